@@ -1,0 +1,175 @@
+//! The core events: what every probe can tell the state machines, whatever its format.
+//!
+//! One variant per transition of the model; names follow the kernel's tracepoints. Anything a
+//! probe records beyond these stays reachable as a generic event with its own typed fields; it
+//! just does not move a state machine.
+//!
+//! Events are `Copy` and hold no heap: thread names travel as the kernel's fixed 16 bytes.
+
+use crate::{
+    exit::ExitReason,
+    ids::{CpuId, Tid, VcpuId},
+};
+use std::{borrow::Cow, fmt};
+
+/// A thread's name as the kernel keeps it (`TASK_COMM_LEN` = 16, zero-padded).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Comm(pub [u8; 16]);
+
+impl Comm {
+    /// From any bytes: cut at 15 bytes or at the first zero, as the kernel would.
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut out = [0; 16];
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()).min(15);
+        out[..end].copy_from_slice(&bytes[..end]);
+        Comm(out)
+    }
+
+    /// The name's bytes without padding.
+    pub fn as_bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
+        &self.0[..end]
+    }
+
+    /// For printing; bytes that are not UTF-8 become U+FFFD.
+    pub fn to_str(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.as_bytes())
+    }
+}
+
+impl fmt::Debug for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_str())
+    }
+}
+
+/// Why a thread left the CPU: `prev_state` of `sched_switch`
+/// (`include/trace/events/sched.h`, `__trace_sched_switch_state`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct PrevState(pub u32);
+
+impl PrevState {
+    /// The bits that say "asleep": S D T t X Z P (`TASK_REPORT`, 0x7f) and I (`TASK_REPORT_IDLE`,
+    /// 0x80). Preempted threads carry `TASK_REPORT_MAX` (0x100 since 4.14, higher before), which
+    /// is above them all, so "none of these" is what identifies "still runnable".
+    const ASLEEP: u32 = 0xff;
+
+    /// Still wants the CPU: it was preempted (or yielded), not blocked.
+    pub fn is_runnable(self) -> bool {
+        self.0 & Self::ASLEEP == 0
+    }
+
+    /// In uninterruptible sleep (`D`): waits for a device or a lock.
+    pub fn is_uninterruptible(self) -> bool {
+        self.0 & 0x2 != 0
+    }
+
+    /// Exiting (dead or zombie): it will not run again.
+    pub fn is_dead(self) -> bool {
+        self.0 & (0x10 | 0x20) != 0
+    }
+
+    /// The letter `sched_switch` prints (`R`, `S`, `D`, `T`, `t`, `X`, `Z`, `P`, `I`).
+    pub fn letter(self) -> char {
+        match self.0 & Self::ASLEEP {
+            0 => 'R',
+            s if s & 0x1 != 0 => 'S',
+            s if s & 0x2 != 0 => 'D',
+            s if s & 0x4 != 0 => 'T',
+            s if s & 0x8 != 0 => 't',
+            s if s & 0x10 != 0 => 'X',
+            s if s & 0x20 != 0 => 'Z',
+            s if s & 0x40 != 0 => 'P',
+            _ => 'I',
+        }
+    }
+}
+
+/// Direction of a port or memory access, seen from the guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Access {
+    /// The guest reads.
+    Read,
+    /// The guest writes.
+    Write,
+    /// A read that no one in the kernel could satisfy (goes to the VMM).
+    UnsatisfiedRead,
+}
+
+/// One transition of the model.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "fields are the tracepoints' own, explained per variant")]
+pub enum CoreEvent {
+    /// `sched:sched_switch`: `prev` leaves this CPU, `next` gets it.
+    SchedSwitch {
+        prev: Tid,
+        prev_comm: Comm,
+        prev_prio: i32,
+        prev_state: PrevState,
+        next: Tid,
+        next_comm: Comm,
+        next_prio: i32,
+    },
+    /// `sched:sched_waking`: the current thread wakes `tid` (it may still be on another CPU).
+    SchedWaking { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId },
+    /// `sched:sched_wakeup`: `tid` is now runnable on `target_cpu`.
+    SchedWakeup { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId },
+    /// `sched:sched_wakeup_new`: a new thread is runnable for the first time.
+    SchedWakeupNew { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId },
+    /// `sched:sched_migrate_task`.
+    SchedMigrate { tid: Tid, orig_cpu: CpuId, dest_cpu: CpuId },
+    /// `sched:sched_process_fork`.
+    SchedFork { parent: Tid, child: Tid, child_comm: Comm },
+    /// `sched:sched_process_exec`: `tid` (was `old_tid`) runs a new program.
+    SchedExec { tid: Tid, old_tid: Tid },
+    /// `sched:sched_process_exit`: the thread is about to die (it still switches out afterwards).
+    SchedExit { tid: Tid, comm: Comm },
+    /// `task:task_rename`.
+    TaskRename { tid: Tid, new_comm: Comm },
+
+    /// `kvm:kvm_entry`: the current thread enters guest mode on its vCPU.
+    KvmEntry { vcpu: VcpuId, rip: Option<u64> },
+    /// `kvm:kvm_exit`: back in the kernel. `vcpu` is absent on kernels before 5.11.
+    KvmExit { vcpu: Option<VcpuId>, reason: ExitReason, rip: u64, info1: u64, info2: u64 },
+    /// `kvm:kvm_hypercall`: number and arguments of the hypercall being handled.
+    KvmHypercall { nr: u64, args: [u64; 4] },
+    /// `kvm:kvm_userspace_exit`: `KVM_RUN` returns to the VMM.
+    KvmUserspaceExit { reason: u32, errno: i32 },
+    /// `kvm:kvm_vcpu_wakeup`: a halted vCPU goes on; `waited` = it slept, else it only polled.
+    KvmVcpuWakeup { ns: u64, waited: bool, valid: bool },
+    /// `kvm:kvm_halt_poll_ns`: the polling window of a vCPU changes.
+    KvmHaltPollNs { vcpu: VcpuId, new_ns: u32, old_ns: u32 },
+    /// `kvm:kvm_pio`.
+    KvmPio { access: Access, port: u32, size: u32, count: u32 },
+    /// `kvm:kvm_mmio`.
+    KvmMmio { access: Access, gpa: u64, len: u32 },
+    /// `kvm:kvm_fast_mmio`: a kick through ioeventfd, without a return to the VMM.
+    KvmFastMmio { gpa: u64 },
+    /// `kvm:kvm_page_fault`: an EPT/NPT violation is being handled.
+    KvmPageFault { gpa: u64, error_code: u64 },
+    /// `kvm:kvm_set_irq` (x86 `kvm_set_irq`): a line into the VM's interrupt controller changes.
+    KvmSetIrq { gsi: u32, level: i32 },
+    /// `kvm:kvm_msi_set_irq`: a message interrupt is sent to the VM.
+    KvmMsi { address: u64, data: u64 },
+    /// `kvm:kvm_inj_virq`: an interrupt is injected at the next entry.
+    KvmInjVirq { vector: u32 },
+    /// `kvm:kvm_write_tsc_offset`: the guest's TSC moves; a clock edge changes here.
+    KvmWriteTscOffset { vcpu: VcpuId, previous: u64, next: u64 },
+
+    /// `irq:irq_handler_entry`.
+    IrqEntry { irq: i32 },
+    /// `irq:irq_handler_exit`.
+    IrqExit { irq: i32, handled: bool },
+    /// `irq:softirq_raise`.
+    SoftirqRaise { vector: u32 },
+    /// `irq:softirq_entry`.
+    SoftirqEntry { vector: u32 },
+    /// `irq:softirq_exit`.
+    SoftirqExit { vector: u32 },
+
+    /// `raw_syscalls:sys_enter`.
+    SyscallEnter { nr: i64 },
+    /// `raw_syscalls:sys_exit`.
+    SyscallExit { nr: i64, ret: i64 },
+}

@@ -1,0 +1,33 @@
+//! The vocabulary of transect: ids, typed time, events, states and table rows.
+//!
+//! **What.** Everything two layers must agree on lives here once: who the actors are ([`ids`]),
+//! what a time stamp means ([`time`]), what a probe can tell ([`event`], [`exit`]), which states
+//! time is divided into ([`state`]) and which rows the tables hold ([`table`]).
+//!
+//! **Data flow.** Codecs turn bytes into [`event::CoreEvent`]s stamped in [`time::Source`] time;
+//! the clock graph turns those stamps into [`time::Trace`] time; the engine turns aligned events
+//! into [`table`] rows; faces (report, export, SQL) read rows and nothing else.
+//!
+//! **Design constraints.** No I/O, no allocation in events (they are `Copy`, so that a merge of
+//! hundred million of them costs no heap), no unit left out of a name, no lossy conversion of time.
+//!
+//! ```
+//! use transect_model::{event::CoreEvent, exit::{ExitReason, Isa}, ids::VcpuId};
+//! let exit = CoreEvent::KvmExit {
+//!     vcpu: Some(VcpuId(0)),
+//!     reason: ExitReason { isa: Isa::Svm, code: 0x81 },
+//!     rip: 0xffff_8000,
+//!     info1: 0,
+//!     info2: 0,
+//! };
+//! if let CoreEvent::KvmExit { reason, .. } = exit {
+//!     assert_eq!(reason.to_string(), "hypercall");
+//! }
+//! ```
+
+pub mod event;
+pub mod exit;
+pub mod ids;
+pub mod state;
+pub mod table;
+pub mod time;

@@ -1,0 +1,148 @@
+//! The states that divide time. For one actor they tile its window: no gap, no overlap.
+//!
+//! Definitions are the design's; the state machines that produce them are in the engine.
+
+/// Where a KVM vCPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum VcpuState {
+    /// Guest code runs: from VM entry to VM exit.
+    Guest,
+    /// In the kernel between exit and next entry; the row's reason says which exit.
+    Exit,
+    /// `KVM_RUN` returned to the VMM, whose vCPU thread runs in user space (or in other syscalls).
+    User,
+    /// Halted, but the host still spins for a wakeup before it sleeps.
+    HaltPoll,
+    /// The guest halted and the vCPU thread sleeps in KVM.
+    Halted,
+    /// The vCPU thread wants the CPU and was switched out for another.
+    Preempted,
+    /// Woken, not yet on a CPU.
+    Waking,
+    /// Asleep for another cause (a lock or I/O in the VMM).
+    Blocked,
+    /// Inside lost events, or before the first event that tells: no claim is made.
+    Unknown,
+}
+
+impl VcpuState {
+    /// Every state, in the order reports list them.
+    pub const ALL: [VcpuState; 9] = [
+        VcpuState::Guest,
+        VcpuState::Exit,
+        VcpuState::User,
+        VcpuState::HaltPoll,
+        VcpuState::Halted,
+        VcpuState::Preempted,
+        VcpuState::Waking,
+        VcpuState::Blocked,
+        VcpuState::Unknown,
+    ];
+
+    /// The word in tables and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            VcpuState::Guest => "guest",
+            VcpuState::Exit => "exit",
+            VcpuState::User => "user",
+            VcpuState::HaltPoll => "halt_poll",
+            VcpuState::Halted => "halted",
+            VcpuState::Preempted => "preempted",
+            VcpuState::Waking => "waking",
+            VcpuState::Blocked => "blocked",
+            VcpuState::Unknown => "unknown",
+        }
+    }
+
+    /// Which of the domain metrics this state counts towards.
+    pub fn metric(self) -> Metric {
+        match self {
+            VcpuState::Guest | VcpuState::Exit | VcpuState::User | VcpuState::HaltPoll => {
+                Metric::Gotten
+            }
+            VcpuState::Preempted | VcpuState::Waking => Metric::Waited,
+            VcpuState::Halted | VcpuState::Blocked => Metric::Blocked,
+            VcpuState::Unknown => Metric::Unknown,
+        }
+    }
+}
+
+/// XenMon's division of time: gotten + waited + blocked (+ unknown) = the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// On a pCPU.
+    Gotten,
+    /// Runnable, not running.
+    Waited,
+    /// Asleep.
+    Blocked,
+    /// Not known: lost events.
+    Unknown,
+}
+
+/// Where a thread is, as its own kernel saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ThreadState {
+    /// On a CPU of its machine.
+    Running,
+    /// Wants a CPU: preempted, or woken and not yet switched in.
+    Runnable,
+    /// Asleep; the row's reason says for what, where the trace tells.
+    Blocked,
+    /// Inside lost events or before the first event about it.
+    Unknown,
+}
+
+impl ThreadState {
+    /// The word in tables and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ThreadState::Running => "running",
+            ThreadState::Runnable => "runnable",
+            ThreadState::Blocked => "blocked",
+            ThreadState::Unknown => "unknown",
+        }
+    }
+}
+
+/// Where a guest thread *really* was while its own kernel believed it was running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EffectiveState {
+    /// Its vCPU was in guest mode: really running.
+    Running,
+    /// Its vCPU was switched out (preempted or waking): stolen time.
+    VcpuPreempted,
+    /// Its vCPU was handling an exit, in the kernel or in the VMM.
+    ExitHandling,
+    /// Its vCPU was halted or asleep (the guest's belief and the host's differ at the edges).
+    VcpuHalted,
+    /// The host's view of the vCPU is not known there.
+    Unknown,
+}
+
+impl EffectiveState {
+    /// The word in tables and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EffectiveState::Running => "running",
+            EffectiveState::VcpuPreempted => "vcpu_preempted",
+            EffectiveState::ExitHandling => "exit_handling",
+            EffectiveState::VcpuHalted => "vcpu_halted",
+            EffectiveState::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<VcpuState> for EffectiveState {
+    fn from(vcpu: VcpuState) -> Self {
+        match vcpu {
+            VcpuState::Guest => EffectiveState::Running,
+            VcpuState::Exit | VcpuState::User => EffectiveState::ExitHandling,
+            VcpuState::Preempted | VcpuState::Waking => EffectiveState::VcpuPreempted,
+            VcpuState::HaltPoll | VcpuState::Halted | VcpuState::Blocked => {
+                EffectiveState::VcpuHalted
+            }
+            VcpuState::Unknown => EffectiveState::Unknown,
+        }
+    }
+}

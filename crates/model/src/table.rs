@@ -1,0 +1,483 @@
+//! The rows of every table, each described in one place.
+//!
+//! A table is a struct; [`table!`] also records each column's name, unit and meaning, and those
+//! descriptions are what `docs/tables.md`, SQL schemas and report headers are made from. Columns
+//! follow Perfetto's habit: `ts` and `dur` are int64 nanoseconds of trace time.
+//!
+//! Rows leave the engine through a [`TableSink`], so that the engine neither knows nor cares
+//! whether they are kept, aggregated, exported or written out.
+
+use crate::{
+    exit::ExitReason,
+    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
+    state::{EffectiveState, ThreadState, VcpuState},
+};
+
+/// A column: its name in SQL, its unit or type, and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name in SQL, Parquet, JSON and CSV.
+    pub name: &'static str,
+    /// What it means, with unit.
+    pub doc: &'static str,
+}
+
+/// A table: its name, what one row is, and its columns in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableDoc {
+    /// Name in SQL and on disk.
+    pub name: &'static str,
+    /// What one row says.
+    pub doc: &'static str,
+    /// Its columns in order.
+    pub columns: &'static [Column],
+}
+
+macro_rules! table {
+    (
+        $(#[doc = $doc:literal])*
+        $row:ident in $table:literal { $( $(#[doc = $cdoc:literal])+ $col:ident: $ty:ty, )* }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $row { $( $(#[doc = $cdoc])+ pub $col: $ty, )* }
+
+        impl $row {
+            /// The table this row belongs to, as SQL and the docs describe it.
+            pub const TABLE: TableDoc = TableDoc {
+                name: $table,
+                doc: concat!($($doc),*),
+                columns: &[ $( Column { name: stringify!($col), doc: concat!($($cdoc),+) } ),* ],
+            };
+        }
+    };
+}
+
+table! {
+    /// One machine of the recording.
+    Machine in "machines" {
+        /// The machine's number in every other table.
+        machine_id: MachineId,
+        /// The machine it runs on; null for the host.
+        parent_id: Option<MachineId>,
+        /// host, hypervisor, guest or container.
+        kind: MachineKind,
+        /// Its name: the VM's name, or the host's.
+        name: String,
+        /// Process id of its VMM on the parent, for guests under KVM.
+        vmm_pid: Option<Tid>,
+        /// Control group of the VMM on the parent.
+        cgroup: Option<String>,
+        /// The clock its own events were stamped with; null if it was only seen from outside.
+        clock: Option<String>,
+        /// How far its stamps may be off in trace time, nanoseconds; null if it has none.
+        error_bound_ns: Option<u64>,
+    }
+}
+
+table! {
+    /// One vCPU of one VM and the host thread that runs it.
+    Vcpu in "vcpus" {
+        /// The VM.
+        machine_id: MachineId,
+        /// The vCPU's number in the VM.
+        vcpu: VcpuId,
+        /// The host thread that runs it.
+        vmm_tid: Option<Tid>,
+    }
+}
+
+table! {
+    /// One thread, under the last name it had.
+    Thread in "threads" {
+        /// The machine whose kernel schedules it.
+        machine_id: MachineId,
+        /// Thread id.
+        tid: Tid,
+        /// Process id (thread group), where the trace or procfs tells.
+        pid: Option<Tid>,
+        /// Its name (comm).
+        name: String,
+        /// Control group, where known.
+        cgroup: Option<String>,
+    }
+}
+
+table! {
+    /// A thread on a CPU, from switch-in to switch-out. The slices of a CPU tile the window;
+    /// the idle thread is tid 0, a null tid is time without knowledge (lost events).
+    CpuSlice in "cpu_slices" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns.
+        dur: i64,
+        /// The machine whose CPU it is.
+        machine_id: MachineId,
+        /// The CPU.
+        cpu: CpuId,
+        /// Who ran; 0 = idle, null = unknown.
+        tid: Option<Tid>,
+        /// The VM whose vCPU this thread is, if it is one.
+        vcpu_machine_id: Option<MachineId>,
+        /// The vCPU this thread is, if it is one.
+        vcpu: Option<VcpuId>,
+    }
+}
+
+table! {
+    /// One state of one vCPU. The states of a vCPU tile the window to the nanosecond.
+    VcpuStateRow in "vcpu_states" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns.
+        dur: i64,
+        /// The VM.
+        machine_id: MachineId,
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// The pCPU, while it is on one or was last on it.
+        cpu: Option<CpuId>,
+        /// guest, exit, user, halt_poll, halted, preempted, waking, blocked or unknown.
+        state: VcpuState,
+        /// For exit, user, halt_poll and halted: the reason of the exit that led there.
+        reason: Option<ExitReason>,
+        /// For preempted: the machine of who took the CPU (a guest if its vCPU thread did, else
+        /// the host).
+        by_machine_id: Option<MachineId>,
+        /// For preempted: the host thread that took the CPU.
+        by_tid: Option<Tid>,
+    }
+}
+
+table! {
+    /// One state of one thread; for guest threads that run, also where they really were.
+    ThreadStateRow in "thread_states" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns.
+        dur: i64,
+        /// The machine whose kernel schedules the thread.
+        machine_id: MachineId,
+        /// The thread.
+        tid: Tid,
+        /// The CPU of that machine it runs on or was last on.
+        cpu: Option<CpuId>,
+        /// running, runnable, blocked or unknown.
+        state: ThreadState,
+        /// Running guest threads only: running, vcpu_preempted, exit_handling, vcpu_halted, unknown.
+        effective: Option<EffectiveState>,
+        /// For blocked: the letter of the kernel's sleep state (S, D, T, …).
+        reason: Option<char>,
+        /// For runnable after a wakeup: who woke it.
+        waker_tid: Option<Tid>,
+    }
+}
+
+table! {
+    /// One VM exit, from exit to the next entry of the same vCPU.
+    Exit in "exits" {
+        /// When the vCPU left guest mode, ns of trace time.
+        ts: i64,
+        /// Until the next entry, ns, halts and preemption included; null if the recording (or a
+        /// gap in it) ended first.
+        dur: Option<i64>,
+        /// Time of that the vCPU thread was on a CPU handling it, ns; null as dur.
+        handling_ns: Option<i64>,
+        /// The VM.
+        machine_id: MachineId,
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// Why.
+        reason: ExitReason,
+        /// Guest instruction pointer.
+        rip: u64,
+        /// Did KVM_RUN return to the VMM for it?
+        to_user: bool,
+        /// Hypercall number or I/O port, where the trace tells.
+        detail: Option<u64>,
+    }
+}
+
+table! {
+    /// One wakeup: from being made runnable to getting a CPU.
+    Wakeup in "wakeups" {
+        /// When the thread was woken, ns of trace time.
+        ts: i64,
+        /// Until it ran, ns; null if the recording (or a gap) ended first.
+        dur: Option<i64>,
+        /// The machine.
+        machine_id: MachineId,
+        /// Who was woken.
+        tid: Tid,
+        /// Who woke it (the thread that ran there; interrupts wake in the name of whom they
+        /// interrupted).
+        waker_tid: Tid,
+        /// The CPU the waker ran on.
+        waker_cpu: CpuId,
+        /// The CPU the thread then ran on.
+        cpu: Option<CpuId>,
+    }
+}
+
+table! {
+    /// One interrupt or softirq handler.
+    Irq in "irqs" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns.
+        dur: i64,
+        /// The machine.
+        machine_id: MachineId,
+        /// The CPU.
+        cpu: CpuId,
+        /// Softirq rather than hard interrupt?
+        softirq: bool,
+        /// Interrupt line or softirq vector.
+        vector: i32,
+    }
+}
+
+table! {
+    /// One system call.
+    Syscall in "syscalls" {
+        /// Entry, ns of trace time.
+        ts: i64,
+        /// Until its return, ns; null if it had not returned.
+        dur: Option<i64>,
+        /// The machine.
+        machine_id: MachineId,
+        /// The thread.
+        tid: Tid,
+        /// Its number on that architecture.
+        nr: i64,
+        /// What it returned.
+        ret: Option<i64>,
+    }
+}
+
+table! {
+    /// The domain metrics of one vCPU, one VM or one cgroup in one window. gotten + waited +
+    /// blocked + unknown = dur for a vCPU; for a VM, dur times its vCPUs.
+    Window in "windows" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns (the last window of a recording may be shorter).
+        dur: i64,
+        /// The VM; for a cgroup, the machine the cgroup is on.
+        machine_id: MachineId,
+        /// The vCPU; null for the whole VM or a cgroup.
+        vcpu: Option<VcpuId>,
+        /// The cgroup, for rows about one.
+        cgroup: Option<String>,
+        /// Times scheduled in.
+        executions: u64,
+        /// Time on a pCPU, ns.
+        gotten_ns: i64,
+        /// Runnable and not running, ns (also the steal seen from the host).
+        waited_ns: i64,
+        /// Asleep, ns.
+        blocked_ns: i64,
+        /// Without knowledge (lost events), ns.
+        unknown_ns: i64,
+        /// In guest mode, ns (part of gotten).
+        guest_ns: i64,
+        /// Halted in the guest, ns (part of blocked).
+        halted_ns: i64,
+        /// Slice observed from switch-in to forced switch-out, average, ns; null without one.
+        allocated_avg_ns: Option<i64>,
+        /// The shortest such slice.
+        allocated_min_ns: Option<i64>,
+        /// The longest such slice.
+        allocated_max_ns: Option<i64>,
+        /// Kicks (ioeventfd, port and MMIO writes to devices) and injected device interrupts.
+        io_count: u64,
+        /// VM exits.
+        exits: u64,
+        /// Preempted or waking while it wanted to run, ns: what the guest calls steal.
+        steal_ns: i64,
+    }
+}
+
+table! {
+    /// How one clock was related to another.
+    ClockEdge in "clock_edges" {
+        /// The machine whose clock is converted.
+        machine_id: MachineId,
+        /// The clock converted from.
+        from_clock: String,
+        /// The clock converted to.
+        to_clock: String,
+        /// tsc_offset (exact), exchange (estimated over the channel), tsc_rate (ticks to ns).
+        method: String,
+        /// Offset at the start of the recording, ticks or ns of the clock converted to.
+        offset: i64,
+        /// Rate of the clock converted from over the clock converted to.
+        rate: f64,
+        /// How far the conversion may be off, ns.
+        error_bound_ns: u64,
+        /// Brackets (exchanges) it rests on; 0 for exact edges.
+        samples: u64,
+    }
+}
+
+table! {
+    /// Does the merged time hold? Guest events of a vCPU must lie inside that vCPU's guest-mode
+    /// intervals on the host. A bound, not a proof: shifts below the slack go unseen.
+    ClockCheck in "clock_check" {
+        /// The guest.
+        machine_id: MachineId,
+        /// Guest events that could be tested (host intervals known around them).
+        tested: u64,
+        /// Of these, inside a guest-mode interval of their own vCPU.
+        inside: u64,
+        /// Of these, outside.
+        outside: u64,
+        /// Guest events before the first or after the last interval, or in gaps: not testable.
+        untested: u64,
+        /// The largest distance of an outside event to its nearest interval, ns.
+        worst_ns: i64,
+        /// Guest time may be shifted later by this much before the first event falls outside, ns.
+        slack_later_ns: i64,
+        /// Guest time may be shifted earlier by this much before the first falls outside, ns.
+        slack_earlier_ns: i64,
+    }
+}
+
+table! {
+    /// Events that a source lost, and the time they hide.
+    Lost in "lost" {
+        /// Start of the stretch without events, ns of trace time.
+        ts: i64,
+        /// Its length, ns.
+        dur: i64,
+        /// The machine.
+        machine_id: MachineId,
+        /// The CPU whose buffer lost them; null if the whole machine is missing.
+        cpu: Option<CpuId>,
+        /// How many, where the source counted; null if it could not.
+        count: Option<u64>,
+        /// buffer_overrun, guest_disconnected, guest_stalled, truncated_file, corrupt_page, …
+        cause: String,
+    }
+}
+
+table! {
+    /// What went wrong or was inferred while reading a recording.
+    ImportLog in "import_log" {
+        /// The file or source.
+        source: String,
+        /// Byte offset in it, where one can be named.
+        offset: Option<u64>,
+        /// What happened and what was done about it.
+        message: String,
+        /// Did it cost data?
+        data_loss: bool,
+    }
+}
+
+/// Every table, in the order the docs list them.
+pub const TABLES: &[TableDoc] = &[
+    Machine::TABLE,
+    Vcpu::TABLE,
+    Thread::TABLE,
+    CpuSlice::TABLE,
+    VcpuStateRow::TABLE,
+    ThreadStateRow::TABLE,
+    Exit::TABLE,
+    Wakeup::TABLE,
+    Irq::TABLE,
+    Syscall::TABLE,
+    Window::TABLE,
+    ClockEdge::TABLE,
+    ClockCheck::TABLE,
+    Lost::TABLE,
+    ImportLog::TABLE,
+];
+
+/// One row of any table, on its way from the engine to whoever keeps it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant is the row type of the same name")]
+pub enum Row {
+    Machine(Machine),
+    Vcpu(Vcpu),
+    Thread(Thread),
+    CpuSlice(CpuSlice),
+    VcpuState(VcpuStateRow),
+    ThreadState(ThreadStateRow),
+    Exit(Exit),
+    Wakeup(Wakeup),
+    Irq(Irq),
+    Syscall(Syscall),
+    Window(Window),
+    ClockEdge(ClockEdge),
+    ClockCheck(ClockCheck),
+    Lost(Lost),
+    ImportLog(ImportLog),
+}
+
+/// Takes the rows the engine makes. Rows of one table arrive in the order their interval *ends*;
+/// a sink that needs order by `ts` sorts (intervals are short, so nearly sorted already).
+pub trait TableSink {
+    /// Takes one row.
+    fn row(&mut self, row: Row);
+}
+
+/// Keeps every row of every table: for reports and tests over recordings that fit in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "each field is the table of the same name")]
+pub struct Tables {
+    pub machines: Vec<Machine>,
+    pub vcpus: Vec<Vcpu>,
+    pub threads: Vec<Thread>,
+    pub cpu_slices: Vec<CpuSlice>,
+    pub vcpu_states: Vec<VcpuStateRow>,
+    pub thread_states: Vec<ThreadStateRow>,
+    pub exits: Vec<Exit>,
+    pub wakeups: Vec<Wakeup>,
+    pub irqs: Vec<Irq>,
+    pub syscalls: Vec<Syscall>,
+    pub windows: Vec<Window>,
+    pub clock_edges: Vec<ClockEdge>,
+    pub clock_check: Vec<ClockCheck>,
+    pub lost: Vec<Lost>,
+    pub import_log: Vec<ImportLog>,
+}
+
+impl TableSink for Tables {
+    fn row(&mut self, row: Row) {
+        match row {
+            Row::Machine(r) => self.machines.push(r),
+            Row::Vcpu(r) => self.vcpus.push(r),
+            Row::Thread(r) => self.threads.push(r),
+            Row::CpuSlice(r) => self.cpu_slices.push(r),
+            Row::VcpuState(r) => self.vcpu_states.push(r),
+            Row::ThreadState(r) => self.thread_states.push(r),
+            Row::Exit(r) => self.exits.push(r),
+            Row::Wakeup(r) => self.wakeups.push(r),
+            Row::Irq(r) => self.irqs.push(r),
+            Row::Syscall(r) => self.syscalls.push(r),
+            Row::Window(r) => self.windows.push(r),
+            Row::ClockEdge(r) => self.clock_edges.push(r),
+            Row::ClockCheck(r) => self.clock_check.push(r),
+            Row::Lost(r) => self.lost.push(r),
+            Row::ImportLog(r) => self.import_log.push(r),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_documents_every_column_once() {
+        for table in TABLES {
+            assert!(!table.doc.trim().is_empty(), "{} has no doc", table.name);
+            for (at, column) in table.columns.iter().enumerate() {
+                assert!(!column.doc.trim().is_empty(), "{}.{}", table.name, column.name);
+                assert!(table.columns[..at].iter().all(|c| c.name != column.name));
+            }
+        }
+    }
+}
