@@ -1,0 +1,49 @@
+//! The `transect` binary: parses the command line and hands over to one verb.
+//!
+//! **Design constraints.** A verb is one module under `verbs`, with its arguments, its `run` and
+//! nothing of another verb. Errors are handled once, here: one line saying what, where and what
+//! to do; exit code 1 for a run that failed, 2 for a command line that makes no sense.
+//! A reader that goes away (`| head`) is not an error.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the binary that prints")]
+
+mod verbs;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    name = "transect",
+    version,
+    about = "Record every layer of a virtualized system on one clock, and say where the time went",
+    after_help = "Examples:\n  \
+        transect doctor                                  what this machine allows\n  \
+        transect record --guest vsock:3 --duration 5s    record host and guest\n  \
+        transect report transect-1.transect              who had the CPU, who waited, and why\n\n\
+        'transect VERB --help' explains a verb and shows an example."
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: verbs::Verb,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.verb.run() {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("transect: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Did the error come from a reader that closed our standard output?
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
