@@ -1,0 +1,49 @@
+# The commands of this repository. `make demo` and `make test` do everything a fresh Debian 12
+# machine with Rust, Node and Python needs, packages included.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Everything fetched or built for the machine rather than for one clone: guest kernels,
+# initramfs images, the Python environment, and in CI the build itself.
+export TRANSECT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/transect
+ifneq ($(CI),)
+export CARGO_TARGET_DIR ?= $(TRANSECT_CACHE)/target
+endif
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PYTHON := $(TRANSECT_CACHE)/venv/bin/python
+FUZZ_SECONDS ?= 60
+
+.PHONY: help setup build agent demo test bench lint fuzz docs
+
+help: ## List the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## Install what is missing: Debian packages, Python environment, guest images
+	@bash tests/house/setup.sh
+
+build: ## Build the binaries (release) and the static guest agent
+	@cargo build --release --locked -p transect-cli -p transect-testbed
+	@$(MAKE) --no-print-directory agent
+
+agent: ## Build the static guest agent
+	@RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile agent \
+	    --target $$(rustc -vV | sed -n 's/^host: //p') -p transect-agent
+
+demo: setup build ## Record a starved guest and its antagonist on real KVM, and print the report
+	@bash tests/house/demo.sh
+
+lint: ## Formatting, clippy, layering
+	@cargo fmt --check
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@python3 tests/house/layers.py
+
+test: setup build ## The whole test suite
+	@bash tests/house/test.sh
+
+fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
+	@bash fuzz/run.sh $(FUZZ_SECONDS)
+
+bench: setup build ## Speed against peers, as ratios measured in the same run
+	@bash tests/house/bench.sh

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Installs what is missing, and nothing that is there: Debian packages, the Python environment of
+# the tests, the guest images. Called by `make setup`, hence by `make demo` and `make test`.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+missing=()
+while read -r package; do
+    [[ -z $package || $package == \#* ]] && continue
+    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done < testbed/packages.txt
+
+if ((${#missing[@]})); then
+    echo "setup: installing ${missing[*]}"
+    run=()
+    ((EUID == 0)) || run=(sudo)
+    "${run[@]}" apt-get update -q >/dev/null
+    DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get install -yq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+venv=$TRANSECT_CACHE/venv
+if [[ -f tests/requirements.txt ]] && ! cmp -s tests/requirements.txt "$venv/requirements.txt"; then
+    echo "setup: Python environment in $venv"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install -q --disable-pip-version-check -r tests/requirements.txt
+    cp tests/requirements.txt "$venv/requirements.txt"
+fi
