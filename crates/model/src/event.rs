@@ -128,8 +128,9 @@ pub enum CoreEvent {
     /// `task:task_rename`.
     TaskRename { tid: Tid, new_comm: Comm },
 
-    /// `kvm:kvm_entry`: the current thread enters guest mode on its vCPU.
-    KvmEntry { vcpu: VcpuId, rip: Option<u64> },
+    /// `kvm:kvm_entry`: the current thread enters guest mode on its vCPU. `vcpu` is absent on arm64,
+    /// whose tracepoint holds the guest's program counter only.
+    KvmEntry { vcpu: Option<VcpuId>, rip: Option<u64> },
     /// `kvm:kvm_exit`: back in the kernel. `vcpu` is absent on kernels before 5.11.
     KvmExit { vcpu: Option<VcpuId>, reason: ExitReason, rip: u64, info1: u64, info2: u64 },
     /// `kvm:kvm_hypercall`: number and arguments of the hypercall being handled.

@@ -21,13 +21,18 @@ pub enum VcpuState {
     Waking,
     /// Asleep for another cause (a lock or I/O in the VMM).
     Blocked,
+    /// On a pCPU, but the trace does not tell whether in guest mode, in the kernel or in the VMM
+    /// (scheduler events without KVM events, or before the vCPU's first KVM event).
+    Running,
+    /// Its thread does not exist: not yet created, or exited (the VM ended).
+    Offline,
     /// Inside lost events, or before the first event that tells: no claim is made.
     Unknown,
 }
 
 impl VcpuState {
     /// Every state, in the order reports list them.
-    pub const ALL: [VcpuState; 9] = [
+    pub const ALL: [VcpuState; 11] = [
         VcpuState::Guest,
         VcpuState::Exit,
         VcpuState::User,
@@ -36,6 +41,8 @@ impl VcpuState {
         VcpuState::Preempted,
         VcpuState::Waking,
         VcpuState::Blocked,
+        VcpuState::Running,
+        VcpuState::Offline,
         VcpuState::Unknown,
     ];
 
@@ -50,6 +57,8 @@ impl VcpuState {
             VcpuState::Preempted => "preempted",
             VcpuState::Waking => "waking",
             VcpuState::Blocked => "blocked",
+            VcpuState::Running => "running",
+            VcpuState::Offline => "offline",
             VcpuState::Unknown => "unknown",
         }
     }
@@ -57,17 +66,20 @@ impl VcpuState {
     /// Which of the domain metrics this state counts towards.
     pub fn metric(self) -> Metric {
         match self {
-            VcpuState::Guest | VcpuState::Exit | VcpuState::User | VcpuState::HaltPoll => {
-                Metric::Gotten
-            }
+            VcpuState::Guest
+            | VcpuState::Exit
+            | VcpuState::User
+            | VcpuState::HaltPoll
+            | VcpuState::Running => Metric::Gotten,
             VcpuState::Preempted | VcpuState::Waking => Metric::Waited,
             VcpuState::Halted | VcpuState::Blocked => Metric::Blocked,
+            VcpuState::Offline => Metric::Offline,
             VcpuState::Unknown => Metric::Unknown,
         }
     }
 }
 
-/// XenMon's division of time: gotten + waited + blocked (+ unknown) = the window.
+/// XenMon's division of time: gotten + waited + blocked (+ offline + unknown) = the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
     /// On a pCPU.
@@ -76,6 +88,8 @@ pub enum Metric {
     Waited,
     /// Asleep.
     Blocked,
+    /// Without a thread that could run.
+    Offline,
     /// Not known: lost events.
     Unknown,
 }
@@ -108,7 +122,8 @@ impl ThreadState {
 /// Where a guest thread *really* was while its own kernel believed it was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EffectiveState {
-    /// Its vCPU was in guest mode: really running.
+    /// Its vCPU was in guest mode: really running. (Where the recording has no KVM events: its
+    /// vCPU was on a pCPU, which includes exit handling.)
     Running,
     /// Its vCPU was switched out (preempted or waking): stolen time.
     VcpuPreempted,
@@ -136,13 +151,13 @@ impl EffectiveState {
 impl From<VcpuState> for EffectiveState {
     fn from(vcpu: VcpuState) -> Self {
         match vcpu {
-            VcpuState::Guest => EffectiveState::Running,
+            VcpuState::Guest | VcpuState::Running => EffectiveState::Running,
             VcpuState::Exit | VcpuState::User => EffectiveState::ExitHandling,
             VcpuState::Preempted | VcpuState::Waking => EffectiveState::VcpuPreempted,
             VcpuState::HaltPoll | VcpuState::Halted | VcpuState::Blocked => {
                 EffectiveState::VcpuHalted
             }
-            VcpuState::Unknown => EffectiveState::Unknown,
+            VcpuState::Offline | VcpuState::Unknown => EffectiveState::Unknown,
         }
     }
 }

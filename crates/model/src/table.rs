@@ -137,14 +137,16 @@ table! {
         vcpu: VcpuId,
         /// The pCPU, while it is on one or was last on it.
         cpu: Option<CpuId>,
-        /// guest, exit, user, halt_poll, halted, preempted, waking, blocked or unknown.
+        /// guest, exit, user, halt_poll, halted, preempted, waking, blocked, running, offline or
+        /// unknown.
         state: VcpuState,
         /// For exit, user, halt_poll and halted: the reason of the exit that led there.
         reason: Option<ExitReason>,
-        /// For preempted: the machine of who took the CPU (a guest if its vCPU thread did, else
-        /// the host).
+        /// For preempted and waking: the machine of who has the CPU meanwhile (a guest if its vCPU
+        /// thread has it, else the host); null while that CPU is idle.
         by_machine_id: Option<MachineId>,
-        /// For preempted: the host thread that took the CPU.
+        /// For preempted and waking: the host thread that has the CPU it waits for. A new row
+        /// begins when another thread takes it.
         by_tid: Option<Tid>,
     }
 }
@@ -257,7 +259,8 @@ table! {
 
 table! {
     /// The domain metrics of one vCPU, one VM or one cgroup in one window. gotten + waited +
-    /// blocked + unknown = dur for a vCPU; for a VM, dur times its vCPUs.
+    /// blocked + offline + unknown = dur for a vCPU; for a VM, dur times its vCPUs; for a cgroup,
+    /// the time its threads existed.
     Window in "windows" {
         /// Start, ns of trace time.
         ts: i64,
@@ -277,6 +280,8 @@ table! {
         waited_ns: i64,
         /// Asleep, ns.
         blocked_ns: i64,
+        /// Without a thread (not yet created, or exited), ns.
+        offline_ns: i64,
         /// Without knowledge (lost events), ns.
         unknown_ns: i64,
         /// In guest mode, ns (part of gotten).
@@ -416,8 +421,9 @@ pub enum Row {
     ImportLog(ImportLog),
 }
 
-/// Takes the rows the engine makes. Rows of one table arrive in the order their interval *ends*;
-/// a sink that needs order by `ts` sorts (intervals are short, so nearly sorted already).
+/// Takes the rows the engine makes. Rows about one actor (vCPU, thread, CPU) arrive in order
+/// of time; over all actors of a table nearly in the order their interval *ends*. A sink that needs
+/// order by `ts` sorts.
 pub trait TableSink {
     /// Takes one row.
     fn row(&mut self, row: Row);
