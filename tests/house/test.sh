@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The whole test suite, in the order in which a failure is cheapest to find. Called by `make test`,
+# which has installed and built everything before.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+started=$SECONDS
+step() { printf '\n== %s (%d s so far)\n' "$1" "$((SECONDS - started))"; }
+
+step "formatting, lints, layers"
+make --no-print-directory lint
+
+step "unit, property, golden and end-to-end tests"
+# The release binaries that `make build` made are what the end-to-end tests run.
+TRANSECT_BIN_DIR=$(realpath "${CARGO_TARGET_DIR:-target}") \
+TRANSECT_PYTHON=$TRANSECT_CACHE/venv/bin/python \
+    cargo test --workspace --locked --no-fail-fast
+
+step "fuzzing every codec"
+bash fuzz/run.sh "${FUZZ_SECONDS:-60}"
+
+step "done"
