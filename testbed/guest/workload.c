@@ -1,0 +1,285 @@
+// workload: what guests (and hosts) of the testbed do. Every mode prints exactly what it did.
+//   workload MODE [key=value]...
+//   hog       threads=1 seconds=0        busy threads (0 = for ever)
+//   periodic  period_ms=10 work_us=500 report_ms=1000 reports=0
+//                                        wakes at absolute times, does a fixed amount of work, and
+//                                        reports how late it woke and when it was done
+//   idle                                 sleeps for ever
+//   mix       rounds=1                   pingpong, sleep, disk (where /dev/vda is), getppid, cpu
+//   pingpong | sleep | getppid | cpu     one of these alone: n=100
+//   sh        run=COMMAND                busybox sh -c COMMAND (spaces written as '_')
+// Every mode takes after_ms=N: sleep first.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int argc_;
+static char **argv_;
+
+static const char *text(const char *key, const char *otherwise)
+{
+	size_t length = strlen(key);
+	for (int i = 2; i < argc_; i++)
+		if (!strncmp(argv_[i], key, length) && argv_[i][length] == '=')
+			return argv_[i] + length + 1;
+	return otherwise;
+}
+
+static long number(const char *key, long otherwise)
+{
+	const char *given = text(key, NULL);
+	return given ? atol(given) : otherwise;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void sleep_until(int64_t at_ns)
+{
+	struct timespec t = { at_ns / 1000000000, at_ns % 1000000000 };
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+}
+
+static uint64_t spin(uint64_t iterations)
+{
+	volatile uint64_t x = 1;
+	for (uint64_t i = 0; i < iterations; i++)
+		x = x * 6364136223846793005ull + 1;
+	return x;
+}
+
+// One line per write: several processes share the port.
+static void say(const char *line)
+{
+	char all[512];
+	int length = snprintf(all, sizeof all, "transect-guest: %s\n", line);
+	if (write(1, all, length) != length)
+		_exit(3);
+}
+
+static void *hog_thread(void *until)
+{
+	int64_t until_ns = *(int64_t *)until;
+	prctl(PR_SET_NAME, "hog");
+	while (!until_ns || now_ns() < until_ns)
+		spin(1000000);
+	return NULL;
+}
+
+static int hog(void)
+{
+	static int64_t until_ns;
+	long threads = number("threads", 1), seconds = number("seconds", 0);
+	if (seconds)
+		until_ns = now_ns() + seconds * 1000000000;
+	pthread_t id;
+	char line[128];
+	snprintf(line, sizeof line, "hog threads=%ld seconds=%ld", threads, seconds);
+	say(line);
+	for (long i = 1; i < threads; i++)
+		if (pthread_create(&id, NULL, hog_thread, &until_ns))
+			return 1;
+	hog_thread(&until_ns);
+	say("hog done");
+	return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+// Iterations of spin() per microsecond, from the fastest of many short rounds: a round in which the
+// vCPU was preempted must not make the work look smaller.
+static uint64_t spins_per_us_x1000(void)
+{
+	int64_t best = INT64_MAX;
+	for (int i = 0; i < 40; i++) {
+		int64_t start = now_ns();
+		spin(20000);
+		int64_t took = now_ns() - start;
+		if (took > 0 && took < best)
+			best = took;
+	}
+	return 20000ull * 1000 * 1000 / best;
+}
+
+enum { MOST = 20000 };
+
+static int periodic(void)
+{
+	static int64_t late[MOST], done[MOST];
+	int64_t period = number("period_ms", 10) * 1000000, report = number("report_ms", 1000) * 1000000;
+	long work_us = number("work_us", 500), reports = number("reports", 0);
+	uint64_t rate = spins_per_us_x1000(), iterations = work_us * rate / 1000;
+	prctl(PR_SET_NAME, "periodic");
+	char line[400];
+	snprintf(line, sizeof line, "periodic period_us=%ld work_us=%ld iterations=%lu", (long)(period / 1000), work_us,
+		 (unsigned long)iterations);
+	say(line);
+	for (long round = 1; !reports || round <= reports; round++) {
+		int64_t from = now_ns(), due = from;
+		long n = 0, missed = 0;
+		while (n < MOST && (n == 0 || now_ns() - from < report)) {
+			due += period;
+			sleep_until(due);
+			late[n] = now_ns() - due;
+			spin(iterations);
+			int64_t end = now_ns();
+			done[n++] = end - due;
+			for (; end > due + period; missed++)
+				due += period;
+		}
+		qsort(late, n, sizeof *late, by_value);
+		qsort(done, n, sizeof *done, by_value);
+		snprintf(line, sizeof line,
+			 "lateness n=%ld missed=%ld late_us p50=%ld p90=%ld p99=%ld max=%ld done_us p50=%ld p99=%ld max=%ld", n,
+			 missed, (long)(late[n / 2] / 1000), (long)(late[n * 9 / 10] / 1000), (long)(late[n * 99 / 100] / 1000),
+			 (long)(late[n - 1] / 1000), (long)(done[n / 2] / 1000), (long)(done[n * 99 / 100] / 1000),
+			 (long)(done[n - 1] / 1000));
+		say(line);
+	}
+	return 0;
+}
+
+static int pingpong(long n)
+{
+	int there[2], back[2], status;
+	char x = 0;
+	if (pipe(there) || pipe(back))
+		return 1;
+	pid_t child = fork();
+	if (!child) {
+		prctl(PR_SET_NAME, "pong");
+		for (long i = 0; i < n; i++)
+			if (read(there[0], &x, 1) != 1 || write(back[1], &x, 1) != 1)
+				_exit(1);
+		_exit(0);
+	}
+	prctl(PR_SET_NAME, "ping");
+	for (long i = 0; i < n; i++)
+		if (write(there[1], &x, 1) != 1 || read(back[0], &x, 1) != 1)
+			return 1;
+	waitpid(child, &status, 0);
+	for (int i = 0; i < 2; i++) {
+		close(there[i]);
+		close(back[i]);
+	}
+	char line[128];
+	snprintf(line, sizeof line, "pingpong n=%ld status=%d", n, status);
+	say(line);
+	return status;
+}
+
+static int sleeps(long n)
+{
+	for (long i = 0; i < n; i++)
+		usleep(2000);
+	char line[64];
+	snprintf(line, sizeof line, "sleep n=%ld us=2000", n);
+	say(line);
+	return 0;
+}
+
+static int getppids(long n)
+{
+	for (long i = 0; i < n; i++)
+		syscall(SYS_getppid);
+	char line[64];
+	snprintf(line, sizeof line, "getppid n=%ld", n);
+	say(line);
+	return 0;
+}
+
+static int cpu(long n)
+{
+	spin((uint64_t)n * 10000);
+	char line[64];
+	snprintf(line, sizeof line, "cpu iterations=%ld", n * 10000);
+	say(line);
+	return 0;
+}
+
+static int disk(long n)
+{
+	int fd = open("/dev/vda", O_RDWR | O_DIRECT);
+	if (fd < 0)
+		return 0;
+	char *block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long done = 0;
+	for (long i = 0; i < n; i++)
+		done += pwrite(fd, block, 4096, (i * 17 % 1024) * 4096) == 4096;
+	close(fd);
+	char line[64];
+	snprintf(line, sizeof line, "disk n=%ld done=%ld", n, done);
+	say(line);
+	return done != n;
+}
+
+static int mix(void)
+{
+	long rounds = number("rounds", 1), bad = 0;
+	for (long i = 0; i < rounds; i++)
+		bad |= pingpong(200) | sleeps(20) | disk(30) | getppids(200) | cpu(200);
+	say(bad ? "mix failed" : "mix done");
+	return bad != 0;
+}
+
+static int shell(void)
+{
+	char *run = strdup(text("run", "true"));
+	for (char *c = run; *c; c++)
+		if (*c == '_')
+			*c = ' ';
+	dup2(1, 2);
+	execl("/bin/busybox", "sh", "-c", run, (char *)NULL);
+	return 127;
+}
+
+int main(int argc, char **argv)
+{
+	argc_ = argc;
+	argv_ = argv;
+	const char *mode = argc > 1 ? argv[1] : "";
+	long after_ms = number("after_ms", 0), n = number("n", 100);
+	if (after_ms)
+		sleep_until(now_ns() + after_ms * 1000000);
+	if (!strcmp(mode, "hog"))
+		return hog();
+	if (!strcmp(mode, "periodic"))
+		return periodic();
+	if (!strcmp(mode, "mix"))
+		return mix();
+	if (!strcmp(mode, "pingpong"))
+		return pingpong(n);
+	if (!strcmp(mode, "sleep"))
+		return sleeps(n);
+	if (!strcmp(mode, "getppid"))
+		return getppids(n);
+	if (!strcmp(mode, "cpu"))
+		return cpu(n);
+	if (!strcmp(mode, "sh"))
+		return shell();
+	if (!strcmp(mode, "idle"))
+		for (;;)
+			pause();
+	fprintf(stderr, "workload: unknown mode '%s'\n", mode);
+	return 2;
+}

@@ -1,0 +1,152 @@
+//! A host with working KVM: this machine, or a nested one on it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::direct::Direct;
+use crate::guest::GuestPlan;
+use crate::job::{JobPlan, Place, quoted};
+use crate::nested::Nested;
+use crate::probe;
+
+/// How a host is booted. What a real machine has is taken as it is.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// CPUs of a nested host.
+    pub cpus: u32,
+    /// Memory of a nested host in MiB.
+    pub memory_mib: u32,
+    /// When everything of this run is killed, whatever happens.
+    pub lifetime: Duration,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self { cpus: 2, memory_mib: 3072, lifetime: Duration::from_secs(600) }
+    }
+}
+
+/// A Linux host on which KVM works. Clones are the same host; it goes away with the last of them and the last
+/// guest and job on it.
+#[derive(Clone)]
+pub struct KvmHost {
+    place: Arc<dyn Place>,
+    nested: bool,
+}
+
+impl KvmHost {
+    /// This machine if it has usable KVM (see [`probe`]), else a nested host.
+    pub fn boot() -> Result<Self> {
+        Self::boot_with(&HostOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn boot_with(options: &HostOptions) -> Result<Self> {
+        if probe::kvm()?.is_usable() {
+            Self::this_machine(options)
+        } else {
+            Self::nested_with(options)
+        }
+    }
+
+    /// A nested host, whatever this machine can do.
+    pub fn nested() -> Result<Self> {
+        Self::nested_with(&HostOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn nested_with(options: &HostOptions) -> Result<Self> {
+        Ok(Self { place: Arc::new(Nested::boot(options)?), nested: true })
+    }
+
+    /// This machine, unchecked. Commands then act on it with the caller's rights.
+    pub fn this_machine(options: &HostOptions) -> Result<Self> {
+        Ok(Self { place: Arc::new(Direct::new(options.lifetime)?), nested: false })
+    }
+
+    /// One host for all tests of a process: booted by the first caller, ended when the process ends.
+    pub fn shared() -> Result<&'static Self> {
+        static SHARED: OnceLock<Result<KvmHost, String>> = OnceLock::new();
+        let host = SHARED.get_or_init(|| Self::boot().map_err(|error| format!("{error:#}")));
+        host.as_ref().map_err(|error| anyhow!("the shared host did not boot: {error}"))
+    }
+
+    /// Whether it is a nested host: times on it are then no measurements.
+    pub fn is_nested(&self) -> bool {
+        self.nested
+    }
+
+    /// A shell command on the host, as root where nested. Starts in [`Self::scratch`].
+    pub fn run(&self, command: &str) -> JobPlan {
+        JobPlan::new(Arc::clone(&self.place), command)
+    }
+
+    /// A Linux guest under the host's KVM.
+    pub fn guest(&self, name: &str) -> GuestPlan {
+        GuestPlan::under_kvm(Arc::clone(&self.place), self.nested, name)
+    }
+
+    /// The folder in which commands start, as they see it: writable, in memory where nested.
+    pub fn scratch(&self) -> PathBuf {
+        self.place.scratch()
+    }
+
+    /// Carries a file or folder onto the host. `to` is relative to [`Self::scratch`] or absolute; missing folders
+    /// on its way are made.
+    pub fn put(&self, file: impl AsRef<Path>, to: &str) -> Result<()> {
+        let (outside, inside) = self.parcel()?;
+        copy(file.as_ref(), &outside.join("it"))?;
+        let to = quoted(to);
+        let command =
+            format!("mkdir -p \"$(dirname {to})\" && cp -rT {}/it {to}", inside.display());
+        self.run(&command).within(120)?.ok()?;
+        fs::remove_dir_all(outside).context("cannot remove a parcel")
+    }
+
+    /// Brings a file or folder of the host to `to` on this machine.
+    pub fn get(&self, file: &str, to: impl AsRef<Path>) -> Result<()> {
+        let (outside, inside) = self.parcel()?;
+        self.run(&format!("cp -rT {} {}/it", quoted(file), inside.display())).within(120)?.ok()?;
+        copy(&outside.join("it"), to.as_ref())?;
+        fs::remove_dir_all(outside).context("cannot remove a parcel")
+    }
+
+    /// An error about this host: keeps its logs and says where they are.
+    pub fn failure(&self, message: impl std::fmt::Display) -> anyhow::Error {
+        self.place.run().failure(message)
+    }
+
+    /// Throws kept logs away: the failure was expected.
+    pub fn forget_failures(&self) {
+        self.place.run().discard();
+    }
+
+    /// The folder of logs and shared files, on this machine; gone when the host is, unless something failed.
+    pub fn logs(&self) -> &Path {
+        self.place.run().path()
+    }
+
+    /// A fresh folder that both sides see: its path here and there.
+    fn parcel(&self) -> Result<(PathBuf, PathBuf)> {
+        let name = format!("parcels/{}", self.place.fresh_number());
+        Ok((self.place.run().folder(&format!("share/{name}"))?, self.place.share().join(name)))
+    }
+}
+
+/// `cp -rT`: modes are kept, folders go with all that is in them.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let out =
+        std::process::Command::new("cp").arg("-rT").arg(from).arg(to).output().context("no cp")?;
+    let complaint = String::from_utf8_lossy(&out.stderr);
+    ensure!(
+        out.status.success(),
+        "cannot copy {} to {}: {complaint}",
+        from.display(),
+        to.display()
+    );
+    Ok(())
+}

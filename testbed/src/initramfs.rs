@@ -1,0 +1,85 @@
+//! The initramfs images: one of the nested host, one per kernel of the guests. Cached; a guest's own files
+//! (its agent) are appended as a second archive.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::cache::{self, Key};
+use crate::compile::{INIT, WORKLOAD};
+use crate::cpio::Cpio;
+use crate::kernel::Kernel;
+
+const HOST_INIT: &str = include_str!("../guest/host-init.sh");
+
+const HOST_MODULES: &[&str] =
+    &["virtio_pci", "virtio_console", "9p", "9pnet_virtio", "kvm-amd", "vhost_vsock", "null_blk"];
+
+const GUEST_MODULES: &[&str] =
+    &["virtio_pci", "virtio_console", "virtio_blk", "vmw_vsock_virtio_transport"];
+
+/// The image of the nested host.
+pub fn of_host(kernel: &Kernel) -> Result<PathBuf> {
+    let modules = kernel.modules(HOST_MODULES)?;
+    image("host", kernel, HOST_INIT, &modules, |cpio| cpio.script("init", HOST_INIT))
+}
+
+/// The base image of guests.
+pub fn of_guest(kernel: &Kernel) -> Result<PathBuf> {
+    let modules = kernel.modules(GUEST_MODULES)?;
+    let (init, workload) = (INIT.binary()?, WORKLOAD.binary()?);
+    let ingredients = format!("{} {}", init.display(), workload.display());
+    image("guest", kernel, &ingredients, &modules, |cpio| {
+        cpio.program("init", &init)?;
+        cpio.link("bin/sh", "busybox")?;
+        cpio.program("bin/workload", &workload)
+    })
+}
+
+/// The archive that adds an agent and its arguments to a guest's image.
+pub(crate) fn agent_archive(agent: &Path, arguments: &[String]) -> Result<Vec<u8>> {
+    let mut cpio = Cpio::default();
+    cpio.folder("etc")?;
+    cpio.file("etc/agent.args", arguments.join("\n").as_bytes())?;
+    cpio.program("bin/agent", agent)?;
+    cpio.finish()
+}
+
+fn image(
+    role: &str,
+    kernel: &Kernel,
+    ingredients: &str,
+    modules: &[PathBuf],
+    add: impl FnOnce(&mut Cpio) -> Result<()>,
+) -> Result<PathBuf> {
+    let busybox = busybox()?;
+    let key = Key::new(&format!("initramfs-{role}"))
+        .with(kernel.key())
+        .with(ingredients)
+        .with(modules)
+        .with(std::fs::metadata(&busybox)?.len());
+    let folder = cache::entry(&key.name(), |folder| {
+        let mut cpio = Cpio::default();
+        for name in ["bin", "dev", "proc", "sys", "run", "tmp", "m"] {
+            cpio.folder(name)?;
+        }
+        cpio.program("bin/busybox", &busybox)?;
+        let mut list = String::new();
+        for module in modules {
+            let name = module.file_name().unwrap_or_default().to_string_lossy();
+            cpio.program(&format!("m/{name}"), module)?;
+            list += &format!("/m/{name}\n");
+        }
+        cpio.file("modules.list", list.as_bytes())?;
+        add(&mut cpio)?;
+        std::fs::write(folder.join("image"), cpio.finish()?).context("cannot write an image")
+    })?;
+    Ok(folder.join("image"))
+}
+
+fn busybox() -> Result<PathBuf> {
+    let mut places = ["/usr/bin/busybox", "/bin/busybox"].into_iter().map(PathBuf::from);
+    places
+        .find(|path| path.exists())
+        .context("no busybox: install busybox-static (`make setup` does)")
+}
