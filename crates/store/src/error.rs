@@ -1,0 +1,81 @@
+//! What can go wrong with a recording directory, each with the place and the mend.
+
+use std::{io, path::PathBuf};
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A file could not be made, read, written or renamed.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb phrase.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file system is full. What was written until now stays readable.
+    #[error(
+        "{}: the file system is full; what was recorded until now is kept and can be read. \
+         Free space, or record with -o on another file system, fewer events (-e) or --duration",
+        path.display()
+    )]
+    NoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// `record` would have written into a directory that holds something.
+    #[error("{} exists and is not empty: choose another directory with -o, or remove it", .0.display())]
+    Exists(PathBuf),
+    /// Not a recording.
+    #[error("{} is not a recording: it has no manifest.json (transect record makes one; transect import turns other traces into one)", .0.display())]
+    NotARecording(PathBuf),
+    /// The manifest cannot be understood.
+    #[error("{}: not a manifest this version reads: {reason}", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Which line or field, and why.
+        reason: String,
+    },
+    /// A name that would leave the directory, or that is no name (a guest may send anything).
+    #[error("{name:?} is not a valid {what}: only letters, digits, '_', '-', '.' and, in meta files, '/' between names")]
+    Name {
+        /// What the name was to be used for.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Bytes that are not whole sub-buffers would shift every later page of the spool.
+    #[error("{}: {bytes} bytes are not a multiple of the sub-buffer size of {sub_buffer_bytes}; refused, the spool stays intact", path.display())]
+    NotWholePages {
+        /// The spool.
+        path: PathBuf,
+        /// How many bytes were offered.
+        bytes: usize,
+        /// What they must be a multiple of.
+        sub_buffer_bytes: u32,
+    },
+    /// A source whose meta files are missing or malformed cannot become a trace.dat.
+    #[error("{}: cannot assemble trace.dat: {reason}", path.display())]
+    Assemble {
+        /// The file that was to be made.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Turns an I/O error into one that names the file; a full disk gets its own.
+pub(crate) fn io_error(
+    action: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.into();
+    move |source| match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::NoSpace { path },
+        _ => StoreError::Io { action, path, source },
+    }
+}

@@ -1,0 +1,37 @@
+//! The recording directory: `NAME.transect/`.
+//!
+//! **What.** A recording is a directory of files in their natural formats. This crate makes one
+//! ([`RecordingWriter`]) and opens one ([`Recording`]), whatever happened to its recorder.
+//!
+//! ```text
+//! NAME.transect/
+//!   manifest.json      machines, sources, gaps, losses, cost          (manifest.rs)
+//!   clocks.jsonl       clock evidence, one JSON record per line
+//!   host.dat           trace.dat v7 of the host: trace-cmd and KernelShark open it
+//!   guest-web1.dat     the same of a guest
+//! while recording, instead of host.dat:
+//!   host.cpu0.raw …    whole ring-buffer sub-buffers, back to back     (spool.rs)
+//!   host.meta/         event formats and what else explains them
+//! ```
+//!
+//! **Data flow.** Probes append sub-buffers to spools; at the end [`RecordingWriter::finish`]
+//! copies them behind a trace.dat head without looking at them. A reader gets one contiguous
+//! slice per source either way: an assembled file is mapped, a source still in spools is mapped
+//! piece by piece behind a head made in memory, so that opening a killed recording needs neither
+//! disk space nor write permission.
+//!
+//! **Design constraints.** Readable after `kill -9` or power loss up to the last whole
+//! sub-buffer. The manifest is replaced atomically. Nothing a guest sends becomes a path outside
+//! its folder or an unbounded file in memory.
+
+pub mod error;
+pub mod manifest;
+mod names;
+mod spool;
+mod writer;
+
+pub use error::StoreError;
+pub use manifest::Manifest;
+pub use names::stem_from_name;
+pub use spool::{CpuSpool, MAX_META_BYTES, SourceSpool};
+pub use writer::{CLOCKS_FILE_NAME, RecordingWriter};

@@ -1,0 +1,328 @@
+//! `manifest.json`: what a recording is, whom it observed, what is missing and what it cost.
+//!
+//! Written whole at the start (`finished: false`), whenever a source or machine is added, and at
+//! the end; always to a temporary file that is renamed over the old one, so that a reader (or a
+//! crash) sees one version or the other. Fields may be added within one [`FORMAT`]; unknown
+//! fields are ignored by readers, absent ones take their default.
+
+use crate::error::{StoreError, io_error};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
+
+pub use transect_model::ids::MachineKind;
+
+/// Version of the directory's layout. A reader refuses a higher one.
+pub const FORMAT: u32 = 1;
+
+/// The manifest's file name in the recording directory.
+pub const FILE_NAME: &str = "manifest.json";
+
+/// Everything about a recording that is not in its sources.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the layout: [`FORMAT`].
+    pub format: u32,
+    /// Version of the transect that wrote it.
+    pub transect: String,
+    /// When recording began: nanoseconds since 1970, UTC.
+    pub created_unix_ns: u64,
+    /// The command line, word by word.
+    #[serde(default)]
+    pub command_line: Vec<String>,
+    /// Process that records (or recorded).
+    #[serde(default)]
+    pub recorder_pid: Option<i32>,
+    /// False while recording, and for ever if the recorder was killed.
+    pub finished: bool,
+    /// Why recording ended (duration, interrupt, command ended, disk full, …).
+    #[serde(default)]
+    pub ended_by: Option<String>,
+    /// Every machine observed, densely numbered: entry `i` has id `i`; 0 is the host.
+    #[serde(default)]
+    pub machines: Vec<MachineEntry>,
+    /// One entry per file of events.
+    #[serde(default)]
+    pub sources: Vec<SourceEntry>,
+    /// Stretches in which a machine could not be recorded.
+    #[serde(default)]
+    pub gaps: Vec<Gap>,
+    /// Events lost per CPU, as the kernel counted.
+    #[serde(default)]
+    pub lost: Vec<LostCount>,
+    /// Threads known from procfs rather than from events.
+    #[serde(default)]
+    pub threads: Vec<ThreadEntry>,
+    /// What was enabled: `system:event`, with its filter if any.
+    #[serde(default)]
+    pub events: Vec<String>,
+    /// What recording cost.
+    #[serde(default)]
+    pub cost: Option<Cost>,
+    /// What was inferred or could not be done, for people.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// One machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineEntry {
+    /// Its number; equals its place in [`Manifest::machines`].
+    pub id: MachineId,
+    /// The machine it runs on; none for the host.
+    #[serde(default)]
+    pub parent: Option<MachineId>,
+    /// Host, guest, …
+    pub kind: MachineKind,
+    /// The VM's name, or the host's node name.
+    pub name: String,
+    /// Process of its VMM on the parent.
+    #[serde(default)]
+    pub vmm_pid: Option<Tid>,
+    /// Control group of the VMM on the parent.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+    /// `uname -a`-like text of its kernel, where known.
+    #[serde(default)]
+    pub uname: Option<String>,
+    /// How many CPUs it has, where known.
+    #[serde(default)]
+    pub cpu_count: Option<u32>,
+    /// The clock its own events are stamped with (`x86-tsc`, `mono`, …); none if only seen from
+    /// outside.
+    #[serde(default)]
+    pub clock: Option<String>,
+    /// Its vCPUs and the parent's threads that run them.
+    #[serde(default)]
+    pub vcpus: Vec<VcpuEntry>,
+}
+
+/// A vCPU and the thread that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VcpuEntry {
+    /// As KVM numbers it.
+    pub vcpu: VcpuId,
+    /// The parent's thread; none if it could not be found.
+    pub vmm_tid: Option<Tid>,
+}
+
+/// One file of events: `<stem>.dat` once assembled, `<stem>.cpu<N>.raw` and `<stem>.meta/` before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceEntry {
+    /// The machine whose kernel wrote them.
+    pub machine_id: MachineId,
+    /// The file, relative to the directory: `host.dat`, `guest-web1.dat`.
+    pub file: String,
+    /// Is it still in spools (being recorded, killed, or the disk was full at the end)?
+    #[serde(default)]
+    pub spooled: bool,
+    /// The trace clock of its stamps.
+    pub clock: String,
+    /// How ticks become nanoseconds, if the clock counts ticks.
+    #[serde(default)]
+    pub tsc_to_ns: Option<TscToNs>,
+    /// Size of one sub-buffer (ring-buffer page), header included.
+    pub sub_buffer_bytes: u32,
+    /// CPUs of the machine: ids are below it.
+    pub cpu_count: u32,
+    /// `sizeof(long)` of the kernel.
+    #[serde(default = "eight")]
+    pub long_bytes: u8,
+    /// Byte order of the kernel.
+    #[serde(default)]
+    pub big_endian: bool,
+    /// Identity that pairs host and guest files for trace-cmd.
+    #[serde(default)]
+    pub trace_id: u64,
+    /// Node name, kernel release, version and hardware, as `uname -snrvm` prints.
+    #[serde(default)]
+    pub uname: String,
+}
+
+fn eight() -> u8 {
+    8
+}
+
+impl SourceEntry {
+    /// The file name without `.dat`: the stem of the spools' names too.
+    pub fn stem(&self) -> &str {
+        self.file.strip_suffix(".dat").unwrap_or(&self.file)
+    }
+}
+
+/// `ns = ((ticks * mult) >> shift) + offset_ns`, as perf and trace-cmd do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TscToNs {
+    /// Multiplier.
+    pub mult: u32,
+    /// Right shift, in bits.
+    pub shift: u32,
+    /// Added after the shift, ns (wraps: the kernel's is a u64).
+    pub offset_ns: u64,
+}
+
+/// A stretch without events of a machine that was to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The machine.
+    pub machine_id: MachineId,
+    /// Its first stamp, raw on the *host's* trace clock; none: from the start.
+    pub from: Option<u64>,
+    /// Its last stamp, raw on the host's trace clock; none: to the end.
+    pub to: Option<u64>,
+    /// guest_disconnected, guest_stalled, snapshot, disk_full, …
+    pub cause: String,
+}
+
+/// Events a CPU's buffer lost, by the kernel's own count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostCount {
+    /// The machine.
+    pub machine_id: MachineId,
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Overwritten (`overrun`) and not written for want of room (`dropped events`, `commit
+    /// overrun`), together.
+    pub count: u64,
+}
+
+/// A thread known from procfs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadEntry {
+    /// Its machine.
+    pub machine_id: MachineId,
+    /// Thread id.
+    pub tid: Tid,
+    /// Process id.
+    pub pid: Tid,
+    /// Name.
+    pub comm: String,
+    /// Control group of its process.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+}
+
+/// What recording cost the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Tracing was on for this long, ns.
+    pub wall_ns: u64,
+    /// User CPU time of all of transect's threads, ns.
+    pub cpu_user_ns: u64,
+    /// System CPU time of all of transect's threads, ns (the tracepoints' own cost is the traced
+    /// threads', not counted here).
+    pub cpu_sys_ns: u64,
+    /// Bytes of events written.
+    pub bytes: u64,
+    /// Events recorded, all machines.
+    pub events: u64,
+    /// Events lost, all machines.
+    pub lost: u64,
+}
+
+impl Manifest {
+    /// A manifest for a recording that starts now.
+    pub fn new(created_unix_ns: u64, command_line: Vec<String>) -> Self {
+        Manifest {
+            format: FORMAT,
+            transect: env!("CARGO_PKG_VERSION").to_owned(),
+            created_unix_ns,
+            command_line,
+            recorder_pid: i32::try_from(std::process::id()).ok(),
+            ..Manifest::default()
+        }
+    }
+
+    /// Adds a machine and returns its id; the entry's own `id` is set to it.
+    pub fn add_machine(&mut self, mut entry: MachineEntry) -> MachineId {
+        // A recording of 2^32 machines does not fit any memory; the fallback is never taken.
+        let id = MachineId(u32::try_from(self.machines.len()).unwrap_or(u32::MAX));
+        entry.id = id;
+        self.machines.push(entry);
+        id
+    }
+
+    /// Reads the manifest of a recording directory.
+    pub fn read(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join(FILE_NAME);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(StoreError::NotARecording(dir.to_owned()));
+            }
+            Err(e) => return Err(io_error("read the manifest", path)(e)),
+        };
+        Self::parse(&text).map_err(|reason| StoreError::Manifest { path, reason })
+    }
+
+    /// Parses and checks a manifest's text; the error names the line or field.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        // The version first: a newer layout must not be reported as a missing field.
+        let version: Version = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        if version.format > FORMAT {
+            return Err(format!(
+                "its layout has version {}, this transect reads up to {FORMAT}: use a newer transect",
+                version.format
+            ));
+        }
+        let manifest: Manifest = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (at, machine) in self.machines.iter().enumerate() {
+            if usize::try_from(machine.id.0) != Ok(at) {
+                return Err(format!("machines[{at}] has id {}, expected {at}", machine.id));
+            }
+        }
+        let machines = self.machines.len();
+        for source in &self.sources {
+            crate::names::check_file(&source.file).map_err(|e| e.to_string())?;
+            if usize::try_from(source.machine_id.0).is_ok_and(|id| id >= machines) {
+                return Err(format!(
+                    "source {} names machine {}, but there are {machines} machines",
+                    source.file, source.machine_id
+                ));
+            }
+            if source.sub_buffer_bytes < 64 || source.sub_buffer_bytes > 1 << 28 {
+                return Err(format!(
+                    "source {} has an impossible sub-buffer size of {} bytes",
+                    source.file, source.sub_buffer_bytes
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the manifest into `dir`, replacing the old one in one step.
+    pub fn write(&self, dir: &Path) -> Result<(), StoreError> {
+        let path = dir.join(FILE_NAME);
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|e| StoreError::Manifest { path: path.clone(), reason: e.to_string() })?;
+        text.push('\n');
+        replace(&path, text.as_bytes())
+    }
+}
+
+/// Writes a file so that it is seen whole or not at all, even after power loss.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut tmp: PathBuf = path.to_owned();
+    tmp.as_mut_os_string().push(".tmp");
+    let written = fs::File::create(&tmp)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&tmp, path));
+    if written.is_err() {
+        // Best effort: the error below already says what happened.
+        let _ = fs::remove_file(&tmp);
+    }
+    written.map_err(io_error("write", path))
+}
