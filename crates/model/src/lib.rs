@@ -25,6 +25,7 @@
 //! }
 //! ```
 
+pub mod cell;
 pub mod event;
 pub mod exit;
 pub mod ids;

@@ -8,6 +8,7 @@
 //! whether they are kept, aggregated, exported or written out.
 
 use crate::{
+    cell::{Cell, Record, ToCell},
     exit::ExitReason,
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     state::{EffectiveState, ThreadState, VcpuState},
@@ -49,6 +50,12 @@ macro_rules! table {
                 doc: concat!($($doc),*),
                 columns: &[ $( Column { name: stringify!($col), doc: concat!($($cdoc),+) } ),* ],
             };
+        }
+
+        impl Record for $row {
+            fn each_cell<'a>(&'a self, visit: &mut dyn FnMut(&'static str, Cell<'a>)) {
+                $( visit(stringify!($col), self.$col.to_cell()); )*
+            }
         }
     };
 }
