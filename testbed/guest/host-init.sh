@@ -49,6 +49,7 @@ while [ -z "$port" ]; do
 done
 exec 3<>$port
 echo "ready $(cut -d' ' -f1 /proc/uptime)" >&3
+# The read also ends when the other side goes away: then so does this host.
 while read -r verb number <&3; do
 	case $verb in
 	run) job $number & ;;

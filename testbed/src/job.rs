@@ -188,7 +188,7 @@ impl Output {
 
     fn complaint(&self) -> String {
         let Self { command, code, stdout, stderr, logs } = self;
-        let logs = logs.display();
+        let (logs, stdout, stderr) = (logs.display(), tail(stdout, 40), tail(stderr, 40));
         format!(
             "`{command}` ended with {code} in {logs}\n--- stdout\n{stdout}\n--- stderr\n{stderr}\n---"
         )

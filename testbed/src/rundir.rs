@@ -19,9 +19,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// `$1` is the folder, `$2` the deadline in seconds. `live/` has one file per process group.
+/// `$1` is the folder, `$2` the deadline in seconds. `live/` has one file per process group. (The `kill` of Debian's
+/// `sh` does not know `--`.)
 const GUARD: &str = r#"
-end_all() { for f in "$1"/live/*; do [ -e "$f" ] && kill -KILL -- "-${f##*/}"; done; }
+end_all() { for f in "$1"/live/*; do [ -e "$f" ] && kill -KILL "-${f##*/}"; done; }
 timeout "$2" cat >/dev/null
 if [ $? -eq 124 ]; then : >"$1/expired"; end_all "$1"; cat >/dev/null; fi
 end_all "$1"
