@@ -204,6 +204,10 @@ impl GuestPlan {
         if self.disk_mib > 0 {
             script += &format!("truncate -s {}M {local}/disk.img\n", self.disk_mib);
         }
+        if self.nice != 0 {
+            // Where sessions are scheduled as groups, niceness counts between groups (sched(7), "autogroup").
+            script += &format!("echo {} >/proc/self/autogroup 2>/dev/null\n", self.nice);
+        }
         script += &format!("echo $$ >{}\nexec ", quoted(&shared.join("pid").to_string_lossy()));
         if self.nice != 0 {
             script += &format!("nice -n {} ", self.nice);

@@ -38,6 +38,7 @@ pub mod cache;
 mod compile;
 pub mod counting;
 mod cpio;
+pub mod demo;
 mod direct;
 mod guest;
 mod host;

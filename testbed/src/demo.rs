@@ -1,0 +1,156 @@
+//! The demo's scene: two guests on one CPU, one of which starves the other — and proof of it from inside.
+//!
+//! `web` wakes every 20 ms and works for 2 ms; `batch` is a hog. With equal weights the kernel's scheduler favours
+//! the one that just woke, and nothing happens; so the hog has the larger weight (nice −15 against 0: 29154 to
+//! 1024, Linux `kernel/sched/core.c` `sched_prio_to_weight`), as a host has it whose owner favoured the wrong VM. The
+//! proof is what `web` says about its own lateness: first with `batch` frozen, then with it running.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::guest::Guest;
+use crate::host::{HostOptions, KvmHost};
+use crate::lateness::Lateness;
+
+const WEB: &str = "periodic:period_ms=20:work_us=2000:report_ms=1000";
+const BATCH: &str = "hog:threads=1";
+const BATCH_NICE: i32 = -15;
+
+/// Windows of a second in which `web` is watched alone before the recording.
+const ALONE_WINDOWS: usize = 2;
+
+/// What the demo is given.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Static binary started in both guests, with its arguments.
+    pub agent: Option<(PathBuf, Vec<String>)>,
+    /// Programs to carry onto the host, to its scratch folder, under their own names.
+    pub programs: Vec<PathBuf>,
+    /// The recorder: a shell command in the host's scratch folder. `{web}` and `{batch}` stand for the guests' CIDs.
+    pub record: String,
+    /// Commands after it, such as a report; their output is part of [`Seen::output`].
+    pub then: Vec<String>,
+    /// What to bring home: path on the host, path here.
+    pub bring: Vec<(String, PathBuf)>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// `web`'s windows while `batch` was frozen.
+    pub alone: Vec<Lateness>,
+    /// `web`'s windows while the recorder ran.
+    pub contended: Vec<Lateness>,
+    /// Output of the recorder and of the commands after it, in order.
+    pub output: String,
+}
+
+impl Seen {
+    /// Median of the windows' 99th percentiles of `web`'s lateness in µs: alone, contended.
+    pub fn late_p99_us(&self) -> (u64, u64) {
+        (median(&self.alone, |window| window.late_p99_us), median(&self.contended, |window| window.late_p99_us))
+    }
+
+    /// The same for the time from due to done: alone, contended.
+    pub fn done_p99_us(&self) -> (u64, u64) {
+        (median(&self.alone, |window| window.done_p99_us), median(&self.contended, |window| window.done_p99_us))
+    }
+
+    /// Whether `web` was starved: by its own account its work was done ten times as late or more.
+    pub fn is_starved(&self) -> bool {
+        let (alone, contended) = self.done_p99_us();
+        contended >= alone * 10
+    }
+}
+
+/// Plays the scene. `say` gets a line per step, with the seconds since the start.
+pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Seen> {
+    let start = Instant::now();
+    let mut say = |what: &str| say(&format!("{:5.1} s  {what}", start.elapsed().as_secs_f64()));
+    let host = KvmHost::boot_with(&HostOptions::default())?;
+    say(if host.is_nested() { "nested KVM host is up" } else { "this machine has usable KVM: it is the host" });
+    for program in &plan.programs {
+        let name = program.file_name().context("a program without a name")?.to_string_lossy();
+        host.put(program, &name)?;
+    }
+    let (web, batch) = start_guests(&host, plan)?;
+    say("guests web (every 20 ms, 2 ms of work) and batch (a hog) are up");
+
+    share_one_cpu(&host, &web, &batch)?;
+    batch.freeze()?;
+    let alone = windows(&web, ALONE_WINDOWS)?;
+    say(&format!("web alone: done within {} us (p99)", median(&alone, |window| window.done_p99_us)));
+    batch.thaw()?;
+
+    let before = web.lateness()?.len();
+    let output = record(&host, plan, &web, &batch)?;
+    say("recorded");
+    // The window in which the hog came back is neither the one nor the other.
+    let contended: Vec<_> = web.lateness()?.into_iter().skip(before + 1).collect();
+    ensure!(!contended.is_empty(), "the recorder ended before web's first window of a second");
+    say(&format!("web beside batch: done within {} us (p99)", median(&contended, |window| window.done_p99_us)));
+
+    let mut output = output;
+    for command in &plan.then {
+        output.write_str(&host.run(command).within(120)?.ok()?.stdout)?;
+    }
+    for (from, to) in &plan.bring {
+        host.get(from, to).with_context(|| format!("cannot bring {from} home"))?;
+    }
+    say("done");
+    Ok(Seen { alone, contended, output })
+}
+
+fn start_guests(host: &KvmHost, plan: &Plan) -> Result<(Guest, Guest)> {
+    let start = |name: &str, workload: &str, nice: i32| {
+        let mut guest = host.guest(name).workload(workload).nice(nice);
+        if let Some((binary, arguments)) = &plan.agent {
+            let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+            guest = guest.agent(binary, &arguments);
+        }
+        guest.start()
+    };
+    // Both boot at the same time on all CPUs: pinned to one they would take twice as long.
+    let web = start("web", WEB, 0)?;
+    let batch = start("batch", BATCH, BATCH_NICE)?;
+    web.wait_until_ready()?;
+    batch.wait_until_ready()?;
+    Ok((web, batch))
+}
+
+/// Pins both to the host's last CPU, so that CPU 0, where there are more, is left for the recorder.
+fn share_one_cpu(host: &KvmHost, web: &Guest, batch: &Guest) -> Result<()> {
+    let last = host.run("echo $(($(nproc) - 1))").within(10)?.ok()?.stdout;
+    web.pin(last.trim())?;
+    batch.pin(last.trim())
+}
+
+/// The next whole windows: the one being measured began before and is left out.
+fn windows(web: &Guest, count: usize) -> Result<Vec<Lateness>> {
+    let before = web.lateness()?.len() + 1;
+    web.wait_for(": lateness ").times(before + count).within(60)?;
+    Ok(web.lateness()?.into_iter().skip(before).take(count).collect())
+}
+
+fn record(host: &KvmHost, plan: &Plan, web: &Guest, batch: &Guest) -> Result<String> {
+    let cid = |guest: &Guest| guest.cid().map(|cid| cid.to_string()).context("a guest without CID");
+    let command = plan.record.replace("{web}", &cid(web)?).replace("{batch}", &cid(batch)?);
+    let out = host.run(&command).within(120)?.ok()?;
+    Ok(out.stdout + &out.stderr)
+}
+
+fn median(windows: &[Lateness], of: fn(&Lateness) -> u64) -> u64 {
+    let mut values: Vec<_> = windows.iter().map(of).collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+/// Where a program of this workspace is after a build; a clear error if it is not there.
+pub fn built(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = folder.join(name);
+    ensure!(path.exists(), "{} is not built (run `make build`)", path.display());
+    Ok(path)
+}
