@@ -1,0 +1,430 @@
+//! What each event does: the routing from tracepoints to state machines.
+
+use crate::{
+    states::{
+        pcpu::Occupant,
+        thread::{OpenSyscall, Place, Slot, Wake},
+        wakeups::{WakeEvent, Woken},
+    },
+    world::{World, env},
+};
+use transect_model::{
+    event::{Access, Comm, CoreEvent, PrevState},
+    exit::ExitReason,
+    ids::{CpuId, MachineId, Tid, VcpuId},
+    table::TableSink,
+};
+
+/// Where and when an event happened, and in whose name.
+#[derive(Clone, Copy)]
+pub(crate) struct At {
+    /// Index of the machine.
+    pub(crate) m: usize,
+    pub(crate) cpu: CpuId,
+    /// Index of the CPU.
+    pub(crate) c: usize,
+    pub(crate) t: i64,
+    pub(crate) tid: Tid,
+}
+
+/// `sched_switch` without what only the names need.
+#[derive(Clone, Copy)]
+struct Switch {
+    prev: Tid,
+    prev_comm: Comm,
+    prev_state: PrevState,
+    next: Tid,
+    next_comm: Comm,
+}
+
+impl World {
+    /// Any event: it shows who is current on its CPU, and a guest's must fit its vCPU.
+    pub(crate) fn any(&mut self, at: At, sink: &mut dyn TableSink) {
+        let machine = &mut self.machines[at.m];
+        machine.last = at.t;
+        machine.has_events = true;
+        if let Some(Some(v)) = machine.vcpu_of_cpu.get(at.c) {
+            self.check.guest_event(*v, at.t);
+        }
+        if machine.has_switch && machine.cpus[at.c].occupant.tid() != Some(at.tid) {
+            self.observe(at, sink);
+        }
+    }
+
+    /// A core event.
+    pub(crate) fn core(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        match *event {
+            CoreEvent::SchedSwitch { prev, prev_comm, prev_state, next, next_comm, .. } => {
+                let switch = Switch { prev, prev_comm, prev_state, next, next_comm };
+                self.switch(at, switch, sink);
+            }
+            CoreEvent::SchedWaking { tid, comm, target_cpu, .. } => {
+                self.wake(at, tid, comm, target_cpu, false, sink);
+            }
+            CoreEvent::SchedWakeup { tid, comm, target_cpu, .. } => {
+                self.wake(at, tid, comm, target_cpu, true, sink);
+            }
+            CoreEvent::SchedWakeupNew { tid, comm, target_cpu, .. } => {
+                self.wake_new(at, tid, comm, target_cpu, sink);
+            }
+            CoreEvent::SchedMigrate { tid, dest_cpu, .. } => self.migrate(at, tid, dest_cpu, sink),
+            CoreEvent::SchedFork { parent, child, child_comm } => {
+                self.fork(at, parent, child, child_comm, sink);
+            }
+            CoreEvent::SchedExec { tid, old_tid } if tid != old_tid => {
+                self.exec(at, tid, old_tid, sink);
+            }
+            CoreEvent::TaskRename { tid, new_comm } => {
+                if let Some(slot) = self.slot(at.m, tid) {
+                    self.name(at.m, slot, new_comm);
+                }
+            }
+            CoreEvent::IrqEntry { irq } => {
+                self.machines[at.m].cpus[at.c].irqs.hard_entry(at.t, irq);
+            }
+            CoreEvent::IrqExit { irq, .. } => {
+                let machine = &mut self.machines[at.m];
+                let env = env!(self, machine, sink);
+                machine.cpus[at.c].irqs.hard_exit(at.t, irq, at.cpu, env);
+            }
+            CoreEvent::SoftirqEntry { vector } => {
+                self.machines[at.m].cpus[at.c].irqs.soft_entry(at.t, vector);
+            }
+            CoreEvent::SoftirqExit { vector } => {
+                let machine = &mut self.machines[at.m];
+                let env = env!(self, machine, sink);
+                machine.cpus[at.c].irqs.soft_exit(at.t, vector, at.cpu, env);
+            }
+            CoreEvent::SyscallEnter { nr } => self.syscall_enter(at, nr, sink),
+            CoreEvent::SyscallExit { ret, .. } => self.syscall_exit(at, ret, sink),
+            _ => self.kvm(at, event, sink),
+        }
+    }
+
+    fn kvm(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        match *event {
+            CoreEvent::KvmEntry { vcpu, .. } => self.kvm_entry(at, vcpu, sink),
+            CoreEvent::KvmExit { vcpu, reason, rip, .. } => {
+                self.kvm_exit(at, vcpu, reason, rip, sink);
+            }
+            CoreEvent::KvmUserspaceExit { .. } => {
+                if let Some(v) = self.running_vcpu(at, None, sink) {
+                    let machine = &mut self.machines[at.m];
+                    self.vcpus[v].userspace_exit(at.t, env!(self, machine, sink));
+                }
+            }
+            CoreEvent::KvmVcpuWakeup { ns, waited, .. } => {
+                if let Some(v) = self.running_vcpu(at, None, sink) {
+                    let machine = &mut self.machines[at.m];
+                    let sched = machine.has_switch;
+                    self.vcpus[v].wakeup(at.t, ns, waited, sched, env!(self, machine, sink));
+                }
+            }
+            CoreEvent::KvmHaltPollNs { new_ns, .. } => {
+                if let Some(v) = self.current_vcpu(at) {
+                    self.vcpus[v].poll_window(new_ns);
+                }
+            }
+            CoreEvent::KvmHypercall { nr, .. } => self.exit_detail(at, nr),
+            CoreEvent::KvmPio { access, port, .. } => {
+                self.exit_detail(at, u64::from(port));
+                self.vcpu_io(at, access == Access::Write);
+            }
+            CoreEvent::KvmMmio { access, .. } => self.vcpu_io(at, access == Access::Write),
+            CoreEvent::KvmFastMmio { .. } => self.vcpu_io(at, true),
+            CoreEvent::KvmSetIrq { level, .. } => self.vm_io(at, level != 0),
+            CoreEvent::KvmMsi { .. } => self.vm_io(at, true),
+            _ => {}
+        }
+    }
+
+    /// The event's current thread is not the one the CPU was thought to run.
+    fn observe(&mut self, at: At, sink: &mut dyn TableSink) {
+        let occupant = self.occupant(at.m, at.tid);
+        let known = self.machines[at.m].cpus[at.c].occupant;
+        if !matches!(known, Occupant::Unknown { .. }) {
+            self.displace(at.m, at.c, at.t, sink);
+        }
+        self.occupy(at.m, at.c, at.t, occupant, occupant, sink);
+        if let Occupant::Thread { slot: Some(slot), .. } = occupant {
+            let here = Place::OnCpu(at.cpu);
+            self.change(at.m, slot, at.t, Some(here), here, sink);
+        }
+        self.blame(at.m, at.c, at.t, sink);
+    }
+
+    fn occupant(&mut self, m: usize, tid: Tid) -> Occupant {
+        if tid.is_idle() {
+            return Occupant::Idle;
+        }
+        Occupant::Thread { tid, slot: self.slot(m, tid) }
+    }
+
+    fn switch(&mut self, at: At, switch: Switch, sink: &mut dyn TableSink) {
+        let At { m, cpu, c, t, .. } = at;
+        self.machines[m].has_switch = true;
+        let known = self.machines[m].cpus[c].occupant;
+        let prev = match known.tid() {
+            Some(tid) if tid == switch.prev => known,
+            Some(_) => {
+                self.displace(m, c, t, sink);
+                self.occupant(m, switch.prev)
+            }
+            None => self.occupant(m, switch.prev),
+        };
+        let next = self.occupant(m, switch.next);
+        self.occupy(m, c, t, prev, next, sink);
+        if let Occupant::Thread { slot: Some(slot), .. } = prev {
+            self.name(m, slot, switch.prev_comm);
+            self.switch_out(at, slot, switch.prev_state, sink);
+        }
+        if let Occupant::Thread { slot: Some(slot), .. } = next {
+            self.name(m, slot, switch.next_comm);
+            let machine = &mut self.machines[m];
+            machine.threads.complete_wake(slot, t, cpu, env!(self, machine, sink));
+            let cgroup = machine.threads.get(slot).cgroup;
+            self.windows.thread_execution(cgroup, t);
+            let told = Place::Waiting { cpu: Some(cpu), woken: false };
+            self.change(m, slot, t, Some(told), Place::OnCpu(cpu), sink);
+        }
+        self.blame(m, c, t, sink);
+    }
+
+    fn switch_out(&mut self, at: At, slot: Slot, state: PrevState, sink: &mut dyn TableSink) {
+        let At { m, cpu, t, .. } = at;
+        let thread = self.machines[m].threads.get(slot);
+        let new = if state.is_dead() {
+            Place::Gone
+        } else if state.is_runnable() {
+            Place::Waiting { cpu: Some(cpu), woken: false }
+        } else if thread.wake.is_some() {
+            // Woken on its way out: see the wakeups analysis.
+            Place::Waiting { cpu: Some(cpu), woken: true }
+        } else {
+            Place::Asleep { cpu: Some(cpu), letter: Some(state.letter()) }
+        };
+        if matches!(new, Place::Gone | Place::Waiting { woken: false, .. }) {
+            self.machines[m].threads.get_mut(slot).wake = None;
+        }
+        self.change(m, slot, t, Some(Place::OnCpu(cpu)), new, sink);
+        if new == Place::Gone {
+            let machine = &mut self.machines[m];
+            if let Some(call) = machine.threads.get_mut(slot).syscall.take() {
+                env!(self, machine, sink).syscall(machine.threads.get(slot).tid, call, None);
+            }
+        }
+    }
+
+    fn wake(
+        &mut self,
+        at: At,
+        tid: Tid,
+        comm: Comm,
+        target: CpuId,
+        done: bool,
+        sink: &mut dyn TableSink,
+    ) {
+        let Some(slot) = self.slot(at.m, tid) else { return };
+        self.name(at.m, slot, comm);
+        let event = WakeEvent { target, waker: at.tid, waker_cpu: at.cpu, done };
+        let machine = &mut self.machines[at.m];
+        let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
+        if let Woken::Moved { deduced, new } = woken {
+            self.moved(at.m, slot, at.t, deduced, new, sink);
+        }
+    }
+
+    fn wake_new(&mut self, at: At, tid: Tid, comm: Comm, target: CpuId, sink: &mut dyn TableSink) {
+        let Some(slot) = self.slot(at.m, tid) else { return };
+        self.name(at.m, slot, comm);
+        let new = Place::Waiting { cpu: Some(target), woken: true };
+        if !matches!(self.machines[at.m].threads.get(slot).place, Place::Waiting { .. }) {
+            self.born(at, slot, new, sink);
+        } else {
+            self.change(at.m, slot, at.t, None, new, sink);
+        }
+        let wake = Wake { ts: at.t, waker: at.tid, waker_cpu: at.cpu };
+        self.machines[at.m].threads.get_mut(slot).wake = Some(wake);
+    }
+
+    fn fork(&mut self, at: At, parent: Tid, child: Tid, comm: Comm, sink: &mut dyn TableSink) {
+        let Some(slot) = self.slot(at.m, child) else { return };
+        self.born(at, slot, Place::Waiting { cpu: Some(at.cpu), woken: true }, sink);
+        self.name(at.m, slot, comm);
+        let Some(parent) = self.machines[at.m].threads.find(parent) else { return };
+        let threads = &mut self.machines[at.m].threads;
+        let parent = threads.get(parent);
+        let (vm, cgroup, name) = (parent.vm, parent.cgroup, parent.cgroup_name.clone());
+        let child = threads.get_mut(slot);
+        child.vm = child.vm.or(vm);
+        child.cgroup = cgroup;
+        child.cgroup_name = name;
+    }
+
+    /// A thread's life begins; its vCPU was offline before.
+    fn born(&mut self, at: At, slot: Slot, new: Place, sink: &mut dyn TableSink) {
+        let machine = &mut self.machines[at.m];
+        let known_from = machine.threads.known_from;
+        let thread = machine.threads.get(slot);
+        let before = (thread.place == Place::Unknown && known_from <= at.t)
+            .then_some(crate::states::thread::Deduced { from: known_from, told: Place::Gone });
+        machine.threads.born(slot, at.t, new, env!(self, machine, sink));
+        self.moved(at.m, slot, at.t, before, new, sink);
+    }
+
+    fn migrate(&mut self, at: At, tid: Tid, dest: CpuId, sink: &mut dyn TableSink) {
+        let Some(slot) = self.machines[at.m].threads.find(tid) else { return };
+        if let Place::Waiting { cpu, woken } = self.machines[at.m].threads.get(slot).place
+            && cpu != Some(dest)
+        {
+            let new = Place::Waiting { cpu: Some(dest), woken };
+            self.change(at.m, slot, at.t, None, new, sink);
+        }
+    }
+
+    /// A thread that was not its process's first takes over the first one's number (`de_thread`,
+    /// fs/exec.c); the number it had is free.
+    fn exec(&mut self, at: At, tid: Tid, old_tid: Tid, sink: &mut dyn TableSink) {
+        let At { m, cpu, c, t, .. } = at;
+        if let Some(old) = self.machines[m].threads.find(old_tid) {
+            self.change(m, old, t, None, Place::Gone, sink);
+        }
+        let occupant = self.occupant(m, tid);
+        if self.machines[m].has_switch {
+            self.occupy(m, c, t, occupant, occupant, sink);
+            if let Occupant::Thread { slot: Some(slot), .. } = occupant {
+                self.change(m, slot, t, None, Place::OnCpu(cpu), sink);
+            }
+        }
+    }
+
+    /// Remembers a thread's name; a vhost worker's name tells whose it is.
+    fn name(&mut self, m: usize, slot: Slot, comm: Comm) {
+        let thread = self.machines[m].threads.get_mut(slot);
+        if thread.comm == comm {
+            return;
+        }
+        thread.comm = comm;
+        if thread.vm.is_none()
+            && let Some(pid) = vhost_owner(&comm)
+        {
+            let vm = self.vm_of_process(m, pid);
+            self.machines[m].threads.get_mut(slot).vm = vm;
+        }
+    }
+
+    fn syscall_enter(&mut self, at: At, nr: i64, sink: &mut dyn TableSink) {
+        let Some(slot) = self.current_slot(at) else { return };
+        let machine = &mut self.machines[at.m];
+        let open = machine.threads.get_mut(slot).syscall.replace(OpenSyscall { ts: at.t, nr });
+        if let Some(call) = open {
+            env!(self, machine, sink).syscall(at.tid, call, None);
+        }
+    }
+
+    fn syscall_exit(&mut self, at: At, ret: i64, sink: &mut dyn TableSink) {
+        let Some(slot) = self.current_slot(at) else { return };
+        let machine = &mut self.machines[at.m];
+        if let Some(call) = machine.threads.get_mut(slot).syscall.take() {
+            env!(self, machine, sink).syscall(at.tid, call, Some((at.t, ret)));
+        }
+    }
+
+    /// The slot of the event's current thread.
+    fn current_slot(&mut self, at: At) -> Option<Slot> {
+        match self.machines[at.m].cpus[at.c].occupant {
+            Occupant::Thread { tid, slot } if tid == at.tid => slot,
+            _ => self.slot(at.m, at.tid),
+        }
+    }
+
+    /// The vCPU whose thread is current, if it is a vCPU's.
+    fn current_vcpu(&self, at: At) -> Option<usize> {
+        let threads = &self.machines[at.m].threads;
+        let slot = match self.machines[at.m].cpus[at.c].occupant {
+            Occupant::Thread { tid, slot: Some(slot) } if tid == at.tid => slot,
+            _ => threads.find(at.tid)?,
+        };
+        threads.get(slot).vcpu
+    }
+
+    /// The vCPU whose KVM event this is, inferred if need be, with its thread's place made known.
+    fn running_vcpu(
+        &mut self,
+        at: At,
+        id: Option<VcpuId>,
+        sink: &mut dyn TableSink,
+    ) -> Option<usize> {
+        let v = match (self.current_vcpu(at), id) {
+            (Some(v), id) => {
+                if id.is_some_and(|id| id != self.vcpus[v].id) {
+                    self.notes.other_vcpu += 1;
+                }
+                Some(v)
+            }
+            (None, Some(id)) => self.infer_vcpu(at.m, at.tid, id, sink),
+            (None, None) => None,
+        };
+        let Some(v) = v else {
+            self.notes.unattributed += 1;
+            return None;
+        };
+        if !self.machines[at.m].has_switch {
+            let machine = &mut self.machines[at.m];
+            let known_from = machine.threads.known_from;
+            self.vcpus[v].seen_on(at.t, at.cpu, known_from, env!(self, machine, sink));
+        }
+        Some(v)
+    }
+
+    fn kvm_entry(&mut self, at: At, id: Option<VcpuId>, sink: &mut dyn TableSink) {
+        self.seen_entry = true;
+        if let Some(v) = self.running_vcpu(at, id, sink) {
+            let machine = &mut self.machines[at.m];
+            self.vcpus[v].entry(at.t, env!(self, machine, sink));
+        }
+    }
+
+    fn kvm_exit(
+        &mut self,
+        at: At,
+        id: Option<VcpuId>,
+        reason: ExitReason,
+        rip: u64,
+        sink: &mut dyn TableSink,
+    ) {
+        if let Some(v) = self.running_vcpu(at, id, sink) {
+            let machine = &mut self.machines[at.m];
+            self.vcpus[v].exit(at.t, reason, rip, env!(self, machine, sink));
+        }
+    }
+
+    fn exit_detail(&mut self, at: At, detail: u64) {
+        if let Some(v) = self.current_vcpu(at) {
+            self.vcpus[v].detail(detail);
+        }
+    }
+
+    fn vcpu_io(&mut self, at: At, counts: bool) {
+        if let Some(v) = self.current_vcpu(at).filter(|_| counts) {
+            self.windows.vcpu_io(v, at.t);
+        }
+    }
+
+    fn vm_io(&mut self, at: At, counts: bool) {
+        if let Some(vm) = self.vm_of_current(at).filter(|_| counts) {
+            self.windows.vm_io(vm, at.t);
+        }
+    }
+
+    fn vm_of_current(&self, at: At) -> Option<MachineId> {
+        let threads = &self.machines[at.m].threads;
+        threads.get(threads.find(at.tid)?).vm
+    }
+}
+
+/// The process a vhost worker works for: `vhost-PID` (drivers/vhost/vhost.c).
+fn vhost_owner(comm: &Comm) -> Option<Tid> {
+    let digits = comm.as_bytes().strip_prefix(b"vhost-")?;
+    std::str::from_utf8(digits).ok()?.parse().ok().map(Tid)
+}

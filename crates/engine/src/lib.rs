@@ -1,0 +1,76 @@
+//! Events in, tables out: aligns and merges streams, and divides time into states.
+//!
+//! **What.** The engine reads one stream per CPU of every machine, puts all of them on trace time,
+//! merges them, and runs the state machines of the model over the result: where each vCPU is, what
+//! each thread does, who has each CPU, how long each VM exit takes – and for guest threads, where
+//! they *really* were while their own kernel believed they ran.
+//!
+//! **Data flow.**
+//! ```text
+//! EventStream (per machine, CPU) ─▶ align (clock → trace time) ─▶ merge (k-way, one item each)
+//!    ─▶ dispatch (tracepoint → state machines) ─▶ states ─▶ rows ─▶ TableSink
+//! ```
+//!
+//! **Design constraints.**
+//! - States tile time: for every vCPU and every CPU with a stream, the rows' durations add up to
+//!   the recording's span to the nanosecond; a thread's rows tile its life within it.
+//! - Nothing is claimed that the trace does not tell. Lost events make `unknown`; what the first
+//!   event tells about the time before it is used only where it is certain.
+//! - Bounded memory: one item per stream, state per actor, and small, capped queues.
+//! - No I/O, no panics, whatever the events say; contradictions are counted and told.
+//! - No allocation per event on the hot path.
+//!
+//! The span is from the first to the last event of the root machines (those that run on no other
+//! machine of the recording): a guest's events outside it have nothing to be held against.
+//!
+//! ```
+//! use transect_engine::{Engine, Input, Options, StreamItem, StreamKey, ToTrace, Topology};
+//! use transect_engine::topology::MachineInfo;
+//! use transect_model::event::{Comm, CoreEvent, PrevState};
+//! use transect_model::ids::{CpuId, MachineId, Tid};
+//! use transect_model::table::Tables;
+//! use transect_model::time::{Source, Timestamp, Trace};
+//!
+//! /// Stamps that are trace time already.
+//! struct Nanoseconds;
+//! impl ToTrace for Nanoseconds {
+//!     fn to_trace(&self, ts: Timestamp<Source>) -> Option<Timestamp<Trace>> {
+//!         i64::try_from(ts.get()).ok().map(Timestamp::new)
+//!     }
+//! }
+//!
+//! let switch = |ts, prev, next| StreamItem::Event {
+//!     ts: Timestamp::new(ts),
+//!     tid: Tid(prev),
+//!     event: CoreEvent::SchedSwitch {
+//!         prev: Tid(prev), prev_comm: Comm::default(), prev_prio: 120, prev_state: PrevState(1),
+//!         next: Tid(next), next_comm: Comm::default(), next_prio: 120,
+//!     },
+//! };
+//! let stream = vec![switch(100, 0, 42), switch(250, 42, 0)].into_iter();
+//! let key = StreamKey { machine: MachineId(0), cpu: CpuId(0) };
+//! let topology =
+//!     Topology { machines: vec![MachineInfo::host(MachineId(0), "host")], ..Topology::default() };
+//! let mut tables = Tables::default();
+//! Engine::new(topology, Options::default())
+//!     .run(vec![Input { key, stream, clock: Nanoseconds }], &mut tables)?;
+//! assert_eq!((tables.cpu_slices[0].tid, tables.cpu_slices[0].dur), (Some(Tid(42)), 150));
+//! # Ok::<(), transect_engine::EngineError>(())
+//! ```
+
+pub mod align;
+mod dispatch;
+pub mod engine;
+mod infer;
+mod merge;
+mod notes;
+mod states;
+pub mod stream;
+pub mod topology;
+mod world;
+
+pub use align::{Input, ToTrace};
+pub use engine::{Engine, EngineError, MachineGap, Options, Summary};
+pub use states::check::ShiftTest;
+pub use stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey};
+pub use topology::Topology;

@@ -1,0 +1,86 @@
+//! What was inferred or did not fit, for the import log: never silent, never a flood.
+
+use transect_model::{
+    ids::{Tid, VcpuId},
+    table::{ImportLog, Row, TableSink},
+};
+
+/// Inferences listed one by one at most.
+const MAX_LISTED: usize = 256;
+
+/// Counters and remarks of one run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    /// Events that showed another thread on a CPU than the switches had led to.
+    pub(crate) contradictions: u64,
+    /// KVM events of threads that no `kvm_entry` or topology names.
+    pub(crate) unattributed: u64,
+    /// Entries that named another vCPU than the one their thread is known for.
+    pub(crate) other_vcpu: u64,
+    /// Holes, and events lost in them as far as counted.
+    pub(crate) holes: u64,
+    pub(crate) lost_events: u64,
+    inferred: Vec<String>,
+    inferred_more: u64,
+}
+
+impl Notes {
+    pub(crate) fn lost(&mut self, count: Option<u64>) {
+        self.holes += 1;
+        // Broken input can hold any count; the sum (a count, not time) stops at the top.
+        self.lost_events = self.lost_events.saturating_add(count.unwrap_or(0));
+    }
+
+    pub(crate) fn inferred_vcpu(&mut self, vm: &str, vcpu: VcpuId, tid: Tid) {
+        if self.inferred.len() < MAX_LISTED {
+            self.inferred.push(format!(
+                "inferred from kvm_entry: thread {tid} is vCPU {vcpu} of {vm}; name VMs at \
+                 recording to be sure"
+            ));
+        } else {
+            self.inferred_more += 1;
+        }
+    }
+
+    /// Writes the log's rows.
+    pub(crate) fn emit(&self, sink: &mut dyn TableSink) {
+        for message in &self.inferred {
+            log(sink, message.clone(), false);
+        }
+        let counted = [
+            (self.inferred_more, "more vCPUs were inferred from kvm_entry", false),
+            (
+                self.contradictions,
+                "events showed another thread on their CPU than sched_switch had led to; what \
+                 was thought there is unknown instead",
+                true,
+            ),
+            (
+                self.unattributed,
+                "KVM events could not be attributed to a vCPU (no kvm_entry named it)",
+                true,
+            ),
+            (
+                self.other_vcpu,
+                "kvm_entry events named another vCPU than their thread is known for; the \
+                 thread's vCPU was kept",
+                true,
+            ),
+        ];
+        for (count, what, data_loss) in counted {
+            if count > 0 {
+                log(sink, format!("{count} {what}"), data_loss);
+            }
+        }
+    }
+}
+
+/// One row of the import log about the engine's own work.
+pub(crate) fn log(sink: &mut dyn TableSink, message: String, data_loss: bool) {
+    sink.row(Row::ImportLog(ImportLog {
+        source: "engine".into(),
+        offset: None,
+        message,
+        data_loss,
+    }));
+}

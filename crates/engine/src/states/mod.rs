@@ -1,0 +1,64 @@
+//! The analyses: one file per state machine, each with its boundary state explained on top.
+//!
+//! Every analysis is init (`new`) / step / finish over a state that is plain data and `Clone`, so
+//! that a run can be cut at any point in time and continued from a copy, and its sums can be added
+//! up over shards. None of them does I/O or looks at wall-clock time.
+
+pub(crate) mod check;
+pub(crate) mod effective;
+pub(crate) mod exits;
+pub(crate) mod irqs;
+pub(crate) mod lost;
+pub(crate) mod pcpu;
+pub(crate) mod syscalls;
+pub(crate) mod thread;
+pub(crate) mod vcpu;
+pub(crate) mod wakeups;
+pub(crate) mod windows;
+
+use check::Check;
+use effective::Joins;
+use transect_model::{
+    ids::{CpuId, MachineId, Tid},
+    table::TableSink,
+};
+use windows::Windows;
+
+/// What a step may use besides its own state: where rows go, and the analyses that live on the
+/// others' results.
+pub(crate) struct Env<'a> {
+    pub(crate) sink: &'a mut dyn TableSink,
+    /// The recording's start: rows are cut there.
+    pub(crate) start: i64,
+    /// The machine whose event is being handled.
+    pub(crate) machine: MachineId,
+    /// Does the machine record `sched_switch`, so that silence tells something?
+    pub(crate) deduce: bool,
+    /// Has any `kvm_entry` been seen, so that its absence tells something?
+    pub(crate) seen_entry: bool,
+    /// For each CPU of the machine the vCPU (index) it is, if the machine is a guest.
+    pub(crate) vcpu_of_cpu: &'a [Option<usize>],
+    pub(crate) joins: &'a mut Joins,
+    pub(crate) windows: &'a mut Windows,
+    pub(crate) check: &'a mut Check,
+}
+
+impl Env<'_> {
+    fn vcpu_of(&self, cpu: CpuId) -> Option<usize> {
+        self.vcpu_of_cpu.get(cpu.0 as usize).copied().flatten()
+    }
+
+    /// A thread gets a CPU of the machine; matters if the CPU is a vCPU of the recording.
+    fn run_begins(&mut self, cpu: CpuId, tid: Tid, t: i64) {
+        if let Some(vcpu) = self.vcpu_of(cpu) {
+            self.joins.run_begins(vcpu, tid, t, self.sink);
+        }
+    }
+
+    /// A thread's running interval is complete. True if the join of guest and host emits it.
+    fn run_ends(&mut self, cpu: CpuId, tid: Tid, from: i64, to: i64) -> bool {
+        let Some(vcpu) = self.vcpu_of(cpu) else { return false };
+        self.joins.run_ends(vcpu, tid, from, to, self.sink);
+        true
+    }
+}

@@ -1,0 +1,121 @@
+//! One CPU of one machine: who has it. The slices tile the window.
+//!
+//! **Boundary state.** `Unknown` until the first `sched_switch` on the CPU, whose `prev` had it
+//! since the stream is complete, or until any event shows the current thread while the machine is
+//! known to record `sched_switch`.
+
+use super::{Env, irqs::Irqs, thread::Slot};
+use transect_model::{
+    ids::{CpuId, MachineId, Tid, VcpuId},
+    table::{CpuSlice, Row},
+};
+
+/// Who has a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occupant {
+    /// No knowledge; complete events from this stamp on.
+    Unknown { known_from: i64 },
+    /// The idle thread.
+    Idle,
+    /// A thread; its slot is none for numbers that cannot be threads (broken input).
+    Thread { tid: Tid, slot: Option<Slot> },
+}
+
+impl Occupant {
+    pub(crate) fn tid(self) -> Option<Tid> {
+        match self {
+            Occupant::Unknown { .. } => None,
+            Occupant::Idle => Some(Tid::IDLE),
+            Occupant::Thread { tid, .. } => Some(tid),
+        }
+    }
+}
+
+/// One CPU between two events.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpu {
+    pub(crate) id: CpuId,
+    pub(crate) occupant: Occupant,
+    since: i64,
+    /// Does a stream tell about it? Only then it has slices.
+    pub(crate) has_stream: bool,
+    /// vCPUs whose thread is on this CPU's run queue, waiting.
+    pub(crate) waiters: Vec<usize>,
+    pub(crate) irqs: Irqs,
+}
+
+/// A vCPU thread's vCPU, for the slice's row.
+pub(crate) type VcpuName = Option<(MachineId, VcpuId)>;
+
+impl Cpu {
+    pub(crate) fn new(id: CpuId, start: i64, known_from: i64) -> Self {
+        Cpu {
+            id,
+            occupant: Occupant::Unknown { known_from },
+            since: start,
+            has_stream: false,
+            waiters: Vec::new(),
+            irqs: Irqs::default(),
+        }
+    }
+
+    /// The CPU goes to `new` at `t`; `told` had it until then, and was named `vcpu` if it is one.
+    pub(crate) fn change(
+        &mut self,
+        t: i64,
+        told: Occupant,
+        vcpu: VcpuName,
+        new: Occupant,
+        env: &mut Env<'_>,
+    ) {
+        if let Occupant::Unknown { known_from } = self.occupant
+            && known_from <= t
+        {
+            self.close(known_from, None, env);
+            self.occupant = told;
+        }
+        if self.occupant != new {
+            self.close(t, vcpu, env);
+            self.occupant = new;
+        }
+    }
+
+    /// Who has the CPU is not known from `t` on, and events are complete again from `until`.
+    pub(crate) fn lose(&mut self, t: i64, until: i64, vcpu: VcpuName, env: &mut Env<'_>) {
+        self.close(t, vcpu, env);
+        let until = match self.occupant {
+            Occupant::Unknown { known_from } => known_from.max(until),
+            _ => until,
+        };
+        self.occupant = Occupant::Unknown { known_from: until };
+        self.irqs.lose();
+    }
+
+    /// Emits what is open; after `last` nothing is known about this machine.
+    pub(crate) fn finish(&mut self, last: i64, end: i64, vcpu: VcpuName, env: &mut Env<'_>) {
+        self.close(last, vcpu, env);
+        self.occupant = Occupant::Unknown { known_from: end };
+        self.close(end, None, env);
+    }
+
+    fn close(&mut self, t: i64, vcpu: VcpuName, env: &mut Env<'_>) {
+        let from = self.since.max(env.start);
+        self.since = self.since.max(t);
+        if t <= from || !self.has_stream {
+            return;
+        }
+        let vcpu = match self.occupant {
+            Occupant::Thread { .. } => vcpu,
+            _ => None,
+        };
+        env.sink.row(Row::CpuSlice(CpuSlice {
+            ts: from,
+            dur: t - from,
+            machine_id: env.machine,
+            cpu: self.id,
+            tid: self.occupant.tid(),
+            vcpu_machine_id: vcpu.map(|v| v.0),
+            vcpu: vcpu.map(|v| v.1),
+        }));
+    }
+}

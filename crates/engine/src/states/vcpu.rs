@@ -1,0 +1,496 @@
+//! Where a KVM vCPU is: its thread's place in the host's scheduler, times what KVM does in it.
+//!
+//! ```text
+//!            kvm_entry              kvm_exit                kvm_userspace_exit
+//!   Exit ───────────────▶ Guest ───────────────▶ Exit(reason) ─────────────────▶ User(reason)
+//!     ▲                                             │                               │
+//!     └────────────────────── (next kvm_entry) ─────┴───────────────────────────────┘
+//! ```
+//!
+//! On a CPU the KVM mode is the state; off the CPU the scheduler's place is: asleep after a halt
+//! exit is `halted`, asleep otherwise `blocked`, runnable is `preempted` or, after a wakeup,
+//! `waking`.
+//!
+//! Facts about kernels this rests on (Linux 6.1, `virt/kvm/kvm_main.c` and `arch/x86/kvm`):
+//! - `kvm_exit` may come late: SVM traces it in `svm_handle_exit`, after preemption was enabled
+//!   again. A thread switched out "in guest mode" has therefore left the guest already, for a
+//!   reason told only later: its mode becomes `Exit(None)` and the reason is filled in.
+//! - `kvm_vcpu_wakeup` is traced at the end of `kvm_vcpu_halt` with the whole time from its start
+//!   (`ns`), polling included, and whether it slept (`waited`). It comes after the switch-in, so
+//!   segments are kept `pending` until the next entry and are named by it.
+//!
+//! **Boundary state.** The thread's place, the KVM mode, the open exit and the pending segments.
+//! What the first event tells about the time before it is used only where it is certain: a
+//! `kvm_exit` as the first event says `guest` since the streams are complete, provided that this
+//! recording has `kvm_entry` at all, which the next entry proves.
+
+use super::{
+    Env,
+    exits::OpenExit,
+    thread::{Deduced, Place},
+};
+use transect_model::{
+    exit::ExitReason,
+    ids::{CpuId, MachineId, Tid, VcpuId},
+    state::VcpuState,
+    table::{Row, VcpuStateRow},
+};
+
+/// Segments kept back at most; a vCPU that switches this often without an entry is shown as is.
+const MAX_PENDING: usize = 1024;
+
+/// What KVM does in the vCPU's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Unknown,
+    Guest,
+    /// The reason is none while `kvm_exit` is still to come.
+    Exit(Option<ExitReason>),
+    User(Option<ExitReason>),
+}
+
+impl Mode {
+    fn reason(self) -> Option<ExitReason> {
+        match self {
+            Mode::Exit(reason) | Mode::User(reason) => reason,
+            Mode::Unknown | Mode::Guest => None,
+        }
+    }
+}
+
+/// Who has the CPU a vCPU waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct By {
+    pub(crate) machine: Option<MachineId>,
+    pub(crate) tid: Option<Tid>,
+}
+
+/// Everything a row says but its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    state: VcpuState,
+    cpu: Option<CpuId>,
+    reason: Option<ExitReason>,
+    by: By,
+}
+
+impl Key {
+    const UNKNOWN: Key = Key {
+        state: VcpuState::Unknown,
+        cpu: None,
+        reason: None,
+        by: By { machine: None, tid: None },
+    };
+
+    fn of(place: Place, mode: Mode, by: By) -> Key {
+        let (state, reason) = match (place, mode) {
+            (Place::Unknown, _) => (VcpuState::Unknown, None),
+            (Place::Gone, _) => (VcpuState::Offline, None),
+            (Place::OnCpu(_), Mode::Unknown) => (VcpuState::Running, None),
+            (Place::OnCpu(_), Mode::Guest) => (VcpuState::Guest, None),
+            (Place::OnCpu(_), Mode::Exit(reason)) => (VcpuState::Exit, reason),
+            (Place::OnCpu(_), Mode::User(reason)) => (VcpuState::User, reason),
+            (Place::Asleep { .. }, Mode::Exit(Some(reason))) if reason.is_halt() => {
+                (VcpuState::Halted, Some(reason))
+            }
+            (Place::Asleep { .. }, _) => (VcpuState::Blocked, None),
+            (Place::Waiting { woken: true, .. }, _) => (VcpuState::Waking, None),
+            (Place::Waiting { woken: false, .. }, _) => (VcpuState::Preempted, None),
+        };
+        let by = if matches!(place, Place::Waiting { .. }) { by } else { By::default() };
+        Key { state, cpu: place.cpu(), reason, by }
+    }
+}
+
+/// A closed interval that later events may still rename.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    from: i64,
+    to: i64,
+    key: Key,
+}
+
+/// One vCPU between two events.
+#[derive(Clone, Debug)]
+pub(crate) struct Vcpu {
+    pub(crate) index: usize,
+    pub(crate) machine: MachineId,
+    pub(crate) id: VcpuId,
+    pub(crate) vmm_tid: Option<Tid>,
+    pub(crate) place: Place,
+    mode: Mode,
+    key: Key,
+    since: i64,
+    /// The current interval began where the streams did, not at an event.
+    from_head: bool,
+    /// A pending `guest` segment rests on this recording having `kvm_entry`; this is its start.
+    guess: Option<i64>,
+    pending: Vec<Segment>,
+    exit: Option<OpenExit>,
+    /// Time on CPUs so far, ns, without the current stretch.
+    on_cpu_ns: i64,
+    on_since: Option<i64>,
+    /// When it was last seen to be switched in; none if the switch was not seen.
+    slice_since: Option<i64>,
+    /// The halt-polling window, where `kvm_halt_poll_ns` told it.
+    poll_window_ns: Option<u32>,
+}
+
+impl Vcpu {
+    pub(crate) fn new(
+        index: usize,
+        machine: MachineId,
+        id: VcpuId,
+        vmm_tid: Option<Tid>,
+        start: i64,
+    ) -> Self {
+        Vcpu {
+            index,
+            machine,
+            id,
+            vmm_tid,
+            place: Place::Unknown,
+            mode: Mode::Unknown,
+            key: Key::UNKNOWN,
+            since: start,
+            from_head: false,
+            guess: None,
+            pending: Vec::new(),
+            exit: None,
+            on_cpu_ns: 0,
+            on_since: None,
+            slice_since: None,
+            poll_window_ns: None,
+        }
+    }
+
+    /// The thread's place changes at `t`.
+    pub(crate) fn moved(
+        &mut self,
+        t: i64,
+        deduced: Option<Deduced>,
+        new: Place,
+        by: By,
+        env: &mut Env<'_>,
+    ) {
+        if let Some(Deduced { from, told }) = deduced.filter(|_| self.place == Place::Unknown) {
+            self.head(from, told, env);
+        }
+        if let Some(since) = self.on_since.take() {
+            self.on_cpu_ns += t - since;
+        }
+        if matches!(self.place, Place::OnCpu(_)) {
+            self.left_cpu(t, new, env);
+        }
+        if matches!(new, Place::OnCpu(_)) {
+            self.on_since = Some(t);
+            if !matches!(self.place, Place::OnCpu(_) | Place::Unknown) {
+                self.slice_since = Some(t);
+                env.windows.execution(self.index, t);
+            }
+        }
+        self.place = new;
+        self.retune(t, Key::of(new, self.mode, by), env);
+    }
+
+    /// A vCPU found in the middle of the recording: its thread was in `place` since `from`, which
+    /// is where the streams began if `head`.
+    pub(crate) fn adopt(&mut self, from: i64, place: Place, head: bool, env: &mut Env<'_>) {
+        self.head(from, place, env);
+        self.from_head &= head;
+    }
+
+    /// What the first event tells about the time since `from`.
+    fn head(&mut self, from: i64, told: Place, env: &mut Env<'_>) {
+        self.retune(from, Key::of(told, self.mode, By::default()), env);
+        self.place = told;
+        self.from_head = matches!(told, Place::OnCpu(_));
+        self.on_since = self.from_head.then_some(self.since);
+    }
+
+    fn left_cpu(&mut self, t: i64, new: Place, env: &mut Env<'_>) {
+        if self.mode == Mode::Guest {
+            env.check.guest_mode_ends(self.index, t);
+            self.mode = Mode::Exit(None);
+        }
+        if let Some(since) = self.slice_since.take()
+            && matches!(new, Place::Waiting { woken: false, .. })
+        {
+            env.windows.slice(self.index, t, t - since);
+        }
+    }
+
+    /// Who has the CPU it waits for has changed.
+    pub(crate) fn occupant_changed(&mut self, t: i64, by: By, env: &mut Env<'_>) {
+        if matches!(self.place, Place::Waiting { .. }) {
+            self.retune(t, Key::of(self.place, self.mode, by), env);
+        }
+    }
+
+    /// Events are missing from `t` on.
+    pub(crate) fn lose(&mut self, t: i64, env: &mut Env<'_>) {
+        if let Some(since) = self.on_since.take() {
+            self.on_cpu_ns += t - since;
+        }
+        self.place = Place::Unknown;
+        self.mode = Mode::Unknown;
+        self.slice_since = None;
+        self.retune(t, Key::UNKNOWN, env);
+        self.close_exit(None, env);
+        env.check.interrupted(self.index);
+        self.flush(env);
+    }
+
+    /// Makes the thread known to be on `cpu` without the scheduler's help: for recordings without
+    /// `sched_switch`, where a KVM event is the only sign of where the thread is.
+    pub(crate) fn seen_on(&mut self, t: i64, cpu: CpuId, known_from: i64, env: &mut Env<'_>) {
+        if self.place == Place::Unknown {
+            let from = known_from.max(self.since).min(t);
+            self.retune(from, Key { cpu: Some(cpu), ..Key::UNKNOWN }, env);
+            self.from_head = true;
+            self.on_since = Some(t);
+        }
+        self.place = Place::OnCpu(cpu);
+    }
+
+    /// `kvm_entry`.
+    pub(crate) fn entry(&mut self, t: i64, env: &mut Env<'_>) {
+        self.guess = None;
+        if self.mode == Mode::Guest {
+            // An exit was not recorded: it is not known how long the guest ran.
+            self.rename_current(VcpuState::Running);
+        }
+        self.mode = Mode::Guest;
+        self.retune(t, Key::of(self.place, self.mode, By::default()), env);
+        self.close_exit(Some(t), env);
+        env.check.guest_mode_begins(self.index, t);
+        self.flush(env);
+    }
+
+    /// `kvm_exit`.
+    pub(crate) fn exit(&mut self, t: i64, reason: ExitReason, rip: u64, env: &mut Env<'_>) {
+        env.windows.exit(self.index, t);
+        match self.mode {
+            Mode::Guest => env.check.guest_mode_ends(self.index, t),
+            Mode::Exit(None) => self.fill_reason(reason),
+            Mode::Unknown if self.from_head => {
+                self.key.state = VcpuState::Guest;
+                self.guess = Some(self.since);
+            }
+            // Switched in, then an exit without an entry: it had left the guest before.
+            Mode::Unknown if self.key.state == VcpuState::Running && env.seen_entry => {
+                self.key = Key { state: VcpuState::Exit, reason: Some(reason), ..self.key };
+            }
+            Mode::Unknown => {}
+            Mode::Exit(Some(_)) | Mode::User(_) => self.missed_entry(),
+        }
+        self.mode = Mode::Exit(Some(reason));
+        self.retune(t, Key::of(self.place, self.mode, By::default()), env);
+        self.close_exit(None, env);
+        self.exit = Some(OpenExit {
+            ts: t,
+            reason,
+            rip,
+            to_user: false,
+            detail: None,
+            on_cpu_ns: self.on_cpu_at(t),
+        });
+    }
+
+    /// `kvm_userspace_exit`.
+    pub(crate) fn userspace_exit(&mut self, t: i64, env: &mut Env<'_>) {
+        match self.mode {
+            Mode::Guest => self.rename_current(VcpuState::Running),
+            Mode::Exit(_) => {
+                if let Some(exit) = &mut self.exit {
+                    exit.to_user = true;
+                }
+            }
+            Mode::Unknown | Mode::User(_) => {}
+        }
+        self.mode = Mode::User(self.mode.reason());
+        self.retune(t, Key::of(self.place, self.mode, By::default()), env);
+    }
+
+    /// `kvm_vcpu_wakeup`: since `t - ns` the thread was in `kvm_vcpu_halt`.
+    pub(crate) fn wakeup(&mut self, t: i64, ns: u64, waited: bool, sched: bool, env: &mut Env<'_>) {
+        let Some(from) = i64::try_from(ns).ok().and_then(|ns| t.checked_sub(ns)) else { return };
+        self.cut(t, env);
+        let reason = self.exit.map(|exit| exit.reason);
+        let slept = self.pending.iter().position(|s| {
+            s.to > from && matches!(s.key.state, VcpuState::Halted | VcpuState::Blocked)
+        });
+        let poll_end = match (waited, slept) {
+            (false, _) => t,
+            // It slept: what came before is polling only as far as the window is known to reach.
+            (true, Some(at)) => {
+                let window_ns = i64::from(self.poll_window_ns.unwrap_or(0));
+                self.pending[at].from.min(from.checked_add(window_ns).unwrap_or(from))
+            }
+            (true, None) => from,
+        };
+        for segment in &mut self.pending {
+            if segment.to > from && segment.key.state == VcpuState::Blocked {
+                segment.key = Key { state: VcpuState::Halted, reason, ..segment.key };
+            }
+        }
+        self.rename(from, poll_end, VcpuState::HaltPoll);
+        if waited && !sched {
+            self.rename(from, t, VcpuState::Halted);
+        }
+    }
+
+    /// `kvm_halt_poll_ns`.
+    pub(crate) fn poll_window(&mut self, new_ns: u32) {
+        self.poll_window_ns = Some(new_ns);
+    }
+
+    /// A hypercall's number or a port, if it is the open exit's first.
+    pub(crate) fn detail(&mut self, detail: u64) {
+        if let Some(exit) = &mut self.exit {
+            exit.detail.get_or_insert(detail);
+        }
+    }
+
+    /// Emits what is open.
+    pub(crate) fn finish(&mut self, end: i64, env: &mut Env<'_>) {
+        self.cut(end, env);
+        self.close_exit(None, env);
+        self.flush(env);
+    }
+
+    fn on_cpu_at(&self, t: i64) -> i64 {
+        self.on_cpu_ns + self.on_since.map_or(0, |since| t - since)
+    }
+
+    fn close_exit(&mut self, entry: Option<i64>, env: &mut Env<'_>) {
+        if let Some(exit) = self.exit.take() {
+            let entry = entry.map(|t| (t, self.on_cpu_at(t)));
+            exit.close(self.machine, self.id, entry, env);
+        }
+    }
+
+    /// The exit that ended guest mode before a switch-out now has its reason.
+    fn fill_reason(&mut self, reason: ExitReason) {
+        let current = std::iter::once(&mut self.key);
+        for key in self.pending.iter_mut().map(|s| &mut s.key).chain(current) {
+            if key.state == VcpuState::Exit && key.reason.is_none() {
+                key.reason = Some(reason);
+            }
+        }
+    }
+
+    /// A second exit without an entry: guest mode lay between, it is not known where.
+    fn missed_entry(&mut self) {
+        self.reject_guess();
+        if let Some(exit) = self.exit {
+            self.rename(exit.ts, self.since, VcpuState::Running);
+        }
+        self.rename_current(VcpuState::Running);
+    }
+
+    /// No entry proves the guess about the time before the first exit.
+    fn reject_guess(&mut self) {
+        let Some(from) = self.guess.take() else { return };
+        for segment in &mut self.pending {
+            if segment.from == from && segment.key.state == VcpuState::Guest {
+                segment.key.state = VcpuState::Running;
+            }
+        }
+    }
+
+    fn rename_current(&mut self, state: VcpuState) {
+        self.key = Key { state, reason: None, ..self.key };
+    }
+
+    /// Renames pending time in [from, to) that was on a CPU and not in guest mode.
+    fn rename(&mut self, from: i64, to: i64, state: VcpuState) {
+        let mut at = 0;
+        while at < self.pending.len() {
+            let segment = self.pending[at];
+            let (a, b) = (segment.from.max(from), segment.to.min(to));
+            let on_cpu =
+                matches!(segment.key.state, VcpuState::Exit | VcpuState::User | VcpuState::Running);
+            if a >= b || !on_cpu {
+                at += 1;
+                continue;
+            }
+            let reason = segment.key.reason.filter(|_| state != VcpuState::Running);
+            let key = Key { state, reason, ..segment.key };
+            let renamed = Segment { from: a, to: b, key };
+            let before = Segment { to: a, ..segment };
+            let after = Segment { from: b, ..segment };
+            let parts = [before, renamed, after];
+            let kept = parts.iter().copied().filter(|s| s.from < s.to);
+            let count = kept.clone().count();
+            self.pending.splice(at..=at, kept);
+            at += count;
+        }
+    }
+
+    /// From `t` on the state is `key`.
+    fn retune(&mut self, t: i64, key: Key, env: &mut Env<'_>) {
+        if key != self.key {
+            self.cut(t, env);
+            self.key = key;
+            self.from_head = false;
+        }
+    }
+
+    /// Closes the current interval at `t`; another with the same key begins.
+    fn cut(&mut self, t: i64, env: &mut Env<'_>) {
+        if t <= self.since {
+            return;
+        }
+        if self.pending.len() >= MAX_PENDING {
+            self.flush(env);
+        }
+        self.pending.push(Segment { from: self.since, to: t, key: self.key });
+        self.since = t;
+        self.from_head = false;
+    }
+
+    /// Nothing can rename the pending segments any more: emits them.
+    fn flush(&mut self, env: &mut Env<'_>) {
+        if !env.seen_entry {
+            self.reject_guess();
+        }
+        let mut last: Option<Segment> = None;
+        for segment in self.pending.drain(..) {
+            match &mut last {
+                Some(last) if last.key == segment.key && last.to == segment.from => {
+                    last.to = segment.to;
+                }
+                _ => {
+                    if let Some(done) = last.replace(segment) {
+                        emit(self.index, self.machine, self.id, done, env);
+                    }
+                }
+            }
+        }
+        if let Some(done) = last {
+            emit(self.index, self.machine, self.id, done, env);
+        }
+    }
+}
+
+fn emit(index: usize, machine_id: MachineId, vcpu: VcpuId, segment: Segment, env: &mut Env<'_>) {
+    let from = segment.from.max(env.start);
+    if segment.to <= from {
+        return;
+    }
+    let Key { state, cpu, reason, by } = segment.key;
+    env.windows.vcpu(index, state, from, segment.to, env.sink);
+    env.joins.vcpu_state(index, state, from, segment.to, env.sink);
+    env.sink.row(Row::VcpuState(VcpuStateRow {
+        ts: from,
+        dur: segment.to - from,
+        machine_id,
+        vcpu,
+        cpu,
+        state,
+        reason,
+        by_machine_id: by.machine,
+        by_tid: by.tid,
+    }));
+}

@@ -1,0 +1,427 @@
+//! Domain metrics per vCPU, VM and control group, in windows of a fixed length.
+//!
+//! Metrics are sums over states and events, so they need no order: a vCPU's state adds its time to
+//! the windows it spans, an event adds one to the window it lies in. gotten + waited + blocked +
+//! offline + unknown of a vCPU is the window, because its states tile the time.
+//!
+//! I/O counted: port and MMIO writes that leave the guest and kicks through ioeventfd, each from
+//! the vCPU's own thread; and device interrupts raised by the VM's own threads (vCPU, VMM and vhost
+//! threads), which only the VM's row can count. Interrupts that the host raises in the name of an
+//! unrelated thread (an irqfd signalled from a hard interrupt) cannot be attributed and are not
+//! counted.
+//!
+//! **Boundary state.** The metrics of each actor's unfinished windows. A vCPU's window is emitted
+//! when its states have passed it, a VM's when all its vCPUs' have (at the end while vCPUs are still
+//! being inferred), a control group's at the end.
+
+use std::collections::VecDeque;
+use transect_model::{
+    ids::{MachineId, VcpuId},
+    state::{Metric, ThreadState, VcpuState},
+    table::{Row, TableSink, Window},
+};
+
+/// More windows than this are not made (broken stamps can stretch a recording to centuries).
+const MAX_WINDOWS: i64 = 10_000_000;
+
+/// The sums of one actor in one window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Metrics {
+    executions: u64,
+    gotten_ns: i64,
+    waited_ns: i64,
+    blocked_ns: i64,
+    offline_ns: i64,
+    unknown_ns: i64,
+    guest_ns: i64,
+    halted_ns: i64,
+    slices: i64,
+    slices_ns: i64,
+    slice_min_ns: Option<i64>,
+    slice_max_ns: Option<i64>,
+    io_count: u64,
+    exits: u64,
+}
+
+impl Metrics {
+    /// Adds another shard's or actor's sums.
+    pub(crate) fn add(&mut self, other: &Metrics) {
+        self.executions += other.executions;
+        self.gotten_ns += other.gotten_ns;
+        self.waited_ns += other.waited_ns;
+        self.blocked_ns += other.blocked_ns;
+        self.offline_ns += other.offline_ns;
+        self.unknown_ns += other.unknown_ns;
+        self.guest_ns += other.guest_ns;
+        self.halted_ns += other.halted_ns;
+        self.slices += other.slices;
+        self.slices_ns += other.slices_ns;
+        self.slice_min_ns = [self.slice_min_ns, other.slice_min_ns].into_iter().flatten().min();
+        self.slice_max_ns = self.slice_max_ns.max(other.slice_max_ns);
+        self.io_count += other.io_count;
+        self.exits += other.exits;
+    }
+
+    fn add_vcpu(&mut self, state: VcpuState, ns: i64) {
+        match state.metric() {
+            Metric::Gotten => self.gotten_ns += ns,
+            Metric::Waited => self.waited_ns += ns,
+            Metric::Blocked => self.blocked_ns += ns,
+            Metric::Offline => self.offline_ns += ns,
+            Metric::Unknown => self.unknown_ns += ns,
+        }
+        match state {
+            VcpuState::Guest => self.guest_ns += ns,
+            VcpuState::Halted => self.halted_ns += ns,
+            _ => {}
+        }
+    }
+
+    fn add_thread(&mut self, state: ThreadState, ns: i64) {
+        match state {
+            ThreadState::Running => self.gotten_ns += ns,
+            ThreadState::Runnable => self.waited_ns += ns,
+            ThreadState::Blocked => self.blocked_ns += ns,
+            ThreadState::Unknown => self.unknown_ns += ns,
+        }
+    }
+
+    fn add_slice(&mut self, ns: i64) {
+        self.slices += 1;
+        self.slices_ns += ns;
+        self.slice_min_ns = Some(self.slice_min_ns.map_or(ns, |min| min.min(ns)));
+        self.slice_max_ns = Some(self.slice_max_ns.map_or(ns, |max| max.max(ns)));
+    }
+}
+
+/// The unfinished windows of one actor.
+#[derive(Clone, Debug, Default)]
+struct Series {
+    /// Number of the first window kept.
+    first: i64,
+    kept: VecDeque<Metrics>,
+}
+
+impl Series {
+    /// The metrics of window `at`; none if that window was emitted already.
+    fn at(&mut self, at: i64) -> Option<&mut Metrics> {
+        let offset = usize::try_from(at - self.first).ok()?;
+        if offset >= self.kept.len() {
+            self.kept.resize(offset + 1, Metrics::default());
+        }
+        self.kept.get_mut(offset)
+    }
+
+    fn pop(&mut self) -> Metrics {
+        self.first += 1;
+        self.kept.pop_front().unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct VcpuSeries {
+    machine: MachineId,
+    vcpu: VcpuId,
+    series: Series,
+    /// Index of its control group.
+    cgroup: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct VmSeries {
+    machine: MachineId,
+    series: Series,
+}
+
+#[derive(Clone, Debug)]
+struct CgroupSeries {
+    machine: MachineId,
+    name: String,
+    series: Series,
+}
+
+/// The windows of all actors.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    start: i64,
+    length_ns: i64,
+    vcpus: Vec<VcpuSeries>,
+    vms: Vec<VmSeries>,
+    cgroups: Vec<CgroupSeries>,
+    /// Were there more windows than can be kept?
+    overflowed: bool,
+    /// vCPUs may still be found: a VM's windows wait for the end, so that they count all of them.
+    hold_vms: bool,
+}
+
+impl Windows {
+    pub(crate) fn new(start: i64, length_ns: i64) -> Self {
+        Windows {
+            start,
+            length_ns: length_ns.max(1),
+            vcpus: Vec::new(),
+            vms: Vec::new(),
+            cgroups: Vec::new(),
+            overflowed: false,
+            hold_vms: false,
+        }
+    }
+
+    /// vCPUs are being inferred from the trace.
+    pub(crate) fn hold_vms(&mut self) {
+        self.hold_vms = true;
+    }
+
+    /// Adds the next vCPU (by vCPU index).
+    pub(crate) fn push_vcpu(&mut self, machine: MachineId, vcpu: VcpuId) {
+        self.vcpus.push(VcpuSeries { machine, vcpu, series: Series::default(), cgroup: None });
+        if !self.vms.iter().any(|vm| vm.machine == machine) {
+            self.vms.push(VmSeries { machine, series: Series::default() });
+        }
+    }
+
+    /// The index of a control group of a machine.
+    pub(crate) fn cgroup(&mut self, machine: MachineId, name: &str) -> usize {
+        let known = self.cgroups.iter().position(|c| c.machine == machine && c.name == name);
+        known.unwrap_or_else(|| {
+            self.cgroups.push(CgroupSeries {
+                machine,
+                name: name.to_owned(),
+                series: Series::default(),
+            });
+            self.cgroups.len() - 1
+        })
+    }
+
+    /// The vCPU's thread belongs to a control group.
+    pub(crate) fn vcpu_in_cgroup(&mut self, vcpu: usize, cgroup: Option<usize>) {
+        self.vcpus[vcpu].cgroup = cgroup;
+    }
+
+    /// Is it known that windows were left out?
+    pub(crate) fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// A vCPU was in `state` in [from, to): contiguous with what was told before.
+    pub(crate) fn vcpu(
+        &mut self,
+        at: usize,
+        state: VcpuState,
+        from: i64,
+        to: i64,
+        sink: &mut dyn TableSink,
+    ) {
+        let Some(parts) = self.parts(from, to) else { return };
+        let cgroup = self.vcpus[at].cgroup;
+        for (window, ns) in parts {
+            if let Some(metrics) = self.vcpus[at].series.at(window) {
+                metrics.add_vcpu(state, ns);
+            }
+            if let Some(cgroup) = cgroup
+                && let Some(metrics) = self.cgroups[cgroup].series.at(window)
+            {
+                match state {
+                    VcpuState::Guest => metrics.guest_ns += ns,
+                    VcpuState::Halted => metrics.halted_ns += ns,
+                    _ => {}
+                }
+            }
+        }
+        self.emit_passed(at, (to - self.start) / self.length_ns, sink);
+    }
+
+    /// A thread of a control group was in `state` in [from, to).
+    pub(crate) fn thread(&mut self, cgroup: Option<usize>, state: ThreadState, from: i64, to: i64) {
+        let Some(cgroup) = cgroup else { return };
+        let Some(parts) = self.parts(from, to) else { return };
+        for (window, ns) in parts {
+            if let Some(metrics) = self.cgroups[cgroup].series.at(window) {
+                metrics.add_thread(state, ns);
+            }
+        }
+    }
+
+    /// A vCPU was switched in.
+    pub(crate) fn execution(&mut self, at: usize, t: i64) {
+        self.count(at, t, |m| m.executions += 1);
+    }
+
+    /// A thread of a control group was switched in.
+    pub(crate) fn thread_execution(&mut self, cgroup: Option<usize>, t: i64) {
+        if let (Some(cgroup), Some(window)) = (cgroup, self.window(t))
+            && let Some(metrics) = self.cgroups[cgroup].series.at(window)
+        {
+            metrics.executions += 1;
+        }
+    }
+
+    /// A vCPU had the pCPU for `ns` until it was switched out against its will at `t`.
+    pub(crate) fn slice(&mut self, at: usize, t: i64, ns: i64) {
+        self.count(at, t, |m| m.add_slice(ns));
+    }
+
+    /// `kvm_exit` of a vCPU.
+    pub(crate) fn exit(&mut self, at: usize, t: i64) {
+        let cgroup = self.vcpus[at].cgroup;
+        self.count(at, t, |m| m.exits += 1);
+        if let (Some(cgroup), Some(window)) = (cgroup, self.window(t))
+            && let Some(metrics) = self.cgroups[cgroup].series.at(window)
+        {
+            metrics.exits += 1;
+        }
+    }
+
+    /// A kick or device access by a vCPU.
+    pub(crate) fn vcpu_io(&mut self, at: usize, t: i64) {
+        self.count(at, t, |m| m.io_count += 1);
+    }
+
+    /// A device interrupt raised for a VM.
+    pub(crate) fn vm_io(&mut self, machine: MachineId, t: i64) {
+        let Some(window) = self.window(t) else { return };
+        let vm = self.vms.iter_mut().find(|vm| vm.machine == machine);
+        if let Some(metrics) = vm.and_then(|vm| vm.series.at(window)) {
+            metrics.io_count += 1;
+        }
+    }
+
+    /// Emits the rest; the last window ends at `end`.
+    pub(crate) fn finish(&mut self, end: i64, sink: &mut dyn TableSink) {
+        let count = match (end - self.start).checked_sub(1) {
+            Some(last) if last >= 0 => last / self.length_ns + 1,
+            _ => return,
+        };
+        if count > MAX_WINDOWS {
+            self.overflowed = true;
+            return;
+        }
+        for at in 0..self.vcpus.len() {
+            while self.vcpus[at].series.first < count {
+                self.emit_vcpu(at, end, sink);
+            }
+        }
+        for at in 0..self.vms.len() {
+            while self.vms[at].series.first < count {
+                self.emit_vm(at, end, sink);
+            }
+        }
+        for cgroup in &mut self.cgroups {
+            while cgroup.series.first < count {
+                let at = cgroup.series.first;
+                let metrics = cgroup.series.pop();
+                let bounds = bounds(self.start, self.length_ns, at, end);
+                emit(bounds, cgroup.machine, None, Some(cgroup.name.clone()), &metrics, sink);
+            }
+        }
+    }
+
+    fn count(&mut self, at: usize, t: i64, add: impl Fn(&mut Metrics)) {
+        if let Some(window) = self.window(t)
+            && let Some(metrics) = self.vcpus[at].series.at(window)
+        {
+            add(metrics);
+        }
+    }
+
+    fn window(&self, t: i64) -> Option<i64> {
+        let window = (t - self.start).div_euclid(self.length_ns);
+        (0..MAX_WINDOWS).contains(&window).then_some(window)
+    }
+
+    /// The windows that [from, to) spans, each with its share in ns.
+    fn parts(&mut self, from: i64, to: i64) -> Option<impl Iterator<Item = (i64, i64)> + use<>> {
+        if to <= from {
+            return None;
+        }
+        let (start, length) = (self.start, self.length_ns);
+        let first = (from - start) / length;
+        let last = (to - 1 - start) / length;
+        if last >= MAX_WINDOWS {
+            self.overflowed = true;
+            return None;
+        }
+        Some((first..=last).map(move |window| {
+            let begin = start + window * length;
+            (window, to.min(begin + length) - from.max(begin))
+        }))
+    }
+
+    /// Emits the vCPU's windows before number `passed`, and the VM's if it was the last vCPU.
+    fn emit_passed(&mut self, at: usize, passed: i64, sink: &mut dyn TableSink) {
+        if self.vcpus[at].series.first >= passed {
+            return;
+        }
+        while self.vcpus[at].series.first < passed {
+            self.emit_vcpu(at, i64::MAX, sink);
+        }
+        if self.hold_vms {
+            return;
+        }
+        let machine = self.vcpus[at].machine;
+        let vcpus = self.vcpus.iter().filter(|v| v.machine == machine);
+        let slowest = vcpus.map(|v| v.series.first).min().unwrap_or(passed);
+        if let Some(vm) = self.vms.iter().position(|vm| vm.machine == machine) {
+            while self.vms[vm].series.first < slowest {
+                self.emit_vm(vm, i64::MAX, sink);
+            }
+        }
+    }
+
+    fn emit_vcpu(&mut self, at: usize, end: i64, sink: &mut dyn TableSink) {
+        let VcpuSeries { machine, vcpu, series, .. } = &mut self.vcpus[at];
+        let window = series.first;
+        let metrics = series.pop();
+        let bounds = bounds(self.start, self.length_ns, window, end);
+        emit(bounds, *machine, Some(*vcpu), None, &metrics, sink);
+        let vm = self.vms.iter_mut().find(|vm| vm.machine == *machine);
+        if let Some(sum) = vm.and_then(|vm| vm.series.at(window)) {
+            sum.add(&metrics);
+        }
+    }
+
+    fn emit_vm(&mut self, at: usize, end: i64, sink: &mut dyn TableSink) {
+        let vm = &mut self.vms[at];
+        let window = vm.series.first;
+        let metrics = vm.series.pop();
+        let bounds = bounds(self.start, self.length_ns, window, end);
+        emit(bounds, vm.machine, None, None, &metrics, sink);
+    }
+}
+
+/// Start and length of a window; the recording ends at `end`.
+fn bounds(start: i64, length_ns: i64, window: i64, end: i64) -> (i64, i64) {
+    let from = start + window * length_ns;
+    (from, (end - from).min(length_ns))
+}
+
+fn emit(
+    (ts, dur): (i64, i64),
+    machine_id: MachineId,
+    vcpu: Option<VcpuId>,
+    cgroup: Option<String>,
+    m: &Metrics,
+    sink: &mut dyn TableSink,
+) {
+    sink.row(Row::Window(Window {
+        ts,
+        dur,
+        machine_id,
+        vcpu,
+        cgroup,
+        executions: m.executions,
+        gotten_ns: m.gotten_ns,
+        waited_ns: m.waited_ns,
+        blocked_ns: m.blocked_ns,
+        offline_ns: m.offline_ns,
+        unknown_ns: m.unknown_ns,
+        guest_ns: m.guest_ns,
+        halted_ns: m.halted_ns,
+        allocated_avg_ns: (m.slices > 0).then(|| m.slices_ns / m.slices.max(1)),
+        allocated_min_ns: m.slice_min_ns,
+        allocated_max_ns: m.slice_max_ns,
+        io_count: m.io_count,
+        exits: m.exits,
+        steal_ns: m.waited_ns,
+    }));
+}

@@ -1,0 +1,102 @@
+//! What the engine reads: one stream of stamped events per CPU of each machine and source.
+
+use transect_model::{
+    event::CoreEvent,
+    ids::{CpuId, MachineId, Tid},
+    time::{Source, Timestamp},
+};
+
+/// Which CPU of which machine a stream tells about. Streams of several sources (trace buffer
+/// instances) of one CPU share a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamKey {
+    /// The machine whose kernel wrote the events.
+    pub machine: MachineId,
+    /// Its CPU (in a guest: the CPU as the guest numbers it).
+    pub cpu: CpuId,
+}
+
+/// Why events are missing. The words are those of the `lost` table's `cause` column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LostCause {
+    /// The ring buffer was full, or overwrote its oldest events before they were read.
+    BufferOverrun,
+    /// The channel to the guest was down.
+    GuestDisconnected,
+    /// The guest did not send in time.
+    GuestStalled,
+    /// The file ends in the middle of the stream.
+    TruncatedFile,
+    /// Bytes that cannot be events.
+    CorruptPage,
+}
+
+impl LostCause {
+    /// The word in the `lost` table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LostCause::BufferOverrun => "buffer_overrun",
+            LostCause::GuestDisconnected => "guest_disconnected",
+            LostCause::GuestStalled => "guest_stalled",
+            LostCause::TruncatedFile => "truncated_file",
+            LostCause::CorruptPage => "corrupt_page",
+        }
+    }
+}
+
+/// A hole in one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostEvents {
+    /// How many events, where the source counted.
+    pub count: Option<u64>,
+    /// The stream's last event before the hole; none at the stream's beginning.
+    pub after: Option<Timestamp<Source>>,
+    /// The stream's first event after the hole; none if nothing follows.
+    pub until: Option<Timestamp<Source>>,
+    /// Why.
+    pub cause: LostCause,
+}
+
+/// One step of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StreamItem {
+    /// A core event, written while thread `tid` was current on the stream's CPU.
+    Event {
+        /// When, in the stream's own clock.
+        ts: Timestamp<Source>,
+        /// The thread that was current (`common_pid`); interrupts borrow whom they interrupt.
+        tid: Tid,
+        /// What happened.
+        event: CoreEvent,
+    },
+    /// An event of a kind that moves no state machine. It still shows who was on the CPU, belongs
+    /// to the recording's span and takes part in the causality check.
+    Other {
+        /// When, in the stream's own clock.
+        ts: Timestamp<Source>,
+        /// The thread that was current.
+        tid: Tid,
+    },
+    /// Events are missing here.
+    Lost(LostEvents),
+}
+
+/// One CPU's events in the order they were written.
+pub trait EventStream {
+    /// The next item, or none at the end. Errors inside the stream are items ([`LostEvents`]), so
+    /// that the other streams go on.
+    fn next_item(&mut self) -> Option<StreamItem>;
+}
+
+impl<S: EventStream + ?Sized> EventStream for Box<S> {
+    fn next_item(&mut self) -> Option<StreamItem> {
+        (**self).next_item()
+    }
+}
+
+/// A stream held in memory: for tests, and for sources that decode in one go.
+impl EventStream for std::vec::IntoIter<StreamItem> {
+    fn next_item(&mut self) -> Option<StreamItem> {
+        self.next()
+    }
+}

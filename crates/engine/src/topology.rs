@@ -1,0 +1,120 @@
+//! Who is who: machines, which host thread runs which vCPU, and names known beforehand.
+//!
+//! The topology comes from the recording's manifest, from a trace.dat's GUEST option, or is empty;
+//! then vCPUs are inferred from `kvm_entry` (see [`crate::infer`]).
+
+use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
+
+/// One machine as the source of the recording knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineInfo {
+    /// Its number; dense from 0, parents before children.
+    pub id: MachineId,
+    /// The machine it runs on; none for a host.
+    pub parent: Option<MachineId>,
+    /// What it is.
+    pub kind: MachineKind,
+    /// Its name.
+    pub name: String,
+    /// Process of its VMM on the parent.
+    pub vmm_pid: Option<Tid>,
+    /// Control group of the VMM on the parent.
+    pub cgroup: Option<String>,
+    /// The clock its events are stamped with; none if it was seen from outside only.
+    pub clock: Option<String>,
+}
+
+impl MachineInfo {
+    /// The machine at the root of a recording.
+    pub fn host(id: MachineId, name: impl Into<String>) -> Self {
+        MachineInfo {
+            id,
+            parent: None,
+            kind: MachineKind::Host,
+            name: name.into(),
+            vmm_pid: None,
+            cgroup: None,
+            clock: None,
+        }
+    }
+
+    /// A VM on `parent`.
+    pub fn guest(id: MachineId, parent: MachineId, name: impl Into<String>) -> Self {
+        MachineInfo {
+            parent: Some(parent),
+            kind: MachineKind::Guest,
+            ..MachineInfo::host(id, name)
+        }
+    }
+}
+
+/// A vCPU and the thread of the parent machine that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VcpuInfo {
+    /// The VM.
+    pub machine: MachineId,
+    /// The vCPU's number in KVM.
+    pub vcpu: VcpuId,
+    /// The thread of the parent that runs it, if known.
+    pub vmm_tid: Option<Tid>,
+    /// The CPU number the guest's kernel gives it. With QEMU and every VMM we know of it is the
+    /// vCPU's number unless the guest was told otherwise by firmware tables.
+    pub guest_cpu: CpuId,
+}
+
+/// A thread known from outside the trace (procfs, saved command lines).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadInfo {
+    /// The machine whose kernel schedules it.
+    pub machine: MachineId,
+    /// Thread id.
+    pub tid: Tid,
+    /// Process id (thread group).
+    pub pid: Option<Tid>,
+    /// Its name.
+    pub name: String,
+    /// Its control group.
+    pub cgroup: Option<String>,
+}
+
+/// Everything known about the actors before the first event is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// The machines; `machines[i].id == MachineId(i)`.
+    pub machines: Vec<MachineInfo>,
+    /// The vCPUs known.
+    pub vcpus: Vec<VcpuInfo>,
+    /// The threads known.
+    pub threads: Vec<ThreadInfo>,
+}
+
+impl Topology {
+    /// Is this machine one whose events define the recording's span: one that runs on no other
+    /// machine of the recording?
+    pub fn is_root(&self, machine: MachineId) -> bool {
+        self.machines.iter().find(|m| m.id == machine).is_none_or(|m| m.parent.is_none())
+    }
+
+    /// Checks what the rest of the engine relies on; says what is wrong in one line.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.machines.is_empty() {
+            return Err("the topology names no machine".into());
+        }
+        for (at, machine) in self.machines.iter().enumerate() {
+            if usize::try_from(machine.id.0) != Ok(at) {
+                return Err(format!("machine {} is listed as number {at}", machine.id));
+            }
+            if machine.parent.is_some_and(|parent| parent >= machine.id) {
+                return Err(format!("machine {} is listed before its parent", machine.id));
+            }
+        }
+        let known = |id: MachineId| usize::try_from(id.0).is_ok_and(|at| at < self.machines.len());
+        if let Some(vcpu) = self.vcpus.iter().find(|v| !known(v.machine)) {
+            return Err(format!("vCPU {} belongs to unknown machine {}", vcpu.vcpu, vcpu.machine));
+        }
+        if let Some(thread) = self.threads.iter().find(|t| !known(t.machine)) {
+            return Err(format!("thread {} is on unknown machine {}", thread.tid, thread.machine));
+        }
+        Ok(())
+    }
+}
