@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # PID 1 of the nested host ("L1"). Mounts the outer machine's root read only over 9p, its own /proc, /sys, /dev,
-# /run, /tmp over that, and then runs jobs inside: orders come as lines over the virtio-serial port
+# /run, /tmp over that, the image cache (which may lie under one of these) at /run/testbed/cache, and then runs jobs inside: orders come as lines over the virtio-serial port
 # "testbed.control", a job's script, output and result are files of the writable share.
 #   run N     start jobs/N/script in a session of its own; answer "exit N CODE" when it ends
 #   kill N    kill that session
@@ -28,6 +28,8 @@ chmod 1777 /host/tmp /host/dev/shm
 mkdir -p /host/run/testbed/share
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=500000,cache=none share /host/run/testbed/share || poweroff -f
 hostname kvmhost
+mkdir -p /host/run/testbed/cache
+mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=500000,cache=loose cache /host/run/testbed/cache
 ifconfig lo 127.0.0.1 up
 
 jobs=/host/run/testbed/share/jobs

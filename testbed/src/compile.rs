@@ -24,10 +24,14 @@ pub(crate) const COUNTING: Program =
     Program { name: "counting", source: include_str!("../guest/counting.c") };
 
 impl Program {
+    /// The cache entry's name: differs whenever the source does.
+    pub(crate) fn key(self) -> String {
+        Key::new(self.name).with(self.source).name()
+    }
+
     /// The path of the static binary.
     pub(crate) fn binary(self) -> Result<PathBuf> {
-        let entry = Key::new(self.name).with(self.source).name();
-        let folder = cache::entry(&entry, |folder| {
+        let folder = cache::entry(&self.key(), |folder| {
             let source = folder.join(format!("{}.c", self.name));
             std::fs::write(&source, self.source).context("cannot write a source")?;
             let mut cc = std::process::Command::new("cc");

@@ -51,12 +51,18 @@ pub struct Seen {
 impl Seen {
     /// Median of the windows' 99th percentiles of `web`'s lateness in µs: alone, contended.
     pub fn late_p99_us(&self) -> (u64, u64) {
-        (median(&self.alone, |window| window.late_p99_us), median(&self.contended, |window| window.late_p99_us))
+        (
+            median(&self.alone, |window| window.late_p99_us),
+            median(&self.contended, |window| window.late_p99_us),
+        )
     }
 
     /// The same for the time from due to done: alone, contended.
     pub fn done_p99_us(&self) -> (u64, u64) {
-        (median(&self.alone, |window| window.done_p99_us), median(&self.contended, |window| window.done_p99_us))
+        (
+            median(&self.alone, |window| window.done_p99_us),
+            median(&self.contended, |window| window.done_p99_us),
+        )
     }
 
     /// Whether `web` was starved: by its own account its work was done ten times as late or more.
@@ -71,7 +77,11 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Seen> {
     let start = Instant::now();
     let mut say = |what: &str| say(&format!("{:5.1} s  {what}", start.elapsed().as_secs_f64()));
     let host = KvmHost::boot_with(&HostOptions::default())?;
-    say(if host.is_nested() { "nested KVM host is up" } else { "this machine has usable KVM: it is the host" });
+    say(if host.is_nested() {
+        "nested KVM host is up"
+    } else {
+        "this machine has usable KVM: it is the host"
+    });
     for program in &plan.programs {
         let name = program.file_name().context("a program without a name")?.to_string_lossy();
         host.put(program, &name)?;
@@ -82,7 +92,10 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Seen> {
     share_one_cpu(&host, &web, &batch)?;
     batch.freeze()?;
     let alone = windows(&web, ALONE_WINDOWS)?;
-    say(&format!("web alone: done within {} us (p99)", median(&alone, |window| window.done_p99_us)));
+    say(&format!(
+        "web alone: done within {} us (p99)",
+        median(&alone, |window| window.done_p99_us)
+    ));
     batch.thaw()?;
 
     let before = web.lateness()?.len();
@@ -91,7 +104,10 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Seen> {
     // The window in which the hog came back is neither the one nor the other.
     let contended: Vec<_> = web.lateness()?.into_iter().skip(before + 1).collect();
     ensure!(!contended.is_empty(), "the recorder ended before web's first window of a second");
-    say(&format!("web beside batch: done within {} us (p99)", median(&contended, |window| window.done_p99_us)));
+    say(&format!(
+        "web beside batch: done within {} us (p99)",
+        median(&contended, |window| window.done_p99_us)
+    ));
 
     let mut output = output;
     for command in &plan.then {

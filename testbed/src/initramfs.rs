@@ -1,6 +1,7 @@
 //! The initramfs images: one of the nested host, one per kernel of the guests. Cached; a guest's own files
 //! (its agent) are appended as a second archive.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -28,7 +29,7 @@ pub fn of_host(kernel: &Kernel) -> Result<PathBuf> {
 pub fn of_guest(kernel: &Kernel) -> Result<PathBuf> {
     let modules = kernel.modules(GUEST_MODULES)?;
     let (init, workload) = (INIT.binary()?, WORKLOAD.binary()?);
-    let ingredients = format!("{} {}", init.display(), workload.display());
+    let ingredients = format!("{} {}", INIT.key(), WORKLOAD.key());
     image("guest", kernel, &ingredients, &modules, |cpio| {
         cpio.program("init", &init)?;
         cpio.link("bin/sh", "busybox")?;
@@ -56,7 +57,7 @@ fn image(
     let key = Key::new(&format!("initramfs-{role}"))
         .with(kernel.key())
         .with(ingredients)
-        .with(modules)
+        .with(names(modules))
         .with(std::fs::metadata(&busybox)?.len());
     let folder = cache::entry(&key.name(), |folder| {
         let mut cpio = Cpio::default();
@@ -75,6 +76,11 @@ fn image(
         std::fs::write(folder.join("image"), cpio.finish()?).context("cannot write an image")
     })?;
     Ok(folder.join("image"))
+}
+
+/// Without their folders: a cache may be seen under another path (in a nested host it is).
+fn names(paths: &[PathBuf]) -> Vec<&OsStr> {
+    paths.iter().filter_map(|path| path.file_name()).collect()
 }
 
 fn busybox() -> Result<PathBuf> {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cache;
 use crate::host::HostOptions;
 use crate::initramfs;
 use crate::job::Place;
@@ -55,7 +56,7 @@ impl Nested {
             length <= LONGEST_SOCKET_BYTES,
             "TMPDIR is too long a path for sockets: {length} bytes"
         );
-        let command = command_line(options, &kernel, &initrd, &run);
+        let command = command_line(options, &kernel, &initrd, &run)?;
         let stderr = run.path().join("qemu.stderr");
         let qemu = run.spawn(&command, &run.path().join("qemu.stdout"), &stderr)?;
         let deadline = Instant::now() + BOOT;
@@ -155,9 +156,10 @@ fn command_line(
     kernel: &Kernel,
     initrd: &std::path::Path,
     run: &RunDir,
-) -> Vec<std::ffi::OsString> {
+) -> Result<Vec<std::ffi::OsString>> {
     let (console, control) = (run.path().join("console.log"), run.path().join("control.sock"));
     let share = run.path().join("share");
+    let cache = cache::folder()?;
     let mut line = Line(vec!["qemu-system-x86_64".into()]);
     line.words(&["-accel", "tcg,thread=multi", "-cpu", "EPYC,+svm"]);
     line.words(&["-display", "none", "-nodefaults", "-no-reboot"]);
@@ -179,7 +181,11 @@ fn command_line(
     let local = "security_model=none,multidevs=remap";
     line.option("-virtfs", format!("local,path=/,mount_tag=root,readonly=on,{local}"));
     line.option("-virtfs", format!("local,path={},mount_tag=share,{local}", share.display()));
-    line.0
+    line.option(
+        "-virtfs",
+        format!("local,path={},mount_tag=cache,readonly=on,{local}", cache.display()),
+    );
+    Ok(line.0)
 }
 
 fn connect(

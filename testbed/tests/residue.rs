@@ -1,5 +1,7 @@
 //! Deadlines kill, nothing is left, and logs stay only when something failed. On plain TCG guests: no nesting needed.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failed expectation is the report")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
