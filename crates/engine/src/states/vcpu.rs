@@ -249,6 +249,8 @@ impl Vcpu {
             self.retune(from, Key { cpu: Some(cpu), ..Key::UNKNOWN }, env);
             self.from_head = true;
             self.on_since = Some(t);
+        } else if self.place != Place::OnCpu(cpu) {
+            self.retune(t, Key { cpu: Some(cpu), ..self.key }, env);
         }
         self.place = Place::OnCpu(cpu);
     }

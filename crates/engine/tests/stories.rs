@@ -1,0 +1,468 @@
+//! Small stories with the rows they must give: the specification of the states, by example.
+
+mod dsl;
+
+use dsl::{Story, exits, slices, thread_states, vcpu_states, wakeups};
+
+/// A vCPU from guest mode through a halt and back, with someone else on its CPU in between.
+#[test]
+fn halt_wake_and_contention() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1100 162 kvm_exit msr vcpu=0
+         host 0 1150 162 kvm_entry vcpu=0
+         host 0 1400 162 kvm_exit hlt vcpu=0
+         host 0 1450 162 sched_switch 162 S 7
+         host 0 1500 7 sched_waking 162 cpu=0
+         host 0 1510 7 sched_wakeup 162 cpu=0
+         host 0 1600 7 sched_switch 7 R 8
+         host 0 1700 8 sched_switch 8 S 162
+         host 0 1710 162 kvm_vcpu_wakeup wait ns=300
+         host 0 1800 162 kvm_entry vcpu=0
+         host 0 2000 162 kvm_exit intr vcpu=0",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        [
+            "1000+100 guest c0",
+            "1100+50 exit:msr c0",
+            "1150+250 guest c0",
+            "1400+50 exit:hlt c0",
+            "1450+50 halted:hlt c0",
+            "1500+100 waking c0 by 0/7",
+            "1600+100 waking c0 by 0/8",
+            "1700+100 exit:hlt c0",
+            "1800+200 guest c0",
+        ]
+    );
+    assert_eq!(
+        exits(&tables),
+        ["1100+50 msr handling=50", "1400+400 hlt handling=150", "2000+- interrupt handling=-"]
+    );
+    assert_eq!(wakeups(&tables), ["1500+200 162 by 7 on c0"]);
+    assert_eq!(
+        slices(&tables, 0, 0),
+        ["1000+450 162 vm1/0", "1450+150 7", "1600+100 8", "1700+300 162 vm1/0"]
+    );
+    assert_eq!(
+        thread_states(&tables, 0, 162),
+        ["1000+450 running", "1450+50 blocked S", "1500+200 runnable by 7", "1700+300 running"]
+    );
+}
+
+/// Preempted: the blame goes to whoever really has the CPU, and follows a migration.
+#[test]
+fn preemption_is_blamed_on_each_occupant_in_turn() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         vm batch vcpu=0 tid=200
+         host 0 1000 162 kvm_entry vcpu=0
+         host 1 1000 9 sched_switch 9 S 0
+         host 0 1200 162 kvm_exit intr vcpu=0
+         host 0 1250 162 sched_switch 162 R 200
+         host 0 1300 200 sched_switch 200 R 7
+         host 0 1400 7 sched_migrate_task 162 cpu=1
+         host 1 1450 0 sched_switch 0 R 11
+         host 1 1500 11 sched_switch 11 S 162
+         host 1 1600 162 kvm_entry vcpu=0
+         host 1 1700 162 kvm_exit npf vcpu=0",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        [
+            "1000+200 guest c0",
+            "1200+50 exit:interrupt c0",
+            "1250+50 preempted c0 by 2/200",
+            "1300+100 preempted c0 by 0/7",
+            "1400+50 preempted c1",
+            "1450+50 preempted c1 by 0/11",
+            "1500+100 exit:interrupt c1",
+            "1600+100 guest c1",
+        ]
+    );
+    assert_eq!(exits(&tables)[0], "1200+400 interrupt handling=150");
+}
+
+/// SVM traces `kvm_exit` late: the switch-out ends guest mode, the reason is filled in.
+#[test]
+fn exit_traced_after_preemption() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1200 162 sched_switch 162 R 7
+         host 0 1300 7 sched_switch 7 S 162
+         host 0 1310 162 kvm_exit intr vcpu=0
+         host 0 1330 162 kvm_entry vcpu=0",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        ["1000+200 guest c0", "1200+100 preempted c0 by 0/7", "1300+30 exit:interrupt c0"]
+    );
+}
+
+/// A return to the VMM is `user` until the next entry, and sleeping there is not halting.
+#[test]
+fn userspace_exit_and_blocking_in_the_vmm() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1100 162 kvm_exit io vcpu=0
+         host 0 1110 162 kvm_pio 1016
+         host 0 1120 162 kvm_userspace_exit
+         host 0 1200 162 sched_switch 162 D 0
+         host 0 1300 0 sched_waking 162 cpu=0
+         host 0 1350 0 sched_switch 0 R 162
+         host 0 1400 162 kvm_entry vcpu=0
+         host 0 1500 162 kvm_exit hypercall vcpu=0
+         host 0 1510 162 kvm_hypercall 1000",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        [
+            "1000+100 guest c0",
+            "1100+20 exit:io c0",
+            "1120+80 user:io c0",
+            "1200+100 blocked c0",
+            "1300+50 waking c0",
+            "1350+50 user:io c0",
+            "1400+100 guest c0",
+            "1500+10 exit:hypercall c0",
+        ]
+    );
+    assert_eq!(
+        exits(&tables),
+        ["1100+300 io handling=150 user detail=1016", "1500+- hypercall handling=- detail=1000"]
+    );
+    assert_eq!(tables.windows.iter().find(|w| w.vcpu.is_some()).unwrap().io_count, 1);
+}
+
+/// `kvm_vcpu_wakeup` tells how long the halt polled.
+#[test]
+fn halt_polling() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1100 162 kvm_exit hlt vcpu=0
+         host 0 1200 162 kvm_vcpu_wakeup poll ns=60
+         host 0 1210 162 kvm_entry vcpu=0
+         host 0 1300 162 kvm_exit hlt vcpu=0
+         host 0 1310 162 kvm_halt_poll_ns new=50
+         host 0 1400 162 sched_switch 162 S 0
+         host 0 1500 0 sched_waking 162 cpu=0
+         host 0 1510 0 sched_switch 0 R 162
+         host 0 1520 162 kvm_vcpu_wakeup wait ns=200
+         host 0 1530 162 kvm_entry vcpu=0",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        [
+            "1000+100 guest c0",
+            "1100+40 exit:hlt c0",
+            "1140+60 halt_poll:hlt c0",
+            "1200+10 exit:hlt c0",
+            "1210+90 guest c0",
+            "1300+20 exit:hlt c0",
+            "1320+50 halt_poll:hlt c0",
+            "1370+30 exit:hlt c0",
+            "1400+100 halted:hlt c0",
+            "1500+10 waking c0",
+            "1510+20 exit:hlt c0",
+        ]
+    );
+}
+
+/// A halt interrupted by a signal goes on after a round through user space: still a halt.
+#[test]
+fn halt_resumed_after_userspace() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1100 162 kvm_exit hlt vcpu=0
+         host 0 1110 162 kvm_userspace_exit
+         host 0 1200 162 sched_switch 162 S 0
+         host 0 1300 0 sched_waking 162 cpu=0
+         host 0 1310 0 sched_switch 0 R 162
+         host 0 1320 162 kvm_vcpu_wakeup wait ns=125
+         host 0 1330 162 kvm_entry vcpu=0",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0)[2..],
+        [
+            "1110+90 user:hlt c0",
+            "1200+100 halted:hlt c0",
+            "1300+10 waking c0",
+            "1310+20 user:hlt c0",
+        ]
+    );
+}
+
+/// The first event tells the time before it: an exit means guest mode, a waking means asleep.
+#[test]
+fn the_time_before_the_first_event() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         vm web vcpu=1 tid=163
+         host 0 1000 9 sched_switch 9 S 0
+         host 1 1200 162 kvm_exit msr vcpu=0
+         host 1 1210 162 kvm_entry vcpu=0
+         host 0 1300 0 sched_waking 163 cpu=0
+         host 0 1310 0 sched_switch 0 R 163
+         host 0 1320 163 kvm_vcpu_wakeup wait ns=5000
+         host 0 1330 163 kvm_entry vcpu=1",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        ["1000+200 guest c1", "1200+10 exit:msr c1", "1210+120 guest c1"]
+    );
+    assert_eq!(
+        vcpu_states(&tables, 1, 1),
+        ["1000+300 halted", "1300+10 waking c0", "1310+20 running c0"]
+    );
+}
+
+/// Without `kvm_entry` in the recording an exit says nothing about guest mode.
+#[test]
+fn exits_only() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 9 sched_switch 9 S 162
+         host 0 1100 162 kvm_exit msr vcpu=0
+         host 0 1200 162 kvm_exit msr vcpu=0
+         host 0 1300 162 kvm_exit msr vcpu=0
+         host 0 1400 162 sched_switch 162 R 9",
+    )
+    .run();
+    let states = vcpu_states(&tables, 1, 0);
+    assert_eq!(states[0], "1000+300 running c0");
+    assert_eq!(exits(&tables).len(), 3);
+    assert!(exits(&tables).iter().all(|e| e.contains("+- msr")));
+}
+
+/// Without KVM events a vCPU on a CPU is `running`: not known in guest mode.
+#[test]
+fn scheduler_only() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 9 sched_switch 9 S 162
+         host 0 1100 162 sched_switch 162 R 9
+         host 0 1200 9 sched_switch 9 S 162
+         host 0 1300 162 sched_switch 162 S 0
+         host 0 1400 0 sched_waking 162 cpu=0
+         host 0 1500 0 other",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        [
+            "1000+100 running c0",
+            "1100+100 preempted c0 by 0/9",
+            "1200+100 running c0",
+            "1300+100 blocked c0",
+            "1400+100 waking c0",
+        ]
+    );
+    let window = tables.windows.iter().find(|w| w.vcpu.is_some()).unwrap();
+    assert_eq!(
+        (window.gotten_ns, window.waited_ns, window.blocked_ns, window.executions),
+        (200, 200, 100, 2)
+    );
+    assert_eq!(window.allocated_avg_ns, Some(100));
+}
+
+/// Without scheduler events the KVM events alone give guest and exit; a wait in a halt is told by
+/// `kvm_vcpu_wakeup`.
+#[test]
+fn kvm_only() {
+    let (tables, _) = Story::parse(
+        "host 0 1000 162 kvm_entry vcpu=0
+         host 0 1100 162 kvm_exit hlt vcpu=0
+         host 1 1500 162 kvm_vcpu_wakeup wait ns=350
+         host 1 1510 162 kvm_entry vcpu=0
+         host 1 1600 162 kvm_exit msr vcpu=0",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        [
+            "1000+100 guest c0",
+            "1100+50 exit:hlt c0",
+            "1150+350 halted:hlt c0",
+            "1500+10 exit:hlt c1",
+            "1510+90 guest c1",
+        ]
+    );
+    assert_eq!(tables.machines[1].name, "vm-162");
+    assert!(tables.import_log.iter().any(|l| l.message.contains("inferred")));
+}
+
+/// Lost events make `unknown` for everything they can hide, and nothing for what they cannot.
+#[test]
+fn lost_events() {
+    let (tables, summary) = Story::parse(
+        "vm web vcpu=0 tid=162
+         vm web vcpu=1 tid=163
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1010 162 kvm_exit msr vcpu=0
+         host 0 1020 162 sched_switch 162 S 0
+         host 1 1000 163 kvm_entry vcpu=1
+         host 1 1050 163 sched_switch 163 R 7
+         host 1 1060 7 sched_switch 7 S 163
+         host 1 1070 163 kvm_exit msr vcpu=1
+         host 1 1080 163 kvm_entry vcpu=1
+         host 0 lost 1020 1200 count=17
+         host 0 1200 0 sched_switch 0 R 9
+         host 0 1300 9 sched_waking 162 cpu=0
+         host 0 1310 9 sched_switch 9 S 162
+         host 0 1400 162 kvm_entry vcpu=0
+         host 1 1500 163 kvm_exit msr vcpu=1",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0)[2..],
+        [
+            "1020+180 unknown",
+            "1200+100 blocked",
+            "1300+10 waking c0 by 0/9",
+            "1310+90 running c0",
+            "1400+100 guest c0",
+        ]
+    );
+    // vCPU 1 was on the other CPU all the time: the hole cannot concern it.
+    assert_eq!(vcpu_states(&tables, 1, 1).last().unwrap(), "1080+420 guest c1");
+    assert_eq!(
+        slices(&tables, 0, 0),
+        ["1000+20 162 vm1/0", "1020+180 unknown", "1200+110 9", "1310+190 162 vm1/0"]
+    );
+    assert_eq!((summary.holes, summary.lost_events), (1, 17));
+    let lost = &tables.lost[0];
+    assert_eq!((lost.ts, lost.dur, lost.count), (1020, 180, Some(17)));
+    // The exit before the hole has no known end.
+    assert_eq!(exits(&tables)[0], "1010+- msr handling=-");
+}
+
+/// What a guest thread believes to be running is split by where its vCPU really was.
+#[test]
+fn effective_time_of_a_guest_thread() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 9 sched_switch 9 S 162
+         host 0 1010 162 kvm_entry vcpu=0
+         web 0 1020 0 sched_switch 0 R 42
+         host 0 1100 162 kvm_exit intr vcpu=0
+         host 0 1110 162 sched_switch 162 R 9
+         host 0 1300 9 sched_switch 9 S 162
+         host 0 1320 162 kvm_entry vcpu=0
+         web 0 1400 42 sched_switch 42 S 0
+         host 0 1410 162 kvm_exit hlt vcpu=0
+         host 0 1420 162 sched_switch 162 S 0",
+    )
+    .run();
+    assert_eq!(
+        thread_states(&tables, 1, 42),
+        [
+            "1000+20 unknown",
+            "1020+80 running/running",
+            "1100+10 running/exit_handling",
+            "1110+190 running/vcpu_preempted",
+            "1300+20 running/exit_handling",
+            "1320+80 running/running",
+            "1400+20 unknown",
+        ]
+    );
+    let check = &tables.clock_check[0];
+    assert_eq!((check.tested, check.inside, check.outside), (2, 2, 0));
+    assert_eq!((check.slack_earlier_ns, check.slack_later_ns), (10, 10));
+}
+
+/// A vCPU whose thread is created during the recording, and one whose thread exits.
+#[test]
+fn offline_before_birth_and_after_death() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 9 sched_switch 9 S 100
+         host 0 1100 100 sched_process_fork 100 162
+         host 0 1110 100 sched_wakeup_new 162 cpu=0
+         host 0 1200 100 sched_switch 100 S 162
+         host 0 1300 162 kvm_entry vcpu=0
+         host 0 1400 162 kvm_exit msr vcpu=0
+         host 0 1500 162 sched_switch 162 X 0
+         host 0 1600 0 other",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        [
+            "1000+100 offline",
+            "1100+100 waking c0 by 0/100",
+            "1200+100 running c0",
+            "1300+100 guest c0",
+            "1400+100 exit:msr c0",
+            "1500+100 offline",
+        ]
+    );
+    assert_eq!(thread_states(&tables, 0, 162), ["1100+100 runnable", "1200+300 running"]);
+}
+
+/// A waking that hits a thread on its way out makes it runnable at the switch.
+#[test]
+fn woken_on_the_way_out() {
+    let (tables, _) = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 42
+         host 1 1050 7 sched_waking 42 cpu=0
+         host 0 1060 42 sched_switch 42 S 0
+         host 1 1070 7 sched_wakeup 42 cpu=0
+         host 0 1100 0 sched_switch 0 R 42
+         host 1 1150 7 sched_waking 42 cpu=0
+         host 1 1160 7 sched_wakeup 42 cpu=0
+         host 0 1200 42 sched_switch 42 S 0
+         host 0 1300 0 other",
+    )
+    .run();
+    assert_eq!(
+        thread_states(&tables, 0, 42),
+        ["1000+60 running", "1060+40 runnable by 7", "1100+100 running", "1200+100 blocked S"]
+    );
+    assert_eq!(wakeups(&tables), ["1050+50 42 by 7 on c0"]);
+}
+
+/// Interrupts, softirqs and system calls.
+#[test]
+fn handlers_and_calls() {
+    let (tables, _) = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 42
+         host 0 1010 42 sys_enter 1
+         host 0 1020 42 softirq_entry 3
+         host 0 1030 42 irq_entry 25
+         host 0 1040 42 irq_exit 25
+         host 0 1050 42 softirq_exit 3
+         host 0 1060 42 sys_exit 1 -11
+         host 0 1070 42 sys_enter 231
+         host 0 1080 42 sched_switch 42 X 0",
+    )
+    .run();
+    let irqs: Vec<_> = tables.irqs.iter().map(|r| (r.ts, r.dur, r.softirq, r.vector)).collect();
+    assert_eq!(irqs, [(1030, 10, false, 25), (1020, 30, true, 3)]);
+    let calls: Vec<_> = tables.syscalls.iter().map(|r| (r.ts, r.dur, r.nr, r.ret)).collect();
+    assert_eq!(calls, [(1010, Some(50), 1, Some(-11)), (1070, None, 231, None)]);
+}
+
+/// A thread other than the process's first calls exec: it goes on under the first one's number.
+#[test]
+fn exec_of_another_thread() {
+    let (tables, _) = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 43
+         host 0 1100 42 sched_process_exec 42 43
+         host 0 1200 42 sched_switch 42 S 0",
+    )
+    .run();
+    assert_eq!(slices(&tables, 0, 0), ["1000+100 43", "1100+100 42"]);
+    assert_eq!(thread_states(&tables, 0, 43), ["1000+100 running"]);
+}
