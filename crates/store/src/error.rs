@@ -41,7 +41,9 @@ pub enum StoreError {
         reason: String,
     },
     /// A name that would leave the directory, or that is no name (a guest may send anything).
-    #[error("{name:?} is not a valid {what}: only letters, digits, '_', '-', '.' and, in meta files, '/' between names")]
+    #[error(
+        "{name:?} is not a valid {what}: only letters, digits, '_', '-', '.' and, in meta files, '/' between names"
+    )]
     Name {
         /// What the name was to be used for.
         what: &'static str,

@@ -30,9 +30,11 @@ pub(crate) fn check_meta(name: &str) -> Result<(), StoreError> {
 /// A file stem for a machine's name: whatever is not a plain character becomes `_`.
 pub fn stem_from_name(kind_prefix: &str, name: &str) -> String {
     let mut stem = String::from(kind_prefix);
-    stem.extend(name.chars().take(100).map(|c| {
-        if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }
-    }));
+    stem.extend(
+        name.chars()
+            .take(100)
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }),
+    );
     stem
 }
 

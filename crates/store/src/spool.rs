@@ -208,7 +208,12 @@ pub(crate) fn find(dir: &Path, entry: &SourceEntry) -> Result<Vec<FoundSpool>, S
         let Some(cpu) = cpu else { continue };
         let len = item.metadata().map_err(io_error("look at", item.path()))?.len();
         let bytes = whole_bytes(len, entry.sub_buffer_bytes);
-        found.push(FoundSpool { cpu: CpuId(cpu), path: item.path(), bytes, torn_bytes: len - bytes });
+        found.push(FoundSpool {
+            cpu: CpuId(cpu),
+            path: item.path(),
+            bytes,
+            torn_bytes: len - bytes,
+        });
     }
     found.sort_by_key(|spool| spool.cpu);
     Ok(found)
