@@ -198,6 +198,11 @@ impl GuestTsc {
         }
     }
 
+    /// Host ticks per guest tick, as a fraction.
+    pub(crate) fn host_per_guest(self) -> (u128, u128) {
+        self.scaling.map_or((1, 1), |s| (1u128 << s.frac_bits, u128::from(s.ratio)))
+    }
+
     pub(crate) fn offset(self) -> i64 {
         self.offset
     }

@@ -1,0 +1,88 @@
+//! trace-cmd's TIMESHIFT option, applied as trace-cmd applies it.
+//!
+//! Imported pairs of host and guest files carry the alignment that trace-cmd found while
+//! recording. To show the same stamps as `trace-cmd report`, its arithmetic is repeated exactly
+//! (`timestamp_host_sync`, `lib/trace-cmd/trace-input.c`, 3.4): samples sorted by guest time, the
+//! one at or before the stamp applies, with the INTERPOLATE flag the offset changes linearly up to
+//! the next. Deviations are errors only: where trace-cmd's arithmetic would wrap, we refuse.
+
+/// One sample: from this guest time on, `host = ((guest * scaling) >> fraction) + offset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) at_guest: u64,
+    pub(crate) offset: i64,
+    pub(crate) scaling: u64,
+    pub(crate) fraction: u32,
+}
+
+/// The samples of one guest CPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TimeShift {
+    samples: Vec<Sample>,
+    pub(crate) interpolated: bool,
+}
+
+/// What trace-cmd states for its `ptp` protocol: `PTP_ACCURACY` ticks
+/// (`lib/trace-cmd/trace-timesync-ptp.c`, 3.4). A claim of theirs, measured on one machine.
+pub(crate) const PTP_ACCURACY_TICKS: u64 = 6_000;
+
+impl TimeShift {
+    pub(crate) fn push(&mut self, sample: Sample, interpolated: bool) {
+        self.samples.push(sample);
+        self.samples.sort_by_key(|s| s.at_guest);
+        self.samples.dedup_by_key(|s| s.at_guest);
+        self.interpolated |= interpolated;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    pub(crate) fn host_at(&self, guest: u64) -> Option<u64> {
+        let (from, to) = self.around(guest)?;
+        // With a single sample trace-cmd does not scale.
+        let Some(to) = to else { return guest.checked_add_signed(from.offset) };
+        let scaled = (u128::from(guest) * u128::from(from.scaling)).checked_shr(from.fraction)?;
+        let host = i128::try_from(scaled).ok()?.checked_add(self.offset(guest, from, to)?)?;
+        u64::try_from(host).ok()
+    }
+
+    /// The sample that applies and the next one. After the last sample: the last two, as trace-cmd
+    /// extrapolates.
+    fn around(&self, guest: u64) -> Option<(&Sample, Option<&Sample>)> {
+        let after = self.samples.partition_point(|s| s.at_guest <= guest);
+        let from = after.saturating_sub(1).min(self.samples.len().saturating_sub(2));
+        Some((self.samples.get(from)?, self.samples.get(from + 1)))
+    }
+
+    fn offset(&self, guest: u64, from: &Sample, to: &Sample) -> Option<i128> {
+        if !self.interpolated {
+            return Some(i128::from(from.offset));
+        }
+        let delta = i128::from(to.at_guest) - i128::from(from.at_guest);
+        let change = i128::from(to.offset) - i128::from(from.offset);
+        let risen = (i128::from(guest) - i128::from(from.at_guest)).checked_mul(change)?;
+        // C's division: towards zero, half of delta added for rounding.
+        Some(i128::from(from.offset) + (risen.checked_add(delta / 2)?) / delta)
+    }
+
+    /// 0 if it was read from KVM (constant offsets), else what trace-cmd claims for its `ptp`.
+    pub(crate) fn bound_ticks(&self) -> u64 {
+        if self.interpolated { PTP_ACCURACY_TICKS } else { 0 }
+    }
+
+    pub(crate) fn first(&self) -> Option<&Sample> {
+        self.samples.first()
+    }
+
+    /// Guest ticks per host tick.
+    #[expect(clippy::cast_precision_loss, reason = "for printing only")]
+    pub(crate) fn rate(&self) -> f64 {
+        match self.samples.as_slice() {
+            [s, _, ..] if s.scaling != 0 && s.fraction < 64 => {
+                (1u128 << s.fraction) as f64 / s.scaling as f64
+            }
+            _ => 1.0,
+        }
+    }
+}
