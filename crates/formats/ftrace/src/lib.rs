@@ -64,6 +64,6 @@ pub use crate::{
     field::{DynamicKind, Element, Field, FieldKind},
     format::EventFormat,
     header::{PageLayout, check_header_event},
-    page::{Item, Page, PageProblem, PageProblemKind},
+    page::{Item, Page, PageProblem, PageProblemKind, Step, Walk},
     value::{Machine, Value},
 };

@@ -110,14 +110,79 @@ impl fmt::Display for PageProblem {
     }
 }
 
-/// A walk over one page's records.
+/// A walk over one page's records, for callers that hold the page's bytes.
 ///
-/// Never allocates; never reads outside `bytes`; every call of `next` moves on, so that any input
-/// ends.
+/// Never allocates; never reads outside the page; every call of `next` moves on, so that any
+/// input ends.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
-    /// Header and committed records; `at` and `end` index into it.
     bytes: &'a [u8],
+    walk: Walk,
+}
+
+impl<'a> Page<'a> {
+    /// Opens a page. `bytes` is one sub-buffer or, at the end of a cut input, less.
+    pub fn new(bytes: &'a [u8], layout: &PageLayout) -> Self {
+        Page { bytes, walk: Walk::new(bytes, layout) }
+    }
+
+    /// Stamp of the page: that of its first record, if no record on it carries an absolute one.
+    /// `None` if the page is too short to have one.
+    pub fn stamp(bytes: &[u8], layout: &PageLayout) -> Option<Timestamp<Source>> {
+        layout.endian.u64(bytes, 0).map(Timestamp::new)
+    }
+}
+
+impl<'a> Iterator for Page<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        Some(self.walk.next(self.bytes)?.item(self.bytes))
+    }
+}
+
+/// [`Item`], with the payload as a place in the page instead of a borrow of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// One record.
+    Event {
+        /// When.
+        ts: Timestamp<Source>,
+        /// First byte of the payload in the page.
+        start: usize,
+        /// First byte behind it.
+        end: usize,
+    },
+    /// See [`Item::Lost`].
+    Lost {
+        /// How many, if the kernel counted them.
+        count: Option<u64>,
+        /// Stamp of the page that follows the gap.
+        before: Timestamp<Source>,
+    },
+    /// See [`Item::Problem`].
+    Problem(PageProblem),
+}
+
+impl Step {
+    /// The item, given the page the step was made on.
+    #[inline]
+    pub fn item(self, page: &[u8]) -> Item<'_> {
+        match self {
+            Step::Event { ts, start, end } => {
+                Item::Event { ts, payload: page.get(start..end).unwrap_or_default() }
+            }
+            Step::Lost { count, before } => Item::Lost { count, before },
+            Step::Problem(problem) => Item::Problem(problem),
+        }
+    }
+}
+
+/// The state of a walk over one page, without the page: for readers whose buffer moves or is
+/// refilled. Every call must be given the same page.
+#[derive(Clone, Debug)]
+pub struct Walk {
     endian: Endian,
     at: usize,
     end: usize,
@@ -128,50 +193,43 @@ pub struct Page<'a> {
     problem: Option<PageProblem>,
 }
 
-impl<'a> Page<'a> {
-    /// Opens a page. `bytes` is one sub-buffer or, at the end of a cut input, less.
-    pub fn new(bytes: &'a [u8], layout: &PageLayout) -> Self {
+impl Walk {
+    /// Reads a page's header.
+    pub fn new(page: &[u8], layout: &PageLayout) -> Self {
         let endian = layout.endian;
-        let mut page = Page { bytes, endian, at: 0, end: 0, ts: 0, lost: None, problem: None };
-        let stamp = endian.u64(bytes, 0);
-        let commit = endian.uint(bytes, layout.commit_offset_bytes, layout.commit_bytes);
+        let mut walk = Walk { endian, at: 0, end: 0, ts: 0, lost: None, problem: None };
+        let stamp = endian.u64(page, 0);
+        let commit = endian.uint(page, layout.commit_offset_bytes, layout.commit_bytes);
         let (Some(stamp), Some(commit)) = (stamp, commit) else {
-            return page.refuse(0, PageProblemKind::NoHeader { have_bytes: bytes.len() });
+            return walk.refuse(0, PageProblemKind::NoHeader { have_bytes: page.len() });
         };
         if stamp == 0 && commit == 0 {
-            return page.refuse(0, PageProblemKind::Zero);
+            return walk.refuse(0, PageProblemKind::Zero);
         }
         let records = usize::try_from(commit & !(MISSED | STORED)).unwrap_or(usize::MAX);
         if records > layout.capacity_bytes() {
-            return page.refuse(layout.commit_offset_bytes, PageProblemKind::Commit { commit });
+            return walk.refuse(layout.commit_offset_bytes, PageProblemKind::Commit { commit });
         }
-        page.ts = stamp;
-        page.at = layout.data_offset_bytes;
+        walk.ts = stamp;
+        walk.at = layout.data_offset_bytes;
         let end = layout.data_offset_bytes + records;
-        page.end = end.min(bytes.len());
-        if end > bytes.len() {
-            let kind = PageProblemKind::Truncated { missing_bytes: end - bytes.len() };
-            page.problem = Some(PageProblem { at_bytes: bytes.len(), kind });
+        walk.end = end.min(page.len());
+        if end > page.len() {
+            let kind = PageProblemKind::Truncated { missing_bytes: end - page.len() };
+            walk.problem = Some(PageProblem { at_bytes: page.len(), kind });
         }
         if commit & MISSED != 0 {
             let stored = (commit & STORED != 0)
-                .then(|| endian.uint(bytes, end, layout.commit_bytes))
+                .then(|| endian.uint(page, end, layout.commit_bytes))
                 .flatten();
-            page.lost = Some(stored);
+            walk.lost = Some(stored);
         }
-        page
+        walk
     }
 
-    /// Stamp of the page: that of its first record, if no record on it carries an absolute one.
-    /// `None` if the page cannot be read.
-    pub fn stamp(bytes: &[u8], layout: &PageLayout) -> Option<Timestamp<Source>> {
-        layout.endian.u64(bytes, 0).map(Timestamp::new)
-    }
-
-    /// Bytes the header says are in use (header included), cut to what can be: where the page
-    /// ends for one who writes it on.
-    pub fn used_bytes(&self) -> usize {
-        self.end
+    /// No page: ends at once.
+    pub fn none() -> Self {
+        Walk { endian: Endian::NATIVE, at: 0, end: 0, ts: 0, lost: None, problem: None }
     }
 
     fn refuse(mut self, at_bytes: usize, kind: PageProblemKind) -> Self {
@@ -179,25 +237,33 @@ impl<'a> Page<'a> {
         self
     }
 
-    /// Ends the walk here and now with a problem.
-    #[cold]
-    fn broken(&mut self, kind: PageProblemKind) -> Option<Item<'a>> {
-        let at_bytes = self.at;
-        self.at = self.end;
-        // A cut page's last record overruns because of the cut, which is what should be told.
-        Some(Item::Problem(self.problem.take().unwrap_or(PageProblem { at_bytes, kind })))
-    }
-
-    #[cold]
-    fn finish(&mut self) -> Option<Item<'a>> {
-        self.at = self.end;
-        self.problem.take().map(Item::Problem)
-    }
-
+    /// The next item's place, `None` at the page's end.
     #[inline]
-    fn advance(&mut self, delta: u64) -> Option<()> {
-        self.ts = self.ts.checked_add(delta)?;
-        Some(())
+    pub fn next(&mut self, page: &[u8]) -> Option<Step> {
+        if let Some(count) = self.lost.take() {
+            return Some(Step::Lost { count, before: Timestamp::new(self.ts) });
+        }
+        let records = page.get(..self.end)?;
+        while self.at < self.end {
+            let Some(header) = self.endian.u32(records, self.at) else {
+                return self.broken(PageProblemKind::Record { length_bytes: 4 });
+            };
+            let (type_len, delta) = self.split(header);
+            if let 1..PADDING = type_len {
+                return self.record(delta, 4, type_len as usize * 4);
+            }
+            if type_len == PADDING && delta == 0 {
+                break;
+            }
+            let Some(array0) = self.endian.u32(records, self.at + 4) else {
+                return self.broken(PageProblemKind::Record { length_bytes: 8 });
+            };
+            if let Some(step) = self.long_record(type_len, delta, array0) {
+                return Some(step);
+            }
+        }
+        self.at = self.end;
+        self.problem.take().map(Step::Problem)
     }
 
     /// Splits a record header, whose bit order follows the byte order.
@@ -209,94 +275,73 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The payload from byte `from` of the record at `self.at`, `length` bytes long.
+    /// A data record at `self.at`, its payload `length` bytes from byte `from` on.
     #[inline]
-    fn payload(&mut self, from: usize, length: usize) -> Result<&'a [u8], PageProblemKind> {
+    fn record(&mut self, delta: u64, from: usize, length: usize) -> Option<Step> {
+        if self.advance(delta).is_none() {
+            return self.broken(PageProblemKind::Stamp);
+        }
+        match self.skip(from, length) {
+            Ok((start, end)) => Some(Step::Event { ts: Timestamp::new(self.ts), start, end }),
+            Err(kind) => self.broken(kind),
+        }
+    }
+
+    /// A record whose second word belongs to its header; `None` if it only moves time or place.
+    fn long_record(&mut self, type_len: u32, delta: u64, array0: u32) -> Option<Step> {
+        let wide = (u64::from(array0) << DELTA_BITS) + delta;
+        let length = array0 as usize;
+        let moved = match type_len {
+            TIME_STAMP => absolute(wide, self.ts).map(|ts| self.ts = ts),
+            TIME_EXTEND => self.advance(wide),
+            // A discarded event. Its delta counts: the next record's starts from it.
+            PADDING => {
+                if let Err(kind) = self.skip(4, length) {
+                    return self.broken(kind);
+                }
+                return match self.advance(delta) {
+                    Some(()) => None,
+                    None => self.broken(PageProblemKind::Stamp),
+                };
+            }
+            _ if length < 4 => {
+                return self.broken(PageProblemKind::Record { length_bytes: length });
+            }
+            _ => return self.record(delta, 8, (length - 4).next_multiple_of(4)),
+        };
+        if moved.is_none() {
+            return self.broken(PageProblemKind::Stamp);
+        }
+        self.at += 8;
+        None
+    }
+
+    #[inline]
+    fn advance(&mut self, delta: u64) -> Option<()> {
+        self.ts = self.ts.checked_add(delta)?;
+        Some(())
+    }
+
+    /// Moves behind `length` bytes that start `from` bytes behind `self.at`; says where they are.
+    #[inline]
+    fn skip(&mut self, from: usize, length: usize) -> Result<(usize, usize), PageProblemKind> {
         let start = self.at + from;
         match start.checked_add(length) {
             Some(stop) if stop <= self.end => {
                 self.at = stop;
-                Ok(&self.bytes[start..stop])
+                Ok((start, stop))
             }
             _ => Err(PageProblemKind::Record { length_bytes: from.saturating_add(length) }),
         }
     }
-}
 
-impl<'a> Iterator for Page<'a> {
-    type Item = Item<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
-        if let Some(count) = self.lost.take() {
-            return Some(Item::Lost { count, before: Timestamp::new(self.ts) });
-        }
-        while self.at < self.end {
-            let records = &self.bytes[..self.end];
-            let Some(header) = self.endian.u32(records, self.at) else {
-                return self.broken(PageProblemKind::Record { length_bytes: 4 });
-            };
-            let (type_len, delta) = self.split(header);
-            if let 1..PADDING = type_len {
-                if self.advance(delta).is_none() {
-                    return self.broken(PageProblemKind::Stamp);
-                }
-                return match self.payload(4, type_len as usize * 4) {
-                    Ok(payload) => Some(Item::Event { ts: Timestamp::new(self.ts), payload }),
-                    Err(kind) => self.broken(kind),
-                };
-            }
-            if type_len == PADDING && delta == 0 {
-                return self.finish();
-            }
-            let Some(array0) = self.endian.u32(records, self.at + 4) else {
-                return self.broken(PageProblemKind::Record { length_bytes: 8 });
-            };
-            if let Some(item) = self.long_record(type_len, delta, array0) {
-                return Some(item);
-            }
-        }
-        self.finish()
-    }
-}
-
-impl<'a> Page<'a> {
-    /// A record whose second word belongs to its header; `None` if it only moves time or place.
-    fn long_record(&mut self, type_len: u32, delta: u64, array0: u32) -> Option<Item<'a>> {
-        let wide = (u64::from(array0) << DELTA_BITS) + delta;
-        let length = array0 as usize;
-        match type_len {
-            TIME_STAMP => match absolute(wide, self.ts) {
-                None => self.broken(PageProblemKind::Stamp),
-                Some(ts) => {
-                    self.ts = ts;
-                    self.at += 8;
-                    None
-                }
-            },
-            TIME_EXTEND => {
-                if self.advance(wide).is_none() {
-                    return self.broken(PageProblemKind::Stamp);
-                }
-                self.at += 8;
-                None
-            }
-            // A discarded event. Its delta counts: the next record's starts from it.
-            PADDING => match self.advance(delta) {
-                None => self.broken(PageProblemKind::Stamp),
-                Some(()) => self.payload(4, length).err().and_then(|kind| self.broken(kind)),
-            },
-            _ if length < 4 => self.broken(PageProblemKind::Record { length_bytes: length }),
-            _ => {
-                if self.advance(delta).is_none() {
-                    return self.broken(PageProblemKind::Stamp);
-                }
-                match self.payload(8, (length - 4).next_multiple_of(4)) {
-                    Ok(payload) => Some(Item::Event { ts: Timestamp::new(self.ts), payload }),
-                    Err(kind) => self.broken(kind),
-                }
-            }
-        }
+    /// Ends the walk here and now with a problem.
+    #[cold]
+    fn broken(&mut self, kind: PageProblemKind) -> Option<Step> {
+        let at_bytes = self.at;
+        self.at = self.end;
+        // A cut page's last record overruns because of the cut, which is what should be told.
+        Some(Step::Problem(self.problem.take().unwrap_or(PageProblem { at_bytes, kind })))
     }
 }
 
@@ -308,4 +353,122 @@ fn absolute(low: u64, before: u64) -> Option<u64> {
     }
     let full = low | (before & STAMP_MSB);
     if full < before { full.checked_add(1 << 59) } else { Some(full) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::PageBuilder;
+
+    const LAYOUT: PageLayout = PageLayout {
+        endian: Endian::Little,
+        commit_bytes: 8,
+        commit_offset_bytes: 8,
+        data_offset_bytes: 16,
+        page_bytes: 4096,
+    };
+
+    fn event(ts: u64, payload: &[u8]) -> Item<'_> {
+        Item::Event { ts: Timestamp::new(ts), payload }
+    }
+
+    fn page_of(words: &[u32]) -> Vec<u8> {
+        let mut page = PageBuilder::new(LAYOUT, 1000).finish();
+        for (at, word) in words.iter().enumerate() {
+            page[16 + at * 4..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        page[8..16].copy_from_slice(&(words.len() as u64 * 4).to_le_bytes());
+        page
+    }
+
+    #[test]
+    fn every_record_type() {
+        let page = page_of(&[
+            1 | 5 << 5,
+            0xaaaa_aaaa, // 4 bytes at 1005
+            30 | 7 << 5,
+            1, // +7 + 2^27
+            8 << 5,
+            12,
+            1,
+            2, // long record of 8 bytes, +8
+            29 | 3 << 5,
+            8,
+            0, // discarded: 12 bytes, +3
+            1,
+            0xbbbb_bbbb, // +0
+            31 | 9 << 5,
+            4, // absolute: 9 + 4 << 27
+            1 | 1 << 5,
+            0xcccc_cccc,
+            29,
+            0, // the rest is padding
+        ]);
+        let base = 1005 + 7 + (1 << 27) + 8;
+        let items: Vec<_> = Page::new(&page, &LAYOUT).collect();
+        assert_eq!(
+            items,
+            [
+                event(1005, &[0xaa; 4]),
+                event(base, &[1, 0, 0, 0, 2, 0, 0, 0]),
+                event(base + 3, &[0xbb; 4]),
+                event(9 + (4 << 27) + 1, &[0xcc; 4]),
+            ]
+        );
+    }
+
+    #[test]
+    fn absolute_stamps_take_their_upper_bits_from_before() {
+        assert_eq!(absolute(5, 3), Some(5));
+        let high = 0x18 << 56;
+        assert_eq!(absolute(5, high | 3), Some(high | 5));
+        // The low bits wrapped in between.
+        assert_eq!(absolute(2, high | 3), Some((0x18 << 56) + (1 << 59) + 2));
+        assert_eq!(absolute(2, STAMP_MSB | 3), None);
+    }
+
+    #[test]
+    fn losses_come_first() {
+        let lost = |count| {
+            let mut builder = PageBuilder::new(LAYOUT, 50).lost(count);
+            assert!(builder.push(60, &[1, 0, 0, 0]));
+            let page = builder.finish();
+            Page::new(&page, &LAYOUT).next().map(|item| format!("{item:?}"))
+        };
+        assert_eq!(lost(None).unwrap(), "Lost { count: None, before: 50 }");
+        assert_eq!(lost(Some(12)).unwrap(), "Lost { count: Some(12), before: 50 }");
+    }
+
+    #[test]
+    fn broken_pages_say_where() {
+        let problem = |page: &[u8]| {
+            Page::new(page, &LAYOUT)
+                .find_map(|item| match item {
+                    Item::Problem(problem) => Some((problem.at_bytes, problem.to_string())),
+                    _ => None,
+                })
+                .unwrap()
+        };
+        assert_eq!(problem(&[0; 4096]).1, "page of zeroes (never written)");
+        assert_eq!(problem(&[1; 9]), (0, "page cut off within its header (9 bytes left)".into()));
+        let page = page_of(&[28 | 1 << 5, 0]);
+        assert_eq!(problem(&page), (16, "record of 116 bytes overruns its page".into()));
+        let page = page_of(&[0, 2]);
+        assert_eq!(problem(&page), (16, "record of 2 bytes overruns its page".into()));
+        let mut page = page_of(&[1, 7, 1, 8]);
+        assert_eq!(problem(&page[..26]), (26, "page cut off, 6 bytes of records missing".into()));
+        page[10] = 0xff;
+        assert_eq!(problem(&page), (8, "impossible commit word 0xff0010 in page header".into()));
+        let mut page = page_of(&[1 | 5 << 5, 0]);
+        page[..8].fill(0xff);
+        assert_eq!(problem(&page), (16, "time stamp overflows 64 bits".into()));
+    }
+
+    #[test]
+    fn a_cut_page_still_gives_the_records_before_the_cut() {
+        let page = page_of(&[1, 7, 1, 8]);
+        let items: Vec<_> = Page::new(&page[..26], &LAYOUT).collect();
+        assert_eq!(items[0], event(1000, &[7, 0, 0, 0]));
+        assert_eq!(items.len(), 2);
+    }
 }

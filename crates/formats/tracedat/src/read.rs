@@ -1,0 +1,362 @@
+//! Reads trace.dat files of versions 6 and 7.
+
+pub mod buffer;
+mod compress;
+mod cursor;
+mod metadata;
+pub mod option;
+mod recover;
+mod section;
+pub mod stream;
+mod v6;
+mod v7;
+
+pub use buffer::{Buffer, CpuData};
+pub use compress::Compression;
+pub use option::{CpuStat, Guest, Options};
+pub use stream::{Item, Stream};
+
+use crate::problem::{Error, Place, Problem, Problems};
+use buffer::BufferOption;
+use cursor::{Cursor, Cut};
+use std::{borrow::Cow, collections::HashMap};
+use transect_ftrace::{Endian, EventTable, PageLayout};
+use transect_model::{event::Comm, ids::Tid};
+
+/// The first bytes of every trace.dat file.
+pub const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
+
+/// What a file says about itself before anything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// 6 or 7.
+    pub version: u32,
+    /// Byte order of the file and of the traced machine.
+    pub endian: Endian,
+    /// Bytes of `long` in the program that wrote the file (the kernel's: see
+    /// [`PageLayout::commit_bytes`]).
+    pub long_bytes: u8,
+    /// Page size of the traced machine.
+    pub page_bytes: u32,
+    /// How sections are compressed.
+    pub compression: Compression,
+}
+
+/// A trace.dat file, its metadata read, its records ready to be streamed.
+#[derive(Clone, Debug)]
+pub struct TraceDat<'d> {
+    file: &'d [u8],
+    header: Header,
+    events: EventTable,
+    options: Options,
+    buffers: Vec<Buffer>,
+    comms: HashMap<i32, Comm>,
+    kallsyms: Text,
+    printk: Text,
+    problems: Problems,
+}
+
+/// A large text that is only read when asked for.
+#[derive(Clone, Copy, Debug, Default)]
+enum Text {
+    #[default]
+    Absent,
+    /// In the file as it is: offset and length.
+    Plain(u64, u64),
+    /// A section of version 7.
+    Section(section::Section),
+}
+
+impl<'d> TraceDat<'d> {
+    /// Reads a file's metadata. `file` is the whole file (the caller maps it).
+    ///
+    /// Whatever is wrong with a part of the file becomes one of [`TraceDat::problems`] as long as
+    /// something of use is left.
+    ///
+    /// # Errors
+    /// It is no trace.dat, or nothing of it can be read.
+    pub fn parse(file: &'d [u8]) -> Result<Self, Error> {
+        let (header, cursor) = read_header(file)?;
+        let mut parts = Parts::new(&header);
+        if header.version == 6 {
+            v6::read(file, cursor, &mut parts)?;
+        } else {
+            v7::read(file, cursor, &header, &mut parts)?;
+        }
+        parts.finish(file, header)
+    }
+
+    /// Version, byte order, compression.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The events of the traced kernel.
+    pub fn events(&self) -> &EventTable {
+        &self.events
+    }
+
+    /// Facts about the recording.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The top buffer, if it has data, and the instances.
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.buffers
+    }
+
+    /// The records of one CPU of one buffer; `None` if the buffer has no such CPU.
+    pub fn stream(&self, buffer: &Buffer, cpu: u32) -> Option<Stream<'d>> {
+        let data = buffer.cpus.iter().find(|data| data.cpu == cpu)?;
+        Some(Stream::new(self.file, buffer, data, self.header.compression))
+    }
+
+    /// A thread's name as it was known when recording ended; the idle threads and threads the
+    /// kernel had forgotten have none.
+    pub fn comm(&self, tid: Tid) -> Option<Comm> {
+        self.comms.get(&tid.0).copied()
+    }
+
+    /// All known thread names.
+    pub fn comms(&self) -> impl Iterator<Item = (Tid, Comm)> + '_ {
+        self.comms.iter().map(|(tid, comm)| (Tid(*tid), *comm))
+    }
+
+    /// The traced kernel's symbols (`/proc/kallsyms`), some megabytes; read (and decompressed)
+    /// at each call. Empty if the file has none.
+    pub fn kallsyms(&self) -> Cow<'d, [u8]> {
+        self.text(self.kallsyms)
+    }
+
+    /// Addresses and texts of `trace_printk()` formats (`printk_formats`).
+    pub fn printk_formats(&self) -> Cow<'d, [u8]> {
+        self.text(self.printk)
+    }
+
+    /// What could not be read of the metadata. Streams report their own problems as items.
+    pub fn problems(&self) -> &[Problem] {
+        self.problems.as_slice()
+    }
+
+    fn text(&self, text: Text) -> Cow<'d, [u8]> {
+        match text {
+            Text::Absent => Cow::Borrowed(&[]),
+            Text::Plain(offset, size) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let size = usize::try_from(size).unwrap_or(usize::MAX);
+                let rest = self.file.get(start..).unwrap_or_default();
+                Cow::Borrowed(&rest[..size.min(rest.len())])
+            }
+            Text::Section(section) => {
+                let Header { endian, compression, .. } = self.header;
+                let (bytes, _) = section.bytes(self.file, endian, compression);
+                match bytes {
+                    Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(4..).unwrap_or_default()),
+                    Cow::Owned(mut bytes) => {
+                        bytes.drain(..bytes.len().min(4));
+                        Cow::Owned(bytes)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What reading gathers, before it is known whether it is enough.
+struct Parts {
+    events: EventTable,
+    layout: Option<PageLayout>,
+    options: Options,
+    buffer_options: Vec<BufferOption>,
+    buffers: Vec<Buffer>,
+    comms: HashMap<i32, Comm>,
+    kallsyms: Text,
+    printk: Text,
+    problems: Problems,
+    /// First place at which the file turned out to be cut off.
+    cut: Option<(u64, Place)>,
+}
+
+impl Parts {
+    fn new(header: &Header) -> Self {
+        Parts {
+            events: EventTable::new(header.endian, usize::from(header.long_bytes)),
+            layout: None,
+            options: Options::default(),
+            buffer_options: Vec::new(),
+            buffers: Vec::new(),
+            comms: HashMap::new(),
+            kallsyms: Text::Absent,
+            printk: Text::Absent,
+            problems: Problems::default(),
+            cut: None,
+        }
+    }
+
+    /// Notes that the file (or a section of it) ended within a place.
+    fn cut(&mut self, cut: Cut, place: Place) {
+        let what = format!("ends within the {}; what follows is missing", cut.what);
+        self.cut.get_or_insert((cut.at_bytes, place.clone()));
+        self.problems.add(cut.at_bytes, place, what);
+    }
+
+    /// Takes the page layout; the kernel's `long` is what its commit word is made of.
+    fn set_layout(&mut self, layout: PageLayout) {
+        let endian = layout.endian;
+        if self.events.is_empty() {
+            self.events = EventTable::new(endian, layout.commit_bytes);
+        }
+        self.layout = Some(layout);
+    }
+
+    /// The layout to use when the file does not tell: today's, with the file's page size.
+    fn layout_or_default(&mut self, header: &Header) -> PageLayout {
+        if let Some(layout) = self.layout {
+            return layout;
+        }
+        let long_bytes = usize::from(header.long_bytes);
+        let layout = PageLayout {
+            endian: header.endian,
+            commit_bytes: long_bytes,
+            commit_offset_bytes: 8,
+            data_offset_bytes: 8 + long_bytes,
+            page_bytes: header.page_bytes as usize,
+        };
+        self.problems.add(
+            0,
+            Place::Section("HEADER_INFO"),
+            format!("missing or unreadable: pages are taken to be {} bytes", header.page_bytes),
+        );
+        self.layout = Some(layout);
+        layout
+    }
+
+    fn finish<'d>(mut self, file: &'d [u8], header: Header) -> Result<TraceDat<'d>, Error> {
+        if self.buffers.is_empty()
+            && let Some((at_bytes, place)) = self.cut
+        {
+            return Err(Error::Cut { at_bytes, place });
+        }
+        for buffer in &self.buffers {
+            note_cut_data(file, buffer, &mut self.problems);
+        }
+        Ok(TraceDat {
+            file,
+            header,
+            events: self.events,
+            options: self.options,
+            buffers: self.buffers,
+            comms: self.comms,
+            kallsyms: self.kallsyms,
+            printk: self.printk,
+            problems: self.problems,
+        })
+    }
+}
+
+/// CPU data that lies (partly) behind the file's end.
+fn note_cut_data(file: &[u8], buffer: &Buffer, problems: &mut Problems) {
+    for data in &buffer.cpus {
+        let have = (file.len() as u64).saturating_sub(data.offset_bytes);
+        if data.size_bytes > have {
+            let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
+            let missing = data.size_bytes - have;
+            let what = format!(
+                "the file ends {missing} of {} bytes before this CPU's data does",
+                data.size_bytes
+            );
+            problems.add(data.offset_bytes, place, what);
+        }
+    }
+}
+
+/// Reads up to the options' offset (version 7) or the first section (version 6).
+fn read_header(file: &[u8]) -> Result<(Header, Cursor<'_>), Error> {
+    let cut = |cut: Cut| Error::Cut { at_bytes: cut.at_bytes, place: Place::Header };
+    let mut cursor = Cursor::new(file, 0, Endian::Little);
+    if !file.starts_with(MAGIC) {
+        let is_short = MAGIC.starts_with(file) && !file.is_empty();
+        if is_short {
+            return Err(Error::Cut { at_bytes: file.len() as u64, place: Place::Header });
+        }
+        return Err(Error::Magic { found: first_bytes(file) });
+    }
+    cursor.take(MAGIC.len() as u64, "magic").map_err(cut)?;
+    let version = cursor.string("version").map_err(cut)?;
+    let version: u32 = match version.as_str() {
+        "6" => 6,
+        "7" => 7,
+        _ => return Err(Error::Version { version: version.chars().take(20).collect() }),
+    };
+    let bad = |at_bytes: u64, what: String| Error::Header { at_bytes: at_bytes - 1, what };
+    let endian = match cursor.u8("byte order").map_err(cut)? {
+        0 => Endian::Little,
+        1 => Endian::Big,
+        other => return Err(bad(cursor.offset(), format!("byte order is {other}, not 0 or 1"))),
+    };
+    cursor.endian = endian;
+    let long_bytes = cursor.u8("size of long").map_err(cut)?;
+    if !matches!(long_bytes, 4 | 8) {
+        return Err(bad(cursor.offset(), format!("a long of {long_bytes} bytes, not 4 or 8")));
+    }
+    let page_bytes = cursor.u32("page size").map_err(cut)?;
+    if !(64..=16 << 20).contains(&page_bytes) {
+        return Err(bad(cursor.offset() - 3, format!("a page of {page_bytes} bytes cannot be")));
+    }
+    let mut compression = Compression::None;
+    if version == 7 {
+        let name = cursor.string("compression name").map_err(cut)?;
+        cursor.string("compression version").map_err(cut)?;
+        compression =
+            Compression::from_name(&name).ok_or(Error::Compression { name: clip(name) })?;
+    }
+    Ok((Header { version, endian, long_bytes, page_bytes, compression }, cursor))
+}
+
+fn clip(name: String) -> String {
+    name.chars().take(40).collect()
+}
+
+fn first_bytes(file: &[u8]) -> String {
+    if file.is_empty() {
+        return "nothing (the file is empty)".into();
+    }
+    let hex: Vec<String> = file.iter().take(10).map(|byte| format!("{byte:02x}")).collect();
+    hex.join(" ")
+}
+
+impl Parts {
+    /// Takes an option in, whichever version it comes from.
+    fn option(&mut self, id: u16, data: &[u8], at_bytes: u64, endian: Endian, is_v7: bool) {
+        let place = Place::Option(option::name(id));
+        let mut cursor = Cursor::new(data, at_bytes, endian);
+        let result = match id {
+            option::id::BUFFER if is_v7 => {
+                BufferOption::parse_v7(&mut cursor).map(|buffer| self.buffer_options.push(buffer))
+            }
+            option::id::BUFFER => BufferOption::parse_v6(&mut cursor).map(|buffer| {
+                if !buffer.name.is_empty() {
+                    self.buffer_options.push(buffer);
+                }
+            }),
+            option::id::BUFFER_TEXT => {
+                let what = "a latency tracer's text is not events and is left out";
+                self.problems.add(at_bytes, place.clone(), what);
+                Ok(())
+            }
+            _ => match self.options.add(id, data, endian) {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    self.options.unknown.push((id, data.len()));
+                    Ok(())
+                }
+                Err(cut) => Err(Cut { at_bytes: at_bytes + cut.at_bytes, ..cut }),
+            },
+        };
+        if let Err(cut) = result {
+            let what = format!("too short for its {}; it is left out", cut.what);
+            self.problems.add(cut.at_bytes, place, what);
+        }
+    }
+}

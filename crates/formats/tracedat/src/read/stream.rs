@@ -1,0 +1,324 @@
+//! One CPU's records, page by page, with memory bounded by one compressed chunk.
+
+use super::{buffer::Buffer, buffer::CpuData, compress::Compression, cursor::Cursor};
+use crate::problem::{Place, Problem};
+use transect_ftrace::{PageLayout, PageProblem, PageProblemKind, Step, Walk};
+use transect_model::time::{Source, Timestamp};
+
+/// Most a chunk may hold decompressed. trace-cmd writes ten pages to a chunk.
+const MAX_CHUNK_BYTES: usize = 64 << 20;
+
+/// What a stream yields. Stamps are raw, in the stream's own clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// One record.
+    Event {
+        /// When, in the stream's own clock.
+        ts: Timestamp<Source>,
+        /// The record, beginning with its common fields.
+        payload: &'a [u8],
+    },
+    /// The kernel lost events between the item before and `before`.
+    Lost {
+        /// How many, if it counted them.
+        count: Option<u64>,
+        /// Stamp of the page behind the gap.
+        before: Timestamp<Source>,
+    },
+    /// Something cannot be read; what follows still can.
+    Problem(Problem),
+}
+
+/// Reads one CPU of one buffer. Not an `Iterator`, because an item borrows from the stream's own
+/// chunk; use `while let Some(item) = stream.next()`.
+#[derive(Debug)]
+pub struct Stream<'d> {
+    layout: PageLayout,
+    source: Pages<'d>,
+    place: Place,
+    /// The page being walked, as a range of the source's block.
+    page: (usize, usize),
+    walk: Walk,
+    /// A problem to tell before going on.
+    pending: Option<Problem>,
+}
+
+/// Where pages come from.
+#[derive(Debug)]
+struct Pages<'d> {
+    /// The CPU's data from the next chunk (or, uncompressed, all of it) on.
+    rest: &'d [u8],
+    /// Offset in the file of `rest`.
+    rest_offset: u64,
+    /// Bytes the file lacks of what it claims.
+    missing: u64,
+    chunks: Option<Chunks>,
+    /// Uncompressed: all the data. Compressed: empty.
+    plain: &'d [u8],
+    /// Offset in the file of the block.
+    block_offset: u64,
+    /// First byte in the block of the next page.
+    next_page: usize,
+}
+
+/// State of chunk-wise decompression.
+#[derive(Debug)]
+struct Chunks {
+    compression: Compression,
+    left: u32,
+    block: Vec<u8>,
+}
+
+impl<'d> Stream<'d> {
+    pub(crate) fn new(
+        file: &'d [u8],
+        buffer: &Buffer,
+        data: &CpuData,
+        compression: Compression,
+    ) -> Self {
+        let start = usize::try_from(data.offset_bytes).unwrap_or(usize::MAX);
+        let rest = file.get(start..).unwrap_or_default();
+        let size = usize::try_from(data.size_bytes).unwrap_or(usize::MAX);
+        let here = &rest[..size.min(rest.len())];
+        let mut source = Pages {
+            rest: here,
+            rest_offset: data.offset_bytes,
+            missing: data.size_bytes - here.len() as u64,
+            chunks: None,
+            plain: here,
+            block_offset: data.offset_bytes,
+            next_page: 0,
+        };
+        let mut stream_pending = None;
+        let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
+        if buffer.is_compressed && compression != Compression::None {
+            // trace-cmd's size leaves the chunks' headers out (3.1.6); only the chunks themselves
+            // tell where they end.
+            source.rest = rest;
+            source.missing = 0;
+            stream_pending = source.start_chunks(compression, buffer.layout, &place);
+        } else {
+            source.rest = &[];
+        }
+        Stream {
+            layout: buffer.layout,
+            source,
+            place,
+            page: (0, 0),
+            walk: Walk::none(),
+            pending: stream_pending,
+        }
+    }
+
+    /// The next item, `None` at the end of the CPU's data.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "the item borrows from the stream")]
+    pub fn next(&mut self) -> Option<Item<'_>> {
+        let step = loop {
+            if let Some(problem) = self.pending.take() {
+                return Some(Item::Problem(problem));
+            }
+            let (start, end) = self.page;
+            let page = self.source.block().get(start..end).unwrap_or_default();
+            match self.walk.next(page) {
+                Some(step) => break step,
+                None => self.turn_page()?,
+            }
+        };
+        Some(match step {
+            Step::Event { ts, start, end } => {
+                let base = self.page.0;
+                let payload = self.source.block().get(base + start..base + end);
+                Item::Event { ts, payload: payload.unwrap_or_default() }
+            }
+            Step::Lost { count, before } => Item::Lost { count, before },
+            Step::Problem(problem) => {
+                Item::Problem(self.page_problem(problem.at_bytes, problem.kind))
+            }
+        })
+    }
+
+    /// The next page's bytes, for callers that walk pages themselves or copy them. Problems of
+    /// the file (not of pages) are in `Err`. Do not mix with [`Stream::next`] within a page.
+    pub fn next_page(&mut self) -> Option<Result<&[u8], Problem>> {
+        if self.pending.is_none() {
+            self.turn_page()?;
+        }
+        if let Some(problem) = self.pending.take() {
+            return Some(Err(problem));
+        }
+        self.walk = Walk::none();
+        let (start, end) = self.page;
+        Some(Ok(self.source.block().get(start..end).unwrap_or_default()))
+    }
+
+    /// Layout of the pages.
+    pub fn layout(&self) -> &PageLayout {
+        &self.layout
+    }
+
+    /// Offset in the file up to which data has been taken: progress.
+    pub fn position_bytes(&self) -> u64 {
+        match self.source.chunks {
+            Some(_) => self.source.rest_offset,
+            None => self.source.block_offset + self.page.1 as u64,
+        }
+    }
+
+    /// Opens the next page, or leaves a problem pending. `None` at the end.
+    fn turn_page(&mut self) -> Option<()> {
+        loop {
+            let block = self.source.block();
+            let start = self.source.next_page;
+            if start < block.len() {
+                let end = start.saturating_add(self.layout.page_bytes).min(block.len());
+                self.walk = Walk::new(&block[start..end], &self.layout);
+                self.page = (start, end);
+                self.source.next_page = end;
+                return Some(());
+            }
+            match self.source.next_block(self.layout, &self.place) {
+                Ok(true) => {}
+                Ok(false) => return self.end(),
+                Err(problem) => {
+                    // What was decompressed before the error still is to be read.
+                    self.page = (0, 0);
+                    self.walk = Walk::none();
+                    self.pending = Some(problem);
+                    return Some(());
+                }
+            }
+        }
+    }
+
+    /// At the end: tell once if the file has less than it claims.
+    fn end(&mut self) -> Option<()> {
+        let missing = std::mem::take(&mut self.source.missing);
+        self.page = (0, 0);
+        self.walk = Walk::none();
+        if missing == 0 {
+            return None;
+        }
+        self.pending = Some(Problem {
+            at_bytes: self.source.block_offset,
+            place: self.place.clone(),
+            what: format!("the file is cut off; {missing} bytes of this CPU's data are missing"),
+        });
+        Some(())
+    }
+
+    /// A page's problem, placed in the file. Runs of never-written pages become one problem.
+    #[cold]
+    fn page_problem(&mut self, at_in_page: usize, kind: PageProblemKind) -> Problem {
+        let at = self.page.0 + at_in_page;
+        let what = match kind {
+            PageProblemKind::Zero => {
+                let pages = 1 + self.skip_zero_pages();
+                format!("{pages} page(s) of zeroes, never written: their events are missing")
+            }
+            kind => {
+                let problem = PageProblem { at_bytes: at_in_page, kind };
+                let what = format!("{problem}; the rest of this page's events are missing");
+                match self.source.chunks {
+                    Some(_) => format!("byte {at} of the chunk decompressed: {what}"),
+                    None => what,
+                }
+            }
+        };
+        let at_bytes = match self.source.chunks {
+            Some(_) => self.source.block_offset,
+            None => self.source.block_offset + at as u64,
+        };
+        Problem { at_bytes, place: self.place.clone(), what }
+    }
+
+    /// Skips pages of zeroes in the current block, says how many.
+    fn skip_zero_pages(&mut self) -> usize {
+        let (block, page_bytes) = (self.source.block(), self.layout.page_bytes.max(1));
+        let rest = block.get(self.source.next_page..).unwrap_or_default();
+        let zeroes = rest.iter().position(|b| *b != 0).unwrap_or(rest.len());
+        let pages = zeroes / page_bytes;
+        self.source.next_page += pages * page_bytes;
+        pages
+    }
+}
+
+impl Pages<'_> {
+    /// Pages are cut from this.
+    #[inline]
+    fn block(&self) -> &[u8] {
+        match &self.chunks {
+            Some(chunks) => &chunks.block,
+            None => self.plain,
+        }
+    }
+
+    /// Reads the number of chunks.
+    fn start_chunks(
+        &mut self,
+        compression: Compression,
+        layout: PageLayout,
+        place: &Place,
+    ) -> Option<Problem> {
+        let mut chunks = Chunks { compression, left: 0, block: Vec::new() };
+        let mut problem = None;
+        if !self.rest.is_empty() {
+            let mut cursor = Cursor::new(self.rest, self.rest_offset, layout.endian);
+            match cursor.u32("number of chunks") {
+                Ok(count) => chunks.left = count,
+                Err(cut) => {
+                    let what = "the file is cut off within the number of chunks".to_owned();
+                    problem = Some(Problem { at_bytes: cut.at_bytes, place: place.clone(), what });
+                }
+            }
+            self.rest_offset = cursor.offset();
+            self.rest = cursor.rest();
+        }
+        self.chunks = Some(chunks);
+        problem
+    }
+
+    /// Decompresses the next chunk. `Ok(false)` at the end.
+    fn next_block(&mut self, layout: PageLayout, place: &Place) -> Result<bool, Problem> {
+        let Some(chunks) = &mut self.chunks else { return Ok(false) };
+        if chunks.left == 0 {
+            return Ok(false);
+        }
+        if self.rest.is_empty() {
+            let left = std::mem::take(&mut chunks.left);
+            return Err(Problem {
+                at_bytes: self.rest_offset,
+                place: place.clone(),
+                what: format!("the file is cut off; {left} chunk(s) of events are missing"),
+            });
+        }
+        chunks.left -= 1;
+        chunks.block.clear();
+        self.next_page = 0;
+        self.block_offset = self.rest_offset;
+        let problem = |what: String| Problem {
+            at_bytes: self.rest_offset,
+            place: place.clone(),
+            what: format!("{what}; events are missing"),
+        };
+        let mut cursor = Cursor::new(self.rest, self.rest_offset, layout.endian);
+        let (Ok(packed), Ok(unpacked)) = (cursor.u32("size"), cursor.u32("size")) else {
+            self.rest = &[];
+            return Err(problem("the file is cut off within a chunk's header".into()));
+        };
+        let data = cursor.rest();
+        let here = &data[..data.len().min(packed as usize)];
+        let result = match unpacked as usize {
+            size if size > MAX_CHUNK_BYTES => {
+                Err(problem(format!("a chunk claims {size} bytes decompressed, which is absurd")))
+            }
+            size => chunks
+                .compression
+                .decompress(here, size, &mut chunks.block)
+                .map_err(|err| problem(format!("a chunk cannot be decompressed: {err}"))),
+        };
+        self.rest = &data[here.len()..];
+        self.rest_offset += 8 + here.len() as u64;
+        result.map(|()| true)
+    }
+}
