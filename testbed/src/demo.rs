@@ -139,7 +139,7 @@ fn start_guests(host: &KvmHost, plan: &Plan) -> Result<(Guest, Guest)> {
 
 /// Pins both to the host's last CPU, so that CPU 0, where there are more, is left for the recorder.
 fn share_one_cpu(host: &KvmHost, web: &Guest, batch: &Guest) -> Result<()> {
-    let last = host.run("echo $(($(nproc) - 1))").within(10)?.ok()?.stdout;
+    let last = host.run("echo $(($(nproc) - 1))").within(60)?.ok()?.stdout;
     web.pin(last.trim())?;
     batch.pin(last.trim())
 }

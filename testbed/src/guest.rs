@@ -308,7 +308,7 @@ impl Guest {
     }
 
     fn on_host(&self, command: &str) -> Result<Output> {
-        JobPlan::new(Arc::clone(&self.place), command).within(30)?.ok()
+        JobPlan::new(Arc::clone(&self.place), command).within(60)?.ok()
     }
 }
 
