@@ -40,9 +40,7 @@ struct Switch {
 impl World {
     /// Any event: it shows who is current on its CPU, and a guest's must fit its vCPU.
     pub(crate) fn any(&mut self, at: At, sink: &mut dyn TableSink) {
-        let machine = &mut self.machines[at.m];
-        machine.last = at.t;
-        machine.has_events = true;
+        let machine = &self.machines[at.m];
         if let Some(Some(v)) = machine.vcpu_of_cpu.get(at.c) {
             self.check.guest_event(*v, at.t);
         }
@@ -142,13 +140,14 @@ impl World {
     fn observe(&mut self, at: At, sink: &mut dyn TableSink) {
         let occupant = self.occupant(at.m, at.tid);
         let known = self.machines[at.m].cpus[at.c].occupant;
+        let agrees = matches!(known, Occupant::Unknown { known_from } if known_from <= at.t);
         if !matches!(known, Occupant::Unknown { .. }) {
             self.displace(at.m, at.c, at.t, sink);
         }
         self.occupy(at.m, at.c, at.t, occupant, occupant, sink);
         if let Occupant::Thread { slot: Some(slot), .. } = occupant {
             let here = Place::OnCpu(at.cpu);
-            self.change(at.m, slot, at.t, Some(here), here, sink);
+            self.change(at.m, slot, at.t, agrees.then_some(here), here, sink);
         }
         self.blame(at.m, at.c, at.t, sink);
     }
@@ -164,19 +163,20 @@ impl World {
         let At { m, cpu, c, t, .. } = at;
         self.machines[m].has_switch = true;
         let known = self.machines[m].cpus[c].occupant;
-        let prev = match known.tid() {
-            Some(tid) if tid == switch.prev => known,
-            Some(_) => {
+        // Does the CPU's own past agree that `prev` had it, so that more can be told from it?
+        let (prev, agrees) = match known {
+            Occupant::Unknown { known_from } => (self.occupant(m, switch.prev), known_from <= t),
+            known if known.tid() == Some(switch.prev) => (known, true),
+            _ => {
                 self.displace(m, c, t, sink);
-                self.occupant(m, switch.prev)
+                (self.occupant(m, switch.prev), false)
             }
-            None => self.occupant(m, switch.prev),
         };
         let next = self.occupant(m, switch.next);
         self.occupy(m, c, t, prev, next, sink);
         if let Occupant::Thread { slot: Some(slot), .. } = prev {
             self.name(m, slot, switch.prev_comm);
-            self.switch_out(at, slot, switch.prev_state, sink);
+            self.switch_out(at, slot, switch.prev_state, agrees, sink);
         }
         if let Occupant::Thread { slot: Some(slot), .. } = next {
             self.name(m, slot, switch.next_comm);
@@ -190,7 +190,14 @@ impl World {
         self.blame(m, c, t, sink);
     }
 
-    fn switch_out(&mut self, at: At, slot: Slot, state: PrevState, sink: &mut dyn TableSink) {
+    fn switch_out(
+        &mut self,
+        at: At,
+        slot: Slot,
+        state: PrevState,
+        agrees: bool,
+        sink: &mut dyn TableSink,
+    ) {
         let At { m, cpu, t, .. } = at;
         let thread = self.machines[m].threads.get(slot);
         let new = if state.is_dead() {
@@ -206,7 +213,7 @@ impl World {
         if matches!(new, Place::Gone | Place::Waiting { woken: false, .. }) {
             self.machines[m].threads.get_mut(slot).wake = None;
         }
-        self.change(m, slot, t, Some(Place::OnCpu(cpu)), new, sink);
+        self.change(m, slot, t, agrees.then_some(Place::OnCpu(cpu)), new, sink);
         if new == Place::Gone {
             let machine = &mut self.machines[m];
             if let Some(call) = machine.threads.get_mut(slot).syscall.take() {
@@ -291,6 +298,10 @@ impl World {
         }
         let occupant = self.occupant(m, tid);
         if self.machines[m].has_switch {
+            let known = self.machines[m].cpus[c].occupant.tid();
+            if known.is_some_and(|known| known != tid && known != old_tid) {
+                self.displace(m, c, t, sink);
+            }
             self.occupy(m, c, t, occupant, occupant, sink);
             if let Occupant::Thread { slot: Some(slot), .. } = occupant {
                 self.change(m, slot, t, None, Place::OnCpu(cpu), sink);

@@ -128,7 +128,11 @@ struct Run<'a, S, C> {
     keys: Vec<StreamKey>,
     /// Streams of root machines that have items left; the recording ends with them.
     roots_left: usize,
+    /// For each machine, its streams that have items left.
+    streams_left: Vec<usize>,
     next_gap: usize,
+    /// The last event's stamp.
+    now: i64,
     end: Option<i64>,
     events: u64,
 }
@@ -152,22 +156,36 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         for machine in &mut world.machines {
             machine.root = defines_span(machine.id);
         }
+        let mut streams_left = vec![0; world.machines.len()];
+        for stream in streams.iter().filter(|s| s.key().is_some()) {
+            streams_left[stream.key.machine.0 as usize] += 1;
+        }
         let keys: Vec<StreamKey> = streams.iter().map(|s| s.key).collect();
         for key in &keys {
             world.has_stream(key.machine.0 as usize, key.cpu);
         }
         let merge = Merge::new(streams);
-        Run { engine, world, merge, sink, keys, roots_left, next_gap: 0, end: start, events: 0 }
+        Run {
+            engine,
+            world,
+            merge,
+            sink,
+            keys,
+            roots_left,
+            streams_left,
+            next_gap: 0,
+            now: start.unwrap_or(0),
+            end: start,
+            events: 0,
+        }
     }
 
     fn drain(&mut self) {
         while self.roots_left > 0 {
             let Some((at, item)) = self.merge.next() else { break };
             self.step(at, item);
-            let key = self.keys[at];
-            let done = self.merge.sources()[at].key().is_none();
-            if done && self.world.machines[key.machine.0 as usize].root {
-                self.roots_left -= 1;
+            if self.merge.sources()[at].key().is_none() {
+                self.stream_ended(self.keys[at].machine.0 as usize);
             }
         }
         // Guests may have gone on after the host's last event: nothing to hold that against.
@@ -176,6 +194,15 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
                 self.events += 1;
                 self.beyond_end(at);
             }
+        }
+    }
+
+    fn stream_ended(&mut self, m: usize) {
+        self.streams_left[m] -= 1;
+        if self.world.machines[m].root {
+            self.roots_left -= 1;
+        } else if self.streams_left[m] == 0 {
+            self.world.silence(m, self.now, self.sink);
         }
     }
 
@@ -216,6 +243,7 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         tid: transect_model::ids::Tid,
     ) -> Option<At> {
         self.events += 1;
+        self.now = t;
         if self.next_gap < self.engine.gaps.len() {
             self.open_gaps(t);
         }

@@ -38,8 +38,6 @@ pub(crate) struct Machine {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) vcpu_of_cpu: Vec<Option<usize>>,
     pub(crate) has_switch: bool,
-    pub(crate) has_events: bool,
-    pub(crate) last: i64,
     known: FxHashMap<i32, ThreadInfo>,
 }
 
@@ -104,9 +102,6 @@ impl World {
             let machine = &mut world.machines[thread.machine.0 as usize];
             machine.known.insert(thread.tid.0, thread.clone());
         }
-        if topology.vcpus.is_empty() {
-            world.windows.hold_vms();
-        }
         for vcpu in &topology.vcpus {
             world.add_vcpu(vcpu.machine, vcpu.vcpu, vcpu.vmm_tid, vcpu.guest_cpu, sink);
         }
@@ -122,8 +117,6 @@ impl World {
             cpus: Vec::new(),
             vcpu_of_cpu: Vec::new(),
             has_switch: false,
-            has_events: false,
-            last: first,
             known: FxHashMap::default(),
         });
     }
@@ -405,6 +398,16 @@ impl World {
     /// A hole in everything a machine tells.
     pub(crate) fn lose_machine(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, None, hole, sink);
+        self.hide_all(m, hole, sink);
+    }
+
+    /// All streams of a guest have ended while the host's go on: whether nothing happened there or
+    /// nothing was recorded is not known.
+    pub(crate) fn silence(&mut self, m: usize, t: i64, sink: &mut dyn TableSink) {
+        self.hide_all(m, Hole { from: t, until: None, count: None, cause: "" }, sink);
+    }
+
+    fn hide_all(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
         self.hide(m, hole, sink, |_| true);
         for c in 0..self.machines[m].cpus.len() {
             self.lose_slices(m, c, hole, sink);
@@ -471,14 +474,13 @@ impl World {
             hole.emit(cpu, end, env!(self, machine, sink));
         }
         for m in 0..self.machines.len() {
-            let last = if self.machines[m].root { end } else { self.machines[m].last.min(end) };
             for c in 0..self.machines[m].cpus.len() {
                 let vcpu = self.vcpu_name(m, self.machines[m].cpus[c].occupant);
                 let machine = &mut self.machines[m];
-                machine.cpus[c].finish(last, end, vcpu, env!(self, machine, sink));
+                machine.cpus[c].finish(end, vcpu, env!(self, machine, sink));
             }
             let machine = &mut self.machines[m];
-            machine.threads.finish(last, end, env!(self, machine, sink));
+            machine.threads.finish(end, env!(self, machine, sink));
         }
         for vcpu in &mut self.vcpus {
             let machine = &self.machines[vcpu.machine.0 as usize];

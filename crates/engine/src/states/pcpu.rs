@@ -91,11 +91,9 @@ impl Cpu {
         self.irqs.lose();
     }
 
-    /// Emits what is open; after `last` nothing is known about this machine.
-    pub(crate) fn finish(&mut self, last: i64, end: i64, vcpu: VcpuName, env: &mut Env<'_>) {
-        self.close(last, vcpu, env);
-        self.occupant = Occupant::Unknown { known_from: end };
-        self.close(end, None, env);
+    /// Emits what is open.
+    pub(crate) fn finish(&mut self, end: i64, vcpu: VcpuName, env: &mut Env<'_>) {
+        self.close(end, vcpu, env);
     }
 
     fn close(&mut self, t: i64, vcpu: VcpuName, env: &mut Env<'_>) {

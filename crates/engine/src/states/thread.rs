@@ -187,7 +187,8 @@ impl Threads {
     ) -> Option<Deduced> {
         let thread = &mut self.all[slot];
         let deduced = thread.deduce(t, told, env);
-        if thread.place != new {
+        let moves = thread.place != new;
+        if moves {
             thread.close(t, env);
             thread.place = new;
         }
@@ -195,7 +196,9 @@ impl Threads {
             Place::Waiting { woken: true, .. } => thread.wake.map(|w| w.waker),
             _ => None,
         };
-        if let Place::OnCpu(cpu) = new {
+        if let Place::OnCpu(cpu) = new
+            && (moves || deduced.is_some())
+        {
             env.run_begins(cpu, thread.tid, thread.since);
         }
         deduced
@@ -243,15 +246,10 @@ impl Threads {
         true
     }
 
-    /// Emits what is open. `last` is the machine's last event, `end` the recording's end; between
-    /// them nothing is known about this machine.
-    pub(crate) fn finish(&mut self, last: i64, end: i64, env: &mut Env<'_>) {
+    /// Emits what is open.
+    pub(crate) fn finish(&mut self, end: i64, env: &mut Env<'_>) {
         for thread in &mut self.all {
-            thread.close(last, env);
-            if thread.place != Place::Gone {
-                thread.place = Place::Unknown;
-                thread.close(end, env);
-            }
+            thread.close(end, env);
             if let Some(wake) = thread.wake.take() {
                 env.wakeup(thread.tid, wake, None);
             }

@@ -11,8 +11,8 @@
 //! counted.
 //!
 //! **Boundary state.** The metrics of each actor's unfinished windows. A vCPU's window is emitted
-//! when its states have passed it, a VM's when all its vCPUs' have (at the end while vCPUs are still
-//! being inferred), a control group's at the end.
+//! when its states have passed it; a VM's and a control group's at the end, because vCPUs and threads
+//! that count towards them may still be found.
 
 use std::collections::VecDeque;
 use transect_model::{
@@ -150,8 +150,6 @@ pub(crate) struct Windows {
     cgroups: Vec<CgroupSeries>,
     /// Were there more windows than can be kept?
     overflowed: bool,
-    /// vCPUs may still be found: a VM's windows wait for the end, so that they count all of them.
-    hold_vms: bool,
 }
 
 impl Windows {
@@ -163,13 +161,7 @@ impl Windows {
             vms: Vec::new(),
             cgroups: Vec::new(),
             overflowed: false,
-            hold_vms: false,
         }
-    }
-
-    /// vCPUs are being inferred from the trace.
-    pub(crate) fn hold_vms(&mut self) {
-        self.hold_vms = true;
     }
 
     /// Adds the next vCPU (by vCPU index).
@@ -347,24 +339,13 @@ impl Windows {
         }))
     }
 
-    /// Emits the vCPU's windows before number `passed`, and the VM's if it was the last vCPU.
+    /// Emits the vCPU's windows before number `passed`.
     fn emit_passed(&mut self, at: usize, passed: i64, sink: &mut dyn TableSink) {
         if self.vcpus[at].series.first >= passed {
             return;
         }
         while self.vcpus[at].series.first < passed {
             self.emit_vcpu(at, i64::MAX, sink);
-        }
-        if self.hold_vms {
-            return;
-        }
-        let machine = self.vcpus[at].machine;
-        let vcpus = self.vcpus.iter().filter(|v| v.machine == machine);
-        let slowest = vcpus.map(|v| v.series.first).min().unwrap_or(passed);
-        if let Some(vm) = self.vms.iter().position(|vm| vm.machine == machine) {
-            while self.vms[vm].series.first < slowest {
-                self.emit_vm(vm, i64::MAX, sink);
-            }
         }
     }
 
