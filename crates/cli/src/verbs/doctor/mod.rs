@@ -1,0 +1,123 @@
+//! `transect doctor`: what this machine allows, what is missing, and the command that mends it.
+//!
+//! A check never trusts a file's existence where trying is cheap: it creates a tracefs instance,
+//! runs a VM, boots a kernel. What it tried is in the finding.
+
+mod channels;
+mod kvm;
+#[cfg_attr(not(target_arch = "x86_64"), path = "tiny_vm_none.rs")]
+mod tiny_vm;
+mod tracing;
+
+use std::{io::Write, process::ExitCode};
+
+/// Arguments of `transect doctor`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    transect doctor            a line per facility, and how to mend what is missing\n  \
+    transect doctor --json     the same for scripts\n\n\
+    Exit code: 0 if host recording works, 1 if it does not.")]
+pub(crate) struct Args {
+    /// Print a JSON array of {facility, status, finding, mend}
+    #[arg(long)]
+    json: bool,
+    /// Run the tiny VM of the KVM check in this process (the check starts itself with a deadline)
+    #[arg(long, hide = true)]
+    run_tiny_vm: bool,
+}
+
+/// What a check came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    /// Works, tried.
+    Ok,
+    /// Works in part, or could not be tried to the end.
+    Limited,
+    /// Does not work.
+    Missing,
+}
+
+/// One line of the doctor's answer.
+#[derive(Debug, serde::Serialize)]
+struct Check {
+    facility: &'static str,
+    status: Status,
+    /// What was tried and what came of it.
+    finding: String,
+    /// What to type or change; empty if nothing is to be done.
+    mend: String,
+    /// Without it nothing can be recorded on the host at all.
+    #[serde(skip)]
+    essential: bool,
+}
+
+impl Check {
+    fn ok(facility: &'static str, finding: impl Into<String>) -> Self {
+        Check::new(facility, Status::Ok, finding, "")
+    }
+
+    fn limited(
+        facility: &'static str,
+        finding: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Check::new(facility, Status::Limited, finding, mend)
+    }
+
+    fn missing(
+        facility: &'static str,
+        finding: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Check::new(facility, Status::Missing, finding, mend)
+    }
+
+    fn new(
+        facility: &'static str,
+        status: Status,
+        finding: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Check { facility, status, finding: finding.into(), mend: mend.into(), essential: false }
+    }
+
+    fn essential(mut self) -> Self {
+        self.essential = true;
+        self
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.run_tiny_vm {
+        return tiny_vm::run();
+    }
+    let checks: Vec<Check> =
+        [tracing::checks(), kvm::checks(), channels::checks()].into_iter().flatten().collect();
+    if args.json {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, &checks)?;
+        writeln!(out)?;
+    } else {
+        print(&checks)?;
+    }
+    let recordable = checks.iter().all(|c| !c.essential || c.status != Status::Missing);
+    Ok(if recordable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(checks: &[Check]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let width = checks.iter().map(|c| c.facility.len()).max().unwrap_or(0);
+    for check in checks {
+        let mark = match check.status {
+            Status::Ok => "ok     ",
+            Status::Limited => "limited",
+            Status::Missing => "MISSING",
+        };
+        writeln!(out, "{mark}  {:width$}  {}", check.facility, check.finding)?;
+        if !check.mend.is_empty() {
+            writeln!(out, "         {:width$}  → {}", "", check.mend)?;
+        }
+    }
+    Ok(())
+}
