@@ -26,12 +26,14 @@
 
 pub mod error;
 pub mod manifest;
+mod map;
 mod names;
 mod spool;
 mod writer;
 
 pub use error::StoreError;
 pub use manifest::Manifest;
+pub use map::MappedFile;
 pub use names::stem_from_name;
 pub use spool::{CpuSpool, MAX_META_BYTES, SourceSpool};
 pub use writer::{CLOCKS_FILE_NAME, RecordingWriter};
