@@ -53,7 +53,7 @@ impl Segment {
 
 /// The map. Host time never runs backwards along it.
 #[derive(Clone, Debug)]
-pub struct Curve {
+pub(crate) struct Curve {
     before: Segment,
     segments: Vec<Segment>,
 }

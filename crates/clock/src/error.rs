@@ -44,7 +44,7 @@ pub enum ClockError {
         shift: u32,
     },
     /// A frequency that no counter can have.
-    #[error("a counter of {hz} Hz cannot be converted to nanoseconds (1 kHz .. 1 THz expected)")]
+    #[error("a counter of {hz} Hz cannot be converted to nanoseconds (1 kHz to 10 GHz expected)")]
     BadFrequency {
         /// The frequency.
         hz: u64,

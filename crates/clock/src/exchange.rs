@@ -122,8 +122,7 @@ pub const WANDER_PPM: u32 = 50;
 /// A stretch in which one map holds.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Guest time to host time, with the bound.
-    pub curve: Curve,
+    pub(crate) curve: Curve,
     /// Brackets it rests on.
     pub brackets: usize,
     /// The first bracket's and the last bracket's host stamps (send and receive).
@@ -132,6 +131,23 @@ pub struct Piece {
     pub outside_limit: bool,
     /// The rate was found to be exactly 1 ([`RateModel::same_counter_within_ppm`]).
     pub same_counter: bool,
+}
+
+impl Piece {
+    /// Host time of a guest stamp: the middle of what is possible. `None` before the host's zero.
+    pub fn host_from_guest(&self, guest: u64) -> Option<u64> {
+        u64::try_from(self.curve.host_at(guest)).ok()
+    }
+
+    /// How far [`Piece::host_from_guest`] may be off, in ticks of the host's clock.
+    pub fn bound_ticks(&self, guest: u64) -> u64 {
+        self.curve.bound_at(guest)
+    }
+
+    /// The largest bound between the first and the last bracket, in ticks of the host's clock.
+    pub fn worst_bound_ticks(&self) -> u64 {
+        self.curve.worst_bound()
+    }
 }
 
 /// What came of all exchanges with one guest between two restarts.
@@ -248,21 +264,21 @@ fn corridor_at(brackets: &[Bracket], at: u64, model: &RateModel) -> Result<Corri
     Corridor::new(&gates, model.limits())
 }
 
-/// What a bracket loses of its tightness seen from `at`, host ticks.
+/// How much wider than its stamps a bracket is, seen from the moment `at`, host ticks: stamps are
+/// rounded down to whole ticks of two counters that do not tick together (one tick of each), and
+/// the rate may have wandered since.
 fn widening(brackets: &[Bracket], bracket: &Bracket, at: u64, model: &RateModel) -> u128 {
-    if model.wander_ppm == 0 {
-        return 0;
-    }
     let rate = match (model.nominal, brackets.first(), brackets.last()) {
         (Some((num, den)), ..) => num.div_ceil(den.max(1)),
         (None, Some(a), Some(b)) if b.guest > a.guest => {
-            u128::from(b.host_recv.saturating_sub(a.host_send))
-                .div_ceil(u128::from(b.guest - a.guest))
+            let host = b.host_recv.saturating_sub(a.host_send);
+            u128::from(host).div_ceil(u128::from(b.guest - a.guest))
         }
         _ => 1,
     };
-    (u128::from(bracket.guest.abs_diff(at)) * rate * u128::from(model.wander_ppm))
-        .div_ceil(1_000_000)
+    let wander = u128::from(bracket.guest.abs_diff(at)) * u128::from(model.wander_ppm);
+    let wandered = rate.checked_mul(wander.div_ceil(1_000_000));
+    wandered.and_then(|w| w.checked_add(rate)).unwrap_or(u128::MAX)
 }
 
 fn fit(mut brackets: Vec<Bracket>, model: &RateModel) -> Option<Piece> {
@@ -286,6 +302,7 @@ fn steady(brackets: &[Bracket], model: &RateModel) -> Option<(Curve, bool)> {
         let off = f64::from(ppm) / 1e6;
         let near = |slope: Slope| (slope.as_f64() - 1.0).abs() < off;
         if near(corridor.flattest) && near(corridor.steepest) {
+            // One counter ticks once: its stamps need no widening.
             let gates: Vec<Gate> = brackets.iter().map(|b| b.gate(0)).collect();
             if let Ok(unit) = Corridor::new(&gates, Some((Slope::UNIT, Slope::UNIT))) {
                 corridor = unit;
@@ -314,14 +331,14 @@ fn ray(corridor: &Corridor) -> Ray {
 
 /// Knots of a wandering curve, at most, and brackets looked at for each: far ones are widened so
 /// much that they say nothing.
-const MAX_KNOTS: u64 = 1_024;
-const NEAR_BRACKETS: usize = 256;
+const MAX_KNOTS: u64 = 65_536;
+const NEAR_BRACKETS: usize = 64;
 
 /// A corridor for every knot. Between two knots `d` apart a rate that wanders by `w` leaves the
 /// chord by at most `w·d/2`, which is added to the bound.
 fn wandering(brackets: &[Bracket], model: &RateModel) -> Option<Curve> {
     let (first, last) = (brackets.first()?.guest, brackets.last()?.guest);
-    let count = u64::try_from(brackets.len()).ok()?.clamp(1, MAX_KNOTS);
+    let count = u64::try_from(2 * brackets.len()).ok()?.clamp(1, MAX_KNOTS);
     let step = ((last - first) / count).max(1);
     let mut moments: Vec<u64> =
         (0..count).map_while(|i| first.checked_add(step.checked_mul(i)?)).collect();

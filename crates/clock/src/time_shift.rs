@@ -86,3 +86,52 @@ impl TimeShift {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shift(samples: &[(u64, i64, u64, u32)], interpolated: bool) -> TimeShift {
+        let mut shift = TimeShift::default();
+        for &(at_guest, offset, scaling, fraction) in samples {
+            shift.push(Sample { at_guest, offset, scaling, fraction }, interpolated);
+        }
+        shift
+    }
+
+    #[test]
+    fn a_single_sample_is_not_scaled() {
+        let one = shift(&[(100, -7, 3, 0)], true);
+        assert_eq!((one.host_at(50), one.host_at(5)), (Some(43), None));
+    }
+
+    #[test]
+    fn between_samples_the_earlier_one_applies() {
+        let three = shift(&[(300, 30, 1, 0), (100, 10, 1, 0), (200, 20, 1, 0)], false);
+        for (guest, host) in [(0, 10), (99, 109), (100, 110), (199, 209), (200, 220), (250, 270)] {
+            assert_eq!(three.host_at(guest), Some(host), "{guest}");
+        }
+        // At and after the last, trace-cmd takes the last pair, whose first sample applies.
+        assert_eq!((three.host_at(300), three.host_at(999)), (Some(320), Some(1_019)));
+    }
+
+    #[test]
+    fn interpolation_rounds_as_c_does() {
+        // delta 10, change 3: offset + (moved * 3 + 5) / 10, truncated.
+        let two = shift(&[(100, 1_000, 1, 0), (110, 1_003, 1, 0)], true);
+        let expected = [(100, 0), (101, 0), (102, 1), (105, 2), (110, 3), (120, 6), (90, -2)];
+        for (guest, moved) in expected {
+            let host = u64::try_from(i64::try_from(guest).unwrap() + 1_000 + moved).unwrap();
+            assert_eq!(two.host_at(guest), Some(host), "{guest}");
+        }
+    }
+
+    #[test]
+    fn scaling_comes_before_the_offset() {
+        let half = shift(&[(0, 5, 1 << 31, 32), (10, 5, 1 << 31, 32)], false);
+        assert_eq!(half.host_at(1_001), Some(505));
+        assert_eq!(shift(&[], false).host_at(1), None);
+        assert_eq!(shift(&[(0, 0, 1, 200), (1, 0, 1, 200)], false).host_at(1), None);
+        assert_eq!(shift(&[(0, 0, u64::MAX, 0), (1, 0, 1, 0)], false).host_at(u64::MAX), None);
+    }
+}
