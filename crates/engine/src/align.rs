@@ -13,6 +13,7 @@ use crate::{
 use transect_model::{
     event::CoreEvent,
     ids::Tid,
+    table::ImportLog,
     time::{Source, Timestamp, Trace},
 };
 
@@ -23,6 +24,12 @@ const MAX_TRACE_NS: i64 = 1 << 62;
 pub trait ToTrace {
     /// The stamp in trace time; none if it cannot be converted.
     fn to_trace(&self, ts: Timestamp<Source>) -> Option<Timestamp<Trace>>;
+
+    /// The same for the next stamp of a stream read in order, for clocks whose conversion depends
+    /// on where in the stream one is (a guest that was booted again).
+    fn follow(&mut self, ts: Timestamp<Source>) -> Option<Timestamp<Trace>> {
+        self.to_trace(ts)
+    }
 }
 
 /// A stream with its key and the conversion of its clock.
@@ -110,12 +117,11 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
     }
 
     fn convert(&self, ts: Timestamp<Source>) -> Option<i64> {
-        let t = self.clock.to_trace(ts)?.get();
-        (-MAX_TRACE_NS..=MAX_TRACE_NS).contains(&t).then_some(t)
+        plausible(self.clock.to_trace(ts)?)
     }
 
     fn stamp(&mut self, ts: Timestamp<Source>) -> Option<i64> {
-        let Some(t) = self.convert(ts) else {
+        let Some(t) = self.clock.follow(ts).and_then(plausible) else {
             self.implausible += 1;
             return None;
         };
@@ -137,7 +143,12 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         Hole { from, until, count: lost.count, cause: lost.cause.as_str() }
     }
 
-    /// What the log should say about this stream.
+    /// What the stream itself had to say.
+    pub(crate) fn problems(&self) -> Vec<ImportLog> {
+        self.stream.problems()
+    }
+
+    /// What the log should say about this stream's time.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let name = format!("machine {} CPU {}", self.key.machine, self.key.cpu);
         let mut complaints = Vec::new();
@@ -156,6 +167,10 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         }
         complaints
     }
+}
+
+fn plausible(t: Timestamp<Trace>) -> Option<i64> {
+    (-MAX_TRACE_NS..=MAX_TRACE_NS).contains(&t.get()).then_some(t.get())
 }
 
 impl<S: EventStream, C: ToTrace> merge::Source for Aligned<S, C> {

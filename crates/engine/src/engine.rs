@@ -10,9 +10,10 @@ use crate::{
     topology::Topology,
     world::World,
 };
+use transect_clock::ClockGraph;
 use transect_model::{
     ids::MachineId,
-    table::{Machine, Row, TableSink},
+    table::{ClockEdge, ImportLog, Machine, Row, TableSink},
     time::{Span, Timestamp, Trace},
 };
 
@@ -77,12 +78,14 @@ pub struct Engine {
     options: Options,
     gaps: Vec<MachineGap>,
     bounds: Vec<(MachineId, u64)>,
+    edges: Vec<ClockEdge>,
+    remarks: Vec<ImportLog>,
 }
 
 impl Engine {
     /// An engine for a recording of these actors.
     pub fn new(topology: Topology, options: Options) -> Self {
-        Engine { topology, options, gaps: Vec::new(), bounds: Vec::new() }
+        Engine { topology, options, ..Engine::default() }
     }
 
     /// Adds stretches in which machines were not recorded.
@@ -93,10 +96,32 @@ impl Engine {
         self
     }
 
-    /// Tells how far each machine's stamps may be off in trace time, ns, for its row.
+    /// Tells what the tables say about clocks: the edges used, how far each machine's stamps may be
+    /// off in trace time, and what was assumed.
     #[must_use]
-    pub fn with_error_bounds(mut self, bounds: impl IntoIterator<Item = (MachineId, u64)>) -> Self {
-        self.bounds.extend(bounds);
+    pub fn with_clocks(mut self, clocks: &ClockGraph) -> Self {
+        self.edges = clocks.edges();
+        for machine in &self.topology.machines {
+            if machine.clock.is_some()
+                && let Ok(bound) = clocks.error_bound(machine.id)
+            {
+                self.bounds.push((machine.id, bound.0));
+            }
+        }
+        let notes = clocks.notes().iter();
+        self.remarks.extend(notes.map(|note| ImportLog {
+            source: "clocks".into(),
+            offset: None,
+            message: note.clone(),
+            data_loss: false,
+        }));
+        self
+    }
+
+    /// Adds rows to the import log: what those who opened the sources noticed.
+    #[must_use]
+    pub fn with_remarks(mut self, remarks: impl IntoIterator<Item = ImportLog>) -> Self {
+        self.remarks.extend(remarks);
         self
     }
 
@@ -312,6 +337,15 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
     }
 
     fn emit_log(&mut self) {
+        for edge in self.engine.edges.drain(..) {
+            self.sink.row(Row::ClockEdge(edge));
+        }
+        for remark in self.engine.remarks.drain(..) {
+            self.sink.row(Row::ImportLog(remark));
+        }
+        for problem in self.merge.sources().iter().flat_map(Aligned::problems) {
+            self.sink.row(Row::ImportLog(problem));
+        }
         for stream in self.merge.sources() {
             for complaint in stream.complaints() {
                 log(self.sink, complaint, true);

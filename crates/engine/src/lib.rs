@@ -59,6 +59,7 @@
 //! ```
 
 pub mod align;
+pub mod dat;
 mod dispatch;
 pub mod engine;
 mod infer;

@@ -3,6 +3,7 @@
 use transect_model::{
     event::CoreEvent,
     ids::{CpuId, MachineId, Tid},
+    table::ImportLog,
     time::{Source, Timestamp},
 };
 
@@ -86,11 +87,20 @@ pub trait EventStream {
     /// The next item, or none at the end. Errors inside the stream are items ([`LostEvents`]), so
     /// that the other streams go on.
     fn next_item(&mut self) -> Option<StreamItem>;
+
+    /// What went wrong in the items given so far, for the import log.
+    fn problems(&self) -> Vec<ImportLog> {
+        Vec::new()
+    }
 }
 
 impl<S: EventStream + ?Sized> EventStream for Box<S> {
     fn next_item(&mut self) -> Option<StreamItem> {
         (**self).next_item()
+    }
+
+    fn problems(&self) -> Vec<ImportLog> {
+        (**self).problems()
     }
 }
 

@@ -1,5 +1,12 @@
 //! Whatever the events say: states tile time, sums are exact, nothing panics.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::unwrap_used,
+    reason = "a handful of actors; a failed expectation is the report"
+)]
+
 mod dsl;
 
 use dsl::Nanoseconds;
@@ -242,7 +249,6 @@ fn check_tiles(tables: &Tables, summary: &Summary, known: bool, lives: bool) {
     }
 }
 
-#[expect(clippy::cast_possible_wrap, reason = "a handful")]
 fn check_windows(tables: &Tables, summary: &Summary, lives: bool) {
     let (start, end) = span(summary);
     let vcpus = tables.vcpus.len() as i64;
