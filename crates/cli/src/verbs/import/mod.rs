@@ -1,0 +1,105 @@
+//! `transect import`: trace.dat files of other recorders become a recording.
+//!
+//! The files themselves are kept as they are; what import adds is who is who and how their clocks
+//! relate. Every event is read once on the way, so that damage is known now and not later.
+
+mod survey;
+
+use anyhow::{Context as _, bail};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+use survey::{Survey, Trace};
+use transect_store::{Manifest, MappedFile, RecordingWriter};
+
+/// Problems shown per file; the rest is counted, and all of them are in the recording's notes.
+const SHOWN_PROBLEMS: usize = 10;
+
+/// Arguments of `transect import`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    transect import trace.dat -o mine.transect\n  \
+    transect import host.dat host-web1.dat -o pair.transect   (trace-cmd record -A pairs)\n\n\
+    trace.dat versions 6 and 7 are read (plain, zlib, zstd). The host's file names its guests, so \
+    the order of files does not matter.\n\
+    Exit code: 0; 1 if a file could not be read, or only in part (then the recording holds what \
+    could be read, and says what is missing).")]
+pub(crate) struct Args {
+    /// trace.dat files: one host's, and any of its guests'
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The recording to make
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Ticks per second of the host's TSC, for x86-tsc files that do not say; without it such
+    /// files are shown in ticks
+    #[arg(long, value_name = "HZ")]
+    tsc_hz: Option<u64>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let maps = args
+        .files
+        .iter()
+        .map(|path| Ok((path.as_path(), MappedFile::open(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let traces = maps
+        .iter()
+        .map(|(path, map)| Trace::read(path, map))
+        .collect::<anyhow::Result<Vec<Trace<'_>>>>()?;
+    let command_line = std::env::args().collect();
+    let mut survey = Survey::of(&traces, args.tsc_hz, Manifest::new(now_unix_ns()?, command_line))?;
+    survey.note_problems(&traces);
+    write(&args.output, &args.files, &survey)?;
+    for trace in &traces {
+        report(trace, &survey);
+    }
+    println!("next: transect report {}", args.output.display());
+    let whole = traces.iter().all(|trace| trace.problems.is_empty());
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn now_unix_ns() -> anyhow::Result<u64> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    Ok(u64::try_from(now.as_nanos())?)
+}
+
+/// Makes the recording. A failure leaves nothing that looks like one.
+fn write(dir: &Path, files: &[PathBuf], survey: &Survey) -> anyhow::Result<()> {
+    let writer =
+        RecordingWriter::create(dir, Manifest { finished: false, ..survey.manifest.clone() })?;
+    for evidence in &survey.evidence {
+        writer.evidence(evidence)?;
+    }
+    for (at, source) in &survey.files {
+        let from = files.get(*at).context("a source without a file")?;
+        let to = dir.join(source);
+        if let Err(error) = fs::copy(from, &to) {
+            fs::remove_dir_all(dir).ok();
+            bail!("cannot copy {} to {}: {error}", from.display(), to.display());
+        }
+    }
+    writer.update(|manifest| manifest.finished = true)?;
+    Ok(())
+}
+
+fn report(trace: &Trace<'_>, survey: &Survey) {
+    let name = survey.machine_of(trace).unwrap_or("?");
+    println!(
+        "{}: {name}, {} clock, {} CPUs, {} events{}",
+        trace.path.display(),
+        trace.clock,
+        trace.cpus,
+        trace.events,
+        if trace.lost > 0 { format!(", {} lost", trace.lost) } else { String::new() },
+    );
+    for problem in trace.problems.iter().take(SHOWN_PROBLEMS) {
+        eprintln!("transect: {}: {problem}", trace.path.display());
+    }
+    if trace.problems.len() > SHOWN_PROBLEMS {
+        let more = trace.problems.len() - SHOWN_PROBLEMS;
+        eprintln!("transect: {}: and {more} more problems", trace.path.display());
+    }
+}
