@@ -1,0 +1,133 @@
+//! From tables to the lines of a report: one file per view, no formatting.
+
+mod antagonists;
+mod cpus;
+mod exits;
+mod names;
+mod threads;
+mod vcpus;
+mod wakeups;
+
+use super::facts::Facts;
+use super::lines::{AntagonistLine, CpuLine, ExitLine, ThreadLine, VcpuLine, WakeupLine};
+use anyhow::{Context, bail};
+pub(crate) use names::Names;
+use std::collections::BTreeSet;
+use transect_model::ids::{MachineId, MachineKind};
+use transect_model::table::{ClockCheck, ClockEdge, ImportLog, Lost, Machine, Tables, Window};
+
+/// Everything a report says, before it is cut to `--top` and written in one of the forms.
+pub(crate) struct Report {
+    pub facts: Facts,
+    pub machines: Vec<Machine>,
+    pub clock_edges: Vec<ClockEdge>,
+    pub clock_check: Vec<ClockCheck>,
+    pub vcpus: Vec<VcpuLine>,
+    pub vms: Vec<VcpuLine>,
+    pub cpus: Vec<CpuLine>,
+    pub exits: Vec<ExitLine>,
+    pub antagonists: Vec<AntagonistLine>,
+    pub threads: Vec<ThreadLine>,
+    pub wakeups: Vec<WakeupLine>,
+    pub windows: Vec<Window>,
+    pub lost: Vec<Lost>,
+    pub import_log: Vec<ImportLog>,
+}
+
+/// Which machines a report is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// `None`: all of them.
+    machines: Option<BTreeSet<MachineId>>,
+}
+
+impl Selection {
+    /// The VMs of these names (or numbers) and the machines they run on; without names, all.
+    pub(crate) fn by_name(tables: &Tables, vms: &[String]) -> anyhow::Result<Self> {
+        if vms.is_empty() {
+            return Ok(Selection::default());
+        }
+        let mut machines = BTreeSet::new();
+        for wanted in vms {
+            let found = tables
+                .machines
+                .iter()
+                .find(|m| m.name == *wanted || m.machine_id.to_string() == *wanted)
+                .with_context(|| no_such_machine(tables, wanted))?;
+            machines.insert(found.machine_id);
+        }
+        Ok(Selection { machines: Some(machines) })
+    }
+
+    /// Is this machine in the report?
+    pub(crate) fn machine(&self, id: MachineId) -> bool {
+        self.machines.as_ref().is_none_or(|machines| machines.contains(&id))
+    }
+
+    /// Is it, or does a machine of the report run on it?
+    fn machine_or_host(&self, machine: &Machine) -> bool {
+        self.machine(machine.machine_id) || machine.kind == MachineKind::Host
+    }
+}
+
+fn no_such_machine(tables: &Tables, wanted: &str) -> String {
+    let known: Vec<&str> = tables.machines.iter().map(|m| m.name.as_str()).collect();
+    format!(
+        "no machine '{wanted}' in this recording; it has: {}",
+        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+    )
+}
+
+/// Reduces tables to the lines of a report.
+pub(crate) fn build(
+    facts: Facts,
+    tables: Tables,
+    selection: &Selection,
+) -> anyhow::Result<Report> {
+    check_sums_fit(&facts, &tables)?;
+    let names = Names::new(&tables);
+    let (vcpus, vms) = vcpus::vcpus(&tables, &names, selection);
+    let cpus = cpus::cpus(&tables, &names, selection);
+    let exits = exits::exits(&tables, &names, selection);
+    let antagonists = antagonists::antagonists(&tables, &names, selection);
+    let threads = threads::threads(&tables, &names, selection);
+    let wakeups = wakeups::wakeups(&tables, &names, selection);
+    drop(names);
+    let mut tables = tables;
+    tables.machines.retain(|m| selection.machine_or_host(m));
+    tables.clock_check.retain(|r| selection.machine(r.machine_id));
+    tables.windows.retain(|r| selection.machine(r.machine_id));
+    tables.windows.sort_by_key(|r| (r.machine_id, r.cgroup.clone(), r.vcpu, r.ts));
+    tables.lost.sort_by_key(|r| (r.machine_id, r.cpu, r.ts));
+    Ok(Report {
+        facts,
+        machines: tables.machines,
+        clock_edges: tables.clock_edges,
+        clock_check: tables.clock_check,
+        vcpus,
+        vms,
+        cpus,
+        exits,
+        antagonists,
+        threads,
+        wakeups,
+        windows: tables.windows,
+        lost: tables.lost,
+        import_log: tables.import_log,
+    })
+}
+
+/// A VM's sums go up to the window times its vCPUs; stamps so broken that this leaves 64 bits must
+/// not turn into a wrapped number.
+fn check_sums_fit(facts: &Facts, tables: &Tables) -> anyhow::Result<()> {
+    let vcpus = i64::try_from(tables.vcpus.len().max(1)).context("vCPU count beyond 2^63")?;
+    if facts.window.dur_ns().checked_mul(vcpus).is_none() {
+        bail!(
+            "{}: its stamps span {} ns, which no recording does; a stamp in it is broken \
+             (see --view log)",
+            facts.path,
+            facts.window.dur_ns()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Run-queue latency after wakeups.
+
+use super::{Names, Selection};
+use crate::verbs::report::lines::WakeupLine;
+use crate::verbs::report::stats::Durations;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use transect_model::ids::{MachineId, Tid};
+use transect_model::table::Tables;
+
+/// One line per thread that was woken; within a machine the longest total wait first.
+pub(crate) fn wakeups(
+    tables: &Tables,
+    names: &Names<'_>,
+    selection: &Selection,
+) -> Vec<WakeupLine> {
+    let mut groups: HashMap<(MachineId, Tid), (u64, Vec<i64>)> = HashMap::new();
+    for row in tables.wakeups.iter().filter(|r| selection.machine(r.machine_id)) {
+        let group = groups.entry((row.machine_id, row.tid)).or_default();
+        group.0 += u64::from(row.dur.is_none());
+        group.1.extend(row.dur);
+    }
+    let mut lines: Vec<WakeupLine> =
+        groups.into_iter().map(|(key, (open, ns))| line(key, open, ns, names)).collect();
+    lines.sort_by_key(|l| (l.machine_id, Reverse(l.total_ns), l.tid));
+    lines
+}
+
+fn line(
+    (machine_id, tid): (MachineId, Tid),
+    unfinished: u64,
+    durations_ns: Vec<i64>,
+    names: &Names<'_>,
+) -> WakeupLine {
+    let count = durations_ns.len() as u64 + unfinished;
+    let waits = Durations::new(durations_ns);
+    WakeupLine {
+        machine_id,
+        machine: names.machine(machine_id),
+        tid,
+        name: names.thread_name(machine_id, tid),
+        count,
+        unfinished,
+        total_ns: waits.total(),
+        p50_ns: waits.quantile(50),
+        p99_ns: waits.quantile(99),
+        max_ns: waits.max(),
+    }
+}

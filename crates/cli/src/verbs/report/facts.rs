@@ -1,0 +1,103 @@
+//! What is known about a recording besides its tables: where it lies, when it was made and how,
+//! and what making it cost.
+
+use super::lines::line;
+use transect_model::time::Span;
+
+/// The recording a report is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Facts {
+    /// The directory or file, as the user named it.
+    pub path: String,
+    /// Wall-clock time of its start, nanoseconds since 1970 (UTC), where known.
+    pub created_unix_ns: Option<i64>,
+    /// Which transect wrote it; `None` for imported files.
+    pub transect_version: Option<String>,
+    /// The command line that recorded it; empty where unknown.
+    pub command: Vec<String>,
+    /// Did the recorder end it in order?
+    pub finished: bool,
+    /// The window all shares refer to.
+    pub window: Span,
+    /// What one unit of trace time is.
+    pub unit: TimeUnit,
+    /// What the recording cost; `None` where transect did not record it.
+    pub cost: Option<CostLine>,
+    /// Other things the reader should know (recovered, inferred, approximated).
+    pub notes: Vec<String>,
+}
+
+/// What one unit of trace time is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeUnit {
+    /// Nanoseconds.
+    Ns,
+    /// Ticks of a counter whose rate the recording does not say.
+    Ticks,
+}
+
+impl TimeUnit {
+    /// The word in JSON.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            TimeUnit::Ns => "ns",
+            TimeUnit::Ticks => "ticks",
+        }
+    }
+}
+
+line! {
+    /// What making the recording cost the machine it was made on.
+    CostLine {
+        /// Wall-clock length of the recording, ns.
+        wall_ns: u64,
+        /// CPU time of transect in user mode, all threads, ns.
+        cpu_user_ns: u64,
+        /// CPU time of transect in the kernel, all threads, ns.
+        cpu_sys_ns: u64,
+        /// Bytes of events written.
+        bytes: u64,
+        /// Events written, where counted.
+        events: Option<u64>,
+        /// Events lost, where counted.
+        lost: Option<u64>,
+    }
+}
+
+line! {
+    /// The recording itself.
+    RecordingLine {
+        /// The directory or file, as named on the command line.
+        path: String,
+        /// Wall-clock time of its start, ns since 1970 (UTC); null where unknown.
+        created_unix_ns: Option<i64>,
+        /// The transect that wrote it; null for imported files.
+        transect_version: Option<String>,
+        /// The command line that recorded it, words separated by blanks; null where unknown.
+        command: Option<String>,
+        /// Did the recorder end it in order?
+        finished: bool,
+        /// First moment of the window, ns of trace time.
+        start_ns: i64,
+        /// End of the window, ns of trace time.
+        end_ns: i64,
+        /// Length of the window, ns.
+        dur_ns: i64,
+    }
+}
+
+impl Facts {
+    /// The facts as one record.
+    pub(crate) fn line(&self) -> RecordingLine {
+        RecordingLine {
+            path: self.path.clone(),
+            created_unix_ns: self.created_unix_ns,
+            transect_version: self.transect_version.clone(),
+            command: (!self.command.is_empty()).then(|| self.command.join(" ")),
+            finished: self.finished,
+            start_ns: self.window.start.get(),
+            end_ns: self.window.end.get(),
+            dur_ns: self.window.dur_ns(),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The lines of a report: one struct per view, each column described in one place.
+//!
+//! A line is to a report what a row is to a table: JSON and CSV are written from its columns, and
+//! a test holds `docs/report.md` to them. All times are integer nanoseconds of trace time (or
+//! ticks, where the recording does not say how long a tick is).
+
+use transect_model::exit::ExitReason;
+use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
+
+macro_rules! line {
+    (
+        $(#[doc = $doc:literal])*
+        $line:ident { $( $(#[doc = $cdoc:literal])+ $col:ident: $ty:ty, )* }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) struct $line { $( $(#[doc = $cdoc])+ pub $col: $ty, )* }
+
+        impl $line {
+            /// Names of the columns, in order.
+            pub(crate) const COLUMNS: &'static [&'static str] = &[ $( stringify!($col) ),* ];
+        }
+
+        impl transect_model::cell::Record for $line {
+            fn each_cell<'a>(
+                &'a self,
+                visit: &mut dyn FnMut(&'static str, transect_model::cell::Cell<'a>),
+            ) {
+                use transect_model::cell::ToCell;
+                $( visit(stringify!($col), self.$col.to_cell()); )*
+            }
+        }
+    };
+}
+pub(crate) use line;
+
+line! {
+    /// Where one vCPU's time went, or the sum over a VM's vCPUs (vcpu null).
+    VcpuLine {
+        /// The VM.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The vCPU; null for the sum over the VM.
+        vcpu: Option<VcpuId>,
+        /// The host thread that runs it.
+        vmm_tid: Option<Tid>,
+        /// What the states sum up to: the window, for a VM times its vCPUs.
+        window_ns: i64,
+        /// On a pCPU: guest + exit + user + halt_poll + running.
+        gotten_ns: i64,
+        /// Wanted a pCPU and had none: preempted + waking.
+        waited_ns: i64,
+        /// Asleep: halted + blocked for another cause.
+        blocked_ns: i64,
+        /// Its thread did not exist.
+        offline_ns: i64,
+        /// Without knowledge: lost events, or before the first event that tells.
+        unknown_ns: i64,
+        /// In guest mode.
+        guest_ns: i64,
+        /// Handling an exit in the kernel.
+        exit_ns: i64,
+        /// Handling an exit in the VMM.
+        user_ns: i64,
+        /// Halted, with the host spinning for a wakeup.
+        halt_poll_ns: i64,
+        /// On a pCPU, without KVM events that tell more.
+        running_ns: i64,
+        /// Halted by the guest and asleep.
+        halted_ns: i64,
+        /// Asleep for another cause (VMM lock or I/O).
+        other_blocked_ns: i64,
+        /// Switched out while it wanted to run.
+        preempted_ns: i64,
+        /// Woken and not yet on a pCPU.
+        waking_ns: i64,
+        /// Times scheduled in.
+        executions: u64,
+        /// VM exits.
+        exits: u64,
+        /// Steal as the guest counts it: waiting while it wanted to run.
+        steal_ns: i64,
+    }
+}
+
+line! {
+    /// One CPU of one machine: how its time divides.
+    CpuLine {
+        /// The machine.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The CPU.
+        cpu: CpuId,
+        /// What the parts sum up to.
+        window_ns: i64,
+        /// Running vCPU threads (hosts only).
+        vcpu_ns: i64,
+        /// Running other threads.
+        thread_ns: i64,
+        /// Idle.
+        idle_ns: i64,
+        /// Without knowledge.
+        unknown_ns: i64,
+        /// Slices of threads other than the idle one.
+        slices: u64,
+    }
+}
+
+line! {
+    /// The exits of one VM for one reason. p50, p90 and p99 are nearest-rank order statistics
+    /// over the exits whose next entry was seen.
+    ExitLine {
+        /// The VM.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// Why.
+        reason: ExitReason,
+        /// How many exits.
+        count: u64,
+        /// How many returned to the VMM.
+        to_user: u64,
+        /// How many have no next entry in the recording; they are in no duration below.
+        unfinished: u64,
+        /// From exit to next entry, sum: sleep in a halt and waiting for a pCPU included.
+        total_ns: i64,
+        /// The median of that.
+        p50_ns: Option<i64>,
+        /// Nine of ten are at most this long.
+        p90_ns: Option<i64>,
+        /// 99 of 100 are at most this long.
+        p99_ns: Option<i64>,
+        /// The longest.
+        max_ns: Option<i64>,
+        /// Handling only: on a pCPU between exit and next entry, sum.
+        handling_total_ns: i64,
+        /// The median of that.
+        handling_p50_ns: Option<i64>,
+        /// Nine of ten are at most this long.
+        handling_p90_ns: Option<i64>,
+        /// 99 of 100 are at most this long.
+        handling_p99_ns: Option<i64>,
+        /// The longest.
+        handling_max_ns: Option<i64>,
+    }
+}
+
+line! {
+    /// Who had the pCPU while one vCPU waited for it.
+    AntagonistLine {
+        /// The VM of the vCPU that waited.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The vCPU that waited.
+        vcpu: VcpuId,
+        /// vcpu, thread, idle (the pCPU was on its way out of idle) or unknown.
+        by_kind: String,
+        /// The VM whose vCPU had the pCPU, or the machine of the thread that had it.
+        by_machine_id: Option<MachineId>,
+        /// Its name.
+        by_machine: Option<String>,
+        /// The vCPU that had the pCPU.
+        by_vcpu: Option<VcpuId>,
+        /// The name of the thread that had the pCPU.
+        by_name: Option<String>,
+        /// For how long.
+        waited_ns: i64,
+        /// In how many stretches.
+        count: u64,
+    }
+}
+
+line! {
+    /// One thread. running + runnable + blocked + unknown = the time it was seen in.
+    ThreadLine {
+        /// The machine whose kernel schedules it.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The thread.
+        tid: Tid,
+        /// Its process.
+        pid: Option<Tid>,
+        /// Its name.
+        name: String,
+        /// Its control group.
+        cgroup: Option<String>,
+        /// The VM whose vCPU it runs, if it is a vCPU thread.
+        vcpu_machine_id: Option<MachineId>,
+        /// The vCPU it runs.
+        vcpu: Option<VcpuId>,
+        /// On a CPU, as its own kernel sees it.
+        running_ns: i64,
+        /// Wanted a CPU and had none, as its own kernel sees it.
+        runnable_ns: i64,
+        /// Asleep.
+        blocked_ns: i64,
+        /// Without knowledge.
+        unknown_ns: i64,
+        /// Of running: its vCPU was in guest mode. Null for threads not in a VM, as the next four.
+        effective_running_ns: Option<i64>,
+        /// Of running: its vCPU waited for a pCPU.
+        vcpu_preempted_ns: Option<i64>,
+        /// Of running: its vCPU was handling an exit.
+        exit_handling_ns: Option<i64>,
+        /// Of running: its vCPU was halted or asleep.
+        vcpu_halted_ns: Option<i64>,
+        /// Of running: the host's view is not known.
+        effective_unknown_ns: Option<i64>,
+    }
+}
+
+line! {
+    /// How long one thread waited for a CPU after its wakeups (run-queue latency). Order
+    /// statistics are nearest-rank.
+    WakeupLine {
+        /// The machine.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// Who was woken.
+        tid: Tid,
+        /// Its name.
+        name: String,
+        /// How often.
+        count: u64,
+        /// Wakeups after which it was not seen running; they are in no duration below.
+        unfinished: u64,
+        /// From wakeup to running, sum.
+        total_ns: i64,
+        /// The median of that.
+        p50_ns: Option<i64>,
+        /// 99 of 100 are at most this long.
+        p99_ns: Option<i64>,
+        /// The longest.
+        max_ns: Option<i64>,
+    }
+}

@@ -1,0 +1,177 @@
+//! `transect report`: who had the CPU, who waited for it and behind whom, why guests exited.
+//!
+//! **Data flow.** recording → engine → tables (`load`) → lines (`build`, one file per view) →
+//! text for people (`text`) or JSON and CSV for programs (`machine`). Only `load` knows that there
+//! are files; only `text` knows that there is a terminal.
+
+mod build;
+mod facts;
+mod lines;
+mod machine;
+mod stats;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use anyhow::bail;
+use build::{Report, Selection};
+pub(crate) use facts::{CostLine, Facts, TimeUnit};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Lines per list for people, where `--top` says nothing.
+const DEFAULT_TOP: usize = 10;
+
+/// Arguments of `transect report`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    transect report demo.transect                        everything, at a glance\n  \
+    transect report demo.transect --view antagonists     who each vCPU waited for\n  \
+    transect report demo.transect --vm web --top 30      one VM, longer lists\n  \
+    transect report demo.transect --window 100ms         time sliced\n  \
+    transect report demo.transect --json | jq '.exits'   for scripts (all values in ns)\n  \
+    transect report demo.transect --view exits --csv\n\n\
+    Every column is described in docs/report.md.")]
+pub(crate) struct Args {
+    /// The recording: a directory that `record` or `import` made, or a trace.dat file
+    recording: PathBuf,
+    /// Show only this view (may be given several times)
+    #[arg(long, value_name = "VIEW", value_enum)]
+    view: Vec<View>,
+    /// Divide time into windows of this length (1s, 100ms, …) and show the windows view
+    #[arg(long, value_name = "T", value_parser = window_ns)]
+    window: Option<i64>,
+    /// Only these VMs, by name or machine number (may be given several times)
+    #[arg(long, value_name = "NAME")]
+    vm: Vec<String>,
+    /// Lines per list [default: 10; with --json and --csv all]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Write JSON: every view, or those of --view; all times in ns
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Write CSV of one view (needs --view)
+    #[arg(long)]
+    csv: bool,
+    #[command(flatten)]
+    source: super::load::SourceArgs,
+}
+
+/// One section of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum View {
+    /// A few sentences: who is to blame
+    Summary,
+    /// When, how and for how long it was recorded
+    Recording,
+    /// Machines, their clocks with error bounds, and whether the merged time holds
+    Machines,
+    /// Where each vCPU's time went
+    Vcpus,
+    /// Who had each CPU
+    Cpus,
+    /// VM exits by reason
+    Exits,
+    /// Who had the CPU while each vCPU waited for it
+    Antagonists,
+    /// Threads of every machine; guest threads with what really happened while they "ran"
+    Threads,
+    /// Run-queue latency after wakeups
+    Wakeups,
+    /// The vCPU metrics window by window
+    Windows,
+    /// Lost events and the time they hide
+    Lost,
+    /// What went wrong or was inferred while reading
+    Log,
+    /// What the recording itself cost
+    Cost,
+}
+
+impl View {
+    /// Views shown when none is asked for. Windows are many lines, so they come with `--window`.
+    const DEFAULT: [View; 12] = [
+        View::Summary,
+        View::Recording,
+        View::Machines,
+        View::Vcpus,
+        View::Antagonists,
+        View::Exits,
+        View::Cpus,
+        View::Threads,
+        View::Wakeups,
+        View::Lost,
+        View::Log,
+        View::Cost,
+    ];
+}
+
+/// Runs `transect report`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.csv && args.view.len() != 1 {
+        bail!("--csv writes one table: name it with --view (vcpus, exits, antagonists, …)");
+    }
+    let (facts, tables) = super::load::tables(&args.recording, &args.source, args.window)?;
+    let selection = Selection::by_name(&tables, &args.vm)?;
+    let report = build::build(facts, tables, &selection)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&report, &args, &mut out)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(report: &Report, args: &Args, out: &mut dyn Write) -> io::Result<()> {
+    if args.csv {
+        return machine::write_csv_report(report, args.view[0], args.top, out);
+    }
+    if args.json {
+        return machine::write_json_report(report, &views(args, true), args.top, out);
+    }
+    text::write(report, &views(args, false), style(args), out)
+}
+
+fn views(args: &Args, all: bool) -> Vec<View> {
+    if !args.view.is_empty() {
+        return args.view.clone();
+    }
+    let mut views = View::DEFAULT.to_vec();
+    if all || args.window.is_some() {
+        views.push(View::Windows);
+    }
+    views
+}
+
+fn style(args: &Args) -> text::Style {
+    let terminal = io::stdout().is_terminal();
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    text::Style {
+        width: if terminal { terminal_width() } else { None },
+        bold: terminal && !no_color,
+        top: args.top.unwrap_or(DEFAULT_TOP),
+    }
+}
+
+fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+}
+
+/// Parses a length of time as `250ms`, `1s`, `2m` (bare numbers are seconds).
+fn window_ns(text: &str) -> Result<i64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == 'µ');
+    let unit_ns = match &text[digits.len()..] {
+        "" | "s" => 1e9,
+        "ms" => 1e6,
+        "us" | "µs" => 1e3,
+        "ns" => 1.0,
+        "m" | "min" => 60e9,
+        other => return Err(format!("unknown unit '{other}': use ns, us, ms, s or m")),
+    };
+    let ns = digits.parse::<f64>().map_err(|_| "not a length of time, like 100ms or 1s")? * unit_ns;
+    if !(1_000.0..=1e18).contains(&ns) {
+        return Err("a window must be at least 1us long and at most 30 years".to_owned());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "whole and within 1e18, checked above")]
+    Ok(ns.round() as i64)
+}

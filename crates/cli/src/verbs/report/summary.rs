@@ -1,0 +1,196 @@
+//! The first lines of a report: what the tables say about who is to blame, at a glance.
+//!
+//! Every sentence is computed from the report's own lines; where the data says nothing, nothing is
+//! said.
+
+use super::build::Report;
+use super::lines::{AntagonistLine, ThreadLine, VcpuLine};
+use super::text::{antagonist, count, counted, duration, machine_name, share};
+use std::collections::BTreeMap;
+
+/// Below this share of its window, waiting is noise rather than a finding.
+const WORTH_NAMING: f64 = 0.01;
+
+/// Three to six sentences.
+pub(crate) fn sentences(report: &Report) -> Vec<String> {
+    let mut out = Vec::new();
+    out.extend(waiting(report));
+    out.extend(stolen_thread(report));
+    out.extend(exit_cost(report));
+    if report.vcpus.is_empty() {
+        out.extend(busiest_thread(report));
+        out.extend(slowest_wakeups(report));
+    }
+    out.push(lost(report));
+    out.extend(clocks(report));
+    out
+}
+
+/// The vCPU that waited most, and behind whom.
+fn waiting(report: &Report) -> Option<String> {
+    let worst = report.vcpus.iter().max_by_key(|v| v.waited_ns)?;
+    let who = vcpu_name(worst);
+    let share_waited = share(worst.waited_ns, worst.window_ns);
+    if !is_worth_naming(worst.waited_ns, worst.window_ns) {
+        return Some(format!(
+            "No vCPU waited much for a CPU (the most: {who}, {share_waited} of {}).",
+            ns(report, worst.window_ns)
+        ));
+    }
+    let behind = behind(report, worst);
+    Some(format!(
+        "{who} waited {} ({share_waited} of {}) for a CPU{behind}.",
+        ns(report, worst.waited_ns),
+        ns(report, worst.window_ns)
+    ))
+}
+
+/// ", 97.3 % of it behind batch (vcpu0 1.80 s, vcpu1 0.20 s)"
+fn behind(report: &Report, victim: &VcpuLine) -> String {
+    let lines: Vec<&AntagonistLine> = report
+        .antagonists
+        .iter()
+        .filter(|l| l.machine_id == victim.machine_id && Some(l.vcpu) == victim.vcpu)
+        .collect();
+    let Some(top) = blamed_group(&lines) else {
+        return String::new();
+    };
+    let sum_ns: i64 = top.iter().map(|l| l.waited_ns).sum();
+    let of_it = share(sum_ns, victim.waited_ns);
+    let (Some(first), true) = (top.first(), top.iter().all(|l| l.by_kind == "vcpu")) else {
+        return top
+            .first()
+            .map_or_else(String::new, |l| format!(", {of_it} of it behind {}", antagonist(l)));
+    };
+    let parts: Vec<String> = top
+        .iter()
+        .filter_map(|l| l.by_vcpu.map(|vcpu| format!("vcpu{vcpu} {}", ns(report, l.waited_ns))))
+        .collect();
+    let vm = first.by_machine.clone().unwrap_or_default();
+    format!(", {of_it} of it behind {vm} ({})", parts.join(", "))
+}
+
+/// The antagonist with the largest part: a whole VM if vCPUs were in the way, else one thread name.
+fn blamed_group<'a>(lines: &[&'a AntagonistLine]) -> Option<Vec<&'a AntagonistLine>> {
+    let mut groups: BTreeMap<_, Vec<&AntagonistLine>> = BTreeMap::new();
+    for line in lines {
+        let name = if line.by_kind == "vcpu" { None } else { line.by_name.as_deref() };
+        groups.entry((line.by_kind.as_str(), line.by_machine_id, name)).or_default().push(line);
+    }
+    groups.into_values().max_by_key(|group| group.iter().map(|l| l.waited_ns).sum::<i64>())
+}
+
+/// The guest thread that lost most of the time its kernel believed it ran.
+fn stolen_thread(report: &Report) -> Option<String> {
+    let stolen = |t: &ThreadLine| t.vcpu_preempted_ns.unwrap_or(0);
+    let thread = report.threads.iter().max_by_key(|t| stolen(t))?;
+    if !is_worth_naming(stolen(thread), thread.running_ns) || thread.effective_running_ns.is_none()
+    {
+        return None;
+    }
+    Some(format!(
+        "Inside {}, '{}' believed it ran for {}; for {} of that ({}) its vCPU had no CPU.",
+        thread.machine,
+        thread.name,
+        ns(report, thread.running_ns),
+        share(stolen(thread), thread.running_ns),
+        ns(report, stolen(thread))
+    ))
+}
+
+/// The VM whose exits cost the largest share of its vCPUs' time, and the reason that cost most.
+fn exit_cost(report: &Report) -> Option<String> {
+    let costs = report.vms.iter().filter(|vm| vm.window_ns > 0).filter_map(|vm| {
+        let lines: Vec<_> = report.exits.iter().filter(|e| e.machine_id == vm.machine_id).collect();
+        let sum_ns: i64 = lines.iter().map(|e| e.handling_total_ns).sum();
+        Some((vm, sum_ns, *lines.first()?))
+    });
+    let of_window = |vm: &VcpuLine, ns: i64| ns as f64 / vm.window_ns as f64;
+    let (vm, sum_ns, top) =
+        costs.max_by(|a, b| of_window(a.0, a.1).total_cmp(&of_window(b.0, b.1)))?;
+    Some(format!(
+        "Handling exits took {} of {}'s vCPU time, most of it {} ({}, {}).",
+        share(sum_ns, vm.window_ns),
+        vm.machine,
+        top.reason,
+        counted(top.count, "exit"),
+        ns(report, top.handling_total_ns)
+    ))
+}
+
+fn busiest_thread(report: &Report) -> Option<String> {
+    let thread = report.threads.iter().max_by_key(|t| t.running_ns)?;
+    Some(format!(
+        "The busiest thread was '{}' (tid {}) on {}: {} of one CPU.",
+        thread.name,
+        thread.tid,
+        thread.machine,
+        share(thread.running_ns, report.facts.window.dur_ns())
+    ))
+}
+
+fn slowest_wakeups(report: &Report) -> Option<String> {
+    let line = report.wakeups.iter().max_by_key(|w| w.p99_ns)?;
+    Some(format!(
+        "'{}' (tid {}) waited longest after wakeups: p99 {} over {}.",
+        line.name,
+        line.tid,
+        ns(report, line.p99_ns?),
+        counted(line.count, "wakeup")
+    ))
+}
+
+fn lost(report: &Report) -> String {
+    let window_ns: i64 = report.vcpus.iter().map(|v| v.window_ns).sum();
+    let unknown_ns: i64 = report.vcpus.iter().map(|v| v.unknown_ns).sum();
+    let unknown = if unknown_ns == 0 {
+        String::new()
+    } else {
+        format!(" {} of the vCPUs' time is unknown.", share(unknown_ns, window_ns))
+    };
+    if report.lost.is_empty() {
+        return format!("No events were lost.{unknown}");
+    }
+    let events: u64 = report.lost.iter().filter_map(|l| l.count).sum();
+    let gaps = counted(report.lost.len() as u64, "gap");
+    match events {
+        0 => format!("Events were lost in {gaps}.{unknown}"),
+        1 => format!("1 event was lost in {gaps}.{unknown}"),
+        n => format!("{} events were lost in {gaps}.{unknown}", count(n)),
+    }
+}
+
+/// How far the guests' clocks can be trusted.
+fn clocks(report: &Report) -> Option<String> {
+    let guests = report.machines.iter().filter(|m| m.parent_id.is_some());
+    let worst = guests.filter_map(|m| Some((m, m.error_bound_ns?))).max_by_key(|g| g.1)?;
+    let outside: u64 = report.clock_check.iter().map(|c| c.outside).sum();
+    let tested: u64 = report.clock_check.iter().map(|c| c.tested).sum();
+    let check = match (tested, outside) {
+        (0, _) => "no guest event could be tested".to_owned(),
+        (tested, 0) => {
+            format!("all {} testable guest events are where they must be", count(tested))
+        }
+        (tested, outside) => {
+            format!("{} of {} testable guest events are misplaced", count(outside), count(tested))
+        }
+    };
+    let bound = i64::try_from(worst.1).ok()?;
+    Some(format!(
+        "Guest clocks are within ±{} ({}); {check}.",
+        if bound == 0 { "0 ns".to_owned() } else { ns(report, bound) },
+        machine_name(report, worst.0.machine_id)
+    ))
+}
+
+fn vcpu_name(line: &VcpuLine) -> String {
+    line.vcpu.map_or_else(|| line.machine.clone(), |vcpu| format!("{} vcpu{vcpu}", line.machine))
+}
+
+fn is_worth_naming(part_ns: i64, whole_ns: i64) -> bool {
+    part_ns as f64 > whole_ns as f64 * WORTH_NAMING
+}
+
+fn ns(report: &Report, value: i64) -> String {
+    duration(value, report.facts.unit)
+}

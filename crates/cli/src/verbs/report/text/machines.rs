@@ -1,0 +1,109 @@
+//! Machines, their clocks, and whether the merged time holds.
+
+use super::grid::{Grid, left, right};
+use super::{Page, count, dash, share};
+use std::io;
+use transect_model::table::{ClockCheck, ClockEdge, Machine};
+
+impl Page<'_> {
+    pub(super) fn machines(&mut self) -> io::Result<()> {
+        self.heading("MACHINES AND CLOCKS", "")?;
+        let mut grid = Grid::new(&[
+            left("machine"),
+            left("kind"),
+            left("on").expendable(2),
+            right("vCPUs"),
+            right("VMM pid").expendable(3),
+            left("clock"),
+            right("error bound"),
+            right("events inside"),
+        ]);
+        for machine in &self.report.machines {
+            grid.row(self.machine_cells(machine));
+        }
+        self.grid(&grid)?;
+        for edge in &self.report.clock_edges {
+            self.paragraph(&self.edge_words(edge))?;
+        }
+        for check in &self.report.clock_check {
+            self.paragraph(&self.check_words(check))?;
+        }
+        Ok(())
+    }
+
+    fn machine_cells(&self, machine: &Machine) -> Vec<String> {
+        let id = machine.machine_id;
+        let vcpus = self.report.vcpus.iter().filter(|v| v.machine_id == id).count();
+        let check = self.report.clock_check.iter().find(|c| c.machine_id == id);
+        let or_dash = |text: Option<String>| text.unwrap_or_else(dash);
+        vec![
+            machine.name.clone(),
+            machine.kind.as_str().to_owned(),
+            or_dash(machine.parent_id.map(|id| self.machine(id))),
+            if vcpus == 0 { dash() } else { count(vcpus as u64) },
+            or_dash(machine.vmm_pid.map(|pid| pid.to_string())),
+            or_dash(machine.clock.clone()),
+            or_dash(machine.error_bound_ns.map(|ns| format!("±{}", bound(self, ns)))),
+            or_dash(check.map(|c| share(signed(c.inside), signed(c.tested)))),
+        ]
+    }
+
+    fn edge_words(&self, edge: &ClockEdge) -> String {
+        let machine = self.machine(edge.machine_id);
+        let how = match edge.method.as_str() {
+            "tsc_offset" => "offset read from KVM".to_owned(),
+            "exchange" => {
+                format!("estimated over the channel from {} brackets", count(edge.samples))
+            }
+            "tsc_rate" => "ticks to nanoseconds".to_owned(),
+            other => other.replace('_', " "),
+        };
+        format!(
+            "{machine}: {} → {}: {how}, offset {}, rate {}, error bound ±{}.",
+            edge.from_clock,
+            edge.to_clock,
+            edge.offset,
+            edge.rate,
+            bound(self, edge.error_bound_ns)
+        )
+    }
+
+    fn check_words(&self, check: &ClockCheck) -> String {
+        let machine = self.machine(check.machine_id);
+        if check.tested == 0 {
+            return format!(
+                "{machine}: no guest event could be tested against its vCPU's guest mode \
+                 ({} untested).",
+                count(check.untested)
+            );
+        }
+        let inside = format!(
+            "{machine}: {} of {} testable guest events lie inside guest mode of their own vCPU",
+            count(check.inside),
+            count(check.tested)
+        );
+        if check.outside > 0 {
+            return format!(
+                "{inside}; {} lie outside, the farthest by {}. Durations across machines shorter \
+                 than that are not to be trusted.",
+                count(check.outside),
+                self.ns(check.worst_ns)
+            );
+        }
+        format!(
+            "{inside}. This holds within +{} and −{}: smaller shifts of the guest's clock would \
+             go unseen.",
+            self.ns(check.slack_later_ns),
+            self.ns(check.slack_earlier_ns)
+        )
+    }
+}
+
+/// An error bound; exact is said as 0 ns, since a bare 0 reads like "none given".
+fn bound(page: &Page<'_>, ns: u64) -> String {
+    if ns == 0 { "0 ns".to_owned() } else { page.ns(signed(ns)) }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

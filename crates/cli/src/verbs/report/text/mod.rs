@@ -1,0 +1,158 @@
+//! The report for people: one section per view, aligned tables, units that fit.
+
+mod grid;
+mod lost;
+mod machines;
+mod number;
+mod recording;
+mod threads;
+mod vcpus;
+mod waits;
+
+use super::View;
+use super::build::Report;
+use super::summary;
+pub(crate) use grid::printable;
+use grid::{Column, Grid};
+pub(crate) use number::{bytes, count, counted, dash, duration, duration_or_dash, share};
+pub(crate) use waits::antagonist;
+use std::io::{self, Write};
+
+/// How a report is set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Characters per line; `None` where nothing limits them (a file, a pipe).
+    pub width: Option<usize>,
+    /// May headings be set bold (a terminal that was not told `NO_COLOR`)?
+    pub bold: bool,
+    /// How many lines each list shows before it says how many more there are.
+    pub top: usize,
+}
+
+/// A report on its way out.
+struct Page<'a> {
+    report: &'a Report,
+    style: Style,
+    out: &'a mut dyn Write,
+}
+
+/// Writes the views in the given order.
+pub(crate) fn write(
+    report: &Report,
+    views: &[View],
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut page = Page { report, style, out };
+    page.title()?;
+    for view in views {
+        page.view(*view)?;
+    }
+    Ok(())
+}
+
+impl Page<'_> {
+    fn view(&mut self, view: View) -> io::Result<()> {
+        match view {
+            View::Summary => self.summary(),
+            View::Recording => self.recording(),
+            View::Machines => self.machines(),
+            View::Vcpus => self.vcpus(),
+            View::Cpus => self.cpus(),
+            View::Exits => self.exits(),
+            View::Antagonists => self.antagonists(),
+            View::Threads => self.threads(),
+            View::Wakeups => self.wakeups(),
+            View::Windows => self.windows(),
+            View::Lost => self.lost(),
+            View::Log => self.log(),
+            View::Cost => self.cost(),
+        }
+    }
+
+    fn summary(&mut self) -> io::Result<()> {
+        writeln!(self.out)?;
+        for sentence in summary::sentences(self.report) {
+            self.paragraph(&sentence)?;
+        }
+        Ok(())
+    }
+
+    /// A section's heading, with what its numbers refer to.
+    fn heading(&mut self, title: &str, explanation: &str) -> io::Result<()> {
+        let (on, off) = if self.style.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+        writeln!(self.out)?;
+        write!(self.out, "{on}{title}{off}")?;
+        if explanation.is_empty() {
+            return writeln!(self.out);
+        }
+        let room = self.style.width.unwrap_or(usize::MAX);
+        if title.chars().count() + 2 + explanation.chars().count() <= room {
+            return writeln!(self.out, "  {explanation}");
+        }
+        writeln!(self.out)?;
+        self.paragraph(explanation)
+    }
+
+    /// Text, indented and wrapped at the terminal's width.
+    fn paragraph(&mut self, text: &str) -> io::Result<()> {
+        let room = self.style.width.unwrap_or(usize::MAX).max(40) - 2;
+        let mut line = String::new();
+        for word in printable(text).split(' ') {
+            let wanted = line.chars().count() + 1 + word.chars().count();
+            if !line.is_empty() && wanted > room {
+                writeln!(self.out, "  {line}")?;
+                line = "  ".to_owned();
+            } else if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        writeln!(self.out, "  {line}")
+    }
+
+    fn grid(&mut self, grid: &Grid) -> io::Result<()> {
+        grid.write(self.out, 2, self.style.width)
+    }
+
+    /// A list cut at `--top`, with a line on what was left out.
+    fn top_grid<T>(
+        &mut self,
+        columns: &[Column],
+        lines: &[T],
+        cells: impl Fn(&Self, &T) -> Vec<String>,
+    ) -> io::Result<()> {
+        let mut grid = Grid::new(columns);
+        for line in lines.iter().take(self.style.top) {
+            grid.row(cells(self, line));
+        }
+        self.grid(&grid)?;
+        let rest = lines.len().saturating_sub(self.style.top);
+        if rest > 0 {
+            writeln!(self.out, "  … {} more (--top {})", count(rest as u64), lines.len())?;
+        }
+        Ok(())
+    }
+
+    fn ns(&self, value: i64) -> String {
+        duration(value, self.report.facts.unit)
+    }
+
+    fn ns_or_dash(&self, value: Option<i64>) -> String {
+        duration_or_dash(value, self.report.facts.unit)
+    }
+
+    fn window_ns(&self) -> i64 {
+        self.report.facts.window.dur_ns()
+    }
+
+    fn machine(&self, id: transect_model::ids::MachineId) -> String {
+        machine_name(self.report, id)
+    }
+}
+
+/// A machine's name, or its number if the report does not list it.
+pub(crate) fn machine_name(report: &Report, id: transect_model::ids::MachineId) -> String {
+    let machine = report.machines.iter().find(|m| m.machine_id == id);
+    machine.map_or_else(|| format!("machine {id}"), |m| m.name.clone())
+}

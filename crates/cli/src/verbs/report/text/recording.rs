@@ -1,0 +1,126 @@
+//! The title, the facts of the recording and what it cost.
+
+use super::{Page, bytes, count, counted, dash, share};
+use crate::verbs::report::facts::CostLine;
+use std::io;
+use transect_model::ids::MachineKind;
+
+impl Page<'_> {
+    /// One line: which recording, how long, of what.
+    pub(super) fn title(&mut self) -> io::Result<()> {
+        let facts = &self.report.facts;
+        let guests = self.report.machines.iter().filter(|m| m.kind == MachineKind::Guest).count();
+        let of_what = match guests {
+            0 => "host only".to_owned(),
+            n => format!("host and {}", counted(n as u64, "VM")),
+        };
+        let state = if facts.finished { "" } else { " · not finished in order" };
+        let title = format!("{} · {} · {of_what}{state}", facts.path, self.ns(self.window_ns()));
+        let (on, off) = if self.style.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+        writeln!(self.out, "{on}{}{off}", super::printable(&title))
+    }
+
+    pub(super) fn recording(&mut self) -> io::Result<()> {
+        self.heading("RECORDING", "")?;
+        let line = self.report.facts.line();
+        let recorded = match (&line.created_unix_ns, &line.transect_version) {
+            (Some(created), Some(version)) => format!("{} by transect {version}", utc(*created)),
+            (Some(created), None) => utc(*created),
+            (None, Some(version)) => format!("by transect {version}"),
+            (None, None) => "not by transect (imported)".to_owned(),
+        };
+        let window = format!(
+            "{} (trace time {} to {} {})",
+            self.ns(line.dur_ns),
+            line.start_ns,
+            line.end_ns,
+            self.report.facts.unit.as_str()
+        );
+        let ended =
+            if line.finished { "in order" } else { "not in order: what reached the disk is shown" };
+        self.fact("recorded", &recorded)?;
+        self.fact("command", &line.command.unwrap_or_else(dash))?;
+        self.fact("window", &window)?;
+        self.fact("ended", ended)?;
+        for note in self.report.facts.notes.clone() {
+            self.fact("note", &note)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn cost(&mut self) -> io::Result<()> {
+        self.heading("COST OF THE RECORDING", "")?;
+        let Some(cost) = self.report.facts.cost.clone() else {
+            return self.paragraph("Not known: transect did not make this recording itself.");
+        };
+        let cpu_ns = cpu_ns(&cost);
+        let of_one_cpu = share(cpu_ns, i64::try_from(cost.wall_ns).unwrap_or(0));
+        self.fact("CPU", &format!("{} ({of_one_cpu} of one CPU)", self.ns_wall(cpu_ns)))?;
+        let rate = cost.bytes as f64 * 1e9 / cost.wall_ns.max(1) as f64;
+        self.fact("written", &format!("{} ({}/s)", bytes(cost.bytes as f64), bytes(rate)))?;
+        let Some(events) = cost.events else { return Ok(()) };
+        self.fact("events", &count(events))?;
+        if events > 0 {
+            let cpu_each = cpu_ns as f64 / events as f64;
+            let bytes_each = cost.bytes as f64 / events as f64;
+            self.fact("per event", &format!("{cpu_each:.0} ns of CPU, {bytes_each:.1} B"))?;
+        }
+        Ok(())
+    }
+
+    /// The cost is wall-clock time whatever the trace clock counts.
+    fn ns_wall(&self, ns: i64) -> String {
+        super::duration(ns, crate::verbs::report::facts::TimeUnit::Ns)
+    }
+
+    fn fact(&mut self, name: &str, value: &str) -> io::Result<()> {
+        writeln!(self.out, "  {name:<11}{}", super::printable(value))
+    }
+}
+
+/// CPU time of the recorder, user and system, ns.
+fn cpu_ns(cost: &CostLine) -> i64 {
+    cost.cpu_user_ns.checked_add(cost.cpu_sys_ns).and_then(|ns| i64::try_from(ns).ok()).unwrap_or(0)
+}
+
+/// A wall-clock time as `2026-11-21 05:14:16 UTC`.
+fn utc(unix_ns: i64) -> String {
+    let seconds = unix_ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil_from_days(days);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+/// Year, month and day of a number of days since 1970-01-01 in the proleptic Gregorian calendar,
+/// counted in 400-year cycles from 0000-03-01 so that leap days end a year.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
+        - day_of_cycle / 146_096)
+        / 365;
+    let day_of_year =
+        day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn wall_clock_times() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_827_696_000_000_000), "2000-02-29 12:34:56 UTC");
+        assert_eq!(utc(1_795_238_056_000_000_001), "2026-11-21 05:14:16 UTC");
+        assert_eq!(utc(-1), "1969-12-31 23:59:59 UTC");
+    }
+}

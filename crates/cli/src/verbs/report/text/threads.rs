@@ -1,0 +1,118 @@
+//! Threads and their wakeups, machine by machine.
+
+use super::grid::{Column, left, right};
+use super::{Page, count, counted, dash, share};
+use crate::verbs::report::lines::{ThreadLine, WakeupLine};
+use std::io;
+
+const HOST_COLUMNS: [Column; 7] = [
+    left("thread"),
+    right("tid"),
+    right("running"),
+    right("of the window"),
+    right("waiting for a CPU"),
+    left("runs").expendable(1),
+    left("cgroup").expendable(2),
+];
+
+const GUEST_COLUMNS: [Column; 9] = [
+    left("thread"),
+    right("tid"),
+    right("running"),
+    right("= really"),
+    right("+ vCPU preempted"),
+    right("+ exit handling"),
+    right("+ vCPU halted").expendable(2),
+    right("+ unknown").expendable(1),
+    right("waiting for a vCPU").expendable(3),
+];
+
+impl Page<'_> {
+    pub(super) fn threads(&mut self) -> io::Result<()> {
+        self.heading(
+            "THREADS",
+            "running: as the thread's own kernel believes; shares split it by what the host saw",
+        )?;
+        if self.report.threads.is_empty() {
+            return self.paragraph("No thread was seen (sched:sched_switch).");
+        }
+        let report = self.report;
+        for group in report.threads.chunk_by(|a, b| a.machine_id == b.machine_id) {
+            self.paragraph(&format!(
+                "{}: {}",
+                group[0].machine,
+                counted(group.len() as u64, "thread")
+            ))?;
+            if group[0].effective_running_ns.is_some() {
+                self.top_grid(&GUEST_COLUMNS, group, Self::guest_thread_cells)?;
+            } else {
+                self.top_grid(&HOST_COLUMNS, group, Self::host_thread_cells)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn host_thread_cells(&self, line: &ThreadLine) -> Vec<String> {
+        let runs = line.vcpu_machine_id.zip(line.vcpu);
+        vec![
+            line.name.clone(),
+            line.tid.to_string(),
+            self.ns(line.running_ns),
+            share(line.running_ns, self.window_ns()),
+            self.ns(line.runnable_ns),
+            runs.map_or_else(dash, |(vm, vcpu)| format!("{} vcpu{vcpu}", self.machine(vm))),
+            line.cgroup.clone().unwrap_or_else(dash),
+        ]
+    }
+
+    fn guest_thread_cells(&self, line: &ThreadLine) -> Vec<String> {
+        let part = |ns: Option<i64>| share(ns.unwrap_or(0), line.running_ns);
+        vec![
+            line.name.clone(),
+            line.tid.to_string(),
+            self.ns(line.running_ns),
+            part(line.effective_running_ns),
+            part(line.vcpu_preempted_ns),
+            part(line.exit_handling_ns),
+            part(line.vcpu_halted_ns),
+            part(line.effective_unknown_ns),
+            self.ns(line.runnable_ns),
+        ]
+    }
+
+    pub(super) fn wakeups(&mut self) -> io::Result<()> {
+        self.heading("WAKEUPS", "from being woken to running (run-queue latency)")?;
+        if self.report.wakeups.is_empty() {
+            return self.paragraph("No wakeup was recorded (sched:sched_waking).");
+        }
+        let columns = [
+            left("thread"),
+            right("tid"),
+            right("wakeups"),
+            right("p50"),
+            right("p99"),
+            right("max"),
+            right("sum"),
+            right("not seen running").expendable(1),
+        ];
+        let report = self.report;
+        for group in report.wakeups.chunk_by(|a, b| a.machine_id == b.machine_id) {
+            self.paragraph(&group[0].machine)?;
+            self.top_grid(&columns, group, Self::wakeup_cells)?;
+        }
+        Ok(())
+    }
+
+    fn wakeup_cells(&self, line: &WakeupLine) -> Vec<String> {
+        vec![
+            line.name.clone(),
+            line.tid.to_string(),
+            count(line.count),
+            self.ns_or_dash(line.p50_ns),
+            self.ns_or_dash(line.p99_ns),
+            self.ns_or_dash(line.max_ns),
+            self.ns(line.total_ns),
+            count(line.unfinished),
+        ]
+    }
+}

@@ -1,0 +1,157 @@
+//! vCPUs, pCPUs and windows: how time divides.
+
+use super::grid::{Grid, left, right};
+use super::{Page, count, dash, share};
+use crate::verbs::report::lines::{CpuLine, VcpuLine};
+use std::io;
+use transect_model::table::Window;
+
+impl Page<'_> {
+    pub(super) fn vcpus(&mut self) -> io::Result<()> {
+        let explanation = "gotten + waited + blocked + offline + unknown = 100 % of the window";
+        self.heading("VCPUS", explanation)?;
+        if self.report.vcpus.is_empty() {
+            return self.paragraph("No vCPU was seen.");
+        }
+        let mut grid = Grid::new(&[
+            left("vCPU"),
+            right("window").expendable(9),
+            right("gotten"),
+            right("= guest"),
+            right("+ exit"),
+            right("+ user").expendable(3),
+            right("+ poll").expendable(6),
+            right("+ other").expendable(7),
+            right("waited"),
+            right("blocked"),
+            right("of it halted").expendable(4),
+            right("offline").expendable(8),
+            right("unknown"),
+            right("scheduled in").expendable(5),
+            right("exits"),
+            right("steal").expendable(2),
+        ]);
+        for vm in &self.report.vms {
+            let vcpus = self.report.vcpus.iter().filter(|v| v.machine_id == vm.machine_id);
+            let vcpus: Vec<&VcpuLine> = vcpus.collect();
+            for vcpu in &vcpus {
+                grid.row(self.vcpu_cells(vcpu));
+            }
+            if vcpus.len() > 1 {
+                grid.row(self.vcpu_cells(vm));
+            }
+        }
+        self.grid(&grid)
+    }
+
+    fn vcpu_cells(&self, line: &VcpuLine) -> Vec<String> {
+        let of_window = |ns| share(ns, line.window_ns);
+        let who = match line.vcpu {
+            Some(vcpu) => format!("{} vcpu{vcpu}", line.machine),
+            None => format!("{} (all vCPUs)", line.machine),
+        };
+        vec![
+            who,
+            self.ns(line.window_ns),
+            of_window(line.gotten_ns),
+            of_window(line.guest_ns),
+            of_window(line.exit_ns),
+            of_window(line.user_ns),
+            of_window(line.halt_poll_ns),
+            of_window(line.running_ns),
+            of_window(line.waited_ns),
+            of_window(line.blocked_ns),
+            of_window(line.halted_ns),
+            of_window(line.offline_ns),
+            of_window(line.unknown_ns),
+            count(line.executions),
+            count(line.exits),
+            self.ns(line.steal_ns),
+        ]
+    }
+
+    pub(super) fn cpus(&mut self) -> io::Result<()> {
+        self.heading("CPUS", "who had each CPU, as its own machine sees it")?;
+        if self.report.cpus.is_empty() {
+            return self.paragraph("No CPU was seen.");
+        }
+        let mut grid = Grid::new(&[
+            left("CPU"),
+            right("vCPUs"),
+            right("other threads"),
+            right("idle"),
+            right("unknown"),
+            right("slices").expendable(1),
+        ]);
+        for line in &self.report.cpus {
+            grid.row(cpu_cells(line));
+        }
+        self.grid(&grid)
+    }
+
+    pub(super) fn windows(&mut self) -> io::Result<()> {
+        self.heading("WINDOWS", "the same, window by window")?;
+        let windows: Vec<&Window> = self.report.windows.iter().collect();
+        if windows.is_empty() {
+            return self.paragraph("No window holds a vCPU.");
+        }
+        let mut grid = Grid::new(&[
+            left("who"),
+            right("from"),
+            right("length").expendable(5),
+            right("gotten"),
+            right("guest").expendable(4),
+            right("waited"),
+            right("blocked"),
+            right("unknown"),
+            right("scheduled in").expendable(3),
+            right("slice avg").expendable(2),
+            right("slice max").expendable(6),
+            right("I/O").expendable(1),
+            right("exits"),
+        ]);
+        for window in windows {
+            grid.row(self.window_cells(window));
+        }
+        self.grid(&grid)
+    }
+
+    fn window_cells(&self, row: &Window) -> Vec<String> {
+        let whole = [row.gotten_ns, row.waited_ns, row.blocked_ns, row.offline_ns, row.unknown_ns];
+        let whole: i64 = whole.iter().sum();
+        let of_window = |ns| share(ns, whole);
+        let who = match (&row.cgroup, row.vcpu) {
+            (Some(cgroup), _) => cgroup.clone(),
+            (None, Some(vcpu)) => format!("{} vcpu{vcpu}", self.machine(row.machine_id)),
+            (None, None) => format!("{} (all vCPUs)", self.machine(row.machine_id)),
+        };
+        let from = row.ts.checked_sub(self.report.facts.window.start.get());
+        vec![
+            who,
+            from.map_or_else(dash, |ns| format!("+{}", self.ns(ns))),
+            self.ns(row.dur),
+            of_window(row.gotten_ns),
+            of_window(row.guest_ns),
+            of_window(row.waited_ns),
+            of_window(row.blocked_ns),
+            of_window(row.unknown_ns),
+            count(row.executions),
+            self.ns_or_dash(row.allocated_avg_ns),
+            self.ns_or_dash(row.allocated_max_ns),
+            count(row.io_count),
+            count(row.exits),
+        ]
+    }
+}
+
+fn cpu_cells(line: &CpuLine) -> Vec<String> {
+    let of_window = |ns| share(ns, line.window_ns);
+    vec![
+        format!("{} cpu{}", line.machine, line.cpu),
+        of_window(line.vcpu_ns),
+        of_window(line.thread_ns),
+        of_window(line.idle_ns),
+        of_window(line.unknown_ns),
+        count(line.slices),
+    ]
+}

@@ -1,0 +1,125 @@
+//! Exits by reason, and who each vCPU waited for.
+
+use super::grid::{Column, left, right};
+use super::{Page, count, counted, share};
+use crate::verbs::report::lines::{AntagonistLine, ExitLine};
+use std::io;
+use transect_model::ids::MachineId;
+
+const EXIT_COLUMNS: [Column; 14] = [
+    left("reason"),
+    right("count"),
+    right("to VMM").expendable(3),
+    right("handling"),
+    right("of VM time"),
+    right("p50"),
+    right("p90").expendable(1),
+    right("p99"),
+    right("max"),
+    right("to next entry"),
+    right("its p50").expendable(5),
+    right("its p90").expendable(7),
+    right("its p99").expendable(6),
+    right("its max").expendable(4),
+];
+
+impl Page<'_> {
+    pub(super) fn exits(&mut self) -> io::Result<()> {
+        self.heading(
+            "EXITS BY REASON",
+            "handling: on a CPU until the next entry; to next entry: sleep and waiting included",
+        )?;
+        if self.report.exits.is_empty() {
+            return self.paragraph("No VM exit was recorded (kvm:kvm_exit).");
+        }
+        let report = self.report;
+        for group in report.exits.chunk_by(|a, b| a.machine_id == b.machine_id) {
+            let vm_ns = report.vms.iter().find(|vm| vm.machine_id == group[0].machine_id);
+            let vm_ns = vm_ns.map_or(0, |vm| vm.window_ns);
+            let exits: u64 = group.iter().map(|l| l.count).sum();
+            let handling_ns: i64 = group.iter().map(|l| l.handling_total_ns).sum();
+            let title = format!(
+                "{}: {}, {} of its vCPUs' time in handling them",
+                group[0].machine,
+                counted(exits, "exit"),
+                share(handling_ns, vm_ns)
+            );
+            self.paragraph(&title)?;
+            self.top_grid(&EXIT_COLUMNS, group, |page, line| page.exit_cells(line, vm_ns))?;
+        }
+        Ok(())
+    }
+
+    fn exit_cells(&self, line: &ExitLine, vm_ns: i64) -> Vec<String> {
+        vec![
+            line.reason.to_string(),
+            count(line.count),
+            count(line.to_user),
+            self.ns(line.handling_total_ns),
+            share(line.handling_total_ns, vm_ns),
+            self.ns_or_dash(line.handling_p50_ns),
+            self.ns_or_dash(line.handling_p90_ns),
+            self.ns_or_dash(line.handling_p99_ns),
+            self.ns_or_dash(line.handling_max_ns),
+            self.ns(line.total_ns),
+            self.ns_or_dash(line.p50_ns),
+            self.ns_or_dash(line.p90_ns),
+            self.ns_or_dash(line.p99_ns),
+            self.ns_or_dash(line.max_ns),
+        ]
+    }
+
+    pub(super) fn antagonists(&mut self) -> io::Result<()> {
+        self.heading("WHO EACH VCPU WAITED FOR", "who had the CPU while the vCPU wanted it")?;
+        if self.report.antagonists.is_empty() {
+            return self.paragraph("No vCPU waited.");
+        }
+        let columns = [
+            left("vCPU"),
+            left("waited behind"),
+            right("for"),
+            right("of its wait"),
+            right("of the window"),
+            right("times").expendable(1),
+        ];
+        let report = self.report;
+        let same_vcpu = |a: &AntagonistLine, b: &AntagonistLine| {
+            (a.machine_id, a.vcpu) == (b.machine_id, b.vcpu)
+        };
+        for (at, group) in report.antagonists.chunk_by(same_vcpu).enumerate() {
+            if at > 0 {
+                writeln!(self.out)?;
+            }
+            let waited_ns: i64 = group.iter().map(|l| l.waited_ns).sum();
+            self.top_grid(&columns, group, |page, line| page.antagonist_cells(line, waited_ns))?;
+        }
+        Ok(())
+    }
+
+    fn antagonist_cells(&self, line: &AntagonistLine, waited_ns: i64) -> Vec<String> {
+        vec![
+            format!("{} vcpu{}", line.machine, line.vcpu),
+            antagonist(line),
+            self.ns(line.waited_ns),
+            share(line.waited_ns, waited_ns),
+            share(line.waited_ns, self.vcpu_window_ns(line.machine_id)),
+            count(line.count),
+        ]
+    }
+
+    fn vcpu_window_ns(&self, machine: MachineId) -> i64 {
+        let vcpu = self.report.vcpus.iter().find(|v| v.machine_id == machine);
+        vcpu.map_or_else(|| self.window_ns(), |v| v.window_ns)
+    }
+}
+
+/// Who had the CPU, in words.
+pub(crate) fn antagonist(line: &AntagonistLine) -> String {
+    let machine = line.by_machine.clone().unwrap_or_default();
+    match (line.by_kind.as_str(), line.by_vcpu, &line.by_name) {
+        ("vcpu", Some(vcpu), _) => format!("{machine} vcpu{vcpu}"),
+        ("thread", _, Some(name)) => format!("{machine} thread {name}"),
+        ("idle", ..) => "nobody (the CPU was leaving idle)".to_owned(),
+        _ => "not known".to_owned(),
+    }
+}
