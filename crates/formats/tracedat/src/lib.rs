@@ -47,9 +47,11 @@
 pub mod problem;
 pub mod read;
 pub mod timing;
+pub mod write;
 
 pub use problem::{Error, Place, Problem};
 pub use read::{
     Buffer, Compression, CpuData, CpuStat, Guest, Header, Item, MAGIC, Options, Stream, TraceDat,
 };
 pub use timing::{ShiftSample, TimeShift, Timing, Tsc2Nsec};
+pub use write::{BufferSpec, CpuSpec, FileSpec, Metadata, Piece, Plan, WriteError};

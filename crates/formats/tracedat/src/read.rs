@@ -16,7 +16,10 @@ pub use compress::Compression;
 pub use option::{CpuStat, Guest, Options};
 pub use stream::{Item, Stream};
 
-use crate::problem::{Error, Place, Problem, Problems};
+use crate::{
+    problem::{Error, Place, Problem, Problems},
+    write::Metadata,
+};
 use buffer::BufferOption;
 use cursor::{Cursor, Cut};
 use std::{borrow::Cow, collections::HashMap};
@@ -53,6 +56,8 @@ pub struct TraceDat<'d> {
     comms: HashMap<i32, Comm>,
     kallsyms: Text,
     printk: Text,
+    /// All metadata but kallsyms and printk formats, verbatim.
+    raw: Metadata,
     problems: Problems,
 }
 
@@ -134,6 +139,15 @@ impl<'d> TraceDat<'d> {
         self.text(self.printk)
     }
 
+    /// The traced kernel's description of itself, verbatim: to write it into another file.
+    pub fn metadata(&self) -> Metadata {
+        Metadata {
+            kallsyms: self.kallsyms().into_owned(),
+            printk_formats: self.printk_formats().into_owned(),
+            ..self.raw.clone()
+        }
+    }
+
     /// What could not be read of the metadata. Streams report their own problems as items.
     pub fn problems(&self) -> &[Problem] {
         self.problems.as_slice()
@@ -173,6 +187,7 @@ struct Parts {
     comms: HashMap<i32, Comm>,
     kallsyms: Text,
     printk: Text,
+    raw: Metadata,
     problems: Problems,
     /// First place at which the file turned out to be cut off.
     cut: Option<(u64, Place)>,
@@ -189,6 +204,7 @@ impl Parts {
             comms: HashMap::new(),
             kallsyms: Text::Absent,
             printk: Text::Absent,
+            raw: Metadata::default(),
             problems: Problems::default(),
             cut: None,
         }
@@ -250,6 +266,7 @@ impl Parts {
             comms: self.comms,
             kallsyms: self.kallsyms,
             printk: self.printk,
+            raw: self.raw,
             problems: self.problems,
         })
     }

@@ -3,14 +3,20 @@
 
 use super::cursor::{Cursor, Cut};
 use crate::problem::{Place, Problems};
+use crate::write::Metadata;
 use std::collections::HashMap;
 use transect_ftrace::{EventTable, FormatError, PageLayout, check_header_event};
 use transect_model::event::Comm;
 
 /// Reads `header_page` and `header_event`.
-pub(crate) fn header_info(cursor: &mut Cursor<'_>) -> Result<Result<PageLayout, FormatError>, Cut> {
+pub(crate) fn header_info(
+    cursor: &mut Cursor<'_>,
+    raw: &mut Metadata,
+) -> Result<Result<PageLayout, FormatError>, Cut> {
     let page = named(cursor, b"header_page\0")?;
     let event = named(cursor, b"header_event\0")?;
+    raw.header_page = page.unwrap_or_default().to_vec();
+    raw.header_event = event.unwrap_or_default().to_vec();
     let parse = |page: &[u8], event: &[u8]| {
         check_header_event(event)?;
         PageLayout::parse(page, cursor.endian)
@@ -40,12 +46,13 @@ fn formats(
     system: &str,
     table: &mut EventTable,
     place: &Place,
-    problems: &mut Problems,
+    (raw, problems): (&mut Vec<Vec<u8>>, &mut Problems),
 ) -> Result<(), Cut> {
     for _ in 0..count {
         let size = cursor.u64("format file size")?;
         let at_bytes = cursor.offset();
         let text = cursor.take(size, "format file")?;
+        raw.push(text.to_vec());
         if let Err(err) = table.add(system, text) {
             problems.add(at_bytes, place.clone(), format!("{err}; its events cannot be decoded"));
         }
@@ -57,22 +64,30 @@ fn formats(
 pub(crate) fn ftrace_events(
     cursor: &mut Cursor<'_>,
     table: &mut EventTable,
+    raw: &mut Metadata,
     problems: &mut Problems,
 ) -> Result<(), Cut> {
     let count = cursor.u32("ftrace event count")?;
-    formats(cursor, count, "ftrace", table, &Place::Section("FTRACE_EVENTS"), problems)
+    let to = (&mut raw.ftrace_events, problems);
+    formats(cursor, count, "ftrace", table, &Place::Section("FTRACE_EVENTS"), to)
 }
 
 /// The EVENT FORMATS part: systems, each with its events.
 pub(crate) fn event_formats(
     cursor: &mut Cursor<'_>,
     table: &mut EventTable,
+    raw: &mut Metadata,
     problems: &mut Problems,
 ) -> Result<(), Cut> {
     for _ in 0..cursor.u32("event system count")? {
         let system = cursor.string("event system name")?;
         let count = cursor.u32("event count")?;
-        formats(cursor, count, &system, table, &Place::Section("EVENT_FORMATS"), problems)?;
+        let mut texts = Vec::new();
+        let to = (&mut texts, &mut *problems);
+        let place = Place::Section("EVENT_FORMATS");
+        let result = formats(cursor, count, &system, table, &place, to);
+        raw.systems.push((system, texts));
+        result?;
     }
     Ok(())
 }
@@ -84,9 +99,14 @@ pub(crate) fn text32<'a>(cursor: &mut Cursor<'a>, what: &'static str) -> Result<
 }
 
 /// Thread names: `saved_cmdlines`, lines of `TID NAME`. What is cut off is left out.
-pub(crate) fn command_lines(cursor: &mut Cursor<'_>) -> Result<HashMap<i32, Comm>, Cut> {
+pub(crate) fn command_lines(
+    cursor: &mut Cursor<'_>,
+    raw: &mut Metadata,
+) -> Result<HashMap<i32, Comm>, Cut> {
     let size = cursor.u64("command lines' size")?;
-    Ok(parse_command_lines(cursor.take(size, "command lines")?))
+    let text = cursor.take(size, "command lines")?;
+    raw.saved_cmdlines = text.to_vec();
+    Ok(parse_command_lines(text))
 }
 
 fn parse_command_lines(text: &[u8]) -> HashMap<i32, Comm> {

@@ -18,7 +18,7 @@ const MAX_CPUS: u32 = 1 << 16;
 
 pub(super) fn read(file: &[u8], mut cursor: Cursor<'_>, parts: &mut Parts) -> Result<(), Error> {
     let at_bytes = cursor.offset();
-    match metadata::header_info(&mut cursor) {
+    match metadata::header_info(&mut cursor, &mut parts.raw) {
         Ok(Ok(layout)) => parts.set_layout(layout),
         Ok(Err(err)) => {
             let place = Place::Section("HEADER_INFO");
@@ -95,12 +95,12 @@ fn read_rest(
 
 /// From the ftrace events to the CPU count.
 fn read_metadata(cursor: &mut Cursor<'_>, parts: &mut Parts) -> Result<u32, CutAt> {
-    let Parts { events, problems, .. } = parts;
-    metadata::ftrace_events(cursor, events, problems).at("FTRACE_EVENTS")?;
-    metadata::event_formats(cursor, events, problems).at("EVENT_FORMATS")?;
+    let Parts { events, problems, raw, .. } = parts;
+    metadata::ftrace_events(cursor, events, raw, problems).at("FTRACE_EVENTS")?;
+    metadata::event_formats(cursor, events, raw, problems).at("EVENT_FORMATS")?;
     parts.kallsyms = plain_text(cursor, "kallsyms").at("KALLSYMS")?;
     parts.printk = plain_text(cursor, "printk formats").at("PRINTK")?;
-    parts.comms = metadata::command_lines(cursor).at("CMDLINES")?;
+    parts.comms = metadata::command_lines(cursor, &mut parts.raw).at("CMDLINES")?;
     cursor.u32("CPU count").at("CPUCOUNT")
 }
 

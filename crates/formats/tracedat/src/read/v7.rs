@@ -170,9 +170,9 @@ impl<'d> Reader<'_, 'd> {
         section: &Section,
         cursor: &mut Cursor<'_>,
     ) -> Result<Result<(), Cut>, Error> {
-        let Parts { events, problems, comms, .. } = &mut *self.parts;
+        let Parts { events, problems, comms, raw, .. } = &mut *self.parts;
         Ok(match section.id {
-            id::HEADER_INFO => match metadata::header_info(cursor) {
+            id::HEADER_INFO => match metadata::header_info(cursor, raw) {
                 Ok(Ok(layout)) => {
                     self.parts.set_layout(layout);
                     Ok(())
@@ -186,9 +186,9 @@ impl<'d> Reader<'_, 'd> {
                 }
                 Err(cut) => Err(cut),
             },
-            id::FTRACE_EVENTS => metadata::ftrace_events(cursor, events, problems),
-            id::EVENT_FORMATS => metadata::event_formats(cursor, events, problems),
-            id::CMDLINES => metadata::command_lines(cursor).map(|found| *comms = found),
+            id::FTRACE_EVENTS => metadata::ftrace_events(cursor, events, raw, problems),
+            id::EVENT_FORMATS => metadata::event_formats(cursor, events, raw, problems),
+            id::CMDLINES => metadata::command_lines(cursor, raw).map(|found| *comms = found),
             _ => Ok(()),
         })
     }
