@@ -1,7 +1,7 @@
 //! What was seen of the clocks while recording: one record a line in `clocks.jsonl`.
 //!
 //! Evidence is raw: stamps as the clocks showed them, nothing computed. Everything derived from it
-//! (offsets, rates, bounds) is made anew by the [`crate::graph`] each time a recording is opened,
+//! (offsets, rates, bounds) is made anew by the [`crate::ClockGraph`] each time a recording is opened,
 //! so a better estimator helps old recordings too.
 //!
 //! Records are appended in the order things were seen; that order is the order of host time, and
