@@ -68,10 +68,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         inputs.extend(source.inputs(&clocks)?);
     }
     let mut counts = Counts::default();
-    let engine = Engine::new(pairing.topology, Options::default())
+    let engine = Engine::new(pairing.topology.clone(), Options::default())
         .with_clocks(&clocks)
         .with_remarks(sources.iter().flat_map(|s| s.remarks(&clocks)));
     let summary = engine.run(inputs, &mut counts)?;
+    pairing.notes.iter().for_each(|note| println!("note: {note}"));
     let seconds = begun.elapsed().as_secs_f64();
     for row in counts.told.iter().filter(|r| !matches!(r, Row::Thread(_))) {
         println!("{row:?}");

@@ -5,19 +5,24 @@
 
 use crate::{
     align::{Input, ToTrace},
+    infer,
     stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey},
     topology::{MachineInfo, ThreadInfo, Topology, VcpuInfo},
 };
+use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use transect_clock::{ClockError, ClockGraph, Converter, Evidence, evidence::RateSource};
 use transect_ftrace::{CoreDecoder, EventTable};
 use transect_model::{
+    event::CoreEvent,
     ids::{CpuId, MachineId, Tid, VcpuId},
     table::ImportLog,
     time::{Source, Timestamp, Trace},
 };
 use transect_tracedat::{Guest, Item, Problem, Stream, TraceDat};
 
+/// vCPUs looked for in one file; more than any host runs.
+const MAX_VCPUS: usize = 65_536;
 /// Problems of one stream listed one by one at most.
 const MAX_PROBLEMS: usize = 100;
 
@@ -274,6 +279,9 @@ pub fn pair(files: &[(&str, &TraceDat<'_>)]) -> Result<Pairing, PairError> {
     for guest in &host_dat.options().guests {
         pairing.add_guest(guest);
     }
+    if host_dat.options().guests.is_empty() {
+        pairing.infer_guests(host_dat);
+    }
     for (at, (name, dat)) in files.iter().enumerate() {
         let machine = if at == host {
             MachineId(0)
@@ -287,6 +295,30 @@ pub fn pair(files: &[(&str, &TraceDat<'_>)]) -> Result<Pairing, PairError> {
         pairing.machine_of_file.push(machine);
     }
     Ok(pairing)
+}
+
+/// The vCPUs that `kvm_entry` names anywhere in the file, and their threads.
+fn vcpu_threads(dat: &TraceDat<'_>) -> FxHashSet<(VcpuId, Tid)> {
+    let mut found = FxHashSet::default();
+    let Some(entry) = dat.events().find("kvm", "kvm_entry") else { return found };
+    let core = CoreDecoder::new(dat.events());
+    for buffer in dat.buffers() {
+        for cpu in buffer.cpus() {
+            let Some(mut stream) = dat.stream(buffer, cpu) else { continue };
+            while let Some(item) = stream.next() {
+                if let Item::Event { payload, .. } = item
+                    && dat.events().id_of(payload) == Some(entry.id)
+                    && let Some(tid) = dat.events().tid_of(payload)
+                    && let Some(CoreEvent::KvmEntry { vcpu: Some(vcpu), .. }) =
+                        core.decode_id(entry.id, payload)
+                    && found.len() < MAX_VCPUS
+                {
+                    found.insert((vcpu, tid));
+                }
+            }
+        }
+    }
+    found
 }
 
 fn host_of(files: &[(&str, &TraceDat<'_>)]) -> Option<usize> {
@@ -330,6 +362,32 @@ impl Pairing {
             });
         }
         machine
+    }
+
+    /// A host's file that lists no guests may still show vCPUs: `kvm_entry` names them.
+    fn infer_guests(&mut self, dat: &TraceDat<'_>) {
+        let pairs = vcpu_threads(dat);
+        let mut named = Vec::new();
+        for (vm, vcpu, tid) in infer::group(pairs, MachineId(0), 1) {
+            if vm == self.next_machine() {
+                let info = MachineInfo::guest(vm, MachineId(0), format!("vm-{tid}"));
+                self.topology.machines.push(info);
+            }
+            self.topology.vcpus.push(VcpuInfo {
+                machine: vm,
+                vcpu,
+                vmm_tid: Some(tid),
+                guest_cpu: CpuId(vcpu.0),
+            });
+            named.push(format!("thread {tid} is vCPU {vcpu} of VM {vm}"));
+        }
+        if !named.is_empty() {
+            self.notes.push(format!(
+                "the file does not say which threads run vCPUs; inferred from kvm_entry and thread \
+                 numbers: {}",
+                named.join(", ")
+            ));
+        }
     }
 
     fn next_machine(&self) -> MachineId {

@@ -4,6 +4,7 @@ use crate::{
     states::{
         pcpu::Occupant,
         thread::{OpenSyscall, Place, Slot, Wake},
+        vcpu::HaltEnd,
         wakeups::{WakeEvent, Woken},
     },
     world::{World, env},
@@ -114,8 +115,12 @@ impl World {
             CoreEvent::KvmVcpuWakeup { ns, waited, .. } => {
                 if let Some(v) = self.running_vcpu(at, None, sink) {
                     let machine = &mut self.machines[at.m];
-                    let sched = machine.has_switch;
-                    self.vcpus[v].wakeup(at.t, ns, waited, sched, env!(self, machine, sink));
+                    let halt = HaltEnd {
+                        ns: self.in_ns.then_some(ns),
+                        waited,
+                        scheduled: machine.has_switch,
+                    };
+                    self.vcpus[v].wakeup(at.t, halt, env!(self, machine, sink));
                 }
             }
             CoreEvent::KvmHaltPollNs { new_ns, .. } => {
@@ -184,8 +189,15 @@ impl World {
             machine.threads.complete_wake(slot, t, cpu, env!(self, machine, sink));
             let cgroup = machine.threads.get(slot).cgroup;
             self.windows.thread_execution(cgroup, t);
-            let told = Place::Waiting { cpu: Some(cpu), woken: false };
-            self.change(m, slot, t, Some(told), Place::OnCpu(cpu), sink);
+            // First seen when it gets the CPU: it was runnable all the time, provided that it would
+            // have been seen to be woken or born otherwise.
+            let sure = self.machines[m].has_waking && self.machines[m].has_births;
+            let told = sure.then_some(Place::Waiting { cpu: Some(cpu), woken: false });
+            self.change(m, slot, t, told, Place::OnCpu(cpu), sink);
+            let machine = &mut self.machines[m];
+            if let Some(v) = machine.threads.get(slot).vcpu {
+                self.vcpus[v].switched_in(t, env!(self, machine, sink));
+            }
         }
         self.blame(m, c, t, sink);
     }
@@ -235,6 +247,7 @@ impl World {
         self.name(at.m, slot, comm);
         let event = WakeEvent { target, waker: at.tid, waker_cpu: at.cpu, done };
         let machine = &mut self.machines[at.m];
+        machine.has_waking = true;
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
         if let Woken::Moved { deduced, new } = woken {
             self.moved(at.m, slot, at.t, deduced, new, sink);
@@ -271,6 +284,7 @@ impl World {
     /// A thread's life begins; its vCPU was offline before.
     fn born(&mut self, at: At, slot: Slot, new: Place, sink: &mut dyn TableSink) {
         let machine = &mut self.machines[at.m];
+        machine.has_births = true;
         let known_from = machine.threads.known_from;
         let thread = machine.threads.get(slot);
         let before = (thread.place == Place::Unknown && known_from <= at.t)

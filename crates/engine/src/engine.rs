@@ -10,7 +10,7 @@ use crate::{
     topology::Topology,
     world::World,
 };
-use transect_clock::ClockGraph;
+use transect_clock::{ClockGraph, Unit};
 use transect_model::{
     ids::MachineId,
     table::{ClockEdge, ImportLog, Machine, Row, TableSink},
@@ -80,6 +80,8 @@ pub struct Engine {
     bounds: Vec<(MachineId, u64)>,
     edges: Vec<ClockEdge>,
     remarks: Vec<ImportLog>,
+    /// Trace time counts ticks of unknown length.
+    in_ticks: bool,
 }
 
 impl Engine {
@@ -101,6 +103,18 @@ impl Engine {
     #[must_use]
     pub fn with_clocks(mut self, clocks: &ClockGraph) -> Self {
         self.edges = clocks.edges();
+        self.in_ticks = clocks.unit() == Unit::Ticks;
+        if self.in_ticks {
+            self.remarks.push(ImportLog {
+                source: "clocks".into(),
+                offset: None,
+                message: "nothing tells how long a tick of the recording's clock is: all times \
+                          are in ticks and not in ns, halt polling is not told apart; give the \
+                          frequency (--tsc-hz)"
+                    .into(),
+                data_loss: false,
+            });
+        }
         for machine in &self.topology.machines {
             if machine.clock.is_some()
                 && let Ok(bound) = clocks.error_bound(machine.id)
@@ -178,6 +192,7 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         let window_ns = engine.options.window_ns;
         let mut world =
             World::new(&engine.topology, start.unwrap_or(0), window_ns, &first, &mut *sink);
+        world.in_ns = !engine.in_ticks;
         for machine in &mut world.machines {
             machine.root = defines_span(machine.id);
         }

@@ -22,6 +22,27 @@ pub(crate) struct Found {
     pub(crate) pid: Option<Tid>,
 }
 
+/// Groups (vCPU, thread) pairs of one host into VMs, numbered from `first`: what a look through the
+/// whole recording gives before the run, so that states are known from the beginning.
+pub(crate) fn group(
+    pairs: impl IntoIterator<Item = (VcpuId, Tid)>,
+    host: MachineId,
+    first: u32,
+) -> Vec<(MachineId, VcpuId, Tid)> {
+    let mut known: Vec<Found> = Vec::new();
+    let mut next = first;
+    let mut sorted: Vec<(VcpuId, Tid)> = pairs.into_iter().collect();
+    sorted.sort_by_key(|(vcpu, tid)| (tid.0, *vcpu));
+    for (vcpu, tid) in sorted {
+        let vm = vm_of(&known, host, vcpu, tid, None).unwrap_or_else(|| {
+            next += 1;
+            MachineId(next - 1)
+        });
+        known.push(Found { vm, host, vcpu, tid, pid: None });
+    }
+    known.into_iter().map(|f| (f.vm, f.vcpu, f.tid)).collect()
+}
+
 /// The VM among `known` that the new thread belongs to; none if it starts another.
 pub(crate) fn vm_of(
     known: &[Found],

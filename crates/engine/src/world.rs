@@ -38,6 +38,9 @@ pub(crate) struct Machine {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) vcpu_of_cpu: Vec<Option<usize>>,
     pub(crate) has_switch: bool,
+    /// Wakings and births have been seen, so that a thread's coming from nowhere tells something.
+    pub(crate) has_waking: bool,
+    pub(crate) has_births: bool,
     known: FxHashMap<i32, ThreadInfo>,
 }
 
@@ -50,6 +53,8 @@ pub(crate) struct World {
     pub(crate) windows: Windows,
     pub(crate) check: Check,
     pub(crate) seen_entry: bool,
+    /// Is trace time in nanoseconds, as durations inside events are?
+    pub(crate) in_ns: bool,
     pub(crate) notes: Notes,
     found: Vec<Found>,
     open_holes: Vec<(MachineId, Option<CpuId>, Hole)>,
@@ -90,6 +95,7 @@ impl World {
             windows: Windows::new(start, window_ns),
             check: Check::default(),
             seen_entry: false,
+            in_ns: true,
             notes: Notes::default(),
             found: Vec::new(),
             open_holes: Vec::new(),
@@ -117,6 +123,8 @@ impl World {
             cpus: Vec::new(),
             vcpu_of_cpu: Vec::new(),
             has_switch: false,
+            has_waking: false,
+            has_births: false,
             known: FxHashMap::default(),
         });
     }

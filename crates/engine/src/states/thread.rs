@@ -10,7 +10,8 @@
 //! **Boundary state.** A thread starts `Unknown`. Its first event also tells what it was before:
 //! a `sched_switch` away from it says that it ran since `known_from`, the moment from which the
 //! machine's streams are complete, because an earlier change would have been recorded. That is
-//! certain only if the machine records `sched_switch` at all (`Env::deduce`).
+//! certain only if the machine records `sched_switch` at all (`Env::deduce`). Where wakings are not
+//! recorded, `blocked` lasts until the switch-in, the time on the run queue included.
 //!
 //! **Lost events.** Every thread that does not demonstrably run on another CPU may have been woken,
 //! run and put to sleep in the hole, so it becomes `Unknown` from the hole's start.

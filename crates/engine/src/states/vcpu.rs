@@ -58,6 +58,17 @@ impl Mode {
     }
 }
 
+/// What `kvm_vcpu_wakeup` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HaltEnd {
+    /// How long the halt took; none if trace time is in other units than the kernel's nanoseconds.
+    pub(crate) ns: Option<u64>,
+    /// Did it sleep (else it only polled)?
+    pub(crate) waited: bool,
+    /// Are the scheduler's events recorded, so that the sleep itself is seen?
+    pub(crate) scheduled: bool,
+}
+
 /// Who has the CPU a vCPU waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct By {
@@ -184,10 +195,6 @@ impl Vcpu {
         }
         if matches!(new, Place::OnCpu(_)) {
             self.on_since = Some(t);
-            if !matches!(self.place, Place::OnCpu(_) | Place::Unknown) {
-                self.slice_since = Some(t);
-                env.windows.execution(self.index, t);
-            }
         }
         self.place = new;
         self.retune(t, Key::of(new, self.mode, by), env);
@@ -218,6 +225,12 @@ impl Vcpu {
         {
             env.windows.slice(self.index, t, t - since);
         }
+    }
+
+    /// Its thread was seen to be switched in: an execution, and a slice begins.
+    pub(crate) fn switched_in(&mut self, t: i64, env: &mut Env<'_>) {
+        self.slice_since = Some(t);
+        env.windows.execution(self.index, t);
     }
 
     /// Who has the CPU it waits for has changed.
@@ -314,31 +327,34 @@ impl Vcpu {
         self.retune(t, Key::of(self.place, self.mode, By::default()), env);
     }
 
-    /// `kvm_vcpu_wakeup`: since `t - ns` the thread was in `kvm_vcpu_halt`.
-    pub(crate) fn wakeup(&mut self, t: i64, ns: u64, waited: bool, sched: bool, env: &mut Env<'_>) {
-        let Some(from) = i64::try_from(ns).ok().and_then(|ns| t.checked_sub(ns)) else { return };
+    /// `kvm_vcpu_wakeup`: until `t` the thread was in `kvm_vcpu_halt`.
+    pub(crate) fn wakeup(&mut self, t: i64, halt: HaltEnd, env: &mut Env<'_>) {
         self.cut(t, env);
         let reason = self.exit.map(|exit| exit.reason);
+        let begun = halt.ns.and_then(|ns| t.checked_sub(i64::try_from(ns).ok()?));
+        // Without the duration at least the sleep since the exit is known for what it was.
+        let from = begun.or(self.exit.map(|exit| exit.ts)).unwrap_or(i64::MIN);
         let slept = self.pending.iter().position(|s| {
             s.to > from && matches!(s.key.state, VcpuState::Halted | VcpuState::Blocked)
         });
-        let poll_end = match (waited, slept) {
+        for segment in &mut self.pending {
+            if halt.waited && segment.to > from && segment.key.state == VcpuState::Blocked {
+                segment.key = Key { state: VcpuState::Halted, reason, ..segment.key };
+            }
+        }
+        let Some(begun) = begun else { return };
+        let poll_end = match (halt.waited, slept) {
             (false, _) => t,
             // It slept: what came before is polling only as far as the window is known to reach.
             (true, Some(at)) => {
                 let window_ns = i64::from(self.poll_window_ns.unwrap_or(0));
-                self.pending[at].from.min(from.checked_add(window_ns).unwrap_or(from))
+                self.pending[at].from.min(begun.checked_add(window_ns).unwrap_or(begun))
             }
-            (true, None) => from,
+            (true, None) => begun,
         };
-        for segment in &mut self.pending {
-            if segment.to > from && segment.key.state == VcpuState::Blocked {
-                segment.key = Key { state: VcpuState::Halted, reason, ..segment.key };
-            }
-        }
-        self.rename(from, poll_end, VcpuState::HaltPoll);
-        if waited && !sched {
-            self.rename(from, t, VcpuState::Halted);
+        self.rename(begun, poll_end, VcpuState::HaltPoll);
+        if halt.waited && !halt.scheduled {
+            self.rename(begun, t, VcpuState::Halted);
         }
     }
 
