@@ -53,8 +53,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut survey = Survey::of(&traces, args.tsc_hz, Manifest::new(now_unix_ns()?, command_line))?;
     survey.note_problems(&traces);
     write(&args.output, &args.files, &survey)?;
-    for trace in &traces {
-        report(trace, &survey);
+    for (at, trace) in traces.iter().enumerate() {
+        report(trace, survey.machine_name(at));
     }
     println!("next: transect report {}", args.output.display());
     let whole = traces.iter().all(|trace| trace.problems.is_empty());
@@ -85,8 +85,7 @@ fn write(dir: &Path, files: &[PathBuf], survey: &Survey) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn report(trace: &Trace<'_>, survey: &Survey) {
-    let name = survey.machine_of(trace).unwrap_or("?");
+fn report(trace: &Trace<'_>, name: &str) {
     println!(
         "{}: {name}, {} clock, {} CPUs, {} events{}",
         trace.path.display(),

@@ -3,7 +3,8 @@
 use anyhow::{Context as _, bail};
 use std::path::Path;
 use transect_clock::evidence::{Evidence, RateSource};
-use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
+use transect_engine::{Topology, dat::pair};
+use transect_model::ids::{CpuId, MachineId};
 use transect_store::{
     Manifest,
     manifest::{LostCount, MachineEntry, SourceEntry, TscToNs, VcpuEntry},
@@ -72,19 +73,6 @@ impl<'a> Trace<'a> {
             }
         }
     }
-
-    fn trace_id(&self) -> Option<u64> {
-        self.dat.options().trace_id
-    }
-
-    fn is_host_of(&self, other: &Trace<'_>) -> bool {
-        other
-            .trace_id()
-            .is_some_and(|id| self.dat.options().guests.iter().any(|guest| guest.trace_id == id))
-            || self.trace_id().is_some_and(|id| {
-                other.dat.options().time_shift.as_ref().is_some_and(|s| s.peer_trace_id == id)
-            })
-    }
 }
 
 /// What import found out.
@@ -93,7 +81,7 @@ pub(super) struct Survey {
     pub(super) evidence: Vec<Evidence>,
     /// Which input file becomes which file of the recording.
     pub(super) files: Vec<(usize, String)>,
-    machines: Vec<(std::path::PathBuf, MachineId)>,
+    machine_of_file: Vec<MachineId>,
 }
 
 impl Survey {
@@ -103,24 +91,29 @@ impl Survey {
         tsc_hz: Option<u64>,
         manifest: Manifest,
     ) -> anyhow::Result<Self> {
-        let host_at = find_host(traces)?;
-        let mut survey =
-            Survey { manifest, evidence: Vec::new(), files: Vec::new(), machines: Vec::new() };
-        let host = traces.get(host_at).context("no file")?;
-        survey.add_host(host_at, host, tsc_hz)?;
-        for guest in &host.dat.options().guests {
-            survey.add_guest_seen_from_host(guest);
-        }
-        for (at, trace) in traces.iter().enumerate().filter(|(at, _)| *at != host_at) {
-            survey.add_guest_file(at, trace, host)?;
+        let names: Vec<String> = traces.iter().map(|t| t.path.display().to_string()).collect();
+        let files: Vec<_> =
+            names.iter().map(String::as_str).zip(traces.iter().map(|t| &t.dat)).collect();
+        let pairing = pair(&files)?;
+        let mut survey = Survey {
+            manifest,
+            evidence: pairing.evidence,
+            files: Vec::new(),
+            machine_of_file: pairing.machine_of_file,
+        };
+        survey.add_machines(&pairing.topology, traces);
+        survey.manifest.notes.extend(pairing.notes);
+        survey.set_rate(tsc_hz)?;
+        for (at, trace) in traces.iter().enumerate() {
+            survey.add_source(at, trace)?;
         }
         Ok(survey)
     }
 
     /// The name of the machine a file is of.
-    pub(super) fn machine_of(&self, trace: &Trace<'_>) -> Option<&str> {
-        let (_, id) = self.machines.iter().find(|(path, _)| path == trace.path)?;
-        Some(&self.manifest.machines.iter().find(|m| m.id == *id)?.name)
+    pub(super) fn machine_name(&self, at: usize) -> &str {
+        let id = self.machine_of_file.get(at).and_then(|id| usize::try_from(id.0).ok());
+        id.and_then(|id| self.manifest.machines.get(id)).map_or("?", |machine| &machine.name)
     }
 
     /// Keeps the files' problems in the recording.
@@ -135,211 +128,95 @@ impl Survey {
         }
     }
 
-    fn add_host(
-        &mut self,
-        at: usize,
-        trace: &Trace<'_>,
-        tsc_hz: Option<u64>,
-    ) -> anyhow::Result<()> {
-        let name = machine_name(trace, "host");
-        let id = self.manifest.add_machine(machine(MachineKind::Host, name, None, trace));
-        self.evidence.push(Evidence::Reference { machine: id, clock: trace.clock.clone() });
-        let rate = match (trace.dat.options().tsc2nsec, tsc_hz) {
-            (_, Some(hz)) => Some((rate_from_hz(hz)?, RateSource::Given)),
-            (Some(t), None) => Some(((t.mult, t.shift), RateSource::Tsc2nsec)),
-            (None, None) => None,
-        };
-        if let Some(((mult, shift), how)) = rate {
-            // offset_ns 0: trace-cmd prints stamps without the option's offset.
-            let rate =
-                Evidence::TscRate { machine: id, mult, shift, offset_ns: 0, how, error_ppm: 0.0 };
-            self.evidence.push(rate);
-        } else if !trace.dat.buffers().iter().all(|b| b.timing.is_nanoseconds()) {
-            self.manifest.notes.push(format!(
-                "{}: the file does not say how fast its {} clock ticks: times are in ticks, give --tsc-hz",
-                trace.path.display(),
-                trace.clock
-            ));
+    fn add_machines(&mut self, topology: &Topology, traces: &[Trace<'_>]) {
+        for info in &topology.machines {
+            let file = self.machine_of_file.iter().position(|id| *id == info.id);
+            let trace = file.and_then(|at| traces.get(at));
+            let vcpus = topology.vcpus.iter().filter(|v| v.machine == info.id);
+            let vcpus: Vec<VcpuEntry> =
+                vcpus.map(|v| VcpuEntry { vcpu: v.vcpu, vmm_tid: v.vmm_tid }).collect();
+            let options = trace.map(|t| t.dat.options());
+            self.manifest.add_machine(MachineEntry {
+                id: info.id,
+                parent: info.parent,
+                kind: info.kind,
+                name: name_of(&info.name, trace, traces),
+                vmm_pid: info.vmm_pid,
+                cgroup: None,
+                uname: options.and_then(|o| o.uname.clone()),
+                cpu_count: options.and_then(|o| o.cpu_count).or(u32::try_from(vcpus.len()).ok()),
+                clock: info.clock.clone(),
+                vcpus,
+            });
         }
-        if trace.dat.options().time_shift.is_some() {
-            self.manifest.notes.push(format!(
-                "{}: a guest's file without its host's: its time is not shifted to the host's",
-                trace.path.display()
-            ));
-        }
-        self.add_source(at, trace, id, "host.dat".to_owned(), rate.map(|(rate, _)| rate));
-        Ok(())
     }
 
-    fn add_guest_seen_from_host(&mut self, guest: &transect_tracedat::Guest) {
-        let name = if guest.name.is_empty() {
-            format!("guest-{:x}", guest.trace_id)
-        } else {
-            guest.name.clone()
-        };
-        let vcpus = guest
-            .cpus
-            .iter()
-            .map(|(cpu, tid)| VcpuEntry { vcpu: VcpuId(*cpu), vmm_tid: Some(Tid(*tid)) });
-        self.manifest.add_machine(MachineEntry {
-            id: MachineId::default(),
-            parent: Some(MachineId(0)),
-            kind: MachineKind::Guest,
-            name,
-            vmm_pid: None,
-            cgroup: None,
-            uname: None,
-            cpu_count: u32::try_from(guest.cpus.len()).ok(),
-            clock: None,
-            vcpus: vcpus.collect(),
+    /// The host's tick rate, if the user gives one: it wins over the file's.
+    fn set_rate(&mut self, tsc_hz: Option<u64>) -> anyhow::Result<()> {
+        let Some(hz) = tsc_hz else { return Ok(()) };
+        let (mult, shift) = rate_from_hz(hz)?;
+        self.evidence.retain(|e| !matches!(e, Evidence::TscRate { machine: MachineId(0), .. }));
+        self.evidence.push(Evidence::TscRate {
+            machine: MachineId(0),
+            mult,
+            shift,
+            offset_ns: 0,
+            how: RateSource::Given,
+            error_ppm: 0.0,
         });
-    }
-
-    fn add_guest_file(
-        &mut self,
-        at: usize,
-        trace: &Trace<'_>,
-        host: &Trace<'_>,
-    ) -> anyhow::Result<()> {
-        let guests = &host.dat.options().guests;
-        let named = guests.iter().position(|g| Some(g.trace_id) == trace.trace_id());
-        let id = match named {
-            // The host's guests were added in this order, from machine 1 on.
-            Some(at) => MachineId(u32::try_from(at)? + 1),
-            None => {
-                let name = machine_name(trace, "guest");
-                self.manifest.add_machine(machine(
-                    MachineKind::Guest,
-                    name,
-                    Some(MachineId(0)),
-                    trace,
-                ))
-            }
-        };
-        let at_machine = usize::try_from(id.0)?;
-        let entry =
-            self.manifest.machines.get_mut(at_machine).context("a guest without an entry")?;
-        entry.clock = Some(trace.clock.clone());
-        entry.uname.clone_from(&trace.dat.options().uname);
-        if let Some(name) = name_after_host(trace, host) {
-            entry.name = name;
-        }
-        let file = format!("{}.dat", stem_from_name("guest-", &entry.name));
-        self.evidence.push(Evidence::SourceClock { machine: id, clock: trace.clock.clone() });
-        self.add_time_shift(id, trace);
-        self.add_source(at, trace, id, file, None);
         Ok(())
     }
 
-    fn add_time_shift(&mut self, machine: MachineId, trace: &Trace<'_>) {
-        let Some(shift) = &trace.dat.options().time_shift else {
-            self.manifest.notes.push(format!(
-                "{}: no TIME_SHIFT option: its time cannot be related to the host's",
-                trace.path.display()
-            ));
-            return;
+    fn add_source(&mut self, at: usize, trace: &Trace<'_>) -> anyhow::Result<()> {
+        let machine_id = *self.machine_of_file.get(at).context("a file without a machine")?;
+        let file = match machine_id {
+            MachineId(0) => "host.dat".to_owned(),
+            _ => format!("{}.dat", stem_from_name("guest-", self.machine_name(at))),
         };
-        let interpolated = shift.flags & transect_tracedat::TimeShift::INTERPOLATE != 0;
-        for (cpu, samples) in (0..).zip(&shift.cpus) {
-            self.evidence.extend(samples.iter().map(|sample| Evidence::TimeShift {
-                machine,
-                parent: MachineId(0),
-                cpu: CpuId(cpu),
-                at_guest: sample.time,
-                offset: sample.offset,
-                scaling: sample.scaling,
-                fraction: u32::try_from(sample.fraction).unwrap_or(u32::MAX),
-                interpolated,
-            }));
-        }
-    }
-
-    fn add_source(
-        &mut self,
-        at: usize,
-        trace: &Trace<'_>,
-        machine_id: MachineId,
-        file: String,
-        rate: Option<(u32, u32)>,
-    ) {
         let header = trace.dat.header();
         let options = trace.dat.options();
+        let rate = self.evidence.iter().find_map(|e| match e {
+            Evidence::TscRate { mult, shift, .. } => {
+                Some(TscToNs { mult: *mult, shift: *shift, offset_ns: 0 })
+            }
+            _ => None,
+        });
         self.manifest.sources.push(SourceEntry {
             machine_id,
             file: file.clone(),
             spooled: false,
             clock: trace.clock.clone(),
-            tsc_to_ns: rate.map(|(mult, shift)| TscToNs { mult, shift, offset_ns: 0 }),
+            tsc_to_ns: rate.filter(|_| machine_id == MachineId(0)),
             sub_buffer_bytes: header.page_bytes,
-            cpu_count: u32::try_from(trace.cpus).unwrap_or(u32::MAX),
+            cpu_count: u32::try_from(trace.cpus)?,
             long_bytes: header.long_bytes,
             big_endian: header.endian == transect_ftrace::Endian::Big,
             trace_id: options.trace_id.unwrap_or(0),
             uname: options.uname.clone().unwrap_or_default(),
         });
-        let lost = trace.lost_by_cpu.iter();
-        self.manifest.lost.extend(lost.map(|(cpu, count)| LostCount {
+        self.manifest.lost.extend(trace.lost_by_cpu.iter().map(|(cpu, count)| LostCount {
             machine_id,
             cpu: CpuId(*cpu),
             count: *count,
         }));
         self.files.push((at, file));
-        self.machines.push((trace.path.to_owned(), machine_id));
+        Ok(())
     }
 }
 
-fn machine(
-    kind: MachineKind,
-    name: String,
-    parent: Option<MachineId>,
-    trace: &Trace<'_>,
-) -> MachineEntry {
-    MachineEntry {
-        id: MachineId::default(),
-        parent,
-        kind,
-        name,
-        vmm_pid: None,
-        cgroup: None,
-        uname: trace.dat.options().uname.clone(),
-        cpu_count: trace.dat.options().cpu_count.or(u32::try_from(trace.cpus).ok()),
-        clock: Some(trace.clock.clone()),
-        vcpus: Vec::new(),
-    }
-}
-
-/// trace-cmd calls a guest by its CID in the host's file, but names the guest's own file
-/// `HOST-NAME.dat` (`trace-cmd record -A`): that name is the better one.
-fn name_after_host(trace: &Trace<'_>, host: &Trace<'_>) -> Option<String> {
-    let host = machine_name(host, "");
-    let own = machine_name(trace, "");
-    own.strip_prefix(&host)?.strip_prefix('-').filter(|n| !n.is_empty()).map(str::to_owned)
-}
-
-/// A name for a machine: that of its file.
-fn machine_name(trace: &Trace<'_>, otherwise: &str) -> String {
-    let stem = trace.path.file_stem().map(|s| s.to_string_lossy().into_owned());
-    stem.filter(|s| !s.is_empty()).unwrap_or_else(|| otherwise.to_owned())
-}
-
-/// The file the others belong to.
-fn find_host(traces: &[Trace<'_>]) -> anyhow::Result<usize> {
-    if traces.len() == 1 {
-        return Ok(0);
-    }
-    let is_host = |at: &usize| {
-        (0..traces.len()).all(|other| {
-            other == *at
-                || matches!((traces.get(*at), traces.get(other)), (Some(a), Some(b)) if a.is_host_of(b))
-        })
-    };
-    if let Some(at) = (0..traces.len()).find(is_host) {
-        return Ok(at);
-    }
-    bail!(
-        "these files are not one host's and its guests': no file names all others \
-         (trace-cmd record -A writes such sets). Import them one by one"
-    );
+/// A name people know. Files say little: trace-cmd calls a guest by its CID in the host's file but
+/// names the guest's own file `HOST-NAME.dat` (`record -A`), and a kernel without a host name says
+/// `(none)`.
+fn name_of(told: &str, trace: Option<&Trace<'_>>, traces: &[Trace<'_>]) -> String {
+    let telling = told.bytes().any(|b| b.is_ascii_alphabetic()) && told != "(none)";
+    let Some(trace) = trace.filter(|_| !telling) else { return told.to_owned() };
+    let stem = |t: &Trace<'_>| t.path.file_stem().map(|s| s.to_string_lossy().into_owned());
+    let own = stem(trace).unwrap_or_else(|| told.to_owned());
+    let after_host = traces.iter().filter_map(|other| {
+        let rest = own.strip_prefix(&stem(other)?)?.strip_prefix('-')?;
+        (!rest.is_empty()).then(|| rest.to_owned())
+    });
+    after_host.min_by_key(String::len).unwrap_or(own)
 }
 
 /// Multiplier and shift that turn ticks of `hz` into nanoseconds, as precisely as 32 bits allow.
