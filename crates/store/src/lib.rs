@@ -24,16 +24,21 @@
 //! sub-buffer. The manifest is replaced atomically. Nothing a guest sends becomes a path outside
 //! its folder or an unbounded file in memory.
 
+mod assemble;
 pub mod error;
 pub mod manifest;
 mod map;
+mod mapping;
 mod names;
+mod open;
 mod spool;
 mod writer;
 
 pub use error::StoreError;
 pub use manifest::Manifest;
 pub use map::MappedFile;
+pub use mapping::Mapping;
 pub use names::stem_from_name;
+pub use open::{OpenProblem, Recording, Source};
 pub use spool::{CpuSpool, MAX_META_BYTES, SourceSpool};
-pub use writer::{CLOCKS_FILE_NAME, RecordingWriter};
+pub use writer::{CLOCKS_FILE_NAME, Finished, RecordingWriter};

@@ -9,7 +9,7 @@ use crate::{
     names::check_meta,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -83,13 +83,11 @@ impl SourceSpool {
     /// Appends whole sub-buffers of one CPU: for sources whose pages arrive as bytes (guests).
     pub fn append(&self, cpu: CpuId, pages: &[u8]) -> Result<(), StoreError> {
         let mut cpus = self.inner.cpus.lock().unwrap_or_else(PoisonError::into_inner);
-        if !cpus.contains_key(&cpu) {
-            cpus.insert(cpu, self.cpu(cpu)?);
+        match cpus.entry(cpu) {
+            Entry::Occupied(spool) => spool.into_mut(),
+            Entry::Vacant(place) => place.insert(self.cpu(cpu)?),
         }
-        match cpus.get_mut(&cpu) {
-            Some(spool) => spool.append(pages),
-            None => Ok(()),
-        }
+        .append(pages)
     }
 
     /// Size of one sub-buffer of this source, bytes.

@@ -1,21 +1,39 @@
 //! Making a recording: the directory, its manifest, its sources' spools and its clock evidence.
 
 use crate::{
+    assemble,
     error::{StoreError, io_error},
     manifest::{Gap, Manifest, SourceEntry},
     names::check_file,
     spool::SourceSpool,
 };
-use serde::Serialize;
 use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
+use transect_clock::evidence::Evidence;
 
 /// Name of the file of clock evidence: one JSON record per line, in order of time.
 pub const CLOCKS_FILE_NAME: &str = "clocks.jsonl";
+
+/// Space kept free for the end: thread names and the last manifest must find room on a disk that
+/// the events have filled.
+const RESERVE_FILE_NAME: &str = ".reserve";
+const RESERVE_BYTES: u64 = 1 << 20;
+
+/// What [`RecordingWriter::finish`] left behind.
+#[derive(Debug)]
+#[must_use = "problems are to be told"]
+pub struct Finished {
+    /// The recording.
+    pub dir: PathBuf,
+    /// Bytes of its sources.
+    pub bytes: u64,
+    /// What did not work; the recording can be read all the same.
+    pub problems: Vec<StoreError>,
+}
 
 /// A recording that is being made. Shared by reference between the recorder's threads.
 #[derive(Debug)]
@@ -35,6 +53,7 @@ impl RecordingWriter {
         let path = dir.join(CLOCKS_FILE_NAME);
         let clocks = File::create_new(&path).map_err(io_error("make", &path))?;
         manifest.write(dir)?;
+        reserve(&dir.join(RESERVE_FILE_NAME))?;
         Ok(RecordingWriter {
             dir: dir.to_owned(),
             manifest: Mutex::new(manifest),
@@ -72,7 +91,7 @@ impl RecordingWriter {
     }
 
     /// Appends one record of clock evidence, durable against a kill of the recorder.
-    pub fn evidence(&self, evidence: &impl Serialize) -> Result<(), StoreError> {
+    pub fn evidence(&self, evidence: &Evidence) -> Result<(), StoreError> {
         let path = self.dir.join(CLOCKS_FILE_NAME);
         let mut line = serde_json::to_vec(evidence).map_err(|e| StoreError::Io {
             action: "write evidence to",
@@ -89,4 +108,77 @@ impl RecordingWriter {
     pub fn gap(&self, gap: Gap) -> Result<(), StoreError> {
         self.update(|manifest| manifest.gaps.push(gap))
     }
+
+    /// Gives back the space kept for the end. Call it when no more events come, before what is
+    /// known only then is written.
+    pub fn make_room(&self) {
+        let _ = fs::remove_file(self.dir.join(RESERVE_FILE_NAME));
+    }
+
+    /// Assembles every source into its trace.dat and closes the recording. A source that cannot
+    /// be assembled (no space for the copy) stays in its spools, which readers take as well.
+    ///
+    /// # Errors
+    /// The last manifest could not be written: then the recording counts as unfinished.
+    pub fn finish(&self) -> Result<Finished, StoreError> {
+        self.make_room();
+        let manifest = self.manifest();
+        let mut problems = Vec::new();
+        let mut assembled = Vec::new();
+        for entry in &manifest.sources {
+            match self.assemble(&manifest, entry) {
+                Ok(()) => assembled.push(entry.file.as_str()),
+                Err(error) => problems.push(error),
+            }
+        }
+        let bytes = source_bytes(&self.dir);
+        self.update(|manifest| {
+            manifest.finished = true;
+            for entry in &mut manifest.sources {
+                entry.spooled = !assembled.contains(&entry.file.as_str());
+            }
+            if let Some(cost) = &mut manifest.cost {
+                cost.bytes = bytes;
+            }
+        })?;
+        for entry in manifest.sources.iter().filter(|e| assembled.contains(&e.file.as_str())) {
+            assemble::remove_spools(&self.dir, entry);
+        }
+        Ok(Finished { dir: self.dir.clone(), bytes, problems })
+    }
+
+    fn assemble(&self, manifest: &Manifest, entry: &SourceEntry) -> Result<(), StoreError> {
+        assemble::plan(&self.dir, manifest, entry)?.write(&self.dir.join(&entry.file))
+    }
+}
+
+fn reserve(path: &Path) -> Result<(), StoreError> {
+    let file = File::create(path).map_err(io_error("make", path))?;
+    let flags = rustix::fs::FallocateFlags::empty();
+    match rustix::fs::fallocate(&file, flags, 0, RESERVE_BYTES) {
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
+            Err(StoreError::NoSpace { path: path.to_owned() })
+        }
+        // A file system that cannot reserve: then a full disk may cost the last manifest.
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of everything that holds events.
+fn source_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let is_source = |name: &str| name.ends_with(".dat") || name.ends_with(".raw");
+    let named = entries.flatten().filter(|e| e.file_name().to_str().is_some_and(is_source));
+    let mut files: Vec<_> =
+        named.map(|e| (e.path(), e.metadata().map_or(0, |m| m.len()))).collect();
+    // Before the spools are removed, both are there: an assembled file counts, its spools do not.
+    let stems: Vec<_> = files
+        .iter()
+        .filter_map(|(path, _)| Some(path.file_name()?.to_str()?.strip_suffix(".dat")?.to_owned()))
+        .collect();
+    files.retain(|(path, _)| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        !stems.iter().any(|stem| name.starts_with(&format!("{stem}.cpu")))
+    });
+    files.iter().map(|(_, bytes)| bytes).sum()
 }

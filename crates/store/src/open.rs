@@ -1,0 +1,204 @@
+//! Opening a recording, whatever became of its recorder.
+
+use crate::{
+    assemble,
+    error::{StoreError, io_error},
+    manifest::{Manifest, SourceEntry},
+    mapping::Mapping,
+    writer::CLOCKS_FILE_NAME,
+};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+use transect_clock::evidence::{Evidence, RateSource};
+
+/// An opened recording: everything mapped, nothing decoded.
+#[derive(Debug)]
+pub struct Recording {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What it is.
+    pub manifest: Manifest,
+    /// Its sources, in the manifest's order. One that cannot be opened is a problem instead.
+    pub sources: Vec<Source>,
+    /// What was seen of the clocks, in order of time.
+    pub evidence: Vec<Evidence>,
+    /// What could not be read, and what was mended on the way.
+    pub problems: Vec<OpenProblem>,
+}
+
+/// One file of events: the bytes of a trace.dat.
+#[derive(Debug)]
+pub struct Source {
+    /// As the manifest has it.
+    pub entry: SourceEntry,
+    /// A trace.dat, whether it is one on disk or spools behind a head made in memory.
+    pub bytes: Mapping,
+}
+
+/// Something worth a line in the import log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenProblem {
+    /// The file.
+    pub file: String,
+    /// What was found, and what was done about it.
+    pub message: String,
+    /// Are events missing because of it?
+    pub data_loss: bool,
+}
+
+impl Recording {
+    /// Opens the recording in `dir`; reads only, writes nothing.
+    ///
+    /// # Errors
+    /// No manifest, or one that cannot be understood. A source that cannot be opened is a
+    /// [`OpenProblem`], unless there is no other.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        let manifest = Manifest::read(dir)?;
+        let mut problems = Vec::new();
+        if !manifest.finished {
+            problems.push(OpenProblem {
+                file: crate::manifest::FILE_NAME.to_owned(),
+                message: "the recorder did not finish (killed, or still running): recovered up to the last whole sub-buffer of each CPU; counts of lost events and the recording's cost are not known".to_owned(),
+                data_loss: true,
+            });
+        }
+        let mut sources = Vec::new();
+        let mut failed = None;
+        for entry in &manifest.sources {
+            match open_source(dir, &manifest, entry, &mut problems) {
+                Ok(bytes) => sources.push(Source { entry: entry.clone(), bytes }),
+                Err(error) => {
+                    problems.push(OpenProblem {
+                        file: entry.file.clone(),
+                        message: error.to_string(),
+                        data_loss: true,
+                    });
+                    failed = Some(error);
+                }
+            }
+        }
+        if let (true, Some(error)) = (sources.is_empty(), failed) {
+            return Err(error);
+        }
+        let evidence = read_evidence(dir, &mut problems)?;
+        Ok(Recording { dir: dir.to_owned(), manifest, sources, evidence, problems })
+    }
+
+    /// Was its recorder killed, so that this is what could be saved?
+    pub fn is_recovered(&self) -> bool {
+        !self.manifest.finished
+    }
+}
+
+fn open_source(
+    dir: &Path,
+    manifest: &Manifest,
+    entry: &SourceEntry,
+    problems: &mut Vec<OpenProblem>,
+) -> Result<Mapping, StoreError> {
+    let path = dir.join(&entry.file);
+    match File::open(&path) {
+        // There first: a recorder killed between assembling and its last manifest has both.
+        Ok(file) => return Mapping::of_file(&file).map_err(io_error("map", &path)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(io_error("open", &path)(e)),
+    }
+    let plan = assemble::plan(dir, manifest, entry)?;
+    for spool in plan.spools.iter().filter(|spool| spool.torn_bytes > 0) {
+        problems.push(OpenProblem {
+            file: spool.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            message: format!(
+                "its last {} bytes are an incomplete sub-buffer (from byte {}), which is left out",
+                spool.torn_bytes, spool.bytes
+            ),
+            data_loss: true,
+        });
+    }
+    plan.map().map_err(io_error("map the spools of", &path))
+}
+
+fn read_evidence(dir: &Path, problems: &mut Vec<OpenProblem>) -> Result<Vec<Evidence>, StoreError> {
+    let path = dir.join(CLOCKS_FILE_NAME);
+    let text = match fs::read(&path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(io_error("read", path)(e)),
+    };
+    let mut evidence = Vec::new();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match serde_json::from_str(line) {
+            Ok(record) => evidence.push(record),
+            Err(why) => problems.push(OpenProblem {
+                file: CLOCKS_FILE_NAME.to_owned(),
+                message: format!("line {} is left out: {why}", at + 1),
+                data_loss: false,
+            }),
+        }
+    }
+    Ok(best_rates(evidence))
+}
+
+/// A rate measured again over a longer span replaces the former ones of its machine: only the
+/// best is kept, in the place of the first.
+fn best_rates(evidence: Vec<Evidence>) -> Vec<Evidence> {
+    let mut kept: Vec<Evidence> = Vec::with_capacity(evidence.len());
+    for record in evidence {
+        let Some((machine, ppm)) = rate_of(&record) else {
+            kept.push(record);
+            continue;
+        };
+        let former = kept.iter_mut().find(|k| rate_of(k).is_some_and(|(m, _)| m == machine));
+        match former {
+            Some(former) if rate_of(former).is_some_and(|(_, former)| ppm <= former) => {
+                *former = record;
+            }
+            Some(_) => {}
+            None => kept.push(record),
+        }
+    }
+    kept
+}
+
+fn rate_of(record: &Evidence) -> Option<(transect_model::ids::MachineId, f64)> {
+    match record {
+        Evidence::TscRate { machine, how: RateSource::Measured, error_ppm, .. } => {
+            Some((*machine, *error_ppm))
+        }
+        Evidence::TscRate { machine, .. } => Some((*machine, 0.0)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transect_model::ids::MachineId;
+
+    fn rate(machine: u32, mult: u32, error_ppm: f64) -> Evidence {
+        let how = RateSource::Measured;
+        Evidence::TscRate {
+            machine: MachineId(machine),
+            mult,
+            shift: 31,
+            offset_ns: 0,
+            how,
+            error_ppm,
+        }
+    }
+
+    #[test]
+    fn the_best_measured_rate_wins_per_machine() {
+        let restart = Evidence::ClockRestart { machine: MachineId(1), at_host: 5 };
+        let all = vec![
+            rate(0, 1, 2.0),
+            restart.clone(),
+            rate(1, 7, 1.0),
+            rate(0, 2, 0.1),
+            rate(0, 3, 9.0),
+        ];
+        assert_eq!(best_rates(all), [rate(0, 2, 0.1), restart, rate(1, 7, 1.0)]);
+    }
+}
