@@ -326,7 +326,7 @@ fn reference_rate(
         let ticks = TickRate::from_hz(hz)?;
         return Ok(Some(Rate { ticks, offset_ns: 0, error_ppm: 0.0 }));
     }
-    let told = evidence.iter().find_map(|e| match e {
+    let told = evidence.iter().filter_map(|e| match e {
         Evidence::TscRate { machine, mult, shift, offset_ns, how, error_ppm }
             if *machine == reference =>
         {
@@ -336,6 +336,8 @@ fn reference_rate(
         }
         _ => None,
     });
+    // Measured again over a longer span is measured better.
+    let told = told.reduce(|a, b| if b.3 < a.3 { b } else { a });
     let Some((mult, shift, offset_ns, error_ppm)) = told else { return Ok(None) };
     let ticks = TickRate::new(mult, shift, offset_ns)?;
     Ok(Some(Rate { ticks, offset_ns, error_ppm }))

@@ -46,15 +46,16 @@ impl Map {
         match self {
             Map::Tsc(tsc) => tsc.bound_ticks(),
             Map::Curve(curve) => curve.bound_at(guest),
-            Map::Shift(shift) => shift.bound_ticks(),
+            Map::Shift(shift) => shift.bound_at(guest),
         }
     }
 
     /// The largest bound within the span the evidence covers.
     pub(crate) fn worst_bound(&self) -> u64 {
         match self {
+            Map::Tsc(tsc) => tsc.bound_ticks(),
             Map::Curve(curve) => curve.worst_bound(),
-            _ => self.bound_at(0),
+            Map::Shift(shift) => shift.worst_bound(),
         }
     }
 

@@ -5,6 +5,12 @@
 //! (`timestamp_host_sync`, `lib/trace-cmd/trace-input.c`, 3.4): samples sorted by guest time, the
 //! one at or before the stamp applies, with the INTERPOLATE flag the offset changes linearly up to
 //! the next. Deviations are errors only: where trace-cmd's arithmetic would wrap, we refuse.
+//!
+//! With a scaled TSC that arithmetic is not the inverse of KVM's: it multiplies by the ratio once
+//! more where it should divide. The stamps stay trace-cmd's (a second opinion on the same file
+//! helps nobody), and the bound says how far they are from the inverse.
+
+use crate::affine::GuestTsc;
 
 /// One sample: from this guest time on, `host = ((guest * scaling) >> fraction) + offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +72,28 @@ impl TimeShift {
         Some(i128::from(from.offset) + (risen.checked_add(delta / 2)?) / delta)
     }
 
-    /// 0 if it was read from KVM (constant offsets), else what trace-cmd claims for its `ptp`.
-    pub(crate) fn bound_ticks(&self) -> u64 {
-        if self.interpolated { PTP_ACCURACY_TICKS } else { 0 }
+    /// Interpolated: what trace-cmd claims for its `ptp`. Else the numbers were read from KVM: how
+    /// far trace-cmd's formula is from undoing KVM's, which is 0 for an unscaled TSC.
+    pub(crate) fn bound_at(&self, guest: u64) -> u64 {
+        if self.interpolated {
+            return PTP_ACCURACY_TICKS;
+        }
+        let Some((from, Some(_))) = self.around(guest) else { return 0 };
+        if (from.scaling, from.fraction) == (1, 0) {
+            return 0;
+        }
+        let exact = || {
+            let offset = from.offset.checked_neg()?;
+            let tsc = GuestTsc::new(offset, Some(from.scaling), Some(from.fraction)).ok()?;
+            let host = tsc.host_from_guest(guest)?;
+            Some(host.abs_diff(self.host_at(guest)?) + tsc.bound_ticks())
+        };
+        exact().unwrap_or(u64::MAX)
+    }
+
+    /// The largest bound at the moments that were sampled.
+    pub(crate) fn worst_bound(&self) -> u64 {
+        self.samples.iter().map(|s| self.bound_at(s.at_guest)).max().unwrap_or(0)
     }
 
     pub(crate) fn first(&self) -> Option<&Sample> {
@@ -124,6 +149,16 @@ mod tests {
             let host = u64::try_from(i64::try_from(guest).unwrap() + 1_000 + moved).unwrap();
             assert_eq!(two.host_at(guest), Some(host), "{guest}");
         }
+    }
+
+    #[test]
+    fn the_bound_owns_up_to_scaling_that_trace_cmd_does_not_undo() {
+        // KVM: guest = host / 2 - 100. Host 1,000 is guest 400; trace-cmd says 400 / 2 + 100.
+        let half = shift(&[(0, 100, 1 << 31, 32), (10, 100, 1 << 31, 32)], false);
+        assert_eq!((half.host_at(400), half.bound_at(400)), (Some(300), 701));
+        assert_eq!(shift(&[(0, 7, 1, 0), (10, 7, 1, 0)], false).bound_at(400), 0);
+        assert_eq!(shift(&[(0, 7, 1, 0), (10, 8, 1, 0)], true).bound_at(400), PTP_ACCURACY_TICKS);
+        assert_eq!(shift(&[(0, 7, 9, 99), (10, 8, 9, 99)], false).worst_bound(), u64::MAX);
     }
 
     #[test]

@@ -298,15 +298,16 @@ fn stamps_of_64_bits_are_refused_or_kept_but_never_wrapped() {
 
 #[test]
 fn a_measured_rate_owns_up_to_its_error() {
-    let measured = Evidence::TscRate {
+    let measured = |mult, error_ppm| Evidence::TscRate {
         machine: HOST,
-        mult: 1 << 31,
+        mult,
         shift: 32,
         offset_ns: 0,
         how: Measured,
-        error_ppm: 30.0,
+        error_ppm,
     };
-    let graph = graph(&[reference("x86-tsc"), measured]);
+    let rates = [measured((1 << 31) + 9_999, 400.0), measured(1 << 31, 30.0)];
+    let graph = graph(&[&[reference("x86-tsc")], &rates[..]].concat());
     let row = &graph.edges()[0];
     assert_eq!((row.method.as_str(), row.error_bound_ns), ("tsc_rate", 30_000));
     assert!((row.rate - 2.0).abs() < 1e-9);
