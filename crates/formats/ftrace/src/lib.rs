@@ -53,7 +53,9 @@ pub mod event;
 pub mod field;
 pub mod format;
 pub mod header;
+pub mod hint;
 pub mod page;
+pub mod text;
 pub mod value;
 
 pub use crate::{
@@ -65,5 +67,6 @@ pub use crate::{
     format::EventFormat,
     header::{PageLayout, check_header_event},
     page::{Item, Page, PageProblem, PageProblemKind, Step, Walk},
+    text::RawText,
     value::{Machine, Value},
 };
