@@ -1,15 +1,21 @@
 //! From a stream's own clock to trace time, one stream at a time.
 //!
 //! A ring buffer's events are in order. Where converted stamps go backwards all the same (a clock
-//! that was stepped, broken bytes), the order of the stream is kept and the stamp is raised to the
-//! one before; each such case is counted and told, never silently reordered. Stamps outside any
-//! plausible time make a hole instead of an event.
+//! that was stepped), the order of the stream is kept and the stamp is raised to the one before;
+//! each such case is counted and told, never silently reordered.
+//!
+//! Broken bytes are another matter: one damaged time-extend record throws the rest of its
+//! sub-buffer years ahead, until the next sub-buffer's header has a good stamp again. Believing it
+//! would stretch the recording's span, so a jump of more than [`JUMP_NS`] is looked into: if the
+//! stream comes back within [`LOOK_AHEAD`] items, what lies between becomes a hole (`corrupt_page`).
+//! Stamps outside any plausible time become holes, too.
 
 use crate::{
     merge,
     states::lost::Hole,
     stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey},
 };
+use std::collections::VecDeque;
 use transect_model::{
     event::CoreEvent,
     ids::Tid,
@@ -19,6 +25,12 @@ use transect_model::{
 
 /// Trace time beyond ±146 years is broken input; within it, differences cannot overflow.
 const MAX_TRACE_NS: i64 = 1 << 62;
+
+/// A CPU can be silent for longer than this; only then is it asked whether the stream comes back.
+const JUMP_NS: i64 = 10_000_000_000;
+
+/// Items looked at after a jump: more than a 4 KiB sub-buffer can hold.
+const LOOK_AHEAD: usize = 1024;
 
 /// Converts a stream's stamps to trace time.
 pub trait ToTrace {
@@ -57,6 +69,8 @@ pub(crate) struct Aligned<S, C> {
     stream: S,
     clock: C,
     head: Option<(i64, Item)>,
+    /// Items read ahead to judge a jump.
+    ahead: VecDeque<StreamItem>,
     /// The last event's stamp; none before the first.
     last: Option<i64>,
     /// Stamps that went backwards, and the furthest of them.
@@ -73,6 +87,7 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             stream: input.stream,
             clock: input.clock,
             head: None,
+            ahead: VecDeque::new(),
             last: None,
             backwards: 0,
             furthest_back_ns: 0,
@@ -90,28 +105,30 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         }
     }
 
+    #[inline]
     fn advance(&mut self) {
-        self.head = loop {
-            let Some(item) = self.stream.next_item() else { break None };
-            if let Some(head) = self.align(item) {
-                break Some(head);
-            }
-        };
+        self.head = self.pull().map(|item| self.align(item));
     }
 
-    fn align(&mut self, item: StreamItem) -> Option<(i64, Item)> {
+    #[inline]
+    fn pull(&mut self) -> Option<StreamItem> {
+        if self.ahead.is_empty() { self.stream.next_item() } else { self.ahead.pop_front() }
+    }
+
+    #[inline]
+    fn align(&mut self, item: StreamItem) -> (i64, Item) {
         match item {
-            StreamItem::Event { ts, tid, event } => {
-                let t = self.stamp(ts)?;
-                Some((t, Item::Event { t, tid, event }))
-            }
-            StreamItem::Other { ts, tid } => {
-                let t = self.stamp(ts)?;
-                Some((t, Item::Other { t, tid }))
-            }
+            StreamItem::Event { ts, tid, event } => match self.stamp(ts) {
+                Ok(t) => (t, Item::Event { t, tid, event }),
+                Err(hole) => (hole.from, Item::Lost(hole)),
+            },
+            StreamItem::Other { ts, tid } => match self.stamp(ts) {
+                Ok(t) => (t, Item::Other { t, tid }),
+                Err(hole) => (hole.from, Item::Lost(hole)),
+            },
             StreamItem::Lost(lost) => {
                 let hole = self.hole(lost);
-                Some((hole.from, Item::Lost(hole)))
+                (hole.from, Item::Lost(hole))
             }
         }
     }
@@ -120,11 +137,16 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         plausible(self.clock.to_trace(ts)?)
     }
 
-    fn stamp(&mut self, ts: Timestamp<Source>) -> Option<i64> {
+    /// The next event's trace time, or the hole that it and its like are.
+    #[inline]
+    fn stamp(&mut self, ts: Timestamp<Source>) -> Result<i64, Hole> {
         let Some(t) = self.clock.follow(ts).and_then(plausible) else {
-            self.implausible += 1;
-            return None;
+            return Err(self.cut_out(None));
         };
+        let jumps = self.last.is_none_or(|last| t - last > JUMP_NS);
+        if jumps && self.comes_back(t) {
+            return Err(self.cut_out(Some(t)));
+        }
         let last = self.last.unwrap_or(t);
         if t < last {
             self.backwards += 1;
@@ -132,7 +154,48 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         }
         let t = t.max(last);
         self.last = Some(t);
-        Some(t)
+        Ok(t)
+    }
+
+    /// Does the stream return from a jump to `t`?
+    #[cold]
+    fn comes_back(&mut self, t: i64) -> bool {
+        while self.ahead.len() < LOOK_AHEAD {
+            let Some(item) = self.stream.next_item() else { break };
+            self.ahead.push_back(item);
+        }
+        self.ahead.iter().any(|item| self.is_back(item, t))
+    }
+
+    /// Is the item where the stream was before it jumped to `t`?
+    fn is_back(&self, item: &StreamItem, t: i64) -> bool {
+        let at = event_stamp(item).and_then(|ts| self.convert(ts));
+        at.is_some_and(|at| t - at > JUMP_NS && self.last.is_none_or(|last| at >= last))
+    }
+
+    /// Cuts the event in hand out of the stream, with those after it that jumped like it (`t`) or
+    /// are as implausible.
+    #[cold]
+    fn cut_out(&mut self, t: Option<i64>) -> Hole {
+        let mut count = 1;
+        let mut until = None;
+        while let Some(item) = self.pull() {
+            let at = event_stamp(&item).and_then(|ts| self.convert(ts));
+            let good = match t {
+                Some(t) => self.is_back(&item, t),
+                None => at.is_some(),
+            };
+            if good {
+                until = at;
+                self.ahead.push_front(item);
+                break;
+            }
+            count += 1;
+        }
+        self.implausible += count;
+        let from = self.last.unwrap_or(i64::MIN);
+        let cause = LostCause::CorruptPage.as_str();
+        Hole { from, until: until.map(|t| t.max(from)), count: Some(count), cause }
     }
 
     /// A hole begins at the stream's last event, whatever the source says.
@@ -160,12 +223,18 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         }
         if self.implausible > 0 {
             complaints.push(format!(
-                "{name}: {} events had stamps that are no time ({}) and were left out",
-                self.implausible,
-                LostCause::CorruptPage.as_str()
+                "{name}: {} events had stamps that cannot be and were left out",
+                self.implausible
             ));
         }
         complaints
+    }
+}
+
+fn event_stamp(item: &StreamItem) -> Option<Timestamp<Source>> {
+    match item {
+        StreamItem::Event { ts, .. } | StreamItem::Other { ts, .. } => Some(*ts),
+        StreamItem::Lost(_) => None,
     }
 }
 

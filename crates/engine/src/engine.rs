@@ -13,7 +13,7 @@ use crate::{
 use transect_clock::{ClockGraph, Unit};
 use transect_model::{
     ids::MachineId,
-    table::{ClockEdge, ImportLog, Machine, Row, TableSink},
+    table::{ClockEdge, ImportLog, Lost, Machine, Row, TableSink},
     time::{Span, Timestamp, Trace},
 };
 
@@ -80,6 +80,7 @@ pub struct Engine {
     bounds: Vec<(MachineId, u64)>,
     edges: Vec<ClockEdge>,
     remarks: Vec<ImportLog>,
+    lost_counts: Vec<(StreamKey, u64)>,
     /// Trace time counts ticks of unknown length.
     in_ticks: bool,
 }
@@ -129,6 +130,15 @@ impl Engine {
             message: note.clone(),
             data_loss: false,
         }));
+        self
+    }
+
+    /// Tells how many events each CPU's buffer lost by its kernel's own count. What the streams do
+    /// not show the place of (the kernel marks overwritten events, not refused ones) is told with
+    /// the whole recording as its place; states cannot take it into account.
+    #[must_use]
+    pub fn with_lost_counts(mut self, counts: impl IntoIterator<Item = (StreamKey, u64)>) -> Self {
+        self.lost_counts.extend(counts);
         self
     }
 
@@ -318,6 +328,7 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         let end = self.end.unwrap_or(self.world.start);
         self.open_gaps(end);
         let shift_tests = self.world.finish(end, self.sink);
+        self.emit_unlocated(end);
         self.emit_machines();
         self.emit_log();
         let notes = &self.world.notes;
@@ -328,9 +339,28 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
             }),
             events: self.events,
             holes: notes.holes,
-            lost_events: notes.lost_events,
+            lost_events: notes.lost_events.saturating_add(notes.unlocated),
             contradictions: notes.contradictions,
             shift_tests,
+        }
+    }
+
+    fn emit_unlocated(&mut self, end: i64) {
+        for (key, told) in std::mem::take(&mut self.engine.lost_counts) {
+            let Some(count) = told.checked_sub(self.world.notes.located(key)).filter(|n| *n > 0)
+            else {
+                continue;
+            };
+            let start = self.world.start;
+            self.world.notes.unlocated = self.world.notes.unlocated.saturating_add(count);
+            self.sink.row(Row::Lost(Lost {
+                ts: start,
+                dur: end - start,
+                machine_id: key.machine,
+                cpu: Some(key.cpu),
+                count: Some(count),
+                cause: LostCause::BufferOverrun.as_str().into(),
+            }));
         }
     }
 

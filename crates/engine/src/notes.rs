@@ -1,7 +1,9 @@
 //! What was inferred or did not fit, for the import log: never silent, never a flood.
 
+use crate::stream::StreamKey;
+use std::collections::BTreeMap;
 use transect_model::{
-    ids::{Tid, VcpuId},
+    ids::{CpuId, MachineId, Tid, VcpuId},
     table::{ImportLog, Row, TableSink},
 };
 
@@ -20,15 +22,27 @@ pub(crate) struct Notes {
     /// Holes, and events lost in them as far as counted.
     pub(crate) holes: u64,
     pub(crate) lost_events: u64,
+    /// Events lost at places nobody knows.
+    pub(crate) unlocated: u64,
+    located: BTreeMap<StreamKey, u64>,
     inferred: Vec<String>,
     inferred_more: u64,
 }
 
 impl Notes {
-    pub(crate) fn lost(&mut self, count: Option<u64>) {
+    pub(crate) fn lost(&mut self, machine: MachineId, cpu: Option<CpuId>, count: Option<u64>) {
         self.holes += 1;
+        if let (Some(cpu), Some(count)) = (cpu, count) {
+            let sum = self.located.entry(StreamKey { machine, cpu }).or_default();
+            *sum = sum.saturating_add(count);
+        }
         // Broken input can hold any count; the sum (a count, not time) stops at the top.
         self.lost_events = self.lost_events.saturating_add(count.unwrap_or(0));
+    }
+
+    /// Events lost on a CPU whose place in the stream is known.
+    pub(crate) fn located(&self, key: StreamKey) -> u64 {
+        self.located.get(&key).copied().unwrap_or(0)
     }
 
     pub(crate) fn inferred_vcpu(&mut self, vm: &str, vcpu: VcpuId, tid: Tid) {
@@ -48,6 +62,12 @@ impl Notes {
             log(sink, message.clone(), false);
         }
         let counted = [
+            (
+                self.unlocated,
+                "events were lost at places that the buffers do not tell; states near them may be \
+                 wrong: record again with larger buffers",
+                true,
+            ),
             (self.inferred_more, "more vCPUs were inferred from kvm_entry", false),
             (
                 self.contradictions,

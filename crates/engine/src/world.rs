@@ -30,6 +30,7 @@ pub(crate) const MAX_CPUS: u32 = 8192;
 const MAX_MACHINES: usize = 4096;
 
 /// One machine between two events.
+#[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) info: MachineInfo,
     pub(crate) id: MachineId,
@@ -45,6 +46,7 @@ pub(crate) struct Machine {
 }
 
 /// All actors.
+#[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) start: i64,
     pub(crate) machines: Vec<Machine>,
@@ -462,8 +464,8 @@ impl World {
     }
 
     fn record_hole(&mut self, m: usize, cpu: Option<CpuId>, hole: Hole, sink: &mut dyn TableSink) {
-        self.notes.lost(hole.count);
         let machine = &mut self.machines[m];
+        self.notes.lost(machine.id, cpu, hole.count);
         if hole.until.is_none() {
             self.open_holes.push((machine.id, cpu, hole));
         } else {

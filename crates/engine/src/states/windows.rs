@@ -23,6 +23,8 @@ use transect_model::{
 
 /// More windows than this are not made (broken stamps can stretch a recording to centuries).
 const MAX_WINDOWS: i64 = 10_000_000;
+/// Nor are they beyond 52 days, so that sums over a thousand vCPUs stay within 64 bits.
+const MAX_SPAN_NS: i64 = 1 << 52;
 
 /// The sums of one actor in one window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -284,7 +286,7 @@ impl Windows {
             Some(last) if last >= 0 => last / self.length_ns + 1,
             _ => return,
         };
-        if count > MAX_WINDOWS {
+        if count > MAX_WINDOWS || end - self.start > MAX_SPAN_NS {
             self.overflowed = true;
             return;
         }
@@ -329,7 +331,7 @@ impl Windows {
         let (start, length) = (self.start, self.length_ns);
         let first = (from - start) / length;
         let last = (to - 1 - start) / length;
-        if last >= MAX_WINDOWS {
+        if last >= MAX_WINDOWS || to - start > MAX_SPAN_NS {
             self.overflowed = true;
             return None;
         }
