@@ -1,5 +1,5 @@
 //! The graph as a whole: evidence in, trace time and bounds out.
-#![allow(clippy::unwrap_used, reason = "a failed expectation is the report")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed expectation is the report")]
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -348,4 +348,20 @@ fn evidence_is_stable_json_lines() {
         assert_eq!(serde_json::to_string(&record).unwrap(), line);
         assert_eq!(serde_json::from_str::<Evidence>(line).unwrap(), record);
     }
+}
+
+#[test]
+fn the_documented_evidence_is_evidence() {
+    let text = include_str!("../../../docs/clocks.md");
+    let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("{\"evidence\"")).collect();
+    assert!(lines.len() >= 6);
+    let evidence: Vec<Evidence> = lines.iter().map(|l| serde_json::from_str(l).expect(l)).collect();
+    for (line, record) in lines.iter().zip(&evidence) {
+        assert_eq!(&serde_json::to_string(record).unwrap(), line);
+    }
+    // Its exchange and its offset agree.
+    let exact = graph(&evidence).converter(GUEST, CpuId(0)).unwrap();
+    let guess = estimated(&evidence).converter(GUEST, CpuId(0)).unwrap();
+    let ((truth, _), (ts, bound)) = (trace(&exact, GUEST_STAMP), trace(&guess, GUEST_STAMP));
+    assert!(truth.abs_diff(ts) <= bound, "{truth} {ts} {bound}");
 }
