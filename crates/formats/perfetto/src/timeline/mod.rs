@@ -1,0 +1,107 @@
+//! The timeline of a recording: which track shows which rows of which table.
+//!
+//! ```text
+//! MACHINE
+//!   CPUs      cpu0            cpu_slices: who had it; inside a vCPU's slice, the guest's own
+//!             cpu0 interrupts irqs
+//!   vCPUs     vcpu0           vcpu_states, each exit as a slice around the states it led to
+//!   metrics   vcpu0 gotten …  windows, as counters
+//!   threads   name tid        thread_states, wakeups (arrows from waker to woken)
+//!             … syscalls      syscalls
+//!   lost events               lost
+//! ```
+//!
+//! Each slice is one row: `ts` and `dur` are the row's, the category is the table, the other
+//! columns are annotations. A track's description names the table and the row's actor
+//! (`vcpu_states of machine_id 1 vcpu 0`), so that a reader can find the rows again. Idle time is
+//! not drawn. Slices that overlap without nesting, which only contradictory input makes, go to a
+//! second track of the same name.
+//!
+//! Perfetto's stamps are unsigned: if any row starts before trace time 0, all are moved by the
+//! same amount, and each machine's description says by how much.
+
+mod label;
+mod lanes;
+mod layout;
+mod merge;
+mod names;
+
+use crate::{TraceWriter, WriteError};
+use layout::Layout;
+use std::io::Write;
+use transect_model::table::Tables;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Tracks, groups included.
+    pub tracks: u64,
+    /// Slices.
+    pub slices: u64,
+    /// Instants.
+    pub instants: u64,
+    /// Counter values.
+    pub counters: u64,
+    /// What was added to trace time to get the stamps of the trace, ns.
+    pub shift_ns: i64,
+}
+
+/// Which row of the tables a slice, instant or counter value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    VcpuState(u32),
+    Exit(u32),
+    CpuSlice(u32),
+    /// A guest's slice, cut to the host's slice of its vCPU that it is drawn in.
+    GuestSlice(u32),
+    ThreadState(u32),
+    Wakeup(u32),
+    Irq(u32),
+    Syscall(u32),
+    Lost(u32),
+    Window(u32, Metric),
+}
+
+/// A column of `windows`, drawn as a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Metric {
+    Gotten,
+    Waited,
+    Blocked,
+    Unknown,
+    Exits,
+    Io,
+}
+
+/// Something to draw, in trace time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) ts: i64,
+    /// Equal to `ts` for instants and counter values.
+    pub(crate) end: i64,
+    pub(crate) row: Row,
+    pub(crate) shape: Shape,
+}
+
+/// How it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Slice,
+    Instant,
+    Counter,
+}
+
+/// Writes the tables as a Perfetto trace. `time_unit` is what one unit of trace time is (`ns`, or
+/// `ticks` for recordings that do not say how long a tick is; Perfetto will call them ns).
+///
+/// # Errors
+/// The sink's; a row whose stamps no trace can hold; more than 2^32 rows in one table.
+pub fn write<W: Write>(tables: &Tables, time_unit: &str, out: W) -> Result<Written, WriteError> {
+    let layout = Layout::new(tables, time_unit)?;
+    let first = layout.first_ts().unwrap_or(0);
+    let mut writer = TraceWriter::new(out, layout.shifted(first)?)?;
+    layout.declare(&mut writer)?;
+    let written = merge::events(tables, &layout, &mut writer)?;
+    writer.finish()?;
+    Ok(written)
+}
