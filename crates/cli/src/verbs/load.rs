@@ -1,8 +1,190 @@
-//! dev
-use super::report::Facts;
-use transect_model::table::Tables;
-#[derive(clap::Args)]
-pub(crate) struct SourceArgs {}
-pub(crate) fn tables(_p: &std::path::Path, _s: &SourceArgs, _w: Option<i64>) -> anyhow::Result<(Facts, Tables)> {
-    anyhow::bail!("dev")
+//! Opens a recording and runs the engine over it: from a path to rows in a sink.
+//!
+//! **Data flow.** A directory gives machines, sources and clock evidence by its manifest
+//! (`load/directory.rs`); bare trace.dat files say who they are themselves (`load/files.rs`).
+//! Either becomes one [`Opened`], and there is one way on from it.
+//!
+//! What cannot be read is a row of `import_log` with `data_loss`, and the rest is shown; only a
+//! recording of which nothing can be read is an error.
+
+mod directory;
+mod files;
+
+use super::report::{Facts, TimeUnit};
+use anyhow::Context as _;
+use std::path::{Path, PathBuf};
+use transect_clock::{ClockGraph, ClockOptions, Evidence, Unit};
+use transect_engine::dat::DatSource;
+use transect_engine::{Engine, LostCause, MachineGap, Options, Summary, Topology};
+use transect_model::ids::{CpuId, MachineId};
+use transect_model::table::{ImportLog, TableSink, Tables};
+use transect_model::time::{Source, Span, Timestamp, Trace};
+use transect_tracedat::TraceDat;
+
+/// How a recording is to be read.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct SourceArgs {
+    /// Ticks per second of the host's TSC, for files that count ticks and do not say how long
+    /// one is
+    #[arg(long, value_name = "HZ")]
+    tsc_hz: Option<u64>,
+    /// Do not use the exact TSC offsets: estimate the guests' clocks from the channel
+    #[arg(long)]
+    no_tsc_offset: bool,
+}
+
+/// A recording, opened but not decoded.
+struct Opened<'a> {
+    facts: Facts,
+    topology: Topology,
+    evidence: Vec<Evidence>,
+    sources: Vec<SourceBytes<'a>>,
+    gaps: Vec<RawGap>,
+    remarks: Vec<ImportLog>,
+}
+
+/// The bytes of one trace.dat and the machine whose events they hold.
+struct SourceBytes<'a> {
+    name: String,
+    machine: MachineId,
+    bytes: &'a [u8],
+}
+
+/// A stretch in which a machine was not recorded, in the host's own clock.
+struct RawGap {
+    machine: MachineId,
+    from: Option<u64>,
+    until: Option<u64>,
+    cause: LostCause,
+}
+
+/// Reads a recording into tables, which hold all of it in memory.
+pub(crate) fn tables(
+    path: &Path,
+    args: &SourceArgs,
+    window_ns: Option<i64>,
+) -> anyhow::Result<(Facts, Tables)> {
+    let mut tables = Tables::default();
+    let facts = rows(path, args, window_ns, &mut tables)?;
+    Ok((facts, tables))
+}
+
+/// Reads a recording and hands each row to `sink` as soon as it is known.
+pub(crate) fn rows(
+    path: &Path,
+    args: &SourceArgs,
+    window_ns: Option<i64>,
+    sink: &mut dyn TableSink,
+) -> anyhow::Result<Facts> {
+    let options = Options { window_ns: window_ns.unwrap_or(Options::default().window_ns) };
+    if path.is_dir() {
+        let recording = transect_store::Recording::open(path)?;
+        run(directory::opened(path, &recording), args, options, sink)
+    } else {
+        let map = files::map(path)?;
+        run(files::opened(&[(path, &map)])?, args, options, sink)
+    }
+    .with_context(|| path.display().to_string())
+}
+
+fn run(
+    opened: Opened<'_>,
+    args: &SourceArgs,
+    options: Options,
+    sink: &mut dyn TableSink,
+) -> anyhow::Result<Facts> {
+    let Opened { mut facts, topology, evidence, sources, gaps, mut remarks } = opened;
+    let clock_options = ClockOptions {
+        use_tsc_offset: !args.no_tsc_offset,
+        tsc_hz: args.tsc_hz,
+        ..ClockOptions::default()
+    };
+    let clocks = ClockGraph::from_evidence(&evidence, clock_options)?;
+    let traces = parse(&sources, &mut remarks)?;
+    let dats: Vec<DatSource<'_, '_>> = traces
+        .iter()
+        .map(|(source, trace)| DatSource::new(trace, source.machine, source.name.as_str()))
+        .collect();
+    let mut inputs = Vec::new();
+    for (dat, (source, _)) in dats.iter().zip(&traces) {
+        remarks.extend(dat.remarks(&clocks));
+        match dat.inputs(&clocks) {
+            Ok(streams) => inputs.extend(streams),
+            Err(error) => remarks.push(left_out(&source.name, &error)),
+        }
+    }
+    anyhow::ensure!(
+        !inputs.is_empty(),
+        "it holds no stream of events that can be put on one clock"
+    );
+    let summary = Engine::new(topology, options)
+        .with_clocks(&clocks)
+        .with_gaps(gaps.iter().filter_map(|gap| machine_gap(gap, &clocks)))
+        .with_remarks(remarks)
+        .run(inputs, sink)?;
+    complete(&mut facts, &clocks, &summary);
+    Ok(facts)
+}
+
+/// Parses each source. One that is no trace.dat is left out and logged, unless none is left.
+fn parse<'s, 'a>(
+    sources: &'s [SourceBytes<'a>],
+    remarks: &mut Vec<ImportLog>,
+) -> anyhow::Result<Vec<(&'s SourceBytes<'a>, TraceDat<'a>)>> {
+    let mut traces = Vec::new();
+    let mut failed = None;
+    for source in sources {
+        match TraceDat::parse(source.bytes) {
+            Ok(trace) => traces.push((source, trace)),
+            Err(error) => {
+                remarks.push(left_out(&source.name, &error));
+                failed = Some(anyhow::Error::from(error).context(source.name.clone()));
+            }
+        }
+    }
+    match failed {
+        Some(error) if traces.is_empty() => Err(error),
+        _ => Ok(traces),
+    }
+}
+
+fn left_out(source: &str, why: &dyn std::error::Error) -> ImportLog {
+    ImportLog {
+        source: source.to_owned(),
+        offset: None,
+        message: format!("left out: {why}"),
+        data_loss: true,
+    }
+}
+
+fn machine_gap(gap: &RawGap, clocks: &ClockGraph) -> Option<MachineGap> {
+    let host = clocks.converter(clocks.reference(), CpuId(0)).ok()?;
+    let trace = |raw: u64| host.trace_only(Timestamp::<Source>::new(raw)).ok();
+    Some(MachineGap {
+        machine: gap.machine,
+        from: gap.from.map_or(Some(Timestamp::<Trace>::MIN), trace)?,
+        until: gap.until.and_then(trace),
+        cause: gap.cause,
+    })
+}
+
+/// What only the run could tell.
+fn complete(facts: &mut Facts, clocks: &ClockGraph, summary: &Summary) {
+    let zero = Timestamp::new(0);
+    facts.window = summary.span.unwrap_or(Span { start: zero, end: zero });
+    facts.unit = match clocks.unit() {
+        Unit::Nanoseconds => TimeUnit::Ns,
+        Unit::Ticks => TimeUnit::Ticks,
+    };
+    if summary.contradictions > 0 {
+        facts.notes.push(format!(
+            "{} events contradicted the state they met (see --view log)",
+            summary.contradictions
+        ));
+    }
+}
+
+/// A recording's name for people: as given, without a trailing slash.
+fn display_name(path: &Path) -> String {
+    path.components().collect::<PathBuf>().display().to_string()
 }

@@ -79,11 +79,7 @@ fn no_such_machine(tables: &Tables, wanted: &str) -> String {
 }
 
 /// Reduces tables to the lines of a report.
-pub(crate) fn build(
-    facts: Facts,
-    tables: Tables,
-    selection: &Selection,
-) -> anyhow::Result<Report> {
+pub(crate) fn build(facts: Facts, tables: Tables, selection: &Selection) -> anyhow::Result<Report> {
     check_sums_fit(&facts, &tables)?;
     let names = Names::new(&tables);
     let (vcpus, vms) = vcpus::vcpus(&tables, &names, selection);

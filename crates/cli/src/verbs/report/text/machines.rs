@@ -55,6 +55,7 @@ impl Page<'_> {
             "exchange" => {
                 format!("estimated over the channel from {} brackets", count(edge.samples))
             }
+            "timeshift" => "offset as the file's TIMESHIFT option says".to_owned(),
             "tsc_rate" => "ticks to nanoseconds".to_owned(),
             other => other.replace('_', " "),
         };

@@ -15,8 +15,8 @@ use super::summary;
 pub(crate) use grid::printable;
 use grid::{Column, Grid};
 pub(crate) use number::{bytes, count, counted, dash, duration, duration_or_dash, share};
-pub(crate) use waits::antagonist;
 use std::io::{self, Write};
+pub(crate) use waits::antagonist;
 
 /// How a report is set.
 #[derive(Clone, Copy, Debug)]

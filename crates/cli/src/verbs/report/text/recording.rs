@@ -1,7 +1,7 @@
 //! The title, the facts of the recording and what it cost.
 
 use super::{Page, bytes, count, counted, dash, share};
-use crate::verbs::report::facts::CostLine;
+use crate::verbs::report::facts::{CostLine, Facts};
 use std::io;
 use transect_model::ids::MachineKind;
 
@@ -38,7 +38,8 @@ impl Page<'_> {
         );
         let ended =
             if line.finished { "in order" } else { "not in order: what reached the disk is shown" };
-        self.fact("recorded", &recorded)?;
+        let made = if facts_are_of_import(&self.report.facts) { "imported" } else { "recorded" };
+        self.fact(made, &recorded)?;
         self.fact("command", &line.command.unwrap_or_else(dash))?;
         self.fact("window", &window)?;
         self.fact("ended", ended)?;
@@ -76,6 +77,11 @@ impl Page<'_> {
     fn fact(&mut self, name: &str, value: &str) -> io::Result<()> {
         writeln!(self.out, "  {name:<11}{}", super::printable(value))
     }
+}
+
+/// An imported recording's command line is that of `transect import`.
+fn facts_are_of_import(facts: &Facts) -> bool {
+    facts.command.get(1).is_some_and(|verb| verb == "import")
 }
 
 /// CPU time of the recorder, user and system, ns.

@@ -1,0 +1,107 @@
+//! A recording directory: its manifest says who is who.
+
+use super::{Opened, RawGap, SourceBytes, display_name};
+use crate::verbs::report::{CostLine, Facts, TimeUnit};
+use std::path::Path;
+use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
+use transect_engine::{LostCause, Topology};
+use transect_model::ids::CpuId;
+use transect_model::table::ImportLog;
+use transect_model::time::{Span, Timestamp};
+use transect_store::manifest::{Cost, Gap, MachineEntry};
+use transect_store::{Manifest, Recording};
+
+/// Everything the engine needs to know about an opened directory.
+pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
+    let manifest = &recording.manifest;
+    let sources = recording.sources.iter().map(|source| SourceBytes {
+        name: source.entry.file.clone(),
+        machine: source.entry.machine_id,
+        bytes: &source.bytes,
+    });
+    let problems = recording.problems.iter().map(|problem| ImportLog {
+        source: problem.file.clone(),
+        offset: None,
+        message: problem.message.clone(),
+        data_loss: problem.data_loss,
+    });
+    Opened {
+        facts: facts(path, manifest),
+        topology: topology(manifest),
+        evidence: recording.evidence.clone(),
+        sources: sources.collect(),
+        gaps: manifest.gaps.iter().map(gap).collect(),
+        remarks: problems.collect(),
+    }
+}
+
+fn facts(path: &Path, manifest: &Manifest) -> Facts {
+    Facts {
+        path: display_name(path),
+        created_unix_ns: i64::try_from(manifest.created_unix_ns).ok(),
+        transect_version: Some(manifest.transect.clone()),
+        command: manifest.command_line.clone(),
+        finished: manifest.finished,
+        // Known only after the run.
+        window: Span { start: Timestamp::new(0), end: Timestamp::new(0) },
+        unit: TimeUnit::Ns,
+        cost: manifest.cost.as_ref().map(cost),
+        notes: manifest.notes.clone(),
+    }
+}
+
+fn cost(cost: &Cost) -> CostLine {
+    CostLine {
+        wall_ns: cost.wall_ns,
+        cpu_user_ns: cost.cpu_user_ns,
+        cpu_sys_ns: cost.cpu_sys_ns,
+        bytes: cost.bytes,
+        events: Some(cost.events),
+        lost: Some(cost.lost),
+    }
+}
+
+fn topology(manifest: &Manifest) -> Topology {
+    let threads = manifest.threads.iter().map(|thread| ThreadInfo {
+        machine: thread.machine_id,
+        tid: thread.tid,
+        pid: Some(thread.pid),
+        name: thread.comm.clone(),
+        cgroup: thread.cgroup.clone(),
+    });
+    Topology {
+        machines: manifest.machines.iter().map(machine).collect(),
+        vcpus: manifest.machines.iter().flat_map(vcpus).collect(),
+        threads: threads.collect(),
+    }
+}
+
+fn machine(entry: &MachineEntry) -> MachineInfo {
+    MachineInfo {
+        id: entry.id,
+        parent: entry.parent,
+        kind: entry.kind,
+        name: entry.name.clone(),
+        vmm_pid: entry.vmm_pid,
+        cgroup: entry.cgroup.clone(),
+        clock: entry.clock.clone(),
+    }
+}
+
+fn vcpus(entry: &MachineEntry) -> impl Iterator<Item = VcpuInfo> + '_ {
+    entry.vcpus.iter().map(|vcpu| VcpuInfo {
+        machine: entry.id,
+        vcpu: vcpu.vcpu,
+        vmm_tid: vcpu.vmm_tid,
+        guest_cpu: CpuId(vcpu.vcpu.0),
+    })
+}
+
+fn gap(gap: &Gap) -> RawGap {
+    let cause = match gap.cause.as_str() {
+        "guest_stalled" => LostCause::GuestStalled,
+        "disk_full" => LostCause::TruncatedFile,
+        _ => LostCause::GuestDisconnected,
+    };
+    RawGap { machine: gap.machine_id, from: gap.from, until: gap.to, cause }
+}

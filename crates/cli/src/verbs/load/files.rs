@@ -1,0 +1,70 @@
+//! Bare trace.dat files: they say themselves whose they are.
+
+use super::{Opened, SourceBytes, display_name};
+use crate::verbs::report::{Facts, TimeUnit};
+use anyhow::Context as _;
+use std::path::Path;
+use transect_engine::dat::pair;
+use transect_model::table::ImportLog;
+use transect_model::time::{Span, Timestamp};
+use transect_store::MappedFile;
+use transect_tracedat::TraceDat;
+
+/// Maps a file that should be a trace.dat.
+pub(super) fn map(path: &Path) -> anyhow::Result<MappedFile> {
+    anyhow::ensure!(
+        path.exists(),
+        "{}: no such recording (a directory made by 'transect record' or 'import', or a \
+         trace.dat file)",
+        path.display()
+    );
+    Ok(MappedFile::open(path)?)
+}
+
+/// Everything the engine needs to know about these files.
+pub(super) fn opened<'a>(files: &[(&Path, &'a MappedFile)]) -> anyhow::Result<Opened<'a>> {
+    let mut traces = Vec::new();
+    for (path, map) in files {
+        let name = display_name(path);
+        let trace = TraceDat::parse(map).with_context(|| name.clone())?;
+        traces.push((name, trace));
+    }
+    let named: Vec<(&str, &TraceDat<'_>)> =
+        traces.iter().map(|(name, trace)| (name.as_str(), trace)).collect();
+    let pairing = pair(&named)?;
+    let sources = files.iter().zip(&pairing.machine_of_file).zip(&traces);
+    let sources = sources.map(|(((_, map), machine), (name, _))| SourceBytes {
+        name: name.clone(),
+        machine: *machine,
+        bytes: map,
+    });
+    let remarks = pairing.notes.iter().map(|note| ImportLog {
+        source: named.first().map_or_else(String::new, |(name, _)| (*name).to_owned()),
+        offset: None,
+        message: note.clone(),
+        data_loss: false,
+    });
+    let path = named.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" + ");
+    Ok(Opened {
+        facts: facts(path),
+        sources: sources.collect(),
+        remarks: remarks.collect(),
+        topology: pairing.topology,
+        evidence: pairing.evidence,
+        gaps: Vec::new(),
+    })
+}
+
+fn facts(path: String) -> Facts {
+    Facts {
+        path,
+        created_unix_ns: None,
+        transect_version: None,
+        command: Vec::new(),
+        finished: true,
+        window: Span { start: Timestamp::new(0), end: Timestamp::new(0) },
+        unit: TimeUnit::Ns,
+        cost: None,
+        notes: Vec::new(),
+    }
+}
