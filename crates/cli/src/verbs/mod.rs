@@ -2,6 +2,12 @@
 //! [`Verb`] and one in [`Verb::run`].
 
 mod doctor;
+mod import;
+mod load;
+mod record;
+mod report;
+mod snapshot;
+mod stop;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -11,6 +17,16 @@ use std::process::ExitCode;
 pub(crate) enum Verb {
     /// Say what this machine allows, what is missing, and the one command that mends it
     Doctor(doctor::Args),
+    /// Make a recording of trace.dat files that other tools recorded
+    Import(import::Args),
+    /// Say who had the CPU, who waited and behind whom, and why guests exited
+    Report(report::Args),
+    /// Record what this host and its guests do
+    Record(record::Args),
+    /// Have a running flight recorder write what it holds
+    Snapshot(snapshot::Args),
+    /// End a running recording
+    Stop(stop::Args),
 }
 
 impl Verb {
@@ -18,6 +34,11 @@ impl Verb {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Verb::Doctor(args) => doctor::run(args),
+            Verb::Import(args) => import::run(args),
+            Verb::Report(args) => report::run(args),
+            Verb::Record(args) => record::run(args),
+            Verb::Snapshot(args) => snapshot::run(args),
+            Verb::Stop(args) => stop::run(args),
         }
     }
 }

@@ -54,6 +54,7 @@
 
 mod clock;
 mod collector;
+mod cost;
 pub mod cpus;
 mod error;
 mod files;
@@ -71,6 +72,7 @@ pub mod tsc;
 
 pub use clock::{ClockChoice, UserClock, X86_TSC, choose as choose_clock};
 pub use collector::{Collector, Totals, dump};
+pub use cost::CpuTime;
 pub use error::TracefsError;
 pub use instance::{Instance, clean_leftovers};
 pub use mount::Tracefs;

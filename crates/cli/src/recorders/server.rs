@@ -1,0 +1,114 @@
+//! The recorder's end: its state file and its socket, both gone when it ends.
+
+use super::{RecorderState, Request, place};
+use anyhow::Context;
+use std::{
+    fs,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// The longest request. Everything longer is not one.
+const MAX_REQUEST_BYTES: usize = 64;
+/// A client sends its line at once; one that does not must not hold up the recorder.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// A recorder's state file and listening socket.
+pub(crate) struct ControlServer {
+    listener: UnixListener,
+    socket: PathBuf,
+    state: PathBuf,
+}
+
+/// A request whose reply is still owed.
+pub(crate) struct Pending {
+    /// What was asked.
+    pub(crate) request: Request,
+    stream: UnixStream,
+}
+
+impl Pending {
+    /// Replies, and hangs up. A client that went away loses nothing but the reply.
+    pub(crate) fn reply(mut self, result: &Result<PathBuf, String>) {
+        let line = match result {
+            Ok(path) => format!("ok {}\n", path.display()),
+            Err(why) => format!("error {}\n", why.replace('\n', " ")),
+        };
+        let _ = self.stream.write_all(line.as_bytes());
+    }
+}
+
+impl ControlServer {
+    /// Makes the recorder known.
+    pub(crate) fn start(state: &RecorderState) -> anyhow::Result<Self> {
+        let dir = place::create()?;
+        remove_stale(&dir);
+        let socket = dir.join(format!("{}.sock", state.pid));
+        let _ = fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket)
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .with_context(|| format!("{}: cannot listen", socket.display()))?;
+        let path = dir.join(format!("{}.json", state.pid));
+        let text = serde_json::to_string(state)?;
+        fs::write(&path, text).with_context(|| format!("{}: cannot write", path.display()))?;
+        Ok(ControlServer { listener, socket, state: path })
+    }
+
+    /// The next request, if one is waiting.
+    pub(crate) fn next(&self) -> Option<Pending> {
+        let (stream, _) = self.listener.accept().ok()?;
+        match read_request(&stream) {
+            Ok(request) => Some(Pending { request, stream }),
+            Err(why) => {
+                let mut stream = stream;
+                let _ = stream.write_all(format!("error {why}\n").as_bytes());
+                None
+            }
+        }
+    }
+}
+
+impl AsFd for ControlServer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.state);
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+fn read_request(mut stream: &UnixStream) -> Result<Request, String> {
+    let failed = |e: io::Error| format!("cannot read the request: {e}");
+    stream.set_nonblocking(false).map_err(failed)?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT)).map_err(failed)?;
+    stream.set_write_timeout(Some(REQUEST_TIMEOUT)).map_err(failed)?;
+    let mut line = [0; MAX_REQUEST_BYTES];
+    let mut have = 0;
+    while have < line.len() && !line[..have].contains(&b'\n') {
+        match stream.read(&mut line[have..]).map_err(failed)? {
+            0 => break,
+            more => have += more,
+        }
+    }
+    let word = String::from_utf8_lossy(&line[..have]);
+    Request::from_word(word.trim()).ok_or_else(|| format!("unknown request {word:?}"))
+}
+
+/// Removes what killed recorders left.
+fn remove_stale(dir: &Path) {
+    for (path, state) in super::client::states_in(dir) {
+        if !state.is_alive() {
+            let _ = fs::remove_file(path.with_extension("sock"));
+            let _ = fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The flight recorder: the kernel overwrites the oldest events, and nothing is written until
+//! someone asks, a trigger fires or the command fails.
+//!
+//! A snapshot stops the buffers, writes what they hold as a recording of its own
+//! (`NAME.1.transect`, `NAME.2.transect`, …) and starts them again; what happens meanwhile is not
+//! recorded. A trigger is the kernel's own `traceoff`: the buffers stop at the event itself, and
+//! the recorder notices within 20 ms.
+
+use super::{
+    Outcome,
+    host::{HostProbe, HostResult},
+    progress::{Numbers, Progress, summary},
+    watch::{Wake, Watch},
+};
+use anyhow::{Context, bail};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+use transect_model::ids::CpuId;
+use transect_tracefs::{Condition, CpuStats, EventRequest, Totals, cpus};
+
+/// A `traceoff` trigger of an instance switches off *that instance* since 6.0 (kernel commit
+/// "tracing: Have traceon and traceoff trigger honor the instance"); before, the global buffer,
+/// which is not ours.
+const TRIGGER_SINCE: (u32, u32) = (6, 0);
+
+/// What a flight recorder waits for.
+pub(super) struct FlightPlan {
+    /// Freeze the buffers at this event.
+    pub(super) trigger: Option<Trigger>,
+    /// End after so many snapshots.
+    pub(super) snapshots: Option<u32>,
+}
+
+/// An event, and when it matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trigger {
+    system: String,
+    event: String,
+    expression: Option<String>,
+}
+
+impl Trigger {
+    /// Parses `SYS:EVENT` or `SYS:EVENT if EXPR`.
+    pub(super) fn parse(spec: &str) -> anyhow::Result<Self> {
+        let (event, expression) = if spec.contains(" if ") {
+            let condition = Condition::parse(spec)?;
+            (condition.event, Some(condition.expression))
+        } else {
+            let request = EventRequest::parse(spec.trim())?;
+            (Some((request.system, request.event)), None)
+        };
+        match event {
+            Some((system, event)) if !format!("{system}{event}").contains(['*', '?']) => {
+                Ok(Trigger { system, event, expression })
+            }
+            _ => bail!(
+                "--trigger {spec:?}: write one event, e.g. 'sched:sched_switch if prev_prio < 100'"
+            ),
+        }
+    }
+
+    /// The event itself is recorded too, so that the snapshot shows what fired.
+    pub(super) fn request(&self) -> EventRequest {
+        EventRequest {
+            system: self.system.clone(),
+            event: self.event.clone(),
+            filter: None,
+            required: true,
+        }
+    }
+
+    /// As the kernel wants it.
+    fn text(&self) -> String {
+        match &self.expression {
+            Some(expression) => format!("traceoff if {expression}"),
+            None => "traceoff".to_owned(),
+        }
+    }
+
+    fn arm(&self, probe: &HostProbe) -> anyhow::Result<()> {
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        if kernel_version(&release).is_some_and(|version| version < TRIGGER_SINCE) {
+            bail!(
+                "--trigger needs Linux 6.0 or newer (this is {release}): before, it would switch off the tracing of others; use transect snapshot or SIGUSR2"
+            );
+        }
+        Ok(probe.instance.set_trigger(&self.system, &self.event, &self.text())?)
+    }
+}
+
+fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Runs until something ends it; `base` is what snapshots are named after.
+pub(super) fn run(
+    probe: HostProbe,
+    base: &Path,
+    plan: &FlightPlan,
+    watch: &mut Watch,
+    start_command: impl FnOnce(&mut Watch) -> anyhow::Result<()>,
+    progress: &mut Progress,
+) -> anyhow::Result<Outcome> {
+    if let Some(trigger) = &plan.trigger {
+        trigger.arm(&probe)?;
+    }
+    let mut recorder = FlightRecorder::new(probe, base);
+    recorder.arm()?;
+    let begun = start_command(watch);
+    let mut failure = begun.err();
+    let mut ended_by = failure.as_ref().map(|error| format!("{error:#}"));
+    while ended_by.is_none() {
+        let why = match watch.next() {
+            Wake::End(reason) => {
+                ended_by = Some(reason);
+                if !watch.command_failed() {
+                    break;
+                }
+                Some(("the command failed", None))
+            }
+            Wake::Snapshot(pending) => Some(("asked for", pending)),
+            Wake::Look if plan.trigger.is_some() && !recorder.probe.instance.is_tracing()? => {
+                Some(("trigger", None))
+            }
+            Wake::Look => None,
+        };
+        if let Some((why, pending)) = why {
+            progress.clear();
+            let taken = recorder.snapshot(why);
+            if let Some(pending) = pending {
+                pending.reply(&taken.as_ref().map(Clone::clone).map_err(|e| format!("{e:#}")));
+            }
+            if let Err(error) = taken {
+                failure = Some(error);
+                ended_by = Some("failure".to_owned());
+            } else if plan.snapshots.is_some_and(|limit| recorder.taken >= limit) {
+                ended_by.get_or_insert_with(|| "all snapshots were taken".to_owned());
+            }
+            recorder.arm()?;
+        }
+        if progress.is_due() {
+            progress.say(&format!("flight recorder: {} snapshots (^C ends)", recorder.taken));
+        }
+    }
+    recorder.probe.instance.set_tracing(false)?;
+    let said = watch.end_command().into_iter().collect();
+    Ok(Outcome {
+        dir: recorder.last.unwrap_or_else(|| base.to_owned()),
+        numbers: recorder.numbers,
+        ended_by: ended_by.unwrap_or_default(),
+        said,
+        problems: recorder.problems,
+        failure,
+    })
+}
+
+struct FlightRecorder {
+    probe: HostProbe,
+    base: PathBuf,
+    /// Kernel counters up to the last snapshot: a snapshot's own are the difference.
+    before: BTreeMap<CpuId, CpuStats>,
+    armed: Instant,
+    taken: u32,
+    number: u32,
+    last: Option<PathBuf>,
+    numbers: Numbers,
+    problems: Vec<String>,
+}
+
+impl FlightRecorder {
+    fn new(probe: HostProbe, base: &Path) -> Self {
+        FlightRecorder {
+            probe,
+            base: base.to_owned(),
+            before: BTreeMap::new(),
+            armed: Instant::now(),
+            taken: 0,
+            number: 0,
+            last: None,
+            numbers: Numbers::default(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn arm(&mut self) -> anyhow::Result<()> {
+        self.armed = Instant::now();
+        Ok(self.probe.instance.set_tracing(true)?)
+    }
+
+    /// Writes what the buffers hold; returns the new recording. Tracing is off afterwards.
+    fn snapshot(&mut self, why: &str) -> anyhow::Result<PathBuf> {
+        self.probe.instance.set_tracing(false)?;
+        let traced = self.armed.elapsed();
+        let dir = self.free_name();
+        let recording = self.probe.begin(&dir).context("cannot begin the snapshot")?;
+        let dumped = transect_tracefs::dump(&self.probe.instance, &recording.sink());
+        let totals = self.totals_since_last()?;
+        let (events, lost) = (totals.events(), totals.lost());
+        let result = HostResult { ended_by: format!("snapshot: {why}"), totals, traced };
+        let finished = self.probe.finish(recording, result)?;
+        self.problems.extend(finished.problems.iter().map(ToString::to_string));
+        dumped.with_context(|| format!("{} is not complete", dir.display()))?;
+        self.taken += 1;
+        self.numbers.elapsed += traced;
+        self.numbers.events += events;
+        self.numbers.lost += lost;
+        self.numbers.bytes += finished.bytes;
+        let numbers = Numbers { elapsed: traced, events, lost, bytes: finished.bytes };
+        eprintln!("transect: snapshot ({why}): {}", summary(numbers, &dir));
+        self.last = Some(dir.clone());
+        Ok(dir)
+    }
+
+    /// What was read and lost since the last snapshot. Overwriting is what a flight recorder
+    /// does: it loses nothing by it.
+    fn totals_since_last(&mut self) -> anyhow::Result<Totals> {
+        let now = Totals::read(&self.probe.instance, cpus::possible()?);
+        let before = std::mem::replace(&mut self.before, now.cpus.clone());
+        let since = |(cpu, now): (CpuId, CpuStats)| {
+            let then = before.get(&cpu).copied().unwrap_or_default();
+            let stats = CpuStats {
+                overrun: 0,
+                commit_overrun: now.commit_overrun - then.commit_overrun.min(now.commit_overrun),
+                dropped: now.dropped - then.dropped.min(now.dropped),
+                read: now.read - then.read.min(now.read),
+                ..now
+            };
+            (cpu, stats)
+        };
+        let read = |(_, stats): &(CpuId, CpuStats)| stats.read > 0 || stats.lost() > 0;
+        Ok(Totals { cpus: now.cpus.into_iter().map(since).filter(read).collect() })
+    }
+
+    /// `NAME.1.transect`, or the next number that is free.
+    fn free_name(&mut self) -> PathBuf {
+        loop {
+            self.number += 1;
+            let dir = numbered(&self.base, self.number);
+            if fs::read_dir(&dir).map_or(true, |mut entries| entries.next().is_none()) {
+                return dir;
+            }
+        }
+    }
+}
+
+/// `slow.transect` and 3 make `slow.3.transect`.
+pub(super) fn numbered(base: &Path, number: u32) -> PathBuf {
+    let name = base.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(".transect").unwrap_or(&name);
+    base.with_file_name(format!("{stem}.{number}.transect"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn triggers_name_one_event() {
+        let trigger = Trigger::parse("sched:sched_switch if prev_prio < 100").unwrap();
+        assert_eq!(trigger.text(), "traceoff if prev_prio < 100");
+        assert_eq!(Trigger::parse("kvm:kvm_exit").unwrap().text(), "traceoff");
+        for bad in ["sched", "kvm:*", "", "prev_prio < 100"] {
+            assert!(Trigger::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn snapshots_are_numbered_before_the_suffix() {
+        assert_eq!(numbered(Path::new("/a/slow.transect"), 2), Path::new("/a/slow.2.transect"));
+        assert_eq!(numbered(Path::new("slow"), 1), Path::new("slow.1.transect"));
+    }
+
+    #[test]
+    fn kernel_versions() {
+        assert_eq!(kernel_version("6.1.0-18-amd64"), Some((6, 1)));
+        assert_eq!(kernel_version("5.14.0"), Some((5, 14)));
+        assert_eq!(kernel_version("x"), None);
+    }
+}

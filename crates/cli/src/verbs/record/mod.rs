@@ -1,0 +1,243 @@
+//! `transect record`: what happens on this host, into a recording directory.
+
+mod command;
+mod continuous;
+mod flight;
+mod host;
+mod progress;
+mod signals;
+mod spool_sink;
+pub(crate) mod units;
+mod watch;
+mod wishes;
+
+use crate::recorders::{self, RecorderState};
+use anyhow::{Context, bail};
+use command::Recorded;
+use flight::{FlightPlan, Trigger};
+use host::{HostPlan, HostProbe, INSTANCE_PREFIX};
+use progress::{Numbers, Progress, summary};
+use signals::Signals;
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+use transect_tracefs::{
+    EventRequest, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock, clean_leftovers,
+    cpus,
+};
+use watch::Watch;
+use wishes::Wishes;
+
+/// Buffer per CPU while events are drained all the time: seconds of a busy CPU.
+const DEFAULT_KB_PER_CPU: u64 = 8 << 10;
+/// A flight recorder's buffers are all it has.
+const FLIGHT_KB_PER_CPU: u64 = 32 << 10;
+
+/// Arguments of `transect record`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    transect record --duration 5s                      host and KVM, 5 seconds\n  \
+    transect record -o build.transect -- make -j8      until the command ends\n  \
+    transect record -e sched:sched_switch --filter 'next_prio < 100'\n  \
+    transect record --flight-recorder --trigger 'sched:sched_switch if prev_prio < 100'\n\n\
+    Then: transect report DIR")]
+pub(crate) struct Args {
+    /// Where to: a new directory [default: transect-N.transect]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// What to record: sched, vm (default), io, boot or full
+    #[arg(long, value_name = "NAME", value_parser = parse_profile)]
+    profile: Option<Profile>,
+    #[command(flatten)]
+    wishes: Wishes,
+    /// Buffer per CPU, e.g. 8M [default: 8M; flight recorder: 32M]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb)]
+    buffer_size: Option<u64>,
+    /// Trace clock [default: x86-tsc where it is fit, else mono]
+    #[arg(long, value_name = "NAME")]
+    clock: Option<String>,
+    /// End after this long, e.g. 500ms, 5s, 2m
+    #[arg(long, value_name = "T", value_parser = units::parse_duration)]
+    duration: Option<Duration>,
+    /// Keep events in memory (SIZE per CPU), write them on transect snapshot, SIGUSR2, a trigger,
+    /// or the command's failure
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "32M", value_parser = units::parse_size_kb)]
+    flight_recorder: Option<u64>,
+    /// Flight recorder: take a snapshot when this event happens, e.g. 'sched:sched_switch if
+    /// prev_prio < 100' (kernel filter syntax)
+    #[arg(long, value_name = "SYS:EVENT if EXPR")]
+    trigger: Option<String>,
+    /// Flight recorder: end after N snapshots [default: 1 with --trigger, else no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    snapshots: Option<u32>,
+    /// Also keep the kernel's symbol table (several MB)
+    #[arg(long)]
+    kallsyms: bool,
+    /// No progress line, no summary
+    #[arg(short, long)]
+    quiet: bool,
+    /// Record until this command ends; its exit code becomes transect's
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// What came of it.
+struct Outcome {
+    dir: PathBuf,
+    numbers: Numbers,
+    ended_by: String,
+    /// For people, not about errors.
+    said: Vec<String>,
+    /// Did not work, though the recording can be read.
+    problems: Vec<String>,
+    /// Why the recording ended before its time.
+    failure: Option<anyhow::Error>,
+}
+
+fn parse_profile(name: &str) -> Result<Profile, String> {
+    let names: Vec<_> = PROFILES.iter().map(|(name, _)| *name).collect();
+    Profile::from_name(name).ok_or_else(|| format!("profiles are {}", names.join(", ")))
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let flight = flight_plan(&args)?;
+    let output = recorders::absolute(&args.output.clone().unwrap_or_else(default_output));
+    if flight.is_none() {
+        refuse_taken(&output)?;
+    }
+    let tracefs = Tracefs::find()?;
+    for name in clean_leftovers(&tracefs, INSTANCE_PREFIX) {
+        eprintln!("transect: removed the tracing instance {name} that a killed recorder left");
+    }
+    // Before anything is set up, so that a signal from here on takes it down in order.
+    let signals = Signals::listen()?;
+    let probe = prepare(&args, tracefs, flight.as_ref())?;
+    if !args.quiet {
+        probe.notes.iter().for_each(|note| eprintln!("transect: {note}"));
+    }
+    let state = recorder_state(&output, flight.is_some())?;
+    let mut watch = Watch::start(signals, &state, args.duration)?;
+    let mut progress = Progress::new(args.quiet);
+    let start_command = |watch: &mut Watch| {
+        watch.command(Recorded::start(&args.command)?);
+        Ok(())
+    };
+    let outcome = match &flight {
+        None => continuous::run(probe, &output, &mut watch, start_command, &mut progress),
+        Some(plan) => flight::run(probe, &output, plan, &mut watch, start_command, &mut progress),
+    };
+    progress.clear();
+    conclude(outcome, watch, args.quiet || flight.is_some())
+}
+
+/// Tells how it went, to whoever waits for it, and makes the exit code of it.
+fn conclude(
+    outcome: anyhow::Result<Outcome>,
+    watch: Watch,
+    quiet: bool,
+) -> anyhow::Result<ExitCode> {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            watch.finish(&Err(format!("{error:#}")));
+            return Err(error);
+        }
+    };
+    for said in &outcome.said {
+        eprintln!("transect: {said}");
+    }
+    for problem in &outcome.problems {
+        eprintln!("transect: {problem}");
+    }
+    if !quiet {
+        eprintln!("transect: {}: {}", outcome.ended_by, summary(outcome.numbers, &outcome.dir));
+    }
+    match outcome.failure {
+        None => Ok(ExitCode::from(watch.finish(&Ok(outcome.dir)))),
+        Some(error) => {
+            watch.finish(&Err(format!("{error:#}")));
+            Err(error.context(format!("{}: recording ended early", outcome.dir.display())))
+        }
+    }
+}
+
+fn prepare(
+    args: &Args,
+    tracefs: Tracefs,
+    flight: Option<&FlightPlan>,
+) -> anyhow::Result<HostProbe> {
+    let requests = requests(args, flight);
+    let mut selection = Selection::resolve(&tracefs, &requests)?;
+    for condition in &args.wishes.filters {
+        selection.filter(condition)?;
+    }
+    if selection.events.is_empty() {
+        bail!("none of the events wanted exists on this kernel: {}", selection.absent.join(", "));
+    }
+    let clock = choose_clock(&tracefs, args.clock.as_deref())?;
+    let buffer_kb = buffer_kb(args)?;
+    let kallsyms = args.kallsyms;
+    let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    HostProbe::prepare(HostPlan { tracefs, selection, clock, buffer_kb, kallsyms, command_line })
+}
+
+/// A profile unless only named events are wanted, then the named ones, then the trigger's.
+fn requests(args: &Args, flight: Option<&FlightPlan>) -> Vec<EventRequest> {
+    let only_named = args.profile.is_none() && !args.wishes.events.is_empty();
+    let profile = (!only_named).then(|| args.profile.unwrap_or(Profile::Vm));
+    let mut requests: Vec<_> = profile.into_iter().flat_map(EventRequest::from_profile).collect();
+    requests.extend(args.wishes.events.iter().cloned());
+    requests.extend(flight.and_then(|plan| plan.trigger.as_ref()).map(Trigger::request));
+    requests
+}
+
+fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
+    let trigger = args.trigger.as_deref().map(Trigger::parse).transpose()?;
+    if args.flight_recorder.is_none() && trigger.is_none() {
+        if args.snapshots.is_some() {
+            bail!("--snapshots counts a flight recorder's; add --flight-recorder");
+        }
+        return Ok(None);
+    }
+    let snapshots = args.snapshots.or(trigger.is_some().then_some(1));
+    Ok(Some(FlightPlan { trigger, snapshots }))
+}
+
+/// KiB per CPU; the default shrinks where all CPUs together would take a quarter of memory.
+fn buffer_kb(args: &Args) -> anyhow::Result<u64> {
+    if let Some(kb) = args.buffer_size.or(args.flight_recorder) {
+        return Ok(kb);
+    }
+    let wanted = if args.trigger.is_some() { FLIGHT_KB_PER_CPU } else { DEFAULT_KB_PER_CPU };
+    let cpus = u64::try_from(cpus::possible()?.len())?.max(1);
+    let memory = rustix::system::sysinfo();
+    let total_kb = memory.totalram * u64::from(memory.mem_unit) / 1024;
+    Ok(wanted.min(total_kb / 4 / cpus).max(64))
+}
+
+fn recorder_state(output: &Path, flight_recorder: bool) -> anyhow::Result<RecorderState> {
+    let me = ProcessKey::current().context("/proc/self/stat cannot be read: mount procfs")?;
+    let output = output.to_owned();
+    Ok(RecorderState { pid: me.pid, start_ticks: me.start_ticks, output, flight_recorder })
+}
+
+/// `transect-1.transect`, or the next number no recording or snapshot has.
+fn default_output() -> PathBuf {
+    let taken = |path: &Path| path.exists() || flight::numbered(path, 1).exists();
+    let names = (1..).map(|number: u32| PathBuf::from(format!("transect-{number}.transect")));
+    let mut free = names.filter(|path| !taken(path));
+    free.next().unwrap_or_default()
+}
+
+/// Says so before anything is set up.
+fn refuse_taken(output: &Path) -> anyhow::Result<()> {
+    if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(transect_store::StoreError::Exists(output.to_owned()).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! The line a person sees while recording, and the one that stays.
+
+use super::units::{human_bytes, human_count};
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+use transect_tracefs::CpuTime;
+
+/// How often the line is renewed.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Writes the progress line; silent where no terminal is.
+pub(super) struct Progress {
+    terminal: bool,
+    shown: bool,
+    last: Option<Instant>,
+}
+
+/// What there is to tell.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Numbers {
+    pub(super) elapsed: Duration,
+    pub(super) events: u64,
+    pub(super) lost: u64,
+    pub(super) bytes: u64,
+}
+
+impl Progress {
+    pub(super) fn new(quiet: bool) -> Self {
+        Progress { terminal: !quiet && io::stderr().is_terminal(), shown: false, last: None }
+    }
+
+    /// Is it time for a new line? (Reading the numbers costs a little.)
+    pub(super) fn is_due(&self) -> bool {
+        self.terminal && self.last.is_none_or(|last| last.elapsed() >= EVERY)
+    }
+
+    pub(super) fn show(&mut self, numbers: Numbers) {
+        self.last = Some(Instant::now());
+        self.write(&line(numbers, CpuTime::of_this_process()));
+    }
+
+    /// Shows a text instead of numbers.
+    pub(super) fn say(&mut self, text: &str) {
+        if self.terminal {
+            self.write(text);
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        self.shown = true;
+        let mut err = io::stderr().lock();
+        let _ = write!(err, "\r{text}\x1b[K");
+        let _ = err.flush();
+    }
+
+    /// Takes the line away, for others to print.
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn line(numbers: Numbers, cpu: CpuTime) -> String {
+    let Numbers { elapsed, events, lost, bytes } = numbers;
+    format!(
+        "recording {:.1} s: {} events, {} lost, {}, transect itself {:.1} % of a CPU (^C ends)",
+        elapsed.as_secs_f64(),
+        human_count(events),
+        human_count(lost),
+        human_bytes(bytes),
+        percent(cpu.total_ns(), elapsed)
+    )
+}
+
+/// The line that stays when a recording is complete.
+pub(super) fn summary(numbers: Numbers, dir: &Path) -> String {
+    let cpu = CpuTime::of_this_process();
+    format!(
+        "recorded {} events in {:.2} s ({}, {} lost); transect itself used {:.0} ms of CPU\n{}",
+        human_count(numbers.events),
+        numbers.elapsed.as_secs_f64(),
+        human_bytes(numbers.bytes),
+        human_count(numbers.lost),
+        millis(cpu.total_ns()),
+        dir.display()
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "digits for people")]
+fn percent(ns: u64, of: Duration) -> f64 {
+    ns as f64 / of.as_nanos().max(1) as f64 * 100.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "digits for people")]
+fn millis(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}

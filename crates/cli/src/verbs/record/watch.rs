@@ -1,0 +1,114 @@
+//! What a recorder waits for: the end, a snapshot, or the next look around.
+
+use super::{command::Recorded, signals::Signals};
+use crate::recorders::{ControlServer, Pending, RecorderState, Request};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// How often the recorder looks around.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A flight recorder looks more often: from the trigger to here, nothing is recorded.
+const LOOK_EVERY_FLIGHT: Duration = Duration::from_millis(20);
+
+/// Why the recorder woke.
+pub(super) enum Wake {
+    /// The recording is over, for this reason.
+    End(String),
+    /// A snapshot is asked for; whoever asked may want a reply.
+    Snapshot(Option<Pending>),
+    /// Nothing particular: look around.
+    Look,
+}
+
+/// Everything that can wake a recorder.
+pub(super) struct Watch {
+    signals: Signals,
+    server: ControlServer,
+    command: Option<Recorded>,
+    started: Instant,
+    duration: Option<Duration>,
+    look_every: Duration,
+    /// `transect stop` waits for the end of the recording.
+    stopping: Vec<Pending>,
+}
+
+impl Watch {
+    /// Starts listening, and makes the recorder known as `state`.
+    pub(super) fn start(
+        signals: Signals,
+        state: &RecorderState,
+        duration: Option<Duration>,
+    ) -> anyhow::Result<Self> {
+        let look_every = if state.flight_recorder { LOOK_EVERY_FLIGHT } else { LOOK_EVERY };
+        let server = ControlServer::start(state)?;
+        let (started, stopping) = (Instant::now(), Vec::new());
+        Ok(Watch { signals, server, command: None, started, duration, look_every, stopping })
+    }
+
+    /// Also ends when this command does. The duration counts from here.
+    pub(super) fn command(&mut self, command: Option<Recorded>) {
+        self.command = command;
+        self.started = Instant::now();
+    }
+
+    /// Waits for the next reason to do something.
+    pub(super) fn next(&mut self) -> Wake {
+        if let Some(wake) = self.pending() {
+            return wake;
+        }
+        let left = self.duration.map(|duration| duration.saturating_sub(self.started.elapsed()));
+        let timeout = left.map_or(self.look_every, |left| left.min(self.look_every));
+        self.signals.wait(&self.server, timeout);
+        self.pending().unwrap_or(Wake::Look)
+    }
+
+    fn pending(&mut self) -> Option<Wake> {
+        if let Some(signal) = self.signals.ending() {
+            return Some(Wake::End(format!("interrupted by {signal}")));
+        }
+        if self.signals.take_snapshot() {
+            return Some(Wake::Snapshot(None));
+        }
+        match self.server.next() {
+            Some(pending) if pending.request == Request::Stop => {
+                self.stopping.push(pending);
+                return Some(Wake::End("stopped by transect stop".to_owned()));
+            }
+            Some(pending) => return Some(Wake::Snapshot(Some(pending))),
+            None => {}
+        }
+        if let Some(command) = &mut self.command
+            && command.has_ended()
+        {
+            let how = command.describe().unwrap_or_default();
+            return Some(Wake::End(format!("the command ended: {how}")));
+        }
+        let over = self.duration.is_some_and(|duration| self.started.elapsed() >= duration);
+        over.then(|| Wake::End("the duration was over".to_owned()))
+    }
+
+    /// Did the command fail?
+    pub(super) fn command_failed(&mut self) -> bool {
+        self.command.as_mut().is_some_and(Recorded::has_failed)
+    }
+
+    /// Ends the command if it still runs; says so if that had to be done. To be called once
+    /// tracing is off: the end of the command is not part of the recording.
+    pub(super) fn end_command(&mut self) -> Option<String> {
+        self.command.as_mut()?.end()
+    }
+
+    /// Answers whoever waits for the end. Returns the exit code: the command's, if there is one
+    /// and the recording itself went well.
+    pub(super) fn finish(self, result: &Result<PathBuf, String>) -> u8 {
+        for pending in self.stopping {
+            pending.reply(result);
+        }
+        match result {
+            Ok(_) => self.command.map_or(0, |command| command.exit_code()),
+            Err(_) => 1,
+        }
+    }
+}

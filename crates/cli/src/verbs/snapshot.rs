@@ -1,0 +1,27 @@
+//! `transect snapshot`: has a flight recorder write what it holds.
+
+use crate::recorders::{self, Choice, Request};
+use std::process::ExitCode;
+
+/// Arguments of `transect snapshot`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  transect record --flight-recorder -o slow.transect &\n  \
+    transect snapshot          writes slow.1.transect and prints its name")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    recorder: Choice,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let found = recorders::find(&args.recorder, |state| state.flight_recorder)?;
+    if !found.state.flight_recorder {
+        anyhow::bail!(
+            "the recorder, pid {}, writes {} all the time; only one started with --flight-recorder takes snapshots (transect stop ends it)",
+            found.state.pid,
+            found.state.output.display()
+        );
+    }
+    let dir = recorders::ask(&found, Request::Snapshot)?;
+    println!("{}", dir.display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,20 @@
+//! `transect stop`: ends a running recording and waits until it is complete.
+
+use crate::recorders::{self, Choice, Request};
+use std::process::ExitCode;
+
+/// Arguments of `transect stop`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  transect record -o run.transect &\n  \
+    transect stop              ends it, and prints the recording's name")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    recorder: Choice,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let found = recorders::find(&args.recorder, |_| true)?;
+    let dir = recorders::ask(&found, Request::Stop)?;
+    println!("{}", dir.display());
+    Ok(ExitCode::SUCCESS)
+}
