@@ -8,12 +8,14 @@
 //! sub-buffer years ahead, until the next sub-buffer's header has a good stamp again. Believing it
 //! would stretch the recording's span, so a jump of more than [`JUMP_NS`] is looked into: if the
 //! stream comes back within [`LOOK_AHEAD`] items, what lies between becomes a hole (`corrupt_page`).
+//! So does what follows a jump of more than [`LONG_JUMP_NS`] if it is the stream's last sub-buffer,
+//! which nothing comes after to tell.
 //! Stamps outside any plausible time become holes, too.
 
 use crate::{
     merge,
     states::lost::Hole,
-    stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey},
+    stream::{EventStream, LostCause, StreamItem, StreamKey},
 };
 use std::collections::VecDeque;
 use transect_model::{
@@ -29,8 +31,13 @@ const MAX_TRACE_NS: i64 = 1 << 62;
 /// A CPU can be silent for longer than this; only then is it asked whether the stream comes back.
 const JUMP_NS: i64 = 10_000_000_000;
 
-/// Items looked at after a jump: more than a 4 KiB sub-buffer can hold.
-const LOOK_AHEAD: usize = 1024;
+/// No CPU with any scheduler or timer event is silent for longer than this (a day).
+const LONG_JUMP_NS: i64 = 86_400_000_000_000;
+
+/// Items looked at after a jump: more than a compressed chunk of ten 4 KiB sub-buffers holds.
+const LOOK_AHEAD: usize = 16_384;
+/// The same for a stream's first event, which every stream has: more than one sub-buffer holds.
+const LOOK_AHEAD_FIRST: usize = 1024;
 
 /// Converts a stream's stamps to trace time.
 pub trait ToTrace {
@@ -71,6 +78,8 @@ pub(crate) struct Aligned<S, C> {
     head: Option<(i64, Item)>,
     /// Items read ahead to judge a jump.
     ahead: VecDeque<StreamItem>,
+    /// The event behind the hole that is the head.
+    behind: Option<(i64, Item)>,
     /// The last event's stamp; none before the first.
     last: Option<i64>,
     /// Stamps that went backwards, and the furthest of them.
@@ -88,6 +97,7 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             clock: input.clock,
             head: None,
             ahead: VecDeque::new(),
+            behind: None,
             last: None,
             backwards: 0,
             furthest_back_ns: 0,
@@ -107,7 +117,10 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
 
     #[inline]
     fn advance(&mut self) {
-        self.head = self.pull().map(|item| self.align(item));
+        self.head = match self.behind.take() {
+            Some(head) => Some(head),
+            None => self.pull().map(|item| self.align(item)),
+        };
     }
 
     #[inline]
@@ -120,31 +133,63 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         match item {
             StreamItem::Event { ts, tid, event } => match self.stamp(ts) {
                 Ok(t) => (t, Item::Event { t, tid, event }),
-                Err(hole) => (hole.from, Item::Lost(hole)),
+                Err(count) => self.hole(count, LostCause::CorruptPage),
             },
             StreamItem::Other { ts, tid } => match self.stamp(ts) {
                 Ok(t) => (t, Item::Other { t, tid }),
-                Err(hole) => (hole.from, Item::Lost(hole)),
+                Err(count) => self.hole(count, LostCause::CorruptPage),
             },
-            StreamItem::Lost(lost) => {
-                let hole = self.hole(lost);
-                (hole.from, Item::Lost(hole))
-            }
+            StreamItem::Lost(lost) => self.hole(lost.count, lost.cause),
         }
+    }
+
+    /// A hole from the last event to the next that can be believed, with all holes in between.
+    #[cold]
+    fn hole(&mut self, mut count: Option<u64>, cause: LostCause) -> (i64, Item) {
+        let from = self.last.unwrap_or(i64::MIN);
+        let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let until = loop {
+            let Some(item) = self.pull() else { break None };
+            let (ts, tid, event) = match item {
+                StreamItem::Event { ts, tid, event } => (ts, tid, Some(event)),
+                StreamItem::Other { ts, tid } => (ts, tid, None),
+                StreamItem::Lost(lost) => {
+                    count = add(count, lost.count);
+                    continue;
+                }
+            };
+            match self.stamp(ts) {
+                Ok(t) => {
+                    let item = match event {
+                        Some(event) => Item::Event { t, tid, event },
+                        None => Item::Other { t, tid },
+                    };
+                    self.behind = Some((t, item));
+                    break Some(t);
+                }
+                Err(cut) => count = add(count, cut),
+            }
+        };
+        let cause = match cause {
+            LostCause::CorruptPage if until.is_none() => LostCause::TruncatedFile,
+            cause => cause,
+        };
+        (from, Item::Lost(Hole { from, until, count, cause: cause.as_str() }))
     }
 
     fn convert(&self, ts: Timestamp<Source>) -> Option<i64> {
         plausible(self.clock.to_trace(ts)?)
     }
 
-    /// The next event's trace time, or the hole that it and its like are.
+    /// The next event's trace time; if it cannot be believed, it is cut out with those after it that
+    /// cannot either, and the error says how many.
     #[inline]
-    fn stamp(&mut self, ts: Timestamp<Source>) -> Result<i64, Hole> {
+    fn stamp(&mut self, ts: Timestamp<Source>) -> Result<i64, Option<u64>> {
         let Some(t) = self.clock.follow(ts).and_then(plausible) else {
             return Err(self.cut_out(None));
         };
         let jumps = self.last.is_none_or(|last| t - last > JUMP_NS);
-        if jumps && self.comes_back(t) {
+        if jumps && self.is_damage(t) {
             return Err(self.cut_out(Some(t)));
         }
         let last = self.last.unwrap_or(t);
@@ -157,14 +202,24 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         Ok(t)
     }
 
-    /// Does the stream return from a jump to `t`?
+    /// Is a jump to `t` one that the stream returns from, or that only its very end would show?
     #[cold]
-    fn comes_back(&mut self, t: i64) -> bool {
-        while self.ahead.len() < LOOK_AHEAD {
-            let Some(item) = self.stream.next_item() else { break };
-            self.ahead.push_back(item);
+    fn is_damage(&mut self, t: i64) -> bool {
+        if self.ahead.iter().any(|item| self.is_back(item, t)) {
+            return true;
         }
-        self.ahead.iter().any(|item| self.is_back(item, t))
+        let limit = if self.last.is_some() { LOOK_AHEAD } else { LOOK_AHEAD_FIRST };
+        while self.ahead.len() < limit {
+            let Some(item) = self.stream.next_item() else {
+                return self.last.is_some_and(|last| t - last > LONG_JUMP_NS);
+            };
+            let back = self.is_back(&item, t);
+            self.ahead.push_back(item);
+            if back {
+                return true;
+            }
+        }
+        false
     }
 
     /// Is the item where the stream was before it jumped to `t`?
@@ -174,36 +229,28 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
     }
 
     /// Cuts the event in hand out of the stream, with those after it that jumped like it (`t`) or
-    /// are as implausible.
+    /// are as implausible. Says how many.
     #[cold]
-    fn cut_out(&mut self, t: Option<i64>) -> Hole {
-        let mut count = 1;
-        let mut until = None;
+    fn cut_out(&mut self, t: Option<i64>) -> Option<u64> {
+        let mut count = Some(1u64);
         while let Some(item) = self.pull() {
-            let at = event_stamp(&item).and_then(|ts| self.convert(ts));
-            let good = match t {
-                Some(t) => self.is_back(&item, t),
-                None => at.is_some(),
+            let good = match (t, event_stamp(&item)) {
+                (Some(t), _) => self.is_back(&item, t),
+                (None, Some(ts)) => self.convert(ts).is_some(),
+                (None, None) => false,
             };
             if good {
-                until = at;
                 self.ahead.push_front(item);
                 break;
             }
-            count += 1;
+            let own = match item {
+                StreamItem::Lost(lost) => lost.count,
+                StreamItem::Event { .. } | StreamItem::Other { .. } => Some(1),
+            };
+            count = count.and_then(|count| count.checked_add(own?));
         }
-        self.implausible += count;
-        let from = self.last.unwrap_or(i64::MIN);
-        let cause = LostCause::CorruptPage.as_str();
-        Hole { from, until: until.map(|t| t.max(from)), count: Some(count), cause }
-    }
-
-    /// A hole begins at the stream's last event, whatever the source says.
-    fn hole(&mut self, lost: LostEvents) -> Hole {
-        let after = self.last.or_else(|| lost.after.and_then(|ts| self.convert(ts)));
-        let from = after.unwrap_or(i64::MIN);
-        let until = lost.until.and_then(|ts| self.convert(ts)).map(|t| t.max(from));
-        Hole { from, until, count: lost.count, cause: lost.cause.as_str() }
+        self.implausible = self.implausible.saturating_add(count.unwrap_or(1));
+        count
     }
 
     /// What the stream itself had to say.

@@ -10,7 +10,6 @@ use crate::{
     topology::{MachineInfo, ThreadInfo, Topology, VcpuInfo},
 };
 use rustc_hash::FxHashSet;
-use std::collections::VecDeque;
 use transect_clock::{ClockError, ClockGraph, Converter, Evidence, evidence::RateSource};
 use transect_ftrace::{CoreDecoder, EventTable};
 use transect_model::{
@@ -77,8 +76,6 @@ impl<'t, 'd> DatSource<'t, 'd> {
             events: self.trace.events(),
             core: &self.core,
             name: &self.name,
-            last: None,
-            pending: VecDeque::new(),
             problems: Vec::new(),
             problems_more: 0,
         }
@@ -139,38 +136,11 @@ pub struct DatStream<'t, 'd> {
     events: &'t EventTable,
     core: &'t CoreDecoder,
     name: &'t str,
-    last: Option<Timestamp<Source>>,
-    pending: VecDeque<StreamItem>,
     problems: Vec<ImportLog>,
     problems_more: u64,
 }
 
 impl DatStream<'_, '_> {
-    /// After a problem: the hole lasts until the next record, which is read ahead.
-    #[cold]
-    fn after_problem(&mut self, first: Problem) -> Option<StreamItem> {
-        self.note(&first);
-        let mut count = None;
-        let found = loop {
-            match self.stream.next() {
-                None => break None,
-                Some(Item::Problem(problem)) => self.note(&problem),
-                Some(Item::Lost { count: lost, .. }) => count = lost,
-                Some(Item::Event { ts, payload }) => {
-                    break Some((ts, decode(self.events, self.core, ts, payload)));
-                }
-            }
-        };
-        let after = self.last;
-        let until = found.map(|(ts, _)| ts);
-        if let Some((ts, item)) = found {
-            self.last = Some(ts);
-            self.pending.push_back(item);
-        }
-        let cause = if until.is_some() { LostCause::CorruptPage } else { LostCause::TruncatedFile };
-        Some(StreamItem::Lost(LostEvents { count, after, until, cause }))
-    }
-
     fn note(&mut self, problem: &Problem) {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(remark(self.name, problem));
@@ -183,21 +153,15 @@ impl DatStream<'_, '_> {
 impl EventStream for DatStream<'_, '_> {
     #[inline]
     fn next_item(&mut self) -> Option<StreamItem> {
-        if let Some(item) = self.pending.pop_front() {
-            return Some(item);
-        }
         match self.stream.next()? {
-            Item::Event { ts, payload } => {
-                self.last = Some(ts);
-                Some(decode(self.events, self.core, ts, payload))
+            Item::Event { ts, payload } => Some(decode(self.events, self.core, ts, payload)),
+            Item::Lost { count, .. } => {
+                Some(StreamItem::Lost(LostEvents { count, cause: LostCause::BufferOverrun }))
             }
-            Item::Lost { count, before } => Some(StreamItem::Lost(LostEvents {
-                count,
-                after: self.last,
-                until: Some(before),
-                cause: LostCause::BufferOverrun,
-            })),
-            Item::Problem(problem) => self.after_problem(problem),
+            Item::Problem(problem) => {
+                self.note(&problem);
+                Some(StreamItem::Lost(LostEvents { count: None, cause: LostCause::CorruptPage }))
+            }
         }
     }
 

@@ -326,7 +326,7 @@ impl World {
     /// Remembers a thread's name; a vhost worker's name tells whose it is.
     fn name(&mut self, m: usize, slot: Slot, comm: Comm) {
         let thread = self.machines[m].threads.get_mut(slot);
-        if thread.comm == comm {
+        if thread.comm == comm || comm.as_bytes().is_empty() {
             return;
         }
         thread.comm = comm;

@@ -45,15 +45,11 @@ impl LostCause {
     }
 }
 
-/// A hole in one stream.
+/// A hole in one stream, between the events before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostEvents {
     /// How many events, where the source counted.
     pub count: Option<u64>,
-    /// The stream's last event before the hole; none at the stream's beginning.
-    pub after: Option<Timestamp<Source>>,
-    /// The stream's first event after the hole; none if nothing follows.
-    pub until: Option<Timestamp<Source>>,
     /// Why.
     pub cause: LostCause,
 }

@@ -3,6 +3,15 @@
 mod dsl;
 
 use dsl::{Story, exits, slices, thread_states, vcpu_states, wakeups};
+use transect_engine::{
+    Engine, LostCause, MachineGap, Options, StreamKey,
+    topology::{MachineInfo, ThreadInfo, VcpuInfo},
+};
+use transect_model::{
+    ids::{CpuId, MachineId, Tid, VcpuId},
+    table::Tables,
+    time::Timestamp,
+};
 
 /// A vCPU from guest mode through a halt and back, with someone else on its CPU in between.
 #[test]
@@ -317,7 +326,7 @@ fn lost_events() {
          host 1 1060 7 sched_switch 7 S 163
          host 1 1070 163 kvm_exit msr vcpu=1
          host 1 1080 163 kvm_entry vcpu=1
-         host 0 lost 1020 1200 count=17
+         host 0 lost count=17
          host 0 1200 0 sched_switch 0 R 9
          host 0 1300 9 sched_waking 162 cpu=0
          host 0 1310 9 sched_switch 9 S 162
@@ -465,4 +474,227 @@ fn exec_of_another_thread() {
     .run();
     assert_eq!(slices(&tables, 0, 0), ["1000+100 43", "1100+100 42"]);
     assert_eq!(thread_states(&tables, 0, 43), ["1000+100 running"]);
+}
+
+/// Damaged stamps that jump far ahead are a hole, not centuries; the stream goes on behind it.
+#[test]
+fn damaged_stamps() {
+    let (tables, summary) = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 42
+         host 0 1100 42 other
+         host 0 900000000000000 42 other
+         host 0 900000000000100 42 sched_switch 42 S 9
+         host 0 1300 42 other
+         host 0 1400 42 sched_switch 42 S 0
+         host 0 1500 0 other",
+    )
+    .run();
+    let span = summary.span.unwrap();
+    assert_eq!((span.start.get(), span.end.get()), (1000, 1500));
+    assert_eq!(
+        slices(&tables, 0, 0),
+        ["1000+100 42", "1100+200 unknown", "1300+100 42", "1400+100 idle"]
+    );
+    let lost = &tables.lost[0];
+    assert_eq!((lost.ts, lost.dur, lost.count, &*lost.cause), (1100, 200, Some(2), "corrupt_page"));
+    assert!(tables.import_log[0].message.contains("2 events had stamps that cannot be"));
+}
+
+/// A clock that steps back keeps the order of its stream, and that is told.
+#[test]
+fn stamps_that_go_back() {
+    let (tables, _) = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 42
+         host 0 1100 42 sched_switch 42 S 0
+         host 0 1050 0 sched_switch 0 R 43
+         host 0 1200 43 other",
+    )
+    .run();
+    assert_eq!(slices(&tables, 0, 0), ["1000+100 42", "1100+100 43"]);
+    assert!(tables.import_log[0].message.contains("1 stamps went backwards, by up to 50 ns"));
+}
+
+/// While a guest's channel is down nothing is known inside it; the host's view goes on.
+#[test]
+fn guest_gap() {
+    let story = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         web 0 1010 0 sched_switch 0 R 42
+         web 0 1400 42 sched_switch 42 S 43
+         web 0 1500 43 sched_switch 43 S 0
+         host 0 1600 162 kvm_exit hlt vcpu=0",
+    );
+    let gap = MachineGap {
+        machine: MachineId(1),
+        from: Timestamp::new(1100),
+        until: Some(Timestamp::new(1300)),
+        cause: LostCause::GuestDisconnected,
+    };
+    let mut tables = Tables::default();
+    let engine = Engine::new(story.topology.clone(), Options::default()).with_gaps([gap]);
+    engine.run(story.inputs(), &mut tables).unwrap();
+    assert_eq!(
+        thread_states(&tables, 1, 42),
+        [
+            "1000+10 unknown",
+            "1010+90 running/running",
+            "1100+200 unknown",
+            "1300+100 running/running",
+            "1400+100 blocked S",
+            "1500+100 unknown",
+        ]
+    );
+    assert_eq!(vcpu_states(&tables, 1, 0), ["1000+600 guest c0"]);
+    let lost = &tables.lost[0];
+    assert_eq!((lost.ts, lost.dur, lost.cpu), (1100, 200, None));
+    assert_eq!(lost.cause, "guest_disconnected");
+}
+
+/// Losses that the kernel counted and no stream shows are told with the whole span.
+#[test]
+fn losses_without_a_place() {
+    let story = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 42
+         host 0 lost count=5
+         host 0 1200 42 sched_switch 42 S 0",
+    );
+    let key = StreamKey { machine: MachineId(0), cpu: CpuId(0) };
+    let mut tables = Tables::default();
+    let engine = Engine::new(story.topology.clone(), Options::default());
+    let summary = engine.with_lost_counts([(key, 12)]).run(story.inputs(), &mut tables).unwrap();
+    assert_eq!(summary.lost_events, 12);
+    let lost: Vec<_> = tables.lost.iter().map(|l| (l.ts, l.dur, l.count)).collect();
+    assert_eq!(lost, [(1000, 200, Some(5)), (1000, 200, Some(7))]);
+}
+
+/// Windows of a vCPU, its VM and the control group of its thread.
+#[test]
+fn windows_split_states_exactly() {
+    let mut story = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1150 162 kvm_exit msr vcpu=0
+         host 0 1160 162 kvm_fast_mmio
+         host 0 1170 162 sched_switch 162 R 9
+         host 0 1210 9 sched_switch 9 S 162
+         host 0 1220 162 kvm_entry vcpu=0
+         host 0 1250 162 kvm_exit hlt vcpu=0
+         host 0 1250 162 sched_switch 162 S 0",
+    );
+    story.topology.threads.push(ThreadInfo {
+        machine: MachineId(0),
+        tid: Tid(162),
+        pid: Some(Tid(100)),
+        name: "CPU 0/KVM".into(),
+        cgroup: Some("/machine/web".into()),
+    });
+    let (tables, _) = story.run_with(Options { window_ns: 100 });
+    let rows: Vec<_> = tables
+        .windows
+        .iter()
+        .map(|w| {
+            let who = match (w.vcpu, &w.cgroup) {
+                (Some(_), _) => "vcpu",
+                (None, None) => "vm",
+                (None, Some(_)) => "cgroup",
+            };
+            let counts = (w.executions, w.exits, w.io_count);
+            (who, w.ts, w.dur, w.gotten_ns, w.waited_ns, w.guest_ns, counts)
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("vcpu", 1000, 100, 100, 0, 100, (0, 0, 0)),
+            ("vcpu", 1100, 100, 70, 30, 50, (0, 1, 1)),
+            ("vcpu", 1200, 50, 40, 10, 30, (1, 1, 0)),
+            ("vm", 1000, 100, 100, 0, 100, (0, 0, 0)),
+            ("vm", 1100, 100, 70, 30, 50, (0, 1, 1)),
+            ("vm", 1200, 50, 40, 10, 30, (1, 1, 0)),
+            ("cgroup", 1000, 100, 100, 0, 100, (0, 0, 0)),
+            ("cgroup", 1100, 100, 70, 30, 50, (0, 1, 0)),
+            ("cgroup", 1200, 50, 40, 10, 30, (1, 1, 0)),
+        ]
+    );
+    let thread = tables.threads.iter().find(|t| t.tid == Tid(162)).unwrap();
+    assert_eq!(
+        (thread.name.as_str(), thread.cgroup.as_deref()),
+        ("CPU 0/KVM", Some("/machine/web"))
+    );
+}
+
+/// arm64's `kvm_entry` names no vCPU; the topology does.
+#[test]
+fn entries_without_a_vcpu_number() {
+    let (tables, summary) = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1000 162 kvm_entry
+         host 0 1100 162 kvm_exit npf
+         host 0 1150 162 kvm_entry
+         host 0 1200 163 kvm_entry
+         host 0 1300 0 other",
+    )
+    .run();
+    assert_eq!(
+        vcpu_states(&tables, 1, 0),
+        ["1000+100 guest c0", "1100+50 exit:npf c0", "1150+150 guest c0"]
+    );
+    assert_eq!(summary.contradictions, 0);
+    assert!(tables.import_log.iter().any(|l| l.message.contains("could not be attributed")));
+}
+
+/// Guest events out of their vCPU's guest mode are found, with their distance.
+#[test]
+fn causality_violations() {
+    let (tables, summary) = Story::parse(
+        "vm web vcpu=0 tid=162
+         web 0 900 42 other
+         host 0 1000 162 kvm_entry vcpu=0
+         web 0 1030 42 other
+         host 0 1100 162 kvm_exit hlt vcpu=0
+         web 0 1130 42 other
+         host 0 1200 162 kvm_entry vcpu=0
+         web 0 1200 42 other
+         host 0 1300 162 kvm_exit hlt vcpu=0
+         web 0 1300 42 other
+         web 0 1350 42 other
+         host 0 1400 162 other
+         web 0 1500 42 other",
+    )
+    .run();
+    let check = &tables.clock_check[0];
+    assert_eq!((check.tested, check.inside, check.outside), (4, 3, 1));
+    assert_eq!((check.untested, check.worst_ns), (3, 30));
+    assert_eq!((check.slack_earlier_ns, check.slack_later_ns), (0, 0));
+    assert_eq!(summary.events, 12);
+}
+
+/// The same host kernel schedules a nested host's vCPUs' threads: each level has its own parent.
+#[test]
+fn nested_guests() {
+    let mut story = Story::parse(
+        "vm l1 vcpu=0 tid=162
+         host 0 1000 162 kvm_entry vcpu=0
+         l1 0 1010 50 kvm_entry vcpu=0
+         l1 0 1050 50 kvm_exit msr vcpu=0
+         host 0 1060 162 kvm_exit intr vcpu=0
+         host 0 1100 162 kvm_entry vcpu=0
+         l1 0 1110 50 kvm_entry vcpu=0
+         host 0 1200 162 other",
+    );
+    let l2 = MachineId(2);
+    story.topology.machines.push(MachineInfo::guest(l2, MachineId(1), "l2"));
+    story.topology.vcpus.push(VcpuInfo {
+        machine: l2,
+        vcpu: VcpuId(0),
+        vmm_tid: Some(Tid(50)),
+        guest_cpu: CpuId(0),
+    });
+    let (tables, _) = story.run();
+    assert_eq!(exits(&tables), ["1060+40 interrupt handling=40", "1050+60 msr handling=60"]);
+    assert_eq!(
+        vcpu_states(&tables, 2, 0),
+        ["1000+10 unknown", "1010+40 guest c0", "1050+60 exit:msr c0", "1110+90 guest c0"]
+    );
 }

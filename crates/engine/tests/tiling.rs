@@ -145,14 +145,11 @@ fn stream(lives: bool, wild: bool) -> impl Strategy<Value = Vec<StreamItem>> {
         let mut at = 1000u64;
         let mut out = Vec::new();
         for (step, tid, event, kind) in items {
-            let before = at;
             at = if wild && kind == 1 { step } else { at.wrapping_add(step % 200) };
             let ts = Timestamp::new(at);
             if kind == 0 {
                 out.push(StreamItem::Lost(LostEvents {
                     count: Some(step),
-                    after: (before > 1000).then_some(Timestamp::new(before)),
-                    until: (step % 3 > 0).then_some(ts),
                     cause: LostCause::BufferOverrun,
                 }));
             }

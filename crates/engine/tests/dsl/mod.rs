@@ -4,7 +4,7 @@
 //! vm web vcpu=0 tid=162            a VM (machine 1, 2, … in order) and its vCPU's host thread
 //! host 0 1000 162 kvm_entry vcpu=0     machine, CPU, stamp, current thread, event, fields
 //! web 0 1200 42 sched_switch 42 S 43   prev, prev's state letter, next
-//! host 1 lost 1500 1700 count=3        a hole in that CPU's stream
+//! host 1 lost count=3                  a hole in that CPU's stream
 //! ```
 //! Lines are put into their streams in the order given; `#` starts a comment.
 
@@ -91,11 +91,8 @@ impl Story {
         let key =
             StreamKey { machine: self.machine(words[0]), cpu: CpuId(words[1].parse().unwrap()) };
         let item = if words[2] == "lost" {
-            let stamp = |word: &str| word.parse().ok().map(Timestamp::new);
             StreamItem::Lost(LostEvents {
                 count: field(words, "count").map(|n| n as u64),
-                after: stamp(words[3]),
-                until: stamp(words[4]),
                 cause: LostCause::BufferOverrun,
             })
         } else {
@@ -115,13 +112,18 @@ impl Story {
 
     pub fn run_with(self, options: Options) -> (Tables, Summary) {
         let mut tables = Tables::default();
-        let inputs = self
-            .streams
-            .into_iter()
-            .map(|(key, items)| Input { key, stream: items.into_iter(), clock: Nanoseconds })
-            .collect();
-        let summary = Engine::new(self.topology, options).run(inputs, &mut tables).unwrap();
+        let engine = Engine::new(self.topology.clone(), options);
+        let summary = engine.run(self.inputs(), &mut tables).unwrap();
         (tables, summary)
+    }
+
+    pub fn inputs(self) -> Vec<Input<std::vec::IntoIter<StreamItem>, Nanoseconds>> {
+        let stream = |(key, items): (_, Vec<_>)| Input {
+            key,
+            stream: items.into_iter(),
+            clock: Nanoseconds,
+        };
+        self.streams.into_iter().map(stream).collect()
     }
 }
 
