@@ -670,7 +670,7 @@ fn causality_violations() {
     assert_eq!(summary.events, 12);
 }
 
-/// The same host kernel schedules a nested host's vCPUs' threads: each level has its own parent.
+/// A guest's guest: each level has its own parent, whose events tell about its vCPUs.
 #[test]
 fn nested_guests() {
     let mut story = Story::parse(
@@ -681,6 +681,7 @@ fn nested_guests() {
          host 0 1060 162 kvm_exit intr vcpu=0
          host 0 1100 162 kvm_entry vcpu=0
          l1 0 1110 50 kvm_entry vcpu=0
+         l1 0 1190 50 other
          host 0 1200 162 other",
     );
     let l2 = MachineId(2);
@@ -695,6 +696,12 @@ fn nested_guests() {
     assert_eq!(exits(&tables), ["1060+40 interrupt handling=40", "1050+60 msr handling=60"]);
     assert_eq!(
         vcpu_states(&tables, 2, 0),
-        ["1000+10 unknown", "1010+40 guest c0", "1050+60 exit:msr c0", "1110+90 guest c0"]
+        [
+            "1000+10 unknown",
+            "1010+40 guest c0",
+            "1050+60 exit:msr c0",
+            "1110+80 guest c0",
+            "1190+10 unknown",
+        ]
     );
 }
