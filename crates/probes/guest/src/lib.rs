@@ -1,0 +1,34 @@
+//! Guests as a live source: the channel to `transect-agent`, clock exchange, discovery of VMs.
+//!
+//! **What.** A guest's kernel is recorded by an agent inside it and streamed to the recorder on
+//! the host. This crate is both ends of that stream and what the host can learn about VMs without
+//! any agent: [`proto`] (frames, no I/O), [`transport`] (AF_VSOCK, virtio-serial), [`serve`] (the
+//! agent's side of a session), [`session`] (the recorder's side), [`exchange`] and [`stamp`]
+//! (clock brackets), [`discover`] (VMM processes, vCPU threads, KVM's TSC offsets).
+//!
+//! **Data flow.**
+//! ```text
+//! guest: tracefs pages ─▶ serve::TraceRun ─▶ Data frames ─▶ vsock / virtio-serial
+//! host:  session::GuestSession ─▶ GuestSink (spools, clock evidence, gaps) ─▶ the recording
+//!        discover ─▶ machines, vCPU threads, TSC offsets ─▶ the recording
+//! ```
+//!
+//! **Design constraints.** The recorder never waits for a guest without a deadline; a guest that
+//! dies costs only its own missing interval, and that interval is marked. The agent side is small
+//! (no serde, no async runtime): it is carried into guests. Memory is bounded on both sides: two
+//! frames per connection, and the descriptive files of one kernel.
+//!
+//! ```no_run
+//! use transect_guest::discover;
+//! for vm in discover::vms().vms {
+//!     println!("{} (pid {}): {} vCPUs", vm.name, vm.pid, vm.vcpus.len());
+//! }
+//! ```
+
+pub mod discover;
+pub mod exchange;
+pub mod proto;
+pub mod serve;
+pub mod session;
+pub mod stamp;
+pub mod transport;

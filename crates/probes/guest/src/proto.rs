@@ -1,0 +1,157 @@
+//! The protocol between recorder and agent, without any I/O.
+//!
+//! **What.** A byte stream (vsock or virtio-serial) is cut into frames: a 20-byte header and a
+//! payload of at most [`MAX_PAYLOAD_BYTES`]. [`Frame`] says what a frame means, [`Decoder`] finds
+//! frames in bytes, [`Frame::encode`] makes them. The layout, byte by byte, is in this crate's
+//! `README.md`.
+//!
+//! **A session**, recorder on the left:
+//! ```text
+//! Hello ─────────────▶            (repeated until answered: the agent may still be booting)
+//!       ◀───────────── Welcome    version chosen, facts about the machine
+//! Ping  ─────────────▶
+//!       ◀───────────── Pong       a burst while the channel is quiet: tightest clock brackets
+//! Start ─────────────▶
+//!       ◀───────────── Meta…      format files, header page, …
+//!       ◀───────────── Started    what really runs: clock, page size, events that are missing
+//!       ◀───────────── Data…      whole sub-buffers; Stats now and then; Ping/Pong meanwhile
+//! Stop  ─────────────▶
+//!       ◀───────────── Data… Meta… Stats… Stopped
+//! Ping/Pong burst, Bye
+//! ```
+//!
+//! **Design constraints.**
+//! - A virtio-serial port outlives both peers, so a reader may find the tail of a dead session.
+//!   Every header carries a checksum and a session number chosen by the recorder; until the
+//!   handshake the decoder searches for it byte by byte and believes nothing else.
+//! - A Pong must not wait for megabytes of Data: frames are small.
+//! - Nothing a peer sends makes the other panic, or reserve more memory than two frames.
+
+mod decoder;
+mod frame;
+mod wire;
+
+pub use decoder::{Decoder, Role};
+pub use frame::{
+    CpuStats, EventRequest, Frame, Hello, MachineFacts, Pong, Start, Started, Stats, Welcome,
+};
+
+use thiserror::Error;
+
+/// The only protocol version there is yet; [`Hello`] carries a range so that later ones can agree.
+pub const VERSION: u8 = 1;
+/// First bytes of every frame. Not text, so that a console writing to the port is never taken for it.
+pub const MAGIC: [u8; 4] = [0xf5, b'T', b'X', 0x1a];
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 20;
+/// Largest payload: one 64 KiB sub-buffer (arm64 with 64 KiB pages) and its CPU number.
+pub const MAX_PAYLOAD_BYTES: usize = 64 * 1024 + 64;
+/// Default AF_VSOCK port of the agent (the first digits of e: easy to remember, unassigned).
+pub const DEFAULT_VSOCK_PORT: u32 = 2718;
+/// Default name of the agent's virtio-serial port in the guest.
+pub const DEFAULT_PORT_NAME: &str = "org.transect.0";
+
+/// Why bytes are not a frame, or a frame cannot be made.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ProtoError {
+    /// In the middle of a session something that is no header; the peer's state is unknown.
+    #[error("byte {offset} of the session: no frame header there ({why}); reconnect")]
+    BadHeader {
+        /// Byte of the incoming stream, counted from the start of the connection.
+        offset: u64,
+        /// Which check failed.
+        why: &'static str,
+    },
+    /// A frame type this version does not know.
+    #[error("unknown frame type {0}; the peer speaks a newer protocol, update this side")]
+    UnknownKind(u8),
+    /// The payload ends inside a field.
+    #[error("payload ends at byte {at}, inside {what}")]
+    Truncated {
+        /// The field.
+        what: &'static str,
+        /// Byte of the payload.
+        at: usize,
+    },
+    /// The payload goes on after its last field.
+    #[error("{bytes} bytes too many after {what}")]
+    Trailing {
+        /// The frame.
+        what: &'static str,
+        /// How many.
+        bytes: usize,
+    },
+    /// A string that is not UTF-8.
+    #[error("{what} is not UTF-8")]
+    NotUtf8 {
+        /// The field.
+        what: &'static str,
+    },
+    /// A number outside its range.
+    #[error("{what} is {value}, which means nothing")]
+    BadValue {
+        /// The field.
+        what: &'static str,
+        /// What was there.
+        value: u64,
+    },
+    /// Too much for one frame.
+    #[error("{what} is {len} bytes long, at most {max} fit")]
+    TooLong {
+        /// The field.
+        what: &'static str,
+        /// Its length.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+}
+
+/// CRC-32 (IEEE), bit by bit: it only ever sees the 16 bytes of a header.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            let low_bit_set = crc & 1 == 1;
+            crc >>= 1;
+            if low_bit_set {
+                crc ^= 0xedb8_8320;
+            }
+        }
+    }
+    !crc
+}
+
+/// The entry point of the fuzz target: any bytes, in any pieces, must give frames or an error,
+/// and a frame that decodes must encode to something that decodes to the same frame.
+pub fn fuzz(input: &[u8]) {
+    let Some((first, rest)) = input.split_first() else { return };
+    let role = if first & 1 == 0 { Role::Agent } else { Role::Recorder { session: 1 } };
+    let piece_bytes = usize::from(first >> 1) + 1;
+    let mut decoder = Decoder::new(role);
+    for piece in rest.chunks(piece_bytes) {
+        let mut piece = piece;
+        while !piece.is_empty() {
+            let room = decoder.room();
+            let taken = room.len().min(piece.len());
+            room[..taken].copy_from_slice(&piece[..taken]);
+            decoder.filled(taken);
+            piece = &piece[taken..];
+            loop {
+                match decoder.next() {
+                    Ok(Some(frame)) => assert_roundtrip(&frame),
+                    Ok(None) => break,
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+}
+
+fn assert_roundtrip(frame: &Frame<'_>) {
+    let mut payload = Vec::new();
+    let encoded = frame.encode_payload(&mut payload);
+    assert!(encoded.is_ok(), "decoded frame does not encode: {frame:?}");
+    assert_eq!(Frame::decode(frame.kind(), &payload).as_ref(), Ok(frame));
+}

@@ -1,0 +1,449 @@
+//! The agent's side of a session: answers a recorder over one channel, until it goes away.
+//!
+//! Two threads: the caller's reads frames and answers Pings at once, a second one moves pages.
+//! Both write through one gate that lets a Pong pass before the next Data frame, so that an
+//! answer waits for at most one frame of 64 KiB plus what the kernel has already queued.
+//!
+//! What is traced comes from a [`TraceSource`]: tracefs in the agent, made-up pages in tests.
+
+mod gate;
+mod pages;
+
+pub use pages::PageOut;
+
+use crate::{
+    proto::{
+        Decoder, Frame, Hello, MachineFacts, ProtoError, Role, Start, Started, Stats, VERSION,
+        Welcome,
+    },
+    stamp::{StampClock, current_cpu},
+    transport::{Channel, Read1},
+};
+use gate::Gate;
+use std::{
+    io,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A recorder pings five times a second; one that is silent for so long is gone.
+const RECORDER_SILENCE: Duration = Duration::from_secs(60);
+/// How long a connection may take to say Hello.
+const HELLO_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a recorder may take to read why its session ended.
+const LINGER: Duration = Duration::from_secs(1);
+/// How often flags set by others are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long one round of moving pages may wait for more.
+const PUMP_EVERY: Duration = Duration::from_millis(100);
+/// Between two Stats frames.
+const STATS_EVERY: Duration = Duration::from_millis(500);
+/// Bytes of a descriptive file in one Meta frame; the name takes the rest.
+const META_PIECE_BYTES: usize = 48 * 1024;
+/// CPUs in one Stats frame.
+const STATS_CPUS: usize = 1000;
+
+/// A descriptive file: path below the tracing directory and content.
+pub type MetaFile = (String, Vec<u8>);
+
+/// A machine that can be traced.
+pub trait TraceSource {
+    /// The state of a recording that was started.
+    type Run: TraceRun;
+
+    /// What the recorder is told about the machine.
+    fn facts(&mut self) -> MachineFacts;
+
+    /// Sets everything up but does not record yet.
+    ///
+    /// # Errors
+    /// One sentence for the user: what, where, what to do.
+    fn prepare(&mut self, start: &Start) -> Result<Prepared<Self::Run>, String>;
+}
+
+/// A recording that is ready to begin.
+#[derive(Debug)]
+pub struct Prepared<R> {
+    /// What was really set up.
+    pub started: Started,
+    /// Everything needed to decode the pages.
+    pub meta: Vec<MetaFile>,
+    /// The recording. Dropping it must undo everything that was set up.
+    pub run: R,
+}
+
+/// A recording in progress. Dropping it cleans up.
+pub trait TraceRun: Send {
+    /// Begins recording.
+    ///
+    /// # Errors
+    /// As [`TraceSource::prepare`].
+    fn begin(&mut self) -> Result<(), String>;
+
+    /// Moves what is recorded into `out`, waiting up to `wait` for something to move. Returns true
+    /// if everything recorded before the call was moved, false if it stopped in between so that
+    /// the caller can look after other things.
+    ///
+    /// # Errors
+    /// What `out` reports (the channel is gone) or one of the source itself.
+    fn pump(&mut self, out: &mut PageOut<'_>, wait: Duration) -> io::Result<bool>;
+
+    /// Counters so far.
+    fn stats(&mut self) -> Stats;
+
+    /// Ends recording, moves the rest, and gives the descriptive files that are known only now.
+    ///
+    /// # Errors
+    /// As [`TraceRun::pump`].
+    fn finish(&mut self, out: &mut PageOut<'_>) -> io::Result<Vec<MetaFile>>;
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The recorder said Bye.
+    Bye,
+    /// The recorder went away, or never said Hello.
+    Gone,
+    /// The agent was told to end.
+    Shutdown,
+    /// It broke, for this reason.
+    Broken(String),
+}
+
+/// A recorder that said Hello and waits for an answer.
+pub struct Caller<'a> {
+    session: Session<'a>,
+    hello: Hello,
+}
+
+impl<'a> Caller<'a> {
+    /// Waits for a recorder's Hello on `channel`. `agent` is the agent's version; `shutdown` ends
+    /// the wait and the session from outside.
+    ///
+    /// # Errors
+    /// [`End`] if nobody said Hello within 10 s, or the channel closed.
+    pub fn wait(
+        channel: &'a Channel,
+        agent: &'a str,
+        shutdown: &'a AtomicBool,
+    ) -> Result<Self, End> {
+        let mut session = Session {
+            channel,
+            decoder: Decoder::new(Role::Agent),
+            agent,
+            shutdown,
+            heard_at: Instant::now(),
+        };
+        match session.first_hello() {
+            Ok(Some(hello)) => Ok(Caller { session, hello }),
+            Ok(None) => Err(End::Gone),
+            Err(left) => Err(session.leave(left)),
+        }
+    }
+
+    /// Tells the recorder that another one is being served.
+    pub fn refuse_busy(self) {
+        self.session.tell("the agent serves another recorder; end that one first");
+    }
+
+    /// Serves the recorder to its end.
+    pub fn serve<S: TraceSource>(mut self, source: &mut S) -> End {
+        match self.session.run(&self.hello, source) {
+            Ok(end) => end,
+            Err(left) => self.session.leave(left),
+        }
+    }
+}
+
+/// Why a session is left early.
+enum Break {
+    End(End),
+    /// The recorder is there and should know.
+    Tell(String),
+}
+
+impl From<io::Error> for Break {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted => Break::End(End::Gone),
+            _ => Break::End(End::Broken(format!("the channel broke: {error}"))),
+        }
+    }
+}
+
+impl From<ProtoError> for Break {
+    fn from(error: ProtoError) -> Self {
+        Break::Tell(format!("the recorder sent something unreadable: {error}"))
+    }
+}
+
+/// A frame the session loop acts on, free of the decoder's buffer.
+enum Order {
+    Hello(Hello),
+    Start(Start),
+    Ping(u32, StampClock),
+    Stop,
+    Bye,
+}
+
+struct Session<'a> {
+    channel: &'a Channel,
+    decoder: Decoder,
+    agent: &'a str,
+    shutdown: &'a AtomicBool,
+    heard_at: Instant,
+}
+
+impl Session<'_> {
+    fn run<S: TraceSource>(&mut self, hello: &Hello, source: &mut S) -> Result<End, Break> {
+        self.check_version(hello)?;
+        let gate = Gate::new(self.channel, self.decoder.session().unwrap_or_default());
+        gate.send(&self.welcome(source))?;
+        loop {
+            match self.next_order(&gate)? {
+                Order::Hello(_) => gate.send(&self.welcome(source))?,
+                Order::Ping(seq, clock) => gate.pong(seq, clock)?,
+                Order::Start(start) => return self.record(source, &start, &gate),
+                Order::Stop => gate.send(&Frame::Stopped)?,
+                Order::Bye => return Ok(End::Bye),
+            }
+        }
+    }
+
+    fn first_hello(&mut self) -> Result<Option<Hello>, Break> {
+        let deadline = Instant::now() + HELLO_PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(Order::Hello(hello)) = self.poll_order()? {
+                return Ok(Some(hello));
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_version(&self, hello: &Hello) -> Result<(), Break> {
+        if (hello.min_version..=hello.max_version).contains(&VERSION) {
+            return Ok(());
+        }
+        Err(Break::Tell(format!(
+            "agent {} speaks protocol {VERSION}, recorder {} speaks {} to {}; update the older one",
+            self.agent, hello.recorder, hello.min_version, hello.max_version
+        )))
+    }
+
+    fn welcome<S: TraceSource>(&self, source: &mut S) -> Frame<'static> {
+        Frame::Welcome(Welcome {
+            version: VERSION,
+            agent: self.agent.to_owned(),
+            facts: source.facts(),
+        })
+    }
+
+    fn record<S: TraceSource>(
+        &mut self,
+        source: &mut S,
+        start: &Start,
+        gate: &Gate<'_>,
+    ) -> Result<End, Break> {
+        let prepared = source.prepare(start).map_err(Break::Tell)?;
+        let mut run = prepared.run;
+        send_meta(gate, &prepared.meta)?;
+        gate.send(&Frame::Started(prepared.started))?;
+        run.begin().map_err(Break::Tell)?;
+        let flow = Flow::default();
+        thread::scope(|scope| {
+            scope.spawn(|| flow.done(gate, move_pages(run, gate, &flow)));
+            let end = self.follow_orders(gate, &flow);
+            flow.is_stopping.store(true, Ordering::Relaxed);
+            // Whatever the mover is writing has no reader any more.
+            gate.close();
+            end
+        })
+    }
+
+    fn follow_orders(&mut self, gate: &Gate<'_>, flow: &Flow) -> Result<End, Break> {
+        loop {
+            match self.next_order(gate)? {
+                Order::Ping(seq, clock) => {
+                    flow.pinged.store(seq, Ordering::Relaxed);
+                    gate.pong(seq, clock)?;
+                }
+                Order::Stop => flow.is_stopping.store(true, Ordering::Relaxed),
+                Order::Bye => return Ok(End::Bye),
+                // The same session's Hello again: it was answered.
+                Order::Hello(_) => {}
+                Order::Start(_) => return Err(Break::Tell("a second Start".into())),
+            }
+        }
+    }
+
+    /// The next order; ends the session if the recorder is silent or gone.
+    fn next_order(&mut self, gate: &Gate<'_>) -> Result<Order, Break> {
+        loop {
+            if let Some(order) = self.poll_order()? {
+                if self.decoder.session() != Some(gate.session()) {
+                    return Err(Break::End(End::Gone));
+                }
+                return Ok(order);
+            }
+            if gate.is_closed() {
+                return Err(Break::End(End::Gone));
+            }
+            if self.heard_at.elapsed() > RECORDER_SILENCE {
+                let secs = RECORDER_SILENCE.as_secs();
+                return Err(Break::End(End::Broken(format!("recorder silent for {secs} s"))));
+            }
+        }
+    }
+
+    /// One look for an order, of bounded time.
+    fn poll_order(&mut self) -> Result<Option<Order>, Break> {
+        if self.shutdown.load(Ordering::Relaxed) {
+            return Err(Break::End(End::Shutdown));
+        }
+        if let Some(frame) = self.decoder.next()? {
+            return order(frame);
+        }
+        match self.channel.read(self.decoder.room(), LOOK_EVERY)? {
+            Read1::Bytes(bytes) => {
+                self.decoder.filled(bytes);
+                self.heard_at = Instant::now();
+            }
+            Read1::Nothing => {}
+            Read1::Closed => return Err(Break::End(End::Gone)),
+        }
+        Ok(None)
+    }
+
+    fn leave(&self, left: Break) -> End {
+        match left {
+            Break::End(end) => end,
+            Break::Tell(text) => {
+                self.tell(&text);
+                End::Broken(text)
+            }
+        }
+    }
+
+    fn tell(&self, text: &str) {
+        let Some(session) = self.decoder.session() else { return };
+        let gate = Gate::new(self.channel, session);
+        // The end of this session is reported by the agent itself as well.
+        if gate.send(&Frame::Error { text: text.to_owned() }).is_ok() {
+            self.linger();
+        }
+    }
+
+    /// Reads on until the recorder has closed: closing with bytes unread would reset the
+    /// connection, and the recorder might see that before the error's text.
+    fn linger(&self) {
+        let deadline = Instant::now() + LINGER;
+        let mut unread = [0; 4096];
+        while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+            if !matches!(self.channel.read(&mut unread, left), Ok(Read1::Bytes(_) | Read1::Nothing))
+            {
+                return;
+            }
+        }
+    }
+}
+
+fn order(frame: Frame<'_>) -> Result<Option<Order>, Break> {
+    Ok(Some(match frame {
+        Frame::Hello(hello) => Order::Hello(hello),
+        Frame::Start(start) => Order::Start(start),
+        Frame::Ping { seq, clock } => Order::Ping(seq, clock),
+        Frame::Stop => Order::Stop,
+        Frame::Bye => Order::Bye,
+        Frame::Error { text } => {
+            return Err(Break::End(End::Broken(format!("the recorder gave up: {text}"))));
+        }
+        other => {
+            return Err(Break::Tell(format!("frame type {} is the agent's to send", other.kind())));
+        }
+    }))
+}
+
+/// What the two threads of a recording tell each other.
+#[derive(Default)]
+struct Flow {
+    /// Number of the last Ping received; 0 before the first.
+    pinged: AtomicU32,
+    is_stopping: AtomicBool,
+}
+
+impl Flow {
+    /// The mover's end: a failure is told to the recorder, or closes the gate if it is gone.
+    fn done(&self, gate: &Gate<'_>, moved: io::Result<()>) {
+        let Err(error) = moved else { return };
+        let text = format!("the agent cannot read its trace: {error}");
+        if gate.is_closed() || gate.send(&Frame::Error { text }).is_err() {
+            gate.close();
+        }
+    }
+}
+
+fn move_pages<R: TraceRun>(mut run: R, gate: &Gate<'_>, flow: &Flow) -> io::Result<()> {
+    let mut out = PageOut::new(gate);
+    send_stats(gate, run.stats(), None)?;
+    let mut stats_at = Instant::now();
+    let mut drained = None;
+    while !flow.is_stopping.load(Ordering::Relaxed) {
+        // Read before draining: what was recorded before this Ping came is drained after.
+        let pinged = flow.pinged.load(Ordering::Relaxed);
+        let is_drained = run.pump(&mut out, PUMP_EVERY)?;
+        out.flush()?;
+        if is_drained && pinged != 0 {
+            drained = Some(pinged);
+        }
+        if stats_at.elapsed() >= STATS_EVERY {
+            stats_at = Instant::now();
+            send_stats(gate, run.stats(), drained)?;
+        }
+    }
+    let meta = run.finish(&mut out)?;
+    out.flush()?;
+    send_meta(gate, &meta)?;
+    send_stats(gate, run.stats(), drained)?;
+    // Gone before the recorder is told so, and whatever happens to the channel.
+    drop(run);
+    gate.send(&Frame::Stopped)
+}
+
+fn send_meta(gate: &Gate<'_>, files: &[MetaFile]) -> io::Result<()> {
+    for (name, content) in files {
+        let mut rest = content.as_slice();
+        loop {
+            let (bytes, after) = rest.split_at(rest.len().min(META_PIECE_BYTES));
+            rest = after;
+            gate.send(&Frame::Meta { name: name.clone(), more: !rest.is_empty(), bytes })?;
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn send_stats(gate: &Gate<'_>, stats: Stats, drained_seq: Option<u32>) -> io::Result<()> {
+    if stats.cpus.is_empty() {
+        return gate.send(&Frame::Stats(Stats { drained_seq, ..stats }));
+    }
+    for cpus in stats.cpus.chunks(STATS_CPUS) {
+        let agent_cpu_ns = stats.agent_cpu_ns;
+        gate.send(&Frame::Stats(Stats { drained_seq, agent_cpu_ns, cpus: cpus.to_vec() }))?;
+    }
+    Ok(())
+}
+
+/// Keeps [`current_cpu`] next to the stamp it belongs to.
+fn stamp(clock: StampClock) -> io::Result<(u32, u64)> {
+    let cpu = current_cpu();
+    let stamp = clock.now().ok_or_else(|| {
+        io::Error::new(io::ErrorKind::Unsupported, format!("no {} clock here", clock.name()))
+    })?;
+    Ok((cpu, stamp))
+}

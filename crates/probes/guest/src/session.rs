@@ -1,0 +1,366 @@
+//! The recorder's side: one thread per guest, from connect to Bye, across reconnects.
+//!
+//! **Concepts.** A *link* is one connection; it lives until the guest dies, stalls or says it
+//! stopped. A *session* is what the user asked for with one `--guest`: it makes a new link whenever
+//! the old one broke, with growing pauses, until it is told to stop. Between two links lies a
+//! [`Gap`]: events of that guest are missing there, and only there.
+//!
+//! **Where things go.** The session's thread hands everything to a [`GuestSink`]: what was set up,
+//! pages, clock brackets, gaps, counters. The sink lives in that thread, so nothing is queued; a
+//! slow disk slows the guest's channel, the guest's ring buffer fills, and its kernel counts what
+//! it loses.
+//!
+//! **Deadlines.** Each wait is bounded by [`Limits`]; [`GuestSession::stop`] returns within
+//! `stop_idle` after the guest's last sign of life and `stop_total` at the latest.
+
+mod link;
+mod run;
+
+use crate::{
+    exchange::Bracket,
+    proto::{CpuStats, EventRequest, MachineFacts, ProtoError, Started},
+    serve::MetaFile,
+    stamp::StampClock,
+    transport::{ConnectError, GuestSpec},
+};
+use std::{
+    io,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+use thiserror::Error;
+
+/// An error of the recording side (disk full, …).
+pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why no events of the guest exist in an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapCause {
+    /// The connection broke: the guest died or rebooted, its agent or its VMM ended.
+    Disconnected,
+    /// The connection stood, but nothing came for longer than [`Limits::stall`].
+    Stalled,
+}
+
+impl GapCause {
+    /// The word in manifest and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GapCause::Disconnected => "guest_disconnected",
+            GapCause::Stalled => "guest_stalled",
+        }
+    }
+}
+
+/// An interval without events of the guest, in raw stamps of the host's trace clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Everything up to here has arrived.
+    pub from: u64,
+    /// From here on it arrives again.
+    pub to: u64,
+    /// Why.
+    pub cause: GapCause,
+}
+
+/// What a link set up, before its first page.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    /// The machine.
+    pub facts: &'a MachineFacts,
+    /// The agent's version.
+    pub agent: &'a str,
+    /// What is recorded.
+    pub started: &'a Started,
+    /// Descriptive files: formats, page header, ….
+    pub meta: &'a [MetaFile],
+    /// True if pages go on where the last link stopped (same boot, same formats); false for the
+    /// first link and after a reboot, where they need a source of their own.
+    pub continues: bool,
+}
+
+/// Takes what a guest sends. All calls come from the session's thread, in order.
+pub trait GuestSink: Send {
+    /// A link records now.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError>;
+
+    /// Whole sub-buffers of one CPU.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn pages(&mut self, cpu: u32, pages: &[u8]) -> Result<(), SinkError>;
+
+    /// One clock exchange.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn bracket(&mut self, bracket: &Bracket) -> Result<(), SinkError>;
+
+    /// Events are missing here.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;
+
+    /// The source begun last is complete; `meta` are descriptive files known only at the end,
+    /// empty if the guest was lost. `cpus` are the kernel's counters for that source.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn end(&mut self, meta: &[MetaFile], cpus: &[CpuStats]) -> Result<(), SinkError>;
+
+    /// Something worth a line to the user, who watches `guest` record.
+    fn note(&mut self, text: &str);
+}
+
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// For the first link, connect to Started.
+    pub start: Duration,
+    /// Without a sign of life while recording, until the link is given up.
+    pub stall: Duration,
+    /// After Stop, without a sign of life.
+    pub stop_idle: Duration,
+    /// After Stop, in all.
+    pub stop_total: Duration,
+    /// First pause before a reconnect; doubles up to `reconnect_max`.
+    pub reconnect_min: Duration,
+    /// Longest pause before a reconnect.
+    pub reconnect_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            start: Duration::from_secs(10),
+            stall: Duration::from_secs(5),
+            stop_idle: Duration::from_secs(3),
+            stop_total: Duration::from_secs(20),
+            reconnect_min: Duration::from_millis(100),
+            reconnect_max: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What to record of one guest.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// Where it is.
+    pub spec: GuestSpec,
+    /// The recorder's version, for messages on the other side.
+    pub recorder: String,
+    /// The host's trace clock: what brackets are stamped with.
+    pub host_clock: StampClock,
+    /// Trace clocks for the guest, best first; the first it offers is taken.
+    pub clocks: Vec<StampClock>,
+    /// Ring buffer per CPU, bytes.
+    pub buffer_bytes: u64,
+    /// The events.
+    pub events: Vec<EventRequest>,
+    /// Time limits.
+    pub limits: Limits,
+}
+
+/// Why a guest cannot be recorded (any more).
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// No channel.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The channel broke.
+    #[error("guest {guest}: the channel broke: {source}")]
+    Channel {
+        /// Which guest.
+        guest: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The agent went away.
+    #[error("guest {guest}: the agent closed the connection")]
+    Closed {
+        /// Which guest.
+        guest: String,
+    },
+    /// Something is there but does not answer.
+    #[error("guest {guest}: no answer for {secs} s; {mend}")]
+    Silent {
+        /// Which guest.
+        guest: String,
+        /// How long it was waited for.
+        secs: u64,
+        /// What to do.
+        mend: &'static str,
+    },
+    /// The stream makes no sense.
+    #[error("guest {guest}: {source}")]
+    Proto {
+        /// Which guest.
+        guest: String,
+        /// What is wrong.
+        source: ProtoError,
+    },
+    /// The agent (or we) cannot do what was asked.
+    #[error("guest {guest}: {text}")]
+    Refused {
+        /// Which guest.
+        guest: String,
+        /// One sentence.
+        text: String,
+    },
+    /// The recording side failed.
+    #[error("guest {guest}: cannot keep its events: {source}")]
+    Sink {
+        /// Which guest.
+        guest: String,
+        /// Why.
+        source: SinkError,
+    },
+}
+
+/// What a finished session says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Links made.
+    pub links: u32,
+    /// Gaps between them.
+    pub gaps: u32,
+    /// Bytes of pages received.
+    pub bytes: u64,
+    /// Events read in the guest.
+    pub events: u64,
+    /// Events its kernel lost.
+    pub lost: u64,
+    /// CPU time of the agent, ns.
+    pub agent_cpu_ns: u64,
+    /// Clock exchanges made.
+    pub brackets: u64,
+    /// Shortest round trip, in the unit of the host's clock.
+    pub best_round_trip: Option<u64>,
+    /// False if the guest was not there at the end, so that its last events are missing.
+    pub complete: bool,
+}
+
+/// A look at a running session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Is a link recording?
+    pub connected: bool,
+    /// Bytes of pages received.
+    pub bytes: u64,
+    /// Events read in the guest, as of its last Stats.
+    pub events: u64,
+    /// Events its kernel lost, as of its last Stats.
+    pub lost: u64,
+}
+
+/// Shared between the session's thread and its owner.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    connected: AtomicBool,
+    bytes: AtomicU64,
+    events: AtomicU64,
+    lost: AtomicU64,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Starting,
+    Recording,
+    Over,
+}
+
+impl Shared {
+    fn should_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn enter(&self, phase: Phase) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+        self.changed.notify_all();
+    }
+}
+
+/// A guest that is being recorded.
+pub struct GuestSession {
+    shared: Arc<Shared>,
+    thread: JoinHandle<Result<Outcome, SessionError>>,
+    limits: Limits,
+}
+
+impl GuestSession {
+    /// Starts the session's thread; [`GuestSession::wait_started`] tells when the guest records.
+    ///
+    /// # Errors
+    /// If no thread can be made.
+    pub fn spawn(config: SessionConfig, sink: Box<dyn GuestSink>) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let limits = config.limits;
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("transect-guest".into()).spawn(move || {
+            let result = run::run(&config, sink, &theirs);
+            theirs.connected.store(false, Ordering::Relaxed);
+            theirs.enter(Phase::Over);
+            result
+        })?;
+        Ok(GuestSession { shared, thread, limits })
+    }
+
+    /// Waits until the guest records. False if it failed or did not come in time:
+    /// [`GuestSession::stop`] then says why.
+    pub fn wait_started(&self) -> bool {
+        let deadline = Instant::now() + self.limits.start + Duration::from_secs(1);
+        let mut phase = self.shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        while *phase == Phase::Starting {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
+            let waited = self.shared.changed.wait_timeout(phase, left);
+            phase = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *phase == Phase::Recording
+    }
+
+    /// Has the session ended by itself (the sink failed)?
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// How it goes.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            connected: self.shared.connected.load(Ordering::Relaxed),
+            bytes: self.shared.bytes.load(Ordering::Relaxed),
+            events: self.shared.events.load(Ordering::Relaxed),
+            lost: self.shared.lost.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Asks for the end without waiting, so that several guests end side by side.
+    pub fn request_stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the session: the guest sends what it still holds and cleans up.
+    ///
+    /// # Errors
+    /// Why the session failed, if it did. A guest that was lost on the way is no failure:
+    /// [`Outcome::complete`] and the gaps say so.
+    pub fn stop(self) -> Result<Outcome, SessionError> {
+        self.request_stop();
+        match self.thread.join() {
+            Ok(result) => result,
+            // The thread does not panic by itself; a sink of the caller's might.
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}

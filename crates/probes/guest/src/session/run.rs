@@ -1,0 +1,390 @@
+//! From the first link to the last: reconnects, gaps, the end.
+
+use super::{
+    Beginning, Gap, GapCause, GuestSink, Outcome, Phase, SessionConfig, SessionError, Shared,
+    SinkError,
+    link::{Heard, Link, MetaFiles, name},
+};
+use crate::{
+    exchange::Bracket,
+    proto::{CpuStats, Frame, MachineFacts, Started, Stats, Welcome},
+    serve::MetaFile,
+    stamp::StampClock,
+};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a pause looks whether the session should stop.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Longest wait in one step of a recording link.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Runs a session in its own thread until it is stopped.
+pub(super) fn run(
+    config: &SessionConfig,
+    sink: Box<dyn GuestSink>,
+    shared: &Shared,
+) -> Result<Outcome, SessionError> {
+    let mut session = Session {
+        config,
+        shared,
+        books: Books { sink, shared, outcome: Outcome::default(), cpus: BTreeMap::new() },
+        last: None,
+        open_gap: None,
+    };
+    let result = session.run();
+    let closed = session.close();
+    result?;
+    closed?;
+    Ok(session.books.outcome)
+}
+
+/// What the last link set up, to tell whether the next one continues it.
+struct Setup {
+    facts: MachineFacts,
+    started: Started,
+    meta: Vec<MetaFile>,
+}
+
+impl Setup {
+    fn is_continued_by(&self, other: &Setup) -> bool {
+        self.facts.boot_id == other.facts.boot_id
+            && self.started.clock == other.started.clock
+            && self.started.page_bytes == other.started.page_bytes
+            && self.meta == other.meta
+    }
+}
+
+struct Session<'a> {
+    config: &'a SessionConfig,
+    shared: &'a Shared,
+    books: Books<'a>,
+    last: Option<Setup>,
+    /// Where the gap that is open now began, and why.
+    open_gap: Option<(u64, GapCause)>,
+}
+
+/// The sink, and what is counted on the way to it.
+struct Books<'a> {
+    sink: Box<dyn GuestSink>,
+    shared: &'a Shared,
+    outcome: Outcome,
+    /// Counters of the link's CPUs; the kernel starts them at 0 for each instance.
+    cpus: BTreeMap<u32, CpuStats>,
+}
+
+/// How a recording link ended.
+enum LinkEnd {
+    Stopped,
+    Lost { drained_at: u64, cause: GapCause, error: SessionError },
+}
+
+impl Session<'_> {
+    fn run(&mut self) -> Result<(), SessionError> {
+        let mut pause = self.config.limits.reconnect_min;
+        loop {
+            let is_first = self.last.is_none();
+            match self.one_link() {
+                Ok(LinkEnd::Stopped) => {
+                    self.books.outcome.complete = true;
+                    return Ok(());
+                }
+                Ok(LinkEnd::Lost { drained_at, cause, error }) => {
+                    pause = self.config.limits.reconnect_min;
+                    self.lose(drained_at, cause, &error);
+                }
+                Err(error @ SessionError::Sink { .. }) => return Err(error),
+                Err(error) if is_first => return Err(error),
+                // Not back yet; the note about the loss has been given.
+                Err(_) => {}
+            }
+            self.shared.connected.store(false, Ordering::Relaxed);
+            if self.pause(pause) {
+                return Ok(());
+            }
+            pause = (pause * 2).min(self.config.limits.reconnect_max);
+        }
+    }
+
+    fn lose(&mut self, drained_at: u64, cause: GapCause, error: &SessionError) {
+        self.books.close_link();
+        self.open_gap.get_or_insert((drained_at, cause));
+        if !self.shared.should_stop() {
+            self.books.sink.note(&format!("{error}; reconnecting"));
+        }
+    }
+
+    /// Sleeps; true if the session should stop.
+    fn pause(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        while Instant::now() < until && !self.shared.should_stop() {
+            thread::sleep(LOOK_EVERY);
+        }
+        self.shared.should_stop()
+    }
+
+    /// Whatever happened: the gap that is still open ends now, the source is complete.
+    fn close(&mut self) -> Result<(), SessionError> {
+        let guest = || name(self.config);
+        if let Some((from, cause)) = self.open_gap.take() {
+            let to = self.config.host_clock.now().unwrap_or(from);
+            let noted = self.books.gap(Gap { from, to, cause });
+            noted.map_err(|source| SessionError::Sink { guest: guest(), source })?;
+            self.books
+                .sink
+                .end(&[], &[])
+                .map_err(|source| SessionError::Sink { guest: guest(), source })?;
+        }
+        Ok(())
+    }
+
+    fn one_link(&mut self) -> Result<LinkEnd, SessionError> {
+        let shared = self.shared;
+        let limit = match self.last {
+            None => self.config.limits.start,
+            Some(_) => self.config.limits.stall,
+        };
+        let (mut link, welcome) = Link::open(self.config, limit, &|| shared.should_stop())?;
+        let clock = self.choose_clock(&link, &welcome.facts)?;
+        link.burst(clock, &mut |heard| self.books.hear_bracket(heard))?;
+        let mut early = Early::default();
+        let (started, meta) = link.start(clock, self.config.limits.start, &mut |heard| {
+            match heard {
+                Heard::Data { cpu, pages } => early.add(cpu, pages),
+                other => self.books.hear_bracket(other)?,
+            }
+            Ok(())
+        })?;
+        self.begin(welcome, started, meta)?;
+        early.hand_on(&mut self.books).map_err(|source| self.sink_error(source))?;
+        self.record(link, clock)
+    }
+
+    fn choose_clock(
+        &self,
+        link: &Link<'_>,
+        facts: &MachineFacts,
+    ) -> Result<StampClock, SessionError> {
+        if !facts.problem.is_empty() {
+            return Err(link.refused(facts.problem.clone()));
+        }
+        let has = |clock: &StampClock| {
+            facts.stamp_clocks.contains(clock) && facts.clocks.iter().any(|c| c == clock.name())
+        };
+        let wanted = || self.config.clocks.iter().map(|c| c.name()).collect::<Vec<_>>().join(", ");
+        self.config.clocks.iter().copied().find(has).ok_or_else(|| {
+            link.refused(format!(
+                "its kernel offers the clocks {}, wanted was one of {}",
+                facts.clocks.join(", "),
+                wanted()
+            ))
+        })
+    }
+
+    fn begin(
+        &mut self,
+        welcome: Welcome,
+        started: Started,
+        meta: Vec<MetaFile>,
+    ) -> Result<(), SessionError> {
+        let setup = Setup { facts: welcome.facts, started, meta };
+        let continues = self.last.as_ref().is_some_and(|last| last.is_continued_by(&setup));
+        if self.last.is_some() && !continues {
+            // The guest is another one now (rebooted): what came before is complete.
+            let ended = self.books.sink.end(&[], &[]);
+            ended.map_err(|source| self.sink_error(source))?;
+        }
+        let beginning = Beginning {
+            facts: &setup.facts,
+            agent: &welcome.agent,
+            started: &setup.started,
+            meta: &setup.meta,
+            continues,
+        };
+        let begun = self.books.sink.begin(&beginning);
+        begun.map_err(|source| self.sink_error(source))?;
+        self.last = Some(setup);
+        self.books.outcome.links += 1;
+        Ok(())
+    }
+
+    fn sink_error(&self, source: SinkError) -> SessionError {
+        SessionError::Sink { guest: name(self.config), source }
+    }
+
+    /// Records over one link until it ends.
+    fn record(&mut self, mut link: Link<'_>, clock: StampClock) -> Result<LinkEnd, SessionError> {
+        // Nothing has been drained; but nothing before Started was recorded either.
+        let mut drained_at = self.config.host_clock.now().unwrap_or_default();
+        while !self.shared.should_stop() {
+            let mut drained = None;
+            let mut is_running = false;
+            let stepped = link.step(STEP, &mut |heard| {
+                if let Heard::Stats(stats) = &heard {
+                    is_running = true;
+                    drained = stats.drained_seq.or(drained);
+                }
+                self.books.hear(heard)
+            });
+            if is_running {
+                self.running().map_err(|source| self.sink_error(source))?;
+            }
+            if let Some(at) = drained.and_then(|seq| link.sent_at(seq)) {
+                drained_at = at;
+            }
+            match stepped {
+                Ok(()) => {}
+                Err(error @ SessionError::Sink { .. }) => return Err(error),
+                Err(error) => return Ok(lost(drained_at, error)),
+            }
+            let silent_for = link.silent_for();
+            if silent_for > link.limits().stall {
+                let error = link.silent(silent_for, "the guest is paused or its agent hangs");
+                return Ok(LinkEnd::Lost { drained_at, cause: GapCause::Stalled, error });
+            }
+        }
+        match self.wind_down(&mut link, clock) {
+            Ok(()) => Ok(LinkEnd::Stopped),
+            Err(error @ SessionError::Sink { .. }) => Err(error),
+            Err(error) => Ok(lost(drained_at, error)),
+        }
+    }
+
+    /// The first Stats say that the guest's kernel records: the gap ends.
+    fn running(&mut self) -> Result<(), SinkError> {
+        if let Some((from, cause)) = self.open_gap.take() {
+            let to = self.config.host_clock.now().unwrap_or(from);
+            self.books.gap(Gap { from, to, cause })?;
+            self.books.sink.note(&format!("{} is back", name(self.config)));
+        }
+        if !self.shared.connected.swap(true, Ordering::Relaxed) {
+            self.shared.enter(Phase::Recording);
+        }
+        Ok(())
+    }
+
+    /// Stop, the rest of the pages, a last burst on the quiet channel, Bye.
+    fn wind_down(&mut self, link: &mut Link<'_>, clock: StampClock) -> Result<(), SessionError> {
+        let deadline = Instant::now() + link.limits().stop_total;
+        link.send(&Frame::Stop)?;
+        let mut meta = MetaFiles::default();
+        let mut is_stopped = false;
+        while !is_stopped {
+            let silent_for = link.silent_for();
+            if silent_for > link.limits().stop_idle || Instant::now() > deadline {
+                return Err(link.silent(silent_for, "it did not finish; its last events are lost"));
+            }
+            link.step(STEP, &mut |heard| match heard {
+                Heard::Meta { name, more, bytes } => meta.add(name, more, bytes),
+                Heard::Stopped => {
+                    is_stopped = true;
+                    Ok(())
+                }
+                other => self.books.hear(other),
+            })?;
+        }
+        let cpus: Vec<CpuStats> = self.books.cpus.values().copied().collect();
+        let ended = self.books.sink.end(&meta.files, &cpus);
+        ended.map_err(|source| self.sink_error(source))?;
+        self.books.close_link();
+        // Everything is safe: what goes wrong from here on costs nothing but precision.
+        if link.burst(clock, &mut |heard| self.books.hear_bracket(heard)).is_ok() {
+            let _ = link.send(&Frame::Bye);
+        }
+        Ok(())
+    }
+}
+
+fn lost(drained_at: u64, error: SessionError) -> LinkEnd {
+    let cause = match error {
+        SessionError::Silent { .. } => GapCause::Stalled,
+        _ => GapCause::Disconnected,
+    };
+    LinkEnd::Lost { drained_at, cause, error }
+}
+
+impl Books<'_> {
+    fn hear(&mut self, heard: Heard<'_>) -> Result<(), SinkError> {
+        match heard {
+            Heard::Data { cpu, pages } => {
+                self.outcome.bytes += pages.len() as u64;
+                self.shared.bytes.store(self.outcome.bytes, Ordering::Relaxed);
+                self.sink.pages(cpu, pages)
+            }
+            Heard::Stats(stats) => {
+                self.count(&stats);
+                Ok(())
+            }
+            other => self.hear_bracket(other),
+        }
+    }
+
+    /// Before recording and after it, only brackets matter.
+    fn hear_bracket(&mut self, heard: Heard<'_>) -> Result<(), SinkError> {
+        let Heard::Bracket(bracket) = heard else { return Ok(()) };
+        self.count_bracket(&bracket);
+        self.sink.bracket(&bracket)
+    }
+
+    fn count_bracket(&mut self, bracket: &Bracket) {
+        self.outcome.brackets += 1;
+        let best = self.outcome.best_round_trip;
+        self.outcome.best_round_trip = match (best, bracket.round_trip()) {
+            (Some(best), Some(this)) => Some(best.min(this)),
+            (best, this) => best.or(this),
+        };
+    }
+
+    fn count(&mut self, stats: &Stats) {
+        for cpu in &stats.cpus {
+            self.cpus.insert(cpu.cpu, *cpu);
+        }
+        let (events, lost) = self.link_counts();
+        self.shared.events.store(self.outcome.events.saturating_add(events), Ordering::Relaxed);
+        self.shared.lost.store(self.outcome.lost.saturating_add(lost), Ordering::Relaxed);
+        self.outcome.agent_cpu_ns = self.outcome.agent_cpu_ns.max(stats.agent_cpu_ns);
+    }
+
+    fn link_counts(&self) -> (u64, u64) {
+        // The numbers are the guest's word: whatever it says must not overflow anything here.
+        self.cpus.values().fold((0_u64, 0_u64), |(events, lost), cpu| {
+            let lost_here = cpu.overrun.saturating_add(cpu.dropped);
+            (events.saturating_add(cpu.events), lost.saturating_add(lost_here))
+        })
+    }
+
+    /// The link's counters are final: the next link's begin at 0.
+    fn close_link(&mut self) {
+        let (events, lost) = self.link_counts();
+        self.outcome.events = self.outcome.events.saturating_add(events);
+        self.outcome.lost = self.outcome.lost.saturating_add(lost);
+        self.cpus.clear();
+    }
+
+    fn gap(&mut self, gap: Gap) -> Result<(), SinkError> {
+        self.outcome.gaps += 1;
+        self.sink.gap(&gap)
+    }
+}
+
+/// Pages that arrived together with Started, before the sink was told to begin: at most what one
+/// read brought.
+#[derive(Default)]
+struct Early(Vec<(u32, Vec<u8>)>);
+
+impl Early {
+    fn add(&mut self, cpu: u32, pages: &[u8]) {
+        self.0.push((cpu, pages.to_vec()));
+    }
+
+    fn hand_on(self, books: &mut Books<'_>) -> Result<(), SinkError> {
+        for (cpu, pages) in self.0 {
+            books.hear(Heard::Data { cpu, pages: &pages })?;
+        }
+        Ok(())
+    }
+}

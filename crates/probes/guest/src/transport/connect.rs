@@ -1,0 +1,117 @@
+//! The recorder's end: reach an agent.
+
+use super::{Channel, Endpoint, address::VsockAddress, wait};
+use rustix::{
+    event::PollFlags,
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt::socket_error},
+};
+use std::{io, path::Path, time::Duration};
+use thiserror::Error;
+
+/// Why no channel could be opened, with what to do.
+#[derive(Debug, Error)]
+#[error("guest {endpoint}: {what}: {source}; {mend}")]
+pub struct ConnectError {
+    endpoint: Endpoint,
+    what: &'static str,
+    mend: &'static str,
+    #[source]
+    source: io::Error,
+}
+
+impl ConnectError {
+    /// Could it work a moment later (the agent is still starting, the guest is rebooting)?
+    pub fn is_transient(&self) -> bool {
+        !matches!(self.source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
+            && self.source.raw_os_error() != Some(Errno::AFNOSUPPORT.raw_os_error())
+    }
+}
+
+/// Opens the channel to an agent, waiting up to `limit` for the peer to accept.
+///
+/// # Errors
+/// [`ConnectError`] says what failed and what to do about it.
+pub fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Channel, ConnectError> {
+    let opened = match endpoint {
+        Endpoint::Vsock { cid, port } => connect_vsock(*cid, *port, limit),
+        Endpoint::VirtioSerial(path) => connect_unix(path),
+    };
+    opened.map_err(|source| {
+        let (what, mend) = explain(endpoint, &source);
+        ConnectError { endpoint: endpoint.clone(), what, mend, source }
+    })
+}
+
+fn connect_vsock(cid: u32, port: u32, limit: Duration) -> io::Result<Channel> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::VSOCK, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &VsockAddress::new(cid, port)) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            if wait(&socket, PollFlags::OUT, limit)?.is_empty() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            socket_error(&socket)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Channel::new(socket)
+}
+
+/// Non-blocking: QEMU takes one client at a time, and the queue behind it is short.
+fn connect_unix(path: &Path) -> io::Result<Channel> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Channel::new(socket)
+}
+
+fn explain(endpoint: &Endpoint, error: &io::Error) -> (&'static str, &'static str) {
+    match endpoint {
+        Endpoint::Vsock { .. } => explain_vsock(error),
+        Endpoint::VirtioSerial(_) => explain_serial(error),
+    }
+}
+
+fn explain_vsock(error: &io::Error) -> (&'static str, &'static str) {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::AFNOSUPPORT | Errno::NODEV) => (
+            "this host has no vsock to guests",
+            "run 'modprobe vhost_vsock', give the guest '-device vhost-vsock-pci,guest-cid=N'",
+        ),
+        Some(Errno::CONNRESET | Errno::CONNREFUSED) => (
+            "the guest is there but nobody listens on this port",
+            "start 'transect-agent --vsock' in it",
+        ),
+        Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH) => (
+            "no guest with this CID answers",
+            "compare the CID with the guest's 'guest-cid=' and see that it has booted",
+        ),
+        _ if error.kind() == io::ErrorKind::TimedOut => (
+            "no guest with this CID answers",
+            "compare the CID with the guest's 'guest-cid=' and see that it has booted",
+        ),
+        _ => ("cannot connect", "see 'transect doctor'"),
+    }
+}
+
+fn explain_serial(error: &io::Error) -> (&'static str, &'static str) {
+    match error.kind() {
+        io::ErrorKind::NotFound => (
+            "there is no such socket",
+            "start QEMU with '-chardev socket,id=c0,path=PATH,server=on,wait=off \
+             -device virtserialport,chardev=c0,name=org.transect.0'",
+        ),
+        io::ErrorKind::ConnectionRefused => {
+            ("nobody serves this socket", "its QEMU is gone; is the path an old one?")
+        }
+        io::ErrorKind::WouldBlock => {
+            ("the port is taken", "another recorder or tool is connected to it; end that one first")
+        }
+        io::ErrorKind::PermissionDenied => {
+            ("no permission for the socket", "run as root or as the user QEMU runs as")
+        }
+        _ => ("cannot connect", "the path must be the chardev's Unix socket (server=on)"),
+    }
+}
