@@ -2,6 +2,7 @@
 //! [`Verb`] and one in [`Verb::run`].
 
 mod doctor;
+mod export;
 mod import;
 mod load;
 mod record;
@@ -19,6 +20,8 @@ pub(crate) enum Verb {
     Doctor(doctor::Args),
     /// Make a recording of trace.dat files that other tools recorded
     Import(import::Args),
+    /// Write a recording for other tools: a Perfetto timeline, or every row as JSON
+    Export(export::Args),
     /// Say who had the CPU, who waited and behind whom, and why guests exited
     Report(report::Args),
     /// Record what this host and its guests do
@@ -35,6 +38,7 @@ impl Verb {
         match self {
             Verb::Doctor(args) => doctor::run(args),
             Verb::Import(args) => import::run(args),
+            Verb::Export(args) => export::run(args),
             Verb::Report(args) => report::run(args),
             Verb::Record(args) => record::run(args),
             Verb::Snapshot(args) => snapshot::run(args),

@@ -152,7 +152,7 @@ impl<'a> List<'a> {
 
 fn lists(report: &Report, view: View) -> Vec<List<'_>> {
     match view {
-        View::Summary | View::Recording | View::Cost => Vec::new(),
+        View::Summary | View::Recording | View::Cost | View::Events => Vec::new(),
         View::Machines => vec![
             List::whole("machines", &names(&Machine::TABLE), &report.machines),
             List::whole("clock_edges", &names(&ClockEdge::TABLE), &report.clock_edges),

@@ -5,6 +5,7 @@
 //! are files; only `text` knows that there is a terminal.
 
 mod build;
+mod events;
 mod facts;
 mod lines;
 mod machine;
@@ -88,6 +89,8 @@ pub(crate) enum View {
     Log,
     /// What the recording itself cost
     Cost,
+    /// Every event of every machine in the order of time (alone; with --json one object a line)
+    Events,
 }
 
 impl View {
@@ -113,11 +116,33 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.csv && args.view.len() != 1 {
         bail!("--csv writes one table: name it with --view (vcpus, exits, antagonists, …)");
     }
+    if args.view.contains(&View::Events) {
+        return write_events(&args);
+    }
     let (facts, tables) = super::load::tables(&args.recording, &args.source, args.window)?;
     let selection = Selection::by_name(&tables, &args.vm)?;
     let report = build::build(facts, tables, &selection)?;
     let mut out = BufWriter::new(io::stdout().lock());
     write(&report, &args, &mut out)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Events are not a section of the report but the recording itself: they are streamed.
+fn write_events(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.view.len() != 1 {
+        bail!("--view events is shown alone: leave the other views out");
+    }
+    let form = match (args.json, args.csv) {
+        (true, _) => events::Form::JsonLines,
+        (_, true) => events::Form::Csv,
+        _ => events::Form::Text,
+    };
+    let wanted = |name: &str| args.vm.is_empty() || args.vm.iter().any(|vm| vm == name);
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    super::load::events(&args.recording, &args.source, |loaded| {
+        events::write(loaded, wanted, form, args.top, &mut out)
+    })?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

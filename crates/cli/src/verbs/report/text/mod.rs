@@ -67,6 +67,8 @@ impl Page<'_> {
             View::Lost => self.lost(),
             View::Log => self.log(),
             View::Cost => self.cost(),
+            // Streamed by `events`, never a section.
+            View::Events => Ok(()),
         }
     }
 

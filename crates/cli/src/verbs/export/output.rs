@@ -1,0 +1,78 @@
+//! Where an export goes: standard output, or a file that appears only when it is whole.
+
+use anyhow::Context as _;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// An output under way. Dropped unfinished, it leaves no file behind.
+pub(super) enum Output {
+    Stdout(BufWriter<io::Stdout>),
+    File { out: BufWriter<File>, target: PathBuf, part: Part },
+}
+
+/// The file's temporary name; removed if it is not renamed.
+pub(super) struct Part(Option<PathBuf>);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            // The error that brought us here is the one to tell.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl Output {
+    /// Starts writing to `path`, or to standard output for `-`. What is no plain file (a pipe, a
+    /// device) is written directly.
+    pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
+        if path.as_os_str() == "-" {
+            return Ok(Output::Stdout(BufWriter::new(io::stdout())));
+        }
+        let is_special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+        let part = if is_special { path.to_owned() } else { part_of(path) };
+        let file =
+            File::create(&part).with_context(|| format!("cannot write {}", part.display()))?;
+        let guard = Part((!is_special).then_some(part));
+        Ok(Output::File { out: BufWriter::new(file), target: path.to_owned(), part: guard })
+    }
+
+    /// Everything is written: the file gets its name.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Output::Stdout(mut out) => Ok(out.flush()?),
+            Output::File { mut out, target, mut part } => {
+                out.flush().with_context(|| format!("cannot write {}", target.display()))?;
+                if let Some(path) = &part.0 {
+                    fs::rename(path, &target)
+                        .with_context(|| format!("cannot name {}", target.display()))?;
+                }
+                part.0 = None;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.to_owned();
+    part.as_mut_os_string().push(".part");
+    part
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::Stdout(out) => out.write(bytes),
+            Output::File { out, .. } => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Stdout(out) => out.flush(),
+            Output::File { out, .. } => out.flush(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Exports that need no recording.
+
+use super::jsonl::JsonLines;
+use super::output::Output;
+use std::io::{self, Write};
+use transect_model::ids::{CpuId, MachineId};
+use transect_model::table::{Lost, Row, TableSink};
+
+fn lost(count: Option<u64>) -> Row {
+    Row::Lost(Lost {
+        ts: -3,
+        dur: i64::MAX,
+        machine_id: MachineId(1),
+        cpu: Some(CpuId(2)),
+        count,
+        cause: "buffer_overrun".to_owned(),
+    })
+}
+
+#[test]
+fn a_row_is_a_line_with_its_tables_name() {
+    let mut sink = JsonLines::new(Vec::new());
+    sink.row(lost(Some(u64::MAX)));
+    sink.row(lost(None));
+    let (rows, bytes) = sink.finish().unwrap();
+    assert_eq!(rows, 2);
+    assert_eq!(
+        String::from_utf8(bytes).unwrap().lines().next().unwrap(),
+        "{\"table\":\"lost\",\"ts\":-3,\"dur\":9223372036854775807,\"machine_id\":1,\"cpu\":2,\
+         \"count\":18446744073709551615,\"cause\":\"buffer_overrun\"}"
+    );
+}
+
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::from(io::ErrorKind::StorageFull))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_at_the_end() {
+    let mut sink = JsonLines::new(Full);
+    sink.row(lost(None));
+    assert_eq!(sink.finish().err().unwrap().kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_file_appears_only_when_it_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.jsonl");
+    let mut output = Output::create(&path).unwrap();
+    output.write_all(b"half").unwrap();
+    assert!(!path.exists());
+    drop(output);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    let mut output = Output::create(&path).unwrap();
+    output.write_all(b"whole").unwrap();
+    output.finish().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
