@@ -33,6 +33,16 @@ pub(crate) struct SourceArgs {
     no_tsc_offset: bool,
 }
 
+impl SourceArgs {
+    fn clock_options(&self) -> ClockOptions {
+        ClockOptions {
+            use_tsc_offset: !self.no_tsc_offset,
+            tsc_hz: self.tsc_hz,
+            ..ClockOptions::default()
+        }
+    }
+}
+
 /// A recording, opened but not decoded.
 struct Opened<'a> {
     facts: Facts,
@@ -87,6 +97,42 @@ pub(crate) fn rows(
     .with_context(|| path.display().to_string())
 }
 
+/// The files of a recording and its clocks, for faces that show events and not states.
+pub(crate) struct Loaded<'a> {
+    /// Each file's machine, that machine's name, and the file.
+    pub(crate) traces: Vec<(MachineId, String, TraceDat<'a>)>,
+    /// From every machine's stamps to trace time.
+    pub(crate) clocks: ClockGraph,
+}
+
+/// Opens a recording without running the engine over it.
+pub(crate) fn events(
+    path: &Path,
+    args: &SourceArgs,
+    show: impl FnOnce(&Loaded<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if path.is_dir() {
+        let recording = transect_store::Recording::open(path)?;
+        show(&loaded(directory::opened(path, &recording), args)?)
+    } else {
+        let map = files::map(path)?;
+        show(&loaded(files::opened(&[(path, &map)])?, args)?)
+    }
+    .with_context(|| path.display().to_string())
+}
+
+fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a>> {
+    let clocks = ClockGraph::from_evidence(&opened.evidence, args.clock_options())?;
+    let mut traces = Vec::new();
+    for source in &opened.sources {
+        let name = opened.topology.machines.iter().find(|m| m.id == source.machine);
+        let name = name.map_or_else(|| source.name.clone(), |machine| machine.name.clone());
+        let trace = TraceDat::parse(source.bytes).with_context(|| source.name.clone())?;
+        traces.push((source.machine, name, trace));
+    }
+    Ok(Loaded { traces, clocks })
+}
+
 fn run(
     opened: Opened<'_>,
     args: &SourceArgs,
@@ -94,12 +140,7 @@ fn run(
     sink: &mut dyn TableSink,
 ) -> anyhow::Result<Facts> {
     let Opened { mut facts, topology, evidence, sources, gaps, mut remarks } = opened;
-    let clock_options = ClockOptions {
-        use_tsc_offset: !args.no_tsc_offset,
-        tsc_hz: args.tsc_hz,
-        ..ClockOptions::default()
-    };
-    let clocks = ClockGraph::from_evidence(&evidence, clock_options)?;
+    let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
     let traces = parse(&sources, &mut remarks)?;
     let dats: Vec<DatSource<'_, '_>> = traces
         .iter()
