@@ -12,7 +12,7 @@ use std::{
     fmt::Write as _,
     io::{self, Write},
 };
-use transect_clock::{ClockError, Converter};
+use transect_clock::{ClockError, Converter, Unit};
 use transect_ftrace::{EventTable, Names, RawText};
 use transect_model::{
     ids::{CpuId, Tid},
@@ -54,7 +54,13 @@ pub(super) fn write(
             }
         }
     }
-    let mut page = Page { form, machines: loaded.traces.len(), line: String::new(), out };
+    let mut page = Page {
+        form,
+        machines: loaded.traces.len(),
+        in_ticks: loaded.clocks.unit() == Unit::Ticks,
+        line: String::new(),
+        out,
+    };
     if form == Form::Csv {
         writeln!(page.out, "ts,machine,cpu,tid,comm,name,fields")?;
     }
@@ -178,6 +184,8 @@ fn unplaced(error: &ClockError) -> String {
 struct Page<'o> {
     form: Form,
     machines: usize,
+    /// Nobody told how long a tick is, so there are no seconds to print.
+    in_ticks: bool,
     line: String,
     out: &'o mut dyn Write,
 }
@@ -204,21 +212,29 @@ impl Page<'_> {
         self.out.write_all(self.line.as_bytes())
     }
 
+    fn stamp(&self, ts: Timestamp<Trace>) -> String {
+        let ts = ts.get();
+        if self.in_ticks {
+            return format!("{ts:>15}");
+        }
+        format!("{:>5}.{:09}", ts.div_euclid(1_000_000_000), ts.rem_euclid(1_000_000_000))
+    }
+
     /// `machine: comm-tid [cpu] seconds.nanoseconds: name: field=value …`
     fn text(&mut self, tap: &Tap<'_, '_>, text: &mut RawText<'_>) {
         let tid = tap.tid();
-        let ns = tap.ts.get();
-        let (seconds, rest) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
         let comm = tap.comm(tid);
         if self.machines > 1 {
             let _ = write!(self.line, "{:>10}: ", tap.machine);
         }
         let name = event_name(tap);
+        let stamp = self.stamp(tap.ts);
         let _ = write!(
             self.line,
-            "{comm:>16}-{:<7} [{:03}] {seconds:>5}.{rest:09}: {:<20}",
+            "{comm:>16}-{:<7} [{:03}] {}: {:<20}",
             tid.0,
             tap.cpu,
+            stamp,
             format!("{name}:"),
         );
         text.fields(&tap.record, &mut self.line);
