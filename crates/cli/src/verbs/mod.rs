@@ -7,6 +7,8 @@ mod import;
 mod load;
 mod record;
 mod report;
+#[cfg(test)]
+mod sample;
 mod snapshot;
 mod stop;
 

@@ -1,10 +1,13 @@
-//! Exports that need no recording.
+//! Exports of the sample tables; the Perfetto trace is checked by Perfetto's own schema.
 
 use super::jsonl::JsonLines;
 use super::output::Output;
+use crate::verbs::sample;
 use std::io::{self, Write};
+use std::path::Path;
+use std::process::Command;
 use transect_model::ids::{CpuId, MachineId};
-use transect_model::table::{Lost, Row, TableSink};
+use transect_model::table::{Lost, Row, TableSink, Tables};
 
 fn lost(count: Option<u64>) -> Row {
     Row::Lost(Lost {
@@ -64,4 +67,68 @@ fn a_file_appears_only_when_it_is_whole() {
     output.finish().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// Every row of the tables, as the engine would hand them over.
+fn rows(tables: Tables) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    rows.extend(tables.machines.into_iter().map(Row::Machine));
+    rows.extend(tables.vcpus.into_iter().map(Row::Vcpu));
+    rows.extend(tables.threads.into_iter().map(Row::Thread));
+    rows.extend(tables.cpu_slices.into_iter().map(Row::CpuSlice));
+    rows.extend(tables.vcpu_states.into_iter().map(Row::VcpuState));
+    rows.extend(tables.thread_states.into_iter().map(Row::ThreadState));
+    rows.extend(tables.exits.into_iter().map(Row::Exit));
+    rows.extend(tables.wakeups.into_iter().map(Row::Wakeup));
+    rows.extend(tables.irqs.into_iter().map(Row::Irq));
+    rows.extend(tables.syscalls.into_iter().map(Row::Syscall));
+    rows.extend(tables.windows.into_iter().map(Row::Window));
+    rows.extend(tables.clock_check.into_iter().map(Row::ClockCheck));
+    rows.extend(tables.lost.into_iter().map(Row::Lost));
+    rows
+}
+
+fn write_both(dir: &Path) {
+    let tables = sample::tables();
+    let trace = std::fs::File::create(dir.join("sample.pftrace")).unwrap();
+    let written = transect_perfetto::timeline::write(&tables, "ns", trace).unwrap();
+    assert_eq!(written.shift_ns, 50, "the interrupt before trace time 0");
+    let lines = std::fs::File::create(dir.join("sample.jsonl")).unwrap();
+    let mut sink = JsonLines::new(io::BufWriter::new(lines));
+    rows(tables).into_iter().for_each(|row| sink.row(row));
+    sink.finish().unwrap().1.flush().unwrap();
+}
+
+/// The Python with Perfetto's schema, which `make setup` installs; none in a bare `cargo test`.
+fn python(script: &str, dir: &Path) -> Option<std::process::Output> {
+    let python = std::env::var_os("TRANSECT_PYTHON")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(python)
+        .arg(root.join("tests/perfetto").join(script))
+        .args([dir.join("sample.pftrace"), dir.join("sample.jsonl")])
+        .output();
+    Some(output.unwrap())
+}
+
+fn assert_passes(script: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    write_both(dir.path());
+    let Some(output) = python(script, dir.path()) else {
+        println!("skipped: TRANSECT_PYTHON is not set (make test sets it)");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let erred = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{erred}");
+    print!("{said}");
+}
+
+#[test]
+fn the_trace_keeps_to_perfettos_schema_and_to_the_tables() {
+    assert_passes("check.py");
+}
+
+#[test]
+fn the_check_notices_every_alteration() {
+    assert_passes("test_check.py");
 }

@@ -153,10 +153,11 @@ fn lost(report: &Report) -> String {
     }
     let events: u64 = report.lost.iter().filter_map(|l| l.count).sum();
     let gaps = counted(report.lost.len() as u64, "gap");
-    match events {
-        0 => format!("Events were lost in {gaps}.{unknown}"),
-        1 => format!("1 event was lost in {gaps}.{unknown}"),
-        n => format!("{} events were lost in {gaps}.{unknown}", count(n)),
+    let were = if events == 1 { "event was" } else { "events were" };
+    match (events, report.lost.iter().all(|l| l.count.is_some())) {
+        (0, _) => format!("Events were lost in {gaps}.{unknown}"),
+        (n, true) => format!("{} {were} lost in {gaps}.{unknown}", count(n)),
+        (n, false) => format!("At least {} {were} lost in {gaps}.{unknown}", count(n)),
     }
 }
 

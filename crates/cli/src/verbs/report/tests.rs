@@ -1,187 +1,12 @@
-//! The report over hand-made tables: 10 µs in which a hog keeps a periodic VM from its only CPU.
+//! The report over the sample tables.
 
 use super::build::{Report, Selection, build};
 use super::facts::{CostLine, Facts, TimeUnit};
 use super::text::Style;
 use super::{View, machine, summary, text};
-use transect_model::exit::{ExitReason, Isa};
-use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
-use transect_model::state::{EffectiveState, ThreadState, VcpuState};
-use transect_model::table::*;
+use crate::verbs::sample::{svm, tables};
+use transect_model::ids::VcpuId;
 use transect_model::time::{Span, Timestamp};
-
-const HOST: MachineId = MachineId(0);
-const PERIODIC: MachineId = MachineId(1);
-const HOG: MachineId = MachineId(2);
-const PERIODIC_TID: Tid = Tid(101);
-const HOG_TID: Tid = Tid(202);
-
-fn svm(code: u32) -> ExitReason {
-    ExitReason { isa: Isa::Svm, code }
-}
-
-fn machine_row(id: MachineId, kind: MachineKind, name: &str) -> Machine {
-    let guest = kind == MachineKind::Guest;
-    Machine {
-        machine_id: id,
-        parent_id: guest.then_some(HOST),
-        kind,
-        name: name.to_owned(),
-        vmm_pid: guest.then_some(Tid(100)),
-        cgroup: None,
-        clock: (id != HOG).then(|| "x86-tsc".to_owned()),
-        error_bound_ns: (id != HOG).then_some(0),
-    }
-}
-
-fn state(ts: i64, dur: i64, machine: MachineId, state: VcpuState, by: Option<Tid>) -> VcpuStateRow {
-    VcpuStateRow {
-        ts,
-        dur,
-        machine_id: machine,
-        vcpu: VcpuId(0),
-        cpu: Some(CpuId(0)),
-        state,
-        reason: None,
-        by_machine_id: by.map(|tid| if tid == HOG_TID { HOG } else { HOST }),
-        by_tid: by,
-    }
-}
-
-fn exit(
-    ts: i64,
-    dur: Option<i64>,
-    handling_ns: Option<i64>,
-    machine: MachineId,
-    code: u32,
-) -> Exit {
-    Exit {
-        ts,
-        dur,
-        handling_ns,
-        machine_id: machine,
-        vcpu: VcpuId(0),
-        reason: svm(code),
-        rip: 0xffff_ffff_8100_0000,
-        to_user: code == 0x7b,
-        detail: None,
-    }
-}
-
-fn thread(machine_id: MachineId, tid: Tid, name: &str) -> Thread {
-    Thread { machine_id, tid, pid: Some(tid), name: name.to_owned(), cgroup: None }
-}
-
-fn thread_state(
-    (ts, dur): (i64, i64),
-    machine_id: MachineId,
-    tid: Tid,
-    state: ThreadState,
-    effective: Option<EffectiveState>,
-) -> ThreadStateRow {
-    ThreadStateRow {
-        ts,
-        dur,
-        machine_id,
-        tid,
-        cpu: Some(CpuId(0)),
-        state,
-        effective,
-        reason: (state == ThreadState::Blocked).then_some('S'),
-        waker_tid: None,
-    }
-}
-
-fn wakeup(ts: i64, dur: Option<i64>) -> Wakeup {
-    Wakeup {
-        ts,
-        dur,
-        machine_id: HOST,
-        tid: PERIODIC_TID,
-        waker_tid: Tid::IDLE,
-        waker_cpu: CpuId(0),
-        cpu: dur.map(|_| CpuId(0)),
-    }
-}
-
-fn tables() -> Tables {
-    use VcpuState::{Exit as InExit, Guest, Halted, Preempted, Unknown, User, Waking};
-    let mut t = Tables {
-        machines: vec![
-            machine_row(HOST, MachineKind::Host, "kvmhost"),
-            machine_row(PERIODIC, MachineKind::Guest, "periodic"),
-            machine_row(HOG, MachineKind::Guest, "hog"),
-        ],
-        threads: vec![
-            thread(HOST, PERIODIC_TID, "CPU 0/KVM"),
-            thread(HOST, HOG_TID, "CPU 0/KVM"),
-            thread(HOST, Tid(7), "kworker/0:1"),
-            thread(PERIODIC, Tid(50), "ticker"),
-        ],
-        ..Tables::default()
-    };
-    for (machine_id, tid) in [(PERIODIC, PERIODIC_TID), (HOG, HOG_TID)] {
-        t.vcpus.push(Vcpu { machine_id, vcpu: VcpuId(0), vmm_tid: Some(tid) });
-    }
-    t.vcpu_states = vec![
-        state(0, 1_000, PERIODIC, Halted, None),
-        state(1_000, 6_000, PERIODIC, Waking, Some(HOG_TID)),
-        state(7_000, 500, PERIODIC, Waking, Some(Tid(7))),
-        state(7_500, 500, PERIODIC, InExit, None),
-        state(8_000, 500, PERIODIC, Guest, None),
-        state(8_500, 1_500, PERIODIC, Preempted, Some(HOG_TID)),
-        state(0, 6_000, HOG, Guest, None),
-        state(6_000, 600, HOG, InExit, None),
-        state(6_600, 400, HOG, User, None),
-        state(7_000, 1_500, HOG, Preempted, Some(Tid(7))),
-        state(8_500, 1_000, HOG, Guest, None),
-        state(9_500, 500, HOG, Unknown, None),
-    ];
-    t.exits = vec![
-        exit(0, Some(8_000), Some(500), PERIODIC, 0x78),
-        exit(6_000, Some(2_500), Some(1_000), HOG, 0x7b),
-        exit(9_500, None, None, HOG, 0x400),
-    ];
-    t.thread_states = vec![
-        thread_state((0, 6_600), HOST, HOG_TID, ThreadState::Running, None),
-        thread_state((1_000, 6_500), HOST, PERIODIC_TID, ThreadState::Runnable, None),
-        thread_state(
-            (2_000, 6_000),
-            PERIODIC,
-            Tid(50),
-            ThreadState::Running,
-            Some(EffectiveState::VcpuPreempted),
-        ),
-        thread_state(
-            (8_000, 500),
-            PERIODIC,
-            Tid(50),
-            ThreadState::Running,
-            Some(EffectiveState::Running),
-        ),
-        thread_state((8_500, 1_500), PERIODIC, Tid(50), ThreadState::Blocked, None),
-    ];
-    t.wakeups = vec![wakeup(1_000, Some(6_500)), wakeup(9_000, None)];
-    t.clock_check.push(ClockCheck {
-        machine_id: PERIODIC,
-        tested: 9_489,
-        inside: 9_489,
-        outside: 0,
-        untested: 12,
-        worst_ns: 0,
-        slack_later_ns: 20_400,
-        slack_earlier_ns: 21_000,
-    });
-    t.lost.push(Lost {
-        ts: 9_500,
-        dur: 500,
-        machine_id: HOST,
-        cpu: Some(CpuId(0)),
-        count: Some(1_234),
-        cause: "buffer_overrun".to_owned(),
-    });
-    t
-}
 
 fn facts() -> Facts {
     Facts {
@@ -261,7 +86,7 @@ fn the_hog_is_named_as_the_antagonist() {
     );
     assert_eq!(
         sentences[3],
-        "1,234 events were lost in 1 gap. 2.50 % of the vCPUs' time is unknown."
+        "At least 1,234 events were lost in 2 gaps. 2.50 % of the vCPUs' time is unknown."
     );
 }
 
