@@ -1,0 +1,245 @@
+//! The flagship: a KVM host and its guests in one recording, on real kernels.
+//!
+//! One host is booted for all tests of this file (nested KVM where this machine has none) and the
+//! tests take turns on it, because each of them records everything that happens there.
+//! Never skipped: what it needs comes from Debian packages.
+
+#![allow(clippy::print_stdout, reason = "what was measured belongs in the log of a test run")]
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use transect_e2e::{
+    agent, events_of, number, report, report_with, rows, trace_cmd_events, transect,
+};
+use transect_testbed::{
+    Guest, KvmHost,
+    counting::{Counted, Counts},
+};
+
+/// The host of this file, for one test at a time.
+struct Bed {
+    host: &'static KvmHost,
+    /// `transect` as the host sees it.
+    transect: String,
+    /// Where recordings are brought to.
+    here: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+
+impl Bed {
+    fn take() -> Result<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let host = KvmHost::shared()?;
+        host.put(transect()?, "transect")?;
+        let transect = host.scratch().join("transect").display().to_string();
+        Ok(Bed { host, transect, here: tempfile::tempdir()?, _turn: turn })
+    }
+
+    /// A guest whose agent listens on vsock.
+    fn guest(&self, name: &str, workload: &str) -> Result<Guest> {
+        self.host.guest(name).workload(workload).agent(agent()?, &["--vsock"]).boot()
+    }
+
+    /// Brings a recording of the host here.
+    fn fetch(&self, name: &str) -> Result<PathBuf> {
+        let to = self.here.path().join(name);
+        self.host.get(name, &to)?;
+        Ok(to)
+    }
+}
+
+/// `--guest` for a guest of the testbed.
+fn spec(guest: &Guest) -> Result<String> {
+    let cid = guest.cid().context("the guest has no vsock")?;
+    Ok(format!("--guest name={},vsock:{cid}", guest.name()))
+}
+
+fn machine_id(report: &Value, name: &str) -> Result<i64> {
+    let machines = rows(report, "machines")?;
+    let found = machines.iter().find(|m| m["name"] == name);
+    number(found.with_context(|| format!("no machine {name} in {machines:?}"))?, "machine_id")
+}
+
+/// The states of every vCPU fill the window to the nanosecond.
+fn expect_states_to_fill_the_window(report: &Value) -> Result<()> {
+    let vcpus = rows(report, "vcpus")?;
+    ensure!(!vcpus.is_empty(), "no vCPU in the report");
+    for vcpu in vcpus {
+        let parts = ["gotten_ns", "waited_ns", "blocked_ns", "offline_ns", "unknown_ns"];
+        let sum = parts.iter().map(|part| number(vcpu, part)).sum::<Result<i64>>()?;
+        ensure!(sum == number(vcpu, "window_ns")?, "states do not fill the window: {vcpu}");
+    }
+    Ok(())
+}
+
+#[test]
+fn counting_guest_exits_are_exact() {
+    let bed = Bed::take().unwrap();
+    let asked = Counts { hypercalls: 211, port_writes: 307, halts: 101 };
+    let counting = asked.command(bed.host).unwrap();
+    let out = bed
+        .host
+        .run(&format!(
+            "perf stat -x, -a -e kvm:kvm_exit -e kvm:kvm_hypercall -o perf.csv \
+             {} record -o counting.transect -- {counting}; cat perf.csv",
+            bed.transect
+        ))
+        .within(90)
+        .unwrap();
+    let counted = Counted::in_output(&out.expect_success().stdout).unwrap();
+    let perf = |event: &str| -> i64 {
+        let line = out.stdout.lines().find(|l| l.contains(event)).expect("perf's line");
+        line.split(',').next().and_then(|n| n.parse().ok()).expect("perf's count")
+    };
+
+    let report = report(&bed.fetch("counting.transect").unwrap()).unwrap();
+    let exits = rows(&report, "exits").unwrap();
+    let count = |reason: &str| -> i64 {
+        exits.iter().filter(|e| e["reason"] == reason).map(|e| number(e, "count").unwrap()).sum()
+    };
+    let [hypercall, port, halt] = match counted.vendor.as_str() {
+        "amd" => ["hypercall", "io", "hlt"],
+        _ => ["VMCALL", "IO_INSTRUCTION", "HLT"],
+    };
+    assert_eq!(count(hypercall), 211);
+    assert_eq!(count(port), 307);
+    assert_eq!(count(halt), 101);
+    let all: i64 = exits.iter().map(|e| number(e, "count").unwrap()).sum();
+    assert_eq!(all, perf("kvm:kvm_exit"), "perf counted the same run");
+    assert_eq!(perf("kvm:kvm_hypercall"), 211);
+    expect_states_to_fill_the_window(&report).unwrap();
+}
+
+#[test]
+fn host_and_two_guests_are_on_one_clock() {
+    let bed = Bed::take().unwrap();
+    let web = bed.guest("web", "periodic:period_ms=20:work_us=500").unwrap();
+    let mixed = bed.guest("mixed", "mix:rounds=1000").unwrap();
+    bed.host
+        .run(&format!(
+            "{} record -o pair.transect {} {} --duration 4s",
+            bed.transect,
+            spec(&web).unwrap(),
+            spec(&mixed).unwrap()
+        ))
+        .within(90)
+        .unwrap()
+        .expect_success();
+    let dir = bed.fetch("pair.transect").unwrap();
+    let exact = report(&dir).unwrap();
+    expect_states_to_fill_the_window(&exact).unwrap();
+    for name in ["web", "mixed"] {
+        expect_alignment_by_tsc(&exact, name).unwrap();
+    }
+    expect_estimate_within_its_bound(&dir, &exact).unwrap();
+    expect_trace_cmd_to_agree(&dir).unwrap();
+    web.kill().unwrap();
+    mixed.kill().unwrap();
+}
+
+/// Offset exact, and every testable guest event inside its vCPU's guest-mode intervals.
+fn expect_alignment_by_tsc(report: &Value, name: &str) -> Result<()> {
+    let id = machine_id(report, name)?;
+    let of_machine = |row: &&Value| row["machine_id"] == id;
+    let edges = rows(report, "clock_edges")?;
+    let edge =
+        edges.iter().find(of_machine).with_context(|| format!("no clock edge for {name}"))?;
+    ensure!(edge["method"] == "tsc_offset", "{name} is aligned by {edge}");
+    let checks = rows(report, "clock_check")?;
+    let check = checks.iter().find(of_machine).with_context(|| format!("no check of {name}"))?;
+    ensure!(number(check, "tested")? > 100, "hardly anything was tested: {check}");
+    ensure!(number(check, "outside")? == 0, "guest events outside guest mode: {check}");
+    ensure!(number(check, "slack_later_ns")? > 0, "the check states no sensitivity: {check}");
+    Ok(())
+}
+
+/// Without the TSC offset, the channel's estimate is no further from the truth than it says.
+fn expect_estimate_within_its_bound(dir: &Path, exact: &Value) -> Result<()> {
+    let estimated = report_with(dir, &["--no-tsc-offset"])?;
+    let ticks_per_ns = rows(exact, "clock_edges")?
+        .iter()
+        .find(|edge| edge["method"] == "tsc_rate")
+        .and_then(|edge| edge["rate"].as_f64())
+        .context("the host's tick rate is not told")?;
+    let estimates = rows(&estimated, "clock_edges")?.iter().filter(|e| e["method"] == "exchange");
+    let mut guests = 0;
+    for edge in estimates {
+        let same =
+            |e: &&Value| e["machine_id"] == edge["machine_id"] && e["method"] == "tsc_offset";
+        let truth = rows(exact, "clock_edges")?.iter().find(same).context("no exact edge")?;
+        let off_ticks = (number(edge, "offset")? - number(truth, "offset")?).abs();
+        #[expect(clippy::cast_precision_loss, reason = "an offset's error, far below 2^52")]
+        let off_ns = off_ticks as f64 / ticks_per_ns;
+        #[expect(clippy::cast_precision_loss, reason = "a bound, far below 2^52")]
+        let bound_ns = number(edge, "error_bound_ns")? as f64;
+        println!("estimate is {off_ns:.0} ns off the exact edge, its bound is {bound_ns:.0} ns");
+        ensure!(off_ns <= bound_ns, "{off_ns} ns off, beyond the bound of {bound_ns}: {edge}");
+        ensure!(number(edge, "samples")? > 10, "few brackets: {edge}");
+        guests += 1;
+    }
+    ensure!(guests == 2, "no estimate for both guests: {}", estimated["clock_edges"]);
+    Ok(())
+}
+
+/// trace-cmd reads each file of the recording: the same number of events in each, and for the
+/// host (whose stamps need no conversion) the same events, field by field.
+fn expect_trace_cmd_to_agree(dir: &Path) -> Result<()> {
+    let manifest = std::fs::read_to_string(dir.join("manifest.json"))?;
+    let manifest: Value = serde_json::from_str(&manifest)?;
+    for source in rows(&manifest, "sources")? {
+        let machine = usize::try_from(number(source, "machine_id")?)?;
+        let name =
+            manifest["machines"][machine]["name"].as_str().context("machine without name")?;
+        let file = dir.join(source["file"].as_str().context("source without a file")?);
+        let ours = events_of(dir, name)?;
+        let theirs = trace_cmd_events(&file)?;
+        ensure!(ours.len() > 100, "{} is nearly empty", file.display());
+        ensure!(
+            ours.len() == theirs.len(),
+            "{}: {} events, trace-cmd: {}",
+            file.display(),
+            ours.len(),
+            theirs.len()
+        );
+        if machine == 0 {
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                ensure!(ours == theirs, "differs from trace-cmd:\n  {ours}\n  {theirs}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_guest_that_dies_costs_only_its_own_interval() {
+    let bed = Bed::take().unwrap();
+    let stays = bed.guest("stays", "periodic:period_ms=20:work_us=500").unwrap();
+    let dies = bed.guest("dies", "periodic:period_ms=20:work_us=500").unwrap();
+    let command = format!(
+        "{} record -o dies.transect {} {} --duration 5s",
+        bed.transect,
+        spec(&stays).unwrap(),
+        spec(&dies).unwrap()
+    );
+    let record = bed.host.run(&command).spawn().unwrap();
+    bed.host.run("sleep 2.5").within(30).unwrap().expect_success();
+    dies.kill().unwrap();
+    record.finish_within(60).unwrap().expect_success();
+    let report = report(&bed.fetch("dies.transect").unwrap()).unwrap();
+    expect_states_to_fill_the_window(&report).unwrap();
+    let (stays_id, dies_id) =
+        (machine_id(&report, "stays").unwrap(), machine_id(&report, "dies").unwrap());
+    let lost = rows(&report, "lost").unwrap();
+    assert!(
+        lost.iter().any(|row| row["machine_id"] == dies_id && row["cause"] == "guest_disconnected"),
+        "the missing interval is not marked: {lost:?}"
+    );
+    assert!(lost.iter().all(|row| row["machine_id"] != stays_id), "{lost:?}");
+    stays.kill().unwrap();
+}
