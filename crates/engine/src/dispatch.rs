@@ -39,8 +39,22 @@ struct Switch {
 }
 
 impl World {
-    /// Any event: it shows who is current on its CPU, and a guest's must fit its vCPU.
-    pub(crate) fn any(&mut self, at: At, sink: &mut dyn TableSink) {
+    /// An event of any kind; those that move a state machine come with what they are.
+    pub(crate) fn event(&mut self, at: At, event: Option<&CoreEvent>, sink: &mut dyn TableSink) {
+        if let Some(CoreEvent::SchedExec { tid, old_tid }) = event
+            && tid != old_tid
+        {
+            // The event itself is already in the new number's name.
+            self.exec(at, *tid, *old_tid, sink);
+        }
+        self.any(at, sink);
+        if let Some(event) = event {
+            self.core(at, event, sink);
+        }
+    }
+
+    /// What every event tells: who is current on its CPU; and a guest's must fit its vCPU.
+    fn any(&mut self, at: At, sink: &mut dyn TableSink) {
         let machine = &self.machines[at.m];
         if let Some(Some(v)) = machine.vcpu_of_cpu.get(at.c) {
             self.check.guest_event(*v, at.t);
@@ -48,10 +62,11 @@ impl World {
         if machine.has_switch && machine.cpus[at.c].occupant.tid() != Some(at.tid) {
             self.observe(at, sink);
         }
+        self.machines[at.m].cpus[at.c].last_seen = at.t;
     }
 
     /// A core event.
-    pub(crate) fn core(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+    fn core(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
         match *event {
             CoreEvent::SchedSwitch { prev, prev_comm, prev_state, next, next_comm, .. } => {
                 let switch = Switch { prev, prev_comm, prev_state, next, next_comm };
@@ -69,9 +84,6 @@ impl World {
             CoreEvent::SchedMigrate { tid, dest_cpu, .. } => self.migrate(at, tid, dest_cpu, sink),
             CoreEvent::SchedFork { parent, child, child_comm } => {
                 self.fork(at, parent, child, child_comm, sink);
-            }
-            CoreEvent::SchedExec { tid, old_tid } if tid != old_tid => {
-                self.exec(at, tid, old_tid, sink);
             }
             CoreEvent::TaskRename { tid, new_comm } => {
                 if let Some(slot) = self.slot(at.m, tid) {
@@ -147,7 +159,7 @@ impl World {
         let known = self.machines[at.m].cpus[at.c].occupant;
         let agrees = matches!(known, Occupant::Unknown { known_from } if known_from <= at.t);
         if !matches!(known, Occupant::Unknown { .. }) {
-            self.displace(at.m, at.c, at.t, sink);
+            self.displace(at.m, at.c, occupant, sink);
         }
         self.occupy(at.m, at.c, at.t, occupant, occupant, sink);
         if let Occupant::Thread { slot: Some(slot), .. } = occupant {
@@ -173,8 +185,9 @@ impl World {
             Occupant::Unknown { known_from } => (self.occupant(m, switch.prev), known_from <= t),
             known if known.tid() == Some(switch.prev) => (known, true),
             _ => {
-                self.displace(m, c, t, sink);
-                (self.occupant(m, switch.prev), false)
+                let prev = self.occupant(m, switch.prev);
+                self.displace(m, c, prev, sink);
+                (prev, false)
             }
         };
         let next = self.occupant(m, switch.next);
@@ -314,7 +327,7 @@ impl World {
         if self.machines[m].has_switch {
             let known = self.machines[m].cpus[c].occupant.tid();
             if known.is_some_and(|known| known != tid && known != old_tid) {
-                self.displace(m, c, t, sink);
+                self.displace(m, c, occupant, sink);
             }
             self.occupy(m, c, t, occupant, occupant, sink);
             if let Occupant::Thread { slot: Some(slot), .. } = occupant {

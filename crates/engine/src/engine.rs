@@ -12,7 +12,8 @@ use crate::{
 };
 use transect_clock::{ClockGraph, Unit};
 use transect_model::{
-    ids::MachineId,
+    event::CoreEvent,
+    ids::{MachineId, Tid},
     table::{ClockEdge, ImportLog, Lost, Machine, Row, TableSink},
     time::{Span, Timestamp, Trace},
 };
@@ -268,14 +269,8 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         let key = self.keys[at];
         let m = key.machine.0 as usize;
         match item {
-            Item::Event { t, tid, event } => {
-                if let Some(at) = self.arrive(key, m, t, tid) {
-                    self.world.core(at, &event, self.sink);
-                }
-            }
-            Item::Other { t, tid } => {
-                self.arrive(key, m, t, tid);
-            }
+            Item::Event { t, tid, event } => self.event(key, t, tid, Some(&event)),
+            Item::Other { t, tid } => self.event(key, t, tid, None),
             Item::Lost(hole) => {
                 let from = hole.from.max(self.world.start);
                 let until = hole.until.map(|until| until.max(from));
@@ -284,14 +279,8 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         }
     }
 
-    /// What every event does.
-    fn arrive(
-        &mut self,
-        key: StreamKey,
-        m: usize,
-        t: i64,
-        tid: transect_model::ids::Tid,
-    ) -> Option<At> {
+    fn event(&mut self, key: StreamKey, t: i64, tid: Tid, event: Option<&CoreEvent>) {
+        let m = key.machine.0 as usize;
         self.events += 1;
         self.now = t;
         if self.next_gap < self.engine.gaps.len() {
@@ -300,10 +289,9 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         if self.world.machines[m].root {
             self.end = Some(t);
         }
-        let c = self.world.cpu(m, key.cpu)?;
-        let at = At { m, cpu: key.cpu, c, t, tid };
-        self.world.any(at, self.sink);
-        Some(at)
+        if let Some(c) = self.world.cpu(m, key.cpu) {
+            self.world.event(At { m, cpu: key.cpu, c, t, tid }, event, self.sink);
+        }
     }
 
     /// Handles the machine gaps that begin before `t`.

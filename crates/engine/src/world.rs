@@ -367,15 +367,25 @@ impl World {
         }
     }
 
-    /// The trace shows another thread on the CPU than the scheduler's events led to.
-    pub(crate) fn displace(&mut self, m: usize, c: usize, t: i64, sink: &mut dyn TableSink) {
+    /// The trace shows `found` on the CPU, which no switch has led to: whatever happened did so
+    /// after the CPU's last event, and nothing is known about either thread since then.
+    pub(crate) fn displace(
+        &mut self,
+        m: usize,
+        c: usize,
+        found: Occupant,
+        sink: &mut dyn TableSink,
+    ) {
         self.notes.contradictions += 1;
+        let t = self.machines[m].cpus[c].last_seen;
         let occupant = self.machines[m].cpus[c].occupant;
         let vcpu = self.vcpu_name(m, occupant);
         let machine = &mut self.machines[m];
         machine.cpus[c].lose(t, i64::MAX, vcpu, env!(self, machine, sink));
-        if let Occupant::Thread { slot: Some(slot), .. } = occupant {
-            self.lose_thread(m, slot, t, i64::MAX, sink);
+        for thread in [occupant, found] {
+            if let Occupant::Thread { slot: Some(slot), .. } = thread {
+                self.lose_thread(m, slot, t, i64::MAX, sink);
+            }
         }
     }
 

@@ -705,3 +705,27 @@ fn nested_guests() {
         ]
     );
 }
+
+/// A switch that was not recorded: whoever had the CPU by the last event there is not believed to
+/// have kept it until another turns up.
+#[test]
+fn a_switch_is_missing() {
+    let (tables, summary) = Story::parse(
+        "host 0 1000 9 sched_switch 9 R 42
+         host 0 1100 42 other
+         host 0 1500 9 other
+         host 0 1600 9 sched_switch 9 S 0
+         host 0 1700 0 other",
+    )
+    .run();
+    assert_eq!(
+        slices(&tables, 0, 0),
+        ["1000+100 42", "1100+400 unknown", "1500+100 9", "1600+100 idle"]
+    );
+    assert_eq!(thread_states(&tables, 0, 42), ["1000+100 running", "1100+600 unknown"]);
+    assert_eq!(
+        thread_states(&tables, 0, 9),
+        ["1000+100 runnable", "1100+400 unknown", "1500+100 running", "1600+100 blocked S"]
+    );
+    assert_eq!(summary.contradictions, 1);
+}

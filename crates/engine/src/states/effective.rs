@@ -80,7 +80,8 @@ impl Joins {
         join.now = Now::Runs { tid, since: t };
     }
 
-    /// The thread's running interval [from, to) is complete.
+    /// The thread's running interval [from, to) is complete. Returns its end: later than `to` if
+    /// more of it has been joined already (a contradiction shows only afterwards that it had ended).
     pub(crate) fn run_ends(
         &mut self,
         at: usize,
@@ -88,7 +89,7 @@ impl Joins {
         from: i64,
         to: i64,
         sink: &mut dyn TableSink,
-    ) {
+    ) -> i64 {
         let join = &mut self.0[at];
         let from = match join.now {
             Now::Runs { tid: open, since } if open == tid => since.max(from),
@@ -99,6 +100,7 @@ impl Joins {
             join.runs.push_back(Run { tid, from, to });
         }
         join.step(sink);
+        to.max(from)
     }
 
     /// The guest's events are missing: who has the CPU may be told later.

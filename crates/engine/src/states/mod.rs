@@ -55,10 +55,10 @@ impl Env<'_> {
         }
     }
 
-    /// A thread's running interval is complete. True if the join of guest and host emits it.
-    fn run_ends(&mut self, cpu: CpuId, tid: Tid, from: i64, to: i64) -> bool {
-        let Some(vcpu) = self.vcpu_of(cpu) else { return false };
-        self.joins.run_ends(vcpu, tid, from, to, self.sink);
-        true
+    /// A thread's running interval is complete. If the join of guest and host emits it, returns its
+    /// end.
+    fn run_ends(&mut self, cpu: CpuId, tid: Tid, from: i64, to: i64) -> Option<i64> {
+        let vcpu = self.vcpu_of(cpu)?;
+        Some(self.joins.run_ends(vcpu, tid, from, to, self.sink))
     }
 }

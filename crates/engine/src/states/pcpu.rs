@@ -37,6 +37,8 @@ pub(crate) struct Cpu {
     pub(crate) id: CpuId,
     pub(crate) occupant: Occupant,
     since: i64,
+    /// Its last event.
+    pub(crate) last_seen: i64,
     /// Does a stream tell about it? Only then it has slices.
     pub(crate) has_stream: bool,
     /// vCPUs whose thread is on this CPU's run queue, waiting.
@@ -53,6 +55,7 @@ impl Cpu {
             id,
             occupant: Occupant::Unknown { known_from },
             since: start,
+            last_seen: start,
             has_stream: false,
             waiters: Vec::new(),
             irqs: Irqs::default(),

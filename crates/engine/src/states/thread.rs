@@ -280,9 +280,10 @@ impl Thread {
         self.since = self.since.max(t);
         let Some(state) = self.place.state() else { return };
         if let Place::OnCpu(cpu) = self.place
-            && env.run_ends(cpu, self.tid, from, t)
+            && let Some(end) = env.run_ends(cpu, self.tid, from, t)
         {
-            env.windows.thread(self.cgroup, state, from, t);
+            self.since = self.since.max(end);
+            env.windows.thread(self.cgroup, state, from, end);
             return;
         }
         if t <= from {
