@@ -142,12 +142,11 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        let array = text.rfind('[').filter(|_| declaration.is_array && !text.ends_with("[]"));
-        let type_name = match array {
-            Some(at) if text.ends_with(']') => {
-                format!("{}{}", declaration.type_name, &text[text.find('[').unwrap_or(at)..])
-            }
-            _ => declaration.type_name.to_owned(),
+        // `char comm[16]` is of type `char[16]`.
+        let brackets = text.find('[').filter(|_| text.trim_end().ends_with(']'));
+        let type_name = match brackets {
+            Some(at) => format!("{}{}", declaration.type_name, text[at..].trim_end()),
+            None => declaration.type_name.to_owned(),
         };
         Ok(Field {
             name: declaration.name.into(),

@@ -8,6 +8,7 @@
 use crate::{
     field::{Field, FieldKind},
     format::EventFormat,
+    names::Names,
 };
 
 /// One `%…` of a print format.
@@ -27,8 +28,10 @@ pub struct Conversion {
     pub precision: Option<usize>,
     /// Bits of the argument: 8, 16, 32 or 64.
     pub bits: u32,
-    /// `d`, `u`, `x`, `X`, `o` (`i` is `d`) or `p`.
+    /// `d`, `u`, `x`, `X`, `o` (`i` is `d`), `p` or `s` (a pointer to a constant string).
     pub letter: char,
+    /// What follows `p`: `S` and `s` ask for the symbol, with and without the distance to it.
+    pub pointer: Option<char>,
     /// Type the argument is cast to.
     pub cast: Option<Box<str>>,
 }
@@ -89,6 +92,10 @@ fn is_scalar(field: &Field) -> bool {
 /// `None` if the format is more than is understood: then no field has a conversion.
 fn parse(print_fmt: &str) -> Option<Vec<Part>> {
     let (format, rest) = leading_strings(print_fmt)?;
+    if format.contains('\t') {
+        // A tab that is no `\t`: libtraceevent 1.7 gives such a format up (the maple tree's).
+        return None;
+    }
     let arguments = split_arguments(rest)?;
     if arguments.iter().any(|argument| has_unknown_function(argument)) {
         return None;
@@ -132,7 +139,7 @@ fn text_length(format: &str) -> usize {
     at.min(bytes.len())
 }
 
-/// Reads `%-08llx`; gives its length. A conversion of text is read, but hints nothing.
+/// Reads `%-08llx`; gives its length.
 fn conversion<'a>(
     format: &str,
     arguments: &mut impl Iterator<Item = &'a str>,
@@ -146,6 +153,7 @@ fn conversion<'a>(
         precision: None,
         bits: 32,
         letter: 'd',
+        pointer: None,
         cast: None,
     };
     let mut longs = 0i32;
@@ -181,10 +189,14 @@ fn conversion<'a>(
             }
             b'p' => {
                 (found.letter, found.bits) = ('p', 64);
+                found.pointer = format[at + 1..].chars().next().filter(char::is_ascii_alphabetic);
                 let suffix = format[at + 1..].bytes().take_while(u8::is_ascii_alphabetic).count();
                 return Some((Some(found), at + 1 + suffix));
             }
-            b's' => return Some((None, at + 1)),
+            b's' => {
+                (found.letter, found.bits) = ('s', 64);
+                return Some((Some(found), at + 1));
+            }
             _ => return None,
         }
     }
@@ -241,26 +253,39 @@ fn split_arguments(text: &str) -> Option<Vec<&str>> {
     (depth == 0 && !in_string).then_some(arguments)
 }
 
-/// `(u8)REC->data` → `data`, `u8`. Outer parentheses are looked through as casts are.
+/// `(u8)(REC->data)` → `data`, `u8`. Parentheses around everything are looked through, and of
+/// several casts the outermost counts, as the inner ones only widen in practice.
 fn plain_field(argument: &str) -> (Option<&str>, Option<Box<str>>) {
     let mut rest = argument.trim();
     let mut cast = None;
     while let Some(inner) = rest.strip_prefix('(') {
-        let Some(end) = inner.find(')') else { return (None, None) };
-        let (type_name, after) = (inner[..end].trim(), inner[end + 1..].trim());
+        let Some(end) = closing_parenthesis(inner) else { return (None, None) };
+        let (enclosed, after) = (inner[..end].trim(), inner[end + 1..].trim());
         if after.is_empty() {
-            rest = type_name;
-        } else if type_name.contains("->") || type_name.contains('(') {
+            rest = enclosed;
+        } else if enclosed.contains("->") || enclosed.contains('(') {
             return (None, None);
         } else {
-            // The innermost cast is applied first; the outer ones only widen in practice.
-            cast = Some(type_name.into());
+            cast.get_or_insert_with(|| enclosed.into());
             rest = after;
         }
     }
     let name = rest.strip_prefix("REC->").map(str::trim);
     let is_name = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     (name.filter(is_name).filter(|name| !name.is_empty()), cast)
+}
+
+/// Where the parenthesis opened before `text` closes.
+fn closing_parenthesis(text: &str) -> Option<usize> {
+    let mut depth = 1usize;
+    text.bytes().position(|byte| {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })
 }
 
 /// Functions libtraceevent 1.7 knows without plugins; with another it gives the format up.
@@ -312,7 +337,31 @@ fn has_unknown_function(argument: &str) -> bool {
 
 impl Conversion {
     /// The value as the conversion prints it. `raw` is the field's bytes as an unsigned number.
-    pub fn print(&self, raw: u64, out: &mut String) {
+    pub fn print(&self, raw: u64, names: &Names, out: &mut String) {
+        match self.letter {
+            's' => match names.text(raw) {
+                Some(text) => out.push_str(text),
+                None => out.push_str(&format!("{raw:x}")),
+            },
+            'p' => self.print_pointer(raw, names, out),
+            _ => self.print_number(raw, out),
+        }
+    }
+
+    fn print_pointer(&self, raw: u64, names: &Names, out: &mut String) {
+        let is_symbol = matches!(self.pointer, Some('F' | 'f' | 'S' | 's'));
+        match names.function(raw).filter(|_| is_symbol) {
+            Some((name, distance)) if matches!(self.pointer, Some('F' | 'S')) => {
+                out.push_str(&format!("{name}+0x{distance:x}"));
+            }
+            Some((name, _)) => out.push_str(name),
+            // As glibc prints a null pointer.
+            None if raw == 0 && !is_symbol => out.push_str("(nil)"),
+            None => out.push_str(&format!("0x{raw:x}")),
+        }
+    }
+
+    fn print_number(&self, raw: u64, out: &mut String) {
         let raw = self.cast.as_deref().map_or(raw, |cast| cast_value(raw, cast));
         let mask = if self.bits == 64 { u64::MAX } else { (1 << self.bits) - 1 };
         let value = raw & mask;
@@ -324,7 +373,6 @@ impl Conversion {
             'u' => ("", value.to_string()),
             'o' => (if self.is_alternate { "0" } else { "" }, format!("{value:o}")),
             'X' => (if self.is_alternate { "0X" } else { "" }, format!("{value:X}")),
-            'p' => ("0x", format!("{value:x}")),
             _ => (if self.is_alternate && value != 0 { "0x" } else { "" }, format!("{value:x}")),
         };
         if self.has_0x {
@@ -381,7 +429,7 @@ mod tests {
 
     fn printed(hint: &Option<Conversion>, value: u64) -> String {
         let mut out = String::new();
-        hint.as_ref().unwrap().print(value, &mut out);
+        hint.as_ref().unwrap().print(value, &Names::new(), &mut out);
         out
     }
 
@@ -389,7 +437,7 @@ mod tests {
     fn prints_as_c_does() {
         let hints = hints(
             &["a", "b", "c", "d", "e"],
-            r#""a %d b 0x%016llx" " c %#x, d %03d (100%%) e=%-4u|", REC->a, REC->b, (u8)REC->c,
+            r#""a %d b 0x%016llx" " c %#x, d %03d (100%%) e=%-4u|", REC->a, REC->b, ((u8)(REC->c)),
                (REC->d), REC->e"#,
         );
         assert_eq!(printed(&hints[0], 0xffff_ffff), "-1");

@@ -54,6 +54,7 @@ pub mod field;
 pub mod format;
 pub mod header;
 pub mod hint;
+pub mod names;
 pub mod page;
 pub mod text;
 pub mod value;
@@ -66,6 +67,7 @@ pub use crate::{
     field::{DynamicKind, Element, Field, FieldKind},
     format::EventFormat,
     header::{PageLayout, check_header_event},
+    names::Names,
     page::{Item, Page, PageProblem, PageProblemKind, Step, Walk},
     text::RawText,
     value::{Machine, Value},

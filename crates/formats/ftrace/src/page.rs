@@ -206,7 +206,7 @@ impl Walk {
         if stamp == 0 && commit == 0 {
             return walk.refuse(0, PageProblemKind::Zero);
         }
-        let records = usize::try_from(commit & !(MISSED | STORED)).unwrap_or(usize::MAX);
+        let records = committed(commit).unwrap_or(usize::MAX);
         if records > layout.capacity_bytes() {
             return walk.refuse(layout.commit_offset_bytes, PageProblemKind::Commit { commit });
         }
@@ -345,6 +345,17 @@ impl Walk {
     }
 }
 
+/// Bytes of records a commit word tells of; `None` if it is none. The flags are added as a signed
+/// int: with them set, the upper half of a 64-bit word is all ones (`ring_buffer_read_page()`).
+fn committed(commit: u64) -> Option<usize> {
+    match commit >> 32 {
+        0 => {}
+        0xffff_ffff if commit & MISSED != 0 => {}
+        _ => return None,
+    }
+    usize::try_from(commit & 0xffff_ffff & !(MISSED | STORED)).ok()
+}
+
 /// The full stamp of an absolute stamp record: its upper five bits are those of the stamp before,
 /// plus one if the lower ones wrapped (`rb_fix_abs_ts()`, Linux 5.13).
 fn absolute(low: u64, before: u64) -> Option<u64> {
@@ -435,6 +446,12 @@ mod tests {
             let page = builder.finish();
             Page::new(&page, &LAYOUT).next().map(|item| format!("{item:?}"))
         };
+        // As kernels write it, sign-extended.
+        let mut page = page_of(&[1, 7]);
+        page[8..16].copy_from_slice(&0xffff_ffff_8000_0008u64.to_le_bytes());
+        assert_eq!(Page::new(&page, &LAYOUT).count(), 2);
+        page[8..16].copy_from_slice(&0xffff_fffe_8000_0008u64.to_le_bytes());
+        assert!(matches!(Page::new(&page, &LAYOUT).next(), Some(Item::Problem(_))));
         assert_eq!(lost(None).unwrap(), "Lost { count: None, before: 50 }");
         assert_eq!(lost(Some(12)).unwrap(), "Lost { count: Some(12), before: 50 }");
     }

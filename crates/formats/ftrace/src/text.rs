@@ -8,6 +8,7 @@ use crate::{
     event::EventTable,
     field::{Field, FieldKind},
     hint::{Conversion, conversions},
+    names::Names,
     value::Machine,
 };
 use std::{collections::HashMap, fmt::Write};
@@ -16,6 +17,7 @@ use std::{collections::HashMap, fmt::Write};
 #[derive(Clone, Debug)]
 pub struct RawText<'t> {
     table: &'t EventTable,
+    names: Names,
     events: HashMap<u16, Vec<Plan>>,
 }
 
@@ -32,9 +34,9 @@ struct Plan {
 }
 
 impl<'t> RawText<'t> {
-    /// For the events of a table.
-    pub fn new(table: &'t EventTable) -> Self {
-        RawText { table, events: HashMap::new() }
+    /// For the events of a table; `names` resolves addresses of strings and functions.
+    pub fn new(table: &'t EventTable, names: Names) -> Self {
+        RawText { table, names, events: HashMap::new() }
     }
 
     /// Appends ` name=value` for each of the record's own fields. Nothing for an unknown event.
@@ -48,7 +50,7 @@ impl<'t> RawText<'t> {
             out.push(' ');
             out.push_str(&plan.field.name);
             out.push('=');
-            plan.print(self.table.machine(), payload, out);
+            plan.print(self.table.machine(), &self.names, payload, out);
         }
     }
 }
@@ -61,7 +63,7 @@ impl Plan {
         Plan { field: field.clone(), conversion, is_array, is_text, is_long: has("long") }
     }
 
-    fn print(&mut self, machine: Machine, payload: &[u8], out: &mut String) {
+    fn print(&mut self, machine: Machine, names: &Names, payload: &[u8], out: &mut String) {
         if self.is_array {
             self.print_array(machine.located(&self.field, payload).unwrap_or_default(), out);
             return;
@@ -76,9 +78,16 @@ impl Plan {
         };
         let raw = raw.unwrap_or(0);
         match &self.conversion {
-            Some(conversion) => conversion.print(raw, out),
-            None => self.print_number(raw, out),
+            Some(conversion) if self.is_convertible(conversion, machine) => {
+                conversion.print(raw, names, out);
+            }
+            _ => self.print_number(raw, out),
         }
+    }
+
+    /// `%s` of a number makes sense only for an address.
+    fn is_convertible(&self, conversion: &Conversion, machine: Machine) -> bool {
+        conversion.letter != 's' || self.field.size_bytes == machine.long_bytes
     }
 
     fn print_array(&mut self, bytes: &[u8], out: &mut String) {

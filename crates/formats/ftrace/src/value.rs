@@ -111,7 +111,7 @@ impl Machine {
     /// A field of a record. `None` if the record ends before the field, or a locator points
     /// outside the record.
     pub fn value<'a>(self, field: &Field, payload: &'a [u8]) -> Option<Value<'a>> {
-        let fixed = || payload.get(field.offset_bytes..field.end_bytes());
+        let fixed = || fixed(field, payload);
         let uint = || self.endian.uint(payload, field.offset_bytes, field.size_bytes);
         Some(match field.kind {
             FieldKind::Int if field.is_signed => {
@@ -147,7 +147,7 @@ impl Machine {
     /// The bytes a `__data_loc` or `__rel_loc` field points to; of any other field, its own.
     pub fn located<'a>(self, field: &Field, payload: &'a [u8]) -> Option<&'a [u8]> {
         let FieldKind::Dynamic { is_relative, .. } = field.kind else {
-            return payload.get(field.offset_bytes..field.end_bytes());
+            return fixed(field, payload);
         };
         let locator = self.endian.u32(payload, field.offset_bytes)?;
         let (length, offset) = ((locator >> 16) as usize, (locator & 0xffff) as usize);
@@ -172,6 +172,13 @@ impl Machine {
         let low = word.checked_shr(shift).unwrap_or(0).checked_shl(top).unwrap_or(0);
         if field.is_signed { Value::I64(low.cast_signed() >> top) } else { Value::U64(low >> top) }
     }
+}
+
+/// A field's own bytes. An array without a length (`char buf[]`, size 0) is all that follows.
+fn fixed<'a>(field: &Field, payload: &'a [u8]) -> Option<&'a [u8]> {
+    let is_open = field.size_bytes == 0 && field.type_name.ends_with("[]");
+    let end = if is_open { payload.len() } else { field.end_bytes() };
+    payload.get(field.offset_bytes..end)
 }
 
 fn until_zero(bytes: &[u8]) -> &[u8] {
@@ -215,6 +222,14 @@ mod tests {
         assert_eq!(array.get(1), Some(2));
         let Value::CpuMask(mask) = value("m") else { panic!() };
         assert_eq!(mask.cpus().collect::<Vec<_>>(), [0, 2, 63]);
+    }
+
+    #[test]
+    fn an_array_without_a_length_is_the_rest() {
+        let event = event("\tfield:char buf[];\toffset:4;\tsize:0;\tsigned:0;");
+        let field = event.field("buf").unwrap();
+        assert_eq!(LITTLE.value(field, b"\x07\0\0\0a mark\0\0"), Some(Value::Str(b"a mark")));
+        assert_eq!(LITTLE.value(field, b"\x07"), None);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! trace-cmd is installed it is asked again. `TRANSECT_PEER_FILES` (paths separated by `:`) adds
 //! recordings that are too large to keep.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "test code")]
+
 mod common;
 
 use common::{compare, instances, ours, report, theirs};
@@ -41,8 +43,21 @@ fn same_events_as_trace_cmd_now() {
             // Debian's trace-cmd is built without zlib; the stored report is of the same events.
             continue;
         }
-        let Some(report) = report(&path) else { return };
+        let Some(report) = report(&path, &[]) else { return };
         compare(&path.display().to_string(), &ours(&file), &theirs(&report, &instances(&file)));
+    }
+}
+
+/// Without trace-cmd's corrections our raw stamps are its raw stamps.
+#[test]
+fn same_raw_stamps_as_trace_cmd_now() {
+    for name in ["pair-guest", "odd-drifting", "odd-converted", "v7-tsc2nsec", "v7-date"] {
+        let path = common::testdata().join("succeed/tracedat").join(name).with_extension("dat");
+        let file = std::fs::read(&path).expect("a recording");
+        let Some(report) = common::report(&path, &["--raw-ts"]) else { return };
+        let raw = common::ours_with(&file, |_, ts, _| ts);
+        assert_ne!(raw, ours(&file), "{name}: corrections change stamps");
+        compare(name, &raw, &theirs(&report, &[]));
     }
 }
 
@@ -54,7 +69,7 @@ fn same_events_of_large_recordings() {
     };
     for path in paths.split(':').map(PathBuf::from) {
         let file = std::fs::read(&path).expect("a recording");
-        let Some(report) = report(&path) else { return };
+        let Some(report) = report(&path, &[]) else { return };
         let theirs = theirs(&report, &instances(&file));
         let count = compare(&path.display().to_string(), &ours(&file), &theirs);
         println!("{}: {count} events equal", path.display());

@@ -1,13 +1,14 @@
 //! Our events and trace-cmd's, in one shape that can be compared line by line.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
 };
-use transect_ftrace::RawText;
-use transect_tracedat::{Item, TraceDat};
+use transect_ftrace::{Names, RawText};
+use transect_tracedat::{Buffer, Item, TraceDat};
 
 /// One event, or a loss, as `trace-cmd report -N -R -t` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,30 +36,49 @@ fn lost(count: Option<u64>) -> Line {
     Line { ts: 0, comm: String::new(), tid: 0, event: "lost".into(), fields }
 }
 
-/// Everything we read of a file.
+/// Everything we read of a file, stamps as trace-cmd reckons them.
 pub fn ours(file: &[u8]) -> Lines {
+    ours_with(file, |buffer, ts, cpu| buffer.timing.report_ns(ts, cpu))
+}
+
+/// Everything we read of a file, stamps by `time` from buffer, raw stamp and CPU.
+pub fn ours_with(file: &[u8], time: impl Fn(&Buffer, u64, u32) -> u64) -> Lines {
     let trace = TraceDat::parse(file).expect("a readable file");
     assert_eq!(trace.problems(), []);
-    let mut text = RawText::new(trace.events());
-    let mut lines = Lines::new();
+    let names =
+        Names::new().with_printk_formats(&trace.printk_formats()).with_kallsyms(&trace.kallsyms());
+    let mut text = RawText::new(trace.events(), names);
+    // In order of time over all CPUs: once libtraceevent has seen a field with unprintable bytes,
+    // it shows it as bytes for good.
+    let mut items = Vec::new();
     for buffer in trace.buffers() {
         for cpu in buffer.cpus() {
             let mut stream = trace.stream(buffer, cpu).expect("a listed CPU");
-            let mut list = Vec::new();
             while let Some(item) = stream.next() {
+                let key = (buffer.name.clone(), cpu);
                 match item {
                     Item::Event { ts, payload } => {
-                        let ts = buffer.timing.report_ns(ts.get(), cpu);
-                        list.push(line(&trace, &mut text, ts, payload));
+                        let ts = time(buffer, ts.get(), cpu);
+                        items.push((ts, key, Ok(payload.to_vec())));
                     }
-                    Item::Lost { count, .. } => list.push(lost(count)),
+                    Item::Lost { count, before } => {
+                        let ts = time(buffer, before.get(), cpu);
+                        items.push((ts, key, Err(count)));
+                    }
                     Item::Problem(problem) => panic!("{problem}"),
                 }
             }
-            lines.insert((buffer.name.clone(), cpu), list);
         }
     }
-    lines.retain(|_, list| !list.is_empty());
+    items.sort_by_key(|(ts, ..)| *ts);
+    let mut lines = Lines::new();
+    for (ts, key, item) in items {
+        let line = match item {
+            Ok(payload) => line(&trace, &mut text, ts, &payload),
+            Err(count) => lost(count),
+        };
+        lines.entry(key).or_default().push(line);
+    }
     lines
 }
 
@@ -73,7 +93,9 @@ fn line(trace: &TraceDat<'_>, text: &mut RawText<'_>, ts: u64, payload: &[u8]) -
     let mut fields = String::new();
     text.fields(payload, &mut fields);
     let event = event.unwrap_or_else(|| "unknown".into());
-    Line { ts, comm, tid: tid.0, event, fields: fields.trim_start().to_owned() }
+    // A text that ends in a line break does not make trace-cmd print an empty line.
+    let fields = fields.trim_start().trim_end_matches('\n').to_owned();
+    Line { ts, comm, tid: tid.0, event, fields }
 }
 
 /// What `trace-cmd report -N -R -t` printed.
@@ -137,9 +159,13 @@ fn parse_line(text: &str) -> Option<(u32, Line)> {
 }
 
 /// Runs trace-cmd; `None` (and a note) where it is not installed.
-pub fn report(path: &Path) -> Option<String> {
-    let output =
-        Command::new("trace-cmd").args(["report", "-N", "-R", "-t", "-i"]).arg(path).output();
+pub fn report(path: &Path, options: &[&str]) -> Option<String> {
+    let output = Command::new("trace-cmd")
+        .args(["report", "-N", "-R", "-t"])
+        .args(options)
+        .arg("-i")
+        .arg(path)
+        .output();
     match output {
         Ok(output) => {
             let stderr = String::from_utf8_lossy(&output.stderr);
@@ -154,19 +180,25 @@ pub fn report(path: &Path) -> Option<String> {
     }
 }
 
-/// Compares and says how much was; panics at the first difference.
+/// Compares and says how much was; panics with the first difference of each event.
 pub fn compare(what: &str, ours: &Lines, theirs: &Lines) -> usize {
     let keys = |lines: &Lines| lines.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(ours), keys(theirs), "{what}: buffers and CPUs with events");
     let mut count = 0;
+    let mut differences = BTreeMap::new();
     for (key, our_list) in ours {
         let their_list = &theirs[key];
         for (at, (our, their)) in our_list.iter().zip(their_list).enumerate() {
-            assert_eq!(our, their, "{what}: {key:?} event {at}");
+            if our != their {
+                let text = format!("{key:?} event {at}\n  ours   {our:?}\n  theirs {their:?}");
+                differences.entry(our.event.clone()).or_insert(text);
+            }
         }
         assert_eq!(our_list.len(), their_list.len(), "{what}: {key:?} number of events");
         count += our_list.len();
     }
+    let differences: Vec<_> = differences.into_values().collect();
+    assert!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
     count
 }
 
