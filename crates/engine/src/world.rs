@@ -279,7 +279,11 @@ impl World {
 
     /// Who the occupant is, in a vCPU's `by` columns.
     pub(crate) fn by(&self, m: usize, occupant: Occupant) -> By {
-        let Occupant::Thread { tid, slot } = occupant else { return By::default() };
+        let (tid, slot) = match occupant {
+            Occupant::Thread { tid, slot } => (tid, slot),
+            Occupant::Idle => (Tid::IDLE, None),
+            Occupant::Unknown { .. } => return By::default(),
+        };
         let vcpu = slot.and_then(|slot| self.machines[m].threads.get(slot).vcpu);
         let machine = vcpu.map_or(self.machines[m].id, |v| self.vcpus[v].machine);
         By { machine: Some(machine), tid: Some(tid) }

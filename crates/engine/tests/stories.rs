@@ -86,7 +86,7 @@ fn preemption_is_blamed_on_each_occupant_in_turn() {
             "1200+50 exit:interrupt c0",
             "1250+50 preempted c0 by 2/200",
             "1300+100 preempted c0 by 0/7",
-            "1400+50 preempted c1",
+            "1400+50 preempted c1 by 0/0",
             "1450+50 preempted c1 by 0/11",
             "1500+100 exit:interrupt c1",
             "1600+100 guest c1",
@@ -137,7 +137,7 @@ fn userspace_exit_and_blocking_in_the_vmm() {
             "1100+20 exit:io c0",
             "1120+80 user:io c0",
             "1200+100 blocked c0",
-            "1300+50 waking c0",
+            "1300+50 waking c0 by 0/0",
             "1350+50 user:io c0",
             "1400+100 guest c0",
             "1500+10 exit:hypercall c0",
@@ -180,7 +180,7 @@ fn halt_polling() {
             "1320+50 halt_poll:hlt c0",
             "1370+30 exit:hlt c0",
             "1400+100 halted:hlt c0",
-            "1500+10 waking c0",
+            "1500+10 waking c0 by 0/0",
             "1510+20 exit:hlt c0",
         ]
     );
@@ -206,7 +206,7 @@ fn halt_resumed_after_userspace() {
         [
             "1110+90 user:hlt c0",
             "1200+100 halted:hlt c0",
-            "1300+10 waking c0",
+            "1300+10 waking c0 by 0/0",
             "1310+20 user:hlt c0",
         ]
     );
@@ -233,7 +233,7 @@ fn the_time_before_the_first_event() {
     );
     assert_eq!(
         vcpu_states(&tables, 1, 1),
-        ["1000+300 halted", "1300+10 waking c0", "1310+20 running c0"]
+        ["1000+300 halted", "1300+10 waking c0 by 0/0", "1310+20 running c0"]
     );
 }
 
@@ -275,7 +275,7 @@ fn scheduler_only() {
             "1100+100 preempted c0 by 0/9",
             "1200+100 running c0",
             "1300+100 blocked c0",
-            "1400+100 waking c0",
+            "1400+100 waking c0 by 0/0",
         ]
     );
     let window = tables.windows.iter().find(|w| w.vcpu.is_some()).unwrap();

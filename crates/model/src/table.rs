@@ -150,10 +150,10 @@ table! {
         /// For exit, user, halt_poll and halted: the reason of the exit that led there.
         reason: Option<ExitReason>,
         /// For preempted and waking: the machine of who has the CPU meanwhile (a guest if its vCPU
-        /// thread has it, else the host); null while that CPU is idle.
+        /// thread has it, else the host); null where that is not known.
         by_machine_id: Option<MachineId>,
-        /// For preempted and waking: the host thread that has the CPU it waits for. A new row
-        /// begins when another thread takes it.
+        /// For preempted and waking: the host thread that has the CPU it waits for, 0 while that CPU
+        /// is idle (not yet out of its idle state). A new row begins when another thread takes it.
         by_tid: Option<Tid>,
     }
 }
