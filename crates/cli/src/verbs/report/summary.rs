@@ -6,10 +6,13 @@
 use super::build::Report;
 use super::lines::{AntagonistLine, ThreadLine, VcpuLine};
 use super::text::{antagonist, count, counted, duration, machine_name, share};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Below this share of its window, waiting is noise rather than a finding.
 const WORTH_NAMING: f64 = 0.01;
+/// A second VM is named from this share of its vCPU's window on.
+const ALSO_WORTH_NAMING: f64 = 0.05;
 
 /// Three to six sentences.
 pub(crate) fn sentences(report: &Report) -> Vec<String> {
@@ -22,27 +25,61 @@ pub(crate) fn sentences(report: &Report) -> Vec<String> {
         out.extend(slowest_wakeups(report));
     }
     out.push(lost(report));
+    out.extend(damage(report));
     out.extend(clocks(report));
     out
 }
 
-/// The vCPU that waited most, and behind whom.
-fn waiting(report: &Report) -> Option<String> {
-    let worst = report.vcpus.iter().max_by_key(|v| v.waited_ns)?;
-    let who = vcpu_name(worst);
-    let share_waited = share(worst.waited_ns, worst.window_ns);
+/// The vCPUs that waited most behind others, at most one of each of two VMs.
+fn waiting(report: &Report) -> Vec<String> {
+    let mut victims: Vec<(&VcpuLine, i64)> =
+        report.vcpus.iter().map(|vcpu| (vcpu, wait_behind_others(report, vcpu))).collect();
+    victims.sort_by_key(|(vcpu, behind_others)| Reverse((*behind_others, vcpu.waited_ns)));
+    let Some((worst, _)) = victims.first() else {
+        return Vec::new();
+    };
     if !is_worth_naming(worst.waited_ns, worst.window_ns) {
-        return Some(format!(
-            "No vCPU waited much for a CPU (the most: {who}, {share_waited} of {}).",
+        return vec![format!(
+            "No vCPU waited much for a CPU (the most: {}, {} of {}).",
+            vcpu_name(worst),
+            share(worst.waited_ns, worst.window_ns),
             ns(report, worst.window_ns)
-        ));
+        )];
     }
-    let behind = behind(report, worst);
-    Some(format!(
-        "{who} waited {} ({share_waited} of {}) for a CPU{behind}.",
-        ns(report, worst.waited_ns),
-        ns(report, worst.window_ns)
-    ))
+    let of_another_vm = victims.iter().find(|(vcpu, behind_others)| {
+        vcpu.machine_id != worst.machine_id
+            && *behind_others as f64 > vcpu.window_ns as f64 * ALSO_WORTH_NAMING
+    });
+    let named = [Some(worst), of_another_vm.map(|(vcpu, _)| vcpu)];
+    named.into_iter().flatten().map(|vcpu| wait(report, vcpu)).collect()
+}
+
+/// "web vcpu0 wanted a CPU for 2.50 s (50.0 % of 5.00 s) and waited for 82.0 % of that (2.05 s),
+/// 97.3 % of it behind batch (vcpu0 1.80 s, vcpu1 0.20 s)."
+fn wait(report: &Report, vcpu: &VcpuLine) -> String {
+    let wanted_ns = vcpu.gotten_ns + vcpu.waited_ns;
+    format!(
+        "{} wanted a CPU for {} ({} of {}) and waited for {} of that ({}){}.",
+        vcpu_name(vcpu),
+        ns(report, wanted_ns),
+        share(wanted_ns, vcpu.window_ns),
+        ns(report, vcpu.window_ns),
+        share(vcpu.waited_ns, wanted_ns),
+        ns(report, vcpu.waited_ns),
+        behind(report, vcpu)
+    )
+}
+
+/// How long a vCPU waited for CPUs that others than its own VM had.
+fn wait_behind_others(report: &Report, victim: &VcpuLine) -> i64 {
+    let lines = report.antagonists.iter();
+    let of_victim =
+        lines.filter(|l| l.machine_id == victim.machine_id && Some(l.vcpu) == victim.vcpu);
+    let others = of_victim.filter(|l| match l.by_kind.as_str() {
+        "vcpu" => l.by_machine_id != Some(victim.machine_id),
+        kind => kind == "thread",
+    });
+    others.map(|l| l.waited_ns).sum()
 }
 
 /// ", 97.3 % of it behind batch (vcpu0 1.80 s, vcpu1 0.20 s)"
@@ -130,11 +167,12 @@ fn busiest_thread(report: &Report) -> Option<String> {
 }
 
 fn slowest_wakeups(report: &Report) -> Option<String> {
-    let line = report.wakeups.iter().max_by_key(|w| w.p99_ns)?;
+    let line = report.wakeups.iter().max_by_key(|w| w.total_ns)?;
     Some(format!(
-        "'{}' (tid {}) waited longest after wakeups: p99 {} over {}.",
+        "'{}' (tid {}) waited longest for a CPU after wakeups: {} in all, p99 {} over {}.",
         line.name,
         line.tid,
+        ns(report, line.total_ns),
         ns(report, line.p99_ns?),
         counted(line.count, "wakeup")
     ))
@@ -159,6 +197,15 @@ fn lost(report: &Report) -> String {
         (n, true) => format!("{} {were} lost in {gaps}.{unknown}", count(n)),
         (n, false) => format!("At least {} {were} lost in {gaps}.{unknown}", count(n)),
     }
+}
+
+/// Whatever reading it cost is told first thing, not only in the log.
+fn damage(report: &Report) -> Option<String> {
+    let remarks = report.import_log.iter().filter(|row| row.data_loss).count();
+    (remarks > 0).then(|| {
+        let remarks = counted(remarks as u64, "remark");
+        format!("Reading it was not without loss: {remarks} in the import log (--view log).")
+    })
 }
 
 /// How far the guests' clocks can be trusted.

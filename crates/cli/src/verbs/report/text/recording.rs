@@ -62,9 +62,12 @@ impl Page<'_> {
         let Some(events) = cost.events else { return Ok(()) };
         self.fact("events", &count(events))?;
         if events > 0 {
-            let cpu_each = cpu_ns as f64 / events as f64;
+            let cpu_each = i64::try_from(events).map_or(0, |events| cpu_ns / events);
             let bytes_each = cost.bytes as f64 / events as f64;
-            self.fact("per event", &format!("{cpu_each:.0} ns of CPU, {bytes_each:.1} B"))?;
+            self.fact(
+                "per event",
+                &format!("{} of CPU, {bytes_each:.1} B", self.ns_wall(cpu_each)),
+            )?;
         }
         Ok(())
     }
