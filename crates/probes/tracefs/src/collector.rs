@@ -132,21 +132,34 @@ impl Collector {
     ///
     /// # Errors
     /// The first failure of a reader that was not taken before. All have ended either way.
-    pub fn stop(self, instance: &Instance) -> Result<Totals, TracefsError> {
+    pub fn stop(mut self, instance: &Instance) -> Result<Totals, TracefsError> {
         let off = instance.set_tracing(false);
         thread::sleep(SETTLE);
-        // The counter stays up and wakes every reader; a write of 1 cannot overflow it.
-        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
         let cpus: Vec<_> = self.readers.keys().copied().collect();
-        for (_, reader) in self.readers {
-            // A reader does not panic; if one did, its message is on stderr already.
-            let _ = reader.join();
-        }
+        self.end_readers();
         off?;
         match self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),
             None => Ok(Totals::read(instance, cpus)),
         }
+    }
+}
+
+impl Collector {
+    fn end_readers(&mut self) {
+        // The counter stays up and wakes every reader; a few writes of 1 cannot overflow it.
+        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
+        for (_, reader) in std::mem::take(&mut self.readers) {
+            // A reader does not panic; if one did, its message is on stderr already.
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Collector {
+    /// On an error path: readers hold the instance, which could not be removed under them.
+    fn drop(&mut self) {
+        self.end_readers();
     }
 }
 

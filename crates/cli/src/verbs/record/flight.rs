@@ -113,7 +113,7 @@ pub(super) fn run(
     recorder.arm()?;
     let begun = start_command(watch);
     let mut failure = begun.err();
-    let mut ended_by = failure.as_ref().map(|error| format!("{error:#}"));
+    let mut ended_by = failure.as_ref().map(crate::one_line);
     while ended_by.is_none() {
         let why = match watch.next() {
             Wake::End(reason) => {
@@ -133,7 +133,7 @@ pub(super) fn run(
             progress.clear();
             let taken = recorder.snapshot(why);
             if let Some(pending) = pending {
-                pending.reply(&taken.as_ref().map(Clone::clone).map_err(|e| format!("{e:#}")));
+                pending.reply(&taken.as_ref().map(Clone::clone).map_err(crate::one_line));
             }
             if let Err(error) = taken {
                 failure = Some(error);
@@ -201,7 +201,8 @@ impl FlightRecorder {
         let dumped = transect_tracefs::dump(&self.probe.instance, &recording.sink());
         let totals = self.totals_since_last()?;
         let (events, lost) = (totals.events(), totals.lost());
-        let result = HostResult { ended_by: format!("snapshot: {why}"), totals, traced };
+        let ended_by = format!("snapshot: {why}");
+        let result = HostResult { ended_by, totals, traced, guest_events: 0 };
         let finished = self.probe.finish(recording, result)?;
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
         dumped.with_context(|| format!("{} is not complete", dir.display()))?;

@@ -204,7 +204,7 @@ impl HostProbe {
             }
             manifest.cost = Some(Cost {
                 wall_ns: nanos(result.traced),
-                events: result.totals.events(),
+                events: result.totals.events() + result.guest_events,
                 lost: manifest.lost.iter().map(|lost| lost.count).sum(),
                 ..own_cost()
             });
@@ -235,6 +235,8 @@ pub(super) struct HostResult {
     pub(super) totals: Totals,
     /// For how long tracing was on.
     pub(super) traced: Duration,
+    /// Events of all guests.
+    pub(super) guest_events: u64,
 }
 
 fn notes(tracefs: &Tracefs, selection: &Selection, clock: &ClockChoice) -> Vec<String> {

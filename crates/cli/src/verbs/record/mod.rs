@@ -3,6 +3,8 @@
 mod command;
 mod continuous;
 mod flight;
+mod guest_sink;
+mod guests;
 mod host;
 mod progress;
 mod signals;
@@ -15,6 +17,7 @@ use crate::recorders::{self, RecorderState};
 use anyhow::{Context, bail};
 use command::Recorded;
 use flight::{FlightPlan, Trigger};
+use guests::{GuestPlan, guest_events};
 use host::{HostPlan, HostProbe, INSTANCE_PREFIX};
 use progress::{Numbers, Progress, summary};
 use signals::Signals;
@@ -25,6 +28,7 @@ use std::{
     process::ExitCode,
     time::Duration,
 };
+use transect_guest::transport::GuestSpec;
 use transect_tracefs::{
     EventRequest, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock, clean_leftovers,
     cpus,
@@ -42,6 +46,7 @@ const FLIGHT_KB_PER_CPU: u64 = 32 << 10;
 #[command(after_help = "Examples:\n  \
     transect record --duration 5s                      host and KVM, 5 seconds\n  \
     transect record -o build.transect -- make -j8      until the command ends\n  \
+    transect record --guest vsock:3 --duration 10s     with the kernel of a guest\n  \
     transect record -e sched:sched_switch --filter 'next_prio < 100'\n  \
     transect record --flight-recorder --trigger 'sched:sched_switch if prev_prio < 100'\n\n\
     Then: transect report DIR")]
@@ -52,6 +57,10 @@ pub(crate) struct Args {
     /// What to record: sched, vm (default), io, boot or full
     #[arg(long, value_name = "NAME", value_parser = parse_profile)]
     profile: Option<Profile>,
+    /// Also record this guest's kernel, through the agent in it: vsock:CID[:PORT],
+    /// virtio-serial:PATH, or either with name=NAME, before it
+    #[arg(long, value_name = "SPEC")]
+    guest: Vec<GuestSpec>,
     #[command(flatten)]
     wishes: Wishes,
     /// Buffer per CPU, e.g. 8M [default: 8M; flight recorder: 32M]
@@ -128,7 +137,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(())
     };
     let outcome = match &flight {
-        None => continuous::run(probe, &output, &mut watch, start_command, &mut progress),
+        None => {
+            let guests = GuestPlan {
+                specs: args.guest.clone(),
+                events: guest_events(&requests(&args, None)),
+                buffer_kb: buffer_kb(&args)?,
+            };
+            continuous::run(probe, &output, &guests, &mut watch, start_command, &mut progress)
+        }
         Some(plan) => flight::run(probe, &output, plan, &mut watch, start_command, &mut progress),
     };
     progress.clear();
@@ -144,7 +160,7 @@ fn conclude(
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            watch.finish(&Err(format!("{error:#}")));
+            watch.finish(&Err(crate::one_line(&error)));
             return Err(error);
         }
     };
@@ -160,7 +176,7 @@ fn conclude(
     match outcome.failure {
         None => Ok(ExitCode::from(watch.finish(&Ok(outcome.dir)))),
         Some(error) => {
-            watch.finish(&Err(format!("{error:#}")));
+            watch.finish(&Err(crate::one_line(&error)));
             Err(error.context(format!("{}: recording ended early", outcome.dir.display())))
         }
     }
@@ -203,6 +219,11 @@ fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
             bail!("--snapshots counts a flight recorder's; add --flight-recorder");
         }
         return Ok(None);
+    }
+    if !args.guest.is_empty() {
+        bail!(
+            "a flight recorder cannot record guests yet; leave out --guest, or --flight-recorder"
+        );
     }
     let snapshots = args.snapshots.or(trigger.is_some().then_some(1));
     Ok(Some(FlightPlan { trigger, snapshots }))

@@ -1,0 +1,169 @@
+//! The guests of a recording: one session each, all writing into the same directory.
+
+use super::{
+    guest_sink::{GuestSpool, Named},
+    host::HostRecording,
+    progress::Numbers,
+};
+use anyhow::{Context, bail};
+use std::sync::{Arc, Mutex, PoisonError};
+use transect_guest::{
+    proto::EventRequest as GuestEvent,
+    session::{GuestSession, Limits, Outcome, SessionConfig},
+    stamp::StampClock,
+    transport::GuestSpec,
+};
+use transect_tracefs::EventRequest;
+
+/// What to record of the guests.
+pub(super) struct GuestPlan {
+    pub(super) specs: Vec<GuestSpec>,
+    pub(super) events: Vec<GuestEvent>,
+    pub(super) buffer_kb: u64,
+}
+
+/// The running sessions.
+pub(super) struct Guests {
+    sessions: Vec<(String, GuestSession)>,
+    /// What sessions want to tell the user; the sinks push, the recorder prints.
+    notes: Arc<Mutex<Vec<String>>>,
+}
+
+/// What came of all guests together.
+#[derive(Default)]
+pub(super) struct GuestTotals {
+    pub(super) events: u64,
+    pub(super) lost: u64,
+    pub(super) problems: Vec<String>,
+}
+
+impl Guests {
+    /// Starts a session for every guest and waits until all record.
+    ///
+    /// # Errors
+    /// A guest that cannot be reached or refuses: asked for by name, so nothing is recorded.
+    pub(super) fn start(
+        plan: &GuestPlan,
+        recording: &HostRecording,
+        host_clock: &str,
+    ) -> anyhow::Result<Self> {
+        let mut guests = Guests { sessions: Vec::new(), notes: Arc::default() };
+        if plan.specs.is_empty() {
+            return Ok(guests);
+        }
+        let Some(host_clock) = StampClock::from_name(host_clock).filter(|c| c.is_readable()) else {
+            bail!(
+                "guests need a trace clock that user space can read, to be aligned: --clock x86-tsc or mono, not {host_clock}"
+            );
+        };
+        for spec in &plan.specs {
+            let config = SessionConfig {
+                spec: spec.clone(),
+                recorder: env!("CARGO_PKG_VERSION").to_owned(),
+                host_clock,
+                clocks: clocks_for(host_clock),
+                buffer_bytes: plan.buffer_kb * 1024,
+                events: plan.events.clone(),
+                limits: Limits::default(),
+            };
+            let named = Named::of(spec, &recording.writer.manifest());
+            let sink = GuestSpool::new(recording, named, host_clock, guests.notes.clone());
+            let session = GuestSession::spawn(config, Box::new(sink))
+                .with_context(|| format!("guest {}: no thread for it", spec.endpoint))?;
+            guests.sessions.push((label(spec), session));
+        }
+        guests.wait_started()
+    }
+
+    /// Waits for all; if one failed, ends the others and says why.
+    fn wait_started(self) -> anyhow::Result<Self> {
+        let failed = self.sessions.iter().position(|(_, session)| !session.wait_started());
+        let Some(failed) = failed else { return Ok(self) };
+        self.request_stop();
+        let mut why = None;
+        for (at, (label, session)) in self.sessions.into_iter().enumerate() {
+            match session.stop() {
+                Err(error) if at == failed || why.is_none() => why = Some(error.into()),
+                Ok(_) if at == failed => {
+                    why.get_or_insert_with(|| anyhow::anyhow!("guest {label} did not start"));
+                }
+                _ => {}
+            }
+        }
+        Err(why.unwrap_or_else(|| anyhow::anyhow!("a guest did not start")))
+    }
+
+    /// What sessions told since the last call.
+    pub(super) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds the guests' numbers to the host's.
+    pub(super) fn add_to(&self, numbers: &mut Numbers) {
+        for (_, session) in &self.sessions {
+            let progress = session.progress();
+            numbers.events += progress.events;
+            numbers.lost += progress.lost;
+            numbers.bytes += progress.bytes;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Tells all guests to end, without waiting.
+    pub(super) fn request_stop(&self) {
+        self.sessions.iter().for_each(|(_, session)| session.request_stop());
+    }
+
+    /// Waits for the end of all; each has its own deadline.
+    pub(super) fn stop(self) -> GuestTotals {
+        self.request_stop();
+        let mut totals = GuestTotals::default();
+        for (label, session) in self.sessions {
+            match session.stop() {
+                Ok(outcome) => totals.add(&label, &outcome),
+                Err(error) => totals.problems.push(error.to_string()),
+            }
+        }
+        totals
+    }
+}
+
+impl GuestTotals {
+    fn add(&mut self, label: &str, outcome: &Outcome) {
+        self.events += outcome.events;
+        self.lost += outcome.lost;
+        if !outcome.complete {
+            self.problems.push(format!(
+                "guest {label}: not there at the end; its last events are missing, and the interval is marked"
+            ));
+        }
+    }
+}
+
+fn label(spec: &GuestSpec) -> String {
+    spec.name.clone().unwrap_or_else(|| spec.endpoint.to_string())
+}
+
+/// The host's own kind of clock first: a guest's TSC is the host's plus an offset KVM knows.
+fn clocks_for(host: StampClock) -> Vec<StampClock> {
+    let mut clocks = vec![host];
+    // Not slewed by NTP, so a straight line fits it.
+    clocks.extend([StampClock::MonoRaw, StampClock::Mono, StampClock::Boot]);
+    clocks.dedup();
+    clocks
+}
+
+/// The host's wishes for a guest. Nothing is required of it: a guest has no KVM events, and its
+/// kernel is another one.
+pub(super) fn guest_events(requests: &[EventRequest]) -> Vec<GuestEvent> {
+    let event = |request: &EventRequest| GuestEvent {
+        system: request.system.clone(),
+        name: if request.event == "*" { String::new() } else { request.event.clone() },
+        filter: request.filter.clone().unwrap_or_default(),
+        required: false,
+    };
+    requests.iter().filter(|request| request.system != "kvm").map(event).collect()
+}
