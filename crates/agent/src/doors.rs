@@ -4,11 +4,11 @@ use crate::{args::Door, source::Kernel};
 use std::{
     io,
     sync::{
-        Mutex, TryLockError,
+        Mutex, MutexGuard, TryLockError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use transect_guest::{
     serve::{Caller, End},
@@ -19,6 +19,8 @@ use transect_guest::{
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Before a port that vanished is looked for again.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// A recorder that comes while its predecessor's session is being cleaned up waits so long.
+const CHANGE_OF_GUARD: Duration = Duration::from_secs(3);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The kernel behind all doors, and the wish to end.
@@ -32,15 +34,24 @@ impl House {
         self.shutdown.load(Ordering::Relaxed)
     }
 
+    /// The kernel, as soon as nobody else is served; `None` if that takes too long.
+    fn enter(&self) -> Option<MutexGuard<'_, Kernel>> {
+        let deadline = Instant::now() + CHANGE_OF_GUARD;
+        loop {
+            match self.kernel.try_lock() {
+                Ok(kernel) => return Some(kernel),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() > deadline => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
     /// Serves one recorder, or tells it that another is being served.
     fn receive(&self, door: &str, channel: &Channel) {
         let Ok(caller) = Caller::wait(channel, VERSION, &self.shutdown) else { return };
         // Only now: a port that is open but silent must not keep other doors' recorders out.
-        let mut kernel = match self.kernel.try_lock() {
-            Ok(kernel) => kernel,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return caller.refuse_busy(),
-        };
+        let Some(mut kernel) = self.enter() else { return caller.refuse_busy() };
         match caller.serve(&mut *kernel) {
             End::Broken(why) => eprintln!("transect-agent: {door}: session ended: {why}"),
             End::Bye | End::Gone | End::Shutdown => {}

@@ -148,7 +148,8 @@ fn session(socket: &Path, events: Vec<EventRequest>, notebook: &Notebook) -> Gue
 
 /// A thread that makes exactly `calls` getppid(2), and an event filter that matches only those.
 fn only_my_getppids() -> EventRequest {
-    let filter = format!("common_pid == {} && id == 110", rustix::thread::gettid().as_raw_nonzero());
+    let filter =
+        format!("common_pid == {} && id == 110", rustix::thread::gettid().as_raw_nonzero());
     request("raw_syscalls", "sys_enter", &filter, true)
 }
 
@@ -174,7 +175,8 @@ fn every_event_of_a_known_workload_arrives() {
     assert!(told.pages > 0 && outcome.bytes == told.pages * 4096);
     assert_eq!(told.clock, "mono");
     assert_eq!(told.missing, ["nonsense:nothing"]);
-    for file in ["header_page", "events/raw_syscalls/sys_enter/format", "events/ftrace/print/format"]
+    for file in
+        ["header_page", "events/raw_syscalls/sys_enter/format", "events/ftrace/print/format"]
     {
         assert!(told.meta.iter().any(|name| name == file), "{file} in {:?}", told.meta);
     }
@@ -207,8 +209,7 @@ fn sessions_follow_one_another_and_a_killed_recorder_leaves_nothing() {
     // A recorder that vanishes in the middle: its end of the socket just closes.
     let mut config = session_config_of(&agent, switches());
     config.limits.start = Duration::from_secs(5);
-    let dying = DyingSink::default();
-    let session = GuestSession::spawn(config, Box::new(dying)).unwrap();
+    let session = GuestSession::spawn(config, Box::new(DyingSink)).unwrap();
     assert!(session.stop().is_err());
     agent.until_clean();
 }
@@ -225,8 +226,7 @@ fn session_config_of(agent: &Agent, events: Vec<EventRequest>) -> SessionConfig 
     }
 }
 
-/// Fails at the first page: the session drops its connection without a Bye.
-#[derive(Default)]
+/// Fails at once: the session drops its connection without a Bye.
 struct DyingSink;
 
 impl GuestSink for DyingSink {

@@ -83,7 +83,8 @@ pub struct Beginning<'a> {
     pub continues: bool,
 }
 
-/// Takes what a guest sends. All calls come from the session's thread, in order.
+/// Takes what a guest sends. All calls come from the session's thread, in order; nothing but notes
+/// comes before the first [`GuestSink::begin`].
 pub trait GuestSink: Send {
     /// A link records now.
     ///

@@ -184,7 +184,9 @@ impl GuestSink for Notebook {
     }
 
     fn bracket(&mut self, bracket: &Bracket) -> Result<(), SinkError> {
-        self.told.lock().unwrap().brackets.push(*bracket);
+        let mut told = self.told.lock().unwrap();
+        assert!(!told.begun.is_empty(), "a bracket of a guest that is not known yet");
+        told.brackets.push(*bracket);
         Ok(())
     }
 

@@ -150,15 +150,11 @@ impl Session<'_> {
         };
         let (mut link, welcome) = Link::open(self.config, limit, &|| shared.should_stop())?;
         let clock = self.choose_clock(&link, &welcome.facts)?;
-        link.burst(clock, &mut |heard| self.books.hear_bracket(heard))?;
+        // The sink does not know the guest yet: what comes before `begin` waits for it.
         let mut early = Early::default();
-        let (started, meta) = link.start(clock, self.config.limits.start, &mut |heard| {
-            match heard {
-                Heard::Data { cpu, pages } => early.add(cpu, pages),
-                other => self.books.hear_bracket(other)?,
-            }
-            Ok(())
-        })?;
+        link.burst(clock, &mut |heard| early.hear(heard))?;
+        let (started, meta) =
+            link.start(clock, self.config.limits.start, &mut |heard| early.hear(heard))?;
         self.begin(welcome, started, meta)?;
         early.hand_on(&mut self.books).map_err(|source| self.sink_error(source))?;
         self.record(link, clock)
@@ -371,19 +367,35 @@ impl Books<'_> {
     }
 }
 
-/// Pages that arrived together with Started, before the sink was told to begin: at most what one
-/// read brought.
+/// What arrived before the sink was told to begin: the brackets of the first burst, and what came
+/// in the same read as Started.
 #[derive(Default)]
-struct Early(Vec<(u32, Vec<u8>)>);
+struct Early {
+    brackets: Vec<Bracket>,
+    pages: Vec<(u32, Vec<u8>)>,
+    stats: Vec<Stats>,
+}
 
 impl Early {
-    fn add(&mut self, cpu: u32, pages: &[u8]) {
-        self.0.push((cpu, pages.to_vec()));
+    fn hear(&mut self, heard: Heard<'_>) -> Result<(), SinkError> {
+        match heard {
+            Heard::Bracket(bracket) => self.brackets.push(bracket),
+            Heard::Data { cpu, pages } => self.pages.push((cpu, pages.to_vec())),
+            Heard::Stats(stats) => self.stats.push(stats),
+            Heard::Welcome(_) | Heard::Meta { .. } | Heard::Started(_) | Heard::Stopped => {}
+        }
+        Ok(())
     }
 
     fn hand_on(self, books: &mut Books<'_>) -> Result<(), SinkError> {
-        for (cpu, pages) in self.0 {
+        for bracket in self.brackets {
+            books.hear(Heard::Bracket(bracket))?;
+        }
+        for (cpu, pages) in self.pages {
             books.hear(Heard::Data { cpu, pages: &pages })?;
+        }
+        for stats in self.stats {
+            books.hear(Heard::Stats(stats))?;
         }
         Ok(())
     }
