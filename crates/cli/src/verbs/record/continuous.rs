@@ -5,6 +5,7 @@ use super::{
     guests::{GuestPlan, GuestTotals, Guests},
     host::{HostProbe, HostResult},
     progress::{Numbers, Progress},
+    vms::Vms,
     watch::{Wake, Watch},
 };
 use crate::recorders::Pending;
@@ -38,7 +39,9 @@ pub(super) fn run(
     let guests =
         Guests::start(guest_plan, &recording, &probe.clock.name).inspect_err(|_| discard(dir))?;
     probe.instance.set_tracing(true)?;
-    let mut run = Run { probe: &probe, collector, guests, started: Instant::now(), failure: None };
+    let vms = recording.vms.clone();
+    let mut run =
+        Run { probe: &probe, vms, collector, guests, started: Instant::now(), failure: None };
     let begun = start_command(watch);
     let ended_by = match &begun {
         Ok(()) => run.until_the_end(watch, progress),
@@ -70,6 +73,7 @@ pub(super) fn run(
 /// What runs between the start and the end.
 struct Run<'a> {
     probe: &'a HostProbe,
+    vms: Arc<Vms>,
     collector: Collector,
     guests: Guests,
     started: Instant,
@@ -102,7 +106,12 @@ impl Run<'_> {
             if let Some(failure) = &self.failure {
                 return ended_by_failure(failure);
             }
-            for note in self.guests.take_notes() {
+            let mut notes = self.guests.take_notes();
+            match self.vms.look() {
+                Ok(found) => notes.extend(found),
+                Err(error) => return format!("failure: {error}"),
+            }
+            for note in notes {
                 progress.clear();
                 eprintln!("transect: {note}");
             }

@@ -1,6 +1,9 @@
 //! Where one guest's session puts what it receives: spools, clock evidence, gaps.
 
-use super::host::{HOST, HostRecording};
+use super::{
+    host::{HOST, HostRecording},
+    vms::Vms,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use transect_clock::evidence::Evidence;
 use transect_guest::{
@@ -18,30 +21,11 @@ use transect_store::{
     stem_from_name,
 };
 
-/// Who a session's guest is, as far as it is known before the guest speaks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
-    /// The name the user gave.
-    name: Option<String>,
-    /// The VM that was found running on this host, if it is one of those.
-    machine: Option<MachineId>,
-}
-
-impl Named {
-    /// By the name given: the VM of that name, if one was found.
-    pub(super) fn of(spec: &GuestSpec, manifest: &Manifest) -> Self {
-        let same_name = |machine: &&MachineEntry| {
-            machine.kind == MachineKind::Guest && Some(&machine.name) == spec.name.as_ref()
-        };
-        let machine = manifest.machines.iter().find(same_name).map(|machine| machine.id);
-        Named { name: spec.name.clone(), machine }
-    }
-}
-
 /// The sink of one session.
 pub(super) struct GuestSpool {
     writer: Arc<RecordingWriter>,
-    named: Named,
+    vms: Arc<Vms>,
+    spec: GuestSpec,
     host_clock: StampClock,
     notes: Arc<Mutex<Vec<String>>>,
     /// Since the guest spoke first.
@@ -56,14 +40,14 @@ pub(super) struct GuestSpool {
 impl GuestSpool {
     pub(super) fn new(
         recording: &HostRecording,
-        named: Named,
+        spec: GuestSpec,
         host_clock: StampClock,
         notes: Arc<Mutex<Vec<String>>>,
     ) -> Self {
-        let writer = recording.writer.clone();
         GuestSpool {
-            writer,
-            named,
+            writer: recording.writer.clone(),
+            vms: recording.vms.clone(),
+            spec,
             host_clock,
             notes,
             machine: None,
@@ -75,16 +59,19 @@ impl GuestSpool {
 
     /// Puts what the guest says about itself into the manifest.
     fn introduce(&mut self, facts: &MachineFacts, clock: &str) -> Result<MachineId, SinkError> {
-        let name = self.named.name.clone();
-        let known = self.machine.or(self.named.machine);
+        let name = self.spec.name.clone();
+        let known = self.machine.or_else(|| self.vms.machine_of(&self.spec, facts));
         let (uname, cpus) = (uname_text(facts), facts.cpu_count);
         let id = self.writer.update(|manifest| {
             let id = known.unwrap_or_else(|| {
+                let name = name.clone();
                 let name = name.unwrap_or_else(|| free_name(manifest, &facts.nodename));
                 manifest.add_machine(entry(name))
             });
             let index = usize::try_from(id.0).ok();
             if let Some(entry) = index.and_then(|index| manifest.machines.get_mut(index)) {
+                // What the user calls it is what the user wants to read.
+                entry.name = name.unwrap_or_else(|| entry.name.clone());
                 entry.uname = Some(uname);
                 entry.cpu_count = Some(cpus);
                 entry.clock = Some(clock.to_owned());

@@ -1,10 +1,6 @@
 //! The guests of a recording: one session each, all writing into the same directory.
 
-use super::{
-    guest_sink::{GuestSpool, Named},
-    host::HostRecording,
-    progress::Numbers,
-};
+use super::{guest_sink::GuestSpool, host::HostRecording, progress::Numbers};
 use anyhow::{Context, bail};
 use std::sync::{Arc, Mutex, PoisonError};
 use transect_guest::{
@@ -66,8 +62,7 @@ impl Guests {
                 events: plan.events.clone(),
                 limits: Limits::default(),
             };
-            let named = Named::of(spec, &recording.writer.manifest());
-            let sink = GuestSpool::new(recording, named, host_clock, guests.notes.clone());
+            let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone());
             let session = GuestSession::spawn(config, Box::new(sink))
                 .with_context(|| format!("guest {}: no thread for it", spec.endpoint))?;
             guests.sessions.push((label(spec), session));

@@ -1,7 +1,7 @@
 //! The host's own kernel as a source: prepared once, then recorded once (or, by a flight
 //! recorder, once per snapshot).
 
-use super::spool_sink::SpoolSink;
+use super::{spool_sink::SpoolSink, vms::Vms};
 use std::{
     collections::BTreeMap,
     fs,
@@ -135,7 +135,8 @@ impl HostProbe {
         if let Some(rate) = self.rate.now() {
             writer.evidence(&rate_evidence(&rate))?;
         }
-        Ok(HostRecording { writer, spool })
+        let vms = Arc::new(Vms::start(writer.clone(), &self.clock.name)?);
+        Ok(HostRecording { writer, spool, vms })
     }
 
     fn manifest(&self) -> Manifest {
@@ -182,11 +183,12 @@ impl HostProbe {
         recording: HostRecording,
         result: HostResult,
     ) -> anyhow::Result<Finished> {
-        let HostRecording { writer, spool } = recording;
+        let HostRecording { writer, spool, vms } = recording;
         writer.make_room();
         self.gather_threads();
         let names = self.cmdlines.to_meta();
         let mut problems = Vec::new();
+        problems.extend(vms.look_now().err());
         problems.extend(spool.meta(&names.name, &names.bytes).err());
         for (cpu, text) in stats_texts(&self.instance, &result.totals) {
             problems.extend(spool.meta(&format!("per_cpu/cpu{cpu}/stats"), &text).err());
@@ -219,6 +221,7 @@ impl HostProbe {
 /// A recording that is under way.
 pub(super) struct HostRecording {
     pub(super) writer: Arc<RecordingWriter>,
+    pub(super) vms: Arc<Vms>,
     spool: SourceSpool,
 }
 

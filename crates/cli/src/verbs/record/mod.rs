@@ -10,6 +10,7 @@ mod progress;
 mod signals;
 mod spool_sink;
 pub(crate) mod units;
+mod vms;
 mod watch;
 mod wishes;
 
