@@ -163,6 +163,7 @@ impl World {
         }
         self.occupy(at.m, at.c, at.t, occupant, occupant, sink);
         if let Occupant::Thread { slot: Some(slot), .. } = occupant {
+            self.arrive(at.m, at.c, slot, sink);
             let here = Place::OnCpu(at.cpu);
             self.change(at.m, slot, at.t, agrees.then_some(here), here, sink);
         }
@@ -198,6 +199,7 @@ impl World {
         }
         if let Occupant::Thread { slot: Some(slot), .. } = next {
             self.name(m, slot, switch.next_comm);
+            self.arrive(m, c, slot, sink);
             let machine = &mut self.machines[m];
             machine.threads.complete_wake(slot, t, cpu, env!(self, machine, sink));
             let cgroup = machine.threads.get(slot).cgroup;

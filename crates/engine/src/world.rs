@@ -393,6 +393,18 @@ impl World {
         }
     }
 
+    /// The thread turns up on CPU `c`. If another CPU was thought to run it, that one's events end
+    /// too early (its file was cut off): nothing is known there since its last one.
+    pub(crate) fn arrive(&mut self, m: usize, c: usize, slot: Slot, sink: &mut dyn TableSink) {
+        if let Place::OnCpu(cpu) = self.machines[m].threads.get(slot).place
+            && cpu.0 as usize != c
+            && let Some(other) = self.cpu(m, cpu)
+        {
+            let found = Occupant::Unknown { known_from: i64::MAX };
+            self.displace(m, other, found, sink);
+        }
+    }
+
     fn lose_thread(&mut self, m: usize, slot: Slot, t: i64, until: i64, sink: &mut dyn TableSink) {
         let machine = &mut self.machines[m];
         machine.threads.lose(slot, t, until, env!(self, machine, sink));

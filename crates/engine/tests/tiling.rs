@@ -9,9 +9,8 @@
 
 mod dsl;
 
-use dsl::Nanoseconds;
+use dsl::{Nanoseconds, assert_tiles, per_actor};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use transect_engine::{
     Engine, Input, LostCause, LostEvents, Options, StreamItem, StreamKey, Summary, Topology,
     topology::{MachineInfo, ThreadInfo, VcpuInfo},
@@ -189,60 +188,27 @@ fn run(streams: &Streams, known: bool, window_ns: i64) -> (Tables, Summary) {
     (tables, summary)
 }
 
-/// Intervals that must tile [start, end).
-fn assert_tiles(what: &str, mut intervals: Vec<(i64, i64)>, start: i64, end: i64) {
-    intervals.sort_unstable();
-    let mut at = start;
-    for (ts, dur) in &intervals {
-        assert_eq!(*ts, at, "{what}: gap or overlap in {intervals:?}");
-        assert!(*dur > 0, "{what}: empty row in {intervals:?}");
-        at += dur;
-    }
-    assert_eq!(at, end, "{what}: {intervals:?} does not reach the end");
-}
-
 fn span(summary: &Summary) -> (i64, i64) {
     summary.span.map_or((0, 0), |span| (span.start.get(), span.end.get()))
 }
 
 fn check_tiles(tables: &Tables, summary: &Summary, known: bool, lives: bool) {
     let (start, end) = span(summary);
-    let mut vcpus: BTreeMap<_, Vec<(i64, i64)>> = BTreeMap::new();
-    for vcpu in &tables.vcpus {
-        vcpus.insert((vcpu.machine_id, vcpu.vcpu), Vec::new());
+    let actors = per_actor(tables);
+    assert_eq!(start == end, tables.vcpu_states.is_empty() && tables.cpu_slices.is_empty());
+    for (actor, intervals) in actors {
+        if !(lives && actor.starts_with("thread")) {
+            assert_tiles(&actor, intervals, start, end);
+            continue;
+        }
+        assert!(intervals.iter().all(|i| i.0 >= start && i.0 + i.1 <= end && i.1 > 0));
+        assert!(intervals.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{intervals:?}");
     }
-    for row in &tables.vcpu_states {
-        vcpus.get_mut(&(row.machine_id, row.vcpu)).unwrap().push((row.ts, row.dur));
-    }
-    for (vcpu, intervals) in vcpus {
-        assert_tiles(&format!("vCPU {vcpu:?}"), intervals, start, end);
-    }
-    let mut cpus: BTreeMap<_, Vec<(i64, i64)>> = BTreeMap::new();
-    for row in &tables.cpu_slices {
-        cpus.entry((row.machine_id, row.cpu)).or_default().push((row.ts, row.dur));
-    }
-    assert!(start == end || cpus.len() == (HOST_CPUS + GUEST_CPUS) as usize);
-    for (cpu, intervals) in cpus {
-        assert_tiles(&format!("CPU {cpu:?}"), intervals, start, end);
-    }
-    let mut threads: BTreeMap<_, Vec<(i64, i64)>> = BTreeMap::new();
-    for row in &tables.thread_states {
-        threads.entry((row.machine_id, row.tid)).or_default().push((row.ts, row.dur));
+    for row in tables.thread_states.iter().filter(|_| known) {
         let runs_on_vcpu = row.machine_id.0 == 1
             && row.state == ThreadState::Running
             && row.cpu.is_some_and(|cpu| cpu.0 < GUEST_CPUS);
-        if known {
-            assert_eq!(row.effective.is_some(), runs_on_vcpu, "{row:?}");
-        }
-    }
-    for (thread, mut intervals) in threads {
-        if lives {
-            intervals.sort_unstable();
-            assert!(intervals.iter().all(|i| i.0 >= start && i.0 + i.1 <= end && i.1 > 0));
-            assert!(intervals.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{intervals:?}");
-        } else {
-            assert_tiles(&format!("thread {thread:?}"), intervals, start, end);
-        }
+        assert_eq!(row.effective.is_some(), runs_on_vcpu, "{row:?}");
     }
 }
 

@@ -22,7 +22,7 @@ use transect_model::{
 };
 
 /// More windows than this are not made (broken stamps can stretch a recording to centuries).
-const MAX_WINDOWS: i64 = 10_000_000;
+const MAX_WINDOWS: i64 = 2_000_000;
 /// Nor are they beyond 52 days, so that sums over a thousand vCPUs stay within 64 bits.
 const MAX_SPAN_NS: i64 = 1 << 52;
 

@@ -306,3 +306,32 @@ pub fn wakeups(tables: &Tables) -> Vec<String> {
 pub fn boxed(items: Vec<StreamItem>) -> Box<dyn EventStream> {
     Box::new(items.into_iter())
 }
+
+/// Intervals that must tile [start, end).
+pub fn assert_tiles(what: &str, mut intervals: Vec<(i64, i64)>, start: i64, end: i64) {
+    intervals.sort_unstable();
+    let mut at = start;
+    for (ts, dur) in &intervals {
+        assert_eq!(*ts, at, "{what}: gap or overlap in {intervals:?}");
+        assert!(*dur > 0, "{what}: empty row in {intervals:?}");
+        at += dur;
+    }
+    assert_eq!(at, end, "{what}: {intervals:?} does not reach the end");
+}
+
+/// The intervals of every vCPU, CPU and thread, in order of time.
+pub fn per_actor(tables: &Tables) -> BTreeMap<String, Vec<(i64, i64)>> {
+    let mut actors: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
+    let mut add = |actor: String, interval| actors.entry(actor).or_default().push(interval);
+    for row in &tables.vcpu_states {
+        add(format!("vCPU {} of {}", row.vcpu, row.machine_id), (row.ts, row.dur));
+    }
+    for row in &tables.cpu_slices {
+        add(format!("CPU {} of {}", row.cpu, row.machine_id), (row.ts, row.dur));
+    }
+    for row in &tables.thread_states {
+        add(format!("thread {} of {}", row.tid, row.machine_id), (row.ts, row.dur));
+    }
+    actors.values_mut().for_each(|intervals| intervals.sort_unstable());
+    actors
+}
