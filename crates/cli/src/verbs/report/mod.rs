@@ -114,7 +114,8 @@ impl View {
 /// Runs `transect report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.csv && args.view.len() != 1 {
-        bail!("--csv writes one table: name it with --view (vcpus, exits, antagonists, …)");
+        let why = "--csv writes one table: name one with --view\n";
+        clap::Error::raw(clap::error::ErrorKind::WrongNumberOfValues, why).exit();
     }
     if args.view.contains(&View::Events) {
         return write_events(&args);

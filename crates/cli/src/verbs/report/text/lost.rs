@@ -1,7 +1,7 @@
 //! What is missing, and what went wrong while reading.
 
 use super::grid::{Grid, left, right};
-use super::{Page, count, dash};
+use super::{Page, count};
 use std::collections::BTreeMap;
 use std::io;
 use transect_model::table::{ImportLog, Lost};
@@ -50,16 +50,9 @@ impl Page<'_> {
         if self.report.import_log.is_empty() {
             return self.paragraph("Nothing went wrong and nothing was inferred.");
         }
-        let mut grid = Grid::new(&[
-            left("source"),
-            right("offset").expendable(1),
-            left("data lost"),
-            left("what"),
-        ]);
         for row in self.report.import_log.iter().take(self.style.top) {
-            grid.row(log_cells(row));
+            self.paragraph(&log_words(row))?;
         }
-        self.grid(&grid)?;
         let rest = self.report.import_log.len().saturating_sub(self.style.top);
         if rest > 0 {
             self.paragraph(&format!("… {} more (--top {})", rest, rest + self.style.top))?;
@@ -83,11 +76,9 @@ fn events(sum: &Sum) -> String {
     }
 }
 
-fn log_cells(row: &ImportLog) -> Vec<String> {
-    vec![
-        row.source.clone(),
-        row.offset.map_or_else(dash, |at| at.to_string()),
-        if row.data_loss { "yes" } else { "no" }.to_owned(),
-        row.message.clone(),
-    ]
+/// "host.dat at byte 4096: … (data lost)"
+fn log_words(row: &ImportLog) -> String {
+    let at = row.offset.map_or_else(String::new, |at| format!(" at byte {at}"));
+    let loss = if row.data_loss { " (data lost)" } else { "" };
+    format!("{}{at}: {}{loss}", row.source, row.message)
 }

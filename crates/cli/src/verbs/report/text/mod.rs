@@ -98,19 +98,26 @@ impl Page<'_> {
 
     /// Text, indented and wrapped at the terminal's width.
     fn paragraph(&mut self, text: &str) -> io::Result<()> {
-        let room = self.style.width.unwrap_or(usize::MAX).max(40) - 2;
-        let mut line = String::new();
+        self.wrapped("  ", 4, text)
+    }
+
+    /// Text behind a lead-in, its further lines indented by `hang`.
+    fn wrapped(&mut self, lead: &str, hang: usize, text: &str) -> io::Result<()> {
+        let room = self.style.width.unwrap_or(usize::MAX).max(40);
+        let mut line = lead.to_owned();
+        let mut is_fresh = true;
         for word in printable(text).split(' ') {
             let wanted = line.chars().count() + 1 + word.chars().count();
-            if !line.is_empty() && wanted > room {
-                writeln!(self.out, "  {line}")?;
-                line = "  ".to_owned();
-            } else if !line.is_empty() {
+            if !is_fresh && wanted > room {
+                writeln!(self.out, "{line}")?;
+                line = " ".repeat(hang);
+            } else if !is_fresh {
                 line.push(' ');
             }
             line.push_str(word);
+            is_fresh = false;
         }
-        writeln!(self.out, "  {line}")
+        writeln!(self.out, "{line}")
     }
 
     fn grid(&mut self, grid: &Grid) -> io::Result<()> {

@@ -78,7 +78,7 @@ impl Page<'_> {
     }
 
     fn fact(&mut self, name: &str, value: &str) -> io::Result<()> {
-        writeln!(self.out, "  {name:<11}{}", super::printable(value))
+        self.wrapped(&format!("  {name:<11}"), 13, value)
     }
 }
 

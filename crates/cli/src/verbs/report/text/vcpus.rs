@@ -19,17 +19,17 @@ impl Page<'_> {
             right("gotten"),
             right("= guest"),
             right("+ exit"),
-            right("+ user").expendable(3),
+            right("+ user").expendable(4),
             right("+ poll").expendable(6),
             right("+ other").expendable(7),
             right("waited"),
             right("blocked"),
-            right("of it halted").expendable(4),
+            right("(halted)").expendable(1),
             right("offline").expendable(8),
             right("unknown"),
             right("scheduled in").expendable(5),
             right("exits"),
-            right("steal").expendable(2),
+            right("steal").expendable(3),
         ]);
         for vm in &self.report.vms {
             let vcpus = self.report.vcpus.iter().filter(|v| v.machine_id == vm.machine_id);

@@ -9,18 +9,18 @@ use transect_model::ids::MachineId;
 const EXIT_COLUMNS: [Column; 14] = [
     left("reason"),
     right("count"),
-    right("to VMM").expendable(3),
+    right("to VMM").expendable(4),
     right("handling"),
     right("of VM time"),
-    right("p50"),
-    right("p90").expendable(1),
+    right("p50").expendable(1),
+    right("p90").expendable(3),
     right("p99"),
-    right("max"),
+    right("max").expendable(2),
     right("to next entry"),
-    right("its p50").expendable(5),
-    right("its p90").expendable(7),
-    right("its p99").expendable(6),
-    right("its max").expendable(4),
+    right("its p50").expendable(6),
+    right("its p90").expendable(8),
+    right("its p99").expendable(7),
+    right("its max").expendable(5),
 ];
 
 impl Page<'_> {
