@@ -254,6 +254,7 @@ impl Parts {
         {
             return Err(Error::Cut { at_bytes, place });
         }
+        clip_overlaps(&mut self.buffers, &mut self.problems);
         for buffer in &self.buffers {
             note_cut_data(file, buffer, &mut self.problems);
         }
@@ -272,19 +273,45 @@ impl Parts {
     }
 }
 
-/// CPU data that lies (partly) behind the file's end.
-fn note_cut_data(file: &[u8], buffer: &Buffer, problems: &mut Problems) {
-    for data in &buffer.cpus {
-        let have = (file.len() as u64).saturating_sub(data.offset_bytes);
-        if data.size_bytes > have {
-            let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
-            let missing = data.size_bytes - have;
-            let what = format!(
-                "the file ends {missing} of {} bytes before this CPU's data does",
-                data.size_bytes
-            );
-            problems.add(data.offset_bytes, place, what);
+/// A size that reaches into the next CPU's data would give one CPU's events to another.
+fn clip_overlaps(buffers: &mut [Buffer], problems: &mut Problems) {
+    let mut starts: Vec<u64> =
+        buffers.iter().flat_map(|buffer| &buffer.cpus).map(|data| data.offset_bytes).collect();
+    starts.sort_unstable();
+    for buffer in buffers.iter_mut().filter(|buffer| !buffer.is_compressed) {
+        for data in &mut buffer.cpus {
+            let next = starts.partition_point(|start| *start <= data.offset_bytes);
+            let Some(room) = starts.get(next).map(|start| start - data.offset_bytes) else {
+                continue;
+            };
+            if data.size_bytes > room {
+                let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
+                let what = format!(
+                    "its {} bytes would reach into another CPU's data; {room} are read",
+                    data.size_bytes
+                );
+                problems.add(data.offset_bytes, place, what);
+                data.size_bytes = room;
+            }
         }
+    }
+}
+
+/// CPU data that lies (partly) behind the file's end. Told here once, not by the stream again.
+fn note_cut_data(file: &[u8], buffer: &Buffer, problems: &mut Problems) {
+    let len = file.len() as u64;
+    for data in &buffer.cpus {
+        let have = len.saturating_sub(data.offset_bytes);
+        let size = data.size_bytes;
+        let what = if have == 0 && size > 0 {
+            format!("its {size} bytes lie behind the file's end at byte {len}: none can be read")
+        } else if size > have {
+            format!("the file ends at byte {len}: {} of {size} bytes are missing", size - have)
+        } else {
+            continue;
+        };
+        let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
+        problems.add(data.offset_bytes, place, what);
     }
 }
 

@@ -447,7 +447,7 @@ impl FileSpec {
     fn strings(&self, buffers: &[Checked]) -> (Vec<u8>, Vec<u32>) {
         let names = buffers.iter().map(|buffer| format!("buffer flyrecord {}", buffer.spec.name));
         let fixed = ["headers", "ftrace events", "events format", "kallsyms", "printk"];
-        let fixed = fixed.into_iter().chain(["command lines", "options"]).map(str::to_owned);
+        let fixed = fixed.into_iter().chain(["command lines"]).map(str::to_owned);
         let (mut strings, mut offsets) = (Vec::new(), Vec::new());
         for name in names.chain(fixed) {
             offsets.push(u32::try_from(strings.len()).unwrap_or(u32::MAX));

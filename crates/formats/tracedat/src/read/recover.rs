@@ -61,12 +61,21 @@ fn take_buffer(reader: &mut Reader<'_, '_>, at: u64, section: &Section) {
     let option = BufferOption {
         at_bytes: at,
         section_offset: at,
-        name: String::new(),
+        name: free_name(reader),
         clock: reader.parts.options.clock().unwrap_or("local").to_owned(),
         page_bytes,
         cpus,
     };
     reader.parts.buffer_options.push(option);
+}
+
+/// Buffers' names stand in the lost option: the top buffer's is empty, if it is not taken.
+fn free_name(reader: &Reader<'_, '_>) -> String {
+    let known = &reader.parts.buffer_options;
+    match known.iter().any(|option| option.name.is_empty()) {
+        true => format!("unnamed-{}", known.len()),
+        false => String::new(),
+    }
 }
 
 /// Chunked data says where it ends; each CPU's begins at a page boundary.

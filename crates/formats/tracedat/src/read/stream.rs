@@ -50,8 +50,6 @@ struct Pages<'d> {
     rest: &'d [u8],
     /// Offset in the file of `rest`.
     rest_offset: u64,
-    /// Bytes the file lacks of what it claims.
-    missing: u64,
     chunks: Option<Chunks>,
     /// Uncompressed: all the data. Compressed: empty.
     plain: &'d [u8],
@@ -83,7 +81,6 @@ impl<'d> Stream<'d> {
         let mut source = Pages {
             rest: here,
             rest_offset: data.offset_bytes,
-            missing: data.size_bytes - here.len() as u64,
             chunks: None,
             plain: here,
             block_offset: data.offset_bytes,
@@ -95,7 +92,6 @@ impl<'d> Stream<'d> {
             // trace-cmd's size leaves the chunks' headers out (3.1.6); only the chunks themselves
             // tell where they end.
             source.rest = rest;
-            source.missing = 0;
             stream_pending = source.start_chunks(compression, buffer.layout, &place);
         } else {
             source.rest = &[];
@@ -179,7 +175,11 @@ impl<'d> Stream<'d> {
             }
             match self.source.next_block(self.layout, &self.place) {
                 Ok(true) => {}
-                Ok(false) => return self.end(),
+                Ok(false) => {
+                    self.page = (0, 0);
+                    self.walk = Walk::none();
+                    return None;
+                }
                 Err(problem) => {
                     // What was decompressed before the error still is to be read.
                     self.page = (0, 0);
@@ -189,22 +189,6 @@ impl<'d> Stream<'d> {
                 }
             }
         }
-    }
-
-    /// At the end: tell once if the file has less than it claims.
-    fn end(&mut self) -> Option<()> {
-        let missing = std::mem::take(&mut self.source.missing);
-        self.page = (0, 0);
-        self.walk = Walk::none();
-        if missing == 0 {
-            return None;
-        }
-        self.pending = Some(Problem {
-            at_bytes: self.source.block_offset,
-            place: self.place.clone(),
-            what: format!("the file is cut off; {missing} bytes of this CPU's data are missing"),
-        });
-        Some(())
     }
 
     /// A page's problem, placed in the file. Runs of never-written pages become one problem.
