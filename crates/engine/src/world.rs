@@ -200,17 +200,33 @@ impl World {
                 .map(|g| g.id)
         });
         let vm = known_vm
+            .or_else(|| self.vm_without_thread(host, vcpu))
             .or_else(|| infer::vm_of(&self.found, host, vcpu, tid, pid))
             .or_else(|| self.infer_machine(host, tid, pid))?;
         self.found.push(Found { vm, host, vcpu, tid, pid });
         self.notes.inferred_vcpu(&self.machines[vm.0 as usize].info.name, vcpu, tid);
         if let Some(index) = self.vcpus.iter().position(|v| v.machine == vm && v.id == vcpu) {
-            // The vCPU was known without its thread, or has another thread now.
-            self.vcpus[index].vmm_tid = Some(tid);
+            // The vCPU was known without its thread, or has another thread now (a VM was restarted).
+            if let Some(old) = self.vcpus[index].vmm_tid.replace(tid)
+                && let Some(old) = self.machines[m].threads.find(old)
+            {
+                self.machines[m].threads.get_mut(old).vcpu = None;
+            }
+            self.unqueue(m, index, self.vcpus[index].place);
             self.tie(m, slot, index, vm, sink);
             return Some(index);
         }
         Some(self.add_vcpu(vm, vcpu, Some(tid), CpuId(vcpu.0), sink))
+    }
+
+    /// The only VM of this host that is known to have such a vCPU, but not by which thread.
+    fn vm_without_thread(&self, host: MachineId, vcpu: VcpuId) -> Option<MachineId> {
+        let mut candidates = self.vcpus.iter().filter(|v| {
+            let parent = self.machines[v.machine.0 as usize].info.parent;
+            v.vmm_tid.is_none() && v.id == vcpu && parent == Some(host)
+        });
+        let only = candidates.next()?.machine;
+        candidates.next().is_none().then_some(only)
     }
 
     fn infer_machine(&mut self, host: MachineId, tid: Tid, pid: Option<Tid>) -> Option<MachineId> {

@@ -729,3 +729,17 @@ fn a_switch_is_missing() {
     );
     assert_eq!(summary.contradictions, 1);
 }
+
+/// A vCPU known without its thread gets the one that enters it.
+#[test]
+fn the_thread_of_a_known_vcpu_is_found() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0
+         host 0 1000 162 kvm_entry vcpu=0
+         host 0 1100 162 kvm_exit msr vcpu=0",
+    )
+    .run();
+    assert_eq!(tables.vcpus.len(), 1);
+    assert_eq!(tables.vcpus[0].vmm_tid, Some(Tid(162)));
+    assert_eq!(vcpu_states(&tables, 1, 0), ["1000+100 guest c0"]);
+}

@@ -254,7 +254,7 @@ fn is_exit(item: &StreamItem) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Threads that live throughout: everything tiles the whole span.
     #[test]
