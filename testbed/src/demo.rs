@@ -1,9 +1,10 @@
 //! The demo's scene: two guests on one CPU, one of which starves the other — and proof of it from inside.
 //!
 //! `web` wakes every 20 ms and works for 2 ms; `batch` is a hog. With equal weights the kernel's scheduler favours
-//! the one that just woke, and nothing happens; so the hog has the larger weight (nice −15 against 0: 29154 to
-//! 1024, Linux `kernel/sched/core.c` `sched_prio_to_weight`), as a host has it whose owner favoured the wrong VM. The
-//! proof is what `web` says about its own lateness: first with `batch` frozen, then with it running.
+//! the one that just woke, and nothing happens; so for some seconds the hog gets the larger weight (nice −15 against 0:
+//! 29154 to 1024, Linux `kernel/sched/core.c` `sched_prio_to_weight`), as a host has it whose owner favoured the wrong
+//! VM. That happens while the recorder runs its command (`{scene}`), because starting to record needs `web` to answer.
+//! The proof is what `web` says about its own lateness: first with `batch` frozen, then with it favoured.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,15 @@ use crate::lateness::Lateness;
 
 const WEB: &str = "periodic:period_ms=20:work_us=2000:report_ms=1000";
 const BATCH: &str = "hog:threads=1";
-const BATCH_NICE: i32 = -15;
+
+/// What the recorder runs: `sh scene.sh PID SECONDS` favours the hog, whose QEMU is PID, for so long.
+const SCENE: &str = r#"weight() { for task in /proc/$1/task/*; do renice -n $2 -p ${task##*/} >/dev/null; done; }
+weight $1 -15
+echo "scene: batch is favoured"
+sleep $2
+weight $1 0
+echo "scene: over"
+"#;
 
 /// Windows of a second in which `web` is watched alone before the recording.
 const ALONE_WINDOWS: usize = 2;
@@ -29,8 +38,11 @@ pub struct Plan {
     pub agent: Option<(PathBuf, Vec<String>)>,
     /// Programs to carry onto the host, to its scratch folder, under their own names.
     pub programs: Vec<PathBuf>,
-    /// The recorder: a shell command in the host's scratch folder. `{web}` and `{batch}` stand for the guests' CIDs.
+    /// The recorder: a shell command in the host's scratch folder. `{web}` and `{batch}` stand for the guests' CIDs,
+    /// `{scene}` for the command it must run while it records.
     pub record: String,
+    /// How long the hog is favoured.
+    pub seconds: u32,
     /// Commands after it, such as a report; their output is part of [`Seen::output`].
     pub then: Vec<String>,
     /// What to bring home: path on the host, path here.
@@ -98,12 +110,9 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Seen> {
     ));
     batch.thaw()?;
 
-    let before = web.lateness()?.len();
-    let output = record(&host, plan, &web, &batch)?;
+    let (contended, output) = record(&host, plan, &web, &batch)?;
     say("recorded");
-    // The window in which the hog came back is neither the one nor the other.
-    let contended: Vec<_> = web.lateness()?.into_iter().skip(before + 1).collect();
-    ensure!(!contended.is_empty(), "the recorder ended before web's first window of a second");
+    ensure!(!contended.is_empty(), "the scene was over before web's first window of a second");
     say(&format!(
         "web beside batch: done within {} us (p99)",
         median(&contended, |window| window.done_p99_us)
@@ -121,8 +130,8 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Seen> {
 }
 
 fn start_guests(host: &KvmHost, plan: &Plan) -> Result<(Guest, Guest)> {
-    let start = |name: &str, workload: &str, nice: i32| {
-        let mut guest = host.guest(name).workload(workload).nice(nice);
+    let start = |name: &str, workload: &str| {
+        let mut guest = host.guest(name).workload(workload);
         if let Some((binary, arguments)) = &plan.agent {
             let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
             guest = guest.agent(binary, &arguments);
@@ -130,8 +139,8 @@ fn start_guests(host: &KvmHost, plan: &Plan) -> Result<(Guest, Guest)> {
         guest.start()
     };
     // Both boot at the same time on all CPUs: pinned to one they would take twice as long.
-    let web = start("web", WEB, 0)?;
-    let batch = start("batch", BATCH, BATCH_NICE)?;
+    let web = start("web", WEB)?;
+    let batch = start("batch", BATCH)?;
     web.wait_until_ready()?;
     batch.wait_until_ready()?;
     Ok((web, batch))
@@ -151,11 +160,30 @@ fn windows(web: &Guest, count: usize) -> Result<Vec<Lateness>> {
     Ok(web.lateness()?.into_iter().skip(before).take(count).collect())
 }
 
-fn record(host: &KvmHost, plan: &Plan, web: &Guest, batch: &Guest) -> Result<String> {
+/// Runs the recorder around the scene: `web`'s windows while the hog was favoured, and what was printed.
+fn record(
+    host: &KvmHost,
+    plan: &Plan,
+    web: &Guest,
+    batch: &Guest,
+) -> Result<(Vec<Lateness>, String)> {
+    let script = tempfile::NamedTempFile::new().context("no temporary file")?;
+    std::fs::write(script.path(), SCENE).context("cannot write the scene")?;
+    host.put(script.path(), "scene.sh")?;
     let cid = |guest: &Guest| guest.cid().map(|cid| cid.to_string()).context("a guest without CID");
-    let command = plan.record.replace("{web}", &cid(web)?).replace("{batch}", &cid(batch)?);
-    let out = host.run(&command).within(120)?.ok()?;
-    Ok(out.stdout + &out.stderr)
+    let command = plan
+        .record
+        .replace("{web}", &cid(web)?)
+        .replace("{batch}", &cid(batch)?)
+        .replace("{scene}", &format!("sh scene.sh {} {}", batch.pid()?, plan.seconds));
+    let job = host.run(&command).spawn()?;
+    job.wait_for("scene: batch is favoured").within(90)?;
+    // The window in which it began is neither the one nor the other.
+    let before = web.lateness()?.len() + 1;
+    job.wait_for("scene: over").within(60 + u64::from(plan.seconds))?;
+    let contended = web.lateness()?.into_iter().skip(before).collect();
+    let out = job.finish_within(90)?.ok()?;
+    Ok((contended, out.stdout + &out.stderr))
 }
 
 fn median(windows: &[Lateness], of: fn(&Lateness) -> u64) -> u64 {

@@ -10,11 +10,12 @@ use transect_testbed::demo::{self, Plan};
 const USAGE: &str = "usage: testbed-demo --bin-dir TARGET [--seconds N] [--out DIR]
          record the scene with this build's transect and agent, print the report
   --bin-dir TARGET      cargo's target folder, with release/transect and */agent/transect-agent
-  --seconds N           how long to record (default 5)
+  --seconds N           how long batch is favoured (default 5)
   --out DIR             the recording (default demo.transect; an older recording there is replaced)
    or: testbed-demo --record COMMAND [OPTION VALUE]...
          play the same scene around another recorder
-  --record COMMAND      run on the KVM host; {web} and {batch} stand for the guests' vsock CIDs
+  --record COMMAND      run on the KVM host; {web} and {batch} stand for the guests' vsock CIDs,
+                        {scene} for the command it is to run meanwhile
   --then COMMAND        run after it, its output is printed (may be given several times)
   --program FILE        carried onto the host beforehand (several times); commands start in its folder
   --agent FILE          static binary started in both guests
@@ -69,6 +70,7 @@ impl Arguments {
             }
         }
         ensure!(read.bin_dir.is_some() == read.plan.record.is_empty(), "{USAGE}");
+        read.plan.seconds = read.seconds;
         read.plan.agent = agent.map(|binary| (binary, agent_arguments));
         Ok(read)
     }
@@ -103,14 +105,15 @@ fn play(mut arguments: Arguments) -> Result<()> {
 
 /// The scene recorded by this build's own programs.
 fn transect_plan(bin_dir: &Path, seconds: u32, out: &Path) -> Result<Plan> {
-    let record = format!(
-        "./transect record -o demo.transect --guest name=web,vsock:{{web}} --guest name=batch,vsock:{{batch}} \
-         --duration {seconds}s"
-    );
+    let record =
+        "./transect record -o demo.transect --guest name=web,vsock:{web} --guest name=batch,vsock:{batch} \
+         -- {scene}"
+        .to_owned();
     Ok(Plan {
         agent: Some((agent_of(bin_dir)?, vec!["--vsock".to_owned()])),
         programs: vec![demo::built(bin_dir, "release/transect")?],
         record,
+        seconds,
         then: Vec::new(),
         bring: vec![("demo.transect".to_owned(), out.to_owned())],
     })
