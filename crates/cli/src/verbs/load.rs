@@ -217,12 +217,6 @@ fn complete(facts: &mut Facts, clocks: &ClockGraph, summary: &Summary) {
         Unit::Nanoseconds => TimeUnit::Ns,
         Unit::Ticks => TimeUnit::Ticks,
     };
-    if summary.contradictions > 0 {
-        facts.notes.push(format!(
-            "{} events contradicted the state they met (see --view log)",
-            summary.contradictions
-        ));
-    }
 }
 
 /// A recording's name for people: as given, without a trailing slash.

@@ -110,7 +110,8 @@ fn behind(report: &Report, victim: &VcpuLine) -> String {
 /// The antagonist with the largest part: a whole VM if vCPUs were in the way, else one thread name.
 fn blamed_group<'a>(lines: &[&'a AntagonistLine]) -> Option<Vec<&'a AntagonistLine>> {
     let mut groups: BTreeMap<_, Vec<&AntagonistLine>> = BTreeMap::new();
-    for line in lines {
+    let blamable = lines.iter().filter(|line| matches!(line.by_kind.as_str(), "vcpu" | "thread"));
+    for line in blamable {
         let name = if line.by_kind == "vcpu" { None } else { line.by_name.as_deref() };
         groups.entry((line.by_kind.as_str(), line.by_machine_id, name)).or_default().push(line);
     }
