@@ -2,7 +2,10 @@
 
 use super::{guest_sink::GuestSpool, host::HostRecording, progress::Numbers};
 use anyhow::{Context, bail};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use transect_guest::{
     proto::EventRequest as GuestEvent,
     session::{GuestSession, Limits, Outcome, SessionConfig},
@@ -10,6 +13,17 @@ use transect_guest::{
     transport::GuestSpec,
 };
 use transect_tracefs::EventRequest;
+
+/// Long, because the guests worth recording are the starved ones: one that gets 3 % of a CPU
+/// needs half a minute to set its tracing up.
+const LIMITS: Limits = Limits {
+    start: Duration::from_secs(60),
+    stall: Duration::from_secs(5),
+    stop_idle: Duration::from_secs(10),
+    stop_total: Duration::from_secs(60),
+    reconnect_min: Duration::from_millis(100),
+    reconnect_max: Duration::from_secs(2),
+};
 
 /// What to record of the guests.
 pub(super) struct GuestPlan {
@@ -60,7 +74,7 @@ impl Guests {
                 clocks: clocks_for(host_clock),
                 buffer_bytes: plan.buffer_kb * 1024,
                 events: plan.events.clone(),
-                limits: Limits::default(),
+                limits: LIMITS,
             };
             let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone());
             let session = GuestSession::spawn(config, Box::new(sink))
