@@ -6,9 +6,9 @@
 //!
 //! Broken bytes are another matter: one damaged time-extend record throws the rest of its
 //! sub-buffer years ahead, until the next sub-buffer's header has a good stamp again. Believing it
-//! would stretch the recording's span, so a jump of more than [`JUMP_NS`] is looked into: if the
-//! stream comes back within [`LOOK_AHEAD`] items, what lies between becomes a hole (`corrupt_page`).
-//! So does what follows a jump of more than [`LONG_JUMP_NS`] if it is the stream's last sub-buffer,
+//! would stretch the recording's span, so a jump of more than `JUMP_NS` is looked into: if the
+//! stream comes back within `LOOK_AHEAD` items, what lies between becomes a hole (`corrupt_page`).
+//! So does what follows a jump of more than `LONG_JUMP_NS` if it is the stream's last sub-buffer,
 //! which nothing comes after to tell.
 //! Stamps outside any plausible time become holes, too.
 
