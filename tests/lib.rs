@@ -88,7 +88,11 @@ pub fn trace_cmd_events(file: &Path) -> Result<Vec<String>> {
     Ok(text.lines().skip(1).map(normal).collect())
 }
 
-/// Columns are padded differently; nothing else may differ.
+/// From the thread's number on: columns are padded differently, and a file may know a longer name of
+/// a kernel worker than the 15 bytes every event carries. Nothing else may differ.
 fn normal(line: &str) -> String {
-    line.replace(']', "] ").split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = line.replace(']', "] ");
+    let (who, rest) = line.split_once(" [").unwrap_or((&line, ""));
+    let tid = who.trim().rsplit('-').next().unwrap_or_default();
+    format!("{tid} [{}", rest.split_whitespace().collect::<Vec<_>>().join(" "))
 }
