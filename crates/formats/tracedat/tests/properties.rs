@@ -23,13 +23,15 @@ const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0
 /// Events of one CPU: distance to the one before, value.
 type Marks = Vec<(u64, u64)>;
 
+/// Name, bytes of a sub-buffer, CPUs.
+type BufferOf = (String, usize, Vec<(u32, Marks)>);
+
 #[derive(Clone, Debug)]
 struct Recording {
     endian: Endian,
     compression: Compression,
     options: Options,
-    /// Name, bytes of a sub-buffer, CPUs.
-    buffers: Vec<(String, usize, Vec<(u32, Marks)>)>,
+    buffers: Vec<BufferOf>,
 }
 
 fn text() -> impl Strategy<Value = String> {
