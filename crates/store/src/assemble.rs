@@ -5,6 +5,7 @@ use crate::{
     manifest::{MachineEntry, Manifest, SourceEntry},
     mapping::{Mapping, Piece},
     spool::{self, FoundSpool},
+    time_shift,
 };
 use std::{
     collections::BTreeMap,
@@ -45,7 +46,9 @@ pub(crate) fn plan(
             )));
         }
     }
-    let spec = file_spec(manifest, entry, &meta, &spools);
+    let evidence = crate::open::read_evidence(dir, &mut Vec::new())?;
+    let mut spec = file_spec(manifest, entry, &meta, &spools);
+    spec.options.time_shift = time_shift::of_source(manifest, entry, &evidence);
     let plan = spec.plan().map_err(|e| refuse(e.to_string()))?;
     let mut head = Vec::new();
     let mut offsets = BTreeMap::new();

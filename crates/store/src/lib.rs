@@ -32,6 +32,7 @@ mod mapping;
 mod names;
 mod open;
 mod spool;
+mod time_shift;
 mod writer;
 
 pub use error::StoreError;

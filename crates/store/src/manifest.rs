@@ -216,6 +216,10 @@ pub struct Cost {
     /// System CPU time of all of transect's threads, ns (the tracepoints' own cost is the traced
     /// threads', not counted here).
     pub cpu_sys_ns: u64,
+    /// Of both together, what was spent while tracing was on, ns: what disturbed the recording.
+    /// The rest is setting up, naming threads and assembling files.
+    #[serde(default)]
+    pub traced_cpu_ns: u64,
     /// Bytes of events written.
     pub bytes: u64,
     /// Events recorded, all machines.

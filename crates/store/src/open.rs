@@ -120,7 +120,10 @@ fn open_source(
     plan.map().map_err(io_error("map the spools of", &path))
 }
 
-fn read_evidence(dir: &Path, problems: &mut Vec<OpenProblem>) -> Result<Vec<Evidence>, StoreError> {
+pub(crate) fn read_evidence(
+    dir: &Path,
+    problems: &mut Vec<OpenProblem>,
+) -> Result<Vec<Evidence>, StoreError> {
     let path = dir.join(CLOCKS_FILE_NAME);
     let text = match fs::read(&path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

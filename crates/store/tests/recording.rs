@@ -204,6 +204,46 @@ fn guests_are_sources_of_their_own_and_trace_cmd_finds_them() {
 }
 
 #[test]
+fn trace_cmd_is_told_a_guests_offset_where_kvm_knows_one_that_holds() {
+    let shift_of = |offsets: &[(u32, i64)], clock: &str| {
+        let (_keep, dir) = scratch();
+        let mut manifest = Manifest::new(1_000, Vec::new());
+        manifest.add_machine(host());
+        let (kind, parent) = (MachineKind::Guest, Some(MachineId(0)));
+        let guest = manifest.add_machine(MachineEntry { kind, parent, ..host() });
+        let writer = RecordingWriter::create(&dir, manifest).unwrap();
+        for (machine, file) in [(0, "host.dat"), (1, "guest-web1.dat")] {
+            let entry = SourceEntry { clock: clock.to_owned(), ..source(machine, file) };
+            describe(&writer.add_source(entry).unwrap());
+        }
+        for (vcpu, offset) in offsets {
+            writer
+                .evidence(&Evidence::TscOffset {
+                    machine: guest,
+                    parent: MachineId(0),
+                    vcpu: VcpuId(*vcpu),
+                    offset: *offset,
+                    ratio: None,
+                    frac_bits: None,
+                    at_host: 1,
+                })
+                .unwrap();
+        }
+        let _ = writer.finish().unwrap();
+        let recording = Recording::open(&dir).unwrap();
+        let guest = TraceDat::parse(&recording.sources[1].bytes).unwrap();
+        guest.options().time_shift.clone()
+    };
+    let shift = shift_of(&[(0, -500), (1, -400), (0, -500)], "x86-tsc").unwrap();
+    assert_eq!(shift.peer_trace_id, 7);
+    assert_eq!((shift.host_from_guest(1000, 0), shift.host_from_guest(1000, 1)), (1500, 1400));
+    assert_eq!(shift_of(&[(0, -500), (0, -501)], "x86-tsc"), None, "it moved");
+    assert_eq!(shift_of(&[(1, -500)], "x86-tsc"), None, "vCPU 0 is not known");
+    assert_eq!(shift_of(&[(0, -500)], "mono"), None, "other clocks");
+    assert_eq!(shift_of(&[], "x86-tsc"), None, "nothing is known");
+}
+
+#[test]
 fn a_source_cut_off_before_it_was_described_is_named_and_the_others_open() {
     let (_keep, dir) = scratch();
     let (writer, spool) = begin(&dir);

@@ -16,7 +16,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use transect_tracefs::{Collector, Totals, TracefsError};
+use transect_tracefs::{Collector, CpuTime, Totals, TracefsError};
 
 /// New CPUs are looked for this often; their events wait in their buffers.
 const HOTPLUG_EVERY: Duration = Duration::from_millis(500);
@@ -38,22 +38,28 @@ pub(super) fn run(
     let collector = Collector::start(&probe.instance, Arc::new(recording.sink()))?;
     let guests =
         Guests::start(guest_plan, &recording, &probe.clock.name).inspect_err(|_| discard(dir))?;
+    let cpu_before = CpuTime::of_this_process();
     probe.instance.set_tracing(true)?;
     let vms = recording.vms.clone();
-    let mut run =
-        Run { probe: &probe, vms, collector, guests, started: Instant::now(), failure: None };
+    let started = Instant::now();
+    let mut run = Run { probe: &probe, vms, collector, guests, started, cpu_before, failure: None };
     let begun = start_command(watch);
     let ended_by = match &begun {
         Ok(()) => run.until_the_end(watch, progress),
         Err(error) => crate::one_line(error),
     };
     progress.say("finishing …");
-    let Stopped { totals, guests, traced, failure } = run.stop();
+    let Stopped { totals, guests, traced, traced_cpu_ns, failure } = run.stop();
     let ended_command = watch.end_command();
     let events = totals.events() + guests.events;
     let lost = totals.lost() + guests.lost;
-    let result =
-        HostResult { ended_by: ended_by.clone(), totals, traced, guest_events: guests.events };
+    let result = HostResult {
+        ended_by: ended_by.clone(),
+        totals,
+        traced,
+        traced_cpu_ns,
+        guest_events: guests.events,
+    };
     let finished = probe
         .finish(recording, result)
         .with_context(|| format!("{}: could not be closed, but can be read", dir.display()))?;
@@ -62,7 +68,13 @@ pub(super) fn run(
     problems.extend(finished.problems.iter().map(ToString::to_string));
     Ok(Outcome {
         dir: finished.dir,
-        numbers: Numbers { elapsed: traced, events, lost, bytes: finished.bytes },
+        numbers: Numbers {
+            elapsed: traced,
+            events,
+            lost,
+            bytes: finished.bytes,
+            cpu_ns: traced_cpu_ns,
+        },
         ended_by,
         said: ended_command.into_iter().collect(),
         problems,
@@ -77,6 +89,7 @@ struct Run<'a> {
     collector: Collector,
     guests: Guests,
     started: Instant,
+    cpu_before: CpuTime,
     failure: Option<TracefsError>,
 }
 
@@ -85,6 +98,7 @@ struct Stopped {
     totals: Totals,
     guests: GuestTotals,
     traced: Duration,
+    traced_cpu_ns: u64,
     failure: Option<TracefsError>,
 }
 
@@ -128,9 +142,15 @@ impl Run<'_> {
             events: totals.events(),
             lost: totals.lost(),
             bytes: self.collector.bytes(),
+            cpu_ns: self.cpu_ns(),
         };
         self.guests.add_to(&mut numbers);
         numbers
+    }
+
+    /// Transect's own CPU time since tracing was switched on.
+    fn cpu_ns(&self) -> u64 {
+        CpuTime::of_this_process().total_ns().wrapping_sub(self.cpu_before.total_ns())
     }
 
     /// Ends the guests, then the host.
@@ -140,6 +160,7 @@ impl Run<'_> {
             thread::sleep(GUEST_LEAD);
         }
         let traced = self.started.elapsed();
+        let traced_cpu_ns = self.cpu_ns();
         let cpus: Vec<_> = self.collector.cpus().collect();
         let totals = match self.collector.stop(&self.probe.instance) {
             Ok(totals) => totals,
@@ -151,7 +172,7 @@ impl Run<'_> {
         let notes = self.guests.take_notes();
         let mut guests = self.guests.stop();
         guests.problems.splice(0..0, notes);
-        Stopped { totals, guests, traced, failure: self.failure }
+        Stopped { totals, guests, traced, traced_cpu_ns, failure: self.failure }
     }
 }
 

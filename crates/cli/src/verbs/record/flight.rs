@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 use transect_model::ids::CpuId;
-use transect_tracefs::{Condition, CpuStats, EventRequest, Totals, cpus};
+use transect_tracefs::{Condition, CpuStats, CpuTime, EventRequest, Totals, cpus};
 
 /// A `traceoff` trigger of an instance switches off *that instance* since 6.0 (kernel commit
 /// "tracing: Have traceon and traceoff trigger honor the instance"); before, the global buffer,
@@ -165,6 +165,7 @@ struct FlightRecorder {
     /// Kernel counters up to the last snapshot: a snapshot's own are the difference.
     before: BTreeMap<CpuId, CpuStats>,
     armed: Instant,
+    cpu_before: CpuTime,
     taken: u32,
     number: u32,
     last: Option<PathBuf>,
@@ -179,6 +180,7 @@ impl FlightRecorder {
             base: base.to_owned(),
             before: BTreeMap::new(),
             armed: Instant::now(),
+            cpu_before: CpuTime::of_this_process(),
             taken: 0,
             number: 0,
             last: None,
@@ -189,6 +191,7 @@ impl FlightRecorder {
 
     fn arm(&mut self) -> anyhow::Result<()> {
         self.armed = Instant::now();
+        self.cpu_before = CpuTime::of_this_process();
         Ok(self.probe.instance.set_tracing(true)?)
     }
 
@@ -196,13 +199,15 @@ impl FlightRecorder {
     fn snapshot(&mut self, why: &str) -> anyhow::Result<PathBuf> {
         self.probe.instance.set_tracing(false)?;
         let traced = self.armed.elapsed();
+        let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
         let dir = self.free_name();
         let recording = self.probe.begin(&dir).context("cannot begin the snapshot")?;
         let dumped = transect_tracefs::dump(&self.probe.instance, &recording.sink());
         let totals = self.totals_since_last()?;
         let (events, lost) = (totals.events(), totals.lost());
         let ended_by = format!("snapshot: {why}");
-        let result = HostResult { ended_by, totals, traced, guest_events: 0 };
+        let result =
+            HostResult { ended_by, totals, traced, traced_cpu_ns: cpu_ns, guest_events: 0 };
         let finished = self.probe.finish(recording, result)?;
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
         dumped.with_context(|| format!("{} is not complete", dir.display()))?;
@@ -211,7 +216,8 @@ impl FlightRecorder {
         self.numbers.events += events;
         self.numbers.lost += lost;
         self.numbers.bytes += finished.bytes;
-        let numbers = Numbers { elapsed: traced, events, lost, bytes: finished.bytes };
+        self.numbers.cpu_ns += cpu_ns;
+        let numbers = Numbers { elapsed: traced, events, lost, bytes: finished.bytes, cpu_ns };
         eprintln!("transect: snapshot ({why}): {}", summary(numbers, &dir));
         self.last = Some(dir.clone());
         Ok(dir)

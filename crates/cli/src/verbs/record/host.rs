@@ -206,6 +206,7 @@ impl HostProbe {
             }
             manifest.cost = Some(Cost {
                 wall_ns: nanos(result.traced),
+                traced_cpu_ns: result.traced_cpu_ns,
                 events: result.totals.events() + result.guest_events,
                 lost: manifest.lost.iter().map(|lost| lost.count).sum(),
                 ..own_cost()
@@ -238,6 +239,8 @@ pub(super) struct HostResult {
     pub(super) totals: Totals,
     /// For how long tracing was on.
     pub(super) traced: Duration,
+    /// Transect's own CPU time while it was, ns.
+    pub(super) traced_cpu_ns: u64,
     /// Events of all guests.
     pub(super) guest_events: u64,
 }

@@ -6,7 +6,6 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use transect_tracefs::CpuTime;
 
 /// How often the line is renewed.
 const EVERY: Duration = Duration::from_millis(500);
@@ -25,6 +24,8 @@ pub(super) struct Numbers {
     pub(super) events: u64,
     pub(super) lost: u64,
     pub(super) bytes: u64,
+    /// Transect's own, while tracing was on.
+    pub(super) cpu_ns: u64,
 }
 
 impl Progress {
@@ -39,7 +40,7 @@ impl Progress {
 
     pub(super) fn show(&mut self, numbers: Numbers) {
         self.last = Some(Instant::now());
-        self.write(&line(numbers, CpuTime::of_this_process()));
+        self.write(&line(numbers));
     }
 
     /// Shows a text instead of numbers.
@@ -64,28 +65,27 @@ impl Progress {
     }
 }
 
-fn line(numbers: Numbers, cpu: CpuTime) -> String {
-    let Numbers { elapsed, events, lost, bytes } = numbers;
+fn line(numbers: Numbers) -> String {
+    let Numbers { elapsed, events, lost, bytes, cpu_ns } = numbers;
     format!(
         "recording {:.1} s: {} events, {} lost, {}, transect itself {:.1} % of a CPU (^C ends)",
         elapsed.as_secs_f64(),
         human_count(events),
         human_count(lost),
         human_bytes(bytes),
-        percent(cpu.total_ns(), elapsed)
+        percent(cpu_ns, elapsed)
     )
 }
 
 /// The line that stays when a recording is complete.
 pub(super) fn summary(numbers: Numbers, dir: &Path) -> String {
-    let cpu = CpuTime::of_this_process();
     format!(
-        "recorded {} events in {:.2} s ({}, {} lost); transect itself used {:.0} ms of CPU\n{}",
+        "recorded {} events in {:.2} s ({}, {} lost); transect itself used {:.2} % of a CPU meanwhile\n{}",
         human_count(numbers.events),
         numbers.elapsed.as_secs_f64(),
         human_bytes(numbers.bytes),
         human_count(numbers.lost),
-        millis(cpu.total_ns()),
+        percent(numbers.cpu_ns, numbers.elapsed),
         dir.display()
     )
 }
@@ -93,9 +93,4 @@ pub(super) fn summary(numbers: Numbers, dir: &Path) -> String {
 #[expect(clippy::cast_precision_loss, reason = "digits for people")]
 fn percent(ns: u64, of: Duration) -> f64 {
     ns as f64 / of.as_nanos().max(1) as f64 * 100.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "digits for people")]
-fn millis(ns: u64) -> f64 {
-    ns as f64 / 1e6
 }
