@@ -1,5 +1,10 @@
 //! `report` and `export` over real recordings, whole and broken.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests report by failing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests report by failing"
+)]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

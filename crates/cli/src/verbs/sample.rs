@@ -247,3 +247,22 @@ fn window(machine_id: MachineId, vcpu: Option<VcpuId>, cgroup: Option<&str>) -> 
         steal_ns: 8_000,
     }
 }
+
+/// Every row of the tables, as the engine would hand them over.
+pub(crate) fn rows(tables: Tables) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    rows.extend(tables.machines.into_iter().map(Row::Machine));
+    rows.extend(tables.vcpus.into_iter().map(Row::Vcpu));
+    rows.extend(tables.threads.into_iter().map(Row::Thread));
+    rows.extend(tables.cpu_slices.into_iter().map(Row::CpuSlice));
+    rows.extend(tables.vcpu_states.into_iter().map(Row::VcpuState));
+    rows.extend(tables.thread_states.into_iter().map(Row::ThreadState));
+    rows.extend(tables.exits.into_iter().map(Row::Exit));
+    rows.extend(tables.wakeups.into_iter().map(Row::Wakeup));
+    rows.extend(tables.irqs.into_iter().map(Row::Irq));
+    rows.extend(tables.syscalls.into_iter().map(Row::Syscall));
+    rows.extend(tables.windows.into_iter().map(Row::Window));
+    rows.extend(tables.clock_check.into_iter().map(Row::ClockCheck));
+    rows.extend(tables.lost.into_iter().map(Row::Lost));
+    rows
+}

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 use transect_model::ids::{CpuId, MachineId};
-use transect_model::table::{Lost, Row, TableSink, Tables};
+use transect_model::table::{Lost, Row, TableSink};
 
 fn lost(count: Option<u64>) -> Row {
     Row::Lost(Lost {
@@ -69,25 +69,6 @@ fn a_file_appears_only_when_it_is_whole() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// Every row of the tables, as the engine would hand them over.
-fn rows(tables: Tables) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    rows.extend(tables.machines.into_iter().map(Row::Machine));
-    rows.extend(tables.vcpus.into_iter().map(Row::Vcpu));
-    rows.extend(tables.threads.into_iter().map(Row::Thread));
-    rows.extend(tables.cpu_slices.into_iter().map(Row::CpuSlice));
-    rows.extend(tables.vcpu_states.into_iter().map(Row::VcpuState));
-    rows.extend(tables.thread_states.into_iter().map(Row::ThreadState));
-    rows.extend(tables.exits.into_iter().map(Row::Exit));
-    rows.extend(tables.wakeups.into_iter().map(Row::Wakeup));
-    rows.extend(tables.irqs.into_iter().map(Row::Irq));
-    rows.extend(tables.syscalls.into_iter().map(Row::Syscall));
-    rows.extend(tables.windows.into_iter().map(Row::Window));
-    rows.extend(tables.clock_check.into_iter().map(Row::ClockCheck));
-    rows.extend(tables.lost.into_iter().map(Row::Lost));
-    rows
-}
-
 fn write_both(dir: &Path) {
     let tables = sample::tables();
     let trace = std::fs::File::create(dir.join("sample.pftrace")).unwrap();
@@ -95,7 +76,7 @@ fn write_both(dir: &Path) {
     assert_eq!(written.shift_ns, 50, "the interrupt before trace time 0");
     let lines = std::fs::File::create(dir.join("sample.jsonl")).unwrap();
     let mut sink = JsonLines::new(io::BufWriter::new(lines));
-    rows(tables).into_iter().for_each(|row| sink.row(row));
+    sample::rows(tables).into_iter().for_each(|row| sink.row(row));
     sink.finish().unwrap().1.flush().unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! `transect report`: who had the CPU, who waited for it and behind whom, why guests exited.
 //!
-//! **Data flow.** recording → engine → tables (`load`) → lines (`build`, one file per view) →
+//! **Data flow.** recording → engine → rows (`load`) → lines (`build`, one file per view) →
 //! text for people (`text`) or JSON and CSV for programs (`machine`). Only `load` knows that there
 //! are files; only `text` knows that there is a terminal.
 
@@ -16,7 +16,7 @@ mod tests;
 mod text;
 
 use anyhow::bail;
-use build::{Report, Selection};
+use build::{Gather, Report};
 pub(crate) use facts::{CostLine, Facts, TimeUnit};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
@@ -120,9 +120,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.view.contains(&View::Events) {
         return write_events(&args);
     }
-    let (facts, tables) = super::load::tables(&args.recording, &args.source, args.window)?;
-    let selection = Selection::by_name(&tables, &args.vm)?;
-    let report = build::build(facts, tables, &selection)?;
+    let mut gather = Gather::default();
+    let facts = super::load::rows(&args.recording, &args.source, args.window, &mut gather)?;
+    let report = gather.report(facts, &args.vm)?;
     let mut out = BufWriter::new(io::stdout().lock());
     write(&report, &args, &mut out)?;
     out.flush()?;

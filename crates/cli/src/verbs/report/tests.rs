@@ -1,11 +1,12 @@
 //! The report over the sample tables.
 
-use super::build::{Report, Selection, build};
+use super::build::{Gather, Report};
 use super::facts::{CostLine, Facts, TimeUnit};
 use super::text::Style;
 use super::{View, machine, summary, text};
-use crate::verbs::sample::{svm, tables};
+use crate::verbs::sample::{rows, svm, tables};
 use transect_model::ids::VcpuId;
+use transect_model::table::TableSink;
 use transect_model::time::{Span, Timestamp};
 
 fn facts() -> Facts {
@@ -30,10 +31,14 @@ fn facts() -> Facts {
 }
 
 fn report(vms: &[&str]) -> Report {
-    let tables = tables();
+    try_report(facts(), vms).unwrap()
+}
+
+fn try_report(facts: Facts, vms: &[&str]) -> anyhow::Result<Report> {
     let vms: Vec<String> = vms.iter().map(|vm| (*vm).to_owned()).collect();
-    let selection = Selection::by_name(&tables, &vms).unwrap();
-    build(facts(), tables, &selection).unwrap()
+    let mut gather = Gather::default();
+    rows(tables()).into_iter().for_each(|row| gather.row(row));
+    gather.report(facts, &vms)
 }
 
 fn text_of(report: &Report, views: &[View], width: Option<usize>) -> String {
@@ -172,7 +177,7 @@ fn top_counts_within_each_machine() {
 
 #[test]
 fn an_unknown_vm_is_an_error_that_lists_the_known_ones() {
-    let error = Selection::by_name(&tables(), &["wbe".to_owned()]).unwrap_err();
+    let error = try_report(facts(), &["wbe"]).err().unwrap();
     assert_eq!(
         error.to_string(),
         "no machine 'wbe' in this recording; it has: kvmhost, periodic, hog"
@@ -226,7 +231,7 @@ fn docs_describe_every_view_and_column() {
 fn broken_stamps_are_an_error_and_not_a_wrapped_sum() {
     let mut facts = facts();
     facts.window.end = Timestamp::new(i64::MAX);
-    let error = build(facts, tables(), &Selection::default()).err().unwrap();
+    let error = try_report(facts, &[]).err().unwrap();
     assert!(error.to_string().contains("a stamp in it is broken"), "{error}");
 }
 

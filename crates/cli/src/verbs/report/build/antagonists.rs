@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use transect_model::ids::{MachineId, Tid, VcpuId};
 use transect_model::state::Metric;
-use transect_model::table::{Tables, VcpuStateRow};
+use transect_model::table::VcpuStateRow;
 
 /// Who had the pCPU: threads of one name count as one, since people know workers by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,35 +17,59 @@ enum By {
     Unknown,
 }
 
-/// One line per vCPU and antagonist; within a vCPU the longest wait first.
-pub(crate) fn antagonists(
-    tables: &Tables,
-    names: &Names<'_>,
-    selection: &Selection,
-) -> Vec<AntagonistLine> {
-    let mut sums: BTreeMap<((MachineId, VcpuId), By), (i64, u64)> = BTreeMap::new();
-    let waits = tables.vcpu_states.iter().filter(|r| r.state.metric() == Metric::Waited);
-    for row in waits.filter(|r| selection.machine(r.machine_id)) {
-        let sum = sums.entry(((row.machine_id, row.vcpu), by(row, names))).or_default();
-        sum.0 += row.dur;
-        sum.1 += 1;
-    }
-    let mut lines: Vec<AntagonistLine> = sums
-        .into_iter()
-        .map(|((victim, by), (waited_ns, count))| line(victim, by, waited_ns, count, names))
-        .collect();
-    lines.sort_by_key(|l| (l.machine_id, l.vcpu, Reverse(l.waited_ns)));
-    lines
+/// A vCPU and who had the CPU it waited for, by number.
+type Wait = ((MachineId, VcpuId), Option<MachineId>, Option<Tid>);
+
+/// The waits of each vCPU so far: for how long, and in how many stretches.
+#[derive(Default)]
+pub(crate) struct AntagonistSums {
+    waits: BTreeMap<Wait, (i64, u64)>,
 }
 
-fn by(row: &VcpuStateRow, names: &Names<'_>) -> By {
-    let Some(tid) = row.by_tid else {
+impl AntagonistSums {
+    /// Adds a state, if it is a wait.
+    pub(crate) fn state(&mut self, row: &VcpuStateRow) {
+        if row.state.metric() == Metric::Waited {
+            let key = ((row.machine_id, row.vcpu), row.by_machine_id, row.by_tid);
+            let sum = self.waits.entry(key).or_default();
+            sum.0 += row.dur;
+            sum.1 += 1;
+        }
+    }
+
+    /// One line per vCPU and antagonist; within a vCPU the longest wait first.
+    pub(crate) fn lines(self, names: &Names<'_>, selection: &Selection) -> Vec<AntagonistLine> {
+        let mut sums: BTreeMap<((MachineId, VcpuId), By), (i64, u64)> = BTreeMap::new();
+        for ((victim, by_machine, by_tid), (waited_ns, count)) in self.waits {
+            if selection.machine(victim.0) {
+                let sum =
+                    sums.entry((victim, by(victim.0, by_machine, by_tid, names))).or_default();
+                sum.0 += waited_ns;
+                sum.1 += count;
+            }
+        }
+        let mut lines: Vec<AntagonistLine> = sums
+            .into_iter()
+            .map(|((victim, by), (waited_ns, count))| line(victim, by, waited_ns, count, names))
+            .collect();
+        lines.sort_by_key(|l| (l.machine_id, l.vcpu, Reverse(l.waited_ns)));
+        lines
+    }
+}
+
+fn by(
+    victim: MachineId,
+    by_machine: Option<MachineId>,
+    by_tid: Option<Tid>,
+    names: &Names<'_>,
+) -> By {
+    let Some(tid) = by_tid else {
         return By::Unknown;
     };
     if tid == Tid::IDLE {
         return By::Idle;
     }
-    let Some(host) = names.host_of(row.machine_id).or(row.by_machine_id) else {
+    let Some(host) = names.host_of(victim).or(by_machine) else {
         return By::Unknown;
     };
     match names.vcpu_of(host, tid) {

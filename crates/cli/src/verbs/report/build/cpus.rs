@@ -4,15 +4,20 @@ use super::{Names, Selection};
 use crate::verbs::report::lines::CpuLine;
 use std::collections::BTreeMap;
 use transect_model::ids::{CpuId, MachineId, Tid};
-use transect_model::table::{CpuSlice, Tables};
+use transect_model::table::CpuSlice;
 
-/// One line per CPU, in the order of machine and CPU numbers.
-pub(crate) fn cpus(tables: &Tables, names: &Names<'_>, selection: &Selection) -> Vec<CpuLine> {
-    let mut lines: BTreeMap<(MachineId, CpuId), CpuLine> = BTreeMap::new();
-    for row in tables.cpu_slices.iter().filter(|r| selection.machine(r.machine_id)) {
-        let line = lines.entry((row.machine_id, row.cpu)).or_insert_with(|| CpuLine {
+/// The sums of each CPU so far; names are filled in at the end.
+#[derive(Default)]
+pub(crate) struct CpuSums {
+    lines: BTreeMap<(MachineId, CpuId), CpuLine>,
+}
+
+impl CpuSums {
+    /// Adds a slice.
+    pub(crate) fn slice(&mut self, row: &CpuSlice) {
+        let line = self.lines.entry((row.machine_id, row.cpu)).or_insert_with(|| CpuLine {
             machine_id: row.machine_id,
-            machine: names.machine(row.machine_id),
+            machine: String::new(),
             cpu: row.cpu,
             window_ns: 0,
             vcpu_ns: 0,
@@ -23,7 +28,12 @@ pub(crate) fn cpus(tables: &Tables, names: &Names<'_>, selection: &Selection) ->
         });
         add(line, row);
     }
-    lines.into_values().collect()
+
+    /// One line per CPU, in the order of machine and CPU numbers.
+    pub(crate) fn lines(self, names: &Names<'_>, selection: &Selection) -> Vec<CpuLine> {
+        let selected = self.lines.into_values().filter(|l| selection.machine(l.machine_id));
+        selected.map(|l| CpuLine { machine: names.machine(l.machine_id), ..l }).collect()
+    }
 }
 
 fn add(line: &mut CpuLine, row: &CpuSlice) {

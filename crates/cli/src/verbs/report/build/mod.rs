@@ -1,4 +1,4 @@
-//! From tables to the lines of a report: one file per view, no formatting.
+//! From rows to the lines of a report: one file per view, no formatting.
 
 mod antagonists;
 mod cpus;
@@ -10,11 +10,19 @@ mod wakeups;
 
 use super::facts::Facts;
 use super::lines::{AntagonistLine, CpuLine, ExitLine, ThreadLine, VcpuLine, WakeupLine};
+use antagonists::AntagonistSums;
 use anyhow::{Context, bail};
+use cpus::CpuSums;
+use exits::ExitSums;
 pub(crate) use names::Names;
 use std::collections::BTreeSet;
+use threads::ThreadSums;
 use transect_model::ids::{MachineId, MachineKind};
-use transect_model::table::{ClockCheck, ClockEdge, ImportLog, Lost, Machine, Tables, Window};
+use transect_model::table::{
+    ClockCheck, ClockEdge, ImportLog, Lost, Machine, Row, TableSink, Tables, Window,
+};
+use vcpus::VcpuSums;
+use wakeups::WakeupSums;
 
 /// Everything a report says, before it is cut to `--top` and written in one of the forms.
 pub(crate) struct Report {
@@ -36,14 +44,14 @@ pub(crate) struct Report {
 
 /// Which machines a report is about.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
+struct Selection {
     /// `None`: all of them.
     machines: Option<BTreeSet<MachineId>>,
 }
 
 impl Selection {
     /// The VMs of these names (or numbers) and the machines they run on; without names, all.
-    pub(crate) fn by_name(tables: &Tables, vms: &[String]) -> anyhow::Result<Self> {
+    fn by_name(tables: &Tables, vms: &[String]) -> anyhow::Result<Self> {
         if vms.is_empty() {
             return Ok(Selection::default());
         }
@@ -60,7 +68,7 @@ impl Selection {
     }
 
     /// Is this machine in the report?
-    pub(crate) fn machine(&self, id: MachineId) -> bool {
+    fn machine(&self, id: MachineId) -> bool {
         self.machines.as_ref().is_none_or(|machines| machines.contains(&id))
     }
 
@@ -78,39 +86,76 @@ fn no_such_machine(tables: &Tables, wanted: &str) -> String {
     )
 }
 
-/// Reduces tables to the lines of a report.
-pub(crate) fn build(facts: Facts, tables: Tables, selection: &Selection) -> anyhow::Result<Report> {
-    check_sums_fit(&facts, &tables)?;
-    let names = Names::new(&tables);
-    let (vcpus, vms) = vcpus::vcpus(&tables, &names, selection);
-    let cpus = cpus::cpus(&tables, &names, selection);
-    let exits = exits::exits(&tables, &names, selection);
-    let antagonists = antagonists::antagonists(&tables, &names, selection);
-    let threads = threads::threads(&tables, &names, selection);
-    let wakeups = wakeups::wakeups(&tables, &names, selection);
-    drop(names);
-    let mut tables = tables;
-    tables.machines.retain(|m| selection.machine_or_host(m));
-    tables.clock_check.retain(|r| selection.machine(r.machine_id));
-    tables.windows.retain(|r| selection.machine(r.machine_id));
-    tables.windows.sort_by_key(|r| (r.machine_id, r.cgroup.clone(), r.vcpu, r.ts));
-    tables.lost.sort_by_key(|r| (r.machine_id, r.cpu, r.ts));
-    Ok(Report {
-        facts,
-        machines: tables.machines,
-        clock_edges: tables.clock_edges,
-        clock_check: tables.clock_check,
-        vcpus,
-        vms,
-        cpus,
-        exits,
-        antagonists,
-        threads,
-        wakeups,
-        windows: tables.windows,
-        lost: tables.lost,
-        import_log: tables.import_log,
-    })
+/// Reduces rows to sums as they come, so that memory grows with the actors of a recording and not
+/// with its events (but for 8 to 16 bytes per exit and wakeup).
+#[derive(Default)]
+pub(crate) struct Gather {
+    /// The tables that are small: who is who, windows, clocks, losses.
+    small: Tables,
+    vcpus: VcpuSums,
+    cpus: CpuSums,
+    exits: ExitSums,
+    antagonists: AntagonistSums,
+    threads: ThreadSums,
+    wakeups: WakeupSums,
+}
+
+impl TableSink for Gather {
+    fn row(&mut self, row: Row) {
+        match row {
+            Row::VcpuState(row) => {
+                self.vcpus.state(&row);
+                self.antagonists.state(&row);
+            }
+            Row::Exit(row) => {
+                self.vcpus.exit(&row);
+                self.exits.exit(&row);
+            }
+            Row::CpuSlice(row) => self.cpus.slice(&row),
+            Row::ThreadState(row) => self.threads.state(&row),
+            Row::Wakeup(row) => self.wakeups.wakeup(&row),
+            Row::Irq(_) | Row::Syscall(_) => {}
+            small => self.small.row(small),
+        }
+    }
+}
+
+impl Gather {
+    /// The lines of the report about the VMs of these names; about all without names.
+    pub(crate) fn report(self, facts: Facts, vms: &[String]) -> anyhow::Result<Report> {
+        let mut tables = self.small;
+        check_sums_fit(&facts, &tables)?;
+        let selection = &Selection::by_name(&tables, vms)?;
+        let names = Names::new(&tables);
+        let (vcpus, vms) = self.vcpus.lines(&tables, &names, selection);
+        let cpus = self.cpus.lines(&names, selection);
+        let exits = self.exits.lines(&names, selection);
+        let antagonists = self.antagonists.lines(&names, selection);
+        let threads = self.threads.lines(&names, selection);
+        let wakeups = self.wakeups.lines(&names, selection);
+        drop(names);
+        tables.machines.retain(|m| selection.machine_or_host(m));
+        tables.clock_check.retain(|r| selection.machine(r.machine_id));
+        tables.windows.retain(|r| selection.machine(r.machine_id));
+        tables.windows.sort_by_cached_key(|r| (r.machine_id, r.cgroup.clone(), r.vcpu, r.ts));
+        tables.lost.sort_by_key(|r| (r.machine_id, r.cpu, r.ts));
+        Ok(Report {
+            facts,
+            machines: tables.machines,
+            clock_edges: tables.clock_edges,
+            clock_check: tables.clock_check,
+            vcpus,
+            vms,
+            cpus,
+            exits,
+            antagonists,
+            threads,
+            wakeups,
+            windows: tables.windows,
+            lost: tables.lost,
+            import_log: tables.import_log,
+        })
+    }
 }
 
 /// A VM's sums go up to the window times its vCPUs; stamps so broken that this leaves 64 bits must

@@ -6,50 +6,75 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use transect_model::ids::{MachineId, Tid};
 use transect_model::state::{EffectiveState, ThreadState};
-use transect_model::table::{Tables, ThreadStateRow};
+use transect_model::table::ThreadStateRow;
 
-/// One line per thread that was seen; within a machine the longest running first.
-pub(crate) fn threads(
-    tables: &Tables,
-    names: &Names<'_>,
-    selection: &Selection,
-) -> Vec<ThreadLine> {
-    let mut lines: HashMap<(MachineId, Tid), ThreadLine> = HashMap::new();
-    for row in &tables.thread_states {
-        if row.tid.is_idle() || !selection.machine(row.machine_id) {
-            continue;
-        }
-        let key = (row.machine_id, row.tid);
-        add(lines.entry(key).or_insert_with(|| empty(names, key.0, key.1)), row);
-    }
-    let mut lines: Vec<ThreadLine> = lines.into_values().collect();
-    lines.sort_by_key(|l| (l.machine_id, Reverse((l.running_ns, l.runnable_ns)), l.tid));
-    lines
+/// The sums of each thread so far; names are filled in at the end.
+#[derive(Default)]
+pub(crate) struct ThreadSums {
+    lines: HashMap<(MachineId, Tid), ThreadLine>,
 }
 
-fn empty(names: &Names<'_>, machine_id: MachineId, tid: Tid) -> ThreadLine {
-    let thread = names.thread(machine_id, tid);
-    let vcpu = names.vcpu_of(machine_id, tid);
-    let zero_in_guests = names.is_guest(machine_id).then_some(0);
+impl ThreadSums {
+    /// Adds a state. The idle threads are no threads to report.
+    pub(crate) fn state(&mut self, row: &ThreadStateRow) {
+        if !row.tid.is_idle() {
+            let (machine, tid) = (row.machine_id, row.tid);
+            add(self.lines.entry((machine, tid)).or_insert_with(|| empty(machine, tid)), row);
+        }
+    }
+
+    /// One line per thread that was seen; within a machine the longest running first.
+    pub(crate) fn lines(self, names: &Names<'_>, selection: &Selection) -> Vec<ThreadLine> {
+        let selected = self.lines.into_values().filter(|l| selection.machine(l.machine_id));
+        let mut lines: Vec<ThreadLine> = selected.map(|line| named(line, names)).collect();
+        lines.sort_by_key(|l| (l.machine_id, Reverse((l.running_ns, l.runnable_ns)), l.tid));
+        lines
+    }
+}
+
+fn empty(machine_id: MachineId, tid: Tid) -> ThreadLine {
     ThreadLine {
         machine_id,
-        machine: names.machine(machine_id),
+        machine: String::new(),
         tid,
-        pid: thread.and_then(|t| t.pid),
-        name: names.thread_name(machine_id, tid),
-        cgroup: thread.and_then(|t| t.cgroup.clone()),
-        vcpu_machine_id: vcpu.map(|v| v.0),
-        vcpu: vcpu.map(|v| v.1),
+        pid: None,
+        name: String::new(),
+        cgroup: None,
+        vcpu_machine_id: None,
+        vcpu: None,
         running_ns: 0,
         runnable_ns: 0,
         blocked_ns: 0,
         unknown_ns: 0,
-        effective_running_ns: zero_in_guests,
-        vcpu_preempted_ns: zero_in_guests,
-        exit_handling_ns: zero_in_guests,
-        vcpu_halted_ns: zero_in_guests,
-        effective_unknown_ns: zero_in_guests,
+        effective_running_ns: None,
+        vcpu_preempted_ns: None,
+        exit_handling_ns: None,
+        vcpu_halted_ns: None,
+        effective_unknown_ns: None,
     }
+}
+
+fn named(mut line: ThreadLine, names: &Names<'_>) -> ThreadLine {
+    let thread = names.thread(line.machine_id, line.tid);
+    let vcpu = names.vcpu_of(line.machine_id, line.tid);
+    line.machine = names.machine(line.machine_id);
+    line.pid = thread.and_then(|t| t.pid);
+    line.name = names.thread_name(line.machine_id, line.tid);
+    line.cgroup = thread.and_then(|t| t.cgroup.clone());
+    line.vcpu_machine_id = vcpu.map(|v| v.0);
+    line.vcpu = vcpu.map(|v| v.1);
+    if names.is_guest(line.machine_id) {
+        for part in [
+            &mut line.effective_running_ns,
+            &mut line.vcpu_preempted_ns,
+            &mut line.exit_handling_ns,
+            &mut line.vcpu_halted_ns,
+            &mut line.effective_unknown_ns,
+        ] {
+            part.get_or_insert(0);
+        }
+    }
+    line
 }
 
 fn add(line: &mut ThreadLine, row: &ThreadStateRow) {

@@ -5,47 +5,63 @@ use crate::verbs::report::lines::VcpuLine;
 use std::collections::BTreeMap;
 use transect_model::ids::{MachineId, VcpuId};
 use transect_model::state::{Metric, VcpuState};
-use transect_model::table::Tables;
+use transect_model::table::{Exit, Tables, VcpuStateRow};
 
-/// One line per vCPU, then the sums per VM, both in the order of their numbers.
-pub(crate) fn vcpus(
-    tables: &Tables,
-    names: &Names<'_>,
-    selection: &Selection,
-) -> (Vec<VcpuLine>, Vec<VcpuLine>) {
-    let mut lines: BTreeMap<(MachineId, VcpuId), VcpuLine> = BTreeMap::new();
-    for vcpu in tables.vcpus.iter().filter(|v| selection.machine(v.machine_id)) {
-        let key = (vcpu.machine_id, vcpu.vcpu);
-        lines.entry(key).or_insert_with(|| empty(names, key.0, Some(key.1)));
-    }
-    for row in tables.vcpu_states.iter().filter(|r| selection.machine(r.machine_id)) {
-        let key = (row.machine_id, row.vcpu);
-        let line = lines.entry(key).or_insert_with(|| empty(names, key.0, Some(key.1)));
-        add_state(line, row.state, row.dur);
-    }
-    for row in &tables.exits {
-        if let Some(line) = lines.get_mut(&(row.machine_id, row.vcpu)) {
-            line.exits += 1;
-        }
-    }
-    for row in &tables.windows {
-        let key = row.vcpu.map(|vcpu| (row.machine_id, vcpu));
-        if let Some(line) = key.and_then(|key| lines.get_mut(&key)) {
-            line.executions += row.executions;
-            line.steal_ns += row.steal_ns;
-        }
-    }
-    let vcpus: Vec<VcpuLine> = lines.into_values().collect();
-    let vms = sums(&vcpus, names);
-    (vcpus, vms)
+/// The sums of each vCPU so far; names are filled in at the end.
+#[derive(Default)]
+pub(crate) struct VcpuSums {
+    lines: BTreeMap<(MachineId, VcpuId), VcpuLine>,
 }
 
-fn empty(names: &Names<'_>, machine_id: MachineId, vcpu: Option<VcpuId>) -> VcpuLine {
+impl VcpuSums {
+    /// Adds a state.
+    pub(crate) fn state(&mut self, row: &VcpuStateRow) {
+        add_state(self.line(row.machine_id, row.vcpu), row.state, row.dur);
+    }
+
+    /// Counts an exit.
+    pub(crate) fn exit(&mut self, row: &Exit) {
+        self.line(row.machine_id, row.vcpu).exits += 1;
+    }
+
+    fn line(&mut self, machine: MachineId, vcpu: VcpuId) -> &mut VcpuLine {
+        self.lines.entry((machine, vcpu)).or_insert_with(|| empty(machine, Some(vcpu)))
+    }
+
+    /// One line per vCPU, then the sums per VM, both in the order of their numbers.
+    pub(crate) fn lines(
+        mut self,
+        tables: &Tables,
+        names: &Names<'_>,
+        selection: &Selection,
+    ) -> (Vec<VcpuLine>, Vec<VcpuLine>) {
+        for vcpu in &tables.vcpus {
+            self.line(vcpu.machine_id, vcpu.vcpu);
+        }
+        for row in &tables.windows {
+            let key = row.vcpu.map(|vcpu| (row.machine_id, vcpu));
+            if let Some(line) = key.and_then(|key| self.lines.get_mut(&key)) {
+                line.executions += row.executions;
+                line.steal_ns += row.steal_ns;
+            }
+        }
+        let selected = self.lines.into_values().filter(|l| selection.machine(l.machine_id));
+        let mut vcpus: Vec<VcpuLine> = selected.collect();
+        for line in &mut vcpus {
+            line.machine = names.machine(line.machine_id);
+            line.vmm_tid = line.vcpu.and_then(|vcpu| names.vmm_tid(line.machine_id, vcpu));
+        }
+        let vms = sums(&vcpus);
+        (vcpus, vms)
+    }
+}
+
+fn empty(machine_id: MachineId, vcpu: Option<VcpuId>) -> VcpuLine {
     VcpuLine {
         machine_id,
-        machine: names.machine(machine_id),
+        machine: String::new(),
         vcpu,
-        vmm_tid: vcpu.and_then(|vcpu| names.vmm_tid(machine_id, vcpu)),
+        vmm_tid: None,
         window_ns: 0,
         gotten_ns: 0,
         waited_ns: 0,
@@ -95,10 +111,11 @@ fn metric_of(line: &mut VcpuLine, metric: Metric) -> &mut i64 {
     }
 }
 
-fn sums(vcpus: &[VcpuLine], names: &Names<'_>) -> Vec<VcpuLine> {
+fn sums(vcpus: &[VcpuLine]) -> Vec<VcpuLine> {
     let mut vms: BTreeMap<MachineId, VcpuLine> = BTreeMap::new();
     for line in vcpus {
-        let sum = vms.entry(line.machine_id).or_insert_with(|| empty(names, line.machine_id, None));
+        let sum = vms.entry(line.machine_id).or_insert_with(|| empty(line.machine_id, None));
+        sum.machine.clone_from(&line.machine);
         add_line(sum, line);
     }
     vms.into_values().collect()

@@ -6,24 +6,31 @@ use crate::verbs::report::stats::Durations;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use transect_model::ids::{MachineId, Tid};
-use transect_model::table::Tables;
+use transect_model::table::Wakeup;
 
-/// One line per thread that was woken; within a machine the longest total wait first.
-pub(crate) fn wakeups(
-    tables: &Tables,
-    names: &Names<'_>,
-    selection: &Selection,
-) -> Vec<WakeupLine> {
-    let mut groups: HashMap<(MachineId, Tid), (u64, Vec<i64>)> = HashMap::new();
-    for row in tables.wakeups.iter().filter(|r| selection.machine(r.machine_id)) {
-        let group = groups.entry((row.machine_id, row.tid)).or_default();
+/// The wakeups of each thread so far: those that never ran, and the waits of the others, 8 bytes
+/// each, because order statistics are exact.
+#[derive(Default)]
+pub(crate) struct WakeupSums {
+    groups: HashMap<(MachineId, Tid), (u64, Vec<i64>)>,
+}
+
+impl WakeupSums {
+    /// Adds a wakeup.
+    pub(crate) fn wakeup(&mut self, row: &Wakeup) {
+        let group = self.groups.entry((row.machine_id, row.tid)).or_default();
         group.0 += u64::from(row.dur.is_none());
         group.1.extend(row.dur);
     }
-    let mut lines: Vec<WakeupLine> =
-        groups.into_iter().map(|(key, (open, ns))| line(key, open, ns, names)).collect();
-    lines.sort_by_key(|l| (l.machine_id, Reverse(l.total_ns), l.tid));
-    lines
+
+    /// One line per thread that was woken; within a machine the longest total wait first.
+    pub(crate) fn lines(self, names: &Names<'_>, selection: &Selection) -> Vec<WakeupLine> {
+        let selected = self.groups.into_iter().filter(|((id, _), _)| selection.machine(*id));
+        let mut lines: Vec<WakeupLine> =
+            selected.map(|(key, (open, ns))| line(key, open, ns, names)).collect();
+        lines.sort_by_key(|l| (l.machine_id, Reverse(l.total_ns), l.tid));
+        lines
+    }
 }
 
 fn line(
