@@ -1,7 +1,7 @@
 //! Who is who: machines, which host thread runs which vCPU, and names known beforehand.
 //!
 //! The topology comes from the recording's manifest, from a trace.dat's GUEST option, or is empty;
-//! then vCPUs are inferred from `kvm_entry` (see [`crate::infer`]).
+//! then vCPUs are inferred from `kvm_entry` (`infer.rs`).
 
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
 

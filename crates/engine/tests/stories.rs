@@ -743,3 +743,18 @@ fn the_thread_of_a_known_vcpu_is_found() {
     assert_eq!(tables.vcpus[0].vmm_tid, Some(Tid(162)));
     assert_eq!(vcpu_states(&tables, 1, 0), ["1000+100 guest c0"]);
 }
+
+/// What a guest did before the host's first event is known, but no row reaches back there.
+#[test]
+fn a_guest_recorded_earlier_than_its_host() {
+    let (tables, _) = Story::parse(
+        "vm web vcpu=0 tid=162
+         web 0 900 0 sched_process_fork 1 42
+         web 0 950 0 sched_switch 0 R 42
+         host 0 1000 162 kvm_entry vcpu=0
+         web 0 1200 42 sched_switch 42 S 0
+         host 0 1300 162 kvm_exit hlt vcpu=0",
+    )
+    .run();
+    assert_eq!(thread_states(&tables, 1, 42), ["1000+200 running/running", "1200+100 unknown"]);
+}

@@ -201,7 +201,8 @@ fn check_tiles(tables: &Tables, summary: &Summary, known: bool, lives: bool) {
             assert_tiles(&actor, intervals, start, end);
             continue;
         }
-        assert!(intervals.iter().all(|i| i.0 >= start && i.0 + i.1 <= end && i.1 > 0));
+        let inside = |i: &(i64, i64)| i.0 >= start && i.0 + i.1 <= end && i.1 > 0;
+        assert!(intervals.iter().all(inside), "{actor} in [{start}, {end}): {intervals:?}");
         assert!(intervals.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{intervals:?}");
     }
     for row in tables.thread_states.iter().filter(|_| known) {
@@ -254,7 +255,7 @@ fn is_exit(item: &StreamItem) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Threads that live throughout: everything tiles the whole span.
     #[test]

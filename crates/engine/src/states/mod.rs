@@ -51,7 +51,7 @@ impl Env<'_> {
     /// A thread gets a CPU of the machine; matters if the CPU is a vCPU of the recording.
     fn run_begins(&mut self, cpu: CpuId, tid: Tid, t: i64) {
         if let Some(vcpu) = self.vcpu_of(cpu) {
-            self.joins.run_begins(vcpu, tid, t, self.sink);
+            self.joins.run_begins(vcpu, tid, t.max(self.start), self.sink);
         }
     }
 
