@@ -50,22 +50,24 @@ impl Page<'_> {
 
     fn edge_words(&self, edge: &ClockEdge) -> String {
         let machine = self.machine(edge.machine_id);
+        let bound = bound(self, edge.error_bound_ns);
+        if edge.method == "tsc_rate" {
+            return format!(
+                "{machine}: {} makes trace time, {:.9} ticks per ns, error bound ±{bound}.",
+                edge.from_clock, edge.rate
+            );
+        }
         let how = match edge.method.as_str() {
             "tsc_offset" => "offset read from KVM".to_owned(),
             "exchange" => {
-                format!("estimated over the channel from {} brackets", count(edge.samples))
+                format!("offset estimated over the channel from {} brackets", count(edge.samples))
             }
             "timeshift" => "offset as the file's TIMESHIFT option says".to_owned(),
-            "tsc_rate" => "ticks to nanoseconds".to_owned(),
             other => other.replace('_', " "),
         };
         format!(
-            "{machine}: {} → {}: {how}, offset {}, rate {}, error bound ±{}.",
-            edge.from_clock,
-            edge.to_clock,
-            edge.offset,
-            edge.rate,
-            bound(self, edge.error_bound_ns)
+            "{machine}: {} → {} of its host, {how}: {}, rate {}, error bound ±{bound}.",
+            edge.from_clock, edge.to_clock, edge.offset, edge.rate
         )
     }
 
