@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes every codec: fuzz/run.sh [SECONDS per target, default 60] [TARGET...]
+# Fuzzes every codec: fuzz/run.sh [SECONDS, default 60] [TARGET...]
 # Stable Rust, no cargo-fuzz: the coverage instrumentation it would pass is passed here. A crash, a
 # hang of more than 10 s on one input or more than 512 MiB of memory ends with status 1 and leaves
 # the input in fuzz/artifacts.
@@ -32,20 +32,38 @@ seed() { # TARGET FILE...
     done
 }
 seed tracedat $data/succeed/tracedat/*.dat $data/fail/tracedat/*.dat
-seed ftrace_format $data/succeed/ftrace/*.format $data/fail/ftrace/*.format
-seed ftrace_page $data/succeed/ftrace/*.page $data/fail/ftrace/*.page
+seed ftrace_format $data/succeed/ftrace/*/*.format $data/fail/ftrace/*.format
+# Pages as they stand in an uncompressed recording, behind a byte that says how they are laid out.
+mkdir -p "$corpus/ftrace_page"
+for page in 1 2 3; do
+    { printf '\140'; tail -c $((page * 4096)) $data/succeed/tracedat/v7-none.dat | head -c 4096; } \
+        > "$corpus/ftrace_page/page$page"
+done
 
-status=0
+# All at once: the script takes SECONDS, whatever the number of targets.
+fuzz() { # TARGET
+    "$target_dir/$host/release/$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=512 \
+        -max_len=65536 -artifact_prefix=artifacts/ -print_final_stats=1 \
+        "$corpus/$1" > "$target_dir/$1.log" 2>&1
+}
+jobs=
 for target in "$@"; do
-    echo "fuzz $target: $seconds s"
     mkdir -p "$corpus/$target"
+    fuzz "$target" &
+    jobs="$jobs $target:$!"
+done
+trap 'for job in $jobs; do kill "${job#*:}" 2> /dev/null; done' INT TERM
+status=0
+for job in $jobs; do
+    target=${job%:*}
     log=$target_dir/$target.log
-    if "$target_dir/$host/release/$target" -max_total_time="$seconds" -timeout=10 \
-        -rss_limit_mb=512 -max_len=65536 -artifact_prefix=artifacts/ -print_final_stats=1 \
-        "$corpus/$target" > "$log" 2>&1; then
-        sed -n 's/^stat::number_of_executed_units: */  runs: /p; s/^stat::peak_rss_mb: */  peak MiB: /p' "$log"
+    if wait "${job#*:}"; then
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+        peak=$(sed -n 's/^stat::peak_rss_mb: *//p' "$log")
+        echo "fuzz $target: $runs runs in $seconds s, no crash, at most $peak MiB"
     else
         status=1
+        echo "fuzz $target: failed; the input is in fuzz/artifacts, the end of $log says:"
         tail -40 "$log"
     fi
 done

@@ -83,8 +83,8 @@ pub(super) fn exit(f: &Fields<'_>) -> Option<Decode> {
     decoder(move |p| Some(CoreEvent::SchedExit { tid: Tid(tid.i32(p)?), comm: comm.get(p)? }))
 }
 
-/// `pid` of `task_rename` went with Linux 6.15: the renamed thread is then the current one, whom
-/// the record's `common_pid` names.
+/// Where `task_rename` has no `pid`, the renamed thread is the current one, whom the record's
+/// `common_pid` names.
 pub(super) fn rename(f: &Fields<'_>) -> Option<Decode> {
     let new_comm = f.comm(&["newcomm"])?;
     let tid = f.int(&["pid"]).or_else(|| {

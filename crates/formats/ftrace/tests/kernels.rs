@@ -1,0 +1,493 @@
+//! Format files of real kernels (and of older ones and arm64, written after their sources): all are
+//! read, and each core tracepoint's record becomes its core event.
+#![allow(clippy::expect_used, clippy::panic, reason = "test code")]
+
+use std::path::{Path, PathBuf};
+use transect_ftrace::{
+    CoreDecoder, Endian, EventFormat, EventTable, Field, FieldKind, PageLayout, Value,
+    check_header_event, core_tracepoints,
+};
+use transect_model::{
+    event::{Access, Comm, CoreEvent, PrevState},
+    exit::{ExitReason, Isa},
+    ids::{CpuId, Tid, VcpuId},
+};
+
+fn testdata(part: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../testdata").join(part)
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of test data");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|found| found == extension));
+    paths.sort();
+    paths
+}
+
+/// All events of one kernel's folder.
+fn kernel(name: &str) -> EventTable {
+    let mut table = EventTable::new(Endian::Little, 8);
+    for path in files(&testdata("succeed/ftrace").join(name), "format") {
+        let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let (system, event) = stem.split_once('.').expect("SYSTEM.EVENT.format");
+        let text = std::fs::read(&path).expect("a format file");
+        table.add(system, &text).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
+        let found = table.find(system, event).expect("the event it is named after");
+        assert!(!found.print_fmt.is_empty());
+        assert!(found.fields.iter().all(|field| field.kind != FieldKind::Bytes), "{stem}");
+    }
+    assert!(table.len() > 20);
+    table
+}
+
+/// A value to put into a record's field.
+enum Put<'a> {
+    Int(u64),
+    Text(&'a str),
+}
+use Put::{Int, Text};
+
+/// A record of an event, its fields set by name.
+fn record(event: &EventFormat, endian: Endian, tid: u32, puts: &[(&str, Put<'_>)]) -> Vec<u8> {
+    let end = event.fields.iter().map(Field::end_bytes).max().unwrap_or(8);
+    let mut record = vec![0; end];
+    let mut set = |at: usize, size: usize, value: u64| {
+        let bytes = endian.bytes_u64(value);
+        let bytes = if endian == Endian::Little { &bytes[..size] } else { &bytes[8 - size..] };
+        record[at..at + size].copy_from_slice(bytes);
+    };
+    set(0, 2, u64::from(event.id));
+    set(4, 4, u64::from(tid));
+    let mut tail: Vec<u8> = Vec::new();
+    for (name, put) in puts {
+        let field = event.field(name).unwrap_or_else(|| panic!("{}: {name}", event.name));
+        match (put, field.kind) {
+            (Int(value), _) => set(field.offset_bytes, field.size_bytes, *value),
+            (Text(text), FieldKind::Dynamic { .. }) => {
+                let length = text.len() + 1;
+                set(field.offset_bytes, 4, ((length << 16) | (end + tail.len())) as u64);
+                tail.extend(text.bytes());
+                tail.push(0);
+            }
+            (Text(text), _) => {
+                for (at, byte) in text.bytes().enumerate() {
+                    set(field.offset_bytes + at, 1, u64::from(byte));
+                }
+            }
+        }
+    }
+    record.extend(tail);
+    record
+}
+
+fn comm(name: &str) -> Comm {
+    Comm::new(name.as_bytes())
+}
+
+/// Tracepoint, fields of its record, what it is.
+type Case = (&'static str, Vec<(&'static str, Put<'static>)>, CoreEvent);
+
+/// Every core tracepoint with fields set, and the event it must become. Fields that one kernel
+/// does not have are left out by the caller.
+fn cases() -> Vec<Case> {
+    let woken = || {
+        vec![
+            ("comm", Text("CPU 0/KVM")),
+            ("pid", Int(162)),
+            ("prio", Int(120)),
+            ("target_cpu", Int(3)),
+        ]
+    };
+    let (tid, name, target_cpu) = (Tid(162), comm("CPU 0/KVM"), CpuId(3));
+    vec![
+        (
+            "sched:sched_switch",
+            vec![
+                ("prev_comm", Text("hog")),
+                ("prev_pid", Int(7)),
+                ("prev_prio", Int(120)),
+                ("prev_state", Int(2)),
+                ("next_comm", Text("fifteen_letters")),
+                ("next_pid", Int(8)),
+                ("next_prio", Int(u64::MAX)),
+            ],
+            CoreEvent::SchedSwitch {
+                prev: Tid(7),
+                prev_comm: comm("hog"),
+                prev_prio: 120,
+                prev_state: PrevState(2),
+                next: Tid(8),
+                next_comm: comm("fifteen_letters"),
+                next_prio: -1,
+            },
+        ),
+        (
+            "sched:sched_waking",
+            woken(),
+            CoreEvent::SchedWaking { tid, comm: name, prio: 120, target_cpu },
+        ),
+        (
+            "sched:sched_wakeup",
+            woken(),
+            CoreEvent::SchedWakeup { tid, comm: name, prio: 120, target_cpu },
+        ),
+        (
+            "sched:sched_wakeup_new",
+            woken(),
+            CoreEvent::SchedWakeupNew { tid, comm: name, prio: 120, target_cpu },
+        ),
+        (
+            "sched:sched_migrate_task",
+            vec![("pid", Int(9)), ("orig_cpu", Int(1)), ("dest_cpu", Int(2))],
+            CoreEvent::SchedMigrate { tid: Tid(9), orig_cpu: CpuId(1), dest_cpu: CpuId(2) },
+        ),
+        (
+            "sched:sched_process_fork",
+            vec![("parent_pid", Int(1)), ("child_pid", Int(2)), ("child_comm", Text("sh"))],
+            CoreEvent::SchedFork { parent: Tid(1), child: Tid(2), child_comm: comm("sh") },
+        ),
+        (
+            "sched:sched_process_exec",
+            vec![("filename", Text("/bin/ls")), ("pid", Int(4)), ("old_pid", Int(5))],
+            CoreEvent::SchedExec { tid: Tid(4), old_tid: Tid(5) },
+        ),
+        (
+            "sched:sched_process_exit",
+            vec![("comm", Text("ls")), ("pid", Int(4))],
+            CoreEvent::SchedExit { tid: Tid(4), comm: comm("ls") },
+        ),
+        (
+            "task:task_rename",
+            vec![("newcomm", Text("new")), ("pid", Int(77))],
+            CoreEvent::TaskRename { tid: Tid(77), new_comm: comm("new") },
+        ),
+        (
+            "kvm:kvm_entry",
+            vec![("vcpu_id", Int(1)), ("rip", Int(0xffff_8000_0000_0001))],
+            CoreEvent::KvmEntry { vcpu: Some(VcpuId(1)), rip: Some(0xffff_8000_0000_0001) },
+        ),
+        (
+            "kvm:kvm_exit",
+            vec![
+                ("exit_reason", Int(0x81)),
+                ("guest_rip", Int(5)),
+                ("isa", Int(2)),
+                ("info1", Int(6)),
+                ("info2", Int(7)),
+                ("vcpu_id", Int(1)),
+            ],
+            CoreEvent::KvmExit {
+                vcpu: Some(VcpuId(1)),
+                reason: ExitReason { isa: Isa::Svm, code: 0x81 },
+                rip: 5,
+                info1: 6,
+                info2: 7,
+            },
+        ),
+        (
+            "kvm:kvm_hypercall",
+            vec![
+                ("nr", Int(1000)),
+                ("a0", Int(1)),
+                ("a1", Int(2)),
+                ("a2", Int(3)),
+                ("a3", Int(u64::MAX)),
+            ],
+            CoreEvent::KvmHypercall { nr: 1000, args: [1, 2, 3, u64::MAX] },
+        ),
+        (
+            "kvm:kvm_userspace_exit",
+            vec![("reason", Int(2)), ("errno", Int((-4i64).cast_unsigned()))],
+            CoreEvent::KvmUserspaceExit { reason: 2, errno: -4 },
+        ),
+        (
+            "kvm:kvm_vcpu_wakeup",
+            vec![("ns", Int(12)), ("waited", Int(1)), ("valid", Int(0))],
+            CoreEvent::KvmVcpuWakeup { ns: 12, waited: true, valid: false },
+        ),
+        (
+            "kvm:kvm_halt_poll_ns",
+            vec![("grow", Int(1)), ("vcpu_id", Int(1)), ("new", Int(10)), ("old", Int(20))],
+            CoreEvent::KvmHaltPollNs { vcpu: VcpuId(1), new_ns: 10, old_ns: 20 },
+        ),
+        (
+            "kvm:kvm_pio",
+            vec![("rw", Int(1)), ("port", Int(0x3f8)), ("size", Int(1)), ("count", Int(2))],
+            CoreEvent::KvmPio { access: Access::Write, port: 0x3f8, size: 1, count: 2 },
+        ),
+        (
+            "kvm:kvm_mmio",
+            vec![("type", Int(0)), ("len", Int(4)), ("gpa", Int(0xfee0_0000))],
+            CoreEvent::KvmMmio { access: Access::UnsatisfiedRead, gpa: 0xfee0_0000, len: 4 },
+        ),
+        (
+            "kvm:kvm_fast_mmio",
+            vec![("gpa", Int(0xfebf_0000))],
+            CoreEvent::KvmFastMmio { gpa: 0xfebf_0000 },
+        ),
+        (
+            "kvm:kvm_page_fault",
+            vec![("fault_address", Int(0x1000)), ("error_code", Int(0x14))],
+            CoreEvent::KvmPageFault { gpa: 0x1000, error_code: 0x14 },
+        ),
+        (
+            "kvm:kvm_set_irq",
+            vec![("gsi", Int(5)), ("level", Int(1))],
+            CoreEvent::KvmSetIrq { gsi: 5, level: 1 },
+        ),
+        (
+            "kvm:kvm_msi_set_irq",
+            vec![("address", Int(0xfee0_1000)), ("data", Int(0x41))],
+            CoreEvent::KvmMsi { address: 0xfee0_1000, data: 0x41 },
+        ),
+        ("kvm:kvm_inj_virq", vec![("vector", Int(0xec))], CoreEvent::KvmInjVirq { vector: 0xec }),
+        (
+            "kvm:kvm_write_tsc_offset",
+            vec![
+                ("vcpu_id", Int(1)),
+                ("previous_tsc_offset", Int(0)),
+                ("next_tsc_offset", Int((-5i64).cast_unsigned())),
+            ],
+            CoreEvent::KvmWriteTscOffset {
+                vcpu: VcpuId(1),
+                previous: 0,
+                next: (-5i64).cast_unsigned(),
+            },
+        ),
+        ("irq:irq_handler_entry", vec![("irq", Int(25))], CoreEvent::IrqEntry { irq: 25 }),
+        (
+            "irq:irq_handler_exit",
+            vec![("irq", Int(25)), ("ret", Int(1))],
+            CoreEvent::IrqExit { irq: 25, handled: true },
+        ),
+        ("irq:softirq_raise", vec![("vec", Int(9))], CoreEvent::SoftirqRaise { vector: 9 }),
+        ("irq:softirq_entry", vec![("vec", Int(9))], CoreEvent::SoftirqEntry { vector: 9 }),
+        ("irq:softirq_exit", vec![("vec", Int(9))], CoreEvent::SoftirqExit { vector: 9 }),
+        ("raw_syscalls:sys_enter", vec![("id", Int(59))], CoreEvent::SyscallEnter { nr: 59 }),
+        (
+            "raw_syscalls:sys_exit",
+            vec![("id", Int(59)), ("ret", Int((-2i64).cast_unsigned()))],
+            CoreEvent::SyscallExit { nr: 59, ret: -2 },
+        ),
+    ]
+}
+
+fn core_events_are_read(table: &EventTable, absent: &[&str]) {
+    let decoder = CoreDecoder::new(table);
+    assert_eq!(decoder.incomplete(), Vec::<String>::new());
+    for (name, puts, expected) in cases() {
+        let (system, event) = name.split_once(':').expect("SYSTEM:EVENT");
+        let Some(event) = table.find(system, event) else {
+            assert!(absent.contains(&name), "{name} is not there");
+            continue;
+        };
+        let record = record(event, Endian::Little, 42, &puts);
+        assert_eq!(decoder.decode(&record), Some(expected), "{name}");
+        assert_eq!(table.tid_of(&record), Some(Tid(42)));
+        // A record that ends before its last field is no event, but no panic either.
+        for cut in 0..record.len() {
+            let _ = decoder.decode(&record[..cut]);
+        }
+        assert_eq!(decoder.decode(&record[..2]), None);
+    }
+}
+
+#[test]
+fn linux_6_18() {
+    core_events_are_read(&kernel("linux-6.18"), &[]);
+}
+
+#[test]
+fn linux_6_1() {
+    let absent = ["kvm:kvm_fast_mmio", "kvm:kvm_write_tsc_offset"];
+    core_events_are_read(&kernel("linux-6.1"), &absent);
+}
+
+#[test]
+fn every_core_tracepoint_is_tested() {
+    for (system, name) in core_tracepoints() {
+        let full = format!("{system}:{name}");
+        let is_tested = cases().iter().any(|(name, ..)| *name == full);
+        assert!(is_tested || full == "kvm:kvm_guest_fault", "{full}");
+    }
+}
+
+#[test]
+fn headers_of_linux_6_18() {
+    let folder = testdata("succeed/ftrace/linux-6.18");
+    let page = std::fs::read(folder.join("header_page")).expect("header_page");
+    assert_eq!(PageLayout::parse(&page, Endian::Little), Ok(PageLayout::native(4096)));
+    let event = std::fs::read(folder.join("header_event")).expect("header_event");
+    assert_eq!(check_header_event(&event), Ok(()));
+}
+
+#[test]
+fn a_cpu_mask() {
+    let table = kernel("linux-6.18");
+    let event = table.find("ipi", "ipi_send_cpumask").expect("the event");
+    let mut record = record(event, Endian::Little, 1, &[("cpumask", Int(16 << 16 | 32))]);
+    record.extend(0x8000_0000_0000_0001u64.to_le_bytes());
+    record.extend(2u64.to_le_bytes());
+    let value = table.value(event.field("cpumask").expect("the field"), &record);
+    let Some(Value::CpuMask(mask)) = value else { panic!("{value:?}") };
+    assert_eq!(mask.cpus().collect::<Vec<_>>(), [0, 63, 65]);
+}
+
+/// A format file in the kernel's words.
+fn written(name: &str, fields: &[(&str, usize, usize, u8)]) -> String {
+    let mut text = format!("name: {name}\nID: 99\nformat:\n");
+    let common = [
+        ("unsigned short common_type", 0, 2, 0),
+        ("unsigned char common_flags", 2, 1, 0),
+        ("unsigned char common_preempt_count", 3, 1, 0),
+        ("int common_pid", 4, 4, 1),
+    ];
+    for (field, offset, size, signed) in common.iter().chain(fields) {
+        text.push_str(&format!(
+            "\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n"
+        ));
+    }
+    text + "\nprint fmt: \"\"\n"
+}
+
+fn decode_written(
+    system: &str,
+    name: &str,
+    fields: &[(&str, usize, usize, u8)],
+    puts: &[(&str, Put<'_>)],
+) -> Option<CoreEvent> {
+    let mut table = EventTable::new(Endian::Big, 8);
+    table.add(system, written(name, fields).as_bytes()).expect("a format");
+    let record = record(table.get(99).expect("the event"), Endian::Big, 1, puts);
+    CoreDecoder::new(&table).decode(&record)
+}
+
+/// `arch/x86/kvm/trace.h` of Linux 5.4: no vCPU at the exit, no instruction pointer at the entry.
+#[test]
+fn kvm_of_linux_5_4() {
+    let entry = decode_written(
+        "kvm",
+        "kvm_entry",
+        &[("unsigned int vcpu_id", 8, 4, 0)],
+        &[("vcpu_id", Int(3))],
+    );
+    assert_eq!(entry, Some(CoreEvent::KvmEntry { vcpu: Some(VcpuId(3)), rip: None }));
+    let exit = decode_written(
+        "kvm",
+        "kvm_exit",
+        &[
+            ("unsigned int exit_reason", 8, 4, 0),
+            ("unsigned long guest_rip", 16, 8, 0),
+            ("u32 isa", 24, 4, 0),
+            ("u64 info1", 32, 8, 0),
+            ("u64 info2", 40, 8, 0),
+        ],
+        &[("exit_reason", Int(48)), ("isa", Int(1)), ("info1", Int(9))],
+    );
+    let reason = ExitReason { isa: Isa::Vmx, code: 48 };
+    assert_eq!(exit, Some(CoreEvent::KvmExit { vcpu: None, reason, rip: 0, info1: 9, info2: 0 }));
+}
+
+/// `arch/arm64/kvm/trace_arm.h`: exits by exception class where a trap was taken.
+#[test]
+fn kvm_of_arm64() {
+    let fields = [
+        ("int ret", 8, 4, 1),
+        ("unsigned int esr_ec", 12, 4, 0),
+        ("unsigned long vcpu_pc", 16, 8, 0),
+    ];
+    let exit = |ret, esr_ec| {
+        let puts = [("ret", Int(ret)), ("esr_ec", Int(esr_ec)), ("vcpu_pc", Int(0x80))];
+        match decode_written("kvm", "kvm_exit", &fields, &puts) {
+            Some(CoreEvent::KvmExit { vcpu: None, reason, rip: 0x80, .. }) => reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(exit(2, 0x16), ExitReason { isa: Isa::Arm64, code: 0x16 });
+    assert!(exit(2, 0x16).is_hypercall());
+    assert_eq!(exit(0, 0), ExitReason { isa: Isa::Arm64Ret, code: 0 });
+    let entry = decode_written(
+        "kvm",
+        "kvm_entry",
+        &[("unsigned long vcpu_pc", 8, 8, 0)],
+        &[("vcpu_pc", Int(0x80))],
+    );
+    assert_eq!(entry, Some(CoreEvent::KvmEntry { vcpu: None, rip: Some(0x80) }));
+    let fault = decode_written(
+        "kvm",
+        "kvm_guest_fault",
+        &[
+            ("unsigned long vcpu_pc", 8, 8, 0),
+            ("unsigned long hsr", 16, 8, 0),
+            ("unsigned long hxfar", 24, 8, 0),
+            ("unsigned long long ipa", 32, 8, 0),
+        ],
+        &[("hsr", Int(0x9300_0007)), ("ipa", Int(0x4000_0000))],
+    );
+    let gpa = 0x4000_0000;
+    assert_eq!(fault, Some(CoreEvent::KvmPageFault { gpa, error_code: 0x9300_0007 }));
+}
+
+/// Linux 4.2 and earlier had `success` in the wakeup events and called the injected vector `irq`.
+#[test]
+fn renamed_and_dropped_fields() {
+    let wakeup = decode_written(
+        "sched",
+        "sched_wakeup",
+        &[
+            ("char comm[16]", 8, 16, 1),
+            ("pid_t pid", 24, 4, 1),
+            ("int prio", 28, 4, 1),
+            ("int success", 32, 4, 1),
+            ("int target_cpu", 36, 4, 1),
+        ],
+        &[("comm", Text("a")), ("pid", Int(5)), ("prio", Int(1)), ("target_cpu", Int(2))],
+    );
+    let (tid, prio, target_cpu) = (Tid(5), 1, CpuId(2));
+    let expected = CoreEvent::SchedWakeup { tid, comm: comm("a"), prio, target_cpu };
+    assert_eq!(wakeup, Some(expected));
+    let fields = [("unsigned int irq", 8, 4, 0)];
+    let inject = decode_written("kvm", "kvm_inj_virq", &fields, &[("irq", Int(0x20))]);
+    assert_eq!(inject, Some(CoreEvent::KvmInjVirq { vector: 0x20 }));
+    let rename = decode_written(
+        "task",
+        "task_rename",
+        &[("char oldcomm[16]", 8, 16, 0), ("char newcomm[16]", 24, 16, 0)],
+        &[("newcomm", Text("b"))],
+    );
+    assert_eq!(rename, Some(CoreEvent::TaskRename { tid: Tid(1), new_comm: comm("b") }));
+}
+
+#[test]
+fn a_core_event_without_a_needed_field_is_named() {
+    let mut table = EventTable::new(Endian::Little, 8);
+    let text = written("kvm_pio", &[("unsigned int port", 8, 4, 0)]);
+    table.add("kvm", text.as_bytes()).expect("a format");
+    let decoder = CoreDecoder::new(&table);
+    assert_eq!(decoder.incomplete(), ["kvm:kvm_pio"]);
+    assert!(!decoder.is_core(99));
+}
+
+/// Format files that are wrong in one way each: what is said about them, word for word.
+#[test]
+fn bad_formats_are_explained() {
+    let paths = files(&testdata("fail/ftrace"), "format");
+    assert!(paths.len() >= 8);
+    for path in paths {
+        let text = std::fs::read(&path).expect("a file");
+        let said = match EventFormat::parse("sched", &text, 8) {
+            Ok(event) => {
+                let mut table = EventTable::new(Endian::Little, 8);
+                table.add_format(event).expect_err("a refusal").to_string()
+            }
+            Err(err) => err.to_string(),
+        };
+        let expected = path.with_extension("txt");
+        if std::env::var_os("TRANSECT_UPDATE").is_some() {
+            std::fs::write(&expected, format!("{said}\n")).expect("writable");
+        }
+        let expected = std::fs::read_to_string(&expected).expect("its description");
+        assert_eq!(said, expected.trim_end(), "{}", path.display());
+    }
+}
