@@ -33,8 +33,6 @@ pub(super) struct GuestSpool {
     spool: Option<SourceSpool>,
     /// Sources begun: every boot of the guest is one.
     boots: u32,
-    /// Brackets measured before the guest introduced itself.
-    early: Vec<Bracket>,
 }
 
 impl GuestSpool {
@@ -53,7 +51,6 @@ impl GuestSpool {
             machine: None,
             spool: None,
             boots: 0,
-            early: Vec::new(),
         }
     }
 
@@ -135,9 +132,6 @@ impl GuestSink for GuestSpool {
         if !beginning.continues || self.spool.is_none() {
             self.begin_source(beginning)?;
         }
-        for bracket in std::mem::take(&mut self.early) {
-            self.bracket(&bracket)?;
-        }
         for (name, bytes) in beginning.meta {
             self.spool()?.meta(name, bytes)?;
         }
@@ -149,12 +143,8 @@ impl GuestSink for GuestSpool {
     }
 
     fn bracket(&mut self, bracket: &Bracket) -> Result<(), SinkError> {
-        let Some(machine) = self.machine else {
-            self.early.push(*bracket);
-            return Ok(());
-        };
         Ok(self.writer.evidence(&Evidence::Exchange {
-            machine,
+            machine: self.machine()?,
             parent: HOST,
             host_send: bracket.host_send,
             guest: bracket.guest,
