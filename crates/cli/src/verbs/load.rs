@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use transect_clock::{ClockGraph, ClockOptions, Evidence, Unit};
 use transect_engine::dat::DatSource;
-use transect_engine::{Engine, LostCause, MachineGap, Options, Summary, Topology};
+use transect_engine::{Engine, LostCause, MachineGap, Options, StreamKey, Summary, Topology};
 use transect_model::ids::{CpuId, MachineId};
 use transect_model::table::{ImportLog, TableSink, Tables};
 use transect_model::time::{Source, Span, Timestamp, Trace};
@@ -50,6 +50,8 @@ struct Opened<'a> {
     evidence: Vec<Evidence>,
     sources: Vec<SourceBytes<'a>>,
     gaps: Vec<RawGap>,
+    /// Events lost per CPU, by the kernels' own count.
+    lost: Vec<(StreamKey, u64)>,
     remarks: Vec<ImportLog>,
 }
 
@@ -139,7 +141,7 @@ fn run(
     options: Options,
     sink: &mut dyn TableSink,
 ) -> anyhow::Result<Facts> {
-    let Opened { mut facts, topology, evidence, sources, gaps, mut remarks } = opened;
+    let Opened { mut facts, topology, evidence, sources, gaps, lost, mut remarks } = opened;
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
     let traces = parse(&sources, &mut remarks)?;
     let dats: Vec<DatSource<'_, '_>> = traces
@@ -161,6 +163,7 @@ fn run(
     let summary = Engine::new(topology, options)
         .with_clocks(&clocks)
         .with_gaps(gaps.iter().filter_map(|gap| machine_gap(gap, &clocks)))
+        .with_lost_counts(lost)
         .with_remarks(remarks)
         .run(inputs, sink)?;
     complete(&mut facts, &clocks, &summary);

@@ -81,6 +81,7 @@ fn write(dir: &Path, files: &[PathBuf], survey: &Survey) -> anyhow::Result<()> {
             bail!("cannot copy {} to {}: {error}", from.display(), to.display());
         }
     }
+    writer.make_room();
     writer.update(|manifest| manifest.finished = true)?;
     Ok(())
 }

@@ -4,11 +4,11 @@ use super::{Opened, RawGap, SourceBytes, display_name};
 use crate::verbs::report::{CostLine, Facts, TimeUnit};
 use std::path::Path;
 use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
-use transect_engine::{LostCause, Topology};
+use transect_engine::{LostCause, StreamKey, Topology};
 use transect_model::ids::CpuId;
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
-use transect_store::manifest::{Cost, Gap, MachineEntry};
+use transect_store::manifest::{Cost, Gap, LostCount, MachineEntry};
 use transect_store::{Manifest, Recording};
 
 /// Everything the engine needs to know about an opened directory.
@@ -31,6 +31,7 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         evidence: recording.evidence.clone(),
         sources: sources.collect(),
         gaps: manifest.gaps.iter().map(gap).collect(),
+        lost: manifest.lost.iter().map(lost).collect(),
         remarks: problems.collect(),
     }
 }
@@ -95,6 +96,10 @@ fn vcpus(entry: &MachineEntry) -> impl Iterator<Item = VcpuInfo> + '_ {
         vmm_tid: vcpu.vmm_tid,
         guest_cpu: CpuId(vcpu.vcpu.0),
     })
+}
+
+fn lost(lost: &LostCount) -> (StreamKey, u64) {
+    (StreamKey { machine: lost.machine_id, cpu: lost.cpu }, lost.count)
 }
 
 fn gap(gap: &Gap) -> RawGap {

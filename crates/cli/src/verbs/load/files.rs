@@ -52,6 +52,7 @@ pub(super) fn opened<'a>(files: &[(&Path, &'a MappedFile)]) -> anyhow::Result<Op
         topology: pairing.topology,
         evidence: pairing.evidence,
         gaps: Vec::new(),
+        lost: Vec::new(),
     })
 }
 
