@@ -9,9 +9,6 @@ use crate::{
     field::{Declaration, Field, FieldKind, classify, is_signed_type},
 };
 
-/// Longest `format` file that is read; the kernel's longest (KVM's exit reasons) are about 12 KiB.
-const MAX_TEXT_BYTES: usize = 1 << 20;
-
 /// One event's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
@@ -30,6 +27,10 @@ pub struct EventFormat {
 }
 
 impl EventFormat {
+    /// Longest `format` file that is read; the kernel's longest (KVM's exit reasons) are about
+    /// 12 KiB. What is longer is read up to here.
+    pub const MAX_TEXT_BYTES: usize = 1 << 20;
+
     /// Reads one `format` file. `long_bytes` is the size of the traced kernel's `long`, which
     /// element sizes of dynamic arrays depend on.
     ///
@@ -76,7 +77,7 @@ impl EventFormat {
 }
 
 fn as_text(bytes: &[u8]) -> Result<&str, FormatError> {
-    let bytes = bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes);
+    let bytes = bytes.get(..EventFormat::MAX_TEXT_BYTES).unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|err| FormatError::NotText { at: err.valid_up_to() })
 }
 

@@ -22,7 +22,10 @@ use crate::{
 };
 use buffer::BufferOption;
 use cursor::{Cursor, Cut};
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 use transect_ftrace::{Endian, EventTable, PageLayout};
 use transect_model::{event::Comm, ids::Tid};
 
@@ -254,6 +257,7 @@ impl Parts {
         {
             return Err(Error::Cut { at_bytes, place });
         }
+        drop_repeated(&mut self.buffers, &mut self.problems);
         clip_overlaps(&mut self.buffers, &mut self.problems);
         for buffer in &self.buffers {
             note_cut_data(file, buffer, &mut self.problems);
@@ -270,6 +274,22 @@ impl Parts {
             raw: self.raw,
             problems: self.problems,
         })
+    }
+}
+
+/// The same data listed twice would give the same events twice, under two CPUs.
+fn drop_repeated(buffers: &mut [Buffer], problems: &mut Problems) {
+    let mut seen = HashSet::new();
+    for buffer in buffers {
+        let name = buffer.name.clone();
+        buffer.cpus.retain(|data| {
+            let is_new = seen.insert(data.offset_bytes);
+            if !is_new {
+                let place = Place::Cpu { buffer: name.clone(), cpu: data.cpu };
+                problems.add(data.offset_bytes, place, "its data is another CPU's; left out");
+            }
+            is_new
+        });
     }
 }
 

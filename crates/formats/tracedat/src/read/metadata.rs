@@ -5,7 +5,7 @@ use super::cursor::{Cursor, Cut};
 use crate::problem::{Place, Problems};
 use crate::write::Metadata;
 use std::collections::HashMap;
-use transect_ftrace::{EventTable, FormatError, PageLayout, check_header_event};
+use transect_ftrace::{EventFormat, EventTable, FormatError, PageLayout, check_header_event};
 use transect_model::event::Comm;
 
 /// Reads `header_page` and `header_event`.
@@ -52,7 +52,9 @@ fn formats(
         let size = cursor.u64("format file size")?;
         let at_bytes = cursor.offset();
         let text = cursor.take(size, "format file")?;
-        raw.push(text.to_vec());
+        if text.len() <= EventFormat::MAX_TEXT_BYTES {
+            raw.push(text.to_vec());
+        }
         if let Err(err) = table.add(system, text) {
             problems.add(at_bytes, place.clone(), format!("{err}; its events cannot be decoded"));
         }

@@ -10,8 +10,8 @@ use transect_ftrace::Endian;
 /// Section flag: compressed.
 const COMPRESSED: u16 = 1;
 /// Most that a section of metadata may hold decompressed. The largest, kallsyms, has about 5 MiB;
-/// with many modules and BTF twenty.
-const MAX_METADATA_BYTES: usize = 256 << 20;
+/// with many modules twenty.
+const MAX_METADATA_BYTES: usize = 64 << 20;
 
 /// A section's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

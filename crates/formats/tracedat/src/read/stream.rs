@@ -6,7 +6,9 @@ use transect_ftrace::{PageLayout, PageProblem, PageProblemKind, Step, Walk};
 use transect_model::time::{Source, Timestamp};
 
 /// Most a chunk may hold decompressed. trace-cmd writes ten pages to a chunk.
-const MAX_CHUNK_BYTES: usize = 64 << 20;
+const MAX_CHUNK_BYTES: usize = 16 << 20;
+/// Most a chunk may shrink to. Pages of the dullest events reach a few hundred; a bomb more.
+const MAX_RATIO: usize = 4096;
 
 /// What a stream yields. Stamps are raw, in the stream's own clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,7 +295,9 @@ impl Pages<'_> {
         let data = cursor.rest();
         let here = &data[..data.len().min(packed as usize)];
         let result = match unpacked as usize {
-            size if size > MAX_CHUNK_BYTES => {
+            size if size > MAX_CHUNK_BYTES
+                || size / MAX_RATIO > (packed as usize).saturating_add(64) =>
+            {
                 Err(problem(format!("a chunk claims {size} bytes decompressed, which is absurd")))
             }
             size => chunks
