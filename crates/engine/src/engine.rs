@@ -327,7 +327,10 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
             }),
             events: self.events,
             holes: notes.holes,
-            lost_events: notes.lost_events.saturating_add(notes.unlocated),
+            lost_events: notes
+                .lost_events
+                .saturating_add(notes.unlocated)
+                .saturating_add(notes.marked),
             contradictions: notes.contradictions,
             shift_tests,
         }
@@ -335,12 +338,11 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
 
     fn emit_unlocated(&mut self, end: i64) {
         for (key, told) in std::mem::take(&mut self.engine.lost_counts) {
-            let Some(count) = told.checked_sub(self.world.notes.located(key)).filter(|n| *n > 0)
-            else {
+            let count = self.world.notes.reconcile(key, told);
+            if count == 0 {
                 continue;
-            };
+            }
             let start = self.world.start;
-            self.world.notes.unlocated = self.world.notes.unlocated.saturating_add(count);
             self.sink.row(Row::Lost(Lost {
                 ts: start,
                 dur: end - start,

@@ -24,25 +24,47 @@ pub(crate) struct Notes {
     pub(crate) lost_events: u64,
     /// Events lost at places nobody knows.
     pub(crate) unlocated: u64,
-    located: BTreeMap<StreamKey, u64>,
+    /// Events lost in holes whose marks carry no count: their place is known all the same.
+    pub(crate) marked: u64,
+    located: BTreeMap<StreamKey, Located>,
     inferred: Vec<String>,
     inferred_more: u64,
+}
+
+/// What the holes of one stream say of themselves.
+#[derive(Clone, Copy, Debug, Default)]
+struct Located {
+    /// Events lost in holes that tell how many.
+    counted: u64,
+    /// Holes that do not (the ring buffer had no room for the count behind its last event).
+    uncounted_holes: u64,
 }
 
 impl Notes {
     pub(crate) fn lost(&mut self, machine: MachineId, cpu: Option<CpuId>, count: Option<u64>) {
         self.holes += 1;
-        if let (Some(cpu), Some(count)) = (cpu, count) {
-            let sum = self.located.entry(StreamKey { machine, cpu }).or_default();
-            *sum = sum.saturating_add(count);
+        if let Some(cpu) = cpu {
+            let located = self.located.entry(StreamKey { machine, cpu }).or_default();
+            match count {
+                Some(count) => located.counted = located.counted.saturating_add(count),
+                None => located.uncounted_holes += 1,
+            }
         }
         // Broken input can hold any count; the sum (a count, not time) stops at the top.
         self.lost_events = self.lost_events.saturating_add(count.unwrap_or(0));
     }
 
-    /// Events lost on a CPU whose place in the stream is known.
-    pub(crate) fn located(&self, key: StreamKey) -> u64 {
-        self.located.get(&key).copied().unwrap_or(0)
+    /// Takes the kernel's own count of events lost on a CPU. Gives those that no hole of its
+    /// stream can account for: their place is not known.
+    pub(crate) fn reconcile(&mut self, key: StreamKey, told: u64) -> u64 {
+        let located = self.located.get(&key).copied().unwrap_or_default();
+        let rest = told.saturating_sub(located.counted);
+        if located.uncounted_holes > 0 {
+            self.marked = self.marked.saturating_add(rest);
+            return 0;
+        }
+        self.unlocated = self.unlocated.saturating_add(rest);
+        rest
     }
 
     pub(crate) fn inferred_vcpu(&mut self, vm: &str, vcpu: VcpuId, tid: Tid) {
@@ -66,6 +88,12 @@ impl Notes {
                 self.unlocated,
                 "events were lost at places that the buffers do not tell; states near them may be \
                  wrong: record again with larger buffers",
+                true,
+            ),
+            (
+                self.marked,
+                "events were lost in stretches that are marked in the buffers, but not how many \
+                 in which",
                 true,
             ),
             (self.inferred_more, "more vCPUs were inferred from kvm_entry", false),

@@ -568,6 +568,25 @@ fn losses_without_a_place() {
     assert_eq!(lost, [(1000, 200, Some(5)), (1000, 200, Some(7))]);
 }
 
+/// A hole that is marked without a count takes what the kernel counted beyond the others: its
+/// place is known, so nothing is said about the rest of the span.
+#[test]
+fn losses_in_a_hole_without_a_count() {
+    let story = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 42
+         host 0 lost
+         host 0 1200 42 sched_switch 42 S 0",
+    );
+    let key = StreamKey { machine: MachineId(0), cpu: CpuId(0) };
+    let mut tables = Tables::default();
+    let engine = Engine::new(story.topology.clone(), Options::default());
+    let summary = engine.with_lost_counts([(key, 12)]).run(story.inputs(), &mut tables).unwrap();
+    assert_eq!(summary.lost_events, 12);
+    let lost: Vec<_> = tables.lost.iter().map(|l| (l.ts, l.dur, l.count)).collect();
+    assert_eq!(lost, [(1000, 200, None)]);
+    assert!(tables.import_log.iter().any(|l| l.data_loss && l.message.starts_with("12 events")));
+}
+
 /// Windows of a vCPU, its VM and the control group of its thread.
 #[test]
 fn windows_split_states_exactly() {
