@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- ftrace_format ftrace_page tracedat
+[ $# -gt 0 ] || set -- ftrace_format ftrace_page tracedat guest_channel
 
 target_dir=${TRANSECT_FUZZ_TARGET:-${CARGO_TARGET_DIR:-$PWD/../target}/fuzz}
 host=$(rustc -vV | sed -n 's/^host: //p')
