@@ -216,6 +216,12 @@ pub enum SessionError {
         /// One sentence.
         text: String,
     },
+    /// It was stopped before it recorded.
+    #[error("guest {guest}: stopped before it began to record")]
+    Cancelled {
+        /// Which guest.
+        guest: String,
+    },
     /// The recording side failed.
     #[error("guest {guest}: cannot keep its events: {source}")]
     Sink {
@@ -321,11 +327,18 @@ impl GuestSession {
     /// Waits until the guest records. False if it failed or did not come in time:
     /// [`GuestSession::stop`] then says why.
     pub fn wait_started(&self) -> bool {
+        self.wait_started_unless(&|| false)
+    }
+
+    /// The same, and false soon after `is_cancelled` (by a signal, say) becomes true.
+    pub fn wait_started_unless(&self, is_cancelled: &dyn Fn() -> bool) -> bool {
         let deadline = Instant::now() + self.limits.start + Duration::from_secs(1);
         let mut phase = self.shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
         while *phase == Phase::Starting {
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
-            let waited = self.shared.changed.wait_timeout(phase, left);
+            if is_cancelled() || Instant::now() > deadline {
+                break;
+            }
+            let waited = self.shared.changed.wait_timeout(phase, Duration::from_millis(50));
             phase = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *phase == Phase::Recording

@@ -37,7 +37,8 @@ pub(super) fn run(
     let recording = probe.begin(dir)?;
     let collector = Collector::start(&probe.instance, Arc::new(recording.sink()))?;
     let guests =
-        Guests::start(guest_plan, &recording, &probe.clock.name).inspect_err(|_| discard(dir))?;
+        Guests::start(guest_plan, &recording, &probe.clock.name, &|| watch.is_interrupted())
+            .inspect_err(|_| discard(dir))?;
     let cpu_before = CpuTime::of_this_process();
     probe.instance.set_tracing(true)?;
     let vms = recording.vms.clone();

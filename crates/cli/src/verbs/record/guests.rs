@@ -56,6 +56,7 @@ impl Guests {
         plan: &GuestPlan,
         recording: &HostRecording,
         host_clock: &str,
+        is_cancelled: &dyn Fn() -> bool,
     ) -> anyhow::Result<Self> {
         let mut guests = Guests { sessions: Vec::new(), notes: Arc::default() };
         if plan.specs.is_empty() {
@@ -81,12 +82,14 @@ impl Guests {
                 .with_context(|| format!("guest {}: no thread for it", spec.endpoint))?;
             guests.sessions.push((label(spec), session));
         }
-        guests.wait_started()
+        guests.wait_started(is_cancelled)
     }
 
     /// Waits for all; if one failed, ends the others and says why.
-    fn wait_started(self) -> anyhow::Result<Self> {
-        let failed = self.sessions.iter().position(|(_, session)| !session.wait_started());
+    fn wait_started(self, is_cancelled: &dyn Fn() -> bool) -> anyhow::Result<Self> {
+        let has_failed =
+            |(_, session): &(_, GuestSession)| !session.wait_started_unless(is_cancelled);
+        let failed = self.sessions.iter().position(has_failed);
         let Some(failed) = failed else { return Ok(self) };
         self.request_stop();
         let mut why = None;

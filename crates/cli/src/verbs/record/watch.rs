@@ -89,6 +89,11 @@ impl Watch {
         over.then(|| Wake::End("the duration was over".to_owned()))
     }
 
+    /// Has a signal asked for the end? For waits before the recording has begun.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.signals.ending().is_some()
+    }
+
     /// Did the command fail?
     pub(super) fn command_failed(&mut self) -> bool {
         self.command.as_mut().is_some_and(Recorded::has_failed)

@@ -20,6 +20,10 @@ const HELLO_EVERY: Duration = Duration::from_millis(500);
 /// Exchanges of a burst, and the most time one may take (a nested guest answers in milliseconds).
 const BURST: u32 = 48;
 const BURST_LIMIT: Duration = Duration::from_millis(400);
+/// For an agent to begin to listen, and for one that listens to answer: who mistyped an address
+/// should not wait as long as a slow guest may take to set its tracing up.
+const OPEN_LIMIT: Duration = Duration::from_secs(5);
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 /// One attempt to connect; between two it is looked whether the session should stop.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// Longest wait in one step, so that a wish to stop is seen soon.
@@ -61,8 +65,9 @@ impl<'c> Link<'c> {
         limit: Duration,
         is_unwanted: &dyn Fn() -> bool,
     ) -> Result<(Self, Welcome), SessionError> {
-        let deadline = Instant::now() + limit;
-        let channel = connect_until(config, deadline, is_unwanted)?;
+        let opening_at = Instant::now();
+        let connected_by = opening_at + limit.min(OPEN_LIMIT);
+        let channel = connect_until(config, connected_by, is_unwanted)?;
         let session = new_session_number();
         let now = Instant::now();
         let mut link = Link {
@@ -75,7 +80,8 @@ impl<'c> Link<'c> {
             out: Vec::new(),
             heard_at: now,
         };
-        let welcome = link.shake_hands(deadline, limit, is_unwanted)?;
+        let limit = limit.min(ANSWER_LIMIT);
+        let welcome = link.shake_hands(Instant::now() + limit, limit, is_unwanted)?;
         Ok((link, welcome))
     }
 
@@ -89,7 +95,10 @@ impl<'c> Link<'c> {
         let mut found = None;
         while found.is_none() {
             let now = Instant::now();
-            if now > deadline || is_unwanted() {
+            if is_unwanted() {
+                return Err(self.cancelled());
+            }
+            if now > deadline {
                 return Err(self.silent(limit, mend_silence(&self.config.spec.endpoint)));
             }
             if now >= hello_at {
@@ -142,6 +151,7 @@ impl<'c> Link<'c> {
         &mut self,
         clock: StampClock,
         limit: Duration,
+        is_unwanted: &dyn Fn() -> bool,
         listener: &mut Listener<'_>,
     ) -> Result<(Started, Vec<MetaFile>), SessionError> {
         self.send(&Frame::Start(Start {
@@ -153,6 +163,9 @@ impl<'c> Link<'c> {
         let mut meta = MetaFiles::default();
         let mut started = None;
         while started.is_none() {
+            if is_unwanted() {
+                return Err(self.cancelled());
+            }
             if Instant::now() > deadline {
                 let mend = "its agent was asked to record and says nothing; restart it";
                 return Err(self.silent(limit, mend));
@@ -287,6 +300,10 @@ impl<'c> Link<'c> {
 
     fn closed(&self) -> SessionError {
         SessionError::Closed { guest: name(self.config) }
+    }
+
+    fn cancelled(&self) -> SessionError {
+        SessionError::Cancelled { guest: name(self.config) }
     }
 
     fn broken(&self, source: io::Error) -> SessionError {

@@ -148,13 +148,16 @@ impl Session<'_> {
             None => self.config.limits.start,
             Some(_) => self.config.limits.stall,
         };
-        let (mut link, welcome) = Link::open(self.config, limit, &|| shared.should_stop())?;
+        let is_unwanted = || shared.should_stop();
+        let (mut link, welcome) = Link::open(self.config, limit, &is_unwanted)?;
         let clock = self.choose_clock(&link, &welcome.facts)?;
         // The sink does not know the guest yet: what comes before `begin` waits for it.
         let mut early = Early::default();
         link.burst(clock, &mut |heard| early.hear(heard))?;
         let (started, meta) =
-            link.start(clock, self.config.limits.start, &mut |heard| early.hear(heard))?;
+            link.start(clock, self.config.limits.start, &is_unwanted, &mut |heard| {
+                early.hear(heard)
+            })?;
         self.begin(welcome, started, meta)?;
         early.hand_on(&mut self.books).map_err(|source| self.sink_error(source))?;
         self.record(link, clock)

@@ -21,10 +21,12 @@ pub struct ConnectError {
 }
 
 impl ConnectError {
-    /// Could it work a moment later (the agent is still starting, the guest is rebooting)?
+    /// Could it work a moment later, because the agent is still starting or another client is just
+    /// leaving? What needs the user's hands could not.
     pub fn is_transient(&self) -> bool {
-        !matches!(self.source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
-            && self.source.raw_os_error() != Some(Errno::AFNOSUPPORT.raw_os_error())
+        let by_number = self.source.raw_os_error().map(Errno::from_raw_os_error);
+        matches!(by_number, Some(Errno::CONNRESET | Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT))
+            || self.source.kind() == io::ErrorKind::TimedOut
     }
 }
 
@@ -75,7 +77,14 @@ fn explain(endpoint: &Endpoint, error: &io::Error) -> (&'static str, &'static st
 }
 
 fn explain_vsock(error: &io::Error) -> (&'static str, &'static str) {
+    const NO_GUEST: (&str, &str) = (
+        "no guest with this CID answers",
+        "compare the CID with the guest's 'guest-cid=' and see that it has booted",
+    );
     match error.raw_os_error().map(Errno::from_raw_os_error) {
+        // Also what vhost-vsock says of a CID it does not serve (drivers/vhost/vsock.c,
+        // vhost_transport_send_pkt).
+        Some(Errno::NODEV) if Path::new("/dev/vhost-vsock").exists() => NO_GUEST,
         Some(Errno::AFNOSUPPORT | Errno::NODEV) => (
             "this host has no vsock to guests",
             "run 'modprobe vhost_vsock', give the guest '-device vhost-vsock-pci,guest-cid=N'",
@@ -84,14 +93,8 @@ fn explain_vsock(error: &io::Error) -> (&'static str, &'static str) {
             "the guest is there but nobody listens on this port",
             "start 'transect-agent --vsock' in it",
         ),
-        Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH) => (
-            "no guest with this CID answers",
-            "compare the CID with the guest's 'guest-cid=' and see that it has booted",
-        ),
-        _ if error.kind() == io::ErrorKind::TimedOut => (
-            "no guest with this CID answers",
-            "compare the CID with the guest's 'guest-cid=' and see that it has booted",
-        ),
+        Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH) => NO_GUEST,
+        _ if error.kind() == io::ErrorKind::TimedOut => NO_GUEST,
         _ => ("cannot connect", "see 'transect doctor'"),
     }
 }
