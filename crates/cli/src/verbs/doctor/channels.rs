@@ -2,9 +2,12 @@
 
 use super::Check;
 use std::path::Path;
+use transect_guest::discover::{self, Vm};
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![btf(), vsock()]
+    let mut all = vec![btf(), vsock()];
+    all.extend(guests());
+    all
 }
 
 /// BTF lets the compact collector's programs fit this kernel without a compiler.
@@ -34,4 +37,44 @@ fn vsock() -> Check {
             "modprobe vhost_vsock",
         ),
     }
+}
+
+/// The VMs that run now, one line each, and how each could be recorded.
+fn guests() -> Vec<Check> {
+    let found = discover::vms();
+    let mut all: Vec<Check> = found.vms.iter().map(guest).collect();
+    if all.is_empty() {
+        all.push(Check::ok("guests", "none runs now"));
+    }
+    all.extend(found.notes.into_iter().map(|note| Check::limited("guests", note, "")));
+    all
+}
+
+fn guest(vm: &Vm) -> Check {
+    let threads = vm.vcpus.iter().filter(|vcpu| vcpu.tid.is_some()).count();
+    let what = format!(
+        "{}: {} process {}, {} of {} vCPU threads found{}",
+        vm.name,
+        vm.vmm.as_str(),
+        vm.pid,
+        threads,
+        vm.vcpus.len(),
+        if vm.uses_kvm { "" } else { ", without KVM" },
+    );
+    match channel(vm) {
+        Some(spec) => Check::ok("guest", format!("{what}; with the agent in it: --guest {spec}")),
+        None => Check::limited(
+            "guest",
+            format!("{what}; no channel for an agent"),
+            "add -device vhost-vsock-pci,guest-cid=N or a virtio-serial port to record its kernel",
+        ),
+    }
+}
+
+/// The `--guest` that would reach the VM.
+fn channel(vm: &Vm) -> Option<String> {
+    let serial =
+        || vm.serial_ports.first().map(|port| format!("virtio-serial:{}", port.path.display()));
+    let endpoint = vm.vsock_cid.map(|cid| format!("vsock:{cid}")).or_else(serial)?;
+    Some(format!("name={},{endpoint}", vm.name))
 }
