@@ -1,0 +1,108 @@
+//! Guests' channels under stress, on real kernels: an agent that is killed, a guest that stands
+//! still, and a port and a vsock at once. What is lost is marked, what arrived stays.
+//!
+//! Never skipped: what it needs comes from Debian packages.
+
+#![allow(clippy::print_stdout, reason = "what was measured belongs in the log of a test run")]
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::path::Path;
+use transect_e2e::{agent, report, rows, transect};
+use transect_testbed::{Guest, KvmHost};
+
+fn manifest(dir: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(dir.join("manifest.json"))?;
+    serde_json::from_str(&text).context("manifest.json is not JSON")
+}
+
+/// Id of a machine and the causes of its gaps, in order.
+fn gaps_of(manifest: &Value, name: &str) -> Result<(i64, Vec<String>)> {
+    let machines = rows(manifest, "machines")?;
+    let machine = machines.iter().find(|machine| machine["name"] == name);
+    let id = machine.and_then(|machine| machine["id"].as_i64()).context("no such machine")?;
+    let causes = rows(manifest, "gaps")?.iter().filter(|gap| gap["machine_id"] == id);
+    Ok((id, causes.map(|gap| gap["cause"].as_str().unwrap_or("?").to_owned()).collect()))
+}
+
+fn files_of(manifest: &Value, id: i64) -> Result<Vec<String>> {
+    let sources = rows(manifest, "sources")?.iter().filter(|source| source["machine_id"] == id);
+    Ok(sources.map(|source| source["file"].as_str().unwrap_or("?").to_owned()).collect())
+}
+
+fn port_of(guest: &Guest) -> Result<String> {
+    Ok(guest.port().context("the guest has no port")?.display().to_string())
+}
+
+#[test]
+fn killed_agents_and_frozen_guests_cost_marked_intervals() {
+    let host = KvmHost::shared().unwrap();
+    host.put(transect().unwrap(), "transect").unwrap();
+    let agent = agent().unwrap();
+    let work = "periodic:period_ms=10:work_us=300";
+    let freezes = host.guest("freezes").workload(work).port("org.transect.0");
+    let freezes = freezes.agent(&agent, &["--virtio-serial"]).boot().unwrap();
+    expect_errors_with_mends(host, &freezes);
+    // Last: its agent is killed so long after its start, which must be while we record.
+    let restarts = host.guest("restarts").workload(work).agent_killed_after_ms(6_000);
+    let restarts = restarts.agent(&agent, &["--vsock"]).boot().unwrap();
+
+    let record = host
+        .run(&format!(
+            "./transect record -o r.transect --guest virtio-serial:{} --guest vsock:{} \
+             --duration 12s",
+            port_of(&freezes).unwrap(),
+            restarts.cid().unwrap(),
+        ))
+        .spawn()
+        .unwrap();
+    host.run("sleep 3").within(30).unwrap().expect_success();
+    freezes.freeze().unwrap();
+    host.run("sleep 6").within(30).unwrap().expect_success();
+    freezes.thaw().unwrap();
+    let out = record.finish_within(90).unwrap();
+    println!("{}{}", out.stdout, out.stderr);
+    out.expect_success();
+    let here = tempfile::tempdir().unwrap();
+    let dir = here.path().join("r.transect");
+    host.get("r.transect", &dir).unwrap();
+
+    // Named by discovery: no --guest said a name. One boot, one source, whatever happened to the
+    // channel.
+    let manifest = manifest(&dir).unwrap();
+    for (name, cause) in [("freezes", "guest_stalled"), ("restarts", "guest_disconnected")] {
+        let (id, gaps) = gaps_of(&manifest, name).unwrap();
+        assert_eq!(gaps, [cause], "{name}");
+        assert_eq!(files_of(&manifest, id).unwrap(), [format!("guest-{name}.dat")]);
+    }
+    // What arrived before and after is aligned and lies where it must.
+    let report = report(&dir).unwrap();
+    let checks = rows(&report, "clock_check").unwrap();
+    assert_eq!(checks.len(), 2, "{checks:?}");
+    for check in checks {
+        println!("{check}");
+        assert_eq!(check["outside"], 0, "{check}");
+        assert!(check["tested"].as_i64().unwrap() > 50, "{check}");
+    }
+    freezes.kill().unwrap();
+    restarts.kill().unwrap();
+}
+
+/// What is not there is named, with what to do about it.
+fn expect_errors_with_mends(host: &KvmHost, guest: &Guest) {
+    let cases = [
+        // Nobody listens there: this one's agent answers on its port only.
+        (format!("vsock:{}", guest.cid().unwrap()), "transect-agent --vsock"),
+        ("vsock:77".to_owned(), "guest-cid="),
+        ("virtio-serial:/tmp/nowhere".to_owned(), "virtserialport"),
+        ("tcp:1".to_owned(), "vsock:3"),
+    ];
+    for (spec, mend) in cases {
+        let command = format!("./transect record -o no.transect --guest {spec} --duration 1s");
+        let out = host.run(&command).within(60).unwrap();
+        println!("{} {}", out.code, out.stderr.trim());
+        assert_ne!(out.code, 0, "{spec}");
+        assert!(out.stderr.contains(mend), "{spec}: {}", out.stderr);
+        host.run("rm -rf no.transect").within(10).unwrap().expect_success();
+    }
+}
