@@ -6,6 +6,7 @@
 //! A reader that goes away (`| head`) is not an error.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the binary that prints")]
 
+mod facts;
 mod recorders;
 mod records;
 mod verbs;

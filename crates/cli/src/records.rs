@@ -8,6 +8,34 @@
 use std::io::{self, Write};
 use transect_model::cell::{Cell, Record};
 
+/// A record that only faces know: a struct that lists its columns, as table rows do.
+macro_rules! line {
+    (
+        $(#[doc = $doc:literal])*
+        $line:ident { $( $(#[doc = $cdoc:literal])+ $col:ident: $ty:ty, )* }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) struct $line { $( $(#[doc = $cdoc])+ pub $col: $ty, )* }
+
+        impl $line {
+            /// Names of the columns, in order.
+            pub(crate) const COLUMNS: &'static [&'static str] = &[ $( stringify!($col) ),* ];
+        }
+
+        impl transect_model::cell::Record for $line {
+            fn each_cell<'a>(
+                &'a self,
+                visit: &mut dyn FnMut(&'static str, transect_model::cell::Cell<'a>),
+            ) {
+                use transect_model::cell::ToCell;
+                $( visit(stringify!($col), self.$col.to_cell()); )*
+            }
+        }
+    };
+}
+pub(crate) use line;
+
 /// Writes one record as a JSON object on one line, without a line end.
 pub(crate) fn write_json(out: &mut dyn Write, record: &dyn Record) -> io::Result<()> {
     out.write_all(b"{")?;

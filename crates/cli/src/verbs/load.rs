@@ -10,7 +10,7 @@
 mod directory;
 mod files;
 
-use super::report::{Facts, TimeUnit};
+use crate::facts::{Facts, TimeUnit};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use transect_clock::{ClockGraph, ClockOptions, Evidence, Unit};

@@ -1,7 +1,7 @@
 //! A recording directory: its manifest says who is who.
 
 use super::{Opened, RawGap, SourceBytes, display_name};
-use crate::verbs::report::{CostLine, Facts, TimeUnit};
+use crate::facts::{CostLine, Facts, TimeUnit};
 use std::path::Path;
 use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
 use transect_engine::{LostCause, StreamKey, Topology};

@@ -1,7 +1,7 @@
 //! Bare trace.dat files: they say themselves whose they are.
 
 use super::{Opened, SourceBytes, display_name};
-use crate::verbs::report::{Facts, TimeUnit};
+use crate::facts::{Facts, TimeUnit};
 use anyhow::Context as _;
 use std::path::Path;
 use transect_engine::dat::pair;

@@ -4,35 +4,9 @@
 //! a test holds `docs/report.md` to them. All times are integer nanoseconds of trace time (or
 //! ticks, where the recording does not say how long a tick is).
 
+use crate::records::line;
 use transect_model::exit::ExitReason;
 use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
-
-macro_rules! line {
-    (
-        $(#[doc = $doc:literal])*
-        $line:ident { $( $(#[doc = $cdoc:literal])+ $col:ident: $ty:ty, )* }
-    ) => {
-        $(#[doc = $doc])*
-        #[derive(Clone, Debug, PartialEq)]
-        pub(crate) struct $line { $( $(#[doc = $cdoc])+ pub $col: $ty, )* }
-
-        impl $line {
-            /// Names of the columns, in order.
-            pub(crate) const COLUMNS: &'static [&'static str] = &[ $( stringify!($col) ),* ];
-        }
-
-        impl transect_model::cell::Record for $line {
-            fn each_cell<'a>(
-                &'a self,
-                visit: &mut dyn FnMut(&'static str, transect_model::cell::Cell<'a>),
-            ) {
-                use transect_model::cell::ToCell;
-                $( visit(stringify!($col), self.$col.to_cell()); )*
-            }
-        }
-    };
-}
-pub(crate) use line;
 
 line! {
     /// Where one vCPU's time went, or the sum over a VM's vCPUs (vcpu null).

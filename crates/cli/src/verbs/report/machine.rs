@@ -2,9 +2,9 @@
 
 use super::View;
 use super::build::Report;
-use super::facts::{CostLine, RecordingLine};
 use super::lines::{AntagonistLine, CpuLine, ExitLine, ThreadLine, VcpuLine, WakeupLine};
 use super::summary;
+use crate::facts::{CostLine, RecordingLine};
 use crate::records::{write_csv, write_csv_header, write_json, write_json_str};
 use std::io::{self, Write};
 use transect_model::cell::Record;

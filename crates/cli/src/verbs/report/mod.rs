@@ -6,7 +6,6 @@
 
 mod build;
 mod events;
-mod facts;
 mod lines;
 mod machine;
 mod stats;
@@ -17,7 +16,6 @@ mod text;
 
 use anyhow::bail;
 use build::{Gather, Report};
-pub(crate) use facts::{CostLine, Facts, TimeUnit};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

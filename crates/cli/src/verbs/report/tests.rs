@@ -1,9 +1,9 @@
 //! The report over the sample tables.
 
 use super::build::{Gather, Report};
-use super::facts::{CostLine, Facts, TimeUnit};
 use super::text::Style;
 use super::{View, machine, summary, text};
+use crate::facts::{CostLine, Facts, TimeUnit};
 use crate::verbs::sample::{rows, svm, tables};
 use transect_model::ids::VcpuId;
 use transect_model::table::TableSink;
@@ -206,7 +206,8 @@ fn the_page_for_people() {
 
 #[test]
 fn docs_describe_every_view_and_column() {
-    use super::{facts, lines};
+    use super::lines;
+    use crate::facts;
     let docs = include_str!("../../../../../docs/report.md");
     let columns = [
         facts::RecordingLine::COLUMNS,

@@ -8,8 +8,8 @@ mod threads;
 mod vcpus;
 mod wakeups;
 
-use super::facts::Facts;
 use super::lines::{AntagonistLine, CpuLine, ExitLine, ThreadLine, VcpuLine, WakeupLine};
+use crate::facts::Facts;
 use antagonists::AntagonistSums;
 use anyhow::{Context, bail};
 use cpus::CpuSums;

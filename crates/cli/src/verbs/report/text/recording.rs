@@ -1,7 +1,7 @@
 //! The title, the facts of the recording and what it cost.
 
 use super::{Page, bytes, count, counted, dash, share};
-use crate::verbs::report::facts::{CostLine, Facts};
+use crate::facts::{CostLine, Facts};
 use std::io;
 use transect_model::ids::MachineKind;
 
@@ -74,7 +74,7 @@ impl Page<'_> {
 
     /// The cost is wall-clock time whatever the trace clock counts.
     fn ns_wall(&self, ns: i64) -> String {
-        super::duration(ns, crate::verbs::report::facts::TimeUnit::Ns)
+        super::duration(ns, crate::facts::TimeUnit::Ns)
     }
 
     fn fact(&mut self, name: &str, value: &str) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What is known about a recording besides its tables: where it lies, when it was made and how,
 //! and what making it cost.
 
-use super::lines::line;
+use crate::records::line;
 use transect_model::time::Span;
 
 /// The recording a report is about.
