@@ -55,6 +55,9 @@ line! {
         cpu_user_ns: u64,
         /// CPU time of transect in the kernel, all threads, ns.
         cpu_sys_ns: u64,
+        /// Of both, what was spent while tracing was on, ns: what disturbed the recording. The
+        /// rest went into setting up, naming threads and assembling files.
+        traced_cpu_ns: u64,
         /// Bytes of events written.
         bytes: u64,
         /// Events written, where counted.

@@ -56,6 +56,7 @@ fn cost(cost: &Cost) -> CostLine {
         wall_ns: cost.wall_ns,
         cpu_user_ns: cost.cpu_user_ns,
         cpu_sys_ns: cost.cpu_sys_ns,
+        traced_cpu_ns: cost.traced_cpu_ns,
         bytes: cost.bytes,
         events: Some(cost.events),
         lost: Some(cost.lost),

@@ -22,6 +22,7 @@ fn facts() -> Facts {
             wall_ns: 10_000,
             cpu_user_ns: 100,
             cpu_sys_ns: 150,
+            traced_cpu_ns: 200,
             bytes: 4_096,
             events: Some(25),
             lost: Some(1_234),

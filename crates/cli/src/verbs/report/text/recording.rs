@@ -55,14 +55,17 @@ impl Page<'_> {
             return self.paragraph("Not known: transect did not make this recording itself.");
         };
         let cpu_ns = cpu_ns(&cost);
-        let of_one_cpu = share(cpu_ns, i64::try_from(cost.wall_ns).unwrap_or(0));
-        self.fact("CPU", &format!("{} ({of_one_cpu} of one CPU)", self.ns_wall(cpu_ns)))?;
+        let traced_ns = i64::try_from(cost.traced_cpu_ns).unwrap_or(0);
+        let of_one_cpu = share(traced_ns, i64::try_from(cost.wall_ns).unwrap_or(0));
+        let (traced, all) = (self.ns_wall(traced_ns), self.ns_wall(cpu_ns));
+        let cpu = format!("{traced} while recording ({of_one_cpu} of one CPU), {all} in all");
+        self.fact("CPU", &cpu)?;
         let rate = cost.bytes as f64 * 1e9 / cost.wall_ns.max(1) as f64;
         self.fact("written", &format!("{} ({}/s)", bytes(cost.bytes as f64), bytes(rate)))?;
         let Some(events) = cost.events else { return Ok(()) };
         self.fact("events", &count(events))?;
         if events > 0 {
-            let cpu_each = i64::try_from(events).map_or(0, |events| cpu_ns / events);
+            let cpu_each = i64::try_from(events).map_or(0, |events| traced_ns / events);
             let bytes_each = cost.bytes as f64 / events as f64;
             self.fact(
                 "per event",
