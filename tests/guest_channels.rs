@@ -1,5 +1,5 @@
 //! Guests' channels under stress, on real kernels: an agent that is killed, a guest that stands
-//! still, and a port and a vsock at once. What is lost is marked, what arrived stays.
+//! still, and a port and a vsock at once. What is lost is marked; what is only late arrives.
 //!
 //! Never skipped: what it needs comes from Debian packages.
 
@@ -35,7 +35,7 @@ fn port_of(guest: &Guest) -> Result<String> {
 }
 
 #[test]
-fn killed_agents_and_frozen_guests_cost_marked_intervals() {
+fn killed_agents_cost_a_marked_interval_and_frozen_guests_nothing() {
     let host = KvmHost::shared().unwrap();
     host.put(transect().unwrap(), "transect").unwrap();
     let agent = agent().unwrap();
@@ -50,7 +50,7 @@ fn killed_agents_and_frozen_guests_cost_marked_intervals() {
     let record = host
         .run(&format!(
             "./transect record -o r.transect --guest virtio-serial:{} --guest vsock:{} \
-             --duration 12s",
+             --duration 13s",
             port_of(&freezes).unwrap(),
             restarts.cid().unwrap(),
         ))
@@ -58,11 +58,11 @@ fn killed_agents_and_frozen_guests_cost_marked_intervals() {
         .unwrap();
     host.run("sleep 3").within(30).unwrap().expect_success();
     freezes.freeze().unwrap();
-    host.run("sleep 6").within(30).unwrap().expect_success();
+    host.run("sleep 7").within(30).unwrap().expect_success();
     freezes.thaw().unwrap();
     let out = record.finish_within(90).unwrap();
     println!("{}{}", out.stdout, out.stderr);
-    out.expect_success();
+    assert!(out.expect_success().stderr.contains("no sign of life"), "{}", out.stderr);
     let here = tempfile::tempdir().unwrap();
     let dir = here.path().join("r.transect");
     host.get("r.transect", &dir).unwrap();
@@ -70,9 +70,12 @@ fn killed_agents_and_frozen_guests_cost_marked_intervals() {
     // Named by discovery: no --guest said a name. One boot, one source, whatever happened to the
     // channel.
     let manifest = manifest(&dir).unwrap();
-    for (name, cause) in [("freezes", "guest_stalled"), ("restarts", "guest_disconnected")] {
+    let cases: [(&str, &[&str]); 2] =
+        // A guest that stood still made no events meanwhile, and kept those from before.
+        [("freezes", &[]), ("restarts", &["guest_disconnected"])];
+    for (name, causes) in cases {
         let (id, gaps) = gaps_of(&manifest, name).unwrap();
-        assert_eq!(gaps, [cause], "{name}");
+        assert_eq!(gaps, causes, "{name}");
         assert_eq!(files_of(&manifest, id).unwrap(), [format!("guest-{name}.dat")]);
     }
     // What arrived before and after is aligned and lies where it must.

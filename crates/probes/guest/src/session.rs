@@ -126,9 +126,11 @@ pub trait GuestSink: Send {
 pub struct Limits {
     /// For the first link, connect to Started.
     pub start: Duration,
-    /// Without a sign of life while recording, until the link is given up.
+    /// Without a sign of life while recording, until the link is given up. Generous: as long as
+    /// the link stands, the events of a paused or starved guest wait in its own buffers; giving it
+    /// up throws them away.
     pub stall: Duration,
-    /// After Stop, without a sign of life.
+    /// After Stop, without a sign of life since.
     pub stop_idle: Duration,
     /// After Stop, in all.
     pub stop_total: Duration,
@@ -142,7 +144,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             start: Duration::from_secs(10),
-            stall: Duration::from_secs(5),
+            stall: Duration::from_secs(30),
             stop_idle: Duration::from_secs(3),
             stop_total: Duration::from_secs(20),
             reconnect_min: Duration::from_millis(100),

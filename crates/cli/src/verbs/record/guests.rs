@@ -15,10 +15,10 @@ use transect_guest::{
 use transect_tracefs::EventRequest;
 
 /// Long, because the guests worth recording are the starved ones: one that gets 3 % of a CPU
-/// needs half a minute to set its tracing up.
+/// needs half a minute to set its tracing up, and may be silent for as long.
 const LIMITS: Limits = Limits {
     start: Duration::from_secs(60),
-    stall: Duration::from_secs(5),
+    stall: Duration::from_secs(30),
     stop_idle: Duration::from_secs(10),
     stop_total: Duration::from_secs(60),
     reconnect_min: Duration::from_millis(100),

@@ -20,6 +20,8 @@ use std::{
 
 /// How often a pause looks whether the session should stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A guest that is silent for so long is worth a line.
+const SILENCE_TOLD: Duration = Duration::from_secs(5);
 /// Longest wait in one step of a recording link.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -219,6 +221,7 @@ impl Session<'_> {
     fn record(&mut self, mut link: Link<'_>, clock: StampClock) -> Result<LinkEnd, SessionError> {
         // Nothing has been drained; but nothing before Started was recorded either.
         let mut drained_at = self.config.host_clock.now().unwrap_or_default();
+        let mut silence = Silence::default();
         while !self.shared.should_stop() {
             let mut drained = None;
             let mut is_running = false;
@@ -241,6 +244,7 @@ impl Session<'_> {
                 Err(error) => return Ok(lost(drained_at, error)),
             }
             let silent_for = link.silent_for();
+            silence.look(silent_for, self.config, self.books.sink.as_mut());
             if silent_for > link.limits().stall {
                 let error = link.silent(silent_for, "the guest is paused or its agent hangs");
                 return Ok(LinkEnd::Lost { drained_at, cause: GapCause::Stalled, error });
@@ -268,12 +272,13 @@ impl Session<'_> {
 
     /// Stop, the rest of the pages, a last burst on the quiet channel, Bye.
     fn wind_down(&mut self, link: &mut Link<'_>, clock: StampClock) -> Result<(), SessionError> {
-        let deadline = Instant::now() + link.limits().stop_total;
+        let stopping_at = Instant::now();
+        let deadline = stopping_at + link.limits().stop_total;
         link.send(&Frame::Stop)?;
         let mut meta = MetaFiles::default();
         let mut is_stopped = false;
         while !is_stopped {
-            let silent_for = link.silent_for();
+            let silent_for = link.silent_for().min(stopping_at.elapsed());
             if silent_for > link.limits().stop_idle || Instant::now() > deadline {
                 return Err(link.silent(silent_for, "it did not finish; its last events are lost"));
             }
@@ -367,6 +372,33 @@ impl Books<'_> {
     fn gap(&mut self, gap: Gap) -> Result<(), SinkError> {
         self.outcome.gaps += 1;
         self.sink.gap(&gap)
+    }
+}
+
+/// Tells the user once that a guest fell silent, and once that it speaks again.
+#[derive(Default)]
+struct Silence {
+    is_told: bool,
+}
+
+impl Silence {
+    fn look(&mut self, silent_for: Duration, config: &SessionConfig, sink: &mut dyn GuestSink) {
+        let is_silent = silent_for > SILENCE_TOLD;
+        if is_silent == self.is_told {
+            return;
+        }
+        self.is_told = is_silent;
+        let guest = name(config);
+        let secs = SILENCE_TOLD.as_secs();
+        sink.note(&match is_silent {
+            true => format!(
+                "guest {guest}: no sign of life for {secs} s (paused, starved or hanging); its \
+                 events wait in its own buffers"
+            ),
+            false => format!(
+                "guest {guest} answers again; missing is only what its kernel counts as lost"
+            ),
+        });
     }
 }
 

@@ -25,8 +25,16 @@ impl ConnectError {
     /// leaving? What needs the user's hands could not.
     pub fn is_transient(&self) -> bool {
         let by_number = self.source.raw_os_error().map(Errno::from_raw_os_error);
-        matches!(by_number, Some(Errno::CONNRESET | Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT))
-            || self.source.kind() == io::ErrorKind::TimedOut
+        matches!(
+            by_number,
+            Some(
+                Errno::CONNRESET
+                    | Errno::CONNREFUSED
+                    | Errno::AGAIN
+                    | Errno::INTR
+                    | Errno::TIMEDOUT
+            )
+        ) || self.source.kind() == io::ErrorKind::TimedOut
     }
 }
 
