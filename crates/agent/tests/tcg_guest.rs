@@ -149,7 +149,11 @@ fn a_guests_port_serves_recorders_that_come_go_die_and_stall() {
         let notebook = Notebook::default();
         let outcome = record(&guest, &notebook, Duration::from_secs(1)).unwrap();
         let told = notebook.told.lock().unwrap();
-        assert!(outcome.complete && outcome.gaps == 0 && told.notes.is_empty(), "{:?}", told.notes);
+        assert!(
+            outcome.complete && outcome.gaps == 0 && told.notes.is_empty(),
+            "{outcome:?} {:?}",
+            told.notes
+        );
         assert!(outcome.events > 500 && outcome.lost == 0, "{outcome:?}");
         assert_eq!((told.cpu_count, told.boots.len(), told.boots[0].1), (2, 1, false));
         let width = common_offsets(&told.brackets);
