@@ -32,6 +32,23 @@ mkdir -p /host/run/testbed/cache
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=500000,cache=loose cache /host/run/testbed/cache
 ifconfig lo 127.0.0.1 up
 
+# QEMU's TCG may keep executing an int3 that the kernel has long replaced: a CPU that meets it with interrupts
+# off traps for ever, and the one that patches waits for it for ever (6.1 under QEMU 7.2; about every tenth time
+# events were enabled). So the tracepoints that recorders use are patched once, while there is only one CPU
+# (maxcpus=1), and stay so: with two idle listeners, further ones only lengthen a list (kernel/tracepoint.c,
+# tracepoint_add_func, TP_FUNC_N).
+tracing=/host/sys/kernel/tracing
+for idle in 1 2; do
+	instance=$tracing/instances/testbed-idle-$idle
+	mkdir $instance
+	echo 0 >$instance/tracing_on
+	echo 4 >$instance/buffer_size_kb
+	for system in sched task kvm irq; do
+		[ -e $instance/events/$system/enable ] && echo 1 >$instance/events/$system/enable
+	done
+done
+for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do echo 1 >$cpu; done
+
 jobs=/host/run/testbed/share/jobs
 job() {
 	setsid chroot /host /bin/sh /run/testbed/share/jobs/$1/script </dev/null >$jobs/$1/stdout 2>$jobs/$1/stderr &

@@ -170,7 +170,9 @@ fn command_line(
     // The emulated TSC is this machine's plus a constant, but the kernel cannot know and would distrust it.
     // Autogroup would make `nice` relative to a session, and every job is a session.
     let tsc = "tsc=reliable clocksource=tsc";
-    line.option("-append", format!("console=ttyS0 quiet panic=-1 noautogroup {tsc}"));
+    // The other CPUs are started by PID 1 (host-init.sh), after all tracepoints have been patched.
+    let one = "maxcpus=1";
+    line.option("-append", format!("console=ttyS0 quiet panic=-1 noautogroup {one} {tsc}"));
     line.option("-serial", format!("file:{}", console.display()));
     line.option("-device", "virtio-serial-pci");
     line.option(
