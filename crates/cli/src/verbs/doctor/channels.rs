@@ -77,8 +77,6 @@ fn channel(vm: &Vm) -> Option<String> {
     let ours = |name: &Option<String>| name.as_deref().is_some_and(|n| n.contains("transect"));
     let port = || vm.serial_ports.iter().max_by_key(|port| ours(&port.name));
     let serial = || port().map(|port| format!("virtio-serial:{}", port.path.display()));
-    let serial =
-        || vm.serial_ports.first().map(|port| format!("virtio-serial:{}", port.path.display()));
     let endpoint = vm.vsock_cid.map(|cid| format!("vsock:{cid}")).or_else(serial)?;
     Some(format!("name={},{endpoint}", vm.name))
 }
