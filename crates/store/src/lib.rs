@@ -27,7 +27,6 @@
 mod assemble;
 pub mod error;
 pub mod manifest;
-mod map;
 mod mapping;
 mod names;
 mod open;
@@ -37,7 +36,6 @@ mod writer;
 
 pub use error::StoreError;
 pub use manifest::Manifest;
-pub use map::MappedFile;
 pub use mapping::Mapping;
 pub use names::stem_from_name;
 pub use open::{OpenProblem, Recording, Source};

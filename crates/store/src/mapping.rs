@@ -1,12 +1,14 @@
 //! One contiguous slice per source: a mapped file, or spools mapped behind a head in memory.
 #![allow(unsafe_code, reason = "memory maps")]
 
+use crate::error::{StoreError, io_error};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 use std::{
     fs::File,
     io,
     ops::Deref,
     os::fd::AsFd,
+    path::Path,
     ptr::{self, NonNull},
     slice,
 };
@@ -34,6 +36,12 @@ pub(crate) struct Piece {
 }
 
 impl Mapping {
+    /// Maps the whole file at a path, as it is now.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let file = File::open(path).map_err(io_error("open", path))?;
+        Self::of_file(&file).map_err(io_error("map", path))
+    }
+
     /// Maps a whole file. Should another process shorten it meanwhile, reading behind its new end
     /// ends this process (SIGBUS); nothing of transect shortens a finished file.
     pub(crate) fn of_file(file: &File) -> io::Result<Self> {

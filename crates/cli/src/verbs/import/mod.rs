@@ -12,7 +12,7 @@ use std::{
     process::ExitCode,
 };
 use survey::{Survey, Trace};
-use transect_store::{Manifest, MappedFile, RecordingWriter};
+use transect_store::{Manifest, Mapping, RecordingWriter};
 
 /// Problems shown per file; the rest is counted, and all of them are in the recording's notes.
 const SHOWN_PROBLEMS: usize = 10;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let maps = args
         .files
         .iter()
-        .map(|path| Ok((path.as_path(), MappedFile::open(path)?)))
+        .map(|path| Ok((path.as_path(), Mapping::open(path)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let traces = maps
         .iter()
@@ -93,7 +93,10 @@ fn report(trace: &Trace<'_>, name: &str) {
         trace.clock,
         trace.cpus,
         trace.events,
-        if trace.lost > 0 { format!(", {} lost", trace.lost) } else { String::new() },
+        match (trace.holes, trace.lost) {
+            (0, _) => String::new(),
+            (holes, lost) => format!(", at least {lost} lost in {holes} places"),
+        },
     );
     for problem in trace.problems.iter().take(SHOWN_PROBLEMS) {
         eprintln!("transect: {}: {problem}", trace.path.display());

@@ -4,10 +4,10 @@ use anyhow::{Context as _, bail};
 use std::path::Path;
 use transect_clock::evidence::{Evidence, RateSource};
 use transect_engine::{Topology, dat::pair};
-use transect_model::ids::{CpuId, MachineId};
+use transect_model::ids::MachineId;
 use transect_store::{
     Manifest,
-    manifest::{LostCount, MachineEntry, SourceEntry, TscToNs, VcpuEntry},
+    manifest::{MachineEntry, SourceEntry, TscToNs, VcpuEntry},
     stem_from_name,
 };
 use transect_tracedat::{Item, Problem, TraceDat};
@@ -24,8 +24,10 @@ pub(super) struct Trace<'a> {
     pub(super) clock: String,
     pub(super) cpus: usize,
     pub(super) events: u64,
+    /// Events lost, as far as the marks in the streams count them.
     pub(super) lost: u64,
-    pub(super) lost_by_cpu: Vec<(u32, u64)>,
+    /// Places where events were lost, counted or not.
+    pub(super) holes: u64,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -43,7 +45,7 @@ impl<'a> Trace<'a> {
             cpus,
             events: 0,
             lost: 0,
-            lost_by_cpu: Vec::new(),
+            holes: 0,
             problems: dat.problems().to_vec(),
             dat,
         };
@@ -55,20 +57,19 @@ impl<'a> Trace<'a> {
         for buffer in self.dat.buffers() {
             for cpu in buffer.cpus() {
                 let Some(mut stream) = self.dat.stream(buffer, cpu) else { continue };
-                let mut lost = 0;
                 while let Some(item) = stream.next() {
                     match item {
                         Item::Event { .. } => self.events += 1,
-                        Item::Lost { count, .. } => lost += count.unwrap_or(1),
+                        Item::Lost { count, .. } => {
+                            self.holes += 1;
+                            // A broken file can hold any count.
+                            self.lost = self.lost.saturating_add(count.unwrap_or(0));
+                        }
                         Item::Problem(problem) if self.problems.len() < MAX_PROBLEMS => {
                             self.problems.push(problem);
                         }
                         Item::Problem(_) => {}
                     }
-                }
-                if lost > 0 {
-                    self.lost += lost;
-                    self.lost_by_cpu.push((cpu, lost));
                 }
             }
         }
@@ -194,11 +195,6 @@ impl Survey {
             trace_id: options.trace_id.unwrap_or(0),
             uname: options.uname.clone().unwrap_or_default(),
         });
-        self.manifest.lost.extend(trace.lost_by_cpu.iter().map(|(cpu, count)| LostCount {
-            machine_id,
-            cpu: CpuId(*cpu),
-            count: *count,
-        }));
         self.files.push((at, file));
         Ok(())
     }

@@ -7,22 +7,22 @@ use std::path::Path;
 use transect_engine::dat::pair;
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
-use transect_store::MappedFile;
+use transect_store::Mapping;
 use transect_tracedat::TraceDat;
 
 /// Maps a file that should be a trace.dat.
-pub(super) fn map(path: &Path) -> anyhow::Result<MappedFile> {
+pub(super) fn map(path: &Path) -> anyhow::Result<Mapping> {
     anyhow::ensure!(
         path.exists(),
         "{}: no such recording (a directory made by 'transect record' or 'import', or a \
          trace.dat file)",
         path.display()
     );
-    Ok(MappedFile::open(path)?)
+    Ok(Mapping::open(path)?)
 }
 
 /// Everything the engine needs to know about these files.
-pub(super) fn opened<'a>(files: &[(&Path, &'a MappedFile)]) -> anyhow::Result<Opened<'a>> {
+pub(super) fn opened<'a>(files: &[(&Path, &'a Mapping)]) -> anyhow::Result<Opened<'a>> {
     let mut traces = Vec::new();
     for (path, map) in files {
         let name = display_name(path);
