@@ -237,7 +237,7 @@ pub fn pair(files: &[(&str, &TraceDat<'_>)]) -> Result<Pairing, PairError> {
     let clock = host_dat.buffers().first().map(|b| b.clock.clone()).unwrap_or_default();
     pairing.topology.machines.push(MachineInfo {
         clock: Some(clock.clone()),
-        ..MachineInfo::host(MachineId(0), node_name(host_dat).unwrap_or(host_name))
+        ..MachineInfo::host(MachineId(0), node_name(host_dat).unwrap_or("host"))
     });
     pairing.host_evidence(host_dat, clock);
     for guest in &host_dat.options().guests {
@@ -292,9 +292,10 @@ fn host_of(files: &[(&str, &TraceDat<'_>)]) -> Option<usize> {
     lists.or_else(plain).or_else(|| (!files.is_empty()).then_some(0))
 }
 
-/// The second word of UNAME (`uname -a`).
+/// The second word of UNAME (`uname -a`); a kernel that was given no host name says `(none)`.
 fn node_name<'a>(dat: &'a TraceDat<'_>) -> Option<&'a str> {
-    dat.options().uname.as_deref()?.split_whitespace().nth(1)
+    let name = dat.options().uname.as_deref()?.split_whitespace().nth(1)?;
+    (name != "(none)").then_some(name)
 }
 
 impl Pairing {

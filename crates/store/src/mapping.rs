@@ -39,6 +39,10 @@ impl Mapping {
     /// Maps the whole file at a path, as it is now.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(io_error("open", path))?;
+        if !file.metadata().map_err(io_error("look at", path))?.is_file() {
+            let not_a_file = io::Error::other("it is not a regular file; name a trace.dat");
+            return Err(io_error("map", path)(not_a_file));
+        }
         Self::of_file(&file).map_err(io_error("map", path))
     }
 
