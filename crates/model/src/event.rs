@@ -173,4 +173,66 @@ pub enum CoreEvent {
     SyscallEnter { nr: i64 },
     /// `raw_syscalls:sys_exit`.
     SyscallExit { nr: i64, ret: i64 },
+
+    /// `block:block_rq_insert`: a request joins its device's queue, in the submitter's name.
+    BlockInsert(BlockRequest),
+    /// `block:block_rq_issue`: the driver gets the request (also without a `BlockInsert` before).
+    BlockIssue(BlockRequest),
+    /// `block:block_rq_complete`: the device answered; `error` is 0 or a negative errno.
+    BlockComplete { request: BlockRequest, error: i32 },
+
+    /// `net:net_dev_xmit`: a packet was handed to the driver; `code` is its answer (0 = taken).
+    NetXmit { skb: u64, bytes: u32, device: DeviceName, code: i32 },
+    /// `net:netif_receive_skb`: a packet came up from a driver.
+    NetReceive { skb: u64, bytes: u32, device: DeviceName },
+
+    /// `workqueue:workqueue_execute_start`: a kworker begins a work item.
+    WorkStart { work: u64, function: u64 },
+    /// `workqueue:workqueue_execute_end`.
+    WorkEnd { work: u64, function: u64 },
+}
+
+/// Name of a network device: 16 bytes, zero-padded (`IFNAMSIZ`), like a [`Comm`].
+pub type DeviceName = Comm;
+
+/// A block request as its tracepoints tell it: they share no id, so device and first sector are
+/// what pairs insert, issue and completion (as blktrace and biosnoop do).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct BlockRequest {
+    /// `dev_t` in the kernel's internal form: major << 20 | minor.
+    pub device: u32,
+    /// First sector, of 512 bytes.
+    pub sector: u64,
+    /// Length in sectors of 512 bytes.
+    pub sectors: u32,
+    /// What it does.
+    pub op: BlockOp,
+}
+
+/// What a block request does (`enum req_op`, include/linux/blk_types.h; the letters of `rwbs`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum BlockOp {
+    /// `R`.
+    Read,
+    /// `W`.
+    Write,
+    /// `F`: flush the device's cache.
+    Flush,
+    /// `D`.
+    Discard,
+    /// Anything else (zone management, driver's own, …).
+    Other,
+}
+
+impl BlockOp {
+    /// The word in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BlockOp::Read => "read",
+            BlockOp::Write => "write",
+            BlockOp::Flush => "flush",
+            BlockOp::Discard => "discard",
+            BlockOp::Other => "other",
+        }
+    }
 }
