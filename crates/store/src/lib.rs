@@ -7,7 +7,8 @@
 //! NAME.transect/
 //!   manifest.json      machines, sources, gaps, losses, cost          (manifest.rs)
 //!   clocks.jsonl       clock evidence, one JSON record per line
-//!   host.dat           trace.dat v7 of the host: trace-cmd and KernelShark open it
+//!   host.compact       the host's events, from the compact collector (blocks; append.rs)
+//!   host.dat           the same from the full one: a trace.dat v7 that trace-cmd opens
 //!   guest-web1.dat     the same of a guest
 //! while recording, instead of host.dat:
 //!   host.cpu0.raw …    whole ring-buffer sub-buffers, back to back     (spool.rs)
@@ -24,6 +25,7 @@
 //! sub-buffer. The manifest is replaced atomically. Nothing a guest sends becomes a path outside
 //! its folder or an unbounded file in memory.
 
+mod append;
 mod assemble;
 pub mod error;
 pub mod manifest;
@@ -34,6 +36,7 @@ mod spool;
 mod time_shift;
 mod writer;
 
+pub use append::AppendFile;
 pub use error::StoreError;
 pub use manifest::Manifest;
 pub use mapping::Mapping;

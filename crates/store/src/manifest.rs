@@ -110,13 +110,28 @@ pub struct VcpuEntry {
     pub vmm_tid: Option<Tid>,
 }
 
-/// One file of events: `<stem>.dat` once assembled, `<stem>.cpu<N>.raw` and `<stem>.meta/` before.
+/// The form of a source's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceFormat {
+    /// trace.dat v7 (full collector): `<stem>.dat` once assembled, `<stem>.cpu<N>.raw` and
+    /// `<stem>.meta/` before.
+    #[default]
+    TraceDat,
+    /// The compact collector's file, `<stem>.compact`, written in its final form from the start.
+    Compact,
+}
+
+/// One file of events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceEntry {
     /// The machine whose kernel wrote them.
     pub machine_id: MachineId,
-    /// The file, relative to the directory: `host.dat`, `guest-web1.dat`.
+    /// The file, relative to the directory: `host.compact`, `guest-web1.dat`.
     pub file: String,
+    /// Its form.
+    #[serde(default)]
+    pub format: SourceFormat,
     /// Is it still in spools (being recorded, killed, or the disk was full at the end)?
     #[serde(default)]
     pub spooled: bool,
@@ -125,7 +140,7 @@ pub struct SourceEntry {
     /// How ticks become nanoseconds, if the clock counts ticks.
     #[serde(default)]
     pub tsc_to_ns: Option<TscToNs>,
-    /// Size of one sub-buffer (ring-buffer page), header included.
+    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk.
     pub sub_buffer_bytes: u32,
     /// CPUs of the machine: ids are below it.
     pub cpu_count: u32,
@@ -148,9 +163,13 @@ fn eight() -> u8 {
 }
 
 impl SourceEntry {
-    /// The file name without `.dat`: the stem of the spools' names too.
+    /// The file name without its suffix: the stem of the spools' names too.
     pub fn stem(&self) -> &str {
-        self.file.strip_suffix(".dat").unwrap_or(&self.file)
+        let suffix = match self.format {
+            SourceFormat::TraceDat => ".dat",
+            SourceFormat::Compact => ".compact",
+        };
+        self.file.strip_suffix(suffix).unwrap_or(&self.file)
     }
 }
 

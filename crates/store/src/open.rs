@@ -3,7 +3,7 @@
 use crate::{
     assemble,
     error::{StoreError, io_error},
-    manifest::{Manifest, SourceEntry},
+    manifest::{Manifest, SourceEntry, SourceFormat},
     mapping::Mapping,
     writer::CLOCKS_FILE_NAME,
 };
@@ -29,12 +29,12 @@ pub struct Recording {
     pub problems: Vec<OpenProblem>,
 }
 
-/// One file of events: the bytes of a trace.dat.
+/// One file of events: the bytes of a trace.dat or of a compact file, as its entry says.
 #[derive(Debug)]
 pub struct Source {
     /// As the manifest has it.
     pub entry: SourceEntry,
-    /// A trace.dat, whether it is one on disk or spools behind a head made in memory.
+    /// The file; a trace.dat may be spools behind a head made in memory.
     pub bytes: Mapping,
 }
 
@@ -105,6 +105,10 @@ fn open_source(
         Ok(file) => return Mapping::of_file(&file).map_err(io_error("map", &path)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(io_error("open", &path)(e)),
+    }
+    if entry.format == SourceFormat::Compact {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        return Err(io_error("open", &path)(source));
     }
     let plan = assemble::plan(dir, manifest, entry)?;
     for spool in plan.spools.iter().filter(|spool| spool.torn_bytes > 0) {

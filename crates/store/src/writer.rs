@@ -1,9 +1,10 @@
 //! Making a recording: the directory, its manifest, its sources' spools and its clock evidence.
 
 use crate::{
+    append::AppendFile,
     assemble,
     error::{StoreError, io_error},
-    manifest::{Gap, Manifest, SourceEntry},
+    manifest::{Gap, Manifest, SourceEntry, SourceFormat},
     names::check_file,
     spool::SourceSpool,
 };
@@ -90,6 +91,16 @@ impl RecordingWriter {
         Ok(spool)
     }
 
+    /// Adds a compact source: an empty file, named by the manifest at once.
+    pub fn add_compact(&self, mut entry: SourceEntry) -> Result<AppendFile, StoreError> {
+        check_file(&entry.file)?;
+        entry.spooled = false;
+        entry.format = SourceFormat::Compact;
+        let file = AppendFile::create(self.dir.join(&entry.file))?;
+        self.update(|manifest| manifest.sources.push(entry))?;
+        Ok(file)
+    }
+
     /// Appends one record of clock evidence, durable against a kill of the recorder.
     pub fn evidence(&self, evidence: &Evidence) -> Result<(), StoreError> {
         let path = self.dir.join(CLOCKS_FILE_NAME);
@@ -125,7 +136,8 @@ impl RecordingWriter {
         let manifest = self.manifest();
         let mut problems = Vec::new();
         let mut assembled = Vec::new();
-        for entry in &manifest.sources {
+        let spooled = || manifest.sources.iter().filter(|e| e.format == SourceFormat::TraceDat);
+        for entry in spooled() {
             match self.assemble(&manifest, entry) {
                 Ok(()) => assembled.push(entry.file.as_str()),
                 Err(error) => problems.push(error),
@@ -134,14 +146,14 @@ impl RecordingWriter {
         let bytes = source_bytes(&self.dir);
         self.update(|manifest| {
             manifest.finished = true;
-            for entry in &mut manifest.sources {
+            for entry in manifest.sources.iter_mut().filter(|e| e.spooled) {
                 entry.spooled = !assembled.contains(&entry.file.as_str());
             }
             if let Some(cost) = &mut manifest.cost {
                 cost.bytes = bytes;
             }
         })?;
-        for entry in manifest.sources.iter().filter(|e| assembled.contains(&e.file.as_str())) {
+        for entry in spooled().filter(|e| assembled.contains(&e.file.as_str())) {
             assemble::remove_spools(&self.dir, entry);
         }
         Ok(Finished { dir: self.dir.clone(), bytes, problems })
@@ -167,7 +179,8 @@ fn reserve(path: &Path) -> Result<(), StoreError> {
 /// Bytes of everything that holds events.
 fn source_bytes(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
-    let is_source = |name: &str| name.ends_with(".dat") || name.ends_with(".raw");
+    let is_source =
+        |name: &str| [".dat", ".raw", ".compact"].iter().any(|suffix| name.ends_with(suffix));
     let named = entries.flatten().filter(|e| e.file_name().to_str().is_some_and(is_source));
     let mut files: Vec<_> =
         named.map(|e| (e.path(), e.metadata().map_or(0, |m| m.len()))).collect();

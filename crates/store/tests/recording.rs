@@ -7,7 +7,7 @@ use transect_clock::evidence::Evidence;
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_store::{
     Manifest, Recording, RecordingWriter, SourceSpool, StoreError,
-    manifest::{Gap, MachineEntry, SourceEntry, VcpuEntry},
+    manifest::{Gap, MachineEntry, SourceEntry, SourceFormat, VcpuEntry},
 };
 use transect_tracedat::{Item, TraceDat};
 
@@ -63,6 +63,7 @@ fn source(machine: u32, file: &str) -> SourceEntry {
     SourceEntry {
         machine_id: MachineId(machine),
         file: file.to_owned(),
+        format: SourceFormat::TraceDat,
         spooled: false,
         clock: "mono".to_owned(),
         tsc_to_ns: None,
@@ -304,7 +305,8 @@ proptest! {
         let _begun = begin(&dir);
         let path = dir.join("manifest.json");
         let mut text = fs::read(&path).unwrap();
-        let at = at % text.len();
+        // Without its last newline it is still whole.
+        let at = at % (text.len() - 1);
         text[at] = byte;
         fs::write(&path, &text).unwrap();
         let _ = Recording::open(&dir);

@@ -7,7 +7,7 @@ use transect_engine::{Topology, dat::pair};
 use transect_model::ids::MachineId;
 use transect_store::{
     Manifest,
-    manifest::{MachineEntry, SourceEntry, TscToNs, VcpuEntry},
+    manifest::{MachineEntry, SourceEntry, SourceFormat, TscToNs, VcpuEntry},
     stem_from_name,
 };
 use transect_tracedat::{Item, Problem, TraceDat};
@@ -185,6 +185,7 @@ impl Survey {
         self.manifest.sources.push(SourceEntry {
             machine_id,
             file: file.clone(),
+            format: SourceFormat::TraceDat,
             spooled: false,
             clock: trace.clock.clone(),
             tsc_to_ns: rate.filter(|_| machine_id == MachineId(0)),

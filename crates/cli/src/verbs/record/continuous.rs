@@ -3,7 +3,8 @@
 use super::{
     Outcome,
     guests::{GuestPlan, GuestTotals, Guests},
-    host::{HostProbe, HostResult},
+    host::{Host, HostResult},
+    kernel::{HostKernel, KernelTotals},
     progress::{Numbers, Progress},
     vms::Vms,
     watch::{Wake, Watch},
@@ -16,10 +17,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use transect_tracefs::{Collector, CpuTime, Totals, TracefsError};
-
-/// New CPUs are looked for this often; their events wait in their buffers.
-const HOTPLUG_EVERY: Duration = Duration::from_millis(500);
+use transect_tracefs::CpuTime;
 
 /// After guests were told to end, before the host's own tracing is switched off: the last events
 /// of a guest lie inside what the host recorded.
@@ -27,23 +25,24 @@ const GUEST_LEAD: Duration = Duration::from_millis(30);
 
 /// Records until something ends it.
 pub(super) fn run(
-    mut probe: HostProbe,
+    mut host: Host,
     dir: &Path,
     guest_plan: &GuestPlan,
     watch: &mut Watch,
     start_command: impl FnOnce(&mut Watch) -> anyhow::Result<()>,
     progress: &mut Progress,
 ) -> anyhow::Result<Outcome> {
-    let recording = probe.begin(dir)?;
-    let collector = Collector::start(&probe.instance, Arc::new(recording.sink()))?;
-    let guests =
-        Guests::start(guest_plan, &recording, &probe.clock.name, &|| watch.is_interrupted())
-            .inspect_err(|_| discard(dir))?;
+    let recording = host.begin(dir)?;
+    host.kernel.start()?;
+    let clock = host.kernel.clock().to_owned();
+    let guests = Guests::start(guest_plan, &recording, &clock, &|| watch.is_interrupted())
+        .inspect_err(|_| discard(dir))?;
     let cpu_before = CpuTime::of_this_process();
-    probe.instance.set_tracing(true)?;
+    host.kernel.switch_on()?;
     let vms = recording.vms.clone();
     let started = Instant::now();
-    let mut run = Run { probe: &probe, vms, collector, guests, started, cpu_before, failure: None };
+    let kernel = host.kernel.as_mut();
+    let mut run = Run { kernel, vms, guests, started, cpu_before, failure: None };
     let begun = start_command(watch);
     let ended_by = match &begun {
         Ok(()) => run.until_the_end(watch, progress),
@@ -52,8 +51,8 @@ pub(super) fn run(
     progress.say("finishing …");
     let Stopped { totals, guests, traced, traced_cpu_ns, failure } = run.stop();
     let ended_command = watch.end_command();
-    let events = totals.events() + guests.events;
-    let lost = totals.lost() + guests.lost;
+    let events = totals.events + guests.events;
+    let lost = totals.lost_events() + guests.lost;
     let result = HostResult {
         ended_by: ended_by.clone(),
         totals,
@@ -61,7 +60,7 @@ pub(super) fn run(
         traced_cpu_ns,
         guest_events: guests.events,
     };
-    let finished = probe
+    let finished = host
         .finish(recording, result)
         .with_context(|| format!("{}: could not be closed, but can be read", dir.display()))?;
     begun?;
@@ -79,47 +78,44 @@ pub(super) fn run(
         ended_by,
         said: ended_command.into_iter().collect(),
         problems,
-        failure: failure.map(Into::into),
+        failure,
     })
 }
 
 /// What runs between the start and the end.
 struct Run<'a> {
-    probe: &'a HostProbe,
+    kernel: &'a mut dyn HostKernel,
     vms: Arc<Vms>,
-    collector: Collector,
     guests: Guests,
     started: Instant,
     cpu_before: CpuTime,
-    failure: Option<TracefsError>,
+    failure: Option<anyhow::Error>,
 }
 
 /// What came of it.
 struct Stopped {
-    totals: Totals,
+    totals: KernelTotals,
     guests: GuestTotals,
     traced: Duration,
     traced_cpu_ns: u64,
-    failure: Option<TracefsError>,
+    failure: Option<anyhow::Error>,
 }
 
 impl Run<'_> {
     /// Looks around until there is a reason to end; returns it.
     fn until_the_end(&mut self, watch: &mut Watch, progress: &mut Progress) -> String {
-        let mut hotplug = Instant::now();
         loop {
             match watch.next() {
                 Wake::End(reason) => return reason,
                 Wake::Snapshot(pending) => refuse_snapshot(pending),
                 Wake::Look => {}
             }
-            self.failure = self.collector.take_failure();
-            if hotplug.elapsed() >= HOTPLUG_EVERY && self.failure.is_none() {
-                hotplug = Instant::now();
-                self.failure = self.collector.follow_hotplug(&self.probe.instance).err();
-            }
-            if let Some(failure) = &self.failure {
-                return ended_by_failure(failure);
+            if let Err(failure) = self.kernel.look() {
+                let is_full = self.kernel.is_storage_full(&failure);
+                let reason =
+                    if is_full { "disk_full".to_owned() } else { format!("failure: {failure}") };
+                self.failure = Some(failure);
+                return reason;
             }
             let mut notes = self.guests.take_notes();
             match self.vms.look() {
@@ -137,12 +133,12 @@ impl Run<'_> {
     }
 
     fn numbers(&self) -> Numbers {
-        let totals = Totals::read(&self.probe.instance, self.collector.cpus());
+        let kernel = self.kernel.numbers();
         let mut numbers = Numbers {
             elapsed: self.started.elapsed(),
-            events: totals.events(),
-            lost: totals.lost(),
-            bytes: self.collector.bytes(),
+            events: kernel.events,
+            lost: kernel.lost,
+            bytes: kernel.bytes,
             cpu_ns: self.cpu_ns(),
         };
         self.guests.add_to(&mut numbers);
@@ -162,14 +158,10 @@ impl Run<'_> {
         }
         let traced = self.started.elapsed();
         let traced_cpu_ns = self.cpu_ns();
-        let cpus: Vec<_> = self.collector.cpus().collect();
-        let totals = match self.collector.stop(&self.probe.instance) {
-            Ok(totals) => totals,
-            Err(error) => {
-                self.failure.get_or_insert(error);
-                Totals::read(&self.probe.instance, cpus)
-            }
-        };
+        let (totals, failure) = self.kernel.stop();
+        if let Some(failure) = failure {
+            self.failure.get_or_insert(failure);
+        }
         let notes = self.guests.take_notes();
         let mut guests = self.guests.stop();
         guests.problems.splice(0..0, notes);
@@ -187,8 +179,4 @@ fn refuse_snapshot(pending: Option<Pending>) {
 /// Nothing was recorded: the directory made for it goes again.
 fn discard(dir: &Path) {
     let _ = std::fs::remove_dir_all(dir);
-}
-
-fn ended_by_failure(failure: &TracefsError) -> String {
-    if failure.is_storage_full() { "disk_full".to_owned() } else { format!("failure: {failure}") }
 }

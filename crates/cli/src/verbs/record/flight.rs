@@ -8,19 +8,18 @@
 
 use super::{
     Outcome,
-    host::{HostProbe, HostResult},
+    host::{Host, HostResult},
+    kernel::KernelTotals,
     progress::{Numbers, Progress, summary},
     watch::{Wake, Watch},
 };
 use anyhow::{Context, bail};
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     time::Instant,
 };
-use transect_model::ids::CpuId;
-use transect_tracefs::{Condition, CpuStats, CpuTime, EventRequest, Totals, cpus};
+use transect_tracefs::{Condition, CpuTime, EventRequest, Instance};
 
 /// A `traceoff` trigger of an instance switches off *that instance* since 6.0 (kernel commit
 /// "tracing: Have traceon and traceoff trigger honor the instance"); before, the global buffer,
@@ -81,14 +80,15 @@ impl Trigger {
         }
     }
 
-    fn arm(&self, probe: &HostProbe) -> anyhow::Result<()> {
+    /// Arms it on a tracing instance.
+    pub(super) fn arm(&self, instance: &Instance) -> anyhow::Result<()> {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         if kernel_version(&release).is_some_and(|version| version < TRIGGER_SINCE) {
             bail!(
                 "--trigger needs Linux 6.0 or newer (this is {release}): before, it would switch off the tracing of others; use transect snapshot or SIGUSR2"
             );
         }
-        Ok(probe.instance.set_trigger(&self.system, &self.event, &self.text())?)
+        Ok(instance.set_trigger(&self.system, &self.event, &self.text())?)
     }
 }
 
@@ -99,17 +99,14 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
 
 /// Runs until something ends it; `base` is what snapshots are named after.
 pub(super) fn run(
-    probe: HostProbe,
+    host: Host,
     base: &Path,
     plan: &FlightPlan,
     watch: &mut Watch,
     start_command: impl FnOnce(&mut Watch) -> anyhow::Result<()>,
     progress: &mut Progress,
 ) -> anyhow::Result<Outcome> {
-    if let Some(trigger) = &plan.trigger {
-        trigger.arm(&probe)?;
-    }
-    let mut recorder = FlightRecorder::new(probe, base);
+    let mut recorder = FlightRecorder::new(host, base);
     recorder.arm()?;
     let begun = start_command(watch);
     let mut failure = begun.err();
@@ -124,7 +121,7 @@ pub(super) fn run(
                 Some(("the command failed", None))
             }
             Wake::Snapshot(pending) => Some(("asked for", pending)),
-            Wake::Look if plan.trigger.is_some() && !recorder.probe.instance.is_tracing()? => {
+            Wake::Look if plan.trigger.is_some() && recorder.host.kernel.is_triggered()? => {
                 Some(("trigger", None))
             }
             Wake::Look => None,
@@ -147,7 +144,7 @@ pub(super) fn run(
             progress.say(&format!("flight recorder: {} snapshots (^C ends)", recorder.taken));
         }
     }
-    recorder.probe.instance.set_tracing(false)?;
+    recorder.host.kernel.freeze()?;
     let said = watch.end_command().into_iter().collect();
     Ok(Outcome {
         dir: recorder.last.unwrap_or_else(|| base.to_owned()),
@@ -160,10 +157,8 @@ pub(super) fn run(
 }
 
 struct FlightRecorder {
-    probe: HostProbe,
+    host: Host,
     base: PathBuf,
-    /// Kernel counters up to the last snapshot: a snapshot's own are the difference.
-    before: BTreeMap<CpuId, CpuStats>,
     armed: Instant,
     cpu_before: CpuTime,
     taken: u32,
@@ -174,11 +169,10 @@ struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    fn new(probe: HostProbe, base: &Path) -> Self {
+    fn new(host: Host, base: &Path) -> Self {
         FlightRecorder {
-            probe,
+            host,
             base: base.to_owned(),
-            before: BTreeMap::new(),
             armed: Instant::now(),
             cpu_before: CpuTime::of_this_process(),
             taken: 0,
@@ -192,25 +186,29 @@ impl FlightRecorder {
     fn arm(&mut self) -> anyhow::Result<()> {
         self.armed = Instant::now();
         self.cpu_before = CpuTime::of_this_process();
-        Ok(self.probe.instance.set_tracing(true)?)
+        self.host.kernel.switch_on()
     }
 
     /// Writes what the buffers hold; returns the new recording. Tracing is off afterwards.
     fn snapshot(&mut self, why: &str) -> anyhow::Result<PathBuf> {
-        self.probe.instance.set_tracing(false)?;
+        self.host.kernel.freeze()?;
         let traced = self.armed.elapsed();
         let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
         let dir = self.free_name();
-        let recording = self.probe.begin(&dir).context("cannot begin the snapshot")?;
-        let dumped = transect_tracefs::dump(&self.probe.instance, &recording.sink());
-        let totals = self.totals_since_last()?;
-        let (events, lost) = (totals.events(), totals.lost());
+        let recording = self.host.begin(&dir).context("cannot begin the snapshot")?;
+        let (totals, failure) = match self.host.kernel.dump() {
+            Ok(totals) => (totals, None),
+            Err(error) => (KernelTotals::default(), Some(error)),
+        };
+        let (events, lost) = (totals.events, totals.lost_events());
         let ended_by = format!("snapshot: {why}");
         let result =
             HostResult { ended_by, totals, traced, traced_cpu_ns: cpu_ns, guest_events: 0 };
-        let finished = self.probe.finish(recording, result)?;
+        let finished = self.host.finish(recording, result)?;
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
-        dumped.with_context(|| format!("{} is not complete", dir.display()))?;
+        if let Some(failure) = failure {
+            return Err(failure.context(format!("{} is not complete", dir.display())));
+        }
         self.taken += 1;
         self.numbers.elapsed += traced;
         self.numbers.events += events;
@@ -221,26 +219,6 @@ impl FlightRecorder {
         eprintln!("transect: snapshot ({why}): {}", summary(numbers, &dir));
         self.last = Some(dir.clone());
         Ok(dir)
-    }
-
-    /// What was read and lost since the last snapshot. Overwriting is what a flight recorder
-    /// does: it loses nothing by it.
-    fn totals_since_last(&mut self) -> anyhow::Result<Totals> {
-        let now = Totals::read(&self.probe.instance, cpus::possible()?);
-        let before = std::mem::replace(&mut self.before, now.cpus.clone());
-        let since = |(cpu, now): (CpuId, CpuStats)| {
-            let then = before.get(&cpu).copied().unwrap_or_default();
-            let stats = CpuStats {
-                overrun: 0,
-                commit_overrun: now.commit_overrun - then.commit_overrun.min(now.commit_overrun),
-                dropped: now.dropped - then.dropped.min(now.dropped),
-                read: now.read - then.read.min(now.read),
-                ..now
-            };
-            (cpu, stats)
-        };
-        let read = |(_, stats): &(CpuId, CpuStats)| stats.read > 0 || stats.lost() > 0;
-        Ok(Totals { cpus: now.cpus.into_iter().map(since).filter(read).collect() })
     }
 
     /// `NAME.1.transect`, or the next number that is free.

@@ -17,7 +17,7 @@ use transect_guest::{
 use transect_model::ids::{CpuId, MachineId, MachineKind};
 use transect_store::{
     Manifest, RecordingWriter, SourceSpool,
-    manifest::{self, LostCount, MachineEntry, SourceEntry},
+    manifest::{self, LostCount, MachineEntry, SourceEntry, SourceFormat},
     stem_from_name,
 };
 
@@ -101,6 +101,7 @@ impl GuestSpool {
         let spool = self.writer.add_source(SourceEntry {
             machine_id: machine,
             file: self.file_name(&manifest, machine),
+            format: SourceFormat::TraceDat,
             spooled: true,
             clock: started.clock.clone(),
             tsc_to_ns: manifest.sources.first().and_then(|host| host.tsc_to_ns),

@@ -3,9 +3,11 @@
 mod command;
 mod continuous;
 mod flight;
+mod full;
 mod guest_sink;
 mod guests;
 mod host;
+mod kernel;
 mod progress;
 mod signals;
 mod spool_sink;
@@ -18,8 +20,10 @@ use crate::recorders::{self, RecorderState};
 use anyhow::{Context, bail};
 use command::Recorded;
 use flight::{FlightPlan, Trigger};
+use full::{FullKernel, FullPlan, INSTANCE_PREFIX};
 use guests::{GuestPlan, guest_events};
-use host::{HostPlan, HostProbe, INSTANCE_PREFIX};
+use host::Host;
+use kernel::HostKernel;
 use progress::{Numbers, Progress, summary};
 use signals::Signals;
 use std::{
@@ -128,9 +132,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     // Before anything is set up, so that a signal from here on takes it down in order.
     let signals = Signals::listen()?;
-    let probe = prepare(&args, tracefs, flight.as_ref())?;
+    let host = prepare(&args, tracefs, flight.as_ref())?;
     if !args.quiet {
-        probe.notes.iter().for_each(|note| eprintln!("transect: {note}"));
+        host.kernel.notes().iter().for_each(|note| eprintln!("transect: {note}"));
     }
     let state = recorder_state(&output, flight.is_some())?;
     let mut watch = Watch::start(signals, &state, args.duration)?;
@@ -146,9 +150,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 events: guest_events(&requests(&args, None)),
                 buffer_kb: args.buffer_size.unwrap_or(GUEST_KB_PER_CPU),
             };
-            continuous::run(probe, &output, &guests, &mut watch, start_command, &mut progress)
+            continuous::run(host, &output, &guests, &mut watch, start_command, &mut progress)
         }
-        Some(plan) => flight::run(probe, &output, plan, &mut watch, start_command, &mut progress),
+        Some(plan) => flight::run(host, &output, plan, &mut watch, start_command, &mut progress),
     };
     progress.clear();
     conclude(outcome, watch, args.quiet || flight.is_some())
@@ -185,11 +189,17 @@ fn conclude(
     }
 }
 
-fn prepare(
+fn prepare(args: &Args, tracefs: Tracefs, flight: Option<&FlightPlan>) -> anyhow::Result<Host> {
+    let kernel = full_kernel(args, tracefs, flight)?;
+    let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    Ok(Host::new(kernel, command_line))
+}
+
+fn full_kernel(
     args: &Args,
     tracefs: Tracefs,
     flight: Option<&FlightPlan>,
-) -> anyhow::Result<HostProbe> {
+) -> anyhow::Result<Box<dyn HostKernel>> {
     let requests = requests(args, flight);
     let mut selection = Selection::resolve(&tracefs, &requests)?;
     for condition in &args.wishes.filters {
@@ -199,10 +209,15 @@ fn prepare(
         bail!("none of the events wanted exists on this kernel: {}", selection.absent.join(", "));
     }
     let clock = choose_clock(&tracefs, args.clock.as_deref())?;
-    let buffer_kb = buffer_kb(args)?;
-    let kallsyms = args.kallsyms;
-    let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    HostProbe::prepare(HostPlan { tracefs, selection, clock, buffer_kb, kallsyms, command_line })
+    let trigger = flight.and_then(|plan| plan.trigger.as_ref());
+    Ok(Box::new(FullKernel::prepare(FullPlan {
+        tracefs,
+        selection,
+        clock,
+        buffer_kb: buffer_kb(args)?,
+        kallsyms: args.kallsyms,
+        trigger,
+    })?))
 }
 
 /// A profile unless only named events are wanted, then the named ones, then the trigger's.

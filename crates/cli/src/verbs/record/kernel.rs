@@ -1,0 +1,84 @@
+//! The ways to record a kernel, seen from the recorder: full (tracefs) and compact (BPF).
+//!
+//! The order of calls: [`HostKernel::begin`] puts a source into a new recording,
+//! [`HostKernel::start`] … [`HostKernel::stop`] record into it, [`HostKernel::end_source`] adds what
+//! is known only then. A flight recorder arms and freezes instead, and begins a recording for each
+//! snapshot.
+
+use std::sync::Arc;
+use transect_model::ids::CpuId;
+use transect_store::{RecordingWriter, StoreError};
+
+/// What one recording of a kernel came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KernelTotals {
+    /// Events recorded.
+    pub(super) events: u64,
+    /// Events lost, per CPU that lost any.
+    pub(super) lost: Vec<(CpuId, u64)>,
+}
+
+impl KernelTotals {
+    /// Events lost on all CPUs.
+    pub(super) fn lost_events(&self) -> u64 {
+        self.lost.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Totals while recording goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct KernelNumbers {
+    pub(super) events: u64,
+    pub(super) lost: u64,
+    pub(super) bytes: u64,
+}
+
+/// One kernel, prepared to be recorded by one collector.
+pub(super) trait HostKernel {
+    /// Name of the clock that stamps its events.
+    fn clock(&self) -> &str;
+
+    /// What the user should know about how it is recorded.
+    fn notes(&self) -> &[String];
+
+    /// The events switched on, as `system:event if filter`.
+    fn events(&self) -> Vec<String>;
+
+    /// Adds its source, and what it knows of its clock, to a new recording.
+    fn begin(&mut self, writer: &Arc<RecordingWriter>) -> anyhow::Result<()>;
+
+    /// Starts whoever moves events to disk; none are made yet.
+    fn start(&mut self) -> anyhow::Result<()>;
+
+    /// Switches events on.
+    fn switch_on(&mut self) -> anyhow::Result<()>;
+
+    /// Called a few times a second while recording.
+    ///
+    /// # Errors
+    /// Recording cannot go on.
+    fn look(&mut self) -> anyhow::Result<()>;
+
+    /// Is this failure of [`HostKernel::look`] a full disk?
+    fn is_storage_full(&self, failure: &anyhow::Error) -> bool;
+
+    /// Counts so far.
+    fn numbers(&self) -> KernelNumbers;
+
+    /// Switches events off and writes the rest. The failure, if there was one, does not keep the
+    /// totals from being told.
+    fn stop(&mut self) -> (KernelTotals, Option<anyhow::Error>);
+
+    /// Adds to its source what is known only at the end.
+    fn end_source(&mut self, writer: &RecordingWriter) -> Vec<StoreError>;
+
+    /// Flight recorder: freezes what the trigger froze, or the buffers as they are now.
+    fn freeze(&mut self) -> anyhow::Result<()>;
+
+    /// Flight recorder: has the trigger frozen the buffers?
+    fn is_triggered(&self) -> anyhow::Result<bool>;
+
+    /// Flight recorder: writes what the frozen buffers hold into the source begun last. What was
+    /// overwritten does not count as lost.
+    fn dump(&mut self) -> anyhow::Result<KernelTotals>;
+}
