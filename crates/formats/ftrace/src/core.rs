@@ -6,9 +6,12 @@
 //! field that some kernels do not have is an `Option` in the model or has the value the kernel
 //! would have shown.
 
+mod block;
 mod irq;
 mod kvm;
+mod net;
 mod sched;
+mod work;
 
 use crate::{
     access::{CommAccess, IntAccess},
@@ -57,6 +60,13 @@ const CORE: &[(&str, &str, Compile)] = &[
     ("irq", "softirq_exit", irq::softirq_exit),
     ("raw_syscalls", "sys_enter", irq::sys_enter),
     ("raw_syscalls", "sys_exit", irq::sys_exit),
+    ("block", "block_rq_insert", block::insert),
+    ("block", "block_rq_issue", block::issue),
+    ("block", "block_rq_complete", block::complete),
+    ("net", "net_dev_xmit", net::xmit),
+    ("net", "netif_receive_skb", net::receive),
+    ("workqueue", "workqueue_execute_start", work::start),
+    ("workqueue", "workqueue_execute_end", work::end),
 ];
 
 /// `system:name` of every tracepoint that has a core event, for recorders and `doctor`.

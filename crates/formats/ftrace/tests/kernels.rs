@@ -8,7 +8,7 @@ use transect_ftrace::{
     check_header_event, core_tracepoints,
 };
 use transect_model::{
-    event::{Access, Comm, CoreEvent, PrevState},
+    event::{Access, BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
 };
@@ -100,7 +100,7 @@ fn cases() -> Vec<Case> {
         ]
     };
     let (tid, name, target_cpu) = (Tid(162), comm("CPU 0/KVM"), CpuId(3));
-    vec![
+    let mut cases = vec![
         (
             "sched:sched_switch",
             vec![
@@ -270,6 +270,42 @@ fn cases() -> Vec<Case> {
             vec![("id", Int(59)), ("ret", Int((-2i64).cast_unsigned()))],
             CoreEvent::SyscallExit { nr: 59, ret: -2 },
         ),
+    ];
+    cases.extend(io_cases());
+    cases
+}
+
+/// The same for what devices and kworkers do.
+fn io_cases() -> Vec<Case> {
+    let request = |rwbs| {
+        vec![
+            ("dev", Int(254 << 20 | 3)),
+            ("sector", Int(1 << 33)),
+            ("nr_sector", Int(8)),
+            ("rwbs", Text(rwbs)),
+        ]
+    };
+    let read = |op| BlockRequest { device: 254 << 20 | 3, sector: 1 << 33, sectors: 8, op };
+    let mut complete = request("FF");
+    complete.push(("error", Int((-5i64).cast_unsigned())));
+    let (skb, device) = (0xffff_8880_1234_5678, comm("enp0s3"));
+    let packet = || vec![("skbaddr", Int(skb)), ("len", Int(1514)), ("name", Text("enp0s3"))];
+    let mut sent = packet();
+    sent.push(("rc", Int(16)));
+    let (work, function) = (0xffff_8880_0000_0010, 0xffff_ffff_8100_0000);
+    let item = || vec![("work", Int(work)), ("function", Int(function))];
+    vec![
+        ("block:block_rq_insert", request("WS"), CoreEvent::BlockInsert(read(BlockOp::Write))),
+        ("block:block_rq_issue", request("RA"), CoreEvent::BlockIssue(read(BlockOp::Read))),
+        (
+            "block:block_rq_complete",
+            complete,
+            CoreEvent::BlockComplete { request: read(BlockOp::Flush), error: -5 },
+        ),
+        ("net:net_dev_xmit", sent, CoreEvent::NetXmit { skb, bytes: 1514, device, code: 16 }),
+        ("net:netif_receive_skb", packet(), CoreEvent::NetReceive { skb, bytes: 1514, device }),
+        ("workqueue:workqueue_execute_start", item(), CoreEvent::WorkStart { work, function }),
+        ("workqueue:workqueue_execute_end", item(), CoreEvent::WorkEnd { work, function }),
     ]
 }
 
@@ -457,6 +493,28 @@ fn renamed_and_dropped_fields() {
         &[("newcomm", Text("b"))],
     );
     assert_eq!(rename, Some(CoreEvent::TaskRename { tid: Tid(1), new_comm: comm("b") }));
+}
+
+/// Linux 4.4: `errors` of a request, and a work item's end without its function.
+#[test]
+fn block_and_work_of_linux_4_4() {
+    let complete = decode_written(
+        "block",
+        "block_rq_complete",
+        &[
+            ("dev_t dev", 8, 4, 0),
+            ("sector_t sector", 16, 8, 0),
+            ("unsigned int nr_sector", 24, 4, 0),
+            ("int errors", 28, 4, 1),
+            ("char rwbs[8]", 32, 8, 1),
+        ],
+        &[("dev", Int(8 << 20)), ("errors", Int(5)), ("rwbs", Text("R"))],
+    );
+    let request = BlockRequest { device: 8 << 20, sector: 0, sectors: 0, op: BlockOp::Read };
+    assert_eq!(complete, Some(CoreEvent::BlockComplete { request, error: 5 }));
+    let fields = [("void * work", 8, 8, 0)];
+    let end = decode_written("workqueue", "workqueue_execute_end", &fields, &[("work", Int(7))]);
+    assert_eq!(end, Some(CoreEvent::WorkEnd { work: 7, function: 0 }));
 }
 
 #[test]
