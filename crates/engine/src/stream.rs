@@ -84,6 +84,18 @@ pub trait EventStream {
     /// that the other streams go on.
     fn next_item(&mut self) -> Option<StreamItem>;
 
+    /// Appends the next items to `items`, about `limit` of them; nothing only at the end.
+    ///
+    /// This is what the engine calls, so that a stream pays for its virtual calls, its look-ups and
+    /// the switch between reader and engine once in hundreds of items. A stream that decodes in
+    /// units (a folded record, a chunk) may finish the one it is in and go over the limit by it.
+    fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
+        for _ in 0..limit {
+            let Some(item) = self.next_item() else { return };
+            items.push(item);
+        }
+    }
+
     /// What went wrong in the items given so far, for the import log.
     fn problems(&self) -> Vec<ImportLog> {
         Vec::new()
@@ -93,6 +105,10 @@ pub trait EventStream {
 impl<S: EventStream + ?Sized> EventStream for Box<S> {
     fn next_item(&mut self) -> Option<StreamItem> {
         (**self).next_item()
+    }
+
+    fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
+        (**self).next_batch(items, limit);
     }
 
     fn problems(&self) -> Vec<ImportLog> {

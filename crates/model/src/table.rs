@@ -9,19 +9,13 @@
 
 use crate::{
     cell::{Cell, Record, ToCell},
+    column::{ColumnValue, ColumnVisitor, Columnar},
     exit::ExitReason,
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     state::{EffectiveState, ThreadState, VcpuState},
 };
 
-/// A column: its name in SQL, its unit or type, and what it means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Name in SQL, Parquet, JSON and CSV.
-    pub name: &'static str,
-    /// What it means, with unit.
-    pub doc: &'static str,
-}
+pub use crate::column::{Column, ColumnType};
 
 /// A table: its name, what one row is, and its columns in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +42,22 @@ macro_rules! table {
             pub const TABLE: TableDoc = TableDoc {
                 name: $table,
                 doc: concat!($($doc),*),
-                columns: &[ $( Column { name: stringify!($col), doc: concat!($($cdoc),+) } ),* ],
+                columns: &[ $( Column {
+                    name: stringify!($col),
+                    doc: concat!($($cdoc),+),
+                    ty: <$ty as ColumnValue>::TYPE,
+                    nullable: <$ty as ColumnValue>::NULLABLE,
+                } ),* ],
             };
+        }
+
+        impl Columnar for $row {
+            const TABLE: TableDoc = $row::TABLE;
+
+            fn each_column<V: ColumnVisitor<Self>>(visit: &mut V) -> Result<(), V::Error> {
+                $( visit.column(stringify!($col), |row: &Self| &row.$col)?; )*
+                Ok(())
+            }
         }
 
         impl Record for $row {
@@ -79,6 +87,16 @@ table! {
         clock: Option<String>,
         /// How far its stamps may be off in trace time, nanoseconds; null if it has none.
         error_bound_ns: Option<u64>,
+    }
+}
+
+table! {
+    /// One CPU whose events were recorded.
+    CpuRow in "cpus" {
+        /// The machine.
+        machine_id: MachineId,
+        /// The CPU as that machine numbers it.
+        cpu: CpuId,
     }
 }
 
@@ -265,6 +283,101 @@ table! {
 }
 
 table! {
+    /// One request to a block device, from where it was first seen to its completion. A request
+    /// that was under way when the recording began, or that a hole in it may concern, has no end
+    /// (or no row) rather than a guessed one.
+    BlockIo in "block_io" {
+        /// When it was first seen: inserted into its queue, or issued without a queue, ns of trace
+        /// time. Where requests were merged, the first one's.
+        ts: i64,
+        /// Until the device completed it, ns; null if the recording (or a gap in it) ended first.
+        dur: Option<i64>,
+        /// The machine.
+        machine_id: MachineId,
+        /// Who submitted it: the thread that was current when it was first seen (a kworker where
+        /// the kernel submits on another's behalf).
+        tid: Tid,
+        /// The device, as major:minor.
+        device: BlockDevice,
+        /// First sector, of 512 bytes.
+        sector: u64,
+        /// Its length.
+        bytes: u64,
+        /// read, write, flush, discard or other.
+        op: BlockOp,
+        /// From ts until the driver got it, ns; 0 if it was issued at once, null if it was not seen
+        /// to be issued.
+        issue_ns: Option<i64>,
+        /// The CPU it was completed on; null as dur.
+        complete_cpu: Option<CpuId>,
+        /// 0 or a negative errno; null as dur.
+        error: Option<i32>,
+    }
+}
+
+table! {
+    /// One packet between the kernel and a network driver.
+    NetIo in "net_io" {
+        /// When, ns of trace time.
+        ts: i64,
+        /// The machine.
+        machine_id: MachineId,
+        /// The CPU.
+        cpu: CpuId,
+        /// The thread that was current (for what is received: whom the softirq interrupted).
+        tid: Tid,
+        /// The network device's name.
+        device: DeviceName,
+        /// xmit (handed to the driver) or receive (came from it).
+        direction: NetDirection,
+        /// Length of the packet.
+        bytes: u64,
+        /// What the driver said to it (0 = taken, 16 = busy); null for what was received.
+        code: Option<i32>,
+    }
+}
+
+table! {
+    /// One work item, run by a kernel worker.
+    WorkItem in "work_items" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns, sleep and preemption included; null if the recording (or a gap in it) ended
+        /// first.
+        dur: Option<i64>,
+        /// The machine.
+        machine_id: MachineId,
+        /// The CPU it began on.
+        cpu: CpuId,
+        /// The thread that ran it (whom the softirq interrupted, for queues that run in softirqs).
+        tid: Tid,
+        /// Address of the function.
+        function: u64,
+    }
+}
+
+table! {
+    /// A number that holds from here on until the next row of the same name and subject.
+    Counter in "counters" {
+        /// From when on, ns of trace time.
+        ts: i64,
+        /// The machine: for a vCPU's counter the VM.
+        machine_id: MachineId,
+        /// The vCPU, for counters of one.
+        vcpu: Option<VcpuId>,
+        /// The CPU, for counters of one.
+        cpu: Option<CpuId>,
+        /// The block device, for counters of one.
+        device: Option<BlockDevice>,
+        /// halt_poll_ns: how long the host polls before it lets a halted vCPU sleep, ns.
+        /// block_in_flight: requests seen to be issued and not yet completed.
+        name: CounterName,
+        /// Its value; null where lost events leave it unknown.
+        value: Option<i64>,
+    }
+}
+
+table! {
     /// The domain metrics of one vCPU, one VM or one cgroup in one window. gotten + waited +
     /// blocked + offline + unknown = dur for a vCPU; for a VM, dur times its vCPUs; for a cgroup,
     /// the time its threads existed.
@@ -390,6 +503,7 @@ table! {
 /// Every table, in the order the docs list them.
 pub const TABLES: &[TableDoc] = &[
     Machine::TABLE,
+    CpuRow::TABLE,
     Vcpu::TABLE,
     Thread::TABLE,
     CpuSlice::TABLE,
@@ -399,6 +513,10 @@ pub const TABLES: &[TableDoc] = &[
     Wakeup::TABLE,
     Irq::TABLE,
     Syscall::TABLE,
+    BlockIo::TABLE,
+    NetIo::TABLE,
+    WorkItem::TABLE,
+    Counter::TABLE,
     Window::TABLE,
     ClockEdge::TABLE,
     ClockCheck::TABLE,
@@ -412,6 +530,7 @@ pub const TABLES: &[TableDoc] = &[
 #[expect(missing_docs, reason = "each variant is the row type of the same name")]
 pub enum Row {
     Machine(Machine),
+    Cpu(CpuRow),
     Vcpu(Vcpu),
     Thread(Thread),
     CpuSlice(CpuSlice),
@@ -421,6 +540,10 @@ pub enum Row {
     Wakeup(Wakeup),
     Irq(Irq),
     Syscall(Syscall),
+    BlockIo(BlockIo),
+    NetIo(NetIo),
+    WorkItem(WorkItem),
+    Counter(Counter),
     Window(Window),
     ClockEdge(ClockEdge),
     ClockCheck(ClockCheck),
@@ -434,6 +557,14 @@ pub enum Row {
 pub trait TableSink {
     /// Takes one row.
     fn row(&mut self, row: Row);
+
+    /// Does it want this table's rows at all? Asked once per table before the first row; rows of a
+    /// table it does not want are not made, which spares their cost and a keeping sink's memory.
+    /// Rows of unwanted tables may still come: `row` has to put up with them.
+    fn wants(&self, table: &TableDoc) -> bool {
+        let _ = table;
+        true
+    }
 }
 
 /// Keeps every row of every table: for reports and tests over recordings that fit in memory.
@@ -441,6 +572,7 @@ pub trait TableSink {
 #[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct Tables {
     pub machines: Vec<Machine>,
+    pub cpus: Vec<CpuRow>,
     pub vcpus: Vec<Vcpu>,
     pub threads: Vec<Thread>,
     pub cpu_slices: Vec<CpuSlice>,
@@ -450,6 +582,10 @@ pub struct Tables {
     pub wakeups: Vec<Wakeup>,
     pub irqs: Vec<Irq>,
     pub syscalls: Vec<Syscall>,
+    pub block_io: Vec<BlockIo>,
+    pub net_io: Vec<NetIo>,
+    pub work_items: Vec<WorkItem>,
+    pub counters: Vec<Counter>,
     pub windows: Vec<Window>,
     pub clock_edges: Vec<ClockEdge>,
     pub clock_check: Vec<ClockCheck>,
@@ -461,6 +597,7 @@ impl TableSink for Tables {
     fn row(&mut self, row: Row) {
         match row {
             Row::Machine(r) => self.machines.push(r),
+            Row::Cpu(r) => self.cpus.push(r),
             Row::Vcpu(r) => self.vcpus.push(r),
             Row::Thread(r) => self.threads.push(r),
             Row::CpuSlice(r) => self.cpu_slices.push(r),
@@ -470,6 +607,10 @@ impl TableSink for Tables {
             Row::Wakeup(r) => self.wakeups.push(r),
             Row::Irq(r) => self.irqs.push(r),
             Row::Syscall(r) => self.syscalls.push(r),
+            Row::BlockIo(r) => self.block_io.push(r),
+            Row::NetIo(r) => self.net_io.push(r),
+            Row::WorkItem(r) => self.work_items.push(r),
+            Row::Counter(r) => self.counters.push(r),
             Row::Window(r) => self.windows.push(r),
             Row::ClockEdge(r) => self.clock_edges.push(r),
             Row::ClockCheck(r) => self.clock_check.push(r),
