@@ -4,9 +4,10 @@
 //! other text faces are written once against [`Cell`], so two of them cannot disagree on a number.
 
 use crate::{
+    event::{BlockOp, Comm},
     exit::ExitReason,
-    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
-    state::{EffectiveState, ThreadState, VcpuState},
+    ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 use std::borrow::Cow;
 
@@ -74,6 +75,11 @@ to_cell! {
     ThreadState: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     EffectiveState: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     ExitReason: |v| Cell::Str(v.name());
+    Comm: |v| Cell::Str(v.to_str());
+    BlockDevice: |v| Cell::Str(Cow::Owned(v.to_string()));
+    BlockOp: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    NetDirection: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    CounterName: |v| Cell::Str(Cow::Borrowed(v.as_str()));
 }
 
 #[cfg(test)]

@@ -51,6 +51,17 @@ impl Tid {
     }
 }
 
+/// A block device: the kernel's internal `dev_t` (include/linux/kdev_t.h), major << 20 | minor.
+/// Shown as `major:minor`, as `lsblk` and `/sys/dev/block` do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockDevice(pub u32);
+
+impl fmt::Display for BlockDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0 >> 20, self.0 & 0xf_ffff)
+    }
+}
+
 /// What kind of machine this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -26,6 +26,7 @@
 //! ```
 
 pub mod cell;
+pub mod column;
 pub mod event;
 pub mod exit;
 pub mod ids;

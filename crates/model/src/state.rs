@@ -161,3 +161,40 @@ impl From<VcpuState> for EffectiveState {
         }
     }
 }
+/// Which way a packet goes, seen from the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NetDirection {
+    /// From the kernel to the driver.
+    Xmit,
+    /// From the driver to the kernel.
+    Receive,
+}
+
+impl NetDirection {
+    /// The word in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NetDirection::Xmit => "xmit",
+            NetDirection::Receive => "receive",
+        }
+    }
+}
+
+/// Which number a row of the counters table is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CounterName {
+    /// How long the host polls before it lets a halted vCPU sleep, ns.
+    HaltPollNs,
+    /// Requests of a block device seen to be issued and not yet completed.
+    BlockInFlight,
+}
+
+impl CounterName {
+    /// The word in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CounterName::HaltPollNs => "halt_poll_ns",
+            CounterName::BlockInFlight => "block_in_flight",
+        }
+    }
+}

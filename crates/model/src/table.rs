@@ -10,9 +10,10 @@
 use crate::{
     cell::{Cell, Record, ToCell},
     column::{ColumnValue, ColumnVisitor, Columnar},
+    event::{BlockOp, DeviceName},
     exit::ExitReason,
-    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
-    state::{EffectiveState, ThreadState, VcpuState},
+    ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
 pub use crate::column::{Column, ColumnType};

@@ -51,6 +51,7 @@ impl<W: Write> TableSink for JsonLines<W> {
 fn named(row: &Row) -> Option<(&'static str, &dyn Record)> {
     let (table, record): (_, &dyn Record) = match row {
         Row::Machine(r) => (table::Machine::TABLE, r),
+        Row::Cpu(r) => (table::CpuRow::TABLE, r),
         Row::Vcpu(r) => (table::Vcpu::TABLE, r),
         Row::Thread(r) => (table::Thread::TABLE, r),
         Row::CpuSlice(r) => (table::CpuSlice::TABLE, r),
@@ -60,6 +61,10 @@ fn named(row: &Row) -> Option<(&'static str, &dyn Record)> {
         Row::Wakeup(r) => (table::Wakeup::TABLE, r),
         Row::Irq(r) => (table::Irq::TABLE, r),
         Row::Syscall(r) => (table::Syscall::TABLE, r),
+        Row::BlockIo(r) => (table::BlockIo::TABLE, r),
+        Row::NetIo(r) => (table::NetIo::TABLE, r),
+        Row::WorkItem(r) => (table::WorkItem::TABLE, r),
+        Row::Counter(r) => (table::Counter::TABLE, r),
         Row::Window(r) => (table::Window::TABLE, r),
         Row::ClockEdge(r) => (table::ClockEdge::TABLE, r),
         Row::ClockCheck(r) => (table::ClockCheck::TABLE, r),

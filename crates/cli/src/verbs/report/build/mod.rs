@@ -114,7 +114,9 @@ impl TableSink for Gather {
             Row::CpuSlice(row) => self.cpus.slice(&row),
             Row::ThreadState(row) => self.threads.state(&row),
             Row::Wakeup(row) => self.wakeups.wakeup(&row),
+            // Large, and nothing in the report is made of them.
             Row::Irq(_) | Row::Syscall(_) => {}
+            Row::BlockIo(_) | Row::NetIo(_) | Row::WorkItem(_) | Row::Counter(_) => {}
             small => self.small.row(small),
         }
     }
