@@ -105,7 +105,6 @@ plain! {
     VcpuId: U32;
     Tid: I32;
     String: Text;
-    Comm: Text;
 }
 
 macro_rules! words {
@@ -132,10 +131,6 @@ words! {
     NetDirection: |v| Some(*v as u64);
     CounterName: |v| Some(*v as u64);
     ExitReason: |v| Some(u64::from(v.code) | isa_word(v.isa)? << 32);
-    BlockDevice: |v| Some(u64::from(v.0));
-    BlockOp: |v| Some(*v as u64);
-    NetDirection: |v| Some(*v as u64);
-    CounterName: |v| Some(*v as u64);
     Comm: |v| short_word(v);
 }
 
