@@ -137,7 +137,8 @@ impl World {
             }
             CoreEvent::KvmHaltPollNs { new_ns, .. } => {
                 if let Some(v) = self.current_vcpu(at) {
-                    self.vcpus[v].poll_window(new_ns);
+                    let machine = &mut self.machines[at.m];
+                    self.vcpus[v].poll_window(at.t, new_ns, env!(self, machine, sink));
                 }
             }
             CoreEvent::KvmHypercall { nr, .. } => self.exit_detail(at, nr),
@@ -149,7 +150,7 @@ impl World {
             CoreEvent::KvmFastMmio { .. } => self.vcpu_io(at, true),
             CoreEvent::KvmSetIrq { level, .. } => self.vm_io(at, level != 0),
             CoreEvent::KvmMsi { .. } => self.vm_io(at, true),
-            _ => {}
+            _ => self.io(at, event, sink),
         }
     }
 

@@ -63,6 +63,7 @@ pub mod dat;
 mod dispatch;
 pub mod engine;
 mod infer;
+mod io;
 mod merge;
 mod notes;
 mod states;

@@ -22,6 +22,8 @@ pub(crate) struct Notes {
     /// Holes, and events lost in them as far as counted.
     pub(crate) holes: u64,
     pub(crate) lost_events: u64,
+    /// How often more requests or work items were open than can be.
+    pub(crate) given_up: u64,
     /// Events lost at places nobody knows.
     pub(crate) unlocated: u64,
     /// Events lost in holes whose marks carry no count: their place is known all the same.
@@ -94,6 +96,12 @@ impl Notes {
                 self.marked,
                 "events were lost in stretches that are marked in the buffers, but not how many \
                  in which",
+                true,
+            ),
+            (
+                self.given_up,
+                "times more block requests or work items were open at once than can be (their ends \
+                 are not recorded?); all of them were given up, without end",
                 true,
             ),
             (self.inferred_more, "more vCPUs were inferred from kvm_entry", false),

@@ -6,6 +6,7 @@ use crate::{
     infer::{self, Found},
     notes::Notes,
     states::{
+        block::Blocks,
         check::{Check, ShiftTest},
         effective::Joins,
         lost::Hole,
@@ -13,6 +14,7 @@ use crate::{
         thread::{Deduced, Place, Slot, Threads},
         vcpu::{By, Vcpu},
         windows::Windows,
+        work::Works,
     },
     topology::{MachineInfo, ThreadInfo, Topology},
 };
@@ -38,6 +40,8 @@ pub(crate) struct Machine {
     pub(crate) threads: Threads,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) vcpu_of_cpu: Vec<Option<usize>>,
+    pub(crate) blocks: Blocks,
+    pub(crate) works: Works,
     pub(crate) has_switch: bool,
     /// Wakings and births have been seen, so that a thread's coming from nowhere tells something.
     pub(crate) has_waking: bool,
@@ -124,6 +128,8 @@ impl World {
             threads: Threads::new(first),
             cpus: Vec::new(),
             vcpu_of_cpu: Vec::new(),
+            blocks: Blocks::default(),
+            works: Works::default(),
             has_switch: false,
             has_waking: false,
             has_births: false,
@@ -424,6 +430,7 @@ impl World {
     fn lose_thread(&mut self, m: usize, slot: Slot, t: i64, until: i64, sink: &mut dyn TableSink) {
         let machine = &mut self.machines[m];
         machine.threads.lose(slot, t, until, env!(self, machine, sink));
+        machine.works.lose_thread(machine.threads.get(slot).tid, env!(self, machine, sink));
         if let Some(v) = machine.threads.get(slot).vcpu {
             self.lose_vcpu(m, v, t, sink);
         }
@@ -477,6 +484,8 @@ impl World {
         let (t, until) = (hole.from, hole.until.unwrap_or(i64::MAX));
         let threads = &mut self.machines[m].threads;
         threads.known_from = threads.known_from.max(until);
+        let machine = &mut self.machines[m];
+        machine.blocks.lose(t, env!(self, machine, sink));
         for slot in 0..self.machines[m].threads.len() {
             if concerns(self.machines[m].threads.get(slot).place) {
                 self.lose_thread(m, slot, t, until, sink);
@@ -499,6 +508,7 @@ impl World {
         let until = hole.until.unwrap_or(i64::MAX);
         let machine = &mut self.machines[m];
         machine.cpus[c].lose(hole.from, until, vcpu, env!(self, machine, sink));
+        machine.works.lose_idle(machine.cpus[c].id, env!(self, machine, sink));
         if let Some(Some(v)) = machine.vcpu_of_cpu.get(c) {
             self.joins.lose(*v);
         }
@@ -533,6 +543,9 @@ impl World {
             }
             let machine = &mut self.machines[m];
             machine.threads.finish(end, env!(self, machine, sink));
+            machine.blocks.finish(env!(self, machine, sink));
+            machine.works.finish(env!(self, machine, sink));
+            self.notes.given_up += machine.blocks.given_up + machine.works.given_up;
         }
         for vcpu in &mut self.vcpus {
             let machine = &self.machines[vcpu.machine.0 as usize];
@@ -546,6 +559,11 @@ impl World {
 
     /// The rows about who there was, under the names known last.
     fn emit_actors(&self, sink: &mut dyn TableSink) {
+        for machine in &self.machines {
+            for cpu in machine.cpus.iter().filter(|cpu| cpu.has_stream) {
+                sink.row(Row::Cpu(table::CpuRow { machine_id: machine.id, cpu: cpu.id }));
+            }
+        }
         for vcpu in &self.vcpus {
             sink.row(Row::Vcpu(table::Vcpu {
                 machine_id: vcpu.machine,

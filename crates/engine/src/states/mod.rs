@@ -4,17 +4,21 @@
 //! that a run can be cut at any point in time and continued from a copy, and its sums can be added
 //! up over shards. None of them does I/O or looks at wall-clock time.
 
+pub(crate) mod block;
 pub(crate) mod check;
+pub(crate) mod counters;
 pub(crate) mod effective;
 pub(crate) mod exits;
 pub(crate) mod irqs;
 pub(crate) mod lost;
+pub(crate) mod net;
 pub(crate) mod pcpu;
 pub(crate) mod syscalls;
 pub(crate) mod thread;
 pub(crate) mod vcpu;
 pub(crate) mod wakeups;
 pub(crate) mod windows;
+pub(crate) mod work;
 
 use check::Check;
 use effective::Joins;

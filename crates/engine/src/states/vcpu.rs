@@ -32,7 +32,7 @@ use super::{
 use transect_model::{
     exit::ExitReason,
     ids::{CpuId, MachineId, Tid, VcpuId},
-    state::VcpuState,
+    state::{CounterName, VcpuState},
     table::{Row, VcpuStateRow},
 };
 
@@ -145,6 +145,8 @@ pub(crate) struct Vcpu {
     slice_since: Option<i64>,
     /// The halt-polling window, where `kvm_halt_poll_ns` told it.
     poll_window_ns: Option<u32>,
+    /// Does the counters table's last row about the window still hold?
+    poll_told: bool,
 }
 
 impl Vcpu {
@@ -172,6 +174,7 @@ impl Vcpu {
             on_since: None,
             slice_since: None,
             poll_window_ns: None,
+            poll_told: false,
         }
     }
 
@@ -252,6 +255,9 @@ impl Vcpu {
         self.close_exit(None, env);
         env.check.interrupted(self.index);
         self.flush(env);
+        if std::mem::take(&mut self.poll_told) {
+            self.tell_poll(t, None, env);
+        }
     }
 
     /// Makes the thread known to be on `cpu` without the scheduler's help: for recordings without
@@ -359,8 +365,16 @@ impl Vcpu {
     }
 
     /// `kvm_halt_poll_ns`.
-    pub(crate) fn poll_window(&mut self, new_ns: u32) {
-        self.poll_window_ns = Some(new_ns);
+    pub(crate) fn poll_window(&mut self, t: i64, new_ns: u32, env: &mut Env<'_>) {
+        if self.poll_window_ns.replace(new_ns) != Some(new_ns) || !self.poll_told {
+            self.poll_told = true;
+            self.tell_poll(t, Some(i64::from(new_ns)), env);
+        }
+    }
+
+    fn tell_poll(&self, t: i64, value: Option<i64>, env: &mut Env<'_>) {
+        let of = Some((self.machine, self.id));
+        env.counter(t, CounterName::HaltPollNs, of, None, value);
     }
 
     /// A hypercall's number or a port, if it is the open exit's first.

@@ -24,7 +24,7 @@ use transect_engine::{
     topology::{MachineInfo, VcpuInfo},
 };
 use transect_model::{
-    event::{Access, Comm, CoreEvent, PrevState},
+    event::{Access, BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, Tid, VcpuId},
     table::Tables,
@@ -192,9 +192,45 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         "softirq_exit" => CoreEvent::SoftirqExit { vector: num(1) as u32 },
         "sys_enter" => CoreEvent::SyscallEnter { nr: num(1) },
         "sys_exit" => CoreEvent::SyscallExit { nr: num(1), ret: num(2) },
+        "block_insert" => CoreEvent::BlockInsert(request(words)),
+        "block_issue" => CoreEvent::BlockIssue(request(words)),
+        "block_complete" => CoreEvent::BlockComplete {
+            request: request(words),
+            error: field(words, "error").unwrap_or(0) as i32,
+        },
+        "net_xmit" => CoreEvent::NetXmit {
+            skb: 1,
+            device: Comm::new(words[1].as_bytes()),
+            bytes: num(2) as u32,
+            code: field(words, "code").unwrap_or(0) as i32,
+        },
+        "net_receive" => CoreEvent::NetReceive {
+            skb: 1,
+            device: Comm::new(words[1].as_bytes()),
+            bytes: num(2) as u32,
+        },
+        "work_start" => CoreEvent::WorkStart { work: num(1) as u64, function: num(2) as u64 },
+        "work_end" => CoreEvent::WorkEnd { work: num(1) as u64, function: num(2) as u64 },
         "other" => return None,
         unknown => panic!("event {unknown}"),
     })
+}
+
+/// `EVENT OP SECTOR+SECTORS`, on device 254:0 unless `minor=` says otherwise.
+fn request(words: &[&str]) -> BlockRequest {
+    let op = match words[1] {
+        "R" => BlockOp::Read,
+        "W" => BlockOp::Write,
+        "F" => BlockOp::Flush,
+        other => panic!("operation {other}"),
+    };
+    let (sector, sectors) = words[2].split_once('+').unwrap();
+    BlockRequest {
+        device: 254 << 20 | field(words, "minor").unwrap_or(0) as u32,
+        sector: sector.parse().unwrap(),
+        sectors: sectors.parse().unwrap(),
+        op,
+    }
 }
 
 /// SVM's names, as far as the stories use them.
@@ -300,6 +336,57 @@ pub fn wakeups(tables: &Tables) -> Vec<String> {
         format!("{}+{dur} {} by {} on c{cpu}", r.ts, r.tid, r.waker_tid)
     };
     tables.wakeups.iter().map(row).collect()
+}
+
+/// `block_io`: `ts+dur op device sector bytes by tid issue= [error=] [on cN]`.
+pub fn block_io(tables: &Tables) -> Vec<String> {
+    let row = |r: &transect_model::table::BlockIo| {
+        let mut text = format!("{}+{} {} {}", r.ts, or_dash(r.dur), r.op.as_str(), r.device);
+        text += &format!(" {} {} by {}", r.sector, r.bytes, r.tid);
+        text += &format!(" issue={}", or_dash(r.issue_ns));
+        if let Some(error) = r.error.filter(|error| *error != 0) {
+            text += &format!(" error={error}");
+        }
+        if let Some(cpu) = r.complete_cpu {
+            text += &format!(" on c{cpu}");
+        }
+        text
+    };
+    tables.block_io.iter().map(row).collect()
+}
+
+/// `counters`: `ts name [vm/vcpu] [device] value`.
+pub fn counters(tables: &Tables) -> Vec<String> {
+    let row = |r: &transect_model::table::Counter| {
+        let mut text = format!("{} {}", r.ts, r.name.as_str());
+        if let Some(vcpu) = r.vcpu {
+            text += &format!(" {}/{vcpu}", r.machine_id);
+        }
+        if let Some(device) = r.device {
+            text += &format!(" {device}");
+        }
+        text + " " + &or_dash(r.value)
+    };
+    tables.counters.iter().map(row).collect()
+}
+
+/// `work_items`: `ts+dur function by tid on cpu`.
+pub fn work_items(tables: &Tables) -> Vec<String> {
+    let row = |r: &transect_model::table::WorkItem| {
+        format!("{}+{} {} by {} on c{}", r.ts, or_dash(r.dur), r.function, r.tid, r.cpu)
+    };
+    tables.work_items.iter().map(row).collect()
+}
+
+/// `net_io`: `ts direction device bytes by tid on cpu [code=]`.
+pub fn net_io(tables: &Tables) -> Vec<String> {
+    let row = |r: &transect_model::table::NetIo| {
+        let direction = r.direction.as_str();
+        let mut text = format!("{} {direction} {}", r.ts, r.device.to_str());
+        text += &format!(" {} by {} on c{}", r.bytes, r.tid, r.cpu);
+        r.code.map_or(text.clone(), |code| text + &format!(" code={code}"))
+    };
+    tables.net_io.iter().map(row).collect()
 }
 
 /// Streams of any kind for the engine.

@@ -1,0 +1,35 @@
+//! What the events of devices and kernel workers do: their part of the routing.
+
+use crate::{
+    dispatch::At,
+    world::{World, env},
+};
+use transect_model::{event::CoreEvent, table::TableSink};
+
+impl World {
+    /// Events of block devices, network devices and work queues.
+    pub(crate) fn io(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        if matches!(event, CoreEvent::WorkStart { .. }) {
+            // Holes go by what is known of each thread; so the worker must be known at all.
+            let _slot = self.slot(at.m, at.tid);
+        }
+        let machine = &mut self.machines[at.m];
+        let env = env!(self, machine, sink);
+        match *event {
+            CoreEvent::BlockInsert(request) => machine.blocks.insert(at.t, at.tid, request, env),
+            CoreEvent::BlockIssue(request) => machine.blocks.issue(at.t, at.tid, request, env),
+            CoreEvent::BlockComplete { request, error } => {
+                machine.blocks.complete(at.t, at.cpu, request, error, env);
+            }
+            CoreEvent::NetXmit { device, bytes, code, .. } => {
+                env.packet(at, device, bytes, Some(code));
+            }
+            CoreEvent::NetReceive { device, bytes, .. } => env.packet(at, device, bytes, None),
+            CoreEvent::WorkStart { work, function } => {
+                machine.works.start(at, work, function, env);
+            }
+            CoreEvent::WorkEnd { work, .. } => machine.works.end(at, work, env),
+            _ => {}
+        }
+    }
+}
