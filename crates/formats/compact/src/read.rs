@@ -1,0 +1,295 @@
+//! Reading a file: header, index of blocks, names, totals; streams are opened from here.
+
+use crate::{
+    block::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_ZSTD},
+    decode::Context,
+    error::{Error, LogId, Problem, Problems, What},
+    header::FileHeader,
+    names::Names,
+    squeeze,
+    stream::{LogStream, Stream},
+    totals::Totals,
+};
+use std::collections::BTreeMap;
+use transect_model::{
+    ids::CpuId,
+    time::{Source, Timestamp},
+};
+
+/// Most notes kept of one file.
+const MAX_NOTES: usize = 10_000;
+
+/// Where one block of a log is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockRef {
+    pub(crate) payload_at: u64,
+    pub(crate) stored_bytes: u32,
+    pub(crate) raw_bytes: u32,
+    pub(crate) position: u64,
+    pub(crate) sync_ns: u64,
+    pub(crate) payload_crc: u32,
+    pub(crate) flags: u8,
+}
+
+/// The blocks of one log.
+#[derive(Clone, Debug, Default)]
+struct Log {
+    blocks: Vec<BlockRef>,
+    lost: u64,
+    /// The file ends within a block of this log.
+    truncated: bool,
+}
+
+/// A chunk a stream can begin at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRef {
+    /// Stamp of its SYNC: no event in it is earlier, in ns.
+    pub sync: Timestamp<Source>,
+    /// Its position in the log.
+    pub position: u64,
+    /// Bytes of the chunk, and of those after it that come compressed with it.
+    pub raw_bytes: u32,
+    block: usize,
+}
+
+/// A compact file.
+#[derive(Clone, Debug)]
+pub struct Compact<'d> {
+    file: &'d [u8],
+    header: FileHeader,
+    logs: BTreeMap<LogId, Log>,
+    names: Names,
+    notes: Vec<String>,
+    totals: Option<Totals>,
+    problems: Problems,
+}
+
+impl<'d> Compact<'d> {
+    /// Reads the header and the headers of all blocks. Payloads of logs are looked at only when
+    /// they are streamed, so that this takes time by the number of blocks.
+    ///
+    /// Errors: nothing can be read at all. All else is in [`Compact::problems`].
+    pub fn parse(file: &'d [u8]) -> Result<Self, Error> {
+        let (header, length) = FileHeader::parse(file)?;
+        let mut compact = Compact {
+            file,
+            header,
+            logs: BTreeMap::new(),
+            names: Names::default(),
+            notes: Vec::new(),
+            totals: None,
+            problems: Problems::default(),
+        };
+        compact.index(length);
+        Ok(compact)
+    }
+
+    /// What the file's header says.
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// The names known when recording began. Later ones come as
+    /// [`TaskRename`](transect_model::event::CoreEvent::TaskRename) in the streams.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The writer's notes, each a JSON text.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What the writer counted; `None` if the file was not ended in order.
+    pub fn totals(&self) -> Option<&Totals> {
+        self.totals.as_ref()
+    }
+
+    /// What is wrong with the file outside of the logs' payloads, in order of offset.
+    pub fn problems(&self) -> &[Problem] {
+        self.problems.as_slice()
+    }
+
+    /// CPUs that have a log.
+    pub fn cpus(&self) -> impl Iterator<Item = CpuId> {
+        let mut last = None;
+        self.logs
+            .keys()
+            .filter_map(move |log| (last.replace(log.cpu) != Some(log.cpu)).then_some(log.cpu))
+    }
+
+    /// Logs of the file, side logs included.
+    pub fn logs(&self) -> impl Iterator<Item = LogId> {
+        self.logs.keys().copied()
+    }
+
+    /// Bytes of words the file holds, decompressed. For progress and for dividing work.
+    pub fn raw_bytes(&self, log: LogId) -> u64 {
+        let blocks = self.logs.get(&log).map_or(&[][..], |log| &log.blocks);
+        blocks.iter().map(|block| u64::from(block.raw_bytes)).sum()
+    }
+
+    /// The events of one CPU, its side log merged in; `None` if it has no log.
+    ///
+    /// Names are not repeated in events: a `comm` is empty unless the record itself tells it, and
+    /// priorities are [`crate::PRIO_UNKNOWN`] where no record told them.
+    pub fn stream(&self, cpu: CpuId) -> Option<Stream<'_>> {
+        let main = self.log_stream(LogId { cpu, side: false });
+        let side = self.log_stream(LogId { cpu, side: true });
+        if main.is_none() && side.is_none() {
+            return None;
+        }
+        Some(Stream::new(main, side))
+    }
+
+    /// One log by itself.
+    pub fn log_stream(&self, id: LogId) -> Option<LogStream<'_>> {
+        let log = self.logs.get(&id)?;
+        let stream = LogStream::new(self.file, id, &log.blocks, self.context());
+        let told = self.totals.as_ref().and_then(|totals| totals.lost(id)).unwrap_or(0);
+        Some(stream.begun(self.header.overwrite).ended_by(log.lost.max(told), log.truncated))
+    }
+
+    /// The chunks of a log at which a stream can begin, in order.
+    pub fn chunks(&self, id: LogId) -> impl Iterator<Item = ChunkRef> {
+        let blocks = self.logs.get(&id).map_or(&[][..], |log| &log.blocks);
+        let starts = blocks.iter().enumerate().filter(|(_, b)| b.flags & FLAG_CHUNK_START != 0);
+        starts.map(|(at, block)| ChunkRef {
+            sync: Timestamp::new(block.sync_ns),
+            position: block.position,
+            raw_bytes: block.raw_bytes,
+            block: at,
+        })
+    }
+
+    /// One log from chunk `from` up to, but without, chunk `to` (`None`: to its end).
+    pub fn chunk_stream(
+        &self,
+        id: LogId,
+        from: ChunkRef,
+        to: Option<ChunkRef>,
+    ) -> Option<LogStream<'_>> {
+        let log = self.logs.get(&id)?;
+        let end = to.map_or(log.blocks.len(), |to| to.block);
+        let stream =
+            LogStream::new(self.file, id, log.blocks.get(from.block..end)?, self.context());
+        Some(if to.is_none() { stream.ended_by(log.lost, log.truncated) } else { stream })
+    }
+
+    fn context(&self) -> Context {
+        let mut context =
+            Context { isa: self.header.isa(), words: self.header.words(), devices: Vec::new() };
+        for (number, name) in self.names.devices() {
+            context.name_device(number.into(), name);
+        }
+        context
+    }
+
+    fn index(&mut self, mut at: usize) {
+        while at < self.file.len() {
+            let Some(header) = BlockHeader::parse(&self.file[at..]) else {
+                at = self.skip_to_block(at);
+                continue;
+            };
+            let payload_at = at + BLOCK_HEADER_BYTES;
+            let end = payload_at + header.stored_bytes as usize;
+            if let Some(what) = header.fault() {
+                self.problems.add(at as u64, Some(header.log()), What::BlockHeader { what });
+            } else if let Some(payload) = self.file.get(payload_at..end) {
+                self.block(&header, payload_at as u64, payload);
+            } else {
+                let missing_bytes = (end - self.file.len()) as u64;
+                self.cut_block(at, &header, missing_bytes);
+            }
+            at = end.next_multiple_of(8);
+        }
+    }
+
+    /// Bytes that are no block: goes on to the next that is.
+    fn skip_to_block(&mut self, at: usize) -> usize {
+        let file = self.file;
+        let rest = &file[at..];
+        if rest.len() < BLOCK_HEADER_BYTES && rest.starts_with(&BLOCK_MAGIC[..rest.len().min(4)]) {
+            let missing_bytes = (BLOCK_HEADER_BYTES - rest.len()) as u64;
+            self.problems.add(at as u64, None, What::Truncated { missing_bytes });
+            return file.len();
+        }
+        let found = rest
+            .chunks(8)
+            .enumerate()
+            .skip(1)
+            .find(|(n, bytes)| {
+                bytes.starts_with(&BLOCK_MAGIC) && BlockHeader::parse(&rest[n * 8..]).is_some()
+            })
+            .map_or(file.len(), |(n, _)| at + n * 8);
+        let skipped_bytes = (found - at) as u64;
+        self.problems.add(at as u64, None, What::NoBlock { skipped_bytes });
+        found
+    }
+
+    fn cut_block(&mut self, at: usize, header: &BlockHeader, missing_bytes: u64) {
+        let mut log = None;
+        if header.kind == BlockKind::Words {
+            log = Some(header.log());
+            self.logs.entry(header.log()).or_default().truncated = true;
+        }
+        self.problems.add(at as u64, log, What::Truncated { missing_bytes });
+    }
+
+    fn block(&mut self, header: &BlockHeader, payload_at: u64, payload: &[u8]) {
+        match header.kind {
+            BlockKind::Words => self.words(header, payload_at),
+            BlockKind::Names | BlockKind::End | BlockKind::Note => {
+                if let Err(what) = self.told(header, payload) {
+                    self.problems.add(payload_at, None, what);
+                }
+            }
+            BlockKind::Other(kind) => {
+                self.problems.add(payload_at, None, What::UnknownBlock { kind });
+            }
+        }
+    }
+
+    fn words(&mut self, header: &BlockHeader, payload_at: u64) {
+        let log = self.logs.entry(header.log()).or_default();
+        log.lost = log.lost.max(header.lost);
+        log.blocks.push(BlockRef {
+            payload_at,
+            stored_bytes: header.stored_bytes,
+            raw_bytes: header.raw_bytes,
+            position: header.position,
+            sync_ns: header.sync_ns,
+            payload_crc: header.payload_crc,
+            flags: header.flags,
+        });
+    }
+
+    /// A block that is not words of a log.
+    fn told(&mut self, header: &BlockHeader, stored: &[u8]) -> Result<(), What> {
+        if crc32fast::hash(stored) != header.payload_crc {
+            return Err(What::Checksum);
+        }
+        let mut expanded = Vec::new();
+        let payload = if header.flags & FLAG_ZSTD != 0 {
+            squeeze::expand(stored, header.raw_bytes as usize, false, &mut expanded)
+                .ok_or(What::Compressed)?;
+            &expanded
+        } else {
+            stored
+        };
+        match header.kind {
+            BlockKind::Names => self.names.read(payload),
+            BlockKind::End => {
+                self.totals = Some(serde_json::from_slice(payload).map_err(|_| What::Text)?);
+            }
+            _ if self.notes.len() >= MAX_NOTES => return Err(What::TooMany { what: "notes" }),
+            _ => self.notes.push(str::from_utf8(payload).map_err(|_| What::Text)?.to_owned()),
+        }
+        Ok(())
+    }
+}
+
+/// Is this the beginning of a compact file? For whoever has to tell formats apart.
+pub fn is_compact(file: &[u8]) -> bool {
+    file.starts_with(crate::header::MAGIC)
+}

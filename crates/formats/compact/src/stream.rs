@@ -1,0 +1,436 @@
+//! Streams: the events of one CPU in order of time.
+
+use crate::{
+    block::{FLAG_COLUMNS, FLAG_ZSTD},
+    decode::{Context, Limit, State, Stop},
+    error::{LogId, Problem, What},
+    kind::SYNC,
+    read::BlockRef,
+    record::{CHUNK_BYTES, WORD_BYTES},
+    squeeze,
+};
+use transect_model::{
+    event::CoreEvent,
+    ids::Tid,
+    time::{Source, Timestamp},
+};
+
+/// Takes what a stream gives: implement it to get events straight where they are wanted.
+pub trait Sink {
+    /// An event, while thread `tid` was current on the stream's CPU. Stamps are ns of the file's
+    /// clock (`CLOCK_MONOTONIC`).
+    fn event(&mut self, ts: Timestamp<Source>, tid: Tid, event: CoreEvent);
+    /// Events are missing between the one before and the one after.
+    fn lost(&mut self, lost: Lost);
+    /// Something could not be read; a [`Sink::lost`] follows where events are missing for it.
+    fn problem(&mut self, problem: Problem);
+}
+
+/// One step of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Item {
+    /// A core event.
+    Event {
+        /// When, in ns of the file's clock.
+        ts: Timestamp<Source>,
+        /// The thread that was current.
+        tid: Tid,
+        /// What happened.
+        event: CoreEvent,
+    },
+    /// Events are missing here.
+    Lost(Lost),
+    /// Something could not be read here.
+    Problem(Problem),
+}
+
+impl Sink for Vec<Item> {
+    #[inline]
+    fn event(&mut self, ts: Timestamp<Source>, tid: Tid, event: CoreEvent) {
+        self.push(Item::Event { ts, tid, event });
+    }
+
+    fn lost(&mut self, lost: Lost) {
+        self.push(Item::Lost(lost));
+    }
+
+    fn problem(&mut self, problem: Problem) {
+        self.push(Item::Problem(problem));
+    }
+}
+
+/// A hole in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// How many events, where the writer counted.
+    pub count: Option<u64>,
+    /// Stamps of the first and the last of them, where the writer noted them.
+    pub span: Option<(Timestamp<Source>, Timestamp<Source>)>,
+    /// Why.
+    pub cause: LostCause,
+}
+
+/// Why events are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostCause {
+    /// They found no room in the log.
+    LogFull,
+    /// Bytes of the log are not in the file.
+    Missing,
+    /// Bytes of the log in the file are damaged.
+    Damaged,
+    /// The file ends within a block of this log.
+    Truncated,
+}
+
+/// Why a fill came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filled {
+    /// So many events as were asked for.
+    Full,
+    /// The next event is later than was asked for.
+    Until,
+    /// The log has no more.
+    End,
+}
+
+/// One log of one CPU.
+#[derive(Clone, Debug)]
+pub struct LogStream<'d> {
+    file: &'d [u8],
+    log: LogId,
+    blocks: &'d [BlockRef],
+    /// Totals the log must come to: events lost, and whether its last block is cut.
+    lost_total: u64,
+    truncated: bool,
+    /// It need not begin at position 0.
+    overwrites: bool,
+    context: Context,
+    state: State,
+    /// Payload of the current block, where it is not the file's own bytes.
+    buffer: Vec<u8>,
+    /// Where the current block's payload is.
+    payload: Payload,
+    /// Byte of the file the current block's payload is at.
+    at_bytes: u64,
+    /// Position in the log of the payload's first byte.
+    base: u64,
+    /// Next word to be decoded, and the end of its chunk or of the payload, in words.
+    at: usize,
+    end: usize,
+    /// Position up to which the log was read or given up; `None` before the first block.
+    position: Option<u64>,
+    /// Skipping to the next chunk.
+    in_hole: bool,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Payload {
+    File { from: usize, to: usize },
+    Buffer,
+}
+
+impl<'d> LogStream<'d> {
+    pub(crate) fn new(
+        file: &'d [u8],
+        log: LogId,
+        blocks: &'d [BlockRef],
+        context: Context,
+    ) -> Self {
+        LogStream {
+            file,
+            log,
+            blocks,
+            lost_total: 0,
+            truncated: false,
+            overwrites: true,
+            context,
+            state: State::new(),
+            buffer: Vec::new(),
+            payload: Payload::File { from: 0, to: 0 },
+            at_bytes: 0,
+            base: 0,
+            at: 0,
+            end: 0,
+            position: None,
+            in_hole: true,
+            ended: false,
+        }
+    }
+
+    /// The log is read from its beginning; unless it overwrites, that is position 0.
+    pub(crate) fn begun(mut self, overwrites: bool) -> Self {
+        self.overwrites = overwrites;
+        self
+    }
+
+    /// The log is read to its end: what it must come to there.
+    pub(crate) fn ended_by(mut self, lost_total: u64, truncated: bool) -> Self {
+        self.lost_total = lost_total;
+        self.truncated = truncated;
+        self
+    }
+
+    /// Gives up to `events` events to the sink (one more where the last is an interval).
+    /// Returns false when the log is at its end.
+    pub fn fill<S: Sink>(&mut self, sink: &mut S, events: usize) -> bool {
+        self.fill_until(sink, Limit { events, until_ns: u64::MAX }, &mut 0) != Filled::End
+    }
+
+    fn fill_until<S: Sink>(&mut self, sink: &mut S, limit: Limit, made: &mut usize) -> Filled {
+        loop {
+            let words: &[[u8; WORD_BYTES]] = match self.payload {
+                Payload::File { from, to } => self.file.get(from..to).unwrap_or_default(),
+                Payload::Buffer => &self.buffer,
+            }
+            .as_chunks()
+            .0;
+            let words = &words[..self.end.min(words.len())];
+            match self.state.decode(&mut self.context, words, &mut self.at, limit, made, sink) {
+                Stop::Limit if *made >= limit.events => return Filled::Full,
+                Stop::Limit => return Filled::Until,
+                Stop::End => {}
+                Stop::Bad(what) => self.give_up(what, sink),
+            }
+            if !self.next_chunk(sink) && !self.next_block(sink) {
+                self.finish(sink);
+                return Filled::End;
+            }
+        }
+    }
+
+    /// The rest of the chunk cannot be read.
+    fn give_up<S: Sink>(&mut self, what: What, sink: &mut S) {
+        let at_bytes = match self.payload {
+            Payload::File { .. } => self.at_bytes + (self.at * WORD_BYTES) as u64,
+            Payload::Buffer => self.at_bytes,
+        };
+        sink.problem(Problem { at_bytes, log: Some(self.log), what });
+        self.hole(LostCause::Damaged, sink);
+        self.at = self.end;
+    }
+
+    /// Events are missing until the next chunk that can be read.
+    fn hole<S: Sink>(&mut self, cause: LostCause, sink: &mut S) {
+        if !self.in_hole {
+            sink.lost(Lost { count: None, span: None, cause });
+        }
+        self.in_hole = true;
+        self.state.forget();
+    }
+
+    fn payload_words(&self) -> usize {
+        match self.payload {
+            Payload::File { from, to } => (to - from) / WORD_BYTES,
+            Payload::Buffer => self.buffer.len() / WORD_BYTES,
+        }
+    }
+
+    fn word(&self, at: usize) -> Option<u64> {
+        let bytes = match self.payload {
+            Payload::File { from, to } => self.file.get(from..to)?,
+            Payload::Buffer => &self.buffer,
+        };
+        crate::header::u64_at(bytes, at * WORD_BYTES)
+    }
+
+    /// Goes on to the next chunk within the payload.
+    fn next_chunk<S: Sink>(&mut self, sink: &mut S) -> bool {
+        while self.end < self.payload_words() {
+            self.at = self.end;
+            let position = self.base + (self.at * WORD_BYTES) as u64;
+            let into_chunk = usize::try_from(position % CHUNK_BYTES as u64).unwrap_or(0);
+            self.end =
+                (self.at + (CHUNK_BYTES - into_chunk) / WORD_BYTES).min(self.payload_words());
+            if into_chunk != 0 {
+                if self.in_hole {
+                    continue;
+                }
+                return true;
+            }
+            if self.word(self.at).is_some_and(|word| word & 63 == u64::from(SYNC)) {
+                self.in_hole = false;
+                return true;
+            }
+            self.give_up(What::NoSync, sink);
+        }
+        false
+    }
+
+    /// Goes on to the next block that can be read.
+    fn next_block<S: Sink>(&mut self, sink: &mut S) -> bool {
+        while let Some((block, rest)) = self.blocks.split_first() {
+            self.blocks = rest;
+            let end = block.position + u64::from(block.raw_bytes);
+            if let Some(expected) = self.position {
+                if block.position < expected {
+                    let what = What::Position { position: block.position, expected };
+                    self.problem(block, what, sink);
+                    continue;
+                }
+                if block.position > expected {
+                    self.hole(LostCause::Missing, sink);
+                }
+            }
+            let started = self.position.is_some();
+            if !started && block.position != 0 && !self.overwrites {
+                self.in_hole = false;
+                self.hole(LostCause::Missing, sink);
+            }
+            self.position = Some(end);
+            if let Err(what) = self.load(block) {
+                self.problem(block, what, sink);
+                // Before the first chunk nothing was there to be continued, but it is missing.
+                self.in_hole &= started;
+                self.hole(LostCause::Damaged, sink);
+                continue;
+            }
+            (self.at_bytes, self.base) = (block.payload_at, block.position);
+            (self.at, self.end) = (0, 0);
+            if self.next_chunk(sink) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn problem<S: Sink>(&self, block: &BlockRef, what: What, sink: &mut S) {
+        sink.problem(Problem { at_bytes: block.payload_at, log: Some(self.log), what });
+    }
+
+    fn load(&mut self, block: &BlockRef) -> Result<(), What> {
+        let from = usize::try_from(block.payload_at).map_err(|_| What::Checksum)?;
+        let to = from + block.stored_bytes as usize;
+        let stored = self.file.get(from..to).ok_or(What::Checksum)?;
+        if crc32fast::hash(stored) != block.payload_crc {
+            return Err(What::Checksum);
+        }
+        if block.flags & FLAG_ZSTD == 0 {
+            self.payload = Payload::File { from, to };
+            return Ok(());
+        }
+        let columns = block.flags & FLAG_COLUMNS != 0;
+        self.payload = Payload::Buffer;
+        squeeze::expand(stored, block.raw_bytes as usize, columns, &mut self.buffer)
+            .ok_or(What::Compressed)
+    }
+
+    fn finish<S: Sink>(&mut self, sink: &mut S) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        if self.truncated {
+            sink.lost(Lost { count: None, span: None, cause: LostCause::Truncated });
+        }
+        // Lost after the last record: no record came to tell of them.
+        if let Some(count) = self.lost_total.checked_sub(self.state.lost_told)
+            && count > 0
+            && !self.in_hole
+        {
+            sink.lost(Lost { count: Some(count), span: None, cause: LostCause::LogFull });
+        }
+    }
+}
+
+/// The events of one CPU, those of its side log merged in by time.
+#[derive(Clone, Debug)]
+pub struct Stream<'d> {
+    main: Option<LogStream<'d>>,
+    side: Option<LogStream<'d>>,
+    /// The side log's next items, in reverse.
+    side_next: Vec<Item>,
+    /// Items for the iterator, in reverse.
+    queue: Vec<Item>,
+}
+
+/// Items the iterator and the side log are read ahead by.
+const AHEAD: usize = 64;
+
+impl<'d> Stream<'d> {
+    pub(crate) fn new(main: Option<LogStream<'d>>, side: Option<LogStream<'d>>) -> Self {
+        Stream { main, side, side_next: Vec::new(), queue: Vec::new() }
+    }
+
+    /// Gives up to `events` events to the sink (one more where the last is an interval).
+    /// Returns false when the stream is at its end.
+    ///
+    /// A sink gets events without a copy in between; [`Stream::next_batch`] is for whoever has
+    /// none. Do not mix with the iterator, which reads ahead.
+    pub fn fill<S: Sink>(&mut self, sink: &mut S, events: usize) -> bool {
+        let mut made = 0;
+        while made < events {
+            let until_ns = self.side_until(sink, &mut made);
+            let Some(main) = &mut self.main else {
+                if until_ns.is_none() {
+                    return false;
+                }
+                self.pass_side(sink, &mut made);
+                continue;
+            };
+            let limit = Limit { events, until_ns: until_ns.unwrap_or(u64::MAX) };
+            match main.fill_until(sink, limit, &mut made) {
+                Filled::Full => return true,
+                Filled::Until => self.pass_side(sink, &mut made),
+                Filled::End => self.main = None,
+            }
+        }
+        true
+    }
+
+    /// Appends up to `events` events, and what is lost or wrong between them. Returns false when
+    /// the stream is at its end; the batch may have its last items then.
+    pub fn next_batch(&mut self, batch: &mut Vec<Item>, events: usize) -> bool {
+        self.fill(batch, events)
+    }
+
+    /// Stamp of the side log's next event; passes on what has no stamp.
+    fn side_until<S: Sink>(&mut self, sink: &mut S, made: &mut usize) -> Option<u64> {
+        loop {
+            match self.side_next.last() {
+                Some(Item::Event { ts, .. }) => return Some(ts.get()),
+                Some(_) => self.pass_side(sink, made),
+                None => {
+                    let side = self.side.as_mut()?;
+                    if !side.fill(&mut self.side_next, AHEAD) {
+                        self.side = None;
+                    }
+                    self.side_next.reverse();
+                }
+            }
+        }
+    }
+
+    fn pass_side<S: Sink>(&mut self, sink: &mut S, made: &mut usize) {
+        match self.side_next.pop() {
+            Some(Item::Event { ts, tid, event }) => {
+                sink.event(ts, tid, event);
+                *made += 1;
+            }
+            Some(Item::Lost(lost)) => sink.lost(lost),
+            Some(Item::Problem(problem)) => sink.problem(problem),
+            None => {}
+        }
+    }
+}
+
+impl Iterator for Stream<'_> {
+    type Item = Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item> {
+        loop {
+            if let Some(item) = self.queue.pop() {
+                return Some(item);
+            }
+            let mut queue = std::mem::take(&mut self.queue);
+            let more = self.fill(&mut queue, AHEAD);
+            queue.reverse();
+            self.queue = queue;
+            if !more && self.queue.is_empty() {
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What the writer counted, as the file's last block says it.
+
+use crate::error::LogId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The totals of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// One row per log.
+    pub logs: Vec<LogTotals>,
+    /// Whatever else the writer has to say; readers keep it.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
+}
+
+/// The totals of one log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogTotals {
+    /// CPU.
+    pub cpu: u32,
+    /// Its side log?
+    #[serde(default)]
+    pub side: bool,
+    /// Bytes ever written to the log.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Events that found no room.
+    #[serde(default)]
+    pub lost: u64,
+    /// Stamp of the first of them, in ns; 0 if none.
+    #[serde(default)]
+    pub lost_first_ns: u64,
+    /// Stamp of the last of them, in ns; 0 if none.
+    #[serde(default)]
+    pub lost_last_ns: u64,
+    /// Values that were too large for their field.
+    #[serde(default)]
+    pub saturated: u64,
+    /// Whatever else.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
+}
+
+impl Totals {
+    /// Events a log lost.
+    pub fn lost(&self, log: LogId) -> Option<u64> {
+        let row = self.logs.iter().find(|row| row.cpu == log.cpu.0 && row.side == log.side)?;
+        Some(row.lost)
+    }
+}
