@@ -13,10 +13,10 @@
 //! Stamps outside any plausible time become holes, too.
 
 use crate::{
-    merge,
     states::lost::Hole,
     stream::{EventStream, LostCause, StreamItem, StreamKey},
 };
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use transect_model::{
     event::CoreEvent,
@@ -64,95 +64,206 @@ pub struct Input<S, C> {
 
 /// An item in trace time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Item {
-    Event { t: i64, tid: Tid, event: CoreEvent },
-    Other { t: i64, tid: Tid },
+pub(crate) struct Item {
+    /// Its place in the order of the merge: the event's stamp, or where the hole begins.
+    pub(crate) t: i64,
+    /// Who was current; the idle thread for holes.
+    pub(crate) tid: Tid,
+    pub(crate) what: What,
+}
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum What {
+    Event(CoreEvent),
+    Other,
     Lost(Hole),
 }
 
-/// An aligned stream, one item ahead.
+impl Item {
+    /// The stamp of the first event it tells of.
+    pub(crate) fn first_event(&self) -> Option<i64> {
+        match self.what {
+            What::Event(_) | What::Other => Some(self.t),
+            What::Lost(hole) => hole.until,
+        }
+    }
+}
+
+/// What has to be known of a stream to go on in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// The last event's stamp; none before the first.
+    last: Option<i64>,
+    /// Stamps that went backwards, and the furthest of them.
+    backwards: u64,
+    furthest_back_ns: i64,
+    /// Stamps that are no time at all.
+    implausible: u64,
+}
+
+/// How to go on in a stream of which other shards had the items before `from`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resume {
+    pub(crate) place: Place,
+    pub(crate) from: i64,
+}
+
+/// An aligned stream.
 pub(crate) struct Aligned<S, C> {
     pub(crate) key: StreamKey,
     stream: S,
     clock: C,
-    head: Option<(i64, Item)>,
     /// Items read ahead to judge a jump.
     ahead: VecDeque<StreamItem>,
-    /// The event behind the hole that is the head.
-    behind: Option<(i64, Item)>,
-    /// The last event's stamp; none before the first.
-    last: Option<i64>,
-    /// Stamps that went backwards, and the furthest of them.
-    pub(crate) backwards: u64,
-    pub(crate) furthest_back_ns: i64,
-    /// Stamps that are no time at all.
-    pub(crate) implausible: u64,
+    /// The event to be given next, and the stamp of the last one before it: behind a hole.
+    behind: Option<(Item, Option<i64>)>,
+    place: Place,
+    /// Where to go on, before the first item is given.
+    resume: Option<Resume>,
+    /// Items from this stamp on are another shard's.
+    cut: i64,
+    /// The place at the cut, once it is reached.
+    at_cut: Option<Place>,
 }
 
 impl<S: EventStream, C: ToTrace> Aligned<S, C> {
-    pub(crate) fn new(input: Input<S, C>) -> Self {
-        let mut aligned = Aligned {
+    pub(crate) fn new(input: Input<S, C>, resume: Option<Resume>, cut: i64) -> Self {
+        Aligned {
             key: input.key,
             stream: input.stream,
             clock: input.clock,
-            head: None,
             ahead: VecDeque::new(),
             behind: None,
-            last: None,
-            backwards: 0,
-            furthest_back_ns: 0,
-            implausible: 0,
-        };
-        aligned.advance();
-        aligned
-    }
-
-    /// The first event's stamp, asked before anything is taken.
-    pub(crate) fn first(&self) -> Option<i64> {
-        match self.head?.1 {
-            Item::Event { t, .. } | Item::Other { t, .. } => Some(t),
-            Item::Lost(hole) => hole.until,
+            place: Place::default(),
+            resume,
+            cut,
+            at_cut: None,
         }
     }
 
-    #[inline]
-    fn advance(&mut self) {
-        self.head = match self.behind.take() {
-            Some(head) => Some(head),
-            None => self.pull().map(|item| self.align(item)),
+    /// Drops what the stream gives again of what other shards had.
+    #[cold]
+    fn go_on(&mut self, Resume { place, from }: Resume) {
+        self.place = place;
+        while let Some((item, last_before)) = self.next() {
+            if item.t >= from {
+                self.behind = Some((item, last_before));
+                return;
+            }
+            // Its oddities were counted by the shard that had it.
+            self.place = Place { last: self.place.last, ..place };
+        }
+    }
+
+    /// Where the stream is: at the cut, or at its end.
+    pub(crate) fn place(&self) -> Place {
+        self.at_cut.unwrap_or(self.place)
+    }
+
+    /// Appends about `limit` items to `out`; nothing at the end. The stream ends behind the first
+    /// item at or beyond the cut; that one is given so that the cut can be seen. `raw` is room to
+    /// work in.
+    pub(crate) fn fill(&mut self, raw: &mut Vec<StreamItem>, out: &mut Vec<Item>, limit: usize) {
+        if let Some(resume) = self.resume.take() {
+            self.go_on(resume);
+        }
+        while out.len() < limit && self.at_cut.is_none() {
+            if self.behind.is_some() || !self.ahead.is_empty() {
+                self.slow(out);
+                continue;
+            }
+            raw.clear();
+            self.stream.next_batch(raw, limit - out.len());
+            if raw.is_empty() {
+                return;
+            }
+            self.fast(raw, out);
+        }
+    }
+
+    /// Aligns items as long as nothing is odd about them; keeps the rest for the slow way.
+    fn fast(&mut self, raw: &[StreamItem], out: &mut Vec<Item>) {
+        let Some(mut last) = self.place.last else {
+            self.ahead.extend(raw);
+            return;
         };
+        out.reserve(raw.len());
+        for (at, item) in raw.iter().enumerate() {
+            let Some(item) = self.plain(item, last) else {
+                self.ahead.extend(&raw[at..]);
+                break;
+            };
+            last = item.t;
+            out.push(item);
+        }
+        self.place.last = Some(last);
     }
 
+    /// An event whose stamp simply goes on from `last`, before the cut.
     #[inline]
+    fn plain(&mut self, item: &StreamItem, last: i64) -> Option<Item> {
+        let (ts, tid, what) = match item {
+            StreamItem::Event { ts, tid, event } => (*ts, *tid, What::Event(*event)),
+            StreamItem::Other { ts, tid } => (*ts, *tid, What::Other),
+            StreamItem::Lost(_) => return None,
+        };
+        let t = self.clock.follow(ts)?.get();
+        let goes_on = (last..=last.saturating_add(JUMP_NS)).contains(&t) && t <= MAX_TRACE_NS;
+        (goes_on && t < self.cut).then_some(Item { t, tid, what })
+    }
+
+    /// The next item, whatever is odd about it.
+    fn slow(&mut self, out: &mut Vec<Item>) {
+        let Some((item, last_before)) = self.next() else { return };
+        if item.t >= self.cut {
+            self.at_cut = Some(Place { last: last_before, ..self.place });
+        }
+        out.push(item);
+    }
+
+    fn next(&mut self) -> Option<(Item, Option<i64>)> {
+        if let Some(behind) = self.behind.take() {
+            return Some(behind);
+        }
+        let last_before = self.place.last;
+        self.pull().map(|item| (self.align(item), last_before))
+    }
+
     fn pull(&mut self) -> Option<StreamItem> {
-        if self.ahead.is_empty() { self.stream.next_item() } else { self.ahead.pop_front() }
+        if self.ahead.is_empty() {
+            return self.stream.next_item();
+        }
+        let item = self.ahead.pop_front();
+        if self.ahead.is_empty() {
+            // Thousands of streams must not each keep the room that one jump needed.
+            self.ahead = VecDeque::new();
+        }
+        item
     }
 
-    #[inline]
-    fn align(&mut self, item: StreamItem) -> (i64, Item) {
-        match item {
-            StreamItem::Event { ts, tid, event } => match self.stamp(ts) {
-                Ok(t) => (t, Item::Event { t, tid, event }),
-                Err(count) => self.hole(count, LostCause::CorruptPage),
-            },
-            StreamItem::Other { ts, tid } => match self.stamp(ts) {
-                Ok(t) => (t, Item::Other { t, tid }),
-                Err(count) => self.hole(count, LostCause::CorruptPage),
-            },
-            StreamItem::Lost(lost) => self.hole(lost.count, lost.cause),
+    fn align(&mut self, item: StreamItem) -> Item {
+        let (ts, tid, what) = match item {
+            StreamItem::Event { ts, tid, event } => (ts, tid, What::Event(event)),
+            StreamItem::Other { ts, tid } => (ts, tid, What::Other),
+            StreamItem::Lost(lost) => return self.hole(lost.count, lost.cause),
+        };
+        match self.stamp(ts) {
+            Ok(t) => Item { t, tid, what },
+            Err(count) => self.hole(count, LostCause::CorruptPage),
         }
     }
 
     /// A hole from the last event to the next that can be believed, with all holes in between.
     #[cold]
-    fn hole(&mut self, mut count: Option<u64>, cause: LostCause) -> (i64, Item) {
-        let from = self.last.unwrap_or(i64::MIN);
+    fn hole(&mut self, mut count: Option<u64>, cause: LostCause) -> Item {
+        let last = self.place.last;
         let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         let until = loop {
             let Some(item) = self.pull() else { break None };
-            let (ts, tid, event) = match item {
-                StreamItem::Event { ts, tid, event } => (ts, tid, Some(event)),
-                StreamItem::Other { ts, tid } => (ts, tid, None),
+            let (ts, tid, what) = match item {
+                StreamItem::Event { ts, tid, event } => (ts, tid, What::Event(event)),
+                StreamItem::Other { ts, tid } => (ts, tid, What::Other),
                 StreamItem::Lost(lost) => {
                     count = add(count, lost.count);
                     continue;
@@ -160,11 +271,7 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             };
             match self.stamp(ts) {
                 Ok(t) => {
-                    let item = match event {
-                        Some(event) => Item::Event { t, tid, event },
-                        None => Item::Other { t, tid },
-                    };
-                    self.behind = Some((t, item));
+                    self.behind = Some((Item { t, tid, what }, last));
                     break Some(t);
                 }
                 Err(cut) => count = add(count, cut),
@@ -174,7 +281,8 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             LostCause::CorruptPage if until.is_none() => LostCause::TruncatedFile,
             cause => cause,
         };
-        (from, Item::Lost(Hole { from, until, count, cause: cause.as_str() }))
+        let from = last.unwrap_or(i64::MIN);
+        Item { t: from, tid: Tid::IDLE, what: What::Lost(Hole { from, until, count, cause }) }
     }
 
     fn convert(&self, ts: Timestamp<Source>) -> Option<i64> {
@@ -188,30 +296,30 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         let Some(t) = self.clock.follow(ts).and_then(plausible) else {
             return Err(self.cut_out(None));
         };
-        let jumps = self.last.is_none_or(|last| t - last > JUMP_NS);
+        let jumps = self.place.last.is_none_or(|last| t - last > JUMP_NS);
         if jumps && self.is_damage(t) {
             return Err(self.cut_out(Some(t)));
         }
-        let last = self.last.unwrap_or(t);
+        let last = self.place.last.unwrap_or(t);
         if t < last {
-            self.backwards += 1;
-            self.furthest_back_ns = self.furthest_back_ns.max(last - t);
+            self.place.backwards += 1;
+            self.place.furthest_back_ns = self.place.furthest_back_ns.max(last - t);
         }
         let t = t.max(last);
-        self.last = Some(t);
+        self.place.last = Some(t);
         Ok(t)
     }
 
     /// Is a jump to `t` one that the stream returns from, or that only its very end would show?
     #[cold]
     fn is_damage(&mut self, t: i64) -> bool {
-        if self.ahead.iter().any(|item| self.is_back(item, t)) {
+        let limit = if self.place.last.is_some() { LOOK_AHEAD } else { LOOK_AHEAD_FIRST };
+        if self.ahead.iter().take(limit).any(|item| self.is_back(item, t)) {
             return true;
         }
-        let limit = if self.last.is_some() { LOOK_AHEAD } else { LOOK_AHEAD_FIRST };
         while self.ahead.len() < limit {
             let Some(item) = self.stream.next_item() else {
-                return self.last.is_some_and(|last| t - last > LONG_JUMP_NS);
+                return self.place.last.is_some_and(|last| t - last > LONG_JUMP_NS);
             };
             let back = self.is_back(&item, t);
             self.ahead.push_back(item);
@@ -225,7 +333,7 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
     /// Is the item where the stream was before it jumped to `t`?
     fn is_back(&self, item: &StreamItem, t: i64) -> bool {
         let at = event_stamp(item).and_then(|ts| self.convert(ts));
-        at.is_some_and(|at| t - at > JUMP_NS && self.last.is_none_or(|last| at >= last))
+        at.is_some_and(|at| t - at > JUMP_NS && self.place.last.is_none_or(|last| at >= last))
     }
 
     /// Cuts the event in hand out of the stream, with those after it that jumped like it (`t`) or
@@ -249,7 +357,7 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             };
             count = count.and_then(|count| count.checked_add(own?));
         }
-        self.implausible = self.implausible.saturating_add(count.unwrap_or(1));
+        self.place.implausible = self.place.implausible.saturating_add(count.unwrap_or(1));
         count
     }
 
@@ -262,16 +370,16 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
     pub(crate) fn complaints(&self) -> Vec<String> {
         let name = format!("machine {} CPU {}", self.key.machine, self.key.cpu);
         let mut complaints = Vec::new();
-        if self.backwards > 0 {
+        if self.place.backwards > 0 {
             complaints.push(format!(
                 "{name}: {} stamps went backwards, by up to {} ns; the stream's order was kept",
-                self.backwards, self.furthest_back_ns
+                self.place.backwards, self.place.furthest_back_ns
             ));
         }
-        if self.implausible > 0 {
+        if self.place.implausible > 0 {
             complaints.push(format!(
                 "{name}: {} events had stamps that cannot be and were left out",
-                self.implausible
+                self.place.implausible
             ));
         }
         complaints
@@ -287,18 +395,4 @@ fn event_stamp(item: &StreamItem) -> Option<Timestamp<Source>> {
 
 fn plausible(t: Timestamp<Trace>) -> Option<i64> {
     (-MAX_TRACE_NS..=MAX_TRACE_NS).contains(&t.get()).then_some(t.get())
-}
-
-impl<S: EventStream, C: ToTrace> merge::Source for Aligned<S, C> {
-    type Item = Item;
-
-    fn key(&self) -> Option<i64> {
-        self.head.map(|(t, _)| t)
-    }
-
-    fn take(&mut self) -> Option<Item> {
-        let item = self.head.take().map(|(_, item)| item);
-        self.advance();
-        item
-    }
 }

@@ -1,19 +1,22 @@
 //! Wires the parts: aligned streams → merge → state machines → rows.
 
 use crate::{
-    align::{Aligned, Input, Item, ToTrace},
+    align::{Aligned, Input, Item, ToTrace, What},
     dispatch::At,
-    merge::{Merge, Source as _},
+    merge::{Merge, Turn},
     notes::log,
+    pipeline::{self, Batch, Reader},
+    shard::{Boundary, Remark, State},
     states::{check::ShiftTest, lost::Hole},
     stream::{EventStream, LostCause, StreamKey},
     topology::Topology,
     world::World,
 };
+use std::num::NonZeroUsize;
 use transect_clock::{ClockGraph, Unit};
 use transect_model::{
     event::CoreEvent,
-    ids::{MachineId, Tid},
+    ids::MachineId,
     table::{ClockEdge, ImportLog, Lost, Machine, Row, TableSink},
     time::{Span, Timestamp, Trace},
 };
@@ -67,6 +70,9 @@ pub enum EngineError {
     /// The topology contradicts itself.
     #[error("the recording's topology is not usable: {0}")]
     Topology(String),
+    /// A shard was given other streams than the one before it.
+    #[error("the streams are not those of the recording's earlier part")]
+    OtherStreams,
     /// A stream belongs to a machine that the topology does not have.
     #[error("a stream of CPU {} belongs to machine {}, which the recording does not list", .0.cpu, .0.machine)]
     UnknownMachine(StreamKey),
@@ -84,6 +90,8 @@ pub struct Engine {
     lost_counts: Vec<(StreamKey, u64)>,
     /// Trace time counts ticks of unknown length.
     in_ticks: bool,
+    threads: Option<NonZeroUsize>,
+    resume: Option<Box<Boundary>>,
 }
 
 impl Engine {
@@ -150,56 +158,146 @@ impl Engine {
         self
     }
 
+    /// Reads with as many threads as given (one: everything in the calling thread). Without this,
+    /// with as many as the machine has CPUs. The tables do not depend on it.
+    #[must_use]
+    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Goes on where another engine of the same recording stopped ([`Engine::run_until`]). Gaps,
+    /// clocks, counts and remarks are to be told to this one as to the other.
+    #[must_use]
+    pub fn resume(mut self, boundary: Boundary) -> Self {
+        self.resume = Some(Box::new(boundary));
+        self
+    }
+
     /// Reads every stream to its end and emits every table.
-    pub fn run<S: EventStream, C: ToTrace>(
+    pub fn run<S: EventStream + Send, C: ToTrace + Send>(
         self,
         inputs: Vec<Input<S, C>>,
         sink: &mut dyn TableSink,
     ) -> Result<Summary, EngineError> {
+        self.shard(inputs, i64::MAX, sink, |run, streams| run.finish(&streams))
+    }
+
+    /// Reads every stream up to `cut`, exclusive, and emits what is complete by then.
+    ///
+    /// The streams are those of the whole recording, in any order; each has to reach at least to
+    /// its first event at or beyond the cut. [`Engine::resume`] goes on from what is given back, in
+    /// this process or another. The rows of all shards, one after the other, are those of a single
+    /// run, in the same order.
+    pub fn run_until<S: EventStream + Send, C: ToTrace + Send>(
+        self,
+        inputs: Vec<Input<S, C>>,
+        cut: Timestamp<Trace>,
+        sink: &mut dyn TableSink,
+    ) -> Result<Boundary, EngineError> {
+        self.shard(inputs, cut.get(), sink, |run, streams| run.cut(cut.get(), &streams))
+    }
+
+    fn shard<S: EventStream + Send, C: ToTrace + Send, T>(
+        mut self,
+        mut inputs: Vec<Input<S, C>>,
+        cut: i64,
+        sink: &mut dyn TableSink,
+        end: impl FnOnce(Run<'_>, Vec<Aligned<S, C>>) -> T,
+    ) -> Result<T, EngineError> {
         self.topology.check().map_err(EngineError::Topology)?;
         let machines = self.topology.machines.len();
         if let Some(input) = inputs.iter().find(|i| i.key.machine.0 as usize >= machines) {
             return Err(EngineError::UnknownMachine(input.key));
         }
-        let mut streams: Vec<_> = inputs.into_iter().map(Aligned::new).collect();
-        streams.sort_by_key(|s| s.key);
-        let mut run = Run::new(self, streams, sink);
-        run.drain();
-        Ok(run.finish())
+        inputs.sort_by_key(|input| input.key);
+        let boundary = self.resume.take();
+        let keys: Vec<StreamKey> = inputs.iter().map(|input| input.key).collect();
+        if boundary.as_ref().is_some_and(|boundary| !boundary.fits(&keys)) {
+            return Err(EngineError::OtherStreams);
+        }
+        let aligned = inputs.into_iter().enumerate().map(|(at, input)| {
+            Aligned::new(input, boundary.as_ref().map(|boundary| boundary.place(at)), cut)
+        });
+        let streams: Vec<_> = aligned.collect();
+        let workers = pipeline::workers(self.threads, streams.len());
+        Ok(std::thread::scope(|scope| {
+            let mut reader = Reader::start(scope, streams, workers);
+            let heads: Vec<Head> = (0..keys.len()).map(|at| Head::new(reader.first(at))).collect();
+            let mut run = match boundary {
+                Some(boundary) => Run::go_on(self, &keys, heads, *boundary, sink),
+                None => Run::new(self, &keys, heads, sink),
+            };
+            run.drain(&mut reader, cut);
+            end(run, reader.finish())
+        }))
     }
 }
 
-/// A run between two items.
-struct Run<'a, S, C> {
+/// The batch in hand of one stream.
+#[derive(Debug, Default)]
+struct Head {
+    batch: Batch,
+    next: usize,
+}
+
+impl Head {
+    fn new(batch: Batch) -> Self {
+        Head { batch, next: 0 }
+    }
+
+    fn item(&self) -> Option<&Item> {
+        self.batch.get(self.next)
+    }
+}
+
+/// Who a stream tells about, looked up once.
+#[derive(Clone, Copy, Debug)]
+struct Teller {
+    key: StreamKey,
+    /// Index of the machine.
+    m: usize,
+    /// Index of the CPU; none for numbers that no kernel has.
+    c: Option<usize>,
+    root: bool,
+}
+
+/// A run between two turns.
+struct Run<'a> {
     engine: Engine,
-    world: World,
-    merge: Merge<Aligned<S, C>>,
+    state: State,
     sink: &'a mut dyn TableSink,
-    keys: Vec<StreamKey>,
+    tellers: Vec<Teller>,
+    heads: Vec<Head>,
+    /// What other shards' streams said of themselves.
+    told: Vec<Vec<Remark>>,
     /// Streams of root machines that have items left; the recording ends with them.
     roots_left: usize,
     /// For each machine, its streams that have items left.
     streams_left: Vec<usize>,
-    next_gap: usize,
-    /// The last event's stamp.
-    now: i64,
-    end: Option<i64>,
-    events: u64,
 }
 
-impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
-    fn new(engine: Engine, streams: Vec<Aligned<S, C>>, sink: &'a mut dyn TableSink) -> Self {
+impl<'a> Run<'a> {
+    fn new(
+        engine: Engine,
+        keys: &[StreamKey],
+        heads: Vec<Head>,
+        sink: &'a mut dyn TableSink,
+    ) -> Self {
+        let first_of = |head: &Head| head.item().and_then(Item::first_event);
         let mut first: Vec<Option<i64>> = vec![None; engine.topology.machines.len()];
-        for stream in &streams {
-            let slot = &mut first[stream.key.machine.0 as usize];
-            *slot = [*slot, stream.first()].into_iter().flatten().min();
+        for (key, head) in keys.iter().zip(&heads) {
+            let slot = &mut first[key.machine.0 as usize];
+            *slot = [*slot, first_of(head)].into_iter().flatten().min();
         }
         let is_root = |id: MachineId| engine.topology.is_root(id);
-        let all_roots = !streams.iter().any(|s| is_root(s.key.machine) && s.first().is_some());
+        let with_events = keys.iter().zip(&heads).filter(|(_, head)| first_of(head).is_some());
+        let all_roots = !with_events.clone().any(|(key, _)| is_root(key.machine));
         let defines_span = |id: MachineId| all_roots || is_root(id);
-        let roots = streams.iter().filter(|s| defines_span(s.key.machine));
-        let start = roots.clone().filter_map(Aligned::first).min();
-        let roots_left = roots.filter(|s| s.key().is_some()).count();
+        let start = with_events
+            .filter(|(key, _)| defines_span(key.machine))
+            .filter_map(|(_, head)| first_of(head))
+            .min();
         let window_ns = engine.options.window_ns;
         let mut world =
             World::new(&engine.topology, start.unwrap_or(0), window_ns, &first, &mut *sink);
@@ -207,125 +305,214 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         for machine in &mut world.machines {
             machine.root = defines_span(machine.id);
         }
-        let mut streams_left = vec![0; world.machines.len()];
-        for stream in streams.iter().filter(|s| s.key().is_some()) {
-            streams_left[stream.key.machine.0 as usize] += 1;
-        }
-        let keys: Vec<StreamKey> = streams.iter().map(|s| s.key).collect();
-        for key in &keys {
+        for key in keys {
             world.has_stream(key.machine.0 as usize, key.cpu);
         }
-        let merge = Merge::new(streams);
-        Run {
-            engine,
-            world,
-            merge,
-            sink,
-            keys,
-            roots_left,
-            streams_left,
-            next_gap: 0,
-            now: start.unwrap_or(0),
-            end: start,
-            events: 0,
-        }
+        let now = start.unwrap_or(0);
+        let state = State { world, next_gap: 0, now, end: start, events: 0 };
+        let told = vec![Vec::new(); keys.len()];
+        Run::with(engine, state, told, keys, heads, sink)
     }
 
-    fn drain(&mut self) {
+    fn go_on(
+        engine: Engine,
+        keys: &[StreamKey],
+        heads: Vec<Head>,
+        boundary: Boundary,
+        sink: &'a mut dyn TableSink,
+    ) -> Self {
+        let (state, told) = boundary.into_parts();
+        Run::with(engine, state, told, keys, heads, sink)
+    }
+
+    fn with(
+        engine: Engine,
+        mut state: State,
+        told: Vec<Vec<Remark>>,
+        keys: &[StreamKey],
+        heads: Vec<Head>,
+        sink: &'a mut dyn TableSink,
+    ) -> Self {
+        let world = &mut state.world;
+        let mut streams_left = vec![0; world.machines.len()];
+        let mut roots_left = 0;
+        let mut tellers = Vec::with_capacity(keys.len());
+        for (key, head) in keys.iter().zip(&heads) {
+            let m = key.machine.0 as usize;
+            let root = world.machines[m].root;
+            if head.item().is_some() {
+                streams_left[m] += 1;
+                roots_left += usize::from(root);
+            }
+            tellers.push(Teller { key: *key, m, c: world.cpu(m, key.cpu), root });
+        }
+        Run { engine, state, sink, tellers, heads, told, roots_left, streams_left }
+    }
+
+    fn drain<S, C>(&mut self, reader: &mut Reader<'_, S, C>, cut: i64)
+    where
+        S: EventStream,
+        C: ToTrace,
+    {
+        let heads = self.heads.iter().enumerate();
+        let mut merge = Merge::new(heads.filter_map(|(at, h)| Some((h.item()?.t, at))), cut);
         while self.roots_left > 0 {
-            let Some((at, item)) = self.merge.next() else { break };
-            self.step(at, item);
-            if self.merge.sources()[at].key().is_none() {
-                self.stream_ended(self.keys[at].machine.0 as usize);
+            let Some(turn) = merge.turn() else { return };
+            let head = self.take(turn, reader, Run::step);
+            merge.done(head);
+            if head.is_none() {
+                self.stream_ended(turn.at);
             }
         }
         // Guests may have gone on after the host's last event: nothing to hold that against.
-        while let Some((at, item)) = self.merge.next() {
-            if !matches!(item, Item::Lost(_)) {
-                self.events += 1;
-                self.beyond_end(at);
-            }
+        while let Some(turn) = merge.turn() {
+            merge.done(self.take(turn, reader, Run::beyond_end));
         }
     }
 
-    fn stream_ended(&mut self, m: usize) {
+    /// Handles the items of a stream's turn; gives the place of its next item.
+    #[inline]
+    fn take<S, C>(
+        &mut self,
+        turn: Turn,
+        reader: &mut Reader<'_, S, C>,
+        step: impl Fn(&mut Self, Teller, &Item),
+    ) -> Option<i64>
+    where
+        S: EventStream,
+        C: ToTrace,
+    {
+        let Turn { at, before } = turn;
+        let teller = self.tellers[at];
+        let Head { mut batch, mut next } = std::mem::take(&mut self.heads[at]);
+        let head = loop {
+            match batch.get(next) {
+                Some(item) if (item.t, at) < before => {
+                    step(self, teller, item);
+                    next += 1;
+                }
+                Some(item) => break Some(item.t),
+                None => {
+                    batch = reader.next(at, batch);
+                    next = 0;
+                    if batch.is_empty() {
+                        break None;
+                    }
+                }
+            }
+        };
+        self.heads[at] = Head { batch, next };
+        head
+    }
+
+    fn stream_ended(&mut self, at: usize) {
+        let Teller { m, root, .. } = self.tellers[at];
         self.streams_left[m] -= 1;
-        if self.world.machines[m].root {
+        if root {
             self.roots_left -= 1;
         } else if self.streams_left[m] == 0 {
-            self.world.silence(m, self.now, self.sink);
+            self.state.world.silence(m, self.state.now, self.sink);
         }
     }
 
-    fn beyond_end(&mut self, at: usize) {
-        let key = self.keys[at];
-        let machine = &self.world.machines[key.machine.0 as usize];
-        if let Some(Some(v)) = machine.vcpu_of_cpu.get(key.cpu.0 as usize) {
-            self.world.check.untestable(*v);
+    fn beyond_end(&mut self, by: Teller, item: &Item) {
+        if matches!(item.what, What::Lost(_)) {
+            return;
+        }
+        self.state.events += 1;
+        let world = &mut self.state.world;
+        if let Some(Some(v)) = world.machines[by.m].vcpu_of_cpu.get(by.key.cpu.0 as usize) {
+            world.check.untestable(*v);
         }
     }
 
-    fn step(&mut self, at: usize, item: Item) {
-        let key = self.keys[at];
-        let m = key.machine.0 as usize;
-        match item {
-            Item::Event { t, tid, event } => self.event(key, t, tid, Some(&event)),
-            Item::Other { t, tid } => self.event(key, t, tid, None),
-            Item::Lost(hole) => {
-                let from = hole.from.max(self.world.start);
-                let until = hole.until.map(|until| until.max(from));
-                self.world.lose_cpu(m, key.cpu, Hole { from, until, ..hole }, self.sink);
-            }
+    #[inline]
+    fn step(&mut self, by: Teller, item: &Item) {
+        match &item.what {
+            What::Event(event) => self.event(by, item, Some(event)),
+            What::Other => self.event(by, item, None),
+            What::Lost(hole) => self.lost(by, *hole),
         }
     }
 
-    fn event(&mut self, key: StreamKey, t: i64, tid: Tid, event: Option<&CoreEvent>) {
-        let m = key.machine.0 as usize;
-        self.events += 1;
-        self.now = t;
-        if self.next_gap < self.engine.gaps.len() {
+    #[cold]
+    fn lost(&mut self, by: Teller, hole: Hole) {
+        let world = &mut self.state.world;
+        let from = hole.from.max(world.start);
+        let until = hole.until.map(|until| until.max(from));
+        world.lose_cpu(by.m, by.key.cpu, Hole { from, until, ..hole }, self.sink);
+    }
+
+    #[inline]
+    fn event(&mut self, by: Teller, item: &Item, event: Option<&CoreEvent>) {
+        let t = item.t;
+        self.state.events += 1;
+        self.state.now = t;
+        if self.state.next_gap < self.engine.gaps.len() {
             self.open_gaps(t);
         }
-        if self.world.machines[m].root {
-            self.end = Some(t);
+        if by.root {
+            self.state.end = Some(t);
         }
-        if let Some(c) = self.world.cpu(m, key.cpu) {
-            self.world.event(At { m, cpu: key.cpu, c, t, tid }, event, self.sink);
+        if let Some(c) = by.c {
+            let at = At { m: by.m, cpu: by.key.cpu, c, t, tid: item.tid };
+            self.state.world.event(at, event, self.sink);
         }
     }
 
     /// Handles the machine gaps that begin before `t`.
     fn open_gaps(&mut self, t: i64) {
-        while let Some(gap) = self.engine.gaps.get(self.next_gap).filter(|g| g.from.get() < t) {
-            self.next_gap += 1;
-            let from = gap.from.get().max(self.world.start);
+        while let Some(gap) = self.engine.gaps.get(self.state.next_gap).filter(|g| g.from.get() < t)
+        {
+            self.state.next_gap += 1;
+            let from = gap.from.get().max(self.state.world.start);
             let hole = Hole {
                 from,
                 until: gap.until.map(|until| until.get().max(from)),
                 count: None,
-                cause: gap.cause.as_str(),
+                cause: gap.cause,
             };
             let m = gap.machine.0 as usize;
-            if m < self.world.machines.len() {
-                self.world.lose_machine(m, hole, self.sink);
+            if m < self.state.world.machines.len() {
+                self.state.world.lose_machine(m, hole, self.sink);
             }
         }
     }
 
-    fn finish(mut self) -> Summary {
-        let end = self.end.unwrap_or(self.world.start);
+    /// What another engine needs to go on from the cut.
+    fn cut<S: EventStream, C: ToTrace>(mut self, cut: i64, streams: &[Aligned<S, C>]) -> Boundary {
+        self.hear(streams);
+        let places = streams.iter().map(|stream| (stream.key, stream.place())).collect();
+        Boundary::new(cut, self.state, places, self.told)
+    }
+
+    /// Adds what the streams say of themselves to what they said to other shards.
+    fn hear<S: EventStream, C: ToTrace>(&mut self, streams: &[Aligned<S, C>]) {
+        for (told, stream) in self.told.iter_mut().zip(streams) {
+            for problem in stream.problems() {
+                let problem = Remark::from(problem);
+                if !told.contains(&problem) {
+                    told.push(problem);
+                }
+            }
+        }
+    }
+
+    fn finish<S: EventStream, C: ToTrace>(mut self, streams: &[Aligned<S, C>]) -> Summary {
+        self.hear(streams);
+        let end = self.state.end.unwrap_or(self.state.world.start);
         self.open_gaps(end);
-        let shift_tests = self.world.finish(end, self.sink);
+        let shift_tests = self.state.world.finish(end, self.sink);
         self.emit_unlocated(end);
         self.emit_machines();
-        self.emit_log();
-        let notes = &self.world.notes;
+        self.emit_log(streams);
+        let notes = &self.state.world.notes;
         Summary {
-            span: self.end.map(|end| Span {
-                start: Timestamp::new(self.world.start),
+            span: self.state.end.map(|end| Span {
+                start: Timestamp::new(self.state.world.start),
                 end: Timestamp::new(end),
             }),
-            events: self.events,
+            events: self.state.events,
             holes: notes.holes,
             lost_events: notes
                 .lost_events
@@ -338,11 +525,11 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
 
     fn emit_unlocated(&mut self, end: i64) {
         for (key, told) in std::mem::take(&mut self.engine.lost_counts) {
-            let count = self.world.notes.reconcile(key, told);
+            let count = self.state.world.notes.reconcile(key, told);
             if count == 0 {
                 continue;
             }
-            let start = self.world.start;
+            let start = self.state.world.start;
             self.sink.row(Row::Lost(Lost {
                 ts: start,
                 dur: end - start,
@@ -355,7 +542,7 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
     }
 
     fn emit_machines(&mut self) {
-        for machine in &self.world.machines {
+        for machine in &self.state.world.machines {
             let info = &machine.info;
             let bound = self.engine.bounds.iter().find(|(id, _)| *id == info.id);
             self.sink.row(Row::Machine(Machine {
@@ -371,26 +558,26 @@ impl<'a, S: EventStream, C: ToTrace> Run<'a, S, C> {
         }
     }
 
-    fn emit_log(&mut self) {
+    fn emit_log<S: EventStream, C: ToTrace>(&mut self, streams: &[Aligned<S, C>]) {
         for edge in self.engine.edges.drain(..) {
             self.sink.row(Row::ClockEdge(edge));
         }
         for remark in self.engine.remarks.drain(..) {
             self.sink.row(Row::ImportLog(remark));
         }
-        for problem in self.merge.sources().iter().flat_map(Aligned::problems) {
-            self.sink.row(Row::ImportLog(problem));
+        for problem in self.told.drain(..).flatten() {
+            self.sink.row(Row::ImportLog(problem.into()));
         }
-        for stream in self.merge.sources() {
+        for stream in streams {
             for complaint in stream.complaints() {
                 log(self.sink, complaint, true);
             }
         }
-        if self.world.windows.overflowed() {
+        if self.state.world.windows.overflowed() {
             let message = "the recording spans more windows than can be made; the windows table \
                            is incomplete: ask for longer windows";
             log(self.sink, message.into(), true);
         }
-        self.world.notes.emit(self.sink);
+        self.state.world.notes.emit(self.sink);
     }
 }

@@ -66,6 +66,8 @@ mod infer;
 mod io;
 mod merge;
 mod notes;
+mod pipeline;
+mod shard;
 mod states;
 pub mod stream;
 pub mod topology;
@@ -73,6 +75,7 @@ mod world;
 
 pub use align::{Input, ToTrace};
 pub use engine::{Engine, EngineError, MachineGap, Options, Summary};
+pub use shard::Boundary;
 pub use states::check::ShiftTest;
 pub use stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey};
 pub use topology::Topology;

@@ -1,66 +1,61 @@
-//! K-way merge of streams by trace time, holding one item per stream.
+//! K-way merge of streams by trace time, run by run.
 //!
 //! Ties go by machine, then CPU, then stream, so that the same recording always gives the same
 //! tables; a host comes before its guests, so that an entry is seen before what ran inside it.
 //!
-//! Ring buffers of different CPUs interleave in runs (one CPU is busy while the others idle), so
-//! the merge keeps the stream it last took from outside the heap and compares it with the best of
-//! the others: a run costs one comparison per item.
+//! Ring buffers of different CPUs interleave in runs (one CPU is busy while the others idle). So
+//! the merge does not give items but [`Turn`]s: which stream is next, and up to where all of its
+//! items come before every other stream's. Taking the items of a turn costs one comparison each;
+//! only the next turn looks at the other streams.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, binary_heap::PeekMut},
+};
 
-/// Something that yields items in order of [`Keyed::key`].
-pub(crate) trait Source {
-    /// What it yields.
-    type Item;
-    /// The order of the item that [`Source::take`] would give; none at the end.
-    fn key(&self) -> Option<i64>;
-    /// The item whose key was last told; advances to the next one.
-    fn take(&mut self) -> Option<Self::Item>;
+/// An item's place in the order: its stamp and its stream's number.
+pub(crate) type Place = (i64, usize);
+
+/// One stream's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// The stream.
+    pub(crate) at: usize,
+    /// Its items before this place come before those of all others.
+    pub(crate) before: Place,
 }
 
-/// Merges sources; `sources[i]` before `sources[j]` on ties for `i < j`.
-pub(crate) struct Merge<S> {
-    sources: Vec<S>,
-    /// Key and index of every source but the current one that has an item.
-    others: BinaryHeap<Reverse<(i64, usize)>>,
-    current: Option<usize>,
+/// Who is next: the heads of all streams that have items.
+#[derive(Clone, Debug)]
+pub(crate) struct Merge {
+    heads: BinaryHeap<Reverse<Place>>,
+    /// Nothing from here on is given.
+    end: Place,
 }
 
-impl<S: Source> Merge<S> {
-    pub(crate) fn new(sources: Vec<S>) -> Self {
-        let others = sources
-            .iter()
-            .enumerate()
-            .filter_map(|(at, s)| s.key().map(|key| Reverse((key, at))))
-            .collect();
-        Merge { sources, others, current: None }
+impl Merge {
+    /// Merges streams whose first items are at `heads`; items from `cut` on are never given.
+    pub(crate) fn new(heads: impl IntoIterator<Item = Place>, cut: i64) -> Self {
+        Merge { heads: heads.into_iter().map(Reverse).collect(), end: (cut, 0) }
     }
 
-    /// The next item of all sources and the index of the one it came from.
-    pub(crate) fn next(&mut self) -> Option<(usize, S::Item)> {
-        let at = self.pick()?;
-        self.current = Some(at);
-        self.sources[at].take().map(|item| (at, item))
+    /// The stream whose turn it is. It stays the same until [`Merge::done`] is told where it is then.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        let Reverse(first) = *self.heads.peek()?;
+        // The second best is one of the root's two children.
+        let others = self.heads.as_slice().get(1..).unwrap_or_default();
+        let second = others.iter().take(2).map(|head| head.0).min();
+        let before = second.map_or(self.end, |second| second.min(self.end));
+        (first < before).then_some(Turn { at: first.1, before })
     }
 
-    /// The source whose turn it is.
-    fn pick(&mut self) -> Option<usize> {
-        let mine = self.current.and_then(|at| self.sources[at].key().map(|key| (key, at)));
-        match (mine, self.others.peek()) {
-            (Some(mine), Some(Reverse(best))) if mine > *best => {
-                let Reverse((_, at)) = self.others.pop()?;
-                self.others.push(Reverse(mine));
-                Some(at)
-            }
-            (Some((_, at)), _) => Some(at),
-            (None, _) => self.others.pop().map(|Reverse((_, at))| at),
+    /// The stream whose turn it was is now at `head`, or has ended.
+    pub(crate) fn done(&mut self, head: Option<i64>) {
+        let Some(mut first) = self.heads.peek_mut() else { return };
+        match head {
+            Some(t) => first.0.0 = t,
+            None => drop(PeekMut::pop(first)),
         }
-    }
-
-    /// The sources, for what they counted on the way.
-    pub(crate) fn sources(&self) -> &[S] {
-        &self.sources
     }
 }
 
@@ -69,35 +64,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    struct Sorted(std::collections::VecDeque<i64>);
-
-    impl Source for Sorted {
-        type Item = i64;
-        fn key(&self) -> Option<i64> {
-            self.0.front().copied()
-        }
-        fn take(&mut self) -> Option<i64> {
-            self.0.pop_front()
-        }
-    }
-
     proptest! {
         #[test]
         fn merge_is_a_stable_sort(
-            mut streams in prop::collection::vec(prop::collection::vec(0i64..50, 0..40), 0..6)
+            mut streams in prop::collection::vec(prop::collection::vec(0i64..50, 0..40), 0..6),
+            cut in 0i64..60,
         ) {
             streams.iter_mut().for_each(|s| s.sort_unstable());
-            let mut expected: Vec<(i64, usize)> = streams
+            let mut expected: Vec<Place> = streams
                 .iter()
                 .enumerate()
                 .flat_map(|(at, s)| s.iter().map(move |ts| (*ts, at)))
+                .filter(|(ts, _)| *ts < cut)
                 .collect();
             expected.sort();
-            let mut merge =
-                Merge::new(streams.into_iter().map(|s| Sorted(s.into())).collect::<Vec<_>>());
+            let mut next = vec![0; streams.len()];
+            let heads = streams.iter().enumerate().filter_map(|(at, s)| Some((*s.first()?, at)));
+            let mut merge = Merge::new(heads, cut);
             let mut got = Vec::new();
-            while let Some((at, ts)) = merge.next() {
-                got.push((ts, at));
+            while let Some(Turn { at, before }) = merge.turn() {
+                while let Some(ts) = streams[at].get(next[at]).filter(|ts| (**ts, at) < before) {
+                    got.push((*ts, at));
+                    next[at] += 1;
+                }
+                merge.done(streams[at].get(next[at]).copied());
             }
             prop_assert_eq!(got, expected);
         }

@@ -1,5 +1,6 @@
 //! What the engine reads: one stream of stamped events per CPU of each machine and source.
 
+use serde::{Deserialize, Serialize};
 use transect_model::{
     event::CoreEvent,
     ids::{CpuId, MachineId, Tid},
@@ -9,7 +10,7 @@ use transect_model::{
 
 /// Which CPU of which machine a stream tells about. Streams of several sources (trace buffer
 /// instances) of one CPU share a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamKey {
     /// The machine whose kernel wrote the events.
     pub machine: MachineId,
@@ -18,7 +19,7 @@ pub struct StreamKey {
 }
 
 /// Why events are missing. The words are those of the `lost` table's `cause` column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LostCause {
     /// The ring buffer was full, or overwrote its oldest events before they were read.
     BufferOverrun,

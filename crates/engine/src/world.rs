@@ -16,6 +16,7 @@ use crate::{
         windows::Windows,
         work::Works,
     },
+    stream::LostCause,
     topology::{MachineInfo, ThreadInfo, Topology},
 };
 use rustc_hash::FxHashMap;
@@ -463,7 +464,9 @@ impl World {
     /// All streams of a guest have ended while the host's go on: whether nothing happened there or
     /// nothing was recorded is not known.
     pub(crate) fn silence(&mut self, m: usize, t: i64, sink: &mut dyn TableSink) {
-        self.hide_all(m, Hole { from: t, until: None, count: None, cause: "" }, sink);
+        // The cause is told nowhere: this is no hole in a stream, and makes no row.
+        let cause = LostCause::GuestDisconnected;
+        self.hide_all(m, Hole { from: t, until: None, count: None, cause }, sink);
     }
 
     fn hide_all(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {

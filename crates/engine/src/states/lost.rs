@@ -5,19 +5,21 @@
 //! [`super::pcpu`]).
 
 use super::Env;
+use crate::stream::LostCause;
+use serde::{Deserialize, Serialize};
 use transect_model::{
     ids::CpuId,
     table::{Lost, Row},
 };
 
 /// A hole in trace time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hole {
     pub(crate) from: i64,
     /// None if nothing follows it.
     pub(crate) until: Option<i64>,
     pub(crate) count: Option<u64>,
-    pub(crate) cause: &'static str,
+    pub(crate) cause: LostCause,
 }
 
 impl Hole {
@@ -30,7 +32,7 @@ impl Hole {
             machine_id: env.machine,
             cpu,
             count: self.count,
-            cause: self.cause.to_owned(),
+            cause: self.cause.as_str().to_owned(),
         }));
     }
 }

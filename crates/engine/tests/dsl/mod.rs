@@ -390,7 +390,7 @@ pub fn net_io(tables: &Tables) -> Vec<String> {
 }
 
 /// Streams of any kind for the engine.
-pub fn boxed(items: Vec<StreamItem>) -> Box<dyn EventStream> {
+pub fn boxed(items: Vec<StreamItem>) -> Box<dyn EventStream + Send> {
     Box::new(items.into_iter())
 }
 
