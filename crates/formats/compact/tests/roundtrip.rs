@@ -1,4 +1,5 @@
 //! Events written as logs and read again are the same events.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 mod common;
 
