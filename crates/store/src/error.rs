@@ -60,6 +60,25 @@ pub enum StoreError {
         /// What they must be a multiple of.
         sub_buffer_bytes: u32,
     },
+    /// A table that cannot be written as Parquet: a bug, or events of a shape nobody has met.
+    #[error("table {table} cannot be written: {reason}; please report this")]
+    Encode {
+        /// The table.
+        table: String,
+        /// What the encoder said.
+        reason: String,
+    },
+    /// The file system is full while tables are made. There are none now; the recording itself
+    /// is not touched.
+    #[error(
+        "{}: the file system is full; the recording's tables were not made. Free space, or set \
+         XDG_CACHE_HOME to a file system with room and make the recording's directory read-only",
+        path.display()
+    )]
+    TablesNoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
     /// A source whose meta files are missing or malformed cannot become a trace.dat.
     #[error("{}: cannot assemble trace.dat: {reason}", path.display())]
     Assemble {

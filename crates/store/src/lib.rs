@@ -33,6 +33,7 @@ mod mapping;
 mod names;
 mod open;
 mod spool;
+pub mod tables;
 mod time_shift;
 mod writer;
 
