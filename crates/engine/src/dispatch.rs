@@ -286,12 +286,16 @@ impl World {
     fn fork(&mut self, at: At, parent: Tid, child: Tid, comm: Comm, sink: &mut dyn TableSink) {
         let Some(slot) = self.slot(at.m, child) else { return };
         self.born(at, slot, Place::Waiting { cpu: Some(at.cpu), woken: true }, sink);
-        self.name(at.m, slot, comm);
-        let Some(parent) = self.machines[at.m].threads.find(parent) else { return };
+        let Some(parent) = self.slot(at.m, parent) else {
+            return self.name(at.m, slot, comm);
+        };
         let threads = &mut self.machines[at.m].threads;
         let parent = threads.get(parent);
         let (vm, cgroup, name) = (parent.vm, parent.cgroup, parent.cgroup_name.clone());
-        let child = threads.get_mut(slot);
+        // Sources that do not repeat names leave it to us that a child has its parent's.
+        let comm = if comm.as_bytes().is_empty() { parent.comm } else { comm };
+        self.name(at.m, slot, comm);
+        let child = self.machines[at.m].threads.get_mut(slot);
         child.vm = child.vm.or(vm);
         child.cgroup = cgroup;
         child.cgroup_name = name;

@@ -59,6 +59,7 @@
 //! ```
 
 pub mod align;
+pub mod compact;
 pub mod dat;
 mod dispatch;
 pub mod engine;
@@ -67,6 +68,7 @@ mod io;
 mod merge;
 mod notes;
 mod pipeline;
+mod problems;
 mod shard;
 mod states;
 pub mod stream;
