@@ -28,6 +28,7 @@
 pub mod cell;
 pub mod column;
 pub mod event;
+pub mod event_fields;
 pub mod exit;
 pub mod ids;
 pub mod state;

@@ -1,0 +1,312 @@
+//! Core events as names and fields: what text, tables and SQL show of an event that did not come
+//! with its kernel's own format.
+//!
+//! Names are the tracepoints' own, so that an event reads alike from either collector. One flat
+//! table: a row per event, a column list per row.
+
+use crate::{
+    cell::{Cell, ToCell},
+    column::ColumnType,
+    event::{Access, CoreEvent},
+};
+use std::borrow::Cow;
+
+/// The name and the fields of one kind of core event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreEventDoc {
+    /// The tracepoint's system.
+    pub system: &'static str,
+    /// The tracepoint.
+    pub name: &'static str,
+    /// Its fields, with the type of their values. Any may be null: not every kernel and collector
+    /// tells all.
+    pub fields: &'static [(&'static str, ColumnType)],
+}
+
+macro_rules! core_events {
+    ($( $system:literal $name:literal $pattern:pat => { $( $field:literal: $ty:ident = $value:expr, )* } )*) => {
+        /// Every core event, in the order of [`CoreEvent::kind`].
+        pub const CORE_EVENTS: &[CoreEventDoc] = &[ $( CoreEventDoc {
+            system: $system,
+            name: $name,
+            fields: &[ $( ($field, ColumnType::$ty) ),* ],
+        } ),* ];
+
+        impl CoreEvent {
+            /// Which row of [`CORE_EVENTS`] it is.
+            #[expect(unused_variables, reason = "the patterns bind fields for each_field")]
+            pub fn kind(&self) -> usize {
+                let mut kind = 0;
+                $(
+                    if matches!(self, $pattern) {
+                        return kind;
+                    }
+                    kind += 1;
+                )*
+                kind
+            }
+
+            /// Calls `visit` with each field's name and value, in the order of its row of
+            /// [`CORE_EVENTS`].
+            pub fn each_field(&self, visit: &mut dyn FnMut(&'static str, Cell<'_>)) {
+                match self {
+                    $( $pattern => { $( visit($field, ($value).to_cell()); )* } )*
+                }
+            }
+        }
+    };
+}
+
+core_events! {
+    "sched" "sched_switch" CoreEvent::SchedSwitch { prev, prev_comm, prev_prio, prev_state, next, next_comm, next_prio } => {
+        "prev_comm": Text = Name(prev_comm.to_str()),
+        "prev_pid": I32 = *prev,
+        "prev_prio": I32 = Prio(*prev_prio),
+        "prev_state": U32 = prev_state.0,
+        "next_comm": Text = Name(next_comm.to_str()),
+        "next_pid": I32 = *next,
+        "next_prio": I32 = Prio(*next_prio),
+    }
+    "sched" "sched_waking" CoreEvent::SchedWaking { tid, comm, prio, target_cpu } => {
+        "comm": Text = Name(comm.to_str()),
+        "pid": I32 = *tid,
+        "prio": I32 = Prio(*prio),
+        "target_cpu": U32 = *target_cpu,
+    }
+    "sched" "sched_wakeup" CoreEvent::SchedWakeup { tid, comm, prio, target_cpu } => {
+        "comm": Text = Name(comm.to_str()),
+        "pid": I32 = *tid,
+        "prio": I32 = Prio(*prio),
+        "target_cpu": U32 = *target_cpu,
+    }
+    "sched" "sched_wakeup_new" CoreEvent::SchedWakeupNew { tid, comm, prio, target_cpu } => {
+        "comm": Text = Name(comm.to_str()),
+        "pid": I32 = *tid,
+        "prio": I32 = Prio(*prio),
+        "target_cpu": U32 = *target_cpu,
+    }
+    "sched" "sched_migrate_task" CoreEvent::SchedMigrate { tid, orig_cpu, dest_cpu } => {
+        "pid": I32 = *tid,
+        "orig_cpu": U32 = *orig_cpu,
+        "dest_cpu": U32 = *dest_cpu,
+    }
+    "sched" "sched_process_fork" CoreEvent::SchedFork { parent, child, child_comm } => {
+        "parent_pid": I32 = *parent,
+        "child_comm": Text = Name(child_comm.to_str()),
+        "child_pid": I32 = *child,
+    }
+    "sched" "sched_process_exec" CoreEvent::SchedExec { tid, old_tid } => {
+        "pid": I32 = *tid,
+        "old_pid": I32 = *old_tid,
+    }
+    "sched" "sched_process_exit" CoreEvent::SchedExit { tid, comm } => {
+        "comm": Text = Name(comm.to_str()),
+        "pid": I32 = *tid,
+    }
+    "task" "task_rename" CoreEvent::TaskRename { tid, new_comm } => {
+        "pid": I32 = *tid,
+        "newcomm": Text = Name(new_comm.to_str()),
+    }
+    "kvm" "kvm_entry" CoreEvent::KvmEntry { vcpu, rip } => {
+        "vcpu_id": U32 = *vcpu,
+        "rip": U64 = *rip,
+    }
+    "kvm" "kvm_exit" CoreEvent::KvmExit { vcpu, reason, rip, info1, info2 } => {
+        "reason": Text = *reason,
+        "exit_reason": U32 = reason.code,
+        "vcpu_id": U32 = *vcpu,
+        "guest_rip": U64 = *rip,
+        "info1": U64 = *info1,
+        "info2": U64 = *info2,
+    }
+    "kvm" "kvm_hypercall" CoreEvent::KvmHypercall { nr, args } => {
+        "nr": U64 = *nr,
+        "a0": U64 = args[0],
+        "a1": U64 = args[1],
+        "a2": U64 = args[2],
+        "a3": U64 = args[3],
+    }
+    "kvm" "kvm_userspace_exit" CoreEvent::KvmUserspaceExit { reason, errno } => {
+        "reason": U32 = *reason,
+        "errno": I32 = *errno,
+    }
+    "kvm" "kvm_vcpu_wakeup" CoreEvent::KvmVcpuWakeup { ns, waited, valid } => {
+        "ns": U64 = *ns,
+        "waited": Bool = *waited,
+        "valid": Bool = *valid,
+    }
+    "kvm" "kvm_halt_poll_ns" CoreEvent::KvmHaltPollNs { vcpu, new_ns, old_ns } => {
+        "vcpu_id": U32 = *vcpu,
+        "new": U32 = *new_ns,
+        "old": U32 = *old_ns,
+    }
+    "kvm" "kvm_pio" CoreEvent::KvmPio { access, port, size, count } => {
+        "access": Text = AccessWord(*access),
+        "port": U32 = *port,
+        "size": U32 = *size,
+        "count": U32 = *count,
+    }
+    "kvm" "kvm_mmio" CoreEvent::KvmMmio { access, gpa, len } => {
+        "access": Text = AccessWord(*access),
+        "gpa": U64 = *gpa,
+        "len": U32 = *len,
+    }
+    "kvm" "kvm_fast_mmio" CoreEvent::KvmFastMmio { gpa } => {
+        "fast_gpa": U64 = *gpa,
+    }
+    "kvm" "kvm_page_fault" CoreEvent::KvmPageFault { gpa, error_code } => {
+        "fault_address": U64 = *gpa,
+        "error_code": U64 = *error_code,
+    }
+    "kvm" "kvm_set_irq" CoreEvent::KvmSetIrq { gsi, level } => {
+        "gsi": U32 = *gsi,
+        "level": I32 = *level,
+    }
+    "kvm" "kvm_msi_set_irq" CoreEvent::KvmMsi { address, data } => {
+        "address": U64 = *address,
+        "data": U64 = *data,
+    }
+    "kvm" "kvm_inj_virq" CoreEvent::KvmInjVirq { vector } => {
+        "irq": U32 = *vector,
+    }
+    "kvm" "kvm_write_tsc_offset" CoreEvent::KvmWriteTscOffset { vcpu, previous, next } => {
+        "vcpu_id": U32 = *vcpu,
+        "previous_tsc_offset": U64 = *previous,
+        "next_tsc_offset": U64 = *next,
+    }
+    "irq" "irq_handler_entry" CoreEvent::IrqEntry { irq } => {
+        "irq": I32 = *irq,
+    }
+    "irq" "irq_handler_exit" CoreEvent::IrqExit { irq, handled } => {
+        "irq": I32 = *irq,
+        "handled": Bool = *handled,
+    }
+    "irq" "softirq_raise" CoreEvent::SoftirqRaise { vector } => {
+        "vec": U32 = *vector,
+    }
+    "irq" "softirq_entry" CoreEvent::SoftirqEntry { vector } => {
+        "vec": U32 = *vector,
+    }
+    "irq" "softirq_exit" CoreEvent::SoftirqExit { vector } => {
+        "vec": U32 = *vector,
+    }
+    "raw_syscalls" "sys_enter" CoreEvent::SyscallEnter { nr } => {
+        "id": I64 = *nr,
+    }
+    "raw_syscalls" "sys_exit" CoreEvent::SyscallExit { nr, ret } => {
+        "id": I64 = *nr,
+        "ret": I64 = *ret,
+    }
+    "block" "block_rq_insert" CoreEvent::BlockInsert(request) => {
+        "dev": U32 = request.device,
+        "sector": U64 = request.sector,
+        "nr_sector": U32 = request.sectors,
+        "op": Text = request.op,
+    }
+    "block" "block_rq_issue" CoreEvent::BlockIssue(request) => {
+        "dev": U32 = request.device,
+        "sector": U64 = request.sector,
+        "nr_sector": U32 = request.sectors,
+        "op": Text = request.op,
+    }
+    "block" "block_rq_complete" CoreEvent::BlockComplete { request, error } => {
+        "dev": U32 = request.device,
+        "sector": U64 = request.sector,
+        "nr_sector": U32 = request.sectors,
+        "op": Text = request.op,
+        "error": I32 = *error,
+    }
+    "net" "net_dev_xmit" CoreEvent::NetXmit { skb, bytes, device, code } => {
+        "skbaddr": U64 = *skb,
+        "len": U32 = *bytes,
+        "name": Text = Name(device.to_str()),
+        "rc": I32 = *code,
+    }
+    "net" "netif_receive_skb" CoreEvent::NetReceive { skb, bytes, device } => {
+        "skbaddr": U64 = *skb,
+        "len": U32 = *bytes,
+        "name": Text = Name(device.to_str()),
+    }
+    "workqueue" "workqueue_execute_start" CoreEvent::WorkStart { work, function } => {
+        "work": U64 = *work,
+        "function": U64 = *function,
+    }
+    "workqueue" "workqueue_execute_end" CoreEvent::WorkEnd { work, function } => {
+        "work": U64 = *work,
+        "function": U64 = *function,
+    }
+}
+
+/// A name, null where it was not told.
+struct Name<'a>(Cow<'a, str>);
+
+impl ToCell for Name<'_> {
+    fn to_cell(&self) -> Cell<'_> {
+        if self.0.is_empty() { Cell::Null } else { Cell::Str(Cow::Borrowed(&self.0)) }
+    }
+}
+
+/// A priority, null where it was not told. Deadline threads have -1, so only one number says so.
+struct Prio(i32);
+
+/// What a decoder gives for a priority that its format did not carry.
+const PRIO_UNKNOWN: i32 = i32::MIN;
+
+impl ToCell for Prio {
+    fn to_cell(&self) -> Cell<'_> {
+        if self.0 == PRIO_UNKNOWN { Cell::Null } else { Cell::I64(self.0.into()) }
+    }
+}
+
+struct AccessWord(Access);
+
+impl ToCell for AccessWord {
+    fn to_cell(&self) -> Cell<'_> {
+        Cell::Str(Cow::Borrowed(match self.0 {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::UnsatisfiedRead => "unsatisfied_read",
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Comm, PrevState},
+        ids::Tid,
+    };
+
+    #[test]
+    fn fields_come_in_the_order_of_the_table() {
+        let event = CoreEvent::SchedSwitch {
+            prev: Tid(7),
+            prev_comm: Comm::new(b"make"),
+            prev_prio: PRIO_UNKNOWN,
+            prev_state: PrevState(1),
+            next: Tid(0),
+            next_comm: Comm::default(),
+            next_prio: 120,
+        };
+        let doc = CORE_EVENTS[event.kind()];
+        assert_eq!((doc.system, doc.name), ("sched", "sched_switch"));
+        let mut cells = Vec::new();
+        event.each_field(&mut |name, cell| cells.push(format!("{name}={cell:?}")));
+        assert_eq!(cells.len(), doc.fields.len());
+        assert_eq!(cells[0], "prev_comm=Str(\"make\")");
+        assert_eq!(cells[2], "prev_prio=Null", "nobody told");
+        assert_eq!(cells[4], "next_comm=Null");
+        assert_eq!(cells[6], "next_prio=I64(120)");
+        let end = CoreEvent::WorkEnd { work: 1, function: 2 };
+        assert_eq!(CORE_EVENTS[end.kind()].name, "workqueue_execute_end");
+        assert_eq!(end.kind(), CORE_EVENTS.len() - 1);
+    }
+
+    #[test]
+    fn no_event_is_listed_twice() {
+        for (at, doc) in CORE_EVENTS.iter().enumerate() {
+            assert!(CORE_EVENTS[..at].iter().all(|other| other.name != doc.name), "{}", doc.name);
+        }
+    }
+}
