@@ -14,6 +14,8 @@ use transect_model::{
 
 const STAMPS: u64 = 20_000_000;
 const START: u64 = 100_000_000_000;
+/// Readings, ten a second.
+const SAMPLES: u32 = 100;
 
 fn main() -> Result<(), ClockError> {
     let options = ClockOptions::default();
@@ -54,7 +56,39 @@ fn main() -> Result<(), ClockError> {
     measure("guest, scaled TSC", guest(vec![offset(Some(200_000_000_000_000), -5_000, 1)])?)?;
     let rebooted = vec![offset(None, -5_000, 1), offset(None, -9_000, START + STAMPS * 50)];
     measure("guest, two boots", guest(rebooted)?)?;
-    measure("guest, 1,000 exchanges", guest((0..1_000).map(exchange).collect())?)
+    measure("guest, 1,000 exchanges", guest((0..1_000).map(exchange).collect())?)?;
+    measure("host, mono", mono(options)?.converter(MachineId(0), CpuId(0))?)?;
+    measure("guest, mono by its TSC", mono(options)?.converter(MachineId(1), CpuId(0))?)
+}
+
+/// Host and guest in mono, with readings beside their TSCs for the time that is measured over.
+fn mono(options: ClockOptions) -> Result<ClockGraph, ClockError> {
+    let reading = |machine, ns: u64, tsc: u64| Evidence::TscReading {
+        machine: MachineId(machine),
+        clock: "mono".to_owned(),
+        tsc_before: tsc,
+        ns,
+        tsc_after: tsc + 60,
+    };
+    let mut evidence = vec![
+        Evidence::Reference { machine: MachineId(0), clock: "mono".to_owned() },
+        Evidence::SourceClock { machine: MachineId(1), clock: "mono".to_owned() },
+        Evidence::TscOffset {
+            machine: MachineId(1),
+            parent: MachineId(0),
+            vcpu: VcpuId(0),
+            offset: -5_000,
+            ratio: None,
+            frac_bits: None,
+            at_host: START,
+        },
+    ];
+    for i in 0..u64::from(SAMPLES) {
+        let ns = START + i * 100_000_000;
+        evidence.push(reading(0, ns, 5_000 + ns * 26 / 10));
+        evidence.push(reading(1, ns + 777, ns * 26 / 10));
+    }
+    ClockGraph::from_evidence(&evidence, options)
 }
 
 fn measure(what: &str, mut converter: Converter) -> Result<(), ClockError> {

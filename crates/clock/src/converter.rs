@@ -2,6 +2,7 @@
 
 use crate::{
     affine::TickRate,
+    composed::{Composed, ROUNDING_TICKS},
     error::ClockError,
     hop::{Hop, Map, Place},
 };
@@ -35,10 +36,12 @@ impl ToTrace {
 }
 
 /// The common case, with everything looked up beforehand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Fast {
     /// A constant to subtract, then the rate. Also the reference's own streams (offset 0).
     Offset(i64),
+    /// Estimates, and ways of several steps: one table.
+    Composed(Composed),
     /// Anything else.
     General,
 }
@@ -57,16 +60,20 @@ pub struct Converter {
 }
 
 impl Converter {
-    pub(crate) fn new(hops: Vec<Hop>, to_trace: ToTrace) -> Converter {
-        let fast = match hops.as_slice() {
-            [] => Fast::Offset(0),
+    pub(crate) fn new(hops: Vec<Hop>, to_trace: ToTrace, boot: usize) -> Converter {
+        let offset = match hops.as_slice() {
+            [] => Some(0),
             [hop] => match hop.only() {
-                Some(Map::Tsc(tsc)) => tsc.plain_offset().map_or(Fast::General, Fast::Offset),
-                _ => Fast::General,
+                Some(Map::Tsc(tsc)) => tsc.plain_offset(),
+                _ => None,
             },
-            _ => Fast::General,
+            _ => None,
         };
-        let places = vec![Place::default(); hops.len()];
+        let fast = match offset {
+            Some(offset) => Fast::Offset(offset),
+            None => Composed::new(&hops).map_or(Fast::General, Fast::Composed),
+        };
+        let places = hops.iter().map(|hop| hop.place_of_boot(boot)).collect();
         Converter { fast, to_trace, hops: hops.into(), places }
     }
 
@@ -75,66 +82,80 @@ impl Converter {
         &self,
         stamp: Timestamp<Source>,
     ) -> Result<(Timestamp<Trace>, ErrorBoundNs), ClockError> {
-        let out_of_range = ClockError::OutOfRange { stamp: stamp.get() };
         let mut at = stamp.get();
         let mut bound = 0u64;
-        for hop in self.hops.iter() {
-            let map = hop.map_at(at);
+        for (hop, place) in self.hops.iter().zip(&self.places) {
+            let map = hop.map_at(*place, at);
             let own = map.bound_at(at);
-            bound = bound
-                .checked_mul(if bound == 0 { 0 } else { map.growth() })
-                .and_then(|b| b.checked_add(own))
-                .ok_or(out_of_range)?;
-            at = map.host_at(at).ok_or(out_of_range)?;
+            let grown = map.grown(bound).and_then(|b| b.checked_add(own));
+            bound = grown.ok_or(out_of_range(stamp))?;
+            at = map.host_at(at).ok_or(out_of_range(stamp))?;
         }
-        let ts = self.to_trace.trace(at).ok_or(out_of_range)?;
-        Ok((Timestamp::new(ts), ErrorBoundNs(self.to_trace.bound(bound))))
+        if let Fast::Composed(_) = self.fast {
+            bound = bound.checked_add(ROUNDING_TICKS).ok_or(out_of_range(stamp))?;
+        }
+        Ok((self.trace_only(stamp)?, ErrorBoundNs(self.to_trace.bound(bound))))
     }
 
     /// Trace time of a stamp, without the bound: for inner loops.
     #[inline]
     pub fn trace_only(&self, stamp: Timestamp<Source>) -> Result<Timestamp<Trace>, ClockError> {
-        self.fast(stamp).unwrap_or_else(|| {
-            let mut at = stamp.get();
-            for hop in self.hops.iter() {
-                at = hop.map_at(at).host_at(at).ok_or(out_of_range(stamp))?;
+        let host = match &self.fast {
+            Fast::Offset(offset) => add(stamp.get(), *offset),
+            Fast::Composed(composed) => {
+                composed.host_at(stamp.get()).or_else(|| self.step_by_step(stamp.get()))
             }
-            self.finish(stamp, at)
-        })
+            Fast::General => self.step_by_step(stamp.get()),
+        };
+        self.finish(stamp, host)
     }
 
     /// Trace time of the next stamp of a stream, in the stream's order.
     #[inline]
     pub fn follow(&mut self, stamp: Timestamp<Source>) -> Result<Timestamp<Trace>, ClockError> {
-        if let Some(done) = self.fast(stamp) {
-            return done;
-        }
-        let mut at = stamp.get();
-        for (hop, place) in self.hops.iter().zip(&mut self.places) {
-            at = hop.follow(place, at).host_at(at).ok_or(out_of_range(stamp))?;
-        }
-        self.finish(stamp, at)
-    }
-
-    #[inline]
-    fn fast(&self, stamp: Timestamp<Source>) -> Option<Result<Timestamp<Trace>, ClockError>> {
-        let Fast::Offset(offset) = self.fast else { return None };
-        let host = if offset <= 0 {
-            stamp.get().checked_add(offset.unsigned_abs())
-        } else {
-            stamp.get().checked_sub(offset.unsigned_abs())
+        let host = match &mut self.fast {
+            Fast::Offset(offset) => add(stamp.get(), *offset),
+            Fast::Composed(composed) => {
+                composed.follow(stamp.get()).or_else(|| self.step_by_step(stamp.get()))
+            }
+            Fast::General => self.follow_step_by_step(stamp.get()),
         };
-        Some(host.ok_or(out_of_range(stamp)).and_then(|host| self.finish(stamp, host)))
+        self.finish(stamp, host)
+    }
+
+    fn step_by_step(&self, stamp: u64) -> Option<u64> {
+        let mut hops = self.hops.iter().zip(&self.places);
+        hops.try_fold(stamp, |at, (hop, place)| hop.map_at(*place, at).host_at(at))
+    }
+
+    fn follow_step_by_step(&mut self, stamp: u64) -> Option<u64> {
+        let mut hops = self.hops.iter().zip(&mut self.places);
+        hops.try_fold(stamp, |at, (hop, place)| hop.follow(place, at).host_at(at))
     }
 
     #[inline]
-    fn finish(&self, stamp: Timestamp<Source>, at: u64) -> Result<Timestamp<Trace>, ClockError> {
-        self.to_trace.trace(at).map(Timestamp::new).ok_or(out_of_range(stamp))
+    fn finish(
+        &self,
+        stamp: Timestamp<Source>,
+        host: Option<u64>,
+    ) -> Result<Timestamp<Trace>, ClockError> {
+        let trace = host.and_then(|host| self.to_trace.trace(host));
+        trace.map(Timestamp::new).ok_or(out_of_range(stamp))
     }
 
     /// Into how many pieces the route is cut by restarts and changed offsets; 1 without any.
     pub fn pieces(&self) -> usize {
         self.hops.iter().map(Hop::count).max().unwrap_or(1)
+    }
+}
+
+/// The reference's stamp, `offset` being the guest's minus it.
+#[inline]
+fn add(stamp: u64, offset: i64) -> Option<u64> {
+    if offset <= 0 {
+        stamp.checked_add(offset.unsigned_abs())
+    } else {
+        stamp.checked_sub(offset.unsigned_abs())
     }
 }
 

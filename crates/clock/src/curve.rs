@@ -62,15 +62,26 @@ impl Curve {
     /// Through `knots` (ascending, at least one), `rays` beyond their ends, and `slack` ticks added
     /// to every bound. `None` if the numbers are none that clocks can have.
     pub(crate) fn new(knots: &[Knot], left: Ray, right: Ray, slack: u64) -> Option<Curve> {
-        let middle = |k: &Knot| {
+        Curve::with_slacks(knots, left, right, |_| slack)
+    }
+
+    /// The same with a slack of its own for each gap between two knots, by the number of the knot
+    /// it begins at. The rays have that of the gap beside them.
+    pub(crate) fn with_slacks(
+        knots: &[Knot],
+        left: Ray,
+        right: Ray,
+        slack: impl Fn(usize) -> u64,
+    ) -> Option<Curve> {
+        let middle = |k: &Knot, gap: usize| {
             let host = (k.low + k.high).div_euclid(2);
-            let half = (k.high - host).max(host - k.low) + i128::from(slack);
+            let half = (k.high - host).max(host - k.low) + i128::from(slack(gap));
             i64::try_from(host).ok().map(|host| (host, half))
         };
         let mut segments = Vec::with_capacity(knots.len());
-        for pair in knots.windows(2) {
+        for (gap, pair) in knots.windows(2).enumerate() {
             let [a, b] = pair else { continue };
-            let ((host, half), (host_b, half_b)) = (middle(a)?, middle(b)?);
+            let ((host, half), (host_b, half_b)) = (middle(a, gap)?, middle(b, gap)?);
             let distance = i128::from(b.guest.checked_sub(a.guest)?);
             if distance == 0 {
                 return None;
@@ -79,14 +90,14 @@ impl Curve {
             let half_slope = fixed(half_b - half, distance)?;
             segments.push(Segment { guest: a.guest, host, slope, half, half_slope });
         }
-        let ray = |k: &Knot, ray: Ray| {
-            let (host, half) = middle(k)?;
+        let ray = |k: &Knot, ray: Ray, gap: usize| {
+            let (host, half) = middle(k, gap)?;
             let slope = fixed_f64((ray.flattest + ray.steepest) / 2.0)?;
             let half_slope = fixed_f64((ray.steepest - ray.flattest) / 2.0)? + 2;
             Some(Segment { guest: k.guest, host, slope, half, half_slope })
         };
-        let before = ray(knots.first()?, left)?;
-        segments.push(ray(knots.last()?, right)?);
+        let before = ray(knots.first()?, left, 0)?;
+        segments.push(ray(knots.last()?, right, knots.len().saturating_sub(2))?);
         Some(Curve { before, segments })
     }
 
@@ -107,9 +118,18 @@ impl Curve {
         self.segment(guest).half_at(guest)
     }
 
-    /// The largest bound within the sampled span. Bounds are linear between knots.
+    /// The largest bound within the sampled span. Bounds are linear between knots, and may be
+    /// different on both sides of one.
     pub(crate) fn worst_bound(&self) -> u64 {
-        self.segments.iter().map(|s| s.half_at(s.guest)).max().unwrap_or(u64::MAX)
+        let starts = self.segments.iter().map(|s| s.half_at(s.guest));
+        let ends =
+            self.segments.windows(2).filter_map(|w| Some(w.first()?.half_at(w.get(1)?.guest)));
+        starts.chain(ends).max().unwrap_or(u64::MAX)
+    }
+
+    /// Where the rate changes: the knots, ascending.
+    pub(crate) fn knots(&self) -> impl Iterator<Item = u64> + '_ {
+        self.segments.iter().map(|s| s.guest)
     }
 
     /// Host ticks per guest tick over the sampled span (of the ray if it is a point).
@@ -123,10 +143,11 @@ impl Curve {
         }
     }
 
-    /// The steepest piece, rounded up: how much a bound on guest time grows on its way.
-    pub(crate) fn steepest(&self) -> u64 {
-        let steepest = self.segments.iter().map(|s| s.slope).max().unwrap_or(0);
-        u64::try_from((steepest >> FRAC_BITS) + 1).unwrap_or(u64::MAX)
+    /// What a bound on guest time becomes on its way, by the steepest piece, rounded up.
+    pub(crate) fn grown(&self, bound: u64) -> Option<u64> {
+        let slopes = self.segments.iter().chain([&self.before]).map(|s| s.slope);
+        let grown = slopes.max()?.checked_mul(i128::from(bound))? >> FRAC_BITS;
+        u64::try_from(grown).ok()?.checked_add(1)
     }
 
     /// The first sampled moment: guest and host time.
@@ -144,4 +165,19 @@ fn fixed(num: i128, den: i128) -> Option<i128> {
 #[expect(clippy::cast_precision_loss, reason = "a power of two")]
 fn fixed_f64(slope: f64) -> Option<i128> {
     (slope.abs() < MAX_SLOPE).then_some((slope * (1u64 << FRAC_BITS) as f64) as i128)
+}
+
+/// Host time does not run backwards: what was possible earlier limits what is possible later.
+pub(crate) fn keep_order(knots: &mut [Knot]) {
+    let mut low = i128::MIN;
+    for k in knots.iter_mut() {
+        low = low.max(k.low);
+        k.low = low;
+        k.high = k.high.max(low);
+    }
+    let mut high = i128::MAX;
+    for k in knots.iter_mut().rev() {
+        high = high.min(k.high);
+        k.high = high.max(k.low);
+    }
 }

@@ -1,11 +1,15 @@
-//! The edges of the clock graph: one machine's clock to its parent's, by one method.
+//! The edges of the clock graph: one clock to another by one method, from a machine to its parent
+//! or between two clocks of one machine.
 
 use crate::{
     affine::GuestTsc,
     clock_kind::ClockKind,
+    curve::Curve,
     evidence::Evidence,
     exchange::{Bracket, Estimate, RateModel, estimate},
     hop::{Hop, Map, Piece},
+    node::Node,
+    readings::{Fit, Fitted, Reading, fit},
     time_shift::{Sample, TimeShift},
 };
 use std::{collections::BTreeMap, fmt};
@@ -16,6 +20,9 @@ use transect_model::ids::{CpuId, MachineId};
 pub enum Method {
     /// The hypervisor's own offset and scaling: exact.
     TscOffset,
+    /// A machine's kernel clock and its own TSC, read by one program: bound by the width of the
+    /// readings. Never alone on a route: it leads to a TSC that another edge relates.
+    TscReading,
     /// The TIMESHIFT option of an imported guest file.
     TimeShift,
     /// Brackets over the guest channel: estimated, with a bound that holds.
@@ -27,6 +34,7 @@ impl Method {
     pub fn as_str(self) -> &'static str {
         match self {
             Method::TscOffset => "tsc_offset",
+            Method::TscReading => "tsc_reading",
             Method::TimeShift => "timeshift",
             Method::Exchange => "exchange",
         }
@@ -47,13 +55,13 @@ enum Hops {
     PerCpu(BTreeMap<u32, Hop>),
 }
 
-/// One way from a machine's clock to its parent's.
+/// One way from one clock to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Edge {
-    pub(crate) machine: MachineId,
-    pub(crate) parent: MachineId,
+    pub(crate) from: Node,
+    pub(crate) to: Node,
     pub(crate) method: Method,
-    /// Exchanges it rests on; 0 for exact edges.
+    /// Exchanges or readings it rests on; 0 for exact edges.
     pub(crate) samples: u64,
     hops: Hops,
 }
@@ -94,19 +102,80 @@ impl Edge {
         }
     }
 
-    fn start(&self) -> Option<&Map> {
+    /// The map at the start, for printing.
+    pub(crate) fn start(&self) -> Option<&Map> {
         self.any()?.pieces().next().map(|p| &p.map)
     }
 
-    /// Machine ticks per parent tick at the start, for printing.
+    /// Ticks per tick of the clock it leads to, at the start, for printing and comparing.
     pub(crate) fn rate(&self) -> f64 {
         self.start().map(Map::rate).filter(|r| r.is_finite()).unwrap_or(0.0)
     }
 
-    /// Parent minus machine at the start, for printing.
-    pub(crate) fn offset(&self) -> i128 {
-        self.start().map_or(0, Map::offset)
+    /// What a bound becomes on its way along this edge and by it, in ticks of the clock it leads to.
+    pub(crate) fn grown(&self, bound: u64) -> Option<u64> {
+        let hop = self.any()?;
+        let grown = hop.pieces().map(|p| p.map.grown(bound));
+        let most = grown.reduce(|a, b| Some(a?.max(b?)))??;
+        most.checked_add(self.worst_bound())
     }
+
+    /// Do all CPUs of the machine show the same counter?
+    fn is_one_clock(&self) -> bool {
+        self.hop(None).is_some()
+    }
+}
+
+/// What was read of one machine's two clocks.
+#[derive(Default)]
+pub(crate) struct Read {
+    /// Readings, one list for each boot.
+    boots: Vec<Vec<Reading>>,
+}
+
+impl Read {
+    pub(crate) fn reading(&mut self, boot: usize, reading: Reading) {
+        self.boots.resize_with(self.boots.len().max(boot + 1), Vec::new);
+        if let Some(run) = self.boots.get_mut(boot) {
+            run.push(reading);
+        }
+    }
+
+    /// The way from the machine's clock to its TSC and the way back; what had to be said; and how
+    /// much the clock's rate changed, ppm.
+    pub(crate) fn edges(&self, source: Node, notes: &mut Vec<String>) -> Option<(Edge, Edge, u32)> {
+        let fits: Vec<Fit> = self.boots.iter().map(|run| fit(run)).collect();
+        let machine = source.machine;
+        for (fit, run) in fits.iter().zip(&self.boots).filter(|(_, run)| !run.is_empty()) {
+            notes.extend(reading_remarks(machine, fit, run.len()));
+        }
+        let spread = fits.iter().map(|fit| fit.spread_ppm).max()?;
+        let pieces = || fits.iter().flat_map(|fit| &fit.pieces);
+        let samples = u64::try_from(pieces().map(|p| p.readings).sum::<usize>()).ok()?;
+        let tsc = Node::tsc(machine);
+        let edge = |from, to, hop| {
+            let hops = Hops::Machine(hop);
+            Edge { from, to, method: Method::TscReading, samples, hops }
+        };
+        let there = boots_hop(&fits, |p| (p.tsc_from_ns.clone(), p.ns_span))?;
+        let back = boots_hop(&fits, |p| (p.ns_from_tsc.clone(), p.tsc_span))?;
+        Some((edge(source, tsc, there), edge(tsc, source, back), spread))
+    }
+}
+
+/// The pieces of all boots. Within a boot each holds from the last reading of the one before to
+/// the first of the next, by its own stamps; between boots both clocks start over and only a
+/// stream's order tells.
+fn boots_hop(fits: &[Fit], part: impl Fn(&Fitted) -> (Curve, (u64, u64))) -> Option<Hop> {
+    let mut pieces = Vec::new();
+    let mut boots = Vec::new();
+    for fit in fits {
+        boots.push(pieces.len());
+        let (curves, spans): (Vec<_>, Vec<_>) = fit.pieces.iter().map(&part).unzip();
+        let maps = curves.into_iter().map(|curve| Map::Curve(Box::new(curve)));
+        pieces.extend(maps.zip(windows(&spans)).map(|(map, window)| Piece::of_stamps(map, window)));
+    }
+    Some(Hop::new(pieces)?.with_boots(boots))
 }
 
 /// What was seen of one machine's clock against one parent's.
@@ -114,8 +183,10 @@ impl Edge {
 pub(crate) struct Seen {
     offsets: BTreeMap<u32, Vec<(u64, GuestTsc)>>,
     shifts: BTreeMap<u32, TimeShift>,
-    /// Brackets, cut at restarts.
+    /// Brackets, one list for each boot.
     brackets: Vec<Vec<Bracket>>,
+    /// The parent's TSC when each boot after the first was noticed.
+    restarts: Vec<u64>,
 }
 
 impl Seen {
@@ -127,15 +198,16 @@ impl Seen {
         self.shifts.entry(cpu).or_default().push(sample, interpolated);
     }
 
-    pub(crate) fn bracket(&mut self, bracket: Bracket) {
-        match self.brackets.last_mut() {
-            Some(run) => run.push(bracket),
-            None => self.brackets.push(vec![bracket]),
+    pub(crate) fn bracket(&mut self, boot: usize, bracket: Bracket) {
+        self.brackets.resize_with(self.brackets.len().max(boot + 1), Vec::new);
+        if let Some(run) = self.brackets.get_mut(boot) {
+            run.push(bracket);
         }
     }
 
-    pub(crate) fn restart(&mut self) {
-        self.brackets.push(Vec::new());
+    /// The machine was booted again.
+    pub(crate) fn restart(&mut self, at_host: u64) {
+        self.restarts.push(at_host);
     }
 
     /// The scaling that offsets were read with, if any was: what rate exchanges may expect.
@@ -147,16 +219,30 @@ impl Seen {
             .find(|tsc| tsc.plain_offset().is_none())
     }
 
-    /// Exact edge from TSC offsets.
-    pub(crate) fn tsc_edge(&self, machine: MachineId, parent: MachineId) -> Option<Edge> {
-        let hops: BTreeMap<u32, Hop> =
-            self.offsets.iter().filter_map(|(vcpu, seen)| Some((*vcpu, tsc_hop(seen)?))).collect();
+    /// Exact edge from TSC offsets. `None` without any; `Err` if the vCPUs' offsets differ and the
+    /// machine's streams are not stamped with them, but with one clock made of one of them.
+    pub(crate) fn tsc_edge(&self, source: Node, parent: MachineId) -> Option<Result<Edge, String>> {
+        let hops: BTreeMap<u32, Hop> = self
+            .offsets
+            .iter()
+            .filter_map(|(vcpu, seen)| Some((*vcpu, tsc_hop(seen, &self.restarts)?)))
+            .collect();
         let hops = (!hops.is_empty()).then_some(Hops::PerCpu(hops))?;
-        Some(Edge { machine, parent, method: Method::TscOffset, samples: 0, hops })
+        let (from, to) = (Node::tsc(source.machine), Node::tsc(parent));
+        let edge = Edge { from, to, method: Method::TscOffset, samples: 0, hops };
+        Some(if source.is_tsc() || edge.is_one_clock() {
+            Ok(edge)
+        } else {
+            Err(format!(
+                "machine {}: its vCPUs have different TSC offsets, so the TSC its kernel clock was \
+                 read beside is not known: the offsets are not used",
+                source.machine
+            ))
+        })
     }
 
     /// Edge from a TIMESHIFT option.
-    pub(crate) fn shift_edge(&self, machine: MachineId, parent: MachineId) -> Option<Edge> {
+    pub(crate) fn shift_edge(&self, from: Node, to: Node) -> Option<Edge> {
         let mut samples = 0;
         let hops: BTreeMap<u32, Hop> = self
             .shifts
@@ -168,27 +254,27 @@ impl Seen {
             .collect();
         let hops = (!hops.is_empty()).then_some(Hops::PerCpu(hops))?;
         let samples = u64::try_from(samples).unwrap_or(u64::MAX);
-        Some(Edge { machine, parent, method: Method::TimeShift, samples, hops })
+        Some(Edge { from, to, method: Method::TimeShift, samples, hops })
     }
 
     /// Estimated edge from exchanges, and what had to be said about them.
     pub(crate) fn exchange_edge(
         &self,
-        machine: MachineId,
-        parent: MachineId,
+        from: Node,
+        to: Node,
         model: RateModel,
         notes: &mut Vec<String>,
     ) -> Option<Edge> {
-        let estimates: Vec<Estimate> = self
-            .brackets
-            .iter()
-            .filter(|run| !run.is_empty())
-            .map(|run| estimate(run, &model))
-            .collect();
-        for e in &estimates {
-            notes.extend(remarks(machine, e));
+        let mut boots = Vec::new();
+        let mut fitted = Vec::new();
+        for run in &self.brackets {
+            boots.push(fitted.len());
+            if !run.is_empty() {
+                let estimate = estimate(run, &model);
+                notes.extend(remarks(from.machine, &estimate));
+                fitted.extend(estimate.pieces);
+            }
         }
-        let fitted: Vec<_> = estimates.into_iter().flat_map(|e| e.pieces).collect();
         let samples: usize = fitted.iter().map(|p| p.brackets).sum();
         let spans: Vec<(u64, u64)> = fitted.iter().map(|p| p.host_span).collect();
         let pieces = fitted
@@ -196,9 +282,9 @@ impl Seen {
             .zip(windows(&spans))
             .map(|(p, window)| Piece::new(Map::Curve(Box::new(p.curve)), window))
             .collect();
-        let hops = Hops::Machine(Hop::new(pieces)?);
+        let hops = Hops::Machine(Hop::new(pieces)?.with_boots(boots));
         let samples = u64::try_from(samples).unwrap_or(u64::MAX);
-        Some(Edge { machine, parent, method: Method::Exchange, samples, hops })
+        Some(Edge { from, to, method: Method::Exchange, samples, hops })
     }
 
     /// What exchanges may take for granted about the two clocks. `None`: they cannot be aligned.
@@ -230,7 +316,8 @@ impl Seen {
 }
 
 /// Runs of one offset; each holds from the last sight of the one before to the first of the next.
-fn tsc_hop(seen: &[(u64, GuestTsc)]) -> Option<Hop> {
+/// A boot begins with the last run that can hold when it was noticed: by then its offset is set.
+fn tsc_hop(seen: &[(u64, GuestTsc)], restarts: &[u64]) -> Option<Hop> {
     let mut seen = seen.to_vec();
     seen.sort_by_key(|(at, _)| *at);
     let mut runs: Vec<(GuestTsc, (u64, u64))> = Vec::new();
@@ -241,8 +328,14 @@ fn tsc_hop(seen: &[(u64, GuestTsc)]) -> Option<Hop> {
         }
     }
     let spans: Vec<(u64, u64)> = runs.iter().map(|(_, span)| *span).collect();
+    let windows = windows(&spans);
+    let run_at = |at: &u64| windows.partition_point(|(from, _)| from <= at).saturating_sub(1);
+    let boots = std::iter::once(0).chain(restarts.iter().map(run_at)).collect();
     let piece = |((tsc, _), window)| Piece::new(Map::Tsc(tsc), window);
-    Hop::new(runs.into_iter().zip(windows(&spans)).map(piece).collect())
+    Some(
+        Hop::new(runs.into_iter().zip(windows.iter().copied()).map(piece).collect())?
+            .with_boots(boots),
+    )
 }
 
 /// The host time in which each of several successive maps can hold, given when each was seen.
@@ -292,6 +385,33 @@ fn remarks(machine: MachineId, e: &Estimate) -> Vec<String> {
         notes.push(format!(
             "machine {machine}: its clock runs at another rate than the host's (more than the \
              drift limit): the rate was taken from the exchanges"
+        ));
+    }
+    notes
+}
+
+/// What a reader should know about readings that did not go smoothly.
+fn reading_remarks(machine: MachineId, fit: &Fit, readings: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if fit.impossible > 0 {
+        notes.push(format!(
+            "machine {machine}: {} readings of its clock beside its TSC are impossible (the TSC ran \
+             backwards, or stamps beyond 2^62) and were ignored",
+            fit.impossible
+        ));
+    }
+    if fit.pieces.is_empty() {
+        notes.push(format!(
+            "machine {machine}: its {readings} readings of its clock beside its TSC do not tell \
+             the clock's rate (at least two, some milliseconds apart, are needed): not used"
+        ));
+    }
+    for pair in fit.pieces.windows(2) {
+        let [a, b] = pair else { continue };
+        notes.push(format!(
+            "machine {machine}: its clock stepped against its TSC between {} and {} ns (it was set, \
+             or the machine slept): aligned in pieces",
+            a.ns_span.1, b.ns_span.0
         ));
     }
     notes

@@ -98,6 +98,22 @@ pub enum Evidence {
         /// The parent's trace clock just after the answer was read.
         host_recv: u64,
     },
+    /// A machine's own TSC read around a reading of its own kernel clock: the clock showed `ns` at
+    /// some tick in `tsc_before..=tsc_after`. What relates a machine's `mono` stamps to its
+    /// TSC, and so to those of its host, whose offset KVM tells.
+    TscReading {
+        /// The machine that read both.
+        machine: MachineId,
+        /// The clock read, by its name in `trace_clock`: `mono`. Readings of another clock than
+        /// the one that stamps the machine's streams are not used.
+        clock: String,
+        /// The TSC just before.
+        tsc_before: u64,
+        /// The clock.
+        ns: u64,
+        /// The TSC just after.
+        tsc_after: u64,
+    },
     /// From here on the machine's clock is another one (it was booted again): stamps and
     /// exchanges before and after have nothing to do with each other.
     ClockRestart {

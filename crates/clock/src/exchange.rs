@@ -32,7 +32,7 @@
 
 use crate::{
     corridor::{Corridor, Gate, NoCorridor, Slope},
-    curve::{Curve, Knot, MAX_SLOPE, Ray},
+    curve::{Curve, Knot, MAX_SLOPE, Ray, keep_order},
 };
 
 /// One question and answer, raw stamps of both clocks.
@@ -365,21 +365,6 @@ fn wandering(brackets: &[Bracket], model: &RateModel) -> Option<Curve> {
 #[expect(clippy::cast_precision_loss, reason = "rounded up by one")]
 fn bow(distance: u64, slope: f64, model: &RateModel) -> u64 {
     (distance as f64 * slope * f64::from(model.wander_ppm) / 2e6) as u64 + 1
-}
-
-/// Host time does not run backwards: what was possible earlier limits what is possible later.
-fn keep_order(knots: &mut [Knot]) {
-    let mut low = i128::MIN;
-    for k in knots.iter_mut() {
-        low = low.max(k.low);
-        k.low = low;
-        k.high = k.high.max(low);
-    }
-    let mut high = i128::MAX;
-    for k in knots.iter_mut().rev() {
-        high = high.min(k.high);
-        k.high = high.max(k.low);
-    }
 }
 
 /// The corridor of the brackets near `at`; with fewer of them if the rate wanders more than the

@@ -50,6 +50,11 @@ impl Map {
         }
     }
 
+    /// The first guest stamp that maps to `host` or later.
+    pub(crate) fn first_guest(&self, host: u64) -> Option<u64> {
+        first_guest(self, host.into())
+    }
+
     /// The largest bound within the span the evidence covers.
     pub(crate) fn worst_bound(&self) -> u64 {
         match self {
@@ -59,12 +64,13 @@ impl Map {
         }
     }
 
-    /// Parent ticks per guest tick, rounded up: how a bound on the guest's stamp grows.
-    pub(crate) fn growth(&self) -> u64 {
+    /// What a bound on the guest's stamp becomes on its way, in the parent's ticks.
+    pub(crate) fn grown(&self, bound: u64) -> Option<u64> {
         match self {
-            Map::Tsc(tsc) => tsc.bound_ticks().saturating_add(1),
-            Map::Curve(curve) => curve.steepest(),
-            Map::Shift(_) => 1,
+            _ if bound == 0 => Some(0),
+            Map::Tsc(tsc) => bound.checked_mul(tsc.bound_ticks().checked_add(1)?),
+            Map::Curve(curve) => curve.grown(bound),
+            Map::Shift(_) => Some(bound),
         }
     }
 
@@ -106,6 +112,11 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// A map for the guest's stamps in `window` (both ends included).
+    pub(crate) fn of_stamps(map: Map, window: (u64, u64)) -> Piece {
+        Piece { map, guest_first: window.0, guest_last: window.1 }
+    }
+
     /// A map that holds in `window` of the parent's time (both ends included).
     pub(crate) fn new(map: Map, window: (u64, u64)) -> Piece {
         let at_least = |host: i128| first_guest(&map, host);
@@ -141,11 +152,15 @@ fn first_guest(map: &Map, host: i128) -> Option<u64> {
 pub(crate) struct Hop {
     first: Piece,
     later: Vec<Piece>,
+    /// The piece that each boot of the machine begins with; as the last one says from there on.
+    boots: Vec<usize>,
 }
 
 /// Where a stream is among the pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
+    /// The piece that the stream begins with.
+    start: usize,
     piece: usize,
     last: u64,
 }
@@ -154,11 +169,24 @@ impl Hop {
     /// `None` without a piece.
     pub(crate) fn new(pieces: Vec<Piece>) -> Option<Hop> {
         let mut pieces = pieces.into_iter();
-        Some(Hop { first: pieces.next()?, later: pieces.collect() })
+        Some(Hop { first: pieces.next()?, later: pieces.collect(), boots: Vec::new() })
     }
 
     pub(crate) fn single(map: Map) -> Hop {
-        Hop { first: Piece::new(map, (0, u64::MAX)), later: Vec::new() }
+        Hop { first: Piece::new(map, (0, u64::MAX)), later: Vec::new(), boots: Vec::new() }
+    }
+
+    /// With the pieces that the machine's boots begin with.
+    pub(crate) fn with_boots(mut self, boots: Vec<usize>) -> Hop {
+        self.boots = boots;
+        self
+    }
+
+    /// Where a stream of this boot (0 for the first one recorded) begins.
+    pub(crate) fn place_of_boot(&self, boot: usize) -> Place {
+        let piece = self.boots.get(boot).or(self.boots.last()).copied().unwrap_or(0);
+        let start = if boot == 0 { 0 } else { piece.min(self.later.len()) };
+        Place { start, piece: start, last: 0 }
     }
 
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
@@ -174,13 +202,14 @@ impl Hop {
         self.later.is_empty().then_some(&self.first.map)
     }
 
-    /// The map for a stamp on its own: the first piece in whose window it falls, else the last one.
+    /// The map for a stamp of a stream on its own: the first piece in whose window it falls, else
+    /// the last one.
     #[inline]
-    pub(crate) fn map_at(&self, guest: u64) -> &Map {
+    pub(crate) fn map_at(&self, place: Place, guest: u64) -> &Map {
         if self.later.is_empty() {
             return &self.first.map;
         }
-        let holds = self.pieces().find(|p| p.has(guest));
+        let holds = self.pieces().skip(place.start).find(|p| p.has(guest));
         &holds.or(self.later.last()).unwrap_or(&self.first).map
     }
 

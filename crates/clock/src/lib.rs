@@ -127,7 +127,9 @@
 //! trace synchronisation also uses.
 
 pub mod affine;
+mod building;
 mod clock_kind;
+mod composed;
 mod converter;
 mod corridor;
 mod curve;
@@ -137,6 +139,10 @@ pub mod evidence;
 pub mod exchange;
 mod graph;
 mod hop;
+mod leg;
+mod node;
+mod readings;
+mod route;
 mod time_shift;
 
 pub use clock_kind::{ClockKind, clock_kind};
