@@ -18,7 +18,9 @@
 //!   ticks ([`Unit::Ticks`]).
 //! - *Edge*: a way from one clock to its parent's, by one method. Best first:
 //!   1. [`Method::TscOffset`], exact: `host = (guest - offset) * 2^frac / ratio`, the inverse of
-//!      what the CPU does for the guest.
+//!      what the CPU does for the guest. Streams stamped with a kernel's `mono` come to it, and
+//!      leave it on the host's side, by [`Method::TscReading`]: both clocks of one machine read
+//!      side by side (`readings.rs`), bound by the width of the readings.
 //!   2. [`Method::TimeShift`]: what trace-cmd found and wrote into an imported guest file.
 //!   3. [`Method::Exchange`], estimated: brackets and the corridor of lines through them
 //!      ([`exchange`]).
@@ -31,14 +33,19 @@
 //! ```text
 //! evidence ──▶ ClockGraph ── converter(machine, cpu) ──▶ Converter ──▶ (trace time, bound)
 //!                 │                                          │
-//!                 ├ edges: machine → parent, per vCPU        └ hops: one per edge on the way,
-//!                 └ routes: smallest sum of bounds             each a list of pieces;
-//!                                                              then ticks → ns
+//!                 ├ nodes: (machine, its stamps' clock        └ hops: one per edge on the way,
+//!                 │         or its TSC)                         each a list of pieces;
+//!                 ├ edges: machine → parent, per vCPU;          composed into one table;
+//!                 │        clock ↔ TSC of one machine           then ticks → ns
+//!                 └ routes: smallest sum of bounds
+//!
+//! guest mono ──readings──▶ guest TSC ──KVM's offset──▶ host TSC ──readings──▶ host mono
 //! ```
 //!
 //! The graph is small (machines, not events) and built once. A [`Converter`] is made once per
 //! stream and holds everything looked up: the usual one subtracts a constant and multiplies once,
-//! about 2.5 ns (`examples/convert_speed.rs`).
+//! about 2.5 ns; a way of several steps is one table of straight pieces, about 3.5 ns
+//! (`examples/convert_speed.rs`).
 //!
 //! # What the bound covers
 //!
@@ -51,6 +58,10 @@
 //!   covers any delay and asymmetry of the channel, the rounding of both counters and of the
 //!   arithmetic, and for clocks that kernels steer a rate that wanders by
 //!   [`exchange::WANDER_PPM`]. Outside the sampled span it grows with the uncertainty of the rate.
+//! - A `mono` stamp that comes by its TSC: the half width of the readings on both sides, about
+//!   four times (their own, and what they leave open of the rate between them); where a kernel
+//!   steered its clock, what that moved it by between two readings. It rests on kernels changing a
+//!   clock's rate once a second at most (`kernel/time/ntp.c`).
 //! - It does not cover the length of the second: a rate that was measured and not told by the
 //!   kernel stretches all of trace time alike; see the `tsc_rate` row of `clock_edges`.
 //!
