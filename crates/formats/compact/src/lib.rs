@@ -47,6 +47,7 @@
 //! ```
 
 mod block;
+mod count;
 mod decode;
 mod encode;
 mod error;
@@ -56,12 +57,14 @@ mod log;
 mod names;
 mod read;
 mod record;
+mod repack;
 mod squeeze;
 mod stream;
 mod totals;
 mod write;
 
 pub use block::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, MAX_BLOCK_CHUNKS, MAX_RAW_BYTES};
+pub use count::count_events;
 pub use error::{Error, LogId, Problem, What};
 pub use header::{FileHeader, KindRow, MAGIC, VERSION};
 pub use log::{Carried, LogWriter, Slice, SliceSink};
@@ -71,6 +74,7 @@ pub use record::{
     A_BITS, CHUNK_BYTES, CHUNK_WORDS, DELTA_LIMIT_NS, PRIO_UNKNOWN, REASON_INVALID, SYNC_FIRST,
     SYNC_SIDE, VCPU_UNKNOWN, VCPU_UNKNOWN_S, WORD_BYTES,
 };
+pub use repack::{Packer, RepackError, repack};
 pub use stream::{Item, LogStream, Lost, LostCause, Sink, Stream};
 pub use totals::{LogTotals, Totals};
 pub use write::{
