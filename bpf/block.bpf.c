@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Block requests (include/trace/events/block.h): insert, issue, complete. The request is the
+ * only or first argument since 5.11. Sector, size and device as the tracepoints print them
+ * (blk_rq_trace_sector, blk_rq_trace_nr_sectors: 0 for passthrough requests).
+ */
+
+#define REQ_OP_MASK 0xff
+#define REQ_OP_DRV_IN 34
+#define REQ_OP_DRV_OUT 35
+#define MINOR_BITS 20
+
+/* blk_status_to_errno, block/blk-core.c; BLK_STS_* did not change between 5.15 and 6.18 up to 16. */
+static __always_inline s32 block_errno(u32 status)
+{
+	switch (status) {
+	case 0: return 0;
+	case 1: return -95; /* NOTSUPP: EOPNOTSUPP */
+	case 2: return -110; /* TIMEOUT: ETIMEDOUT */
+	case 3: return -28; /* NOSPC: ENOSPC */
+	case 4: return -67; /* TRANSPORT: ENOLINK */
+	case 5: return -121; /* TARGET: EREMOTEIO */
+	case 6: return -52; /* NEXUS, RESV_CONFLICT: EBADE */
+	case 7: return -61; /* MEDIUM: ENODATA */
+	case 8: return -84; /* PROTECTION: EILSEQ */
+	case 9: return -12; /* RESOURCE: ENOMEM */
+	case 12: return -11; /* AGAIN: EAGAIN */
+	case 13: return -16; /* DEV_RESOURCE: EBUSY */
+	default: return -5; /* IOERR and the rest */
+	}
+}
+
+static __always_inline u32 block_device(struct request *rq)
+{
+	struct gendisk *disk;
+
+	if (bpf_core_field_exists(rq->q->disk))
+		disk = BPF_CORE_READ(rq, q, disk);
+	else
+		disk = BPF_CORE_READ((struct request___rq_disk *)rq, rq_disk);
+	if (!disk)
+		return 0;
+	return (u32)BPF_CORE_READ(disk, major) << MINOR_BITS | (u32)BPF_CORE_READ(disk, first_minor);
+}
+
+static __always_inline int block_record(u32 kind, struct request *rq, u32 bytes, u32 error)
+{
+	u32 op = rq->cmd_flags & REQ_OP_MASK;
+	bool passthrough = op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT;
+	u64 sector = rq->__sector, sectors = bytes >> 9;
+
+	if (kind != BLOCK_COMPLETE && passthrough)
+		sectors = 0;
+	if (passthrough || sector == ~0ull)
+		sector = 0;
+	if (sectors > 0xffffff)
+		sectors = 0xffffff;
+	return log_write3(kind, sectors | (u64)op << 24, sector, block_device(rq) | (u64)error << 32);
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(block_rq_insert, struct request *rq)
+{
+	if (!wanted_here())
+		return 0;
+	return block_record(BLOCK_INSERT, rq, rq->__data_len, 0);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	if (!wanted_here())
+		return 0;
+	return block_record(BLOCK_ISSUE, rq, rq->__data_len, 0);
+}
+
+/* (rq, status, bytes); until 5.16 the second is an errno already. */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int bytes)
+{
+	if (!wanted_here())
+		return 0;
+	error = error < 0 ? error : block_errno((u8)error);
+	return block_record(BLOCK_COMPLETE, rq, bytes, error);
+}

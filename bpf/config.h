@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the loader decides, and what it shares with the programs while they run.
+ * The Rust side mirrors these structures in crates/probes/bpf/src/layout.rs, field by field.
+ */
+#ifndef TRANSECT_CONFIG_H
+#define TRANSECT_CONFIG_H
+
+#define MAX_CPUS 1024 /* power of two; more possible CPUs are refused when loading */
+#define CHUNK_BYTES 32768u
+#define CHUNK_MASK (CHUNK_BYTES - 1)
+
+/* Constant once loaded: the verifier removes every branch that a constant decides. */
+struct config {
+	u64 cgroup_id; /* cgroup filter: this one and all below it */
+	u64 trigger_ns; /* least duration of the interval that pulls the trigger */
+	u64 irq_min_ns; /* folded intervals shorter than these are dropped */
+	u64 softirq_min_ns;
+	u64 syscall_min_ns;
+	u64 exit_min_ns;
+	u32 cgroup_level;
+	u32 trigger_kind; /* kind that pulls the trigger; 0 = none */
+	u8 empty; /* do nothing at all: the floor of what a program costs */
+	u8 overwrite; /* flight recorder: overwrite the oldest chunk */
+	u8 check_current; /* the log alone does not know who runs: no or filtered sched_switch */
+	u8 fold; /* write BEGIN and END of KVM and interrupts as one record where nothing lies between */
+	u8 filter_tids;
+	u8 filter_tgids;
+	u8 filter_cgroup;
+	u8 switch_has_state; /* sched_switch has prev_state as fourth argument (5.18) */
+	u8 fold_syscalls; /* the same for system calls */
+	u8 spare[7];
+};
+
+/* One log. Lines of 64 bytes by who writes them and how often. */
+struct log {
+	/* line 0: every event */
+	u64 head; /* stream position: bytes ever written; words below it are complete */
+	u64 last_ns; /* stamp the next delta counts from */
+	u32 current; /* thread that the log says runs */
+	u32 chunk; /* index of the chunk being filled */
+	u16 busy; /* a writer is inside */
+	u16 side; /* this is the side log */
+	u32 started; /* the first SYNC has been written */
+	u64 pending_w0; /* BEGIN not yet written: its words, 0 = none */
+	u64 pending_w1;
+	u64 pending_w2;
+	u64 pending_ns;
+	/* line 1: seldom */
+	u64 lost; /* events lost in this log so far */
+	u64 lost_told; /* of these, in LOST records */
+	u64 lost_first_ns; /* of those not yet told */
+	u64 lost_last_ns;
+	u64 saturated; /* events with a field that did not fit */
+	u64 short_intervals; /* folded intervals dropped for their duration */
+	u32 rip_high; /* upper half of the last full rip of this chunk */
+	u32 has_rip;
+	u32 first_chunk; /* set by the loader: first index of this log's chunks */
+	u32 chunks; /* set by the loader: power of two */
+	/* line 2: the consumer */
+	u64 tail;
+	u64 consumer_spare[7];
+	/* line 3 */
+	u64 begin_ns[4]; /* for triggers: when the pair last began, written or not */
+	u64 lost_since_ns; /* stamp of the first event ever lost here */
+	u64 spare[3];
+};
+
+struct cpu_logs {
+	struct log main;
+	struct log side;
+};
+
+/* Shared with the consumer, both write. */
+struct control {
+	u64 paused; /* nobody writes while this is not 0: a snapshot, or a pulled trigger */
+	u64 trigger_ns; /* stamp at which the trigger was pulled */
+	u64 trigger_cpu;
+	u64 trigger_tid;
+	u64 stopping; /* the log is written for someone else: who runs is what the log says */
+	u64 spare[3];
+};
+
+#endif

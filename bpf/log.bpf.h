@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The log: how events become records in a CPU's memory.
+ *
+ * Concepts
+ *   A log is a ring of chunks of 32 KiB; positions in it only grow. A chunk is *granted whole*:
+ *   whether there is room is asked once per chunk, and the usual path reads nothing the consumer
+ *   writes. A chunk begins with SYNC, a record never crosses its end, PAD fills the rest.
+ *   `head` moves only behind complete records, so the consumer may take everything below it.
+ *
+ * Writers
+ *   Only its own CPU writes a log, but an interrupt or NMI may come while a writer is inside.
+ *   Such a nested writer finds `busy` set and uses the side log, in which every record has a SYNC
+ *   of its own. It is always finished before the interrupted one goes on, so plain stores do: a
+ *   nested writer between our test of `busy` and our store of it has left before we store. When
+ *   the side log is busy too (NMI in interrupt in task), the event is counted as lost.
+ *   Programs on tracepoints run with preemption off; should they not (PREEMPT_RT), a thread that
+ *   preempts a writer merely uses the side log as an interrupt does.
+ *
+ * Pairs
+ *   A BEGIN is kept in the header (pending). Its END, if nothing else is written between, makes
+ *   one folded record of both; anything else writes the BEGIN out first. Order is kept, nothing is lost.
+ *
+ * The same file is compiled for user space by the harness of the tests, which supplies
+ * log_clock_ns, log_cpu, log_current_tid, log_chunk, LOG_POINT and the three globals.
+ */
+#ifndef TRANSECT_LOG_H
+#define TRANSECT_LOG_H
+
+#include "config.h"
+#include "kinds.h"
+
+#ifndef LOG_POINT
+#define LOG_POINT(name) /* where the harness lets interrupts in */
+#endif
+#define unlikely_(x) __builtin_expect(!!(x), 0)
+
+/* The kind's payload `a` and the kind, as word 0 without its delta. */
+#define WORD0(kind, a) ((u64)(kind) | (u64)(a) << 30)
+#define DELTA_SHIFT 6
+#define DELTA_MAX ((1ull << 24) - 1)
+#define A_MAX ((1ull << 34) - 1)
+/* SYNC 3, LOST 3, TIME 2 and the longest record 3: what may have to fit behind one another. */
+#define ROOM_WORDS 11
+
+enum pair { PAIR_KVM, PAIR_IRQ, PAIR_SOFTIRQ, PAIR_SYSCALL };
+
+static __always_inline void log_lose(struct log *log, u64 first_ns, u64 last_ns, u64 events)
+{
+	if (log->lost == log->lost_told)
+		log->lost_first_ns = first_ns;
+	if (!log->lost)
+		log->lost_since_ns = first_ns;
+	log->lost_last_ns = last_ns;
+	log->lost += events;
+}
+
+/* Makes `head` visible only after the words below it. x86 keeps stores in order, a compiler
+ * barrier is enough; elsewhere an atomic exchange orders them. */
+static __always_inline void log_publish(struct log *log, u64 head)
+{
+#if defined(TRANSECT_STRONG_ORDER)
+	barrier();
+	*(volatile u64 *)&log->head = head;
+#else
+	__sync_lock_test_and_set(&log->head, head);
+#endif
+}
+
+/* Fills the rest of a chunk, at most ROOM_WORDS + 3 words, with PAD. */
+static __noinline int log_skip_rest(struct log *log)
+{
+	u64 offset = log->head & CHUNK_MASK;
+	u8 *chunk = log_chunk(&log->chunk);
+
+	if (!chunk || !offset)
+		return 0;
+	for (u32 i = 0; i < ROOM_WORDS + 3; i++) {
+		if (offset > CHUNK_BYTES - 8)
+			break;
+		*(volatile u64 *)(chunk + offset) = 0;
+		offset += 8;
+	}
+	log_publish(log, (log->head | CHUNK_MASK) + 1);
+	return 0;
+}
+
+/* The seldom path: a new chunk, a stamp too far from the last one, any record of a side log.
+ * Writes PAD, SYNC, LOST, TIME as needed (they become visible with the record that follows) and
+ * returns the record's offset in its chunk; log->last_ns is then the stamp to use for it.
+ * -1: no room, `events` counted as lost. */
+static __noinline s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 events)
+{
+	u64 head = log->head, offset = head & CHUNK_MASK, base = log->last_ns;
+	u64 *word;
+	u8 *chunk;
+
+	if (offset && offset > CHUNK_BYTES - 8 * ROOM_WORDS) {
+		log_skip_rest(log);
+		head = log->head;
+		offset = 0;
+	}
+	if (!offset) {
+		if (!cfg.overwrite && head + CHUNK_BYTES - *(volatile u64 *)&log->tail > (u64)log->chunks * CHUNK_BYTES) {
+			log_lose(log, ns, end_ns, events);
+			return -1;
+		}
+		log->chunk = log->first_chunk + ((head / CHUNK_BYTES) & (log->chunks - 1));
+		log->has_rip = 0;
+	}
+	chunk = log_chunk(&log->chunk);
+	if (!chunk || offset > CHUNK_BYTES - 8 * ROOM_WORDS)
+		return -1;
+	word = (u64 *)(chunk + offset);
+	if (!offset || log->side) {
+		u64 flags = (log->started ? 0 : 1) | (log->side ? 2 : 0);
+		bool lost = log->lost != log->lost_told;
+
+		log->started = 1;
+		if (!control.stopping)
+			log->current = log_current_tid();
+		base = lost ? log->lost_first_ns : ns;
+		word[0] = WORD0(SYNC, log->current | flags << 22);
+		word[1] = base;
+		word[2] = log->lost;
+		word += 3;
+		offset += 24;
+		if (lost) {
+			u64 count = log->lost - log->lost_told;
+
+			base = log->lost_last_ns;
+			word[0] = WORD0(LOST, count > A_MAX ? A_MAX : count);
+			word[1] = log->lost_first_ns;
+			word[2] = base;
+			word += 3;
+			offset += 24;
+			log->lost_told = log->lost;
+		}
+	}
+	/* Clocks that NMIs may read can step back by a few ns (kernel/time/timekeeping.c,
+	 * ktime_get_mono_fast_ns): such a record has the stamp of the one before. */
+	if ((s64)(ns - base) < 0)
+		ns = base;
+	if (ns != base) {
+		word[0] = WORD0(TIME, 0);
+		word[1] = ns;
+		offset += 16;
+	}
+	log->last_ns = ns;
+	return offset;
+}
+
+/* Writes one record: `words` (a constant) of w0, w1, w2. `ns` is its stamp, `dur_ns` the length of
+ * a folded interval (0 else), `events` how many are lost if it cannot be written. */
+static __always_inline bool log_emit(struct log *log, u64 ns, u64 dur_ns, u64 events, u32 words,
+				     u64 w0, u64 w1, u64 w2)
+{
+	u64 head = log->head, offset = head & CHUNK_MASK, delta = ns - log->last_ns;
+	u64 *word;
+	u8 *chunk;
+
+	if (unlikely_(!offset || offset > CHUNK_BYTES - 8 * words || delta > DELTA_MAX)) {
+		s64 at = log_make_room(log, ns, ns + dur_ns, events);
+
+		if (at < 0)
+			return false;
+		offset = at;
+		head = log->head;
+		ns = log->last_ns;
+		delta = 0;
+	}
+	LOG_POINT(reserved);
+	chunk = log_chunk(&log->chunk);
+	barrier_var(offset); /* the verifier must see the test of the very register that is used */
+	if (!chunk || offset > CHUNK_BYTES - 8 * words)
+		return false;
+	word = (u64 *)(chunk + offset);
+	word[0] = w0 | delta << DELTA_SHIFT;
+	if (words > 1)
+		word[1] = w1;
+	if (words > 2)
+		word[2] = w2;
+	LOG_POINT(written);
+	log->last_ns = ns + dur_ns;
+	log_publish(log, (head & ~(u64)CHUNK_MASK) + offset + 8 * words);
+	return true;
+}
+
+/* Two records of three words that belong together: both or none, in one chunk. */
+static __always_inline bool log_emit_two(struct log *log, u64 ns, u64 v0, u64 v1, u64 v2, u64 w0, u64 w1, u64 w2)
+{
+	/* A chunk's end too near for both is passed here; the room behind is then the second's. */
+	if ((log->head & CHUNK_MASK) > CHUNK_BYTES - 8 * (ROOM_WORDS + 3))
+		log_skip_rest(log);
+	return log_emit(log, ns, 0, 1, 3, v0, v1, v2) && log_emit(log, log->last_ns, 0, 0, 3, w0, w1, w2);
+}
+
+/* A record with a full rip has been written: short ones of this chunk may leave its upper half out. */
+static __always_inline void log_remember_rip(struct log *log, u64 rip)
+{
+	log->rip_high = rip >> 32;
+	log->has_rip = 1;
+}
+
+/* An exit on its own. The 2-word form where the fields fit it. */
+static __always_inline void log_kvm_exit(struct log *log, u64 ns, u64 w0, u64 rip, u64 info1)
+{
+	u64 a = w0 >> 30, reason = a & 0xffff, vcpu = a >> 16;
+
+	bool written;
+
+	if (reason < 4096 && vcpu < 4096 && info1 < 1024)
+		written = log_emit(log, ns, 0, 1, 2, WORD0(KVM_EXIT_S, reason | vcpu << 12 | info1 << 24), rip, 0);
+	else
+		written = log_emit(log, ns, 0, 1, 3, w0, rip, info1);
+	if (written)
+		log_remember_rip(log, rip);
+}
+
+/* Writes the pending BEGIN as a record of its own. */
+static __noinline int log_flush(struct log *log)
+{
+	u64 w0 = log->pending_w0;
+
+	log->pending_w0 = 0;
+	if ((w0 & 63) == KVM_EXIT)
+		log_kvm_exit(log, log->pending_ns, w0, log->pending_w1, log->pending_w2);
+	else
+		log_emit(log, log->pending_ns, 0, 1, 1, w0, 0, 0);
+	return 0;
+}
+
+/* Where the log alone does not know who runs, it is asked for every event and told. */
+static __noinline int log_tell_current(struct log *log, u64 ns)
+{
+	u32 tid = log_current_tid();
+
+	if (tid == log->current)
+		return 0;
+	if (log->pending_w0)
+		log_flush(log);
+	if (log_emit(log, ns, 0, 0, 1, WORD0(CURRENT, tid), 0, 0))
+		log->current = tid;
+	return 0;
+}
+
+/* The log to write to, now ours; NULL: counted as lost, or not wanted. */
+static __always_inline struct log *log_enter(void)
+{
+	struct cpu_logs *cpu = &logs[log_cpu() & (MAX_CPUS - 1)];
+	struct log *log = &cpu->main;
+
+	if (cfg.overwrite && *(volatile u64 *)&control.paused)
+		return NULL;
+	if (unlikely_(*(volatile u16 *)&log->busy)) {
+		log = &cpu->side;
+		if (*(volatile u16 *)&log->busy) {
+			u64 ns = log_clock_ns();
+
+			log_lose(log, ns, ns, 1);
+			return NULL;
+		}
+		log->last_ns = 0; /* far from any stamp: log_make_room for every record */
+	}
+	LOG_POINT(entering);
+	*(volatile u16 *)&log->busy = 1;
+	barrier();
+	LOG_POINT(entered);
+	return log;
+}
+
+static __always_inline void log_leave(struct log *log)
+{
+	LOG_POINT(leaving);
+	barrier();
+	*(volatile u16 *)&log->busy = 0;
+}
+
+/* The condition has come true: all logs stand still until the consumer has seen it. */
+static __always_inline void log_pull_trigger(u64 ns)
+{
+	if (control.paused)
+		return;
+	control.trigger_ns = ns;
+	control.trigger_cpu = log_cpu();
+	control.trigger_tid = log_current_tid();
+	barrier();
+	control.paused = 1;
+}
+
+static __always_inline void log_trigger(u32 kind, u64 ns, u64 dur_ns)
+{
+	if (cfg.trigger_kind == kind && dur_ns >= cfg.trigger_ns)
+		log_pull_trigger(ns);
+}
+
+/* Any record but BEGIN and END. */
+static __always_inline void log_write_words(u32 kind, u32 words, u64 a, u64 w1, u64 w2)
+{
+	struct log *log = log_enter();
+	u64 ns;
+
+	if (!log)
+		return;
+	ns = log_clock_ns();
+	if (log->pending_w0)
+		log_flush(log);
+	if (cfg.check_current)
+		log_tell_current(log, ns);
+	log_emit(log, ns, 0, 1, words, WORD0(kind, a), w1, w2);
+	log_trigger(kind, ns, 0);
+	log_leave(log);
+}
+
+static __always_inline int log_write(u32 kind, u64 a)
+{
+	log_write_words(kind, 1, a, 0, 0);
+	return 0;
+}
+
+static __always_inline int log_write2(u32 kind, u64 a, u64 w1)
+{
+	log_write_words(kind, 2, a, w1, 0);
+	return 0;
+}
+
+static __always_inline int log_write3(u32 kind, u64 a, u64 w1, u64 w2)
+{
+	log_write_words(kind, 3, a, w1, w2);
+	return 0;
+}
+
+/* A switch: says who runs from here on. */
+static __always_inline int log_switch(u32 prev, u32 prev_prio, u32 next, u32 next_prio, u32 state)
+{
+	u64 a = next | (u64)state << 22 | (u64)(next_prio & 0xff) << 26, ns;
+	struct log *log = log_enter();
+	bool written;
+
+	if (!log)
+		return 0;
+	ns = log_clock_ns();
+	if (log->pending_w0)
+		log_flush(log);
+	/* The first record of a chunk has a SYNC before it, which says prev. */
+	if (log->current == prev)
+		written = log_emit(log, ns, 0, 1, 1, WORD0(SWITCH, a), 0, 0);
+	else
+		written = log_emit(log, ns, 0, 1, 2, WORD0(SWITCH_FROM, a), prev | (u64)prev_prio << 32, 0);
+	if (written)
+		log->current = next;
+	log_trigger(SWITCH, ns, 0);
+	log_leave(log);
+	return 0;
+}
+
+/* A BEGIN that its END may be folded with. */
+static __always_inline int log_begin(enum pair pair, u64 w0, u64 w1, u64 w2)
+{
+	struct log *log = log_enter();
+	u64 ns;
+
+	if (!log)
+		return 0;
+	ns = log_clock_ns();
+	if (log->pending_w0)
+		log_flush(log);
+	if (cfg.check_current)
+		log_tell_current(log, ns);
+	if (cfg.trigger_kind)
+		log->begin_ns[pair] = ns;
+	log->pending_ns = ns;
+	log->pending_w1 = w1;
+	log->pending_w2 = w2;
+	LOG_POINT(pending);
+	log->pending_w0 = w0;
+	if (log->side || !(pair == PAIR_SYSCALL ? cfg.fold_syscalls : cfg.fold))
+		log_flush(log);
+	log_leave(log);
+	return 0;
+}
+
+/* What an END has found. */
+struct end {
+	struct log *log; /* NULL: nothing to do */
+	u64 ns;
+	u64 begin_ns; /* where folded: the stamp of the record */
+	u64 dur_ns;
+	bool folds; /* the pending BEGIN is ours: write both as one, or log_unfold */
+};
+
+/* Begins an END: `begin` is word 0 of the BEGIN that it would fold with, `mask` which bits of it count. */
+static __always_inline struct end log_end(u64 begin, u64 mask)
+{
+	struct end end = { .log = log_enter() };
+
+	if (!end.log)
+		return end;
+	end.ns = log_clock_ns();
+	if (cfg.check_current)
+		log_tell_current(end.log, end.ns);
+	end.folds = end.log->pending_w0 && (end.log->pending_w0 & mask) == begin;
+	end.begin_ns = end.log->pending_ns;
+	end.dur_ns = end.ns - end.begin_ns;
+	if (end.folds && (s64)end.dur_ns < 0)
+		end.dur_ns = 0;
+	return end;
+}
+
+/* Writes the folded record, unless the interval is too short to be wanted. */
+static __always_inline bool log_fold(struct end *end, u64 min_ns, u32 words, u64 w0, u64 w1, u64 w2)
+{
+	end->log->pending_w0 = 0;
+	if (min_ns && end->dur_ns < min_ns) {
+		end->log->short_intervals++;
+		return false;
+	}
+	return log_emit(end->log, end->begin_ns, end->dur_ns, 2, words, w0, w1, w2);
+}
+
+/* The END as a record of its own, after whatever BEGIN was pending. */
+static __always_inline void log_end_alone(struct end *end, u32 words, u64 w0, u64 w1)
+{
+	if (end->log->pending_w0)
+		log_flush(end->log);
+	log_emit(end->log, end->ns, 0, 1, words, w0, w1, 0);
+}
+
+static __always_inline void log_end_trigger(struct end *end, u32 kind, enum pair pair)
+{
+	u64 begin_ns;
+
+	if (cfg.trigger_kind != kind)
+		return;
+	begin_ns = end->log->begin_ns[pair];
+	end->log->begin_ns[pair] = 0;
+	/* A system call that slept has its BEGIN on whichever CPU: only a folded one is known. */
+	if (begin_ns && (end->folds || pair != PAIR_SYSCALL) && end->ns - begin_ns >= cfg.trigger_ns)
+		log_pull_trigger(end->ns);
+}
+
+/* --- the four pairs ------------------------------------------------------------------------- */
+
+static __always_inline int log_sys_enter(u64 nr)
+{
+	return log_begin(PAIR_SYSCALL, WORD0(SYS_ENTER, (u32)nr), 0, 0);
+}
+
+static __always_inline void log_sys_exit_alone(struct end *end, u64 nr, s64 ret)
+{
+	if ((u32)nr < 1024 && ret >= -(1 << 23) && ret < (1 << 23))
+		log_end_alone(end, 1, WORD0(SYS_EXIT_S, (u32)nr | (ret & 0xffffff) << 10), 0);
+	else
+		log_end_alone(end, 2, WORD0(SYS_EXIT, (u32)nr), ret);
+}
+
+static __always_inline int log_sys_exit(u64 nr, s64 ret)
+{
+	struct end end = log_end(WORD0(SYS_ENTER, (u32)nr), ~0ull);
+
+	if (!end.log)
+		return 0;
+	log_end_trigger(&end, SYSCALL, PAIR_SYSCALL);
+	if (end.folds && (u32)nr < 512 && end.dur_ns < 1 << 15 && (u64)(ret + 64) < 1024)
+		log_fold(&end, cfg.syscall_min_ns, 1,
+			 WORD0(SYSCALL_S, (u32)nr | end.dur_ns << 9 | (u64)(ret + 64) << 24), 0, 0);
+	else if (end.folds && (u32)nr < 1024 && end.dur_ns < 1 << 24)
+		log_fold(&end, cfg.syscall_min_ns, 2, WORD0(SYSCALL, (u32)nr | end.dur_ns << 10), ret, 0);
+	else
+		log_sys_exit_alone(&end, nr, ret);
+	log_leave(end.log);
+	return 0;
+}
+
+static __always_inline int log_irq_entry(u32 irq)
+{
+	return log_begin(PAIR_IRQ, WORD0(IRQ_ENTRY, irq), 0, 0);
+}
+
+static __always_inline int log_irq_exit(u32 irq, bool handled)
+{
+	struct end end = log_end(WORD0(IRQ_ENTRY, irq), ~0ull);
+
+	if (!end.log)
+		return 0;
+	log_end_trigger(&end, IRQ, PAIR_IRQ);
+	if (end.folds && irq < 8192 && end.dur_ns < 1 << 20)
+		log_fold(&end, cfg.irq_min_ns, 1, WORD0(IRQ, irq | (u64)handled << 13 | end.dur_ns << 14), 0, 0);
+	else
+		log_end_alone(&end, 1, WORD0(IRQ_EXIT, irq | (u64)handled << 32), 0);
+	log_leave(end.log);
+	return 0;
+}
+
+static __always_inline int log_softirq_entry(u32 vector)
+{
+	return log_begin(PAIR_SOFTIRQ, WORD0(SOFTIRQ_ENTRY, vector & 15), 0, 0);
+}
+
+static __always_inline int log_softirq_exit(u32 vector)
+{
+	struct end end = log_end(WORD0(SOFTIRQ_ENTRY, vector & 15), ~0ull);
+
+	if (!end.log)
+		return 0;
+	log_end_trigger(&end, SOFTIRQ, PAIR_SOFTIRQ);
+	if (end.folds && end.dur_ns < 1 << 30)
+		log_fold(&end, cfg.softirq_min_ns, 1, WORD0(SOFTIRQ, (vector & 15) | end.dur_ns << 4), 0, 0);
+	else
+		log_end_alone(&end, 1, WORD0(SOFTIRQ_EXIT, vector & 15), 0);
+	log_leave(end.log);
+	return 0;
+}
+
+/* SVM's "invalid" is -1 and becomes 0xffff; bit 31 is VMX's "entry failed". */
+static __always_inline u64 kvm_exit_word(u32 reason, u32 vcpu)
+{
+	u64 failed = reason == 0xffffffff ? 0 : reason >> 31;
+
+	return WORD0(KVM_EXIT, (reason & 0xffff) | (u64)(vcpu & 0xffff) << 16 | failed << 32);
+}
+
+static __always_inline int log_kvm_exit_begin(u32 reason, u32 vcpu, u64 rip, u64 info1)
+{
+	return log_begin(PAIR_KVM, kvm_exit_word(reason, vcpu), rip, info1);
+}
+
+static __always_inline int log_kvm_entry(u32 vcpu)
+{
+	/* Same vCPU, any reason. */
+	struct end end = log_end(WORD0(KVM_EXIT, (u64)(vcpu & 0xffff) << 16), WORD0(63, 0xffffull << 16));
+	struct log *log = end.log;
+	u64 a, rip, info1, reason;
+
+	if (!log)
+		return 0;
+	log_end_trigger(&end, KVM_EXIT_ENTRY, PAIR_KVM);
+	a = log->pending_w0 >> 30;
+	reason = a & 0xffff;
+	rip = log->pending_w1;
+	info1 = log->pending_w2;
+	if (!end.folds || reason >= 4096 || a >> 32 || vcpu >= 4096 || end.dur_ns >> 32 || info1 >> 32) {
+		log_end_alone(&end, 1, WORD0(KVM_ENTRY, vcpu & 0xffff), 0);
+	} else if (info1 < 1024 && log->has_rip && log->rip_high == rip >> 32 &&
+		   (log->head & CHUNK_MASK) && (log->head & CHUNK_MASK) <= CHUNK_BYTES - 8 * ROOM_WORDS) {
+		/* Surely in the chunk that has the full rip: not at its very end. */
+		log_fold(&end, cfg.exit_min_ns, 2, WORD0(KVM_EXIT_ENTRY_S, reason | (u64)vcpu << 12 | info1 << 24),
+			 end.dur_ns | rip << 32, 0);
+	} else {
+		if (log_fold(&end, cfg.exit_min_ns, 3, WORD0(KVM_EXIT_ENTRY, reason | (u64)vcpu << 12), rip,
+			     end.dur_ns | info1 << 32))
+			log_remember_rip(log, rip);
+	}
+	log_leave(log);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,48 @@
+//! Which programs this kernel can have: events it lacks, and alternatives for one event.
+
+use crate::{
+    can_run::KvmExitMethod,
+    kernel::{Names, Version},
+    program::{KVM_EXIT_CLASSIC, KVM_EXIT_SVM, PROGRAMS, Program},
+};
+
+/// `kvm_exit` hands over (vcpu, isa) since 5.18; before, the reason was an argument.
+const KVM_EXIT_WITH_VCPU: Version = Version(5, 18);
+
+pub(crate) fn kvm_exit_method(names: &Names) -> KvmExitMethod {
+    if !names.has_tracepoint("kvm_exit") {
+        return KvmExitMethod::None;
+    }
+    let svm = names.has("vcpu_svm") && Version::running() >= KVM_EXIT_WITH_VCPU;
+    if svm && std::path::Path::new("/sys/module/kvm_amd").exists() {
+        return KvmExitMethod::Svm;
+    }
+    if names.has("trace_event_raw_kvm_exit") { KvmExitMethod::Classic } else { KvmExitMethod::None }
+}
+
+/// Can this program be loaded here, as far as the kernel's names tell?
+pub(crate) fn is_possible(program: &Program, names: &Names) -> bool {
+    match program.name {
+        KVM_EXIT_SVM => kvm_exit_method(names) == KvmExitMethod::Svm,
+        KVM_EXIT_CLASSIC => kvm_exit_method(names) == KvmExitMethod::Classic,
+        _ => names.has_tracepoint(program.tracepoint()),
+    }
+}
+
+/// Events that no program can record here.
+pub(crate) fn absent(names: &Names) -> Vec<String> {
+    absent_of(&PROGRAMS.iter().collect::<Vec<_>>(), names)
+}
+
+/// Of the programs' events, those that none of them can record here.
+pub(crate) fn absent_of(programs: &[&'static Program], names: &Names) -> Vec<String> {
+    let mut absent: Vec<String> = Vec::new();
+    for program in programs {
+        let has_one =
+            programs.iter().any(|other| other.event == program.event && is_possible(other, names));
+        if !has_one && absent.iter().all(|event| event != program.event) {
+            absent.push(program.event.to_owned());
+        }
+    }
+    absent
+}

@@ -1,0 +1,252 @@
+//! The collector: programs, logs, and their life.
+
+use std::{io, os::fd::AsFd, sync::Arc, sync::atomic::Ordering::SeqCst, time::Duration};
+
+use libbpf_rs::{Link, Object, ProgramInput, ProgramMut};
+use rustix::thread::{MembarrierCommand, membarrier};
+use transect_model::ids::CpuId;
+
+use crate::{
+    Aggregates, BpfError, KvmExitMethod, Plan, Stats, choice,
+    consumer::Consumer,
+    load::{self, FLUSH, Loaded},
+    memory::{Memory, Which},
+    program::Program,
+    sink::LogSink,
+};
+
+/// The compact collector, loaded into the kernel. Dropping it takes everything out again.
+pub struct Compact {
+    /// Attached programs, in order; `sched_switch` first, so that the logs know who runs.
+    links: Vec<Link>,
+    object: Object,
+    memory: Arc<Memory>,
+    programs: Vec<&'static Program>,
+    extra: Vec<&'static str>,
+    absent: Vec<String>,
+    kvm_exit: KvmExitMethod,
+}
+
+/// What is left when a recording has ended.
+#[derive(Debug)]
+pub struct Finished<S> {
+    /// The sink, with everything in it that could be taken.
+    pub sink: S,
+    /// What was written and lost.
+    pub stats: Stats,
+    /// The sink's failure, if it failed: records after it were not taken.
+    pub failure: Option<BpfError>,
+    /// What was counted in the kernel.
+    pub aggregates: Aggregates,
+}
+
+/// A trigger that has been pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// Stamp, ns of CLOCK_MONOTONIC.
+    pub ns: u64,
+    /// On which CPU.
+    pub cpu: CpuId,
+    /// By which thread's event.
+    pub tid: u32,
+}
+
+impl Compact {
+    /// Loads what the plan wants and this kernel has. Nothing is recorded yet.
+    ///
+    /// # Errors
+    /// The collector cannot run here, the plan is not possible, or the kernel refuses everything.
+    pub fn load(plan: &Plan) -> Result<Self, BpfError> {
+        let Loaded { object, memory, programs, extra, absent, names } = load::load(plan)?;
+        let kvm_exit = choice::kvm_exit_method(&names);
+        Ok(Self { links: Vec::new(), object, memory, programs, extra, absent, kvm_exit })
+    }
+
+    /// Events wanted that this kernel lacks or refused, with the reason.
+    pub fn absent(&self) -> &[String] {
+        &self.absent
+    }
+
+    /// Programs in use, in the order in which they are attached.
+    pub fn programs(&self) -> &[&'static Program] {
+        &self.programs
+    }
+
+    /// How VM exits are recorded here.
+    pub fn kvm_exit_method(&self) -> KvmExitMethod {
+        self.kvm_exit
+    }
+
+    /// Number of CPUs that have logs: all possible ones, so that hotplugged ones are recorded too.
+    pub fn cpus(&self) -> usize {
+        self.memory.cpus()
+    }
+
+    /// Starts recording. A program that cannot be attached becomes absent; none at all is an error.
+    ///
+    /// # Errors
+    /// The kernel refuses every program.
+    pub fn attach(&mut self) -> Result<(), BpfError> {
+        let names =
+            self.programs.iter().map(|program| program.name).chain(self.extra.iter().copied());
+        let mut last = None;
+        for name in names.collect::<Vec<_>>() {
+            match self.attach_one(name) {
+                Ok(link) => self.links.push(link),
+                Err(error) => {
+                    self.absent.push(format!("{name} ({error})"));
+                    self.programs.retain(|program| program.name != name);
+                    last = Some(error);
+                }
+            }
+        }
+        match last {
+            Some(error) if self.links.is_empty() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn program(&self, name: &str) -> Result<ProgramMut<'_>, BpfError> {
+        let found = self.object.progs_mut().find(|program| program.name() == name);
+        found.ok_or_else(|| BpfError::Plan(format!("the BPF object has no program {name}")))
+    }
+
+    fn attach_one(&self, name: &str) -> Result<Link, BpfError> {
+        self.program(name)?.attach().map_err(BpfError::bpf(format!("cannot attach {name}")))
+    }
+
+    /// Stops recording; what is in the logs stays there. Returns when no program runs any more.
+    pub fn detach(&mut self) {
+        // The last one to go is sched_switch: until then the logs know who runs.
+        while self.links.pop().is_some() {}
+        quiesce();
+    }
+
+    /// Starts the thread that takes records. Start it before [`Self::attach`]: nothing is lost then.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn consume<S: LogSink + 'static>(&self, sink: S) -> Result<Consumer<S>, BpfError> {
+        Consumer::start(Arc::clone(&self.memory), sink)
+    }
+
+    /// Ends a recording in order: programs off, everything taken, pending intervals written out.
+    ///
+    /// # Errors
+    /// Only what leaves no sink to give back; a sink's failure is in [`Finished::failure`].
+    pub fn stop<S: LogSink + 'static>(
+        mut self,
+        consumer: Consumer<S>,
+    ) -> Result<Finished<S>, BpfError> {
+        self.detach();
+        let (mut sink, taken) = consumer.finish()?;
+        let result = taken.and_then(|()| self.take_rest(&mut sink));
+        let failure = result.err().map(BpfError::Sink);
+        Ok(Finished { sink, stats: self.stats(), failure, aggregates: self.aggregates()? })
+    }
+
+    fn take_rest(&self, sink: &mut dyn LogSink) -> io::Result<()> {
+        self.flush_pending().map_err(io::Error::other)?;
+        self.memory.drain_all(sink)?;
+        sink.round_done()
+    }
+
+    /// Writes out BEGINs whose END has not come. Only while nobody writes.
+    fn flush_pending(&self) -> Result<(), BpfError> {
+        let control = self.memory.control();
+        let program = self.program(FLUSH)?;
+        control.stopping.store(1, SeqCst);
+        for cpu in 0..self.memory.cpus() {
+            let mut context = u32::try_from(cpu).unwrap_or(u32::MAX).to_ne_bytes();
+            let input = ProgramInput { context_in: Some(&mut context), ..Default::default() };
+            program.test_run(input).map_err(BpfError::bpf("cannot write out pending intervals"))?;
+        }
+        control.stopping.store(0, SeqCst);
+        Ok(())
+    }
+
+    /// Gives the sink all that the logs of a flight recorder hold, oldest first for each log, while the
+    /// writers pause; then they go on, and a pulled trigger is set again. Returns bytes given.
+    ///
+    /// # Errors
+    /// The sink's; recording goes on all the same.
+    pub fn snapshot(&self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
+        let control = self.memory.control();
+        control.paused.store(1, SeqCst);
+        quiesce();
+        let result = self.flush_pending().and_then(|()| self.copy_all(sink));
+        control.trigger_ns.store(0, SeqCst);
+        control.paused.store(0, SeqCst);
+        result
+    }
+
+    fn copy_all(&self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
+        let mut bytes = 0;
+        for cpu in 0..self.memory.cpus() {
+            for which in [Which::Main, Which::Side] {
+                bytes += self.memory.copy(cpu, which, sink).map_err(BpfError::Sink)?;
+            }
+        }
+        sink.round_done().map_err(BpfError::Sink)?;
+        Ok(bytes)
+    }
+
+    /// Has the trigger been pulled? The logs then stand still until [`Self::snapshot`].
+    pub fn trigger(&self) -> Option<Pulled> {
+        let control = self.memory.control();
+        let ns = control.trigger_ns.load(SeqCst);
+        let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        (ns != 0 && control.paused.load(SeqCst) != 0).then(|| Pulled {
+            ns,
+            cpu: CpuId(number(control.trigger_cpu.load(SeqCst))),
+            tid: number(control.trigger_tid.load(SeqCst)),
+        })
+    }
+
+    /// What has been written and lost so far.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats::of(&self.memory);
+        for program in &self.programs {
+            let fd = self.program(program.name);
+            match fd.map(|program| recursion_misses(program.as_fd())) {
+                Ok(Some(times)) if times > 0 => stats.missed.push((program.name.to_owned(), times)),
+                _ => {}
+            }
+        }
+        stats
+    }
+
+    /// What has been counted in the kernel so far.
+    ///
+    /// # Errors
+    /// The kernel does not give the map.
+    pub fn aggregates(&self) -> Result<Aggregates, BpfError> {
+        Aggregates::read(&self.object, &self.extra)
+    }
+}
+
+/// Waits until no program runs that began before: they run with preemption off, and the global
+/// barrier waits for that (membarrier(2): synchronize_rcu). Where it is refused (nohz_full), a
+/// pause far longer than a program must do.
+fn quiesce() {
+    if membarrier(MembarrierCommand::Global).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// How often the kernel skipped a program because it was running on that CPU (since 5.12).
+#[allow(unsafe_code, reason = "libbpf's C interface for what libbpf-rs does not give")]
+fn recursion_misses(fd: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut bytes = u32::try_from(size_of::<libbpf_sys::bpf_prog_info>()).ok()?;
+    // SAFETY: the kernel writes at most `bytes` bytes into the structure; zeroed, it asks for no arrays.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(
+            fd.as_raw_fd(),
+            std::ptr::from_mut(&mut info).cast(),
+            &raw mut bytes,
+        )
+    };
+    (failed == 0).then_some(info.recursion_misses)
+}

@@ -1,0 +1,101 @@
+//! What `bpf/config.h` shares with the programs, field by field.
+//!
+//! [`Config`] is constant once the programs are loaded. [`Log`] and [`Control`] are memory that
+//! the kernel and this process both write: every field is an atomic. A test compares sizes and
+//! offsets with those in the object's own BTF.
+
+#![allow(unsafe_code, reason = "a structure as the bytes the programs have")]
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+/// `CHUNK_BYTES`: the unit of overwriting and of resynchronisation.
+pub const CHUNK_BYTES: usize = 32768;
+/// `MAX_CPUS`: more possible CPUs than this are refused.
+pub(crate) const MAX_CPUS: usize = 1024;
+
+/// `struct config`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) cgroup_id: u64,
+    pub(crate) trigger_ns: u64,
+    pub(crate) irq_min_ns: u64,
+    pub(crate) softirq_min_ns: u64,
+    pub(crate) syscall_min_ns: u64,
+    pub(crate) exit_min_ns: u64,
+    pub(crate) cgroup_level: u32,
+    pub(crate) trigger_kind: u32,
+    pub(crate) empty: u8,
+    pub(crate) overwrite: u8,
+    pub(crate) check_current: u8,
+    pub(crate) fold: u8,
+    pub(crate) filter_tids: u8,
+    pub(crate) filter_tgids: u8,
+    pub(crate) filter_cgroup: u8,
+    pub(crate) switch_has_state: u8,
+    pub(crate) fold_syscalls: u8,
+    pub(crate) spare: [u8; 7],
+}
+
+impl Config {
+    /// Its bytes, as the programs have them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: repr(C), only integers, no padding (the sizes of the fields add up to the whole).
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+}
+
+/// `struct log`: the header of one log.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) head: AtomicU64,
+    pub(crate) last_ns: AtomicU64,
+    pub(crate) current: AtomicU32,
+    pub(crate) chunk: AtomicU32,
+    pub(crate) busy: AtomicU16,
+    pub(crate) side: AtomicU16,
+    pub(crate) started: AtomicU32,
+    pub(crate) pending_w0: AtomicU64,
+    pub(crate) pending_w1: AtomicU64,
+    pub(crate) pending_w2: AtomicU64,
+    pub(crate) pending_ns: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    pub(crate) lost_told: AtomicU64,
+    pub(crate) lost_first_ns: AtomicU64,
+    pub(crate) lost_last_ns: AtomicU64,
+    pub(crate) saturated: AtomicU64,
+    pub(crate) short_intervals: AtomicU64,
+    pub(crate) rip_high: AtomicU32,
+    pub(crate) has_rip: AtomicU32,
+    pub(crate) first_chunk: AtomicU32,
+    pub(crate) chunks: AtomicU32,
+    pub(crate) tail: AtomicU64,
+    pub(crate) consumer_spare: [AtomicU64; 7],
+    pub(crate) begin_ns: [AtomicU64; 4],
+    pub(crate) lost_since_ns: AtomicU64,
+    pub(crate) spare: [AtomicU64; 3],
+}
+
+/// `struct cpu_logs`: both logs of one CPU.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CpuLogs {
+    pub(crate) main: Log,
+    pub(crate) side: Log,
+}
+
+/// `struct control`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) paused: AtomicU64,
+    pub(crate) trigger_ns: AtomicU64,
+    pub(crate) trigger_cpu: AtomicU64,
+    pub(crate) trigger_tid: AtomicU64,
+    pub(crate) stopping: AtomicU64,
+    pub(crate) spare: [AtomicU64; 3],
+}
+
+const _: () =
+    assert!(size_of::<Config>() == 72 && size_of::<Log>() == 256 && size_of::<Control>() == 64);

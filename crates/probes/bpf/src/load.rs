@@ -1,0 +1,207 @@
+//! Fitting the embedded object to this kernel.
+
+use std::{os::fd::AsFd, sync::Arc};
+
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+
+use crate::{
+    BpfError, Mode, Plan, SyscallMode, Trigger, TriggerEvent, can_run, choice, filter,
+    kernel::{Names, Version, possible_cpus},
+    layout::{CHUNK_BYTES, Config},
+    memory::{Memory, Which},
+    plan::SIDE_CHUNKS,
+    program::Program,
+    said,
+};
+
+/// All programs, compiled from `bpf/collector.bpf.c` when this crate was built.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collector.bpf.o"));
+/// Writes out a pending BEGIN; not a recording program.
+pub(crate) const FLUSH: &str = "flush_pending";
+/// Chunks of a CPU that is not online: enough until it has been noticed.
+const OFFLINE_CHUNKS: u32 = 4;
+/// `sched_switch` has prev_state as fourth argument since 5.18.
+const SWITCH_WITH_STATE: Version = Version(5, 18);
+
+/// The object in the kernel, not attached.
+pub(crate) struct Loaded {
+    pub(crate) object: Object,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) programs: Vec<&'static Program>,
+    pub(crate) extra: Vec<&'static str>,
+    pub(crate) absent: Vec<String>,
+    pub(crate) names: Names,
+}
+
+pub(crate) fn load(plan: &Plan) -> Result<Loaded, BpfError> {
+    plan.check()?;
+    let names = can_run::check()?;
+    let wanted = plan.programs()?;
+    let mut absent = choice::absent_of(&wanted, &names);
+    let possible = wanted.iter().copied().filter(|program| choice::is_possible(program, &names));
+    let mut programs: Vec<_> = possible.collect();
+    let extra = crate::aggregate::programs(plan, &names, &mut absent);
+    let layout = Layout::of(plan)?;
+    let object = match load_these(plan, &layout, &programs, &extra) {
+        Ok(object) => object,
+        Err(first) => {
+            absent.extend(drop_refused(plan, &mut programs));
+            if programs.is_empty() && extra.is_empty() {
+                return Err(first);
+            }
+            load_these(plan, &layout, &programs, &extra)?
+        }
+    };
+    let memory = Arc::new(layout.map(&object)?);
+    fill_filters(&object, plan)?;
+    Ok(Loaded { object, memory, programs, extra, absent, names })
+}
+
+/// Which chunks belong to which log.
+struct Layout {
+    /// Chunks of the main log of each possible CPU.
+    main: Vec<u32>,
+}
+
+impl Layout {
+    fn of(plan: &Plan) -> Result<Self, BpfError> {
+        let (cpus, online) = possible_cpus()?;
+        let full = u32::try_from(plan.log_bytes_per_cpu / CHUNK_BYTES).unwrap_or(u32::MAX);
+        let is_online = |cpu: usize| u32::try_from(cpu).is_ok_and(|cpu| online.contains(&cpu));
+        let of_cpu = |cpu| if is_online(cpu) { full } else { full.min(OFFLINE_CHUNKS) };
+        Ok(Self { main: (0..cpus).map(of_cpu).collect() })
+    }
+
+    fn chunks(&self) -> u32 {
+        self.main.iter().map(|chunks| chunks + SIDE_CHUNKS).sum()
+    }
+
+    fn map(&self, object: &Object) -> Result<Memory, BpfError> {
+        let fd_of = |name: &str| map_named(object, name);
+        let (logs, chunks, control) =
+            (fd_of(".bss.logs")?, fd_of("chunks")?, fd_of(".bss.control")?);
+        let memory = Memory::map(
+            logs.as_fd(),
+            (chunks.as_fd(), self.chunks() as usize),
+            control.as_fd(),
+            self.main.len(),
+        )
+        .map_err(BpfError::system("cannot map the logs"))?;
+        let mut first = 0;
+        for (cpu, chunks) in self.main.iter().enumerate() {
+            memory.grant(cpu, Which::Main, first, *chunks);
+            memory.grant(cpu, Which::Side, first + chunks, SIDE_CHUNKS);
+            first += chunks + SIDE_CHUNKS;
+        }
+        Ok(memory)
+    }
+}
+
+pub(crate) fn map_named<'obj>(
+    object: &'obj Object,
+    name: &str,
+) -> Result<libbpf_rs::Map<'obj>, BpfError> {
+    let found = object.maps().find(|map| map.name() == name);
+    found.ok_or_else(|| BpfError::Plan(format!("the BPF object has no map {name}")))
+}
+
+fn load_these(
+    plan: &Plan,
+    layout: &Layout,
+    programs: &[&'static Program],
+    extra: &[&'static str],
+) -> Result<Object, BpfError> {
+    let config = config_of(plan, programs)?;
+    said::listen();
+    let mut open = open()?;
+    for mut map in open.maps_mut() {
+        let doing = format!("map {}", map.name().to_string_lossy());
+        match &*map.name().to_string_lossy() {
+            "chunks" => map.set_max_entries(layout.chunks()).map_err(BpfError::bpf(doing))?,
+            ".rodata.config" => {
+                map.set_initial_value(config.bytes()).map_err(BpfError::bpf(doing))?
+            }
+            _ => {}
+        }
+    }
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let wanted =
+            name == FLUSH || programs.iter().any(|p| p.name == name) || extra.contains(&&*name);
+        program.set_autoload(wanted);
+    }
+    open.load().map_err(|error| BpfError::Load { error, log: said::lines() })
+}
+
+fn open() -> Result<OpenObject, BpfError> {
+    // libelf wants it aligned, which bytes of the binary need not be.
+    let aligned = OBJECT.to_vec();
+    ObjectBuilder::default()
+        .open_memory(&aligned)
+        .map_err(BpfError::bpf("the embedded BPF object cannot be read"))
+}
+
+/// Finds the programs that the kernel refuses by loading each alone, and takes them out.
+fn drop_refused(plan: &Plan, programs: &mut Vec<&'static Program>) -> Vec<String> {
+    let tiny = Layout { main: vec![2] };
+    let mut refused = Vec::new();
+    programs.retain(|program| match load_these(plan, &tiny, &[program], &[]) {
+        Ok(_) => true,
+        Err(error) => {
+            let why = said::verdict().unwrap_or_else(|| error.to_string());
+            refused.push(format!("{} (refused: {why})", program.event));
+            false
+        }
+    });
+    refused
+}
+
+fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfError> {
+    let has_switch = programs.iter().any(|program| program.name == "sched_switch");
+    let cgroup = plan.filters.cgroup.as_deref().map(filter::cgroup).transpose()?;
+    let mut config = Config {
+        empty: plan.empty_programs.into(),
+        overwrite: (plan.mode == Mode::FlightRecorder).into(),
+        check_current: (!has_switch || plan.filters.by_thread()).into(),
+        fold: plan.fold.into(),
+        fold_syscalls: (plan.syscalls == SyscallMode::Folded).into(),
+        filter_tids: (!plan.filters.tids.is_empty()).into(),
+        filter_tgids: (!plan.filters.tgids.is_empty()).into(),
+        filter_cgroup: cgroup.is_some().into(),
+        cgroup_id: cgroup.map_or(0, |cgroup| cgroup.id),
+        cgroup_level: cgroup.map_or(0, |cgroup| cgroup.level),
+        switch_has_state: (Version::running() >= SWITCH_WITH_STATE).into(),
+        irq_min_ns: plan.filters.min_irq_ns,
+        softirq_min_ns: plan.filters.min_softirq_ns,
+        syscall_min_ns: plan.filters.min_syscall_ns,
+        exit_min_ns: plan.filters.min_exit_ns,
+        ..Config::default()
+    };
+    if let Some(trigger) = plan.trigger {
+        (config.trigger_kind, config.trigger_ns) = trigger_of(trigger);
+    }
+    Ok(config)
+}
+
+/// Kinds of `bpf/kinds.h` under which pairs report to the trigger.
+fn trigger_of(trigger: Trigger) -> (u32, u64) {
+    let kind = match trigger.on {
+        TriggerEvent::KvmExit => 16,
+        TriggerEvent::Irq => 35,
+        TriggerEvent::Softirq => 39,
+        TriggerEvent::Syscall => 43,
+        TriggerEvent::Kind(kind) => kind.into(),
+    };
+    (kind, trigger.min_ns)
+}
+
+fn fill_filters(object: &Object, plan: &Plan) -> Result<(), BpfError> {
+    for (name, ids) in [("tids", &plan.filters.tids), ("tgids", &plan.filters.tgids)] {
+        let map = map_named(object, name)?;
+        for id in ids {
+            map.update(&id.to_ne_bytes(), &[1], MapFlags::ANY)
+                .map_err(BpfError::bpf(format!("filter {name}: cannot add {id} (4096 fit)")))?;
+        }
+    }
+    Ok(())
+}
