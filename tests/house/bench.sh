@@ -1,5 +1,12 @@
 #!/usr/bin/env bash
-# Speed against peers: each line is a ratio measured in this run, on this machine.
+# Speed against peers: every row is a ratio measured in this run, on this machine; also written to
+# bench.json beside the build output. Arguments are bench's (--list, --only NAME, --quick, …).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-exec cargo bench --locked -p transect-tracedat --bench decode "$@"
+cargo build --release --locked -p transect-cli -p transect-benches
+target=$(realpath "${CARGO_TARGET_DIR:-target}")
+if ((EUID == 0)); then
+    exec "$target/release/bench" "$@"
+fi
+# Tracing needs root.
+exec sudo --preserve-env=TRANSECT_CACHE,CARGO_TARGET_DIR "$target/release/bench" "$@"

@@ -1,0 +1,72 @@
+//! `bench`: the rows, or one of the roles that it plays for itself.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::{path::PathBuf, process::ExitCode};
+use transect_benches::{bed::Bed, machine::Machine, report::Rows, roles::Role, scenarios};
+
+/// Measures transect beside its peers; see docs/performance.md.
+#[derive(Debug, Parser)]
+#[command(name = "bench", version)]
+struct Cli {
+    /// Only rows with this in their name (may be given several times)
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Print the names of the rows and end
+    #[arg(long)]
+    list: bool,
+    /// Rounds of each comparison
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Small recordings, few rounds: shows that it runs, measures nothing worth knowing
+    #[arg(long)]
+    quick: bool,
+    /// End with exit code 1 if a goal is missed
+    #[arg(long)]
+    strict: bool,
+    /// Where the rows go as JSON [default: bench.json beside the build output]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// A process of the harness itself
+    #[command(subcommand, hide = true)]
+    Role(Role),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.what {
+        Some(What::Role(role)) => role.play().map(|()| ExitCode::SUCCESS),
+        None if cli.list => {
+            scenarios::ALL.iter().flat_map(|s| s.rows).for_each(|name| println!("{name}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        None => measure(&cli),
+    };
+    result.unwrap_or_else(|err| {
+        eprintln!("bench: {err:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn measure(cli: &Cli) -> Result<ExitCode> {
+    let bed = Bed::new(cli.rounds, cli.quick)?;
+    let mut rows = Rows::only(&cli.only);
+    let machine = Machine::here();
+    println!("{} x {}, Linux {}", machine.cpus, machine.cpu, machine.kernel);
+    println!("{}", Rows::HEADINGS.trim_end());
+    for scenario in scenarios::ALL {
+        scenario.run(&bed, &mut rows);
+    }
+    let json = cli.json.clone().unwrap_or_else(|| bed.beside_the_build("bench.json"));
+    rows.write(&json, &machine)?;
+    println!("{}; rows in {}", rows.verdict(), json.display());
+    Ok(if cli.strict && rows.any_missed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

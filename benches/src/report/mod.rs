@@ -1,0 +1,7 @@
+//! What was measured: one [`Row`] for each thing that must be shown.
+
+mod goal;
+mod row;
+
+pub use goal::Goal;
+pub use row::{Row, Rows};

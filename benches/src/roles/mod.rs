@@ -1,0 +1,79 @@
+//! What this program does in processes of its own: the loads that are traced, the tracers that are
+//! compared, and the reading that is timed. `bench role NAME …`; the harness starts them.
+//!
+//! A tracer says `READY` when it traces, ends when its standard input ends (so none outlives the
+//! harness), and then says what it has to say in one line of JSON. The others print that line only.
+
+mod decode;
+mod mixed;
+mod splice;
+mod states;
+mod work;
+
+pub use splice::Traced;
+pub use states::Pace;
+pub use work::{Loop, Timed};
+
+use clap::Subcommand;
+use serde::Serialize;
+use std::io::{Read, Write};
+
+/// A process of the harness.
+#[derive(Debug, Subcommand)]
+pub enum Role {
+    /// A loop of one operation, timed in batches.
+    Work(work::Work),
+    /// A bit of everything: switches, system calls, files, processes, disk.
+    Mixed(mixed::Mixed),
+    /// Raw ftrace: whole pages from the kernel's buffers to files.
+    Splice(splice::Splice),
+    /// Reads files, aligns, merges and divides time into states; the rows are counted.
+    States(states::States),
+    /// Walks a trace.dat on one core and decodes its events.
+    Decode(decode::Decode),
+}
+
+impl Role {
+    /// Plays it.
+    ///
+    /// # Errors
+    /// Whatever went wrong, for the harness to tell.
+    pub fn play(&self) -> anyhow::Result<()> {
+        match self {
+            Role::Work(work) => work.play(),
+            Role::Mixed(mixed) => mixed.play(),
+            Role::Splice(splice) => splice.play(),
+            Role::States(states) => states.play(),
+            Role::Decode(decode) => decode.play(),
+        }
+    }
+}
+
+/// Tells the harness that tracing is on.
+#[expect(clippy::print_stdout, reason = "what the harness waits for")]
+fn ready() -> anyhow::Result<()> {
+    println!("READY");
+    Ok(std::io::stdout().flush()?)
+}
+
+/// The last line.
+#[expect(clippy::print_stdout, reason = "what the harness reads")]
+fn told(what: &impl Serialize) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string(what)?);
+    Ok(())
+}
+
+/// Until the harness closes our standard input.
+fn wait_for_the_end() -> anyhow::Result<()> {
+    std::io::copy(&mut std::io::stdin().lock().by_ref(), &mut std::io::sink())?;
+    Ok(())
+}
+
+/// CPU time of this process so far.
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    // Exact up to 2^53 ns.
+    #[expect(clippy::cast_precision_loss, reason = "a duration of minutes")]
+    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
+    seconds
+}

@@ -1,0 +1,210 @@
+//! What an event costs those who are traced.
+//!
+//! A loop of one operation runs alone on a CPU, without and with a tracer, right after each other;
+//! what an operation takes longer, divided by its events, is the cost. Every round plays every
+//! tracer once, in an order of its own, so that drift of the machine falls on all alike; the cost's
+//! base is the mean of the loop before and after.
+
+use crate::{
+    bed::{Bed, on_load_cpu, output, told},
+    report::{Goal, Row, Rows},
+    roles::{Timed, Traced},
+    stats::{Paired, median, shuffle},
+    tracers::{Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, Tracer, Wish},
+};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+
+pub(super) const ROWS: &[&str] = &[
+    "harness/getppid/nothing",
+    "harness/eventfd/nothing",
+    "cost/getppid/record-full",
+    "cost/eventfd/record-full",
+    "cost/getppid/consumer-full",
+    "cost/eventfd/consumer-full",
+];
+
+/// One of the two loops.
+struct Load {
+    name: &'static str,
+    /// Of which `events` happen in an operation.
+    tracepoints: &'static [&'static str],
+    events: f64,
+    ops: &'static str,
+}
+
+const LOADS: [Load; 2] = [
+    Load { name: "getppid", tracepoints: SYSCALLS, events: 2.0, ops: "100000" },
+    Load { name: "eventfd", tracepoints: SWITCHES, events: 1.0, ops: "20000" },
+];
+
+/// What came out for a tracer in a round.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Cost of an event for who is traced, in ns.
+    cost_ns: f64,
+    /// What the loop took with the tracer over what it took without.
+    slowdown: f64,
+    traced: Traced,
+}
+
+/// Of one loop: for each tracer, its rounds, or why there are none.
+#[derive(Default)]
+struct Costs {
+    rounds: BTreeMap<String, Vec<Seen>>,
+    absent: BTreeMap<String, String>,
+}
+
+impl Costs {
+    /// The rounds of two tracers, or which of them is missing and why.
+    fn both(&self, ours: &str, peer: &str) -> Result<(&[Seen], &[Seen]), String> {
+        let of = |who: &str| {
+            if let Some(why) = self.absent.get(who) {
+                return Err(format!("{who}: {why}"));
+            }
+            self.rounds.get(who).map(Vec::as_slice).ok_or_else(|| format!("{who}: not tried"))
+        };
+        Ok((of(ours)?, of(peer)?))
+    }
+}
+
+pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
+    for load in &LOADS {
+        if ROWS.iter().any(|name| name.contains(load.name) && rows.wants(name)) {
+            show(load, &measure(bed, load, &contestants())?, rows);
+        }
+    }
+    Ok(())
+}
+
+fn contestants() -> Vec<Box<dyn Tracer>> {
+    vec![
+        Box::new(Nothing),
+        Box::new(Splice("x86-tsc")),
+        Box::new(Splice("local")),
+        Box::new(Perf),
+        Box::new(Record::Full),
+    ]
+}
+
+/// Enough that none of them loses events here: a tracer that drops is cheaper than it is.
+const BUFFER_KIB: u32 = 32 << 10;
+
+fn measure(bed: &Bed, load: &Load, tracers: &[Box<dyn Tracer>]) -> Result<Costs> {
+    let batches = if bed.quick { "3" } else { "9" };
+    let words = ["work", load.name, "--ops", load.ops, "--batches", batches];
+    let words = on_load_cpu(bed.role(&words));
+    let wish = Wish { events: load.tracepoints, buffer_kib: BUFFER_KIB, consumer_alone: true };
+    let mut costs = Costs::default();
+    for tracer in tracers {
+        costs.absent.extend(tracer.why_not(bed).map(|why| (tracer.name(), why)));
+    }
+    let alone = || per_op(&output(&words)?);
+    for round in 0..bed.rounds {
+        let mut order: Vec<&dyn Tracer> = tracers.iter().map(AsRef::as_ref).collect();
+        shuffle(&mut order, round as u64);
+        let mut before = alone()?;
+        for tracer in order {
+            let name = tracer.name();
+            if costs.absent.contains_key(&name) {
+                continue;
+            }
+            let (with, traced) = match tracer.around(bed, &wish, &words) {
+                Ok((said, traced)) => (per_op(&said)?, traced),
+                Err(err) => {
+                    costs.absent.insert(name, format!("{err:#}"));
+                    continue;
+                }
+            };
+            let after = alone()?;
+            let base = f64::midpoint(before, after);
+            let cost_ns = (with - base) / load.events;
+            let seen = Seen { cost_ns, slowdown: with / base, traced };
+            costs.rounds.entry(name).or_default().push(seen);
+            before = after;
+        }
+    }
+    Ok(costs)
+}
+
+fn per_op(said: &str) -> Result<f64> {
+    let timed: Timed = told(said)?;
+    median(&timed.cpu_ns).context("a loop without batches")
+}
+
+/// Two tracers beside each other.
+struct Duel {
+    row: &'static str,
+    ours: &'static str,
+    peer: &'static str,
+    goal: Option<Goal>,
+    of: fn(&Seen) -> Option<f64>,
+    note: &'static str,
+}
+
+const FTRACE: &str = "ftrace splice (x86-tsc)";
+const FULL: &str = "transect record --full";
+
+/// Cost of an event for who is traced.
+const fn paid(
+    row: &'static str,
+    ours: &'static str,
+    peer: &'static str,
+    goal: Option<Goal>,
+) -> Duel {
+    Duel { row, ours, peer, goal, of: |seen| Some(seen.cost_ns), note: "" }
+}
+
+/// CPU time of what consumes the events, for each of them.
+const fn spent(
+    row: &'static str,
+    ours: &'static str,
+    peer: &'static str,
+    goal: Option<Goal>,
+) -> Duel {
+    Duel { row, ours, peer, goal, of: Seen::consumer_ns, note: "; CPU time of the consumer" }
+}
+
+const DUELS: &[Duel] =
+    &[paid("record-full", FULL, FTRACE, None), spent("consumer-full", FULL, FTRACE, None)];
+
+fn show(load: &Load, costs: &Costs, rows: &mut Rows) {
+    let same = costs.rounds.get("nothing").into_iter().flatten();
+    let same = Paired { rounds: same.map(|seen| (seen.slowdown, 1.0)).collect() };
+    rows.push(
+        Row::compared(&format!("harness/{}/nothing", load.name), "x", &same)
+            .goal(Goal::RatioWithin(0.98, 1.02))
+            .note("the loop beside itself, no tracer: what the harness adds"),
+    );
+    for duel in DUELS {
+        let name = format!("cost/{}/{}", load.name, duel.row);
+        rows.push(duel.row(&name, costs));
+    }
+}
+
+impl Duel {
+    fn row(&self, name: &str, costs: &Costs) -> Row {
+        let goal = |row: Row| self.goal.into_iter().fold(row, Row::goal);
+        let (mine, theirs) = match costs.both(self.ours, self.peer) {
+            Ok(both) => both,
+            Err(why) => return goal(Row::skipped(name, why)),
+        };
+        let pairs = mine.iter().zip(theirs);
+        let rounds = pairs.filter_map(|(m, t)| Some(((self.of)(m)?, (self.of)(t)?))).collect();
+        let note = format!("{} : {}{}", self.ours, self.peer, self.note);
+        let lost = losses(self.peer, theirs) + &losses(self.ours, mine);
+        goal(Row::compared(name, "ns/event", &Paired { rounds })).note(note + &lost)
+    }
+}
+
+impl Seen {
+    #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
+    fn consumer_ns(&self) -> Option<f64> {
+        Some(self.traced.cpu_s? * 1e9 / self.traced.events.filter(|events| *events > 0)? as f64)
+    }
+}
+
+fn losses(who: &str, rounds: &[Seen]) -> String {
+    let lost: u64 = rounds.iter().filter_map(|seen| seen.traced.lost).sum();
+    if lost == 0 { String::new() } else { format!("; {who} lost {lost} events in all rounds") }
+}

@@ -1,0 +1,40 @@
+//! What is shown, one file a group of rows. Each scenario names its rows beforehand, so that a run
+//! can be asked for a few of them and does only what they need.
+
+mod cost;
+
+use crate::{
+    bed::Bed,
+    report::{Row, Rows},
+};
+use anyhow::Result;
+
+/// A group of rows that are measured together.
+pub struct Scenario {
+    /// The rows it makes; `harness/…` rows measure the measuring.
+    pub rows: &'static [&'static str],
+    run: fn(&Bed, &mut Rows) -> Result<()>,
+}
+
+/// All of them, in the order in which a run shows them.
+pub const ALL: &[Scenario] = &[Scenario { rows: cost::ROWS, run: cost::run }];
+
+impl Scenario {
+    /// Measures, if one of its rows is wanted. A failure is a row of its own for each that is then
+    /// missing, and the run goes on.
+    pub fn run(&self, bed: &Bed, rows: &mut Rows) {
+        if !rows.wants_any(self.rows) {
+            return;
+        }
+        let Err(err) = (self.run)(bed, rows) else { return };
+        let missing: Vec<&str> = self
+            .rows
+            .iter()
+            .copied()
+            .filter(|name| rows.wants(name) && rows.all().iter().all(|row| row.name != *name))
+            .collect();
+        for name in missing {
+            rows.push(Row::skipped(name, format!("failed: {err:#}")));
+        }
+    }
+}

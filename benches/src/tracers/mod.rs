@@ -1,0 +1,89 @@
+//! The tracers that are compared, each around the same load.
+
+mod ours;
+mod perf;
+mod splice;
+mod trace_cmd;
+
+pub use ours::Record;
+pub use perf::{Perf, Recording, counts};
+pub use splice::Splice;
+pub use trace_cmd::TraceCmd;
+
+use crate::{bed::Bed, roles::Traced};
+use anyhow::Result;
+
+/// Tracepoints as `SYSTEM:EVENT`, the same for every tracer.
+pub type Events = &'static [&'static str];
+
+/// Entry and exit of system calls.
+pub const SYSCALLS: Events = &["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
+/// Switches alone.
+pub const SWITCHES: Events = &["sched:sched_switch"];
+/// Scheduler, system calls, interrupts, disk: what a mixed recording holds.
+pub const MIXED: Events = &[
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+    "sched:sched_process_fork",
+    "sched:sched_process_exec",
+    "sched:sched_process_exit",
+    "raw_syscalls:sys_enter",
+    "raw_syscalls:sys_exit",
+    "irq:irq_handler_entry",
+    "irq:irq_handler_exit",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+    "block:block_rq_insert",
+    "block:block_rq_issue",
+    "block:block_rq_complete",
+];
+
+/// What is asked of a tracer.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// What it traces, on all CPUs.
+    pub events: Events,
+    /// Its buffer memory on each CPU.
+    pub buffer_kib: u32,
+    /// Whether its consumer has a CPU for itself (else it competes like any program).
+    pub consumer_alone: bool,
+}
+
+impl Wish {
+    fn place(&self, words: Vec<String>) -> Vec<String> {
+        if self.consumer_alone { crate::bed::on_consumer_cpu(words) } else { words }
+    }
+}
+
+/// Something that traces.
+pub trait Tracer {
+    /// Its name in rows.
+    fn name(&self) -> String;
+
+    /// Why it cannot be had here.
+    fn why_not(&self, _bed: &Bed) -> Option<String> {
+        None
+    }
+
+    /// Runs `load` while tracing; gives the load's output and what was traced.
+    ///
+    /// # Errors
+    /// If the tracer or the load fails.
+    fn around(&self, bed: &Bed, wish: &Wish, load: &[String]) -> Result<(String, Traced)>;
+}
+
+/// No tracer: what is measured around it must be nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl Tracer for Nothing {
+    fn name(&self) -> String {
+        "nothing".to_owned()
+    }
+
+    fn around(&self, _bed: &Bed, _wish: &Wish, load: &[String]) -> Result<(String, Traced)> {
+        Ok((crate::bed::output(load)?, Traced::default()))
+    }
+}
