@@ -10,6 +10,7 @@ use crate::{
     topology::{MachineInfo, ThreadInfo, Topology, VcpuInfo},
 };
 use rustc_hash::FxHashSet;
+use std::ops::ControlFlow;
 use transect_clock::{ClockError, ClockGraph, Converter, Evidence, evidence::RateSource};
 use transect_ftrace::{CoreDecoder, EventTable};
 use transect_model::{
@@ -161,6 +162,35 @@ impl EventStream for DatStream<'_, '_> {
             Item::Problem(problem) => {
                 self.note(&problem);
                 Some(StreamItem::Lost(LostEvents { count: None, cause: LostCause::CorruptPage }))
+            }
+        }
+    }
+
+    fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
+        let end = items.len() + limit;
+        while items.len() < end {
+            let (events, core) = (self.events, self.core);
+            let mut told = None;
+            let goes_on = self.stream.each_on_page(|item| {
+                match item {
+                    Item::Event { ts, payload } => items.push(decode(events, core, ts, payload)),
+                    Item::Lost { count, .. } => {
+                        let cause = LostCause::BufferOverrun;
+                        items.push(StreamItem::Lost(LostEvents { count, cause }));
+                    }
+                    Item::Problem(problem) => {
+                        let cause = LostCause::CorruptPage;
+                        items.push(StreamItem::Lost(LostEvents { count: None, cause }));
+                        told = Some(problem);
+                    }
+                }
+                if items.len() < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            if let Some(problem) = told {
+                self.note(&problem);
+            }
+            if !goes_on {
+                return;
             }
         }
     }

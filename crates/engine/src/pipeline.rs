@@ -23,10 +23,10 @@ use std::{
 };
 
 /// Batches per stream: one is filled while the other is used.
-const BATCHES: usize = 2;
+const BATCHES: usize = 3;
 /// Items in a batch at most: enough that handing it over costs nothing per item, few enough that
 /// the batches of a dozen CPUs stay in the L2 cache.
-const MAX_BATCH_ITEMS: usize = 512;
+const MAX_BATCH_ITEMS: usize = 4096;
 /// And at least.
 const MIN_BATCH_ITEMS: usize = 32;
 /// What all batches of all streams together may hold.

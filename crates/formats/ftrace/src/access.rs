@@ -37,11 +37,11 @@ impl IntAccess {
     /// The value as 64 bits, sign-extended if the field is signed.
     #[inline]
     pub fn u64(&self, payload: &[u8]) -> Option<u64> {
-        if self.is_signed {
-            self.endian.int(payload, self.offset, self.size).map(i64::cast_unsigned)
-        } else {
-            self.endian.uint(payload, self.offset, self.size)
+        // What nearly every kernel has, without asking more than this.
+        if self.size == 8 && self.endian == Endian::NATIVE {
+            return Some(u64::from_ne_bytes(*self.chunk(payload)?));
         }
+        self.any(payload)
     }
 
     /// The value as a signed number.
@@ -53,13 +53,30 @@ impl IntAccess {
     /// The low 32 bits, which is what a C assignment to `u32` keeps.
     #[inline]
     pub fn u32(&self, payload: &[u8]) -> Option<u32> {
-        self.u64(payload).map(|v| (v & 0xffff_ffff) as u32)
+        if self.size == 4 && self.endian == Endian::NATIVE {
+            return Some(u32::from_ne_bytes(*self.chunk(payload)?));
+        }
+        self.any(payload).map(|v| (v & 0xffff_ffff) as u32)
     }
 
     /// The low 32 bits as a signed number.
     #[inline]
     pub fn i32(&self, payload: &[u8]) -> Option<i32> {
         self.u32(payload).map(u32::cast_signed)
+    }
+
+    #[inline]
+    fn chunk<'a, const N: usize>(&self, payload: &'a [u8]) -> Option<&'a [u8; N]> {
+        payload.get(self.offset..)?.first_chunk()
+    }
+
+    /// Any size, sign and byte order.
+    fn any(&self, payload: &[u8]) -> Option<u64> {
+        if self.is_signed {
+            self.endian.int(payload, self.offset, self.size).map(i64::cast_unsigned)
+        } else {
+            self.endian.uint(payload, self.offset, self.size)
+        }
     }
 
     /// Is it not zero?
@@ -92,7 +109,7 @@ impl CommAccess {
             // The kernel's usual field needs no search for the end: all 16 bytes are the name.
             FieldKind::Str if self.field.size_bytes == 16 => {
                 let chunk = payload.get(self.field.offset_bytes..)?.first_chunk::<16>()?;
-                return Some(Comm::new(chunk));
+                return Some(Comm::from_kernel(*chunk));
             }
             _ => self.machine.located(&self.field, payload)?,
         };
