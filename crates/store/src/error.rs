@@ -89,6 +89,14 @@ pub enum StoreError {
     },
 }
 
+/// The same for tables, which can be made again and are not kept in part.
+pub(crate) fn of_tables(error: StoreError) -> StoreError {
+    match error {
+        StoreError::NoSpace { path } => StoreError::TablesNoSpace { path },
+        other => other,
+    }
+}
+
 /// Turns an I/O error into one that names the file; a full disk gets its own.
 pub(crate) fn io_error(
     action: &'static str,

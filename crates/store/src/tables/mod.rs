@@ -19,9 +19,13 @@
 mod group;
 mod lane;
 mod part;
+mod place;
 mod pool;
 mod schema;
+mod stamp;
 mod transpose;
 mod writer;
 
+pub use place::{TablesFolder, cache_for, ensure};
+pub use stamp::{Basis, STAMP_FILE_NAME, Stamp};
 pub use writer::TablesWriter;

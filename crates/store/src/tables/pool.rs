@@ -5,7 +5,7 @@
 
 use super::group::{GroupEncoder, RowGroup};
 use super::lane::Lane;
-use crate::error::StoreError;
+use crate::error::{StoreError, of_tables};
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,7 +86,7 @@ impl Pool {
             }
         }
         let mut error = self.shared.error.lock().unwrap_or_else(PoisonError::into_inner);
-        error.take().map_or(Ok(()), Err)
+        error.take().map_or(Ok(()), |error| Err(of_tables(error)))
     }
 }
 

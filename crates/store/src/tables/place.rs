@@ -1,0 +1,146 @@
+//! Where a recording's tables are, and how they get there: whole or not at all.
+//!
+//! They are made in `tables.tmp` and swapped with `tables` in one step, under a lock on the folder
+//! both are in. So a reader sees the old tables or the new ones; a maker that is killed leaves a
+//! `tables.tmp` that the next one removes.
+
+use super::stamp::{Basis, Stamp};
+use crate::error::{StoreError, io_error};
+use rustc_hash::FxHasher;
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folder of tables.
+const TABLES: &str = "tables";
+/// The same while it is made.
+const UNDER_WAY: &str = "tables.tmp";
+
+/// Tables that are there now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TablesFolder {
+    /// Their folder.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub stamp: Stamp,
+    /// Were they made just now?
+    pub is_new: bool,
+}
+
+/// The tables in `parent/tables`: those that are there if they were made from this basis, else new
+/// ones by `make`, which fills the folder it is given and says how many rows each table has.
+///
+/// # Errors
+/// What `make` says, or the folder cannot be written. Then there are the tables that were there
+/// before, or none.
+pub fn ensure<E: From<StoreError>>(
+    parent: &Path,
+    basis: &Basis,
+    make: impl FnOnce(&Path) -> Result<BTreeMap<String, u64>, E>,
+) -> Result<TablesFolder, E> {
+    if let Some(found) = fresh(parent, basis) {
+        return Ok(found);
+    }
+    let _lock = lock(parent)?;
+    // Another process may have made them while this one waited.
+    if let Some(found) = fresh(parent, basis) {
+        return Ok(found);
+    }
+    let tmp = Tmp::new(parent)?;
+    let rows = make(&tmp.0)?;
+    let stamp = Stamp::now(basis.clone(), rows);
+    stamp.write(&tmp.0)?;
+    let path = publish(parent, &tmp.0)?;
+    Ok(TablesFolder { path, stamp, is_new: true })
+}
+
+/// The tables in `parent`, if they were made from this basis.
+fn fresh(parent: &Path, basis: &Basis) -> Option<TablesFolder> {
+    let path = parent.join(TABLES);
+    let stamp = Stamp::read(&path).filter(|stamp| stamp.basis == *basis)?;
+    Some(TablesFolder { path, stamp, is_new: false })
+}
+
+/// Holds the folder until the file is closed; waits for whoever holds it.
+fn lock(parent: &Path) -> Result<File, StoreError> {
+    let dir = File::open(parent).map_err(io_error("open", parent))?;
+    let locked = flock(&dir, FlockOperation::LockExclusive);
+    locked.map_err(|errno| io_error("lock", parent)(errno.into()))?;
+    Ok(dir)
+}
+
+/// The folder under way; gone when dropped, whatever became of it.
+struct Tmp(PathBuf);
+
+impl Tmp {
+    fn new(parent: &Path) -> Result<Self, StoreError> {
+        let path = parent.join(UNDER_WAY);
+        remove(&path)?;
+        fs::create_dir(&path).map_err(io_error("make", &path))?;
+        Ok(Tmp(path))
+    }
+}
+
+impl Drop for Tmp {
+    fn drop(&mut self) {
+        // After the swap it holds the old tables. What cannot be removed now, the next maker does.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(io_error("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Puts the new tables in the place of the old ones.
+fn publish(parent: &Path, tmp: &Path) -> Result<PathBuf, StoreError> {
+    let path = parent.join(TABLES);
+    let rename = |flags| renameat_with(CWD, tmp, CWD, &path, flags).map_err(io::Error::from);
+    // Both at once where the file system can; else there are none for a moment, and a crash then
+    // means that they are made again.
+    if !path.exists() || rename(RenameFlags::EXCHANGE).is_err() {
+        remove(&path)?;
+        rename(RenameFlags::empty()).map_err(io_error("put the new tables at", &path))?;
+    }
+    Ok(path)
+}
+
+/// Where tables go that cannot be beside their source (a bare file, a read-only recording):
+/// `$XDG_CACHE_HOME/transect/tables/<hash of the source's path>`, made if it is not there. Tables
+/// of sources that are gone are removed from the cache.
+///
+/// # Errors
+/// There is no home, or the folder cannot be made.
+pub fn cache_for(source: &Path) -> Result<PathBuf, StoreError> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = variable("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".cache")))
+        .unwrap_or_else(std::env::temp_dir)
+        .join("transect/tables");
+    let source = source.canonicalize().map_err(io_error("look at", source))?;
+    let mut hash = FxHasher::default();
+    source.hash(&mut hash);
+    let dir = cache.join(format!("{:016x}", hash.finish()));
+    fs::create_dir_all(&dir).map_err(io_error("make", &dir))?;
+    sweep(&cache);
+    Ok(dir)
+}
+
+/// Removes cached tables of files that are gone. Best effort: another process may do the same.
+fn sweep(cache: &Path) {
+    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+        let stamp = Stamp::read(&entry.path().join(TABLES));
+        if stamp.is_some_and(|stamp| !stamp.basis.has_sources()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
