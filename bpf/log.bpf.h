@@ -76,6 +76,7 @@ static __noinline int log_skip_rest(struct log *log)
 	if (!chunk || !offset)
 		return 0;
 	for (u32 i = 0; i < ROOM_WORDS + 3; i++) {
+		barrier_var(offset); /* the verifier must see the test of the very register that is used */
 		if (offset > CHUNK_BYTES - 8)
 			break;
 		*(volatile u64 *)(chunk + offset) = 0;
@@ -109,6 +110,7 @@ static __noinline s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 eve
 		log->has_rip = 0;
 	}
 	chunk = log_chunk(&log->chunk);
+	barrier_var(offset);
 	if (!chunk || offset > CHUNK_BYTES - 8 * ROOM_WORDS)
 		return -1;
 	word = (u64 *)(chunk + offset);
@@ -171,7 +173,7 @@ static __always_inline bool log_emit(struct log *log, u64 ns, u64 dur_ns, u64 ev
 	}
 	LOG_POINT(reserved);
 	chunk = log_chunk(&log->chunk);
-	barrier_var(offset); /* the verifier must see the test of the very register that is used */
+	barrier_var(offset);
 	if (!chunk || offset > CHUNK_BYTES - 8 * words)
 		return false;
 	word = (u64 *)(chunk + offset);

@@ -2,9 +2,9 @@
 //!
 //! With FILE, the slices of each log are written one after the other as `FILE.cpuN` and
 //! `FILE.cpuN.side`: bare logs without framing, for looking at records while developing.
-#![allow(clippy::print_stdout, reason = "a program talks")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks")]
 
-use std::{collections::BTreeMap, fs::File, io, io::Write, time::Duration};
+use std::{collections::BTreeMap, fs::File, io, io::Write, process::ExitCode, time::Duration};
 
 use transect_bpf::{Compact, FAMILIES, Family, LogSink, Plan};
 use transect_model::ids::CpuId;
@@ -39,7 +39,17 @@ impl LogSink for Files {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("logs: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [seconds, families, rest @ ..] = arguments.as_slice() else {
         return Err("usage: logs SECONDS FAMILY[,FAMILY…] [FILE]".into());
