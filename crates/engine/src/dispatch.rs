@@ -264,6 +264,10 @@ impl World {
         let event = WakeEvent { target, waker: at.tid, waker_cpu: at.cpu, done };
         let machine = &mut self.machines[at.m];
         machine.has_waking = true;
+        if tid == at.tid {
+            // It wakes itself (a signal, a timer that interrupted it): it runs, and goes on.
+            return;
+        }
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
         if let Woken::Moved { deduced, new } = woken {
             self.moved(at.m, slot, at.t, deduced, new, sink);

@@ -231,3 +231,28 @@ fn a_pair_agrees_with_trace_cmd() {
     assert!(check.inside >= u64::try_from(inside.count()).unwrap());
     assert!(check.inside > 100 && check.slack_later_ns > 0 && check.slack_earlier_ns > 0);
 }
+
+/// Block requests of a real guest, reckoned from the text: insert, issue and completion by sector.
+#[test]
+fn requests_agree_with_trace_cmd() {
+    let (tables, _) = run(&["pair-guest.dat"]);
+    let lines = report("pair-guest.report.zst");
+    let of = |event: &str, number: &dyn Fn(&Line) -> i64| -> BTreeMap<i64, i64> {
+        let mine = lines.iter().filter(|l| l.event == event);
+        mine.map(|l| (l.number("sector"), number(l))).collect()
+    };
+    let (inserted, issued) = (of("block_rq_insert", &|l| l.ts), of("block_rq_issue", &|l| l.ts));
+    let completed = of("block_rq_complete", &|l| l.ts);
+    let submitters = of("block_rq_insert", &|l| i64::from(l.tid));
+    assert!(completed.len() > 50);
+    assert_eq!(tables.block_io.len(), completed.len());
+    for row in &tables.block_io {
+        let sector = i64::try_from(row.sector).unwrap();
+        assert_eq!(row.dur, Some(completed[&sector] - inserted[&sector]), "{row:?}");
+        assert_eq!(row.issue_ns, Some(issued[&sector] - inserted[&sector]), "{row:?}");
+        assert_eq!(i64::from(row.tid.0), submitters[&sector], "{row:?}");
+        assert_eq!((row.device.to_string().as_str(), row.error), ("254:0", Some(0)));
+        assert_eq!((row.op.as_str(), row.bytes % 4096), ("write", 0));
+    }
+    assert_eq!(tables.counters.last().unwrap().value, Some(0), "nothing is left in flight");
+}

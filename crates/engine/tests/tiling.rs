@@ -9,182 +9,23 @@
 
 mod dsl;
 
-use dsl::{Nanoseconds, assert_tiles, per_actor};
-use proptest::prelude::*;
-use transect_engine::{
-    Engine, Input, LostCause, LostEvents, Options, StreamItem, StreamKey, Summary, Topology,
-    topology::{MachineInfo, ThreadInfo, VcpuInfo},
+use dsl::{
+    assert_tiles, per_actor,
+    random::{GUEST_CPUS, HOST_CPUS, Streams, inputs, streams, topology},
 };
+use proptest::prelude::*;
+use transect_engine::{Engine, Options, StreamItem, Summary};
 use transect_model::{
-    event::{Access, Comm, CoreEvent, PrevState},
-    exit::{ExitReason, Isa},
-    ids::{CpuId, MachineId, Tid, VcpuId},
+    event::CoreEvent,
+    ids::Tid,
     state::{Metric, ThreadState},
     table::Tables,
-    time::Timestamp,
 };
 
-const HOST_CPUS: u32 = 3;
-const GUEST_CPUS: u32 = 2;
-
-/// One host, one VM with two vCPUs (threads 4 and 5), a control group around some threads.
-fn topology(known: bool) -> Topology {
-    let mut topology = Topology {
-        machines: vec![
-            MachineInfo::host(MachineId(0), "host"),
-            MachineInfo::guest(MachineId(1), MachineId(0), "vm"),
-        ],
-        ..Topology::default()
-    };
-    if known {
-        topology.vcpus = (0..GUEST_CPUS)
-            .map(|n| VcpuInfo {
-                machine: MachineId(1),
-                vcpu: VcpuId(n),
-                vmm_tid: Some(Tid(4 + n as i32)),
-                guest_cpu: CpuId(n),
-            })
-            .collect();
-        topology.threads = (3..6)
-            .map(|tid| ThreadInfo {
-                machine: MachineId(0),
-                tid: Tid(tid),
-                pid: Some(Tid(3)),
-                name: "qemu".into(),
-                cgroup: Some("/vm".into()),
-            })
-            .collect();
-    }
-    topology
-}
-
-fn tid() -> impl Strategy<Value = Tid> {
-    (0..8i32).prop_map(Tid)
-}
-
-fn event(lives: bool) -> BoxedStrategy<Option<CoreEvent>> {
-    let comm = Comm::default();
-    let state =
-        prop::sample::select(if lives { vec![0x100, 1, 2, 0x10] } else { vec![0x100, 1, 2] });
-    let switch =
-        (tid(), state, tid()).prop_map(move |(prev, state, next)| CoreEvent::SchedSwitch {
-            prev,
-            prev_comm: comm,
-            prev_prio: 120,
-            prev_state: PrevState(state),
-            next,
-            next_comm: comm,
-            next_prio: 120,
-        });
-    let waking = (tid(), 0..HOST_CPUS, any::<bool>()).prop_map(move |(tid, cpu, done)| {
-        let target_cpu = CpuId(cpu);
-        if done {
-            CoreEvent::SchedWakeup { tid, comm, prio: 120, target_cpu }
-        } else {
-            CoreEvent::SchedWaking { tid, comm, prio: 120, target_cpu }
-        }
-    });
-    let migrate = (tid(), 0..HOST_CPUS).prop_map(|(tid, cpu)| CoreEvent::SchedMigrate {
-        tid,
-        orig_cpu: CpuId(0),
-        dest_cpu: CpuId(cpu),
-    });
-    let entry = prop::option::of(0..3u32)
-        .prop_map(|vcpu| CoreEvent::KvmEntry { vcpu: vcpu.map(VcpuId), rip: None });
-    let reason = prop::sample::select(vec![0x78, 0x7c, 0x400]);
-    let exit = (prop::option::of(0..3u32), reason).prop_map(|(vcpu, code)| CoreEvent::KvmExit {
-        vcpu: vcpu.map(VcpuId),
-        reason: ExitReason { isa: Isa::Svm, code },
-        rip: 0,
-        info1: 0,
-        info2: 0,
-    });
-    let wakeup = (0..500u64, any::<bool>()).prop_map(|(ns, waited)| CoreEvent::KvmVcpuWakeup {
-        ns,
-        waited,
-        valid: true,
-    });
-    let poll = (0..100u32).prop_map(|new_ns| CoreEvent::KvmHaltPollNs {
-        vcpu: VcpuId(0),
-        new_ns,
-        old_ns: 0,
-    });
-    let other = prop_oneof![
-        Just(CoreEvent::KvmUserspaceExit { reason: 2, errno: 0 }),
-        Just(CoreEvent::KvmPio { access: Access::Write, port: 1016, size: 1, count: 1 }),
-        Just(CoreEvent::KvmMsi { address: 0, data: 0 }),
-        Just(CoreEvent::SyscallEnter { nr: 1 }),
-        Just(CoreEvent::SyscallExit { nr: 1, ret: 0 }),
-        Just(CoreEvent::IrqEntry { irq: 3 }),
-        Just(CoreEvent::IrqExit { irq: 3, handled: true }),
-        Just(CoreEvent::SoftirqEntry { vector: 1 }),
-        Just(CoreEvent::SoftirqExit { vector: 1 }),
-    ];
-    let life = (tid(), tid(), 0..3).prop_map(move |(a, b, kind)| match kind {
-        0 => CoreEvent::SchedFork { parent: a, child: b, child_comm: comm },
-        1 => CoreEvent::SchedWakeupNew { tid: a, comm, prio: 120, target_cpu: CpuId(0) },
-        _ => CoreEvent::SchedExec { tid: a, old_tid: b },
-    });
-    let core = prop_oneof![
-        6 => switch, 3 => waking, 1 => migrate, 3 => entry, 3 => exit, 1 => wakeup, 1 => poll,
-        2 => other,
-    ];
-    if lives {
-        prop_oneof![8 => core.prop_map(Some), 1 => life.prop_map(Some), 1 => Just(None)].boxed()
-    } else {
-        prop_oneof![9 => core.prop_map(Some), 1 => Just(None)].boxed()
-    }
-}
-
-/// One stream: items with steps in time; `wild` stamps may be anything.
-fn stream(lives: bool, wild: bool) -> impl Strategy<Value = Vec<StreamItem>> {
-    let step = if wild { any::<u64>().boxed() } else { (0..200u64).boxed() };
-    let item = (step, tid(), event(lives), 0..20u8);
-    prop::collection::vec(item, 0..60).prop_map(move |items| {
-        let mut at = 1000u64;
-        let mut out = Vec::new();
-        for (step, tid, event, kind) in items {
-            at = if wild && kind == 1 { step } else { at.wrapping_add(step % 200) };
-            let ts = Timestamp::new(at);
-            if kind == 0 {
-                out.push(StreamItem::Lost(LostEvents {
-                    count: Some(step),
-                    cause: LostCause::BufferOverrun,
-                }));
-            }
-            out.push(match event {
-                Some(event) => StreamItem::Event { ts, tid, event },
-                None => StreamItem::Other { ts, tid },
-            });
-        }
-        out
-    })
-}
-
-type Streams = Vec<Vec<StreamItem>>;
-
-fn streams(lives: bool, wild: bool) -> impl Strategy<Value = Streams> {
-    prop::collection::vec(stream(lives, wild), (HOST_CPUS + GUEST_CPUS) as usize)
-}
-
 fn run(streams: &Streams, known: bool, window_ns: i64) -> (Tables, Summary) {
-    let key = |at: usize| {
-        let at = at as u32;
-        let (machine, cpu) = if at < HOST_CPUS { (0, at) } else { (1, at - HOST_CPUS) };
-        StreamKey { machine: MachineId(machine), cpu: CpuId(cpu) }
-    };
-    let inputs = streams
-        .iter()
-        .enumerate()
-        .map(|(at, items)| Input {
-            key: key(at),
-            stream: items.clone().into_iter(),
-            clock: Nanoseconds,
-        })
-        .collect();
     let mut tables = Tables::default();
-    let options = Options { window_ns };
-    let summary = Engine::new(topology(known), options).run(inputs, &mut tables).unwrap();
+    let engine = Engine::new(topology(known), Options { window_ns });
+    let summary = engine.run(inputs(streams), &mut tables).unwrap();
     (tables, summary)
 }
 

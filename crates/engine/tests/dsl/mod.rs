@@ -11,11 +11,14 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
     clippy::unwrap_used,
     clippy::panic,
     reason = "a broken story is a broken test"
 )]
+
+pub mod random;
 
 use std::collections::BTreeMap;
 use transect_engine::{
