@@ -9,13 +9,18 @@
 
 mod directory;
 mod files;
+pub(crate) mod tables;
 
 use crate::facts::{Facts, TimeUnit};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
-use transect_clock::{ClockGraph, ClockOptions, Evidence, Unit};
+use transect_clock::{ClockError, ClockGraph, ClockOptions, Converter, Evidence, Unit};
+use transect_compact::Compact;
+use transect_engine::compact::CompactSource;
 use transect_engine::dat::DatSource;
-use transect_engine::{Engine, LostCause, MachineGap, Options, StreamKey, Summary, Topology};
+use transect_engine::{
+    Engine, EventStream, Input, LostCause, MachineGap, Options, StreamKey, Summary, Topology,
+};
 use transect_model::ids::{CpuId, MachineId};
 use transect_model::table::{ImportLog, TableSink, Tables};
 use transect_model::time::{Source, Span, Timestamp, Trace};
@@ -55,7 +60,7 @@ struct Opened<'a> {
     remarks: Vec<ImportLog>,
 }
 
-/// The bytes of one trace.dat and the machine whose events they hold.
+/// The bytes of one source, trace.dat or compact, and the machine whose events they hold.
 struct SourceBytes<'a> {
     name: String,
     machine: MachineId,
@@ -102,7 +107,7 @@ pub(crate) fn rows(
 /// The files of a recording and its clocks, for faces that show events and not states.
 pub(crate) struct Loaded<'a> {
     /// Each file's machine, that machine's name, and the file.
-    pub(crate) traces: Vec<(MachineId, String, TraceDat<'a>)>,
+    pub(crate) traces: Vec<(MachineId, String, SourceFile<'a>)>,
     /// From every machine's stamps to trace time.
     pub(crate) clocks: ClockGraph,
 }
@@ -129,7 +134,7 @@ fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a
     for source in &opened.sources {
         let name = opened.topology.machines.iter().find(|m| m.id == source.machine);
         let name = name.map_or_else(|| source.name.clone(), |machine| machine.name.clone());
-        let trace = TraceDat::parse(source.bytes).with_context(|| source.name.clone())?;
+        let trace = SourceFile::parse(source.bytes).with_context(|| source.name.clone())?;
         traces.push((source.machine, name, trace));
     }
     Ok(Loaded { traces, clocks })
@@ -144,14 +149,12 @@ fn run(
     let Opened { mut facts, topology, evidence, sources, gaps, lost, mut remarks } = opened;
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
     let traces = parse(&sources, &mut remarks)?;
-    let dats: Vec<DatSource<'_, '_>> = traces
-        .iter()
-        .map(|(source, trace)| DatSource::new(trace, source.machine, source.name.as_str()))
-        .collect();
+    let readers: Vec<Reader<'_, '_>> =
+        traces.iter().map(|(source, trace)| Reader::new(source, trace)).collect();
     let mut inputs = Vec::new();
-    for (dat, (source, _)) in dats.iter().zip(&traces) {
-        remarks.extend(dat.remarks(&clocks));
-        match dat.inputs(&clocks) {
+    for (reader, (source, _)) in readers.iter().zip(&traces) {
+        remarks.extend(reader.remarks(&clocks));
+        match reader.inputs(&clocks) {
             Ok(streams) => inputs.extend(streams),
             Err(error) => remarks.push(left_out(&source.name, &error)),
         }
@@ -170,19 +173,82 @@ fn run(
     Ok(facts)
 }
 
-/// Parses each source. One that is no trace.dat is left out and logged, unless none is left.
+/// One source file, parsed.
+pub(crate) enum SourceFile<'a> {
+    /// The full collector's, or trace-cmd's.
+    Dat(Box<TraceDat<'a>>),
+    /// The compact collector's.
+    Compact(Box<Compact<'a>>),
+}
+
+impl<'a> SourceFile<'a> {
+    /// Tells the formats apart by their first bytes.
+    fn parse(bytes: &'a [u8]) -> anyhow::Result<Self> {
+        if transect_compact::is_compact(bytes) {
+            return Ok(SourceFile::Compact(Box::new(Compact::parse(bytes)?)));
+        }
+        Ok(SourceFile::Dat(Box::new(TraceDat::parse(bytes)?)))
+    }
+}
+
+/// A source as the engine reads it.
+enum Reader<'t, 'a> {
+    Dat(DatSource<'t, 'a>),
+    Compact(CompactSource<'t, 'a>),
+}
+
+/// Any source's stream.
+type AnyStream<'s> = Box<dyn EventStream + Send + 's>;
+
+impl<'t, 'a> Reader<'t, 'a> {
+    fn new(source: &SourceBytes<'_>, trace: &'t SourceFile<'a>) -> Self {
+        let name = source.name.as_str();
+        match trace {
+            SourceFile::Dat(dat) => Reader::Dat(DatSource::new(dat, source.machine, name)),
+            SourceFile::Compact(file) => {
+                Reader::Compact(CompactSource::new(file, source.machine, name))
+            }
+        }
+    }
+
+    fn remarks(&self, clocks: &ClockGraph) -> Vec<ImportLog> {
+        match self {
+            Reader::Dat(dat) => dat.remarks(clocks),
+            Reader::Compact(file) => file.remarks(clocks),
+        }
+    }
+
+    fn inputs(
+        &self,
+        clocks: &ClockGraph,
+    ) -> Result<Vec<Input<AnyStream<'_>, Converter>>, ClockError> {
+        Ok(match self {
+            Reader::Dat(dat) => dat.inputs(clocks)?.into_iter().map(boxed).collect(),
+            Reader::Compact(file) => file.inputs(clocks)?.into_iter().map(boxed).collect(),
+        })
+    }
+}
+
+/// Streams are asked for hundreds of items at a time: the box costs nothing.
+fn boxed<'s>(
+    input: Input<impl EventStream + Send + 's, Converter>,
+) -> Input<AnyStream<'s>, Converter> {
+    Input { key: input.key, stream: Box::new(input.stream), clock: input.clock }
+}
+
+/// Parses each source. One that cannot be read is left out and logged, unless none is left.
 fn parse<'s, 'a>(
     sources: &'s [SourceBytes<'a>],
     remarks: &mut Vec<ImportLog>,
-) -> anyhow::Result<Vec<(&'s SourceBytes<'a>, TraceDat<'a>)>> {
+) -> anyhow::Result<Vec<(&'s SourceBytes<'a>, SourceFile<'a>)>> {
     let mut traces = Vec::new();
     let mut failed = None;
     for source in sources {
-        match TraceDat::parse(source.bytes) {
+        match SourceFile::parse(source.bytes) {
             Ok(trace) => traces.push((source, trace)),
             Err(error) => {
-                remarks.push(left_out(&source.name, &error));
-                failed = Some(anyhow::Error::from(error).context(source.name.clone()));
+                remarks.push(left_out(&source.name, error.as_ref()));
+                failed = Some(error.context(source.name.clone()));
             }
         }
     }

@@ -11,6 +11,7 @@ mod report;
 mod sample;
 mod snapshot;
 mod stop;
+mod tables;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ pub(crate) enum Verb {
     Snapshot(snapshot::Args),
     /// End a running recording
     Stop(stop::Args),
+    /// Make the tables of a recording now (queries make them when they are needed)
+    #[command(hide = true)]
+    Tables(tables::Args),
 }
 
 impl Verb {
@@ -45,6 +49,7 @@ impl Verb {
             Verb::Record(args) => record::run(args),
             Verb::Snapshot(args) => snapshot::run(args),
             Verb::Stop(args) => stop::run(args),
+            Verb::Tables(args) => tables::run(args),
         }
     }
 }

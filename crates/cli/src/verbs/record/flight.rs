@@ -62,6 +62,18 @@ impl Trigger {
         }
     }
 
+    pub(super) fn system(&self) -> &str {
+        &self.system
+    }
+
+    pub(super) fn event(&self) -> &str {
+        &self.event
+    }
+
+    pub(super) fn expression(&self) -> Option<&str> {
+        self.expression.as_deref()
+    }
+
     /// The event itself is recorded too, so that the snapshot shows what fired.
     pub(super) fn request(&self) -> EventRequest {
         EventRequest {

@@ -302,7 +302,8 @@ fn notes(tracefs: &Tracefs, selection: &Selection, clock: &ClockChoice) -> Vec<S
     notes
 }
 
-fn absent_note(absent: &[String]) -> String {
+/// One line about events that are not there.
+pub(super) fn absent_note(absent: &[String]) -> String {
     let (kvm, others): (Vec<_>, Vec<_>) = absent.iter().partition(|e| e.starts_with("kvm:"));
     let mut parts = Vec::new();
     // All of KVM is one fact, not a dozen.

@@ -75,6 +75,7 @@ impl Guests {
                 clocks: clocks_for(host_clock),
                 buffer_bytes: plan.buffer_kb * 1024,
                 events: plan.events.clone(),
+                compact: None,
                 limits: LIMITS,
             };
             let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone());

@@ -1,6 +1,8 @@
 //! `transect record`: what happens on this host, into a recording directory.
 
+mod choose;
 mod command;
+mod compact;
 mod continuous;
 mod flight;
 mod full;
@@ -8,6 +10,7 @@ mod guest_sink;
 mod guests;
 mod host;
 mod kernel;
+mod narrow;
 mod progress;
 mod signals;
 mod spool_sink;
@@ -18,7 +21,9 @@ mod wishes;
 
 use crate::recorders::{self, RecorderState};
 use anyhow::{Context, bail};
+use choose::{Choice, choose};
 use command::Recorded;
+use compact::CompactKernel;
 use flight::{FlightPlan, Trigger};
 use full::{FullKernel, FullPlan, INSTANCE_PREFIX};
 use guests::{GuestPlan, guest_events};
@@ -54,6 +59,7 @@ const FLIGHT_KB_PER_CPU: u64 = 32 << 10;
     transect record --duration 5s                      host and KVM, 5 seconds\n  \
     transect record -o build.transect -- make -j8      until the command ends\n  \
     transect record --guest vsock:3 --duration 10s     with the kernel of a guest\n  \
+    transect record --filter vm=web1 --profile io      one VM's threads, with its I/O\n  \
     transect record -e sched:sched_switch --filter 'next_prio < 100'\n  \
     transect record --flight-recorder --trigger 'sched:sched_switch if prev_prio < 100'\n\n\
     Then: transect report DIR")]
@@ -61,6 +67,10 @@ pub(crate) struct Args {
     /// Where to: a new directory [default: transect-N.transect]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Use the full collector: tracefs ring buffers, any tracepoint, a trace.dat for trace-cmd
+    /// [default: the compact one, where it has what is wanted]
+    #[arg(long)]
+    full: bool,
     /// What to record: sched, vm (default), io, boot or full
     #[arg(long, value_name = "NAME", value_parser = parse_profile)]
     profile: Option<Profile>,
@@ -73,7 +83,7 @@ pub(crate) struct Args {
     /// Buffer per CPU, e.g. 8M [default: 8M; guests: 4M; flight recorder: 32M]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb)]
     buffer_size: Option<u64>,
-    /// Trace clock [default: x86-tsc where it is fit, else mono]
+    /// Trace clock [default: mono; full collector: x86-tsc where it is fit]
     #[arg(long, value_name = "NAME")]
     clock: Option<String>,
     /// End after this long, e.g. 500ms, 5s, 2m
@@ -126,13 +136,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if flight.is_none() {
         refuse_taken(&output)?;
     }
-    let tracefs = Tracefs::find()?;
-    for name in clean_leftovers(&tracefs, INSTANCE_PREFIX) {
-        eprintln!("transect: removed the tracing instance {name} that a killed recorder left");
-    }
+    let choice = choose(&args, flight.as_ref())?;
     // Before anything is set up, so that a signal from here on takes it down in order.
     let signals = Signals::listen()?;
-    let host = prepare(&args, tracefs, flight.as_ref())?;
+    let host = prepare(&args, choice, flight.as_ref())?;
     if !args.quiet {
         host.kernel.notes().iter().for_each(|note| eprintln!("transect: {note}"));
     }
@@ -189,17 +196,30 @@ fn conclude(
     }
 }
 
-fn prepare(args: &Args, tracefs: Tracefs, flight: Option<&FlightPlan>) -> anyhow::Result<Host> {
-    let kernel = full_kernel(args, tracefs, flight)?;
+fn prepare(args: &Args, choice: Choice, flight: Option<&FlightPlan>) -> anyhow::Result<Host> {
+    let kernel: Box<dyn HostKernel> = match choice {
+        Choice::Compact(mut plan) => {
+            if args.buffer_size.or(args.flight_recorder).is_none() {
+                plan.log_bytes_per_cpu = choose::log_bytes(buffer_kb(args)?)?;
+            }
+            Box::new(CompactKernel::prepare(*plan)?)
+        }
+        Choice::Full(reason) => {
+            if let Some(reason) = reason.filter(|_| !args.quiet) {
+                eprintln!("transect: full collector: {reason}");
+            }
+            full_kernel(args, flight)?
+        }
+    };
     let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     Ok(Host::new(kernel, command_line))
 }
 
-fn full_kernel(
-    args: &Args,
-    tracefs: Tracefs,
-    flight: Option<&FlightPlan>,
-) -> anyhow::Result<Box<dyn HostKernel>> {
+fn full_kernel(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Box<dyn HostKernel>> {
+    let tracefs = Tracefs::find()?;
+    for name in clean_leftovers(&tracefs, INSTANCE_PREFIX) {
+        eprintln!("transect: removed the tracing instance {name} that a killed recorder left");
+    }
     let requests = requests(args, flight);
     let mut selection = Selection::resolve(&tracefs, &requests)?;
     for condition in &args.wishes.filters {

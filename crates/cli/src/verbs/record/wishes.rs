@@ -1,5 +1,6 @@
 //! `-e` and `--filter`, in the order given: a bare filter belongs to the `-e` before it.
 
+use super::narrow::Narrow;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
 use transect_tracefs::{Condition, EventRequest};
 
@@ -10,6 +11,8 @@ pub(crate) struct Wishes {
     pub(crate) events: Vec<EventRequest>,
     /// Each `--filter` that names its event.
     pub(crate) filters: Vec<Condition>,
+    /// `--filter vm=NAME` and its like, for the compact collector.
+    pub(crate) narrow: Narrow,
 }
 
 impl Args for Wishes {
@@ -32,7 +35,7 @@ impl Args for Wishes {
                 .long("filter")
                 .value_name("EXPR")
                 .action(ArgAction::Append)
-                .help("Record only what matches: an expression for the -e before it, or 'SYS:EVENT if EXPR' (kernel syntax)"),
+                .help("Record only what matches: vm=NAME, cgroup=PATH, pid=N, tid=N, dur>=T; or, in kernel syntax (full collector), 'SYS:EVENT if EXPR', or an EXPR for the -e before it"),
         )
     }
 
@@ -73,6 +76,9 @@ impl Wishes {
     }
 
     fn add_filter(&mut self, spec: &str) -> Result<(), String> {
+        if let Some(taken) = self.narrow.take(spec) {
+            return taken;
+        }
         let condition = Condition::parse(spec).map_err(|e| e.to_string())?;
         if condition.event.is_some() {
             self.filters.push(condition);

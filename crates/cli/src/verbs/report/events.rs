@@ -5,7 +5,10 @@
 //! used to that find their way. Lost events and unreadable places are lines of their own, never
 //! silence.
 
-use crate::{records::write_json_str, verbs::load::Loaded};
+use crate::{
+    records::write_json_str,
+    verbs::load::{Loaded, SourceFile as File},
+};
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -13,10 +16,14 @@ use std::{
     io::{self, Write},
 };
 use transect_clock::{ClockError, Converter, Unit};
-use transect_ftrace::{EventTable, Names, RawText};
+use transect_compact as compact;
+use transect_ftrace::{Names, RawText};
 use transect_model::{
+    cell::Cell,
+    event::CoreEvent,
+    event_fields::CORE_EVENTS,
     ids::{CpuId, Tid},
-    time::{Timestamp, Trace},
+    time::{Source as Stamp, Timestamp, Trace},
 };
 use transect_tracedat::{Item, Stream, TraceDat};
 
@@ -40,18 +47,15 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut taps = Vec::new();
-    let mut texts: Vec<RawText<'_>> =
-        loaded.traces.iter().map(|(_, _, dat)| RawText::new(dat.events(), names(dat))).collect();
-    for (file, (machine, name, dat)) in loaded.traces.iter().enumerate() {
+    let mut texts: Vec<Texts<'_>> =
+        loaded.traces.iter().map(|(.., file)| Texts::of(file)).collect();
+    for (file, (machine, name, trace)) in loaded.traces.iter().enumerate() {
         if !wanted(name) {
             continue;
         }
-        for buffer in dat.buffers() {
-            for cpu in buffer.cpus() {
-                let converter = loaded.clocks.converter(*machine, CpuId(cpu))?;
-                let Some(stream) = dat.stream(buffer, cpu) else { continue };
-                taps.push(Tap::new(file, name, dat, cpu, stream, converter));
-            }
+        for (cpu, source) in sources(trace) {
+            let converter = loaded.clocks.converter(*machine, CpuId(cpu))?;
+            taps.push(Tap::new(file, name, cpu, source, converter));
         }
     }
     let mut page = Page {
@@ -78,6 +82,7 @@ pub(super) fn write(
         left -= 1;
         let Some(text) = texts.get_mut(tap.file) else { continue };
         page.write(tap, text)?;
+        text.learn(tap);
         if let Some(next) = tap.advance() {
             order.push(Reverse((next, at)));
         }
@@ -90,6 +95,92 @@ fn names(dat: &TraceDat<'_>) -> Names {
     Names::new().with_printk_formats(&dat.printk_formats()).with_kallsyms(&dat.kallsyms())
 }
 
+/// What writes the events of one file.
+enum Texts<'t> {
+    /// By the kernel's own formats.
+    Dat(Box<RawText<'t>>),
+    /// By the core events' fields, with the names known so far.
+    Compact(compact::Names),
+}
+
+impl<'t> Texts<'t> {
+    fn of(file: &'t File<'_>) -> Self {
+        match file {
+            File::Dat(dat) => Texts::Dat(Box::new(RawText::new(dat.events(), names(dat)))),
+            File::Compact(file) => Texts::Compact(file.names().clone()),
+        }
+    }
+
+    /// Writes ` name=value …`.
+    fn fields(&mut self, tap: &Tap<'_, '_>, line: &mut String) {
+        match (self, &tap.source) {
+            (Texts::Dat(text), Source::Dat { record, .. }) => text.fields(record, line),
+            (Texts::Compact(_), Source::Compact { event: Some(event), .. }) => {
+                event.each_field(&mut |name, cell| write_field(name, &cell, line));
+            }
+            _ => {}
+        }
+    }
+
+    fn comm(&self, tap: &Tap<'_, '_>, tid: Tid) -> String {
+        let known = match (self, &tap.source) {
+            (Texts::Compact(names), _) => names.of(tid),
+            (_, Source::Dat { dat, .. }) => dat.comm(tid),
+            _ => None,
+        };
+        match known {
+            Some(comm) if !comm.as_bytes().is_empty() => comm.to_str().into_owned(),
+            _ if tid.is_idle() => "<idle>".to_owned(),
+            _ => "<...>".to_owned(),
+        }
+    }
+
+    /// Learns the names an event tells, once it has been written.
+    fn learn(&mut self, tap: &Tap<'_, '_>) {
+        if let (Texts::Compact(names), Source::Compact { event: Some(event), .. }) =
+            (self, &tap.source)
+        {
+            names.learn(event);
+        }
+    }
+}
+
+/// What is not told is left out.
+fn write_field(name: &str, cell: &Cell<'_>, line: &mut String) {
+    let _ = match cell {
+        Cell::Null => return,
+        Cell::Bool(value) => write!(line, " {name}={}", u8::from(*value)),
+        Cell::I64(value) => write!(line, " {name}={value}"),
+        Cell::U64(value) if *value > 0xffff_ffff => write!(line, " {name}=0x{value:x}"),
+        Cell::U64(value) => write!(line, " {name}={value}"),
+        Cell::F64(value) => write!(line, " {name}={value}"),
+        Cell::Str(value) => write!(line, " {name}={value}"),
+    };
+}
+
+/// The streams of a file, with their CPUs.
+fn sources<'t, 'd>(file: &'t File<'d>) -> Vec<(u32, Source<'t, 'd>)> {
+    match file {
+        File::Dat(dat) => {
+            let mut all = Vec::new();
+            for buffer in dat.buffers() {
+                let streams = buffer.cpus().filter_map(|cpu| Some((cpu, dat.stream(buffer, cpu)?)));
+                all.extend(
+                    streams.map(|(cpu, stream)| {
+                        (cpu, Source::Dat { dat, stream, record: Vec::new() })
+                    }),
+                );
+            }
+            all
+        }
+        File::Compact(file) => file
+            .cpus()
+            .filter_map(|cpu| Some((cpu, file.stream(cpu)?)))
+            .map(|(cpu, stream)| (cpu.0, Source::Compact { stream, tid: Tid::IDLE, event: None }))
+            .collect(),
+    }
+}
+
 /// What a stream gives next.
 enum Head {
     Event,
@@ -97,61 +188,67 @@ enum Head {
     Problem(String),
 }
 
-/// One stream and its next item. Items borrow from the stream, so a record waits as a copy.
+/// One stream and the event it gave last. Records borrow from the stream, so one waits as a copy.
+enum Source<'t, 'd> {
+    Dat { dat: &'t TraceDat<'d>, stream: Stream<'d>, record: Vec<u8> },
+    Compact { stream: compact::Stream<'t>, tid: Tid, event: Option<CoreEvent> },
+}
+
+impl Source<'_, '_> {
+    /// The next item, and its stamp if it has one; none at the end.
+    fn next(&mut self) -> Option<(Head, Option<Timestamp<Stamp>>)> {
+        match self {
+            Source::Dat { stream, record, .. } => Some(match stream.next()? {
+                Item::Event { ts, payload } => {
+                    record.clear();
+                    record.extend_from_slice(payload);
+                    (Head::Event, Some(ts))
+                }
+                Item::Lost { count, before } => (Head::Lost(count), Some(before)),
+                Item::Problem(problem) => (Head::Problem(problem.to_string()), None),
+            }),
+            Source::Compact { stream, tid, event } => Some(match stream.next()? {
+                compact::Item::Event { ts, tid: current, event: next } => {
+                    (*tid, *event) = (current, Some(next));
+                    (Head::Event, Some(ts))
+                }
+                compact::Item::Lost(lost) => {
+                    (Head::Lost(lost.count), lost.span.map(|(_, last)| last))
+                }
+                compact::Item::Problem(problem) => (Head::Problem(problem.to_string()), None),
+            }),
+        }
+    }
+}
+
+/// One stream and its next item.
 struct Tap<'t, 'd> {
     file: usize,
     machine: &'t str,
-    dat: &'t TraceDat<'d>,
     cpu: u32,
-    stream: Stream<'d>,
+    source: Source<'t, 'd>,
     converter: Converter,
     ts: Timestamp<Trace>,
     head: Head,
-    record: Vec<u8>,
 }
 
 impl<'t, 'd> Tap<'t, 'd> {
     fn new(
         file: usize,
         machine: &'t str,
-        dat: &'t TraceDat<'d>,
         cpu: u32,
-        stream: Stream<'d>,
+        source: Source<'t, 'd>,
         converter: Converter,
     ) -> Self {
-        Tap {
-            file,
-            machine,
-            dat,
-            cpu,
-            stream,
-            converter,
-            ts: Timestamp::MIN,
-            head: Head::Event,
-            record: Vec::new(),
-        }
+        Tap { file, machine, cpu, source, converter, ts: Timestamp::MIN, head: Head::Event }
     }
 
     /// Takes the next item; its time, or none at the end. What has no stamp of its own (an
     /// unreadable place) comes at the time of the item before it.
     fn advance(&mut self) -> Option<Timestamp<Trace>> {
-        let stamp = match self.stream.next()? {
-            Item::Event { ts, payload } => {
-                self.record.clear();
-                self.record.extend_from_slice(payload);
-                self.head = Head::Event;
-                Some(self.converter.follow(ts))
-            }
-            Item::Lost { count, before } => {
-                self.head = Head::Lost(count);
-                Some(self.converter.follow(before))
-            }
-            Item::Problem(problem) => {
-                self.head = Head::Problem(problem.to_string());
-                None
-            }
-        };
-        match stamp {
+        let (head, stamp) = self.source.next()?;
+        self.head = head;
+        match stamp.map(|stamp| self.converter.follow(stamp)) {
             Some(Ok(ts)) => self.ts = ts,
             Some(Err(error)) => self.head = Head::Problem(unplaced(&error)),
             None => {}
@@ -159,19 +256,20 @@ impl<'t, 'd> Tap<'t, 'd> {
         Some(self.ts)
     }
 
-    fn events(&self) -> &'t EventTable {
-        self.dat.events()
-    }
-
     fn tid(&self) -> Tid {
-        self.events().tid_of(&self.record).unwrap_or(Tid::IDLE)
+        match &self.source {
+            Source::Dat { dat, record, .. } => dat.events().tid_of(record).unwrap_or(Tid::IDLE),
+            Source::Compact { tid, .. } => *tid,
+        }
     }
 
-    fn comm(&self, tid: Tid) -> String {
-        match self.dat.comm(tid) {
-            Some(comm) => comm.to_str().into_owned(),
-            None if tid.is_idle() => "<idle>".to_owned(),
-            None => "<...>".to_owned(),
+    fn event_name(&self) -> String {
+        match &self.source {
+            Source::Dat { dat, record, .. } => dat_event_name(dat, record),
+            Source::Compact { event, .. } => {
+                let doc = event.and_then(|event| CORE_EVENTS.get(event.kind()));
+                doc.map_or("[unknown event]", |doc| doc.name).to_owned()
+            }
         }
     }
 }
@@ -191,7 +289,7 @@ struct Page<'o> {
 }
 
 impl Page<'_> {
-    fn write(&mut self, tap: &Tap<'_, '_>, text: &mut RawText<'_>) -> io::Result<()> {
+    fn write(&mut self, tap: &Tap<'_, '_>, text: &mut Texts<'_>) -> io::Result<()> {
         self.line.clear();
         match (&tap.head, self.form) {
             (Head::Event, Form::Text) => self.text(tap, text),
@@ -221,13 +319,13 @@ impl Page<'_> {
     }
 
     /// `machine: comm-tid [cpu] seconds.nanoseconds: name: field=value …`
-    fn text(&mut self, tap: &Tap<'_, '_>, text: &mut RawText<'_>) {
+    fn text(&mut self, tap: &Tap<'_, '_>, text: &mut Texts<'_>) {
         let tid = tap.tid();
-        let comm = tap.comm(tid);
+        let comm = text.comm(tap, tid);
         if self.machines > 1 {
             let _ = write!(self.line, "{:>10}: ", tap.machine);
         }
-        let name = event_name(tap);
+        let name = tap.event_name();
         let stamp = self.stamp(tap.ts);
         let _ = write!(
             self.line,
@@ -237,26 +335,26 @@ impl Page<'_> {
             stamp,
             format!("{name}:"),
         );
-        text.fields(&tap.record, &mut self.line);
+        text.fields(tap, &mut self.line);
     }
 
-    fn json(&mut self, tap: &Tap<'_, '_>, text: &mut RawText<'_>) -> io::Result<()> {
+    fn json(&mut self, tap: &Tap<'_, '_>, text: &mut Texts<'_>) -> io::Result<()> {
         let tid = tap.tid();
         write!(self.out, "{{\"ts\":{},\"machine\":", tap.ts)?;
         write_json_str(self.out, tap.machine)?;
         write!(self.out, ",\"cpu\":{},\"tid\":{tid},\"comm\":", tap.cpu)?;
-        write_json_str(self.out, &tap.comm(tid))?;
+        write_json_str(self.out, &text.comm(tap, tid))?;
         self.out.write_all(b",\"name\":")?;
-        write_json_str(self.out, &event_name(tap))?;
+        write_json_str(self.out, &tap.event_name())?;
         self.out.write_all(b",\"fields\":")?;
-        text.fields(&tap.record, &mut self.line);
+        text.fields(tap, &mut self.line);
         write_json_str(self.out, self.line.trim_start())?;
         self.out.write_all(b"}\n")
     }
 
-    fn csv(&mut self, tap: &Tap<'_, '_>, text: &mut RawText<'_>) -> io::Result<()> {
+    fn csv(&mut self, tap: &Tap<'_, '_>, text: &mut Texts<'_>) -> io::Result<()> {
         let tid = tap.tid();
-        text.fields(&tap.record, &mut self.line);
+        text.fields(tap, &mut self.line);
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         writeln!(
             self.out,
@@ -264,8 +362,8 @@ impl Page<'_> {
             tap.ts,
             quoted(tap.machine),
             tap.cpu,
-            quoted(&tap.comm(tid)),
-            quoted(&event_name(tap)),
+            quoted(&text.comm(tap, tid)),
+            quoted(&tap.event_name()),
             quoted(self.line.trim_start()),
         )
     }
@@ -289,10 +387,10 @@ impl Page<'_> {
     }
 }
 
-fn event_name(tap: &Tap<'_, '_>) -> String {
-    match tap.events().event_of(&tap.record) {
+fn dat_event_name(dat: &TraceDat<'_>, record: &[u8]) -> String {
+    match dat.events().event_of(record) {
         Some(event) => event.name.to_string(),
-        None => match tap.events().id_of(&tap.record) {
+        None => match dat.events().id_of(record) {
             Some(id) => format!("[unknown event {id}]"),
             None => "[unknown event]".to_owned(),
         },

@@ -1,0 +1,153 @@
+//! A recording's tables as files, made when they are first asked for.
+//!
+//! **Data flow.** The engine runs once with the tables' writer as its sink, then the sources are
+//! read once more for the events themselves. Both take only what their buffers hold of memory.
+//! The result stays beside the recording, or in the cache directory where that cannot be written
+//! (bare files, somebody else's recording).
+
+use super::{Opened, SourceArgs, directory, files};
+use anyhow::Context as _;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use transect_engine::Options;
+use transect_model::table::{Row, TableDoc, TableSink};
+use transect_store::tables::{Basis, TablesFolder, TablesWriter, cache_for};
+use transect_store::{Recording, StoreError};
+
+/// The tables of the recording at `path` (a directory, or a trace.dat): those that are there, or
+/// new ones if they are stale. Shows its progress on a terminal.
+pub(crate) fn ensure(path: &Path, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
+    let basis = basis(path, args)?;
+    let parent = parent(path)?;
+    transect_store::tables::ensure(&parent, &basis, |dir| make(path, args, dir))
+        .with_context(|| path.display().to_string())
+}
+
+/// Everything the tables of this recording depend on.
+fn basis(path: &Path, args: &SourceArgs) -> anyhow::Result<Basis> {
+    let sources = if path.is_dir() {
+        // A recording, or an error that says what is missing.
+        Recording::open(path)?;
+        files_in(path)?
+    } else {
+        files::map(path)?;
+        vec![path.canonicalize()?]
+    };
+    let options = format!("{args:?}");
+    Ok(Basis::new(&program(), &options, sources.iter().map(PathBuf::as_path))?)
+}
+
+/// The files of a recording, its tables left out.
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let failed = |source| StoreError::Io { action: "list", path: dir.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// This program: its version, and which build of it, for two builds of one version may differ.
+fn program() -> String {
+    let build = std::env::current_exe().and_then(fs::metadata).ok().and_then(|exe| {
+        let built = exe.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(format!(" {} {}", exe.len(), built.as_nanos()))
+    });
+    format!("{}{}", env!("CARGO_PKG_VERSION"), build.unwrap_or_default())
+}
+
+/// The folder that `tables/` is in.
+fn parent(path: &Path) -> anyhow::Result<PathBuf> {
+    let writable = path.is_dir()
+        && rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+            .is_ok();
+    if writable { Ok(path.to_owned()) } else { Ok(cache_for(path)?) }
+}
+
+fn make(path: &Path, args: &SourceArgs, dir: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
+    if path.is_dir() {
+        let recording = Recording::open(path)?;
+        write(|| Ok(directory::opened(path, &recording)), args, dir)
+    } else {
+        let map = files::map(path)?;
+        write(|| files::opened(&[(path, &map)]), args, dir)
+    }
+}
+
+fn write<'a>(
+    open: impl Fn() -> anyhow::Result<Opened<'a>>,
+    args: &SourceArgs,
+    dir: &Path,
+) -> anyhow::Result<BTreeMap<String, u64>> {
+    let opened = open()?;
+    let mut sink = Counting {
+        writer: TablesWriter::create(dir, opened.topology.machines.len())?,
+        rows: 0,
+        progress: Progress::new(),
+    };
+    super::run(opened, args, Options::default(), &mut sink)?;
+    sink.progress.end();
+    Ok(sink.writer.finish()?)
+}
+
+/// The writer, with its progress shown.
+struct Counting {
+    writer: TablesWriter,
+    rows: u64,
+    progress: Progress,
+}
+
+impl TableSink for Counting {
+    fn row(&mut self, row: Row) {
+        self.rows += 1;
+        if self.rows.is_multiple_of(1 << 16) {
+            self.progress.show(self.rows);
+        }
+        self.writer.row(row);
+    }
+
+    fn wants(&self, table: &TableDoc) -> bool {
+        self.writer.wants(table)
+    }
+}
+
+/// A line on the terminal that tells how far it is, once it takes longer than a second.
+struct Progress {
+    begun: Instant,
+    shown: Option<Instant>,
+    is_terminal: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        Progress { begun: Instant::now(), shown: None, is_terminal }
+    }
+
+    fn show(&mut self, rows: u64) {
+        let last = self.shown.map_or(self.begun + Duration::from_secs(1), |shown| {
+            shown + Duration::from_millis(200)
+        });
+        if !self.is_terminal || Instant::now() < last {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let millions = rows as f64 / 1e6;
+        // A terminal that went away is no reason to stop.
+        let _ = write!(std::io::stderr(), "\rmaking the recording's tables: {millions:.1} M rows ");
+    }
+
+    fn end(&mut self) {
+        if self.shown.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r{:60}\r", "");
+        }
+    }
+}

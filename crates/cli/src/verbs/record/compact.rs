@@ -1,0 +1,375 @@
+//! The compact collector: BPF programs into mapped logs, whose slices become blocks of one file.
+
+use super::{
+    host::{HOST, uname_text},
+    kernel::{HostKernel, KernelNumbers, KernelTotals},
+};
+use anyhow::Context as _;
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use transect_bpf::{BpfError, Consumer, LogSink, Plan, Stats};
+use transect_clock::evidence::Evidence;
+use transect_compact::{
+    CHUNK_BYTES, FileHeader, LogId, LogTotals, Names, Slice, Totals, count_events, end_block,
+    names_blocks, slice_header,
+};
+use transect_guest::stamp::StampClock;
+use transect_model::{
+    event::Comm,
+    exit::Isa,
+    ids::{CpuId, Tid},
+};
+use transect_store::{
+    AppendFile, RecordingWriter, StoreError,
+    manifest::{SourceEntry, SourceFormat},
+};
+use transect_tracefs::{cpus, threads};
+
+/// The clock of `bpf_ktime_get_ns`.
+const CLOCK: &str = "mono";
+/// How often the clock is read beside the TSC: its rate changes slowly.
+const READ_CLOCK_EVERY: Duration = Duration::from_millis(200);
+
+/// The host's kernel, recorded by BPF programs.
+pub(super) struct CompactKernel {
+    /// Gone once stopped.
+    bpf: Option<transect_bpf::Compact>,
+    consumer: Option<Consumer<FileSink>>,
+    plan: Plan,
+    notes: Vec<String>,
+    file: Option<AppendFile>,
+    writer: Option<Arc<RecordingWriter>>,
+    counts: Arc<Counts>,
+    clock_read: Option<Instant>,
+    /// Counters of losses up to the last snapshot.
+    lost_before: BTreeMap<CpuId, u64>,
+    stats: Stats,
+}
+
+impl CompactKernel {
+    /// Loads the programs; nothing is recorded yet.
+    pub(super) fn prepare(plan: Plan) -> anyhow::Result<Self> {
+        let bpf = transect_bpf::Compact::load(&plan)?;
+        let mut notes = Vec::new();
+        if !bpf.absent().is_empty() {
+            notes.push(absent_note(bpf.absent()));
+        }
+        if !plan.filters.tids.is_empty()
+            || !plan.filters.tgids.is_empty()
+            || plan.filters.cgroup.is_some()
+        {
+            notes.push(
+                "filtered by thread: what other threads did is missing, also where these waited for them"
+                    .to_owned(),
+            );
+        }
+        Ok(CompactKernel {
+            bpf: Some(bpf),
+            consumer: None,
+            plan,
+            notes,
+            file: None,
+            writer: None,
+            counts: Arc::default(),
+            clock_read: None,
+            lost_before: BTreeMap::new(),
+            stats: Stats::default(),
+        })
+    }
+
+    fn bpf(&mut self) -> anyhow::Result<&mut transect_bpf::Compact> {
+        self.bpf.as_mut().context("recording has ended")
+    }
+
+    fn file(&self) -> anyhow::Result<&AppendFile> {
+        self.file.as_ref().context("recording was not begun")
+    }
+
+    fn source_entry(&self, created_unix_ns: u64) -> anyhow::Result<SourceEntry> {
+        let last = cpus::possible()?.into_iter().max().unwrap_or(CpuId(0));
+        Ok(SourceEntry {
+            machine_id: HOST,
+            file: "host.compact".to_owned(),
+            format: SourceFormat::Compact,
+            spooled: false,
+            clock: CLOCK.to_owned(),
+            tsc_to_ns: None,
+            sub_buffer_bytes: u32::try_from(CHUNK_BYTES)?,
+            cpu_count: last.0 + 1,
+            long_bytes: u8::try_from(size_of::<std::ffi::c_long>())?,
+            big_endian: cfg!(target_endian = "big"),
+            trace_id: created_unix_ns ^ (u64::from(std::process::id()) << 48),
+            uname: uname_text(),
+        })
+    }
+
+    fn header(&self, cpu_count: u32) -> FileHeader {
+        let mut header = FileHeader::new(cpu_count, isa(), uname_text());
+        header.overwrite = self.plan.mode == transect_bpf::Mode::FlightRecorder;
+        header.events = self.events();
+        header
+    }
+
+    /// What the logs lost, CPU by CPU, since the last snapshot.
+    fn lost(&self) -> Vec<(CpuId, u64)> {
+        let mut lost: BTreeMap<CpuId, u64> = BTreeMap::new();
+        for log in &self.stats.logs {
+            *lost.entry(log.cpu).or_default() += log.lost;
+        }
+        // The kernel does not say on which CPU it skipped a program.
+        let missed: u64 = self.stats.missed.iter().map(|(_, times)| times).sum();
+        *lost.entry(CpuId(0)).or_default() += missed;
+        let since = |(cpu, now): (CpuId, u64)| {
+            (cpu, now - self.lost_before.get(&cpu).copied().unwrap_or(0).min(now))
+        };
+        lost.into_iter().map(since).filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn totals(&self) -> KernelTotals {
+        KernelTotals { events: self.counts.events.load(Relaxed), lost: self.lost() }
+    }
+
+    fn read_clock(&mut self) -> Result<(), StoreError> {
+        self.clock_read = Some(Instant::now());
+        let (Some(writer), Some((tsc_before, ns, tsc_after))) = (&self.writer, tsc_reading())
+        else {
+            return Ok(());
+        };
+        let clock = CLOCK.to_owned();
+        writer.evidence(&Evidence::TscReading { machine: HOST, clock, tsc_before, ns, tsc_after })
+    }
+}
+
+impl HostKernel for CompactKernel {
+    fn clock(&self) -> &str {
+        CLOCK
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn events(&self) -> Vec<String> {
+        let programs = self.bpf.iter().flat_map(transect_bpf::Compact::programs);
+        let mut events: Vec<String> = programs.map(|program| program.event.to_owned()).collect();
+        events.dedup();
+        events
+    }
+
+    fn begin(&mut self, writer: &Arc<RecordingWriter>) -> anyhow::Result<()> {
+        let entry = self.source_entry(writer.manifest().created_unix_ns)?;
+        let header = self.header(entry.cpu_count);
+        let file = writer.add_compact(entry)?;
+        file.append(&[&header.to_bytes(), &names_blocks(&names())])?;
+        self.counts = Arc::default();
+        self.file = Some(file);
+        self.writer = Some(writer.clone());
+        Ok(self.read_clock()?)
+    }
+
+    fn start(&mut self) -> anyhow::Result<()> {
+        let sink = FileSink { file: self.file()?.clone(), counts: self.counts.clone() };
+        self.consumer = Some(self.bpf()?.consume(sink)?);
+        Ok(())
+    }
+
+    fn switch_on(&mut self) -> anyhow::Result<()> {
+        // A flight recorder's programs stay attached: a snapshot only pauses them.
+        if self.stats == Stats::default() && self.lost_before.is_empty() {
+            self.bpf()?.attach()?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        if self.clock_read.is_none_or(|last| last.elapsed() >= READ_CLOCK_EVERY) {
+            self.read_clock()?;
+        }
+        if self.consumer.as_ref().is_some_and(Consumer::has_failed) {
+            // What failed is told by the consumer when it is ended.
+            return Err(self.end_consumer().unwrap_or_else(|| anyhow::anyhow!("taking stopped")));
+        }
+        Ok(())
+    }
+
+    fn is_storage_full(&self, failure: &anyhow::Error) -> bool {
+        failure.chain().any(|cause| {
+            let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+            kind == Some(io::ErrorKind::StorageFull)
+                || matches!(cause.downcast_ref::<StoreError>(), Some(StoreError::NoSpace { .. }))
+        })
+    }
+
+    fn numbers(&self) -> KernelNumbers {
+        let lost = self.bpf.as_ref().map_or(0, |bpf| bpf.stats().lost());
+        KernelNumbers {
+            events: self.counts.events.load(Relaxed),
+            lost,
+            bytes: self.counts.bytes.load(Relaxed),
+        }
+    }
+
+    fn stop(&mut self) -> (KernelTotals, Option<anyhow::Error>) {
+        let failure = self.end_consumer();
+        let clock = self.read_clock().err().map(Into::into);
+        (self.totals(), failure.or(clock))
+    }
+
+    fn end_source(&mut self, _writer: &RecordingWriter) -> Vec<StoreError> {
+        let Some(file) = &self.file else { return Vec::new() };
+        // Threads that came meanwhile and forked before anything was recorded of them.
+        let names = names_blocks(&names());
+        let end = end_block(&totals(&self.stats));
+        file.append(&[&names, &end]).err().into_iter().collect()
+    }
+
+    fn freeze(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn is_triggered(&self) -> anyhow::Result<bool> {
+        Ok(self.bpf.as_ref().is_some_and(|bpf| bpf.trigger().is_some()))
+    }
+
+    fn dump(&mut self) -> anyhow::Result<KernelTotals> {
+        let mut sink = FileSink { file: self.file()?.clone(), counts: self.counts.clone() };
+        let bpf = self.bpf()?;
+        let dumped = bpf.snapshot(&mut sink);
+        self.stats = bpf.stats();
+        let totals = self.totals();
+        for (cpu, count) in &totals.lost {
+            *self.lost_before.entry(*cpu).or_default() += count;
+        }
+        // Also without losses: the programs are attached.
+        self.lost_before.entry(CpuId(0)).or_default();
+        self.read_clock()?;
+        dumped?;
+        Ok(totals)
+    }
+}
+
+impl CompactKernel {
+    /// Takes the rest and ends the programs; returns what failed.
+    fn end_consumer(&mut self) -> Option<anyhow::Error> {
+        let (bpf, consumer) = (self.bpf.take()?, self.consumer.take()?);
+        match bpf.stop(consumer) {
+            Ok(finished) => {
+                self.stats = finished.stats;
+                finished.failure.map(|failure| match failure {
+                    // The file's own error says what and where.
+                    BpfError::Sink(error) => error.into(),
+                    other => other.into(),
+                })
+            }
+            Err(error) => Some(error.into()),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    events: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Makes a block of every slice.
+struct FileSink {
+    file: AppendFile,
+    counts: Arc<Counts>,
+}
+
+impl LogSink for FileSink {
+    fn slice(
+        &mut self,
+        cpu: CpuId,
+        side: bool,
+        position: u64,
+        sync_ns: u64,
+        lost: u64,
+        words: &[u8],
+    ) -> io::Result<()> {
+        let slice = Slice { log: LogId { cpu, side }, position, sync_ns, lost, words };
+        let header = slice_header(&slice);
+        self.file.append(&[&header, words]).map_err(as_io)?;
+        self.counts.events.fetch_add(count_events(words), Relaxed);
+        self.counts.bytes.fetch_add((header.len() + words.len()) as u64, Relaxed);
+        Ok(())
+    }
+}
+
+/// Keeps the kind, so that a full disk is still told apart.
+fn as_io(error: StoreError) -> io::Error {
+    let kind = match &error {
+        StoreError::NoSpace { .. } => io::ErrorKind::StorageFull,
+        StoreError::Io { source, .. } => source.kind(),
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
+fn totals(stats: &Stats) -> Totals {
+    let log = |log: &transect_bpf::LogStats| LogTotals {
+        cpu: log.cpu.0,
+        side: log.side,
+        bytes: log.bytes,
+        lost: log.lost,
+        lost_first_ns: log.lost_range_ns.map_or(0, |range| range.0),
+        lost_last_ns: log.lost_range_ns.map_or(0, |range| range.1),
+        saturated: log.saturated,
+        more: BTreeMap::new(),
+    };
+    Totals { logs: stats.logs.iter().map(log).collect(), more: BTreeMap::new() }
+}
+
+/// The tightest of a few readings of the clock between two of the TSC.
+fn tsc_reading() -> Option<(u64, u64, u64)> {
+    let read = || {
+        let before = StampClock::X86Tsc.now()?;
+        let ns = StampClock::Mono.now()?;
+        Some((before, ns, StampClock::X86Tsc.now()?))
+    };
+    (0..8).filter_map(|_| read()).min_by_key(|(before, _, after)| after.wrapping_sub(*before))
+}
+
+/// Threads and network devices as they are now.
+fn names() -> Names {
+    let mut names = Names::default();
+    for thread in threads::all() {
+        names.thread(Tid(thread.tid), Comm::new(thread.comm.as_bytes()));
+    }
+    for (index, name) in devices() {
+        names.device(index, Comm::new(name.as_bytes()));
+    }
+    names
+}
+
+fn devices() -> Vec<(u16, String)> {
+    let Ok(entries) = fs::read_dir("/sys/class/net") else { return Vec::new() };
+    let device = |entry: fs::DirEntry| {
+        let index = fs::read_to_string(entry.path().join("ifindex")).ok()?;
+        Some((index.trim().parse().ok()?, entry.file_name().to_string_lossy().into_owned()))
+    };
+    entries.flatten().filter_map(device).collect()
+}
+
+/// Whose exit reasons KVM reports here.
+fn isa() -> Isa {
+    let has = |module: &str| Path::new("/sys/module").join(module).exists();
+    match () {
+        () if cfg!(target_arch = "aarch64") => Isa::Arm64,
+        () if has("kvm_amd") => Isa::Svm,
+        () => Isa::Vmx,
+    }
+}
+
+fn absent_note(absent: &[String]) -> String {
+    super::full::absent_note(absent)
+}

@@ -1,0 +1,159 @@
+//! From SQL text to rows in a file or on standard output.
+
+use super::{Args, bad};
+use crate::verbs::export::output::Output;
+use anyhow::Context as _;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use transect_query::output::{Format, Limits, writer};
+use transect_query::{Database, Rows, Statement, Stop};
+
+/// Where results go, and how they are written.
+pub(super) struct Target {
+    path: PathBuf,
+    format: Format,
+}
+
+impl Target {
+    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
+        let stdout = || PathBuf::from("-");
+        if let Some(path) = &args.arrow {
+            return Ok(Self { path: path.clone(), format: Format::Arrow });
+        }
+        if let Some(path) = &args.parquet {
+            return Ok(Self { path: path.clone(), format: Format::Parquet });
+        }
+        let format = match (args.csv, args.json, args.jsonl, &args.output) {
+            (true, ..) => Format::Csv,
+            (_, true, ..) => Format::Json,
+            (_, _, true, _) => Format::JsonLines,
+            (_, _, _, Some(path)) => by_name(path)?,
+            _ => Format::Table(limits(args.rows)),
+        };
+        Ok(Self { path: args.output.clone().unwrap_or_else(stdout), format })
+    }
+}
+
+/// What fits a terminal; everything elsewhere.
+pub(super) fn limits(rows: usize) -> Limits {
+    if !io::stdout().is_terminal() {
+        return Limits::default();
+    }
+    let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    Limits { rows: Some(rows), width }
+}
+
+fn by_name(path: &Path) -> anyhow::Result<Format> {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    match extension {
+        "csv" => Ok(Format::Csv),
+        "json" => Ok(Format::Json),
+        "jsonl" | "ndjson" => Ok(Format::JsonLines),
+        "arrow" | "feather" => Ok(Format::Arrow),
+        "parquet" => Ok(Format::Parquet),
+        "txt" => Ok(Format::Table(Limits::default())),
+        _ if path.as_os_str() == "-" => Ok(Format::Table(limits(usize::MAX))),
+        _ => Err(bad(&format!(
+            "{}: its name does not say the format; add --csv, --json or --jsonl, or end it in \
+             .csv, .json, .jsonl, .arrow, .parquet or .txt",
+            path.display()
+        ))),
+    }
+}
+
+/// Set by ^C; a second one ends the program at once.
+pub(super) fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
+    use signal_hook::{consts::SIGINT, flag};
+    let flag = Arc::new(AtomicBool::new(false));
+    flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
+    flag::register(SIGINT, Arc::clone(&flag))?;
+    Ok(flag)
+}
+
+/// Set by ^C while a query runs; at the prompt itself ^C is a key.
+pub(super) fn interrupted_at_prompt() -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&flag))?;
+    Ok(flag)
+}
+
+/// Answers every statement of a text, one after the other.
+pub(super) fn all(
+    database: &Database,
+    sql: &str,
+    explain: bool,
+    target: &Target,
+) -> anyhow::Result<()> {
+    let stop = Stop::on(interrupted()?);
+    let sql = if explain { format!("EXPLAIN FORMAT TREE {sql}") } else { sql.to_owned() };
+    let statements = database.parse(&sql)?;
+    if statements.is_empty() {
+        return Err(bad("there is no SQL to run"));
+    }
+    let is_file = matches!(target.format, Format::Arrow | Format::Parquet);
+    if is_file && statements.len() > 1 {
+        return Err(bad("an Arrow or Parquet file holds the result of one statement"));
+    }
+    // The file takes its name only when everything is in it.
+    let mut output = Output::create(&target.path)?;
+    for (at, statement) in statements.into_iter().enumerate() {
+        if at > 0 && matches!(target.format, Format::Table(_)) {
+            writeln!(output)?;
+        }
+        let rows = database.run(statement)?;
+        write(rows, target.format, &mut output, &stop)
+            .with_context(|| target.path.display().to_string())
+            .map_err(unnamed_stdout)?;
+    }
+    output.finish()
+}
+
+/// `-: …` says nothing.
+fn unnamed_stdout(error: anyhow::Error) -> anyhow::Error {
+    if error.to_string() == "-" {
+        return match error.downcast::<transect_query::QueryError>() {
+            Ok(error) => error.into(),
+            Err(error) => error,
+        };
+    }
+    error
+}
+
+/// Writes the rows of one statement; how many there were.
+pub(super) fn write(
+    mut rows: Rows<'_>,
+    format: Format,
+    to: &mut (impl Write + Send),
+    stop: &Stop,
+) -> Result<usize, transect_query::QueryError> {
+    let schema = rows.schema();
+    let mut count = 0;
+    if schema.fields().is_empty() {
+        // CREATE VIEW, SET: nothing to show.
+        while rows.next(stop)?.is_some() {}
+        return Ok(0);
+    }
+    let mut writer = writer(format, &schema, to)?;
+    while let Some(batch) = rows.next(stop)? {
+        count += batch.num_rows();
+        if !writer.write(&batch)? {
+            break;
+        }
+    }
+    writer.finish()?;
+    Ok(count)
+}
+
+/// Runs one statement at the prompt.
+pub(super) fn one(
+    database: &Database,
+    statement: Statement,
+    rows: usize,
+    stop: &Stop,
+) -> Result<usize, transect_query::QueryError> {
+    let answer = database.run(statement)?;
+    let mut out = io::BufWriter::new(io::stdout());
+    write(answer, Format::Table(limits(rows)), &mut out, stop)
+}
