@@ -4,6 +4,7 @@
 //! runs a VM, boots a kernel. What it tried is in the finding.
 
 mod channels;
+mod compact;
 mod kvm;
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiny_vm_none.rs")]
 mod tiny_vm;
@@ -93,7 +94,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return tiny_vm::run();
     }
     let checks: Vec<Check> =
-        [tracing::checks(), kvm::checks(), channels::checks()].into_iter().flatten().collect();
+        [tracing::checks(), vec![compact::check()], kvm::checks(), channels::checks()]
+            .into_iter()
+            .flatten()
+            .collect();
     if args.json {
         let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, &checks)?;
