@@ -72,6 +72,8 @@ mod problems;
 mod shard;
 mod states;
 pub mod stream;
+#[cfg(feature = "synthetic")]
+pub mod synthetic;
 pub mod topology;
 mod world;
 
