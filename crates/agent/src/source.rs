@@ -52,6 +52,7 @@ fn prepare(start: &Start) -> Result<Prepared<Run>, TracefsError> {
         page_bytes: instance.sub_buffer_bytes(),
         buffer_bytes: instance.buffer_kb_per_cpu()?.saturating_mul(1024),
         missing: selection.absent,
+        ..Started::default()
     };
     let cpu_ns_before = cpu_ns();
     let run = Run { drain, instance, tracefs, cmdlines, cpu_ns_before };

@@ -141,6 +141,7 @@ fn session(socket: &Path, events: Vec<EventRequest>, notebook: &Notebook) -> Gue
         clocks: vec![StampClock::Mono],
         buffer_bytes: 1 << 20,
         events,
+        compact: None,
         limits: Limits::default(),
     };
     GuestSession::spawn(config, Box::new(notebook.clone())).unwrap()
@@ -222,6 +223,7 @@ fn session_config_of(agent: &Agent, events: Vec<EventRequest>) -> SessionConfig 
         clocks: vec![StampClock::Mono],
         buffer_bytes: 1 << 20,
         events,
+        compact: None,
         limits: Limits::default(),
     }
 }

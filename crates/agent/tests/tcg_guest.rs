@@ -104,6 +104,7 @@ fn session(guest: &Guest, notebook: &Notebook) -> GuestSession {
         clocks: vec![StampClock::X86Tsc],
         buffer_bytes: 1 << 20,
         events: vec![event("sched_switch"), event("sched_waking")],
+        compact: None,
         limits: Limits { stall: Duration::from_secs(2), ..Limits::default() },
     };
     GuestSession::spawn(config, Box::new(notebook.clone())).unwrap()

@@ -3,12 +3,13 @@
 //! **What.** A guest's kernel is recorded by an agent inside it and streamed to the recorder on
 //! the host. This crate is both ends of that stream and what the host can learn about VMs without
 //! any agent: [`proto`] (frames, no I/O), [`transport`] (AF_VSOCK, virtio-serial), [`serve`] (the
-//! agent's side of a session), [`session`] (the recorder's side), [`exchange`] and [`stamp`]
-//! (clock brackets), [`discover`] (VMM processes, vCPU threads, KVM's TSC offsets).
+//! agent's side of a session), [`session`] (the recorder's side), [`describe`] (names and totals of
+//! compact guests), [`exchange`] and [`stamp`] (clock brackets and readings), [`discover`] (VMM processes, vCPU threads, KVM's TSC offsets).
 //!
 //! **Data flow.**
 //! ```text
-//! guest: tracefs pages ─▶ serve::TraceRun ─▶ Data frames ─▶ vsock / virtio-serial
+//! guest: BPF logs      ─▶ serve::TraceRun ─▶ Words frames ─▶ vsock / virtio-serial
+//!        tracefs pages ─▶                    Data frames
 //! host:  session::GuestSession ─▶ GuestSink (spools, clock evidence, gaps) ─▶ the recording
 //!        discover ─▶ machines, vCPU threads, TSC offsets ─▶ the recording
 //! ```
@@ -25,6 +26,7 @@
 //! }
 //! ```
 
+pub mod describe;
 pub mod discover;
 pub mod exchange;
 pub mod proto;

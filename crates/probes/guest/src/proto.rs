@@ -15,6 +15,7 @@
 //!       ◀───────────── Meta…      format files, header page, …
 //!       ◀───────────── Started    what really runs: clock, page size, events that are missing
 //!       ◀───────────── Data…      whole sub-buffers; Stats now and then; Ping/Pong meanwhile
+//!                      (Words…    slices of logs, if the guest records compactly; Readings of its clock)
 //! Stop  ─────────────▶
 //!       ◀───────────── Data… Meta… Stats… Stopped
 //! Ping/Pong burst, Bye
@@ -27,10 +28,12 @@
 //! - A Pong must not wait for megabytes of Data: frames are small.
 //! - Nothing a peer sends makes the other panic, or reserve more memory than two frames.
 
+mod compact;
 mod decoder;
 mod frame;
 mod wire;
 
+pub use compact::{CHUNK_BYTES, CompactPlan, CompactRun, SyscallForm, Words};
 pub use decoder::{Decoder, Role};
 pub use frame::{
     CpuStats, EventRequest, Frame, Hello, MachineFacts, Pong, Start, Started, Stats, Welcome,
@@ -38,8 +41,13 @@ pub use frame::{
 
 use thiserror::Error;
 
-/// The only protocol version there is yet; [`Hello`] carries a range so that later ones can agree.
-pub const VERSION: u8 = 1;
+/// The newest protocol version; [`Hello`] carries a range, and the agent answers with the newest
+/// that both speak.
+pub const VERSION: u8 = 2;
+/// The oldest version spoken: tracefs pages only, and no readings of the guest's clock.
+pub const OLDEST_VERSION: u8 = 1;
+/// Version of the frame header, which all protocol versions share.
+const HEADER_VERSION: u8 = 1;
 /// First bytes of every frame. Not text, so that a console writing to the port is never taken for it.
 pub const MAGIC: [u8; 4] = [0xf5, b'T', b'X', 0x1a];
 /// Bytes of a frame's header.

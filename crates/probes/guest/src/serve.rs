@@ -13,10 +13,10 @@ pub use pages::PageOut;
 
 use crate::{
     proto::{
-        Decoder, Frame, Hello, MachineFacts, ProtoError, Role, Start, Started, Stats, VERSION,
-        Welcome,
+        Decoder, Frame, Hello, MachineFacts, OLDEST_VERSION, ProtoError, Role, Start, Started,
+        Stats, VERSION, Welcome,
     },
-    stamp::{StampClock, current_cpu},
+    stamp::{StampClock, TscReading, current_cpu},
     transport::{Channel, Read1},
 };
 use gate::Gate;
@@ -35,8 +35,8 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(1);
 /// How often flags set by others are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long one round of moving pages may wait for more.
-const PUMP_EVERY: Duration = Duration::from_millis(100);
+/// How long one round of moving pages may wait for more; readings of the clock are due as often.
+const PUMP_EVERY: Duration = Duration::from_millis(90);
 /// Between two Stats frames.
 const STATS_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a descriptive file in one Meta frame; the name takes the rest.
@@ -184,7 +184,7 @@ impl From<ProtoError> for Break {
 /// A frame the session loop acts on, free of the decoder's buffer.
 enum Order {
     Hello(Hello),
-    Start(Start),
+    Start(Box<Start>),
     Ping(u32, StampClock),
     Stop,
     Bye,
@@ -200,14 +200,14 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn run<S: TraceSource>(&mut self, hello: &Hello, source: &mut S) -> Result<End, Break> {
-        self.check_version(hello)?;
+        let version = self.agree(hello)?;
         let gate = Gate::new(self.channel, self.decoder.session().unwrap_or_default());
-        gate.send(&self.welcome(source))?;
+        gate.send(&self.welcome(version, source))?;
         loop {
             match self.next_order(&gate)? {
-                Order::Hello(_) => gate.send(&self.welcome(source))?,
+                Order::Hello(_) => gate.send(&self.welcome(version, source))?,
                 Order::Ping(seq, clock) => gate.pong(seq, clock)?,
-                Order::Start(start) => return self.record(source, &start, &gate),
+                Order::Start(start) => return self.record(source, &start, version, &gate),
                 Order::Stop => gate.send(&Frame::Stopped)?,
                 Order::Bye => return Ok(End::Bye),
             }
@@ -224,38 +224,41 @@ impl Session<'_> {
         Ok(None)
     }
 
-    fn check_version(&self, hello: &Hello) -> Result<(), Break> {
-        if (hello.min_version..=hello.max_version).contains(&VERSION) {
-            return Ok(());
+    /// The newest version that both sides speak.
+    fn agree(&self, hello: &Hello) -> Result<u8, Break> {
+        let newest = hello.max_version.min(VERSION);
+        if newest >= hello.min_version.max(OLDEST_VERSION) {
+            return Ok(newest);
         }
         Err(Break::Tell(format!(
-            "agent {} speaks protocol {VERSION}, recorder {} speaks {} to {}; update the older one",
+            "agent {} speaks protocol {OLDEST_VERSION} to {VERSION}, recorder {} speaks {} to {}; \
+             update the older one",
             self.agent, hello.recorder, hello.min_version, hello.max_version
         )))
     }
 
-    fn welcome<S: TraceSource>(&self, source: &mut S) -> Frame<'static> {
-        Frame::Welcome(Welcome {
-            version: VERSION,
-            agent: self.agent.to_owned(),
-            facts: source.facts(),
-        })
+    fn welcome<S: TraceSource>(&self, version: u8, source: &mut S) -> Frame<'static> {
+        Frame::Welcome(Welcome { version, agent: self.agent.to_owned(), facts: source.facts() })
     }
 
     fn record<S: TraceSource>(
         &mut self,
         source: &mut S,
         start: &Start,
+        version: u8,
         gate: &Gate<'_>,
     ) -> Result<End, Break> {
         let prepared = source.prepare(start).map_err(Break::Tell)?;
         let mut run = prepared.run;
+        let clock = StampClock::from_name(&prepared.started.clock).filter(|_| version >= 2);
+        let mut readings = Readings { clock, taken_at: None };
         send_meta(gate, &prepared.meta)?;
         gate.send(&Frame::Started(prepared.started))?;
+        readings.send(gate)?;
         run.begin().map_err(Break::Tell)?;
         let flow = Flow::default();
         thread::scope(|scope| {
-            scope.spawn(|| flow.done(gate, move_pages(run, gate, &flow)));
+            scope.spawn(|| flow.done(gate, move_pages(run, gate, &flow, readings)));
             let end = self.follow_orders(gate, &flow);
             flow.is_stopping.store(true, Ordering::Relaxed);
             // Whatever the mover is writing has no reader any more.
@@ -354,7 +357,7 @@ impl Session<'_> {
 fn order(frame: Frame<'_>) -> Result<Option<Order>, Break> {
     Ok(Some(match frame {
         Frame::Hello(hello) => Order::Hello(hello),
-        Frame::Start(start) => Order::Start(start),
+        Frame::Start(start) => Order::Start(Box::new(start)),
         Frame::Ping { seq, clock } => Order::Ping(seq, clock),
         Frame::Stop => Order::Stop,
         Frame::Bye => Order::Bye,
@@ -386,7 +389,36 @@ impl Flow {
     }
 }
 
-fn move_pages<R: TraceRun>(mut run: R, gate: &Gate<'_>, flow: &Flow) -> io::Result<()> {
+/// The machine's clock beside its TSC, sent from time to time.
+struct Readings {
+    /// `None`: this session's recorder does not know them.
+    clock: Option<StampClock>,
+    taken_at: Option<Instant>,
+}
+
+impl Readings {
+    fn send_if_due(&mut self, gate: &Gate<'_>) -> io::Result<()> {
+        match self.taken_at {
+            Some(at) if at.elapsed() < TscReading::EVERY => Ok(()),
+            _ => self.send(gate),
+        }
+    }
+
+    fn send(&mut self, gate: &Gate<'_>) -> io::Result<()> {
+        self.taken_at = Some(Instant::now());
+        match self.clock.and_then(TscReading::take) {
+            Some(reading) => gate.send(&Frame::Reading(reading)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn move_pages<R: TraceRun>(
+    mut run: R,
+    gate: &Gate<'_>,
+    flow: &Flow,
+    mut readings: Readings,
+) -> io::Result<()> {
     let mut out = PageOut::new(gate);
     send_stats(gate, run.stats(), None)?;
     let mut stats_at = Instant::now();
@@ -394,6 +426,7 @@ fn move_pages<R: TraceRun>(mut run: R, gate: &Gate<'_>, flow: &Flow) -> io::Resu
     while !flow.is_stopping.load(Ordering::Relaxed) {
         // Read before draining: what was recorded before this Ping came is drained after.
         let pinged = flow.pinged.load(Ordering::Relaxed);
+        readings.send_if_due(gate)?;
         let is_drained = run.pump(&mut out, PUMP_EVERY)?;
         out.flush()?;
         if is_drained && pinged != 0 {
@@ -405,6 +438,8 @@ fn move_pages<R: TraceRun>(mut run: R, gate: &Gate<'_>, flow: &Flow) -> io::Resu
         }
     }
     let meta = run.finish(&mut out)?;
+    // After the last event: nothing lies beyond what is known of the clock.
+    readings.send(gate)?;
     out.flush()?;
     send_meta(gate, &meta)?;
     send_stats(gate, run.stats(), drained)?;

@@ -18,9 +18,9 @@ mod run;
 
 use crate::{
     exchange::Bracket,
-    proto::{CpuStats, EventRequest, MachineFacts, ProtoError, Started},
+    proto::{CompactPlan, CpuStats, EventRequest, MachineFacts, ProtoError, Started, Words},
     serve::MetaFile,
-    stamp::StampClock,
+    stamp::{StampClock, TscReading},
     transport::{ConnectError, GuestSpec},
 };
 use std::{
@@ -74,13 +74,17 @@ pub struct Beginning<'a> {
     pub facts: &'a MachineFacts,
     /// The agent's version.
     pub agent: &'a str,
-    /// What is recorded.
+    /// What is recorded. With [`Started::compact`], slices of logs come ([`GuestSink::words`]), else
+    /// pages.
     pub started: &'a Started,
-    /// Descriptive files: formats, page header, ….
+    /// Descriptive files: formats, page header, …; of a compact guest what [`crate::describe`] reads.
     pub meta: &'a [MetaFile],
     /// True if pages go on where the last link stopped (same boot, same formats); false for the
-    /// first link and after a reboot, where they need a source of their own.
+    /// first link and after a reboot, where they need a source of their own. Always false for a
+    /// compact guest: each link has logs of its own, which begin at position 0.
     pub continues: bool,
+    /// Does this boot's clock go on from the last link? False for the first one, and after a reboot.
+    pub same_boot: bool,
 }
 
 /// Takes what a guest sends. All calls come from the session's thread, in order; nothing but notes
@@ -98,6 +102,25 @@ pub trait GuestSink: Send {
     /// Ends the session.
     fn pages(&mut self, cpu: u32, pages: &[u8]) -> Result<(), SinkError>;
 
+    /// A slice of a log of a compact guest; returns how many events it holds. Slices of a log
+    /// come in order; a gap between two is lost data.
+    ///
+    /// # Errors
+    /// Ends the session. By default, because whoever asks for compact recording must take it.
+    fn words(&mut self, slice: &Words<'_>) -> Result<u64, SinkError> {
+        let bytes = slice.words.len();
+        Err(format!("{bytes} bytes of compact records came that nobody takes").into())
+    }
+
+    /// The guest's clock read beside its TSC.
+    ///
+    /// # Errors
+    /// Ends the session.
+    fn reading(&mut self, reading: &TscReading) -> Result<(), SinkError> {
+        let _ = reading;
+        Ok(())
+    }
+
     /// One clock exchange.
     ///
     /// # Errors
@@ -110,8 +133,9 @@ pub trait GuestSink: Send {
     /// Ends the session.
     fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;
 
-    /// The source begun last is complete; `meta` are descriptive files known only at the end,
-    /// empty if the guest was lost. `cpus` are the kernel's counters for that source.
+    /// The source begun last is complete; `meta` are descriptive files known only at the end (of a
+    /// compact guest: names and totals for [`crate::describe`]), empty if the guest was lost. `cpus`
+    /// are the kernel's counters for that source.
     ///
     /// # Errors
     /// Ends the session.
@@ -168,6 +192,9 @@ pub struct SessionConfig {
     pub buffer_bytes: u64,
     /// The events.
     pub events: Vec<EventRequest>,
+    /// To be recorded compactly instead where the guest can; clocks, buffer and events above are then
+    /// for a guest that cannot (or whose agent is older), which [`Started::why_full`] tells.
+    pub compact: Option<CompactPlan>,
     /// Time limits.
     pub limits: Limits,
 }

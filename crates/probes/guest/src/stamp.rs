@@ -7,6 +7,7 @@
 #![allow(unsafe_code)] // rdtsc and lfence are intrinsics; rustix covers the rest.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// A clock that both a kernel's tracer and a user program can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +73,47 @@ impl StampClock {
     }
 }
 
+/// A kernel clock read beside the TSC: it showed `ns` somewhere in `tsc_before..=tsc_after`. What
+/// relates stamps in nanoseconds to the counter that KVM gives a guest at a known offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TscReading {
+    /// The clock.
+    pub clock: StampClock,
+    /// The TSC just before.
+    pub tsc_before: u64,
+    /// The clock, ns.
+    pub ns: u64,
+    /// The TSC just after.
+    pub tsc_after: u64,
+}
+
+impl TscReading {
+    /// How often to read while recording. The clock crate takes a rate to be changed at most once
+    /// in 0.9 s, and needs several readings in that time to see it.
+    pub const EVERY: Duration = Duration::from_millis(100);
+    /// Readings in a burst, of which the tightest counts: about half a microsecond in all, and
+    /// whoever is interrupted in one is not in most others.
+    const BURST: u32 = 8;
+
+    /// Reads `clock` beside the TSC. `None` for the TSC itself, and where one of the two is not.
+    pub fn take(clock: StampClock) -> Option<Self> {
+        if clock == StampClock::X86Tsc {
+            return None;
+        }
+        let read = |_| {
+            let tsc_before = tsc()?;
+            let ns = clock.now()?;
+            Some(TscReading { clock, tsc_before, ns, tsc_after: tsc()? })
+        };
+        (0..Self::BURST).filter_map(read).min_by_key(|reading| reading.width_ticks())
+    }
+
+    /// How far apart the two ticks are; a TSC that ran backwards makes the worst of readings.
+    pub fn width_ticks(&self) -> u64 {
+        self.tsc_after.checked_sub(self.tsc_before).unwrap_or(u64::MAX)
+    }
+}
+
 fn clock_ns(id: ClockId) -> Option<u64> {
     let time = clock_gettime(id);
     let secs = u64::try_from(time.tv_sec).ok()?;
@@ -114,6 +156,27 @@ mod tests {
         }
         assert_eq!(StampClock::from_name("local"), None);
         assert_eq!(StampClock::from_code(0), None);
+    }
+
+    #[test]
+    fn a_clock_is_read_beside_the_tsc() {
+        assert_eq!(TscReading::take(StampClock::X86Tsc), None);
+        if !StampClock::X86Tsc.is_readable() {
+            return;
+        }
+        let before = (tsc().unwrap(), StampClock::Mono.now().unwrap());
+        let readings: Vec<TscReading> =
+            (0..100).map(|_| TscReading::take(StampClock::Mono).unwrap()).collect();
+        let after = (tsc().unwrap(), StampClock::Mono.now().unwrap());
+        for reading in &readings {
+            assert!(before.0 <= reading.tsc_before && reading.tsc_after <= after.0);
+            assert!(before.1 <= reading.ns && reading.ns <= after.1);
+        }
+        let in_order = |pair: &[TscReading]| pair[0].ns <= pair[1].ns;
+        assert!(readings.windows(2).all(in_order));
+        // The tightest of many is what the two reads cost, not what a scheduler does.
+        let tightest = readings.iter().map(TscReading::width_ticks).min().unwrap();
+        assert!(tightest < 100_000, "{tightest} ticks");
     }
 
     #[test]

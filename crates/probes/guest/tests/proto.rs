@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::large_enum_variant)] // A failed expectation is the report.
 
 use proptest::{collection::vec, prelude::*};
-use transect_guest::{proto::*, stamp::StampClock};
+use transect_guest::{
+    proto::*,
+    stamp::{StampClock, TscReading},
+};
 
 /// A frame without borrowed bytes; bytes are kept beside it.
 #[derive(Clone, Debug)]
@@ -11,6 +14,7 @@ enum Any {
     Owned(Frame<'static>),
     Meta(String, bool, Vec<u8>),
     Data(u32, Vec<u8>),
+    Words(u32, bool, u64, u64, u64, Vec<u8>),
 }
 
 impl Any {
@@ -19,6 +23,14 @@ impl Any {
             Any::Owned(frame) => frame.clone(),
             Any::Meta(name, more, bytes) => Frame::Meta { name: name.clone(), more: *more, bytes },
             Any::Data(cpu, pages) => Frame::Data { cpu: *cpu, pages },
+            Any::Words(cpu, is_side, position, sync_ns, lost, words) => Frame::Words(Words {
+                cpu: *cpu,
+                is_side: *is_side,
+                position: *position,
+                sync_ns: *sync_ns,
+                lost: *lost,
+                words,
+            }),
         }
     }
 }
@@ -60,10 +72,69 @@ fn start() -> impl Strategy<Value = Start> {
         (text(), text(), text(), any::<bool>()).prop_map(|(system, name, filter, required)| {
             EventRequest { system, name, filter, required }
         });
-    (text(), any::<u64>(), vec(event, 0..30)).prop_map(|(clock, buffer_bytes, events)| Start {
+    (text(), any::<u64>(), vec(event, 0..30), proptest::option::of(plan())).prop_map(
+        |(clock, buffer_bytes, events, compact)| Start { clock, buffer_bytes, events, compact },
+    )
+}
+
+fn plan() -> impl Strategy<Value = CompactPlan> {
+    let forms = [SyscallForm::Folded, SyscallForm::Both, SyscallForm::ExitOnly];
+    let words = vec(vec(text(), 0..9), 3);
+    let numbers = vec(vec(any::<u32>(), 0..9), 2);
+    (words, proptest::sample::select(forms.to_vec()), numbers, text(), any::<[u64; 5]>()).prop_map(
+        |(mut words, syscalls, mut numbers, cgroup, [irq, softirq, syscall, exit, log])| {
+            CompactPlan {
+                families: words.pop().unwrap(),
+                with: words.pop().unwrap(),
+                without: words.pop().unwrap(),
+                syscalls,
+                tids: numbers.pop().unwrap(),
+                tgids: numbers.pop().unwrap(),
+                cgroup,
+                min_irq_ns: irq,
+                min_softirq_ns: softirq,
+                min_syscall_ns: syscall,
+                min_exit_ns: exit,
+                log_bytes: log,
+            }
+        },
+    )
+}
+
+fn started() -> impl Strategy<Value = Started> {
+    let run = (any::<u64>(), text(), vec(text(), 0..9))
+        .prop_map(|(log_bytes, isa, events)| CompactRun { log_bytes, isa, events });
+    let compact = proptest::option::of(run);
+    (text(), any::<(u32, u64)>(), vec(text(), 0..9), compact, text()).prop_map(
+        |(clock, (page_bytes, buffer_bytes), missing, compact, why_full)| Started {
+            clock,
+            page_bytes,
+            buffer_bytes,
+            missing,
+            compact,
+            why_full,
+        },
+    )
+}
+
+/// A slice anywhere in its chunk.
+fn words() -> impl Strategy<Value = Any> {
+    (any::<(u32, bool, u64, u64)>(), 0u64..1 << 40, 0usize..4095, 1usize..4096).prop_map(
+        |((cpu, is_side, sync_ns, lost), chunk, from, count)| {
+            let count = count.min(4096 - from);
+            let position = chunk * CHUNK_BYTES as u64 + from as u64 * 8;
+            Any::Words(cpu, is_side, position, sync_ns, lost, vec![0xa5; count * 8])
+        },
+    )
+}
+
+fn reading() -> impl Strategy<Value = TscReading> {
+    let in_ns = clock().prop_filter("a clock in ns", |clock| *clock != StampClock::X86Tsc);
+    (in_ns, any::<[u64; 3]>()).prop_map(|(clock, [tsc_before, ns, tsc_after])| TscReading {
         clock,
-        buffer_bytes,
-        events,
+        tsc_before,
+        ns,
+        tsc_after,
     })
 }
 
@@ -87,14 +158,9 @@ fn frame() -> impl Strategy<Value = Any> {
         start().prop_map(|start| Any::Owned(Frame::Start(start))),
         (text(), any::<bool>(), vec(any::<u8>(), 0..5000))
             .prop_map(|(name, more, bytes)| Any::Meta(name, more, bytes)),
-        (text(), any::<(u32, u64)>(), vec(text(), 0..9)).prop_map(
-            |(clock, (page_bytes, buffer_bytes), missing)| Any::Owned(Frame::Started(Started {
-                clock,
-                page_bytes,
-                buffer_bytes,
-                missing
-            }))
-        ),
+        started().prop_map(|started| Any::Owned(Frame::Started(started))),
+        words(),
+        reading().prop_map(|reading| Any::Owned(Frame::Reading(reading))),
         (any::<u32>(), vec(any::<u8>(), 0..65536)).prop_map(|(cpu, pages)| Any::Data(cpu, pages)),
         (any::<u32>(), clock()).prop_map(|(seq, clock)| Any::Owned(Frame::Ping { seq, clock })),
         any::<(u32, u32, u64)>().prop_map(|(seq, cpu, stamp)| Any::Owned(Frame::Pong(Pong {
@@ -236,7 +302,9 @@ proptest! {
         let cut = &payload[..cut.index(payload.len())];
         match Frame::decode(frame.frame().kind(), cut) {
             Err(ProtoError::Truncated { .. }) => {}
-            Ok(Frame::Meta { .. } | Frame::Data { .. }) => {}
+            Ok(Frame::Meta { .. } | Frame::Data { .. } | Frame::Words(_)) => {}
+            // Cut inside of a word, or before the first.
+            Err(ProtoError::BadValue { what: "length of a slice", .. }) => {}
             other => prop_assert!(false, "{other:?}"),
         }
     }
@@ -252,6 +320,34 @@ fn layout_is_as_documented() {
         5, 0, 0, 0, 1, // payload
     ];
     assert_eq!(wire, want);
+}
+
+/// Version 1 knows no more than it ever did: what it can say is said in its frame types.
+#[test]
+fn what_version_1_can_say_is_said_in_its_types() {
+    let start = Start { clock: "mono".into(), buffer_bytes: 1, events: vec![], compact: None };
+    let asks = Start { compact: Some(CompactPlan::default()), ..start.clone() };
+    assert_eq!((Frame::Start(start).kind(), Frame::Start(asks).kind()), (3, 14));
+    let full = Started::default();
+    let says_why = Started { why_full: "no BTF".into(), ..full.clone() };
+    let compact = Started { compact: Some(CompactRun::default()), ..full.clone() };
+    let kinds = [full, says_why, compact].map(|started| Frame::Started(started).kind());
+    assert_eq!(kinds, [5, 15, 15]);
+}
+
+#[test]
+fn a_slice_that_is_not_of_one_chunk_is_refused() {
+    let slice = |position: u64, bytes: usize| {
+        let words = vec![0; bytes];
+        let slice = Words { cpu: 0, is_side: false, position, sync_ns: 0, lost: 0, words: &words };
+        let wire = encode(1, &[Frame::Words(slice)]);
+        Frame::decode(16, &wire[HEADER_BYTES..]).map(drop)
+    };
+    assert!(slice(0, CHUNK_BYTES).is_ok() && slice(CHUNK_BYTES as u64 - 8, 8).is_ok());
+    for (position, bytes) in [(0, 0), (0, 12), (4, 8), (8, CHUNK_BYTES), (1 << 63, 8)] {
+        let error = slice(position, bytes).unwrap_err();
+        assert!(matches!(error, ProtoError::BadValue { .. }), "{position} {bytes}: {error}");
+    }
 }
 
 #[test]

@@ -88,6 +88,7 @@ impl TraceSource for FakeMachine {
                 page_bytes: PAGE as u32,
                 buffer_bytes: start.buffer_bytes,
                 missing: vec!["kvm:kvm_exit".into()],
+                ..Started::default()
             },
             meta: vec![
                 ("header_page".into(), b"page".to_vec()),
@@ -208,6 +209,7 @@ impl GuestSink for Notebook {
 /// The agent, in a thread, on a Unix socket.
 struct Agent {
     shutdown: Arc<AtomicBool>,
+    is_serving: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Vec<End>>>,
 }
 
@@ -217,19 +219,28 @@ impl Agent {
         let listener = Listener::unix(path).unwrap();
         let shutdown = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&shutdown);
+        let is_serving = Arc::new(AtomicBool::new(false));
+        let serving = Arc::clone(&is_serving);
         let thread = thread::spawn(move || {
             let mut ends = Vec::new();
             while !flag.load(Ordering::Relaxed) {
                 if let Some(channel) = listener.accept(Duration::from_millis(20)).unwrap() {
+                    serving.store(true, Ordering::SeqCst);
                     ends.push(serve_one(&channel, &mut machine, &flag));
+                    serving.store(false, Ordering::SeqCst);
                 }
             }
             ends
         });
-        Agent { shutdown, thread: Some(thread) }
+        Agent { shutdown, is_serving, thread: Some(thread) }
     }
 
+    /// Ends it; a recorder's last word that is on the way is read first.
     fn end(mut self) -> Vec<End> {
+        let patience = Instant::now() + Duration::from_millis(500);
+        while self.is_serving.load(Ordering::SeqCst) && Instant::now() < patience {
+            thread::sleep(Duration::from_millis(2));
+        }
         self.shutdown.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
     }
@@ -347,6 +358,7 @@ impl Scene {
                 filter: String::new(),
                 required: true,
             }],
+            compact: None,
             limits: Limits {
                 start: Duration::from_secs(2),
                 stall: Duration::from_millis(600),

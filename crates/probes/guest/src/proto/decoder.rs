@@ -1,6 +1,6 @@
 //! Finds frames in a byte stream, also in one that starts in the middle of a dead session.
 
-use super::{Frame, HEADER_BYTES, MAGIC, MAX_PAYLOAD_BYTES, ProtoError, VERSION, crc32};
+use super::{Frame, HEADER_BYTES, HEADER_VERSION, MAGIC, MAX_PAYLOAD_BYTES, ProtoError, crc32};
 use std::ops::Range;
 
 /// Frame types the decoder itself must know to find the handshake.
@@ -220,7 +220,7 @@ fn parse_header(bytes: &[u8]) -> Result<Header, &'static str> {
     if u32_at(header, 16) != crc32(&header[..16]) {
         return Err("wrong checksum");
     }
-    if header[4] != VERSION {
+    if header[4] != HEADER_VERSION {
         return Err("unknown header version");
     }
     let payload_bytes = usize::try_from(u32_at(header, 12)).unwrap_or(usize::MAX);

@@ -1,10 +1,15 @@
 //! What each frame carries, and its payload as bytes.
 
 use super::{
-    HEADER_BYTES, MAGIC, MAX_PAYLOAD_BYTES, ProtoError, crc32,
+    HEADER_BYTES, MAGIC, MAX_PAYLOAD_BYTES, ProtoError,
+    compact::{
+        CompactPlan, CompactRun, Words, put_reading, put_start_2, put_started_2, put_words,
+        take_reading, take_start_2, take_started_2, take_words,
+    },
+    crc32,
     wire::{Put, Take},
 };
-use crate::stamp::StampClock;
+use crate::stamp::{StampClock, TscReading};
 
 /// Recorder → agent: opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,19 +86,33 @@ pub struct Start {
     pub buffer_bytes: u64,
     /// The events.
     pub events: Vec<EventRequest>,
+    /// To be recorded by the compact collector instead, if the machine has what that needs
+    /// (version 2); clock, buffer and events then are for a machine that has not.
+    pub compact: Option<CompactPlan>,
 }
 
 /// Agent → recorder: the kernel records now; sent after all Meta.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Started {
-    /// The trace clock that is set.
+    /// The clock that stamps events.
     pub clock: String,
-    /// Bytes of one sub-buffer: Data is a multiple of it.
+    /// Bytes of one sub-buffer: Data is a multiple of it. Of a chunk, where logs are recorded.
     pub page_bytes: u32,
-    /// Ring buffer per CPU as the kernel rounded it, bytes.
+    /// Ring buffer or log per CPU as the kernel rounded it, bytes.
     pub buffer_bytes: u64,
     /// What was asked for and is not there, one sentence each.
     pub missing: Vec<String>,
+    /// The compact collector runs: Words come and no Data. `None`: the other way round.
+    pub compact: Option<CompactRun>,
+    /// Why the compact collector was wanted and does not run; empty otherwise.
+    pub why_full: String,
+}
+
+impl Started {
+    /// Does it say anything that version 1 cannot?
+    fn is_version_2(&self) -> bool {
+        self.compact.is_some() || !self.why_full.is_empty()
+    }
 }
 
 /// Agent → recorder: the answer to a Ping.
@@ -161,6 +180,10 @@ pub enum Frame<'a> {
         /// The sub-buffers.
         pages: &'a [u8],
     },
+    /// A slice of a log of the compact collector, in order of position within its log (version 2).
+    Words(Words<'a>),
+    /// The clock that stamps events, read beside the TSC (version 2).
+    Reading(TscReading),
     /// Asks for a stamp.
     Ping {
         /// Number, rising within a session.
@@ -191,8 +214,10 @@ impl<'a> Frame<'a> {
         match self {
             Frame::Hello(_) => 1,
             Frame::Welcome(_) => 2,
+            Frame::Start(start) if start.compact.is_some() => 14,
             Frame::Start(_) => 3,
             Frame::Meta { .. } => 4,
+            Frame::Started(started) if started.is_version_2() => 15,
             Frame::Started(_) => 5,
             Frame::Data { .. } => 6,
             Frame::Ping { .. } => 7,
@@ -202,6 +227,8 @@ impl<'a> Frame<'a> {
             Frame::Stopped => 11,
             Frame::Bye => 12,
             Frame::Error { .. } => 13,
+            Frame::Words(_) => 16,
+            Frame::Reading(_) => 17,
         }
     }
 
@@ -236,14 +263,23 @@ impl<'a> Frame<'a> {
                 put.str("agent version", &welcome.agent)?;
                 put_facts(&mut put, &welcome.facts)
             }
-            Frame::Start(start) => put_start(&mut put, start),
+            Frame::Start(start) => put_start_2(&mut put, start),
             Frame::Meta { name, more, bytes } => {
                 put.str("meta name", name)?;
                 put.u8(u8::from(*more));
                 put.bytes(bytes);
                 Ok(())
             }
+            Frame::Started(started) if started.is_version_2() => put_started_2(&mut put, started),
             Frame::Started(started) => put_started(&mut put, started),
+            Frame::Words(slice) => {
+                put_words(&mut put, slice);
+                Ok(())
+            }
+            Frame::Reading(reading) => {
+                put_reading(&mut put, reading);
+                Ok(())
+            }
             Frame::Data { cpu, pages } => {
                 put.u32(*cpu);
                 put.bytes(pages);
@@ -302,6 +338,10 @@ impl<'a> Frame<'a> {
             11 => Frame::Stopped,
             12 => Frame::Bye,
             13 => Frame::Error { text: take.str("error text")? },
+            14 => Frame::Start(take_start_2(&mut take)?),
+            15 => Frame::Started(take_started_2(&mut take)?),
+            16 => Frame::Words(take_words(&mut take)?),
+            17 => Frame::Reading(take_reading(&mut take)?),
             unknown => return Err(ProtoError::UnknownKind(unknown)),
         };
         take.end("frame")?;
@@ -318,7 +358,7 @@ fn header(kind: u8, session: u32, payload: usize) -> Result<[u8; HEADER_BYTES], 
     let payload_len = u32::try_from(payload).map_err(|_| too_long)?;
     let mut header = [0_u8; HEADER_BYTES];
     header[0..4].copy_from_slice(&MAGIC);
-    header[4] = super::VERSION;
+    header[4] = super::HEADER_VERSION;
     header[5] = kind;
     header[8..12].copy_from_slice(&session.to_le_bytes());
     header[12..16].copy_from_slice(&payload_len.to_le_bytes());
@@ -367,7 +407,7 @@ fn take_facts(take: &mut Take<'_>) -> Result<MachineFacts, ProtoError> {
     })
 }
 
-fn put_start(put: &mut Put<'_>, start: &Start) -> Result<(), ProtoError> {
+pub(super) fn put_start(put: &mut Put<'_>, start: &Start) -> Result<(), ProtoError> {
     put.str("clock", &start.clock)?;
     put.u64(start.buffer_bytes);
     put.count("events", start.events.len())?;
@@ -380,7 +420,7 @@ fn put_start(put: &mut Put<'_>, start: &Start) -> Result<(), ProtoError> {
     Ok(())
 }
 
-fn take_start(take: &mut Take<'_>) -> Result<Start, ProtoError> {
+pub(super) fn take_start(take: &mut Take<'_>) -> Result<Start, ProtoError> {
     Ok(Start {
         clock: take.str("clock")?,
         buffer_bytes: take.u64("buffer size")?,
@@ -392,26 +432,24 @@ fn take_start(take: &mut Take<'_>) -> Result<Start, ProtoError> {
                 required: take.bool("event required")?,
             })
         })?,
+        compact: None,
     })
 }
 
-fn put_started(put: &mut Put<'_>, started: &Started) -> Result<(), ProtoError> {
+pub(super) fn put_started(put: &mut Put<'_>, started: &Started) -> Result<(), ProtoError> {
     put.str("clock", &started.clock)?;
     put.u32(started.page_bytes);
     put.u64(started.buffer_bytes);
-    put.count("missing events", started.missing.len())?;
-    for missing in &started.missing {
-        put.str("missing event", missing)?;
-    }
-    Ok(())
+    put.strs("missing event", &started.missing)
 }
 
-fn take_started(take: &mut Take<'_>) -> Result<Started, ProtoError> {
+pub(super) fn take_started(take: &mut Take<'_>) -> Result<Started, ProtoError> {
     Ok(Started {
         clock: take.str("clock")?,
         page_bytes: take.u32("page size")?,
         buffer_bytes: take.u64("buffer size")?,
-        missing: take.list("missing events", 2, |take| take.str("missing event"))?,
+        missing: take.strs("missing event")?,
+        ..Started::default()
     })
 }
 

@@ -33,6 +33,19 @@ impl Put<'_> {
         Ok(())
     }
 
+    /// Strings, their number before them.
+    pub(super) fn strs(&mut self, what: &'static str, list: &[String]) -> Result<(), ProtoError> {
+        self.count(what, list.len())?;
+        list.iter().try_for_each(|text| self.str(what, text))
+    }
+
+    /// Numbers, their number before them.
+    pub(super) fn u32s(&mut self, what: &'static str, list: &[u32]) -> Result<(), ProtoError> {
+        self.count(what, list.len())?;
+        list.iter().for_each(|value| self.u32(*value));
+        Ok(())
+    }
+
     /// The length of what follows, as `u16`.
     pub(super) fn count(&mut self, what: &'static str, count: usize) -> Result<(), ProtoError> {
         let max = usize::from(u16::MAX);
@@ -116,6 +129,14 @@ impl<'a> Take<'a> {
             list.push(element(self)?);
         }
         Ok(list)
+    }
+
+    pub(super) fn strs(&mut self, what: &'static str) -> Result<Vec<String>, ProtoError> {
+        self.list(what, 2, |take| take.str(what))
+    }
+
+    pub(super) fn u32s(&mut self, what: &'static str) -> Result<Vec<u32>, ProtoError> {
+        self.list(what, 4, |take| take.u32(what))
     }
 
     pub(super) fn rest(&mut self) -> &'a [u8] {

@@ -1,14 +1,14 @@
-//! Collects sub-buffers of one CPU into frames.
+//! Collects sub-buffers of one CPU into frames; slices of logs are frames already.
 
 use super::gate::Gate;
-use crate::proto::Frame;
+use crate::proto::{Frame, Words};
 use std::io;
 
 /// Pages of one CPU in one Data frame: enough to amortise the header, few enough for a Pong to
 /// pass soon.
 const FRAME_PAGES_BYTES: usize = 64 * 1024;
 
-/// Where a [`super::TraceRun`] puts its pages.
+/// Where a [`super::TraceRun`] puts its pages, or the slices of its logs.
 pub struct PageOut<'a> {
     gate: &'a Gate<'a>,
     cpu: u32,
@@ -35,6 +35,14 @@ impl<'a> PageOut<'a> {
         self.cpu = cpu;
         self.pages.extend_from_slice(page);
         Ok(())
+    }
+
+    /// Takes a slice of a log; slices of a log must come in order.
+    ///
+    /// # Errors
+    /// The channel is gone, or it is no slice of one chunk.
+    pub fn words(&mut self, slice: Words<'_>) -> io::Result<()> {
+        self.gate.send(&Frame::Words(slice))
     }
 
     /// Sends what has been collected.

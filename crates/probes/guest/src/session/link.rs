@@ -3,9 +3,11 @@
 use super::{Limits, SessionConfig, SessionError, SinkError};
 use crate::{
     exchange::{Bracket, Exchanger},
-    proto::{Decoder, Frame, Hello, Role, Start, Started, Stats, VERSION, Welcome},
+    proto::{
+        Decoder, Frame, Hello, OLDEST_VERSION, Role, Start, Started, Stats, VERSION, Welcome, Words,
+    },
     serve::MetaFile,
-    stamp::StampClock,
+    stamp::{StampClock, TscReading},
     transport::{Channel, Endpoint, Read1, connect},
 };
 use std::{
@@ -39,6 +41,8 @@ pub(super) enum Heard<'a> {
     Meta { name: String, more: bool, bytes: &'a [u8] },
     Started(Started),
     Data { cpu: u32, pages: &'a [u8] },
+    Words(Words<'a>),
+    Reading(TscReading),
     Bracket(Bracket),
     Stats(Stats),
     Stopped,
@@ -52,6 +56,8 @@ pub(super) struct Link<'c> {
     channel: Channel,
     decoder: Decoder,
     session: u32,
+    /// Of the protocol, as agreed.
+    version: u8,
     exchanger: Exchanger,
     asks_for_stamps: bool,
     out: Vec<u8>,
@@ -75,6 +81,7 @@ impl<'c> Link<'c> {
             channel,
             decoder: Decoder::new(Role::Recorder { session }),
             session,
+            version: OLDEST_VERSION,
             exchanger: Exchanger::new(config.host_clock, now),
             asks_for_stamps: false,
             out: Vec::new(),
@@ -104,7 +111,7 @@ impl<'c> Link<'c> {
             if now >= hello_at {
                 hello_at = now + HELLO_EVERY;
                 self.send(&Frame::Hello(Hello {
-                    min_version: VERSION,
+                    min_version: OLDEST_VERSION,
                     max_version: VERSION,
                     recorder: self.config.recorder.clone(),
                 }))?;
@@ -117,13 +124,26 @@ impl<'c> Link<'c> {
             })?;
         }
         let welcome = found.ok_or_else(|| self.closed())?;
-        if welcome.version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&welcome.version) {
             return Err(self.refused(format!(
-                "agent {} answers with protocol {}, this transect speaks {VERSION}",
+                "agent {} answers with protocol {}, this transect speaks {OLDEST_VERSION} to {VERSION}",
                 welcome.agent, welcome.version
             )));
         }
+        self.version = welcome.version;
         Ok(welcome)
+    }
+
+    /// Has the guest an agent that can record compactly (whether its kernel can is told by Started)?
+    pub(super) fn can_ask_for_compact(&self) -> bool {
+        self.version >= 2
+    }
+
+    /// Asks for stamps of this clock from now on.
+    pub(super) fn ask_for(&mut self, clock: StampClock) {
+        if self.exchanger.clock() != clock {
+            self.exchanger = Exchanger::new(clock, Instant::now());
+        }
     }
 
     /// Exchanges clocks as fast as the channel allows, for a moment.
@@ -133,9 +153,7 @@ impl<'c> Link<'c> {
         listener: &mut Listener<'_>,
     ) -> Result<(), SessionError> {
         let now = Instant::now();
-        if self.exchanger.clock() != clock {
-            self.exchanger = Exchanger::new(clock, now);
-        }
+        self.ask_for(clock);
         self.asks_for_stamps = true;
         self.exchanger.burst(BURST, now);
         let deadline = now + BURST_LIMIT;
@@ -158,6 +176,7 @@ impl<'c> Link<'c> {
             clock: clock.name().to_owned(),
             buffer_bytes: self.config.buffer_bytes,
             events: self.config.events.clone(),
+            compact: self.config.compact.clone().filter(|_| self.can_ask_for_compact()),
         }))?;
         let deadline = Instant::now() + limit;
         let mut meta = MetaFiles::default();
@@ -234,6 +253,8 @@ impl<'c> Link<'c> {
                 Frame::Meta { name, more, bytes } => Heard::Meta { name, more, bytes },
                 Frame::Started(started) => Heard::Started(started),
                 Frame::Data { cpu, pages } => Heard::Data { cpu, pages },
+                Frame::Words(slice) => Heard::Words(slice),
+                Frame::Reading(reading) => Heard::Reading(reading),
                 Frame::Stats(stats) => Heard::Stats(stats),
                 Frame::Stopped => Heard::Stopped,
                 Frame::Error { text } => {

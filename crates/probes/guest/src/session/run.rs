@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     exchange::Bracket,
-    proto::{CpuStats, Frame, MachineFacts, Started, Stats, Welcome},
+    proto::{CpuStats, Frame, MachineFacts, Started, Stats, Welcome, Words},
     serve::MetaFile,
-    stamp::StampClock,
+    stamp::{StampClock, TscReading},
 };
 use std::{
     collections::BTreeMap,
@@ -53,11 +53,18 @@ struct Setup {
 }
 
 impl Setup {
+    /// A compact guest's never is: its logs begin anew with each link.
     fn is_continued_by(&self, other: &Setup) -> bool {
-        self.facts.boot_id == other.facts.boot_id
+        let is_compact = self.started.compact.is_some() || other.started.compact.is_some();
+        !is_compact
+            && self.is_same_boot(other)
             && self.started.clock == other.started.clock
             && self.started.page_bytes == other.started.page_bytes
             && self.meta == other.meta
+    }
+
+    fn is_same_boot(&self, other: &Setup) -> bool {
+        self.facts.boot_id == other.facts.boot_id
     }
 }
 
@@ -152,14 +159,33 @@ impl Session<'_> {
         };
         let is_unwanted = || shared.should_stop();
         let (mut link, welcome) = Link::open(self.config, limit, &is_unwanted)?;
-        let clock = self.choose_clock(&link, &welcome.facts)?;
+        let full_clock = self.choose_clock(&link, &welcome.facts);
+        let (asked, full_clock) = match full_clock {
+            // Compact records are stamped with mono. Whether it comes to that, Started tells; a
+            // guest that cannot be traced the other way either then says why itself.
+            full if self.config.compact.is_some() && link.can_ask_for_compact() => {
+                (StampClock::Mono, full.unwrap_or(StampClock::Mono))
+            }
+            full => full.map(|clock| (clock, clock))?,
+        };
         // The sink does not know the guest yet: what comes before `begin` waits for it.
         let mut early = Early::default();
-        link.burst(clock, &mut |heard| early.hear(heard))?;
-        let (started, meta) =
-            link.start(clock, self.config.limits.start, &is_unwanted, &mut |heard| {
-                early.hear(heard)
-            })?;
+        link.burst(asked, &mut |heard| early.hear(heard))?;
+        let limit = self.config.limits.start;
+        let (mut started, meta) =
+            link.start(full_clock, limit, &is_unwanted, &mut |heard| early.hear(heard))?;
+        let clock = StampClock::from_name(&started.clock).unwrap_or(full_clock);
+        if clock != asked {
+            // It records with another clock than that which was asked for stamps.
+            early.brackets.clear();
+            link.ask_for(clock);
+        }
+        if self.config.compact.is_some() && !link.can_ask_for_compact() {
+            let agent = &welcome.agent;
+            started.why_full = format!(
+                "its transect-agent {agent} is older than the compact collector; update it"
+            );
+        }
         self.begin(welcome, started, meta)?;
         early.hand_on(&mut self.books).map_err(|source| self.sink_error(source))?;
         self.record(link, clock)
@@ -195,7 +221,7 @@ impl Session<'_> {
         let setup = Setup { facts: welcome.facts, started, meta };
         let continues = self.last.as_ref().is_some_and(|last| last.is_continued_by(&setup));
         if self.last.is_some() && !continues {
-            // The guest is another one now (rebooted): what came before is complete.
+            // The guest is another one now (rebooted), or its logs are: what came before is complete.
             let ended = self.books.sink.end(&[], &[]);
             ended.map_err(|source| self.sink_error(source))?;
         }
@@ -205,6 +231,7 @@ impl Session<'_> {
             started: &setup.started,
             meta: &setup.meta,
             continues,
+            same_boot: self.last.as_ref().is_some_and(|last| last.is_same_boot(&setup)),
         };
         let begun = self.books.sink.begin(&beginning);
         begun.map_err(|source| self.sink_error(source))?;
@@ -315,9 +342,15 @@ impl Books<'_> {
     fn hear(&mut self, heard: Heard<'_>) -> Result<(), SinkError> {
         match heard {
             Heard::Data { cpu, pages } => {
-                self.outcome.bytes += pages.len() as u64;
-                self.shared.bytes.store(self.outcome.bytes, Ordering::Relaxed);
+                self.count_bytes(pages.len());
                 self.sink.pages(cpu, pages)
+            }
+            Heard::Words(slice) => {
+                self.count_bytes(slice.words.len());
+                let events = self.sink.words(&slice)?;
+                self.outcome.events = self.outcome.events.saturating_add(events);
+                self.show_counts();
+                Ok(())
             }
             Heard::Stats(stats) => {
                 self.count(&stats);
@@ -327,11 +360,21 @@ impl Books<'_> {
         }
     }
 
-    /// Before recording and after it, only brackets matter.
+    /// Before recording and after it, only clocks matter.
     fn hear_bracket(&mut self, heard: Heard<'_>) -> Result<(), SinkError> {
-        let Heard::Bracket(bracket) = heard else { return Ok(()) };
-        self.count_bracket(&bracket);
-        self.sink.bracket(&bracket)
+        match heard {
+            Heard::Bracket(bracket) => {
+                self.count_bracket(&bracket);
+                self.sink.bracket(&bracket)
+            }
+            Heard::Reading(reading) => self.sink.reading(&reading),
+            _ => Ok(()),
+        }
+    }
+
+    fn count_bytes(&mut self, bytes: usize) {
+        self.outcome.bytes += bytes as u64;
+        self.shared.bytes.store(self.outcome.bytes, Ordering::Relaxed);
     }
 
     fn count_bracket(&mut self, bracket: &Bracket) {
@@ -347,10 +390,14 @@ impl Books<'_> {
         for cpu in &stats.cpus {
             self.cpus.insert(cpu.cpu, *cpu);
         }
+        self.show_counts();
+        self.outcome.agent_cpu_ns = self.outcome.agent_cpu_ns.max(stats.agent_cpu_ns);
+    }
+
+    fn show_counts(&self) {
         let (events, lost) = self.link_counts();
         self.shared.events.store(self.outcome.events.saturating_add(events), Ordering::Relaxed);
         self.shared.lost.store(self.outcome.lost.saturating_add(lost), Ordering::Relaxed);
-        self.outcome.agent_cpu_ns = self.outcome.agent_cpu_ns.max(stats.agent_cpu_ns);
     }
 
     fn link_counts(&self) -> (u64, u64) {
@@ -407,7 +454,9 @@ impl Silence {
 #[derive(Default)]
 struct Early {
     brackets: Vec<Bracket>,
+    readings: Vec<TscReading>,
     pages: Vec<(u32, Vec<u8>)>,
+    words: Vec<(Words<'static>, Vec<u8>)>,
     stats: Vec<Stats>,
 }
 
@@ -415,7 +464,13 @@ impl Early {
     fn hear(&mut self, heard: Heard<'_>) -> Result<(), SinkError> {
         match heard {
             Heard::Bracket(bracket) => self.brackets.push(bracket),
+            Heard::Reading(reading) => self.readings.push(reading),
             Heard::Data { cpu, pages } => self.pages.push((cpu, pages.to_vec())),
+            Heard::Words(slice) => {
+                let Words { cpu, is_side, position, sync_ns, lost, words } = slice;
+                let place = Words { cpu, is_side, position, sync_ns, lost, words: &[] };
+                self.words.push((place, words.to_vec()));
+            }
             Heard::Stats(stats) => self.stats.push(stats),
             Heard::Welcome(_) | Heard::Meta { .. } | Heard::Started(_) | Heard::Stopped => {}
         }
@@ -425,6 +480,12 @@ impl Early {
     fn hand_on(self, books: &mut Books<'_>) -> Result<(), SinkError> {
         for bracket in self.brackets {
             books.hear(Heard::Bracket(bracket))?;
+        }
+        for reading in self.readings {
+            books.hear(Heard::Reading(reading))?;
+        }
+        for (place, words) in self.words {
+            books.hear(Heard::Words(Words { words: &words, ..place }))?;
         }
         for (cpu, pages) in self.pages {
             books.hear(Heard::Data { cpu, pages: &pages })?;

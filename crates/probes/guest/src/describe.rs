@@ -1,0 +1,166 @@
+//! What a guest that records compactly says about itself in descriptive files: names and totals.
+//!
+//! Text, one thing a line, because it is small and rare. Written by the agent ([`Names::to_meta`],
+//! [`logs_to_meta`]), read by the recorder; a line that cannot be read is left out.
+
+use crate::serve::MetaFile;
+
+/// Name of the file of threads: lines `TID PID NAME`.
+const THREADS: &str = "threads";
+/// Name of the file of network devices: lines `IFINDEX NAME`.
+const DEVICES: &str = "net_devices";
+/// Name of the file of totals, known at the end: lines `CPU SIDE BYTES LOST FIRST LAST SATURATED`.
+const LOGS: &str = "logs";
+
+/// A thread of the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: i32,
+    /// Its process.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+}
+
+/// Names that compact records leave out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Threads alive.
+    pub threads: Vec<Thread>,
+    /// Network devices by `ifindex`.
+    pub devices: Vec<(u32, String)>,
+}
+
+impl Names {
+    /// As descriptive files.
+    pub fn to_meta(&self) -> Vec<MetaFile> {
+        let mut threads = String::new();
+        for Thread { tid, pid, name } in &self.threads {
+            threads.push_str(&format!("{tid} {pid} {}\n", one_line(name)));
+        }
+        let mut devices = String::new();
+        for (index, name) in &self.devices {
+            devices.push_str(&format!("{index} {}\n", one_line(name)));
+        }
+        vec![(THREADS.into(), threads.into_bytes()), (DEVICES.into(), devices.into_bytes())]
+    }
+
+    /// From descriptive files; empty if there are none.
+    pub fn from_meta(meta: &[MetaFile]) -> Self {
+        let threads = lines(meta, THREADS).filter_map(|line| {
+            let mut parts = line.splitn(3, ' ');
+            Some(Thread {
+                tid: parts.next()?.parse().ok()?,
+                pid: parts.next()?.parse().ok()?,
+                name: parts.next()?.to_owned(),
+            })
+        });
+        let devices = lines(meta, DEVICES).filter_map(|line| {
+            let (index, name) = line.split_once(' ')?;
+            Some((index.parse().ok()?, name.to_owned()))
+        });
+        Names { threads: threads.collect(), devices: devices.collect() }
+    }
+}
+
+/// A thread may be named with a line break in it.
+fn one_line(name: &str) -> String {
+    name.replace('\n', " ")
+}
+
+/// What one log came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogTotals {
+    /// The CPU.
+    pub cpu: u32,
+    /// Of the CPU's side log.
+    pub is_side: bool,
+    /// Bytes ever written.
+    pub bytes: u64,
+    /// Events that found no room.
+    pub lost: u64,
+    /// Stamps of the first and the last of them, ns; 0 if none.
+    pub lost_first_ns: u64,
+    /// See above.
+    pub lost_last_ns: u64,
+    /// Values that were too large for their field.
+    pub saturated: u64,
+}
+
+/// Totals as a descriptive file.
+pub fn logs_to_meta(logs: &[LogTotals]) -> MetaFile {
+    let mut text = String::new();
+    for log in logs {
+        text.push_str(&format!(
+            "{} {} {} {} {} {} {}\n",
+            log.cpu,
+            u8::from(log.is_side),
+            log.bytes,
+            log.lost,
+            log.lost_first_ns,
+            log.lost_last_ns,
+            log.saturated
+        ));
+    }
+    (LOGS.into(), text.into_bytes())
+}
+
+/// Totals from descriptive files; `None` if there are none: the guest was lost.
+pub fn logs_from_meta(meta: &[MetaFile]) -> Option<Vec<LogTotals>> {
+    meta.iter().find(|(name, _)| name == LOGS)?;
+    let log = |line: &str| {
+        let numbers: Option<Vec<u64>> = line.split(' ').map(|part| part.parse().ok()).collect();
+        let [cpu, side, bytes, lost, lost_first_ns, lost_last_ns, saturated] = numbers?[..] else {
+            return None;
+        };
+        let (cpu, is_side) = (u32::try_from(cpu).ok()?, side == 1);
+        Some(LogTotals { cpu, is_side, bytes, lost, lost_first_ns, lost_last_ns, saturated })
+    };
+    Some(lines(meta, LOGS).filter_map(|line| log(&line)).collect())
+}
+
+fn lines(meta: &[MetaFile], wanted: &str) -> impl Iterator<Item = String> {
+    let file = meta.iter().find(|(name, _)| name == wanted);
+    let text = file.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
+    let lines: Vec<String> = text.unwrap_or_default().lines().map(str::to_owned).collect();
+    lines.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_totals_travel() {
+        let names = Names {
+            threads: vec![
+                Thread { tid: 7, pid: 7, name: "two words".into() },
+                Thread { tid: 8, pid: 7, name: String::new() },
+                Thread { tid: 9, pid: 9, name: "a\nb".into() },
+            ],
+            devices: vec![(2, "eth0".into())],
+        };
+        let mut back = Names::from_meta(&names.to_meta());
+        assert_eq!(back.threads.pop().unwrap().name, "a b");
+        assert_eq!(back.threads, names.threads[..2]);
+        assert_eq!(back.devices, names.devices);
+        let logs = [
+            LogTotals { cpu: 3, bytes: 1 << 40, lost: 5, lost_first_ns: 1, ..LogTotals::default() },
+            LogTotals { is_side: true, saturated: 9, ..LogTotals::default() },
+        ];
+        assert_eq!(logs_from_meta(&[logs_to_meta(&logs)]).unwrap(), logs);
+        assert_eq!(logs_from_meta(&[]), None);
+    }
+
+    #[test]
+    fn lines_that_are_none_are_left_out() {
+        let meta = [
+            ("threads".to_owned(), b"1 1 init\nx\n2 y z\n3 3 \xff\n".to_vec()),
+            ("logs".to_owned(), b"1 2 3\n\n0 0 8 0 0 0 0\n".to_vec()),
+        ];
+        let tids: Vec<i32> = Names::from_meta(&meta).threads.iter().map(|t| t.tid).collect();
+        assert_eq!(tids, [1, 3]);
+        assert_eq!(logs_from_meta(&meta).unwrap().len(), 1);
+    }
+}

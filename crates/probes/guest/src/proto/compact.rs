@@ -1,0 +1,218 @@
+//! What protocol version 2 added: guests that record compactly, and readings of their clocks.
+//!
+//! All of it travels in frame types of its own, so version 1 is what it was.
+
+use super::{
+    ProtoError, Start, Started,
+    frame::{put_start, put_started, take_start, take_started},
+    wire::{Put, Take},
+};
+use crate::stamp::{StampClock, TscReading};
+
+/// Bytes of a chunk, the unit of which one slice is a part (`crates/formats/compact`).
+pub const CHUNK_BYTES: usize = 32 * 1024;
+
+/// How system calls are to be recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyscallForm {
+    /// One record with duration where nothing lies between entry and exit.
+    #[default]
+    Folded,
+    /// Always two records.
+    Both,
+    /// The exit only.
+    ExitOnly,
+}
+
+impl SyscallForm {
+    const ALL: [SyscallForm; 3] = [SyscallForm::Folded, SyscallForm::Both, SyscallForm::ExitOnly];
+
+    fn code(self) -> u8 {
+        match self {
+            SyscallForm::Folded => 0,
+            SyscallForm::Both => 1,
+            SyscallForm::ExitOnly => 2,
+        }
+    }
+}
+
+/// What the compact collector of a guest is to record. Words are those of the command line; what
+/// they mean is the collector's business (`crates/probes/bpf`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactPlan {
+    /// Families of events: `sched`, `irq`, ….
+    pub families: Vec<String>,
+    /// Events beyond the families' usual ones, as `system:event`.
+    pub with: Vec<String>,
+    /// Events left out, as `system:event`.
+    pub without: Vec<String>,
+    /// How system calls are recorded.
+    pub syscalls: SyscallForm,
+    /// Only these threads of the guest; empty: all.
+    pub tids: Vec<u32>,
+    /// Only these processes of the guest; empty: all.
+    pub tgids: Vec<u32>,
+    /// Only this cgroup of the guest, by its path below the mount; empty: all.
+    pub cgroup: String,
+    /// Shorter interrupts are dropped, ns.
+    pub min_irq_ns: u64,
+    /// Shorter softirqs are dropped, ns.
+    pub min_softirq_ns: u64,
+    /// Shorter system calls are dropped, ns.
+    pub min_syscall_ns: u64,
+    /// Shorter VM exits (of a guest's own guests) are dropped, ns.
+    pub min_exit_ns: u64,
+    /// Size of one CPU's log, bytes; the agent takes the power of two below that its kernel can do.
+    pub log_bytes: u64,
+}
+
+/// What the compact collector of a guest really does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactRun {
+    /// Size of one CPU's log, bytes.
+    pub log_bytes: u64,
+    /// Who numbers VM exit reasons there: `svm`, `vmx`, `arm64`.
+    pub isa: String,
+    /// The events that are recorded, as `system:event`.
+    pub events: Vec<String>,
+}
+
+/// A slice of one log of the compact collector, as `crates/formats/compact` defines it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words<'a> {
+    /// The CPU.
+    pub cpu: u32,
+    /// Of the CPU's side log.
+    pub is_side: bool,
+    /// Bytes written to the log before the first of these.
+    pub position: u64,
+    /// Stamp of the SYNC at the start of the chunk, ns of the guest's CLOCK_MONOTONIC.
+    pub sync_ns: u64,
+    /// Events this log has lost so far.
+    pub lost: u64,
+    /// Whole records of one chunk: a multiple of 8 bytes, at most [`CHUNK_BYTES`].
+    pub words: &'a [u8],
+}
+
+pub(super) fn put_start_2(put: &mut Put<'_>, start: &Start) -> Result<(), ProtoError> {
+    put_start(put, start)?;
+    let Some(plan) = &start.compact else { return Ok(()) };
+    put.strs("family", &plan.families)?;
+    put.strs("event to add", &plan.with)?;
+    put.strs("event to leave out", &plan.without)?;
+    put.u8(plan.syscalls.code());
+    put.u32s("threads", &plan.tids)?;
+    put.u32s("processes", &plan.tgids)?;
+    put.str("cgroup", &plan.cgroup)?;
+    put.u64(plan.min_irq_ns);
+    put.u64(plan.min_softirq_ns);
+    put.u64(plan.min_syscall_ns);
+    put.u64(plan.min_exit_ns);
+    put.u64(plan.log_bytes);
+    Ok(())
+}
+
+pub(super) fn take_start_2(take: &mut Take<'_>) -> Result<Start, ProtoError> {
+    let start = take_start(take)?;
+    let plan = CompactPlan {
+        families: take.strs("family")?,
+        with: take.strs("event to add")?,
+        without: take.strs("event to leave out")?,
+        syscalls: take_syscalls(take)?,
+        tids: take.u32s("threads")?,
+        tgids: take.u32s("processes")?,
+        cgroup: take.str("cgroup")?,
+        min_irq_ns: take.u64("shortest irq")?,
+        min_softirq_ns: take.u64("shortest softirq")?,
+        min_syscall_ns: take.u64("shortest system call")?,
+        min_exit_ns: take.u64("shortest exit")?,
+        log_bytes: take.u64("log size")?,
+    };
+    Ok(Start { compact: Some(plan), ..start })
+}
+
+fn take_syscalls(take: &mut Take<'_>) -> Result<SyscallForm, ProtoError> {
+    let what = "form of system calls";
+    let code = take.u8(what)?;
+    let form = SyscallForm::ALL.into_iter().find(|form| form.code() == code);
+    form.ok_or(ProtoError::BadValue { what, value: u64::from(code) })
+}
+
+pub(super) fn put_started_2(put: &mut Put<'_>, started: &Started) -> Result<(), ProtoError> {
+    put_started(put, started)?;
+    put.str("why not compact", &started.why_full)?;
+    put.u8(u8::from(started.compact.is_some()));
+    let Some(run) = &started.compact else { return Ok(()) };
+    put.u64(run.log_bytes);
+    put.str("isa", &run.isa)?;
+    put.strs("event", &run.events)
+}
+
+pub(super) fn take_started_2(take: &mut Take<'_>) -> Result<Started, ProtoError> {
+    let started = take_started(take)?;
+    let why_full = take.str("why not compact")?;
+    let compact = match take.bool("is compact")? {
+        true => Some(CompactRun {
+            log_bytes: take.u64("log size")?,
+            isa: take.str("isa")?,
+            events: take.strs("event")?,
+        }),
+        false => None,
+    };
+    Ok(Started { why_full, compact, ..started })
+}
+
+pub(super) fn put_words(put: &mut Put<'_>, slice: &Words<'_>) {
+    put.u32(slice.cpu);
+    put.u8(u8::from(slice.is_side));
+    put.u64(slice.position);
+    put.u64(slice.sync_ns);
+    put.u64(slice.lost);
+    put.bytes(slice.words);
+}
+
+pub(super) fn take_words<'a>(take: &mut Take<'a>) -> Result<Words<'a>, ProtoError> {
+    let slice = Words {
+        cpu: take.u32("cpu")?,
+        is_side: take.bool("side log")?,
+        position: take.u64("position")?,
+        sync_ns: take.u64("stamp of the chunk")?,
+        lost: take.u64("lost events")?,
+        words: take.rest(),
+    };
+    slice.check()?;
+    Ok(slice)
+}
+
+impl Words<'_> {
+    /// Is it a slice of one chunk? What a file is made of must not depend on the guest's word.
+    fn check(&self) -> Result<(), ProtoError> {
+        let in_chunk = self.position % CHUNK_BYTES as u64;
+        let bytes = self.words.len() as u64;
+        if !self.position.is_multiple_of(8) || self.position > 1 << 62 {
+            return Err(ProtoError::BadValue { what: "position", value: self.position });
+        }
+        if bytes == 0 || !bytes.is_multiple_of(8) || in_chunk + bytes > CHUNK_BYTES as u64 {
+            return Err(ProtoError::BadValue { what: "length of a slice", value: bytes });
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn put_reading(put: &mut Put<'_>, reading: &TscReading) {
+    put.u8(reading.clock.code());
+    put.u64(reading.tsc_before);
+    put.u64(reading.ns);
+    put.u64(reading.tsc_after);
+}
+
+pub(super) fn take_reading(take: &mut Take<'_>) -> Result<TscReading, ProtoError> {
+    let code = take.u8("clock")?;
+    let clock = StampClock::from_code(code).filter(|clock| *clock != StampClock::X86Tsc);
+    Ok(TscReading {
+        clock: clock.ok_or(ProtoError::BadValue { what: "clock", value: u64::from(code) })?,
+        tsc_before: take.u64("tsc before")?,
+        ns: take.u64("clock")?,
+        tsc_after: take.u64("tsc after")?,
+    })
+}
