@@ -62,7 +62,8 @@ impl World {
         if machine.has_switch && machine.cpus[at.c].occupant.tid() != Some(at.tid) {
             self.observe(at, sink);
         }
-        self.machines[at.m].cpus[at.c].last_seen = at.t;
+        let cpu = &mut self.machines[at.m].cpus[at.c];
+        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
     }
 
     /// A core event.
@@ -227,18 +228,17 @@ impl World {
         sink: &mut dyn TableSink,
     ) {
         let At { m, cpu, t, .. } = at;
-        let thread = self.machines[m].threads.get(slot);
+        let woken = self.woken_on_its_way_out(at, slot);
         let new = if state.is_dead() {
             Place::Gone
         } else if state.is_runnable() {
             Place::Waiting { cpu: Some(cpu), woken: false }
-        } else if thread.wake.is_some() {
-            // Woken on its way out: see the wakeups analysis.
+        } else if woken {
             Place::Waiting { cpu: Some(cpu), woken: true }
         } else {
             Place::Asleep { cpu: Some(cpu), letter: Some(state.letter()) }
         };
-        if matches!(new, Place::Gone | Place::Waiting { woken: false, .. }) {
+        if !matches!(new, Place::Waiting { woken: true, .. }) {
             self.machines[m].threads.get_mut(slot).wake = None;
         }
         self.change(m, slot, t, agrees.then_some(Place::OnCpu(cpu)), new, sink);
@@ -248,6 +248,17 @@ impl World {
                 env!(self, machine, sink).syscall(machine.threads.get(slot).tid, call, None);
             }
         }
+    }
+
+    /// A thread that is switched out was woken before: did the waking meet it between giving up and
+    /// leaving its CPU? See the wakeups analysis.
+    fn woken_on_its_way_out(&self, at: At, slot: Slot) -> bool {
+        let machine = &self.machines[at.m];
+        machine
+            .threads
+            .get(slot)
+            .wake
+            .is_some_and(|wake| machine.has_wakeup || machine.cpus[at.c].seen_before <= wake.ts)
     }
 
     fn wake(
@@ -264,6 +275,7 @@ impl World {
         let event = WakeEvent { target, waker: at.tid, waker_cpu: at.cpu, done };
         let machine = &mut self.machines[at.m];
         machine.has_waking = true;
+        machine.has_wakeup |= done;
         if tid == at.tid {
             // It wakes itself (a signal, a timer that interrupted it): it runs, and goes on.
             return;

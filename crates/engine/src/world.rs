@@ -46,6 +46,8 @@ pub(crate) struct Machine {
     pub(crate) has_switch: bool,
     /// Wakings and births have been seen, so that a thread's coming from nowhere tells something.
     pub(crate) has_waking: bool,
+    /// `sched_wakeup` has been seen: the end of a waking is told.
+    pub(crate) has_wakeup: bool,
     pub(crate) has_births: bool,
     known: FxHashMap<i32, ThreadInfo>,
 }
@@ -133,6 +135,7 @@ impl World {
             works: Works::default(),
             has_switch: false,
             has_waking: false,
+            has_wakeup: false,
             has_births: false,
             known: FxHashMap::default(),
         });

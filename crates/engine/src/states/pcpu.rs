@@ -39,6 +39,8 @@ pub(crate) struct Cpu {
     since: i64,
     /// Its last event.
     pub(crate) last_seen: i64,
+    /// The one before that.
+    pub(crate) seen_before: i64,
     /// Does a stream tell about it? Only then it has slices.
     pub(crate) has_stream: bool,
     /// vCPUs whose thread is on this CPU's run queue, waiting.
@@ -56,6 +58,7 @@ impl Cpu {
             occupant: Occupant::Unknown { known_from },
             since: start,
             last_seen: start,
+            seen_before: start,
             has_stream: false,
             waiters: Vec::new(),
             irqs: Irqs::default(),

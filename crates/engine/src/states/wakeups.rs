@@ -7,7 +7,9 @@
 //! A waking can hit a thread that has not left its CPU yet (`try_to_wake_up` in
 //! kernel/sched/core.c): if it is still on the run queue, `sched_wakeup` follows and the thread just
 //! goes on, which is no wakeup; if it is on its way out, `sched_switch` (asleep) follows first, and
-//! it is `runnable` at once.
+//! it is `runnable` at once. Where `sched_wakeup` is not recorded (compact), an event on the thread's
+//! CPU between the waking and the switch tells that it went on: a thread on its way out holds its
+//! run queue's lock with interrupts off.
 //!
 //! **Boundary state.** The pending wake of each thread.
 
