@@ -47,6 +47,7 @@
 //! ```
 
 mod block;
+mod columns;
 mod count;
 mod decode;
 mod encode;

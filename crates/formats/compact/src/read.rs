@@ -1,11 +1,16 @@
 //! Reading a file: header, index of blocks, names, totals; streams are opened from here.
 
 use crate::{
-    block::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_ZSTD},
+    block::{
+        BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_COLUMNS,
+        FLAG_ZSTD,
+    },
     decode::Context,
     error::{Error, LogId, Problem, Problems, What},
-    header::FileHeader,
+    header::{FileHeader, u64_at},
+    log::{Slice, SliceSink},
     names::Names,
+    record::CHUNK_BYTES,
     squeeze,
     stream::{LogStream, Stream},
     totals::Totals,
@@ -27,8 +32,55 @@ pub(crate) struct BlockRef {
     pub(crate) raw_bytes: u32,
     pub(crate) position: u64,
     pub(crate) sync_ns: u64,
+    pub(crate) lost: u64,
     pub(crate) payload_crc: u32,
     pub(crate) flags: u8,
+}
+
+impl BlockRef {
+    /// The block's words, decompressed into `buffer` where they have to be.
+    fn payload<'a>(&self, file: &'a [u8], buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let stored = self.stored(file).ok()?;
+        if self.flags & FLAG_ZSTD == 0 {
+            return Some(stored);
+        }
+        let columns = self.flags & FLAG_COLUMNS != 0;
+        squeeze::expand(stored, self.raw_bytes as usize, columns, buffer)?;
+        Some(buffer)
+    }
+
+    /// The payload as it is in the file.
+    pub(crate) fn stored<'d>(&self, file: &'d [u8]) -> Result<&'d [u8], What> {
+        let from = usize::try_from(self.payload_at).map_err(|_| What::Checksum)?;
+        let stored = file.get(from..).and_then(|rest| rest.get(..self.stored_bytes as usize));
+        let stored = stored.ok_or(What::Checksum)?;
+        if crc32fast::hash(stored) != self.payload_crc {
+            return Err(What::Checksum);
+        }
+        Ok(stored)
+    }
+}
+
+/// A block's payload, one slice per chunk.
+fn slices_of<S: SliceSink>(
+    log: LogId,
+    block: &BlockRef,
+    mut words: &[u8],
+    out: &mut S,
+) -> Result<(), S::Error> {
+    let mut position = block.position;
+    let mut sync_ns = block.sync_ns;
+    while !words.is_empty() {
+        let into_chunk = usize::try_from(position % CHUNK_BYTES as u64).unwrap_or(0);
+        if into_chunk == 0 {
+            sync_ns = u64_at(words, 8).unwrap_or(sync_ns);
+        }
+        let (slice, rest) = words.split_at(words.len().min(CHUNK_BYTES - into_chunk));
+        out.slice(Slice { log, position, sync_ns, lost: block.lost, words: slice })?;
+        position += slice.len() as u64;
+        words = rest;
+    }
+    Ok(())
 }
 
 /// The blocks of one log.
@@ -176,6 +228,19 @@ impl<'d> Compact<'d> {
         Some(if to.is_none() { stream.ended_by(log.lost, log.truncated) } else { stream })
     }
 
+    /// The words of all logs as slices, in order of position within each log; blocks that cannot
+    /// be read are left out. For whoever writes the file again.
+    pub fn slices<S: SliceSink>(&self, out: &mut S) -> Result<(), S::Error> {
+        let mut buffer = Vec::new();
+        for (id, log) in &self.logs {
+            for block in &log.blocks {
+                let Some(words) = block.payload(self.file, &mut buffer) else { continue };
+                slices_of(*id, block, words, out)?;
+            }
+        }
+        Ok(())
+    }
+
     fn context(&self) -> Context {
         let mut context =
             Context { isa: self.header.isa(), words: self.header.words(), devices: Vec::new() };
@@ -259,6 +324,7 @@ impl<'d> Compact<'d> {
             raw_bytes: header.raw_bytes,
             position: header.position,
             sync_ns: header.sync_ns,
+            lost: header.lost,
             payload_crc: header.payload_crc,
             flags: header.flags,
         });

@@ -174,9 +174,11 @@ impl<'d> LogStream<'d> {
     }
 
     /// Gives up to `events` events to the sink (one more where the last is an interval).
-    /// Returns false when the log is at its end.
+    /// Returns false when the log had come to its end before.
     pub fn fill<S: Sink>(&mut self, sink: &mut S, events: usize) -> bool {
-        self.fill_until(sink, Limit { events, until_ns: u64::MAX }, &mut 0) != Filled::End
+        let had_ended = self.ended;
+        let limit = Limit { events, until_ns: u64::MAX };
+        self.fill_until(sink, limit, &mut 0) != Filled::End || !had_ended
     }
 
     fn fill_until<S: Sink>(&mut self, sink: &mut S, limit: Limit, made: &mut usize) -> Filled {
@@ -301,14 +303,10 @@ impl<'d> LogStream<'d> {
     }
 
     fn load(&mut self, block: &BlockRef) -> Result<(), What> {
-        let from = usize::try_from(block.payload_at).map_err(|_| What::Checksum)?;
-        let to = from + block.stored_bytes as usize;
-        let stored = self.file.get(from..to).ok_or(What::Checksum)?;
-        if crc32fast::hash(stored) != block.payload_crc {
-            return Err(What::Checksum);
-        }
+        let stored = block.stored(self.file)?;
         if block.flags & FLAG_ZSTD == 0 {
-            self.payload = Payload::File { from, to };
+            let from = usize::try_from(block.payload_at).unwrap_or(self.file.len());
+            self.payload = Payload::File { from, to: from + stored.len() };
             return Ok(());
         }
         let columns = block.flags & FLAG_COLUMNS != 0;
@@ -354,17 +352,20 @@ impl<'d> Stream<'d> {
     }
 
     /// Gives up to `events` events to the sink (one more where the last is an interval).
-    /// Returns false when the stream is at its end.
+    /// Returns false when the stream had come to its end before, and nothing was given.
     ///
     /// A sink gets events without a copy in between; [`Stream::next_batch`] is for whoever has
     /// none. Do not mix with the iterator, which reads ahead.
     pub fn fill<S: Sink>(&mut self, sink: &mut S, events: usize) -> bool {
+        if self.main.is_none() && self.side.is_none() && self.side_next.is_empty() {
+            return false;
+        }
         let mut made = 0;
         while made < events {
             let until_ns = self.side_until(sink, &mut made);
             let Some(main) = &mut self.main else {
                 if until_ns.is_none() {
-                    return false;
+                    return true;
                 }
                 self.pass_side(sink, &mut made);
                 continue;
@@ -380,7 +381,7 @@ impl<'d> Stream<'d> {
     }
 
     /// Appends up to `events` events, and what is lost or wrong between them. Returns false when
-    /// the stream is at its end; the batch may have its last items then.
+    /// the stream had come to its end before.
     pub fn next_batch(&mut self, batch: &mut Vec<Item>, events: usize) -> bool {
         self.fill(batch, events)
     }

@@ -6,7 +6,8 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use transect_compact::{
-    BlockWriter, CHUNK_BYTES, Carried, Compact, FileHeader, Item, LogWriter, Slice, Totals,
+    BlockWriter, CHUNK_BYTES, Carried, Compact, FileHeader, Item, LogWriter, Names, Slice, Totals,
+    repack,
 };
 use transect_model::{
     event::{Comm, CoreEvent, PrevState},
@@ -15,7 +16,7 @@ use transect_model::{
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn events_survive(history in history(300)) {
@@ -58,6 +59,43 @@ proptest! {
         let file = file.finish(&Totals::default()).unwrap();
         prop_assert_eq!(read(&file), read(&file_of(MAIN, &history)));
     }
+}
+
+proptest! {
+    // Setting zstd up costs more than these few events.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Compressed, a file reads the same, and so it does when it is compressed again.
+    #[test]
+    fn packing_changes_nothing(main in history(300), side in history(20)) {
+        let mut file =
+            BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "test")).unwrap();
+        write_log(MAIN, &main, &mut file);
+        write_log(SIDE, &side, &mut file);
+        let mut names = Names::default();
+        main.iter().for_each(|(_, _, event)| names.learn(event));
+        file.names(&names).unwrap();
+        file.note("{}").unwrap();
+        let file = file.finish(&Totals::default()).unwrap();
+        let packed = repack(&file, Vec::new()).unwrap();
+        prop_assert_eq!(read(&packed), read(&file));
+        let again = repack(&packed, Vec::new()).unwrap();
+        prop_assert!(again == packed);
+        let (old, new) = (Compact::parse(&file).unwrap(), Compact::parse(&packed).unwrap());
+        prop_assert_eq!(old.names(), new.names());
+        prop_assert_eq!(old.notes(), new.notes());
+        prop_assert_eq!(old.totals(), new.totals());
+    }
+}
+
+/// Blocks of many chunks, and the last of them not full.
+#[test]
+fn long_logs_pack_to_few_blocks() {
+    let file = file_of(MAIN, &syscalls(150_000));
+    let packed = repack(&file, Vec::new()).unwrap();
+    assert!(packed.len() * 8 < file.len(), "{} of {}", packed.len(), file.len());
+    assert_eq!(Compact::parse(&packed).unwrap().chunks(MAIN).count(), 3);
+    assert_eq!(read(&packed), read(&file));
 }
 
 fn syscalls(count: u64) -> Vec<Stamped> {
