@@ -1,4 +1,5 @@
-//! What is recorded is what happened: exact counts, filters, commands, exit codes.
+//! What the full collector records is what happened: exact counts, filters; and for both
+//! collectors: commands, exit codes, refusals.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests report by failing")]
 
 mod record_support;
@@ -47,7 +48,8 @@ fn small_buffers_lose_events_and_say_how_many() {
     }
     let scratch = Scratch::new();
     // Four pages cannot hold what happens until a reader looks.
-    let words = ["record", "-o", "s.transect", "--buffer-size", "16K", "--profile", "io", "--"];
+    let words =
+        ["record", "--full", "-o", "s.transect", "--buffer-size", "16K", "--profile", "io", "--"];
     let command = getppids(300_000);
     let words: Vec<_> = words.into_iter().chain(command.iter().map(String::as_str)).collect();
     let output = scratch.run(&words);
@@ -136,7 +138,7 @@ fn nothing_stays_in_tracefs() {
         return;
     }
     let scratch = Scratch::new();
-    let recorder = scratch.start(&["record", "-o", "n.transect", "--duration", "300ms"]);
+    let recorder = scratch.start(&["record", "--full", "-o", "n.transect", "--duration", "300ms"]);
     let mine = recorder.instance().unwrap();
     let (code, said) = recorder.wait();
     assert_eq!(code, Some(0), "{said}");

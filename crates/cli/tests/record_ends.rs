@@ -1,16 +1,11 @@
-//! However a recording ends, what was recorded can be read.
+//! However a recording of the full collector ends, what was recorded can be read.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests report by failing")]
 
 mod record_support;
 
-use record_support::{DEADLINE, Scratch, can_record, count, wait_for};
+use record_support::{DEADLINE, Scratch, Tiny, can_record, count, wait_for};
 use rustix::process::Signal;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{fs, path::PathBuf, process::Command, time::Instant};
 use transect_store::Recording;
 
 #[test]
@@ -20,7 +15,7 @@ fn a_signal_ends_it_in_order() {
     }
     for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM")] {
         let scratch = Scratch::new();
-        let recorder = scratch.start(&["record", "-o", "r.transect"]);
+        let recorder = scratch.start(&["record", "--full", "-o", "r.transect"]);
         std::thread::sleep(std::time::Duration::from_millis(100));
         recorder.signal(signal);
         let (code, said) = recorder.wait();
@@ -38,7 +33,7 @@ fn stop_waits_until_the_recording_is_complete_and_prints_it() {
         return;
     }
     let scratch = Scratch::new();
-    let recorder = scratch.start(&["record", "-o", "r.transect"]);
+    let recorder = scratch.start(&["record", "--full", "-o", "r.transect"]);
     let dir = scratch.path("r.transect");
     let output = scratch.run(&["stop", dir.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -57,7 +52,7 @@ fn after_a_kill_the_recording_is_read_and_the_instance_is_cleaned() {
         return;
     }
     let scratch = Scratch::new();
-    let recorder = scratch.start(&["record", "-o", "k.transect", "--profile", "io"]);
+    let recorder = scratch.start(&["record", "--full", "-o", "k.transect", "--profile", "io"]);
     let dir = scratch.path("k.transect");
     // Some whole sub-buffers must be on disk, or there is nothing to recover.
     let spooled = || fs::metadata(dir.join("host.cpu0.raw")).map_or(0, |meta| meta.len());
@@ -75,41 +70,12 @@ fn after_a_kill_the_recording_is_read_and_the_instance_is_cleaned() {
     drop(recording);
     let output = scratch.run(&["report", dir.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = scratch.run(&["record", "-o", "next.transect", "--duration", "100ms"]);
+    let output = scratch.run(&["record", "--full", "-o", "next.transect", "--duration", "100ms"]);
     let said = String::from_utf8_lossy(&output.stderr);
     let name = leftover.file_name().unwrap().to_string_lossy().into_owned();
     // Another test's recorder may have been faster: then it said so.
     assert!(said.contains(&name) || !leftover.exists(), "{said}");
     assert!(!leftover.exists());
-}
-
-/// A tiny file system of its own, unmounted in the end.
-struct Tiny(PathBuf);
-
-impl Tiny {
-    fn mount(path: PathBuf, size: &str) -> Option<Self> {
-        fs::create_dir(&path).unwrap();
-        let options = format!("size={size}");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
-            .arg(&path)
-            .status()
-            .is_ok_and(|status| status.success());
-        if !mounted {
-            eprintln!("skipped: cannot mount a tmpfs here");
-        }
-        mounted.then_some(Tiny(path))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Tiny {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
 }
 
 #[test]
@@ -122,6 +88,7 @@ fn a_full_disk_ends_it_and_keeps_what_is_there() {
     let dir = tiny.path().join("full.transect");
     let words = [
         "record",
+        "--full",
         "-o",
         dir.to_str().unwrap(),
         "--profile",
@@ -173,7 +140,7 @@ fn a_cpu_that_comes_online_is_recorded_too() {
     }
     let Some(offline) = Offline::take(1) else { return };
     let scratch = Scratch::new();
-    let recorder = scratch.start(&["record", "-o", "h.transect"]);
+    let recorder = scratch.start(&["record", "--full", "-o", "h.transect"]);
     drop(offline);
     let on_cpu1 = || {
         let stats = recorder.instance().unwrap().join("per_cpu/cpu1/stats");

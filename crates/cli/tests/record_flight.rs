@@ -1,4 +1,4 @@
-//! The flight recorder: nothing is written until it is asked for.
+//! The flight recorder of the full collector: nothing is written until it is asked for.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests report by failing")]
 
 mod record_support;
@@ -14,7 +14,7 @@ fn snapshots_are_recordings_numbered_and_only_made_when_asked_for() {
         return;
     }
     let scratch = Scratch::new();
-    let recorder = scratch.start(&["record", "-o", "f.transect", "--flight-recorder=1M"]);
+    let recorder = scratch.start(&["record", "--full", "-o", "f.transect", "--flight-recorder=1M"]);
     let base = scratch.path("f.transect");
     let snapshot = || {
         let output = scratch.run(&["snapshot", base.to_str().unwrap()]);
@@ -105,10 +105,11 @@ fn a_command_that_fails_leaves_a_snapshot_and_one_that_succeeds_does_not() {
         return;
     }
     let scratch = Scratch::new();
-    let output = scratch.run(&["record", "-o", "ok", "--flight-recorder", "--", "true"]);
+    let output = scratch.run(&["record", "--full", "-o", "ok", "--flight-recorder", "--", "true"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(!scratch.path("ok.1.transect").exists());
-    let output = scratch.run(&["record", "-o", "bad", "--flight-recorder", "--", "false"]);
+    let output =
+        scratch.run(&["record", "--full", "-o", "bad", "--flight-recorder", "--", "false"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("the command failed"), "{said}");
@@ -121,7 +122,7 @@ fn a_recorder_that_writes_all_the_time_takes_no_snapshots() {
         return;
     }
     let scratch = Scratch::new();
-    let recorder = scratch.start(&["record", "-o", "c.transect"]);
+    let recorder = scratch.start(&["record", "--full", "-o", "c.transect"]);
     let pid = recorder.pid().to_string();
     let output = scratch.run(&["snapshot", "--pid", &pid]);
     assert_eq!(output.status.code(), Some(1));

@@ -27,6 +27,61 @@ pub(crate) fn can_record() -> bool {
     }
 }
 
+/// Can the compact collector run? If not, says that the test is skipped.
+pub(crate) fn can_record_compact() -> bool {
+    match transect_bpf::can_run() {
+        Ok(_) => true,
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            false
+        }
+    }
+}
+
+/// BPF links that a process holds.
+pub(crate) fn bpf_links(pid: i32) -> usize {
+    let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return 0 };
+    let is_link = |fd: &fs::DirEntry| {
+        fs::read_to_string(fd.path()).is_ok_and(|text| text.contains("link_type:"))
+    };
+    fds.flatten().filter(is_link).count()
+}
+
+/// A command on one CPU.
+pub(crate) fn pinned(cpu: u32, command: &[String]) -> Vec<String> {
+    let taskset = ["taskset".to_owned(), "-c".to_owned(), cpu.to_string()];
+    taskset.into_iter().chain(command.iter().cloned()).collect()
+}
+
+/// A tiny file system of its own, unmounted in the end.
+pub(crate) struct Tiny(PathBuf);
+
+impl Tiny {
+    pub(crate) fn mount(path: PathBuf, size: &str) -> Option<Self> {
+        fs::create_dir(&path).unwrap();
+        let options = format!("size={size}");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(&path)
+            .status()
+            .is_ok_and(|status| status.success());
+        if !mounted {
+            eprintln!("skipped: cannot mount a tmpfs here");
+        }
+        mounted.then_some(Tiny(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
 /// A directory for one test, gone afterwards.
 pub(crate) struct Scratch(tempfile::TempDir);
 
@@ -51,7 +106,25 @@ impl Scratch {
         self.transect(words).output().unwrap()
     }
 
-    /// Starts it, and waits until it records.
+    /// Starts it, and waits until it records with BPF programs: all of them are attached.
+    pub(crate) fn start_compact(&self, words: &[&str]) -> Recorder {
+        let child =
+            self.transect(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let recorder = Recorder { child };
+        let mut seen = (0, Instant::now());
+        wait_for("the recorder to attach its programs", || {
+            let links = bpf_links(recorder.pid());
+            if links != seen.0 {
+                seen = (links, Instant::now());
+            }
+            links > 1
+                && seen.1.elapsed() > Duration::from_millis(300)
+                && state_file(recorder.pid()).exists()
+        });
+        recorder
+    }
+
+    /// Starts it, and waits until it records with tracefs.
     pub(crate) fn start(&self, words: &[&str]) -> Recorder {
         let child =
             self.transect(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -94,6 +167,10 @@ impl Recorder {
 
     /// Waits for its end; gives exit code and what it said.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
+        self.wait_mut()
+    }
+
+    pub(crate) fn wait_mut(&mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -12,6 +12,9 @@ use transect_tracefs::{EventRequest, Profile};
 /// The clock that BPF programs stamp with.
 const COMPACT_CLOCK: &str = "mono";
 
+/// What one map of the kernel may hold, generously.
+const MAX_LOG_BYTES: usize = 16 << 30;
+
 /// How the host is recorded.
 pub(super) enum Choice {
     /// By BPF programs.
@@ -137,8 +140,10 @@ fn filters(narrow: &Narrow) -> anyhow::Result<Filters> {
 pub(super) fn log_bytes(kb: u64) -> anyhow::Result<usize> {
     let bytes = usize::try_from(kb)?.checked_mul(1024).and_then(usize::checked_next_power_of_two);
     match bytes {
-        Some(bytes) => Ok(bytes.max(64 << 10)),
-        None => bail!("--buffer-size: {kb} KiB per CPU are more than this machine can address"),
+        Some(bytes) if bytes <= MAX_LOG_BYTES => Ok(bytes.max(64 << 10)),
+        _ => {
+            bail!("--buffer-size: {kb} KiB per CPU; a log of the compact collector has at most 16G")
+        }
     }
 }
 

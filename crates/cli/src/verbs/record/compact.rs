@@ -1,6 +1,7 @@
 //! The compact collector: BPF programs into mapped logs, whose slices become blocks of one file.
 
 use super::{
+    compact_file::{COMPACT_CLOCK, CompactEntry, CompactFile},
     host::{HOST, uname_text},
     kernel::{HostKernel, KernelNumbers, KernelTotals},
 };
@@ -13,30 +14,19 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 use transect_bpf::{BpfError, Consumer, LogSink, Plan, Stats};
 use transect_clock::evidence::Evidence;
-use transect_compact::{
-    CHUNK_BYTES, FileHeader, LogId, LogTotals, Names, Slice, Totals, count_events, end_block,
-    names_blocks, slice_header,
-};
-use transect_guest::stamp::StampClock;
+use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, Totals};
+use transect_guest::stamp::{StampClock, TscReading};
 use transect_model::{
     event::Comm,
     exit::Isa,
-    ids::{CpuId, Tid},
+    ids::{CpuId, MachineId, Tid},
 };
-use transect_store::{
-    AppendFile, RecordingWriter, StoreError,
-    manifest::{SourceEntry, SourceFormat},
-};
+use transect_store::{RecordingWriter, StoreError};
 use transect_tracefs::{cpus, threads};
-
-/// The clock of `bpf_ktime_get_ns`.
-const CLOCK: &str = "mono";
-/// How often the clock is read beside the TSC: its rate changes slowly.
-const READ_CLOCK_EVERY: Duration = Duration::from_millis(200);
 
 /// The host's kernel, recorded by BPF programs.
 pub(super) struct CompactKernel {
@@ -45,7 +35,7 @@ pub(super) struct CompactKernel {
     consumer: Option<Consumer<FileSink>>,
     plan: Plan,
     notes: Vec<String>,
-    file: Option<AppendFile>,
+    file: Option<CompactFile>,
     writer: Option<Arc<RecordingWriter>>,
     counts: Arc<Counts>,
     clock_read: Option<Instant>,
@@ -89,23 +79,16 @@ impl CompactKernel {
         self.bpf.as_mut().context("recording has ended")
     }
 
-    fn file(&self) -> anyhow::Result<&AppendFile> {
+    fn file(&self) -> anyhow::Result<&CompactFile> {
         self.file.as_ref().context("recording was not begun")
     }
 
-    fn source_entry(&self, created_unix_ns: u64) -> anyhow::Result<SourceEntry> {
+    fn entry(&self, created_unix_ns: u64) -> anyhow::Result<CompactEntry> {
         let last = cpus::possible()?.into_iter().max().unwrap_or(CpuId(0));
-        Ok(SourceEntry {
-            machine_id: HOST,
+        Ok(CompactEntry {
+            machine: HOST,
             file: "host.compact".to_owned(),
-            format: SourceFormat::Compact,
-            spooled: false,
-            clock: CLOCK.to_owned(),
-            tsc_to_ns: None,
-            sub_buffer_bytes: u32::try_from(CHUNK_BYTES)?,
             cpu_count: last.0 + 1,
-            long_bytes: u8::try_from(size_of::<std::ffi::c_long>())?,
-            big_endian: cfg!(target_endian = "big"),
             trace_id: created_unix_ns ^ (u64::from(std::process::id()) << 48),
             uname: uname_text(),
         })
@@ -139,18 +122,28 @@ impl CompactKernel {
 
     fn read_clock(&mut self) -> Result<(), StoreError> {
         self.clock_read = Some(Instant::now());
-        let (Some(writer), Some((tsc_before, ns, tsc_after))) = (&self.writer, tsc_reading())
+        let (Some(writer), Some(reading)) = (&self.writer, TscReading::take(StampClock::Mono))
         else {
             return Ok(());
         };
-        let clock = CLOCK.to_owned();
-        writer.evidence(&Evidence::TscReading { machine: HOST, clock, tsc_before, ns, tsc_after })
+        writer.evidence(&evidence(HOST, &reading))
+    }
+}
+
+/// A reading as evidence about a machine's clock.
+pub(super) fn evidence(machine: MachineId, reading: &TscReading) -> Evidence {
+    Evidence::TscReading {
+        machine,
+        clock: reading.clock.name().to_owned(),
+        tsc_before: reading.tsc_before,
+        ns: reading.ns,
+        tsc_after: reading.tsc_after,
     }
 }
 
 impl HostKernel for CompactKernel {
     fn clock(&self) -> &str {
-        CLOCK
+        COMPACT_CLOCK
     }
 
     fn notes(&self) -> &[String] {
@@ -165,10 +158,9 @@ impl HostKernel for CompactKernel {
     }
 
     fn begin(&mut self, writer: &Arc<RecordingWriter>) -> anyhow::Result<()> {
-        let entry = self.source_entry(writer.manifest().created_unix_ns)?;
+        let entry = self.entry(writer.manifest().created_unix_ns)?;
         let header = self.header(entry.cpu_count);
-        let file = writer.add_compact(entry)?;
-        file.append(&[&header.to_bytes(), &names_blocks(&names())])?;
+        let file = CompactFile::begin(writer, entry, &header, &names())?;
         self.counts = Arc::default();
         self.file = Some(file);
         self.writer = Some(writer.clone());
@@ -190,7 +182,7 @@ impl HostKernel for CompactKernel {
     }
 
     fn look(&mut self) -> anyhow::Result<()> {
-        if self.clock_read.is_none_or(|last| last.elapsed() >= READ_CLOCK_EVERY) {
+        if self.clock_read.is_none_or(|last| last.elapsed() >= TscReading::EVERY) {
             self.read_clock()?;
         }
         if self.consumer.as_ref().is_some_and(Consumer::has_failed) {
@@ -226,9 +218,7 @@ impl HostKernel for CompactKernel {
     fn end_source(&mut self, _writer: &RecordingWriter) -> Vec<StoreError> {
         let Some(file) = &self.file else { return Vec::new() };
         // Threads that came meanwhile and forked before anything was recorded of them.
-        let names = names_blocks(&names());
-        let end = end_block(&totals(&self.stats));
-        file.append(&[&names, &end]).err().into_iter().collect()
+        file.end(&names(), &totals(&self.stats)).err().into_iter().collect()
     }
 
     fn freeze(&mut self) -> anyhow::Result<()> {
@@ -282,7 +272,7 @@ struct Counts {
 
 /// Makes a block of every slice.
 struct FileSink {
-    file: AppendFile,
+    file: CompactFile,
     counts: Arc<Counts>,
 }
 
@@ -297,10 +287,9 @@ impl LogSink for FileSink {
         words: &[u8],
     ) -> io::Result<()> {
         let slice = Slice { log: LogId { cpu, side }, position, sync_ns, lost, words };
-        let header = slice_header(&slice);
-        self.file.append(&[&header, words]).map_err(as_io)?;
-        self.counts.events.fetch_add(count_events(words), Relaxed);
-        self.counts.bytes.fetch_add((header.len() + words.len()) as u64, Relaxed);
+        let (events, bytes) = self.file.slice(&slice).map_err(as_io)?;
+        self.counts.events.fetch_add(events, Relaxed);
+        self.counts.bytes.fetch_add(bytes, Relaxed);
         Ok(())
     }
 }
@@ -327,16 +316,6 @@ fn totals(stats: &Stats) -> Totals {
         more: BTreeMap::new(),
     };
     Totals { logs: stats.logs.iter().map(log).collect(), more: BTreeMap::new() }
-}
-
-/// The tightest of a few readings of the clock between two of the TSC.
-fn tsc_reading() -> Option<(u64, u64, u64)> {
-    let read = || {
-        let before = StampClock::X86Tsc.now()?;
-        let ns = StampClock::Mono.now()?;
-        Some((before, ns, StampClock::X86Tsc.now()?))
-    };
-    (0..8).filter_map(|_| read()).min_by_key(|(before, _, after)| after.wrapping_sub(*before))
 }
 
 /// Threads and network devices as they are now.

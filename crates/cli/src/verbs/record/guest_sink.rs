@@ -1,23 +1,31 @@
 //! Where one guest's session puts what it receives: spools, clock evidence, gaps.
 
 use super::{
+    compact::evidence,
+    compact_file::{COMPACT_CLOCK, CompactEntry, CompactFile},
     host::{HOST, HostRecording},
     vms::Vms,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use transect_clock::evidence::Evidence;
+use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, Totals};
 use transect_guest::{
+    describe,
     exchange::Bracket,
-    proto::{CpuStats, MachineFacts},
+    proto::{CompactRun, CpuStats, MachineFacts, Words},
     serve::MetaFile,
     session::{Beginning, Gap, GuestSink, SinkError},
-    stamp::StampClock,
+    stamp::{StampClock, TscReading},
     transport::GuestSpec,
 };
-use transect_model::ids::{CpuId, MachineId, MachineKind};
+use transect_model::{
+    event::Comm,
+    exit::Isa,
+    ids::{CpuId, MachineId, MachineKind, Tid},
+};
 use transect_store::{
     Manifest, RecordingWriter, SourceSpool,
-    manifest::{self, LostCount, MachineEntry, SourceEntry, SourceFormat},
+    manifest::{self, LostCount, MachineEntry, SourceEntry, SourceFormat, ThreadEntry},
     stem_from_name,
 };
 
@@ -30,9 +38,17 @@ pub(super) struct GuestSpool {
     notes: Arc<Mutex<Vec<String>>>,
     /// Since the guest spoke first.
     machine: Option<MachineId>,
-    spool: Option<SourceSpool>,
-    /// Sources begun: every boot of the guest is one.
-    boots: u32,
+    place: Option<Place>,
+    /// Sources begun: every boot of the guest is one, and every link to a compact guest.
+    sources: u32,
+}
+
+/// Where a source's events go.
+enum Place {
+    /// Pages of the full collector.
+    Spool(SourceSpool),
+    /// Slices of the compact one's logs.
+    Compact(CompactFile),
 }
 
 impl GuestSpool {
@@ -49,8 +65,8 @@ impl GuestSpool {
             host_clock,
             notes,
             machine: None,
-            spool: None,
-            boots: 0,
+            place: None,
+            sources: 0,
         }
     }
 
@@ -84,23 +100,44 @@ impl GuestSpool {
     }
 
     fn spool(&self) -> Result<&SourceSpool, SinkError> {
-        self.spool.as_ref().ok_or_else(|| "pages before their source was begun".into())
+        match &self.place {
+            Some(Place::Spool(spool)) => Ok(spool),
+            _ => Err("pages before their source was begun".into()),
+        }
     }
 
     fn begin_source(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         let Beginning { facts, started, .. } = beginning;
         let machine = self.introduce(facts, &started.clock)?;
-        if self.boots > 0 {
+        if self.sources > 0 && !beginning.same_boot {
             let at_host = self.host_clock.now().unwrap_or(0);
             self.writer.evidence(&Evidence::ClockRestart { machine, at_host })?;
         }
-        self.boots += 1;
+        self.sources += 1;
         let clock = started.clock.clone();
         self.writer.evidence(&Evidence::SourceClock { machine, clock })?;
+        if !started.why_full.is_empty() {
+            self.note(&format!("full collector in this guest: {}", started.why_full));
+        }
+        let trace_id = u64::from(machine.0) << 32 ^ u64::from(self.sources);
+        self.place = Some(match &started.compact {
+            Some(run) => Place::Compact(self.begin_compact(beginning, run, machine, trace_id)?),
+            None => Place::Spool(self.begin_full(beginning, machine, trace_id)?),
+        });
+        Ok(())
+    }
+
+    fn begin_full(
+        &self,
+        beginning: &Beginning<'_>,
+        machine: MachineId,
+        trace_id: u64,
+    ) -> Result<SourceSpool, SinkError> {
+        let Beginning { facts, started, .. } = beginning;
         let manifest = self.writer.manifest();
-        let spool = self.writer.add_source(SourceEntry {
+        Ok(self.writer.add_source(SourceEntry {
             machine_id: machine,
-            file: self.file_name(&manifest, machine),
+            file: self.file_name(&manifest, machine, "dat"),
             format: SourceFormat::TraceDat,
             spooled: true,
             clock: started.clock.clone(),
@@ -109,38 +146,108 @@ impl GuestSpool {
             cpu_count: facts.cpu_count,
             long_bytes: if facts.arch.contains("64") || facts.arch == "s390x" { 8 } else { 4 },
             big_endian: matches!(facts.arch.as_str(), "s390x" | "ppc64" | "ppc"),
-            trace_id: manifest.created_unix_ns ^ u64::from(machine.0) << 32 ^ u64::from(self.boots),
+            trace_id: manifest.created_unix_ns ^ trace_id,
             uname: uname_text(facts),
-        })?;
-        self.spool = Some(spool);
-        Ok(())
+        })?)
+    }
+
+    fn begin_compact(
+        &self,
+        beginning: &Beginning<'_>,
+        run: &CompactRun,
+        machine: MachineId,
+        trace_id: u64,
+    ) -> Result<CompactFile, SinkError> {
+        let facts = beginning.facts;
+        if beginning.started.clock != COMPACT_CLOCK {
+            let clock = &beginning.started.clock;
+            return Err(format!("compact records stamped with {clock}, not {COMPACT_CLOCK}").into());
+        }
+        let manifest = self.writer.manifest();
+        let mut header = FileHeader::new(facts.cpu_count, isa(&run.isa), uname_text(facts));
+        header.events.clone_from(&run.events);
+        let entry = CompactEntry {
+            machine,
+            file: self.file_name(&manifest, machine, "compact"),
+            cpu_count: facts.cpu_count,
+            trace_id: manifest.created_unix_ns ^ trace_id,
+            uname: uname_text(facts),
+        };
+        let described = describe::Names::from_meta(beginning.meta);
+        self.learn_threads(machine, &described)?;
+        Ok(CompactFile::begin(&self.writer, entry, &header, &names(&described))?)
+    }
+
+    /// Puts a guest's threads into the manifest, where those of full guests come from their files.
+    fn learn_threads(
+        &self,
+        machine_id: MachineId,
+        names: &describe::Names,
+    ) -> Result<(), SinkError> {
+        let entry = |thread: &describe::Thread| ThreadEntry {
+            machine_id,
+            tid: Tid(thread.tid),
+            pid: Tid(thread.pid),
+            comm: thread.name.clone(),
+            cgroup: None,
+        };
+        let is_known = |manifest: &Manifest, tid: Tid| {
+            manifest.threads.iter().any(|known| known.machine_id == machine_id && known.tid == tid)
+        };
+        Ok(self.writer.update(|manifest| {
+            for thread in names.threads.iter().map(entry) {
+                if !is_known(manifest, thread.tid) {
+                    manifest.threads.push(thread);
+                }
+            }
+        })?)
     }
 
     /// `guest-web1.dat`, and `guest-web1.2.dat` for its second boot.
-    fn file_name(&self, manifest: &Manifest, machine: MachineId) -> String {
+    fn file_name(&self, manifest: &Manifest, machine: MachineId, suffix: &str) -> String {
         let index = usize::try_from(machine.0).ok();
         let entry = index.and_then(|index| manifest.machines.get(index));
         let stem = stem_from_name("guest-", entry.map_or("", |entry| &entry.name));
         let taken = |file: &String| manifest.sources.iter().any(|source| source.file == *file);
-        let first = format!("{stem}.dat");
-        let more = (2u32..).map(|number| format!("{stem}.{number}.dat"));
+        let first = format!("{stem}.{suffix}");
+        let more = (2u32..).map(|number| format!("{stem}.{number}.{suffix}"));
         std::iter::once(first).chain(more).find(|file| !taken(file)).unwrap_or_default()
     }
 }
 
 impl GuestSink for GuestSpool {
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
-        if !beginning.continues || self.spool.is_none() {
+        if !beginning.continues || self.place.is_none() {
             self.begin_source(beginning)?;
         }
-        for (name, bytes) in beginning.meta {
-            self.spool()?.meta(name, bytes)?;
+        if let Some(Place::Spool(spool)) = &self.place {
+            for (name, bytes) in beginning.meta {
+                spool.meta(name, bytes)?;
+            }
         }
         Ok(())
     }
 
     fn pages(&mut self, cpu: u32, pages: &[u8]) -> Result<(), SinkError> {
         Ok(self.spool()?.append(CpuId(cpu), pages)?)
+    }
+
+    fn words(&mut self, slice: &Words<'_>) -> Result<u64, SinkError> {
+        let Some(Place::Compact(file)) = &self.place else {
+            return Err("compact records before their source was begun".into());
+        };
+        let (events, _) = file.slice(&Slice {
+            log: LogId { cpu: CpuId(slice.cpu), side: slice.is_side },
+            position: slice.position,
+            sync_ns: slice.sync_ns,
+            lost: slice.lost,
+            words: slice.words,
+        })?;
+        Ok(events)
+    }
+
+    fn reading(&mut self, reading: &TscReading) -> Result<(), SinkError> {
+        Ok(self.writer.evidence(&evidence(self.machine()?, reading))?)
     }
 
     fn bracket(&mut self, bracket: &Bracket) -> Result<(), SinkError> {
@@ -163,8 +270,21 @@ impl GuestSink for GuestSpool {
     }
 
     fn end(&mut self, meta: &[MetaFile], cpus: &[CpuStats]) -> Result<(), SinkError> {
-        for (name, bytes) in meta {
-            self.spool()?.meta(name, bytes)?;
+        match &self.place {
+            Some(Place::Spool(spool)) => {
+                for (name, bytes) in meta {
+                    spool.meta(name, bytes)?;
+                }
+            }
+            Some(Place::Compact(file)) => {
+                let described = describe::Names::from_meta(meta);
+                self.learn_threads(self.machine()?, &described)?;
+                // Without totals the guest was lost: the file is left without an end, which says so.
+                if let Some(logs) = describe::logs_from_meta(meta) {
+                    file.end(&names(&described), &totals(&logs))?;
+                }
+            }
+            None => {}
         }
         let machine_id = self.machine()?;
         let lost = |cpu: &CpuStats| LostCount {
@@ -178,6 +298,42 @@ impl GuestSink for GuestSpool {
 
     fn note(&mut self, text: &str) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }
+}
+
+fn names(described: &describe::Names) -> Names {
+    let mut names = Names::default();
+    for thread in &described.threads {
+        names.thread(Tid(thread.tid), Comm::new(thread.name.as_bytes()));
+    }
+    for (index, name) in &described.devices {
+        if let Ok(index) = u16::try_from(*index) {
+            names.device(index, Comm::new(name.as_bytes()));
+        }
+    }
+    names
+}
+
+fn totals(logs: &[describe::LogTotals]) -> Totals {
+    let log = |log: &describe::LogTotals| LogTotals {
+        cpu: log.cpu,
+        side: log.is_side,
+        bytes: log.bytes,
+        lost: log.lost,
+        lost_first_ns: log.lost_first_ns,
+        lost_last_ns: log.lost_last_ns,
+        saturated: log.saturated,
+        ..LogTotals::default()
+    };
+    Totals { logs: logs.iter().map(log).collect(), ..Totals::default() }
+}
+
+/// Who numbers the exits of a guest's own guests.
+fn isa(word: &str) -> Isa {
+    match word {
+        "svm" => Isa::Svm,
+        "arm64" => Isa::Arm64,
+        _ => Isa::Vmx,
     }
 }
 

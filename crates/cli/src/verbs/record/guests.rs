@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 use transect_guest::{
-    proto::EventRequest as GuestEvent,
+    proto::{CompactPlan, EventRequest as GuestEvent},
     session::{GuestSession, Limits, Outcome, SessionConfig},
     stamp::StampClock,
     transport::GuestSpec,
@@ -30,6 +30,8 @@ pub(super) struct GuestPlan {
     pub(super) specs: Vec<GuestSpec>,
     pub(super) events: Vec<GuestEvent>,
     pub(super) buffer_kb: u64,
+    /// What to record compactly, in guests that can; the rest is for those that cannot.
+    pub(super) compact: Option<CompactPlan>,
 }
 
 /// The running sessions.
@@ -75,7 +77,7 @@ impl Guests {
                 clocks: clocks_for(host_clock),
                 buffer_bytes: plan.buffer_kb * 1024,
                 events: plan.events.clone(),
-                compact: None,
+                compact: plan.compact.clone(),
                 limits: LIMITS,
             };
             let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone());
@@ -163,10 +165,27 @@ fn label(spec: &GuestSpec) -> String {
 /// The host's own kind of clock first: a guest's TSC is the host's plus an offset KVM knows.
 fn clocks_for(host: StampClock) -> Vec<StampClock> {
     let mut clocks = vec![host];
+    // With the TSC of both read beside a mono host's clock, its guests' TSCs are as good.
+    if host == StampClock::Mono && StampClock::X86Tsc.is_readable() {
+        clocks.insert(0, StampClock::X86Tsc);
+    }
     // Not slewed by NTP, so a straight line fits it.
     clocks.extend([StampClock::MonoRaw, StampClock::Mono, StampClock::Boot]);
     clocks.dedup();
     clocks
+}
+
+/// The host's plan for guests that record compactly: without its own KVM events, of which a guest
+/// has none, and without filters, which name the host's threads.
+pub(super) fn guest_plan(host: &transect_bpf::Plan, buffer_kb: u64) -> CompactPlan {
+    let families = host.families.iter().filter(|family| **family != transect_bpf::Family::Kvm);
+    let is_guests = |event: &&String| !event.starts_with("kvm:");
+    CompactPlan {
+        families: families.map(|family| family.as_str().to_owned()).collect(),
+        with: host.with.iter().filter(is_guests).cloned().collect(),
+        log_bytes: buffer_kb * 1024,
+        ..CompactPlan::default()
+    }
 }
 
 /// The host's wishes for a guest. Nothing is required of it: a guest has no KVM events, and its

@@ -3,6 +3,7 @@
 mod choose;
 mod command;
 mod compact;
+mod compact_file;
 mod continuous;
 mod flight;
 mod full;
@@ -26,7 +27,7 @@ use command::Recorded;
 use compact::CompactKernel;
 use flight::{FlightPlan, Trigger};
 use full::{FullKernel, FullPlan, INSTANCE_PREFIX};
-use guests::{GuestPlan, guest_events};
+use guests::{GuestPlan, guest_events, guest_plan};
 use host::Host;
 use kernel::HostKernel;
 use progress::{Numbers, Progress, summary};
@@ -139,6 +140,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let choice = choose(&args, flight.as_ref())?;
     // Before anything is set up, so that a signal from here on takes it down in order.
     let signals = Signals::listen()?;
+    let guest_kb = args.buffer_size.unwrap_or(GUEST_KB_PER_CPU);
+    let compact_guests = match &choice {
+        Choice::Compact(plan) => Some(guest_plan(plan, guest_kb)),
+        Choice::Full(_) => None,
+    };
     let host = prepare(&args, choice, flight.as_ref())?;
     if !args.quiet {
         host.kernel.notes().iter().for_each(|note| eprintln!("transect: {note}"));
@@ -155,7 +161,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let guests = GuestPlan {
                 specs: args.guest.clone(),
                 events: guest_events(&requests(&args, None)),
-                buffer_kb: args.buffer_size.unwrap_or(GUEST_KB_PER_CPU),
+                buffer_kb: guest_kb,
+                compact: compact_guests,
             };
             continuous::run(host, &output, &guests, &mut watch, start_command, &mut progress)
         }
