@@ -1,30 +1,35 @@
 //! What the engine costs over reading alone, on the same bytes in the same run.
 //!
-//! `cargo bench -p transect-engine --bench engine [-- FILE]` (or `TRANSECT_BENCH_TRACE=FILE`).
-//! Without a file, the host's half of the corpus' pair, again and again.
+//! `cargo bench -p transect-engine --features synthetic --bench engine [-- FILE...]`; files are
+//! trace.dat or compact. Without any, the host's half of the corpus' pair, and a made-up compact
+//! recording of a million events.
 //!
 //! Five ways through the same file take turns, so that a machine that is busy with other things
 //! slows all of them; the table shows medians, and each as a share of the floor:
-//! - *walk*: pages and records only, counting (the floor);
+//! - *walk*: pages and records only, counting (the floor; compact: without making events of them);
 //! - *decode*: every record's thread and core event, too;
 //! - *no rows*: the engine in one thread, for a sink that wants no table;
 //! - *engine, one thread* and *engine*: everything, rows made and dropped.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![allow(clippy::cast_precision_loss, reason = "rates for people")]
 
-use std::{
-    hint::black_box,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    time::Instant,
-};
-use transect_clock::{ClockGraph, ClockOptions};
+use std::{convert::Infallible, hint::black_box, num::NonZeroUsize, path::Path, time::Instant};
+use transect_clock::{ClockGraph, ClockOptions, Evidence};
+use transect_compact::{Compact, Lost, Problem, Sink, Slice, count_events};
 use transect_engine::{
-    Engine, Options,
+    Engine, EventStream, Input, Options, ToTrace, Topology,
+    compact::CompactSource,
     dat::{DatSource, pair},
+    synthetic::Plan,
+    topology::MachineInfo,
 };
 use transect_ftrace::CoreDecoder;
-use transect_model::table::{Row, TableDoc, TableSink};
+use transect_model::{
+    event::CoreEvent,
+    ids::{MachineId, Tid},
+    table::{Row, TableDoc, TableSink},
+    time::{Source, Timestamp},
+};
 use transect_tracedat::{Item, TraceDat};
 
 const ROUNDS: usize = 7;
@@ -51,21 +56,49 @@ impl TableSink for Counter {
 }
 
 fn main() -> Result<(), Failure> {
-    let argument = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
-    let given = argument.or_else(|| std::env::var("TRANSECT_BENCH_TRACE").ok()).map(PathBuf::from);
-    let corpus =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/succeed/tracedat/pair-host.dat");
-    let path = given.unwrap_or(corpus);
-    let file = std::fs::read(&path)?;
-    let trace = TraceDat::parse(&file)?;
-    let one = NonZeroUsize::MIN;
-    let ways: [(&str, Way<'_>); 5] = [
-        ("walk", &|| Ok(walk(&trace))),
-        ("decode", &|| Ok(decode(&trace))),
-        ("engine, one thread, no rows", &|| engine(&trace, Some(one), false)),
-        ("engine, one thread", &|| engine(&trace, Some(one), true)),
-        ("engine", &|| engine(&trace, None, true)),
-    ];
+    let files: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    for file in &files {
+        bench(file, &std::fs::read(file)?)?;
+    }
+    if files.is_empty() {
+        let corpus = "../../testdata/succeed/tracedat/pair-host.dat";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(corpus);
+        bench("pair-host.dat", &std::fs::read(path)?)?;
+        bench("made up", &Plan::default().write_compact(Vec::new())?)?;
+    }
+    Ok(())
+}
+
+fn bench(name: &str, file: &[u8]) -> Result<(), Failure> {
+    let one = Some(NonZeroUsize::MIN);
+    if transect_compact::is_compact(file) {
+        let compact = Compact::parse(file)?;
+        return rounds(
+            name,
+            [
+                ("walk", &|| Ok(count(&compact))),
+                ("decode", &|| Ok(decode_compact(&compact))),
+                ("engine, one thread, no rows", &|| compact_engine(&compact, one, false)),
+                ("engine, one thread", &|| compact_engine(&compact, one, true)),
+                ("engine", &|| compact_engine(&compact, None, true)),
+            ],
+        );
+    }
+    let trace = TraceDat::parse(file)?;
+    rounds(
+        name,
+        [
+            ("walk", &|| Ok(walk(&trace))),
+            ("decode", &|| Ok(decode(&trace))),
+            ("engine, one thread, no rows", &|| dat_engine(&trace, one, false)),
+            ("engine, one thread", &|| dat_engine(&trace, one, true)),
+            ("engine", &|| dat_engine(&trace, None, true)),
+        ],
+    )
+}
+
+fn rounds(name: &str, ways: [(&str, Way<'_>); 5]) -> Result<(), Failure> {
     let mut seconds = vec![Vec::new(); ways.len()];
     let mut events = 0;
     for _ in 0..ROUNDS {
@@ -75,7 +108,7 @@ fn main() -> Result<(), Failure> {
             seconds.push(begun.elapsed().as_secs_f64());
         }
     }
-    println!("{}: {events} events", path.display());
+    println!("{name}: {events} events");
     let medians = seconds.iter_mut().map(|s| {
         s.sort_by(f64::total_cmp);
         s[s.len() / 2]
@@ -123,7 +156,7 @@ fn decode(trace: &TraceDat<'_>) -> u64 {
     events
 }
 
-fn engine(
+fn dat_engine(
     trace: &TraceDat<'_>,
     threads: Option<NonZeroUsize>,
     wanted: bool,
@@ -131,12 +164,75 @@ fn engine(
     let pairing = pair(&[("bench", trace)])?;
     let clocks = ClockGraph::from_evidence(&pairing.evidence, ClockOptions::default())?;
     let source = DatSource::new(trace, pairing.machine_of_file[0], "bench");
-    let mut engine = Engine::new(pairing.topology, Options::default()).with_clocks(&clocks);
+    engine(pairing.topology, &clocks, source.inputs(&clocks)?, threads, wanted)
+}
+
+/// Words, and what kinds of records they are.
+fn count(file: &Compact<'_>) -> u64 {
+    let mut events = 0;
+    let mut add = |slice: Slice<'_>| {
+        events += count_events(slice.words);
+        Ok::<(), Infallible>(())
+    };
+    let Ok(()) = file.slices(&mut add);
+    events
+}
+
+/// Looks at every event.
+struct Look(u64);
+
+impl Sink for Look {
+    #[inline]
+    fn event(&mut self, ts: Timestamp<Source>, tid: Tid, event: CoreEvent) {
+        black_box((ts, tid, event));
+        self.0 += 1;
+    }
+
+    fn lost(&mut self, _: Lost) {}
+
+    fn problem(&mut self, _: Problem) {}
+}
+
+fn decode_compact(file: &Compact<'_>) -> u64 {
+    let mut look = Look(0);
+    for cpu in file.cpus() {
+        let Some(mut stream) = file.stream(cpu) else { continue };
+        while stream.fill(&mut look, 4096) {}
+    }
+    look.0
+}
+
+fn compact_engine(
+    file: &Compact<'_>,
+    threads: Option<NonZeroUsize>,
+    wanted: bool,
+) -> Result<u64, Failure> {
+    let machine = MachineId(0);
+    let reference = Evidence::Reference { machine, clock: file.header().clock.clone() };
+    let clocks = ClockGraph::from_evidence(&[reference], ClockOptions::default())?;
+    let source = CompactSource::new(file, machine, "bench");
+    let host = MachineInfo { clock: Some("mono".into()), ..MachineInfo::host(machine, "host") };
+    let topology = Topology {
+        machines: vec![host],
+        threads: source.threads().collect(),
+        ..Topology::default()
+    };
+    engine(topology, &clocks, source.inputs(&clocks)?, threads, wanted)
+}
+
+fn engine<S: EventStream + Send, C: ToTrace + Send>(
+    topology: Topology,
+    clocks: &ClockGraph,
+    inputs: Vec<Input<S, C>>,
+    threads: Option<NonZeroUsize>,
+    wanted: bool,
+) -> Result<u64, Failure> {
+    let mut engine = Engine::new(topology, Options::default()).with_clocks(clocks);
     if let Some(threads) = threads {
         engine = engine.with_threads(threads);
     }
     let mut sink = Counter { wanted, rows: 0 };
-    let summary = engine.run(source.inputs(&clocks)?, &mut sink)?;
+    let summary = engine.run(inputs, &mut sink)?;
     black_box(sink.rows);
     Ok(summary.events)
 }

@@ -14,13 +14,11 @@
 
 use crate::{
     states::lost::Hole,
-    stream::{EventStream, LostCause, StreamItem, StreamKey},
+    stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use transect_model::{
-    event::CoreEvent,
-    ids::Tid,
     table::ImportLog,
     time::{Source, Timestamp, Trace},
 };
@@ -62,32 +60,46 @@ pub struct Input<S, C> {
     pub clock: C,
 }
 
-/// An item in trace time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Item {
-    /// Its place in the order of the merge: the event's stamp, or where the hole begins.
-    pub(crate) t: i64,
-    /// Who was current; the idle thread for holes.
-    pub(crate) tid: Tid,
-    pub(crate) what: What,
+/// Items of one stream in order, and the trace time of each.
+///
+/// The items lie where the stream put them; aligning them adds their times and does not move them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    /// Each item's place in the order of the merge: an event's stamp, or where the hole begins.
+    pub(crate) times: Vec<i64>,
+    pub(crate) items: Vec<StreamItem>,
+    /// For every [`StreamItem::Lost`] in `items`, in their order, what it hides.
+    pub(crate) holes: Vec<Hole>,
 }
 
-/// What an item is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum What {
-    Event(CoreEvent),
-    Other,
-    Lost(Hole),
-}
+impl Batch {
+    pub(crate) fn clear(&mut self) {
+        self.times.clear();
+        self.items.clear();
+        self.holes.clear();
+    }
 
-impl Item {
-    /// The stamp of the first event it tells of.
+    /// The stamp of the first event told of.
     pub(crate) fn first_event(&self) -> Option<i64> {
-        match self.what {
-            What::Event(_) | What::Other => Some(self.t),
-            What::Lost(hole) => hole.until,
+        match self.items.first()? {
+            StreamItem::Event { .. } | StreamItem::Other { .. } => self.times.first().copied(),
+            StreamItem::Lost(_) => self.holes.first()?.until,
         }
     }
+
+    fn push(&mut self, aligned: Item) {
+        self.times.push(aligned.t);
+        self.items.push(aligned.item);
+        self.holes.extend(aligned.hole);
+    }
+}
+
+/// One aligned item, off the fast way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Item {
+    t: i64,
+    item: StreamItem,
+    hole: Option<Hole>,
 }
 
 /// What has to be known of a stream to go on in it.
@@ -162,59 +174,52 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
     }
 
     /// Appends about `limit` items to `out`; nothing at the end. The stream ends behind the first
-    /// item at or beyond the cut; that one is given so that the cut can be seen. `raw` is room to
-    /// work in.
-    pub(crate) fn fill(&mut self, raw: &mut Vec<StreamItem>, out: &mut Vec<Item>, limit: usize) {
+    /// item at or beyond the cut; that one is given so that the cut can be seen.
+    pub(crate) fn fill(&mut self, out: &mut Batch, limit: usize) {
         if let Some(resume) = self.resume.take() {
             self.go_on(resume);
         }
-        while out.len() < limit && self.at_cut.is_none() {
+        while out.items.len() < limit && self.at_cut.is_none() {
             if self.behind.is_some() || !self.ahead.is_empty() {
                 self.slow(out);
                 continue;
             }
-            raw.clear();
-            self.stream.next_batch(raw, limit - out.len());
-            if raw.is_empty() {
+            let begin = out.items.len();
+            self.stream.next_batch(&mut out.items, limit - begin);
+            if out.items.len() == begin {
                 return;
             }
-            self.fast(raw, out);
+            self.fast(out, begin);
         }
     }
 
-    /// Aligns items as long as nothing is odd about them; keeps the rest for the slow way.
-    fn fast(&mut self, raw: &[StreamItem], out: &mut Vec<Item>) {
-        let Some(mut last) = self.place.last else {
-            self.ahead.extend(raw);
-            return;
-        };
-        out.reserve(raw.len());
-        for (at, item) in raw.iter().enumerate() {
-            let Some(item) = self.plain(item, last) else {
-                self.ahead.extend(&raw[at..]);
-                break;
-            };
-            last = item.t;
-            out.push(item);
+    /// Aligns the new items as long as nothing is odd about them; keeps the rest for the slow way.
+    fn fast(&mut self, out: &mut Batch, begin: usize) {
+        let mut plain = 0;
+        if let Some(mut last) = self.place.last {
+            let new = &out.items[begin..];
+            out.times.reserve(new.len());
+            for item in new {
+                let Some(t) = self.plain(item, last) else { break };
+                out.times.push(t);
+                last = t;
+                plain += 1;
+            }
+            self.place.last = Some(last);
         }
-        self.place.last = Some(last);
+        self.ahead.extend(out.items.drain(begin + plain..));
     }
 
-    /// An event whose stamp simply goes on from `last`, before the cut.
+    /// The time of an event whose stamp simply goes on from `last`, before the cut.
     #[inline]
-    fn plain(&mut self, item: &StreamItem, last: i64) -> Option<Item> {
-        let (ts, tid, what) = match item {
-            StreamItem::Event { ts, tid, event } => (*ts, *tid, What::Event(*event)),
-            StreamItem::Other { ts, tid } => (*ts, *tid, What::Other),
-            StreamItem::Lost(_) => return None,
-        };
-        let t = self.clock.follow(ts)?.get();
-        let goes_on = (last..=last.saturating_add(JUMP_NS)).contains(&t) && t <= MAX_TRACE_NS;
-        (goes_on && t < self.cut).then_some(Item { t, tid, what })
+    fn plain(&mut self, item: &StreamItem, last: i64) -> Option<i64> {
+        let t = self.clock.follow(event_stamp(item)?)?.get();
+        let goes_on = last <= t && t <= last.saturating_add(JUMP_NS) && t <= MAX_TRACE_NS;
+        (goes_on && t < self.cut).then_some(t)
     }
 
     /// The next item, whatever is odd about it.
-    fn slow(&mut self, out: &mut Vec<Item>) {
+    fn slow(&mut self, out: &mut Batch) {
         let Some((item, last_before)) = self.next() else { return };
         if item.t >= self.cut {
             self.at_cut = Some(Place { last: last_before, ..self.place });
@@ -243,14 +248,12 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
     }
 
     fn align(&mut self, item: StreamItem) -> Item {
-        let (ts, tid, what) = match item {
-            StreamItem::Event { ts, tid, event } => (ts, tid, What::Event(event)),
-            StreamItem::Other { ts, tid } => (ts, tid, What::Other),
-            StreamItem::Lost(lost) => return self.hole(lost.count, lost.cause),
-        };
-        match self.stamp(ts) {
-            Ok(t) => Item { t, tid, what },
-            Err(count) => self.hole(count, LostCause::CorruptPage),
+        match item {
+            StreamItem::Event { ts, .. } | StreamItem::Other { ts, .. } => match self.stamp(ts) {
+                Ok(t) => Item { t, item, hole: None },
+                Err(count) => self.hole(count, LostCause::CorruptPage),
+            },
+            StreamItem::Lost(lost) => self.hole(lost.count, lost.cause),
         }
     }
 
@@ -261,20 +264,17 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         let until = loop {
             let Some(item) = self.pull() else { break None };
-            let (ts, tid, what) = match item {
-                StreamItem::Event { ts, tid, event } => (ts, tid, What::Event(event)),
-                StreamItem::Other { ts, tid } => (ts, tid, What::Other),
-                StreamItem::Lost(lost) => {
-                    count = add(count, lost.count);
-                    continue;
+            match item {
+                StreamItem::Lost(lost) => count = add(count, lost.count),
+                StreamItem::Event { ts, .. } | StreamItem::Other { ts, .. } => {
+                    match self.stamp(ts) {
+                        Ok(t) => {
+                            self.behind = Some((Item { t, item, hole: None }, last));
+                            break Some(t);
+                        }
+                        Err(cut) => count = add(count, cut),
+                    }
                 }
-            };
-            match self.stamp(ts) {
-                Ok(t) => {
-                    self.behind = Some((Item { t, tid, what }, last));
-                    break Some(t);
-                }
-                Err(cut) => count = add(count, cut),
             }
         };
         let cause = match cause {
@@ -282,7 +282,8 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             cause => cause,
         };
         let from = last.unwrap_or(i64::MIN);
-        Item { t: from, tid: Tid::IDLE, what: What::Lost(Hole { from, until, count, cause }) }
+        let item = StreamItem::Lost(LostEvents { count, cause });
+        Item { t: from, item, hole: Some(Hole { from, until, count, cause }) }
     }
 
     fn convert(&self, ts: Timestamp<Source>) -> Option<i64> {

@@ -1,22 +1,22 @@
 //! Wires the parts: aligned streams → merge → state machines → rows.
 
 use crate::{
-    align::{Aligned, Input, Item, ToTrace, What},
+    align::{Aligned, Batch, Input, ToTrace},
     dispatch::At,
-    merge::{Merge, Turn},
+    merge::{Portion, Turn},
     notes::log,
-    pipeline::{self, Batch, Reader},
+    pipeline::{Crew, Source},
     shard::{Boundary, Remark, State},
     states::{check::ShiftTest, lost::Hole},
-    stream::{EventStream, LostCause, StreamKey},
+    stream::{EventStream, LostCause, StreamItem, StreamKey},
     topology::Topology,
     world::World,
 };
-use std::num::NonZeroUsize;
+use std::{collections::VecDeque, num::NonZeroUsize, ops::Range};
 use transect_clock::{ClockGraph, Unit};
 use transect_model::{
     event::CoreEvent,
-    ids::MachineId,
+    ids::{MachineId, Tid},
     table::{ClockEdge, ImportLog, Lost, Machine, Row, TableSink},
     time::{Span, Timestamp, Trace},
 };
@@ -220,34 +220,54 @@ impl Engine {
             Aligned::new(input, boundary.as_ref().map(|boundary| boundary.place(at)), cut)
         });
         let streams: Vec<_> = aligned.collect();
-        let workers = pipeline::workers(self.threads, streams.len());
+        let crew = Crew::new(self.threads, streams.len());
         Ok(std::thread::scope(|scope| {
-            let mut reader = Reader::start(scope, streams, workers);
-            let heads: Vec<Head> = (0..keys.len()).map(|at| Head::new(reader.first(at))).collect();
+            let mut source = Source::start(scope, streams, crew, cut);
+            let mut heads = Heads::new(keys.len());
+            // The first portion opens all streams that have items.
+            heads.open(source.portion().unwrap_or_default());
             let mut run = match boundary {
-                Some(boundary) => Run::go_on(self, &keys, heads, *boundary, sink),
-                None => Run::new(self, &keys, heads, sink),
+                Some(boundary) => Run::go_on(self, &keys, &heads, *boundary, sink),
+                None => Run::new(self, &keys, &heads, sink),
             };
-            run.drain(&mut reader, cut);
-            end(run, reader.finish())
+            while let Some(portion) = source.portion() {
+                run.portion(portion, &mut heads, |batch| source.done(batch));
+            }
+            end(run, source.finish())
         }))
     }
 }
 
-/// The batch in hand of one stream.
-#[derive(Debug, Default)]
+/// The batches in hand of all streams.
+#[derive(Debug)]
+struct Heads(Vec<Head>);
+
+/// The batches in hand of one stream, the first one being used.
+#[derive(Clone, Debug, Default)]
 struct Head {
-    batch: Batch,
-    next: usize,
+    batches: VecDeque<Batch>,
+    /// Its items, and holes, that are done with.
+    items: usize,
+    holes: usize,
+}
+
+impl Heads {
+    fn new(streams: usize) -> Self {
+        Heads(vec![Head::default(); streams])
+    }
+
+    /// Takes a portion's new batches; gives its turns.
+    fn open(&mut self, portion: Portion) -> Vec<Turn> {
+        for (at, batch) in portion.opened {
+            self.0[at].batches.push_back(batch);
+        }
+        portion.turns
+    }
 }
 
 impl Head {
-    fn new(batch: Batch) -> Self {
-        Head { batch, next: 0 }
-    }
-
-    fn item(&self) -> Option<&Item> {
-        self.batch.get(self.next)
+    fn first_event(&self) -> Option<i64> {
+        self.batches.front().and_then(Batch::first_event)
     }
 }
 
@@ -268,7 +288,6 @@ struct Run<'a> {
     state: State,
     sink: &'a mut dyn TableSink,
     tellers: Vec<Teller>,
-    heads: Vec<Head>,
     /// What other shards' streams said of themselves.
     told: Vec<Vec<Remark>>,
     /// Streams of root machines that have items left; the recording ends with them.
@@ -278,25 +297,20 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        engine: Engine,
-        keys: &[StreamKey],
-        heads: Vec<Head>,
-        sink: &'a mut dyn TableSink,
-    ) -> Self {
-        let first_of = |head: &Head| head.item().and_then(Item::first_event);
+    fn new(engine: Engine, keys: &[StreamKey], heads: &Heads, sink: &'a mut dyn TableSink) -> Self {
         let mut first: Vec<Option<i64>> = vec![None; engine.topology.machines.len()];
-        for (key, head) in keys.iter().zip(&heads) {
+        for (key, head) in keys.iter().zip(&heads.0) {
             let slot = &mut first[key.machine.0 as usize];
-            *slot = [*slot, first_of(head)].into_iter().flatten().min();
+            *slot = [*slot, head.first_event()].into_iter().flatten().min();
         }
         let is_root = |id: MachineId| engine.topology.is_root(id);
-        let with_events = keys.iter().zip(&heads).filter(|(_, head)| first_of(head).is_some());
+        let with_events =
+            keys.iter().zip(&heads.0).filter(|(_, head)| head.first_event().is_some());
         let all_roots = !with_events.clone().any(|(key, _)| is_root(key.machine));
         let defines_span = |id: MachineId| all_roots || is_root(id);
         let start = with_events
             .filter(|(key, _)| defines_span(key.machine))
-            .filter_map(|(_, head)| first_of(head))
+            .filter_map(|(_, head)| head.first_event())
             .min();
         let window_ns = engine.options.window_ns;
         let mut world =
@@ -317,7 +331,7 @@ impl<'a> Run<'a> {
     fn go_on(
         engine: Engine,
         keys: &[StreamKey],
-        heads: Vec<Head>,
+        heads: &Heads,
         boundary: Boundary,
         sink: &'a mut dyn TableSink,
     ) -> Self {
@@ -330,79 +344,66 @@ impl<'a> Run<'a> {
         mut state: State,
         told: Vec<Vec<Remark>>,
         keys: &[StreamKey],
-        heads: Vec<Head>,
+        heads: &Heads,
         sink: &'a mut dyn TableSink,
     ) -> Self {
         let world = &mut state.world;
         let mut streams_left = vec![0; world.machines.len()];
         let mut roots_left = 0;
         let mut tellers = Vec::with_capacity(keys.len());
-        for (key, head) in keys.iter().zip(&heads) {
+        for (key, head) in keys.iter().zip(&heads.0) {
             let m = key.machine.0 as usize;
             let root = world.machines[m].root;
-            if head.item().is_some() {
+            if !head.batches.is_empty() {
                 streams_left[m] += 1;
                 roots_left += usize::from(root);
             }
             tellers.push(Teller { key: *key, m, c: world.cpu(m, key.cpu), root });
         }
-        Run { engine, state, sink, tellers, heads, told, roots_left, streams_left }
+        Run { engine, state, sink, tellers, told, roots_left, streams_left }
     }
 
-    fn drain<S, C>(&mut self, reader: &mut Reader<'_, S, C>, cut: i64)
-    where
-        S: EventStream,
-        C: ToTrace,
-    {
-        let heads = self.heads.iter().enumerate();
-        let mut merge = Merge::new(heads.filter_map(|(at, h)| Some((h.item()?.t, at))), cut);
-        while self.roots_left > 0 {
-            let Some(turn) = merge.turn() else { return };
-            let head = self.take(turn, reader, Run::step);
-            merge.done(head);
-            if head.is_none() {
+    fn portion(&mut self, portion: Portion, heads: &mut Heads, mut done: impl FnMut(Batch)) {
+        for turn in heads.open(portion) {
+            let head = &mut heads.0[turn.at];
+            let teller = self.tellers[turn.at];
+            let mut left = turn.items;
+            while let Some(batch) = head.batches.front().filter(|_| left > 0) {
+                let end = batch.items.len().min(head.items + left);
+                left -= end - head.items;
+                // Guests may go on after the host's last event: nothing to hold that against.
+                if self.roots_left > 0 {
+                    self.take(teller, batch, head.items..end, &mut head.holes);
+                } else {
+                    self.beyond_end(teller, &batch.items[head.items..end]);
+                }
+                head.items = end;
+                if end == batch.items.len() {
+                    (head.items, head.holes) = (0, 0);
+                    head.batches.pop_front().map(&mut done);
+                }
+            }
+            if turn.ends && self.roots_left > 0 {
                 self.stream_ended(turn.at);
             }
         }
-        // Guests may have gone on after the host's last event: nothing to hold that against.
-        while let Some(turn) = merge.turn() {
-            merge.done(self.take(turn, reader, Run::beyond_end));
-        }
     }
 
-    /// Handles the items of a stream's turn; gives the place of its next item.
-    #[inline]
-    fn take<S, C>(
-        &mut self,
-        turn: Turn,
-        reader: &mut Reader<'_, S, C>,
-        step: impl Fn(&mut Self, Teller, &Item),
-    ) -> Option<i64>
-    where
-        S: EventStream,
-        C: ToTrace,
-    {
-        let Turn { at, before } = turn;
-        let teller = self.tellers[at];
-        let Head { mut batch, mut next } = std::mem::take(&mut self.heads[at]);
-        let head = loop {
-            match batch.get(next) {
-                Some(item) if (item.t, at) < before => {
-                    step(self, teller, item);
-                    next += 1;
-                }
-                Some(item) => break Some(item.t),
-                None => {
-                    batch = reader.next(at, batch);
-                    next = 0;
-                    if batch.is_empty() {
-                        break None;
+    /// Handles items of one stream that come before all others.
+    fn take(&mut self, by: Teller, batch: &Batch, range: Range<usize>, holes: &mut usize) {
+        let times = &batch.times[range.clone()];
+        for (item, t) in batch.items[range].iter().zip(times) {
+            match item {
+                StreamItem::Event { tid, event, .. } => self.event(by, *t, *tid, Some(event)),
+                StreamItem::Other { tid, .. } => self.event(by, *t, *tid, None),
+                StreamItem::Lost(_) => {
+                    if let Some(hole) = batch.holes.get(*holes) {
+                        self.lost(by, *hole);
                     }
+                    *holes += 1;
                 }
             }
-        };
-        self.heads[at] = Head { batch, next };
-        head
+        }
     }
 
     fn stream_ended(&mut self, at: usize) {
@@ -415,23 +416,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn beyond_end(&mut self, by: Teller, item: &Item) {
-        if matches!(item.what, What::Lost(_)) {
-            return;
-        }
-        self.state.events += 1;
+    fn beyond_end(&mut self, by: Teller, items: &[StreamItem]) {
         let world = &mut self.state.world;
-        if let Some(Some(v)) = world.machines[by.m].vcpu_of_cpu.get(by.key.cpu.0 as usize) {
-            world.check.untestable(*v);
-        }
-    }
-
-    #[inline]
-    fn step(&mut self, by: Teller, item: &Item) {
-        match &item.what {
-            What::Event(event) => self.event(by, item, Some(event)),
-            What::Other => self.event(by, item, None),
-            What::Lost(hole) => self.lost(by, *hole),
+        let cpu = by.key.cpu.0 as usize;
+        let vcpu = world.machines[by.m].vcpu_of_cpu.get(cpu).copied().flatten();
+        for _ in items.iter().filter(|item| !matches!(item, StreamItem::Lost(_))) {
+            self.state.events += 1;
+            if let Some(v) = vcpu {
+                world.check.untestable(v);
+            }
         }
     }
 
@@ -444,8 +437,7 @@ impl<'a> Run<'a> {
     }
 
     #[inline]
-    fn event(&mut self, by: Teller, item: &Item, event: Option<&CoreEvent>) {
-        let t = item.t;
+    fn event(&mut self, by: Teller, t: i64, tid: Tid, event: Option<&CoreEvent>) {
         self.state.events += 1;
         self.state.now = t;
         if self.state.next_gap < self.engine.gaps.len() {
@@ -455,7 +447,7 @@ impl<'a> Run<'a> {
             self.state.end = Some(t);
         }
         if let Some(c) = by.c {
-            let at = At { m: by.m, cpu: by.key.cpu, c, t, tid: item.tid };
+            let at = At { m: by.m, cpu: by.key.cpu, c, t, tid };
             self.state.world.event(at, event, self.sink);
         }
     }

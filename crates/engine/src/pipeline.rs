@@ -1,68 +1,82 @@
-//! Reading, decoding and aligning in worker threads, in batches.
+//! Who does what: reading, merging and states in threads of their own, in batches.
 //!
 //! ```text
-//! worker: streams ─▶ align ─▶ batch ──(bounded channel per stream)──▶ merge, states: this thread
-//!    ▲                                                                      │
-//!    └──────────────(bounded channel per worker)── empty batch: a request ──┘
+//! readers:  streams ─▶ align ─▶ batch ──(bounded channel per stream)──▶ merger
+//!    ▲                                                                    │ portions: turns, and
+//!    └────────────(bounded channel per reader)── empty batch: a request ──┘ the batches they open
+//!                                                                         ▼ (bounded channel)
+//!                                                                  states: this thread
 //! ```
-//! Every stream has [`BATCHES`] batches, and no more, that go round: an empty one is the request
-//! to fill it. So memory is bounded by the number of streams (the batches get smaller where there
-//! are many, see [`batch_items`]), nobody ever waits for room in a channel, and a worker reads
-//! what will be needed first.
+//! With two CPUs the merger reads for itself; with one, everything happens in the calling thread,
+//! on demand. The order of items, and so the tables, are the same.
 //!
-//! With one CPU, or one worker asked for, the same is done without threads.
+//! Of each stream, [`REQUESTS`] batches are being filled or wait for the merger; an empty batch
+//! is the request to fill it, so that readers read first what is needed first and nobody ever waits
+//! for room. The merger goes ahead of the states by [`PORTIONS`] portions. So memory is bounded by
+//! the number of streams; where there are many, their batches are smaller ([`batch_items`]).
 
 use crate::{
-    align::{Aligned, Item, ToTrace},
+    align::{Aligned, Batch, ToTrace},
+    merge::{Merger, Portion},
     stream::{EventStream, StreamItem},
 };
 use std::{
     num::NonZeroUsize,
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     thread::{Scope, ScopedJoinHandle},
 };
 
-/// Batches per stream: one is filled while the other is used.
-const BATCHES: usize = 3;
-/// Items in a batch at most: enough that handing it over costs nothing per item, few enough that
-/// the batches of a dozen CPUs stay in the L2 cache.
-const MAX_BATCH_ITEMS: usize = 4096;
+/// Batches per stream on their way from a reader: one is filled while the other is used.
+const REQUESTS: usize = 2;
+/// Portions on their way from the merger.
+const PORTIONS: usize = 4;
+/// Used batches kept to be filled again.
+const SPARE: usize = 64;
+/// Items in a batch at most: enough that handing it over costs nothing per item.
+const MAX_BATCH_ITEMS: usize = 2048;
 /// And at least.
 const MIN_BATCH_ITEMS: usize = 32;
 /// What all batches of all streams together may hold.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// Items of one stream.
-pub(crate) type Batch = Vec<Item>;
-
 /// The length of a batch, given how many streams share the memory.
 fn batch_items(streams: usize) -> usize {
-    let each = MEMORY_BYTES / (size_of::<Item>() * BATCHES * streams.max(1));
+    let each = MEMORY_BYTES / (size_of::<StreamItem>() * (REQUESTS + 1) * streams.max(1));
     each.clamp(MIN_BATCH_ITEMS, MAX_BATCH_ITEMS)
 }
 
-/// The streams of one worker, and where their filled batches go.
+/// How many threads of each kind there are besides the calling one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crew {
+    readers: usize,
+    merger: bool,
+}
+
+impl Crew {
+    /// For `asked` threads in all, or one for each CPU.
+    pub(crate) fn new(asked: Option<NonZeroUsize>, streams: usize) -> Self {
+        let cpus = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = asked.map_or_else(cpus, NonZeroUsize::get);
+        Crew { readers: threads.saturating_sub(2).min(streams), merger: threads > 1 }
+    }
+}
+
+/// The streams of one reader, and where their filled batches go.
 type Share<S, C> = Vec<(Aligned<S, C>, SyncSender<Batch>)>;
 
-/// Where the merge gets its batches from.
+/// Where the merger gets its batches from.
 pub(crate) enum Reader<'scope, S, C> {
     /// Filled when asked for.
-    Inline { streams: Vec<Aligned<S, C>>, raw: Vec<StreamItem>, limit: usize },
-    /// Filled ahead by workers.
-    Threads { workers: Vec<Worker<'scope, S, C>>, batches: Vec<Receiver<Batch>> },
+    Inline { streams: Vec<Aligned<S, C>>, limit: usize },
+    /// Filled ahead by threads.
+    Threads { threads: Vec<ReaderThread<'scope, S, C>>, batches: Vec<Receiver<Batch>> },
 }
 
-/// A thread and the streams it reads: those whose number divided by the number of workers leaves
-/// the worker's number.
-pub(crate) struct Worker<'scope, S, C> {
+/// A thread and the streams it reads: those whose number divided by the number of readers leaves
+/// the reader's number.
+pub(crate) struct ReaderThread<'scope, S, C> {
     requests: SyncSender<(usize, Batch)>,
     thread: ScopedJoinHandle<'scope, Vec<Aligned<S, C>>>,
-}
-
-/// Worker threads for `streams` streams: the merging thread keeps a CPU for itself.
-pub(crate) fn workers(asked: Option<NonZeroUsize>, streams: usize) -> usize {
-    let cpus = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    asked.map_or_else(cpus, NonZeroUsize::get).saturating_sub(1).min(streams)
 }
 
 impl<'scope, S, C> Reader<'scope, S, C>
@@ -70,74 +84,76 @@ where
     S: EventStream + Send + 'scope,
     C: ToTrace + Send + 'scope,
 {
-    /// Starts `workers` threads; none: reads in this one.
-    pub(crate) fn start(
+    /// Starts `readers` threads; none: reads in the caller's.
+    fn start(
         scope: &'scope Scope<'scope, '_>,
         streams: Vec<Aligned<S, C>>,
-        workers: usize,
+        readers: usize,
     ) -> Self {
         let limit = batch_items(streams.len());
-        if workers == 0 {
-            return Reader::Inline { streams, raw: Vec::new(), limit };
+        if readers == 0 {
+            return Reader::Inline { streams, limit };
         }
         let count = streams.len();
         let mut batches = Vec::with_capacity(count);
         let mut shares: Vec<Share<S, C>> = Vec::new();
-        shares.resize_with(workers, Vec::new);
+        shares.resize_with(readers, Vec::new);
         for (at, stream) in streams.into_iter().enumerate() {
-            let (sender, receiver) = sync_channel(BATCHES);
+            let (sender, receiver) = sync_channel(REQUESTS);
             batches.push(receiver);
-            shares[at % workers].push((stream, sender));
+            shares[at % readers].push((stream, sender));
         }
-        let workers = shares.into_iter().map(|share| Worker::start(scope, share, limit));
-        let mut reader = Reader::Threads { workers: workers.collect(), batches };
-        for _ in 0..BATCHES {
-            (0..count).for_each(|at| reader.request(at, Batch::new()));
+        let threads = shares.into_iter().map(|share| ReaderThread::start(scope, share, limit));
+        let mut reader = Reader::Threads { threads: threads.collect(), batches };
+        for _ in 0..REQUESTS {
+            (0..count).for_each(|at| reader.request(at, Batch::default()));
         }
         reader
     }
 }
 
 impl<S: EventStream, C: ToTrace> Reader<'_, S, C> {
-    /// The first batch of a stream; empty if it has no items.
-    pub(crate) fn first(&mut self, at: usize) -> Batch {
+    /// How many streams there are.
+    pub(crate) fn streams(&self) -> usize {
         match self {
-            Reader::Inline { .. } => self.next(at, Batch::new()),
-            Reader::Threads { batches, .. } => batches[at].recv().unwrap_or_default(),
+            Reader::Inline { streams, .. } => streams.len(),
+            Reader::Threads { batches, .. } => batches.len(),
         }
     }
 
-    /// The next batch of a stream in exchange for the one before; empty at the end.
-    pub(crate) fn next(&mut self, at: usize, mut used: Batch) -> Batch {
+    /// The next batch of a stream, empty at the end; `spare` is one to be filled in exchange.
+    pub(crate) fn next(&mut self, at: usize, mut spare: Batch) -> Batch {
         match self {
-            Reader::Inline { streams, raw, limit } => {
-                used.clear();
-                streams[at].fill(raw, &mut used, *limit);
-                used
+            Reader::Inline { streams, limit } => {
+                spare.clear();
+                streams[at].fill(&mut spare, *limit);
+                spare
             }
-            Reader::Threads { .. } => {
-                self.request(at, used);
-                self.first(at)
+            Reader::Threads { batches, .. } => {
+                // None: the reader is gone, which only a panic does; `finish` passes it on.
+                let batch = batches[at].recv().unwrap_or_default();
+                self.request(at, spare);
+                batch
             }
         }
     }
 
     fn request(&mut self, at: usize, empty: Batch) {
-        if let Reader::Threads { workers, .. } = self {
-            let count = workers.len();
-            // A worker that is gone has panicked: `finish` says so.
-            let _ = workers[at % count].requests.send((at / count, empty));
+        if let Reader::Threads { threads, .. } = self {
+            let count = threads.len();
+            // As above.
+            let _ = threads[at % count].requests.send((at / count, empty));
         }
     }
 
     /// Ends the reading; gives the streams back for what they counted.
     pub(crate) fn finish(self) -> Vec<Aligned<S, C>> {
-        let (workers, batches) = match self {
+        let (threads, batches) = match self {
             Reader::Inline { streams, .. } => return streams,
-            Reader::Threads { workers, batches } => (workers, batches),
+            Reader::Threads { threads, batches } => (threads, batches),
         };
         drop(batches);
-        let mut shares: Vec<_> = workers.into_iter().map(|w| w.finish().into_iter()).collect();
+        let mut shares: Vec<_> = threads.into_iter().map(|t| t.finish().into_iter()).collect();
         let mut streams = Vec::new();
         let mut share = 0;
         while let Some(stream) = shares.get_mut(share).and_then(Iterator::next) {
@@ -148,25 +164,22 @@ impl<S: EventStream, C: ToTrace> Reader<'_, S, C> {
     }
 }
 
-impl<'scope, S, C> Worker<'scope, S, C>
+impl<'scope, S, C> ReaderThread<'scope, S, C>
 where
     S: EventStream + Send + 'scope,
     C: ToTrace + Send + 'scope,
 {
     fn start(scope: &'scope Scope<'scope, '_>, share: Share<S, C>, limit: usize) -> Self {
-        let (requests, asked) = sync_channel((share.len() * BATCHES).max(1));
+        let (requests, asked) = sync_channel((share.len() * REQUESTS).max(1));
         let thread = scope.spawn(move || serve(share, &asked, limit));
-        Worker { requests, thread }
+        ReaderThread { requests, thread }
     }
 }
 
-impl<S, C> Worker<'_, S, C> {
+impl<S, C> ReaderThread<'_, S, C> {
     fn finish(self) -> Vec<Aligned<S, C>> {
         drop(self.requests);
-        match self.thread.join() {
-            Ok(streams) => streams,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        join(self.thread)
     }
 }
 
@@ -176,14 +189,97 @@ fn serve<S: EventStream, C: ToTrace>(
     asked: &Receiver<(usize, Batch)>,
     limit: usize,
 ) -> Vec<Aligned<S, C>> {
-    let mut raw = Vec::new();
     while let Ok((at, mut batch)) = asked.recv() {
         let (stream, filled) = &mut share[at];
         batch.clear();
-        stream.fill(&mut raw, &mut batch, limit);
+        stream.fill(&mut batch, limit);
         if filled.send(batch).is_err() {
             break;
         }
     }
     share.into_iter().map(|(stream, _)| stream).collect()
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Where the states get their portions from.
+pub(crate) enum Source<'scope, S, C> {
+    /// Merged when asked for.
+    Inline(Box<Merger<'scope, S, C>>),
+    /// Merged ahead by a thread.
+    Thread {
+        portions: Receiver<Portion>,
+        /// Used batches go back.
+        used: SyncSender<Batch>,
+        thread: ScopedJoinHandle<'scope, Vec<Aligned<S, C>>>,
+    },
+}
+
+impl<'scope, S, C> Source<'scope, S, C>
+where
+    S: EventStream + Send + 'scope,
+    C: ToTrace + Send + 'scope,
+{
+    /// Puts the crew to work; items from `cut` on are not wanted.
+    pub(crate) fn start(
+        scope: &'scope Scope<'scope, '_>,
+        streams: Vec<Aligned<S, C>>,
+        crew: Crew,
+        cut: i64,
+    ) -> Self {
+        let reader = Reader::start(scope, streams, crew.readers);
+        if !crew.merger {
+            return Source::Inline(Box::new(Merger::new(reader, cut)));
+        }
+        let (made, portions) = sync_channel(PORTIONS);
+        let (used, spare) = sync_channel(SPARE);
+        let thread = scope.spawn(move || {
+            let mut merger = Merger::new(reader, cut);
+            while let Some(portion) = merger.portion() {
+                if made.send(portion).is_err() {
+                    break;
+                }
+                spare.try_iter().for_each(|batch| merger.spare(batch));
+            }
+            merger.finish()
+        });
+        Source::Thread { portions, used, thread }
+    }
+}
+
+impl<S: EventStream, C: ToTrace> Source<'_, S, C> {
+    /// The next portion; none at the end (or the cut).
+    pub(crate) fn portion(&mut self) -> Option<Portion> {
+        match self {
+            Source::Inline(merger) => merger.portion(),
+            Source::Thread { portions, .. } => portions.recv().ok(),
+        }
+    }
+
+    /// Takes a batch back whose items are done with.
+    pub(crate) fn done(&mut self, batch: Batch) {
+        match self {
+            Source::Inline(merger) => merger.spare(batch),
+            Source::Thread { used, .. } => match used.try_send(batch) {
+                // Too many spare ones, or no more are needed.
+                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            },
+        }
+    }
+
+    /// Ends it all; gives the streams back for what they counted.
+    pub(crate) fn finish(self) -> Vec<Aligned<S, C>> {
+        match self {
+            Source::Inline(merger) => merger.finish(),
+            Source::Thread { portions, thread, .. } => {
+                drop(portions);
+                join(thread)
+            }
+        }
+    }
 }
