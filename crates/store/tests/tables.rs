@@ -17,11 +17,11 @@ use parquet::basic::{ConvertedType, Encoding, Type};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::reader::FileReader;
 use proptest::prelude::*;
-use read::{Value, cells, files, open};
+use read::{Value, files, open};
 use rows::{KINDS, Make, Rng, parts, row};
 use std::collections::BTreeMap;
 use std::path::Path;
-use transect_model::cell::Cell;
+use transect_model::cell::{Cell, Record};
 use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::state::ThreadState;
 use transect_model::table::{ColumnType, Row, TABLES, TableSink, ThreadStateRow};
@@ -47,6 +47,23 @@ fn table(dir: &Path, table: &str) -> Rows {
 fn sorted(mut rows: Rows) -> Vec<String> {
     rows.sort_by_key(|row| format!("{row:?}"));
     rows.iter().map(|row| format!("{row:?}")).collect()
+}
+
+/// A row of the model, as the reader gives one.
+fn cells(row: &dyn Record) -> Vec<(String, Value)> {
+    let mut cells = Vec::new();
+    row.each_cell(&mut |name, cell| {
+        let cell = match cell {
+            Cell::Str(text) => Cell::Str(text.into_owned().into()),
+            Cell::Null => Cell::Null,
+            Cell::Bool(v) => Cell::Bool(v),
+            Cell::I64(v) => Cell::I64(v),
+            Cell::U64(v) => Cell::U64(v),
+            Cell::F64(v) => Cell::F64(v),
+        };
+        cells.push((name.to_owned(), cell));
+    });
+    cells
 }
 
 proptest! {

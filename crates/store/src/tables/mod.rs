@@ -16,6 +16,7 @@
 //! by others. Files are in order of `ts`. A folder of tables is whole or absent: it is made beside
 //! its place and renamed.
 
+mod events;
 mod group;
 mod lane;
 mod part;
@@ -26,6 +27,7 @@ mod stamp;
 mod transpose;
 mod writer;
 
+pub use events::{EventSource, SourceEvents, write_events};
 pub use place::{TablesFolder, cache_for, ensure};
 pub use stamp::{Basis, STAMP_FILE_NAME, Stamp};
 pub use writer::TablesWriter;

@@ -6,22 +6,28 @@ use std::sync::Arc;
 
 /// Rows of one row group at most.
 pub(crate) const GROUP_ROWS: usize = 1 << 18;
+/// Memory of all buffers that are being filled; beyond it the fullest is written.
+pub(crate) const BUFFER_BYTES: usize = 96 << 20;
 /// Rows that a buffer begins with.
 const FIRST_ROWS: usize = 1 << 10;
 
 /// A growing buffer of rows.
-pub(crate) trait Buffer: Rows + Default + 'static {
+pub(crate) trait Buffer: Rows + Sized + 'static {
     /// One row.
-    type Row;
+    type Row<'a>;
 
+    /// An empty one of the same kind.
+    fn fresh(&self) -> Self;
     /// Takes a row.
-    fn push(&mut self, row: Self::Row);
+    fn push(&mut self, row: Self::Row<'_>);
     /// Is there room for a row without more memory?
     fn has_room(&self) -> bool;
     /// Makes room for as many rows as it has, and more.
     fn grow(&mut self);
+    /// Is it to become a row group?
+    fn is_full(&self) -> bool;
     /// Memory that it holds.
-    fn bytes(&self) -> usize;
+    fn held_bytes(&self) -> usize;
 }
 
 /// A partition: rows in order of time go to one lane, late ones to another.
@@ -45,14 +51,15 @@ struct Side<B> {
 }
 
 impl<B: Buffer> Part<B> {
-    pub(crate) fn new(lane: impl Fn(Order) -> Arc<Lane>) -> Self {
-        let side = |order| Side { rows: B::default(), lane: lane(order), sealed: 0 };
+    /// An empty one, with buffers like `empty`.
+    pub(crate) fn new(empty: &B, lane: impl Fn(Order) -> Arc<Lane>) -> Self {
+        let side = |order| Side { rows: empty.fresh(), lane: lane(order), sealed: 0 };
         let (in_order, late) = (side(Order::InOrder), side(Order::Late));
         Part { floor: i64::MIN, last_ts: i64::MIN, in_order, late }
     }
 
     /// Takes a row. True if a buffer needed more memory for it.
-    pub(crate) fn push(&mut self, ts: i64, row: B::Row, pool: &Pool) -> bool {
+    pub(crate) fn push(&mut self, ts: i64, row: B::Row<'_>, pool: &Pool) -> bool {
         let side = if ts >= self.floor { &mut self.in_order } else { &mut self.late };
         self.last_ts = self.last_ts.max(ts);
         let mut grown = false;
@@ -61,9 +68,9 @@ impl<B: Buffer> Part<B> {
             grown = true;
         }
         side.rows.push(row);
-        if self.in_order.rows.len() >= GROUP_ROWS {
+        if self.in_order.rows.is_full() {
             self.seal(pool);
-        } else if self.late.rows.len() >= GROUP_ROWS {
+        } else if self.late.rows.is_full() {
             self.late.seal(pool, false);
         }
         grown
@@ -71,7 +78,7 @@ impl<B: Buffer> Part<B> {
 
     /// Memory of its buffers.
     pub(crate) fn bytes(&self) -> usize {
-        self.in_order.rows.bytes() + self.late.rows.bytes()
+        self.in_order.rows.held_bytes() + self.late.rows.held_bytes()
     }
 
     /// Writes what it has.
@@ -102,7 +109,8 @@ impl<B: Buffer> Side<B> {
         if self.rows.len() == 0 && !(last && self.sealed > 0) {
             return;
         }
-        let rows = Box::new(std::mem::take(&mut self.rows));
+        let fresh = self.rows.fresh();
+        let rows = Box::new(std::mem::replace(&mut self.rows, fresh));
         let (lane, number) = (Arc::clone(&self.lane), self.sealed);
         self.sealed += 1;
         pool.submit(Job { rows, lane, number, last });
@@ -119,7 +127,11 @@ impl<R> Default for RowBuffer<R> {
 }
 
 impl<R: transect_model::column::Columnar + Send + 'static> Buffer for RowBuffer<R> {
-    type Row = R;
+    type Row<'a> = R;
+
+    fn fresh(&self) -> Self {
+        Self::default()
+    }
 
     #[inline]
     fn push(&mut self, row: R) {
@@ -136,7 +148,11 @@ impl<R: transect_model::column::Columnar + Send + 'static> Buffer for RowBuffer<
         self.0.reserve_exact(rows - self.0.len());
     }
 
-    fn bytes(&self) -> usize {
+    fn is_full(&self) -> bool {
+        self.0.len() >= GROUP_ROWS
+    }
+
+    fn held_bytes(&self) -> usize {
         self.0.capacity() * size_of::<R>()
     }
 }

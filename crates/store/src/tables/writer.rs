@@ -1,7 +1,7 @@
 //! The sink of the engine that writes every table.
 
 use super::lane::Lane;
-use super::part::{Part, RowBuffer};
+use super::part::{BUFFER_BYTES, Part, RowBuffer};
 use super::pool::Pool;
 use super::schema::Layout;
 use crate::error::StoreError;
@@ -17,8 +17,6 @@ use transect_model::table::{
     WorkItem,
 };
 
-/// Memory of all buffers that are being filled; beyond it the fullest is written.
-const BUFFER_BYTES: usize = 96 << 20;
 /// Up to so many machines each has a folder of its own in the large tables.
 const MAX_MACHINE_FOLDERS: usize = 16;
 
@@ -67,7 +65,7 @@ impl<R: Columnar + Send + 'static> Table<R> {
         };
         let (layout, open_files) = (&self.layout, &self.open_files);
         self.parts[at].get_or_insert_with(|| {
-            Part::new(|order| {
+            Part::new(&RowBuffer::default(), |order| {
                 Lane::new(Arc::clone(layout), dir.clone(), order, Arc::clone(open_files))
             })
         })

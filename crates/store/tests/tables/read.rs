@@ -5,7 +5,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use transect_model::cell::{Cell, Record};
+use transect_model::cell::Cell;
 
 /// A cell that owns its text.
 pub(crate) type Value = Cell<'static>;
@@ -58,21 +58,4 @@ fn value(field: &Field) -> Value {
         Field::Str(v) => Cell::Str(v.clone().into()),
         other => panic!("no column of ours is {other:?}"),
     }
-}
-
-/// The same of a row of the model.
-pub(crate) fn cells(row: &dyn Record) -> Vec<(String, Value)> {
-    let mut cells = Vec::new();
-    row.each_cell(&mut |name, cell| {
-        let cell = match cell {
-            Cell::Str(text) => Cell::Str(text.into_owned().into()),
-            Cell::Null => Cell::Null,
-            Cell::Bool(v) => Cell::Bool(v),
-            Cell::I64(v) => Cell::I64(v),
-            Cell::U64(v) => Cell::U64(v),
-            Cell::F64(v) => Cell::F64(v),
-        };
-        cells.push((name.to_owned(), cell));
-    });
-    cells
 }

@@ -5,16 +5,19 @@
 //! The result stays beside the recording, or in the cache directory where that cannot be written
 //! (bare files, somebody else's recording).
 
-use super::{Opened, SourceArgs, directory, files};
+use super::{Opened, SourceArgs, SourceFile, directory, files};
 use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use transect_clock::ClockGraph;
 use transect_engine::Options;
 use transect_model::table::{Row, TableDoc, TableSink};
-use transect_store::tables::{Basis, TablesFolder, TablesWriter, cache_for};
+use transect_store::tables::{
+    Basis, EventSource, SourceEvents, TablesFolder, TablesWriter, cache_for, write_events,
+};
 use transect_store::{Recording, StoreError};
 
 /// The tables of the recording at `path` (a directory, or a trace.dat): those that are there, or
@@ -81,6 +84,7 @@ fn make(path: &Path, args: &SourceArgs, dir: &Path) -> anyhow::Result<BTreeMap<S
     }
 }
 
+/// Both passes: the engine's tables, then the events.
 fn write<'a>(
     open: impl Fn() -> anyhow::Result<Opened<'a>>,
     args: &SourceArgs,
@@ -90,11 +94,37 @@ fn write<'a>(
     let mut sink = Counting {
         writer: TablesWriter::create(dir, opened.topology.machines.len())?,
         rows: 0,
-        progress: Progress::new(),
+        progress: Progress::new("rows"),
     };
     super::run(opened, args, Options::default(), &mut sink)?;
     sink.progress.end();
-    Ok(sink.writer.finish()?)
+    let mut rows = sink.writer.finish()?;
+    rows.extend(events(open()?, args, dir)?);
+    Ok(rows)
+}
+
+fn events(
+    opened: Opened<'_>,
+    args: &SourceArgs,
+    dir: &Path,
+) -> anyhow::Result<BTreeMap<String, u64>> {
+    let clocks = ClockGraph::from_evidence(&opened.evidence, args.clock_options())?;
+    // What cannot be read was told in the first pass.
+    let traces = super::parse(&opened.sources, &mut Vec::new())?;
+    let sources: Vec<EventSource<'_, '_>> = traces
+        .iter()
+        .map(|(source, trace)| EventSource {
+            machine: source.machine,
+            events: match trace {
+                SourceFile::Dat(dat) => SourceEvents::Dat(dat),
+                SourceFile::Compact(file) => SourceEvents::Compact(file),
+            },
+        })
+        .collect();
+    let mut progress = Progress::new("events");
+    let rows = write_events(dir, &sources, &clocks, |events| progress.show(events));
+    progress.end();
+    Ok(rows?)
 }
 
 /// The writer, with its progress shown.
@@ -120,18 +150,19 @@ impl TableSink for Counting {
 
 /// A line on the terminal that tells how far it is, once it takes longer than a second.
 struct Progress {
+    what: &'static str,
     begun: Instant,
     shown: Option<Instant>,
     is_terminal: bool,
 }
 
 impl Progress {
-    fn new() -> Self {
+    fn new(what: &'static str) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        Progress { begun: Instant::now(), shown: None, is_terminal }
+        Progress { what, begun: Instant::now(), shown: None, is_terminal }
     }
 
-    fn show(&mut self, rows: u64) {
+    fn show(&mut self, count: u64) {
         let last = self.shown.map_or(self.begun + Duration::from_secs(1), |shown| {
             shown + Duration::from_millis(200)
         });
@@ -140,9 +171,13 @@ impl Progress {
         }
         self.shown = Some(Instant::now());
         #[expect(clippy::cast_precision_loss, reason = "for people")]
-        let millions = rows as f64 / 1e6;
+        let millions = count as f64 / 1e6;
         // A terminal that went away is no reason to stop.
-        let _ = write!(std::io::stderr(), "\rmaking the recording's tables: {millions:.1} M rows ");
+        let _ = write!(
+            std::io::stderr(),
+            "\rmaking the recording's tables: {millions:.1} M {} ",
+            self.what
+        );
     }
 
     fn end(&mut self) {

@@ -1,0 +1,182 @@
+//! One value of an event's column, whichever format the event came in.
+
+use parquet::data_type::ByteArray;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use transect_ftrace::field::{DynamicKind, Field, FieldKind};
+use transect_ftrace::value::{Machine, Value as FieldValue};
+use transect_model::column::ColumnType;
+use transect_model::event::CoreEvent;
+
+/// A value before it is put into its column's type.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    Null,
+    Bool(bool),
+    I64(i64),
+    U64(u64),
+    /// Text as the kernel wrote it, in no promised encoding.
+    Raw(&'a [u8]),
+    Text(Cow<'static, str>),
+}
+
+/// How to get a column's value out of one source's events.
+#[derive(Clone, Debug)]
+pub(super) enum Getter {
+    /// The source's event has no such field.
+    Missing,
+    /// A field of an ftrace record.
+    Field(Box<Field>, Machine),
+    /// A value of a core event.
+    Core(fn(&CoreEvent) -> Value<'static>),
+}
+
+impl Value<'_> {
+    pub(super) fn bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// As a 64-bit signed number; unsigned ones keep their bits.
+    pub(super) fn i64(&self) -> Option<i64> {
+        match self {
+            Value::Bool(v) => Some(i64::from(*v)),
+            Value::I64(v) => Some(*v),
+            Value::U64(v) => Some(v.cast_signed()),
+            _ => None,
+        }
+    }
+
+    /// The low 32 bits: what a 32-bit column's value is made of.
+    #[expect(clippy::cast_possible_truncation, reason = "the column's fields have 32 bits")]
+    pub(super) fn i32(&self) -> Option<i32> {
+        self.i64().map(|v| v as i32)
+    }
+
+    pub(super) fn text(&self) -> Option<ByteArray> {
+        let text = match self {
+            Value::Null => return None,
+            Value::Bool(v) => v.to_string(),
+            Value::I64(v) => v.to_string(),
+            Value::U64(v) => v.to_string(),
+            Value::Raw(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Value::Text(text) => text.clone().into_owned(),
+        };
+        Some(ByteArray::from(text.into_bytes()))
+    }
+}
+
+/// What the column of a field holds.
+pub(super) fn type_of(field: &Field) -> ColumnType {
+    let int = |is_signed| match (field.size_bytes > 4, is_signed) {
+        (false, true) => ColumnType::I32,
+        (false, false) => ColumnType::U32,
+        (true, true) => ColumnType::I64,
+        (true, false) => ColumnType::U64,
+    };
+    match field.kind {
+        FieldKind::Int | FieldKind::Enum | FieldKind::Bits { .. } => int(field.is_signed),
+        FieldKind::Bool => ColumnType::Bool,
+        FieldKind::Pointer => ColumnType::U64,
+        FieldKind::Str
+        | FieldKind::Array(_)
+        | FieldKind::CpuMask
+        | FieldKind::Bytes
+        | FieldKind::Dynamic { .. } => ColumnType::Text,
+    }
+}
+
+/// The type that holds the values of both: kernels of different versions declare a field
+/// differently.
+pub(super) fn wider(a: ColumnType, b: ColumnType) -> ColumnType {
+    use ColumnType::{Bool, I32, I64, Text, U32, U64};
+    match (a, b) {
+        (a, b) if a == b => a,
+        (U32 | U64 | Bool, U32 | U64 | Bool) => U64,
+        (I32 | U32 | I64 | Bool, I32 | U32 | I64 | Bool) => I64,
+        _ => Text,
+    }
+}
+
+/// A field of a record; null if the record is too short for it.
+pub(super) fn of_field<'a>(field: &Field, machine: Machine, payload: &'a [u8]) -> Value<'a> {
+    match machine.value(field, payload) {
+        None => Value::Null,
+        Some(FieldValue::I64(v)) => Value::I64(v),
+        Some(FieldValue::U64(v) | FieldValue::Pointer(v)) => Value::U64(v),
+        Some(FieldValue::Bool(v)) => Value::Bool(v),
+        Some(FieldValue::Str(text)) => Value::Raw(text),
+        Some(FieldValue::Bytes(bytes)) => Value::Text(hex(bytes).into()),
+        Some(FieldValue::Array(array)) => {
+            let items = array.iter().map(|item| match item {
+                FieldValue::I64(v) => v.to_string(),
+                other => other.as_u64().unwrap_or_default().to_string(),
+            });
+            Value::Text(format!("[{}]", items.collect::<Vec<_>>().join(",")).into())
+        }
+        Some(FieldValue::CpuMask(mask)) => Value::Text(cpu_list(mask.cpus()).into()),
+    }
+}
+
+/// Does the text of this field follow from its own bytes alone, so that equal bytes are equal text?
+pub(super) fn is_plain_text(field: &Field) -> bool {
+    matches!(field.kind, FieldKind::Str | FieldKind::Dynamic { kind: DynamicKind::Str, .. })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// `0-3,8`, as the kernel writes lists of CPUs.
+fn cpu_list(cpus: impl Iterator<Item = u32>) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let text = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    text.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_the_kernels() {
+        assert_eq!(cpu_list([0, 1, 2, 3, 8, 10, 11].into_iter()), "0-3,8,10-11");
+        assert_eq!(cpu_list(std::iter::empty()), "");
+    }
+
+    #[test]
+    fn fields_that_differ_between_kernels_find_a_common_type() {
+        use ColumnType::{Bool, I32, I64, Text, U32, U64};
+        for (a, b, common) in [
+            (I32, I32, I32),
+            (I32, U32, I64),
+            (U32, U64, U64),
+            (Bool, U32, U64),
+            (I64, U64, Text),
+            (Text, U32, Text),
+            (Bool, I32, I64),
+        ] {
+            assert_eq!((wider(a, b), wider(b, a)), (common, common), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_hexadecimal() {
+        assert_eq!(hex(&[0, 0xab]), "00ab");
+    }
+}
