@@ -4,12 +4,14 @@
 //! A tracer says `READY` when it traces, ends when its standard input ends (so none outlives the
 //! harness), and then says what it has to say in one line of JSON. The others print that line only.
 
+mod compact;
 mod decode;
 mod mixed;
 mod splice;
 mod states;
 mod work;
 
+pub use compact::Pairs;
 pub use splice::Traced;
 pub use states::Pace;
 pub use work::{Loop, Timed};
@@ -27,6 +29,8 @@ pub enum Role {
     Mixed(mixed::Mixed),
     /// Raw ftrace: whole pages from the kernel's buffers to files.
     Splice(splice::Splice),
+    /// The compact collector with the plainest sink.
+    Compact(compact::Compact),
     /// Reads files, aligns, merges and divides time into states; the rows are counted.
     States(states::States),
     /// Walks a trace.dat on one core and decodes its events.
@@ -43,6 +47,7 @@ impl Role {
             Role::Work(work) => work.play(),
             Role::Mixed(mixed) => mixed.play(),
             Role::Splice(splice) => splice.play(),
+            Role::Compact(compact) => compact.play(),
             Role::States(states) => states.play(),
             Role::Decode(decode) => decode.play(),
         }

@@ -8,20 +8,34 @@
 use crate::{
     bed::{Bed, on_load_cpu, output, told},
     report::{Goal, Row, Rows},
-    roles::{Timed, Traced},
+    roles::{Pairs, Timed, Traced},
     stats::{Paired, median, shuffle},
-    tracers::{Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, Tracer, Wish},
+    tracers::{Collector, Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, Tracer, Wish},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
 pub(super) const ROWS: &[&str] = &[
     "harness/getppid/nothing",
-    "harness/eventfd/nothing",
+    "cost/getppid/ftrace",
+    "cost/getppid/ftrace-local",
+    "cost/getppid/perf",
+    "cost/getppid/empty",
+    "cost/getppid/folded",
+    "cost/getppid/exit-only",
+    "cost/getppid/record",
     "cost/getppid/record-full",
+    "cost/getppid/consumer",
+    "cost/getppid/consumer-record",
+    "harness/eventfd/nothing",
+    "cost/eventfd/ftrace",
+    "cost/eventfd/ftrace-local",
+    "cost/eventfd/perf",
+    "cost/eventfd/empty",
+    "cost/eventfd/record",
     "cost/eventfd/record-full",
-    "cost/getppid/consumer-full",
-    "cost/eventfd/consumer-full",
+    "cost/eventfd/consumer",
+    "cost/eventfd/consumer-record",
 ];
 
 /// One of the two loops.
@@ -30,12 +44,12 @@ struct Load {
     /// Of which `events` happen in an operation.
     tracepoints: &'static [&'static str],
     events: f64,
-    ops: &'static str,
+    ops: u32,
 }
 
 const LOADS: [Load; 2] = [
-    Load { name: "getppid", tracepoints: SYSCALLS, events: 2.0, ops: "100000" },
-    Load { name: "eventfd", tracepoints: SWITCHES, events: 1.0, ops: "20000" },
+    Load { name: "getppid", tracepoints: SYSCALLS, events: 2.0, ops: 100_000 },
+    Load { name: "eventfd", tracepoints: SWITCHES, events: 1.0, ops: 20_000 },
 ];
 
 /// What came out for a tracer in a round.
@@ -84,6 +98,11 @@ fn contestants() -> Vec<Box<dyn Tracer>> {
         Box::new(Splice("local")),
         Box::new(Perf),
         Box::new(Record::Full),
+        Box::new(Record::Compact),
+        Box::new(Collector(Pairs::Folded)),
+        Box::new(Collector(Pairs::Two)),
+        Box::new(Collector(Pairs::ExitOnly)),
+        Box::new(Collector(Pairs::Empty)),
     ]
 }
 
@@ -91,8 +110,8 @@ fn contestants() -> Vec<Box<dyn Tracer>> {
 const BUFFER_KIB: u32 = 32 << 10;
 
 fn measure(bed: &Bed, load: &Load, tracers: &[Box<dyn Tracer>]) -> Result<Costs> {
-    let batches = if bed.quick { "3" } else { "9" };
-    let words = ["work", load.name, "--ops", load.ops, "--batches", batches];
+    let (ops, batches) = (load.ops.to_string(), batches(bed).to_string());
+    let words = ["work", load.name, "--ops", &ops, "--batches", &batches];
     let words = on_load_cpu(bed.role(&words));
     let wish = Wish { events: load.tracepoints, buffer_kib: BUFFER_KIB, consumer_alone: true };
     let mut costs = Costs::default();
@@ -109,8 +128,13 @@ fn measure(bed: &Bed, load: &Load, tracers: &[Box<dyn Tracer>]) -> Result<Costs>
             if costs.absent.contains_key(&name) {
                 continue;
             }
-            let (with, traced) = match tracer.around(bed, &wish, &words) {
-                Ok((said, traced)) => (per_op(&said)?, traced),
+            let around = tracer.around(bed, &wish, &words);
+            let checked = around.and_then(|(said, traced)| {
+                load.expect_events(bed, tracer.share(), &traced)?;
+                Ok((per_op(&said)?, traced))
+            });
+            let (with, traced) = match checked {
+                Ok(measured) => measured,
                 Err(err) => {
                     costs.absent.insert(name, format!("{err:#}"));
                     continue;
@@ -125,6 +149,22 @@ fn measure(bed: &Bed, load: &Load, tracers: &[Box<dyn Tracer>]) -> Result<Costs>
         }
     }
     Ok(costs)
+}
+
+fn batches(bed: &Bed) -> u32 {
+    if bed.quick { 3 } else { 9 }
+}
+
+impl Load {
+    /// A tracer that does not see the events is cheap.
+    #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
+    fn expect_events(&self, bed: &Bed, share: Option<f64>, traced: &Traced) -> Result<()> {
+        let (Some(events), Some(share)) = (traced.events, share) else { return Ok(()) };
+        let seen = (events + traced.lost.unwrap_or(0)) as f64;
+        let happened = share * self.events * f64::from(self.ops) * f64::from(batches(bed) + 1);
+        ensure!(seen >= 0.99 * happened, "it saw {seen} of {happened} events");
+        Ok(())
+    }
 }
 
 fn per_op(said: &str) -> Result<f64> {
@@ -143,6 +183,13 @@ struct Duel {
 }
 
 const FTRACE: &str = "ftrace splice (x86-tsc)";
+const FTRACE_LOCAL: &str = "ftrace splice (local)";
+const PERF: &str = "perf record";
+const OURS: &str = "compact collector";
+const TWO_RECORDS: &str = "compact collector, two records";
+const EXITS_ONLY: &str = "compact collector, exits only";
+const EMPTY: &str = "empty BPF programs";
+const RECORD: &str = "transect record";
 const FULL: &str = "transect record --full";
 
 /// Cost of an event for who is traced.
@@ -165,8 +212,18 @@ const fn spent(
     Duel { row, ours, peer, goal, of: Seen::consumer_ns, note: "; CPU time of the consumer" }
 }
 
-const DUELS: &[Duel] =
-    &[paid("record-full", FULL, FTRACE, None), spent("consumer-full", FULL, FTRACE, None)];
+const DUELS: &[Duel] = &[
+    paid("ftrace", OURS, FTRACE, Some(Goal::RatioAtMost(0.6))),
+    paid("ftrace-local", OURS, FTRACE_LOCAL, None),
+    paid("perf", OURS, PERF, Some(Goal::RatioAtMost(0.2))),
+    paid("empty", OURS, EMPTY, Some(Goal::RatioAtMost(2.0))),
+    paid("folded", OURS, TWO_RECORDS, Some(Goal::RatioAtMost(0.75))),
+    paid("exit-only", EXITS_ONLY, TWO_RECORDS, Some(Goal::RatioAtMost(0.75))),
+    paid("record", RECORD, FTRACE, None),
+    paid("record-full", FULL, FTRACE, None),
+    spent("consumer", OURS, FTRACE, Some(Goal::RatioAtMost(0.5))),
+    spent("consumer-record", RECORD, FTRACE, None),
+];
 
 fn show(load: &Load, costs: &Costs, rows: &mut Rows) {
     let same = costs.rounds.get("nothing").into_iter().flatten();
@@ -178,7 +235,10 @@ fn show(load: &Load, costs: &Costs, rows: &mut Rows) {
     );
     for duel in DUELS {
         let name = format!("cost/{}/{}", load.name, duel.row);
-        rows.push(duel.row(&name, costs));
+        // Pairs are of the system call loop alone.
+        if ROWS.contains(&&*name) {
+            rows.push(duel.row(&name, costs));
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The tracers that are compared, each around the same load.
 
+mod collector;
 mod ours;
 mod perf;
 mod splice;
 mod trace_cmd;
 
+pub use collector::Collector;
 pub use ours::Record;
 pub use perf::{Perf, Recording, counts};
 pub use splice::Splice;
@@ -67,6 +69,11 @@ pub trait Tracer {
         None
     }
 
+    /// Which share of the events it is meant to see; `None` if it does not look.
+    fn share(&self) -> Option<f64> {
+        Some(1.0)
+    }
+
     /// Runs `load` while tracing; gives the load's output and what was traced.
     ///
     /// # Errors
@@ -81,6 +88,10 @@ pub struct Nothing;
 impl Tracer for Nothing {
     fn name(&self) -> String {
         "nothing".to_owned()
+    }
+
+    fn share(&self) -> Option<f64> {
+        None
     }
 
     fn around(&self, _bed: &Bed, _wish: &Wish, load: &[String]) -> Result<(String, Traced)> {

@@ -13,6 +13,7 @@ use rustix::{
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Write},
+    os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, Stdio},
 };
@@ -106,7 +107,9 @@ impl Recording {
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let status = self.child.wait()?;
-        ensure!(status.success() || status.code() == Some(130), "perf record: {status}");
+        // Having written its file, perf ends by the signal that it was ended with.
+        let ended = status.success() || status.signal() == Some(Signal::INT.as_raw());
+        ensure!(ended, "perf record: {status}");
         cpu_seconds(&stat).context("perf's CPU time")
     }
 }
