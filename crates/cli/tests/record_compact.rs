@@ -52,7 +52,7 @@ fn every_call_is_there_once_and_counted_in_the_manifest() {
     assert!((u64::from(CALLS)..u64::from(CALLS) + 100).contains(&calls), "{calls}");
     let manifest = Recording::open(&dir).unwrap().manifest;
     let cost = manifest.cost.unwrap();
-    assert_eq!((cost.events, cost.lost), (count(&dir, |_, _| true), 0));
+    assert_eq!((cost.events, cost.lost), (count(&dir, |_, _| true), 0), "{:?}", manifest.lost);
     assert!(manifest.finished && manifest.sources[0].file == "host.compact");
     assert!(manifest.events.contains(&"sched:sched_switch".to_owned()), "{:?}", manifest.events);
     // A getppid is 8 bytes with both its ends.
@@ -286,13 +286,15 @@ fn a_trigger_freezes_the_logs_at_the_event() {
         "-o",
         "t",
         "-e",
+        "sched:sched_switch",
+        "-e",
         "raw_syscalls:sys_enter",
         "-e",
         "raw_syscalls:sys_exit",
         "--trigger",
-        "raw_syscalls:sys_enter if dur>=20ms",
+        "raw_syscalls:sys_enter if dur>=80ms",
     ]);
-    // One call that takes longer than that without sleeping, and nobody else on its CPU.
+    // One call that takes longer than that without a switch: those that sleep do not count.
     let busy = "import os; f = os.open('/dev/urandom', os.O_RDONLY); os.read(f, 1 << 28)";
     let load = pinned(1, &["python3", "-c", busy].map(str::to_owned));
     let mut left = 20;
