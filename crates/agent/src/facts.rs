@@ -38,7 +38,7 @@ fn trace_clocks() -> Result<Vec<String>, String> {
 }
 
 /// One more than the highest CPU number that can appear.
-fn cpu_count() -> u32 {
+pub(crate) fn cpu_count() -> u32 {
     let highest = cpus::possible().ok().and_then(|cpus| cpus.last().copied());
     highest.map_or(1, |cpu| cpu.0.saturating_add(1))
 }

@@ -1,14 +1,16 @@
 //! `transect-agent`: serves a guest kernel's events to a recorder on its host.
 //!
 //! **What.** One small static binary that runs as root in a guest. It waits on an AF_VSOCK port
-//! or a virtio-serial port, and for each recorder that comes records its own kernel through a
-//! tracefs instance and streams the pages, answering clock exchanges meanwhile.
+//! or a virtio-serial port, and for each recorder that comes records its own kernel (with the
+//! compact collector if the recorder wants that and the kernel can, else through a tracefs
+//! instance) and streams the records, answering clock exchanges meanwhile.
 //!
 //! **Data flow.** [`args`] → [`doors`] (who comes in) → `transect_guest::serve` (the session) →
-//! [`source`] (tracefs instance) → [`drain`] (ring buffers) → frames on the channel.
+//! [`source`] (which collector) → [`compact`] (BPF programs and their logs), or [`full`] (tracefs
+//! instance) → [`drain`] (ring buffers) → frames on the channel.
 //!
 //! **Design constraints.** Runs in guests with nothing but a kernel and busybox: no udev, no
-//! config file, no tracefs mounted. Leaves nothing behind when the recorder, or it itself, dies.
+//! config file, no tracefs mounted, no compiler, no libraries. Leaves nothing behind when the recorder, or it itself, dies.
 //! Few dependencies, because every byte is carried into guests.
 //!
 //! ```text
@@ -17,9 +19,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A program: this is where it speaks.
 
 mod args;
+mod compact;
 mod doors;
 mod drain;
 mod facts;
+mod full;
 mod source;
 
 use args::{HELP, Wish, parse};
@@ -87,4 +91,11 @@ fn serve_until_told(doors: Vec<Open>) -> ExitCode {
         }
     });
     ExitCode::SUCCESS
+}
+
+/// CPU time of this process, ns.
+pub(crate) fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let secs = u64::try_from(time.tv_sec).unwrap_or_default();
+    secs.wrapping_mul(1_000_000_000).wrapping_add(u64::try_from(time.tv_nsec).unwrap_or_default())
 }

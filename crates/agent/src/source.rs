@@ -1,21 +1,16 @@
-//! This machine's kernel as a [`TraceSource`]: an own tracefs instance per session.
+//! This machine's kernel as a [`TraceSource`]: the compact collector where it can run, else tracefs.
 
-use crate::{drain::Drain, facts::facts};
-use std::{io, thread, time::Duration};
+use crate::{
+    compact::{self, CompactRun},
+    facts::facts,
+    full::{self, FullRun},
+};
+use std::{io, time::Duration};
+use transect_bpf::BpfError;
 use transect_guest::{
-    proto::{CpuStats, EventRequest, MachineFacts, Start, Started, Stats},
+    proto::{MachineFacts, Start, Started, Stats},
     serve::{MetaFile, PageOut, Prepared, TraceRun, TraceSource},
 };
-use transect_tracefs::{
-    Instance, Selection, Totals, Tracefs, TracefsError, clean_leftovers, meta, meta::Cmdlines,
-};
-
-/// Instances are named `transect-agent-PID-START`.
-const PREFIX: &str = "transect-agent";
-/// Percent of a buffer that wakes the reader.
-const WAKEUP_PERCENT: u8 = 25;
-/// Between tracing off and the last read: events in flight are committed.
-const SETTLE: Duration = Duration::from_millis(2);
 
 /// The kernel this agent runs on.
 pub(crate) struct Kernel;
@@ -28,98 +23,67 @@ impl TraceSource for Kernel {
     }
 
     fn prepare(&mut self, start: &Start) -> Result<Prepared<Run>, String> {
-        prepare(start).map_err(|error| error.to_string())
+        let Some(plan) = &start.compact else {
+            return prepare_full(start, String::new());
+        };
+        match compact::prepare(plan) {
+            Ok(prepared) => Ok(as_run(prepared, Run::Compact)),
+            // What was asked for is wrong; another collector would not make it right.
+            Err(BpfError::Plan(mistake)) => Err(mistake),
+            Err(why) => prepare_full(start, one_line(&why.to_string())),
+        }
     }
 }
 
-fn prepare(start: &Start) -> Result<Prepared<Run>, TracefsError> {
-    let tracefs = Tracefs::find()?;
-    clean_leftovers(&tracefs, PREFIX);
-    let requests: Vec<_> = start.events.iter().map(request).collect();
-    let selection = Selection::resolve(&tracefs, &requests)?;
-    let instance = Instance::create(&tracefs, PREFIX)?;
-    instance.set_clock(&start.clock)?;
-    instance.set_buffer_kb_per_cpu((start.buffer_bytes / 1024).max(1))?;
-    instance.set_wakeup_percent(WAKEUP_PERCENT);
-    selection.enable(&instance)?;
-    let meta = meta::at_start(&tracefs, &selection)?;
-    let mut cmdlines = Cmdlines::default();
-    cmdlines.gather(&tracefs);
-    let drain = Drain::open(&instance)
-        .map_err(|source| TracefsError::Read { path: instance.path().join("per_cpu"), source })?;
-    let started = Started {
-        clock: start.clock.clone(),
-        page_bytes: instance.sub_buffer_bytes(),
-        buffer_bytes: instance.buffer_kb_per_cpu()?.saturating_mul(1024),
-        missing: selection.absent,
-        ..Started::default()
-    };
-    let cpu_ns_before = cpu_ns();
-    let run = Run { drain, instance, tracefs, cmdlines, cpu_ns_before };
-    Ok(Prepared {
-        started,
-        meta: meta.into_iter().map(|file| (file.name, file.bytes)).collect(),
-        run,
-    })
+/// `why_full`: why the compact collector, which was wanted, does not run; empty if it was not.
+fn prepare_full(start: &Start, why_full: String) -> Result<Prepared<Run>, String> {
+    let mut prepared = full::prepare(start).map_err(|error| match why_full.as_str() {
+        "" => error.to_string(),
+        why => format!("{error}; and the compact collector cannot run: {why}"),
+    })?;
+    prepared.started = Started { why_full, ..prepared.started };
+    Ok(as_run(prepared, Run::Full))
 }
 
-fn request(event: &EventRequest) -> transect_tracefs::EventRequest {
-    transect_tracefs::EventRequest {
-        system: event.system.clone(),
-        event: if event.name.is_empty() { "*".to_owned() } else { event.name.clone() },
-        filter: (!event.filter.is_empty()).then(|| event.filter.clone()),
-        required: event.required,
+fn as_run<R>(prepared: Prepared<R>, run: impl FnOnce(R) -> Run) -> Prepared<Run> {
+    Prepared { started: prepared.started, meta: prepared.meta, run: run(prepared.run) }
+}
+
+/// The verifier speaks in many lines.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" / ")
+}
+
+/// A recording of this kernel.
+#[allow(clippy::large_enum_variant)] // One exists at a time.
+pub(crate) enum Run {
+    Compact(CompactRun),
+    Full(FullRun),
+}
+
+impl Run {
+    fn either(&mut self) -> &mut dyn TraceRun {
+        match self {
+            Run::Compact(run) => run,
+            Run::Full(run) => run,
+        }
     }
-}
-
-/// A recording of this kernel. Fields drop in order: the readers before the instance, which the
-/// kernel would not let go otherwise.
-pub(crate) struct Run {
-    drain: Drain,
-    instance: Instance,
-    tracefs: Tracefs,
-    cmdlines: Cmdlines,
-    cpu_ns_before: u64,
 }
 
 impl TraceRun for Run {
     fn begin(&mut self) -> Result<(), String> {
-        self.instance.set_tracing(true).map_err(|error| error.to_string())
+        self.either().begin()
     }
 
     fn pump(&mut self, out: &mut PageOut<'_>, wait: Duration) -> io::Result<bool> {
-        self.drain.round(&self.instance, out, wait)
+        self.either().pump(out, wait)
     }
 
     fn stats(&mut self) -> Stats {
-        let totals = Totals::read(&self.instance, self.drain.cpus());
-        let cpus = totals.cpus.iter().map(|(cpu, stats)| CpuStats {
-            cpu: cpu.0,
-            overrun: stats.overrun,
-            dropped: stats.commit_overrun.wrapping_add(stats.dropped),
-            events: stats.read,
-            bytes: self.drain.bytes(*cpu),
-        });
-        Stats {
-            drained_seq: None,
-            agent_cpu_ns: cpu_ns().saturating_sub(self.cpu_ns_before),
-            cpus: cpus.collect(),
-        }
+        self.either().stats()
     }
 
     fn finish(&mut self, out: &mut PageOut<'_>) -> io::Result<Vec<MetaFile>> {
-        self.instance.set_tracing(false).map_err(io::Error::other)?;
-        thread::sleep(SETTLE);
-        self.drain.rest(out)?;
-        self.cmdlines.gather(&self.tracefs);
-        let cmdlines = self.cmdlines.to_meta();
-        Ok(vec![(cmdlines.name, cmdlines.bytes)])
+        self.either().finish(out)
     }
-}
-
-/// CPU time of this process, ns.
-fn cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let secs = u64::try_from(time.tv_sec).unwrap_or_default();
-    secs.wrapping_mul(1_000_000_000).wrapping_add(u64::try_from(time.tv_nsec).unwrap_or_default())
 }

@@ -1,6 +1,10 @@
 //! The static agent, built when a test needs it: what `cargo test` builds is linked dynamically
 //! and would not start in a guest that holds nothing but busybox.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
+pub(crate) mod kept;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,

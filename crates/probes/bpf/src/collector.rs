@@ -130,6 +130,30 @@ impl Compact {
         Consumer::start(Arc::clone(&self.memory), sink)
     }
 
+    /// Takes what is new in all logs, in the caller's thread: for who has one that waits for other
+    /// things too, instead of [`Self::consume`]. Everything recorded before the call is taken.
+    /// Returns the largest share of a main log that had been filled, percent.
+    ///
+    /// # Errors
+    /// The sink's; what it did not take is given again next time.
+    pub fn drain(&self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
+        let (_, fill_percent) = self.memory.drain_all(sink).map_err(BpfError::Sink)?;
+        sink.round_done().map_err(BpfError::Sink)?;
+        Ok(fill_percent)
+    }
+
+    /// Ends a recording without a consumer in order: programs off, everything taken, pending
+    /// intervals written out.
+    ///
+    /// # Errors
+    /// The sink's, or the kernel's; recording has ended all the same.
+    pub fn finish(&mut self, sink: &mut dyn LogSink) -> Result<Stats, BpfError> {
+        self.detach();
+        self.drain(sink)?;
+        self.take_rest(sink).map_err(BpfError::Sink)?;
+        Ok(self.stats())
+    }
+
     /// Ends a recording in order: programs off, everything taken, pending intervals written out.
     ///
     /// # Errors

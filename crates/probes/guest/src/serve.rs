@@ -55,7 +55,7 @@ pub trait TraceSource {
     /// What the recorder is told about the machine.
     fn facts(&mut self) -> MachineFacts;
 
-    /// Sets everything up but does not record yet.
+    /// Sets everything up. It may record already; nothing is taken before [`TraceRun::begin`].
     ///
     /// # Errors
     /// One sentence for the user: what, where, what to do.
@@ -75,7 +75,7 @@ pub struct Prepared<R> {
 
 /// A recording in progress. Dropping it cleans up.
 pub trait TraceRun: Send {
-    /// Begins recording.
+    /// Begins recording, where that was not done before.
     ///
     /// # Errors
     /// As [`TraceSource::prepare`].
@@ -248,12 +248,17 @@ impl Session<'_> {
         version: u8,
         gate: &Gate<'_>,
     ) -> Result<End, Break> {
+        // Before the first event: nothing lies beyond what is known of the clock.
+        let early = TscReading::take(StampClock::Mono);
         let prepared = source.prepare(start).map_err(Break::Tell)?;
         let mut run = prepared.run;
         let clock = StampClock::from_name(&prepared.started.clock).filter(|_| version >= 2);
         let mut readings = Readings { clock, taken_at: None };
         send_meta(gate, &prepared.meta)?;
         gate.send(&Frame::Started(prepared.started))?;
+        if let Some(early) = early.filter(|reading| clock == Some(reading.clock)) {
+            gate.send(&Frame::Reading(early))?;
+        }
         readings.send(gate)?;
         run.begin().map_err(Break::Tell)?;
         let flow = Flow::default();
