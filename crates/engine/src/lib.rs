@@ -75,6 +75,7 @@ pub mod stream;
 #[cfg(feature = "synthetic")]
 pub mod synthetic;
 pub mod topology;
+mod wanted;
 mod world;
 
 pub use align::{Input, ToTrace};

@@ -18,6 +18,7 @@ use crate::{
     },
     stream::LostCause,
     topology::{MachineInfo, ThreadInfo, Topology},
+    wanted::Wanted,
 };
 use rustc_hash::FxHashMap;
 use transect_model::{
@@ -38,6 +39,8 @@ pub(crate) struct Machine {
     pub(crate) info: MachineInfo,
     pub(crate) id: MachineId,
     pub(crate) root: bool,
+    /// Has it events of its own?
+    traced: bool,
     pub(crate) threads: Threads,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) vcpu_of_cpu: Vec<Option<usize>>,
@@ -65,6 +68,7 @@ pub(crate) struct World {
     /// Is trace time in nanoseconds, as durations inside events are?
     pub(crate) in_ns: bool,
     pub(crate) notes: Notes,
+    pub(crate) wants: Wanted,
     found: Vec<Found>,
     open_holes: Vec<(MachineId, Option<CpuId>, Hole)>,
 }
@@ -74,6 +78,7 @@ macro_rules! env {
     ($world:ident, $machine:ident, $sink:ident) => {
         &mut $crate::states::Env {
             sink: &mut *$sink,
+            wants: &$world.wants,
             start: $world.start,
             machine: $machine.id,
             deduce: $machine.has_switch,
@@ -106,12 +111,13 @@ impl World {
             seen_entry: false,
             in_ns: true,
             notes: Notes::default(),
+            wants: Wanted::by(sink),
             found: Vec::new(),
             open_holes: Vec::new(),
         };
         for info in &topology.machines {
             let first = first.get(info.id.0 as usize).copied().flatten();
-            world.add_machine(info.clone(), first.unwrap_or(start));
+            world.add_machine(info.clone(), first);
         }
         for thread in &topology.threads {
             let machine = &mut world.machines[thread.machine.0 as usize];
@@ -123,12 +129,14 @@ impl World {
         world
     }
 
-    fn add_machine(&mut self, info: MachineInfo, first: i64) {
+    /// `first` is the stamp of its first event; none if its own kernel tells nothing.
+    fn add_machine(&mut self, info: MachineInfo, first: Option<i64>) {
         self.machines.push(Machine {
+            traced: first.is_some(),
             id: info.id,
             root: info.parent.is_none(),
             info,
-            threads: Threads::new(first),
+            threads: Threads::new(first.unwrap_or(self.start)),
             cpus: Vec::new(),
             vcpu_of_cpu: Vec::new(),
             blocks: Blocks::default(),
@@ -152,9 +160,10 @@ impl World {
     ) -> usize {
         let index = self.vcpus.len();
         self.vcpus.push(Vcpu::new(index, vm, id, tid, self.start));
-        self.joins.push(vm, guest_cpu);
+        let traced = self.machines[vm.0 as usize].traced;
+        self.joins.push(vm, guest_cpu, traced);
         self.windows.push_vcpu(vm, id);
-        self.check.push(vm);
+        self.check.push(vm, traced);
         if guest_cpu.0 < MAX_CPUS {
             let map = &mut self.machines[vm.0 as usize].vcpu_of_cpu;
             let at = guest_cpu.0 as usize;
@@ -246,7 +255,7 @@ impl World {
         let id = MachineId(u32::try_from(self.machines.len()).ok()?);
         let name = format!("vm-{}", pid.unwrap_or(tid));
         let info = MachineInfo { vmm_pid: pid, ..MachineInfo::guest(id, host, name) };
-        self.add_machine(info, self.start);
+        self.add_machine(info, None);
         Some(id)
     }
 

@@ -197,7 +197,7 @@ impl Blocks {
 impl Open {
     /// One row of the table; `done` is when and where the device answered, and what.
     fn emit(self, done: Option<(i64, CpuId, i32)>, env: &mut Env<'_>) {
-        if self.ts < env.start || (self.again && done.is_none()) {
+        if self.ts < env.start || !env.wants.block_io || (self.again && done.is_none()) {
             return;
         }
         env.sink.row(Row::BlockIo(BlockIo {

@@ -89,51 +89,63 @@ struct VcpuCheck {
     shifts: ShiftState,
 }
 
-/// The causality check of all guests, by vCPU index.
+/// The causality check of all guests, by vCPU index; none for those whose guest tells nothing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Check(Vec<VcpuCheck>);
+pub(crate) struct Check(Vec<Option<Box<VcpuCheck>>>);
 
 impl Check {
-    pub(crate) fn push(&mut self, machine: MachineId) {
-        self.0.push(VcpuCheck {
-            machine,
-            interval: Interval::None,
-            waiting: Vec::new(),
-            waiting_more: 0,
-            totals: Totals::default(),
-            shifts: ShiftState::default(),
-        });
+    pub(crate) fn push(&mut self, machine: MachineId, traced: bool) {
+        self.0.push(traced.then(|| {
+            Box::new(VcpuCheck {
+                machine,
+                interval: Interval::None,
+                waiting: Vec::new(),
+                waiting_more: 0,
+                totals: Totals::default(),
+                shifts: ShiftState::default(),
+            })
+        }));
     }
 
     /// `kvm_entry` of the vCPU.
     pub(crate) fn guest_mode_begins(&mut self, at: usize, t: i64) {
-        self.0[at].begins(t);
+        if let Some(check) = &mut self.0[at] {
+            check.begins(t);
+        }
     }
 
     /// Its `kvm_exit`, or the switch-out that shows it had exited.
     pub(crate) fn guest_mode_ends(&mut self, at: usize, t: i64) {
-        self.0[at].ends(t);
+        if let Some(check) = &mut self.0[at] {
+            check.ends(t);
+        }
     }
 
     /// The vCPU's host events are missing from here on.
     pub(crate) fn interrupted(&mut self, at: usize) {
-        self.0[at].interrupted();
+        if let Some(check) = &mut self.0[at] {
+            check.interrupted();
+        }
     }
 
     /// An event of the guest on this vCPU.
     pub(crate) fn guest_event(&mut self, at: usize, g: i64) {
-        self.0[at].event(g);
+        if let Some(check) = &mut self.0[at] {
+            check.event(g);
+        }
     }
 
     /// A guest event beyond the host's last event.
     pub(crate) fn untestable(&mut self, at: usize) {
-        self.0[at].totals.untested += 1;
+        if let Some(check) = &mut self.0[at] {
+            check.totals.untested += 1;
+        }
     }
 
     /// Emits one row per guest that has events; returns the shift tests per guest.
     pub(crate) fn finish(&mut self, sink: &mut dyn TableSink) -> Vec<(MachineId, Vec<ShiftTest>)> {
         let mut guests: Vec<(MachineId, Totals, [ShiftTest; SHIFTS_NS.len()])> = Vec::new();
-        for vcpu in &mut self.0 {
+        for vcpu in self.0.iter_mut().flatten() {
             vcpu.interrupted();
             vcpu.shifts.step(i64::MAX);
             let at = guests.iter().position(|g| g.0 == vcpu.machine).unwrap_or_else(|| {
@@ -312,7 +324,7 @@ mod tests {
     #[test]
     fn inside_outside_untested_and_slack() {
         let mut check = Check::default();
-        check.push(MachineId(1));
+        check.push(MachineId(1), true);
         check.guest_event(0, 5);
         check.guest_mode_begins(0, 10);
         check.guest_event(0, 13);

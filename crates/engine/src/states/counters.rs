@@ -21,6 +21,9 @@ impl Env<'_> {
         device: Option<BlockDevice>,
         value: Option<i64>,
     ) {
+        if !self.wants.counters {
+            return;
+        }
         self.sink.row(Row::Counter(Counter {
             ts: t.max(self.start),
             machine_id: vcpu.map_or(self.machine, |(vm, _)| vm),

@@ -57,27 +57,28 @@ struct Join {
     last: Option<(Tid, Piece)>,
 }
 
-/// The joins of all vCPUs, by vCPU index.
+/// The joins of all vCPUs, by vCPU index; none for those whose guest tells nothing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Joins(Vec<Join>);
+pub(crate) struct Joins(Vec<Option<Join>>);
 
 impl Joins {
-    pub(crate) fn push(&mut self, machine: MachineId, cpu: CpuId) {
-        self.0.push(Join {
+    pub(crate) fn push(&mut self, machine: MachineId, cpu: CpuId, traced: bool) {
+        self.0.push(traced.then(|| Join {
             machine,
             cpu,
             now: Now::Undetermined,
             runs: VecDeque::new(),
             vcpu: VecDeque::new(),
             last: None,
-        });
+        }));
     }
 
     /// The guest's kernel gives the CPU to a thread.
     pub(crate) fn run_begins(&mut self, at: usize, tid: Tid, t: i64, sink: &mut dyn TableSink) {
-        let join = &mut self.0[at];
-        join.step(sink);
-        join.now = Now::Runs { tid, since: t };
+        if let Some(join) = &mut self.0[at] {
+            join.step(sink);
+            join.now = Now::Runs { tid, since: t };
+        }
     }
 
     /// The thread's running interval [from, to) is complete. Returns its end: later than `to` if
@@ -90,7 +91,7 @@ impl Joins {
         to: i64,
         sink: &mut dyn TableSink,
     ) -> i64 {
-        let join = &mut self.0[at];
+        let Some(join) = &mut self.0[at] else { return to.max(from) };
         let from = match join.now {
             Now::Runs { tid: open, since } if open == tid => since.max(from),
             _ => from,
@@ -105,7 +106,9 @@ impl Joins {
 
     /// The guest's events are missing: who has the CPU may be told later.
     pub(crate) fn lose(&mut self, at: usize) {
-        self.0[at].now = Now::Undetermined;
+        if let Some(join) = &mut self.0[at] {
+            join.now = Now::Undetermined;
+        }
     }
 
     /// The vCPU was in `state` in [from, to).
@@ -117,7 +120,7 @@ impl Joins {
         to: i64,
         sink: &mut dyn TableSink,
     ) {
-        let join = &mut self.0[at];
+        let Some(join) = &mut self.0[at] else { return };
         let effective = EffectiveState::from(state);
         match join.vcpu.back_mut() {
             Some(last) if last.effective == effective && last.to == from => last.to = to,
@@ -131,7 +134,7 @@ impl Joins {
 
     /// Both sides are complete: joins the rest.
     pub(crate) fn finish(&mut self, sink: &mut dyn TableSink) {
-        for join in &mut self.0 {
+        for join in self.0.iter_mut().flatten() {
             join.now = Now::Idle;
             join.step(sink);
             while let Some(run) = join.runs.pop_front() {

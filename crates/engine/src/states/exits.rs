@@ -32,6 +32,9 @@ impl OpenExit {
         entry: Option<(i64, i64)>,
         env: &mut Env<'_>,
     ) {
+        if !env.wants.exits {
+            return;
+        }
         env.sink.row(Row::Exit(Exit {
             ts: self.ts,
             dur: entry.map(|(t, _)| t - self.ts),

@@ -57,7 +57,7 @@ impl Irqs {
 }
 
 fn emit(ts: i64, t: i64, cpu: CpuId, softirq: bool, vector: i32, env: &mut Env<'_>) {
-    if ts >= env.start {
+    if ts >= env.start && env.wants.irqs {
         env.sink.row(Row::Irq(Irq {
             ts,
             dur: t - ts,

@@ -20,6 +20,7 @@ pub(crate) mod wakeups;
 pub(crate) mod windows;
 pub(crate) mod work;
 
+use crate::wanted::Wanted;
 use check::Check;
 use effective::Joins;
 use transect_model::{
@@ -32,6 +33,8 @@ use windows::Windows;
 /// others' results.
 pub(crate) struct Env<'a> {
     pub(crate) sink: &'a mut dyn TableSink,
+    /// Rows of other tables are not to be made.
+    pub(crate) wants: &'a Wanted,
     /// The recording's start: rows are cut there.
     pub(crate) start: i64,
     /// The machine whose event is being handled.

@@ -11,7 +11,7 @@ use transect_model::{
 impl Env<'_> {
     /// One row of the net_io table; `code` is the driver's answer to what was sent.
     pub(crate) fn packet(&mut self, at: At, device: DeviceName, bytes: u32, code: Option<i32>) {
-        if at.t < self.start {
+        if at.t < self.start || !self.wants.net_io {
             return;
         }
         let direction = if code.is_some() { NetDirection::Xmit } else { NetDirection::Receive };

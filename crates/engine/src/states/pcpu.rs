@@ -105,7 +105,7 @@ impl Cpu {
     fn close(&mut self, t: i64, vcpu: VcpuName, env: &mut Env<'_>) {
         let from = self.since.max(env.start);
         self.since = self.since.max(t);
-        if t <= from || !self.has_stream {
+        if t <= from || !self.has_stream || !env.wants.cpu_slices {
             return;
         }
         let vcpu = match self.occupant {

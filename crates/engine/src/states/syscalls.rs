@@ -13,7 +13,7 @@ use transect_model::{
 impl Env<'_> {
     /// One row of the syscalls table; `done` is when it returned and what.
     pub(crate) fn syscall(&mut self, tid: Tid, call: OpenSyscall, done: Option<(i64, i64)>) {
-        if call.ts < self.start {
+        if call.ts < self.start || !self.wants.syscalls {
             return;
         }
         self.sink.row(Row::Syscall(Syscall {

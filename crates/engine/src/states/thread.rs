@@ -17,7 +17,6 @@
 //! run and put to sleep in the hole, so it becomes `Unknown` from the hole's start.
 
 use super::Env;
-use rustc_hash::FxHashMap;
 use transect_model::{
     event::Comm,
     ids::{CpuId, MachineId, Tid},
@@ -113,10 +112,43 @@ pub(crate) type Slot = usize;
 /// The largest thread id Linux can give (`PID_MAX_LIMIT`, include/linux/threads.h).
 const PID_MAX: i32 = 4 * 1024 * 1024;
 
+/// Slots by thread number: pages of a table that is as long as the largest number, of which only
+/// those exist that numbers were used of. Every waking and switch looks one up.
+#[derive(Clone, Debug, Default)]
+struct Slots(Vec<Vec<u32>>);
+
+impl Slots {
+    const PAGE_BITS: u32 = 8;
+    const NONE: u32 = u32::MAX;
+
+    fn place(tid: Tid) -> Option<(usize, usize)> {
+        let number = usize::try_from(tid.0).ok()?;
+        Some((number >> Self::PAGE_BITS, number & ((1 << Self::PAGE_BITS) - 1)))
+    }
+
+    #[inline]
+    fn get(&self, tid: Tid) -> Option<Slot> {
+        let (page, at) = Self::place(tid)?;
+        let slot = *self.0.get(page)?.get(at)?;
+        (slot != Self::NONE).then_some(slot as usize)
+    }
+
+    /// For numbers up to [`PID_MAX`] only, which bounds the table.
+    fn set(&mut self, tid: Tid, slot: u32) {
+        let Some((page, at)) = Self::place(tid) else { return };
+        if self.0.len() <= page {
+            self.0.resize(page + 1, Vec::new());
+        }
+        let page = &mut self.0[page];
+        page.resize(1 << Self::PAGE_BITS, Self::NONE);
+        page[at] = slot;
+    }
+}
+
 /// The threads of one machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
-    slots: FxHashMap<i32, u32>,
+    slots: Slots,
     all: Vec<Thread>,
     /// From when on the machine's streams are complete (they began, or a hole ended).
     pub(crate) known_from: i64,
@@ -129,7 +161,7 @@ impl Threads {
     }
 
     pub(crate) fn find(&self, tid: Tid) -> Option<Slot> {
-        self.slots.get(&tid.0).map(|slot| *slot as usize)
+        self.slots.get(tid)
     }
 
     /// The thread's slot, made on first sight. None for numbers that no Linux thread can have:
@@ -142,7 +174,7 @@ impl Threads {
             return None;
         }
         let slot = u32::try_from(self.all.len()).ok()?;
-        self.slots.insert(tid.0, slot);
+        self.slots.set(tid, slot);
         self.all.push(Thread {
             tid,
             comm: Comm::default(),
@@ -290,6 +322,9 @@ impl Thread {
             return;
         }
         env.windows.thread(self.cgroup, state, from, t);
+        if !env.wants.thread_states {
+            return;
+        }
         env.sink.row(Row::ThreadState(ThreadStateRow {
             ts: from,
             dur: t - from,

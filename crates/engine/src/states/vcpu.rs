@@ -512,8 +512,13 @@ fn emit(index: usize, machine_id: MachineId, vcpu: VcpuId, segment: Segment, env
         return;
     }
     let Key { state, cpu, reason, by } = segment.key;
-    env.windows.vcpu(index, state, from, segment.to, env.sink);
+    if env.wants.windows {
+        env.windows.vcpu(index, state, from, segment.to, env.sink);
+    }
     env.joins.vcpu_state(index, state, from, segment.to, env.sink);
+    if !env.wants.vcpu_states {
+        return;
+    }
     env.sink.row(Row::VcpuState(VcpuStateRow {
         ts: from,
         dur: segment.to - from,

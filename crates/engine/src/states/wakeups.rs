@@ -81,7 +81,7 @@ impl Threads {
 impl Env<'_> {
     /// One row of the wakeups table; `ran` is when and where the thread got a CPU.
     pub(crate) fn wakeup(&mut self, tid: Tid, wake: Wake, ran: Option<(i64, CpuId)>) {
-        if wake.ts < self.start {
+        if wake.ts < self.start || !self.wants.wakeups {
             return;
         }
         self.sink.row(Row::Wakeup(Wakeup {

@@ -149,9 +149,21 @@ pub(crate) struct Windows {
     length_ns: i64,
     vcpus: Vec<VcpuSeries>,
     vms: Vec<VmSeries>,
+    /// Position in `vms` by machine.
+    vm_of: Vec<Option<usize>>,
     cgroups: Vec<CgroupSeries>,
     /// Were there more windows than can be kept?
     overflowed: bool,
+    /// The window looked up last: nearly all lookups are for the same one.
+    now: Bounds,
+}
+
+/// A window's number, its first stamp and the first one behind it.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    number: i64,
+    from: i64,
+    to: i64,
 }
 
 impl Windows {
@@ -161,15 +173,22 @@ impl Windows {
             length_ns: length_ns.max(1),
             vcpus: Vec::new(),
             vms: Vec::new(),
+            vm_of: Vec::new(),
             cgroups: Vec::new(),
             overflowed: false,
+            now: Bounds { number: 0, from: start, to: start },
         }
     }
 
     /// Adds the next vCPU (by vCPU index).
     pub(crate) fn push_vcpu(&mut self, machine: MachineId, vcpu: VcpuId) {
         self.vcpus.push(VcpuSeries { machine, vcpu, series: Series::default(), cgroup: None });
-        if !self.vms.iter().any(|vm| vm.machine == machine) {
+        let at = machine.0 as usize;
+        if self.vm_of.len() <= at {
+            self.vm_of.resize(at + 1, None);
+        }
+        if self.vm_of[at].is_none() {
+            self.vm_of[at] = Some(self.vms.len());
             self.vms.push(VmSeries { machine, series: Series::default() });
         }
     }
@@ -206,14 +225,13 @@ impl Windows {
         to: i64,
         sink: &mut dyn TableSink,
     ) {
-        let Some(parts) = self.parts(from, to) else { return };
-        let cgroup = self.vcpus[at].cgroup;
-        for (window, ns) in parts {
-            if let Some(metrics) = self.vcpus[at].series.at(window) {
+        let Some(last) = self.each_part(from, to, |windows, window, ns| {
+            let VcpuSeries { series, cgroup, .. } = &mut windows.vcpus[at];
+            if let Some(metrics) = series.at(window) {
                 metrics.add_vcpu(state, ns);
             }
-            if let Some(cgroup) = cgroup
-                && let Some(metrics) = self.cgroups[cgroup].series.at(window)
+            if let Some(cgroup) = *cgroup
+                && let Some(metrics) = windows.cgroups[cgroup].series.at(window)
             {
                 match state {
                     VcpuState::Guest => metrics.guest_ns += ns,
@@ -221,19 +239,22 @@ impl Windows {
                     _ => {}
                 }
             }
-        }
-        self.emit_passed(at, (to - self.start) / self.length_ns, sink);
+        }) else {
+            return;
+        };
+        // A window is over when its last nanosecond is.
+        let passed = if to < last.to { last.number } else { last.number + 1 };
+        self.emit_passed(at, passed, sink);
     }
 
     /// A thread of a control group was in `state` in [from, to).
     pub(crate) fn thread(&mut self, cgroup: Option<usize>, state: ThreadState, from: i64, to: i64) {
         let Some(cgroup) = cgroup else { return };
-        let Some(parts) = self.parts(from, to) else { return };
-        for (window, ns) in parts {
-            if let Some(metrics) = self.cgroups[cgroup].series.at(window) {
+        self.each_part(from, to, |windows, window, ns| {
+            if let Some(metrics) = windows.cgroups[cgroup].series.at(window) {
                 metrics.add_thread(state, ns);
             }
-        }
+        });
     }
 
     /// A vCPU was switched in.
@@ -274,7 +295,7 @@ impl Windows {
     /// A device interrupt raised for a VM.
     pub(crate) fn vm_io(&mut self, machine: MachineId, t: i64) {
         let Some(window) = self.window(t) else { return };
-        let vm = self.vms.iter_mut().find(|vm| vm.machine == machine);
+        let vm = self.vm(machine);
         if let Some(metrics) = vm.and_then(|vm| vm.series.at(window)) {
             metrics.io_count += 1;
         }
@@ -318,27 +339,55 @@ impl Windows {
         }
     }
 
-    fn window(&self, t: i64) -> Option<i64> {
-        let window = (t - self.start).div_euclid(self.length_ns);
+    fn vm(&mut self, machine: MachineId) -> Option<&mut VmSeries> {
+        let at = self.vm_of.get(machine.0 as usize).copied().flatten()?;
+        self.vms.get_mut(at)
+    }
+
+    fn window(&mut self, t: i64) -> Option<i64> {
+        let window = self.bounds(t).number;
         (0..MAX_WINDOWS).contains(&window).then_some(window)
     }
 
-    /// The windows that [from, to) spans, each with its share in ns.
-    fn parts(&mut self, from: i64, to: i64) -> Option<impl Iterator<Item = (i64, i64)> + use<>> {
+    /// The window that `t` lies in.
+    #[inline]
+    fn bounds(&mut self, t: i64) -> Bounds {
+        if t < self.now.from || self.now.to <= t {
+            let number = (t - self.start).div_euclid(self.length_ns);
+            let from = self.start + number * self.length_ns;
+            // Beyond the end of time only where windows are longer than any recording.
+            let to = from.checked_add(self.length_ns).unwrap_or(i64::MAX);
+            self.now = Bounds { number, from, to };
+        }
+        self.now
+    }
+
+    /// Calls `add` for every window that [from, to) spans, with its share in ns; gives the last.
+    fn each_part(
+        &mut self,
+        from: i64,
+        to: i64,
+        mut add: impl FnMut(&mut Self, i64, i64),
+    ) -> Option<Bounds> {
         if to <= from {
             return None;
         }
-        let (start, length) = (self.start, self.length_ns);
-        let first = (from - start) / length;
-        let last = (to - 1 - start) / length;
-        if last >= MAX_WINDOWS || to - start > MAX_SPAN_NS {
+        // From the end: it is what is looked up next.
+        let last = self.bounds(to - 1);
+        if last.number >= MAX_WINDOWS || to - self.start > MAX_SPAN_NS {
             self.overflowed = true;
             return None;
         }
-        Some((first..=last).map(move |window| {
-            let begin = start + window * length;
-            (window, to.min(begin + length) - from.max(begin))
-        }))
+        if last.from <= from {
+            add(self, last.number, to - from);
+            return Some(last);
+        }
+        let first = (from - self.start) / self.length_ns;
+        for window in first..=last.number {
+            let begin = self.start + window * self.length_ns;
+            add(self, window, to.min(begin + self.length_ns) - from.max(begin));
+        }
+        Some(last)
     }
 
     /// Emits the vCPU's windows before number `passed`.
@@ -357,8 +406,8 @@ impl Windows {
         let metrics = series.pop();
         let bounds = bounds(self.start, self.length_ns, window, end);
         emit(bounds, *machine, Some(*vcpu), None, &metrics, sink);
-        let vm = self.vms.iter_mut().find(|vm| vm.machine == *machine);
-        if let Some(sum) = vm.and_then(|vm| vm.series.at(window)) {
+        let machine = *machine;
+        if let Some(sum) = self.vm(machine).and_then(|vm| vm.series.at(window)) {
             sum.add(&metrics);
         }
     }

@@ -91,7 +91,7 @@ fn key(at: At, work: u64) -> (Tid, Option<CpuId>, u64) {
 
 impl Open {
     fn emit(self, tid: Tid, end: Option<i64>, env: &mut Env<'_>) {
-        if self.ts < env.start {
+        if self.ts < env.start || !env.wants.work_items {
             return;
         }
         env.sink.row(Row::WorkItem(WorkItem {

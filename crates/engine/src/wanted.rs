@@ -1,0 +1,45 @@
+//! Which tables a sink wants: asked once, so that a row nobody wants costs nothing.
+
+use transect_model::table::{
+    BlockIo, Counter, CpuSlice, Exit, Irq, NetIo, Syscall, TableSink, ThreadStateRow, VcpuStateRow,
+    Wakeup, Window, WorkItem,
+};
+
+/// One flag for every table whose rows come with the events. The others are small, and are always
+/// made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each table")]
+pub(crate) struct Wanted {
+    pub(crate) cpu_slices: bool,
+    pub(crate) vcpu_states: bool,
+    pub(crate) thread_states: bool,
+    pub(crate) exits: bool,
+    pub(crate) wakeups: bool,
+    pub(crate) irqs: bool,
+    pub(crate) syscalls: bool,
+    pub(crate) windows: bool,
+    pub(crate) block_io: bool,
+    pub(crate) net_io: bool,
+    pub(crate) work_items: bool,
+    pub(crate) counters: bool,
+}
+
+impl Wanted {
+    /// Asks the sink.
+    pub(crate) fn by(sink: &dyn TableSink) -> Self {
+        Wanted {
+            cpu_slices: sink.wants(&CpuSlice::TABLE),
+            vcpu_states: sink.wants(&VcpuStateRow::TABLE),
+            thread_states: sink.wants(&ThreadStateRow::TABLE),
+            exits: sink.wants(&Exit::TABLE),
+            wakeups: sink.wants(&Wakeup::TABLE),
+            irqs: sink.wants(&Irq::TABLE),
+            syscalls: sink.wants(&Syscall::TABLE),
+            windows: sink.wants(&Window::TABLE),
+            block_io: sink.wants(&BlockIo::TABLE),
+            net_io: sink.wants(&NetIo::TABLE),
+            work_items: sink.wants(&WorkItem::TABLE),
+            counters: sink.wants(&Counter::TABLE),
+        }
+    }
+}
