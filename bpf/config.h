@@ -10,6 +10,8 @@
 #define CHUNK_BYTES 32768u
 #define CHUNK_MASK (CHUNK_BYTES - 1)
 
+#define NAMED_DEVICES 4
+
 /* Constant once loaded: the verifier removes every branch that a constant decides. */
 struct config {
 	u64 cgroup_id; /* cgroup filter: this one and all below it */
@@ -24,12 +26,13 @@ struct config {
 	u8 overwrite; /* flight recorder: overwrite the oldest chunk */
 	u8 check_current; /* the log alone does not know who runs: no or filtered sched_switch */
 	u8 fold; /* write BEGIN and END of KVM and interrupts as one record where nothing lies between */
+	u8 filter; /* any of the next three */
 	u8 filter_tids;
 	u8 filter_tgids;
 	u8 filter_cgroup;
 	u8 switch_has_state; /* sched_switch has prev_state as fourth argument (5.18) */
 	u8 fold_syscalls; /* the same for system calls */
-	u8 spare[7];
+	u8 spare[6];
 };
 
 /* One log. Lines of 64 bytes by who writes them and how often. */
@@ -63,7 +66,9 @@ struct log {
 	/* line 3 */
 	u64 begin_ns[4]; /* for triggers: when the pair last began, written or not */
 	u64 lost_since_ns; /* stamp of the first event ever lost here */
-	u64 spare[3];
+	u32 named[NAMED_DEVICES]; /* devices whose name stands in this chunk: ifindex, 0 = free */
+	u32 named_next;
+	u32 spare;
 };
 
 struct cpu_logs {

@@ -25,7 +25,7 @@ struct {
 
 static __always_inline bool filter_is_on(void)
 {
-	return cfg.filter_tids || cfg.filter_tgids || cfg.filter_cgroup;
+	return cfg.filter;
 }
 
 /* Is the task in the cgroup, or in one below it? Unified hierarchy only. */

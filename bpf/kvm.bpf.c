@@ -47,31 +47,9 @@ SEC("tp_btf/kvm_hypercall")
 int BPF_PROG(kvm_hypercall, unsigned long nr, unsigned long arg0, unsigned long arg1,
 	     unsigned long arg2, unsigned long arg3)
 {
-	struct log *log;
-	u64 ns;
-	bool more = arg2 || arg3 || nr > A_MAX;
-
 	if (!wanted_here())
 		return 0;
-	if (!more) {
-		if (!arg0 && !arg1)
-			return log_write(KVM_HYPERCALL, nr);
-		return log_write3(KVM_HYPERCALL_A, nr, arg0, arg1);
-	}
-	log = log_enter();
-	if (!log)
-		return 0;
-	ns = log_clock_ns();
-	if (log->pending_w0)
-		log_flush(log);
-	if (cfg.check_current)
-		log_tell_current(log, ns);
-	/* Both or none: MORE belongs to the record before it, in the same chunk. */
-	if (log_emit_two(log, ns, WORD0(KVM_HYPERCALL_A, nr & A_MAX), arg0, arg1,
-			 WORD0(MORE, nr >> 34), arg2, arg3))
-		log_trigger(KVM_HYPERCALL, ns, 0);
-	log_leave(log);
-	return 0;
+	return log_hypercall(nr, arg0, arg1, arg2, arg3);
 }
 
 SEC("tp_btf/kvm_userspace_exit")

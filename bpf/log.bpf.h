@@ -108,6 +108,8 @@ static __noinline s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 eve
 		}
 		log->chunk = log->first_chunk + ((head / CHUNK_BYTES) & (log->chunks - 1));
 		log->has_rip = 0;
+		for (u32 i = 0; i < NAMED_DEVICES; i++)
+			log->named[i] = 0;
 	}
 	chunk = log_chunk(&log->chunk);
 	barrier_var(offset);
@@ -116,7 +118,8 @@ static __noinline s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 eve
 	word = (u64 *)(chunk + offset);
 	if (!offset || log->side) {
 		u64 flags = (log->started ? 0 : 1) | (log->side ? 2 : 0);
-		bool lost = log->lost != log->lost_told;
+		/* A loss later than this record (in an interrupt since its stamp) is told with the next. */
+		bool lost = log->lost != log->lost_told && (s64)(ns - log->lost_last_ns) >= 0;
 
 		log->started = 1;
 		if (!control.stopping)
@@ -188,13 +191,14 @@ static __always_inline bool log_emit(struct log *log, u64 ns, u64 dur_ns, u64 ev
 	return true;
 }
 
-/* Two records of three words that belong together: both or none, in one chunk. */
-static __always_inline bool log_emit_two(struct log *log, u64 ns, u64 v0, u64 v1, u64 v2, u64 w0, u64 w1, u64 w2)
+/* A record of three words and one of `words` that need it before them: both or none, in one chunk. */
+static __always_inline bool log_emit_two(struct log *log, u64 ns, u64 v0, u64 v1, u64 v2, u32 words,
+					 u64 w0, u64 w1, u64 w2)
 {
 	/* A chunk's end too near for both is passed here; the room behind is then the second's. */
 	if ((log->head & CHUNK_MASK) > CHUNK_BYTES - 8 * (ROOM_WORDS + 3))
 		log_skip_rest(log);
-	return log_emit(log, ns, 0, 1, 3, v0, v1, v2) && log_emit(log, log->last_ns, 0, 0, 3, w0, w1, w2);
+	return log_emit(log, ns, 0, 1, 3, v0, v1, v2) && log_emit(log, log->last_ns, 0, 0, words, w0, w1, w2);
 }
 
 /* A record with a full rip has been written: short ones of this chunk may leave its upper half out. */
@@ -207,11 +211,11 @@ static __always_inline void log_remember_rip(struct log *log, u64 rip)
 /* An exit on its own. The 2-word form where the fields fit it. */
 static __always_inline void log_kvm_exit(struct log *log, u64 ns, u64 w0, u64 rip, u64 info1)
 {
-	u64 a = w0 >> 30, reason = a & 0xffff, vcpu = a >> 16;
+	u64 a = w0 >> 30, reason = a & 0xffff, vcpu = a >> 16 & 0xffff;
 
 	bool written;
 
-	if (reason < 4096 && vcpu < 4096 && info1 < 1024)
+	if (!(a >> 32) && reason < 4096 && vcpu < 4095 && info1 < 1024)
 		written = log_emit(log, ns, 0, 1, 2, WORD0(KVM_EXIT_S, reason | vcpu << 12 | info1 << 24), rip, 0);
 	else
 		written = log_emit(log, ns, 0, 1, 3, w0, rip, info1);
@@ -262,7 +266,7 @@ static __always_inline struct log *log_enter(void)
 			log_lose(log, ns, ns, 1);
 			return NULL;
 		}
-		log->last_ns = 0; /* far from any stamp: log_make_room for every record */
+		log->last_ns = 1ull << 63; /* far from any stamp: log_make_room for every record */
 	}
 	LOG_POINT(entering);
 	*(volatile u16 *)&log->busy = 1;
@@ -329,6 +333,70 @@ static __always_inline int log_write2(u32 kind, u64 a, u64 w1)
 static __always_inline int log_write3(u32 kind, u64 a, u64 w1, u64 w2)
 {
 	log_write_words(kind, 3, a, w1, w2);
+	return 0;
+}
+
+/* What every record but END does before it is written. */
+static __always_inline u64 log_prepare(struct log *log)
+{
+	u64 ns = log_clock_ns();
+
+	if (log->pending_w0)
+		log_flush(log);
+	if (cfg.check_current)
+		log_tell_current(log, ns);
+	return ns;
+}
+
+/* A hypercall. Arguments that are 0 are left out; the third and fourth come in a second record. */
+static __always_inline int log_hypercall(u64 nr, u64 arg0, u64 arg1, u64 arg2, u64 arg3)
+{
+	struct log *log;
+	u64 ns;
+
+	if (!arg2 && !arg3 && nr <= A_MAX) {
+		if (!arg0 && !arg1)
+			return log_write(KVM_HYPERCALL, nr);
+		return log_write3(KVM_HYPERCALL_A, nr, arg0, arg1);
+	}
+	log = log_enter();
+	if (!log)
+		return 0;
+	ns = log_prepare(log);
+	log_emit_two(log, ns, WORD0(KVM_HYPERCALL_A, nr & A_MAX), arg0, arg1, 3, WORD0(MORE, nr >> 34), arg2, arg3);
+	log_trigger(KVM_HYPERCALL, ns, 0);
+	log_leave(log);
+	return 0;
+}
+
+/* Does the device's name stand in the chunk being filled? If not, it is taken to do from now on. */
+static __always_inline bool log_has_named(struct log *log, u32 ifindex)
+{
+	for (u32 i = 0; i < NAMED_DEVICES; i++)
+		if (log->named[i] == ifindex)
+			return true;
+	return false;
+}
+
+/* A packet; with the name of its device (`name0`, `name1`), once per chunk. */
+static __always_inline int log_packet(u32 kind, u32 ifindex, u64 a, u64 w1, u64 name0, u64 name1)
+{
+	struct log *log = log_enter();
+	u64 ns;
+
+	if (!log)
+		return 0;
+	ns = log_prepare(log);
+	/* A record at offset 0 begins a new chunk, in which nobody is named. */
+	if ((log->head & CHUNK_MASK) && (log->head & CHUNK_MASK) <= CHUNK_BYTES - 8 * ROOM_WORDS &&
+	    log_has_named(log, ifindex)) {
+		log_emit(log, ns, 0, 1, 2, WORD0(kind, a), w1, 0);
+	} else if (log_emit_two(log, ns, WORD0(DEVICE_NAME, ifindex), name0, name1, 2, WORD0(kind, a), w1, 0)) {
+		log->named[log->named_next & (NAMED_DEVICES - 1)] = ifindex;
+		log->named_next++;
+	}
+	log_trigger(kind, ns, 0);
+	log_leave(log);
 	return 0;
 }
 
@@ -541,7 +609,7 @@ static __always_inline int log_kvm_entry(u32 vcpu)
 	reason = a & 0xffff;
 	rip = log->pending_w1;
 	info1 = log->pending_w2;
-	if (!end.folds || reason >= 4096 || a >> 32 || vcpu >= 4096 || end.dur_ns >> 32 || info1 >> 32) {
+	if (!end.folds || reason >= 4096 || a >> 32 || vcpu >= 4095 || end.dur_ns >> 32 || info1 >> 32) {
 		log_end_alone(&end, 1, WORD0(KVM_ENTRY, vcpu & 0xffff), 0);
 	} else if (info1 < 1024 && log->has_rip && log->rip_high == rip >> 32 &&
 		   (log->head & CHUNK_MASK) && (log->head & CHUNK_MASK) <= CHUNK_BYTES - 8 * ROOM_WORDS) {

@@ -29,12 +29,13 @@ pub(crate) struct Config {
     pub(crate) overwrite: u8,
     pub(crate) check_current: u8,
     pub(crate) fold: u8,
+    pub(crate) filter: u8,
     pub(crate) filter_tids: u8,
     pub(crate) filter_tgids: u8,
     pub(crate) filter_cgroup: u8,
     pub(crate) switch_has_state: u8,
     pub(crate) fold_syscalls: u8,
-    pub(crate) spare: [u8; 7],
+    pub(crate) spare: [u8; 6],
 }
 
 impl Config {
@@ -74,7 +75,9 @@ pub(crate) struct Log {
     pub(crate) consumer_spare: [AtomicU64; 7],
     pub(crate) begin_ns: [AtomicU64; 4],
     pub(crate) lost_since_ns: AtomicU64,
-    pub(crate) spare: [AtomicU64; 3],
+    pub(crate) named: [AtomicU32; 4],
+    pub(crate) named_next: AtomicU32,
+    pub(crate) spare: AtomicU32,
 }
 
 /// `struct cpu_logs`: both logs of one CPU.

@@ -165,6 +165,7 @@ fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfEr
         check_current: (!has_switch || plan.filters.by_thread()).into(),
         fold: plan.fold.into(),
         fold_syscalls: (plan.syscalls == SyscallMode::Folded).into(),
+        filter: plan.filters.by_thread().into(),
         filter_tids: (!plan.filters.tids.is_empty()).into(),
         filter_tgids: (!plan.filters.tgids.is_empty()).into(),
         filter_cgroup: cgroup.is_some().into(),
