@@ -56,10 +56,14 @@ pub(crate) struct Kept {
 #[derive(Clone, Default)]
 pub(crate) struct Keeper {
     kept: Arc<Mutex<Kept>>,
-    pub(crate) dies_at_bytes: Option<usize>,
+    dies_at_bytes: Option<usize>,
 }
 
 impl Keeper {
+    pub(crate) fn that_dies_at_bytes(limit: usize) -> Self {
+        Keeper { dies_at_bytes: Some(limit), ..Keeper::default() }
+    }
+
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Kept) -> R) -> R {
         look(&self.kept.lock().unwrap())
     }
