@@ -12,7 +12,7 @@ use crate::{
     names::Names,
     record::CHUNK_BYTES,
     squeeze,
-    stream::{LogStream, Stream},
+    stream::{LogStream, LostCause, Stream},
     totals::Totals,
 };
 use std::collections::BTreeMap;
@@ -88,8 +88,8 @@ fn slices_of<S: SliceSink>(
 struct Log {
     blocks: Vec<BlockRef>,
     lost: u64,
-    /// The file ends within a block of this log.
-    truncated: bool,
+    /// Why blocks after those listed cannot be read, if there are any.
+    tail: Option<LostCause>,
 }
 
 /// A chunk a stream can begin at.
@@ -199,7 +199,7 @@ impl<'d> Compact<'d> {
         let log = self.logs.get(&id)?;
         let stream = LogStream::new(self.file, id, &log.blocks, self.context());
         let told = self.totals.as_ref().and_then(|totals| totals.lost(id)).unwrap_or(0);
-        Some(stream.begun(self.header.overwrite).ended_by(log.lost.max(told), log.truncated))
+        Some(stream.begun(self.header.overwrite).ended_by(log.lost.max(told), log.tail))
     }
 
     /// The chunks of a log at which a stream can begin, in order.
@@ -225,7 +225,7 @@ impl<'d> Compact<'d> {
         let end = to.map_or(log.blocks.len(), |to| to.block);
         let stream =
             LogStream::new(self.file, id, log.blocks.get(from.block..end)?, self.context());
-        Some(if to.is_none() { stream.ended_by(log.lost, log.truncated) } else { stream })
+        Some(if to.is_none() { stream.ended_by(log.lost, log.tail) } else { stream })
     }
 
     /// The words of all logs as slices, in order of position within each log; blocks that cannot
@@ -259,8 +259,10 @@ impl<'d> Compact<'d> {
             let payload_at = at + BLOCK_HEADER_BYTES;
             let end = payload_at + header.stored_bytes as usize;
             if let Some(what) = header.fault() {
-                self.problems.add(at as u64, Some(header.log()), What::BlockHeader { what });
-            } else if let Some(payload) = self.file.get(payload_at..end) {
+                at = self.faulty_block(at, &header, what);
+                continue;
+            }
+            if let Some(payload) = self.file.get(payload_at..end) {
                 self.block(&header, payload_at as u64, payload);
             } else {
                 let missing_bytes = (end - self.file.len()) as u64;
@@ -282,21 +284,40 @@ impl<'d> Compact<'d> {
         let found = rest
             .chunks(8)
             .enumerate()
-            .skip(1)
             .find(|(n, bytes)| {
                 bytes.starts_with(&BLOCK_MAGIC) && BlockHeader::parse(&rest[n * 8..]).is_some()
             })
             .map_or(file.len(), |(n, _)| at + n * 8);
         let skipped_bytes = (found - at) as u64;
-        self.problems.add(at as u64, None, What::NoBlock { skipped_bytes });
+        if skipped_bytes > 0 {
+            self.problems.add(at as u64, None, What::NoBlock { skipped_bytes });
+        }
         found
+    }
+
+    /// A header whose checksum is right but which cannot be: its lengths are believed only where
+    /// they lead to the next block.
+    fn faulty_block(&mut self, at: usize, header: &BlockHeader, what: &'static str) -> usize {
+        let mut log = None;
+        if header.kind == BlockKind::Words {
+            log = Some(header.log());
+            self.logs.entry(header.log()).or_default().tail = Some(LostCause::Damaged);
+        }
+        self.problems.add(at as u64, log, What::BlockHeader { what });
+        let end = at + BLOCK_HEADER_BYTES + header.stored_bytes as usize;
+        let next = end.next_multiple_of(8);
+        let leads_on = self.file.get(next..).is_some_and(|rest| BlockHeader::parse(rest).is_some());
+        if leads_on || end == self.file.len() {
+            return next;
+        }
+        self.skip_to_block(at + BLOCK_HEADER_BYTES)
     }
 
     fn cut_block(&mut self, at: usize, header: &BlockHeader, missing_bytes: u64) {
         let mut log = None;
         if header.kind == BlockKind::Words {
             log = Some(header.log());
-            self.logs.entry(header.log()).or_default().truncated = true;
+            self.logs.entry(header.log()).or_default().tail = Some(LostCause::Truncated);
         }
         self.problems.add(at as u64, log, What::Truncated { missing_bytes });
     }
@@ -318,6 +339,7 @@ impl<'d> Compact<'d> {
     fn words(&mut self, header: &BlockHeader, payload_at: u64) {
         let log = self.logs.entry(header.log()).or_default();
         log.lost = log.lost.max(header.lost);
+        log.tail = None;
         log.blocks.push(BlockRef {
             payload_at,
             stored_bytes: header.stored_bytes,

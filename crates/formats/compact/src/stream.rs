@@ -101,9 +101,9 @@ pub struct LogStream<'d> {
     file: &'d [u8],
     log: LogId,
     blocks: &'d [BlockRef],
-    /// Totals the log must come to: events lost, and whether its last block is cut.
+    /// What the log must come to: events lost, and why its last block cannot be read.
     lost_total: u64,
-    truncated: bool,
+    tail: Option<LostCause>,
     /// It need not begin at position 0.
     overwrites: bool,
     context: Context,
@@ -121,9 +121,19 @@ pub struct LogStream<'d> {
     end: usize,
     /// Position up to which the log was read or given up; `None` before the first block.
     position: Option<u64>,
-    /// Skipping to the next chunk.
-    in_hole: bool,
+    place: Place,
     ended: bool,
+}
+
+/// How far a log can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nothing was read yet; what comes before the first chunk is not missed.
+    Start,
+    /// Words follow those before.
+    Reading,
+    /// Skipping to the next chunk; that something is missing was told.
+    Hole,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +154,7 @@ impl<'d> LogStream<'d> {
             log,
             blocks,
             lost_total: 0,
-            truncated: false,
+            tail: None,
             overwrites: true,
             context,
             state: State::new(),
@@ -155,7 +165,7 @@ impl<'d> LogStream<'d> {
             at: 0,
             end: 0,
             position: None,
-            in_hole: true,
+            place: Place::Start,
             ended: false,
         }
     }
@@ -167,9 +177,9 @@ impl<'d> LogStream<'d> {
     }
 
     /// The log is read to its end: what it must come to there.
-    pub(crate) fn ended_by(mut self, lost_total: u64, truncated: bool) -> Self {
+    pub(crate) fn ended_by(mut self, lost_total: u64, tail: Option<LostCause>) -> Self {
         self.lost_total = lost_total;
-        self.truncated = truncated;
+        self.tail = tail;
         self
     }
 
@@ -216,10 +226,10 @@ impl<'d> LogStream<'d> {
 
     /// Events are missing until the next chunk that can be read.
     fn hole<S: Sink>(&mut self, cause: LostCause, sink: &mut S) {
-        if !self.in_hole {
+        if self.place != Place::Hole {
             sink.lost(Lost { count: None, span: None, cause });
         }
-        self.in_hole = true;
+        self.place = Place::Hole;
         self.state.forget();
     }
 
@@ -247,13 +257,13 @@ impl<'d> LogStream<'d> {
             self.end =
                 (self.at + (CHUNK_BYTES - into_chunk) / WORD_BYTES).min(self.payload_words());
             if into_chunk != 0 {
-                if self.in_hole {
+                if self.place != Place::Reading {
                     continue;
                 }
                 return true;
             }
             if self.word(self.at).is_some_and(|word| word & 63 == u64::from(SYNC)) {
-                self.in_hole = false;
+                self.place = Place::Reading;
                 return true;
             }
             self.give_up(What::NoSync, sink);
@@ -276,16 +286,12 @@ impl<'d> LogStream<'d> {
                     self.hole(LostCause::Missing, sink);
                 }
             }
-            let started = self.position.is_some();
-            if !started && block.position != 0 && !self.overwrites {
-                self.in_hole = false;
+            if self.position.is_none() && block.position != 0 && !self.overwrites {
                 self.hole(LostCause::Missing, sink);
             }
             self.position = Some(end);
             if let Err(what) = self.load(block) {
                 self.problem(block, what, sink);
-                // Before the first chunk nothing was there to be continued, but it is missing.
-                self.in_hole &= started;
                 self.hole(LostCause::Damaged, sink);
                 continue;
             }
@@ -319,13 +325,14 @@ impl<'d> LogStream<'d> {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        if self.truncated {
-            sink.lost(Lost { count: None, span: None, cause: LostCause::Truncated });
+        if let Some(cause) = self.tail {
+            self.hole(cause, sink);
+            return;
         }
         // Lost after the last record: no record came to tell of them.
         if let Some(count) = self.lost_total.checked_sub(self.state.lost_told)
             && count > 0
-            && !self.in_hole
+            && self.place != Place::Hole
         {
             sink.lost(Lost { count: Some(count), span: None, cause: LostCause::LogFull });
         }

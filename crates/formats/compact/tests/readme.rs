@@ -1,6 +1,6 @@
 //! The README is the format's definition: its table of kinds and its example come from the code.
 //!
-//! After a change: `TRANSECT_BLESS=1 cargo test -p transect-compact --test readme`, and review.
+//! After a change: `TRANSECT_UPDATE=1 cargo test -p transect-compact --test readme`, and review.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::{fmt::Write, fs, path::Path};
@@ -62,7 +62,7 @@ fn readme_is_up_to_date() {
     let is = fs::read_to_string(&path).unwrap();
     let should = with_section(&is, "kinds", &kinds());
     let should = with_section(&should, "example", &example());
-    if std::env::var_os("TRANSECT_BLESS").is_some() {
+    if std::env::var_os("TRANSECT_UPDATE").is_some() {
         fs::write(&path, &should).unwrap();
     }
     assert!(
