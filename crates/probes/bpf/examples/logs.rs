@@ -61,6 +61,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let sink = Files { prefix: rest.first().cloned(), ..Files::default() };
     let consumer = compact.consume(sink)?;
     compact.attach()?;
+    // Programs are attached: whoever waits for this line may begin.
     println!("absent: {:?}; kvm_exit: {}", compact.absent(), compact.kvm_exit_method().as_str());
     std::thread::sleep(Duration::from_secs_f64(seconds.parse()?));
     let finished = compact.stop(consumer)?;

@@ -4,6 +4,13 @@
 //! count as lost must come back from the codec with its stamp, its thread and its fields, in order
 //! of time. What the harness printed when an operation read the clock is the truth.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 use std::{
     collections::BTreeMap,
     io::Write,
