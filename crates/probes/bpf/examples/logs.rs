@@ -1,4 +1,4 @@
-//! Records for a while and says what came: `logs SECONDS FAMILY[,FAMILY…] [FILE]`.
+//! Records for a while and says what came: `logs SECONDS FAMILY[,FAMILY…]|aggregates [FILE]`.
 //!
 //! With FILE, the slices of each log are written one after the other as `FILE.cpuN` and
 //! `FILE.cpuN.side`: bare logs without framing, for looking at records while developing.
@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fs::File, io, io::Write, process::ExitCode, time::Duration};
 
-use transect_bpf::{Compact, FAMILIES, Family, LogSink, Plan};
+use transect_bpf::{Aggregate, Compact, FAMILIES, Family, LogSink, Plan};
 use transect_model::ids::CpuId;
 
 #[derive(Default)]
@@ -52,11 +52,16 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [seconds, families, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: logs SECONDS FAMILY[,FAMILY…] [FILE]".into());
+        return Err("usage: logs SECONDS FAMILY[,FAMILY…]|aggregates [FILE]".into());
     };
     let find = |name: &str| FAMILIES.into_iter().find(|family| family.as_str() == name);
-    let families: Option<Vec<Family>> = families.split(',').map(find).collect();
-    let plan = Plan::of(&families.ok_or("no such family")?);
+    let mut plan = Plan::of(&[]);
+    if families == "aggregates" {
+        plan.aggregates = vec![Aggregate::Exits, Aggregate::RunQueueLatency];
+    } else {
+        let families: Option<Vec<Family>> = families.split(',').map(find).collect();
+        plan.families = families.ok_or("no such family")?;
+    }
     let mut compact = Compact::load(&plan)?;
     let sink = Files { prefix: rest.first().cloned(), ..Files::default() };
     let consumer = compact.consume(sink)?;

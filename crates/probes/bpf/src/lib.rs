@@ -53,7 +53,7 @@ mod said;
 mod sink;
 mod stats;
 
-pub use aggregate::{Aggregate, Aggregates, ExitHistogram, Histogram};
+pub use aggregate::{Aggregate, Aggregates, BUCKETS, ExitHistogram, Histogram};
 pub use can_run::{Capabilities, KvmExitMethod, can_run};
 pub use collector::{Compact, Finished, Pulled};
 pub use consumer::Consumer;

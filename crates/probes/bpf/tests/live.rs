@@ -21,7 +21,8 @@ use std::{
 };
 
 use transect_bpf::{
-    Compact, Family, Filters, LogSink, Mode, Plan, SyscallMode, Trigger, TriggerEvent, can_run,
+    Aggregate, Compact, Family, Filters, LogSink, Mode, Plan, SyscallMode, Trigger, TriggerEvent,
+    can_run,
 };
 use transect_compact::{BlockWriter, FileHeader, Item, LogId, Slice, SliceSink, Totals};
 use transect_model::{
@@ -399,4 +400,33 @@ fn a_sink_that_fails_ends_the_taking_and_nothing_else() {
     let finished = compact.stop(consumer).unwrap();
     assert!(finished.failure.unwrap().to_string().contains("recording stopped there"));
     assert!(finished.stats.lost() > 100_000, "what found no room is counted");
+}
+
+#[test]
+fn waits_for_a_cpu_are_counted_in_the_kernel() {
+    if is_skipped() {
+        return;
+    }
+    const SLEEPS: u64 = 100;
+    let load = Load::start();
+    let plan = Plan {
+        filters: load.only(),
+        aggregates: vec![Aggregate::RunQueueLatency],
+        ..Plan::of(&[])
+    };
+    let mut compact = Compact::load(&plan).unwrap();
+    compact.attach().unwrap();
+    load.run(|| {
+        for _ in 0..SLEEPS {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    });
+    compact.detach();
+    let aggregates = compact.aggregates().unwrap();
+    let ours = aggregates.run_queue.get(&std::process::id()).expect("our process has waited");
+    assert!(ours.count >= SLEEPS, "{ours:?}");
+    assert_eq!(ours.buckets.iter().sum::<u64>(), ours.count);
+    assert!(ours.total_ns > 0);
+    assert_eq!(aggregates.uncounted, 0);
+    assert_eq!(compact.stats().bytes(), 0, "nothing is recorded");
 }
