@@ -10,6 +10,7 @@ use crate::{
     states::{check::ShiftTest, lost::Hole},
     stream::{EventStream, LostCause, StreamItem, StreamKey},
     topology::Topology,
+    wanted::Wanted,
     world::World,
 };
 use std::{collections::VecDeque, num::NonZeroUsize, ops::Range};
@@ -335,7 +336,8 @@ impl<'a> Run<'a> {
         boundary: Boundary,
         sink: &'a mut dyn TableSink,
     ) -> Self {
-        let (state, told) = boundary.into_parts();
+        let (mut state, told) = boundary.into_parts();
+        state.world.wants = Wanted::by(sink);
         Run::with(engine, state, told, keys, heads, sink)
     }
 

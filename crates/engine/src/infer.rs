@@ -6,6 +6,7 @@
 //! next higher number that is vCPU k+1. Every inference is logged, so that nobody takes it for more
 //! than it is.
 
+use serde::{Deserialize, Serialize};
 use transect_model::ids::{MachineId, Tid, VcpuId};
 
 /// Threads further apart than this are not taken for vCPUs of one VM. A VMM starts its vCPU threads
@@ -13,7 +14,7 @@ use transect_model::ids::{MachineId, Tid, VcpuId};
 const MAX_TID_DISTANCE: i32 = 64;
 
 /// A vCPU thread seen in the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) vm: MachineId,
     pub(crate) host: MachineId,

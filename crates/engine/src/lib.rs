@@ -7,16 +7,21 @@
 //!
 //! **Data flow.**
 //! ```text
-//! EventStream (per machine, CPU) ─▶ align (clock → trace time) ─▶ merge (k-way, one item each)
+//! EventStream (per machine, CPU) ─▶ align (clock → trace time) ─▶ merge (k-way, by runs)
 //!    ─▶ dispatch (tracepoint → state machines) ─▶ states ─▶ rows ─▶ TableSink
 //! ```
+//! in batches, and in threads of their own up to the merge, if there is more than one CPU. A run
+//! can be cut in time and taken up again elsewhere ([`Engine::run_until`], [`Engine::resume`]): its
+//! rows are the same.
 //!
 //! **Design constraints.**
 //! - States tile time: for every vCPU and every CPU with a stream, the rows' durations add up to
 //!   the recording's span to the nanosecond; a thread's rows tile its life within it.
 //! - Nothing is claimed that the trace does not tell. Lost events make `unknown`; what the first
 //!   event tells about the time before it is used only where it is certain.
-//! - Bounded memory: one item per stream, state per actor, and small, capped queues.
+//! - Bounded memory: a few batches per stream (64 MiB for all of them), state per actor, and small,
+//!   capped queues. Nothing grows with the number of events but the rows, which are the sink's.
+//! - Time grows with the number of events, and not with that of CPUs, VMs or threads.
 //! - No I/O, no panics, whatever the events say; contradictions are counted and told.
 //! - No allocation per event on the hot path.
 //!

@@ -1,6 +1,7 @@
 //! What was inferred or did not fit, for the import log: never silent, never a flood.
 
 use crate::stream::StreamKey;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use transect_model::{
     ids::{CpuId, MachineId, Tid, VcpuId},
@@ -11,7 +12,7 @@ use transect_model::{
 const MAX_LISTED: usize = 256;
 
 /// Counters and remarks of one run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Notes {
     /// Events that showed another thread on a CPU than the switches had led to.
     pub(crate) contradictions: u64,
@@ -34,7 +35,7 @@ pub(crate) struct Notes {
 }
 
 /// What the holes of one stream say of themselves.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Located {
     /// Events lost in holes that tell how many.
     counted: u64,

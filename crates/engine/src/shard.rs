@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use transect_model::table::ImportLog;
 
 /// A run's state between two turns, besides its streams.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) world: World,
     pub(crate) next_gap: usize,
@@ -30,7 +30,7 @@ pub(crate) struct State {
 }
 
 /// The state of a run at a cut, from which [`crate::Engine::resume`] goes on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Boundary {
     /// Items before this stamp have been taken.
     cut: i64,

@@ -3,10 +3,11 @@
 //! The topology comes from the recording's manifest, from a trace.dat's GUEST option, or is empty;
 //! then vCPUs are inferred from `kvm_entry` (`infer.rs`).
 
+use serde::{Deserialize, Serialize};
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
 
 /// One machine as the source of the recording knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineInfo {
     /// Its number; dense from 0, parents before children.
     pub id: MachineId,
@@ -63,7 +64,7 @@ pub struct VcpuInfo {
 }
 
 /// A thread known from outside the trace (procfs, saved command lines).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadInfo {
     /// The machine whose kernel schedules it.
     pub machine: MachineId,

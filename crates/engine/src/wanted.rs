@@ -7,7 +7,7 @@ use transect_model::table::{
 
 /// One flag for every table whose rows come with the events. The others are small, and are always
 /// made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each table")]
 pub(crate) struct Wanted {
     pub(crate) cpu_slices: bool,

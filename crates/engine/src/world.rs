@@ -21,6 +21,7 @@ use crate::{
     wanted::Wanted,
 };
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use transect_model::{
     event::Comm,
     ids::{CpuId, MachineId, Tid, VcpuId},
@@ -34,7 +35,7 @@ pub(crate) const MAX_CPUS: u32 = 8192;
 const MAX_MACHINES: usize = 4096;
 
 /// One machine between two events.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) info: MachineInfo,
     pub(crate) id: MachineId,
@@ -56,7 +57,7 @@ pub(crate) struct Machine {
 }
 
 /// All actors.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct World {
     pub(crate) start: i64,
     pub(crate) machines: Vec<Machine>,
@@ -68,6 +69,8 @@ pub(crate) struct World {
     /// Is trace time in nanoseconds, as durations inside events are?
     pub(crate) in_ns: bool,
     pub(crate) notes: Notes,
+    /// What the sink of this shard wants; the next one's is asked anew.
+    #[serde(skip)]
     pub(crate) wants: Wanted,
     found: Vec<Found>,
     open_holes: Vec<(MachineId, Option<CpuId>, Hole)>,

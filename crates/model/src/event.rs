@@ -10,10 +10,11 @@ use crate::{
     exit::ExitReason,
     ids::{CpuId, Tid, VcpuId},
 };
+use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fmt};
 
 /// A thread's name as the kernel keeps it (`TASK_COMM_LEN` = 16, zero-padded).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {
@@ -215,7 +216,7 @@ pub type DeviceName = Comm;
 
 /// A block request as its tracepoints tell it: they share no id, so device and first sector are
 /// what pairs insert, issue and completion (as blktrace and biosnoop do).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 pub struct BlockRequest {
     /// `dev_t` in the kernel's internal form: major << 20 | minor.
     pub device: u32,
@@ -228,7 +229,7 @@ pub struct BlockRequest {
 }
 
 /// What a block request does (`enum req_op`, include/linux/blk_types.h; the letters of `rwbs`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 pub enum BlockOp {
     /// `R`.
     Read,

@@ -5,10 +5,11 @@
 
 mod names;
 
+use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fmt};
 
 /// Who numbered the exit reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Isa {
     /// Intel VMX basic exit reasons (`isa == 1` in `kvm_exit`).
     Vmx,
@@ -23,7 +24,7 @@ pub enum Isa {
 }
 
 /// One exit reason. `Display` prints the kernel's name, or the number if it has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExitReason {
     /// Who numbered it.
     pub isa: Isa,

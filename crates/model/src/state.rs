@@ -2,8 +2,10 @@
 //!
 //! Definitions are the design's; the state machines that produce them are in the engine.
 
+use serde::{Deserialize, Serialize};
+
 /// Where a KVM vCPU is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum VcpuState {
     /// Guest code runs: from VM entry to VM exit.
     Guest,
@@ -95,7 +97,7 @@ pub enum Metric {
 }
 
 /// Where a thread is, as its own kernel saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ThreadState {
     /// On a CPU of its machine.
     Running,
@@ -120,7 +122,7 @@ impl ThreadState {
 }
 
 /// Where a guest thread *really* was while its own kernel believed it was running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum EffectiveState {
     /// Its vCPU was in guest mode: really running. (Where the recording has no KVM events: its
     /// vCPU was on a pCPU, which includes exit handling.)

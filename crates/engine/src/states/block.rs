@@ -20,6 +20,7 @@
 //! and the next request for the same sectors), so all open ones end there with null `dur`.
 
 use super::Env;
+use serde::{Deserialize, Serialize};
 use std::{cmp::Reverse, collections::BTreeMap};
 use transect_model::{
     event::BlockRequest,
@@ -36,7 +37,7 @@ const MAX_OPEN: usize = 1 << 16;
 type Key = (u32, u64, u64);
 
 /// One request between two events.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Open {
     ts: i64,
     tid: Tid,
@@ -50,7 +51,7 @@ struct Open {
 }
 
 /// The open requests of one machine.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Blocks {
     open: BTreeMap<Key, Open>,
     serial: u64,

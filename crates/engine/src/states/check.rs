@@ -11,6 +11,7 @@
 //! interval to be judged, and for the shift test the events and intervals of the last
 //! `2 × MAX_SHIFT_NS`. Totals add up over shards ([`Totals::add`]).
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use transect_model::{
     ids::MachineId,
@@ -29,7 +30,7 @@ const MAX_KEPT: usize = 16_384;
 const MAX_OUTSIDE: usize = 65_536;
 
 /// How the check would look if the guest's time were wrong by `shift_ns`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShiftTest {
     /// Added to every guest stamp, ns.
     pub shift_ns: i64,
@@ -40,7 +41,7 @@ pub struct ShiftTest {
 }
 
 /// One guest's counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     pub(crate) inside: u64,
     pub(crate) outside: u64,
@@ -66,7 +67,7 @@ impl Totals {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Interval {
     /// None since the beginning or since a hole.
     None,
@@ -79,7 +80,7 @@ enum Interval {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct VcpuCheck {
     machine: MachineId,
     interval: Interval,
@@ -90,7 +91,7 @@ struct VcpuCheck {
 }
 
 /// The causality check of all guests, by vCPU index; none for those whose guest tells nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Check(Vec<Option<Box<VcpuCheck>>>);
 
 impl Check {
@@ -237,7 +238,7 @@ impl VcpuCheck {
 
 /// The shift test of one vCPU: inside events are judged again, shifted, once the host's intervals
 /// are known `MAX_SHIFT_NS` beyond them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct ShiftState {
     intervals: VecDeque<(i64, i64)>,
     open: Option<i64>,

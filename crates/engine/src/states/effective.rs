@@ -10,6 +10,7 @@
 //! except at the beginning and after a hole, where the first event tells who ran since; until then
 //! the host's states wait (at most [`MAX_WAITING`]; beyond that the run's start is `unknown`).
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use transect_model::{
     ids::{CpuId, MachineId, Tid},
@@ -21,7 +22,7 @@ use transect_model::{
 const MAX_WAITING: usize = 65_536;
 
 /// Who has the guest's CPU now, as the guest's events tell it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Now {
     /// A later event may tell who ran meanwhile.
     Undetermined,
@@ -31,14 +32,14 @@ enum Now {
     Runs { tid: Tid, since: i64 },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Run {
     tid: Tid,
     from: i64,
     to: i64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Piece {
     from: i64,
     to: i64,
@@ -46,7 +47,7 @@ struct Piece {
 }
 
 /// The join of one vCPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Join {
     machine: MachineId,
     cpu: CpuId,
@@ -58,7 +59,7 @@ struct Join {
 }
 
 /// The joins of all vCPUs, by vCPU index; none for those whose guest tells nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Joins(Vec<Option<Join>>);
 
 impl Joins {

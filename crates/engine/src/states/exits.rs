@@ -5,6 +5,7 @@
 //! recorded has a null `dur`.
 
 use super::Env;
+use serde::{Deserialize, Serialize};
 use transect_model::{
     exit::ExitReason,
     ids::{MachineId, VcpuId},
@@ -12,7 +13,7 @@ use transect_model::{
 };
 
 /// An exit that waits for its entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenExit {
     pub(crate) ts: i64,
     pub(crate) reason: ExitReason,

@@ -5,6 +5,7 @@
 //! makes no row.
 
 use super::Env;
+use serde::{Deserialize, Serialize};
 use transect_model::{
     ids::CpuId,
     table::{Irq, Row},
@@ -14,7 +15,7 @@ use transect_model::{
 const MAX_DEPTH: usize = 16;
 
 /// The open handlers of one CPU.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Irqs {
     hard: Vec<(i64, i32)>,
     soft: Option<(i64, u32)>,

@@ -5,13 +5,14 @@
 //! known to record `sched_switch`.
 
 use super::{Env, irqs::Irqs, thread::Slot};
+use serde::{Deserialize, Serialize};
 use transect_model::{
     ids::{CpuId, MachineId, Tid, VcpuId},
     table::{CpuSlice, Row},
 };
 
 /// Who has a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Occupant {
     /// No knowledge; complete events from this stamp on.
     Unknown { known_from: i64 },
@@ -32,7 +33,7 @@ impl Occupant {
 }
 
 /// One CPU between two events.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cpu {
     pub(crate) id: CpuId,
     pub(crate) occupant: Occupant,

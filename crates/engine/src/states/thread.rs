@@ -17,6 +17,7 @@
 //! run and put to sleep in the hole, so it becomes `Unknown` from the hole's start.
 
 use super::Env;
+use serde::{Deserialize, Serialize};
 use transect_model::{
     event::Comm,
     ids::{CpuId, MachineId, Tid},
@@ -25,7 +26,7 @@ use transect_model::{
 };
 
 /// Where a thread is in its machine's scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Place {
     /// No knowledge.
     Unknown,
@@ -61,7 +62,7 @@ impl Place {
 }
 
 /// A wakeup that has not yet led to a switch-in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Wake {
     pub(crate) ts: i64,
     pub(crate) waker: Tid,
@@ -69,14 +70,14 @@ pub(crate) struct Wake {
 }
 
 /// A system call that has not yet returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenSyscall {
     pub(crate) ts: i64,
     pub(crate) nr: i64,
 }
 
 /// One thread's state between two events.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Thread {
     pub(crate) tid: Tid,
     pub(crate) comm: Comm,
@@ -114,7 +115,7 @@ const PID_MAX: i32 = 4 * 1024 * 1024;
 
 /// Slots by thread number: pages of a table that is as long as the largest number, of which only
 /// those exist that numbers were used of. Every waking and switch looks one up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Slots(Vec<Vec<u32>>);
 
 impl Slots {
@@ -146,7 +147,7 @@ impl Slots {
 }
 
 /// The threads of one machine.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Threads {
     slots: Slots,
     all: Vec<Thread>,

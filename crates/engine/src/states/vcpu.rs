@@ -29,6 +29,7 @@ use super::{
     exits::OpenExit,
     thread::{Deduced, Place},
 };
+use serde::{Deserialize, Serialize};
 use transect_model::{
     exit::ExitReason,
     ids::{CpuId, MachineId, Tid, VcpuId},
@@ -40,7 +41,7 @@ use transect_model::{
 const MAX_PENDING: usize = 1024;
 
 /// What KVM does in the vCPU's thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Mode {
     Unknown,
     Guest,
@@ -59,7 +60,7 @@ impl Mode {
 }
 
 /// What `kvm_vcpu_wakeup` says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct HaltEnd {
     /// How long the halt took; none if trace time is in other units than the kernel's nanoseconds.
     pub(crate) ns: Option<u64>,
@@ -70,14 +71,14 @@ pub(crate) struct HaltEnd {
 }
 
 /// Who has the CPU a vCPU waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct By {
     pub(crate) machine: Option<MachineId>,
     pub(crate) tid: Option<Tid>,
 }
 
 /// Everything a row says but its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     state: VcpuState,
     cpu: Option<CpuId>,
@@ -114,7 +115,7 @@ impl Key {
 }
 
 /// A closed interval that later events may still rename.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Segment {
     from: i64,
     to: i64,
@@ -122,7 +123,7 @@ struct Segment {
 }
 
 /// One vCPU between two events.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Vcpu {
     pub(crate) index: usize,
     pub(crate) machine: MachineId,

@@ -14,6 +14,7 @@
 //! when its states have passed it; a VM's and a control group's at the end, because vCPUs and threads
 //! that count towards them may still be found.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use transect_model::{
     ids::{MachineId, VcpuId},
@@ -27,7 +28,7 @@ const MAX_WINDOWS: i64 = 2_000_000;
 const MAX_SPAN_NS: i64 = 1 << 52;
 
 /// The sums of one actor in one window.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Metrics {
     executions: u64,
     gotten_ns: i64,
@@ -97,7 +98,7 @@ impl Metrics {
 }
 
 /// The unfinished windows of one actor.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Series {
     /// Number of the first window kept.
     first: i64,
@@ -120,7 +121,7 @@ impl Series {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct VcpuSeries {
     machine: MachineId,
     vcpu: VcpuId,
@@ -129,13 +130,13 @@ struct VcpuSeries {
     cgroup: Option<usize>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct VmSeries {
     machine: MachineId,
     series: Series,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct CgroupSeries {
     machine: MachineId,
     name: String,
@@ -143,7 +144,7 @@ struct CgroupSeries {
 }
 
 /// The windows of all actors.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Windows {
     start: i64,
     length_ns: i64,
@@ -159,7 +160,7 @@ pub(crate) struct Windows {
 }
 
 /// A window's number, its first stamp and the first one behind it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Bounds {
     number: i64,
     from: i64,

@@ -9,6 +9,7 @@
 
 use super::Env;
 use crate::dispatch::At;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use transect_model::{
     ids::{CpuId, Tid},
@@ -18,7 +19,7 @@ use transect_model::{
 /// More open items than workers can be are broken input: all are given up, as in a hole.
 const MAX_OPEN: usize = 1 << 16;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Open {
     ts: i64,
     cpu: CpuId,
@@ -26,7 +27,7 @@ struct Open {
 }
 
 /// The open work items of one machine.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Works {
     /// By thread, CPU (for the idle threads, which share a number) and item.
     open: BTreeMap<(Tid, Option<CpuId>, u64), Open>,
