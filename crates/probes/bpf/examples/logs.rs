@@ -79,6 +79,11 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     for log in &finished.stats.logs {
         println!("{log:?}");
     }
+    for row in &finished.aggregates.exits {
+        let (reason, count) = (row.reason, row.durations.count);
+        println!("exits: tgid {} vcpu {} reason {reason:#x}: {count}", row.tgid, row.vcpu);
+    }
+    println!("processes that waited for a CPU: {}", finished.aggregates.run_queue.len());
     println!(
         "missed: {:?}; failure: {:?}",
         finished.stats.missed,

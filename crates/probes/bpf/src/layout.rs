@@ -1,8 +1,8 @@
 //! What `bpf/config.h` shares with the programs, field by field.
 //!
 //! [`Config`] is constant once the programs are loaded. [`Log`] and [`Control`] are memory that
-//! the kernel and this process both write: every field is an atomic. A test compares sizes and
-//! offsets with those in the object's own BTF.
+//! the kernel and this process both write: every field is an atomic. A test compares the offset
+//! of every field with those in the object's own BTF.
 
 #![allow(unsafe_code, reason = "a structure as the bytes the programs have")]
 
@@ -102,3 +102,55 @@ pub(crate) struct Control {
 
 const _: () =
     assert!(size_of::<Config>() == 72 && size_of::<Log>() == 256 && size_of::<Control>() == 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libbpf_rs::btf::{
+        Btf,
+        types::{MemberAttr, Struct},
+    };
+    use std::{collections::BTreeMap, mem::offset_of};
+
+    /// Offset of every member of a structure in the object, bytes.
+    fn in_object(name: &str) -> BTreeMap<String, usize> {
+        let btf = Btf::from_path(concat!(env!("OUT_DIR"), "/collector.bpf.o")).unwrap();
+        let found = btf.type_by_name::<Struct<'_>>(name).unwrap();
+        let bytes = |attr: MemberAttr| match attr {
+            MemberAttr::Normal { offset } => offset as usize / 8,
+            MemberAttr::BitField { .. } => panic!("no bit fields here"),
+        };
+        found
+            .iter()
+            .map(|m| (m.name.unwrap().to_string_lossy().into_owned(), bytes(m.attr)))
+            .collect()
+    }
+
+    macro_rules! offsets {
+        ($type:ty: $($field:ident)*) => {
+            BTreeMap::from([$((stringify!($field).to_owned(), offset_of!($type, $field))),*])
+        };
+    }
+
+    #[test]
+    fn every_field_lies_where_the_programs_have_it() {
+        assert_eq!(
+            in_object("config"),
+            offsets!(Config: cgroup_id trigger_ns irq_min_ns softirq_min_ns syscall_min_ns exit_min_ns
+                cgroup_level trigger_kind empty overwrite check_current fold filter filter_tids
+                filter_tgids filter_cgroup switch_has_state fold_syscalls spare)
+        );
+        assert_eq!(
+            in_object("log"),
+            offsets!(Log: head last_ns current chunk busy side started pending_w0 pending_w1 pending_w2
+                pending_ns lost lost_told lost_first_ns lost_last_ns saturated short_intervals rip_high
+                has_rip first_chunk chunks tail consumer_spare begin_ns lost_since_ns named named_next
+                spare)
+        );
+        assert_eq!(
+            in_object("control"),
+            offsets!(Control: paused trigger_ns trigger_cpu trigger_tid stopping spare)
+        );
+        assert_eq!(in_object("cpu_logs"), offsets!(CpuLogs: main side));
+    }
+}

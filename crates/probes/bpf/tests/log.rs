@@ -406,3 +406,15 @@ proptest! {
         prop_assert_eq!(events.len(), outcome.happened.range(first.0..).count());
     }
 }
+
+/// The programs' numbers of kinds are the codec's, all of them.
+#[test]
+fn kinds_are_those_of_the_codec() {
+    let header = include_str!("../../../../bpf/kinds.h");
+    let rows = header.lines().filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "));
+    let ours: Vec<(String, u8)> =
+        rows.map(|(name, number)| (name.to_owned(), number.parse().unwrap())).collect();
+    let codec = transect_compact::kind::TABLE.iter();
+    let theirs: Vec<(String, u8)> = codec.map(|row| (row.name.to_owned(), row.kind)).collect();
+    assert_eq!(ours, theirs);
+}
