@@ -430,3 +430,99 @@ fn waits_for_a_cpu_are_counted_in_the_kernel() {
     assert_eq!(aggregates.uncounted, 0);
     assert_eq!(compact.stats().bytes(), 0, "nothing is recorded");
 }
+
+/// Threads in whose name anything was recorded.
+fn names(items: &[Item]) -> std::collections::BTreeSet<Tid> {
+    let events = items.iter().filter_map(|item| match item {
+        Item::Event { tid, .. } => Some(*tid),
+        _ => None,
+    });
+    events.collect()
+}
+
+/// A cgroup of the unified hierarchy, with one inside it; both gone with the value.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn new() -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let root = mounts.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (words[2] == "cgroup2").then(|| words[1].to_owned())
+        })?;
+        let path = Path::new(&root).join(format!("transect-live-{}", std::process::id()));
+        fs::create_dir_all(path.join("inner")).ok()?;
+        Some(Self(path))
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        drop(fs::remove_dir(self.0.join("inner")));
+        drop(fs::remove_dir(&self.0));
+    }
+}
+
+#[test]
+fn a_cgroup_is_recorded_with_what_is_below_it_and_nothing_else() {
+    if is_skipped() {
+        return;
+    }
+    let Some(cgroup) = Cgroup::new() else {
+        println!("skipped: no unified cgroup hierarchy to write to");
+        return;
+    };
+    let filters = Filters { cgroup: Some(cgroup.0.clone()), ..Filters::default() };
+    let plan = Plan { filters, ..Plan::of(&[Family::Syscalls]) };
+    let mut compact = Compact::load(&plan).unwrap();
+    let consumer = compact.consume(Memory::new(false)).unwrap();
+    compact.attach().unwrap();
+    let script = format!(
+        "echo $$ > {}/inner/cgroup.procs; i=0; while [ $i -lt 200 ]; do i=$((i+1)); kill -0 $$; done",
+        cgroup.0.display()
+    );
+    let mut child = std::process::Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let tid = Tid(child.id().cast_signed());
+    assert!(child.wait().unwrap().success());
+    let finished = compact.stop(consumer).unwrap();
+    let items = finished.sink.items();
+    let kills = items.iter().filter(|item| {
+        matches!(
+            item,
+            Item::Event { event: CoreEvent::SyscallExit { nr: libc::SYS_kill, ret: 0 }, .. }
+        )
+    });
+    assert_eq!(kills.count(), 200);
+    assert_eq!(names(&items), [tid].into());
+}
+
+#[test]
+fn a_process_is_recorded_alone_and_short_calls_are_dropped_on_demand() {
+    if is_skipped() {
+        return;
+    }
+    const CALLS: u32 = 1000;
+    let load = Load::start();
+    let filters =
+        Filters { tgids: vec![std::process::id()], min_syscall_ns: 300_000, ..Filters::default() };
+    let plan = Plan { filters, ..Plan::of(&[Family::Syscalls]) };
+    let mut compact = Compact::load(&plan).unwrap();
+    let consumer = compact.consume(Memory::new(false)).unwrap();
+    compact.attach().unwrap();
+    load.run(|| {
+        call_getppid(CALLS);
+        std::thread::sleep(Duration::from_millis(2));
+    });
+    let finished = compact.stop(consumer).unwrap();
+    let dropped: u64 = finished.stats.logs.iter().map(|log| log.short_intervals).sum();
+    let items = finished.sink.items();
+    let seen = |nr: i64| {
+        items
+            .iter()
+            .filter(|item| matches!(item, Item::Event { tid, event: CoreEvent::SyscallExit { nr: its, .. }, .. } if *its == nr && *tid == load.tid()))
+            .count()
+    };
+    assert!(dropped >= u64::from(CALLS) * 9 / 10, "{dropped}");
+    assert!(seen(NR_GETPPID) <= CALLS as usize / 10, "{}", seen(NR_GETPPID));
+    assert_eq!(seen(libc::SYS_clock_nanosleep), 1, "the long call is there");
+}
