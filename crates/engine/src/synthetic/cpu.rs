@@ -22,6 +22,8 @@ const SVM_NPF: u32 = 0x400;
 
 /// `KVM_EXIT_IO`: the reason user space sees.
 const KVM_EXIT_IO: u32 = 2;
+/// Threads on a CPU's run queue at most: however many VMs there are, a usable host's are short.
+const MAX_WAITING: usize = 4;
 const TIMER_SOFTIRQ: u32 = 1;
 const DEVICE_IRQ: i32 = 24;
 
@@ -170,9 +172,9 @@ impl Story {
         self.event(700, CoreEvent::SoftirqExit { vector: TIMER_SOFTIRQ });
     }
 
-    /// Wakes a sleeping thread, if there is one.
+    /// Wakes a sleeping thread, unless enough of them wait already.
     fn wake(&mut self) {
-        if self.asleep.is_empty() {
+        if self.asleep.is_empty() || self.runnable.len() >= MAX_WAITING {
             return;
         }
         let at = self.random.index(self.asleep.len());
