@@ -67,8 +67,14 @@ struct css_set {
 struct thread_info {
 	u32 cpu; /* x86: since 5.16 */
 };
+struct sched_entity {
+	unsigned char sched_delayed; /* since 6.12 */
+};
 struct task_struct {
 	struct thread_info thread_info;
+	int on_cpu; /* with CONFIG_SMP */
+	int on_rq;
+	struct sched_entity se;
 	unsigned int __state;
 	int prio;
 	int pid;

@@ -62,10 +62,23 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	return log_switch(prev->pid, prev->prio, next->pid, next->prio, state);
 }
 
+/*
+ * A thread that still has its CPU and is still queued has not slept yet, and will not
+ * (ttwu_runnable, kernel/sched/core.c): it just goes on, which is no wakeup. ftrace's stream tells
+ * by the sched_wakeup that follows; this spares one and the record as well. A thread on its way
+ * out is not queued any more, or its removal is only delayed.
+ */
+static __always_inline bool goes_on(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->on_cpu) || !task->on_cpu || !task->on_rq)
+		return false;
+	return !bpf_core_field_exists(task->se.sched_delayed) || !task->se.sched_delayed;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
-	if (!wanted(task))
+	if (!wanted(task) || goes_on(task))
 		return 0;
 	return log_write(WAKING, task->pid | (u64)(task_cpu(task) & 0xfff) << 22);
 }
