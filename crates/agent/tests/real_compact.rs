@@ -33,8 +33,20 @@ struct Agent {
 
 impl Agent {
     fn start(dir: &Path) -> Self {
+        Agent::start_by(dir, &mut Command::new(env!("CARGO_BIN_EXE_transect-agent")))
+    }
+
+    /// On a machine whose kernel tells no types, as far as the agent can see.
+    fn start_without_btf(dir: &Path) -> Self {
+        let hide = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" \"$@\"";
+        let agent = env!("CARGO_BIN_EXE_transect-agent");
+        let mut command = Command::new("unshare");
+        Agent::start_by(dir, command.args(["--mount", "sh", "-c", hide, agent]))
+    }
+
+    fn start_by(dir: &Path, command: &mut Command) -> Self {
         let socket = dir.join("agent.sock");
-        let child = Command::new(env!("CARGO_BIN_EXE_transect-agent"))
+        let child = command
             .args(["--unix", socket.to_str().unwrap()])
             .stderr(Stdio::null())
             .spawn()
@@ -238,6 +250,29 @@ fn a_killed_agent_costs_a_gap_and_its_successor_a_source_of_its_own() {
         assert!(second.iter().all(|(ts, ..)| *ts > last));
     });
     drop(agent);
+}
+
+#[test]
+fn a_guest_without_btf_records_fully_and_says_why() {
+    if !can_run() || transect_tracefs::Tracefs::find().is_err() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let agent = Agent::start_without_btf(dir.path());
+    let keeper = Keeper::default();
+    let session = session(&agent, families(&["sched"]), &keeper);
+    assert!(session.wait_started(), "{:?}", session.stop());
+    keeper.until("pages", |kept| kept.page_bytes > 0);
+    let outcome = session.stop().unwrap();
+    assert!(outcome.complete && outcome.events > 0, "{outcome:?}");
+    keeper.look(|kept| {
+        let started = &kept.sources[0].started;
+        assert!(started.compact.is_none() && kept.word_bytes == 0);
+        assert!(started.why_full.contains("BTF"), "{}", started.why_full);
+        // Its clock is mono all the same, and so it is read beside the TSC.
+        assert_eq!(started.clock, "mono");
+        assert!(!kept.readings.is_empty());
+    });
 }
 
 #[test]
