@@ -270,10 +270,19 @@ fn literal_bytes(field: &Field) -> usize {
     field.bits.div_ceil(8) as usize
 }
 
-/// What is still to be read of each column while they are joined again.
+/// What is still to be read of the two columns of one field.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor<'a> {
+    symbols: &'a [u8],
+    /// What symbols leave out: bits or bytes.
+    rest: &'a [u8],
+    /// Where in `rest`, in bits or bytes.
+    at: usize,
+}
+
+/// Columns while they are joined again.
 struct Joiner<'a> {
-    columns: Vec<&'a [u8]>,
-    bits: Vec<(u64, u32)>,
+    cursors: Vec<Cursor<'a>>,
     tables: Vec<Table>,
 }
 
@@ -283,23 +292,26 @@ pub(crate) fn join<'a>(
     raw_bytes: usize,
     words: &mut Vec<u8>,
 ) -> Option<()> {
+    let rows: &[Row] = &ROWS;
     let mut joiner =
-        Joiner { columns: vec![&[][..]; COLUMNS], bits: vec![(0, 0); COLUMNS], tables: tables() };
+        Joiner { cursors: vec![Cursor::default(); COLUMNS / PLANES], tables: tables() };
     for (number, column) in columns {
-        *joiner.columns.get_mut(usize::from(number))? = column;
+        let number = usize::from(number);
+        let cursor = joiner.cursors.get_mut(number / PLANES)?;
+        *(if number % PLANES == 0 { &mut cursor.symbols } else { &mut cursor.rest }) = column;
     }
-    let kinds = std::mem::take(&mut joiner.columns[KIND_COLUMN]);
-    for kind in kinds {
-        let row = ROWS.get(usize::from(*kind))?;
+    words.resize(raw_bytes, 0);
+    let (mut left, []) = words.as_chunks_mut::<WORD_BYTES>() else { return None };
+    for kind in joiner.cursors[KIND_COLUMN].symbols {
+        let row = rows.get(usize::from(*kind))?;
         let record = joiner.record(row, *kind)?;
-        if words.len() + row.words * WORD_BYTES > raw_bytes {
-            return None;
+        let (place, after) = left.split_at_mut_checked(row.words)?;
+        for (place, word) in place.iter_mut().zip(record) {
+            *place = word.to_le_bytes();
         }
-        for word in &record[..row.words] {
-            words.extend_from_slice(&word.to_le_bytes());
-        }
+        left = after;
     }
-    (words.len() == raw_bytes).then_some(())
+    left.is_empty().then_some(())
 }
 
 impl Joiner<'_> {
@@ -307,46 +319,48 @@ impl Joiner<'_> {
     fn record(&mut self, row: &Row, kind: u8) -> Option<[u64; 3]> {
         let mut record = [u64::from(kind), 0, 0];
         for field in &row.fields {
-            let symbol = self.byte(field.column)?;
+            let cursor = self.cursors.get_mut(field.column / PLANES)?;
+            let (symbol, after) = cursor.symbols.split_first()?;
+            cursor.symbols = after;
             let value = match field.coding {
-                Coding::Byte => u64::from(symbol),
-                Coding::Time => self.time(field, symbol)?,
-                Coding::Slot { table } => self.slot(field, table, symbol)?,
+                Coding::Byte => u64::from(*symbol),
+                Coding::Time => cursor.time(*symbol)?,
+                Coding::Slot { table } => {
+                    let table = self.tables.get_mut(table)?;
+                    match table.slots.get(usize::from(*symbol)) {
+                        Some(value) => *value,
+                        None => cursor.literal(field, table)?,
+                    }
+                }
             };
-            record[field.word] |= (value & mask(field.bits)) << field.at;
+            *record.get_mut(field.word)? |= (value & mask(field.bits)) << field.at;
         }
         Some(record)
     }
+}
 
+impl Cursor<'_> {
     #[inline]
-    fn byte(&mut self, column: usize) -> Option<u8> {
-        let (first, rest) = self.columns[column].split_first()?;
-        self.columns[column] = rest;
-        Some(*first)
-    }
-
-    #[inline]
-    fn time(&mut self, field: &Field, symbol: u8) -> Option<u64> {
+    fn time(&mut self, symbol: u8) -> Option<u64> {
         let (base, left_out) = smooth(symbol)?;
-        let (mut held, mut count) = self.bits[field.column];
-        while count < left_out {
-            held |= u64::from(self.byte(field.column + 1)?) << count;
-            count += 8;
-        }
-        self.bits[field.column] = (held >> left_out, count - left_out);
-        Some(base | held & mask(left_out))
+        let from = self.rest.get(self.at / 8..)?;
+        let held = match from.first_chunk() {
+            Some(bytes) => u64::from_le_bytes(*bytes),
+            // The last bytes of a column.
+            None => from.iter().rev().fold(0, |held, byte| held << 8 | u64::from(*byte)),
+        };
+        let value = base | held >> (self.at % 8) & mask(left_out);
+        self.at += left_out as usize;
+        (self.at <= self.rest.len() * 8).then_some(value)
     }
 
-    #[inline]
-    fn slot(&mut self, field: &Field, table: usize, symbol: u8) -> Option<u64> {
-        if symbol != MISS {
-            return Some(self.tables[table].slots[usize::from(symbol)]);
-        }
-        let (literal, rest) =
-            self.columns[field.column + 1].split_at_checked(literal_bytes(field))?;
-        self.columns[field.column + 1] = rest;
+    /// A value that was in no slot.
+    #[cold]
+    fn literal(&mut self, field: &Field, table: &mut Table) -> Option<u64> {
+        let length = literal_bytes(field);
+        let literal = self.rest.get(self.at..self.at + length)?;
+        self.at += length;
         let difference = literal.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        let table = &mut self.tables[table];
         let value = table.last.wrapping_add(difference) & mask(field.bits);
         table.last = value;
         table.slots[slot(value)] = value;
