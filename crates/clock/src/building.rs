@@ -22,6 +22,8 @@ pub(crate) struct Clocks {
     pub(crate) reference: MachineId,
     pub(crate) reference_clock: String,
     sources: BTreeMap<MachineId, String>,
+    /// How often each machine had been booted again when each of its sources was begun.
+    boots: BTreeMap<MachineId, Vec<usize>>,
 }
 
 impl Clocks {
@@ -30,11 +32,22 @@ impl Clocks {
         reference_clock: String,
         evidence: &[Evidence],
     ) -> Self {
-        let named = evidence.iter().filter_map(|record| match record {
-            Evidence::SourceClock { machine, clock } => Some((*machine, clock.clone())),
-            _ => None,
-        });
-        Clocks { reference, reference_clock, sources: named.collect() }
+        let mut clocks =
+            Clocks { reference, reference_clock, sources: BTreeMap::new(), boots: BTreeMap::new() };
+        let mut boots = Boots::default();
+        for record in evidence {
+            boots.note(record);
+            if let Evidence::SourceClock { machine, clock } = record {
+                clocks.sources.insert(*machine, clock.clone());
+                clocks.boots.entry(*machine).or_default().push(boots.of(*machine));
+            }
+        }
+        clocks
+    }
+
+    pub(crate) fn boot_of_source(&self, machine: MachineId, number: usize) -> usize {
+        let boots = self.boots.get(&machine).map_or(&[][..], Vec::as_slice);
+        boots.get(number).or(boots.last()).copied().unwrap_or(0)
     }
 
     pub(crate) fn name(&self, machine: MachineId) -> &str {

@@ -134,6 +134,12 @@ impl ClockGraph {
         Ok(Converter::new(hops, self.to_trace, boot))
     }
 
+    /// After how many further boots a source of a machine was begun, by its number among the
+    /// machine's sources (0 for the first): what [`ClockGraph::converter_of_boot`] wants.
+    pub fn boot_of_source(&self, machine: MachineId, number: usize) -> usize {
+        self.clocks.boot_of_source(machine, number)
+    }
+
     /// The machine whose clock trace time is made of.
     pub fn reference(&self) -> MachineId {
         self.clocks.reference

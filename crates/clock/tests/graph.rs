@@ -170,6 +170,32 @@ fn a_reboot_cuts_the_clock_in_two_and_the_stream_tells_the_side() {
 }
 
 #[test]
+fn a_source_begun_after_a_reboot_is_of_the_second_boot_from_its_first_stamp() {
+    let source = |clock: &str| Evidence::SourceClock { machine: GUEST, clock: clock.to_owned() };
+    let graph = graph(&[
+        reference("x86-tsc"),
+        source("x86-tsc"),
+        offset(GUEST, HOST, 0, -1_000_000, 2_000_000),
+        offset(GUEST, HOST, 0, -1_000_000, 48_000_000),
+        offset(GUEST, HOST, 0, -50_000_000, 52_000_000),
+        Evidence::ClockRestart { machine: GUEST, at_host: 55_000_000 },
+        source("x86-tsc"),
+        // Its agent was restarted: another source of the same boot.
+        source("x86-tsc"),
+    ]);
+    let boots: Vec<usize> = (0..4).map(|number| graph.boot_of_source(GUEST, number)).collect();
+    assert_eq!(boots, [0, 1, 1, 1]);
+    assert_eq!(graph.boot_of_source(HOST, 3), 0);
+    // Both boots could show this number, and the first one's window has it.
+    for (number, ts) in [(0, 11_000_000), (1, 60_000_000)] {
+        let boot = graph.boot_of_source(GUEST, number);
+        let mut stream = graph.converter_of_boot(GUEST, CpuId(0), boot).unwrap();
+        assert_eq!(trace(&stream, 10_000_000).0, ts);
+        assert_eq!(stream.follow(Timestamp::new(10_000_000)).unwrap().get(), ts);
+    }
+}
+
+#[test]
 fn brackets_on_both_sides_of_a_restart_do_not_mix() {
     let mut evidence = vec![reference("mono")];
     let ask = |host: u64, guest: u64| exchange(host, guest, host + 100_000);

@@ -30,12 +30,21 @@ pub struct CompactSource<'t, 'd> {
     machine: MachineId,
     /// For messages.
     name: String,
+    /// How often the machine was booted again before.
+    boot: usize,
 }
 
 impl<'t, 'd> CompactSource<'t, 'd> {
     /// Prepares a file; `name` is what messages call it.
     pub fn new(file: &'t Compact<'d>, machine: MachineId, name: impl Into<String>) -> Self {
-        CompactSource { file, machine, name: name.into() }
+        CompactSource { file, machine, name: name.into(), boot: 0 }
+    }
+
+    /// The same source, begun after the machine was booted again so many times
+    /// ([`ClockGraph::boot_of_source`]).
+    #[must_use]
+    pub fn of_boot(self, boot: usize) -> Self {
+        CompactSource { boot, ..self }
     }
 
     /// The streams of every CPU, if the file's clock is the machine's (else none: see
@@ -52,7 +61,7 @@ impl<'t, 'd> CompactSource<'t, 'd> {
             for cpu in self.file.cpus() {
                 let Some(stream) = self.file.stream(cpu) else { continue };
                 let key = StreamKey { machine: self.machine, cpu };
-                let clock = clocks.converter(self.machine, cpu)?;
+                let clock = clocks.converter_of_boot(self.machine, cpu, self.boot)?;
                 inputs.push(Input { key, stream: self.stream(stream), clock });
             }
         }

@@ -43,13 +43,23 @@ pub struct DatSource<'t, 'd> {
     machine: MachineId,
     /// For messages.
     name: String,
+    /// How often the machine was booted again before.
+    boot: usize,
     core: CoreDecoder,
 }
 
 impl<'t, 'd> DatSource<'t, 'd> {
     /// Prepares a file; `name` is what messages call it.
     pub fn new(trace: &'t TraceDat<'d>, machine: MachineId, name: impl Into<String>) -> Self {
-        DatSource { trace, machine, name: name.into(), core: CoreDecoder::new(trace.events()) }
+        let core = CoreDecoder::new(trace.events());
+        DatSource { trace, machine, name: name.into(), boot: 0, core }
+    }
+
+    /// The same source, begun after the machine was booted again so many times
+    /// ([`ClockGraph::boot_of_source`]).
+    #[must_use]
+    pub fn of_boot(self, boot: usize) -> Self {
+        DatSource { boot, ..self }
     }
 
     /// The streams of every CPU of every buffer (instances' too) whose clock is the machine's.
@@ -64,7 +74,7 @@ impl<'t, 'd> DatSource<'t, 'd> {
             for cpu in buffer.cpus() {
                 let Some(stream) = self.trace.stream(buffer, cpu) else { continue };
                 let key = StreamKey { machine: self.machine, cpu: CpuId(cpu) };
-                let clock = clocks.converter(self.machine, key.cpu)?;
+                let clock = clocks.converter_of_boot(self.machine, key.cpu, self.boot)?;
                 inputs.push(Input { key, stream: self.stream(stream), clock });
             }
         }

@@ -149,8 +149,7 @@ fn run(
     let Opened { mut facts, topology, evidence, sources, gaps, lost, mut remarks } = opened;
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
     let traces = parse(&sources, &mut remarks)?;
-    let readers: Vec<Reader<'_, '_>> =
-        traces.iter().map(|(source, trace)| Reader::new(source, trace)).collect();
+    let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();
     for (reader, (source, _)) in readers.iter().zip(&traces) {
         remarks.extend(reader.remarks(&clocks));
@@ -200,13 +199,28 @@ enum Reader<'t, 'a> {
 /// Any source's stream.
 type AnyStream<'s> = Box<dyn EventStream + Send + 's>;
 
+/// A reader for each source. A machine's sources are in the order in which they were begun, which
+/// tells of which of its boots each is.
+fn readers<'t, 'a>(
+    traces: &'t [(&SourceBytes<'_>, SourceFile<'a>)],
+    all: &[SourceBytes<'_>],
+    clocks: &ClockGraph,
+) -> Vec<Reader<'t, 'a>> {
+    let reader = |(source, trace): &'t (&SourceBytes<'_>, SourceFile<'a>)| {
+        let mut of_machine = all.iter().filter(|other| other.machine == source.machine);
+        let number = of_machine.position(|other| other.name == source.name).unwrap_or(0);
+        Reader::new(source, trace, clocks.boot_of_source(source.machine, number))
+    };
+    traces.iter().map(reader).collect()
+}
+
 impl<'t, 'a> Reader<'t, 'a> {
-    fn new(source: &SourceBytes<'_>, trace: &'t SourceFile<'a>) -> Self {
-        let name = source.name.as_str();
+    fn new(source: &SourceBytes<'_>, trace: &'t SourceFile<'a>, boot: usize) -> Self {
+        let (machine, name) = (source.machine, source.name.as_str());
         match trace {
-            SourceFile::Dat(dat) => Reader::Dat(DatSource::new(dat, source.machine, name)),
+            SourceFile::Dat(dat) => Reader::Dat(DatSource::new(dat, machine, name).of_boot(boot)),
             SourceFile::Compact(file) => {
-                Reader::Compact(CompactSource::new(file, source.machine, name))
+                Reader::Compact(CompactSource::new(file, machine, name).of_boot(boot))
             }
         }
     }

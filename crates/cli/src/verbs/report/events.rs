@@ -53,8 +53,10 @@ pub(super) fn write(
         if !wanted(name) {
             continue;
         }
+        let before = loaded.traces.iter().take(file).filter(|(other, ..)| other == machine);
+        let boot = loaded.clocks.boot_of_source(*machine, before.count());
         for (cpu, source) in sources(trace) {
-            let converter = loaded.clocks.converter(*machine, CpuId(cpu))?;
+            let converter = loaded.clocks.converter_of_boot(*machine, CpuId(cpu), boot)?;
             taps.push(Tap::new(file, name, cpu, source, converter));
         }
     }
