@@ -10,7 +10,7 @@ use crate::error::{StoreError, io_error};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -67,7 +67,7 @@ struct State {
 struct Open {
     path: PathBuf,
     rows: u64,
-    writer: SerializedFileWriter<BufWriter<File>>,
+    writer: SerializedFileWriter<File>,
 }
 
 impl Lane {
@@ -140,19 +140,18 @@ impl Lane {
         let file = File::create_new(&path).map_err(io_error("make", &path))?;
         self.open_files.fetch_add(1, Ordering::Relaxed);
         let (schema, properties) = (self.layout.schema.clone(), self.layout.properties.clone());
-        let writer = SerializedFileWriter::new(BufWriter::new(file), schema, properties);
+        let writer = SerializedFileWriter::new(file, schema, properties);
         let writer = writer.map_err(|error| self.failed(&path, error))?;
         Ok(Open { path, rows: 0, writer })
     }
 
     fn close(&self, open: Open) -> Result<(), StoreError> {
         self.open_files.fetch_sub(1, Ordering::Relaxed);
-        let Open { path, writer, .. } = open;
-        let file = writer.into_inner().map_err(|error| self.failed(&path, error))?;
-        let file =
-            file.into_inner().map_err(|error| io_error("write", &path)(error.into_error()))?;
+        let Open { path, mut writer, .. } = open;
+        writer.finish().map_err(|error| self.failed(&path, error))?;
+        writer.flush().map_err(io_error("write", &path))?;
         // Tables that have a stamp are taken for whole, after a power failure too.
-        file.sync_data().map_err(io_error("write", &path))
+        writer.inner().sync_data().map_err(io_error("write", &path))
     }
 
     /// The Parquet crate hides the system's error in its own; a full disk has to be told as such.

@@ -4,7 +4,7 @@ use parquet::data_type::ByteArray;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use transect_ftrace::field::{DynamicKind, Field, FieldKind};
-use transect_ftrace::value::{Machine, Value as FieldValue};
+use transect_ftrace::value::{Array, Machine, Value as FieldValue};
 use transect_model::column::ColumnType;
 use transect_model::event::CoreEvent;
 
@@ -55,14 +55,14 @@ impl Value<'_> {
         self.i64().map(|v| v as i32)
     }
 
-    pub(super) fn text(&self) -> Option<ByteArray> {
+    pub(super) fn text(self) -> Option<ByteArray> {
         let text = match self {
             Value::Null => return None,
             Value::Bool(v) => v.to_string(),
             Value::I64(v) => v.to_string(),
             Value::U64(v) => v.to_string(),
             Value::Raw(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Value::Text(text) => text.clone().into_owned(),
+            Value::Text(text) => text.into_owned(),
         };
         Some(ByteArray::from(text.into_bytes()))
     }
@@ -109,13 +109,7 @@ pub(super) fn of_field<'a>(field: &Field, machine: Machine, payload: &'a [u8]) -
         Some(FieldValue::Bool(v)) => Value::Bool(v),
         Some(FieldValue::Str(text)) => Value::Raw(text),
         Some(FieldValue::Bytes(bytes)) => Value::Text(hex(bytes).into()),
-        Some(FieldValue::Array(array)) => {
-            let items = array.iter().map(|item| match item {
-                FieldValue::I64(v) => v.to_string(),
-                other => other.as_u64().unwrap_or_default().to_string(),
-            });
-            Value::Text(format!("[{}]", items.collect::<Vec<_>>().join(",")).into())
-        }
+        Some(FieldValue::Array(array)) => Value::Text(list(array).into()),
         Some(FieldValue::CpuMask(mask)) => Value::Text(cpu_list(mask.cpus()).into()),
     }
 }
@@ -123,6 +117,24 @@ pub(super) fn of_field<'a>(field: &Field, machine: Machine, payload: &'a [u8]) -
 /// Does the text of this field follow from its own bytes alone, so that equal bytes are equal text?
 pub(super) fn is_plain_text(field: &Field) -> bool {
     matches!(field.kind, FieldKind::Str | FieldKind::Dynamic { kind: DynamicKind::Str, .. })
+}
+
+/// `[1,2,3]`, signed if the elements are.
+fn list(array: Array<'_>) -> String {
+    let mut text = String::with_capacity(2 + array.bytes.len() * 2);
+    for item in array.iter() {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        // Writing to a String cannot fail.
+        let _ = match item {
+            FieldValue::I64(v) => write!(text, "{v}"),
+            other => write!(text, "{}", other.as_u64().unwrap_or_default()),
+        };
+    }
+    if text.is_empty() {
+        text.push('[');
+    }
+    text.push(']');
+    text
 }
 
 fn hex(bytes: &[u8]) -> String {
