@@ -88,6 +88,28 @@ proptest! {
     }
 }
 
+/// A recorder that compresses as it goes, and writes what it has from time to time: blocks begin
+/// and end anywhere in a chunk.
+#[test]
+fn packing_while_recording() {
+    let history = syscalls(30_000);
+    let header = FileHeader::new(1, Isa::Svm, "test").to_bytes();
+    let mut packer = Packer::new(header).unwrap();
+    let mut log = LogWriter::new(MAIN);
+    for (at, (ts, tid, event)) in history.iter().enumerate() {
+        log.event(*ts, *tid, event, &mut packer).unwrap();
+        if at % 7_001 == 0 {
+            log.flush(&mut packer).unwrap();
+            packer.flush().unwrap();
+        }
+    }
+    log.finish(&mut packer).unwrap();
+    let mut file = packer.finish().unwrap();
+    file.extend_from_slice(&end_block(&Totals::default()));
+    assert_eq!(read(&file), read(&file_of(MAIN, &history)));
+    assert!(Compact::parse(&file).unwrap().chunks(MAIN).count() < 9);
+}
+
 /// Blocks of many chunks, and the last of them not full.
 #[test]
 fn long_logs_pack_to_few_blocks() {
