@@ -44,6 +44,11 @@ static __always_inline u32 log_current_tid(void)
 	return (u32)bpf_get_current_pid_tgid();
 }
 
+static __always_inline u32 log_task_prio(const void *task)
+{
+	return ((const struct task_struct *)task)->prio;
+}
+
 static __always_inline u8 *log_chunk(u32 *index)
 {
 	return bpf_map_lookup_elem(&chunks, index);

@@ -32,7 +32,8 @@ struct config {
 	u8 filter_cgroup;
 	u8 switch_has_state; /* sched_switch has prev_state as fourth argument (5.18) */
 	u8 fold_syscalls; /* the same for system calls */
-	u8 spare[6];
+	u8 special; /* any of empty, overwrite, check_current, filter, trigger_kind: asked first */
+	u8 spare[5];
 };
 
 /* One log. Lines of 64 bytes by who writes them and how often. */

@@ -59,6 +59,8 @@ static __always_inline bool wanted_here(void)
 {
 	u64 id;
 
+	if (!cfg.special)
+		return true;
 	if (cfg.empty)
 		return false;
 	if (!filter_is_on())
@@ -70,6 +72,8 @@ static __always_inline bool wanted_here(void)
 /* Is an event that concerns another thread wanted? */
 static __always_inline bool wanted(struct task_struct *task)
 {
+	if (!cfg.special)
+		return true;
 	if (cfg.empty)
 		return false;
 	return !filter_is_on() || filter_passes(task, task->pid, task->tgid) || wanted_here();

@@ -22,7 +22,7 @@
  *   one folded record of both; anything else writes the BEGIN out first. Order is kept, nothing is lost.
  *
  * The same file is compiled for user space by the harness of the tests, which supplies
- * log_clock_ns, log_cpu, log_current_tid, log_chunk, LOG_POINT and the three globals.
+ * log_clock_ns, log_cpu, log_current_tid, log_task_prio, log_chunk, LOG_POINT and the three globals.
  */
 #ifndef TRANSECT_LOG_H
 #define TRANSECT_LOG_H
@@ -401,7 +401,7 @@ static __always_inline int log_packet(u32 kind, u32 ifindex, u64 a, u64 w1, u64 
 }
 
 /* A switch: says who runs from here on. */
-static __always_inline int log_switch(u32 prev, u32 prev_prio, u32 next, u32 next_prio, u32 state)
+static __always_inline int log_switch(u32 prev, const void *prev_task, u32 next, u32 next_prio, u32 state)
 {
 	u64 a = next | (u64)state << 22 | (u64)(next_prio & 0xff) << 26, ns;
 	struct log *log = log_enter();
@@ -416,7 +416,7 @@ static __always_inline int log_switch(u32 prev, u32 prev_prio, u32 next, u32 nex
 	if (log->current == prev)
 		written = log_emit(log, ns, 0, 1, 1, WORD0(SWITCH, a), 0, 0);
 	else
-		written = log_emit(log, ns, 0, 1, 2, WORD0(SWITCH_FROM, a), prev | (u64)prev_prio << 32, 0);
+		written = log_emit(log, ns, 0, 1, 2, WORD0(SWITCH_FROM, a), prev | (u64)log_task_prio(prev_task) << 32, 0);
 	if (written)
 		log->current = next;
 	log_trigger(SWITCH, ns, 0);

@@ -7,6 +7,7 @@
  */
 
 #define TASK_REPORT 0x7f
+#define TASK_DEAD 0x80
 #define TASK_IDLE 0x402
 #define TASK_RTLOCK_WAIT 0x1000
 #define TASK_FROZEN 0x8000
@@ -23,7 +24,8 @@ static __always_inline u32 state_code(struct task_struct *prev, u32 state)
 		return STATE_I;
 	if (state & (TASK_RTLOCK_WAIT | TASK_FROZEN))
 		return STATE_D;
-	report = (state | prev->exit_state) & TASK_REPORT;
+	/* A thread on its last way out: whether somebody will wait for it is in exit_state only. */
+	report = (state & TASK_DEAD ? state | prev->exit_state : state) & TASK_REPORT;
 	/* Index of the highest bit, from 1: S 1, D 2, T 3, t 4, X 5, Z 6, P 7. */
 	if (report >> 4)
 		return report >> 6 ? 7 : report >> 5 ? 6 : 5;
@@ -53,13 +55,15 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 {
 	u32 state;
 
-	if (cfg.empty)
-		return 0;
-	if (filter_is_on() && !filter_passes(prev, prev->pid, prev->tgid) &&
-	    !filter_passes(next, next->pid, next->tgid))
-		return 0;
+	if (cfg.special) {
+		if (cfg.empty)
+			return 0;
+		if (filter_is_on() && !filter_passes(prev, prev->pid, prev->tgid) &&
+		    !filter_passes(next, next->pid, next->tgid))
+			return 0;
+	}
 	state = preempt ? STATE_PREEMPTED : state_code(prev, left_state(ctx, prev));
-	return log_switch(prev->pid, prev->prio, next->pid, next->prio, state);
+	return log_switch(prev->pid, prev, next->pid, next->prio, state);
 }
 
 /*

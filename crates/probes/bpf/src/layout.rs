@@ -35,7 +35,8 @@ pub(crate) struct Config {
     pub(crate) filter_cgroup: u8,
     pub(crate) switch_has_state: u8,
     pub(crate) fold_syscalls: u8,
-    pub(crate) spare: [u8; 6],
+    pub(crate) special: u8,
+    pub(crate) spare: [u8; 5],
 }
 
 impl Config {
@@ -138,7 +139,7 @@ mod tests {
             in_object("config"),
             offsets!(Config: cgroup_id trigger_ns irq_min_ns softirq_min_ns syscall_min_ns exit_min_ns
                 cgroup_level trigger_kind empty overwrite check_current fold filter filter_tids
-                filter_tgids filter_cgroup switch_has_state fold_syscalls spare)
+                filter_tgids filter_cgroup switch_has_state fold_syscalls special spare)
         );
         assert_eq!(
             in_object("log"),

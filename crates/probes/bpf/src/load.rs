@@ -184,6 +184,8 @@ fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfEr
     if let Some(trigger) = plan.trigger {
         (config.trigger_kind, config.trigger_ns) = trigger_of(trigger);
     }
+    let rare = [config.empty, config.overwrite, config.check_current, config.filter];
+    config.special = (rare.contains(&1) || config.trigger_kind != 0).into();
     Ok(config)
 }
 

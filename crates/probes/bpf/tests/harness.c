@@ -41,6 +41,7 @@ static u8 *memory;
 static u64 log_clock_ns(void);
 static u32 log_cpu(void) { return 3; }
 static u32 log_current_tid(void);
+static u32 log_task_prio(const void *task) { return task ? 0 : 120; }
 static u8 *log_chunk(u32 *index) { return memory + (u64)*index * CHUNK_BYTES; }
 #include "log.bpf.h"
 
@@ -100,7 +101,7 @@ static void perform(struct line *line)
 
 	switch ((enum op)line->op) {
 	case OP_SWITCH:
-		log_switch(current, 120, a[0], a[2], a[1]);
+		log_switch(current, NULL, a[0], a[2], a[1]);
 		current = a[0];
 		break;
 	case OP_WAKING: log_write(WAKING, a[0] | a[1] << 22); break;
