@@ -1,5 +1,6 @@
 //! How fast rows become Parquet, beside the least that could be done with them: their bytes written
 //! to a file as they are. `cargo bench -p transect-store --bench tables`.
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 #![allow(clippy::unwrap_used, reason = "a bench that cannot run has nothing to say")]
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "small numbers")]
 
