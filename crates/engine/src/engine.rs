@@ -13,7 +13,15 @@ use crate::{
     wanted::Wanted,
     world::World,
 };
-use std::{collections::VecDeque, num::NonZeroUsize, ops::Range};
+use std::{
+    collections::VecDeque,
+    num::NonZeroUsize,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 use transect_clock::{ClockGraph, Unit};
 use transect_model::{
     event::CoreEvent,
@@ -92,6 +100,7 @@ pub struct Engine {
     /// Trace time counts ticks of unknown length.
     in_ticks: bool,
     threads: Option<NonZeroUsize>,
+    progress: Option<Arc<AtomicU64>>,
     resume: Option<Box<Boundary>>,
 }
 
@@ -164,6 +173,14 @@ impl Engine {
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
+        self
+    }
+
+    /// Counts the events handled so far into `events`, a few thousand at a time, for whoever shows
+    /// progress or lets go of mapped pages that were read.
+    #[must_use]
+    pub fn with_progress(mut self, events: Arc<AtomicU64>) -> Self {
+        self.progress = Some(events);
         self
     }
 
@@ -388,6 +405,9 @@ impl<'a> Run<'a> {
             if turn.ends && self.roots_left > 0 {
                 self.stream_ended(turn.at);
             }
+        }
+        if let Some(progress) = &self.engine.progress {
+            progress.store(self.state.events, Ordering::Relaxed);
         }
     }
 

@@ -121,7 +121,7 @@ fn gap() -> impl Strategy<Value = Option<(i64, i64)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(160) })]
 
     /// Cuts anywhere, lost regions and open exits included; streams opened anywhere before.
     #[test]

@@ -552,6 +552,34 @@ pub enum Row {
     ImportLog(ImportLog),
 }
 
+impl Row {
+    /// Name of the table it belongs to.
+    pub fn table(&self) -> &'static str {
+        match self {
+            Row::Machine(_) => Machine::TABLE.name,
+            Row::Cpu(_) => CpuRow::TABLE.name,
+            Row::Vcpu(_) => Vcpu::TABLE.name,
+            Row::Thread(_) => Thread::TABLE.name,
+            Row::CpuSlice(_) => CpuSlice::TABLE.name,
+            Row::VcpuState(_) => VcpuStateRow::TABLE.name,
+            Row::ThreadState(_) => ThreadStateRow::TABLE.name,
+            Row::Exit(_) => Exit::TABLE.name,
+            Row::Wakeup(_) => Wakeup::TABLE.name,
+            Row::Irq(_) => Irq::TABLE.name,
+            Row::Syscall(_) => Syscall::TABLE.name,
+            Row::BlockIo(_) => BlockIo::TABLE.name,
+            Row::NetIo(_) => NetIo::TABLE.name,
+            Row::WorkItem(_) => WorkItem::TABLE.name,
+            Row::Counter(_) => Counter::TABLE.name,
+            Row::Window(_) => Window::TABLE.name,
+            Row::ClockEdge(_) => ClockEdge::TABLE.name,
+            Row::ClockCheck(_) => ClockCheck::TABLE.name,
+            Row::Lost(_) => Lost::TABLE.name,
+            Row::ImportLog(_) => ImportLog::TABLE.name,
+        }
+    }
+}
+
 /// Takes the rows the engine makes. Rows about one actor (vCPU, thread, CPU) arrive in order
 /// of time; over all actors of a table nearly in the order their interval *ends*. A sink that needs
 /// order by `ts` sorts.
@@ -618,6 +646,39 @@ impl TableSink for Tables {
             Row::Lost(r) => self.lost.push(r),
             Row::ImportLog(r) => self.import_log.push(r),
         }
+    }
+}
+
+/// Keeps the rows of chosen tables, for views that need no others: of a hundred million events
+/// the windows fit in memory, the thread states do not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selected {
+    wanted: Vec<&'static str>,
+    tables: Tables,
+}
+
+impl Selected {
+    /// Keeps these tables; the others stay empty.
+    pub fn new(wanted: &[TableDoc]) -> Self {
+        let wanted = wanted.iter().map(|table| table.name).collect();
+        Selected { wanted, tables: Tables::default() }
+    }
+
+    /// What was kept.
+    pub fn into_tables(self) -> Tables {
+        self.tables
+    }
+}
+
+impl TableSink for Selected {
+    fn row(&mut self, row: Row) {
+        if self.wanted.contains(&row.table()) {
+            self.tables.row(row);
+        }
+    }
+
+    fn wants(&self, table: &TableDoc) -> bool {
+        self.wanted.contains(&table.name)
     }
 }
 
