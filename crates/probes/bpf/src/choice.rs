@@ -3,7 +3,7 @@
 use crate::{
     can_run::KvmExitMethod,
     kernel::{Names, Version},
-    program::{KVM_EXIT_CLASSIC, KVM_EXIT_SVM, PROGRAMS, Program},
+    program::{Family, KVM_EXIT_CLASSIC, KVM_EXIT_SVM, PROGRAMS, Program},
 };
 
 /// `kvm_exit` hands over (vcpu, isa) since 5.18; before, the reason was an argument.
@@ -22,6 +22,10 @@ pub(crate) fn kvm_exit_method(names: &Names) -> KvmExitMethod {
 
 /// Can this program be loaded here, as far as the kernel's names tell?
 pub(crate) fn is_possible(program: &Program, names: &Names) -> bool {
+    // Other architectures' KVM events have the same names and other arguments.
+    if program.family == Family::Kvm && !cfg!(target_arch = "x86_64") {
+        return false;
+    }
     match program.name {
         KVM_EXIT_SVM => kvm_exit_method(names) == KvmExitMethod::Svm,
         KVM_EXIT_CLASSIC => kvm_exit_method(names) == KvmExitMethod::Classic,
