@@ -6,8 +6,8 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use transect_compact::{
-    BlockWriter, CHUNK_BYTES, Carried, Compact, FileHeader, Item, LogWriter, Names, Slice, Totals,
-    repack,
+    BlockWriter, CHUNK_BYTES, Carried, Compact, FileHeader, Item, LogWriter, Names, Packer, Slice,
+    Totals, end_block, repack,
 };
 use transect_model::{
     event::{Comm, CoreEvent, PrevState},
