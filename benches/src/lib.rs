@@ -28,6 +28,7 @@
 pub mod bed;
 pub mod machine;
 pub mod process;
+pub mod recordings;
 pub mod report;
 pub mod roles;
 pub mod scenarios;

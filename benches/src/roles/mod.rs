@@ -5,13 +5,17 @@
 //! harness), and then says what it has to say in one line of JSON. The others print that line only.
 
 mod compact;
+mod costs;
 mod decode;
 mod mixed;
+mod pair;
 mod splice;
+mod spliced;
 mod states;
 mod work;
 
 pub use compact::Pairs;
+pub use pair::{Both, OnDisk};
 pub use splice::Traced;
 pub use states::Pace;
 pub use work::{Loop, Timed};
@@ -31,6 +35,12 @@ pub enum Role {
     Splice(splice::Splice),
     /// The compact collector with the plainest sink.
     Compact(compact::Compact),
+    /// Both collectors at once, and what they need on disk.
+    Pair(pair::Pair),
+    /// A load under raw ftrace.
+    Spliced(spliced::Spliced),
+    /// A whole comparison of costs.
+    Costs(costs::CostsOf),
     /// Reads files, aligns, merges and divides time into states; the rows are counted.
     States(states::States),
     /// Walks a trace.dat on one core and decodes its events.
@@ -48,6 +58,9 @@ impl Role {
             Role::Mixed(mixed) => mixed.play(),
             Role::Splice(splice) => splice.play(),
             Role::Compact(compact) => compact.play(),
+            Role::Pair(pair) => pair.play(),
+            Role::Spliced(spliced) => spliced.play(),
+            Role::Costs(costs) => costs.play(),
             Role::States(states) => states.play(),
             Role::Decode(decode) => decode.play(),
         }

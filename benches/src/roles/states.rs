@@ -1,25 +1,30 @@
-//! Import and states, end to end: the files are opened, read, aligned, merged and divided into
+//! Import and states, end to end: a recording is opened, read, aligned, merged and divided into
 //! states; the rows are counted and thrown away, so what is timed is what every face pays.
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use std::{fs, path::PathBuf, time::Instant};
-use transect_clock::{ClockGraph, ClockOptions};
+use std::{fs, hint::black_box, path::PathBuf, time::Instant};
+use transect_clock::{ClockGraph, ClockOptions, Converter};
+use transect_compact::{Compact, is_compact};
 use transect_engine::{
-    Engine, Options,
-    dat::{DatSource, pair},
+    Engine, EventStream, Input, Options, Topology,
+    compact::CompactSource,
+    dat::DatSource,
+    topology::{MachineInfo, ThreadInfo, VcpuInfo},
 };
-use transect_model::table::{Row, TableSink};
-use transect_store::Mapping;
+use transect_model::{
+    ids::CpuId,
+    table::{Row, TableSink},
+};
+use transect_store::{Manifest, Recording};
 use transect_tracedat::TraceDat;
 
 /// `bench role states`.
 #[derive(Debug, Args)]
 pub struct States {
-    /// Recordings of one machine each.
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
+    /// A recording.
+    dir: PathBuf,
 }
 
 /// How long it took a process to read events, and what it needed.
@@ -31,26 +36,31 @@ pub struct Pace {
     pub seconds: f64,
     /// Most memory the process ever had resident, mapped files included.
     pub peak_bytes: u64,
-    /// Of it what is the process's own: files that are mapped can be dropped by the kernel at will.
-    pub anonymous_bytes: u64,
 }
 
 impl Pace {
     pub(super) fn since(begun: Instant, events: u64) -> Result<Self> {
         let seconds = begun.elapsed().as_secs_f64();
-        let [peak_bytes, anonymous_bytes] = ["VmHWM:", "RssAnon:"].map(memory);
-        Ok(Self { events, seconds, peak_bytes: peak_bytes?, anonymous_bytes: anonymous_bytes? })
+        Ok(Self { events, seconds, peak_bytes: peak_bytes()? })
+    }
+
+    /// Events in a second.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    pub fn rate(&self) -> f64 {
+        self.events as f64 / self.seconds
     }
 }
 
-/// A line of `/proc/self/status` (Linux, fs/proc/task_mmu.c `task_mem`).
-fn memory(line: &str) -> Result<u64> {
+/// `VmHWM` (Linux, fs/proc/task_mmu.c `task_mem`), which is what getrusage calls `ru_maxrss`.
+fn peak_bytes() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let found = status.lines().find_map(|l| l.strip_prefix(line));
-    let kib = found.and_then(|l| l.trim().strip_suffix(" kB")).context("no memory in status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmHWM")?;
     Ok(kib.parse::<u64>()? * 1024)
 }
 
+/// Has every row made, and keeps none.
 #[derive(Default)]
 struct Counting {
     rows: u64,
@@ -58,35 +68,93 @@ struct Counting {
 
 impl TableSink for Counting {
     fn row(&mut self, row: Row) {
-        drop(row);
+        black_box(&row);
         self.rows += 1;
     }
+}
+
+/// A file of the recording.
+enum File<'a> {
+    Dat(Box<TraceDat<'a>>),
+    Compact(Box<Compact<'a>>),
+}
+
+enum Source<'t, 'a> {
+    Dat(DatSource<'t, 'a>),
+    Compact(CompactSource<'t, 'a>),
 }
 
 impl States {
     pub(super) fn play(&self) -> Result<()> {
         let begun = Instant::now();
-        let bytes =
-            self.files.iter().map(|file| Mapping::open(file)).collect::<Result<Vec<_>, _>>()?;
-        let traces = bytes.iter().map(|b| TraceDat::parse(b)).collect::<Result<Vec<_>, _>>()?;
-        let names: Vec<_> = self.files.iter().map(|f| f.to_string_lossy().into_owned()).collect();
-        let files: Vec<_> = names.iter().map(String::as_str).zip(&traces).collect();
-        let pairing = pair(&files)?;
-        let clocks = ClockGraph::from_evidence(&pairing.evidence, ClockOptions::default())?;
-        let sources: Vec<_> = files
+        let recording = Recording::open(&self.dir)?;
+        let mut files = Vec::new();
+        for source in &recording.sources {
+            let bytes: &[u8] = &source.bytes;
+            let file = if is_compact(bytes) {
+                File::Compact(Box::new(Compact::parse(bytes)?))
+            } else {
+                File::Dat(Box::new(TraceDat::parse(bytes)?))
+            };
+            files.push((source.entry.machine_id, source.entry.file.as_str(), file));
+        }
+        let clocks = ClockGraph::from_evidence(&recording.evidence, ClockOptions::default())?;
+        let sources: Vec<Source<'_, '_>> = files
             .iter()
-            .zip(&pairing.machine_of_file)
-            .map(|((name, trace), machine)| DatSource::new(trace, *machine, *name))
+            .map(|(machine, name, file)| match file {
+                File::Dat(dat) => Source::Dat(DatSource::new(dat, *machine, *name)),
+                File::Compact(file) => Source::Compact(CompactSource::new(file, *machine, *name)),
+            })
             .collect();
         let mut inputs = Vec::new();
         for source in &sources {
-            inputs.extend(source.inputs(&clocks)?);
+            match source {
+                Source::Dat(dat) => inputs.extend(dat.inputs(&clocks)?.into_iter().map(boxed)),
+                Source::Compact(file) => {
+                    inputs.extend(file.inputs(&clocks)?.into_iter().map(boxed));
+                }
+            }
         }
         let mut counting = Counting::default();
-        let summary = Engine::new(pairing.topology.clone(), Options::default())
+        let summary = Engine::new(topology(&recording.manifest), Options::default())
             .with_clocks(&clocks)
-            .with_remarks(sources.iter().flat_map(|s| s.remarks(&clocks)))
             .run(inputs, &mut counting)?;
+        anyhow::ensure!(counting.rows > 0, "{} events made no row", summary.events);
         super::told(&Pace::since(begun, summary.events)?)
     }
+}
+
+/// As the command line reads it.
+type Boxed<'s> = Input<Box<dyn EventStream + Send + 's>, Converter>;
+
+fn boxed<'s>(input: Input<impl EventStream + Send + 's, Converter>) -> Boxed<'s> {
+    Input { key: input.key, stream: Box::new(input.stream), clock: input.clock }
+}
+
+fn topology(manifest: &Manifest) -> Topology {
+    let machines = manifest.machines.iter().map(|entry| MachineInfo {
+        id: entry.id,
+        parent: entry.parent,
+        kind: entry.kind,
+        name: entry.name.clone(),
+        vmm_pid: entry.vmm_pid,
+        cgroup: entry.cgroup.clone(),
+        clock: entry.clock.clone(),
+    });
+    let vcpus = manifest.machines.iter().flat_map(|entry| {
+        entry.vcpus.iter().map(|vcpu| VcpuInfo {
+            machine: entry.id,
+            vcpu: vcpu.vcpu,
+            vmm_tid: vcpu.vmm_tid,
+            guest_cpu: CpuId(vcpu.vcpu.0),
+        })
+    });
+    let threads = manifest.threads.iter().map(|thread| ThreadInfo {
+        machine: thread.machine_id,
+        tid: thread.tid,
+        pid: Some(thread.pid),
+        name: thread.comm.clone(),
+        cgroup: thread.cgroup.clone(),
+    });
+    Topology { machines: machines.collect(), vcpus: vcpus.collect(), threads: threads.collect() }
 }

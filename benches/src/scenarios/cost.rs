@@ -8,11 +8,14 @@
 use crate::{
     bed::{Bed, on_load_cpu, output, told},
     report::{Goal, Row, Rows},
-    roles::{Pairs, Timed, Traced},
+    roles::{Loop, Pairs, Timed, Traced},
     stats::{Paired, median, shuffle},
-    tracers::{Collector, Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, Tracer, Wish},
+    tracers::{
+        Collector, Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, TraceCmd, Tracer, Wish,
+    },
 };
 use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub(super) const ROWS: &[&str] = &[
@@ -53,7 +56,7 @@ const LOADS: [Load; 2] = [
 ];
 
 /// What came out for a tracer in a round.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Seen {
     /// Cost of an event for who is traced, in ns.
     cost_ns: f64,
@@ -63,8 +66,8 @@ struct Seen {
 }
 
 /// Of one loop: for each tracer, its rounds, or why there are none.
-#[derive(Default)]
-struct Costs {
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Costs {
     rounds: BTreeMap<String, Vec<Seen>>,
     absent: BTreeMap<String, String>,
 }
@@ -89,6 +92,27 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the nested host compares: an emulated CPU is slow, hence fewer operations.
+pub(crate) fn inside(bed: &Bed, which: Loop) -> Result<Costs> {
+    let [getppid, eventfd] = LOADS;
+    let load = match which {
+        Loop::Getppid => Load { ops: getppid.ops / 10, ..getppid },
+        Loop::Eventfd => Load { ops: eventfd.ops / 10, ..eventfd },
+    };
+    let tracers: Vec<Box<dyn Tracer>> = vec![
+        Box::new(Nothing),
+        Box::new(Splice("local")),
+        Box::new(TraceCmd),
+        Box::new(Collector(Pairs::Folded)),
+    ];
+    measure(bed, &load, &tracers)
+}
+
+/// The compact collector beside a peer.
+pub(super) fn paid_row(name: &str, costs: &Costs, peer: &'static str, goal: Option<Goal>) -> Row {
+    paid("", OURS, peer, goal).row(name, costs)
 }
 
 fn contestants() -> Vec<Box<dyn Tracer>> {

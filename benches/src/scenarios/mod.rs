@@ -1,7 +1,14 @@
 //! What is shown, one file a group of rows. Each scenario names its rows beforehand, so that a run
 //! can be asked for a few of them and does only what they need.
 
+mod bytes;
 mod cost;
+mod import;
+mod lost;
+mod nested;
+mod scale;
+
+pub(crate) use cost::inside as costs_inside;
 
 use crate::{
     bed::Bed,
@@ -17,7 +24,14 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which a run shows them.
-pub const ALL: &[Scenario] = &[Scenario { rows: cost::ROWS, run: cost::run }];
+pub const ALL: &[Scenario] = &[
+    Scenario { rows: cost::ROWS, run: cost::run },
+    Scenario { rows: lost::ROWS, run: lost::run },
+    Scenario { rows: bytes::ROWS, run: bytes::run },
+    Scenario { rows: nested::ROWS, run: nested::run },
+    Scenario { rows: import::ROWS, run: import::run },
+    Scenario { rows: scale::ROWS, run: scale::run },
+];
 
 impl Scenario {
     /// Measures, if one of its rows is wanted. A failure is a row of its own for each that is then

@@ -7,7 +7,7 @@ mod splice;
 mod trace_cmd;
 
 pub use collector::Collector;
-pub use ours::Record;
+pub use ours::{Record, traced};
 pub use perf::{Perf, Recording, counts};
 pub use splice::Splice;
 pub use trace_cmd::TraceCmd;
@@ -40,6 +40,34 @@ pub const MIXED: Events = &[
     "block:block_rq_insert",
     "block:block_rq_issue",
     "block:block_rq_complete",
+];
+
+/// Scheduler, KVM, interrupts: what a recording of VMs holds.
+pub const VM: Events = &[
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+    "sched:sched_process_fork",
+    "sched:sched_process_exec",
+    "sched:sched_process_exit",
+    "kvm:kvm_entry",
+    "kvm:kvm_exit",
+    "kvm:kvm_hypercall",
+    "kvm:kvm_userspace_exit",
+    "kvm:kvm_halt_poll_ns",
+    "kvm:kvm_vcpu_wakeup",
+    "kvm:kvm_pio",
+    "kvm:kvm_mmio",
+    "kvm:kvm_fast_mmio",
+    "kvm:kvm_msi_set_irq",
+    "kvm:kvm_set_irq",
+    "kvm:kvm_inj_virq",
+    "kvm:kvm_page_fault",
+    "irq:irq_handler_entry",
+    "irq:irq_handler_exit",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
 ];
 
 /// What is asked of a tracer.

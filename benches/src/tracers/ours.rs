@@ -67,7 +67,7 @@ impl Record {
 ///
 /// # Errors
 /// If there is none, or it says nothing of its cost.
-pub(super) fn traced(dir: &Path) -> Result<Traced> {
+pub fn traced(dir: &Path) -> Result<Traced> {
     let text = fs::read_to_string(dir.join("manifest.json"))?;
     let manifest: Value = serde_json::from_str(&text)?;
     let cost = manifest.get("cost").context("no cost in the manifest")?;

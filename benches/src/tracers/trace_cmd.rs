@@ -5,8 +5,9 @@ use crate::{
     bed::{Bed, is_installed, output},
     roles::Traced,
 };
-use anyhow::{Context, Result};
+use anyhow::{Result, bail, ensure};
 use std::{fs, path::Path};
+use transect_tracedat::{Item, TraceDat};
 
 /// trace-cmd with its default clock.
 #[derive(Clone, Copy, Debug)]
@@ -37,22 +38,30 @@ impl Tracer for TraceCmd {
         let mut words = wish.place(words.into_iter().map(str::to_owned).collect());
         words.extend_from_slice(load);
         let said = output(&words)?;
-        let (events, lost) = counts(Path::new(&file))?;
+        let (events, lost) = dat_counts(Path::new(&file))?;
         let bytes = fs::metadata(&file)?.len();
         Ok((said, Traced { events: Some(events), lost: Some(lost), bytes, cpu_s: None }))
     }
 }
 
-/// Events read and events lost, as the statistics in the file say.
-fn counts(file: &Path) -> Result<(u64, u64)> {
-    let name = file.display().to_string();
-    let words = ["trace-cmd", "report", "--stat", "-i", &name].map(str::to_owned);
-    let stats = output(&words)?;
-    let sum = |what: &str| -> u64 {
-        let lines = stats.lines().filter_map(|line| line.trim().strip_prefix(what));
-        lines.filter_map(|rest| rest.trim().parse::<u64>().ok()).sum()
-    };
-    let events = Some(sum("read events:")).filter(|events| *events > 0);
-    let events = events.context("no events in trace-cmd's statistics")?;
-    Ok((events, sum("overrun:") + sum("dropped events:")))
+/// Events in a trace.dat and events lost. Read by ourselves: the statistics that trace-cmd keeps in
+/// the file are of the moment when recording ended, with pages still unread.
+fn dat_counts(file: &Path) -> Result<(u64, u64)> {
+    let bytes = fs::read(file)?;
+    let trace = TraceDat::parse(&bytes)?;
+    let (mut events, mut lost) = (0, 0);
+    for buffer in trace.buffers() {
+        for cpu in buffer.cpus() {
+            let Some(mut stream) = trace.stream(buffer, cpu) else { continue };
+            while let Some(item) = stream.next() {
+                match item {
+                    Item::Event { .. } => events += 1,
+                    Item::Lost { count, .. } => lost += count.unwrap_or(1),
+                    Item::Problem(problem) => bail!("{}: {problem}", file.display()),
+                }
+            }
+        }
+    }
+    ensure!(events > 0, "no events in {}", file.display());
+    Ok((events, lost))
 }
