@@ -53,8 +53,10 @@ static __always_inline int block_record(u32 kind, struct request *rq, u32 bytes,
 		sectors = 0;
 	if (passthrough || sector == ~0ull)
 		sector = 0;
-	if (sectors > 0xffffff)
+	if (sectors > 0xffffff) {
 		sectors = 0xffffff;
+		log_saturated();
+	}
 	return log_write3(kind, sectors | (u64)op << 24, sector, block_device(rq) | (u64)error << 32);
 }
 

@@ -73,7 +73,11 @@ int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited, bool valid)
 {
 	if (!wanted_here())
 		return 0;
-	return log_write(KVM_VCPU_WAKEUP, (ns >> 32 ? 0xffffffff : ns) | (u64)waited << 32 | (u64)valid << 33);
+	if (ns >> 32) {
+		ns = 0xffffffff;
+		log_saturated();
+	}
+	return log_write(KVM_VCPU_WAKEUP, ns | (u64)waited << 32 | (u64)valid << 33);
 }
 
 SEC("tp_btf/kvm_pio")
@@ -83,8 +87,10 @@ int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size,
 
 	if (!wanted_here())
 		return 0;
-	if (count > 0x3fff)
+	if (count > 0x3fff) {
 		count = 0x3fff;
+		log_saturated();
+	}
 	return log_write(KVM_PIO, (access & 3) | log2 << 2 | (u64)(port & 0xffff) << 4 | (u64)count << 20);
 }
 

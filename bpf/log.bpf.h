@@ -275,6 +275,12 @@ static __always_inline struct log *log_enter(void)
 	return log;
 }
 
+/* A field of the record to be written does not fit: the largest value that does is written. */
+static __always_inline void log_saturated(void)
+{
+	logs[log_cpu() & (MAX_CPUS - 1)].main.saturated++;
+}
+
 static __always_inline void log_leave(struct log *log)
 {
 	LOG_POINT(leaving);

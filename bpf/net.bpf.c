@@ -15,10 +15,14 @@ static __always_inline int net_record(u32 kind, unsigned long long *ctx, u32 byt
 	/* As a number: the verifier allows no arithmetic with the pointer itself. */
 	bpf_probe_read_kernel(&skb, sizeof(skb), &ctx[0]);
 	bpf_core_read(name, sizeof(name), &dev->name);
-	if (ifindex > IFINDEX_MAX)
+	if (ifindex > IFINDEX_MAX) {
 		ifindex = IFINDEX_MAX;
-	if (bytes > 0xfffff)
+		log_saturated();
+	}
+	if (bytes > 0xfffff) {
 		bytes = 0xfffff;
+		log_saturated();
+	}
 	return log_packet(kind, ifindex, bytes | (u64)ifindex << 20, (skb & SKB_MASK) | (u64)code << 56, name[0], name[1]);
 }
 
