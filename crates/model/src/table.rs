@@ -433,7 +433,8 @@ table! {
         from_clock: String,
         /// The clock converted to.
         to_clock: String,
-        /// tsc_offset (exact), exchange (estimated over the channel), tsc_rate (ticks to ns).
+        /// tsc_offset (KVM's: exact; for clocks in ns to the width of their readings beside the
+        /// TSC), exchange (estimated over the channel), tsc_rate (ticks to ns).
         method: String,
         /// Offset at the start of the recording, ticks or ns of the clock converted to.
         offset: i64,
@@ -441,7 +442,7 @@ table! {
         rate: f64,
         /// How far the conversion may be off, ns.
         error_bound_ns: u64,
-        /// Brackets (exchanges) it rests on; 0 for exact edges.
+        /// Brackets (exchanges) or readings it rests on; 0 for exact edges.
         samples: u64,
     }
 }

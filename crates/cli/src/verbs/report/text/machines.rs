@@ -58,6 +58,10 @@ impl Page<'_> {
             );
         }
         let how = match edge.method.as_str() {
+            "tsc_offset" if edge.samples > 0 => format!(
+                "by KVM's TSC offset and {} readings of both clocks beside the TSC",
+                count(edge.samples)
+            ),
             "tsc_offset" => "offset read from KVM".to_owned(),
             "exchange" => {
                 format!("offset estimated over the channel from {} brackets", count(edge.samples))
