@@ -61,6 +61,13 @@ pub fn report_with(recording: &Path, more: &[&str]) -> Result<Value> {
     serde_json::from_str(&output_of(transect()?, &args)?).context("report --json is not JSON")
 }
 
+/// Every row of every table of a recording, as `transect export --to jsonl` writes them.
+pub fn table_rows(recording: &Path) -> Result<Vec<Value>> {
+    let dir = recording.to_str().context("path is not UTF-8")?;
+    let text = output_of(transect()?, &["export", dir, "--to", "jsonl", "-o", "-"])?;
+    text.lines().map(|line| serde_json::from_str(line).context("a line is not JSON")).collect()
+}
+
 /// A section of a JSON report, as a list of rows.
 pub fn rows<'a>(report: &'a Value, section: &str) -> Result<&'a Vec<Value>> {
     report[section].as_array().with_context(|| format!("no list {section} in the report"))

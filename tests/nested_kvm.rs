@@ -123,7 +123,7 @@ fn host_and_two_guests_are_on_one_clock() {
     let mixed = bed.guest("mixed", "mix:rounds=1000").unwrap();
     bed.host
         .run(&format!(
-            "{} record -o pair.transect {} {} --duration 4s",
+            "{} record --full -o pair.transect {} {} --duration 4s",
             bed.transect,
             spec(&web).unwrap(),
             spec(&mixed).unwrap()
@@ -139,6 +139,27 @@ fn host_and_two_guests_are_on_one_clock() {
     }
     expect_estimate_within_its_bound(&dir, &exact).unwrap();
     expect_trace_cmd_to_agree(&dir).unwrap();
+
+    // The same with the compact collector on the host and in both guests.
+    bed.host
+        .run(&format!(
+            "{} record -o compact.transect {} {} --duration 4s",
+            bed.transect,
+            spec(&web).unwrap(),
+            spec(&mixed).unwrap()
+        ))
+        .within(90)
+        .unwrap()
+        .expect_success();
+    let dir = bed.fetch("compact.transect").unwrap();
+    for file in ["host.compact", "guest-web.compact", "guest-mixed.compact"] {
+        assert!(dir.join(file).exists(), "{file} was not recorded");
+    }
+    let compact = report(&dir).unwrap();
+    expect_states_to_fill_the_window(&compact).unwrap();
+    for name in ["web", "mixed"] {
+        expect_alignment_by_tsc(&compact, name).unwrap();
+    }
     web.kill().unwrap();
     mixed.kill().unwrap();
 }
@@ -214,6 +235,98 @@ fn expect_trace_cmd_to_agree(dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// One run, recorded by both collectors at once: the same exits, in the same order, as long; the
+/// same threads on the CPU, one after the other.
+#[test]
+fn both_collectors_give_the_same_tables() {
+    let bed = Bed::take().unwrap();
+    let mixed = bed.guest("mixed", "mix:rounds=1000").unwrap();
+    // Full is on for longer, at both ends.
+    let out = bed
+        .host
+        .run(&format!(
+            "{0} record --full -o full.transect --duration 7s & sleep 2; \
+             {0} record -o compact.transect --duration 3s; wait $!",
+            bed.transect
+        ))
+        .within(90)
+        .unwrap();
+    out.expect_success();
+    mixed.kill().unwrap();
+    let full = Told::of(&bed.fetch("full.transect").unwrap()).unwrap();
+    let compact = Told::of(&bed.fetch("compact.transect").unwrap()).unwrap();
+
+    let at = place_of(&compact.exits, &full.exits, |a, b| a.what == b.what);
+    let at = at.expect("the compact recording's exits are not in the full one's, in order");
+    assert!(compact.exits.len() > 500, "only {} exits", compact.exits.len());
+    let same = &full.exits[at..at + compact.exits.len()];
+    // Each collector's own work lies between the other's stamps, so lengths differ by it.
+    let mut off: Vec<i64> =
+        compact.exits.iter().zip(same).map(|(a, b)| (a.dur - b.dur).abs()).collect();
+    off.sort_unstable();
+    let mut lengths: Vec<i64> = same.iter().map(|exit| exit.dur).collect();
+    lengths.sort_unstable();
+    let (off, length) = (off[off.len() / 2], lengths[lengths.len() / 2]);
+    println!("{} exits: lengths differ by {off} ns in the median of {length} ns", same.len());
+    assert!(off * 2 < length, "lengths differ by {off} ns, in the median they are {length} ns");
+
+    let at = place_of(&compact.slices, &full.slices, |a, b| a == b);
+    assert!(at.is_some(), "the threads on the CPU are not the same, in order");
+    println!("{} slices in the same order", compact.slices.len());
+}
+
+/// What is compared of a recording's tables.
+struct Told {
+    exits: Vec<ToldExit>,
+    /// Who had CPU 0, one after the other.
+    slices: Vec<i64>,
+}
+
+struct ToldExit {
+    /// Reason, instruction pointer and vCPU: what identifies an exit without a clock.
+    what: (String, String, i64),
+    dur: i64,
+}
+
+impl Told {
+    fn of(dir: &Path) -> Result<Self> {
+        let (mut exits, mut slices) = (Vec::new(), Vec::new());
+        for row in transect_e2e::table_rows(dir)? {
+            match row["table"].as_str() {
+                Some("exits") if !row["dur"].is_null() => exits.push((
+                    number(&row, "ts")?,
+                    ToldExit {
+                        what: (
+                            row["reason"].to_string(),
+                            row["rip"].to_string(),
+                            number(&row, "vcpu")?,
+                        ),
+                        dur: number(&row, "dur")?,
+                    },
+                )),
+                Some("cpu_slices") if row["cpu"] == 0 && !row["tid"].is_null() => {
+                    slices.push((number(&row, "ts")?, number(&row, "tid")?));
+                }
+                _ => {}
+            }
+        }
+        exits.sort_by_key(|(ts, _)| *ts);
+        slices.sort_by_key(|(ts, _)| *ts);
+        // The first and last slices are cut by the window.
+        let inner = slices.len().saturating_sub(2);
+        Ok(Told {
+            exits: exits.into_iter().map(|(_, exit)| exit).collect(),
+            slices: slices.into_iter().skip(1).take(inner).map(|(_, tid)| tid).collect(),
+        })
+    }
+}
+
+/// Where all of `part` is found in `whole`, one after the other.
+fn place_of<T>(part: &[T], whole: &[T], same: impl Fn(&T, &T) -> bool) -> Option<usize> {
+    let places = whole.len().checked_sub(part.len())? + 1;
+    (0..places).find(|at| part.iter().zip(&whole[*at..]).all(|(a, b)| same(a, b)))
 }
 
 #[test]
