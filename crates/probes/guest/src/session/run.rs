@@ -187,7 +187,11 @@ impl Session<'_> {
             );
         }
         self.begin(welcome, started, meta)?;
+        let is_running = !early.stats.is_empty();
         early.hand_on(&mut self.books).map_err(|source| self.sink_error(source))?;
+        if is_running {
+            self.running().map_err(|source| self.sink_error(source))?;
+        }
         self.record(link, clock)
     }
 
