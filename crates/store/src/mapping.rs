@@ -2,7 +2,9 @@
 #![allow(unsafe_code, reason = "memory maps")]
 
 use crate::error::{StoreError, io_error};
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 use std::{
     fs::File,
     io,
@@ -11,7 +13,14 @@ use std::{
     path::Path,
     ptr::{self, NonNull},
     slice,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::Duration,
 };
+
+/// Smaller mappings may stay in memory.
+const LARGE_BYTES: usize = 32 << 20;
+/// At most a gigabyte a second is read, so 50 MB come together.
+const FORGET_EVERY: Duration = Duration::from_millis(50);
 
 /// Read-only memory that is a file, or several behind one another.
 #[derive(Debug)]
@@ -19,6 +28,8 @@ pub struct Mapping {
     at: NonNull<u8>,
     bytes: usize,
     mapped_bytes: usize,
+    /// From here on there are files, or nothing but zeros; before, a head that is nowhere else.
+    files_from: usize,
 }
 
 // SAFETY: the memory is read-only for its whole life and owned by this value alone.
@@ -51,14 +62,19 @@ impl Mapping {
     pub(crate) fn of_file(file: &File) -> io::Result<Self> {
         let bytes = to_usize(file.metadata()?.len())?;
         if bytes == 0 {
-            return Ok(Mapping { at: NonNull::dangling(), bytes: 0, mapped_bytes: 0 });
+            return Ok(Mapping {
+                at: NonNull::dangling(),
+                bytes: 0,
+                mapped_bytes: 0,
+                files_from: 0,
+            });
         }
         // SAFETY: a new mapping at an address of the kernel's choice, read-only; the length is
         // the file's and not zero.
         let at = unsafe {
             mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0)?
         };
-        Self::owning(at.cast(), bytes, bytes)
+        Self::owning(at.cast(), bytes, bytes, 0)
     }
 
     /// `head`, and every piece at its place. The rest reads as zeros.
@@ -75,7 +91,8 @@ impl Mapping {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             mmap_anonymous(ptr::null_mut(), mapped_bytes, prot, flags)?
         };
-        let mapping = Self::owning(at.cast(), bytes, mapped_bytes)?;
+        let files_from = head.len().checked_next_multiple_of(page).ok_or_else(too_large)?;
+        let mapping = Self::owning(at.cast(), bytes, mapped_bytes, files_from)?;
         // SAFETY: `head` lies in the mapping made above (its length went into `bytes`), which is
         // still writable and known to nobody else.
         unsafe { ptr::copy_nonoverlapping(head.as_ptr(), mapping.at.as_ptr(), head.len()) };
@@ -112,9 +129,50 @@ impl Mapping {
         Ok(())
     }
 
-    fn owning(at: *mut u8, bytes: usize, mapped_bytes: usize) -> io::Result<Self> {
+    fn owning(
+        at: *mut u8,
+        bytes: usize,
+        mapped_bytes: usize,
+        files_from: usize,
+    ) -> io::Result<Self> {
         let at = NonNull::new(at).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        Ok(Mapping { at, bytes, mapped_bytes })
+        Ok(Mapping { at, bytes, mapped_bytes, files_from })
+    }
+
+    /// Does something that reads mappings once through, and meanwhile gives back the memory of what
+    /// was read, again and again: what is read next comes from the page cache or the disk.
+    ///
+    /// Else a recording of a gigabyte counts as a gigabyte of this process until it has ended, and
+    /// in a memory-limited container also as much as that.
+    pub fn read_through<T>(mappings: &[&Mapping], work: impl FnOnce() -> T) -> T {
+        let large = |mapping: &&&Mapping| mapping.mapped_bytes > LARGE_BYTES;
+        let large: Vec<&Mapping> = mappings.iter().filter(large).copied().collect();
+        if large.is_empty() {
+            return work();
+        }
+        std::thread::scope(|scope| {
+            let (working, done) = mpsc::sync_channel::<()>(0);
+            scope.spawn(move || {
+                // Until the sender is dropped, however the work ends.
+                while done.recv_timeout(FORGET_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    large.iter().for_each(|mapping| mapping.forget());
+                }
+            });
+            let _working = working;
+            work()
+        })
+    }
+
+    /// Gives back the memory of the files' pages.
+    fn forget(&self) {
+        let from = self.files_from.min(self.mapped_bytes);
+        // SAFETY: inside our own mapping, and only where it is files mapped shared and read-only, or
+        // untouched zeros: pages that are looked at again come back with the same bytes, so that
+        // borrows of them stay what they are.
+        let _ = unsafe {
+            let at = self.at.as_ptr().add(from).cast();
+            madvise(at, self.mapped_bytes - from, Advice::LinuxDontNeed)
+        };
     }
 }
 
@@ -182,6 +240,36 @@ mod tests {
             let pieces = [Piece { file: file_of(&vec![1; page_bytes]), at, bytes }];
             assert!(Mapping::of_pieces(b"head", &pieces).is_err(), "{at} {bytes}");
         }
+    }
+
+    /// Pages of this process' mappings of files that are in its memory.
+    fn file_pages() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(2).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_read_is_given_back_and_can_be_read_again() {
+        let page = rustix::param::page_size();
+        let bytes: Vec<u8> = (0..64 << 20).map(|n: usize| n.to_le_bytes()[1]).collect();
+        let size = bytes.len() as u64;
+        let at = page as u64;
+        let piece = Piece { file: file_of(&bytes), at, bytes: size };
+        let mapping = Mapping::of_pieces(b"head", &[piece]).unwrap();
+        let sum = || mapping[page..].iter().step_by(page).map(|b| u64::from(*b)).sum::<u64>();
+        let first = sum();
+        let held = file_pages();
+        let again = Mapping::read_through(&[&mapping], || {
+            let until = std::time::Instant::now() + 20 * FORGET_EVERY;
+            while file_pages() + bytes.len() / page / 2 > held {
+                assert!(std::time::Instant::now() < until, "nothing is given back");
+                std::thread::sleep(FORGET_EVERY / 5);
+            }
+            sum()
+        });
+        assert_eq!(again, first);
+        assert_eq!(&mapping[..4], b"head");
+        assert!(mapping[page..] == bytes);
     }
 
     #[test]

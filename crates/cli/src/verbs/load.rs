@@ -24,6 +24,7 @@ use transect_engine::{
 use transect_model::ids::{CpuId, MachineId};
 use transect_model::table::{ImportLog, TableSink, Tables};
 use transect_model::time::{Source, Span, Timestamp, Trace};
+use transect_store::Mapping;
 use transect_tracedat::TraceDat;
 
 /// How a recording is to be read.
@@ -96,10 +97,12 @@ pub(crate) fn rows(
     let options = Options { window_ns: window_ns.unwrap_or(Options::default().window_ns) };
     if path.is_dir() {
         let recording = transect_store::Recording::open(path)?;
-        run(directory::opened(path, &recording), args, options, sink)
+        let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
+        let opened = || directory::opened(path, &recording);
+        Mapping::read_through(&maps, || run(opened(), args, options, sink))
     } else {
         let map = files::map(path)?;
-        run(files::opened(&[(path, &map)])?, args, options, sink)
+        Mapping::read_through(&[&map], || run(files::opened(&[(path, &map)])?, args, options, sink))
     }
     .with_context(|| path.display().to_string())
 }

@@ -18,7 +18,7 @@ use transect_model::table::{Row, TableDoc, TableSink};
 use transect_store::tables::{
     Basis, EventSource, SourceEvents, TablesFolder, TablesWriter, cache_for, write_events,
 };
-use transect_store::{Recording, StoreError};
+use transect_store::{Mapping, Recording, StoreError};
 
 /// The tables of the recording at `path` (a directory, or a trace.dat): those that are there, or
 /// new ones if they are stale. Shows its progress on a terminal.
@@ -77,10 +77,12 @@ fn parent(path: &Path) -> anyhow::Result<PathBuf> {
 fn make(path: &Path, args: &SourceArgs, dir: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
     if path.is_dir() {
         let recording = Recording::open(path)?;
-        write(|| Ok(directory::opened(path, &recording)), args, dir)
+        let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
+        let opened = || Ok(directory::opened(path, &recording));
+        Mapping::read_through(&maps, || write(opened, args, dir))
     } else {
         let map = files::map(path)?;
-        write(|| files::opened(&[(path, &map)]), args, dir)
+        Mapping::read_through(&[&map], || write(|| files::opened(&[(path, &map)]), args, dir))
     }
 }
 
