@@ -247,8 +247,8 @@ fn both_collectors_give_the_same_tables() {
     let out = bed
         .host
         .run(&format!(
-            "{0} record --full -o full.transect --duration 7s & sleep 2; \
-             {0} record -o compact.transect --duration 3s; wait $!",
+            "{0} record --full -o full.transect & sleep 2; \
+             {0} record -o compact.transect --duration 2s; sleep 0.5; {0} stop full.transect; wait $!",
             bed.transect
         ))
         .within(90)
@@ -335,13 +335,15 @@ fn a_guest_that_dies_costs_only_its_own_interval() {
     let stays = bed.guest("stays", "periodic:period_ms=20:work_us=500").unwrap();
     let dies = bed.guest("dies", "periodic:period_ms=20:work_us=500").unwrap();
     let command = format!(
-        "{} record -o dies.transect {} {} --duration 5s",
+        "{} record -o dies.transect {} {} --duration 8s",
         bed.transect,
         spec(&stays).unwrap(),
         spec(&dies).unwrap()
     );
     let record = bed.host.run(&command).spawn().unwrap();
-    bed.host.run("sleep 2.5").within(30).unwrap().expect_success();
+    // Loading programs takes an emulated kernel seconds: the recording begins when it begins.
+    let begun = "until [ -e dies.transect/guest-dies.compact ]; do sleep 0.2; done; sleep 3";
+    bed.host.run(begun).within(60).unwrap().expect_success();
     dies.kill().unwrap();
     record.finish_within(60).unwrap().expect_success();
     let report = report(&bed.fetch("dies.transect").unwrap()).unwrap();
