@@ -28,7 +28,7 @@ pub(crate) enum Verb {
     /// Say who had the CPU, who waited and behind whom, and why guests exited
     Report(report::Args),
     /// Record what this host and its guests do
-    Record(record::Args),
+    Record(Box<record::Args>),
     /// Have a running flight recorder write what it holds
     Snapshot(snapshot::Args),
     /// End a running recording
@@ -46,7 +46,7 @@ impl Verb {
             Verb::Import(args) => import::run(args),
             Verb::Export(args) => export::run(args),
             Verb::Report(args) => report::run(args),
-            Verb::Record(args) => record::run(args),
+            Verb::Record(args) => record::run(&args),
             Verb::Snapshot(args) => snapshot::run(args),
             Verb::Stop(args) => stop::run(args),
             Verb::Tables(args) => tables::run(args),

@@ -1,4 +1,5 @@
 //! What the tests of `record` share: the binary, this machine's tracefs, scratch space, a workload.
+#![allow(clippy::print_stderr, reason = "tests that are skipped say so")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::{

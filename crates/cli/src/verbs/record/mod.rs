@@ -131,13 +131,13 @@ fn parse_profile(name: &str) -> Result<Profile, String> {
     Profile::from_name(name).ok_or_else(|| format!("profiles are {}", names.join(", ")))
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let flight = flight_plan(&args)?;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let flight = flight_plan(args)?;
     let output = recorders::absolute(&args.output.clone().unwrap_or_else(default_output));
     if flight.is_none() {
         refuse_taken(&output)?;
     }
-    let choice = choose(&args, flight.as_ref())?;
+    let choice = choose(args, flight.as_ref())?;
     // Before anything is set up, so that a signal from here on takes it down in order.
     let signals = Signals::listen()?;
     let guest_kb = args.buffer_size.unwrap_or(GUEST_KB_PER_CPU);
@@ -145,7 +145,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Choice::Compact(plan) => Some(guest_plan(plan, guest_kb)),
         Choice::Full(_) => None,
     };
-    let host = prepare(&args, choice, flight.as_ref())?;
+    let host = prepare(args, choice, flight.as_ref())?;
     if !args.quiet {
         host.kernel.notes().iter().for_each(|note| eprintln!("transect: {note}"));
     }
@@ -160,7 +160,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => {
             let guests = GuestPlan {
                 specs: args.guest.clone(),
-                events: guest_events(&requests(&args, None)),
+                events: guest_events(&requests(args, None)),
                 buffer_kb: guest_kb,
                 compact: compact_guests,
             };

@@ -167,18 +167,18 @@ fn sources<'t, 'd>(file: &'t File<'d>) -> Vec<(u32, Source<'t, 'd>)> {
             let mut all = Vec::new();
             for buffer in dat.buffers() {
                 let streams = buffer.cpus().filter_map(|cpu| Some((cpu, dat.stream(buffer, cpu)?)));
-                all.extend(
-                    streams.map(|(cpu, stream)| {
-                        (cpu, Source::Dat { dat, stream, record: Vec::new() })
-                    }),
-                );
+                all.extend(streams.map(|(cpu, stream)| {
+                    (cpu, Source::Dat { dat, stream: Box::new(stream), record: Vec::new() })
+                }));
             }
             all
         }
         File::Compact(file) => file
             .cpus()
             .filter_map(|cpu| Some((cpu, file.stream(cpu)?)))
-            .map(|(cpu, stream)| (cpu.0, Source::Compact { stream, tid: Tid::IDLE, event: None }))
+            .map(|(cpu, stream)| {
+                (cpu.0, Source::Compact { stream: Box::new(stream), tid: Tid::IDLE, event: None })
+            })
             .collect(),
     }
 }
@@ -192,8 +192,8 @@ enum Head {
 
 /// One stream and the event it gave last. Records borrow from the stream, so one waits as a copy.
 enum Source<'t, 'd> {
-    Dat { dat: &'t TraceDat<'d>, stream: Stream<'d>, record: Vec<u8> },
-    Compact { stream: compact::Stream<'t>, tid: Tid, event: Option<CoreEvent> },
+    Dat { dat: &'t TraceDat<'d>, stream: Box<Stream<'d>>, record: Vec<u8> },
+    Compact { stream: Box<compact::Stream<'t>>, tid: Tid, event: Option<CoreEvent> },
 }
 
 impl Source<'_, '_> {
