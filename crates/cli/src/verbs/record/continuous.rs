@@ -39,6 +39,8 @@ pub(super) fn run(
         .inspect_err(|_| discard(dir))?;
     let cpu_before = CpuTime::of_this_process();
     host.kernel.switch_on()?;
+    // Threads made while everything was set up, which may be gone before the end.
+    host.gather_threads();
     let vms = recording.vms.clone();
     let started = Instant::now();
     let kernel = host.kernel.as_mut();

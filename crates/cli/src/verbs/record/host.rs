@@ -41,7 +41,7 @@ impl Host {
     }
 
     /// Notes who lives now: for names of threads that events do not name.
-    fn gather_threads(&mut self) {
+    pub(super) fn gather_threads(&mut self) {
         self.threads.extend(threads::all().into_iter().map(|facts| (facts.tid, facts)));
     }
 
