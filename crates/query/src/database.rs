@@ -1,0 +1,324 @@
+//! A recording's tables, open for queries.
+
+use crate::error::QueryError;
+use crate::{catalog, functions, operators, views};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
+use futures::{FutureExt, StreamExt};
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinHandle;
+
+/// How queries may run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory that queries may use for sorting, grouping and joining before they spill, bytes.
+    pub memory_bytes: usize,
+    /// Threads, and partitions of every query.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { memory_bytes: 1 << 30, threads }
+    }
+}
+
+/// The tables of one recording, with views and functions.
+pub struct Database {
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
+    context: SessionContext,
+    memory_bytes: usize,
+}
+
+/// One statement of a text, parsed and not yet planned.
+#[derive(Clone, Debug)]
+pub struct Statement(Parsed);
+
+/// Ends a query from outside: from a signal handler or another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// One that nobody sets.
+    pub fn never() -> Self {
+        Self::default()
+    }
+
+    /// One that is set whenever `flag` is.
+    pub fn on(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Plans nest, and planning recurses: a join of views of unions is deep before it is optimized.
+const STACK_BYTES: usize = 32 << 20;
+
+/// How long a query that gives no rows goes on after [`Stop`] is set.
+const STOP_LATENCY: Duration = Duration::from_millis(50);
+
+impl Database {
+    /// Opens the folder `tables` of a recording.
+    ///
+    /// # Errors
+    /// If the folder or a file in it cannot be read.
+    pub fn open(tables: &Path, options: &Options) -> Result<Self, QueryError> {
+        let unreadable = |source| QueryError::Tables { path: tables.to_owned(), source };
+        tables.read_dir().map_err(unreadable)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .thread_name("transect-sql")
+            .thread_stack_size(STACK_BYTES)
+            .enable_time()
+            .build()?;
+        let context = context(options).map_err(|error| QueryError::planning(&error, &[], &[]))?;
+        functions::register(&context);
+        operators::register(&context);
+        catalog::register(&context, tables)?;
+        let views = context.clone();
+        let registered = runtime.block_on(runtime.spawn(async move { views::register(&views) }));
+        registered.unwrap_or_else(|error| Err(QueryError::Run { message: error.to_string() }))?;
+        Ok(Self { runtime: Some(runtime), context, memory_bytes: options.memory_bytes })
+    }
+
+    /// Splits a text into statements.
+    ///
+    /// # Errors
+    /// [`QueryError::Sql`] with the place, where the text is no SQL.
+    pub fn parse(&self, sql: &str) -> Result<Vec<Statement>, QueryError> {
+        let parser = DFParserBuilder::new(sql).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements());
+        let failed = |error: DataFusionError| QueryError::planning(&error, &[], &[]);
+        Ok(statements.map_err(failed)?.into_iter().map(Statement).collect())
+    }
+
+    /// Plans a statement and begins to run it.
+    ///
+    /// # Errors
+    /// [`QueryError::Sql`] where it makes no sense for these tables, else why it cannot run.
+    pub fn run(&self, statement: Statement) -> Result<Rows<'_>, QueryError> {
+        let plan = self.plan(statement)?;
+        let failed = |error: DataFusionError| self.bad(&error);
+        let context = self.context.clone();
+        let stream = self.on_worker(async move {
+            let frame = context.execute_logical_plan(plan).await?;
+            frame.execute_stream().await
+        });
+        let stream = stream.map_err(|error| match error.find_root() {
+            DataFusionError::ResourcesExhausted(_) => {
+                QueryError::running(&error, self.memory_bytes)
+            }
+            _ => failed(error),
+        })?;
+        let runtime = self.runtime.as_ref().ok_or_else(closed).map_err(failed)?;
+        Ok(Rows::new(self, runtime, stream))
+    }
+
+    fn plan(&self, statement: Statement) -> Result<LogicalPlan, QueryError> {
+        let state = self.context.state();
+        let planned = self.on_worker(async move { state.statement_to_plan(statement.0).await });
+        let plan = planned.map_err(|error| self.bad(&error))?;
+        check_read_only(&plan)?;
+        Ok(plan)
+    }
+
+    /// An error of planning, with what was perhaps meant.
+    fn bad(&self, error: &DataFusionError) -> QueryError {
+        QueryError::planning(error, &self.tables(), &self.functions())
+    }
+
+    /// Runs `work` where the stack is deep enough for it, and waits.
+    fn on_worker<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = DfResult<T>> + Send + 'static,
+    ) -> DfResult<T> {
+        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
+        let done = runtime.block_on(runtime.spawn(work));
+        done.unwrap_or_else(|error| Err(DataFusionError::ExecutionJoin(Box::new(error))))
+    }
+
+    /// Names of all tables and views, sorted.
+    pub fn tables(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for catalog in self.context.catalog_names() {
+            let Some(catalog) = self.context.catalog(&catalog) else { continue };
+            for schema in catalog.schema_names().iter().filter(|s| *s != "information_schema") {
+                names.extend(catalog.schema(schema).map(|s| s.table_names()).unwrap_or_default());
+            }
+        }
+        names.sort();
+        names
+    }
+
+    /// The columns of a table or view.
+    ///
+    /// # Errors
+    /// [`QueryError::Sql`] if there is none of that name.
+    pub fn schema(&self, table: &str) -> Result<SchemaRef, QueryError> {
+        let (context, name) = (self.context.clone(), table.to_owned());
+        let provider = self.on_worker(async move { context.table_provider(name).await });
+        let failed = |error| self.bad(&error);
+        Ok(provider.map_err(failed)?.schema())
+    }
+
+    /// Names of all functions, sorted.
+    pub fn functions(&self) -> Vec<String> {
+        let state = self.context.state();
+        let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
+        names.extend(state.aggregate_functions().keys().cloned());
+        names.extend(state.window_functions().keys().cloned());
+        names.extend(state.table_functions().keys().cloned());
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+/// Statements that write files would change a recording behind its back.
+fn check_read_only(plan: &LogicalPlan) -> Result<(), QueryError> {
+    let refused = match plan {
+        LogicalPlan::Dml(_) => "a recording's tables are not changed by SQL",
+        LogicalPlan::Copy(_) => "COPY is not needed: use -o FILE, --parquet FILE or --csv",
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(_)) => {
+            "only the recording's own tables can be read"
+        }
+        _ => return Ok(()),
+    };
+    Err(QueryError::Sql { message: refused.to_owned() })
+}
+
+fn context(options: &Options) -> DfResult<SessionContext> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(options.threads.max(1))
+        .with_information_schema(true)
+        .with_default_catalog_and_schema("transect", "public");
+    let settings = config.options_mut();
+    settings.sql_parser.collect_spans = true;
+    // Windows of time are a few pages of a sorted file: judge ts first, decode the rest after.
+    settings.execution.parquet.pushdown_filters = true;
+    settings.execution.parquet.reorder_filters = true;
+    // A view's ORDER BY is the order its rows are meant to be read in.
+    settings.sql_parser.enable_subquery_sort_elimination = false;
+    settings.execution.split_file_groups_by_statistics = true;
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_bytes)))
+        .with_disk_manager_builder(DiskManagerBuilder::default())
+        .build_arc()?;
+    Ok(SessionContext::new_with_config_rt(config, runtime))
+}
+
+/// Waits for what only looks into memory and so never waits.
+pub(crate) fn block_on_memory<T>(work: impl Future<Output = DfResult<T>>) -> DfResult<T> {
+    work.now_or_never()
+        .unwrap_or_else(|| Err(DataFusionError::Internal("registering had to wait".to_owned())))
+}
+
+fn closed() -> DataFusionError {
+    DataFusionError::Internal("the database is closed".to_owned())
+}
+
+/// A worker may be deep in a step that does not look up; nobody waits for it.
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The rows of a running query, batch by batch. Dropping it ends the query.
+pub struct Rows<'d> {
+    database: &'d Database,
+    runtime: &'d Runtime,
+    schema: SchemaRef,
+    batches: Receiver<DfResult<RecordBatch>>,
+    query: JoinHandle<()>,
+    is_joined: bool,
+}
+
+impl<'d> Rows<'d> {
+    /// The query runs on the workers, so that whoever waits for rows can stop waiting at any time.
+    fn new(
+        database: &'d Database,
+        runtime: &'d Runtime,
+        mut stream: SendableRecordBatchStream,
+    ) -> Self {
+        let schema = stream.schema();
+        let (to, batches) = tokio::sync::mpsc::channel(2);
+        let query = runtime.spawn(async move {
+            while let Some(batch) = stream.next().await {
+                if to.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Self { database, runtime, schema, batches, query, is_joined: false }
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// The next rows; none at the end.
+    ///
+    /// # Errors
+    /// Why the query failed, or [`QueryError::Stopped`] once `stop` is set.
+    pub fn next(&mut self, stop: &Stop) -> Result<Option<RecordBatch>, QueryError> {
+        loop {
+            if stop.is_set() {
+                return Err(QueryError::Stopped);
+            }
+            let next = self.batches.recv();
+            let waited =
+                self.runtime.block_on(async { tokio::time::timeout(STOP_LATENCY, next).await });
+            match waited {
+                Ok(Some(batch)) => {
+                    let failed = |e| QueryError::running(&e, self.database.memory_bytes);
+                    return batch.map(Some).map_err(failed);
+                }
+                Ok(None) => return self.ended(),
+                Err(_elapsed) => {}
+            }
+        }
+    }
+
+    /// No more rows come: the query is done, or it died.
+    fn ended(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        if self.is_joined {
+            return Ok(None);
+        }
+        self.is_joined = true;
+        match self.runtime.block_on(&mut self.query) {
+            Err(error) if error.is_panic() => {
+                Err(QueryError::Run { message: format!("the query broke off: {error}") })
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Drop for Rows<'_> {
+    fn drop(&mut self) {
+        self.query.abort();
+    }
+}

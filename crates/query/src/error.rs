@@ -1,0 +1,222 @@
+//! What can go wrong with a query, in one line for people.
+
+use crate::suggest::nearest;
+use datafusion::common::{Diagnostic, SchemaError, Span};
+use datafusion::error::DataFusionError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why there is no (further) answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The query makes no sense: its text must be changed.
+    #[error("{message}")]
+    Sql {
+        /// What is wrong, where in the text, and what was perhaps meant.
+        message: String,
+    },
+    /// The query makes sense, and could not be answered.
+    #[error("{message}")]
+    Run {
+        /// Why, and what to do.
+        message: String,
+    },
+    /// The caller's [`crate::Stop`] was set.
+    #[error("stopped")]
+    Stopped,
+    /// The tables cannot be read.
+    #[error("{}: {source}", path.display())]
+    Tables {
+        /// File or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A result cannot be written.
+    #[error("{0}")]
+    Write(#[from] io::Error),
+}
+
+impl QueryError {
+    /// Is the query's text to blame, rather than the data or this machine?
+    pub fn is_bad_sql(&self) -> bool {
+        matches!(self, QueryError::Sql { .. })
+    }
+
+    /// An error while planning: nearly always the text's.
+    /// `tables` and `functions` are what there is, for what was perhaps meant.
+    pub(crate) fn planning(
+        error: &DataFusionError,
+        tables: &[String],
+        functions: &[String],
+    ) -> Self {
+        match find(error) {
+            Cause::Run(message) => QueryError::Run { message },
+            Cause::Sql(message) => {
+                let message = named(message, tables, functions);
+                QueryError::Sql { message: located(error, message) }
+            }
+        }
+    }
+
+    /// An error while running.
+    pub(crate) fn running(error: &DataFusionError, memory_bytes: usize) -> Self {
+        if let DataFusionError::ResourcesExhausted(_) = error.find_root() {
+            return QueryError::Run { message: exhausted(error.find_root(), memory_bytes) };
+        }
+        QueryError::Run { message: plain(error.find_root()) }
+    }
+}
+
+enum Cause {
+    Sql(String),
+    Run(String),
+}
+
+fn find(error: &DataFusionError) -> Cause {
+    match error.find_root() {
+        DataFusionError::ObjectStore(e) => Cause::Run(e.to_string()),
+        DataFusionError::IoError(e) => Cause::Run(e.to_string()),
+        DataFusionError::ParquetError(e) => Cause::Run(e.to_string()),
+        root => Cause::Sql(plain(root)),
+    }
+}
+
+/// The error's own words, without DataFusion's name for its kind.
+fn plain(error: &DataFusionError) -> String {
+    match error {
+        DataFusionError::SQL(e, _) => syntax(&e.to_string()),
+        DataFusionError::SchemaError(e, _) => schema(e),
+        other => one_line(&other.message()),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let text = text.split("\n\nbacktrace").next().unwrap_or(text);
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// `sql parser error: Expected: …, found: … at Line: 1, Column: 8`, with the place in front.
+fn syntax(text: &str) -> String {
+    let text = text.trim_start_matches("sql parser error: ");
+    let (what, place) = match text.rsplit_once(" at Line: ") {
+        Some((what, place)) => (what, place.split_once(", Column: ")),
+        None => (text, None),
+    };
+    let what = what.replace("Expected: ", "expected ").replace("found: EOF", "found the end");
+    let what = lower(&what.replace("found: ", "found "));
+    match place {
+        Some((line, column)) => format!("line {line}, column {column}: {what}"),
+        None => what,
+    }
+}
+
+fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) if !chars.as_str().starts_with(char::is_uppercase) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn schema(error: &SchemaError) -> String {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let names: Vec<&str> = valid_fields.iter().map(|f| f.name.as_str()).collect();
+            let hint = match nearest(&field.name, names.iter().copied()) {
+                Some(near) => format!("; did you mean {near}?"),
+                None if names.is_empty() => String::new(),
+                None => format!("; there are {}", some(&names)),
+            };
+            format!("no column {}{hint}", field.flat_name())
+        }
+        SchemaError::AmbiguousReference { field } => {
+            format!("{} could be of several tables: write TABLE.{}", field.name, field.name)
+        }
+        other => one_line(&other.to_string()),
+    }
+}
+
+fn some(names: &[&str]) -> String {
+    let mut unique: Vec<&str> = Vec::new();
+    for name in names {
+        if !unique.contains(name) {
+            unique.push(name);
+        }
+    }
+    let more = if unique.len() > 12 { ", …" } else { "" };
+    unique.truncate(12);
+    format!("{}{more}", unique.join(", "))
+}
+
+/// Says which table or function was perhaps meant.
+fn named(message: String, tables: &[String], functions: &[String]) -> String {
+    let near = |missing: &str, names: &[String], otherwise: &str| match nearest(
+        missing,
+        names.iter().map(String::as_str),
+    ) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => otherwise.to_owned(),
+    };
+    if let Some(missing) = missing_table(&message) {
+        let hint = near(missing, tables, "; --schema lists the tables, --views the views");
+        return format!("no table {missing}{hint}");
+    }
+    let function = message.split_once("Invalid function '").and_then(|(_, m)| m.split_once('\''));
+    if let Some((missing, _)) = function {
+        return format!("no function {missing}{}", near(missing, functions, ""));
+    }
+    message
+}
+
+/// Puts the place in front.
+fn located(error: &DataFusionError, message: String) -> String {
+    match error.diagnostic().and_then(span) {
+        Some(span) => {
+            let (line, column) = (span.start.line, span.start.column);
+            format!("line {line}, column {column}: {message}")
+        }
+        None => message,
+    }
+}
+
+fn span(diagnostic: &Diagnostic) -> Option<Span> {
+    diagnostic.span.filter(|span| span.start.line > 0)
+}
+
+/// The name in `table 'transect.public.exit' not found`.
+fn missing_table(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("table '")?;
+    let (name, rest) = rest.split_once('\'')?;
+    rest.starts_with(" not found").then(|| name.rsplit('.').next().unwrap_or(name))
+}
+
+fn exhausted(error: &DataFusionError, memory_bytes: usize) -> String {
+    let text = error.message();
+    let disk = text.contains("disk");
+    let who = text.split("for ").nth(1).and_then(|s| s.split(['[', '(', '#', ' ']).next());
+    let who = who.filter(|who| !who.is_empty()).map_or(String::new(), |who| format!(" (in {who})"));
+    let limit = crate::memory::text(memory_bytes);
+    match disk {
+        true => "the query spilled more to the temporary folder than it may: narrow it down (ts, \
+                 machine_id), or give it more memory (--memory)"
+            .to_owned(),
+        false => format!(
+            "the query needs more memory than {limit}{who}: narrow it down (ts, machine_id, fewer \
+             columns), or give it more (--memory)"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syntax_errors_say_the_place_first() {
+        let text = "sql parser error: Expected: an expression, found: FROM at Line: 1, Column: 8";
+        assert_eq!(syntax(text), "line 1, column 8: expected an expression, found FROM");
+    }
+}

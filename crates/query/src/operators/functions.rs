@@ -1,0 +1,161 @@
+//! The table functions `asof`, `interval_join`, `cut` and `tiles`: their arguments and what is wrong
+//! with them.
+
+use super::cutting::CutTable;
+use super::merge_exec::Kind;
+use super::merged::MergedTable;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{ScalarValue, plan_err};
+use datafusion::datasource::ViewTable;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::prelude::SessionContext;
+use futures::FutureExt;
+use std::sync::Arc;
+
+/// Makes the table functions known to SQL.
+pub(crate) fn register(context: &SessionContext) {
+    context.register_udtf("asof", Arc::new(Merge(Kind::Asof)));
+    context.register_udtf("interval_join", Arc::new(Merge(Kind::Interval)));
+    context.register_udtf("cut", Arc::new(CutFunction));
+    context.register_udtf("tiles", Arc::new(Tiles));
+}
+
+#[derive(Debug)]
+struct Merge(Kind);
+
+impl TableFunctionImpl for Merge {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let name = self.0.name();
+        let usage = format!("{name}('LEFT', 'RIGHT', 'KEY, …')");
+        let (left, right, keys) = match args.exprs() {
+            [left, right] => (text(left, &usage)?, text(right, &usage)?, String::new()),
+            [left, right, keys] => (text(left, &usage)?, text(right, &usage)?, text(keys, &usage)?),
+            _ => {
+                return plan_err!(
+                    "{name} takes two tables and the columns that are equal: {usage}"
+                );
+            }
+        };
+        let keys: Vec<&str> =
+            keys.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();
+        let left = plan(args.session(), &left)?;
+        let right = plan(args.session(), &right)?;
+        Ok(Arc::new(MergedTable::new(self.0, left, right, &keys)?))
+    }
+}
+
+#[derive(Debug)]
+struct CutFunction;
+
+impl TableFunctionImpl for CutFunction {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let usage = "cut('TABLE', WIDTH_NS[, ORIGIN_NS])";
+        let (table, width, origin_ns) = match args.exprs() {
+            [table, width] => (table, width, 0),
+            [table, width, origin] => (table, width, number(origin, "the origin", usage)?),
+            _ => return plan_err!("cut takes a table and a width: {usage}"),
+        };
+        let width_ns = number(width, "the width", usage)?;
+        if width_ns <= 0 {
+            return plan_err!("the width must be above 0 ns: {usage}");
+        }
+        let input = plan(args.session(), &text(table, usage)?)?;
+        Ok(Arc::new(CutTable::new(input, width_ns, origin_ns)?))
+    }
+}
+
+/// `tiles`: how much of each pixel of a timeline each key fills. A query over `cut`.
+#[derive(Debug)]
+struct Tiles;
+
+impl TableFunctionImpl for Tiles {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let usage = "tiles('TABLE', FROM_NS, TO_NS, TILES, 'KEY, …')";
+        let [table, from, to, count, keys] = args.exprs() else {
+            return plan_err!("tiles takes a table, a stretch of time, a number and keys: {usage}");
+        };
+        let (table, keys) = (text(table, usage)?, text(keys, usage)?);
+        let (from, to) = (number(from, "FROM_NS", usage)?, number(to, "TO_NS", usage)?);
+        let count = number(count, "TILES", usage)?;
+        let length = to.checked_sub(from).filter(|length| *length > 0 && count > 0);
+        let Some(length) = length else {
+            return plan_err!("there must be at least one tile, and time to fill it: {usage}");
+        };
+        let width = length / count + i64::from(length % count > 0);
+        let sql = tiles_sql(&source(&table), &keys, from, to, width);
+        let plan = plan(args.session(), &sql)?;
+        Ok(Arc::new(ViewTable::new(plan, None)))
+    }
+}
+
+fn tiles_sql(source: &str, keys: &str, from: i64, to: i64, width: i64) -> String {
+    let cut_input =
+        format!("SELECT ts, dur, {keys} FROM ({source}) WHERE ts < {to} AND ts + dur >= {from}");
+    format!(
+        "SELECT {from} + bucket(ts - {from}, {width}) AS ts, CAST({width} AS BIGINT) AS dur, {keys},
+             sum(least(ts + dur, {to}) - ts) AS covered_ns, count(*) AS count
+         FROM cut('{}', {width}, {from})
+         WHERE ts >= {from} AND ts < {to}
+         GROUP BY {from} + bucket(ts - {from}, {width}), {keys}",
+        cut_input.replace('\'', "''")
+    )
+}
+
+fn number(value: &Expr, what: &str, usage: &str) -> Result<i64> {
+    match value {
+        Expr::Literal(value, _) => integer(value),
+        // A negative number is one that is negated.
+        Expr::Negative(value) => match value.as_ref() {
+            Expr::Literal(value, _) => integer(value).and_then(i64::checked_neg),
+            _ => None,
+        },
+        _ => None,
+    }
+    .map_or_else(|| plan_err!("{what} must be a whole number of ns: {usage}"), Ok)
+}
+
+fn integer(value: &ScalarValue) -> Option<i64> {
+    match value.cast_to(&arrow::datatypes::DataType::Int64) {
+        Ok(ScalarValue::Int64(value)) => value,
+        _ => None,
+    }
+}
+
+fn text(argument: &Expr, usage: &str) -> Result<String> {
+    match argument {
+        Expr::Literal(value, _) => match value.try_as_str() {
+            Some(Some(text)) => Ok(text.to_owned()),
+            _ => plan_err!("{value} is no text in quotes: {usage}"),
+        },
+        other => plan_err!("{other} must stand in single quotes: {usage}"),
+    }
+}
+
+/// The query that an argument stands for: a table's or view's name, a call of a table function,
+/// or a query.
+fn source(text: &str) -> String {
+    let text = text.trim();
+    let first = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+    let is_query = ["select", "with", "values"].iter().any(|word| word.eq_ignore_ascii_case(first))
+        || text.starts_with('(');
+    if is_query { text.to_owned() } else { format!("SELECT * FROM {text}") }
+}
+
+/// The plan of an argument, see [`source`].
+fn plan(session: &dyn Session, text: &str) -> Result<LogicalPlan> {
+    let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
+        return Err(DataFusionError::Internal("a session without SQL".to_owned()));
+    };
+    // Tables are registered in memory: planning never waits. If one ever did, this says so.
+    let Some(planned) = state.create_logical_plan(&source(text)).now_or_never() else {
+        return Err(DataFusionError::Internal(format!("planning of '{text}' had to wait")));
+    };
+    match planned? {
+        LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
+            plan_err!("'{text}' is no query")
+        }
+        plan => Ok(plan),
+    }
+}

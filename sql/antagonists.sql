@@ -1,0 +1,59 @@
+-- Who kept whom off the CPU, and for how long.
+-- While a vCPU is preempted or waking, whoever has the CPU it waits for is charged for that time,
+-- thread after thread. Threads of one name count together.
+-- column: machine_id – the VM that waited
+-- column: machine – its name
+-- column: vcpu – its vCPU
+-- column: by_kind – what had the CPU: vcpu, thread, idle (the CPU was waking up) or unknown
+-- column: by_machine – the VM, or the host, whose thread it was
+-- column: by_vcpu – the vCPU, where a vCPU had the CPU
+-- column: by_name – the thread's name, where another thread had it
+-- column: waited_ns – time the vCPU waited behind it
+-- column: share – of all the vCPU's waiting (0 to 1)
+-- column: count – stretches of waiting
+-- example: SELECT machine, vcpu, by_machine, by_name, ns_text(waited_ns) AS waited
+-- FROM antagonists LIMIT 10
+SELECT
+    machine_id,
+    machine,
+    vcpu,
+    by_kind,
+    by_machine,
+    by_vcpu,
+    by_name,
+    sum(waited_ns) AS waited_ns,
+    CAST(sum(waited_ns) AS DOUBLE)
+        / nullif(sum(sum(waited_ns)) OVER (PARTITION BY machine_id, vcpu), 0) AS share,
+    sum(stretches) AS count
+FROM (
+    SELECT
+        s.machine_id,
+        m.name AS machine,
+        s.vcpu,
+        CASE
+            WHEN s.by_tid IS NULL THEN 'unknown'
+            WHEN s.by_tid = 0 THEN 'idle'
+            WHEN v.vcpu IS NOT NULL THEN 'vcpu'
+            ELSE 'thread'
+        END AS by_kind,
+        b.name AS by_machine,
+        v.vcpu AS by_vcpu,
+        CASE WHEN v.vcpu IS NULL AND s.by_tid > 0 THEN t.name END AS by_name,
+        s.waited_ns,
+        s.stretches
+    FROM (
+        SELECT
+            machine_id, vcpu, by_machine_id, by_tid,
+            sum(dur) AS waited_ns, count(*) AS stretches
+        FROM vcpu_states
+        WHERE state = 'preempted' OR state = 'waking'
+        GROUP BY machine_id, vcpu, by_machine_id, by_tid
+    ) AS s
+    JOIN machines AS m ON m.machine_id = s.machine_id
+    LEFT JOIN machines AS b ON b.machine_id = s.by_machine_id
+    LEFT JOIN vcpus AS v ON v.machine_id = s.by_machine_id AND v.vmm_tid = s.by_tid
+    LEFT JOIN threads AS t
+        ON t.tid = s.by_tid AND t.machine_id = coalesce(m.parent_id, s.by_machine_id)
+) AS named
+GROUP BY machine_id, machine, vcpu, by_kind, by_machine, by_vcpu, by_name
+ORDER BY waited_ns DESC, machine_id, vcpu, by_kind, by_machine, by_vcpu, by_name

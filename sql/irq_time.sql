@@ -1,0 +1,36 @@
+-- What interrupt and softirq handlers cost each CPU.
+-- column: machine_id – the machine
+-- column: machine – its name
+-- column: cpu – the CPU
+-- column: kind – irq or softirq
+-- column: vector – interrupt line, or softirq number
+-- column: name – the softirq's name; null for interrupts
+-- column: count – how often the handler ran
+-- column: total_ns – time in it
+-- column: max_ns – the longest run
+-- example: SELECT machine, cpu, kind, vector, name, ns_text(total_ns) AS total FROM irq_time LIMIT 10
+SELECT
+    i.machine_id,
+    m.name AS machine,
+    i.cpu,
+    CASE WHEN i.softirq THEN 'softirq' ELSE 'irq' END AS kind,
+    i.vector,
+    CASE WHEN i.softirq THEN
+        CASE i.vector
+            WHEN 0 THEN 'HI' WHEN 1 THEN 'TIMER' WHEN 2 THEN 'NET_TX' WHEN 3 THEN 'NET_RX'
+            WHEN 4 THEN 'BLOCK' WHEN 5 THEN 'IRQ_POLL' WHEN 6 THEN 'TASKLET' WHEN 7 THEN 'SCHED'
+            WHEN 8 THEN 'HRTIMER' WHEN 9 THEN 'RCU'
+        END
+    END AS name,
+    i.count,
+    i.total_ns,
+    i.max_ns
+FROM (
+    SELECT
+        machine_id, cpu, softirq, vector,
+        count(*) AS count, sum(dur) AS total_ns, max(dur) AS max_ns
+    FROM irqs
+    GROUP BY machine_id, cpu, softirq, vector
+) AS i
+JOIN machines AS m ON m.machine_id = i.machine_id
+ORDER BY i.total_ns DESC, i.machine_id, i.cpu, i.softirq, i.vector

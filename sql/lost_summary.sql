@@ -1,0 +1,25 @@
+-- What the recording lacks, and how much time that hides.
+-- column: machine_id – the machine
+-- column: machine – its name
+-- column: cause – why: buffer_overrun, guest_disconnected, truncated_file, …
+-- column: holes – stretches without events
+-- column: hidden_ns – their length, over all CPUs
+-- column: events – events lost, where the source counted
+-- column: uncounted – holes whose events nobody counted
+-- column: first_ts – start of the first, ns of trace time
+-- column: last_end_ts – end of the last, ns of trace time
+-- example: SELECT machine, cause, events, ns_text(hidden_ns) AS hidden FROM lost_summary
+SELECT
+    l.machine_id,
+    m.name AS machine,
+    l.cause,
+    count(*) AS holes,
+    sum(l.dur) AS hidden_ns,
+    sum(l.count) AS events,
+    count(*) FILTER (WHERE l.count IS NULL) AS uncounted,
+    min(l.ts) AS first_ts,
+    max(l.ts + l.dur) AS last_end_ts
+FROM lost AS l
+JOIN machines AS m ON m.machine_id = l.machine_id
+GROUP BY l.machine_id, m.name, l.cause
+ORDER BY l.machine_id, l.cause

@@ -1,0 +1,32 @@
+-- Which exits cost each VM most, down to the port or hypercall.
+-- column: machine_id – the VM
+-- column: machine – its name
+-- column: reason – why it left guest mode, as the kernel names it
+-- column: detail – hypercall number or I/O port, where the trace tells
+-- column: count – exits
+-- column: count_share – of the VM's exits (0 to 1)
+-- column: handling_ns – time on a CPU handling them
+-- column: handling_share – of the time the VM spent handling exits (0 to 1)
+-- column: places – different guest instructions that caused them
+-- example: SELECT machine, reason, detail, count, ns_text(handling_ns) AS handling FROM top_exits
+-- LIMIT 10
+SELECT
+    e.machine_id,
+    m.name AS machine,
+    e.reason,
+    e.detail,
+    e.count,
+    CAST(e.count AS DOUBLE) / sum(e.count) OVER (PARTITION BY e.machine_id) AS count_share,
+    e.handling_ns,
+    CAST(e.handling_ns AS DOUBLE)
+        / nullif(sum(e.handling_ns) OVER (PARTITION BY e.machine_id), 0) AS handling_share,
+    e.places
+FROM (
+    SELECT
+        machine_id, reason, detail,
+        count(*) AS count, sum(handling_ns) AS handling_ns, count(DISTINCT rip) AS places
+    FROM exits
+    GROUP BY machine_id, reason, detail
+) AS e
+JOIN machines AS m ON m.machine_id = e.machine_id
+ORDER BY e.handling_ns DESC NULLS LAST, e.machine_id, e.reason, e.detail

@@ -1,0 +1,61 @@
+-- Where the time of each vCPU went, state by state.
+-- The states of a vCPU tile the recording: all *_ns but window_ns add up to window_ns.
+-- column: machine_id – the VM
+-- column: machine – its name
+-- column: vcpu – the vCPU
+-- column: window_ns – what the states add up to
+-- column: guest_ns – in guest mode
+-- column: exit_ns – in the kernel between an exit and the next entry
+-- column: user_ns – in the VMM
+-- column: halt_poll_ns – halted, the host spinning
+-- column: running_ns – on a pCPU without KVM events that tell more
+-- column: preempted_ns – switched out while it wanted to run
+-- column: waking_ns – woken, not yet on a pCPU
+-- column: halted_ns – asleep by the guest's own halt
+-- column: blocked_ns – asleep for another cause
+-- column: offline_ns – its thread did not exist
+-- column: unknown_ns – inside lost events, or before the first event that tells
+-- column: gotten_share – on a pCPU, of the window (0 to 1)
+-- column: waited_share – preempted or waking, of the window (0 to 1)
+-- example: SELECT machine, vcpu, round(100 * waited_share, 1) AS waited_percent FROM vcpu_time
+-- ORDER BY waited_share DESC
+SELECT
+    s.machine_id,
+    m.name AS machine,
+    s.vcpu,
+    s.window_ns,
+    s.guest_ns,
+    s.exit_ns,
+    s.user_ns,
+    s.halt_poll_ns,
+    s.running_ns,
+    s.preempted_ns,
+    s.waking_ns,
+    s.halted_ns,
+    s.blocked_ns,
+    s.offline_ns,
+    s.unknown_ns,
+    CAST(s.guest_ns + s.exit_ns + s.user_ns + s.halt_poll_ns + s.running_ns AS DOUBLE)
+        / nullif(s.window_ns, 0) AS gotten_share,
+    CAST(s.preempted_ns + s.waking_ns AS DOUBLE) / nullif(s.window_ns, 0) AS waited_share
+FROM (
+    SELECT
+        machine_id,
+        vcpu,
+        sum(dur) AS window_ns,
+        sum(CASE WHEN state = 'guest' THEN dur ELSE 0 END) AS guest_ns,
+        sum(CASE WHEN state = 'exit' THEN dur ELSE 0 END) AS exit_ns,
+        sum(CASE WHEN state = 'user' THEN dur ELSE 0 END) AS user_ns,
+        sum(CASE WHEN state = 'halt_poll' THEN dur ELSE 0 END) AS halt_poll_ns,
+        sum(CASE WHEN state = 'running' THEN dur ELSE 0 END) AS running_ns,
+        sum(CASE WHEN state = 'preempted' THEN dur ELSE 0 END) AS preempted_ns,
+        sum(CASE WHEN state = 'waking' THEN dur ELSE 0 END) AS waking_ns,
+        sum(CASE WHEN state = 'halted' THEN dur ELSE 0 END) AS halted_ns,
+        sum(CASE WHEN state = 'blocked' THEN dur ELSE 0 END) AS blocked_ns,
+        sum(CASE WHEN state = 'offline' THEN dur ELSE 0 END) AS offline_ns,
+        sum(CASE WHEN state = 'unknown' THEN dur ELSE 0 END) AS unknown_ns
+    FROM vcpu_states
+    GROUP BY machine_id, vcpu
+) AS s
+JOIN machines AS m ON m.machine_id = s.machine_id
+ORDER BY s.machine_id, s.vcpu
