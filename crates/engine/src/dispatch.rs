@@ -54,6 +54,7 @@ impl World {
     }
 
     /// What every event tells: who is current on its CPU; and a guest's must fit its vCPU.
+    #[inline]
     fn any(&mut self, at: At, sink: &mut dyn TableSink) {
         let machine = &self.machines[at.m];
         if let Some(Some(v)) = machine.vcpu_of_cpu.get(at.c) {
@@ -156,6 +157,7 @@ impl World {
     }
 
     /// The event's current thread is not the one the CPU was thought to run.
+    #[cold]
     fn observe(&mut self, at: At, sink: &mut dyn TableSink) {
         let occupant = self.occupant(at.m, at.tid);
         let known = self.machines[at.m].cpus[at.c].occupant;
@@ -400,6 +402,7 @@ impl World {
     }
 
     /// The vCPU whose thread is current, if it is a vCPU's.
+    #[inline]
     fn current_vcpu(&self, at: At) -> Option<usize> {
         let threads = &self.machines[at.m].threads;
         let slot = match self.machines[at.m].cpus[at.c].occupant {

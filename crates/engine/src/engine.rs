@@ -24,8 +24,7 @@ use std::{
 };
 use transect_clock::{ClockGraph, Unit};
 use transect_model::{
-    event::CoreEvent,
-    ids::{MachineId, Tid},
+    ids::MachineId,
     table::{ClockEdge, ImportLog, Lost, Machine, Row, TableSink},
     time::{Span, Timestamp, Trace},
 };
@@ -414,17 +413,32 @@ impl<'a> Run<'a> {
     /// Handles items of one stream that come before all others.
     fn take(&mut self, by: Teller, batch: &Batch, range: Range<usize>, holes: &mut usize) {
         let times = &batch.times[range.clone()];
+        let mut events = 0;
         for (item, t) in batch.items[range].iter().zip(times) {
-            match item {
-                StreamItem::Event { tid, event, .. } => self.event(by, *t, *tid, Some(event)),
-                StreamItem::Other { tid, .. } => self.event(by, *t, *tid, None),
+            let (tid, event) = match item {
+                StreamItem::Event { tid, event, .. } => (*tid, Some(event)),
+                StreamItem::Other { tid, .. } => (*tid, None),
                 StreamItem::Lost(_) => {
                     if let Some(hole) = batch.holes.get(*holes) {
                         self.lost(by, *hole);
                     }
                     *holes += 1;
+                    continue;
                 }
+            };
+            events += 1;
+            self.state.now = *t;
+            if self.state.next_gap < self.engine.gaps.len() {
+                self.open_gaps(*t);
             }
+            if let Some(c) = by.c {
+                let at = At { m: by.m, cpu: by.key.cpu, c, t: *t, tid };
+                self.state.world.event(at, event, self.sink);
+            }
+        }
+        self.state.events += events;
+        if by.root && events > 0 {
+            self.state.end = Some(self.state.now);
         }
     }
 
@@ -456,22 +470,6 @@ impl<'a> Run<'a> {
         let from = hole.from.max(world.start);
         let until = hole.until.map(|until| until.max(from));
         world.lose_cpu(by.m, by.key.cpu, Hole { from, until, ..hole }, self.sink);
-    }
-
-    #[inline]
-    fn event(&mut self, by: Teller, t: i64, tid: Tid, event: Option<&CoreEvent>) {
-        self.state.events += 1;
-        self.state.now = t;
-        if self.state.next_gap < self.engine.gaps.len() {
-            self.open_gaps(t);
-        }
-        if by.root {
-            self.state.end = Some(t);
-        }
-        if let Some(c) = by.c {
-            let at = At { m: by.m, cpu: by.key.cpu, c, t, tid };
-            self.state.world.event(at, event, self.sink);
-        }
     }
 
     /// Handles the machine gaps that begin before `t`.

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Items of a portion, about.
-const PORTION_ITEMS: usize = 4096;
+const PORTION_ITEMS: usize = 16384;
 
 /// The next items are this stream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

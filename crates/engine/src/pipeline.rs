@@ -29,11 +29,11 @@ use std::{
 /// Batches per stream on their way from a reader: one is filled while the other is used.
 const REQUESTS: usize = 2;
 /// Portions on their way from the merger.
-const PORTIONS: usize = 4;
+const PORTIONS: usize = 3;
 /// Used batches kept to be filled again.
 const SPARE: usize = 64;
 /// Items in a batch at most: enough that handing it over costs nothing per item.
-const MAX_BATCH_ITEMS: usize = 2048;
+const MAX_BATCH_ITEMS: usize = 1024;
 /// And at least.
 const MIN_BATCH_ITEMS: usize = 32;
 /// What all batches of all streams together may hold.
