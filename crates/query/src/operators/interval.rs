@@ -114,10 +114,9 @@ impl IntervalJoin {
             self.right.open.resize(self.keys.count(), Slot::default());
             let now = self.sweep(&mut pairs);
             let finished = self.is_finished();
-            if pairs.ts.len() >= self.batch_rows || (finished && !pairs.ts.is_empty()) {
-                if !output.send(self.flush(&mut pairs)?).await {
-                    return Ok(());
-                }
+            let is_due = pairs.ts.len() >= self.batch_rows || (finished && !pairs.ts.is_empty());
+            if is_due && !output.send(self.flush(&mut pairs)?).await {
+                return Ok(());
             }
             if finished {
                 return Ok(());

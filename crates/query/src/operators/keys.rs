@@ -113,7 +113,7 @@ impl Interner {
                 return Err(DataFusionError::Internal("a key column is missing".to_owned()));
             }
         };
-        if *count >= NO_SLOT {
+        if *count == NO_SLOT {
             return Err(DataFusionError::Execution(
                 "too many different keys to join by".to_owned(),
             ));
