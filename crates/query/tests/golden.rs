@@ -2,6 +2,12 @@
 //!
 //! A block is `query` or `error`, the SQL, `----`, and the answer as CSV or the message. With
 //! `UPDATE_GOLDEN=1` the answers are written anew, to be read before they are committed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests report by failing"
+)]
 
 mod common;
 
