@@ -1,7 +1,8 @@
 //! A recording's tables, open for queries.
 
 use crate::error::QueryError;
-use crate::{catalog, functions, operators, views};
+use crate::views::Views;
+use crate::{catalog, functions, operators};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -43,6 +44,7 @@ pub struct Database {
     /// There until it is dropped.
     runtime: Option<Runtime>,
     context: SessionContext,
+    views: Arc<Views>,
     memory_bytes: usize,
 }
 
@@ -94,10 +96,8 @@ impl Database {
         functions::register(&context);
         operators::register(&context);
         catalog::register(&context, tables)?;
-        let views = context.clone();
-        let registered = runtime.block_on(runtime.spawn(async move { views::register(&views) }));
-        registered.unwrap_or_else(|error| Err(QueryError::Run { message: error.to_string() }))?;
-        Ok(Self { runtime: Some(runtime), context, memory_bytes: options.memory_bytes })
+        let views = Arc::new(Views::new());
+        Ok(Self { runtime: Some(runtime), context, views, memory_bytes: options.memory_bytes })
     }
 
     /// Splits a text into statements.
@@ -134,11 +134,19 @@ impl Database {
     }
 
     fn plan(&self, statement: Statement) -> Result<LogicalPlan, QueryError> {
+        self.require_views(statement.0.to_string())?;
         let state = self.context.state();
         let planned = self.on_worker(async move { state.statement_to_plan(statement.0).await });
         let plan = planned.map_err(|error| self.bad(&error))?;
         check_read_only(&plan)?;
         Ok(plan)
+    }
+
+    /// Makes the views known that a text names.
+    fn require_views(&self, text: String) -> Result<(), QueryError> {
+        let (views, context) = (Arc::clone(&self.views), self.context.clone());
+        let required = self.on_worker(async move { Ok(views.require(&context, &text)) });
+        required.map_err(|error| QueryError::running(&error, self.memory_bytes))?
     }
 
     /// An error of planning, with what was perhaps meant.
@@ -158,7 +166,7 @@ impl Database {
 
     /// Names of all tables and views, sorted.
     pub fn tables(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
+        let mut names: Vec<String> = self.views.names().map(str::to_owned).collect();
         for catalog in self.context.catalog_names() {
             let Some(catalog) = self.context.catalog(&catalog) else { continue };
             for schema in catalog.schema_names().iter().filter(|s| *s != "information_schema") {
@@ -166,6 +174,7 @@ impl Database {
             }
         }
         names.sort();
+        names.dedup();
         names
     }
 
@@ -174,6 +183,7 @@ impl Database {
     /// # Errors
     /// [`QueryError::Sql`] if there is none of that name.
     pub fn schema(&self, table: &str) -> Result<SchemaRef, QueryError> {
+        self.require_views(table.to_owned())?;
         let (context, name) = (self.context.clone(), table.to_owned());
         let provider = self.on_worker(async move { context.table_provider(name).await });
         let failed = |error| self.bad(&error);

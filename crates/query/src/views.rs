@@ -7,6 +7,8 @@
 use crate::database::block_on_memory;
 use crate::error::QueryError;
 use datafusion::prelude::SessionContext;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// A view as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,15 +59,45 @@ pub fn all() -> Vec<View> {
     SOURCES.iter().map(|(name, source)| parse(name, source)).collect()
 }
 
-/// Makes the views known to SQL.
-pub(crate) fn register(context: &SessionContext) -> Result<(), QueryError> {
-    for view in all() {
-        let sql = format!("CREATE VIEW {} AS {}", view.name, view.sql);
-        block_on_memory(context.sql(&sql)).map_err(|error| QueryError::Run {
-            message: format!("view {}: {}", view.name, error.strip_backtrace()),
-        })?;
+/// The views, made known to SQL when a text first names them: planning all of them would take
+/// longer than many a query.
+#[derive(Debug)]
+pub(crate) struct Views {
+    views: Vec<View>,
+    known: Mutex<BTreeSet<&'static str>>,
+}
+
+impl Views {
+    pub(crate) fn new() -> Self {
+        Self { views: all(), known: Mutex::default() }
     }
-    Ok(())
+
+    /// Their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.views.iter().map(|view| view.name)
+    }
+
+    /// Makes the views known that `sql` names, even within quotes, where table functions have
+    /// queries; all of them if it asks what tables there are.
+    pub(crate) fn require(&self, context: &SessionContext, sql: &str) -> Result<(), QueryError> {
+        let sql = sql.to_lowercase();
+        let all = sql.contains("information_schema") || sql.starts_with("show");
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for view in self.views.iter().filter(|view| all || sql.contains(view.name)) {
+            if known.insert(view.name) {
+                register(context, view)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn register(context: &SessionContext, view: &View) -> Result<(), QueryError> {
+    let sql = format!("CREATE VIEW {} AS {}", view.name, view.sql);
+    let made = block_on_memory(context.sql(&sql));
+    made.map(drop).map_err(|error| QueryError::Run {
+        message: format!("view {}: {}", view.name, error.strip_backtrace()),
+    })
 }
 
 fn parse(name: &'static str, source: &str) -> View {

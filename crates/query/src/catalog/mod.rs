@@ -10,6 +10,7 @@ mod schema;
 mod table;
 
 pub(crate) use schema::arrow_schema;
+pub(crate) use table::RecordingTable;
 
 use crate::error::QueryError;
 use datafusion::catalog::TableProvider;
@@ -18,7 +19,6 @@ use datafusion::prelude::SessionContext;
 use files::Files;
 use std::path::Path;
 use std::sync::Arc;
-use table::RecordingTable;
 use transect_model::table::TABLES;
 
 /// Registers every table; those without files are empty.

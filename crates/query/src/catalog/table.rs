@@ -32,6 +32,12 @@ impl RecordingTable {
         Self { schema, files, is_sorted: OnceLock::new() }
     }
 
+    /// The machines there are rows of, if every file is of one machine only.
+    pub(crate) fn machines(&self) -> Option<Vec<u32>> {
+        let ids: Option<BTreeSet<u32>> = self.files.0.iter().map(|file| file.machine_id).collect();
+        ids.map(|ids| ids.into_iter().collect())
+    }
+
     fn is_sorted(&self) -> bool {
         *self.is_sorted.get_or_init(|| {
             let sorted = |file: &TableFile| {

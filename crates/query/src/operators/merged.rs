@@ -2,6 +2,7 @@
 
 use super::cursor::Columns;
 use super::keys::comparable;
+use super::lanes::{Lane, is_in, machines, share};
 use super::merge_exec::{Kind, MergeExec};
 use super::output::{From, Recipe};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -10,10 +11,12 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, plan_err};
 use datafusion::error::Result;
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, Operator, TableProviderFilterPushDown, TableType, col,
 };
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -117,6 +120,19 @@ impl MergedTable {
         sides
     }
 
+    /// The machines to join one by one, if the keys hold the machine and the files are parted so.
+    fn lanes(&self, target: usize) -> Option<(usize, Vec<Lane>)> {
+        let by_key = |key: usize| {
+            let machines_of =
+                |side: usize| machines(&self.inputs[side], self.columns[side].keys[key]);
+            let (left, right) = (machines_of(0)?, machines_of(1)?);
+            // A machine that only the right side has is in no row of the result.
+            let all = if self.kind == Kind::Asof { left } else { common(left, &right) };
+            (all.len() > 1).then(|| (key, share(&all, 4 * target)))
+        };
+        (0..self.columns[0].keys.len()).find_map(by_key)
+    }
+
     /// One side's plan: filtered, only the columns needed, sorted by `ts`.
     async fn input(
         &self,
@@ -139,6 +155,32 @@ impl MergedTable {
         let builder = builder.project(columns)?;
         let by_ts = col(position(self.columns[side].ts)).sort(true, false);
         state.create_physical_plan(&builder.sort([by_ts])?.build()?).await
+    }
+
+    /// The join of the rows that `filters` leave on each side.
+    async fn join(
+        &self,
+        state: &dyn Session,
+        outputs: &[usize],
+        [left_filters, right_filters]: [Vec<Expr>; 2],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let wanted: Vec<From> = outputs.iter().map(|at| self.recipe.columns[*at]).collect();
+        let [left, right] = [0, 1].map(|side| needed(side, &self.columns[side], &wanted));
+        let inputs = [
+            self.input(state, 0, &left, left_filters).await?,
+            self.input(state, 1, &right, right_filters).await?,
+        ];
+        let columns = [renumber(&self.columns[0], &left), renumber(&self.columns[1], &right)];
+        let wanted = wanted.into_iter().map(|from| match from {
+            From::Left(at) => From::Left(place(&left, at)),
+            From::Right(at) => From::Right(place(&right, at)),
+            overlap => overlap,
+        });
+        let recipe = Recipe {
+            schema: Arc::new(self.recipe.schema.project(outputs)?),
+            columns: wanted.collect(),
+        };
+        Ok(Arc::new(MergeExec::new(self.kind, inputs, columns, recipe)))
     }
 }
 
@@ -167,26 +209,38 @@ impl TableProvider for MergedTable {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all: Vec<usize> = (0..self.recipe.columns.len()).collect();
-        let projection = projection.unwrap_or(&all);
-        let outputs: Vec<From> = projection.iter().map(|at| self.recipe.columns[*at]).collect();
-        let [left, right] = [0, 1].map(|side| needed(side, &self.columns[side], &outputs));
-        let [left_filters, right_filters] = self.filters(filters);
-        let inputs = [
-            self.input(state, 0, &left, left_filters).await?,
-            self.input(state, 1, &right, right_filters).await?,
-        ];
-        let columns = [renumber(&self.columns[0], &left), renumber(&self.columns[1], &right)];
-        let outputs = outputs.into_iter().map(|from| match from {
-            From::Left(at) => From::Left(place(&left, at)),
-            From::Right(at) => From::Right(place(&right, at)),
-            overlap => overlap,
-        });
-        let recipe = Recipe {
-            schema: Arc::new(self.recipe.schema.project(projection)?),
-            columns: outputs.collect(),
+        let outputs = projection.unwrap_or(&all);
+        let filters = self.filters(filters);
+        let Some((key, lanes)) = self.lanes(state.config().target_partitions()) else {
+            return self.join(state, outputs, filters).await;
         };
-        Ok(Arc::new(MergeExec::new(self.kind, inputs, columns, recipe)))
+        // A lane's files follow one another: one reader, in order, is all it wants.
+        let one_reader = one_partition(state);
+        let state = one_reader.as_ref().map_or(state, |state| state as &dyn Session);
+        let mut joins = Vec::new();
+        for lane in lanes {
+            let mut filters = filters.clone();
+            for (side, filters) in filters.iter_mut().enumerate() {
+                let machine = column_of(&self.inputs[side], self.columns[side].keys[key]);
+                filters.push(is_in(machine, &lane));
+            }
+            joins.push(self.join(state, outputs, filters).await?);
+        }
+        UnionExec::try_new(joins)
     }
+}
+
+/// The same session, planning for one thread.
+fn one_partition(state: &dyn Session) -> Option<SessionState> {
+    let mut state = state.as_any().downcast_ref::<SessionState>()?.clone();
+    state.config_mut().options_mut().execution.target_partitions = 1;
+    Some(state)
+}
+
+/// What both lists hold.
+fn common(mut left: Vec<u32>, right: &[u32]) -> Vec<u32> {
+    left.retain(|id| right.contains(id));
+    left
 }
 
 /// The output's columns while they are laid out.

@@ -19,6 +19,7 @@ mod functions;
 mod held;
 mod interval;
 mod keys;
+mod lanes;
 mod merge_exec;
 mod merged;
 mod output;
