@@ -3,7 +3,7 @@
 -- what both spent between wakeup and CPU.
 -- column: machine_id – the machine
 -- column: machine – its name
--- column: first – name of the thread (or of whom an interrupt interrupted) that began
+-- column: first – name of the thread that began (or that an interrupt interrupted; idle)
 -- column: second – name of the thread it woke
 -- column: third – name of the thread that one woke
 -- column: count – times this happened
@@ -13,7 +13,7 @@
 SELECT
     c.machine_id,
     m.name AS machine,
-    a.name AS first,
+    CASE WHEN c.first_tid = 0 THEN 'idle' ELSE a.name END AS first,
     b.name AS second,
     w.name AS third,
     sum(c.count) AS count,
@@ -40,5 +40,5 @@ JOIN machines AS m ON m.machine_id = c.machine_id
 LEFT JOIN threads AS a ON a.machine_id = c.machine_id AND a.tid = c.first_tid
 LEFT JOIN threads AS b ON b.machine_id = c.machine_id AND b.tid = c.second_tid
 LEFT JOIN threads AS w ON w.machine_id = c.machine_id AND w.tid = c.third_tid
-GROUP BY c.machine_id, m.name, a.name, b.name, w.name
+GROUP BY c.machine_id, m.name, CASE WHEN c.first_tid = 0 THEN 'idle' ELSE a.name END, b.name, w.name
 ORDER BY total_ns DESC NULLS LAST, machine_id, first, second, third

@@ -62,3 +62,16 @@ fn every_view_has_the_columns_its_header_documents_and_its_example_runs() {
         assert!(answer.lines().count() > 1, "{}: the example finds nothing", view.name);
     }
 }
+
+#[test]
+fn every_question_of_the_docs_can_be_asked() {
+    let (_dir, database) = common::open();
+    let text = fs::read_to_string("../../docs/sql.md").unwrap();
+    let questions: Vec<&str> =
+        text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(questions.len() > 20, "{}", questions.len());
+    for question in questions {
+        let answer = common::csv(&database, question);
+        assert!(answer.is_ok(), "{question}: {}", answer.unwrap_err());
+    }
+}

@@ -48,6 +48,32 @@ pub(crate) fn fixture() -> TempDir {
             ("pid", DataType::Int32),
         ],
     );
+    event(
+        dir.path(),
+        "kvm_inj_virq",
+        "ts,machine_id,cpu,tid,vector\n4500,0,0,101,236\n",
+        &[
+            ("ts", DataType::Int64),
+            ("machine_id", DataType::UInt32),
+            ("cpu", DataType::UInt32),
+            ("tid", DataType::Int32),
+            ("vector", DataType::UInt32),
+        ],
+    );
+    event(
+        dir.path(),
+        "sched_switch",
+        "ts,machine_id,cpu,tid,prev_comm,prev_state,next_comm\n4000,0,0,101,CPU 0/KVM,0,hog\n",
+        &[
+            ("ts", DataType::Int64),
+            ("machine_id", DataType::UInt32),
+            ("cpu", DataType::UInt32),
+            ("tid", DataType::Int32),
+            ("prev_comm", DataType::Utf8),
+            ("prev_state", DataType::Int64),
+            ("next_comm", DataType::Utf8),
+        ],
+    );
     dir
 }
 
