@@ -49,7 +49,7 @@ fn killed_agents_cost_a_marked_interval_and_frozen_guests_nothing() {
 
     let record = host
         .run(&format!(
-            "./transect record -o r.transect --guest virtio-serial:{} --guest vsock:{} \
+            "./transect record --full -o r.transect --guest virtio-serial:{} --guest vsock:{} \
              --duration 13s",
             port_of(&freezes).unwrap(),
             restarts.cid().unwrap(),

@@ -77,6 +77,8 @@ impl Load {
         let (report, done) = mpsc::sync_channel(1);
         let (say_tid, hear_tid) = mpsc::sync_channel(1);
         let thread = std::thread::spawn(move || {
+            // Both ends of a call on one CPU, or they are not one record.
+            stay_on_cpu_0();
             // SAFETY: no arguments, no effects.
             let tid = unsafe { libc::gettid() };
             say_tid.send(tid.cast_unsigned()).unwrap();
@@ -107,6 +109,40 @@ impl Drop for Load {
         let (nobody, _) = mpsc::sync_channel(1);
         self.orders = nobody;
         self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Keeps the calling thread on the first CPU.
+fn stay_on_cpu_0() {
+    // SAFETY: a zeroed set is an empty one, CPU 0 is within it, and the call reads it only.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
+    }
+}
+
+/// Keeps CPU 0 from idling: not every kernel reports the switches between a thread and idleness.
+struct Busy(std::sync::Arc<std::sync::atomic::AtomicBool>, Option<JoinHandle<()>>);
+
+impl Busy {
+    fn start() -> Self {
+        let ends = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let theirs = ends.clone();
+        let thread = std::thread::spawn(move || {
+            stay_on_cpu_0();
+            while !theirs.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Busy(ends, Some(thread))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.1.take().map(JoinHandle::join);
     }
 }
 
@@ -175,6 +211,7 @@ fn one_thread_is_recorded_exactly_as_tracefs_does() {
     if is_skipped() {
         return;
     }
+    let _busy = Busy::start();
     for mode in [SyscallMode::Folded, SyscallMode::Both] {
         exact(mode);
     }
