@@ -242,7 +242,8 @@ fn expect_trace_cmd_to_agree(dir: &Path) -> Result<()> {
 #[test]
 fn both_collectors_give_the_same_tables() {
     let bed = Bed::take().unwrap();
-    let mixed = bed.guest("mixed", "mix:rounds=1000").unwrap();
+    // A name of its own: what a guest of this host leaves behind is found by its name.
+    let both = bed.guest("both", "mix:rounds=1000").unwrap();
     // Full is on for longer, at both ends.
     let out = bed
         .host
@@ -254,7 +255,7 @@ fn both_collectors_give_the_same_tables() {
         .within(90)
         .unwrap();
     out.expect_success();
-    mixed.kill().unwrap();
+    both.kill().unwrap();
     let full = Told::of(&bed.fetch("full.transect").unwrap()).unwrap();
     let compact = Told::of(&bed.fetch("compact.transect").unwrap()).unwrap();
 
