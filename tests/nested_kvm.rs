@@ -143,7 +143,7 @@ fn host_and_two_guests_are_on_one_clock() {
     // The same with the compact collector on the host and in both guests.
     bed.host
         .run(&format!(
-            "{} record -o compact.transect {} {} --duration 4s",
+            "{} record -o pair-compact.transect {} {} --duration 4s",
             bed.transect,
             spec(&web).unwrap(),
             spec(&mixed).unwrap()
@@ -151,7 +151,7 @@ fn host_and_two_guests_are_on_one_clock() {
         .within(90)
         .unwrap()
         .expect_success();
-    let dir = bed.fetch("compact.transect").unwrap();
+    let dir = bed.fetch("pair-compact.transect").unwrap();
     for file in ["host.compact", "guest-web.compact", "guest-mixed.compact"] {
         assert!(dir.join(file).exists(), "{file} was not recorded");
     }
