@@ -1,6 +1,7 @@
 //! A recording's tables, open for queries.
 
 use crate::error::QueryError;
+use crate::stopping::{Abandoned, stoppable};
 use crate::views::Views;
 use crate::{catalog, functions, operators};
 use arrow::array::RecordBatch;
@@ -11,6 +12,7 @@ use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use futures::{FutureExt, StreamExt};
@@ -18,6 +20,8 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
@@ -90,7 +94,6 @@ impl Database {
             .worker_threads(options.threads.max(1))
             .thread_name("transect-sql")
             .thread_stack_size(STACK_BYTES)
-            .enable_time()
             .build()?;
         let context = context(options).map_err(|error| QueryError::planning(&error, &[], &[]))?;
         functions::register(&context);
@@ -119,9 +122,13 @@ impl Database {
         let plan = self.plan(statement)?;
         let failed = |error: DataFusionError| self.bad(&error);
         let context = self.context.clone();
+        let abandoned = Abandoned::default();
+        let watched = Arc::clone(&abandoned);
         let stream = self.on_worker(async move {
             let frame = context.execute_logical_plan(plan).await?;
-            frame.execute_stream().await
+            let task = Arc::new(frame.task_ctx());
+            let plan = stoppable(frame.create_physical_plan().await?, &watched)?;
+            execute_stream(plan, task)
         });
         let stream = stream.map_err(|error| match error.find_root() {
             DataFusionError::ResourcesExhausted(_) => {
@@ -130,7 +137,7 @@ impl Database {
             _ => failed(error),
         })?;
         let runtime = self.runtime.as_ref().ok_or_else(closed).map_err(failed)?;
-        Ok(Rows::new(self, runtime, stream))
+        Ok(Rows::new(self, runtime, stream, abandoned))
     }
 
     fn plan(&self, statement: Statement) -> Result<LogicalPlan, QueryError> {
@@ -255,6 +262,15 @@ impl Drop for Database {
     }
 }
 
+/// Wakes a thread that waits for rows.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 /// The rows of a running query, batch by batch. Dropping it ends the query.
 pub struct Rows<'d> {
     database: &'d Database,
@@ -262,6 +278,7 @@ pub struct Rows<'d> {
     schema: SchemaRef,
     batches: Receiver<DfResult<RecordBatch>>,
     query: JoinHandle<()>,
+    abandoned: Abandoned,
     is_joined: bool,
 }
 
@@ -271,6 +288,7 @@ impl<'d> Rows<'d> {
         database: &'d Database,
         runtime: &'d Runtime,
         mut stream: SendableRecordBatchStream,
+        abandoned: Abandoned,
     ) -> Self {
         let schema = stream.schema();
         let (to, batches) = tokio::sync::mpsc::channel(2);
@@ -281,7 +299,7 @@ impl<'d> Rows<'d> {
                 }
             }
         });
-        Self { database, runtime, schema, batches, query, is_joined: false }
+        Self { database, runtime, schema, batches, query, abandoned, is_joined: false }
     }
 
     /// The columns.
@@ -294,20 +312,21 @@ impl<'d> Rows<'d> {
     /// # Errors
     /// Why the query failed, or [`QueryError::Stopped`] once `stop` is set.
     pub fn next(&mut self, stop: &Stop) -> Result<Option<RecordBatch>, QueryError> {
+        // The workers' own timers stand still while all of them are busy: this thread waits by
+        // itself.
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut task = TaskContext::from_waker(&waker);
         loop {
             if stop.is_set() {
                 return Err(QueryError::Stopped);
             }
-            let next = self.batches.recv();
-            let waited =
-                self.runtime.block_on(async { tokio::time::timeout(STOP_LATENCY, next).await });
-            match waited {
-                Ok(Some(batch)) => {
+            match self.batches.poll_recv(&mut task) {
+                Poll::Ready(Some(batch)) => {
                     let failed = |e| QueryError::running(&e, self.database.memory_bytes);
                     return batch.map(Some).map_err(failed);
                 }
-                Ok(None) => return self.ended(),
-                Err(_elapsed) => {}
+                Poll::Ready(None) => return self.ended(),
+                Poll::Pending => std::thread::park_timeout(STOP_LATENCY),
             }
         }
     }
@@ -329,6 +348,7 @@ impl<'d> Rows<'d> {
 
 impl Drop for Rows<'_> {
     fn drop(&mut self) {
+        self.abandoned.store(true, Ordering::Relaxed);
         self.query.abort();
     }
 }

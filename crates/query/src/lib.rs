@@ -41,6 +41,7 @@ mod operators;
 pub mod output;
 #[cfg(test)]
 mod random;
+mod stopping;
 mod suggest;
 pub mod views;
 
