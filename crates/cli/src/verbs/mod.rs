@@ -10,6 +10,7 @@ mod report;
 #[cfg(test)]
 mod sample;
 mod snapshot;
+mod sql;
 mod stop;
 mod tables;
 
@@ -27,6 +28,8 @@ pub(crate) enum Verb {
     Export(export::Args),
     /// Say who had the CPU, who waited and behind whom, and why guests exited
     Report(report::Args),
+    /// Ask a recording in SQL: its tables, documented views, as-of and interval joins
+    Sql(Box<sql::Args>),
     /// Record what this host and its guests do
     Record(Box<record::Args>),
     /// Have a running flight recorder write what it holds
@@ -46,6 +49,7 @@ impl Verb {
             Verb::Import(args) => import::run(args),
             Verb::Export(args) => export::run(args),
             Verb::Report(args) => report::run(args),
+            Verb::Sql(args) => sql::run(*args),
             Verb::Record(args) => record::run(&args),
             Verb::Snapshot(args) => snapshot::run(args),
             Verb::Stop(args) => stop::run(args),

@@ -5,12 +5,11 @@
 //! comes and holds none.
 
 mod jsonl;
-mod output;
 #[cfg(test)]
 mod tests;
 
+use crate::output::Output;
 use anyhow::Context as _;
-use output::Output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use transect_model::table::Tables;

@@ -1,7 +1,7 @@
 //! Exports of the sample tables; the Perfetto trace is checked by Perfetto's own schema.
 
 use super::jsonl::JsonLines;
-use super::output::Output;
+use crate::output::Output;
 use crate::verbs::sample;
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! From SQL text to rows in a file or on standard output.
 
 use super::{Args, bad};
-use crate::verbs::export::output::Output;
+use crate::output::Output;
 use anyhow::Context as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -131,13 +131,15 @@ fn sql_text(args: &Args) -> anyhow::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// The folder of a recording's Parquet tables.
-fn tables_dir(recording: &Path, _source: &SourceArgs) -> anyhow::Result<PathBuf> {
+/// The folder of a recording's Parquet tables, made if they are missing or stale. A folder of
+/// tables without its recording will do, too.
+fn tables_dir(recording: &Path, source: &SourceArgs) -> anyhow::Result<PathBuf> {
+    let is_bare = recording.is_dir() && !recording.join("manifest.json").exists();
     let inside = recording.join("tables");
-    if inside.is_dir() {
+    if is_bare && inside.is_dir() {
         return Ok(inside);
     }
-    anyhow::bail!("{}: it has no tables/", recording.display())
+    Ok(super::load::tables::ensure(recording, source)?.path)
 }
 
 fn print_docs(args: &Args) -> anyhow::Result<()> {

@@ -16,10 +16,8 @@ type Prompt = Editor<SqlHelper, FileHistory>;
 
 /// Asks, answers, until the end of input.
 pub(super) fn run(database: &Database, rows: usize) -> anyhow::Result<()> {
-    let config = Config::builder()
-        .completion_type(CompletionType::List)
-        .max_history_size(2000)?
-        .build();
+    let config =
+        Config::builder().completion_type(CompletionType::List).max_history_size(2000)?.build();
     let mut editor: Prompt = Editor::with_config(config)?;
     editor.set_helper(Some(SqlHelper::new(database)));
     let history = history_file();

@@ -19,7 +19,8 @@ use std::collections::BTreeSet;
 use threads::ThreadSums;
 use transect_model::ids::{MachineId, MachineKind};
 use transect_model::table::{
-    ClockCheck, ClockEdge, ImportLog, Lost, Machine, Row, TableSink, Tables, Window,
+    BlockIo, ClockCheck, ClockEdge, Counter, ImportLog, Irq, Lost, Machine, NetIo, Row, Syscall,
+    TableDoc, TableSink, Tables, Window, WorkItem,
 };
 use vcpus::VcpuSums;
 use wakeups::WakeupSums;
@@ -114,13 +115,25 @@ impl TableSink for Gather {
             Row::CpuSlice(row) => self.cpus.slice(&row),
             Row::ThreadState(row) => self.threads.state(&row),
             Row::Wakeup(row) => self.wakeups.wakeup(&row),
-            // Large, and nothing in the report is made of them.
-            Row::Irq(_) | Row::Syscall(_) => {}
-            Row::BlockIo(_) | Row::NetIo(_) | Row::WorkItem(_) | Row::Counter(_) => {}
+            row if UNREPORTED.contains(&row.table()) => {}
             small => self.small.row(small),
         }
     }
+
+    fn wants(&self, table: &TableDoc) -> bool {
+        !UNREPORTED.contains(&table.name)
+    }
 }
+
+/// Large tables of which nothing in the report is made.
+const UNREPORTED: [&str; 6] = [
+    Irq::TABLE.name,
+    Syscall::TABLE.name,
+    BlockIo::TABLE.name,
+    NetIo::TABLE.name,
+    WorkItem::TABLE.name,
+    Counter::TABLE.name,
+];
 
 impl Gather {
     /// The lines of the report about the VMs of these names; about all without names.

@@ -6,13 +6,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// An output under way. Dropped unfinished, it leaves no file behind.
-pub(super) enum Output {
+pub(crate) enum Output {
     Stdout(BufWriter<io::Stdout>),
     File { out: BufWriter<File>, target: PathBuf, part: Part },
 }
 
 /// The file's temporary name; removed if it is not renamed.
-pub(super) struct Part(Option<PathBuf>);
+pub(crate) struct Part(Option<PathBuf>);
 
 impl Drop for Part {
     fn drop(&mut self) {
@@ -26,7 +26,7 @@ impl Drop for Part {
 impl Output {
     /// Starts writing to `path`, or to standard output for `-`. What is no plain file (a pipe, a
     /// device) is written directly.
-    pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         if path.as_os_str() == "-" {
             return Ok(Output::Stdout(BufWriter::new(io::stdout())));
         }
@@ -39,7 +39,7 @@ impl Output {
     }
 
     /// Everything is written: the file gets its name.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
         match self {
             Output::Stdout(mut out) => Ok(out.flush()?),
             Output::File { mut out, target, mut part } => {
