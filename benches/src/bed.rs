@@ -67,6 +67,16 @@ impl Bed {
         target.join(name)
     }
 
+    /// Writes a file into the run's scratch folder and gives its path.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn file(&self, name: &str, text: &str) -> Result<String> {
+        let path = self.scratch.path().join(name);
+        fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    }
+
     /// A role of this program, with the arguments of it.
     #[must_use]
     pub fn role(&self, arguments: &[&str]) -> Vec<String> {

@@ -26,6 +26,7 @@
 //! ```
 
 pub mod bed;
+pub mod docs;
 pub mod machine;
 pub mod process;
 pub mod recordings;

@@ -5,7 +5,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
-use transect_benches::{bed::Bed, machine::Machine, report::Rows, roles::Role, scenarios};
+use transect_benches::{bed::Bed, docs, machine::Machine, report::Rows, roles::Role, scenarios};
 
 /// Measures transect beside its peers; see docs/performance.md.
 #[derive(Debug, Parser)]
@@ -26,6 +26,9 @@ struct Cli {
     /// End with exit code 1 if a goal is missed
     #[arg(long)]
     strict: bool,
+    /// Afterwards write the figures into docs/performance.md
+    #[arg(long)]
+    write_docs: bool,
     /// Where the rows go as JSON [default: bench.json beside the build output]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -38,12 +41,23 @@ enum What {
     /// A process of the harness itself
     #[command(subcommand, hide = true)]
     Role(Role),
+    /// Write the figures of an earlier run into docs/performance.md
+    Docs {
+        /// Its rows
+        json: PathBuf,
+    },
+}
+
+/// The pages of the tree this was built from.
+fn docs_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match &cli.what {
         Some(What::Role(role)) => role.play().map(|()| ExitCode::SUCCESS),
+        Some(What::Docs { json }) => docs::write(json, &docs_folder()).map(|()| ExitCode::SUCCESS),
         None if cli.list => {
             scenarios::ALL.iter().flat_map(|s| s.rows).for_each(|name| println!("{name}"));
             Ok(ExitCode::SUCCESS)
@@ -68,5 +82,8 @@ fn measure(cli: &Cli) -> Result<ExitCode> {
     let json = cli.json.clone().unwrap_or_else(|| bed.beside_the_build("bench.json"));
     rows.write(&json, &machine)?;
     println!("{}; rows in {}", rows.verdict(), json.display());
+    if cli.write_docs {
+        docs::write(&json, &docs_folder())?;
+    }
     Ok(if cli.strict && rows.any_missed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -2,8 +2,9 @@
 
 use crate::bed;
 use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
     time::Duration,
@@ -50,6 +51,16 @@ impl Beside {
             Err(RecvTimeoutError::Timeout) => bail!("silent for {PATIENCE:?}"),
             Err(RecvTimeoutError::Disconnected) => bail!("ended without a word (see above)"),
         }
+    }
+
+    /// Gives it a line (what is given, as JSON) and reads its answer.
+    ///
+    /// # Errors
+    /// If it has ended or does not answer.
+    pub fn ask<T: serde::de::DeserializeOwned>(&mut self, what: &impl Serialize) -> Result<T> {
+        let stdin = self.stdin.as_mut().context("it has been ended")?;
+        stdin.write_all((serde_json::to_string(what)? + "\n").as_bytes())?;
+        bed::told(&self.line()?)
     }
 
     /// Ends it and reads what it has to say.

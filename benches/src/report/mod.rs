@@ -4,4 +4,5 @@ mod goal;
 mod row;
 
 pub use goal::Goal;
+pub(crate) use row::short;
 pub use row::{Row, Rows};

@@ -149,7 +149,7 @@ impl fmt::Display for Row {
 
 /// Four significant digits or so: more would be a claim.
 #[must_use]
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size >= 1000.0 => format!("{value:.0}"),

@@ -11,12 +11,14 @@ mod mixed;
 mod pair;
 mod splice;
 mod spliced;
+mod sql;
 mod states;
 mod work;
 
 pub use compact::Pairs;
 pub use pair::{Both, OnDisk};
 pub use splice::Traced;
+pub use sql::Answer;
 pub use states::Pace;
 pub use work::{Loop, Timed};
 
@@ -43,6 +45,8 @@ pub enum Role {
     Costs(costs::CostsOf),
     /// Reads files, aligns, merges and divides time into states; the rows are counted.
     States(states::States),
+    /// Answers SQL, line by line.
+    Sql(sql::Sql),
     /// Walks a trace.dat on one core and decodes its events.
     Decode(decode::Decode),
 }
@@ -62,6 +66,7 @@ impl Role {
             Role::Spliced(spliced) => spliced.play(),
             Role::Costs(costs) => costs.play(),
             Role::States(states) => states.play(),
+            Role::Sql(sql) => sql.play(),
             Role::Decode(decode) => decode.play(),
         }
     }

@@ -7,6 +7,7 @@ mod import;
 mod lost;
 mod nested;
 mod scale;
+mod sql;
 
 pub(crate) use cost::inside as costs_inside;
 
@@ -30,6 +31,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { rows: bytes::ROWS, run: bytes::run },
     Scenario { rows: nested::ROWS, run: nested::run },
     Scenario { rows: import::ROWS, run: import::run },
+    Scenario { rows: sql::ROWS, run: sql::run },
     Scenario { rows: scale::ROWS, run: scale::run },
 ];
 

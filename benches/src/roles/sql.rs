@@ -1,0 +1,78 @@
+//! Answers SQL over a folder of tables, one query a line, as long as lines come: the engine of
+//! `transect sql`, warm after the first.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{BufRead, stdin},
+    path::PathBuf,
+    time::Instant,
+};
+use transect_query::{
+    Database, Options, Stop,
+    arrow::{
+        array::{AsArray, RecordBatch},
+        compute::{cast, sum},
+        datatypes::{DataType, Float64Type},
+    },
+};
+
+/// `bench role sql`.
+#[derive(Debug, Args)]
+pub struct Sql {
+    /// The folder of tables.
+    tables: PathBuf,
+}
+
+/// What a query took, and enough of its answer to compare it with another's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// Wall time until the last row was there.
+    pub seconds: f64,
+    /// Rows.
+    pub rows: u64,
+    /// Sum of each column, null for those that are no numbers.
+    pub sums: Vec<Option<f64>>,
+}
+
+impl Sql {
+    pub(super) fn play(&self) -> Result<()> {
+        let database = Database::open(&self.tables, &Options::default())?;
+        super::ready()?;
+        for line in stdin().lock().lines() {
+            let sql: String = serde_json::from_str(&line?)?;
+            super::told(&answer(&database, &sql)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn answer(database: &Database, sql: &str) -> Result<Answer> {
+    let begun = Instant::now();
+    let mut batches = Vec::new();
+    for statement in database.parse(sql)? {
+        let mut rows = database.run(statement)?;
+        while let Some(batch) = rows.next(&Stop::never())? {
+            batches.push(batch);
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+    let columns = batches.first().map_or(0, RecordBatch::num_columns);
+    let sums = (0..columns).map(|at| column_sum(&batches, at)).collect::<Result<_>>()?;
+    Ok(Answer { seconds, rows, sums })
+}
+
+fn column_sum(batches: &[RecordBatch], at: usize) -> Result<Option<f64>> {
+    let mut total = 0.0;
+    for batch in batches {
+        let column = batch.columns().get(at).context("batches of one answer differ")?;
+        if !column.data_type().is_numeric() {
+            return Ok(None);
+        }
+        let numbers = cast(column, &DataType::Float64)?;
+        total += sum(numbers.as_primitive::<Float64Type>()).unwrap_or(0.0);
+    }
+    Ok(Some(total))
+}
