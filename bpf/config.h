@@ -11,6 +11,7 @@
 #define CHUNK_MASK (CHUNK_BYTES - 1)
 
 #define NAMED_DEVICES 4
+#define EXIT_SLOTS 16
 
 /* Constant once loaded: the verifier removes every branch that a constant decides. */
 struct config {
@@ -34,6 +35,12 @@ struct config {
 	u8 fold_syscalls; /* the same for system calls */
 	u8 special; /* any of empty, overwrite, check_current, filter, trigger_kind: asked first */
 	u8 spare[5];
+};
+
+/* A VM exit that the chunk being filled tells: reason:12 vcpu:12 info1:32, and rip. */
+struct told_exit {
+	u64 what;
+	u64 rip;
 };
 
 /* One log. Lines of 64 bytes by who writes them and how often. */
@@ -69,7 +76,9 @@ struct log {
 	u64 lost_since_ns; /* stamp of the first event ever lost here */
 	u32 named[NAMED_DEVICES]; /* devices whose name stands in this chunk: ifindex, 0 = free */
 	u32 named_next;
-	u32 spare;
+	u32 exits_set; /* a bit per slot: taken in this chunk */
+	/* lines 4 to 7: VM exits */
+	struct told_exit exits[EXIT_SLOTS];
 };
 
 struct cpu_logs {

@@ -61,6 +61,9 @@ enum kind {
 	WORK_START = 51,
 	WORK_END = 52,
 	CURRENT = 53,
+	KVM_EXIT_R = 54,
+	KVM_EXIT_ENTRY_R = 55,
+	KVM_INJ_ENTRY = 56,
 };
 
 #endif

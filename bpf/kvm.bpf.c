@@ -152,7 +152,7 @@ int BPF_PROG(kvm_inj_virq, unsigned int vector)
 {
 	if (!wanted_here())
 		return 0;
-	return log_write(KVM_INJ_VIRQ, vector);
+	return log_inj_virq(vector);
 }
 
 SEC("tp_btf/kvm_write_tsc_offset")

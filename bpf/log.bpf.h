@@ -108,6 +108,7 @@ static __noinline s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 eve
 		}
 		log->chunk = log->first_chunk + ((head / CHUNK_BYTES) & (log->chunks - 1));
 		log->has_rip = 0;
+		log->exits_set = 0;
 		for (u32 i = 0; i < NAMED_DEVICES; i++)
 			log->named[i] = 0;
 	}
@@ -208,19 +209,57 @@ static __always_inline void log_remember_rip(struct log *log, u64 rip)
 	log->has_rip = 1;
 }
 
-/* An exit on its own. The 2-word form where the fields fit it. */
+/* A record of any length surely goes into the chunk that is being filled. */
+static __always_inline bool log_stays_in_chunk(struct log *log)
+{
+	u64 offset = log->head & CHUNK_MASK;
+
+	return offset && offset <= CHUNK_BYTES - 8 * ROOM_WORDS;
+}
+
+/* A guest leaves for the same reason at the same place again and again: what an exit's record says
+ * beyond its time is told once per chunk, then by the number of a slot. */
+static __always_inline u32 exit_slot(u64 what, u64 rip)
+{
+	return (what + rip) * 0x9e3779b97f4a7c15ull >> 60;
+}
+
+static __always_inline bool log_has_told(struct log *log, u32 slot, u64 what, u64 rip)
+{
+	return log->exits_set >> slot & 1 && log->exits[slot].what == what && log->exits[slot].rip == rip &&
+	       log_stays_in_chunk(log);
+}
+
+/* The exit has been told in full. Not in a side log, each of whose records has a SYNC before it. */
+static __always_inline void log_remember_exit(struct log *log, u32 slot, u64 what, u64 rip)
+{
+	if (log->side)
+		return;
+	log->exits[slot].what = what;
+	log->exits[slot].rip = rip;
+	log->exits_set |= 1u << slot;
+}
+
+/* An exit on its own, in the shortest form that its fields fit. */
 static __always_inline void log_kvm_exit(struct log *log, u64 ns, u64 w0, u64 rip, u64 info1)
 {
 	u64 a = w0 >> 30, reason = a & 0xffff, vcpu = a >> 16 & 0xffff;
+	u64 what = reason | vcpu << 12 | info1 << 24;
+	bool fits = !(a >> 32) && reason < 4096 && vcpu < 4095 && !(info1 >> 32), written;
+	u32 slot = exit_slot(what, rip);
 
-	bool written;
-
-	if (!(a >> 32) && reason < 4096 && vcpu < 4095 && info1 < 1024)
-		written = log_emit(log, ns, 0, 1, 2, WORD0(KVM_EXIT_S, reason | vcpu << 12 | info1 << 24), rip, 0);
+	if (fits && log_has_told(log, slot, what, rip)) {
+		log_emit(log, ns, 0, 1, 1, WORD0(KVM_EXIT_R, slot), 0, 0);
+		return;
+	}
+	if (fits && info1 < 1024)
+		written = log_emit(log, ns, 0, 1, 2, WORD0(KVM_EXIT_S, what), rip, 0);
 	else
 		written = log_emit(log, ns, 0, 1, 3, w0, rip, info1);
 	if (written)
 		log_remember_rip(log, rip);
+	if (written && fits)
+		log_remember_exit(log, slot, what, rip);
 }
 
 /* Writes the pending BEGIN as a record of its own. */
@@ -394,8 +433,7 @@ static __always_inline int log_packet(u32 kind, u32 ifindex, u64 a, u64 w1, u64 
 		return 0;
 	ns = log_prepare(log);
 	/* A record at offset 0 begins a new chunk, in which nobody is named. */
-	if ((log->head & CHUNK_MASK) && (log->head & CHUNK_MASK) <= CHUNK_BYTES - 8 * ROOM_WORDS &&
-	    log_has_named(log, ifindex)) {
+	if (log_stays_in_chunk(log) && log_has_named(log, ifindex)) {
 		log_emit(log, ns, 0, 1, 2, WORD0(kind, a), w1, 0);
 	} else if (log_emit_two(log, ns, WORD0(DEVICE_NAME, ifindex), name0, name1, 2, WORD0(kind, a), w1, 0)) {
 		log->named[log->named_next & (NAMED_DEVICES - 1)] = ifindex;
@@ -430,6 +468,19 @@ static __always_inline int log_switch(u32 prev, const void *prev_task, u32 next,
 	return 0;
 }
 
+/* Holds a BEGIN back. If it is to begin a chunk, whose SYNC says who runs, that is noted now: it may
+ * be written when recording has ended, and the log may have lost the switch to this thread. */
+static __always_inline void log_hold(struct log *log, u64 ns, u64 w0, u64 w1, u64 w2)
+{
+	if (unlikely_(!(log->head & CHUNK_MASK)))
+		log->current = log_current_tid();
+	log->pending_ns = ns;
+	log->pending_w1 = w1;
+	log->pending_w2 = w2;
+	LOG_POINT(pending);
+	log->pending_w0 = w0;
+}
+
 /* A BEGIN that its END may be folded with. */
 static __always_inline int log_begin(enum pair pair, u64 w0, u64 w1, u64 w2)
 {
@@ -445,13 +496,26 @@ static __always_inline int log_begin(enum pair pair, u64 w0, u64 w1, u64 w2)
 		log_tell_current(log, ns);
 	if (cfg.trigger_kind)
 		log->begin_ns[pair] = ns;
-	log->pending_ns = ns;
-	log->pending_w1 = w1;
-	log->pending_w2 = w2;
-	LOG_POINT(pending);
-	log->pending_w0 = w0;
+	log_hold(log, ns, w0, w1, w2);
 	if (log->side || !(pair == PAIR_SYSCALL ? cfg.fold_syscalls : cfg.fold))
 		log_flush(log);
+	log_leave(log);
+	return 0;
+}
+
+/* An interrupt is put into a guest, mostly right before it is entered: the entry is its END. */
+static __always_inline int log_inj_virq(u32 vector)
+{
+	struct log *log = log_enter();
+	u64 ns;
+
+	if (!log)
+		return 0;
+	ns = log_prepare(log);
+	log_hold(log, ns, WORD0(KVM_INJ_VIRQ, vector), 0, 0);
+	if (log->side || !cfg.fold)
+		log_flush(log);
+	log_trigger(KVM_INJ_VIRQ, ns, 0);
 	log_leave(log);
 	return 0;
 }
@@ -515,7 +579,7 @@ static __always_inline void log_end_trigger(struct end *end, u32 kind, enum pair
 		log_pull_trigger(end->ns);
 }
 
-/* --- the four pairs ------------------------------------------------------------------------- */
+/* --- the pairs ------------------------------------------------------------------------- */
 
 static __always_inline int log_sys_enter(u64 nr)
 {
@@ -601,33 +665,67 @@ static __always_inline int log_kvm_exit_begin(u32 reason, u32 vcpu, u64 rip, u64
 	return log_begin(PAIR_KVM, kvm_exit_word(reason, vcpu), rip, info1);
 }
 
+/* An entry behind an injection. */
+static __always_inline void log_inj_entry(struct end *end, u32 vcpu)
+{
+	struct log *log = end->log;
+	u64 vector = log->pending_w0 >> 30, dur_ns = end->dur_ns;
+
+	if ((s64)dur_ns < 0)
+		dur_ns = 0;
+	if (vector < 256 && vcpu < 255 && dur_ns < 1 << 18) {
+		log->pending_w0 = 0;
+		log_emit(log, end->begin_ns, dur_ns, 2, 1, WORD0(KVM_INJ_ENTRY, vector | (u64)vcpu << 8 | dur_ns << 16), 0, 0);
+	} else {
+		log_end_alone(end, 1, WORD0(KVM_ENTRY, vcpu & 0xffff), 0);
+	}
+}
+
+/* An entry behind an exit of the same vCPU, in the shortest form that the fields of both fit. */
+static __always_inline void log_exit_entry(struct end *end, u32 vcpu)
+{
+	struct log *log = end->log;
+	u64 a = log->pending_w0 >> 30, reason = a & 0xffff, rip = log->pending_w1, info1 = log->pending_w2;
+	u64 what = reason | (u64)vcpu << 12 | info1 << 24;
+	u32 slot = exit_slot(what, rip);
+	bool written;
+
+	if (reason >= 4096 || a >> 32 || vcpu >= 4095 || end->dur_ns >> 32 || info1 >> 32) {
+		log_end_alone(end, 1, WORD0(KVM_ENTRY, vcpu & 0xffff), 0);
+		return;
+	}
+	if (end->dur_ns < 1 << 30 && log_has_told(log, slot, what, rip)) {
+		log_fold(end, cfg.exit_min_ns, 1, WORD0(KVM_EXIT_ENTRY_R, slot | end->dur_ns << 4), 0, 0);
+		return;
+	}
+	/* Surely in the chunk that has the full rip: not at its very end. */
+	if (info1 < 1024 && log->has_rip && log->rip_high == rip >> 32 && log_stays_in_chunk(log)) {
+		written = log_fold(end, cfg.exit_min_ns, 2, WORD0(KVM_EXIT_ENTRY_S, what), end->dur_ns | rip << 32, 0);
+	} else {
+		written = log_fold(end, cfg.exit_min_ns, 3, WORD0(KVM_EXIT_ENTRY, what & 0xffffff), rip,
+				   end->dur_ns | info1 << 32);
+		if (written)
+			log_remember_rip(log, rip);
+	}
+	if (written)
+		log_remember_exit(log, slot, what, rip);
+}
+
 static __always_inline int log_kvm_entry(u32 vcpu)
 {
 	/* Same vCPU, any reason. */
 	struct end end = log_end(WORD0(KVM_EXIT, (u64)(vcpu & 0xffff) << 16), WORD0(63, 0xffffull << 16));
-	struct log *log = end.log;
-	u64 a, rip, info1, reason;
 
-	if (!log)
+	if (!end.log)
 		return 0;
 	log_end_trigger(&end, KVM_EXIT_ENTRY, PAIR_KVM);
-	a = log->pending_w0 >> 30;
-	reason = a & 0xffff;
-	rip = log->pending_w1;
-	info1 = log->pending_w2;
-	if (!end.folds || reason >= 4096 || a >> 32 || vcpu >= 4095 || end.dur_ns >> 32 || info1 >> 32) {
+	if (end.folds)
+		log_exit_entry(&end, vcpu);
+	else if ((end.log->pending_w0 & 63) == KVM_INJ_VIRQ)
+		log_inj_entry(&end, vcpu);
+	else
 		log_end_alone(&end, 1, WORD0(KVM_ENTRY, vcpu & 0xffff), 0);
-	} else if (info1 < 1024 && log->has_rip && log->rip_high == rip >> 32 &&
-		   (log->head & CHUNK_MASK) && (log->head & CHUNK_MASK) <= CHUNK_BYTES - 8 * ROOM_WORDS) {
-		/* Surely in the chunk that has the full rip: not at its very end. */
-		log_fold(&end, cfg.exit_min_ns, 2, WORD0(KVM_EXIT_ENTRY_S, reason | (u64)vcpu << 12 | info1 << 24),
-			 end.dur_ns | rip << 32, 0);
-	} else {
-		if (log_fold(&end, cfg.exit_min_ns, 3, WORD0(KVM_EXIT_ENTRY, reason | (u64)vcpu << 12), rip,
-			     end.dur_ns | info1 << 32))
-			log_remember_rip(log, rip);
-	}
-	log_leave(log);
+	log_leave(end.log);
 	return 0;
 }
 

@@ -139,6 +139,12 @@ fn every_kind() -> Vec<u8> {
         CoreEvent::NetReceive { skb: 0xffff_8880_0000_2000, bytes: 64, device: name },
         CoreEvent::WorkStart { work: 0xffff_8880_0000_3000, function: 0xffff_ffff_8100_2000 },
         CoreEvent::WorkEnd { work: 0xffff_8880_0000_3000, function: 0xffff_ffff_8100_2000 },
+        // Told above: again from slots.
+        exit(0x60, 0xffff_ffff_8100_0000, 1),
+        entry,
+        exit(0x81, 0x7fff_0000_1235, 0),
+        CoreEvent::KvmInjVirq { vector: 0xec },
+        entry,
     ];
     let mut stamped = Vec::new();
     for (n, event) in events.into_iter().enumerate() {
@@ -288,7 +294,7 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
         ("header-length-of-3", replaced(8, &3_u32.to_le_bytes())),
         ("header-length-of-4-gib", replaced(8, &0xffff_fff8_u32.to_le_bytes())),
         ("header-checksum", replaced(30, b"x")),
-        ("version-2", with_header(|header| header.version = 2)),
+        ("version-3", with_header(|header| header.version = 3)),
         ("chunks-of-64-kib", with_header(|header| header.chunk_bytes = 65_536)),
         ("kind-of-9-words", with_header(|header| header.kinds[4].words = 9)),
         ("kind-64", with_header(|header| header.kinds[5].kind = 64)),
@@ -325,6 +331,8 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
         ("columns-of-less", with_block(&packed, 0, set(16, 8_u32.to_le_bytes()))),
         ("no-sync", of_words(&[RAISE; 4])),
         ("kind-61", words(&[61, RAISE])),
+        ("untold-exit", words(&[54, RAISE])),
+        ("untold-exit-in-interval", words(&[55 | 100 << 6 | 5 << 34, RAISE])),
         ("pad-with-time", words(&[5 << 6, RAISE])),
         ("record-cut", words(&[12])),
         ("stamp-beyond-64-bits", words(&[2, u64::MAX, RAISE])),

@@ -9,10 +9,11 @@
 
 use crate::{
     error::What,
+    exits::{Exits, ToldExit},
     kind::*,
     record::{
-        ADDRESS_BITS, PRIO_UNKNOWN, REASON_INVALID, VCPU_UNKNOWN, VCPU_UNKNOWN_S, access_of, bits,
-        op_of, prio_of, signed, state_of,
+        ADDRESS_BITS, PRIO_UNKNOWN, REASON_INVALID, VCPU_UNKNOWN, VCPU_UNKNOWN_INJ, VCPU_UNKNOWN_S,
+        access_of, bits, op_of, prio_of, signed, state_of,
     },
     stream::{Lost, LostCause, Sink},
 };
@@ -59,6 +60,8 @@ pub(crate) struct State {
     current_prio: i32,
     /// High half of the last full rip in this chunk, in place.
     rip_high: u64,
+    /// VM exits that this chunk has told.
+    exits: Exits,
     /// LOST counts told since the log's `lost` was last taken over.
     pub(crate) lost_told: u64,
     /// The next SYNC takes `lost` over: nothing before it was read.
@@ -96,6 +99,7 @@ impl State {
             current: Tid::IDLE,
             current_prio: PRIO_UNKNOWN,
             rip_high: 0,
+            exits: Exits::default(),
             lost_told: 0,
             fresh: true,
             just_synced: false,
@@ -271,6 +275,9 @@ impl State {
                     let (rip, info1) = (word!(1), word!(2));
                     event!(3, {
                         self.rip_high = rip & HIGH;
+                        if let Some(exit) = ToldExit::of_long(a, rip, info1) {
+                            self.exits.take(exit);
+                        }
                         kvm_exit(context.isa, a, rip, info1)
                     });
                 }
@@ -278,6 +285,7 @@ impl State {
                     let rip = word!(1);
                     event!(2, {
                         self.rip_high = rip & HIGH;
+                        self.exits.take(ToldExit::of_short(a, rip));
                         short_exit(context.isa, a, rip, bits(a, 24, 10))
                     });
                 }
@@ -288,6 +296,7 @@ impl State {
                         w2 & LOW,
                         {
                             self.rip_high = rip & HIGH;
+                            self.exits.take(ToldExit::of_folded(a, rip, w2 >> 32));
                             short_exit(context.isa, a, rip, w2 >> 32)
                         },
                         short_entry(a)
@@ -299,8 +308,40 @@ impl State {
                     folded!(
                         2,
                         w1 & LOW,
-                        short_exit(context.isa, a, rip, bits(a, 24, 10)),
+                        {
+                            self.exits.take(ToldExit::of_short(a, rip));
+                            short_exit(context.isa, a, rip, bits(a, 24, 10))
+                        },
                         short_entry(a)
+                    );
+                }
+                KVM_EXIT_R => {
+                    let Some(exit) = self.exits.get(a) else {
+                        break Stop::Bad(What::UntoldExit { kind });
+                    };
+                    event!(1, told_exit(context.isa, exit));
+                }
+                KVM_EXIT_ENTRY_R => {
+                    let Some(exit) = self.exits.get(a) else {
+                        break Stop::Bad(What::UntoldExit { kind });
+                    };
+                    folded!(
+                        1,
+                        bits(a, 4, 30),
+                        told_exit(context.isa, exit),
+                        short_entry(exit.what)
+                    );
+                }
+                KVM_INJ_ENTRY => {
+                    let vcpu = Some(bits(a, 8, 8)).filter(|vcpu| *vcpu != VCPU_UNKNOWN_INJ);
+                    folded!(
+                        1,
+                        bits(a, 16, 18),
+                        CoreEvent::KvmInjVirq { vector: bits(a, 0, 8) as u32 },
+                        CoreEvent::KvmEntry {
+                            vcpu: vcpu.map(|vcpu| VcpuId(vcpu as u32)),
+                            rip: None
+                        }
                     );
                 }
                 KVM_HYPERCALL => event!(1, CoreEvent::KvmHypercall { nr: a, args: [0; 4] }),
@@ -521,6 +562,7 @@ impl State {
             self.current_prio = PRIO_UNKNOWN;
         }
         self.rip_high = 0;
+        self.exits.clear();
         if self.fresh {
             self.lost_told = lost;
             self.fresh = false;
@@ -606,6 +648,11 @@ fn kvm_exit(isa: Isa, a: u64, rip: u64, info1: u64) -> CoreEvent {
 fn short_exit(isa: Isa, a: u64, rip: u64, info1: u64) -> CoreEvent {
     let reason = ExitReason { isa, code: bits(a, 0, 12) as u32 };
     CoreEvent::KvmExit { vcpu: short_vcpu(a), reason, rip, info1, info2: 0 }
+}
+
+#[inline(always)]
+fn told_exit(isa: Isa, exit: ToldExit) -> CoreEvent {
+    short_exit(isa, exit.what, exit.rip, exit.what >> 24)
 }
 
 #[inline(always)]

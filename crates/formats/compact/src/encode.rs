@@ -9,10 +9,11 @@
 )]
 
 use crate::{
+    exits::{Exits, ToldExit},
     kind::*,
     record::{
-        ADDRESS_BITS, REASON_INVALID, Raw, VCPU_UNKNOWN, VCPU_UNKNOWN_S, access_code, op_code,
-        prio_code, state_code,
+        ADDRESS_BITS, REASON_INVALID, Raw, VCPU_UNKNOWN, VCPU_UNKNOWN_INJ, VCPU_UNKNOWN_S,
+        access_code, op_code, prio_code, state_code,
     },
 };
 use transect_model::{
@@ -336,6 +337,15 @@ pub(crate) fn folded(
             let fits = vector == left && vector < 1 << 4 && dur_ns < 1 << 30;
             fits.then(|| Raw::new(SOFTIRQ, u64::from(vector) | dur_ns << 4, 0, 0))
         }
+        (CoreEvent::KvmInjVirq { vector }, CoreEvent::KvmEntry { vcpu, .. }) => {
+            let vcpu = match vcpu {
+                None => VCPU_UNKNOWN_INJ,
+                Some(vcpu) => Some(u64::from(vcpu.0)).filter(|vcpu| *vcpu < VCPU_UNKNOWN_INJ)?,
+            };
+            let fits = vector < 1 << 8 && dur_ns < 1 << 18;
+            let a = u64::from(vector) | vcpu << 8 | dur_ns << 16;
+            fits.then(|| Raw::new(KVM_INJ_ENTRY, a, 0, 0))
+        }
         (CoreEvent::SyscallEnter { nr }, CoreEvent::SyscallExit { nr: left, ret }) => {
             let same = nr == left && (0..1 << 10).contains(&nr);
             if !same || dur_ns >= 1 << 24 {
@@ -352,11 +362,34 @@ pub(crate) fn folded(
     }
 }
 
+/// The VM exit that a record tells, if it is of those that take a slot. The rip is the event's: a
+/// short record has half of it.
+pub(crate) fn told(raw: &Raw, rip: u64) -> Option<ToldExit> {
+    match raw.kind {
+        KVM_EXIT => ToldExit::of_long(raw.a, rip, raw.rest[1]),
+        KVM_EXIT_S | KVM_EXIT_ENTRY_S => Some(ToldExit::of_short(raw.a, rip)),
+        KVM_EXIT_ENTRY => Some(ToldExit::of_folded(raw.a, rip, raw.rest[1] >> 32)),
+        _ => None,
+    }
+}
+
+/// The record of one word for a VM exit that the chunk has told before.
+pub(crate) fn again(raw: &Raw, exit: ToldExit, exits: &Exits) -> Option<Raw> {
+    let slot = exits.find(exit)?;
+    let dur_ns = match raw.kind {
+        KVM_EXIT | KVM_EXIT_S => return Some(Raw::new(KVM_EXIT_R, slot, 0, 0)),
+        KVM_EXIT_ENTRY => raw.rest[1] & 0xffff_ffff,
+        _ => raw.rest[0] & 0xffff_ffff,
+    };
+    (dur_ns < 1 << 30).then(|| Raw::new(KVM_EXIT_ENTRY_R, slot | dur_ns << 4, 0, 0))
+}
+
 /// Does this event open an interval that may be folded?
 pub(crate) fn is_begin(event: &CoreEvent) -> bool {
     matches!(
         event,
         CoreEvent::KvmExit { .. }
+            | CoreEvent::KvmInjVirq { .. }
             | CoreEvent::IrqEntry { .. }
             | CoreEvent::SoftirqEntry { .. }
             | CoreEvent::SyscallEnter { .. }

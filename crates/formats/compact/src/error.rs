@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// A version this codec does not know.
     #[error(
-        "compact file version {version} is not supported (1 is): read it with a newer transect"
+        "compact file version {version} is not supported (1 and 2 are): read it with a newer transect"
     )]
     Version {
         /// The version.
@@ -120,6 +120,11 @@ pub enum What {
         /// Its kind.
         kind: u8,
     },
+    /// A record that refers to a VM exit its chunk has not told.
+    UntoldExit {
+        /// Its kind.
+        kind: u8,
+    },
     /// Stamps beyond the 64 bits of a clock.
     Stamp,
     /// JSON of a note, of the totals, or text that is not what it should be.
@@ -168,6 +173,11 @@ impl fmt::Display for What {
             What::CutRecord { kind } => {
                 write!(f, "record of kind {kind} is cut off; the rest of the chunk is left out")
             }
+            What::UntoldExit { kind } => write!(
+                f,
+                "record of kind {kind} refers to a VM exit that its chunk has not told; the rest of \
+                 the chunk is left out"
+            ),
             What::Stamp => f.write_str(
                 "time stamp beyond 64 bits of nanoseconds; the rest of the chunk is left out",
             ),

@@ -7,7 +7,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 use transect_model::exit::Isa;
 
 /// First bytes of a file.
@@ -19,13 +19,15 @@ const MAX_HEADER_BYTES: usize = 1 << 20;
 /// [`CHUNK_BYTES`], as the header holds it.
 const CHUNK_BYTES_U32: u32 = 32 * 1024;
 const _: () = assert!(CHUNK_BYTES_U32 as usize == CHUNK_BYTES);
-/// The version this codec writes and reads.
-pub const VERSION: u32 = 1;
+/// The version this codec writes.
+pub const VERSION: u32 = 2;
+/// The versions it reads: each has all kinds of the one before.
+pub const VERSIONS: RangeInclusive<u32> = 1..=VERSION;
 
 /// What the JSON of a file header says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileHeader {
-    /// Version of the format: 1.
+    /// Version of the format: one of [`VERSIONS`].
     pub version: u32,
     /// Clock of all stamps: `mono` (`CLOCK_MONOTONIC`, ns).
     pub clock: String,
@@ -132,7 +134,7 @@ impl FileHeader {
         }
         let version = serde_json::from_slice::<Versioned>(json).map(|v| v.version);
         if let Ok(version) = version
-            && version != VERSION
+            && !VERSIONS.contains(&version)
         {
             return Err(Error::Version { version });
         }

@@ -26,7 +26,7 @@ macro_rules! kinds {
             #[doc = concat!("`", stringify!($name), "`, ", stringify!($words), " words: ", $fields)]
             pub const $name: u8 = $number;
         )*
-        /// Every kind of version 1, by number.
+        /// Every kind, by number.
         pub const TABLE: &[KindInfo] = &[
             $(KindInfo { kind: $number, name: stringify!($name), words: $words, fields: $fields },)*
         ];
@@ -88,6 +88,9 @@ kinds! {
     51 WORK_START 3 "0 | w1 work:64 | w2 function:64";
     52 WORK_END 3 "0 | w1 work:64 | w2 function:64";
     53 CURRENT 1 "tid:22";
+    54 KVM_EXIT_R 1 "slot:4";
+    55 KVM_EXIT_ENTRY_R 1 "slot:4 dur:30";
+    56 KVM_INJ_ENTRY 1 "vector:8 vcpu:8 dur:18";
 }
 
 /// Words per record of each kind; 0 for numbers that have no meaning yet.

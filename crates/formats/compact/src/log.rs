@@ -6,7 +6,8 @@
 use crate::{
     encode,
     error::LogId,
-    kind::{CURRENT, DEVICE_NAME, LOST, SYNC, TIME},
+    exits::Exits,
+    kind::{CURRENT, DEVICE_NAME, KVM_EXIT_ENTRY_S, LOST, SYNC, TIME},
     record::{
         A_BITS, CHUNK_BYTES, CHUNK_WORDS, DELTA_LIMIT_NS, Raw, SYNC_FIRST, SYNC_SIDE, WORD_BYTES,
     },
@@ -76,6 +77,8 @@ pub struct LogWriter {
     current: Tid,
     pending: Option<(u64, Tid, CoreEvent)>,
     rip_high: Option<u32>,
+    /// VM exits that this chunk has told.
+    exits: Exits,
     lost: u64,
     untold: Option<Untold>,
     /// Devices whose name stands in this chunk.
@@ -103,6 +106,7 @@ impl LogWriter {
             current: Tid::IDLE,
             pending: None,
             rip_high: None,
+            exits: Exits::default(),
             lost: 0,
             untold: None,
             named: Vec::new(),
@@ -185,8 +189,7 @@ impl LogWriter {
         let Some(widest) = encode::folded(begin, end, dur_ns, None) else { return Ok(false) };
         self.prepare(begin_ns, tid, widest.words(), true, out)?;
         let raw = encode::folded(begin, end, dur_ns, self.rip_high).unwrap_or(widest);
-        self.put(begin_ns, &raw);
-        self.remember_rip(begin);
+        self.put_exit(begin_ns, &raw, begin);
         self.last_ns = end_ns;
         Ok(true)
     }
@@ -213,11 +216,10 @@ impl LogWriter {
         let number = device.map_or(0, |name| self.tell_device(ts_ns, name));
         // The chunk may be a new one, with another thread current.
         let encoded = encode::single(event, self.current, |_| number).unwrap_or(likely);
-        self.put(ts_ns, &encoded.raw);
+        self.put_exit(ts_ns, &encoded.raw, event);
         if let Some(more) = &encoded.more {
             self.put(ts_ns, more);
         }
-        self.remember_rip(event);
         if let CoreEvent::SchedSwitch { next, .. } = event {
             self.current = *next;
         }
@@ -279,6 +281,7 @@ impl LogWriter {
         self.last_ns = ts_ns;
         self.current = tid;
         self.rip_high = None;
+        self.exits.clear();
         self.named.clear();
     }
 
@@ -297,9 +300,19 @@ impl LogWriter {
         number
     }
 
-    fn remember_rip(&mut self, event: &CoreEvent) {
-        if let CoreEvent::KvmExit { rip, .. } = event {
+    /// Writes a record; that of a VM exit shorter if the chunk has told all of it before.
+    fn put_exit(&mut self, ts_ns: u64, raw: &Raw, event: &CoreEvent) {
+        let CoreEvent::KvmExit { rip, .. } = event else { return self.put(ts_ns, raw) };
+        let exit = encode::told(raw, *rip);
+        if let Some(raw) = exit.and_then(|exit| encode::again(raw, exit, &self.exits)) {
+            return self.put(ts_ns, &raw);
+        }
+        self.put(ts_ns, raw);
+        if raw.kind != KVM_EXIT_ENTRY_S {
             self.rip_high = u32::try_from(rip >> 32).ok();
+        }
+        if let Some(exit) = exit {
+            self.exits.take(exit);
         }
     }
 

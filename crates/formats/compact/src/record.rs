@@ -31,6 +31,8 @@ pub const PRIO_UNKNOWN: i32 = i32::MIN;
 pub const VCPU_UNKNOWN: u64 = 0xffff;
 /// The same in the kinds that have 12 bits for it.
 pub const VCPU_UNKNOWN_S: u64 = 0xfff;
+/// The same in the kind that has 8 bits for it.
+pub(crate) const VCPU_UNKNOWN_INJ: u64 = 0xff;
 /// Exit reason −1 (SVM's "invalid guest state") in KVM_EXIT.
 pub const REASON_INVALID: u64 = 0xffff;
 /// SYNC flag: nothing was written to this log before.

@@ -145,10 +145,10 @@ fn vm_exits() {
 /// The short interval goes by the last full rip of its chunk.
 #[test]
 fn short_vm_exits() {
-    let (first, second) = (exit(1, 1, 0x3ff), exit(1, 1, 0x400));
+    let (first, short, second) = (exit(1, 1, 0x3ff), exit(1, 2, 0x3ff), exit(1, 1, 0x400));
     let at = |n: u64, event| (BEGIN_NS + n, TID, event);
     let events = |last| [at(0, first), at(1, entry(1)), at(2, last), at(3, entry(1))];
-    assert_eq!(kinds_of(&events(first)).0, [KVM_EXIT_ENTRY, KVM_EXIT_ENTRY_S]);
+    assert_eq!(kinds_of(&events(short)).0, [KVM_EXIT_ENTRY, KVM_EXIT_ENTRY_S]);
     assert_eq!(kinds_of(&events(second)).0, [KVM_EXIT_ENTRY, KVM_EXIT_ENTRY]);
     let elsewhere = CoreEvent::KvmExit {
         vcpu: Some(VcpuId(1)),
@@ -158,6 +158,45 @@ fn short_vm_exits() {
         info2: 0,
     };
     assert_eq!(kinds_of(&events(elsewhere)).0, [KVM_EXIT_ENTRY, KVM_EXIT_ENTRY]);
+}
+
+/// What a chunk has told of an exit is not told again, whatever kind told it.
+#[test]
+fn repeated_vm_exits() {
+    let again = |event, end_ns: u64, kinds: &[u8]| {
+        let at = |n: u64, event| (BEGIN_NS + n, TID, event);
+        // The first is folded with its entry, the second stands alone, the third is folded.
+        let raise = CoreEvent::SoftirqRaise { vector: 1 };
+        let mut events = vec![at(0, event), at(1, entry(1)), at(2, event), at(3, raise)];
+        events.extend([at(4, event), at(4 + end_ns, entry(1))]);
+        assert_eq!(kinds_of(&events).0, kinds, "{event:?}");
+        assert_eq!(common::events(&read(&file_of(MAIN, &events))), all_carried(&events));
+    };
+    let longest = (1 << 30) - 1;
+    let all = [KVM_EXIT_ENTRY, KVM_EXIT_R, SOFTIRQ_RAISE, KVM_EXIT_ENTRY_R];
+    again(exit(1, 0xfff, 0), longest, &all);
+    again(exit(1, 0xfff, u64::from(u32::MAX)), longest, &all);
+    // Too long for a slot's record: told in full again.
+    let late = [KVM_EXIT_ENTRY, KVM_EXIT_R, SOFTIRQ_RAISE, KVM_EXIT_ENTRY_S];
+    again(exit(1, 1, 0), longest + 1, &late);
+    // No slot has room for these.
+    let never = [KVM_EXIT, KVM_ENTRY, KVM_EXIT, SOFTIRQ_RAISE, KVM_EXIT, KVM_ENTRY];
+    again(exit(1, 1, 1 << 32), 1, &never);
+    again(exit(1, 0x1000, 0), 1, &never);
+    again(exit(0xfff, 1, 0), 1, &never);
+    again(exit(1, u32::MAX, 0), 1, &never);
+}
+
+#[test]
+fn injections() {
+    let inject = |vector| CoreEvent::KvmInjVirq { vector };
+    pair(inject(255), entry(254), (1 << 18) - 1, &[KVM_INJ_ENTRY]);
+    pair(inject(0), CoreEvent::KvmEntry { vcpu: None, rip: None }, 0, &[KVM_INJ_ENTRY]);
+    pair(inject(1), entry(1), 1 << 18, &[KVM_INJ_VIRQ, KVM_ENTRY]);
+    pair(inject(256), entry(1), 1, &[KVM_INJ_VIRQ, KVM_ENTRY]);
+    pair(inject(1), entry(255), 1, &[KVM_INJ_VIRQ, KVM_ENTRY]);
+    pair(inject(1), CoreEvent::SoftirqRaise { vector: 1 }, 1, &[KVM_INJ_VIRQ, SOFTIRQ_RAISE]);
+    whole(inject(u32::MAX), KVM_INJ_VIRQ);
 }
 
 #[test]

@@ -1,42 +1,41 @@
 //! Records for a while and says what came: `logs SECONDS FAMILY[,FAMILY…]|aggregates [FILE]`.
 //!
-//! With FILE, the slices of each log are written one after the other as `FILE.cpuN` and
-//! `FILE.cpuN.side`: bare logs without framing, for looking at records while developing.
+//! FILE is a compact file, for looking at records while developing: no names, no clocks, no more
+//! than the logs held.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks")]
 
-use std::{collections::BTreeMap, fs::File, io, io::Write, process::ExitCode, time::Duration};
+use std::{fs::File, io, io::Write, path::Path, process::ExitCode, time::Duration};
 
 use transect_bpf::{Aggregate, Compact, FAMILIES, Family, LogSink, Plan};
-use transect_model::ids::CpuId;
+use transect_compact::{BlockWriter, FileHeader, LogId, Slice, SliceSink, Totals};
+use transect_model::{exit::Isa, ids::CpuId};
 
 #[derive(Default)]
-struct Files {
-    prefix: Option<String>,
-    open: BTreeMap<(u32, bool), File>,
+struct Sink {
+    file: Option<BlockWriter<File>>,
     slices: u64,
 }
 
-impl LogSink for Files {
+impl LogSink for Sink {
     fn slice(
         &mut self,
         cpu: CpuId,
         side: bool,
-        _: u64,
-        _: u64,
-        _: u64,
+        position: u64,
+        sync_ns: u64,
+        lost: u64,
         words: &[u8],
     ) -> io::Result<()> {
         self.slices += 1;
-        let Some(prefix) = &self.prefix else { return Ok(()) };
-        let file = match self.open.entry((cpu.0, side)) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                let suffix = if side { ".side" } else { "" };
-                entry.insert(File::create(format!("{prefix}.cpu{cpu}{suffix}"))?)
-            }
-        };
-        file.write_all(words)
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.slice(Slice { log: LogId { cpu, side }, position, sync_ns, lost, words })
     }
+}
+
+fn begin(path: &str, cpus: usize) -> Result<BlockWriter<File>, Box<dyn std::error::Error>> {
+    let isa = if Path::new("/sys/module/kvm_amd").exists() { Isa::Svm } else { Isa::Vmx };
+    let header = FileHeader::new(u32::try_from(cpus)?, isa, "");
+    Ok(BlockWriter::new(File::create(path)?, &header)?)
 }
 
 fn main() -> ExitCode {
@@ -63,13 +62,18 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         plan.families = families.ok_or("no such family")?;
     }
     let mut compact = Compact::load(&plan)?;
-    let sink = Files { prefix: rest.first().cloned(), ..Files::default() };
+    let file = rest.first().map(|path| begin(path, compact.cpus())).transpose()?;
+    let sink = Sink { file, slices: 0 };
     let consumer = compact.consume(sink)?;
     compact.attach()?;
     // Programs are attached: whoever waits for this line may begin.
     println!("absent: {:?}; kvm_exit: {}", compact.absent(), compact.kvm_exit_method().as_str());
     std::thread::sleep(Duration::from_secs_f64(seconds.parse()?));
-    let finished = compact.stop(consumer)?;
+    let mut finished = compact.stop(consumer)?;
+    if let Some(file) = finished.sink.file.take() {
+        let mut file = file.finish(&Totals::default())?;
+        file.flush()?;
+    }
     println!(
         "{} slices, {} bytes, {} events lost",
         finished.sink.slices,

@@ -78,7 +78,9 @@ pub(crate) struct Log {
     pub(crate) lost_since_ns: AtomicU64,
     pub(crate) named: [AtomicU32; 4],
     pub(crate) named_next: AtomicU32,
-    pub(crate) spare: AtomicU32,
+    pub(crate) exits_set: AtomicU32,
+    /// Pairs of `what` and `rip`.
+    pub(crate) exits: [[AtomicU64; 2]; 16],
 }
 
 /// `struct cpu_logs`: both logs of one CPU.
@@ -102,7 +104,7 @@ pub(crate) struct Control {
 }
 
 const _: () =
-    assert!(size_of::<Config>() == 72 && size_of::<Log>() == 256 && size_of::<Control>() == 64);
+    assert!(size_of::<Config>() == 72 && size_of::<Log>() == 512 && size_of::<Control>() == 64);
 
 #[cfg(test)]
 mod tests {
@@ -146,7 +148,7 @@ mod tests {
             offsets!(Log: head last_ns current chunk busy side started pending_w0 pending_w1 pending_w2
                 pending_ns lost lost_told lost_first_ns lost_last_ns saturated short_intervals rip_high
                 has_rip first_chunk chunks tail consumer_spare begin_ns lost_since_ns named named_next
-                spare)
+                exits_set exits)
         );
         assert_eq!(
             in_object("control"),

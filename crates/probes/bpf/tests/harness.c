@@ -48,6 +48,7 @@ static u8 *log_chunk(u32 *index) { return memory + (u64)*index * CHUNK_BYTES; }
 enum op {
 	OP_SWITCH, OP_WAKING, OP_FORK, OP_SYS_ENTER, OP_SYS_EXIT, OP_IRQ_ENTRY, OP_IRQ_EXIT, OP_SOFTIRQ_ENTRY,
 	OP_SOFTIRQ_EXIT, OP_KVM_EXIT, OP_KVM_ENTRY, OP_HYPERCALL, OP_BLOCK, OP_PACKET, OP_DRAIN, OP_SILENT_SWITCH,
+	OP_INJ_VIRQ,
 };
 struct line {
 	u32 op, step, point, count;
@@ -119,6 +120,7 @@ static void perform(struct line *line)
 	case OP_PACKET: log_packet(NET_XMIT, a[0], a[1] | a[0] << 20, a[2], 0x30687465 + (a[0] << 24), 0); break;
 	case OP_DRAIN: drain_both(); break;
 	case OP_SILENT_SWITCH: current = a[0]; break;
+	case OP_INJ_VIRQ: log_inj_virq(a[0]); break;
 	}
 }
 

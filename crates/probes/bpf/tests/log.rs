@@ -60,6 +60,7 @@ enum Op {
     SoftirqExit { vector: u32 },
     KvmExit { reason: u32, vcpu: u32, rip: u64, info1: u64 },
     KvmEntry { vcpu: u32 },
+    InjVirq { vector: u32 },
     Hypercall { nr: u64, args: [u64; 4] },
     Block { sectors: u32, sector: u64, device: u32 },
     Packet { ifindex: u32, bytes: u32, skb: u64 },
@@ -110,6 +111,7 @@ impl Op {
             Op::Packet { ifindex, bytes, skb } => (13, [ifindex.into(), bytes.into(), skb, 0, 0]),
             Op::Drain => (14, [0; 5]),
             Op::SilentSwitch { next } => (15, [next.into(), 0, 0, 0, 0]),
+            Op::InjVirq { vector } => (16, [vector.into(), 0, 0, 0, 0]),
         }
     }
 
@@ -151,6 +153,7 @@ impl Op {
                 info2: 0,
             },
             Op::KvmEntry { vcpu } => CoreEvent::KvmEntry { vcpu: Some(VcpuId(vcpu)), rip: None },
+            Op::InjVirq { vector } => CoreEvent::KvmInjVirq { vector },
             Op::Hypercall { nr, args } => CoreEvent::KvmHypercall { nr, args },
             Op::Block { sectors, sector, device } => {
                 CoreEvent::BlockIssue(BlockRequest { device, sector, sectors, op: BlockOp::Write })
@@ -199,6 +202,10 @@ fn op(silent: bool) -> BoxedStrategy<Op> {
         5 => (reason, vcpu(), rip, number(40))
             .prop_map(|(reason, vcpu, rip, info1)| Op::KvmExit { reason, vcpu, rip, info1 }),
         5 => vcpu().prop_map(|vcpu| Op::KvmEntry { vcpu }),
+        // The same exits again and again, as real guests make them.
+        5 => (prop_oneof![Just(0x60_u32), Just(0x7b)], 0..2_u32, 0..3_u64, prop_oneof![Just(0_u64), Just(1024), Just(1 << 32)])
+            .prop_map(|(reason, vcpu, rip, info1)| Op::KvmExit { reason, vcpu, rip: rip << 32, info1 }),
+        3 => prop_oneof![0..4_u32, 250..260_u32, any::<u32>()].prop_map(|vector| Op::InjVirq { vector }),
         1 => (number(40), [number(60), number(60), Just(0).boxed(), number(20)])
             .prop_map(|(nr, args)| Op::Hypercall { nr, args }),
         1 => (0..1_u32 << 24, number(48), any::<u32>())
@@ -218,6 +225,7 @@ fn pair(step: Step) -> Vec<Step> {
         Op::IrqEntry { irq } => Op::IrqExit { irq, handled: true },
         Op::SoftirqEntry { vector } => Op::SoftirqExit { vector },
         Op::KvmExit { vcpu, .. } => Op::KvmEntry { vcpu },
+        Op::InjVirq { vector } => Op::KvmEntry { vcpu: vector % 3 * 127 },
         _ => return vec![step],
     };
     vec![step, Step { op: end, ..step }]

@@ -250,6 +250,18 @@ fn interval_ends() -> impl Strategy<Value = CoreEvent> {
             info1,
             info2: 0
         }),
+        // The same again and again, as real guests leave.
+        (0..2_u32, 0..3_u64, prop::sample::select(vec![0, 1023, 1024, 1 << 32])).prop_map(
+            |(vcpu, page, info1)| CoreEvent::KvmExit {
+                vcpu: Some(VcpuId(vcpu)),
+                reason: ExitReason { isa: Isa::Svm, code: 0x60 },
+                rip: page << 32,
+                info1,
+                info2: 0
+            }
+        ),
+        (0..2_u32).prop_map(|vcpu| CoreEvent::KvmEntry { vcpu: Some(VcpuId(vcpu)), rip: None }),
+        (250..260_u32).prop_map(|vector| CoreEvent::KvmInjVirq { vector }),
         irq().prop_map(|irq| CoreEvent::IrqEntry { irq }),
         (irq(), any::<bool>()).prop_map(|(irq, handled)| CoreEvent::IrqExit { irq, handled }),
         (0..16_u32).prop_map(|vector| CoreEvent::SoftirqRaise { vector }),
