@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, convert::Infallible, error::Error, fs};
 use transect_compact::{
     BLOCK_HEADER_BYTES, Compact, Slice, count_events,
     kind::{self, KVM_EXIT, KVM_EXIT_ENTRY, TABLE},
+    repack,
 };
 
 /// Of one kind.
@@ -95,6 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })?;
         println!("{path}");
         seen.print(bytes.len());
+        println!("repacked: {} bytes", repack(&bytes, Vec::new())?.len());
     }
     Ok(())
 }

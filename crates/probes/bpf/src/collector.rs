@@ -10,7 +10,7 @@ use crate::{
     Aggregates, BpfError, KvmExitMethod, Plan, Stats, choice,
     consumer::Consumer,
     load::{self, FLUSH, Loaded},
-    memory::{Memory, Which},
+    memory::{Memory, Take, Which},
     program::Program,
     sink::LogSink,
 };
@@ -137,7 +137,7 @@ impl Compact {
     /// # Errors
     /// The sink's; what it did not take is given again next time.
     pub fn drain(&self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
-        let (_, fill_percent) = self.memory.drain_all(sink).map_err(BpfError::Sink)?;
+        let fill_percent = self.memory.drain_all(Take::All, sink).map_err(BpfError::Sink)?;
         sink.round_done().map_err(BpfError::Sink)?;
         Ok(fill_percent)
     }
@@ -171,7 +171,7 @@ impl Compact {
 
     fn take_rest(&self, sink: &mut dyn LogSink) -> io::Result<()> {
         self.flush_pending().map_err(io::Error::other)?;
-        self.memory.drain_all(sink)?;
+        self.memory.drain_all(Take::All, sink)?;
         sink.round_done()
     }
 

@@ -4,14 +4,21 @@ use std::{
     io,
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use crate::{BpfError, memory::Memory, sink::LogSink};
+use crate::{
+    BpfError,
+    memory::{Memory, Take},
+    sink::LogSink,
+};
 
-/// Shortest and longest pause between rounds. The longest bounds how much is lost with a power
-/// failure; the shortest is for logs that fill within milliseconds.
+/// Shortest and longest pause between rounds. The longest is for bursts that follow calm; the
+/// shortest for logs that fill within milliseconds.
 const PAUSE_MS: (u64, u64) = (1, 50);
+/// How often everything is taken. A kill costs what came since, of each CPU at most half a chunk
+/// (16 KiB) and a pause.
+const LONGEST: Duration = Duration::from_millis(250 - PAUSE_MS.1);
 /// Niceness of the thread: it works seldom and shortly, and what it comes late for is lost.
 const NICE: i32 = -15;
 /// A round that found a log this full (percent) halves the pause; below the first, it grows.
@@ -91,12 +98,17 @@ fn run(memory: &Memory, stop: &Stop, sink: &mut dyn LogSink) -> io::Result<()> {
     // Refused without CAP_SYS_NICE: then it takes its turn as everybody does.
     let _ = rustix::process::setpriority_process(None, NICE);
     let mut pause_ms = 10;
+    let mut all_taken = Instant::now();
     loop {
-        let (_, fill) = memory.drain_all(sink)?;
+        let take = if all_taken.elapsed() >= LONGEST { Take::All } else { Take::Worthwhile };
+        let fill = memory.drain_all(take, sink)?;
+        if take == Take::All {
+            all_taken = Instant::now();
+        }
         pause_ms = next_pause_ms(pause_ms, fill);
         sink.round_done()?;
         if stop.wait(Duration::from_millis(pause_ms)) {
-            return memory.drain_all(sink).map(drop);
+            return memory.drain_all(Take::All, sink).map(drop);
         }
     }
 }

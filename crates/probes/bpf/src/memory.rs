@@ -63,6 +63,20 @@ pub(crate) struct Memory {
     cpus: usize,
 }
 
+/// What a round takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Everything.
+    All,
+    /// Of logs that hold enough: a block of a file has a header of 64 bytes.
+    Worthwhile,
+}
+
+/// Half a chunk: then the header is less than half a percent of its block.
+const WORTH_BYTES: u64 = CHUNK_BYTES as u64 / 2;
+/// Of small logs a part that leaves the writer its room.
+const WORTH_SHARE: u64 = 64;
+
 /// Which log of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -186,19 +200,21 @@ impl Memory {
         self.give(cpu, which, (first.min(head), head), sink, |_| {})
     }
 
-    /// Takes what is new in all logs of all CPUs. Returns bytes taken, and the largest share of a
-    /// main log that had been filled, in percent.
-    pub(crate) fn drain_all(&self, sink: &mut dyn LogSink) -> io::Result<(u64, u64)> {
-        let (mut taken, mut fill) = (0, 0);
+    /// Takes what is new in all logs of all CPUs, or where that is worth a block. Returns the largest
+    /// share of a log that had been filled, in percent.
+    pub(crate) fn drain_all(&self, take: Take, sink: &mut dyn LogSink) -> io::Result<u64> {
+        let mut fill = 0;
         for cpu in 0..self.cpus {
             for which in [Which::Main, Which::Side] {
-                let bytes = self.drain(cpu, which, sink)?;
-                let size =
-                    u64::from(self.log(cpu, which).chunks.load(Relaxed)) * CHUNK_BYTES as u64;
-                taken += bytes;
-                fill = fill.max(bytes * 100 / size.max(1));
+                let log = self.log(cpu, which);
+                let size = u64::from(log.chunks.load(Relaxed)) * CHUNK_BYTES as u64;
+                let waiting = log.head.load(Acquire) - log.tail.load(Relaxed);
+                fill = fill.max(waiting * 100 / size.max(1));
+                if take == Take::All || waiting >= WORTH_BYTES.min(size / WORTH_SHARE) {
+                    self.drain(cpu, which, sink)?;
+                }
             }
         }
-        Ok((taken, fill))
+        Ok(fill)
     }
 }
