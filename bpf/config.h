@@ -23,7 +23,7 @@ struct config {
 	u64 exit_min_ns;
 	u32 cgroup_level;
 	u32 trigger_kind; /* kind that pulls the trigger; 0 = none */
-	u8 empty; /* do nothing at all: the floor of what a program costs */
+	u8 empty; /* do nothing: the floor of what a program costs. 1 nothing at all, 2 takes the stamp */
 	u8 overwrite; /* flight recorder: overwrite the oldest chunk */
 	u8 check_current; /* the log alone does not know who runs: no or filtered sched_switch */
 	u8 fold; /* write BEGIN and END of KVM and interrupts as one record where nothing lies between */

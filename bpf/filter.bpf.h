@@ -54,6 +54,14 @@ static __always_inline bool filter_passes(struct task_struct *task, u32 tid, u32
 	return cfg.filter_cgroup && filter_in_cgroup(task);
 }
 
+/* A program that does nothing, for measurements. */
+static __always_inline bool is_empty(void)
+{
+	if (cfg.empty > 1)
+		log_clock_ns();
+	return cfg.empty;
+}
+
 /* Is an event of the current thread wanted? */
 static __always_inline bool wanted_here(void)
 {
@@ -61,7 +69,7 @@ static __always_inline bool wanted_here(void)
 
 	if (!cfg.special)
 		return true;
-	if (cfg.empty)
+	if (is_empty())
 		return false;
 	if (!filter_is_on())
 		return true;
@@ -74,7 +82,7 @@ static __always_inline bool wanted(struct task_struct *task)
 {
 	if (!cfg.special)
 		return true;
-	if (cfg.empty)
+	if (is_empty())
 		return false;
 	return !filter_is_on() || filter_passes(task, task->pid, task->tgid) || wanted_here();
 }

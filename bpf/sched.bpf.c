@@ -56,7 +56,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	u32 state;
 
 	if (cfg.special) {
-		if (cfg.empty)
+		if (is_empty())
 			return 0;
 		if (filter_is_on() && !filter_passes(prev, prev->pid, prev->tgid) &&
 		    !filter_passes(next, next->pid, next->tgid))

@@ -43,10 +43,12 @@ fn configurations() -> Vec<Configuration> {
     let switch = || plan(&["sched:sched_switch"]);
     let wake = || plan(&["sched:sched_switch", "sched:sched_waking"]);
     let empty = |plan: Plan| Plan { empty_programs: true, ..plan };
+    let stamp = |plan: Plan| Plan { empty_stamps: true, ..plan };
     let mode = |syscalls| Plan { syscalls, ..calls() };
     let row = |name, work, events, plan| Configuration { name, work, events, plan };
     vec![
         row("syscalls: empty programs", "getppid", 2.0, empty(calls())),
+        row("syscalls: empty programs that take a stamp", "getppid", 2.0, stamp(calls())),
         row("syscalls: folded", "getppid", 2.0, mode(SyscallMode::Folded)),
         row("syscalls: two records", "getppid", 2.0, mode(SyscallMode::Both)),
         row("syscalls: exit only (per call / 2)", "getppid", 2.0, mode(SyscallMode::ExitOnly)),
@@ -57,8 +59,10 @@ fn configurations() -> Vec<Configuration> {
             empty(mode(SyscallMode::ExitOnly)),
         ),
         row("switch: empty program", "pingpong", 1.0, empty(switch())),
+        row("switch: empty program that takes a stamp", "pingpong", 1.0, stamp(switch())),
         row("switch: compact", "pingpong", 1.0, switch()),
         row("switch+waking: empty programs", "pingpong", 2.0, empty(wake())),
+        row("switch+waking: empty, with a stamp", "pingpong", 2.0, stamp(wake())),
         row("switch+waking: compact", "pingpong", 2.0, wake()),
     ]
 }

@@ -163,7 +163,7 @@ fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfEr
     let has_switch = programs.iter().any(|program| program.name == "sched_switch");
     let cgroup = plan.filters.cgroup.as_deref().map(filter::cgroup).transpose()?;
     let mut config = Config {
-        empty: plan.empty_programs.into(),
+        empty: if plan.empty_stamps { 2 } else { plan.empty_programs.into() },
         overwrite: (plan.mode == Mode::FlightRecorder).into(),
         check_current: (!has_switch || plan.filters.by_thread()).into(),
         fold: plan.fold.into(),
@@ -185,7 +185,7 @@ fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfEr
         (config.trigger_kind, config.trigger_ns) = trigger_of(trigger);
     }
     let rare = [config.empty, config.overwrite, config.check_current, config.filter];
-    config.special = (rare.contains(&1) || config.trigger_kind != 0).into();
+    config.special = (rare != [0; 4] || config.trigger_kind != 0).into();
     Ok(config)
 }
 

@@ -103,6 +103,8 @@ pub struct Plan {
     pub trigger: Option<Trigger>,
     /// Programs that do nothing, to measure what a program costs at least.
     pub empty_programs: bool,
+    /// These take a stamp and do no more: how much of a program's cost is the clock.
+    pub empty_stamps: bool,
     /// Programs that count in the kernel, beside those that record (or instead: no families).
     pub aggregates: Vec<crate::Aggregate>,
 }
@@ -131,6 +133,7 @@ impl Plan {
             mode: Mode::default(),
             trigger: None,
             empty_programs: false,
+            empty_stamps: false,
             aggregates: Vec::new(),
         }
     }
