@@ -44,6 +44,8 @@ pub enum Pairs {
     ExitOnly,
     /// Neither: programs that do nothing.
     Empty,
+    /// Neither: programs that read the clock, which any tracer has to.
+    Stamp,
 }
 
 struct Sink {
@@ -116,10 +118,11 @@ impl Compact {
             log_bytes_per_cpu: self.buffer_kib << 10,
             fold: self.pairs != Pairs::Two,
             empty_programs: self.pairs == Pairs::Empty,
+            empty_stamps: self.pairs == Pairs::Stamp,
             syscalls: match self.pairs {
                 Pairs::Two => SyscallMode::Both,
                 Pairs::ExitOnly => SyscallMode::ExitOnly,
-                Pairs::Folded | Pairs::Empty => SyscallMode::Folded,
+                Pairs::Folded | Pairs::Empty | Pairs::Stamp => SyscallMode::Folded,
             },
             ..Plan::of(&[])
         }

