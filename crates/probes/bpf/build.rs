@@ -22,7 +22,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // libbpf-sys installs libbpf's headers for its dependents.
     let headers = env::var("DEP_BPF_INCLUDE")?;
-    compile(&clang()?, &sources, Path::new(&headers), &object)
+    let clang = clang()?;
+    compile(&clang, &sources, Path::new(&headers), &object)?;
+    strip(&clang, &object);
+    Ok(())
+}
+
+/// Takes the debugger's information out of the object, a third of it: what loading needs, BTF, stays.
+/// Where clang's own strip is not installed, the object is merely larger.
+fn strip(clang: &str, object: &Path) {
+    let same_version = clang.replace("clang", "llvm-strip");
+    for strip in [same_version.as_str(), "llvm-strip"] {
+        if Command::new(strip).arg("-g").arg(object).status().is_ok_and(|o| o.success()) {
+            return;
+        }
+    }
 }
 
 fn clang() -> Result<String, String> {
