@@ -26,12 +26,16 @@ const BUFFER_KIB: u32 = 64 << 10;
 /// What the recordings of the mixed load hold.
 const WISH: Wish = Wish { events: MIXED, buffer_kib: BUFFER_KIB, consumer_alone: false };
 
+/// vCPUs of each made-up VM: as many as the host has CPUs, so that also with one VM every CPU runs
+/// some.
+pub const VCPUS: u32 = 4;
+
 /// A recording that never happened: `events` events of a host with `vms` VMs, as a directory.
 ///
 /// # Errors
 /// If it cannot be written.
 pub fn synthetic(bed: &Bed, events: u64, vms: u32) -> Result<PathBuf> {
-    let plan = Plan { events, vms, ..Plan::default() };
+    let plan = Plan { events, vms, cpus: VCPUS, vcpus: VCPUS, ..Plan::default() };
     let dir = bed.cache.join(format!("synthetic-{:x}-{events}-{vms}.transect", print(&plan)?));
     if !dir.exists() {
         let unfinished = bed.scratch()?;

@@ -160,7 +160,7 @@ fn from_compact(bed: &Bed, rows: &mut Rows) -> Result<()> {
     if rows.wants("import/compact/synthetic") {
         let dir = recordings::synthetic(bed, bed.sized(EVENTS), 4)?.display().to_string();
         let row = rate("import/compact/synthetic", &paces(bed, &["states", &dir])?);
-        rows.push(row.goal(Goal::AtLeast(20.0)).note("4 VMs of 2 vCPUs on 4 CPUs, made up"));
+        rows.push(row.goal(Goal::AtLeast(20.0)).note("4 VMs of 4 vCPUs on 4 CPUs, made up"));
     }
     Ok(())
 }

@@ -19,8 +19,11 @@ use std::{
 
 /// Smaller mappings may stay in memory.
 const LARGE_BYTES: usize = 32 << 20;
-/// At most a gigabyte a second is read, so 50 MB come together.
-const FORGET_EVERY: Duration = Duration::from_millis(50);
+/// What of mapped files may be resident before it is given back.
+const KEEP_BYTES: usize = 64 << 20;
+/// Looking over a file's headers touches ten gigabytes a second: every fault brings its neighbours
+/// in (Linux, mm/memory.c `do_fault_around`). So 50 MB come between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Read-only memory that is a file, or several behind one another.
 #[derive(Debug)]
@@ -153,9 +156,14 @@ impl Mapping {
         std::thread::scope(|scope| {
             let (working, done) = mpsc::sync_channel::<()>(0);
             scope.spawn(move || {
+                // The program itself is among the files.
+                let most = resident_file_bytes().map(|bytes| bytes + KEEP_BYTES);
+                let much = || most.is_none_or(|most| resident_file_bytes() > Some(most));
                 // Until the sender is dropped, however the work ends.
-                while done.recv_timeout(FORGET_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    large.iter().for_each(|mapping| mapping.forget());
+                while done.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    if much() {
+                        large.iter().for_each(|mapping| mapping.forget());
+                    }
                 }
             });
             let _working = working;
@@ -193,6 +201,13 @@ impl Drop for Mapping {
             let _ = unsafe { munmap(self.at.as_ptr().cast(), self.mapped_bytes) };
         }
     }
+}
+
+/// What this process has of mapped files in memory (Linux, fs/proc/task_mmu.c `task_statm`).
+fn resident_file_bytes() -> Option<usize> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = statm.split(' ').nth(2)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size())
 }
 
 fn to_usize(bytes: u64) -> io::Result<usize> {
@@ -242,30 +257,24 @@ mod tests {
         }
     }
 
-    /// Pages of this process' mappings of files that are in its memory.
-    fn file_pages() -> usize {
-        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-        statm.split(' ').nth(2).unwrap().parse().unwrap()
-    }
-
     #[test]
     fn what_was_read_is_given_back_and_can_be_read_again() {
         let page = rustix::param::page_size();
-        let bytes: Vec<u8> = (0..64 << 20).map(|n: usize| n.to_le_bytes()[1]).collect();
+        let bytes: Vec<u8> = (0..4 * KEEP_BYTES).map(|n: usize| n.to_le_bytes()[1]).collect();
         let size = bytes.len() as u64;
         let at = page as u64;
         let piece = Piece { file: file_of(&bytes), at, bytes: size };
         let mapping = Mapping::of_pieces(b"head", &[piece]).unwrap();
         let sum = || mapping[page..].iter().step_by(page).map(|b| u64::from(*b)).sum::<u64>();
-        let first = sum();
-        let held = file_pages();
-        let again = Mapping::read_through(&[&mapping], || {
-            let until = std::time::Instant::now() + 20 * FORGET_EVERY;
-            while file_pages() + bytes.len() / page / 2 > held {
+        let before = resident_file_bytes().unwrap();
+        let (first, again) = Mapping::read_through(&[&mapping], || {
+            let first = sum();
+            let until = std::time::Instant::now() + 2000 * LOOK_EVERY;
+            while resident_file_bytes().unwrap() > before + 2 * KEEP_BYTES {
                 assert!(std::time::Instant::now() < until, "nothing is given back");
-                std::thread::sleep(FORGET_EVERY / 5);
+                std::thread::sleep(LOOK_EVERY);
             }
-            sum()
+            (first, sum())
         });
         assert_eq!(again, first);
         assert_eq!(&mapping[..4], b"head");

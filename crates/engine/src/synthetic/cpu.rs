@@ -27,6 +27,19 @@ const MAX_WAITING: usize = 4;
 const TIMER_SOFTIRQ: u32 = 1;
 const DEVICE_IRQ: i32 = 24;
 
+/// Something of ordinary threads, and of vCPU threads.
+#[derive(Clone, Debug, Default)]
+struct ByKind<T> {
+    tasks: T,
+    vcpus: T,
+}
+
+impl<T> ByKind<T> {
+    fn of(&mut self, thread: Planned) -> &mut T {
+        if thread.vcpu.is_some() { &mut self.vcpus } else { &mut self.tasks }
+    }
+}
+
 /// The events of one CPU, made as they are asked for.
 #[derive(Clone, Debug)]
 pub struct Story {
@@ -35,8 +48,10 @@ pub struct Story {
     threads: Vec<Planned>,
     /// Numbers of the threads that wait for the CPU, and of those that sleep.
     runnable: VecDeque<usize>,
-    asleep: Vec<usize>,
+    asleep: ByKind<Vec<usize>>,
     current: Option<usize>,
+    /// Events made so far while the current thread was of this kind.
+    events: ByKind<u64>,
     now_ns: u64,
     made: VecDeque<StreamItem>,
     left: u64,
@@ -44,13 +59,16 @@ pub struct Story {
 
 impl Story {
     pub(super) fn new(seed: u64, cpu: u32, threads: Vec<Planned>, events: u64) -> Self {
+        let mut asleep = ByKind::<Vec<usize>>::default();
+        threads.iter().enumerate().for_each(|(at, thread)| asleep.of(*thread).push(at));
         Story {
             random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(cpu) << 32)),
             cpu: CpuId(cpu),
             runnable: VecDeque::new(),
-            asleep: (0..threads.len()).collect(),
+            asleep,
             threads,
             current: None,
+            events: ByKind::default(),
             now_ns: 1_000_000_000,
             made: VecDeque::new(),
             left: events,
@@ -65,6 +83,9 @@ impl Story {
     fn event(&mut self, after_ns: u64, event: CoreEvent) {
         self.now_ns += 100 + self.random.below(2 * after_ns);
         let (ts, tid) = (Timestamp::new(self.now_ns), self.tid(self.current));
+        if let Some(at) = self.current {
+            *self.events.of(self.threads[at]) += 1;
+        }
         self.made.push_back(StreamItem::Event { ts, tid, event });
     }
 
@@ -172,13 +193,18 @@ impl Story {
         self.event(700, CoreEvent::SoftirqExit { vector: TIMER_SOFTIRQ });
     }
 
-    /// Wakes a sleeping thread, unless enough of them wait already.
+    /// Wakes a sleeping thread, unless enough of them wait already: one of the kind that has made
+    /// fewer events, so that however many VMs there are, half of the events are theirs.
     fn wake(&mut self) {
-        if self.asleep.is_empty() || self.runnable.len() >= MAX_WAITING {
+        let ByKind { tasks, vcpus } = &mut self.asleep;
+        let vcpus_first = self.events.vcpus <= self.events.tasks;
+        let (first, second) = if vcpus_first { (vcpus, tasks) } else { (tasks, vcpus) };
+        let asleep = if first.is_empty() { second } else { first };
+        if asleep.is_empty() || self.runnable.len() >= MAX_WAITING {
             return;
         }
-        let at = self.random.index(self.asleep.len());
-        let thread = self.asleep.swap_remove(at);
+        let at = self.random.index(asleep.len());
+        let thread = asleep.swap_remove(at);
         let tid = self.threads[thread].tid;
         self.event(
             300,
@@ -207,7 +233,7 @@ impl Story {
         self.event(700, switch);
         match self.current {
             Some(thread) if preempted => self.runnable.push_back(thread),
-            Some(thread) => self.asleep.push(thread),
+            Some(thread) => self.asleep.of(self.threads[thread]).push(thread),
             None => {}
         }
         self.current = next;

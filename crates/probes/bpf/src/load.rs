@@ -160,14 +160,16 @@ fn drop_refused(plan: &Plan, programs: &mut Vec<&'static Program>) -> Vec<String
 }
 
 fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfError> {
-    let has_switch = programs.iter().any(|program| program.name == "sched_switch");
+    let has = |name: &str| programs.iter().any(|program| program.name == name);
+    let has_switch = has("sched_switch");
     let cgroup = plan.filters.cgroup.as_deref().map(filter::cgroup).transpose()?;
     let mut config = Config {
         empty: if plan.empty_stamps { 2 } else { plan.empty_programs.into() },
         overwrite: (plan.mode == Mode::FlightRecorder).into(),
         check_current: (!has_switch || plan.filters.by_thread()).into(),
         fold: plan.fold.into(),
-        fold_syscalls: (plan.syscalls == SyscallMode::Folded).into(),
+        // Without entries an exit is a record of its own: nothing to look up for it.
+        fold_syscalls: (plan.syscalls == SyscallMode::Folded && has("sys_enter")).into(),
         filter: plan.filters.by_thread().into(),
         filter_tids: (!plan.filters.tids.is_empty()).into(),
         filter_tgids: (!plan.filters.tgids.is_empty()).into(),

@@ -56,7 +56,8 @@ fn select(tracefs: &Tracefs, event: &str, filter: &str) -> Selection {
 fn exactly_the_calls_made_are_counted_and_handed_over_as_bytes() {
     let Some(tracefs) = tracefs() else { return };
     const CALLS: u64 = 20_000;
-    let instance = Instance::create(&tracefs, "transect-test").unwrap();
+    // A prefix of its own: a name that is free again is taken by the next test.
+    let instance = Instance::create(&tracefs, "transect-test-calls").unwrap();
     instance.set_clock(&choose_clock(&tracefs, None).unwrap().name).unwrap();
     instance.set_buffer_kb_per_cpu(4096).unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero();
