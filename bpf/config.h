@@ -51,7 +51,7 @@ struct log {
 	u32 current; /* thread that the log says runs */
 	u32 chunk; /* index of the chunk being filled */
 	u16 busy; /* a writer is inside */
-	u16 side; /* this is the side log */
+	u16 side; /* 0: the main log; else the how manieth side log */
 	u32 started; /* the first SYNC has been written */
 	u64 pending_w0; /* BEGIN not yet written: its words, 0 = none */
 	u64 pending_w1;
@@ -81,9 +81,11 @@ struct log {
 	struct told_exit exits[EXIT_SLOTS];
 };
 
+#define SIDE_LOGS 2
+
 struct cpu_logs {
 	struct log main;
-	struct log side;
+	struct log side[SIDE_LOGS];
 };
 
 /* Shared with the consumer, both write. */

@@ -10,12 +10,13 @@
  *
  * Writers
  *   Only its own CPU writes a log, but an interrupt or NMI may come while a writer is inside.
- *   Such a nested writer finds `busy` set and uses the side log, in which every record has a SYNC
- *   of its own. It is always finished before the interrupted one goes on, so plain stores do: a
- *   nested writer between our test of `busy` and our store of it has left before we store. When
- *   the side log is busy too (NMI in interrupt in task), the event is counted as lost.
+ *   Such a nested writer finds `busy` set and uses the first side log that is free, in which every
+ *   record has a SYNC of its own. It is always finished before the interrupted one goes on, so plain
+ *   stores do: a nested writer between our test of `busy` and our store of it has left before we
+ *   store. There is a log for the task, one for the softirq that comes when an interrupt ends, one
+ *   for the interrupt in that; when all are busy (an NMI then), the event is counted as lost.
  *   Programs on tracepoints run with preemption off; should they not (PREEMPT_RT), a thread that
- *   preempts a writer merely uses the side log as an interrupt does.
+ *   preempts a writer merely uses a side log as an interrupt does.
  *
  * Pairs
  *   A BEGIN is kept in the header (pending). Its END, if nothing else is written between, makes
@@ -298,7 +299,9 @@ static __always_inline struct log *log_enter(void)
 	if (cfg.overwrite && *(volatile u64 *)&control.paused)
 		return NULL;
 	if (unlikely_(*(volatile u16 *)&log->busy)) {
-		log = &cpu->side;
+		log = &cpu->side[0];
+		if (*(volatile u16 *)&log->busy)
+			log = &cpu->side[1];
 		if (*(volatile u16 *)&log->busy) {
 			u64 ns = log_clock_ns();
 

@@ -58,7 +58,7 @@ impl LogSink for Sink {
     fn slice(
         &mut self,
         cpu: CpuId,
-        side: bool,
+        side: u8,
         position: u64,
         sync_ns: u64,
         lost: u64,

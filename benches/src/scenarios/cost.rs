@@ -102,8 +102,8 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
 pub(crate) fn inside(bed: &Bed, which: Loop) -> Result<Costs> {
     let [getppid, eventfd] = LOADS;
     let load = match which {
-        Loop::Getppid => Load { ops: getppid.ops / 10, ..getppid },
-        Loop::Eventfd => Load { ops: eventfd.ops / 10, ..eventfd },
+        Loop::Getppid => Load { ops: getppid.ops / 5, ..getppid },
+        Loop::Eventfd => Load { ops: eventfd.ops / 2, ..eventfd },
     };
     let tracers: Vec<Box<dyn Tracer>> = vec![
         Box::new(Nothing),

@@ -56,8 +56,8 @@ fn inside(host: &KvmHost, role: &str, seconds: u64) -> Result<String> {
 }
 
 fn compare(bed: &Bed, host: &KvmHost, load: &str, rows: &mut Rows) -> Result<()> {
-    let rounds = bed.rounds.min(3);
-    let said = inside(host, &format!("costs {load} --rounds {rounds}"), 300)?;
+    let rounds = bed.rounds;
+    let said = inside(host, &format!("costs {load} --rounds {rounds}"), 600)?;
     let costs: Costs = told(&said)?;
     let row = |name: &str, peer: &'static str, goal| cost::paid_row(name, &costs, peer, goal);
     let goal = Some(Goal::RatioAtMost(0.6));

@@ -147,13 +147,13 @@ impl LogSink for ToFrames<'_, '_> {
     fn slice(
         &mut self,
         cpu: CpuId,
-        side: bool,
+        side: u8,
         position: u64,
         sync_ns: u64,
         lost: u64,
         words: &[u8],
     ) -> io::Result<()> {
-        self.0.words(Words { cpu: cpu.0, is_side: side, position, sync_ns, lost, words })
+        self.0.words(Words { cpu: cpu.0, side, position, sync_ns, lost, words })
     }
 }
 
@@ -224,7 +224,7 @@ fn totals(log: &LogStats) -> LogTotals {
     let (lost_first_ns, lost_last_ns) = log.lost_range_ns.unwrap_or_default();
     LogTotals {
         cpu: log.cpu.0,
-        is_side: log.side,
+        side: log.side,
         bytes: log.bytes,
         lost: log.lost,
         lost_first_ns,

@@ -141,7 +141,7 @@ impl Plan {
             names.thread(thread.tid, Comm::new(thread.name().as_bytes()));
         }
         file.names(&names)?;
-        let log = |cpu| LogWriter::new(LogId { cpu: CpuId(cpu), side: false });
+        let log = |cpu| LogWriter::new(LogId { cpu: CpuId(cpu), side: 0 });
         let mut logs: Vec<_> = (0..self.cpus).map(|cpu| (self.story(cpu), log(cpu))).collect();
         let mut batch = Vec::new();
         let mut left = logs.len();

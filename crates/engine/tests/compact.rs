@@ -72,7 +72,7 @@ fn stamp(item: &StreamItem) -> Option<Timestamp<Source>> {
 }
 
 fn write_log(cpu: CpuId, items: &Items, file: &mut BlockWriter<Vec<u8>>) -> u64 {
-    let mut log = LogWriter::new(LogId { cpu, side: false });
+    let mut log = LogWriter::new(LogId { cpu, side: 0 });
     let (mut last, mut lost) = (0, 0);
     for item in items {
         match item {

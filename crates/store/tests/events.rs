@@ -189,7 +189,7 @@ fn mono() -> ClockGraph {
 /// A compact file of one CPU with these events.
 fn compact(events: &[(u64, i32, CoreEvent)]) -> Vec<u8> {
     let mut file = BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "")).unwrap();
-    let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: false });
+    let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: 0 });
     for (ns, tid, event) in events {
         log.event(*ns, Tid(*tid), event, &mut file).unwrap();
     }

@@ -127,7 +127,7 @@ impl GuestSink for Keeper {
         let source = kept.sources.last_mut().ok_or("words before their source")?;
         let file = source.file.as_mut().ok_or("words of a full recording")?;
         file.slice(Slice {
-            log: LogId { cpu: CpuId(slice.cpu), side: slice.is_side },
+            log: LogId { cpu: CpuId(slice.cpu), side: slice.side },
             position: slice.position,
             sync_ns: slice.sync_ns,
             lost: slice.lost,
@@ -175,7 +175,7 @@ impl GuestSink for Keeper {
 fn totals(logs: &[describe::LogTotals]) -> Totals {
     let log = |log: &describe::LogTotals| LogTotals {
         cpu: log.cpu,
-        side: log.is_side,
+        side: log.side,
         bytes: log.bytes,
         lost: log.lost,
         lost_first_ns: log.lost_first_ns,

@@ -145,7 +145,7 @@ impl Dice {
 
 fn made_up() -> std::io::Result<Vec<u8>> {
     let mut file = BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, ""))?;
-    let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: false });
+    let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: 0 });
     let mut dice = Dice(88_172_645_463_325_252);
     let (mut now, mut current) = (1_000_000, Tid(0));
     for _ in 0..2_000_000 {

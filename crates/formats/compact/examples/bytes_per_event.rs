@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             page_bytes += pages.len();
             page_zstd += zstd::bulk::compress(&pages, 3)?.len();
-            let mut log = LogWriter::new(LogId { cpu: CpuId(cpu), side: false });
+            let mut log = LogWriter::new(LogId { cpu: CpuId(cpu), side: 0 });
             let mut stream = trace.stream(buffer, cpu).ok_or("no stream")?;
             while let Some(item) = stream.next() {
                 let Item::Event { ts, payload } = item else { continue };

@@ -14,8 +14,8 @@ use transect_model::{
     ids::{CpuId, Tid, VcpuId},
 };
 
-const MAIN: LogId = LogId { cpu: CpuId(0), side: false };
-const SIDE: LogId = LogId { cpu: CpuId(0), side: true };
+const MAIN: LogId = LogId { cpu: CpuId(0), side: 0 };
+const SIDE: LogId = LogId { cpu: CpuId(0), side: 1 };
 
 fn main() {
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../testdata");
@@ -189,8 +189,7 @@ fn side_and_lost() -> Vec<u8> {
         lost_last_ns: 6_500 * u64::from(!side),
         ..LogTotals::default()
     };
-    file.finish(&Totals { logs: vec![totals(false, 14), totals(true, 0)], ..Totals::default() })
-        .unwrap()
+    file.finish(&Totals { logs: vec![totals(0, 14), totals(1, 0)], ..Totals::default() }).unwrap()
 }
 
 /// Two chunks.

@@ -56,11 +56,22 @@ impl BlockKind {
 /// The payload is compressed with zstd.
 pub(crate) const FLAG_ZSTD: u8 = 1;
 /// Words of a side log.
-pub(crate) const FLAG_SIDE: u8 = 2;
+const FLAG_SIDE: u8 = 2;
 /// The payload begins a chunk.
 pub(crate) const FLAG_CHUNK_START: u8 = 4;
 /// Words were sorted into columns before they were compressed.
 pub(crate) const FLAG_COLUMNS: u8 = 8;
+/// With [`FLAG_SIDE`]: of the second one.
+const FLAG_SECOND: u8 = 16;
+
+/// The flags that say which of a CPU's logs it is.
+pub(crate) fn side_flags(log: LogId) -> u8 {
+    match log.side {
+        0 => 0,
+        1 => FLAG_SIDE,
+        _ => FLAG_SIDE | FLAG_SECOND,
+    }
+}
 
 /// A block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +92,8 @@ pub(crate) struct BlockHeader {
 
 impl BlockHeader {
     pub(crate) fn log(&self) -> LogId {
-        LogId { cpu: CpuId(self.cpu), side: self.flags & FLAG_SIDE != 0 }
+        let has = |flag| u8::from(self.flags & flag != 0);
+        LogId { cpu: CpuId(self.cpu), side: has(FLAG_SIDE) * (1 + has(FLAG_SECOND)) }
     }
 
     pub(crate) fn to_bytes(self) -> [u8; BLOCK_HEADER_BYTES] {

@@ -56,7 +56,7 @@ mod tests {
             counted += count_events(slice.words);
             Ok(())
         };
-        let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: false });
+        let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: 0 });
         let mut ts = 1_000;
         for round in 0..10_000 {
             for event in [

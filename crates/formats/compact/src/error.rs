@@ -43,13 +43,17 @@ pub enum Error {
 pub struct LogId {
     /// The CPU whose events it holds.
     pub cpu: CpuId,
-    /// The side log: events that came while the CPU was writing to its main log.
-    pub side: bool,
+    /// 0: its main log. Else a side log: 1 has events that came while the CPU was writing to its
+    /// main log, 2 those that came while it was writing to that one.
+    pub side: u8,
 }
 
 impl fmt::Display for LogId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CPU {}{}", self.cpu, if self.side { " side log" } else { "" })
+        match self.side {
+            0 => write!(f, "CPU {}", self.cpu),
+            side => write!(f, "CPU {} side log {side}", self.cpu),
+        }
     }
 }
 

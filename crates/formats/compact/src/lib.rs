@@ -29,7 +29,7 @@
 //! use transect_model::{event::CoreEvent, exit::Isa, ids::{CpuId, Tid}};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut file = BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, ""))?;
-//! let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: false });
+//! let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: 0 });
 //! log.event(1_000, Tid(42), &CoreEvent::SyscallEnter { nr: 39 }, &mut file)?;
 //! log.event(1_180, Tid(42), &CoreEvent::SyscallExit { nr: 39, ret: 42 }, &mut file)?;
 //! log.finish(&mut file)?;

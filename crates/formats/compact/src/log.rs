@@ -132,7 +132,7 @@ impl LogWriter {
             }
             self.write_event(begin_ns, owner, &begin, out)?;
         }
-        if encode::is_begin(event) && !self.log.side {
+        if encode::is_begin(event) && self.log.side == 0 {
             let saturated = encode::single(event, tid, |_| 0).is_some_and(|e| e.saturated);
             self.pending = Some((ts_ns, tid, *event));
             return Ok(if saturated { Carried::Saturated } else { Carried::Whole });
@@ -240,7 +240,7 @@ impl LogWriter {
         let left = CHUNK_WORDS - self.chunk.len() / WORD_BYTES;
         if self.chunk.is_empty() || left < words + BEFORE {
             self.next_chunk(ts_ns, tid, out)?;
-        } else if self.log.side {
+        } else if self.log.side > 0 {
             self.put_sync(ts_ns, tid, 0);
         }
         if let Some(untold) = self.untold.take() {
@@ -275,7 +275,7 @@ impl LogWriter {
     }
 
     fn put_sync(&mut self, ts_ns: u64, tid: Tid, flags: u64) {
-        let side = if self.log.side { SYNC_SIDE } else { 0 };
+        let side = if self.log.side > 0 { SYNC_SIDE } else { 0 };
         let a = tid_bits(tid) | (flags | side) << 22;
         self.put_words(&Raw::new(SYNC, a, ts_ns, self.lost), 0);
         self.last_ns = ts_ns;

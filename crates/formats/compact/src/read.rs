@@ -181,17 +181,16 @@ impl<'d> Compact<'d> {
         blocks.iter().map(|block| u64::from(block.raw_bytes)).sum()
     }
 
-    /// The events of one CPU, its side log merged in; `None` if it has no log.
+    /// The events of one CPU, its side logs merged in; `None` if it has no log.
     ///
     /// Names are not repeated in events: a `comm` is empty unless the record itself tells it, and
     /// priorities are [`crate::PRIO_UNKNOWN`] where no record told them.
     pub fn stream(&self, cpu: CpuId) -> Option<Stream<'_>> {
-        let main = self.log_stream(LogId { cpu, side: false });
-        let side = self.log_stream(LogId { cpu, side: true });
-        if main.is_none() && side.is_none() {
+        let [main, first, second] = [0, 1, 2].map(|side| self.log_stream(LogId { cpu, side }));
+        if main.is_none() && first.is_none() && second.is_none() {
             return None;
         }
-        Some(Stream::new(main, side))
+        Some(Stream::new(main, [first, second]))
     }
 
     /// One log by itself.

@@ -2,7 +2,8 @@
 
 use crate::{
     block::{
-        BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_COLUMNS, FLAG_SIDE, FLAG_ZSTD, MAX_RAW_BYTES,
+        BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_COLUMNS, FLAG_ZSTD, MAX_RAW_BYTES,
+        side_flags,
     },
     error::{Error, LogId},
     log::{Slice, SliceSink},
@@ -60,8 +61,7 @@ impl<W: Write> Packer<W> {
     fn write(&mut self, log: LogId, gathered: &Gathered) -> io::Result<()> {
         let (payload, columns) = self.squeezer.squeeze(&gathered.words)?;
         let start = gathered.position.is_multiple_of(CHUNK_BYTES as u64);
-        let mut flags = FLAG_ZSTD;
-        flags |= if log.side { FLAG_SIDE } else { 0 };
+        let mut flags = FLAG_ZSTD | side_flags(log);
         flags |= if start { FLAG_CHUNK_START } else { 0 };
         flags |= if columns { FLAG_COLUMNS } else { 0 };
         let length = |bytes: usize| u32::try_from(bytes).map_err(io::Error::other);

@@ -339,23 +339,65 @@ impl<'d> LogStream<'d> {
     }
 }
 
-/// The events of one CPU, those of its side log merged in by time.
+/// The events of one CPU, those of its side logs merged in by time.
 #[derive(Clone, Debug)]
 pub struct Stream<'d> {
     main: Option<LogStream<'d>>,
-    side: Option<LogStream<'d>>,
-    /// The side log's next items, in reverse.
-    side_next: Vec<Item>,
+    sides: [Side<'d>; 2],
     /// Items for the iterator, in reverse.
     queue: Vec<Item>,
 }
 
-/// Items the iterator and the side log are read ahead by.
+/// Items the iterator and side logs are read ahead by.
 const AHEAD: usize = 64;
 
+/// A side log, looked into.
+#[derive(Clone, Debug)]
+struct Side<'d> {
+    log: Option<LogStream<'d>>,
+    /// Its next items, in reverse.
+    next: Vec<Item>,
+}
+
+impl Side<'_> {
+    fn has_ended(&self) -> bool {
+        self.log.is_none() && self.next.is_empty()
+    }
+
+    /// Stamp of its next event; passes on what has no stamp.
+    fn until<S: Sink>(&mut self, sink: &mut S, made: &mut usize) -> Option<u64> {
+        loop {
+            match self.next.last() {
+                Some(Item::Event { ts, .. }) => return Some(ts.get()),
+                Some(_) => self.pass(sink, made),
+                None => {
+                    let log = self.log.as_mut()?;
+                    if !log.fill(&mut self.next, AHEAD) {
+                        self.log = None;
+                    }
+                    self.next.reverse();
+                }
+            }
+        }
+    }
+
+    fn pass<S: Sink>(&mut self, sink: &mut S, made: &mut usize) {
+        match self.next.pop() {
+            Some(Item::Event { ts, tid, event }) => {
+                sink.event(ts, tid, event);
+                *made += 1;
+            }
+            Some(Item::Lost(lost)) => sink.lost(lost),
+            Some(Item::Problem(problem)) => sink.problem(problem),
+            None => {}
+        }
+    }
+}
+
 impl<'d> Stream<'d> {
-    pub(crate) fn new(main: Option<LogStream<'d>>, side: Option<LogStream<'d>>) -> Self {
-        Stream { main, side, side_next: Vec::new(), queue: Vec::new() }
+    pub(crate) fn new(main: Option<LogStream<'d>>, sides: [Option<LogStream<'d>>; 2]) -> Self {
+        let sides = sides.map(|log| Side { log, next: Vec::new() });
+        Stream { main, sides, queue: Vec::new() }
     }
 
     /// Gives up to `events` events to the sink (one more where the last is an interval).
@@ -364,24 +406,29 @@ impl<'d> Stream<'d> {
     /// A sink gets events without a copy in between; [`Stream::next_batch`] is for whoever has
     /// none. Do not mix with the iterator, which reads ahead.
     pub fn fill<S: Sink>(&mut self, sink: &mut S, events: usize) -> bool {
-        if self.main.is_none() && self.side.is_none() && self.side_next.is_empty() {
+        if self.main.is_none() && self.sides.iter().all(Side::has_ended) {
             return false;
         }
         let mut made = 0;
         while made < events {
-            let until_ns = self.side_until(sink, &mut made);
-            let Some(main) = &mut self.main else {
-                if until_ns.is_none() {
-                    return true;
+            // The side log that is next, if any, and the stamp of its next event.
+            let mut next: Option<(u64, &mut Side<'d>)> = None;
+            for side in &mut self.sides {
+                if let Some(ns) = side.until(sink, &mut made)
+                    && next.as_ref().is_none_or(|(first, _)| ns < *first)
+                {
+                    next = Some((ns, side));
                 }
-                self.pass_side(sink, &mut made);
-                continue;
+            }
+            let until_ns = next.as_ref().map_or(u64::MAX, |(ns, _)| *ns);
+            let reached = match &mut self.main {
+                Some(main) => main.fill_until(sink, Limit { events, until_ns }, &mut made),
+                None => Filled::Until,
             };
-            let limit = Limit { events, until_ns: until_ns.unwrap_or(u64::MAX) };
-            match main.fill_until(sink, limit, &mut made) {
-                Filled::Full => return true,
-                Filled::Until => self.pass_side(sink, &mut made),
-                Filled::End => self.main = None,
+            match (reached, next) {
+                (Filled::Full, _) | (Filled::Until, None) => return true,
+                (Filled::Until, Some((_, side))) => side.pass(sink, &mut made),
+                (Filled::End, _) => self.main = None,
             }
         }
         true
@@ -391,35 +438,6 @@ impl<'d> Stream<'d> {
     /// the stream had come to its end before.
     pub fn next_batch(&mut self, batch: &mut Vec<Item>, events: usize) -> bool {
         self.fill(batch, events)
-    }
-
-    /// Stamp of the side log's next event; passes on what has no stamp.
-    fn side_until<S: Sink>(&mut self, sink: &mut S, made: &mut usize) -> Option<u64> {
-        loop {
-            match self.side_next.last() {
-                Some(Item::Event { ts, .. }) => return Some(ts.get()),
-                Some(_) => self.pass_side(sink, made),
-                None => {
-                    let side = self.side.as_mut()?;
-                    if !side.fill(&mut self.side_next, AHEAD) {
-                        self.side = None;
-                    }
-                    self.side_next.reverse();
-                }
-            }
-        }
-    }
-
-    fn pass_side<S: Sink>(&mut self, sink: &mut S, made: &mut usize) {
-        match self.side_next.pop() {
-            Some(Item::Event { ts, tid, event }) => {
-                sink.event(ts, tid, event);
-                *made += 1;
-            }
-            Some(Item::Lost(lost)) => sink.lost(lost),
-            Some(Item::Problem(problem)) => sink.problem(problem),
-            None => {}
-        }
     }
 }
 

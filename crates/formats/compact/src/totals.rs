@@ -1,7 +1,7 @@
 //! What the writer counted, as the file's last block says it.
 
 use crate::error::LogId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ pub struct Totals {
 pub struct LogTotals {
     /// CPU.
     pub cpu: u32,
-    /// Its side log?
-    #[serde(default)]
-    pub side: bool,
+    /// Which of its logs: 0 is the main log.
+    #[serde(default, deserialize_with = "side")]
+    pub side: u8,
     /// Bytes ever written to the log.
     #[serde(default)]
     pub bytes: u64,
@@ -41,6 +41,20 @@ pub struct LogTotals {
     /// Whatever else.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
+}
+
+/// A number; in files of the time when there was one side log, whether it is that.
+fn side<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Side {
+        Number(u8),
+        Is(bool),
+    }
+    Ok(match Side::deserialize(from)? {
+        Side::Number(number) => number,
+        Side::Is(is) => u8::from(is),
+    })
 }
 
 impl Totals {

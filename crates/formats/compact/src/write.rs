@@ -2,7 +2,7 @@
 
 use crate::{
     block::{
-        BLOCK_HEADER_BYTES, BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_SIDE, MAX_RAW_BYTES,
+        BLOCK_HEADER_BYTES, BlockHeader, BlockKind, FLAG_CHUNK_START, MAX_RAW_BYTES, side_flags,
     },
     header::FileHeader,
     log::{Slice, SliceSink},
@@ -27,8 +27,7 @@ pub fn padding(payload_bytes: usize) -> &'static [u8] {
 pub fn slice_header(slice: &Slice<'_>) -> HeaderBytes {
     debug_assert!(slice.words.len() <= CHUNK_BYTES && slice.words.len().is_multiple_of(8));
     let start = slice.position.is_multiple_of(CHUNK_BYTES as u64);
-    let flags =
-        if slice.log.side { FLAG_SIDE } else { 0 } | if start { FLAG_CHUNK_START } else { 0 };
+    let flags = side_flags(slice.log) | if start { FLAG_CHUNK_START } else { 0 };
     header(
         BlockHeader {
             kind: BlockKind::Words,

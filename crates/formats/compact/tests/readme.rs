@@ -35,7 +35,7 @@ fn example() -> String {
         bytes.extend_from_slice(slice.words);
         Ok::<(), ()>(())
     };
-    let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: false });
+    let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: 0 });
     log.event(1_000, Tid(42), &CoreEvent::SyscallEnter { nr: 39 }, &mut out).unwrap();
     log.event(1_180, Tid(42), &CoreEvent::SyscallExit { nr: 39, ret: 42 }, &mut out).unwrap();
     log.finish(&mut out).unwrap();

@@ -32,13 +32,14 @@ proptest! {
 
     /// Events of a side log come where their stamps belong, even inside a folded record.
     #[test]
-    fn side_logs_are_merged_by_time(main in history(200), side in history(40)) {
+    fn side_logs_are_merged_by_time(main in history(200), side in history(40), second in history(20)) {
         let mut file =
             BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "test")).unwrap();
         write_log(MAIN, &main, &mut file);
         write_log(SIDE, &side, &mut file);
+        write_log(SECOND, &second, &mut file);
         let file = file.finish(&Totals::default()).unwrap();
-        let mut merged: Vec<Stamped> = main.iter().chain(&side).copied().collect();
+        let mut merged: Vec<Stamped> = main.iter().chain(&side).chain(&second).copied().collect();
         merged.sort_by_key(|(ts, _, _)| *ts);
         prop_assert_eq!(all_carried(&events(&read(&file))), all_carried(&merged));
     }
@@ -67,11 +68,12 @@ proptest! {
 
     /// Compressed, a file reads the same, and so it does when it is compressed again.
     #[test]
-    fn packing_changes_nothing(main in history(300), side in history(20)) {
+    fn packing_changes_nothing(main in history(300), side in history(20), second in history(9)) {
         let mut file =
             BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "test")).unwrap();
         write_log(MAIN, &main, &mut file);
         write_log(SIDE, &side, &mut file);
+        write_log(SECOND, &second, &mut file);
         let mut names = Names::default();
         main.iter().for_each(|(_, _, event)| names.learn(event));
         file.names(&names).unwrap();

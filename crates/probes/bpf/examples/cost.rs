@@ -20,7 +20,7 @@ use transect_model::ids::CpuId;
 struct Nowhere;
 
 impl LogSink for Nowhere {
-    fn slice(&mut self, _: CpuId, _: bool, _: u64, _: u64, _: u64, _: &[u8]) -> io::Result<()> {
+    fn slice(&mut self, _: CpuId, _: u8, _: u64, _: u64, _: u64, _: &[u8]) -> io::Result<()> {
         Ok(())
     }
 }

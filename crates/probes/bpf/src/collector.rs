@@ -207,7 +207,7 @@ impl Compact {
     fn copy_all(&self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
         let mut bytes = 0;
         for cpu in 0..self.memory.cpus() {
-            for which in [Which::Main, Which::Side] {
+            for which in Which::ALL {
                 bytes += self.memory.copy(cpu, which, sink).map_err(BpfError::Sink)?;
             }
         }

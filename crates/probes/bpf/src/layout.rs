@@ -83,12 +83,15 @@ pub(crate) struct Log {
     pub(crate) exits: [[AtomicU64; 2]; 16],
 }
 
-/// `struct cpu_logs`: both logs of one CPU.
+/// Side logs of a CPU (`SIDE_LOGS`).
+pub(crate) const SIDE_LOGS: usize = 2;
+
+/// `struct cpu_logs`: all logs of one CPU.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CpuLogs {
     pub(crate) main: Log,
-    pub(crate) side: Log,
+    pub(crate) side: [Log; SIDE_LOGS],
 }
 
 /// `struct control`.

@@ -20,7 +20,7 @@
 //! use transect_model::ids::CpuId;
 //! struct Count(u64);
 //! impl LogSink for Count {
-//!     fn slice(&mut self, _: CpuId, _: bool, _: u64, _: u64, _: u64, words: &[u8]) -> io::Result<()> {
+//!     fn slice(&mut self, _: CpuId, _: u8, _: u64, _: u64, _: u64, words: &[u8]) -> io::Result<()> {
 //!         self.0 += words.len() as u64;
 //!         Ok(())
 //!     }

@@ -73,7 +73,11 @@ impl Layout {
     }
 
     fn chunks(&self) -> u32 {
-        self.main.iter().map(|chunks| chunks + SIDE_CHUNKS).sum()
+        self.main.iter().flat_map(|main| Which::ALL.map(|which| Self::of_log(which, *main))).sum()
+    }
+
+    fn of_log(which: Which, main: u32) -> u32 {
+        if which == Which::Main { main } else { SIDE_CHUNKS }
     }
 
     fn map(&self, object: &Object) -> Result<Memory, BpfError> {
@@ -89,9 +93,11 @@ impl Layout {
         .map_err(BpfError::system("cannot map the logs"))?;
         let mut first = 0;
         for (cpu, chunks) in self.main.iter().enumerate() {
-            memory.grant(cpu, Which::Main, first, *chunks);
-            memory.grant(cpu, Which::Side, first + chunks, SIDE_CHUNKS);
-            first += chunks + SIDE_CHUNKS;
+            for which in Which::ALL {
+                let chunks = Self::of_log(which, *chunks);
+                memory.grant(cpu, which, first, chunks);
+                first += chunks;
+            }
         }
         Ok(memory)
     }

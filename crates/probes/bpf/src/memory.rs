@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use transect_model::ids::CpuId;
 
 use crate::{
-    layout::{CHUNK_BYTES, Control, CpuLogs, Log},
+    layout::{CHUNK_BYTES, Control, CpuLogs, Log, SIDE_LOGS},
     sink::LogSink,
 };
 
@@ -81,7 +81,29 @@ const WORTH_SHARE: u64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Main,
-    Side,
+    /// The first side log, or the second.
+    Side(SideLog),
+}
+
+/// Which side log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SideLog {
+    First,
+    Second,
+}
+
+impl Which {
+    pub(crate) const ALL: [Which; 1 + SIDE_LOGS] =
+        [Which::Main, Which::Side(SideLog::First), Which::Side(SideLog::Second)];
+
+    /// As sinks and files number them: 0 is the main log.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Which::Main => 0,
+            Which::Side(SideLog::First) => 1,
+            Which::Side(SideLog::Second) => 2,
+        }
+    }
 }
 
 impl Memory {
@@ -116,9 +138,11 @@ impl Memory {
     }
 
     pub(crate) fn log(&self, cpu: usize, which: Which) -> &Log {
+        let CpuLogs { main, side: [first, second] } = self.cpu(cpu);
         match which {
-            Which::Main => &self.cpu(cpu).main,
-            Which::Side => &self.cpu(cpu).side,
+            Which::Main => main,
+            Which::Side(SideLog::First) => first,
+            Which::Side(SideLog::Second) => second,
         }
     }
 
@@ -127,7 +151,7 @@ impl Memory {
         let log = self.log(cpu, which);
         log.first_chunk.store(first_chunk, Relaxed);
         log.chunks.store(chunks, Relaxed);
-        log.side.store(u16::from(which == Which::Side), Release);
+        log.side.store(u16::from(which.number()), Release);
     }
 
     /// Bytes of a log between two positions of one chunk. Positions below `head` are complete, and
@@ -170,7 +194,7 @@ impl Memory {
             let sync_ns = u64::from_le_bytes(stamp.try_into().unwrap_or_default());
             let words = self.bytes(log, position, end)?;
             let lost = log.lost.load(Relaxed);
-            sink.slice(cpu, which == Which::Side, position, sync_ns, lost, words)?;
+            sink.slice(cpu, which.number(), position, sync_ns, lost, words)?;
             position = end;
             done(end);
         }
@@ -205,7 +229,7 @@ impl Memory {
     pub(crate) fn drain_all(&self, take: Take, sink: &mut dyn LogSink) -> io::Result<u64> {
         let mut fill = 0;
         for cpu in 0..self.cpus {
-            for which in [Which::Main, Which::Side] {
+            for which in Which::ALL {
                 let log = self.log(cpu, which);
                 let size = u64::from(log.chunks.load(Relaxed)) * CHUNK_BYTES as u64;
                 let waiting = log.head.load(Acquire) - log.tail.load(Relaxed);

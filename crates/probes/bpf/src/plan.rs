@@ -116,7 +116,7 @@ impl Default for Plan {
     }
 }
 
-/// Size of the side log: interrupts inside a writer are rare and short.
+/// Size of a side log: interrupts inside a writer are rare and short.
 pub(crate) const SIDE_CHUNKS: u32 = 2;
 
 impl Plan {

@@ -8,7 +8,7 @@ use transect_model::ids::CpuId;
 pub trait LogSink: Send {
     /// One slice: whole records, never across the end of a chunk (32 KiB of positions).
     ///
-    /// `side`: of the CPU's side log. `position`: stream position of the first byte, that is bytes
+    /// `side`: 0 for the CPU's main log, else the number of the side log. `position`: stream position of the first byte, that is bytes
     /// ever written to the log before it; a gap to the end of the slice before is overwritten or
     /// lost data. `sync_ns`: stamp of the SYNC at the chunk's start (CLOCK_MONOTONIC). `lost`: events
     /// that log has lost so far. `words` is the kernel's memory itself, valid during the call.
@@ -18,7 +18,7 @@ pub trait LogSink: Send {
     fn slice(
         &mut self,
         cpu: CpuId,
-        side: bool,
+        side: u8,
         position: u64,
         sync_ns: u64,
         lost: u64,

@@ -14,8 +14,8 @@ use crate::{
 pub struct LogStats {
     /// The CPU.
     pub cpu: CpuId,
-    /// Its side log.
-    pub side: bool,
+    /// 0: its main log; else the number of the side log.
+    pub side: u8,
     /// Bytes written so far.
     pub bytes: u64,
     /// Events lost so far.
@@ -39,7 +39,7 @@ pub struct Stats {
 
 impl Stats {
     pub(crate) fn of(memory: &Memory) -> Self {
-        let each = (0..memory.cpus()).flat_map(|cpu| [(cpu, Which::Main), (cpu, Which::Side)]);
+        let each = (0..memory.cpus()).flat_map(|cpu| Which::ALL.map(|which| (cpu, which)));
         let rows = each.map(|(cpu, which)| row(cpu, which, memory.log(cpu, which)));
         Self {
             logs: rows.filter(|log| log.bytes > 0 || log.lost > 0).collect(),
@@ -64,7 +64,7 @@ fn row(cpu: usize, which: Which, log: &Log) -> LogStats {
     let lost = log.lost.load(Relaxed);
     LogStats {
         cpu: CpuId(u32::try_from(cpu).unwrap_or(u32::MAX)),
-        side: which == Which::Side,
+        side: which.number(),
         bytes: log.head.load(Relaxed),
         lost,
         lost_range_ns: (lost > 0)

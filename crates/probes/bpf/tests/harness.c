@@ -7,7 +7,7 @@
  * STEP: ns by which the clock advances when the operation reads it. POINT and COUNT: at that
  * LOG_POINT the next COUNT operations (with theirs inside) come as an interrupt would.
  * Output: "e INDEX NS TID" for each operation that read the clock, "s SIDE POSITION SYNC_NS LOST HEX"
- * for each slice, "l MAIN SIDE" lost events at the end.
+ * for each slice, "l MAIN FIRST SECOND" lost events, and "d DEPTH" of interrupts in interrupts, at the end.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,7 +55,7 @@ struct line {
 	u64 arg[5];
 };
 static struct line *script;
-static u32 lines, current = 7, step, running, depth;
+static u32 lines, current = 7, step, running, depth, deepest;
 static u64 now;
 static struct { u32 point, first, count; } armed;
 
@@ -68,7 +68,7 @@ static u64 log_clock_ns(void)
 
 static u32 log_current_tid(void) { return current; }
 
-static void drain(struct log *log, bool side)
+static void drain(struct log *log, int side)
 {
 	u64 head = log->head;
 
@@ -86,10 +86,13 @@ static void drain(struct log *log, bool side)
 	}
 }
 
-static void drain_both(void)
+static void drain_all(void)
 {
-	drain(&logs[log_cpu()].main, false);
-	drain(&logs[log_cpu()].side, true);
+	struct cpu_logs *cpu = &logs[log_cpu()];
+
+	drain(&cpu->main, 0);
+	for (int side = 0; side < SIDE_LOGS; side++)
+		drain(&cpu->side[side], 1 + side);
 }
 
 static void perform(struct line *line)
@@ -118,7 +121,7 @@ static void perform(struct line *line)
 	case OP_HYPERCALL: log_hypercall(a[0], a[1], a[2], a[3], a[4]); break;
 	case OP_BLOCK: log_write3(BLOCK_ISSUE, a[0] | 1 << 24, a[1], a[2]); break;
 	case OP_PACKET: log_packet(NET_XMIT, a[0], a[1] | a[0] << 20, a[2], 0x30687465 + (a[0] << 24), 0); break;
-	case OP_DRAIN: drain_both(); break;
+	case OP_DRAIN: drain_all(); break;
 	case OP_SILENT_SWITCH: current = a[0]; break;
 	case OP_INJ_VIRQ: log_inj_virq(a[0]); break;
 	}
@@ -157,6 +160,8 @@ static void interrupt_at(enum point point)
 		return;
 	armed.point = NOWHERE;
 	depth++;
+	if (deepest < depth)
+		deepest = depth;
 	for (; count && at < lines; count--)
 		at = run(at);
 	depth--;
@@ -166,7 +171,7 @@ static void interrupt_at(enum point point)
 
 int main(void)
 {
-	struct log *main_log = &logs[log_cpu()].main, *side_log = &logs[log_cpu()].side;
+	struct log *main_log = &logs[log_cpu()].main, *sides = logs[log_cpu()].side;
 	unsigned chunks, fold, check_current, overwrite;
 	u32 room = 1024;
 
@@ -175,13 +180,15 @@ int main(void)
 	cfg.fold = cfg.fold_syscalls = fold;
 	cfg.check_current = check_current;
 	cfg.overwrite = overwrite;
-	memory = calloc(chunks + 2 + 5, CHUNK_BYTES);
+	memory = calloc(5 + chunks + 2 * SIDE_LOGS, CHUNK_BYTES);
 	script = calloc(room, sizeof(*script));
 	main_log->first_chunk = 5; /* not 0: an index forgotten is noticed */
 	main_log->chunks = chunks;
-	side_log->first_chunk = 5 + chunks;
-	side_log->chunks = 2;
-	side_log->side = 1;
+	for (int side = 0; side < SIDE_LOGS; side++) {
+		sides[side].first_chunk = 5 + chunks + 2 * side;
+		sides[side].chunks = 2;
+		sides[side].side = 1 + side;
+	}
 	for (;;) {
 		struct line *line = &script[lines];
 		unsigned long long a[5];
@@ -207,10 +214,11 @@ int main(void)
 			main_log->tail = head - held;
 	}
 	control.stopping = 1;
-	drain_both();
+	drain_all();
 	if (main_log->pending_w0)
 		log_flush(main_log);
-	drain_both();
-	printf("l %llu %llu\n", (unsigned long long)main_log->lost, (unsigned long long)side_log->lost);
-	return main_log->busy || side_log->busy;
+	drain_all();
+	printf("l %llu %llu %llu\nd %u\n", (unsigned long long)main_log->lost, (unsigned long long)sides[0].lost,
+	       (unsigned long long)sides[1].lost, deepest);
+	return main_log->busy || sides[0].busy || sides[1].busy;
 }

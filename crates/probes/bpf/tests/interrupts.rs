@@ -41,7 +41,7 @@ impl LogSink for Memory {
     fn slice(
         &mut self,
         cpu: CpuId,
-        side: bool,
+        side: u8,
         position: u64,
         sync_ns: u64,
         lost: u64,

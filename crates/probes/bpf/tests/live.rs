@@ -53,7 +53,7 @@ impl LogSink for Memory {
     fn slice(
         &mut self,
         cpu: CpuId,
-        side: bool,
+        side: u8,
         position: u64,
         sync_ns: u64,
         lost: u64,
@@ -411,7 +411,7 @@ fn a_trigger_stops_the_logs_at_the_event() {
 fn a_sink_that_fails_ends_the_taking_and_nothing_else() {
     struct Full(u32);
     impl LogSink for Full {
-        fn slice(&mut self, _: CpuId, _: bool, _: u64, _: u64, _: u64, _: &[u8]) -> io::Result<()> {
+        fn slice(&mut self, _: CpuId, _: u8, _: u64, _: u64, _: u64, _: &[u8]) -> io::Result<()> {
             self.0 += 1;
             if self.0 > 2 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         }

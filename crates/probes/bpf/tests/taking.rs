@@ -18,7 +18,7 @@ use transect_model::ids::CpuId;
 struct Arrivals(Vec<(Instant, usize)>);
 
 impl LogSink for Arrivals {
-    fn slice(&mut self, _: CpuId, _: bool, _: u64, _: u64, _: u64, w: &[u8]) -> io::Result<()> {
+    fn slice(&mut self, _: CpuId, _: u8, _: u64, _: u64, _: u64, w: &[u8]) -> io::Result<()> {
         self.0.push((Instant::now(), w.len()));
         Ok(())
     }

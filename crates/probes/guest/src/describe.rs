@@ -74,8 +74,8 @@ fn one_line(name: &str) -> String {
 pub struct LogTotals {
     /// The CPU.
     pub cpu: u32,
-    /// Of the CPU's side log.
-    pub is_side: bool,
+    /// Which of the CPU's logs: 0 is the main log, else a side log.
+    pub side: u8,
     /// Bytes ever written.
     pub bytes: u64,
     /// Events that found no room.
@@ -95,7 +95,7 @@ pub fn logs_to_meta(logs: &[LogTotals]) -> MetaFile {
         text.push_str(&format!(
             "{} {} {} {} {} {} {}\n",
             log.cpu,
-            u8::from(log.is_side),
+            log.side,
             log.bytes,
             log.lost,
             log.lost_first_ns,
@@ -114,8 +114,8 @@ pub fn logs_from_meta(meta: &[MetaFile]) -> Option<Vec<LogTotals>> {
         let [cpu, side, bytes, lost, lost_first_ns, lost_last_ns, saturated] = numbers?[..] else {
             return None;
         };
-        let (cpu, is_side) = (u32::try_from(cpu).ok()?, side == 1);
-        Some(LogTotals { cpu, is_side, bytes, lost, lost_first_ns, lost_last_ns, saturated })
+        let (cpu, side) = (u32::try_from(cpu).ok()?, u8::try_from(side).ok()?);
+        Some(LogTotals { cpu, side, bytes, lost, lost_first_ns, lost_last_ns, saturated })
     };
     Some(lines(meta, LOGS).filter_map(|line| log(&line)).collect())
 }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(back.devices, names.devices);
         let logs = [
             LogTotals { cpu: 3, bytes: 1 << 40, lost: 5, lost_first_ns: 1, ..LogTotals::default() },
-            LogTotals { is_side: true, saturated: 9, ..LogTotals::default() },
+            LogTotals { side: 1, saturated: 9, ..LogTotals::default() },
         ];
         assert_eq!(logs_from_meta(&[logs_to_meta(&logs)]).unwrap(), logs);
         assert_eq!(logs_from_meta(&[]), None);

@@ -14,7 +14,7 @@ enum Any {
     Owned(Frame<'static>),
     Meta(String, bool, Vec<u8>),
     Data(u32, Vec<u8>),
-    Words(u32, bool, u64, u64, u64, Vec<u8>),
+    Words(u32, u8, u64, u64, u64, Vec<u8>),
 }
 
 impl Any {
@@ -23,9 +23,9 @@ impl Any {
             Any::Owned(frame) => frame.clone(),
             Any::Meta(name, more, bytes) => Frame::Meta { name: name.clone(), more: *more, bytes },
             Any::Data(cpu, pages) => Frame::Data { cpu: *cpu, pages },
-            Any::Words(cpu, is_side, position, sync_ns, lost, words) => Frame::Words(Words {
+            Any::Words(cpu, side, position, sync_ns, lost, words) => Frame::Words(Words {
                 cpu: *cpu,
-                is_side: *is_side,
+                side: *side,
                 position: *position,
                 sync_ns: *sync_ns,
                 lost: *lost,
@@ -119,11 +119,11 @@ fn started() -> impl Strategy<Value = Started> {
 
 /// A slice anywhere in its chunk.
 fn words() -> impl Strategy<Value = Any> {
-    (any::<(u32, bool, u64, u64)>(), 0u64..1 << 40, 0usize..4095, 1usize..4096).prop_map(
-        |((cpu, is_side, sync_ns, lost), chunk, from, count)| {
+    (any::<(u32, u64, u64)>(), 0u8..3, 0u64..1 << 40, 0usize..4095, 1usize..4096).prop_map(
+        |((cpu, sync_ns, lost), side, chunk, from, count)| {
             let count = count.min(4096 - from);
             let position = chunk * CHUNK_BYTES as u64 + from as u64 * 8;
-            Any::Words(cpu, is_side, position, sync_ns, lost, vec![0xa5; count * 8])
+            Any::Words(cpu, side, position, sync_ns, lost, vec![0xa5; count * 8])
         },
     )
 }
@@ -339,7 +339,7 @@ fn what_version_1_can_say_is_said_in_its_types() {
 fn a_slice_that_is_not_of_one_chunk_is_refused() {
     let slice = |position: u64, bytes: usize| {
         let words = vec![0; bytes];
-        let slice = Words { cpu: 0, is_side: false, position, sync_ns: 0, lost: 0, words: &words };
+        let slice = Words { cpu: 0, side: 0, position, sync_ns: 0, lost: 0, words: &words };
         let wire = encode(1, &[Frame::Words(slice)]);
         Frame::decode(16, &wire[HEADER_BYTES..]).map(drop)
     };

@@ -245,7 +245,7 @@ impl TraceRun for Run {
         let left = CHUNK_BYTES - usize::try_from(self.position).unwrap() % CHUNK_BYTES;
         let words = vec![0xff; left.min(12_000)];
         let (position, lost) = (self.position, 0);
-        out.words(Words { cpu: 0, is_side: false, position, sync_ns: 1, lost, words: &words })?;
+        out.words(Words { cpu: 0, side: 0, position, sync_ns: 1, lost, words: &words })?;
         self.position += words.len() as u64;
         Ok(true)
     }

@@ -237,7 +237,7 @@ impl GuestSink for GuestSpool {
             return Err("compact records before their source was begun".into());
         };
         let (events, _) = file.slice(&Slice {
-            log: LogId { cpu: CpuId(slice.cpu), side: slice.is_side },
+            log: LogId { cpu: CpuId(slice.cpu), side: slice.side },
             position: slice.position,
             sync_ns: slice.sync_ns,
             lost: slice.lost,
@@ -317,7 +317,7 @@ fn names(described: &describe::Names) -> Names {
 fn totals(logs: &[describe::LogTotals]) -> Totals {
     let log = |log: &describe::LogTotals| LogTotals {
         cpu: log.cpu,
-        side: log.is_side,
+        side: log.side,
         bytes: log.bytes,
         lost: log.lost,
         lost_first_ns: log.lost_first_ns,

@@ -14,8 +14,9 @@ use transect_model::{
 /// An event with its stamp and the thread it came in.
 pub type Stamped = (u64, Tid, CoreEvent);
 
-pub const MAIN: LogId = LogId { cpu: CpuId(0), side: false };
-pub const SIDE: LogId = LogId { cpu: CpuId(0), side: true };
+pub const MAIN: LogId = LogId { cpu: CpuId(0), side: 0 };
+pub const SIDE: LogId = LogId { cpu: CpuId(0), side: 1 };
+pub const SECOND: LogId = LogId { cpu: CpuId(0), side: 2 };
 
 /// A file with these events in the given log of CPU 0.
 pub fn file_of(log: LogId, events: &[Stamped]) -> Vec<u8> {

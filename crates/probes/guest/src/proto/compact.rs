@@ -82,8 +82,8 @@ pub struct CompactRun {
 pub struct Words<'a> {
     /// The CPU.
     pub cpu: u32,
-    /// Of the CPU's side log.
-    pub is_side: bool,
+    /// Which of the CPU's logs: 0 is the main log, else a side log.
+    pub side: u8,
     /// Bytes written to the log before the first of these.
     pub position: u64,
     /// Stamp of the SYNC at the start of the chunk, ns of the guest's CLOCK_MONOTONIC.
@@ -164,7 +164,7 @@ pub(super) fn take_started_2(take: &mut Take<'_>) -> Result<Started, ProtoError>
 
 pub(super) fn put_words(put: &mut Put<'_>, slice: &Words<'_>) {
     put.u32(slice.cpu);
-    put.u8(u8::from(slice.is_side));
+    put.u8(slice.side);
     put.u64(slice.position);
     put.u64(slice.sync_ns);
     put.u64(slice.lost);
@@ -174,7 +174,7 @@ pub(super) fn put_words(put: &mut Put<'_>, slice: &Words<'_>) {
 pub(super) fn take_words<'a>(take: &mut Take<'a>) -> Result<Words<'a>, ProtoError> {
     let slice = Words {
         cpu: take.u32("cpu")?,
-        is_side: take.bool("side log")?,
+        side: take.u8("side log")?,
         position: take.u64("position")?,
         sync_ns: take.u64("stamp of the chunk")?,
         lost: take.u64("lost events")?,
@@ -189,6 +189,9 @@ impl Words<'_> {
     fn check(&self) -> Result<(), ProtoError> {
         let in_chunk = self.position % CHUNK_BYTES as u64;
         let bytes = self.words.len() as u64;
+        if self.side > 2 {
+            return Err(ProtoError::BadValue { what: "side log", value: self.side.into() });
+        }
         if !self.position.is_multiple_of(8) || self.position > 1 << 62 {
             return Err(ProtoError::BadValue { what: "position", value: self.position });
         }

@@ -471,8 +471,8 @@ impl Early {
             Heard::Reading(reading) => self.readings.push(reading),
             Heard::Data { cpu, pages } => self.pages.push((cpu, pages.to_vec())),
             Heard::Words(slice) => {
-                let Words { cpu, is_side, position, sync_ns, lost, words } = slice;
-                let place = Words { cpu, is_side, position, sync_ns, lost, words: &[] };
+                let Words { cpu, side, position, sync_ns, lost, words } = slice;
+                let place = Words { cpu, side, position, sync_ns, lost, words: &[] };
                 self.words.push((place, words.to_vec()));
             }
             Heard::Stats(stats) => self.stats.push(stats),
