@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(mut file) = BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "")) else {
         return;
     };
-    let log = LogId { cpu: CpuId(0), side: side & 1 != 0 };
+    let log = LogId { cpu: CpuId(0), side: side % 3 };
     let sync: Vec<u8> = [1, 1_000, 0].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
     let words = [&sync, &data[..data.len() / 8 * 8]].concat();
     for (n, words) in words.chunks(CHUNK_BYTES).enumerate() {
