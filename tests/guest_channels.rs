@@ -8,7 +8,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::Path;
-use transect_e2e::{agent, report, rows, transect};
+use transect_e2e::{agent, on_shared_host, report, rows, transect};
 use transect_testbed::{Guest, KvmHost};
 
 fn manifest(dir: &Path) -> Result<Value> {
@@ -36,59 +36,60 @@ fn port_of(guest: &Guest) -> Result<String> {
 
 #[test]
 fn killed_agents_cost_a_marked_interval_and_frozen_guests_nothing() {
-    let host = KvmHost::shared().unwrap();
-    host.put(transect().unwrap(), "transect").unwrap();
-    let agent = agent().unwrap();
-    let work = "periodic:period_ms=10:work_us=300";
-    let freezes = host.guest("freezes").workload(work).port("org.transect.0");
-    let freezes = freezes.agent(&agent, &["--virtio-serial"]).boot().unwrap();
-    expect_errors_with_mends(host, &freezes).unwrap();
-    // Last: its agent is killed so long after its start, which must be while we record.
-    let restarts = host.guest("restarts").workload(work).agent_killed_after_ms(6_000);
-    let restarts = restarts.agent(&agent, &["--vsock"]).boot().unwrap();
+    on_shared_host(|host| {
+        host.put(transect().unwrap(), "transect").unwrap();
+        let agent = agent().unwrap();
+        let work = "periodic:period_ms=10:work_us=300";
+        let freezes = host.guest("freezes").workload(work).port("org.transect.0");
+        let freezes = freezes.agent(&agent, &["--virtio-serial"]).boot().unwrap();
+        expect_errors_with_mends(host, &freezes).unwrap();
+        // Last: its agent is killed so long after its start, which must be while we record.
+        let restarts = host.guest("restarts").workload(work).agent_killed_after_ms(6_000);
+        let restarts = restarts.agent(&agent, &["--vsock"]).boot().unwrap();
 
-    let record = host
-        .run(&format!(
-            "./transect record --full -o r.transect --guest virtio-serial:{} --guest vsock:{} \
+        let record = host
+            .run(&format!(
+                "./transect record --full -o r.transect --guest virtio-serial:{} --guest vsock:{} \
              --duration 13s",
-            port_of(&freezes).unwrap(),
-            restarts.cid().unwrap(),
-        ))
-        .spawn()
-        .unwrap();
-    host.run("sleep 3").within(30).unwrap().expect_success();
-    freezes.freeze().unwrap();
-    host.run("sleep 7").within(30).unwrap().expect_success();
-    freezes.thaw().unwrap();
-    let out = record.finish_within(90).unwrap();
-    println!("{}{}", out.stdout, out.stderr);
-    assert!(out.expect_success().stderr.contains("no sign of life"), "{}", out.stderr);
-    let here = tempfile::tempdir().unwrap();
-    let dir = here.path().join("r.transect");
-    host.get("r.transect", &dir).unwrap();
+                port_of(&freezes).unwrap(),
+                restarts.cid().unwrap(),
+            ))
+            .spawn()
+            .unwrap();
+        host.run("sleep 3").within(30).unwrap().expect_success();
+        freezes.freeze().unwrap();
+        host.run("sleep 7").within(30).unwrap().expect_success();
+        freezes.thaw().unwrap();
+        let out = record.finish_within(90).unwrap();
+        println!("{}{}", out.stdout, out.stderr);
+        assert!(out.expect_success().stderr.contains("no sign of life"), "{}", out.stderr);
+        let here = tempfile::tempdir().unwrap();
+        let dir = here.path().join("r.transect");
+        host.get("r.transect", &dir).unwrap();
 
-    // Named by discovery: no --guest said a name. One boot, one source, whatever happened to the
-    // channel.
-    let manifest = manifest(&dir).unwrap();
-    let cases: [(&str, &[&str]); 2] =
+        // Named by discovery: no --guest said a name. One boot, one source, whatever happened to the
+        // channel.
+        let manifest = manifest(&dir).unwrap();
+        let cases: [(&str, &[&str]); 2] =
         // A guest that stood still made no events meanwhile, and kept those from before.
         [("freezes", &[]), ("restarts", &["guest_disconnected"])];
-    for (name, causes) in cases {
-        let (id, gaps) = gaps_of(&manifest, name).unwrap();
-        assert_eq!(gaps, causes, "{name}");
-        assert_eq!(files_of(&manifest, id).unwrap(), [format!("guest-{name}.dat")]);
-    }
-    // What arrived before and after is aligned and lies where it must.
-    let report = report(&dir).unwrap();
-    let checks = rows(&report, "clock_check").unwrap();
-    assert_eq!(checks.len(), 2, "{checks:?}");
-    for check in checks {
-        println!("{check}");
-        assert_eq!(check["outside"], 0, "{check}");
-        assert!(check["tested"].as_i64().unwrap() > 50, "{check}");
-    }
-    freezes.kill().unwrap();
-    restarts.kill().unwrap();
+        for (name, causes) in cases {
+            let (id, gaps) = gaps_of(&manifest, name).unwrap();
+            assert_eq!(gaps, causes, "{name}");
+            assert_eq!(files_of(&manifest, id).unwrap(), [format!("guest-{name}.dat")]);
+        }
+        // What arrived before and after is aligned and lies where it must.
+        let report = report(&dir).unwrap();
+        let checks = rows(&report, "clock_check").unwrap();
+        assert_eq!(checks.len(), 2, "{checks:?}");
+        for check in checks {
+            println!("{check}");
+            assert_eq!(check["outside"], 0, "{check}");
+            assert!(check["tested"].as_i64().unwrap() > 50, "{check}");
+        }
+        freezes.kill().unwrap();
+        restarts.kill().unwrap();
+    });
 }
 
 /// What is not there is named, with what to do about it.

@@ -13,7 +13,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use transect_e2e::{
-    agent, events_of, number, report, report_with, rows, trace_cmd_events, transect,
+    agent, events_of, number, on_shared_host, report, report_with, rows, trace_cmd_events, transect,
 };
 use transect_testbed::{
     Guest, KvmHost,
@@ -33,9 +33,8 @@ struct Bed {
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Bed {
-    fn take() -> Result<Self> {
+    fn take(host: &'static KvmHost) -> Result<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let host = KvmHost::shared()?;
         host.put(transect()?, "transect")?;
         let transect = host.scratch().join("transect").display().to_string();
         Ok(Bed { host, transect, here: tempfile::tempdir()?, _turn: turn })
@@ -80,88 +79,96 @@ fn expect_states_to_fill_the_window(report: &Value) -> Result<()> {
 
 #[test]
 fn counting_guest_exits_are_exact() {
-    let bed = Bed::take().unwrap();
-    let asked = Counts { hypercalls: 211, port_writes: 307, halts: 101 };
-    let counting = asked.command(bed.host).unwrap();
-    let out = bed
-        .host
-        .run(&format!(
-            "perf stat -x, -a -e kvm:kvm_exit -e kvm:kvm_hypercall -o perf.csv \
+    on_shared_host(|host| {
+        let bed = Bed::take(host).unwrap();
+        let asked = Counts { hypercalls: 211, port_writes: 307, halts: 101 };
+        let counting = asked.command(bed.host).unwrap();
+        let out = bed
+            .host
+            .run(&format!(
+                "perf stat -x, -a -e kvm:kvm_exit -e kvm:kvm_hypercall -o perf.csv \
              {} record -o counting.transect -- {counting}; cat perf.csv",
-            bed.transect
-        ))
-        .within(90)
-        .unwrap();
-    let counted = Counted::in_output(&out.expect_success().stdout).unwrap();
-    let perf = |event: &str| -> i64 {
-        let line = out.stdout.lines().find(|l| l.contains(event)).expect("perf's line");
-        line.split(',').next().and_then(|n| n.parse().ok()).expect("perf's count")
-    };
+                bed.transect
+            ))
+            .within(90)
+            .unwrap();
+        let counted = Counted::in_output(&out.expect_success().stdout).unwrap();
+        let perf = |event: &str| -> i64 {
+            let line = out.stdout.lines().find(|l| l.contains(event)).expect("perf's line");
+            line.split(',').next().and_then(|n| n.parse().ok()).expect("perf's count")
+        };
 
-    let report = report(&bed.fetch("counting.transect").unwrap()).unwrap();
-    let exits = rows(&report, "exits").unwrap();
-    let count = |reason: &str| -> i64 {
-        exits.iter().filter(|e| e["reason"] == reason).map(|e| number(e, "count").unwrap()).sum()
-    };
-    let [hypercall, port, halt] = match counted.vendor.as_str() {
-        "amd" => ["hypercall", "io", "hlt"],
-        _ => ["VMCALL", "IO_INSTRUCTION", "HLT"],
-    };
-    assert_eq!(count(hypercall), 211);
-    assert_eq!(count(port), 307);
-    assert_eq!(count(halt), 101);
-    let all: i64 = exits.iter().map(|e| number(e, "count").unwrap()).sum();
-    assert_eq!(all, perf("kvm:kvm_exit"), "perf counted the same run");
-    assert_eq!(perf("kvm:kvm_hypercall"), 211);
-    expect_states_to_fill_the_window(&report).unwrap();
+        let report = report(&bed.fetch("counting.transect").unwrap()).unwrap();
+        let exits = rows(&report, "exits").unwrap();
+        let count = |reason: &str| -> i64 {
+            exits
+                .iter()
+                .filter(|e| e["reason"] == reason)
+                .map(|e| number(e, "count").unwrap())
+                .sum()
+        };
+        let [hypercall, port, halt] = match counted.vendor.as_str() {
+            "amd" => ["hypercall", "io", "hlt"],
+            _ => ["VMCALL", "IO_INSTRUCTION", "HLT"],
+        };
+        assert_eq!(count(hypercall), 211);
+        assert_eq!(count(port), 307);
+        assert_eq!(count(halt), 101);
+        let all: i64 = exits.iter().map(|e| number(e, "count").unwrap()).sum();
+        assert_eq!(all, perf("kvm:kvm_exit"), "perf counted the same run");
+        assert_eq!(perf("kvm:kvm_hypercall"), 211);
+        expect_states_to_fill_the_window(&report).unwrap();
+    });
 }
 
 #[test]
 fn host_and_two_guests_are_on_one_clock() {
-    let bed = Bed::take().unwrap();
-    let web = bed.guest("web", "periodic:period_ms=20:work_us=500").unwrap();
-    let mixed = bed.guest("mixed", "mix:rounds=1000").unwrap();
-    bed.host
-        .run(&format!(
-            "{} record --full -o pair.transect {} {} --duration 4s",
-            bed.transect,
-            spec(&web).unwrap(),
-            spec(&mixed).unwrap()
-        ))
-        .within(90)
-        .unwrap()
-        .expect_success();
-    let dir = bed.fetch("pair.transect").unwrap();
-    let exact = report(&dir).unwrap();
-    expect_states_to_fill_the_window(&exact).unwrap();
-    for name in ["web", "mixed"] {
-        expect_alignment_by_tsc(&exact, name).unwrap();
-    }
-    expect_estimate_within_its_bound(&dir, &exact).unwrap();
-    expect_trace_cmd_to_agree(&dir).unwrap();
+    on_shared_host(|host| {
+        let bed = Bed::take(host).unwrap();
+        let web = bed.guest("web", "periodic:period_ms=20:work_us=500").unwrap();
+        let mixed = bed.guest("mixed", "mix:rounds=1000").unwrap();
+        bed.host
+            .run(&format!(
+                "{} record --full -o pair.transect {} {} --duration 4s",
+                bed.transect,
+                spec(&web).unwrap(),
+                spec(&mixed).unwrap()
+            ))
+            .within(90)
+            .unwrap()
+            .expect_success();
+        let dir = bed.fetch("pair.transect").unwrap();
+        let exact = report(&dir).unwrap();
+        expect_states_to_fill_the_window(&exact).unwrap();
+        for name in ["web", "mixed"] {
+            expect_alignment_by_tsc(&exact, name).unwrap();
+        }
+        expect_estimate_within_its_bound(&dir, &exact).unwrap();
+        expect_trace_cmd_to_agree(&dir).unwrap();
 
-    // The same with the compact collector on the host and in both guests.
-    bed.host
-        .run(&format!(
-            "{} record -o pair-compact.transect {} {} --duration 4s",
-            bed.transect,
-            spec(&web).unwrap(),
-            spec(&mixed).unwrap()
-        ))
-        .within(90)
-        .unwrap()
-        .expect_success();
-    let dir = bed.fetch("pair-compact.transect").unwrap();
-    for file in ["host.compact", "guest-web.compact", "guest-mixed.compact"] {
-        assert!(dir.join(file).exists(), "{file} was not recorded");
-    }
-    let compact = report(&dir).unwrap();
-    expect_states_to_fill_the_window(&compact).unwrap();
-    for name in ["web", "mixed"] {
-        expect_alignment_by_tsc(&compact, name).unwrap();
-    }
-    web.kill().unwrap();
-    mixed.kill().unwrap();
+        // The same with the compact collector on the host and in both guests.
+        bed.host
+            .run(&format!(
+                "{} record -o pair-compact.transect {} {} --duration 4s",
+                bed.transect,
+                spec(&web).unwrap(),
+                spec(&mixed).unwrap()
+            ))
+            .within(90)
+            .unwrap()
+            .expect_success();
+        let dir = bed.fetch("pair-compact.transect").unwrap();
+        for file in ["host.compact", "guest-web.compact", "guest-mixed.compact"] {
+            assert!(dir.join(file).exists(), "{file} was not recorded");
+        }
+        let compact = report(&dir).unwrap();
+        expect_states_to_fill_the_window(&compact).unwrap();
+        for name in ["web", "mixed"] {
+            expect_alignment_by_tsc(&compact, name).unwrap();
+        }
+        web.kill().unwrap();
+        mixed.kill().unwrap();
+    });
 }
 
 /// Offset exact, and every testable guest event inside its vCPU's guest-mode intervals.
@@ -241,11 +248,12 @@ fn expect_trace_cmd_to_agree(dir: &Path) -> Result<()> {
 /// same threads on the CPU, one after the other.
 #[test]
 fn both_collectors_give_the_same_tables() {
-    let bed = Bed::take().unwrap();
-    // A name of its own: what a guest of this host leaves behind is found by its name.
-    let both = bed.guest("both", "mix:rounds=1000").unwrap();
-    // Full is on for longer, at both ends.
-    let out = bed
+    on_shared_host(|host| {
+        let bed = Bed::take(host).unwrap();
+        // A name of its own: what a guest of this host leaves behind is found by its name.
+        let both = bed.guest("both", "mix:rounds=1000").unwrap();
+        // Full is on for longer, at both ends.
+        let out = bed
         .host
         .run(&format!(
             "{0} record --full -o full.transect & sleep 2; \
@@ -254,28 +262,29 @@ fn both_collectors_give_the_same_tables() {
         ))
         .within(90)
         .unwrap();
-    out.expect_success();
-    both.kill().unwrap();
-    let full = Told::of(&bed.fetch("full.transect").unwrap()).unwrap();
-    let compact = Told::of(&bed.fetch("compact.transect").unwrap()).unwrap();
+        out.expect_success();
+        both.kill().unwrap();
+        let full = Told::of(&bed.fetch("full.transect").unwrap()).unwrap();
+        let compact = Told::of(&bed.fetch("compact.transect").unwrap()).unwrap();
 
-    let at = place_of(&compact.exits, &full.exits, |a, b| a.what == b.what);
-    let at = at.expect("the compact recording's exits are not in the full one's, in order");
-    assert!(compact.exits.len() > 500, "only {} exits", compact.exits.len());
-    let same = &full.exits[at..at + compact.exits.len()];
-    // Each collector's own work lies between the other's stamps, so lengths differ by it.
-    let mut off: Vec<i64> =
-        compact.exits.iter().zip(same).map(|(a, b)| (a.dur - b.dur).abs()).collect();
-    off.sort_unstable();
-    let mut lengths: Vec<i64> = same.iter().map(|exit| exit.dur).collect();
-    lengths.sort_unstable();
-    let (off, length) = (off[off.len() / 2], lengths[lengths.len() / 2]);
-    println!("{} exits: lengths differ by {off} ns in the median of {length} ns", same.len());
-    assert!(off * 2 < length, "lengths differ by {off} ns, in the median they are {length} ns");
+        let at = place_of(&compact.exits, &full.exits, |a, b| a.what == b.what);
+        let at = at.expect("the compact recording's exits are not in the full one's, in order");
+        assert!(compact.exits.len() > 500, "only {} exits", compact.exits.len());
+        let same = &full.exits[at..at + compact.exits.len()];
+        // Each collector's own work lies between the other's stamps, so lengths differ by it.
+        let mut off: Vec<i64> =
+            compact.exits.iter().zip(same).map(|(a, b)| (a.dur - b.dur).abs()).collect();
+        off.sort_unstable();
+        let mut lengths: Vec<i64> = same.iter().map(|exit| exit.dur).collect();
+        lengths.sort_unstable();
+        let (off, length) = (off[off.len() / 2], lengths[lengths.len() / 2]);
+        println!("{} exits: lengths differ by {off} ns in the median of {length} ns", same.len());
+        assert!(off * 2 < length, "lengths differ by {off} ns, in the median they are {length} ns");
 
-    let at = place_of(&compact.slices, &full.slices, |a, b| a == b);
-    assert!(at.is_some(), "the threads on the CPU are not the same, in order");
-    println!("{} slices in the same order", compact.slices.len());
+        let at = place_of(&compact.slices, &full.slices, |a, b| a == b);
+        assert!(at.is_some(), "the threads on the CPU are not the same, in order");
+        println!("{} slices in the same order", compact.slices.len());
+    });
 }
 
 /// What is compared of a recording's tables.
@@ -332,30 +341,33 @@ fn place_of<T>(part: &[T], whole: &[T], same: impl Fn(&T, &T) -> bool) -> Option
 
 #[test]
 fn a_guest_that_dies_costs_only_its_own_interval() {
-    let bed = Bed::take().unwrap();
-    let stays = bed.guest("stays", "periodic:period_ms=20:work_us=500").unwrap();
-    let dies = bed.guest("dies", "periodic:period_ms=20:work_us=500").unwrap();
-    let command = format!(
-        "{} record -o dies.transect {} {} --duration 8s",
-        bed.transect,
-        spec(&stays).unwrap(),
-        spec(&dies).unwrap()
-    );
-    let record = bed.host.run(&command).spawn().unwrap();
-    // Loading programs takes an emulated kernel seconds: the recording begins when it begins.
-    let begun = "until [ -e dies.transect/guest-dies.compact ]; do sleep 0.2; done; sleep 3";
-    bed.host.run(begun).within(60).unwrap().expect_success();
-    dies.kill().unwrap();
-    record.finish_within(60).unwrap().expect_success();
-    let report = report(&bed.fetch("dies.transect").unwrap()).unwrap();
-    expect_states_to_fill_the_window(&report).unwrap();
-    let (stays_id, dies_id) =
-        (machine_id(&report, "stays").unwrap(), machine_id(&report, "dies").unwrap());
-    let lost = rows(&report, "lost").unwrap();
-    assert!(
-        lost.iter().any(|row| row["machine_id"] == dies_id && row["cause"] == "guest_disconnected"),
-        "the missing interval is not marked: {lost:?}"
-    );
-    assert!(lost.iter().all(|row| row["machine_id"] != stays_id), "{lost:?}");
-    stays.kill().unwrap();
+    on_shared_host(|host| {
+        let bed = Bed::take(host).unwrap();
+        let stays = bed.guest("stays", "periodic:period_ms=20:work_us=500").unwrap();
+        let dies = bed.guest("dies", "periodic:period_ms=20:work_us=500").unwrap();
+        let command = format!(
+            "{} record -o dies.transect {} {} --duration 8s",
+            bed.transect,
+            spec(&stays).unwrap(),
+            spec(&dies).unwrap()
+        );
+        let record = bed.host.run(&command).spawn().unwrap();
+        // Loading programs takes an emulated kernel seconds: the recording begins when it begins.
+        let begun = "until [ -e dies.transect/guest-dies.compact ]; do sleep 0.2; done; sleep 3";
+        bed.host.run(begun).within(60).unwrap().expect_success();
+        dies.kill().unwrap();
+        record.finish_within(60).unwrap().expect_success();
+        let report = report(&bed.fetch("dies.transect").unwrap()).unwrap();
+        expect_states_to_fill_the_window(&report).unwrap();
+        let (stays_id, dies_id) =
+            (machine_id(&report, "stays").unwrap(), machine_id(&report, "dies").unwrap());
+        let lost = rows(&report, "lost").unwrap();
+        assert!(
+            lost.iter()
+                .any(|row| row["machine_id"] == dies_id && row["cause"] == "guest_disconnected"),
+            "the missing interval is not marked: {lost:?}"
+        );
+        assert!(lost.iter().all(|row| row["machine_id"] != stays_id), "{lost:?}");
+        stays.kill().unwrap();
+    });
 }

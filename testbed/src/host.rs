@@ -69,10 +69,21 @@ impl KvmHost {
     }
 
     /// One host for all tests of a process: booted by the first caller, ended when the process ends.
+    /// A second one is booted where the first has died.
     pub fn shared() -> Result<&'static Self> {
-        static SHARED: OnceLock<Result<KvmHost, String>> = OnceLock::new();
-        let host = SHARED.get_or_init(|| Self::boot().map_err(|error| format!("{error:#}")));
+        static SHARED: [OnceLock<Result<KvmHost, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let [first, second] = &SHARED;
+        let boot = || Self::boot().map_err(|error| format!("{error:#}"));
+        let mut host = first.get_or_init(boot);
+        if host.as_ref().is_ok_and(Self::has_died) {
+            host = second.get_or_init(boot);
+        }
         host.as_ref().map_err(|error| anyhow!("the shared host did not boot: {error}"))
+    }
+
+    /// Has it ended by itself? An emulated host may die of its emulator.
+    pub fn has_died(&self) -> bool {
+        self.place.has_died()
     }
 
     /// Whether it is a nested host: times on it are then no measurements.

@@ -28,6 +28,10 @@ pub(crate) trait Place: Send + Sync {
     fn ended(&self, number: u64) -> Result<Option<i32>>;
     /// Kills the job's session.
     fn kill(&self, number: u64) -> Result<()>;
+    /// Has the place itself died? Nothing on it can then be asked any more.
+    fn has_died(&self) -> bool {
+        false
+    }
     /// What the place's own logs say, for an error message.
     fn diagnosis(&self) -> String;
 }

@@ -138,6 +138,10 @@ impl Place for Nested {
         Ok(None)
     }
 
+    fn has_died(&self) -> bool {
+        self.check_alive().is_err()
+    }
+
     fn kill(&self, number: u64) -> Result<()> {
         let running = !lock(&self.answers).codes.contains_key(&number);
         if running { self.order("kill", number) } else { Ok(()) }
