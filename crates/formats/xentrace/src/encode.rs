@@ -117,6 +117,14 @@ pub(crate) fn encode(event: &XenEvent) -> Option<Encoded> {
             let ([r0, r1], [a0, a1]) = (halves(rip), halves(addr));
             with(0x0020_1004 | FLAG_64, &[r0, r1, a0, a1, error_code])
         }
+        XenEvent::PvPrivop { rip } => with(0x0020_1006 | FLAG_64, &halves(rip)),
+        XenEvent::PvMathState => with(0x0020_1008, &[]),
+        XenEvent::PvPtwr { rip, addr, pte } => {
+            let ([p0, p1], [a0, a1], [r0, r1]) = (halves(pte), halves(addr), halves(rip));
+            with(0x0020_100b | FLAG_64, &[p0, p1, a0, a1, r0, r1])
+        }
+        XenEvent::HvmHypercall { op } => unstamped(with(0x0008_2012, &[op])),
+        XenEvent::Halt { pending } => unstamped(with(0x0008_2013, &[u32::from(pending)])),
         XenEvent::GrantMap { dom } => of_dom(0x0010_f001, dom),
         XenEvent::GrantUnmap { dom } => of_dom(0x0010_f002, dom),
         XenEvent::GrantTransfer { dom } => of_dom(0x0010_f003, dom),

@@ -246,6 +246,16 @@ pub enum XenEvent {
         /// Vector, with VMX.
         vector: Option<u32>,
     },
+    /// `hvm_vmmcall`: a hypercall of an HVM or PVH guest, without arguments.
+    HvmHypercall {
+        /// Which; see [`crate::hypercall::name`].
+        op: u32,
+    },
+    /// `hvm_hlt`.
+    Halt {
+        /// There is something to do already, so it will not sleep.
+        pending: bool,
+    },
     /// `pv_hypercall_v2`.
     Hypercall(Hypercall),
     /// `pv_hypercall_subcall`: within a multicall.
@@ -267,6 +277,22 @@ pub enum XenEvent {
         addr: u64,
         /// Error code.
         error_code: u32,
+    },
+    /// `pv_emulate_privop`.
+    PvPrivop {
+        /// Where the guest was.
+        rip: u64,
+    },
+    /// `pv_math_state_restore`.
+    PvMathState,
+    /// `pv_ptwr_emulation`.
+    PvPtwr {
+        /// Where the guest was.
+        rip: u64,
+        /// What it wrote to.
+        addr: u64,
+        /// What it wrote.
+        pte: u64,
     },
     /// `mem_page_grant_map`.
     GrantMap {
@@ -371,6 +397,15 @@ pub(crate) fn typed(row: &RecordDef, event: u32, tsc: u64, extra: &[u8]) -> Opti
         Kind::PvPageFault64 => {
             XenEvent::PvPageFault { rip: wide(0), addr: wide(2), error_code: word(4) }
         }
+        Kind::PvPrivop => XenEvent::PvPrivop { rip: u64::from(word(0)) },
+        Kind::PvPrivop64 => XenEvent::PvPrivop { rip: wide(0) },
+        Kind::PvMathState => XenEvent::PvMathState,
+        Kind::PvPtwr => XenEvent::PvPtwr { pte: wide(0), addr: wide(2), rip: wide(4) },
+        Kind::PvPtwrPae => {
+            XenEvent::PvPtwr { pte: wide(0), addr: u64::from(word(2)), rip: u64::from(word(3)) }
+        }
+        Kind::HvmHypercall => XenEvent::HvmHypercall { op: word(0) },
+        Kind::Halt => XenEvent::Halt { pending: word(0) != 0 },
         Kind::GrantMap => XenEvent::GrantMap { dom: dom()? },
         Kind::GrantUnmap => XenEvent::GrantUnmap { dom: dom()? },
         Kind::GrantTransfer => XenEvent::GrantTransfer { dom: dom()? },

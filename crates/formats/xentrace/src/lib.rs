@@ -50,6 +50,8 @@ pub mod problem;
 pub mod read;
 pub mod records;
 pub mod stream;
+#[cfg(feature = "synthetic")]
+pub mod synthetic;
 pub mod word;
 pub mod write;
 

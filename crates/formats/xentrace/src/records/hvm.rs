@@ -134,7 +134,8 @@ pub(super) const ROWS: &[RecordDef] = &[
         1,
         &[hex("eax", 0)],
         "The guest calls the hypervisor; eax is the hypercall's number.",
-    ),
+    )
+    .kind(Kind::HvmHypercall),
     handler(
         0x013,
         "hvm_hlt",
@@ -143,7 +144,8 @@ pub(super) const ROWS: &[RecordDef] = &[
             .is(Meaning::Bool)
             .doc("something to do already, so it will not sleep")],
         "The guest halts.",
-    ),
+    )
+    .kind(Kind::Halt),
     unused(0x0008_2014, "hvm_invlpg"),
     handler(
         0x114,

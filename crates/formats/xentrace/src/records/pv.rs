@@ -77,8 +77,8 @@ pub(super) const ROWS: &[RecordDef] = &[
         .kind(Kind::PvPageFault64),
     row(0x0020_1005, "pv_forced_invalid_op", 1, &[EIP], INVALID),
     row(0x0020_1105, "pv_forced_invalid_op", 2, &[RIP], INVALID),
-    row(0x0020_1006, "pv_emulate_privop", 1, &[EIP], PRIVOP),
-    row(0x0020_1106, "pv_emulate_privop", 2, &[RIP], PRIVOP),
+    row(0x0020_1006, "pv_emulate_privop", 1, &[EIP], PRIVOP).kind(Kind::PvPrivop),
+    row(0x0020_1106, "pv_emulate_privop", 2, &[RIP], PRIVOP).kind(Kind::PvPrivop64),
     unused(0x0020_1007, "pv_emulate_4gb"),
     unused(0x0020_1107, "pv_emulate_4gb"),
     row(
@@ -87,7 +87,8 @@ pub(super) const ROWS: &[RecordDef] = &[
         0,
         &[],
         "The guest uses the FPU for the first time since it was scheduled.",
-    ),
+    )
+    .kind(Kind::PvMathState),
     row(0x0020_1009, "pv_paging_fixup", 2, &[EIP, addr(1)], FIXUP),
     row(0x0020_1109, "pv_paging_fixup", 4, &[RIP, addr64(2)], FIXUP),
     row(0x0020_100a, "pv_gdt_ldt_mapping_fault", 2, &[EIP, word("offset", 1)], MAPPING),
@@ -99,14 +100,16 @@ pub(super) const ROWS: &[RecordDef] = &[
         6,
         &[pair("pte", 0).is(Meaning::Hex), addr64(2), pair("rip", 4).is(Meaning::Hex)],
         PTWR,
-    ),
+    )
+    .kind(Kind::PvPtwr),
     row(
         0x0020_100c,
         "pv_ptwr_emulation_pae",
         4,
         &[pair("pte", 0).is(Meaning::Hex), addr(2), hex("rip", 3)],
         PTWR,
-    ),
+    )
+    .kind(Kind::PvPtwrPae),
     row(0x0020_100d, "pv_hypercall_v2", 1, CALL, CALL_DOC).up_to(7).kind(Kind::Hypercall),
     row(
         0x0020_200e,
