@@ -93,6 +93,8 @@ pub enum What {
         /// By how many ticks.
         by_tsc: u64,
     },
+    /// A CPU_CHANGE record among a CPU's records.
+    StrayChange,
     /// A record of an event no version from 4.14 to 4.20 has. Reported once for each.
     Unknown {
         /// Its event number.
@@ -153,6 +155,10 @@ impl fmt::Display for What {
                 f,
                 "the stamp is {by_tsc} ticks before the one of the record before; was the TSC \
                  reset, or are these several recordings?"
+            ),
+            What::StrayChange => f.write_str(
+                "a CPU_CHANGE record among the CPU's records; it is left out, and what follows it \
+                 may be another CPU's",
             ),
             What::Unknown { event } => write!(
                 f,

@@ -62,19 +62,17 @@ impl<'a> XenTrace<'a> {
     /// The records of a pCPU. One that is not in the file has none.
     pub fn stream(&self, cpu: CpuId) -> Stream<'_> {
         let windows = self.index.windows(cpu);
-        Stream::new(self.file, self.table, cpu, windows, None)
+        Stream::new(self.file, self.table, cpu, windows, 0..windows.len(), None)
     }
 
     /// The records of some of a pCPU's windows, as [`Self::stream`] would give them: what has no
     /// stamp inherits it from the windows before.
     pub fn stream_of(&self, cpu: CpuId, windows: Range<usize>) -> Stream<'_> {
         let all = self.index.windows(cpu);
-        let end = windows.end.min(all.len());
-        let begin = windows.start.min(end);
-        let before = (0..begin).rev().find_map(|at| {
-            Stream::new(self.file, self.table, cpu, &all[at..=at], Some(0)).last_stamp()
-        });
-        Stream::new(self.file, self.table, cpu, &all[begin..end], before)
+        let part = |range, tsc| Stream::new(self.file, self.table, cpu, all, range, tsc);
+        let begin = windows.start.min(all.len());
+        let before = (0..begin).rev().find_map(|at| part(at..at + 1, Some(0)).last_stamp());
+        part(windows, before)
     }
 
     /// Goes on where a stream of this pCPU was left.

@@ -7,6 +7,7 @@ use crate::{
     records::{Field, Kind, RecordDef, Table, Value},
     word::Head,
 };
+use std::ops::Range;
 use transect_model::ids::CpuId;
 
 /// A record. Borrows from the file; nothing is copied or allocated for it.
@@ -106,6 +107,8 @@ pub struct Stream<'a> {
     windows: &'a [Window],
     /// The window after the one being read.
     next_window: usize,
+    /// The first window that is not to be read.
+    end_window: usize,
     /// What is left of the window being read.
     rest: &'a [u8],
     /// Where in the file that ends.
@@ -126,6 +129,7 @@ impl<'a> Stream<'a> {
         table: &'static Table,
         cpu: CpuId,
         windows: &'a [Window],
+        range: Range<usize>,
         tsc: Option<u64>,
     ) -> Stream<'a> {
         Stream {
@@ -133,7 +137,8 @@ impl<'a> Stream<'a> {
             table,
             cpu,
             windows,
-            next_window: 0,
+            next_window: range.start,
+            end_window: range.end.min(windows.len()),
             rest: &[],
             end: 0,
             tsc,
@@ -150,8 +155,8 @@ impl<'a> Stream<'a> {
         windows: &'a [Window],
         position: Position,
     ) -> Stream<'a> {
-        let mut stream = Stream::new(file, table, cpu, windows, position.tsc);
-        stream.next_window = position.window;
+        let range = position.window..windows.len();
+        let mut stream = Stream::new(file, table, cpu, windows, range, position.tsc);
         if stream.open_window() {
             stream.rest = &stream.rest[position.bytes.min(stream.rest.len())..];
         }
@@ -189,7 +194,8 @@ impl<'a> Stream<'a> {
     }
 
     fn open_window(&mut self) -> bool {
-        let Some(window) = self.windows.get(self.next_window) else { return false };
+        let windows = self.windows.get(..self.end_window).unwrap_or(self.windows);
+        let Some(window) = windows.get(self.next_window) else { return false };
         self.next_window += 1;
         self.end = window.at + window.bytes;
         self.rest = self.file.get(window.at..self.end).unwrap_or(&[]);
@@ -199,7 +205,9 @@ impl<'a> Stream<'a> {
     /// The first stamp from here on.
     #[cold]
     fn first_stamp(&self) -> u64 {
-        let mut ahead = self.clone();
+        // Also in windows that are not to be read: every part of a CPU's records must give them the
+        // same stamps.
+        let mut ahead = Stream { end_window: self.windows.len(), ..self.clone() };
         loop {
             let Some((head, bytes, _)) = ahead.step() else { return 0 };
             if head.stamped() {
@@ -284,10 +292,8 @@ impl<'a> Stream<'a> {
                 true
             }
             _ => {
-                // The index has read on behind this window, so this one is not a window.
-                let what = What::Unknown { event: record.event };
-                self.complain_once(at(record), record.event, what);
-                self.totals.unknown += 1;
+                // The index has read on behind this window, so this one does not begin another.
+                self.problems.add(at(record), Some(self.cpu), What::StrayChange);
                 false
             }
         }

@@ -45,10 +45,12 @@ pub enum WriteError {
     Io(#[from] io::Error),
 }
 
-/// Writes windows: records are collected by CPU and written when so many bytes of one are there.
+/// Writes windows: records are collected by CPU, and when so many bytes of one are there, those of
+/// all are written, in the order of the CPUs.
 ///
-/// xentrace writes what its poll finds, CPU by CPU; so windows of different CPUs overlap in time,
-/// and only within a CPU are records in order. [`Self::flush_all`] does one such round.
+/// That is how xentrace's polls do it: windows of different CPUs overlap in time, and only within a
+/// CPU are records in order. xenalyze relies on it; give records in the order of their stamps if it
+/// is to read the file, for it gives up where a CPU's first window comes much later than the others.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -128,7 +130,7 @@ impl<W: Write> Writer<W> {
         let full =
             self.cpus.get(&cpu.0).is_some_and(|window| window.len() + bytes > self.window_bytes);
         if full {
-            self.flush(cpu)?;
+            self.flush_all()?;
         }
         Ok(self.cpus.entry(cpu.0).or_default())
     }
