@@ -334,20 +334,14 @@ impl<'a> Iterator for Stream<'a> {
             }
             self.tsc = Some(tsc);
             let event = head.event();
-            let Some(row) = self.table.lookup(event) else {
-                self.totals.unknown += 1;
-                self.complain_once(at, event, What::Unknown { event });
+            let entry = self.table.entry(event);
+            let Some(row) = entry.row else {
+                self.unknown(at, event);
                 continue;
             };
-            let words = head.words();
-            if words < usize::from(row.min_words) || words > usize::from(row.max_words) {
-                self.words(at, row, words);
-            }
             let record =
                 Record { at_bytes: at as u64, tsc, stamped: head.stamped(), event, extra, row };
-            if matches!(row.kind, Kind::Wrap | Kind::CpuChange | Kind::Lost)
-                && !self.about_the_trace(&record)
-            {
+            if entry.plain >> head.words() & 1 == 0 && !self.not_plain(&record) {
                 continue;
             }
             return Some(record);
@@ -357,10 +351,23 @@ impl<'a> Iterator for Stream<'a> {
 
 impl Stream<'_> {
     #[cold]
-    fn words(&mut self, at: usize, row: &'static RecordDef, words: usize) {
-        let words = u8::try_from(words).unwrap_or(u8::MAX);
-        let what = What::Words { name: row.name, words, min: row.min_words, max: row.max_words };
-        // The key is not an event number: those have 28 bits.
-        self.complain_once(at, row.id | 1 << 31, what);
+    fn unknown(&mut self, at: usize, event: u32) {
+        self.totals.unknown += 1;
+        self.complain_once(at, event, What::Unknown { event });
+    }
+
+    /// A record with too few or too many words, or about the trace. Is it one to be given out?
+    #[cold]
+    fn not_plain(&mut self, record: &Record<'_>) -> bool {
+        let row = record.row;
+        let words = u8::try_from(record.extra.len() / 4).unwrap_or(u8::MAX);
+        if words < row.min_words || words > row.max_words {
+            let what =
+                What::Words { name: row.name, words, min: row.min_words, max: row.max_words };
+            // The key is not an event number: those have 28 bits.
+            self.complain_once(at(record), row.id | 1 << 31, what);
+        }
+        !matches!(row.kind, Kind::Wrap | Kind::CpuChange | Kind::Lost)
+            || self.about_the_trace(record)
     }
 }

@@ -1,6 +1,6 @@
 //! From an event number to its row, in two loads.
 
-use super::{RecordDef, Versions, all};
+use super::{Kind, RecordDef, Versions, all};
 use std::sync::LazyLock;
 
 /// Version of the Xen that wrote a trace, as far as layouts differ by it.
@@ -30,11 +30,29 @@ impl XenVersion {
 /// may have been stated wrongly, and a record that can be read should be.
 #[derive(Debug)]
 pub struct Table {
-    rows: Vec<&'static RecordDef>,
+    /// Entry 0 is for events without a row.
+    entries: Vec<Entry>,
     /// By class and subclass (event >> 12): which page of `numbers` it has; page 0 has no rows.
     pages: Vec<u8>,
-    /// Pages of 4096 row numbers + 1; 0 is no row.
+    /// Pages of 4096 numbers of entries.
     numbers: Vec<u16>,
+}
+
+/// What a stream must know of an event, at one glance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Its row, if it has one.
+    pub(crate) row: Option<&'static RecordDef>,
+    /// Bit n: a record with n words is as it should be, and there is nothing to it but its content.
+    pub(crate) plain: u8,
+}
+
+impl Entry {
+    fn new(row: &'static RecordDef) -> Entry {
+        let about_the_trace = matches!(row.kind, Kind::Wrap | Kind::CpuChange | Kind::Lost);
+        let right = (row.min_words..=row.max_words).fold(0, |bits, words| bits | 1 << words);
+        Entry { row: Some(row), plain: if about_the_trace { 0 } else { right } }
+    }
 }
 
 const PAGE: usize = 4096;
@@ -49,7 +67,9 @@ impl Table {
     }
 
     fn new(minor: u8) -> Table {
-        let mut table = Table { rows: Vec::new(), pages: vec![0; 1 << 16], numbers: vec![0; PAGE] };
+        let none = Entry { row: None, plain: 0 };
+        let mut table =
+            Table { entries: vec![none], pages: vec![0; 1 << 16], numbers: vec![0; PAGE] };
         let covers = |row: &RecordDef| (row.versions.from..=row.versions.to).contains(&minor);
         let (now, otherwise): (Vec<_>, Vec<_>) = all().partition(|row| covers(row));
         for row in now.into_iter().chain(otherwise) {
@@ -60,8 +80,8 @@ impl Table {
 
     /// Enters a row under every event number it covers and that has none yet.
     fn add(&mut self, row: &'static RecordDef) {
-        self.rows.push(row);
-        let Ok(number) = u16::try_from(self.rows.len()) else { return };
+        let Ok(number) = u16::try_from(self.entries.len()) else { return };
+        self.entries.push(Entry::new(row));
         let page = &mut self.pages[(row.id >> 12) as usize];
         if *page == 0 {
             let Ok(next) = u8::try_from(self.numbers.len() / PAGE) else { return };
@@ -76,17 +96,26 @@ impl Table {
         }
     }
 
-    /// The row of an event number.
+    /// The entry of an event number.
     #[inline]
+    pub(crate) fn entry(&self, event: u32) -> Entry {
+        let page = self.pages.get((event >> 12) as usize).copied().unwrap_or(0);
+        let at = usize::from(page) * PAGE + (event as usize & (PAGE - 1));
+        let number = self.numbers.get(at).copied().unwrap_or(0);
+        match self.entries.get(usize::from(number)) {
+            Some(entry) => *entry,
+            None => Entry { row: None, plain: 0 },
+        }
+    }
+
+    /// The row of an event number.
     pub fn lookup(&self, event: u32) -> Option<&'static RecordDef> {
-        let page = usize::from(*self.pages.get((event >> 12) as usize)?);
-        let number = *self.numbers.get(page * PAGE + (event as usize & (PAGE - 1)))?;
-        self.rows.get(usize::from(number).wrapping_sub(1)).copied()
+        self.entry(event).row
     }
 
     /// Its rows, those of its own version first.
-    pub fn rows(&self) -> &[&'static RecordDef] {
-        &self.rows
+    pub fn rows(&self) -> impl Iterator<Item = &'static RecordDef> {
+        self.entries.iter().filter_map(|entry| entry.row)
     }
 }
 
