@@ -141,6 +141,10 @@ fn broken() -> Result<Vec<(&'static str, Vec<u8>)>, Failed> {
         ("cut-in-record", good[..2 * WHOLE + 12 + 27].to_vec()),
         ("cut-in-later-change", good[..2 * WHOLE + 9].to_vec()),
         ("cpu-99999", with_word(good.clone(), WHOLE + 4, 99_999)),
+        (
+            "cpu-and-bytes-damaged",
+            with_word(with_word(good.clone(), WHOLE + 4, 99_999), WHOLE + 8, 1_000_000),
+        ),
         ("window-too-long", with_word(good.clone(), WHOLE + 8, 100)),
         ("window-too-long-for-file", with_word(good.clone(), WHOLE + 8, 1_000_000)),
         ("window-too-short", with_word(good.clone(), WHOLE + 8, 36)),

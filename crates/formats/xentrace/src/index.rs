@@ -107,7 +107,7 @@ impl Index {
             }
             let rest = file.len() - self.next;
             match look(file, self.next) {
-                Found::Window { cpu, bytes } => {
+                Found::Window { cpu, bytes } if cpu < MAX_CPUS => {
                     // Is there a window within what it claims? Then its size is wrong, not the file
                     // short.
                     let there = rest - CPU_CHANGE_BYTES;
@@ -124,7 +124,7 @@ impl Index {
                     self.next = file.len();
                     return;
                 }
-                Found::Other => match self.resync(file) {
+                Found::Window { .. } | Found::Other => match self.resync(file) {
                     Some(found) => self.skip_to(found),
                     None => {
                         self.skip_to(file.len());

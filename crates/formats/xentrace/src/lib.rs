@@ -11,6 +11,9 @@
 //!                                            └─ fields() ─▶ (Field, Value)   any record, by name
 //! Writer ◀─ records, or XenEvents
 //! ```
+//! A *window* is here what xentrace calls so: a stretch of one pCPU's records, as one poll of its
+//! buffer found it. It has nothing to do with the windows of metrics.
+//!
 //! [`records::all`] is the one table of records: the decoder looks event numbers up in it, the
 //! README's table is made from it, and [`records::schemas`] has the columns SQL shows.
 //!

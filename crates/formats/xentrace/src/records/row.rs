@@ -190,7 +190,7 @@ pub enum Kind {
 /// One kind of record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordDef {
-    /// Event number: class, subclass, number. Bits of [`Self::varying`] are 0 in it.
+    /// Event number: class, subclass, number. Bits of [`field@Self::varying`] are 0 in it.
     pub id: u32,
     /// Bits of the event number that are fields of the record rather than its kind.
     pub varying: u32,
