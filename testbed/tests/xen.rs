@@ -10,7 +10,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use transect_testbed::xen::{self, DomU, TscMode, XenHost};
+use transect_testbed::XenHost;
+use transect_testbed::xen::{self, DomU, TscMode, XenOptions};
 
 #[test]
 fn domains_run_are_traced_and_leave_nothing() {
@@ -18,32 +19,43 @@ fn domains_run_are_traced_and_leave_nothing() {
         println!("skipped: {why}");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let host = XenHost::boot().unwrap();
+    // With one pCPU, because of the same trap.
+    let host = XenHost::boot_with(&XenOptions { cpus: 1, ..XenOptions::default() }).unwrap();
     let logs = host.logs().to_owned();
-    let hog = host.domu("hog").pvh().cap(30).tsc_mode(TscMode::Native).workload("hog");
-    let hog = hog.boot().unwrap();
-    let duty = host.domu("duty").pv().tsc_mode(TscMode::Native).disk_mib(16).network();
-    let duty = duty
-        .workload("periodic:period_ms=20:work_us=2000+serve+disk+trace:after_ms=1500:seconds=4")
-        .boot()
-        .unwrap();
-    let names: Vec<_> = host.domains().unwrap().into_iter().map(|it| (it.name, it.id)).collect();
-    let expected = [("Domain-0", 0), ("hog", hog.id()), ("duty", duty.id())];
-    assert_eq!(names, expected.map(|(name, id)| (name.to_owned(), id)));
-
-    network_and_disk_work(&host, &duty);
-    three_traces_at_once(&host, &duty, folder.path());
-    xenalyze_finds_both(&host, &hog, &duty, &folder.path().join("all.bin"));
-
-    hog.destroy().unwrap();
-    drop(duty);
+    // A kernel in a hardware container may panic under emulation, once in minutes (testbed/README.md, traps): then the
+    // scene is played again.
+    assert!((0..3).any(|_| scene(&host)), "the PVH domU panicked three times");
     assert_eq!(host.domains().unwrap().len(), 1);
     assert_eq!(host.run("losetup -a; ls *.disk").within(60).unwrap().stdout, "");
     drop(host);
     assert!(!logs.exists());
     let left = Command::new("pgrep").args(["-f", logs.to_str().unwrap()]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+/// False if the PVH domU panicked before it was recorded.
+fn scene(host: &XenHost) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let duty = host.domu("duty").pv().tsc_mode(TscMode::Native).disk_mib(16).network();
+    let work = "periodic:period_ms=20:work_us=2000+serve+disk+trace:after_ms=12000:seconds=6";
+    let duty = duty.workload(work).boot().unwrap();
+    network_and_disk_work(host, &duty);
+    let hog = host.domu("hog").pvh().cap(30).tsc_mode(TscMode::Native).workload("hog");
+    let hog = hog.boot().unwrap();
+    let names: Vec<_> = host.domains().unwrap().into_iter().map(|it| (it.name, it.id)).collect();
+    let expected = [("Domain-0", 0), ("duty", duty.id()), ("hog", hog.id())];
+    assert!(
+        names == expected.map(|(name, id)| (name.to_owned(), id)) || hog.panicked(),
+        "{names:?}"
+    );
+    three_traces_at_once(host, &duty, folder.path());
+    if hog.panicked() {
+        println!("the PVH domU panicked: the scene is played again");
+        return false;
+    }
+    xenalyze_finds_both(host, &hog, &duty, &folder.path().join("all.bin"));
+    hog.destroy().unwrap();
+    true
 }
 
 fn network_and_disk_work(host: &XenHost, duty: &DomU) {

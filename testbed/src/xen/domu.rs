@@ -37,6 +37,7 @@ impl TscMode {
 }
 
 /// A domU being described.
+#[derive(Clone)]
 #[must_use = "a domU boots with .boot()"]
 pub struct DomUPlan {
     host: XenHost,
@@ -182,14 +183,34 @@ impl DomUPlan {
         Ok(domu)
     }
 
-    /// Starts it and waits until its PID 1 has started agent and workload.
+    /// Starts it and waits until its PID 1 has started agent and workload. A kernel that panics meanwhile is booted
+    /// once more: a PVH domU under QEMU's SVM sometimes does (see the README's traps).
     pub fn boot(self) -> Result<DomU> {
+        let again = self.clone();
+        let domu = self.boot_once().or_else(|(first, panicked)| match panicked {
+            true => again
+                .boot_once()
+                .map_err(|(error, _)| error.context(format!("and before that: {first:#}"))),
+            false => Err(first),
+        })?;
+        Ok(domu)
+    }
+
+    /// An error comes with whether its kernel panicked.
+    fn boot_once(self) -> Result<DomU, (anyhow::Error, bool)> {
         let (host, cap) = (self.host.clone(), self.cap);
-        let domu = self.start()?;
-        domu.wait_until_ready()?;
-        if cap > 0 {
-            host.cap(domu.name(), cap)?;
-        }
+        let domu = self.start().map_err(|error| (error, false))?;
+        let ready = domu.wait_until_ready();
+        ready.and_then(|()| if cap > 0 { host.cap(domu.name(), cap) } else { Ok(()) }).map_err(
+            |error| {
+                let panicked = domu.panicked();
+                if panicked {
+                    // Only the last failure's logs are of interest.
+                    host.forget_failures();
+                }
+                (error, panicked)
+            },
+        )?;
         Ok(domu)
     }
 
@@ -222,7 +243,7 @@ impl DomUPlan {
         }
         format!(
             "name=\"{name}\"\ntype=\"{kind}\"\nkernel=\"{kernel}\"\nramdisk=\"{initrd}\"\n\
-             extra=\"{extra}\"\nvcpus={vcpus}\nmemory={memory_mib}\non_crash=\"destroy\"\n{devices}{config}"
+             extra=\"{extra}\"\nvcpus={vcpus}\nmemory={memory_mib}\non_crash=\"destroy\"\non_reboot=\"destroy\"\n{devices}{config}"
         )
     }
 }
@@ -255,6 +276,11 @@ impl DomU {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(error).context("cannot read a domU's console"),
         }
+    }
+
+    /// Whether its kernel has said that it panics.
+    pub fn panicked(&self) -> bool {
+        self.marks().is_ok_and(|text| text.contains("Kernel panic - not syncing"))
     }
 
     /// What its periodic workload said about itself, window by window.
@@ -326,10 +352,10 @@ impl Watched for DomU {
         self.marks()
     }
 
-    /// A domU that has ended is noticed by the deadline only: asking dom0 would disturb what is traced. But the whole
-    /// host may have ended.
+    /// A domU that was destroyed is noticed by the deadline only: asking dom0 would disturb what is traced.
     fn over(&self) -> Result<Option<String>> {
-        self.place.check_alive().map(|()| None)
+        self.place.check_alive()?;
+        Ok(self.panicked().then(|| "panicked".to_owned()))
     }
 
     fn failure(&self, message: &str) -> anyhow::Error {
