@@ -11,8 +11,9 @@
 //   serve     port=7777 report_ms=1000   UDP: sends every datagram back, reports how many
 //   ask       to=A.B.C.D port=7777 bytes=256 seconds=10 think_us=0
 //                                        UDP: asks, waits for the answer (200 ms at most), asks again
-//   trace     events=sched,irq seconds=5 to=/dev/xvda clock=x86-tsc kb=8192
-//                                        traces this kernel, then writes tracefs' text to a file or disk
+//   trace     events=sched,irq seconds=5 to=/dev/xvda clock=x86-tsc kb=8192 port=0
+//                                        traces this kernel, then writes tracefs' text to a file or disk;
+//                                        with a port, once a UDP datagram has come there
 //   sh        run=COMMAND                busybox sh -c COMMAND (spaces written as '_')
 // Every mode takes after_ms=N: sleep first.
 #define _GNU_SOURCE
@@ -255,12 +256,12 @@ static int mix(void)
 }
 
 // A UDP socket for "port", its waits bounded so that reports come while nothing else does.
-static int udp(struct sockaddr_in *address)
+static int udp(struct sockaddr_in *address, long port)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	struct timeval wait = { 0, 200000 };
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-	*address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(number("port", 7777)) };
+	*address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port) };
 	return fd;
 }
 
@@ -269,7 +270,7 @@ static char datagram[65536];
 static int serve(void)
 {
 	struct sockaddr_in address;
-	int fd = udp(&address);
+	int fd = udp(&address, number("port", 7777));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address))
 		return 1;
 	say("serve ready");
@@ -294,7 +295,7 @@ static int serve(void)
 static int ask(void)
 {
 	struct sockaddr_in address;
-	int fd = udp(&address);
+	int fd = udp(&address, number("port", 7777));
 	long bytes = number("bytes", 256), think = number("think_us", 0), n = 0, lost = 0;
 	if (fd < 0 || !inet_aton(text("to", ""), &address.sin_addr) || bytes < 8 || bytes > 65000 ||
 	    connect(fd, (struct sockaddr *)&address, sizeof address))
@@ -351,11 +352,25 @@ static long copy_to(const char *to)
 	return out >= 0 && !fsync(out) ? all : -1;
 }
 
+static int wait_for_datagram(long port)
+{
+	struct sockaddr_in address;
+	int fd = udp(&address, port);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address))
+		return 1;
+	say("trace waits");
+	while (recv(fd, datagram, sizeof datagram, 0) < 0)
+		;
+	return close(fd);
+}
+
 static int trace(void)
 {
 	char events[512], file[300], line[128];
 	snprintf(events, sizeof events, "%s", text("events", "sched,irq"));
 	snprintf(line, sizeof line, "%ld", number("kb", 8192));
+	if (number("port", 0) && wait_for_datagram(number("port", 0)))
+		return 1;
 	int bad = put_text("trace_clock", text("clock", "x86-tsc")) | put_text("buffer_size_kb", line);
 	for (char *event = strtok(events, ","); event; event = strtok(NULL, ",")) {
 		snprintf(file, sizeof file, "events/%s/enable", event);

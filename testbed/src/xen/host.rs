@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::domains::Domain;
 use super::domu::DomUPlan;
@@ -32,7 +32,8 @@ const KIND: Kind = Kind {
 const COUNTED: &str = "tcg,thread=single,tb-size=512";
 const MEASURED: &str = "tcg,thread=multi,tb-size=512";
 
-/// What Xen schedules vCPUs with.
+/// What Xen schedules vCPUs with. Debian builds its Xen with the first two only; a host that comes up with another
+/// scheduler than was asked for is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// Weights and caps; Xen's default until 4.11.
@@ -122,6 +123,8 @@ impl XenHost {
                 place
             }
         };
+        let log = fs::read(place.run().path().join("console.log")).context("no console log")?;
+        check_scheduler(&String::from_utf8_lossy(&log), options.scheduler)?;
         let (place, next_address) = (Arc::new(place), Arc::new(AtomicU32::new(2)));
         Ok(Self { place, scheduler: options.scheduler, next_address })
     }
@@ -248,6 +251,16 @@ fn boot_once(options: &XenOptions, images: &Images) -> Result<Emulated, (anyhow:
         .map_err(|error| (error, logs))
 }
 
+/// Xen takes its default where it does not have what its command line names, and says which it is
+/// (`scheduler_init`, xen/common/sched/core.c of 4.17).
+fn check_scheduler(log: &str, wanted: Scheduler) -> Result<()> {
+    let line = log.lines().find(|line| line.contains("Using scheduler:")).unwrap_or_default();
+    let name = wanted.name();
+    let has_it = line.trim_end().ends_with(&format!("({name})"));
+    ensure!(has_it, "this Xen has no scheduler {name}: '{line}'");
+    Ok(())
+}
+
 fn command_line(options: &XenOptions) -> Line {
     let XenOptions { dom0_memory_mib, dom0_vcpus, scheduler, xen_arguments, .. } = options;
     let mut line = Line(vec!["qemu-system-x86_64".into()]);
@@ -294,5 +307,16 @@ mod tests {
         assert_eq!(hz("2596.140"), Some(2_596_140_000));
         assert_eq!(hz("2000.5"), Some(2_000_500_000));
         assert_eq!(hz("fast"), None);
+    }
+
+    #[test]
+    fn a_scheduler_that_xen_lacks_is_noticed() {
+        let log =
+            "(XEN) a\r\n(XEN) Using scheduler: SMP Credit Scheduler rev2 (credit2)\r\n(XEN) b\n";
+        assert!(check_scheduler(log, Scheduler::Credit2).is_ok());
+        for absent in [Scheduler::Credit, Scheduler::Rtds, Scheduler::Null] {
+            let error = check_scheduler(log, absent).unwrap_err().to_string();
+            assert!(error.contains(absent.name()) && error.contains("rev2"), "{error}");
+        }
     }
 }
