@@ -42,7 +42,8 @@ pub struct Manifest {
     /// Why recording ended (duration, interrupt, command ended, disk full, …).
     #[serde(default)]
     pub ended_by: Option<String>,
-    /// Every machine observed, densely numbered: entry `i` has id `i`; 0 is the host.
+    /// Every machine observed, densely numbered: entry `i` has id `i`, and comes after the machine it runs on. 0 is
+    /// the host, or under Xen the hypervisor, and then 1 is dom0.
     #[serde(default)]
     pub machines: Vec<MachineEntry>,
     /// One entry per file of events.
@@ -73,13 +74,16 @@ pub struct Manifest {
 pub struct MachineEntry {
     /// Its number; equals its place in [`Manifest::machines`].
     pub id: MachineId,
-    /// The machine it runs on; none for the host.
+    /// The machine it runs on; none for the host, and for a hypervisor.
     #[serde(default)]
     pub parent: Option<MachineId>,
     /// Host, guest, …
     pub kind: MachineKind,
     /// The VM's name, or the host's node name.
     pub name: String,
+    /// Its domain's number under Xen; 0 is dom0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domid: Option<u32>,
     /// Process of its VMM on the parent.
     #[serde(default)]
     pub vmm_pid: Option<Tid>,
@@ -120,6 +124,8 @@ pub enum SourceFormat {
     TraceDat,
     /// The compact collector's file, `<stem>.compact`, written in its final form from the start.
     Compact,
+    /// What Xen traced, `<stem>.bin`, as xentrace writes it and xenalyze reads it; from the start, too.
+    Xentrace,
 }
 
 /// One file of events.
@@ -140,7 +146,8 @@ pub struct SourceEntry {
     /// How ticks become nanoseconds, if the clock counts ticks.
     #[serde(default)]
     pub tsc_to_ns: Option<TscToNs>,
-    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk.
+    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk; of Xen, of a pCPU's
+    /// buffer.
     pub sub_buffer_bytes: u32,
     /// CPUs of the machine: ids are below it.
     pub cpu_count: u32,
@@ -168,6 +175,7 @@ impl SourceEntry {
         let suffix = match self.format {
             SourceFormat::TraceDat => ".dat",
             SourceFormat::Compact => ".compact",
+            SourceFormat::Xentrace => ".bin",
         };
         self.file.strip_suffix(suffix).unwrap_or(&self.file)
     }

@@ -50,6 +50,7 @@ fn host() -> MachineEntry {
         parent: None,
         kind: MachineKind::Host,
         name: "testhost".to_owned(),
+        domid: None,
         vmm_pid: None,
         cgroup: None,
         uname: None,

@@ -1,5 +1,7 @@
 //! The collector with a made-up `xentrace`: a script that sends prepared windows, and ends, dies or refuses to order.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failed expectation is the report")]
+
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,

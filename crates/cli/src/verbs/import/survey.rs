@@ -142,6 +142,7 @@ impl Survey {
                 parent: info.parent,
                 kind: info.kind,
                 name: name_of(&info.name, trace, traces),
+                domid: None,
                 vmm_pid: info.vmm_pid,
                 cgroup: None,
                 uname: options.and_then(|o| o.uname.clone()),
