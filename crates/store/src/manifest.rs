@@ -81,16 +81,16 @@ pub struct MachineEntry {
     pub kind: MachineKind,
     /// The VM's name, or the host's node name.
     pub name: String,
-    /// Its domain's number under Xen; 0 is dom0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub domid: Option<u32>,
     /// Process of its VMM on the parent.
     #[serde(default)]
     pub vmm_pid: Option<Tid>,
     /// Control group of the VMM on the parent.
     #[serde(default)]
     pub cgroup: Option<String>,
-    /// `uname -a`-like text of its kernel, where known.
+    /// Its domain's number under Xen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domid: Option<u32>,
+    /// `uname -a`-like text of its kernel, where known; of a hypervisor its name and version, `Xen 4.17`.
     #[serde(default)]
     pub uname: Option<String>,
     /// How many CPUs it has, where known.
@@ -124,7 +124,7 @@ pub enum SourceFormat {
     TraceDat,
     /// The compact collector's file, `<stem>.compact`, written in its final form from the start.
     Compact,
-    /// What Xen traced, `<stem>.bin`, as xentrace writes it and xenalyze reads it; from the start, too.
+    /// What Xen's xentrace wrote, `<stem>.bin`, as it came.
     Xentrace,
 }
 

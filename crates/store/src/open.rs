@@ -29,7 +29,8 @@ pub struct Recording {
     pub problems: Vec<OpenProblem>,
 }
 
-/// One file of events: the bytes of a trace.dat, a compact file or an xentrace file, as its entry says.
+/// One file of events: the bytes of a trace.dat, a compact or an xentrace file, as its entry
+/// says.
 #[derive(Debug)]
 pub struct Source {
     /// As the manifest has it.
