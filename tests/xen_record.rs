@@ -11,7 +11,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::{collections::BTreeSet, path::Path, process::Command};
+use std::{collections::BTreeSet, path::Path, process::Command, time::Instant};
 use transect_e2e::{agent, rows, transect};
 use transect_testbed::{
     XenHost,
@@ -25,16 +25,35 @@ fn a_xen_host_is_recorded_whatever_becomes_of_xentrace() {
         println!("skipped: {why}");
         return;
     }
+    let start = Instant::now();
+    let step = |what: &str| println!("{:5.1} s: {what}", start.elapsed().as_secs_f64());
     let host = XenHost::boot().unwrap();
-    host.put(transect().unwrap(), "transect").unwrap();
+    step("booted");
+    carry_in(&host).unwrap();
+    step("transect is in dom0");
     let duty = host.domu("duty").pv().vcpus(2).tsc_mode(TscMode::Native).network();
     let duty = duty.workload("periodic:period_ms=20:work_us=1000");
     let duty = duty.agent(agent().unwrap(), &["--tcp", "0.0.0.0"]).boot().unwrap();
+    step("the domU is up");
     let here = tempfile::tempdir().unwrap();
     doctor_finds_xen(&host).unwrap();
+    step("doctor");
     all_layers(&host, &duty, here.path()).unwrap();
+    step("all layers");
     only_xen(&host, here.path()).unwrap();
+    step("Xen only");
     a_killed_recorder(&host, here.path()).unwrap();
+    step("a killed recorder");
+}
+
+/// dom0 sees this machine's files as they were when it booted, but not those in `/tmp` and its like.
+fn carry_in(host: &XenHost) -> Result<()> {
+    let binary = transect()?;
+    let link = format!("test -x {0} && ln -s {0} transect", binary.display());
+    if host.run(&link).within(60)?.code != 0 {
+        host.put(binary, "transect")?;
+    }
+    Ok(())
 }
 
 fn doctor_finds_xen(host: &XenHost) -> Result<()> {
