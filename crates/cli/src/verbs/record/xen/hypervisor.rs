@@ -9,7 +9,7 @@ use super::{
 use anyhow::Context as _;
 use std::{
     fs,
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
 use transect_clock::evidence::Evidence;
@@ -233,6 +233,7 @@ impl XenRecording {
             counts: self.counts.clone(),
             last_tsc: None,
             ended: None,
+            survived: None,
         };
         let collector = Collector::start(self.plan.clone(), Box::new(sink));
         self.collector = Some(
@@ -254,10 +255,9 @@ impl XenRecording {
             }
         }
         let mut told = self.domains.look()?;
-        told.append(&mut self.counts.notes.lock().unwrap_or_else(PoisonError::into_inner));
-        let Some(collector) = &self.collector else { return Ok(told) };
-        told.extend(collector.take_notes());
-        if collector.has_failed()
+        told.extend(self.counts.take_notes());
+        told.extend(self.collector.iter().flat_map(Collector::take_notes));
+        if self.collector.as_ref().is_some_and(Collector::has_failed)
             && let Some(finished) = self.collector.take().map(Collector::stop)
         {
             self.given_up = Some(finished.cpu);
@@ -266,6 +266,9 @@ impl XenRecording {
                 Some(error) if error.is_storage_full() => return Err(error.into()),
                 other => told.extend(other.map(|error| error.to_string())),
             }
+        }
+        if !told.is_empty() {
+            self.writer.update(|manifest| manifest.notes.extend(told.iter().cloned()))?;
         }
         Ok(told)
     }
@@ -286,7 +289,7 @@ impl XenRecording {
         let finished = self.collector.take().map(Collector::stop).unwrap_or_default();
         let lost = self.counts.lost();
         let mut problems = finished.notes;
-        problems.append(&mut self.counts.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        problems.extend(self.counts.take_notes());
         let (full, other): (Vec<_>, Vec<_>) =
             finished.failure.into_iter().partition(XenError::is_storage_full);
         problems.extend(other.iter().map(ToString::to_string));

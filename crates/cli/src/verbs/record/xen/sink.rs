@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::{Duration, Instant},
 };
 use transect_guest::stamp::{StampClock, TscReading};
 use transect_model::ids::{CpuId, MachineId};
@@ -17,20 +18,26 @@ use transect_xentrace::{XenTrace, XenVersion};
 
 /// What [`Gap::cause`] says when nobody took Xen's records.
 const CAUSE: &str = "xentrace_ended";
+/// The first records of every pCPU are there so long after those of the first one: several polls of `xentrace`.
+const SETTLED: Duration = Duration::from_millis(500);
 
 /// Counted while records are written.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) records: AtomicU64,
     /// Records that found their pCPU's buffer full.
-    pub(super) lost: Mutex<BTreeMap<CpuId, u64>>,
+    lost: Mutex<BTreeMap<CpuId, u64>>,
     /// What is new to tell.
-    pub(super) notes: Mutex<Vec<String>>,
+    notes: Mutex<Vec<String>>,
 }
 
 impl Counts {
     pub(super) fn lost(&self) -> BTreeMap<CpuId, u64> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn note(&self, note: String) {
@@ -50,6 +57,16 @@ pub(super) struct XenSink {
     pub(super) last_tsc: Option<u64>,
     /// How the last `xentrace` ended, until its successor has sent something.
     pub(super) ended: Option<Ending>,
+    /// An end that cost nothing but what Xen counts, until all pCPUs have told that.
+    pub(super) survived: Option<Survived>,
+}
+
+/// An `xentrace` died, and another one goes on where it was.
+pub(super) struct Survived {
+    ending: Ending,
+    /// Records lost until then.
+    lost_before: u64,
+    since: Instant,
 }
 
 /// From Xen's TSC to the clock that the manifest's stamps are of.
@@ -108,13 +125,17 @@ impl TraceSink for XenSink {
     fn windows(&mut self, windows: &[u8]) -> io::Result<()> {
         self.file.append(&[windows]).map_err(as_io)?;
         let walked = walk(windows, self.version)?;
+        let lost_before = self.lost();
         self.counts.records.fetch_add(walked.records, Relaxed);
         if !walked.lost.is_empty() {
             let mut lost = self.counts.lost.lock().unwrap_or_else(PoisonError::into_inner);
             walked.lost.iter().for_each(|(cpu, count)| *lost.entry(*cpu).or_default() += count);
         }
         if let Some(ending) = self.ended.take_if(|_| walked.first_tsc.is_some()) {
-            self.resumed(&ending, &walked)?;
+            self.resumed(ending, lost_before, walked.first_tsc);
+        }
+        if self.survived.as_ref().is_some_and(|survived| survived.since.elapsed() >= SETTLED) {
+            self.tell_survived();
         }
         self.last_tsc = self.last_tsc.max(walked.last_tsc);
         Ok(())
@@ -131,22 +152,40 @@ impl TraceSink for XenSink {
     }
 }
 
+impl Drop for XenSink {
+    /// The recording ended first.
+    fn drop(&mut self) {
+        self.tell_survived();
+    }
+}
+
 impl XenSink {
+    fn lost(&self) -> u64 {
+        self.counts.lost().values().sum()
+    }
+
     /// Another `xentrace` has sent its first records: what was missed?
-    fn resumed(&mut self, ending: &Ending, walked: &Walked) -> io::Result<()> {
-        let lost: u64 = walked.lost.values().sum();
-        let missed = match (ending.how.tracing_goes_on(), lost) {
-            (false, _) => {
-                let ms =
-                    self.gap(walked.first_tsc).map_or(String::new(), |ms| format!(" for {ms} ms"));
-                format!("Xen was not traced{ms} (a gap of the recording)")
-            }
-            (true, 0) => "Xen's buffers kept its records meanwhile, none is lost".to_owned(),
-            (true, lost) => format!("{lost} records found Xen's buffers full meanwhile"),
+    fn resumed(&mut self, ending: Ending, lost_before: u64, first_tsc: Option<u64>) {
+        if ending.how.tracing_goes_on() {
+            // One that did not live long enough to tell is part of the same story.
+            let lost_before = self.survived.take().map_or(lost_before, |before| before.lost_before);
+            self.survived = Some(Survived { ending, lost_before, since: Instant::now() });
+            return;
+        }
+        let ms = self.gap(first_tsc).map_or(String::new(), |ms| format!(" for {ms} ms"));
+        self.counts.note(format!(
+            "{ending}; it was started again: Xen was not traced{ms} (a gap of the recording)"
+        ));
+    }
+
+    /// Says what an end cost that switched nothing off.
+    fn tell_survived(&mut self) {
+        let Some(Survived { ending, lost_before, .. }) = self.survived.take() else { return };
+        let missed = match self.lost().wrapping_sub(lost_before) {
+            0 => "Xen's buffers kept its records meanwhile, none is lost".to_owned(),
+            lost => format!("{lost} records found Xen's buffers full meanwhile"),
         };
-        let note = format!("{ending}; it was started again: {missed}");
-        self.counts.note(note.clone());
-        self.writer.update(|manifest| manifest.notes.push(note)).map_err(as_io)
+        self.counts.note(format!("{ending}; it was started again: {missed}"));
     }
 
     /// Notes that nothing was traced since the last record. Returns for how long, ms, where it is over.
@@ -203,6 +242,7 @@ mod tests {
             counts: Arc::default(),
             last_tsc: None,
             ended: None,
+            survived: None,
         }
     }
 
@@ -256,14 +296,17 @@ mod tests {
             // That one ends without a record; what the first one did still counts.
             sink.ended(&ending(How::Exited(1)));
             sink.windows(second).unwrap();
-            let manifest = sink.writer.manifest();
+            let (writer, counts) = (sink.writer.clone(), sink.counts.clone());
+            drop(sink);
+            let manifest = writer.manifest();
             assert_eq!(manifest.gaps.len(), gaps);
             if let Some(gap) = manifest.gaps.first() {
                 let (from, to) = (gap.from.unwrap(), gap.to.unwrap());
                 assert!(from < to && to - from < HZ, "{gap:?}");
                 assert_eq!((gap.machine_id, gap.cause.as_str()), (MachineId(0), CAUSE));
             }
-            assert!(manifest.notes[0].starts_with(words), "{:?}", manifest.notes);
+            let notes = counts.take_notes();
+            assert!(notes.len() == 1 && notes[0].starts_with(words), "{notes:?}");
         }
     }
 
