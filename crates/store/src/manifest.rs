@@ -146,8 +146,8 @@ pub struct SourceEntry {
     /// How ticks become nanoseconds, if the clock counts ticks.
     #[serde(default)]
     pub tsc_to_ns: Option<TscToNs>,
-    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk; of Xen, of a pCPU's
-    /// buffer.
+    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk; 0 in
+    /// xentrace files.
     pub sub_buffer_bytes: u32,
     /// CPUs of the machine: ids are below it.
     pub cpu_count: u32,
@@ -324,7 +324,9 @@ impl Manifest {
                     source.file, source.machine_id
                 ));
             }
-            if source.sub_buffer_bytes < 64 || source.sub_buffer_bytes > 1 << 28 {
+            // What Xen wrote has none.
+            let has_pages = source.format != SourceFormat::Xentrace;
+            if has_pages && source.sub_buffer_bytes < 64 || source.sub_buffer_bytes > 1 << 28 {
                 return Err(format!(
                     "source {} has an impossible sub-buffer size of {} bytes",
                     source.file, source.sub_buffer_bytes

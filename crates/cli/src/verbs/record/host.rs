@@ -85,9 +85,9 @@ impl Host {
             // Under Xen, the kernel that manages the others is a guest as they are.
             kind: if below.is_some() { MachineKind::Guest } else { MachineKind::Host },
             name: if below.is_some() { "dom0".to_owned() } else { name },
-            domid: below.map(|_| 0),
             vmm_pid: None,
             cgroup: None,
+            domid: below.map(|_| 0),
             uname: Some(uname_text()),
             cpu_count: cpus::online().ok().and_then(|cpus| u32::try_from(cpus.len()).ok()),
             clock: Some(self.kernel.clock().to_owned()),

@@ -124,7 +124,7 @@ impl XenPlan {
             spooled: false,
             clock: X86_TSC.to_owned(),
             tsc_to_ns: None,
-            sub_buffer_bytes: u32::try_from(self.facts.buffer_bytes_per_cpu).unwrap_or(1 << 20),
+            sub_buffer_bytes: 0,
             cpu_count: self.facts.cpu_count,
             long_bytes: 8,
             big_endian: false,

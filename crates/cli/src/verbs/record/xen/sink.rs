@@ -226,7 +226,7 @@ mod tests {
             spooled: false,
             clock: "x86-tsc".to_owned(),
             tsc_to_ns: None,
-            sub_buffer_bytes: 1 << 20,
+            sub_buffer_bytes: 0,
             cpu_count: 1,
             long_bytes: 8,
             big_endian: false,
