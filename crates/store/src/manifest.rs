@@ -42,7 +42,8 @@ pub struct Manifest {
     /// Why recording ended (duration, interrupt, command ended, disk full, …).
     #[serde(default)]
     pub ended_by: Option<String>,
-    /// Every machine observed, densely numbered: entry `i` has id `i`; 0 is the host.
+    /// Every machine observed, densely numbered: entry `i` has id `i`, and comes after the machine it runs on. 0 is
+    /// the host, or under Xen the hypervisor, and then 1 is dom0.
     #[serde(default)]
     pub machines: Vec<MachineEntry>,
     /// One entry per file of events.
@@ -73,7 +74,7 @@ pub struct Manifest {
 pub struct MachineEntry {
     /// Its number; equals its place in [`Manifest::machines`].
     pub id: MachineId,
-    /// The machine it runs on; none for the host.
+    /// The machine it runs on; none for the host, and for a hypervisor.
     #[serde(default)]
     pub parent: Option<MachineId>,
     /// Host, guest, …
