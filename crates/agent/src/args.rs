@@ -1,7 +1,10 @@
 //! The command line. By hand: a parser library would double the binary.
 
-use std::path::PathBuf;
-use transect_guest::proto::{DEFAULT_PORT_NAME, DEFAULT_VSOCK_PORT};
+use std::{net::SocketAddr, path::PathBuf};
+use transect_guest::{
+    proto::{DEFAULT_PORT_NAME, DEFAULT_VSOCK_PORT},
+    transport::parse_tcp,
+};
 
 /// Where to wait for a recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +13,8 @@ pub(crate) enum Door {
     Vsock(u32),
     /// A virtio-serial port, by name or path.
     VirtioSerial(String),
+    /// A TCP port on one of this machine's addresses.
+    Tcp(SocketAddr),
     /// A Unix socket: the protocol without a guest, for tests.
     Unix(PathBuf),
 }
@@ -29,14 +34,16 @@ pub(crate) enum Wish {
 pub(crate) const HELP: &str = "\
 transect-agent serves this guest's kernel events to 'transect record' on its host.
 
-Usage: transect-agent [--vsock [PORT]] [--virtio-serial [NAME|PATH]]
+Usage: transect-agent [--vsock [PORT]] [--virtio-serial [NAME|PATH]] [--tcp ADDRESS[:PORT]]
 
   --vsock [PORT]                listen on this AF_VSOCK port (default 2718)
   --virtio-serial [NAME|PATH]   answer on this virtio-serial port (default org.transect.0)
+  --tcp ADDRESS[:PORT]          listen on TCP, for guests that have neither, as Xen's domUs: whoever
+                                reaches this address can record this kernel (default port 2718)
   -h, --help                    this text
   -V, --version                 version
 
-Without options it waits on whichever of the two exists. It needs root, mounts tracefs if that
+Without options it waits on whichever of the first two exists. It needs root, mounts tracefs if that
 is missing, records into a tracing instance of its own, and removes that when the recorder goes
 away. It serves one recorder at a time, any number after another. Exit code: 0 after SIGTERM or
 SIGINT, 1 if it cannot serve, 2 for a wrong command line.
@@ -66,6 +73,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Wish, Stri
             "--vsock" => doors.push(Door::Vsock(port(value)?)),
             "--virtio-serial" => doors
                 .push(Door::VirtioSerial(value.unwrap_or_else(|| DEFAULT_PORT_NAME.to_owned()))),
+            "--tcp" => {
+                let address = value.ok_or("--tcp needs the address to listen on")?;
+                doors.push(Door::Tcp(parse_tcp(&address).map_err(|why| format!("--tcp {why}"))?));
+            }
             "--unix" => {
                 let path = value.ok_or("--unix needs a path")?;
                 doors.push(Door::Unix(path.into()));
@@ -109,6 +120,8 @@ mod tests {
             wish(&["--vsock", "--virtio-serial=a.b"]),
             serve(vec![Door::Vsock(2718), Door::VirtioSerial("a.b".into())])
         );
+        let tcp = vec![Door::Tcp("10.0.0.2:2718".parse().unwrap())];
+        assert_eq!(wish(&["--tcp", "10.0.0.2"]), serve(tcp));
         assert!(matches!(wish(&[]), Ok(Wish::Serve { required: false, .. })));
     }
 
@@ -117,6 +130,8 @@ mod tests {
         assert!(wish(&["--vsock", "x"]).unwrap_err().contains("not a port"));
         assert!(wish(&["--foo"]).unwrap_err().contains("--foo"));
         assert!(wish(&["stray"]).unwrap_err().contains("stray"));
+        assert!(wish(&["--tcp"]).unwrap_err().contains("needs the address"));
+        assert!(wish(&["--tcp", "web1"]).unwrap_err().contains("no address in numbers"));
         assert!(wish(&["--unix"]).is_err());
     }
 }

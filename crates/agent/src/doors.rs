@@ -81,6 +81,11 @@ pub(crate) fn open(door: &Door) -> Result<Open, String> {
             finder.find().map_err(|error| error.to_string())?;
             Ok(Open::Port(format!("virtio-serial port {wanted}"), finder))
         }
+        Door::Tcp(address) => {
+            let listener = Listener::tcp(*address)
+                .map_err(|error| format!("cannot listen on TCP {address}: {error}"))?;
+            Ok(Open::Listening(format!("TCP {address}"), listener))
+        }
         Door::Unix(path) => {
             let listener = Listener::unix(path)
                 .map_err(|error| format!("cannot listen on {}: {error}", path.display()))?;

@@ -20,7 +20,7 @@ pub(crate) fn facts() -> MachineFacts {
         version: text(name.version()),
         arch: text(name.machine()),
         boot_id: line("/proc/sys/kernel/random/boot_id"),
-        uuid: line("/sys/class/dmi/id/product_uuid").to_lowercase(),
+        uuid: uuid(),
         clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         clocks,
         stamp_clocks: StampClock::ALL.into_iter().filter(|clock| clock.is_readable()).collect(),
@@ -35,6 +35,12 @@ fn trace_clocks() -> Result<Vec<String>, String> {
     let tracefs = Tracefs::find().map_err(|error| error.to_string())?;
     let text = tracefs.read("trace_clock").map_err(|error| error.to_string())?;
     Ok(text.split_whitespace().map(|name| name.trim_matches(['[', ']']).to_owned()).collect())
+}
+
+/// What the VMM gave this machine. A domU of Xen has no firmware that would tell, but Xen does.
+fn uuid() -> String {
+    let xen = line("/sys/hypervisor/uuid").to_lowercase();
+    if xen.is_empty() { line("/sys/class/dmi/id/product_uuid").to_lowercase() } else { xen }
 }
 
 /// One more than the highest CPU number that can appear.

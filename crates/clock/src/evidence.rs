@@ -28,7 +28,7 @@ use transect_model::ids::{CpuId, MachineId, VcpuId};
 pub enum Evidence {
     /// The clock that trace time is made of. Exactly one, first.
     Reference {
-        /// The machine it belongs to, 0 in recordings of our own.
+        /// The machine it belongs to: in recordings of our own 0, and under Xen 1 (dom0).
         machine: MachineId,
         /// Its name in `trace_clock`: `x86-tsc`, `mono`, `local`, …
         clock: String,

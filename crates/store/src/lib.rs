@@ -10,6 +10,8 @@
 //!   host.compact       the host's events, from the compact collector (blocks; append.rs)
 //!   host.dat           the same from the full one: a trace.dat v7 that trace-cmd opens
 //!   guest-web1.dat     the same of a guest
+//!   xen.bin            what Xen traced, where the host is its dom0 (append.rs)
+//!   xen.json           Xen's version, TSC rate, scheduler, domains
 //! while recording, instead of host.dat:
 //!   host.cpu0.raw …    whole ring-buffer sub-buffers, back to back     (spool.rs)
 //!   host.meta/         event formats and what else explains them

@@ -42,7 +42,8 @@ pub struct Manifest {
     /// Why recording ended (duration, interrupt, command ended, disk full, …).
     #[serde(default)]
     pub ended_by: Option<String>,
-    /// Every machine observed, densely numbered: entry `i` has id `i`; 0 is the host.
+    /// Every machine observed, densely numbered: entry `i` has id `i`, and comes after the machine it runs on. 0 is
+    /// the host, or under Xen the hypervisor, and then 1 is dom0.
     #[serde(default)]
     pub machines: Vec<MachineEntry>,
     /// One entry per file of events.
@@ -73,7 +74,7 @@ pub struct Manifest {
 pub struct MachineEntry {
     /// Its number; equals its place in [`Manifest::machines`].
     pub id: MachineId,
-    /// The machine it runs on; none for the host.
+    /// The machine it runs on; none for the host, and for a hypervisor.
     #[serde(default)]
     pub parent: Option<MachineId>,
     /// Host, guest, …
@@ -86,7 +87,10 @@ pub struct MachineEntry {
     /// Control group of the VMM on the parent.
     #[serde(default)]
     pub cgroup: Option<String>,
-    /// `uname -a`-like text of its kernel, where known.
+    /// Its domain's number under Xen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domid: Option<u32>,
+    /// `uname -a`-like text of its kernel, where known; of a hypervisor its name and version, `Xen 4.17`.
     #[serde(default)]
     pub uname: Option<String>,
     /// How many CPUs it has, where known.
@@ -120,6 +124,8 @@ pub enum SourceFormat {
     TraceDat,
     /// The compact collector's file, `<stem>.compact`, written in its final form from the start.
     Compact,
+    /// What Xen's xentrace wrote, `<stem>.bin`, as it came.
+    Xentrace,
 }
 
 /// One file of events.
@@ -140,7 +146,8 @@ pub struct SourceEntry {
     /// How ticks become nanoseconds, if the clock counts ticks.
     #[serde(default)]
     pub tsc_to_ns: Option<TscToNs>,
-    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk.
+    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk; 0 in
+    /// xentrace files.
     pub sub_buffer_bytes: u32,
     /// CPUs of the machine: ids are below it.
     pub cpu_count: u32,
@@ -168,6 +175,7 @@ impl SourceEntry {
         let suffix = match self.format {
             SourceFormat::TraceDat => ".dat",
             SourceFormat::Compact => ".compact",
+            SourceFormat::Xentrace => ".bin",
         };
         self.file.strip_suffix(suffix).unwrap_or(&self.file)
     }
@@ -316,7 +324,9 @@ impl Manifest {
                     source.file, source.machine_id
                 ));
             }
-            if source.sub_buffer_bytes < 64 || source.sub_buffer_bytes > 1 << 28 {
+            // What Xen wrote has none.
+            let has_pages = source.format != SourceFormat::Xentrace;
+            if has_pages && source.sub_buffer_bytes < 64 || source.sub_buffer_bytes > 1 << 28 {
                 return Err(format!(
                     "source {} has an impossible sub-buffer size of {} bytes",
                     source.file, source.sub_buffer_bytes

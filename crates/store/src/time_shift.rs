@@ -1,7 +1,7 @@
 //! How a guest's file says its time to trace-cmd: the TIMESHIFT option, where KVM's own numbers
 //! are known. (Estimates are not written: trace-cmd could not say how far to trust them.)
 
-use crate::manifest::{Manifest, SourceEntry};
+use crate::manifest::{Manifest, SourceEntry, SourceFormat};
 use transect_clock::evidence::Evidence;
 use transect_model::ids::MachineId;
 use transect_tracedat::{ShiftSample, TimeShift};
@@ -18,6 +18,10 @@ pub(crate) fn of_source(
 ) -> Option<TimeShift> {
     let machine = manifest.machines.get(usize::try_from(entry.machine_id.0).ok()?)?;
     let host = manifest.sources.iter().find(|source| Some(source.machine_id) == machine.parent)?;
+    // trace-cmd could not find a file that is none of its own.
+    if host.format != SourceFormat::TraceDat {
+        return None;
+    }
     if host.clock != TSC || entry.clock != TSC {
         return None;
     }

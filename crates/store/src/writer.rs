@@ -92,10 +92,19 @@ impl RecordingWriter {
     }
 
     /// Adds a compact source: an empty file, named by the manifest at once.
-    pub fn add_compact(&self, mut entry: SourceEntry) -> Result<AppendFile, StoreError> {
+    pub fn add_compact(&self, entry: SourceEntry) -> Result<AppendFile, StoreError> {
+        self.add_final(SourceEntry { format: SourceFormat::Compact, ..entry })
+    }
+
+    /// Adds what Xen traces: an empty file, named by the manifest at once.
+    pub fn add_xentrace(&self, entry: SourceEntry) -> Result<AppendFile, StoreError> {
+        self.add_final(SourceEntry { format: SourceFormat::Xentrace, ..entry })
+    }
+
+    /// A source whose file is written in its final form.
+    fn add_final(&self, mut entry: SourceEntry) -> Result<AppendFile, StoreError> {
         check_file(&entry.file)?;
         entry.spooled = false;
-        entry.format = SourceFormat::Compact;
         let file = AppendFile::create(self.dir.join(&entry.file))?;
         self.update(|manifest| manifest.sources.push(entry))?;
         Ok(file)
@@ -113,6 +122,12 @@ impl RecordingWriter {
         let mut clocks = self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
         // One write per line: a kill between two leaves whole lines.
         clocks.write_all(&line).map_err(io_error("append to", path))
+    }
+
+    /// Writes a small file beside the sources, whole or not at all; one of that name is replaced.
+    pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        check_file(name)?;
+        crate::manifest::replace(&self.dir.join(name), bytes)
     }
 
     /// Notes a stretch in which a machine could not be recorded.
@@ -179,8 +194,9 @@ fn reserve(path: &Path) -> Result<(), StoreError> {
 /// Bytes of everything that holds events.
 fn source_bytes(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
-    let is_source =
-        |name: &str| [".dat", ".raw", ".compact"].iter().any(|suffix| name.ends_with(suffix));
+    let is_source = |name: &str| {
+        [".dat", ".raw", ".compact", ".bin"].iter().any(|suffix| name.ends_with(suffix))
+    };
     let named = entries.flatten().filter(|e| e.file_name().to_str().is_some_and(is_source));
     let mut files: Vec<_> =
         named.map(|e| (e.path(), e.metadata().map_or(0, |m| m.len()))).collect();

@@ -87,6 +87,7 @@ impl Discovery {
         let by_channel = |vm: &&Vm| match endpoint {
             Endpoint::Vsock { cid, .. } => vm.vsock_cid == Some(*cid),
             Endpoint::VirtioSerial(path) => vm.has_serial_socket(path),
+            Endpoint::Tcp(_) => false,
         };
         let only = |fits: &dyn Fn(&&Vm) -> bool| {
             let mut fitting = self.vms.iter().filter(fits);

@@ -1,4 +1,4 @@
-//! The byte channel itself: AF_VSOCK or a virtio-serial port, as one non-blocking descriptor.
+//! The byte channel itself: AF_VSOCK, a virtio-serial port or TCP, as one non-blocking descriptor.
 //!
 //! Both ends only ever wait in `poll` with a time limit, so nothing here can hang: a dead peer,
 //! a full socket or a port nobody listens on all end in a value.
@@ -11,7 +11,7 @@ mod spec;
 pub use address::local_cid;
 pub use connect::{ConnectError, connect};
 pub use listen::{Listener, PortFinder};
-pub use spec::{Endpoint, GuestSpec, SpecError};
+pub use spec::{Endpoint, GuestSpec, SpecError, parse_tcp};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},

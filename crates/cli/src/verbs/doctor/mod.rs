@@ -9,6 +9,7 @@ mod kvm;
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiny_vm_none.rs")]
 mod tiny_vm;
 mod tracing;
+mod xen;
 
 use std::{io::Write, process::ExitCode};
 
@@ -93,11 +94,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.run_tiny_vm {
         return tiny_vm::run();
     }
-    let checks: Vec<Check> =
-        [tracing::checks(), vec![compact::check()], kvm::checks(), channels::checks()]
-            .into_iter()
-            .flatten()
-            .collect();
+    let checks: Vec<Check> = [
+        tracing::checks(),
+        vec![compact::check()],
+        kvm::checks(),
+        xen::checks(),
+        channels::checks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if args.json {
         let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, &checks)?;

@@ -2,7 +2,7 @@
 
 use super::{
     compact_file::{COMPACT_CLOCK, CompactEntry, CompactFile},
-    host::{HOST, uname_text},
+    host::uname_text,
     kernel::{HostKernel, KernelNumbers, KernelTotals},
 };
 use anyhow::Context as _;
@@ -37,6 +37,8 @@ pub(super) struct CompactKernel {
     notes: Vec<String>,
     file: Option<CompactFile>,
     writer: Option<Arc<RecordingWriter>>,
+    /// Which machine of the recording this is.
+    host: MachineId,
     counts: Arc<Counts>,
     clock_read: Option<Instant>,
     /// Counters of losses up to the last snapshot.
@@ -68,6 +70,7 @@ impl CompactKernel {
             notes,
             file: None,
             writer: None,
+            host: MachineId(0),
             counts: Arc::default(),
             clock_read: None,
             lost_before: BTreeMap::new(),
@@ -86,7 +89,7 @@ impl CompactKernel {
     fn entry(&self, created_unix_ns: u64) -> anyhow::Result<CompactEntry> {
         let last = cpus::possible()?.into_iter().max().unwrap_or(CpuId(0));
         Ok(CompactEntry {
-            machine: HOST,
+            machine: self.host,
             file: "host.compact".to_owned(),
             cpu_count: last.0 + 1,
             trace_id: created_unix_ns ^ (u64::from(std::process::id()) << 48),
@@ -126,7 +129,7 @@ impl CompactKernel {
         else {
             return Ok(());
         };
-        writer.evidence(&evidence(HOST, &reading))
+        writer.evidence(&evidence(self.host, &reading))
     }
 }
 
@@ -157,7 +160,12 @@ impl HostKernel for CompactKernel {
         events
     }
 
-    fn begin(&mut self, writer: &Arc<RecordingWriter>) -> anyhow::Result<()> {
+    fn takes_readings(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, writer: &Arc<RecordingWriter>, host: MachineId) -> anyhow::Result<()> {
+        self.host = host;
         let entry = self.entry(writer.manifest().created_unix_ns)?;
         let header = self.header(entry.cpu_count);
         let file = CompactFile::begin(writer, entry, &header, &names())?;
@@ -295,7 +303,7 @@ impl LogSink for FileSink {
 }
 
 /// Keeps the kind, so that a full disk is still told apart.
-fn as_io(error: StoreError) -> io::Error {
+pub(super) fn as_io(error: StoreError) -> io::Error {
     let kind = match &error {
         StoreError::NoSpace { .. } => io::ErrorKind::StorageFull,
         StoreError::Io { source, .. } => source.kind(),

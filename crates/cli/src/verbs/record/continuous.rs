@@ -8,6 +8,7 @@ use super::{
     progress::{Numbers, Progress},
     vms::Vms,
     watch::{Wake, Watch},
+    xen::{XenRecording, XenTotals},
 };
 use crate::recorders::Pending;
 use anyhow::Context;
@@ -32,41 +33,51 @@ pub(super) fn run(
     start_command: impl FnOnce(&mut Watch) -> anyhow::Result<()>,
     progress: &mut Progress,
 ) -> anyhow::Result<Outcome> {
-    let recording = host.begin(dir)?;
+    let mut recording = host.begin(dir)?;
     host.kernel.start()?;
     let clock = host.kernel.clock().to_owned();
     let guests = Guests::start(guest_plan, &recording, &clock, &|| watch.is_interrupted())
         .inspect_err(|_| discard(dir))?;
     let cpu_before = CpuTime::of_this_process();
+    // First: what a domain does is inside what the hypervisor does.
+    let mut xen = recording.xen.take();
+    if let Some(xen) = &mut xen {
+        xen.start().inspect_err(|_| discard(dir))?;
+    }
     host.kernel.switch_on()?;
     // Threads made while everything was set up, which may be gone before the end.
     host.gather_threads();
     let vms = recording.vms.clone();
     let started = Instant::now();
     let kernel = host.kernel.as_mut();
-    let mut run = Run { kernel, vms, guests, started, cpu_before, failure: None };
+    let mut run = Run { kernel, vms, guests, xen, started, cpu_before, failure: None };
     let begun = start_command(watch);
     let ended_by = match &begun {
         Ok(()) => run.until_the_end(watch, progress),
         Err(error) => crate::one_line(error),
     };
     progress.say("finishing …");
-    let Stopped { totals, guests, traced, traced_cpu_ns, failure } = run.stop();
+    let Stopped { totals, guests, xen, traced, traced_cpu_ns, failure } = run.stop();
     let ended_command = watch.end_command();
-    let events = totals.events + guests.events;
-    let lost = totals.lost_events() + guests.lost;
+    let (xen, xen_totals) = xen;
+    recording.xen = xen;
+    let other_events = guests.events + xen_totals.events;
+    let events = totals.events + other_events;
+    let lost = totals.lost_events() + guests.lost + xen_totals.lost;
     let result = HostResult {
         ended_by: ended_by.clone(),
         totals,
         traced,
         traced_cpu_ns,
-        guest_events: guests.events,
+        other_events,
+        helpers_cpu: xen_totals.cpu,
     };
     let finished = host
         .finish(recording, result)
         .with_context(|| format!("{}: could not be closed, but can be read", dir.display()))?;
     begun?;
     let mut problems = guests.problems;
+    problems.extend(xen_totals.problems);
     problems.extend(finished.problems.iter().map(ToString::to_string));
     Ok(Outcome {
         dir: finished.dir,
@@ -89,6 +100,7 @@ struct Run<'a> {
     kernel: &'a mut dyn HostKernel,
     vms: Arc<Vms>,
     guests: Guests,
+    xen: Option<XenRecording>,
     started: Instant,
     cpu_before: CpuTime,
     failure: Option<anyhow::Error>,
@@ -98,6 +110,7 @@ struct Run<'a> {
 struct Stopped {
     totals: KernelTotals,
     guests: GuestTotals,
+    xen: (Option<XenRecording>, XenTotals),
     traced: Duration,
     traced_cpu_ns: u64,
     failure: Option<anyhow::Error>,
@@ -120,6 +133,14 @@ impl Run<'_> {
                 return reason;
             }
             let mut notes = self.guests.take_notes();
+            let takes_readings = self.takes_readings_for_xen();
+            match self.xen.as_mut().map(|xen| xen.look(takes_readings)).transpose() {
+                Ok(told) => notes.extend(told.into_iter().flatten()),
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    return "disk_full".to_owned();
+                }
+            }
             match self.vms.look() {
                 Ok(found) => notes.extend(found),
                 Err(error) => return format!("failure: {error}"),
@@ -144,12 +165,24 @@ impl Run<'_> {
             cpu_ns: self.cpu_ns(),
         };
         self.guests.add_to(&mut numbers);
+        if let Some(xen) = &self.xen {
+            let (events, lost, bytes) = xen.numbers();
+            numbers.events += events;
+            numbers.lost += lost;
+            numbers.bytes += bytes;
+        }
         numbers
     }
 
-    /// Transect's own CPU time since tracing was switched on.
+    /// Must Xen's part read dom0's clock beside the TSC, because its kernel's part does not?
+    fn takes_readings_for_xen(&self) -> bool {
+        !self.kernel.takes_readings()
+    }
+
+    /// Transect's own CPU time since tracing was switched on, and its helpers'.
     fn cpu_ns(&self) -> u64 {
-        CpuTime::of_this_process().total_ns().wrapping_sub(self.cpu_before.total_ns())
+        let own = CpuTime::of_this_process().total_ns().wrapping_sub(self.cpu_before.total_ns());
+        own + self.xen.as_ref().map_or(0, XenRecording::cpu_ns)
     }
 
     /// Ends the guests, then the host.
@@ -164,10 +197,16 @@ impl Run<'_> {
         if let Some(failure) = failure {
             self.failure.get_or_insert(failure);
         }
+        // Last: the hypervisor's trace is around all others.
+        let mut xen = self.xen.as_mut().map(XenRecording::stop).unwrap_or_default();
+        if let Some(full) = xen.failure.take() {
+            self.failure.get_or_insert(full.into());
+        }
         let notes = self.guests.take_notes();
         let mut guests = self.guests.stop();
         guests.problems.splice(0..0, notes);
-        Stopped { totals, guests, traced, traced_cpu_ns, failure: self.failure }
+        let xen = (self.xen, xen);
+        Stopped { totals, guests, xen, traced, traced_cpu_ns, failure: self.failure }
     }
 }
 

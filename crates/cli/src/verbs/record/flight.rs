@@ -214,8 +214,14 @@ impl FlightRecorder {
         };
         let (events, lost) = (totals.events, totals.lost_events());
         let ended_by = format!("snapshot: {why}");
-        let result =
-            HostResult { ended_by, totals, traced, traced_cpu_ns: cpu_ns, guest_events: 0 };
+        let result = HostResult {
+            ended_by,
+            totals,
+            traced,
+            traced_cpu_ns: cpu_ns,
+            other_events: 0,
+            helpers_cpu: transect_xen::CpuNs::default(),
+        };
         let finished = self.host.finish(recording, result)?;
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
         if let Some(failure) = failure {

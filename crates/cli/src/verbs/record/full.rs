@@ -2,7 +2,7 @@
 
 use super::{
     flight::Trigger,
-    host::{HOST, uname_text},
+    host::uname_text,
     kernel::{HostKernel, KernelNumbers, KernelTotals},
     spool_sink::SpoolSink,
 };
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 use transect_clock::evidence::{Evidence, RateSource};
-use transect_model::ids::CpuId;
+use transect_model::ids::{CpuId, MachineId};
 use transect_store::{
     RecordingWriter, SourceSpool, StoreError,
     manifest::{SourceEntry, SourceFormat, TscToNs},
@@ -44,6 +44,8 @@ pub(super) struct FullKernel {
     cmdlines: Cmdlines,
     rate: Rate,
     spool: Option<SourceSpool>,
+    /// Which machine of the recording this is.
+    host: MachineId,
     collector: Option<Collector>,
     looked_for_cpus: Instant,
     /// Counters at the last stop or dump.
@@ -53,7 +55,7 @@ pub(super) struct FullKernel {
 }
 
 /// How ticks become nanoseconds, and the sample a better answer is measured from.
-enum Rate {
+pub(super) enum Rate {
     /// The clock counts nanoseconds.
     NotNeeded,
     /// The kernel's own factors.
@@ -63,14 +65,14 @@ enum Rate {
 }
 
 impl Rate {
-    fn begin(clock: &str) -> Self {
+    pub(super) fn begin(clock: &str) -> Self {
         if clock != X86_TSC {
             return Rate::NotNeeded;
         }
         rate_from_perf().map_or_else(|| Rate::From(TscSample::take()), Rate::Known)
     }
 
-    fn now(&self) -> Option<TscRate> {
+    pub(super) fn now(&self) -> Option<TscRate> {
         match self {
             Rate::NotNeeded => None,
             Rate::Known(rate) => Some(*rate),
@@ -121,6 +123,7 @@ impl FullKernel {
             cmdlines,
             rate,
             spool: None,
+            host: MachineId(0),
             collector: None,
             looked_for_cpus: started,
             totals: Totals::default(),
@@ -131,7 +134,7 @@ impl FullKernel {
     fn source_entry(&self, created_unix_ns: u64) -> anyhow::Result<SourceEntry> {
         let last = cpus::possible()?.into_iter().max().unwrap_or(CpuId(0));
         Ok(SourceEntry {
-            machine_id: HOST,
+            machine_id: self.host,
             file: "host.dat".to_owned(),
             format: SourceFormat::TraceDat,
             spooled: true,
@@ -185,7 +188,8 @@ impl HostKernel for FullKernel {
         self.selection.events.iter().map(described).collect()
     }
 
-    fn begin(&mut self, writer: &Arc<RecordingWriter>) -> anyhow::Result<()> {
+    fn begin(&mut self, writer: &Arc<RecordingWriter>, host: MachineId) -> anyhow::Result<()> {
+        self.host = host;
         let spool = writer.add_source(self.source_entry(writer.manifest().created_unix_ns)?)?;
         for file in &self.meta {
             spool.meta(&file.name, &file.bytes)?;
@@ -194,7 +198,7 @@ impl HostKernel for FullKernel {
         let names = self.cmdlines.to_meta();
         spool.meta(&names.name, &names.bytes)?;
         if let Some(rate) = self.rate.now() {
-            writer.evidence(&rate_evidence(&rate))?;
+            writer.evidence(&rate_evidence(self.host, &rate))?;
         }
         self.spool = Some(spool);
         Ok(())
@@ -253,9 +257,10 @@ impl HostKernel for FullKernel {
             problems.extend(spool.meta(&format!("per_cpu/cpu{cpu}/stats"), &text).err());
         }
         if let Some(rate) = self.rate.now() {
-            problems.extend(writer.evidence(&rate_evidence(&rate)).err());
+            problems.extend(writer.evidence(&rate_evidence(self.host, &rate)).err());
             let better = writer.update(|manifest| {
-                if let Some(source) = manifest.sources.first_mut() {
+                let own = |source: &&mut SourceEntry| source.machine_id == self.host;
+                if let Some(source) = manifest.sources.iter_mut().find(own) {
                     source.tsc_to_ns = Some(tsc_to_ns(&rate));
                 }
             });
@@ -334,9 +339,9 @@ fn tsc_to_ns(rate: &TscRate) -> TscToNs {
     TscToNs { mult: rate.mult, shift: rate.shift, offset_ns: 0 }
 }
 
-fn rate_evidence(rate: &TscRate) -> Evidence {
+pub(super) fn rate_evidence(machine: MachineId, rate: &TscRate) -> Evidence {
     Evidence::TscRate {
-        machine: HOST,
+        machine,
         mult: rate.mult,
         shift: rate.shift,
         offset_ns: 0,

@@ -3,8 +3,9 @@
 use super::{
     compact::evidence,
     compact_file::{COMPACT_CLOCK, CompactEntry, CompactFile},
-    host::{HOST, HostRecording},
+    host::HostRecording,
     vms::Vms,
+    xen::XenDomains,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use transect_clock::evidence::Evidence;
@@ -33,6 +34,10 @@ use transect_store::{
 pub(super) struct GuestSpool {
     writer: Arc<RecordingWriter>,
     vms: Arc<Vms>,
+    /// The machine of the recorder.
+    host: MachineId,
+    /// Under Xen, guests are domains.
+    domains: Option<Arc<XenDomains>>,
     spec: GuestSpec,
     host_clock: StampClock,
     notes: Arc<Mutex<Vec<String>>>,
@@ -61,6 +66,8 @@ impl GuestSpool {
         GuestSpool {
             writer: recording.writer.clone(),
             vms: recording.vms.clone(),
+            host: recording.host,
+            domains: recording.domains.clone(),
             spec,
             host_clock,
             notes,
@@ -73,13 +80,18 @@ impl GuestSpool {
     /// Puts what the guest says about itself into the manifest.
     fn introduce(&mut self, facts: &MachineFacts, clock: &str) -> Result<MachineId, SinkError> {
         let name = self.spec.name.clone();
-        let known = self.machine.or_else(|| self.vms.machine_of(&self.spec, facts));
+        let domain = match (&self.domains, self.machine) {
+            (Some(domains), None) => domains.machine_of(&self.spec, facts)?,
+            _ => None,
+        };
+        let known = self.machine.or(domain);
+        let known = known.or_else(|| self.vms.machine_of(&self.spec, facts));
         let (uname, cpus) = (uname_text(facts), facts.cpu_count);
         let id = self.writer.update(|manifest| {
             let id = known.unwrap_or_else(|| {
                 let name = name.clone();
                 let name = name.unwrap_or_else(|| free_name(manifest, &facts.nodename));
-                manifest.add_machine(entry(name))
+                manifest.add_machine(entry(name, self.host))
             });
             let index = usize::try_from(id.0).ok();
             if let Some(entry) = index.and_then(|index| manifest.machines.get_mut(index)) {
@@ -141,7 +153,11 @@ impl GuestSpool {
             format: SourceFormat::TraceDat,
             spooled: true,
             clock: started.clock.clone(),
-            tsc_to_ns: manifest.sources.first().and_then(|host| host.tsc_to_ns),
+            tsc_to_ns: {
+                let mut sources = manifest.sources.iter();
+                let host = sources.find(|source| source.machine_id == self.host);
+                host.and_then(|host| host.tsc_to_ns)
+            },
             sub_buffer_bytes: started.page_bytes,
             cpu_count: facts.cpu_count,
             long_bytes: if facts.arch.contains("64") || facts.arch == "s390x" { 8 } else { 4 },
@@ -253,7 +269,7 @@ impl GuestSink for GuestSpool {
     fn bracket(&mut self, bracket: &Bracket) -> Result<(), SinkError> {
         Ok(self.writer.evidence(&Evidence::Exchange {
             machine: self.machine()?,
-            parent: HOST,
+            parent: self.host,
             host_send: bracket.host_send,
             guest: bracket.guest,
             host_recv: bracket.host_recv,
@@ -337,14 +353,15 @@ fn isa(word: &str) -> Isa {
     }
 }
 
-fn entry(name: String) -> MachineEntry {
+fn entry(name: String, host: MachineId) -> MachineEntry {
     MachineEntry {
         id: MachineId(0),
-        parent: Some(HOST),
+        parent: Some(host),
         kind: MachineKind::Guest,
         name,
         vmm_pid: None,
         cgroup: None,
+        domid: None,
         uname: None,
         cpu_count: None,
         clock: None,

@@ -4,6 +4,7 @@
 use super::{
     kernel::{HostKernel, KernelTotals},
     vms::Vms,
+    xen::{XenDomains, XenPlan, XenRecording},
 };
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use transect_clock::evidence::Evidence;
-use transect_model::ids::{MachineId, MachineKind, Tid};
+use transect_model::ids::{CpuId, MachineId, MachineKind, Tid};
 use transect_store::{
     Finished, Manifest, RecordingWriter,
     manifest::{Cost, LostCount, MachineEntry, ThreadEntry},
@@ -21,21 +22,28 @@ use transect_tracefs::{
     CpuTime, cpus,
     threads::{self, ThreadFacts},
 };
+use transect_xen::CpuNs;
 
-/// The host is always the first machine.
-pub(super) const HOST: MachineId = MachineId(0);
+/// A host is the first machine, unless there is a hypervisor below it.
+const FIRST: MachineId = MachineId(0);
 
 /// This host, prepared: recorded once, or, by a flight recorder, once per snapshot.
 pub(super) struct Host {
     pub(super) kernel: Box<dyn HostKernel>,
     command_line: Vec<String>,
     threads: BTreeMap<i32, ThreadFacts>,
+    /// The hypervisor below, if it is to be recorded: once.
+    xen: Option<XenPlan>,
 }
 
 impl Host {
     /// Nothing is recorded yet.
-    pub(super) fn new(kernel: Box<dyn HostKernel>, command_line: Vec<String>) -> Self {
-        let mut host = Host { kernel, command_line, threads: BTreeMap::new() };
+    pub(super) fn new(
+        kernel: Box<dyn HostKernel>,
+        command_line: Vec<String>,
+        xen: Option<XenPlan>,
+    ) -> Self {
+        let mut host = Host { kernel, command_line, threads: BTreeMap::new(), xen };
         host.gather_threads();
         host
     }
@@ -47,34 +55,51 @@ impl Host {
 
     /// Makes the recording's directory with everything known at the start.
     pub(super) fn begin(&mut self, dir: &Path) -> anyhow::Result<HostRecording> {
-        let writer = Arc::new(RecordingWriter::create(dir, self.manifest())?);
+        let (manifest, host) = self.manifest();
+        let writer = Arc::new(RecordingWriter::create(dir, manifest)?);
         let clock = self.kernel.clock().to_owned();
-        self.kernel.begin(&writer)?;
-        writer.evidence(&Evidence::Reference { machine: HOST, clock: clock.clone() })?;
-        let vms = Arc::new(Vms::start(writer.clone(), &clock)?);
-        Ok(HostRecording { writer, vms })
+        self.kernel.begin(&writer, host)?;
+        writer.evidence(&Evidence::Reference { machine: host, clock: clock.clone() })?;
+        let begin = |plan: XenPlan| plan.begin(&writer, FIRST, host, &clock);
+        let xen = self.xen.take().map(begin).transpose()?;
+        let vms = Arc::new(Vms::start(writer.clone(), host, &clock, xen.is_none())?);
+        let domains = xen.as_ref().map(XenRecording::domains);
+        Ok(HostRecording { writer, vms, host, domains, xen })
     }
 
-    fn manifest(&self) -> Manifest {
+    /// The manifest as it is at the start, and which of its machines is the host.
+    fn manifest(&self) -> (Manifest, MachineId) {
         let mut manifest = Manifest::new(unix_now_ns(), self.command_line.clone());
         manifest.notes.extend_from_slice(self.kernel.notes());
         manifest.events = self.kernel.events();
-        // A killed recorder leaves these; at the end they are brought up to date.
-        manifest.threads = self.threads.values().map(thread_entry).collect();
+        let below = self.xen.as_ref().map(|xen| {
+            manifest.notes.extend_from_slice(xen.notes());
+            manifest.events.extend(xen.events());
+            manifest.add_machine(xen.machine())
+        });
         let uname = rustix::system::uname();
-        manifest.add_machine(MachineEntry {
-            id: HOST,
-            parent: None,
-            kind: MachineKind::Host,
-            name: uname.nodename().to_string_lossy().into_owned(),
+        let name = uname.nodename().to_string_lossy().into_owned();
+        let host = manifest.add_machine(MachineEntry {
+            id: FIRST,
+            parent: below,
+            // Under Xen, the kernel that manages the others is a guest as they are.
+            kind: if below.is_some() { MachineKind::Guest } else { MachineKind::Host },
+            name: if below.is_some() { "dom0".to_owned() } else { name },
             vmm_pid: None,
             cgroup: None,
+            domid: below.map(|_| 0),
             uname: Some(uname_text()),
             cpu_count: cpus::online().ok().and_then(|cpus| u32::try_from(cpus.len()).ok()),
             clock: Some(self.kernel.clock().to_owned()),
             vcpus: Vec::new(),
         });
-        manifest
+        // A killed recorder leaves these; at the end they are brought up to date.
+        manifest.threads = self.thread_entries(host);
+        (manifest, host)
+    }
+
+    fn thread_entries(&self, host: MachineId) -> Vec<ThreadEntry> {
+        self.threads.values().map(|facts| thread_entry(host, facts)).collect()
     }
 
     /// Takes what is known only at the end, assembles the files and closes the recording.
@@ -83,7 +108,7 @@ impl Host {
         recording: HostRecording,
         result: HostResult,
     ) -> anyhow::Result<Finished> {
-        let HostRecording { writer, vms } = recording;
+        let HostRecording { writer, vms, host, xen, .. } = recording;
         writer.make_room();
         self.gather_threads();
         let mut problems = Vec::new();
@@ -91,18 +116,25 @@ impl Host {
         problems.extend(self.kernel.end_source(&writer));
         let change = |manifest: &mut Manifest| {
             manifest.ended_by = Some(result.ended_by);
-            manifest.lost.extend(lost_counts(&result.totals));
-            manifest.threads.retain(|thread| thread.machine_id != HOST);
-            manifest.threads.extend(self.threads.values().map(thread_entry));
+            manifest.lost.extend(lost_counts(host, &result.totals));
+            manifest.threads.retain(|thread| thread.machine_id != host);
+            manifest.threads.extend(self.thread_entries(host));
+            let own = CpuTime::of_this_process();
             manifest.cost = Some(Cost {
                 wall_ns: nanos(result.traced),
+                cpu_user_ns: own.user_ns + result.helpers_cpu.user_ns,
+                cpu_sys_ns: own.sys_ns + result.helpers_cpu.sys_ns,
                 traced_cpu_ns: result.traced_cpu_ns,
-                events: result.totals.events + result.guest_events,
+                events: result.totals.events + result.other_events,
                 lost: manifest.lost.iter().map(|lost| lost.count).sum(),
-                ..own_cost()
+                bytes: 0,
             });
         };
         problems.extend(writer.update(change).err());
+        if let Some(xen) = xen {
+            let notes = xen.end();
+            problems.extend(writer.update(|manifest| manifest.notes.extend(notes)).err());
+        }
         let mut finished = writer.finish()?;
         finished.problems.splice(0..0, problems);
         Ok(finished)
@@ -113,6 +145,12 @@ impl Host {
 pub(super) struct HostRecording {
     pub(super) writer: Arc<RecordingWriter>,
     pub(super) vms: Arc<Vms>,
+    /// The machine whose kernel this is.
+    pub(super) host: MachineId,
+    /// The domains beside it, under Xen.
+    pub(super) domains: Option<Arc<XenDomains>>,
+    /// The hypervisor below it.
+    pub(super) xen: Option<XenRecording>,
 }
 
 /// What came of recording.
@@ -121,30 +159,31 @@ pub(super) struct HostResult {
     pub(super) totals: KernelTotals,
     /// For how long tracing was on.
     pub(super) traced: Duration,
-    /// Transect's own CPU time while it was, ns.
+    /// Transect's own CPU time while it was, ns, and that of its helpers.
     pub(super) traced_cpu_ns: u64,
-    /// Events of all guests.
-    pub(super) guest_events: u64,
+    /// Events of all guests and of the hypervisor.
+    pub(super) other_events: u64,
+    /// CPU time of the processes that were started to record.
+    pub(super) helpers_cpu: CpuNs,
 }
 
-fn lost_counts(totals: &KernelTotals) -> impl Iterator<Item = LostCount> + '_ {
-    totals.lost.iter().map(|(cpu, count)| LostCount { machine_id: HOST, cpu: *cpu, count: *count })
+fn lost_counts(
+    machine_id: MachineId,
+    totals: &KernelTotals,
+) -> impl Iterator<Item = LostCount> + '_ {
+    let count =
+        move |(cpu, count): &(CpuId, u64)| LostCount { machine_id, cpu: *cpu, count: *count };
+    totals.lost.iter().map(count)
 }
 
-fn thread_entry(facts: &ThreadFacts) -> ThreadEntry {
+fn thread_entry(machine_id: MachineId, facts: &ThreadFacts) -> ThreadEntry {
     ThreadEntry {
-        machine_id: HOST,
+        machine_id,
         tid: Tid(facts.tid),
         pid: Tid(facts.pid),
         comm: facts.comm.clone(),
         cgroup: facts.cgroup.clone(),
     }
-}
-
-/// What this process has cost until now: all of its threads, none of its children.
-fn own_cost() -> Cost {
-    let cpu = CpuTime::of_this_process();
-    Cost { cpu_user_ns: cpu.user_ns, cpu_sys_ns: cpu.sys_ns, ..Cost::default() }
 }
 
 pub(super) fn uname_text() -> String {

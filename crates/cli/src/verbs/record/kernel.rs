@@ -6,7 +6,7 @@
 //! snapshot.
 
 use std::sync::Arc;
-use transect_model::ids::CpuId;
+use transect_model::ids::{CpuId, MachineId};
 use transect_store::{RecordingWriter, StoreError};
 
 /// What one recording of a kernel came to.
@@ -44,8 +44,13 @@ pub(super) trait HostKernel {
     /// The events switched on, as `system:event if filter`.
     fn events(&self) -> Vec<String>;
 
-    /// Adds its source, and what it knows of its clock, to a new recording.
-    fn begin(&mut self, writer: &Arc<RecordingWriter>) -> anyhow::Result<()>;
+    /// Adds its source, and what it knows of its clock, to a new recording, in which it is the machine `host`.
+    fn begin(&mut self, writer: &Arc<RecordingWriter>, host: MachineId) -> anyhow::Result<()>;
+
+    /// Does it write readings of its clock beside the TSC while recording?
+    fn takes_readings(&self) -> bool {
+        false
+    }
 
     /// Starts whoever moves events to disk; none are made yet.
     fn start(&mut self) -> anyhow::Result<()>;

@@ -19,6 +19,7 @@ pub(crate) mod units;
 mod vms;
 mod watch;
 mod wishes;
+mod xen;
 
 use crate::recorders::{self, RecorderState};
 use anyhow::{Context, bail};
@@ -46,6 +47,7 @@ use transect_tracefs::{
 };
 use watch::Watch;
 use wishes::Wishes;
+use xen::{NoKernel, XenPlan};
 
 /// Buffer per CPU while events are drained all the time: seconds of a busy CPU.
 const DEFAULT_KB_PER_CPU: u64 = 8 << 10;
@@ -62,6 +64,7 @@ const FLIGHT_KB_PER_CPU: u64 = 32 << 10;
     transect record --guest vsock:3 --duration 10s     with the kernel of a guest\n  \
     transect record --filter vm=web1 --profile io      one VM's threads, with its I/O\n  \
     transect record -e sched:sched_switch --filter 'next_prio < 100'\n  \
+    transect record --xen-events sched,pv              in dom0: of Xen only these\n  \
     transect record --flight-recorder --trigger 'sched:sched_switch if prev_prio < 100'\n\n\
     Then: transect report DIR")]
 pub(crate) struct Args {
@@ -76,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = parse_profile)]
     profile: Option<Profile>,
     /// Also record this guest's kernel, through the agent in it: vsock:CID[:PORT],
-    /// virtio-serial:PATH, or either with name=NAME, before it
+    /// virtio-serial:PATH or tcp:ADDRESS[:PORT], with name=NAME, before it if wanted
     #[arg(long, value_name = "SPEC")]
     guest: Vec<GuestSpec>,
     #[command(flatten)]
@@ -102,6 +105,8 @@ pub(crate) struct Args {
     /// Flight recorder: end after N snapshots [default: 1 with --trigger, else no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     snapshots: Option<u32>,
+    #[command(flatten)]
+    xen: xen::XenArgs,
     /// Also keep the kernel's symbol table (several MB)
     #[arg(long)]
     kallsyms: bool,
@@ -138,6 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         refuse_taken(&output)?;
     }
     let choice = choose(args, flight.as_ref())?;
+    let xen = xen::plan(&args.xen, flight.is_some())?;
     // Before anything is set up, so that a signal from here on takes it down in order.
     let signals = Signals::listen()?;
     let guest_kb = args.buffer_size.unwrap_or(GUEST_KB_PER_CPU);
@@ -145,9 +151,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Choice::Compact(plan) => Some(guest_plan(plan, guest_kb)),
         Choice::Full(_) => None,
     };
-    let host = prepare(args, choice, flight.as_ref())?;
+    let notes = xen.as_ref().map_or(Vec::new(), |xen| xen.notes().to_vec());
+    let host = prepare(args, choice, flight.as_ref(), xen)?;
     if !args.quiet {
-        host.kernel.notes().iter().for_each(|note| eprintln!("transect: {note}"));
+        host.kernel.notes().iter().chain(&notes).for_each(|note| eprintln!("transect: {note}"));
     }
     let state = recorder_state(&output, flight.is_some())?;
     let mut watch = Watch::start(signals, &state, args.duration)?;
@@ -203,8 +210,14 @@ fn conclude(
     }
 }
 
-fn prepare(args: &Args, choice: Choice, flight: Option<&FlightPlan>) -> anyhow::Result<Host> {
+fn prepare(
+    args: &Args,
+    choice: Choice,
+    flight: Option<&FlightPlan>,
+    xen: Option<XenPlan>,
+) -> anyhow::Result<Host> {
     let kernel: Box<dyn HostKernel> = match choice {
+        _ if args.xen.is_only() => Box::new(NoKernel::new()),
         Choice::Compact(mut plan) => {
             if args.buffer_size.or(args.flight_recorder).is_none() {
                 plan.log_bytes_per_cpu = choose::log_bytes(buffer_kb(args)?)?;
@@ -219,7 +232,7 @@ fn prepare(args: &Args, choice: Choice, flight: Option<&FlightPlan>) -> anyhow::
         }
     };
     let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(Host::new(kernel, command_line))
+    Ok(Host::new(kernel, command_line, xen))
 }
 
 fn full_kernel(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Box<dyn HostKernel>> {

@@ -1,7 +1,6 @@
 //! The VMs on this host while it is recorded: machines of the manifest, whether an agent is in
 //! them or not, and what KVM says about their TSCs.
 
-use super::host::HOST;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
@@ -28,7 +27,11 @@ const OFFSETS_EVERY: Duration = Duration::from_secs(1);
 /// What is known of the VMs of one recording.
 pub(super) struct Vms {
     writer: Arc<RecordingWriter>,
+    /// The machine they run on.
+    host: MachineId,
     clock: Option<StampClock>,
+    /// Are there any? Under Xen what looks like a VMM only serves the devices of a domU.
+    runs_vms: bool,
     state: Mutex<State>,
 }
 
@@ -54,10 +57,12 @@ impl Vms {
     /// Finds those that run now and puts them into the manifest.
     pub(super) fn start(
         writer: Arc<RecordingWriter>,
+        host: MachineId,
         host_clock: &str,
+        runs_vms: bool,
     ) -> Result<Self, StoreError> {
         let clock = StampClock::from_name(host_clock);
-        let vms = Vms { writer, clock, state: Mutex::default() };
+        let vms = Vms { writer, host, clock, runs_vms, state: Mutex::default() };
         vms.look_now()?;
         Ok(vms)
     }
@@ -101,6 +106,9 @@ impl Vms {
 
     fn scan(&self, state: &mut State) -> Result<(), StoreError> {
         state.scanned = Some(Instant::now());
+        if !self.runs_vms {
+            return Ok(());
+        }
         let found = discover::vms();
         let is_known = |vm: &Vm| state.machines.contains_key(&key(vm));
         let notes: Vec<_> = found
@@ -116,8 +124,9 @@ impl Vms {
             self.writer.update(|manifest| {
                 manifest.notes.extend(notes.iter().cloned());
                 for vm in &found.vms {
-                    let id =
-                        *machines.entry(key(vm)).or_insert_with(|| manifest.add_machine(entry(vm)));
+                    let id = *machines
+                        .entry(key(vm))
+                        .or_insert_with(|| manifest.add_machine(entry(vm, self.host)));
                     learn_vcpus(manifest, id, vm);
                 }
             })?;
@@ -138,7 +147,7 @@ impl Vms {
                 let Some(at_host) = clock.now().filter(|_| last != Some(offset)) else { continue };
                 self.writer.evidence(&Evidence::TscOffset {
                     machine,
-                    parent: HOST,
+                    parent: self.host,
                     vcpu: VcpuId(offset.vcpu),
                     offset: offset.offset,
                     ratio: offset.ratio,
@@ -151,14 +160,15 @@ impl Vms {
     }
 }
 
-fn entry(vm: &Vm) -> MachineEntry {
+fn entry(vm: &Vm, host: MachineId) -> MachineEntry {
     MachineEntry {
         id: MachineId(0),
-        parent: Some(HOST),
+        parent: Some(host),
         kind: MachineKind::Guest,
         name: vm.name.clone(),
         vmm_pid: Some(Tid(vm.pid)),
         cgroup: vm.cgroup.clone(),
+        domid: None,
         uname: None,
         cpu_count: None,
         clock: None,

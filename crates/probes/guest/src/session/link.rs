@@ -364,6 +364,7 @@ fn mend_silence(endpoint: &Endpoint) -> &'static str {
         Endpoint::VirtioSerial(_) => {
             "does 'transect-agent --virtio-serial' run in the guest, on the port of this chardev?"
         }
+        Endpoint::Tcp(_) => "is it transect-agent that listens on this port?",
     }
 }
 

@@ -3,10 +3,14 @@
 use super::{Channel, Endpoint, address::VsockAddress, wait};
 use rustix::{
     event::PollFlags,
+    fd::OwnedFd,
     io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt::socket_error},
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+        sockopt::{set_tcp_nodelay, socket_error},
+    },
 };
-use std::{io, path::Path, time::Duration};
+use std::{io, net::SocketAddr, path::Path, time::Duration};
 use thiserror::Error;
 
 /// Why no channel could be opened, with what to do.
@@ -46,6 +50,7 @@ pub fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Channel, ConnectE
     let opened = match endpoint {
         Endpoint::Vsock { cid, port } => connect_vsock(*cid, *port, limit),
         Endpoint::VirtioSerial(path) => connect_unix(path),
+        Endpoint::Tcp(address) => connect_tcp(*address, limit),
     };
     opened.map_err(|source| {
         let (what, mend) = explain(endpoint, &source);
@@ -56,17 +61,32 @@ pub fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Channel, ConnectE
 fn connect_vsock(cid: u32, port: u32, limit: Duration) -> io::Result<Channel> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::VSOCK, SocketType::STREAM, flags, None)?;
-    match rustix::net::connect(&socket, &VsockAddress::new(cid, port)) {
-        Ok(()) => {}
+    finish(rustix::net::connect(&socket, &VsockAddress::new(cid, port)), &socket, limit)?;
+    Channel::new(socket)
+}
+
+fn connect_tcp(address: SocketAddr, limit: Duration) -> io::Result<Channel> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    finish(rustix::net::connect(&socket, &address), &socket, limit)?;
+    // A question for the clock must not wait for more to come.
+    set_tcp_nodelay(&socket, true)?;
+    Channel::new(socket)
+}
+
+/// Waits for the peer to accept.
+fn finish(begun: Result<(), Errno>, socket: &OwnedFd, limit: Duration) -> io::Result<()> {
+    match begun {
+        Ok(()) => Ok(()),
         Err(Errno::INPROGRESS) => {
-            if wait(&socket, PollFlags::OUT, limit)?.is_empty() {
+            if wait(socket, PollFlags::OUT, limit)?.is_empty() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            socket_error(&socket)??;
+            Ok(socket_error(socket)??)
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => Err(error.into()),
     }
-    Channel::new(socket)
 }
 
 /// Non-blocking: QEMU takes one client at a time, and the queue behind it is short.
@@ -81,6 +101,20 @@ fn explain(endpoint: &Endpoint, error: &io::Error) -> (&'static str, &'static st
     match endpoint {
         Endpoint::Vsock { .. } => explain_vsock(error),
         Endpoint::VirtioSerial(_) => explain_serial(error),
+        Endpoint::Tcp(_) => explain_tcp(error),
+    }
+}
+
+fn explain_tcp(error: &io::Error) -> (&'static str, &'static str) {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::CONNRESET | Errno::CONNREFUSED) => (
+            "the guest is there but nobody listens on this port",
+            "start 'transect-agent --tcp ADDRESS' in it, with the address of its card",
+        ),
+        _ => (
+            "nobody answers at this address",
+            "see that the guest has booted, that its card is up, and that no firewall is between",
+        ),
     }
 }
 

@@ -1,7 +1,12 @@
 //! What `--guest` says: which channel leads to a guest, and its name.
 
 use crate::proto::DEFAULT_VSOCK_PORT;
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
 use thiserror::Error;
 
 /// Where an agent can be reached from the host.
@@ -16,6 +21,8 @@ pub enum Endpoint {
     },
     /// The Unix socket QEMU made for the chardev of a virtio-serial port.
     VirtioSerial(PathBuf),
+    /// TCP, for guests that have neither: Xen's domUs, over their network card.
+    Tcp(SocketAddr),
 }
 
 impl fmt::Display for Endpoint {
@@ -23,11 +30,13 @@ impl fmt::Display for Endpoint {
         match self {
             Endpoint::Vsock { cid, port } => write!(f, "vsock:{cid}:{port}"),
             Endpoint::VirtioSerial(path) => write!(f, "virtio-serial:{}", path.display()),
+            Endpoint::Tcp(address) => write!(f, "tcp:{address}"),
         }
     }
 }
 
-/// One `--guest` argument: `[name=NAME,]vsock:CID[:PORT]` or `[name=NAME,]virtio-serial:PATH`.
+/// One `--guest` argument: `[name=NAME,]` and then `vsock:CID[:PORT]`, `virtio-serial:PATH` or
+/// `tcp:ADDRESS[:PORT]`.
 ///
 /// ```
 /// use transect_guest::transport::GuestSpec;
@@ -90,8 +99,24 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, String> {
         Some(("vsock", address)) => parse_vsock(address),
         Some(("virtio-serial", "")) => Err("no path after virtio-serial:".into()),
         Some(("virtio-serial", path)) => Ok(Endpoint::VirtioSerial(path.into())),
-        _ => Err(format!("{text:?} is no channel (vsock:CID[:PORT] or virtio-serial:PATH)")),
+        Some(("tcp", address)) => parse_tcp(address).map(Endpoint::Tcp),
+        _ => Err(format!(
+            "{text:?} is no channel (vsock:CID[:PORT], virtio-serial:PATH or tcp:ADDRESS[:PORT])"
+        )),
     }
+}
+
+/// An address in numbers, `10.0.0.2`, `10.0.0.2:2718`, `fe80::1` or `[fe80::1]:2718`, without a name service between.
+///
+/// # Errors
+/// One sentence.
+pub fn parse_tcp(address: &str) -> Result<SocketAddr, String> {
+    let port = u16::try_from(DEFAULT_VSOCK_PORT).unwrap_or_default();
+    let with_port = || address.parse::<SocketAddr>().ok();
+    let without = || address.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
+    with_port().or_else(without).ok_or_else(|| {
+        format!("{address:?} is no address in numbers, as 10.0.0.2 or 10.0.0.2:{port}")
+    })
 }
 
 fn parse_vsock(address: &str) -> Result<Endpoint, String> {
@@ -126,6 +151,14 @@ mod tests {
         let port = parse_ok("name=web1,vsock:42:99");
         assert_eq!(port.endpoint, Endpoint::Vsock { cid: 42, port: 99 });
         assert_eq!(port.name.as_deref(), Some("web1"));
+        for (spec, shown) in [
+            ("tcp:10.0.0.2", "tcp:10.0.0.2:2718"),
+            ("tcp:10.0.0.2:99", "tcp:10.0.0.2:99"),
+            ("tcp:::1", "tcp:[::1]:2718"),
+            ("tcp:[::1]:99", "tcp:[::1]:99"),
+        ] {
+            assert_eq!(parse_ok(spec).endpoint.to_string(), shown);
+        }
         let serial = parse_ok("name=db,virtio-serial:/run/a,b:c");
         assert_eq!(serial.endpoint, Endpoint::VirtioSerial("/run/a,b:c".into()));
     }
@@ -134,7 +167,9 @@ mod tests {
     fn nonsense_is_named() {
         for (spec, part) in [
             ("", "is no channel"),
-            ("tcp:1", "is no channel"),
+            ("udp:1", "is no channel"),
+            ("tcp:1", "no address in numbers"),
+            ("tcp:web1:2718", "no address in numbers"),
             ("vsock:2", "not a guest's"),
             ("vsock:x", "not a 32-bit number"),
             ("vsock:3:99999999999", "not a 32-bit number"),

@@ -1,0 +1,250 @@
+//! A Xen host recorded from its dom0: the hypervisor, dom0's kernel and a domU's in one recording, with an xentrace that
+//! is killed and one that is ended on the way.
+//!
+//! The host and its domains come from Debian packages; skipped only where no Xen host can be booted at all.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "what was measured belongs in the log of a test run; a failed expectation is the report"
+)]
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::{collections::BTreeSet, path::Path, process::Command, time::Instant};
+use transect_e2e::{agent, rows, transect};
+use transect_testbed::{
+    XenHost,
+    xen::{self, DomU, TscMode},
+};
+use transect_xentrace::{XenEvent, XenTrace, XenVersion};
+
+#[test]
+fn a_xen_host_is_recorded_whatever_becomes_of_xentrace() {
+    if let Some(why) = xen::missing() {
+        println!("skipped: {why}");
+        return;
+    }
+    let start = Instant::now();
+    let step = |what: &str| println!("{:5.1} s: {what}", start.elapsed().as_secs_f64());
+    let host = XenHost::boot().unwrap();
+    step("booted");
+    carry_in(&host).unwrap();
+    step("transect is in dom0");
+    let duty = host.domu("duty").pv().vcpus(2).tsc_mode(TscMode::Native).network();
+    let duty = duty.workload("periodic:period_ms=20:work_us=1000");
+    let duty = duty.agent(agent().unwrap(), &["--tcp", "0.0.0.0"]).boot().unwrap();
+    step("the domU is up");
+    let here = tempfile::tempdir().unwrap();
+    doctor_finds_xen(&host).unwrap();
+    step("doctor");
+    all_layers(&host, &duty, here.path()).unwrap();
+    step("all layers");
+    only_xen(&host, here.path()).unwrap();
+    step("Xen only");
+    a_killed_recorder(&host, here.path()).unwrap();
+    step("a killed recorder");
+}
+
+/// dom0 sees this machine's files as they were when it booted, but not those in `/tmp` and its like.
+fn carry_in(host: &XenHost) -> Result<()> {
+    let binary = transect()?;
+    let link = format!("test -x {0} && ln -s {0} transect", binary.display());
+    if host.run(&link).within(60)?.code != 0 {
+        host.put(binary, "transect")?;
+    }
+    Ok(())
+}
+
+fn doctor_finds_xen(host: &XenHost) -> Result<()> {
+    let out = host.run("./transect doctor --json").within(120)?;
+    let checks: Value = serde_json::from_str(&out.stdout).context(out.stderr)?;
+    let checks = checks.as_array().context("no list")?;
+    for facility in ["xen", "xen trace", "xen domains"] {
+        let check = checks.iter().find(|check| check["facility"] == facility);
+        let check = check.with_context(|| format!("no check of {facility}"))?;
+        ensure!(check["status"] == "ok", "{check}");
+        println!("{facility}: {}", check["finding"]);
+    }
+    Ok(())
+}
+
+/// Hypervisor, dom0 and domU; xentrace is killed, and later told to end by someone else.
+fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
+    let address = duty.address().context("the domU has no card")?;
+    let record =
+        format!("./transect record -o all.transect --guest name=duty,tcp:{address} --duration 6s");
+    let job = host.run(&record).spawn()?;
+    let pid = wait_for_xentrace(host)?;
+    host.run(&format!("sleep 1; kill -KILL {pid}")).within(60)?.ok()?;
+    let second = wait_for_xentrace(host)?;
+    ensure!(second != pid, "xentrace {pid} was not killed");
+    // A domain that comes while recording.
+    let brief = host.domu("brief").pv().memory_mib(128).start()?;
+    host.run(&format!("kill -TERM {second}")).within(60)?.ok()?;
+    let out = job.finish_within(180)?;
+    println!("{}", out.stderr);
+    let out = out.ok()?;
+    nothing_runs(host)?;
+    brief.destroy()?;
+    let dir = here.join("all.transect");
+    host.get("all.transect", &dir)?;
+    let manifest = json(&dir.join("manifest.json"))?;
+
+    let machines = rows(&manifest, "machines")?;
+    let told =
+        |m: &Value| (m["name"].clone(), m["kind"].clone(), m["domid"].clone(), m["parent"].clone());
+    let found: Vec<_> = machines.iter().map(told).collect();
+    let machine = |name: &str, kind: &str, domid: Value, parent: Value| {
+        (Value::from(name), Value::from(kind), domid, parent)
+    };
+    let mut expected = vec![
+        machine("xen", "hypervisor", Value::Null, Value::Null),
+        machine("dom0", "guest", 0.into(), 0.into()),
+        machine("duty", "guest", duty.id().into(), 0.into()),
+    ];
+    expected.push(machine("brief", "guest", (duty.id() + 1).into(), 0.into()));
+    ensure!(found == expected, "{found:#?}");
+    let sources: BTreeSet<_> =
+        rows(&manifest, "sources")?.iter().filter_map(|s| s["file"].as_str()).collect();
+    ensure!(
+        sources == BTreeSet::from(["xen.bin", "host.compact", "guest-duty.compact"]),
+        "{sources:?}"
+    );
+
+    // Killed: Xen's buffers kept everything. Ended in order: Xen was not traced until another one ran.
+    let notes = manifest["notes"].to_string();
+    ensure!(
+        notes.contains(
+            "xentrace was killed by signal 9; it was started again: Xen's buffers kept its records"
+        ),
+        "{notes}"
+    );
+    ensure!(out.stderr.contains("xentrace was told to end by someone else"), "{}", out.stderr);
+    let gaps = rows(&manifest, "gaps")?;
+    let [gap] = &gaps[..] else { anyhow::bail!("{gaps:?}") };
+    let (from, to) = (gap["from"].as_u64(), gap["to"].as_u64());
+    let length_ns = to.context("an open gap")?.checked_sub(from.context("no begin")?);
+    ensure!(gap["machine_id"] == 0 && gap["cause"] == "xentrace_ended", "{gap}");
+    println!("gap of {} ms", length_ns.context("a gap that ends before it begins")? / 1_000_000);
+
+    // The domU's clock is Xen's and dom0's.
+    let clocks = std::fs::read_to_string(dir.join("clocks.jsonl"))?;
+    for same in [
+        r#""machine":0,"parent":1,"vcpu":0,"offset":0"#,
+        r#""machine":2,"parent":1,"vcpu":0,"offset":0"#,
+    ] {
+        ensure!(clocks.contains(same), "no {same} in the clock evidence");
+    }
+    let facts = json(&dir.join("xen.json"))?;
+    ensure!(
+        facts["scheduler"] == "credit2" && facts["version"]["minor"].as_u64() >= Some(14),
+        "{facts}"
+    );
+    ensure!(facts["cpu_hz"]["hz"].as_u64() == Some(host.tsc_hz()?), "{facts}");
+    ensure!(facts["domains"][duty.id().to_string()]["vcpus"] == 2, "{facts}");
+    check_trace(&dir.join("xen.bin"), &[0, duty.id(), duty.id() + 1])?;
+    Ok(())
+}
+
+/// Every record is counted as xenalyze counts it.
+fn only_xen(host: &XenHost, here: &Path) -> Result<()> {
+    let record = "./transect record --xen only --xen-events sched,pv -o xen.transect --duration 2s";
+    println!("{}", host.run(record).within(120)?.ok()?.stderr);
+    nothing_runs(host)?;
+    let dir = here.join("xen.transect");
+    host.get("xen.transect", &dir)?;
+    let manifest = json(&dir.join("manifest.json"))?;
+    let file = dir.join("xen.bin");
+    let records = check_trace(&file, &[0, 1])?;
+    ensure!(manifest["cost"]["events"] == records, "{} of {records}", manifest["cost"]["events"]);
+    let theirs = xenalyzes_records(&file)?;
+    ensure!(theirs == records, "{records} records, xenalyze finds {theirs}");
+    println!("{records} records, the same as xenalyze's");
+    let events: Vec<_> = rows(&manifest, "events")?.iter().filter_map(Value::as_str).collect();
+    ensure!(events == ["xen:sched", "xen:pv"], "{events:?}");
+    ensure!(rows(&manifest, "gaps")?.is_empty(), "{}", manifest["gaps"]);
+    Ok(())
+}
+
+/// `kill -9` of the recorder: xentrace ends in order by itself, and what was recorded can be read.
+fn a_killed_recorder(host: &XenHost, here: &Path) -> Result<()> {
+    let job = host
+        .run("echo $$ >recorder; exec ./transect record --xen only -o killed.transect")
+        .spawn()?;
+    wait_for_xentrace(host)?;
+    host.run("sleep 1; kill -KILL $(cat recorder); sleep 1").within(60)?.ok()?;
+    ensure!(job.finish_within(60)?.code == 137, "the recorder was not killed");
+    nothing_runs(host)?;
+    let dir = here.join("killed.transect");
+    host.get("killed.transect", &dir)?;
+    check_trace(&dir.join("xen.bin"), &[0])?;
+    let out =
+        host.run("./transect record --xen only -q -o next.transect --duration 1s").within(120)?;
+    out.ok().map(drop)
+}
+
+/// The pid of the xentrace that runs, as soon as one does.
+fn wait_for_xentrace(host: &XenHost) -> Result<u32> {
+    let wait = "for n in $(seq 600); do pidof xentrace && exit 0; sleep 0.05; done; exit 1";
+    let out = host.run(wait).within(120)?.ok()?.stdout;
+    out.split_whitespace().next().context("no pid")?.parse().context("an odd pid")
+}
+
+fn nothing_runs(host: &XenHost) -> Result<()> {
+    let left = host.run("pidof xentrace || true").within(60)?.ok()?.stdout;
+    ensure!(left.trim().is_empty(), "xentrace {left} is left");
+    Ok(())
+}
+
+fn json(path: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// The file is whole, in order and complete, and the domains are in it. Returns its records.
+fn check_trace(path: &Path, domains: &[u32]) -> Result<u64> {
+    let bytes = std::fs::read(path)?;
+    let trace = XenTrace::parse(&bytes, XenVersion::Minor(17))?;
+    ensure!(trace.problems().is_empty(), "{:?}", trace.problems());
+    let mut seen = BTreeSet::new();
+    let mut records = 0;
+    for cpu in trace.cpus() {
+        let mut stream = trace.stream(cpu);
+        for record in stream.by_ref() {
+            if let XenEvent::RunstateChange { vcpu, .. } = record.typed() {
+                seen.insert(u32::from(vcpu.dom));
+            }
+        }
+        let (totals, problems) = (stream.totals(), stream.problems());
+        ensure!(
+            problems.is_empty() && totals.lost == 0 && totals.unknown == 0,
+            "{totals:?} {problems:?}"
+        );
+        records += totals.records;
+    }
+    ensure!(
+        domains.iter().all(|domain| seen.contains(domain)),
+        "{domains:?} are not all in {seen:?}"
+    );
+    Ok(records)
+}
+
+/// How many records xenalyze reads, without the heads of windows.
+fn xenalyzes_records(file: &Path) -> Result<u64> {
+    let out = Command::new(xen::tool("xenalyze")?)
+        .args(["--svm-mode", "--dump-raw-reads", "--dump-no-processing"])
+        .arg(file)
+        .output()?;
+    ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8_lossy(&out.stdout);
+    let places: BTreeSet<_> = text
+        .lines()
+        .filter_map(|line| {
+            let mut columns = line.strip_prefix("R p")?.split_whitespace().skip(1);
+            let (at, event) = (columns.next()?, columns.next()?);
+            (event != "1f003").then_some(at)
+        })
+        .collect();
+    Ok(u64::try_from(places.len())?)
+}
