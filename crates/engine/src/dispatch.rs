@@ -41,6 +41,10 @@ struct Switch {
 impl World {
     /// An event of any kind; those that move a state machine come with what they are.
     pub(crate) fn event(&mut self, at: At, event: Option<&CoreEvent>, sink: &mut dyn TableSink) {
+        if let Some(CoreEvent::Xen(event)) = event {
+            self.xen_event(at, event, sink);
+            return;
+        }
         if let Some(CoreEvent::SchedExec { tid, old_tid }) = event
             && tid != old_tid
         {

@@ -23,8 +23,8 @@ use transect_model::{
     xen::{Runstate, XenCall, XenEvent, XenVcpu},
 };
 use transect_xentrace::{
-    Hypercall, Problem, Record, Runstate as RecordedRunstate, Stream, XenEvent as Recorded,
-    XenTrace, XenVcpu as RecordedVcpu, isa_of_reason,
+    Hypercall, Lost, Problem, Runstate as RecordedRunstate, Stream, XenEvent as Recorded, XenTrace,
+    XenVcpu as RecordedVcpu, isa_of_reason,
 };
 
 /// The clock of Xen's stamps.
@@ -163,16 +163,16 @@ pub struct XenStream<'t> {
 impl XenStream<'_> {
     /// The record as items; of lost records, several.
     #[inline]
-    fn item(&mut self, record: &Record<'_>) -> StreamItem {
-        match self.event(record) {
-            Some(event) => item(record.tsc, event),
-            None => other(record.tsc),
+    fn item(&self, tsc: u64, recorded: Recorded) -> StreamItem {
+        match self.event(recorded) {
+            Some(event) => item(tsc, event),
+            None => other(tsc),
         }
     }
 
     #[inline]
-    fn event(&mut self, record: &Record<'_>) -> Option<XenEvent> {
-        Some(match record.typed() {
+    fn event(&self, recorded: Recorded) -> Option<XenEvent> {
+        Some(match recorded {
             Recorded::Other => return None,
             Recorded::RunstateChange { vcpu, old, new } => {
                 let (old, new) = (runstate(old), runstate(new));
@@ -235,8 +235,7 @@ impl XenStream<'_> {
 
     /// Lost records hide the time between two stamps, and say who ran at the second.
     #[cold]
-    fn lost(&mut self, record: &Record<'_>) -> StreamItem {
-        let Recorded::Lost(lost) = record.typed() else { return other(record.tsc) };
+    fn lost(&mut self, lost: Lost) -> StreamItem {
         let hole =
             LostEvents { count: Some(u64::from(lost.count)), cause: LostCause::BufferOverrun };
         self.ahead.push_back(StreamItem::Lost(hole));
@@ -252,24 +251,24 @@ impl EventStream for XenStream<'_> {
             return Some(ahead);
         }
         let record = self.stream.next()?;
-        if matches!(record.typed(), Recorded::Lost(_)) {
-            return Some(self.lost(&record));
-        }
-        Some(self.item(&record))
+        Some(match record.typed() {
+            Recorded::Lost(lost) => self.lost(lost),
+            recorded => self.item(record.tsc, recorded),
+        })
     }
 
     fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
         items.extend(self.ahead.drain(..));
         while items.len() < limit {
             let Some(record) = self.stream.next() else { return };
-            if matches!(record.typed(), Recorded::Lost(_)) {
-                let first = self.lost(&record);
-                items.push(first);
-                items.extend(self.ahead.drain(..));
-                continue;
+            match record.typed() {
+                Recorded::Lost(lost) => {
+                    let first = self.lost(lost);
+                    items.push(first);
+                    items.extend(self.ahead.drain(..));
+                }
+                recorded => items.push(self.item(record.tsc, recorded)),
             }
-            let item = self.item(&record);
-            items.push(item);
         }
     }
 
