@@ -4,6 +4,8 @@
 //
 // Kernel command line:
 //   testbed.name=NAME                   said in the "ready" mark
+//   testbed.marks=console               there is no port for marks
+//   testbed.address=A.B.C.D             the address of eth0, in a network of 256
 //   testbed.workload=MODE:key=val+MODE  started after the agent, each a process of /bin/workload
 //   testbed.agent_kill_after_ms=N       the agent is killed once, N ms after its start (it is started
 //                                       again at once: this is how a test provokes a reconnect)
@@ -140,6 +142,31 @@ static int open_port(const char *wanted)
 	return -1;
 }
 
+static void run_busybox(char *const argv[])
+{
+	pid_t pid = fork();
+	if (!pid) {
+		execv("/bin/busybox", argv);
+		_exit(127);
+	}
+	int status = -1;
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		mark("%s failed: 0x%x", argv[0], status);
+}
+
+// A para-virtual card appears a moment after its driver.
+static void raise_network(void)
+{
+	static char address[64];
+	snprintf(address, sizeof address, "%s", parameter("testbed.address"));
+	if (!*address)
+		return;
+	for (int tries = 0; tries < 500 && access("/sys/class/net/eth0", F_OK); tries++)
+		usleep(10000);
+	run_busybox((char *[]){ "ifconfig", "lo", "127.0.0.1", "up", NULL });
+	run_busybox((char *[]){ "ifconfig", "eth0", address, "netmask", "255.255.255.0", "up", NULL });
+}
+
 static pid_t start_agent(void)
 {
 	if (access("/bin/agent", X_OK))
@@ -226,10 +253,13 @@ int main(void)
 	mount_all();
 	read_file("/proc/cmdline", cmdline, sizeof cmdline);
 	load_modules();
-	int port = open_port("testbed.marks");
-	if (port >= 0)
-		marks = port;
+	if (strcmp(parameter("testbed.marks"), "console")) {
+		int port = open_port("testbed.marks");
+		if (port >= 0)
+			marks = port;
+	}
 	setenv("PATH", "/bin", 1);
+	raise_network();
 	pid_t agent = start_agent();
 	if (agent > 0)
 		mark("agent started pid=%d", (int)agent);

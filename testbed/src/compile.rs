@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use crate::cache::{self, Key};
-use crate::kernel::run_tool;
+use crate::packages::run_tool;
 
 /// A program of `guest/`, embedded so that a built testbed needs no clone.
 #[derive(Clone, Copy)]

@@ -3,6 +3,8 @@
 //!
 //! Archives may be concatenated: that is how a guest's own files are added to a cached base image.
 
+use std::fs::{self, DirEntry};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -32,8 +34,7 @@ impl Cpio {
 
     /// Adds an executable read from `from`.
     pub(crate) fn program(&mut self, path: &str, from: &Path) -> Result<()> {
-        let content =
-            std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+        let content = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
         self.entry(path, PROGRAM, &content)
     }
 
@@ -45,6 +46,31 @@ impl Cpio {
     /// Adds a symbolic link.
     pub(crate) fn link(&mut self, path: &str, target: &str) -> Result<()> {
         self.entry(path, LINK, target.as_bytes())
+    }
+
+    /// Adds a folder of this machine with all that is in it, as `path`.
+    pub(crate) fn tree(&mut self, path: &str, from: &Path) -> Result<()> {
+        self.folder(path)?;
+        let within = || format!("while reading {}", from.display());
+        let mut entries = fs::read_dir(from)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .with_context(within)?;
+        entries.sort_by_key(DirEntry::file_name);
+        for entry in entries {
+            let to = format!("{path}/{}", entry.file_name().to_string_lossy());
+            let kind = entry.file_type().with_context(within)?;
+            if kind.is_dir() {
+                self.tree(&to, &entry.path())?;
+            } else if kind.is_symlink() {
+                let target = fs::read_link(entry.path()).with_context(within)?;
+                self.link(&to, &target.to_string_lossy())?;
+            } else if entry.metadata().with_context(within)?.permissions().mode() & 0o111 != 0 {
+                self.program(&to, &entry.path())?;
+            } else {
+                self.file(&to, &fs::read(entry.path()).with_context(within)?)?;
+            }
+        }
+        Ok(())
     }
 
     /// The finished archive.
@@ -91,6 +117,11 @@ mod tests {
         archive.file("etc/odd", b"12345").unwrap();
         archive.script("init", "#!/bin/sh\n").unwrap();
         archive.link("sh", "init").unwrap();
+        let here = tempfile::tempdir().unwrap();
+        std::fs::create_dir(here.path().join("in")).unwrap();
+        std::fs::write(here.path().join("in/plain"), "p").unwrap();
+        std::os::unix::fs::symlink("plain", here.path().join("in/link")).unwrap();
+        archive.tree("all", here.path()).unwrap();
         let bytes = archive.finish().unwrap();
 
         let into = tempfile::tempdir().unwrap();
@@ -104,6 +135,7 @@ mod tests {
         assert!(cpio.wait().unwrap().success());
         assert_eq!(std::fs::read(into.path().join("etc/odd")).unwrap(), b"12345");
         assert_eq!(std::fs::read_link(into.path().join("sh")).unwrap(), Path::new("init"));
+        assert_eq!(std::fs::read_to_string(into.path().join("all/in/link")).unwrap(), "p");
         assert_eq!(std::fs::read_to_string(into.path().join("init")).unwrap(), "#!/bin/sh\n");
     }
 }

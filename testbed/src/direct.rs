@@ -71,6 +71,10 @@ impl Place for Direct {
         Ok(())
     }
 
+    fn check_alive(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn diagnosis(&self) -> String {
         String::new()
     }

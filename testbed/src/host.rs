@@ -1,16 +1,16 @@
 //! A host with working KVM: this machine, or a nested one on it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 
+use crate::carry;
 use crate::direct::Direct;
 use crate::guest::GuestPlan;
-use crate::job::{JobPlan, Place, quoted};
-use crate::nested::Nested;
+use crate::job::{JobPlan, Place};
+use crate::nested;
 use crate::probe;
 
 /// How a host is booted. What a real machine has is taken as it is.
@@ -60,7 +60,7 @@ impl KvmHost {
 
     /// The same, with options.
     pub fn nested_with(options: &HostOptions) -> Result<Self> {
-        Ok(Self { place: Arc::new(Nested::boot(options)?), nested: true })
+        Ok(Self { place: Arc::new(nested::boot(options)?), nested: true })
     }
 
     /// This machine, unchecked. Commands then act on it with the caller's rights.
@@ -98,21 +98,12 @@ impl KvmHost {
     /// Carries a file or folder onto the host. `to` is relative to [`Self::scratch`] or absolute; missing folders
     /// on its way are made.
     pub fn put(&self, file: impl AsRef<Path>, to: &str) -> Result<()> {
-        let (outside, inside) = self.parcel()?;
-        copy(file.as_ref(), &outside.join("it"))?;
-        let to = quoted(to);
-        let command =
-            format!("mkdir -p \"$(dirname {to})\" && cp -rT {}/it {to}", inside.display());
-        self.run(&command).within(120)?.ok()?;
-        fs::remove_dir_all(outside).context("cannot remove a parcel")
+        carry::put(&self.place, file.as_ref(), to)
     }
 
     /// Brings a file or folder of the host to `to` on this machine.
     pub fn get(&self, file: &str, to: impl AsRef<Path>) -> Result<()> {
-        let (outside, inside) = self.parcel()?;
-        self.run(&format!("cp -rT {} {}/it", quoted(file), inside.display())).within(120)?.ok()?;
-        copy(&outside.join("it"), to.as_ref())?;
-        fs::remove_dir_all(outside).context("cannot remove a parcel")
+        carry::get(&self.place, file, to.as_ref())
     }
 
     /// An error about this host: keeps its logs and says where they are.
@@ -129,24 +120,4 @@ impl KvmHost {
     pub fn logs(&self) -> &Path {
         self.place.run().path()
     }
-
-    /// A fresh folder that both sides see: its path here and there.
-    fn parcel(&self) -> Result<(PathBuf, PathBuf)> {
-        let name = format!("parcels/{}", self.place.fresh_number());
-        Ok((self.place.run().folder(&format!("share/{name}"))?, self.place.share().join(name)))
-    }
-}
-
-/// `cp -rT`: modes are kept, folders go with all that is in them.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let out =
-        std::process::Command::new("cp").arg("-rT").arg(from).arg(to).output().context("no cp")?;
-    let complaint = String::from_utf8_lossy(&out.stderr);
-    ensure!(
-        out.status.success(),
-        "cannot copy {} to {}: {complaint}",
-        from.display(),
-        to.display()
-    );
-    Ok(())
 }

@@ -11,7 +11,8 @@ use crate::compile::{INIT, WORKLOAD};
 use crate::cpio::Cpio;
 use crate::kernel::Kernel;
 
-const HOST_INIT: &str = include_str!("../guest/host-init.sh");
+const HOST_INIT: &str =
+    concat!(include_str!("../guest/host-common.sh"), include_str!("../guest/host-init.sh"));
 
 const HOST_MODULES: &[&str] =
     &["virtio_pci", "virtio_console", "9p", "9pnet_virtio", "kvm-amd", "vhost_vsock", "null_blk"];
@@ -28,13 +29,19 @@ pub fn of_host(kernel: &Kernel) -> Result<PathBuf> {
 /// The base image of guests.
 pub fn of_guest(kernel: &Kernel) -> Result<PathBuf> {
     let modules = kernel.modules(GUEST_MODULES)?;
-    let (init, workload) = (INIT.binary()?, WORKLOAD.binary()?);
-    let ingredients = format!("{} {}", INIT.key(), WORKLOAD.key());
-    image("guest", kernel, &ingredients, &modules, |cpio| {
-        cpio.program("init", &init)?;
-        cpio.link("bin/sh", "busybox")?;
-        cpio.program("bin/workload", &workload)
-    })
+    image("guest", kernel, &guest_ingredients(), &modules, add_guest_programs)
+}
+
+/// What the programs of guests are made from.
+pub(crate) fn guest_ingredients() -> String {
+    format!("{} {}", INIT.key(), WORKLOAD.key())
+}
+
+/// PID 1 and the workloads.
+pub(crate) fn add_guest_programs(cpio: &mut Cpio) -> Result<()> {
+    cpio.program("init", &INIT.binary()?)?;
+    cpio.link("bin/sh", "busybox")?;
+    cpio.program("bin/workload", &WORKLOAD.binary()?)
 }
 
 /// The archive that adds an agent and its arguments to a guest's image.
@@ -46,7 +53,8 @@ pub(crate) fn agent_archive(agent: &Path, arguments: &[String]) -> Result<Vec<u8
     cpio.finish()
 }
 
-fn image(
+/// The image of a role: busybox, modules, and what `add` adds.
+pub(crate) fn image(
     role: &str,
     kernel: &Kernel,
     ingredients: &str,

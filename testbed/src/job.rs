@@ -28,6 +28,8 @@ pub(crate) trait Place: Send + Sync {
     fn ended(&self, number: u64) -> Result<Option<i32>>;
     /// Kills the job's session.
     fn kill(&self, number: u64) -> Result<()>;
+    /// An error if the place itself has ended.
+    fn check_alive(&self) -> Result<()>;
     /// What the place's own logs say, for an error message.
     fn diagnosis(&self) -> String;
 }

@@ -5,16 +5,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cache::{self, Key};
+use crate::packages::{self, run_tool};
 
 /// The two kernels in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavour {
-    /// `linux-image-amd64`: every driver; the nested host needs its 9p and `kvm-amd`.
+    /// `linux-image-amd64`: every driver; the nested host needs its 9p and `kvm-amd`, dom0 its Xen back ends.
     Full,
     /// `linux-image-cloud-amd64`: what guests of clouds run; smaller and quicker to boot.
     Cloud,
@@ -45,6 +46,19 @@ const KEPT: &[&str] = &[
     "kvm-amd",
     "kvm-intel",
     "null_blk",
+    // What dom0 and its domUs need of Xen; the root of dom0 is an overlay.
+    "xenfs",
+    "xen-privcmd",
+    "xen-evtchn",
+    "xen-gntdev",
+    "xen-gntalloc",
+    "xen-blkback",
+    "xen-blkfront",
+    "xen-netback",
+    "xen-netfront",
+    "bridge",
+    "loop",
+    "overlay",
 ];
 
 /// An unpacked kernel.
@@ -93,18 +107,13 @@ impl Kernel {
 /// Says which package the meta package means now; remembered in the cache, so that a second run asks no one.
 fn concrete_package(flavour: Flavour) -> Result<String> {
     let folder = cache::entry(&format!("resolved-{}", flavour.package()), |folder| {
-        let package = resolve(flavour.package()).or_else(|_| {
-            run_tool(Command::new("apt-get").args(["-q", "update"]), "apt")?;
-            resolve(flavour.package())
-        })?;
-        fs::write(folder.join("package"), package).context("cannot write")
+        fs::write(folder.join("package"), resolve(flavour.package())?).context("cannot write")
     })?;
     fs::read_to_string(folder.join("package")).context("cannot read the resolved kernel package")
 }
 
 fn resolve(meta: &str) -> Result<String> {
-    let out = run_tool(Command::new("apt-cache").args(["depends", "--important", meta]), "apt")?;
-    let text = String::from_utf8_lossy(&out.stdout);
+    let text = packages::depends(&[], meta)?;
     let mut depends = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     let concrete = depends.find(|name| name.starts_with("linux-image-"));
     concrete.map(str::to_owned).with_context(|| format!("apt knows no kernel behind {meta}"))
@@ -112,18 +121,8 @@ fn resolve(meta: &str) -> Result<String> {
 
 fn unpack(package: &str, into: &Path) -> Result<()> {
     let work = tempfile::tempdir_in(into)?;
-    let mut download = Command::new("apt-get");
-    // The sandbox user of apt may not enter our folder; root's downloads are checked by hash all the same.
-    download
-        .args(["-q", "-o", "APT::Sandbox::User=root", "download", package])
-        .current_dir(work.path());
-    if run_tool(&mut download, "apt").is_err() {
-        run_tool(Command::new("apt-get").args(["-q", "update"]), "apt")?;
-        run_tool(&mut download, "apt")?;
-    }
-    let deb = only_file(work.path(), ".deb")?;
     let root = work.path().join("root");
-    run_tool(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&root), "dpkg")?;
+    packages::unpack(&[package], &root)?;
     let version = package.trim_start_matches("linux-image-");
     keep_images(&root, version, into)?;
     keep_modules(&root, version, into)
@@ -244,23 +243,6 @@ fn module_name(path: &str) -> String {
 /// The name a kept module has in the cache.
 fn file_name(path: &str) -> String {
     format!("{}.ko", module_name(path))
-}
-
-fn only_file(folder: &Path, ending: &str) -> Result<PathBuf> {
-    let mut files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
-    let found = files.find(|path| path.to_string_lossy().ends_with(ending));
-    found.with_context(|| format!("apt-get left no {ending} file in {}", folder.display()))
-}
-
-/// Runs a tool to its end; an error names the package that has it, or says what it complained about.
-pub(crate) fn run_tool(command: &mut Command, package: &str) -> Result<Output> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let out = command.output().with_context(|| {
-        format!("cannot run {name}: install {package} (`make setup` installs all that is needed)")
-    })?;
-    let complaint = String::from_utf8_lossy(&out.stderr);
-    ensure!(out.status.success(), "{name} failed ({}): {}", out.status, complaint.trim());
-    Ok(out)
 }
 
 #[cfg(test)]

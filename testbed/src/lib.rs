@@ -1,6 +1,6 @@
 //! # transect-testbed: real guests for tests and the demo
 //!
-//! **What.** Four kinds of machine, each a few seconds away, built from Debian packages only:
+//! **What.** Five kinds of machine, each a few seconds away, built from Debian packages only:
 //!
 //! * [`KvmHost`] — a Linux host on which KVM really works: this machine where it has usable KVM, else a
 //!   *nested* one ("L1": QEMU's TCG emulates an AMD CPU with SVM, Debian's kernel loads `kvm-amd`).
@@ -10,10 +10,11 @@
 //! * [`counting`] — a guest that makes exactly N hypercalls, port writes and halts.
 //! * [`TcgGuest`] — a Linux guest straight under TCG on this machine, for whatever needs a real guest kernel
 //!   but no KVM.
+//! * [`XenHost`] — Xen, its dom0 and PV and PVH domUs under TCG; dom0 takes commands as a nested host does.
 //!
 //! **Data flow.** [`kernel`] fetches and unpacks Debian's kernels once into the [`cache`]; [`initramfs`] adds
 //! our own PID 1 and workload (`guest/*.c`, static); [`qemu`] writes the command line; [`rundir`] holds the
-//! process, its logs and its deadline; [`nested`] carries commands over a virtio-serial port and files over 9p.
+//! process, its logs and its deadline; `emulated` carries commands over a virtio-serial port and files over 9p.
 //!
 //! **Design constraints.**
 //! * No residue: every process has a deadline and dies with the test that started it, however that one dies
@@ -35,23 +36,27 @@
 //! ```
 
 pub mod cache;
+mod carry;
 mod compile;
 pub mod counting;
 mod cpio;
 pub mod demo;
 mod direct;
+mod emulated;
 mod guest;
 mod host;
 pub mod initramfs;
 mod job;
 pub mod kernel;
 mod lateness;
-pub mod nested;
+mod nested;
+mod packages;
 pub mod probe;
 pub mod qemu;
 pub mod rundir;
 mod tcg;
 mod wait;
+pub mod xen;
 
 pub use guest::{Guest, GuestPlan};
 pub use host::{HostOptions, KvmHost};
@@ -59,3 +64,4 @@ pub use job::{Job, JobPlan, Output};
 pub use lateness::Lateness;
 pub use tcg::TcgGuest;
 pub use wait::WaitFor;
+pub use xen::XenHost;

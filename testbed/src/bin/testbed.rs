@@ -6,14 +6,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use transect_testbed::kernel::{Flavour, Kernel};
-use transect_testbed::{KvmHost, TcgGuest, cache, initramfs, probe};
+use transect_testbed::{KvmHost, Output, TcgGuest, XenHost, cache, initramfs, probe};
 
 const USAGE: &str =
     "usage: testbed images            fetch kernels, build images (nothing to do the second time)
        testbed probe-kvm         say whether this machine's KVM boots a stock kernel
        testbed tcg [WORKLOAD]    boot a guest under TCG, show its first marks
        testbed nested [-- CMD]   boot a nested host, run CMD on it (default: uname -a)
-       testbed host [-- CMD]     the same on this machine itself where it has usable KVM";
+       testbed xen [-- CMD]      boot a Xen host, run CMD in its dom0 (default: xl info)
+       testbed host [-- CMD]     the same as `nested` on this machine itself where it has usable KVM";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +35,7 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
         ["tcg"] => tcg("mix"),
         ["tcg", workload] => tcg(workload),
         ["nested", rest @ ..] => on_host(KvmHost::nested, rest),
+        ["xen", rest @ ..] => on_xen(rest),
         ["host", rest @ ..] => on_host(KvmHost::boot, rest),
         ["--help" | "-h"] => {
             println!("{USAGE}");
@@ -70,16 +72,34 @@ fn tcg(workload: &str) -> Result<ExitCode> {
 }
 
 fn on_host(boot: fn() -> Result<KvmHost>, rest: &[&str]) -> Result<ExitCode> {
-    let command = match rest {
-        [] => "uname -a".to_owned(),
-        ["--", words @ ..] => words.join(" "),
-        _ => bail!("{USAGE}"),
-    };
+    let command = command(rest, "uname -a")?;
     let start = Instant::now();
     let host = boot()?;
-    let kind = if host.is_nested() { "nested host" } else { "this machine" };
-    eprintln!("testbed: {kind} ready after {:.1} s", start.elapsed().as_secs_f64());
-    let out = host.run(&command).within(500)?;
+    ready(if host.is_nested() { "nested host" } else { "this machine" }, start);
+    show(&host.run(&command).within(500)?)
+}
+
+fn on_xen(rest: &[&str]) -> Result<ExitCode> {
+    let command = command(rest, "xl info")?;
+    let start = Instant::now();
+    let host = XenHost::boot()?;
+    ready("Xen host", start);
+    show(&host.run(&command).within(500)?)
+}
+
+fn command(rest: &[&str], otherwise: &str) -> Result<String> {
+    match rest {
+        [] => Ok(otherwise.to_owned()),
+        ["--", words @ ..] => Ok(words.join(" ")),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+fn ready(what: &str, start: Instant) {
+    eprintln!("testbed: {what} ready after {:.1} s", start.elapsed().as_secs_f64());
+}
+
+fn show(out: &Output) -> Result<ExitCode> {
     print!("{}", out.stdout);
     eprint!("{}", out.stderr);
     Ok(ExitCode::from(u8::try_from(out.code).context("odd exit code")?))
