@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- compact ftrace_format ftrace_page tracedat guest_channel
+[ $# -gt 0 ] || set -- compact ftrace_format ftrace_page tracedat guest_channel xentrace
 
 target_dir=${TRANSECT_FUZZ_TARGET:-${CARGO_TARGET_DIR:-$PWD/../target}/fuzz}
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -32,6 +32,7 @@ seed() { # TARGET FILE...
     done
 }
 seed tracedat $data/succeed/tracedat/*.dat $data/fail/tracedat/*.dat
+seed xentrace $data/succeed/xentrace/*.bin $data/fail/xentrace/*.bin
 seed compact $data/succeed/compact/*.compact $data/fail/compact/*.compact
 seed ftrace_format $data/succeed/ftrace/*/*.format $data/fail/ftrace/*.format
 # Pages as they stand in an uncompressed recording, behind a byte that says how they are laid out.

@@ -471,7 +471,7 @@ impl World {
 
     fn vcpu_io(&mut self, at: At, counts: bool) {
         if let Some(v) = self.current_vcpu(at).filter(|_| counts) {
-            self.windows.vcpu_io(v, at.t);
+            self.windows.vcpu_io(v, at.t, 1);
         }
     }
 

@@ -524,13 +524,13 @@ impl<'a> Run<'a> {
                 start: Timestamp::new(self.state.world.start),
                 end: Timestamp::new(end),
             }),
-            events: self.state.events,
+            events: self.state.events.saturating_sub(self.state.world.xen.told),
             holes: notes.holes,
             lost_events: notes
                 .lost_events
                 .saturating_add(notes.unlocated)
                 .saturating_add(notes.marked),
-            contradictions: notes.contradictions,
+            contradictions: notes.contradictions + notes.xen_contradictions,
             shift_tests,
         }
     }
@@ -562,6 +562,7 @@ impl<'a> Run<'a> {
                 parent_id: info.parent,
                 kind: info.kind,
                 name: info.name.clone(),
+                domid: info.domid,
                 vmm_pid: info.vmm_pid,
                 cgroup: info.cgroup.clone(),
                 clock: info.clock.clone(),

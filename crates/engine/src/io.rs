@@ -4,7 +4,7 @@ use crate::{
     dispatch::At,
     world::{World, env},
 };
-use transect_model::{event::CoreEvent, table::TableSink};
+use transect_model::{event::CoreEvent, ids::MachineKind, table::TableSink};
 
 impl World {
     /// Events of block devices, network devices and work queues.
@@ -29,6 +29,9 @@ impl World {
                 machine.works.start(at, work, function, env);
             }
             CoreEvent::WorkEnd { work, .. } => machine.works.end(at, work, env),
+            CoreEvent::Xen(event) if machine.info.kind == MachineKind::Hypervisor => {
+                self.xen(at, &event, sink);
+            }
             _ => {}
         }
     }

@@ -68,6 +68,7 @@ pub mod compact;
 pub mod dat;
 mod dispatch;
 pub mod engine;
+mod hypervisor;
 mod infer;
 mod io;
 mod merge;
@@ -82,6 +83,7 @@ pub mod synthetic;
 pub mod topology;
 mod wanted;
 mod world;
+pub mod xen;
 
 pub use align::{Input, ToTrace};
 pub use engine::{Engine, EngineError, MachineGap, Options, Summary};

@@ -18,6 +18,10 @@ pub(crate) struct Notes {
     pub(crate) contradictions: u64,
     /// KVM events of threads that no `kvm_entry` or topology names.
     pub(crate) unattributed: u64,
+    /// Xen's records of guests whose pCPU's vCPU was not known yet (or of more vCPUs than can be).
+    pub(crate) unattributed_xen: u64,
+    /// Runstate changes that contradicted the state before.
+    pub(crate) xen_contradictions: u64,
     /// Entries that named another vCPU than the one their thread is known for.
     pub(crate) other_vcpu: u64,
     /// Holes, and events lost in them as far as counted.
@@ -115,6 +119,18 @@ impl Notes {
             (
                 self.unattributed,
                 "KVM events could not be attributed to a vCPU (no kvm_entry named it)",
+                true,
+            ),
+            (
+                self.unattributed_xen,
+                "records of Xen's guests could not be attributed to a vCPU (no scheduling record \
+                 says who had the pCPU: trace class SCHED, too)",
+                true,
+            ),
+            (
+                self.xen_contradictions,
+                "runstate changes named another state before than the one known; what was thought \
+                 there is unknown instead (do the pCPUs' TSCs differ?)",
                 true,
             ),
             (

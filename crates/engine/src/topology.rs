@@ -21,6 +21,8 @@ pub struct MachineInfo {
     pub vmm_pid: Option<Tid>,
     /// Control group of the VMM on the parent.
     pub cgroup: Option<String>,
+    /// Its domain's number under Xen.
+    pub domid: Option<u32>,
     /// The clock its events are stamped with; none if it was seen from outside only.
     pub clock: Option<String>,
 }
@@ -35,8 +37,14 @@ impl MachineInfo {
             name: name.into(),
             vmm_pid: None,
             cgroup: None,
+            domid: None,
             clock: None,
         }
+    }
+
+    /// A hypervisor below the first kernel, at the root of a recording.
+    pub fn hypervisor(id: MachineId, name: impl Into<String>) -> Self {
+        MachineInfo { kind: MachineKind::Hypervisor, ..MachineInfo::host(id, name) }
     }
 
     /// A VM on `parent`.

@@ -1,8 +1,8 @@
 //! Which tables a sink wants: asked once, so that a row nobody wants costs nothing.
 
 use transect_model::table::{
-    BlockIo, Counter, CpuSlice, Exit, Irq, NetIo, Syscall, TableSink, ThreadStateRow, VcpuStateRow,
-    Wakeup, Window, WorkItem,
+    BlockIo, Counter, CpuSlice, DomainStateRow, Exit, Irq, NetIo, Syscall, TableSink,
+    ThreadStateRow, VcpuStateRow, Wakeup, Window, WorkItem,
 };
 
 /// One flag for every table whose rows come with the events. The others are small, and are always
@@ -22,6 +22,7 @@ pub(crate) struct Wanted {
     pub(crate) net_io: bool,
     pub(crate) work_items: bool,
     pub(crate) counters: bool,
+    pub(crate) domain_states: bool,
 }
 
 impl Wanted {
@@ -40,6 +41,7 @@ impl Wanted {
             net_io: sink.wants(&NetIo::TABLE),
             work_items: sink.wants(&WorkItem::TABLE),
             counters: sink.wants(&Counter::TABLE),
+            domain_states: sink.wants(&DomainStateRow::TABLE),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         vcpu::{By, Vcpu},
         windows::Windows,
         work::Works,
+        xen::Xen,
     },
     stream::LostCause,
     topology::{MachineInfo, ThreadInfo, Topology},
@@ -24,8 +25,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use transect_model::{
     event::Comm,
-    ids::{CpuId, MachineId, Tid, VcpuId},
+    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     table::{self, Row, TableSink},
+    xen::XenVcpu,
 };
 
 /// More CPUs than any Linux is built for (`NR_CPUS` is at most 8192); numbers beyond are broken
@@ -65,6 +67,7 @@ pub(crate) struct World {
     pub(crate) joins: Joins,
     pub(crate) windows: Windows,
     pub(crate) check: Check,
+    pub(crate) xen: Xen,
     pub(crate) seen_entry: bool,
     /// Is trace time in nanoseconds, as durations inside events are?
     pub(crate) in_ns: bool,
@@ -111,6 +114,7 @@ impl World {
             joins: Joins::default(),
             windows: Windows::new(start, window_ns),
             check: Check::default(),
+            xen: Xen::default(),
             seen_entry: false,
             in_ns: true,
             notes: Notes::default(),
@@ -127,13 +131,20 @@ impl World {
             machine.known.insert(thread.tid.0, thread.clone());
         }
         for vcpu in &topology.vcpus {
+            let machine = &world.machines[vcpu.machine.0 as usize].info;
+            if let (Some(domid), Some(xen)) = (machine.domid, machine.parent)
+                && let (Ok(dom), Ok(number)) = (u16::try_from(domid), u16::try_from(vcpu.vcpu.0))
+            {
+                world.xen_vcpu(xen.0 as usize, XenVcpu { dom, vcpu: number }, sink);
+                continue;
+            }
             world.add_vcpu(vcpu.machine, vcpu.vcpu, vcpu.vmm_tid, vcpu.guest_cpu, sink);
         }
         world
     }
 
     /// `first` is the stamp of its first event; none if its own kernel tells nothing.
-    fn add_machine(&mut self, info: MachineInfo, first: Option<i64>) {
+    pub(crate) fn add_machine(&mut self, info: MachineInfo, first: Option<i64>) {
         self.machines.push(Machine {
             traced: first.is_some(),
             id: info.id,
@@ -153,7 +164,7 @@ impl World {
     }
 
     /// Adds a vCPU and ties it to its thread and to the guest's CPU.
-    fn add_vcpu(
+    pub(crate) fn add_vcpu(
         &mut self,
         vm: MachineId,
         id: VcpuId,
@@ -321,6 +332,7 @@ impl World {
             Occupant::Thread { tid, slot } => (tid, slot),
             Occupant::Idle => (Tid::IDLE, None),
             Occupant::Unknown { .. } => return By::default(),
+            Occupant::Vcpu(v) => return By { machine: Some(self.vcpus[v].machine), tid: None },
         };
         let vcpu = slot.and_then(|slot| self.machines[m].threads.get(slot).vcpu);
         let machine = vcpu.map_or(self.machines[m].id, |v| self.vcpus[v].machine);
@@ -329,8 +341,11 @@ impl World {
 
     /// The vCPU that the occupant is, for its CPU's slice.
     pub(crate) fn vcpu_name(&self, m: usize, occupant: Occupant) -> VcpuName {
-        let Occupant::Thread { slot: Some(slot), .. } = occupant else { return None };
-        let vcpu = self.machines[m].threads.get(slot).vcpu?;
+        let vcpu = match occupant {
+            Occupant::Thread { slot: Some(slot), .. } => self.machines[m].threads.get(slot).vcpu?,
+            Occupant::Vcpu(vcpu) => vcpu,
+            _ => return None,
+        };
         Some((self.vcpus[vcpu].machine, self.vcpus[vcpu].id))
     }
 
@@ -465,6 +480,9 @@ impl World {
     /// A hole in the stream of one CPU.
     pub(crate) fn lose_cpu(&mut self, m: usize, cpu: CpuId, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, Some(cpu), hole, sink);
+        if self.machines[m].info.kind == MachineKind::Hypervisor {
+            self.lose_records(m, Some(cpu), hole, sink);
+        }
         let Some(c) = self.cpu(m, cpu) else { return };
         self.hide(m, hole, sink, |place| place == Place::OnCpu(cpu) || place.is_off_cpu());
         self.lose_slices(m, c, hole, sink);
@@ -473,6 +491,9 @@ impl World {
     /// A hole in everything a machine tells.
     pub(crate) fn lose_machine(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, None, hole, sink);
+        if self.machines[m].info.kind == MachineKind::Hypervisor {
+            self.lose_records(m, None, hole, sink);
+        }
         self.hide_all(m, hole, sink);
     }
 
@@ -565,7 +586,8 @@ impl World {
             machine.works.finish(env!(self, machine, sink));
             self.notes.given_up += machine.blocks.given_up + machine.works.given_up;
         }
-        for vcpu in &mut self.vcpus {
+        self.finish_xen(end, sink);
+        for vcpu in self.vcpus.iter_mut().filter(|vcpu| !self.xen.owns(vcpu.index)) {
             let machine = &self.machines[vcpu.machine.0 as usize];
             vcpu.finish(end, env!(self, machine, sink));
         }

@@ -7,7 +7,8 @@ use crate::{
     event::{BlockOp, Comm},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
-    state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState},
+    state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
+    xen::Runstate,
 };
 use std::borrow::Cow;
 
@@ -72,6 +73,8 @@ to_cell! {
     Tid: |v| Cell::I64(i64::from(v.0));
     MachineKind: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     VcpuState: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    DomainState: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    Runstate: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     ThreadState: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     EffectiveState: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     ExitReason: |v| Cell::Str(v.name());

@@ -9,7 +9,7 @@ use crate::{
     event::{BlockOp, Comm},
     exit::{ExitReason, Isa},
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
-    state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState},
+    state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
     table::TableDoc,
 };
 
@@ -124,6 +124,7 @@ words! {
     char: |v| Some(u64::from(*v));
     MachineKind: |v| Some(*v as u64);
     VcpuState: |v| Some(*v as u64);
+    DomainState: |v| Some(*v as u64);
     ThreadState: |v| Some(*v as u64);
     EffectiveState: |v| Some(*v as u64);
     BlockDevice: |v| Some(u64::from(v.0));
@@ -149,6 +150,8 @@ fn isa_word(isa: Isa) -> Option<u64> {
         Isa::Svm => Some(OURS | 1),
         Isa::Arm64 => Some(OURS | 2),
         Isa::Arm64Ret => Some(OURS | 3),
+        Isa::XenHypercall => Some(OURS | 4),
+        Isa::XenTrap => Some(OURS | 5),
         Isa::Other(isa) => Some(u64::from(isa)).filter(|isa| *isa < OURS),
     }
 }
@@ -214,13 +217,14 @@ mod tests {
 
     #[test]
     fn different_reasons_are_different_words() {
-        let isas = [Isa::Vmx, Isa::Svm, Isa::Arm64, Isa::Arm64Ret, Isa::Other(0), Isa::Other(7)];
+        use Isa::{Arm64, Arm64Ret, Other, Svm, Vmx, XenHypercall, XenTrap};
+        let isas = [Vmx, Svm, Arm64, Arm64Ret, XenHypercall, XenTrap, Other(0), Other(7)];
         let reasons = isas
             .iter()
             .flat_map(|isa| [0, 12, u32::MAX].map(|code| ExitReason { isa: *isa, code }));
         let mut words: Vec<_> = reasons.map(|reason| reason.word()).collect();
         words.sort_unstable();
         words.dedup();
-        assert_eq!(words.len(), 18);
+        assert_eq!(words.len(), 24);
     }
 }

@@ -9,6 +9,7 @@
 use crate::{
     exit::ExitReason,
     ids::{CpuId, Tid, VcpuId},
+    xen::XenEvent,
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, fmt};
@@ -209,6 +210,9 @@ pub enum CoreEvent {
     WorkStart { work: u64, function: u64 },
     /// `workqueue:workqueue_execute_end`.
     WorkEnd { work: u64, function: u64 },
+
+    /// A record of Xen's own tracer.
+    Xen(XenEvent),
 }
 
 /// Name of a network device: 16 bytes, zero-padded (`IFNAMSIZ`), like a [`Comm`].

@@ -8,6 +8,7 @@ use crate::{
     cell::{Cell, ToCell},
     column::ColumnType,
     event::{Access, CoreEvent},
+    xen::XenEvent,
 };
 use std::borrow::Cow;
 
@@ -235,6 +236,113 @@ core_events! {
         "work": U64 = *work,
         "function": U64 = *function,
     }
+    "xen" "sched_runstate_change" CoreEvent::Xen(XenEvent::Runstate { vcpu, old, new }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+        "old": Text = *old,
+        "new": Text = *new,
+    }
+    "xen" "sched_continue_running" CoreEvent::Xen(XenEvent::Continue { vcpu }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+    }
+    "xen" "sched_switch_infprev" CoreEvent::Xen(XenEvent::InfPrev { vcpu, ran_ns }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+        "ran_ns": U32 = *ran_ns,
+    }
+    "xen" "sched_switch_infnext" CoreEvent::Xen(XenEvent::InfNext { vcpu, waited_ns, slice_ns }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+        "waited_ns": U32 = *waited_ns,
+        "slice_ns": U32 = *slice_ns,
+    }
+    "xen" "sched_switch_infcont" CoreEvent::Xen(XenEvent::InfCont { vcpu, ran_ns, slice_ns }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+        "ran_ns": U32 = *ran_ns,
+        "slice_ns": U32 = *slice_ns,
+    }
+    "xen" "sched_switch" CoreEvent::Xen(XenEvent::Switch { prev, next }) => {
+        "prev_domid": U32 = u32::from(prev.dom),
+        "prev_vcpu": U32 = u32::from(prev.vcpu),
+        "next_domid": U32 = u32::from(next.dom),
+        "next_vcpu": U32 = u32::from(next.vcpu),
+    }
+    "xen" "sched_wake" CoreEvent::Xen(XenEvent::Wake { vcpu }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+    }
+    "xen" "sched_sleep" CoreEvent::Xen(XenEvent::Sleep { vcpu }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+    }
+    "xen" "sched_block" CoreEvent::Xen(XenEvent::Block { vcpu }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+    }
+    "xen" "sched_yield" CoreEvent::Xen(XenEvent::Yield { vcpu }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+    }
+    "xen" "sched_shutdown" CoreEvent::Xen(XenEvent::Shutdown { vcpu, reason }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+        "reason": U32 = *reason,
+    }
+    "xen" "dom_add" CoreEvent::Xen(XenEvent::DomainAdded { dom }) => {
+        "domid": U32 = u32::from(*dom),
+    }
+    "xen" "dom_ending" CoreEvent::Xen(XenEvent::DomainEnding { dom }) => {
+        "domid": U32 = u32::from(*dom),
+    }
+    "xen" "dom_rem" CoreEvent::Xen(XenEvent::DomainRemoved { dom }) => {
+        "domid": U32 = u32::from(*dom),
+    }
+    "xen" "current" CoreEvent::Xen(XenEvent::Current { vcpu }) => {
+        "domid": U32 = u32::from(vcpu.dom),
+        "vcpu": U32 = u32::from(vcpu.vcpu),
+    }
+    "xen" "hvm_vmentry" CoreEvent::Xen(XenEvent::VmEntry) => {}
+    "xen" "hvm_vmexit" CoreEvent::Xen(XenEvent::VmExit { reason, rip }) => {
+        "reason": Text = *reason,
+        "exit_reason": U32 = reason.code,
+        "guest_rip": U64 = *rip,
+    }
+    "xen" "hvm_vmmcall" CoreEvent::Xen(XenEvent::HvmHypercall { op }) => {
+        "op": U32 = *op,
+    }
+    "xen" "hvm_inj_virq" CoreEvent::Xen(XenEvent::Injection { vector }) => {
+        "irq": U32 = *vector,
+    }
+    "xen" "pv_hypercall" CoreEvent::Xen(XenEvent::Hypercall(call)) => {
+        "op": U32 = call.op,
+        "cmd": U32 = call.cmd,
+        "count": U32 = call.count,
+    }
+    "xen" "pv_hypercall_subcall" CoreEvent::Xen(XenEvent::Subcall(call)) => {
+        "op": U32 = call.op,
+        "cmd": U32 = call.cmd,
+        "count": U32 = call.count,
+    }
+    "xen" "pv_trap" CoreEvent::Xen(XenEvent::PvTrap { trap, rip }) => {
+        "trap": U32 = u32::from(*trap),
+        "guest_rip": U64 = *rip,
+    }
+    "xen" "pv_page_fault" CoreEvent::Xen(XenEvent::PvPageFault { addr, rip }) => {
+        "fault_address": U64 = *addr,
+        "guest_rip": U64 = *rip,
+    }
+    "xen" "pv_emulation" CoreEvent::Xen(XenEvent::PvEmulation) => {}
+    "xen" "mem_page_grant" CoreEvent::Xen(XenEvent::GrantPage { dom }) => {
+        "domid": U32 = u32::from(*dom),
+    }
+    "xen" "pm_idle_entry" CoreEvent::Xen(XenEvent::IdleEntry { state }) => {
+        "state": U32 = *state,
+    }
+    "xen" "pm_idle_exit" CoreEvent::Xen(XenEvent::IdleExit { state }) => {
+        "state": U32 = *state,
+    }
 }
 
 /// A name, null where it was not told.
@@ -298,15 +406,16 @@ mod tests {
         assert_eq!(cells[2], "prev_prio=Null", "nobody told");
         assert_eq!(cells[4], "next_comm=Null");
         assert_eq!(cells[6], "next_prio=I64(120)");
-        let end = CoreEvent::WorkEnd { work: 1, function: 2 };
-        assert_eq!(CORE_EVENTS[end.kind()].name, "workqueue_execute_end");
+        let end = CoreEvent::Xen(XenEvent::IdleExit { state: 1 });
+        assert_eq!(CORE_EVENTS[end.kind()].name, "pm_idle_exit");
         assert_eq!(end.kind(), CORE_EVENTS.len() - 1);
     }
 
     #[test]
     fn no_event_is_listed_twice() {
         for (at, doc) in CORE_EVENTS.iter().enumerate() {
-            assert!(CORE_EVENTS[..at].iter().all(|other| other.name != doc.name), "{}", doc.name);
+            let same = |other: &&CoreEventDoc| (other.system, other.name) == (doc.system, doc.name);
+            assert!(!CORE_EVENTS[..at].iter().any(|other| same(&other)), "{}", doc.name);
         }
     }
 }

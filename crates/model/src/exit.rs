@@ -19,6 +19,10 @@ pub enum Isa {
     Arm64,
     /// arm64 exits that are not traps (`ret`: IRQ, SError, …).
     Arm64Ret,
+    /// No exit of the hardware: a hypercall of a Xen PV guest (`__HYPERVISOR_*`).
+    XenHypercall,
+    /// No exit of the hardware: an exception of a Xen PV guest, by its x86 vector.
+    XenTrap,
     /// An instruction set this version does not know; the number is still kept.
     Other(u32),
 }
@@ -43,6 +47,8 @@ impl ExitReason {
             Isa::Svm => names::SVM,
             Isa::Arm64 => names::ARM64_EC,
             Isa::Arm64Ret => return arm64_ret_name(self.code),
+            Isa::XenHypercall => return xen_hypercall_name(self.code),
+            Isa::XenTrap => return xen_trap_name(self.code),
             Isa::Other(isa) => return format!("isa{isa}:0x{:x}", self.code).into(),
         };
         let basic = if self.isa == Isa::Vmx { self.code & 0xffff } else { self.code };
@@ -69,8 +75,24 @@ impl ExitReason {
     pub fn is_hypercall(self) -> bool {
         matches!(
             (self.isa, self.code),
-            (Isa::Vmx, 18) | (Isa::Svm, 0x81) | (Isa::Arm64, 0x12 | 0x16)
+            (Isa::Vmx, 18) | (Isa::Svm, 0x81) | (Isa::Arm64, 0x12 | 0x16) | (Isa::XenHypercall, _)
         )
+    }
+}
+
+/// A hypercall's name without `__HYPERVISOR_` (`xen/include/public/xen.h`, Xen 4.17), behind a word
+/// that says what it is.
+fn xen_hypercall_name(op: u32) -> Cow<'static, str> {
+    match names::XEN_HYPERCALLS.binary_search_by_key(&op, |row| row.0) {
+        Ok(at) => Cow::Borrowed(names::XEN_HYPERCALLS[at].1),
+        Err(_) => format!("hypercall {op}").into(),
+    }
+}
+
+fn xen_trap_name(vector: u32) -> Cow<'static, str> {
+    match names::XEN_TRAPS.binary_search_by_key(&vector, |row| row.0) {
+        Ok(at) => Cow::Borrowed(names::XEN_TRAPS[at].1),
+        Err(_) => format!("trap {vector}").into(),
     }
 }
 
@@ -114,11 +136,16 @@ mod tests {
         assert_eq!(name(Isa::Vmx, 0x8000_0021), "INVALID_STATE FAILED_VMENTRY");
         assert_eq!(name(Isa::Arm64, 0x24), "DABT_LOW");
         assert_eq!(name(Isa::Svm, 0x7777), "0x7777");
+        assert_eq!(name(Isa::XenHypercall, 29), "hypercall sched_op");
+        assert_eq!(name(Isa::XenHypercall, 99), "hypercall 99");
+        assert_eq!(name(Isa::XenTrap, 14), "trap page_fault");
     }
 
     #[test]
     fn tables_are_sorted_for_binary_search() {
-        for table in [names::VMX, names::SVM, names::ARM64_EC] {
+        for table in
+            [names::VMX, names::SVM, names::ARM64_EC, names::XEN_HYPERCALLS, names::XEN_TRAPS]
+        {
             assert!(table.windows(2).all(|w| w[0].0 < w[1].0));
         }
     }

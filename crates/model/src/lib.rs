@@ -34,3 +34,4 @@ pub mod ids;
 pub mod state;
 pub mod table;
 pub mod time;
+pub mod xen;

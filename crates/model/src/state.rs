@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a KVM vCPU is.
+/// Where a vCPU is, under KVM or Xen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum VcpuState {
     /// Guest code runs: from VM entry to VM exit.
@@ -26,7 +26,13 @@ pub enum VcpuState {
     /// On a pCPU, but the trace does not tell whether in guest mode, in the kernel or in the VMM
     /// (scheduler events without KVM events, or before the vCPU's first KVM event).
     Running,
-    /// Its thread does not exist: not yet created, or exited (the VM ended).
+    /// A PV guest is in a hypercall, as far as Xen's records prove it: from the record of the call
+    /// to the last record that can only come from within it. Xen does not record its end.
+    Hypercall,
+    /// A PV guest's exception is being handled by Xen; proved as for `Hypercall`.
+    Trap,
+    /// Its thread does not exist: not yet created, or exited (the VM ended). Under Xen: runstate
+    /// offline (paused, or its domain is not there).
     Offline,
     /// Inside lost events, or before the first event that tells: no claim is made.
     Unknown,
@@ -34,7 +40,7 @@ pub enum VcpuState {
 
 impl VcpuState {
     /// Every state, in the order reports list them.
-    pub const ALL: [VcpuState; 11] = [
+    pub const ALL: [VcpuState; 13] = [
         VcpuState::Guest,
         VcpuState::Exit,
         VcpuState::User,
@@ -44,6 +50,8 @@ impl VcpuState {
         VcpuState::Waking,
         VcpuState::Blocked,
         VcpuState::Running,
+        VcpuState::Hypercall,
+        VcpuState::Trap,
         VcpuState::Offline,
         VcpuState::Unknown,
     ];
@@ -60,6 +68,8 @@ impl VcpuState {
             VcpuState::Waking => "waking",
             VcpuState::Blocked => "blocked",
             VcpuState::Running => "running",
+            VcpuState::Hypercall => "hypercall",
+            VcpuState::Trap => "trap",
             VcpuState::Offline => "offline",
             VcpuState::Unknown => "unknown",
         }
@@ -72,6 +82,8 @@ impl VcpuState {
             | VcpuState::Exit
             | VcpuState::User
             | VcpuState::HaltPoll
+            | VcpuState::Hypercall
+            | VcpuState::Trap
             | VcpuState::Running => Metric::Gotten,
             VcpuState::Preempted | VcpuState::Waking => Metric::Waited,
             VcpuState::Halted | VcpuState::Blocked => Metric::Blocked,
@@ -94,6 +106,40 @@ pub enum Metric {
     Offline,
     /// Not known: lost events.
     Unknown,
+}
+
+/// What a Xen domain's vCPUs do together (as xenalyze defines it, `domain_runstate`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DomainState {
+    /// No vCPU wants a pCPU: all are blocked or offline.
+    Blocked,
+    /// Some run, the others are blocked or offline.
+    PartialRun,
+    /// All run.
+    FullRun,
+    /// Some wait for a pCPU, none runs, the others are blocked or offline.
+    PartialContention,
+    /// Some run while others wait for a pCPU: who runs may spin on what a waiting one holds.
+    ConcurrencyHazard,
+    /// All wait for a pCPU.
+    FullContention,
+    /// Lost records hide what a vCPU does, and with it the domain's state.
+    Unknown,
+}
+
+impl DomainState {
+    /// The word in tables and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DomainState::Blocked => "blocked",
+            DomainState::PartialRun => "partial_run",
+            DomainState::FullRun => "full_run",
+            DomainState::PartialContention => "partial_contention",
+            DomainState::ConcurrencyHazard => "concurrency_hazard",
+            DomainState::FullContention => "full_contention",
+            DomainState::Unknown => "unknown",
+        }
+    }
 }
 
 /// Where a thread is, as its own kernel saw it.
@@ -154,7 +200,9 @@ impl From<VcpuState> for EffectiveState {
     fn from(vcpu: VcpuState) -> Self {
         match vcpu {
             VcpuState::Guest | VcpuState::Running => EffectiveState::Running,
-            VcpuState::Exit | VcpuState::User => EffectiveState::ExitHandling,
+            VcpuState::Exit | VcpuState::User | VcpuState::Hypercall | VcpuState::Trap => {
+                EffectiveState::ExitHandling
+            }
             VcpuState::Preempted | VcpuState::Waking => EffectiveState::VcpuPreempted,
             VcpuState::HaltPoll | VcpuState::Halted | VcpuState::Blocked => {
                 EffectiveState::VcpuHalted

@@ -13,7 +13,7 @@ use crate::{
     event::{BlockOp, DeviceName},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
-    state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState},
+    state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
 pub use crate::column::{Column, ColumnType};
@@ -74,12 +74,14 @@ table! {
     Machine in "machines" {
         /// The machine's number in every other table.
         machine_id: MachineId,
-        /// The machine it runs on; null for the host.
+        /// The machine it runs on; null for the host (or the hypervisor).
         parent_id: Option<MachineId>,
         /// host, hypervisor, guest or container.
         kind: MachineKind,
         /// Its name: the VM's name, or the host's.
         name: String,
+        /// Its domain's number, for guests under Xen.
+        domid: Option<u32>,
         /// Process id of its VMM on the parent, for guests under KVM.
         vmm_pid: Option<Tid>,
         /// Control group of the VMM on the parent.
@@ -130,8 +132,9 @@ table! {
 }
 
 table! {
-    /// A thread on a CPU, from switch-in to switch-out. The slices of a CPU tile the window;
-    /// the idle thread is tid 0, a null tid is time without knowledge (lost events).
+    /// A thread on a CPU, from switch-in to switch-out; on a hypervisor's pCPU, a vCPU. The slices of
+    /// a CPU tile the window; the idle thread is tid 0. Where tid and vcpu are both null, who ran
+    /// is not known (lost events).
     CpuSlice in "cpu_slices" {
         /// Start, ns of trace time.
         ts: i64,
@@ -141,7 +144,7 @@ table! {
         machine_id: MachineId,
         /// The CPU.
         cpu: CpuId,
-        /// Who ran; 0 = idle, null = unknown.
+        /// Who ran; 0 = idle, null = unknown, or a vCPU that no thread runs (Xen).
         tid: Option<Tid>,
         /// The VM whose vCPU this thread is, if it is one.
         vcpu_machine_id: Option<MachineId>,
@@ -163,16 +166,18 @@ table! {
         vcpu: VcpuId,
         /// The pCPU, while it is on one or was last on it.
         cpu: Option<CpuId>,
-        /// guest, exit, user, halt_poll, halted, preempted, waking, blocked, running, offline or
-        /// unknown.
+        /// guest, exit, user, halt_poll, halted, preempted, waking, blocked, running, hypercall, trap,
+        /// offline or unknown.
         state: VcpuState,
-        /// For exit, user, halt_poll and halted: the reason of the exit that led there.
+        /// For exit, user, halt_poll, halted, hypercall and trap: the reason of the exit that led
+        /// there.
         reason: Option<ExitReason>,
         /// For preempted and waking: the machine of who has the CPU meanwhile (a guest if its vCPU
         /// thread has it, else the host); null where that is not known.
         by_machine_id: Option<MachineId>,
         /// For preempted and waking: the host thread that has the CPU it waits for, 0 while that CPU
         /// is idle (not yet out of its idle state). A new row begins when another thread takes it.
+        /// Null under Xen, where only who took the pCPU from a preempted vCPU is known.
         by_tid: Option<Tid>,
     }
 }
@@ -202,12 +207,13 @@ table! {
 }
 
 table! {
-    /// One VM exit, from exit to the next entry of the same vCPU.
+    /// One VM exit, from exit to the next entry of the same vCPU; of a Xen PV guest, one hypercall or
+    /// exception, whose end Xen does not record.
     Exit in "exits" {
         /// When the vCPU left guest mode, ns of trace time.
         ts: i64,
         /// Until the next entry, ns, halts and preemption included; null if the recording (or a
-        /// gap in it) ended first.
+        /// gap in it) ended first, and for PV guests.
         dur: Option<i64>,
         /// Time of that the vCPU thread was on a CPU handling it, ns; null as dur.
         handling_ns: Option<i64>,
@@ -221,7 +227,8 @@ table! {
         rip: u64,
         /// Did KVM_RUN return to the VMM for it?
         to_user: bool,
-        /// Hypercall number or I/O port, where the trace tells.
+        /// Hypercall number or I/O port, where the trace tells; of a PV guest's hypercall the command,
+        /// of its page fault the address.
         detail: Option<u64>,
     }
 }
@@ -409,18 +416,37 @@ table! {
         guest_ns: i64,
         /// Halted in the guest, ns (part of blocked).
         halted_ns: i64,
-        /// Slice observed from switch-in to forced switch-out, average, ns; null without one.
+        /// Slice, average, ns: under Xen as granted by the scheduler, else as observed from switch-in
+        /// to forced switch-out; null without one.
         allocated_avg_ns: Option<i64>,
         /// The shortest such slice.
         allocated_min_ns: Option<i64>,
         /// The longest such slice.
         allocated_max_ns: Option<i64>,
-        /// Kicks (ioeventfd, port and MMIO writes to devices) and injected device interrupts.
+        /// Kicks (ioeventfd, port and MMIO writes to devices) and injected device interrupts. Under
+        /// Xen: pages mapped, transferred or copied by grant, and event-channel calls.
         io_count: u64,
-        /// VM exits.
+        /// VM exits; of Xen PV guests, hypercalls and exceptions.
         exits: u64,
         /// Preempted or waking while it wanted to run, ns: what the guest calls steal.
         steal_ns: i64,
+    }
+}
+
+table! {
+    /// What the vCPUs of one Xen domain do together. A domain's states tile its window, from the
+    /// first record about it on; vCPUs count from their own first record on.
+    DomainStateRow in "domain_states" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns.
+        dur: i64,
+        /// The domain.
+        machine_id: MachineId,
+        /// blocked (no vCPU wants a pCPU), partial_run (some run, none waits), full_run (all run),
+        /// partial_contention (some wait, none runs), concurrency_hazard (some run, some wait),
+        /// full_contention (all wait) or unknown.
+        state: DomainState,
     }
 }
 
@@ -520,6 +546,7 @@ pub const TABLES: &[TableDoc] = &[
     WorkItem::TABLE,
     Counter::TABLE,
     Window::TABLE,
+    DomainStateRow::TABLE,
     ClockEdge::TABLE,
     ClockCheck::TABLE,
     Lost::TABLE,
@@ -547,6 +574,7 @@ pub enum Row {
     WorkItem(WorkItem),
     Counter(Counter),
     Window(Window),
+    DomainState(DomainStateRow),
     ClockEdge(ClockEdge),
     ClockCheck(ClockCheck),
     Lost(Lost),
@@ -573,6 +601,7 @@ impl Row {
             Row::WorkItem(_) => WorkItem::TABLE.name,
             Row::Counter(_) => Counter::TABLE.name,
             Row::Window(_) => Window::TABLE.name,
+            Row::DomainState(_) => DomainStateRow::TABLE.name,
             Row::ClockEdge(_) => ClockEdge::TABLE.name,
             Row::ClockCheck(_) => ClockCheck::TABLE.name,
             Row::Lost(_) => Lost::TABLE.name,
@@ -617,6 +646,7 @@ pub struct Tables {
     pub work_items: Vec<WorkItem>,
     pub counters: Vec<Counter>,
     pub windows: Vec<Window>,
+    pub domain_states: Vec<DomainStateRow>,
     pub clock_edges: Vec<ClockEdge>,
     pub clock_check: Vec<ClockCheck>,
     pub lost: Vec<Lost>,
@@ -642,6 +672,7 @@ impl TableSink for Tables {
             Row::WorkItem(r) => self.work_items.push(r),
             Row::Counter(r) => self.counters.push(r),
             Row::Window(r) => self.windows.push(r),
+            Row::DomainState(r) => self.domain_states.push(r),
             Row::ClockEdge(r) => self.clock_edges.push(r),
             Row::ClockCheck(r) => self.clock_check.push(r),
             Row::Lost(r) => self.lost.push(r),

@@ -19,6 +19,7 @@ pub(crate) mod vcpu;
 pub(crate) mod wakeups;
 pub(crate) mod windows;
 pub(crate) mod work;
+pub(crate) mod xen;
 
 use crate::wanted::Wanted;
 use check::Check;

@@ -20,12 +20,14 @@ pub(crate) enum Occupant {
     Idle,
     /// A thread; its slot is none for numbers that cannot be threads (broken input).
     Thread { tid: Tid, slot: Option<Slot> },
+    /// A vCPU that no thread runs (Xen), by its index.
+    Vcpu(usize),
 }
 
 impl Occupant {
     pub(crate) fn tid(self) -> Option<Tid> {
         match self {
-            Occupant::Unknown { .. } => None,
+            Occupant::Unknown { .. } | Occupant::Vcpu(_) => None,
             Occupant::Idle => Some(Tid::IDLE),
             Occupant::Thread { tid, .. } => Some(tid),
         }
@@ -110,7 +112,7 @@ impl Cpu {
             return;
         }
         let vcpu = match self.occupant {
-            Occupant::Thread { .. } => vcpu,
+            Occupant::Thread { .. } | Occupant::Vcpu(_) => vcpu,
             _ => None,
         };
         env.sink.row(Row::CpuSlice(CpuSlice {

@@ -79,15 +79,15 @@ pub(crate) struct By {
 
 /// Everything a row says but its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Key {
-    state: VcpuState,
-    cpu: Option<CpuId>,
-    reason: Option<ExitReason>,
-    by: By,
+pub(crate) struct Key {
+    pub(crate) state: VcpuState,
+    pub(crate) cpu: Option<CpuId>,
+    pub(crate) reason: Option<ExitReason>,
+    pub(crate) by: By,
 }
 
 impl Key {
-    const UNKNOWN: Key = Key {
+    pub(crate) const UNKNOWN: Key = Key {
         state: VcpuState::Unknown,
         cpu: None,
         reason: None,
@@ -116,10 +116,10 @@ impl Key {
 
 /// A closed interval that later events may still rename.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Segment {
-    from: i64,
-    to: i64,
-    key: Key,
+pub(crate) struct Segment {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) key: Key,
 }
 
 /// One vCPU between two events.
@@ -507,7 +507,14 @@ impl Vcpu {
     }
 }
 
-fn emit(index: usize, machine_id: MachineId, vcpu: VcpuId, segment: Segment, env: &mut Env<'_>) {
+/// Tells everybody of a finished interval.
+pub(crate) fn emit(
+    index: usize,
+    machine_id: MachineId,
+    vcpu: VcpuId,
+    segment: Segment,
+    env: &mut Env<'_>,
+) {
     let from = segment.from.max(env.start);
     if segment.to <= from {
         return;

@@ -8,7 +8,8 @@
 //! the vCPU's own thread; and device interrupts raised by the VM's own threads (vCPU, VMM and vhost
 //! threads), which only the VM's row can count. Interrupts that the host raises in the name of an
 //! unrelated thread (an irqfd signalled from a hard interrupt) cannot be attributed and are not
-//! counted.
+//! counted. Under Xen: pages mapped, transferred or copied by grant, and event-channel calls, where
+//! the trace has hypercalls; slices are then what the scheduler granted and not what was observed.
 //!
 //! **Boundary state.** The metrics of each actor's unfinished windows. A vCPU's window is emitted
 //! when its states have passed it; a VM's and a control group's at the end, because vCPUs and threads
@@ -61,7 +62,7 @@ impl Metrics {
         self.slices_ns += other.slices_ns;
         self.slice_min_ns = [self.slice_min_ns, other.slice_min_ns].into_iter().flatten().min();
         self.slice_max_ns = self.slice_max_ns.max(other.slice_max_ns);
-        self.io_count += other.io_count;
+        self.io_count = self.io_count.saturating_add(other.io_count);
         self.exits += other.exits;
     }
 
@@ -288,9 +289,12 @@ impl Windows {
         }
     }
 
-    /// A kick or device access by a vCPU.
-    pub(crate) fn vcpu_io(&mut self, at: usize, t: i64) {
-        self.count(at, t, |m| m.io_count += 1);
+    /// Kicks, device accesses or exchanges of pages by a vCPU. A broken record can name any number;
+    /// the sum (a count, not time) stops at the top.
+    pub(crate) fn vcpu_io(&mut self, at: usize, t: i64, number: u64) {
+        if number > 0 {
+            self.count(at, t, |m| m.io_count = m.io_count.saturating_add(number));
+        }
     }
 
     /// A device interrupt raised for a VM.

@@ -170,7 +170,7 @@ pub(crate) fn isa_word(isa: Isa) -> &'static str {
         Isa::Vmx => "vmx",
         Isa::Svm => "svm",
         Isa::Arm64 | Isa::Arm64Ret => "arm64",
-        Isa::Other(_) => "other",
+        Isa::XenHypercall | Isa::XenTrap | Isa::Other(_) => "other",
     }
 }
 

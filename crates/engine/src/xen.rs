@@ -1,0 +1,289 @@
+//! xentrace files as streams: the adapter from the codec to the engine.
+//!
+//! One stream per pCPU. Records become [`XenEvent`]s of the model; those no state machine asks for
+//! become items without content, so that they count and show until when the pCPU was recorded.
+//!
+//! Two things are told that are no records of their own ([`XenEvent::Current`]): before a pCPU's
+//! first record, who had it then, as its first record about the scheduler says; and after lost
+//! records, who had it by then, which `lost_records` says.
+
+use crate::{
+    align::Input,
+    problems::Problems,
+    stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey},
+};
+use std::collections::VecDeque;
+use transect_clock::{ClockError, ClockGraph, Converter};
+use transect_model::{
+    event::CoreEvent,
+    exit::{ExitReason, Isa},
+    ids::{MachineId, Tid},
+    table::ImportLog,
+    time::{Source, Timestamp},
+    xen::{Runstate, XenCall, XenEvent, XenVcpu},
+};
+use transect_xentrace::{
+    Hypercall, Problem, Record, Runstate as RecordedRunstate, Stream, XenEvent as Recorded,
+    XenTrace, XenVcpu as RecordedVcpu, isa_of_reason,
+};
+
+/// The clock of Xen's stamps.
+pub const CLOCK: &str = "x86-tsc";
+/// Records looked at, of each pCPU, for what is to be known before the first one is handled.
+const LOOK_AHEAD: usize = 1 << 18;
+
+/// One xentrace file of a recording.
+#[derive(Debug)]
+pub struct XenSource<'t, 'd> {
+    file: &'t XenTrace<'d>,
+    machine: MachineId,
+    /// For messages.
+    name: String,
+    /// Who numbered exit reasons whose value does not tell.
+    isa: Isa,
+}
+
+impl<'t, 'd> XenSource<'t, 'd> {
+    /// Prepares a file; `machine` is the hypervisor, `name` is what messages call the file.
+    pub fn new(file: &'t XenTrace<'d>, machine: MachineId, name: impl Into<String>) -> Self {
+        XenSource { file, machine, name: name.into(), isa: isa_of(file) }
+    }
+
+    /// The streams of every pCPU.
+    ///
+    /// # Errors
+    /// The clock graph cannot place one of the pCPUs.
+    pub fn inputs(
+        &self,
+        clocks: &ClockGraph,
+    ) -> Result<Vec<Input<XenStream<'_>, Converter>>, ClockError> {
+        let inputs = self.file.cpus().map(|cpu| {
+            let key = StreamKey { machine: self.machine, cpu };
+            let clock = clocks.converter(self.machine, cpu)?;
+            Ok(Input { key, stream: self.stream(self.file.stream(cpu)), clock })
+        });
+        inputs.collect()
+    }
+
+    fn stream<'s>(&'s self, stream: Stream<'s>) -> XenStream<'s> {
+        let ahead = first_running(stream.clone()).into_iter().collect();
+        XenStream { stream, ahead, source: &self.name, isa: self.isa }
+    }
+
+    /// What is wrong with the file outside of its streams: for the import log.
+    pub fn remarks(&self) -> Vec<ImportLog> {
+        self.file.problems().iter().map(|problem| row(&self.name, problem)).collect()
+    }
+}
+
+fn row(source: &str, problem: &Problem) -> ImportLog {
+    let message = match problem.cpu {
+        Some(cpu) => format!("CPU {cpu}: {}", problem.what),
+        None => problem.what.to_string(),
+    };
+    ImportLog {
+        source: source.to_owned(),
+        offset: Some(problem.at_bytes),
+        message,
+        data_loss: problem.what.loses(),
+    }
+}
+
+/// Who numbers this file's exit reasons: some values tell, others mean one thing with SVM and
+/// another with VMX, and records before Xen 4.19 do not say which it is.
+fn isa_of(file: &XenTrace<'_>) -> Isa {
+    let told = file.cpus().find_map(|cpu| {
+        file.stream(cpu).take(LOOK_AHEAD).find_map(|record| match record.typed() {
+            Recorded::VmExit { isa: Some(isa), .. } => Some(isa),
+            Recorded::VmExit { reason, .. } => isa_of_reason(reason),
+            _ => None,
+        })
+    });
+    told.unwrap_or(Isa::Vmx)
+}
+
+/// Who had the pCPU at its first record.
+fn first_running(mut stream: Stream<'_>) -> Option<StreamItem> {
+    let mut first = None;
+    for _ in 0..LOOK_AHEAD {
+        let record = stream.next()?;
+        let ts = *first.get_or_insert(record.tsc);
+        let vcpu = match record.typed() {
+            Recorded::Lost(_) => return None,
+            Recorded::RunstateChange { vcpu, old: RecordedRunstate::Running, .. } => vcpu,
+            Recorded::RunstateChange { new: RecordedRunstate::Running, .. } => return None,
+            Recorded::ContinueRunning { vcpu }
+            | Recorded::SwitchInfPrev { vcpu, .. }
+            | Recorded::SwitchInfCont { vcpu, .. }
+            | Recorded::Switch { prev: vcpu, .. } => vcpu,
+            _ => continue,
+        };
+        return Some(item(ts, XenEvent::Current { vcpu: named(vcpu) }));
+    }
+    None
+}
+
+fn item(tsc: u64, event: XenEvent) -> StreamItem {
+    StreamItem::Event { ts: Timestamp::new(tsc), tid: Tid::IDLE, event: CoreEvent::Xen(event) }
+}
+
+fn other(tsc: u64) -> StreamItem {
+    StreamItem::Other { ts: Timestamp::<Source>::new(tsc), tid: Tid::IDLE }
+}
+
+fn named(vcpu: RecordedVcpu) -> XenVcpu {
+    XenVcpu { dom: vcpu.dom, vcpu: vcpu.vcpu }
+}
+
+fn runstate(recorded: RecordedRunstate) -> Runstate {
+    match recorded {
+        RecordedRunstate::Running => Runstate::Running,
+        RecordedRunstate::Runnable => Runstate::Runnable,
+        RecordedRunstate::Blocked => Runstate::Blocked,
+        RecordedRunstate::Offline => Runstate::Offline,
+    }
+}
+
+fn call(recorded: Hypercall) -> XenCall {
+    let argument = |number| recorded.argument(number).and_then(|arg| u32::try_from(arg).ok());
+    let count = recorded.grant_requests().map(|(_, count)| count);
+    XenCall { op: recorded.op(), cmd: argument(0), count }
+}
+
+/// One pCPU of an xentrace file.
+#[derive(Debug)]
+pub struct XenStream<'t> {
+    stream: Stream<'t>,
+    /// Items that come before the next record's.
+    ahead: VecDeque<StreamItem>,
+    source: &'t str,
+    isa: Isa,
+}
+
+impl XenStream<'_> {
+    /// The record as items; of lost records, several.
+    #[inline]
+    fn item(&mut self, record: &Record<'_>) -> StreamItem {
+        match self.event(record) {
+            Some(event) => item(record.tsc, event),
+            None => other(record.tsc),
+        }
+    }
+
+    #[inline]
+    fn event(&mut self, record: &Record<'_>) -> Option<XenEvent> {
+        Some(match record.typed() {
+            Recorded::Other => return None,
+            Recorded::RunstateChange { vcpu, old, new } => {
+                let (old, new) = (runstate(old), runstate(new));
+                XenEvent::Runstate { vcpu: named(vcpu), old, new }
+            }
+            Recorded::ContinueRunning { vcpu } => XenEvent::Continue { vcpu: named(vcpu) },
+            Recorded::SwitchInfPrev { vcpu, ran_ns } => {
+                XenEvent::InfPrev { vcpu: named(vcpu), ran_ns }
+            }
+            Recorded::SwitchInfNext { vcpu, waited_ns, slice_ns } => {
+                XenEvent::InfNext { vcpu: named(vcpu), waited_ns, slice_ns }
+            }
+            Recorded::SwitchInfCont { vcpu, ran_ns, slice_ns } => {
+                XenEvent::InfCont { vcpu: named(vcpu), ran_ns, slice_ns }
+            }
+            Recorded::Switch { prev, next } => {
+                XenEvent::Switch { prev: named(prev), next: named(next) }
+            }
+            Recorded::Wake { vcpu } => XenEvent::Wake { vcpu: named(vcpu) },
+            Recorded::Sleep { vcpu } => XenEvent::Sleep { vcpu: named(vcpu) },
+            Recorded::Block { vcpu } => XenEvent::Block { vcpu: named(vcpu) },
+            Recorded::Yield { vcpu } => XenEvent::Yield { vcpu: named(vcpu) },
+            Recorded::Shutdown { vcpu, reason } => XenEvent::Shutdown { vcpu: named(vcpu), reason },
+            Recorded::DomainScheduled { dom } | Recorded::DomainCreated { dom } => {
+                XenEvent::DomainAdded { dom }
+            }
+            Recorded::DomainUnscheduled { dom } => XenEvent::DomainRemoved { dom },
+            Recorded::DomainDestroyed { dom } => XenEvent::DomainEnding { dom },
+            // A guest's guest: for this one it is all one exit.
+            Recorded::VmEntry { nested: true } | Recorded::VmExit { nested: true, .. } => {
+                return None;
+            }
+            Recorded::VmEntry { .. } => XenEvent::VmEntry,
+            Recorded::VmExit { reason, rip, isa, .. } => {
+                let isa = isa.or_else(|| isa_of_reason(reason)).unwrap_or(self.isa);
+                XenEvent::VmExit { reason: ExitReason { isa, code: reason }, rip }
+            }
+            Recorded::HvmHypercall { op } => XenEvent::HvmHypercall { op },
+            Recorded::Injection { vector } => XenEvent::Injection { vector },
+            Recorded::Hypercall(recorded) => XenEvent::Hypercall(call(recorded)),
+            Recorded::Subcall(recorded) => XenEvent::Subcall(call(recorded)),
+            Recorded::PvTrap { trap, rip, .. } => XenEvent::PvTrap { trap, rip },
+            Recorded::PvPageFault { rip, addr, .. } => XenEvent::PvPageFault { addr, rip },
+            Recorded::PvPrivop { .. } | Recorded::PvMathState | Recorded::PvPtwr { .. } => {
+                XenEvent::PvEmulation
+            }
+            Recorded::GrantMap { dom } | Recorded::GrantTransfer { dom } => {
+                XenEvent::GrantPage { dom }
+            }
+            Recorded::IdleEntry { state } => XenEvent::IdleEntry { state },
+            Recorded::IdleExit { state } => XenEvent::IdleExit { state },
+            Recorded::Lost(_)
+            | Recorded::Interrupt { .. }
+            | Recorded::Halt { .. }
+            | Recorded::GrantUnmap { .. }
+            | Recorded::IrqHandled { .. }
+            | Recorded::FrequencyChange { .. } => return None,
+        })
+    }
+
+    /// Lost records hide the time between two stamps, and say who ran at the second.
+    #[cold]
+    fn lost(&mut self, record: &Record<'_>) -> StreamItem {
+        let Recorded::Lost(lost) = record.typed() else { return other(record.tsc) };
+        let hole =
+            LostEvents { count: Some(u64::from(lost.count)), cause: LostCause::BufferOverrun };
+        self.ahead.push_back(StreamItem::Lost(hole));
+        let current = XenEvent::Current { vcpu: named(lost.current) };
+        self.ahead.push_back(item(lost.to_tsc.max(lost.from_tsc), current));
+        other(lost.from_tsc.min(lost.to_tsc))
+    }
+}
+
+impl EventStream for XenStream<'_> {
+    fn next_item(&mut self) -> Option<StreamItem> {
+        if let Some(ahead) = self.ahead.pop_front() {
+            return Some(ahead);
+        }
+        let record = self.stream.next()?;
+        if matches!(record.typed(), Recorded::Lost(_)) {
+            return Some(self.lost(&record));
+        }
+        Some(self.item(&record))
+    }
+
+    fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
+        items.extend(self.ahead.drain(..));
+        while items.len() < limit {
+            let Some(record) = self.stream.next() else { return };
+            if matches!(record.typed(), Recorded::Lost(_)) {
+                let first = self.lost(&record);
+                items.push(first);
+                items.extend(self.ahead.drain(..));
+                continue;
+            }
+            let item = self.item(&record);
+            items.push(item);
+        }
+    }
+
+    fn problems(&self) -> Vec<ImportLog> {
+        let mut problems = Problems::new(self.source);
+        let mut rows: Vec<ImportLog> = Vec::new();
+        for problem in self.stream.problems() {
+            if problem.what.loses() {
+                problems.add(problem.at_bytes, || row(self.source, problem).message);
+            } else if rows.len() < 100 {
+                rows.push(row(self.source, problem));
+            }
+        }
+        rows.extend(problems.rows());
+        rows
+    }
+}
