@@ -13,11 +13,14 @@ use transect_studies::xenmon::{page, record};
 
 /// Runs the XenMon study on Xen hosts of the testbed and writes its page; see docs/studies/xenmon.md.
 #[derive(Parser)]
-#[command(after_help = "Example: study-xenmon --out docs/studies/xenmon && git diff docs/studies")]
+#[command(after_help = "Example: study-xenmon --out docs/studies && git diff docs/studies")]
 struct Arguments {
-    /// The folder of the CSV files; runs that are in them are not made again
-    #[arg(long, default_value = "docs/studies/xenmon")]
+    /// The folder of the page, xenmon.md, and of xenmon/ with CSV files and charts
+    #[arg(long, default_value = "docs/studies")]
     out: PathBuf,
+    /// Go on with a study that was stopped: runs that are in the CSV files are not made again
+    #[arg(long)]
+    resume: bool,
     /// Only these ways to boot Xen: credit, credit2, credit-unlimited
     #[arg(long, value_delimiter = ',')]
     setups: Vec<String>,
@@ -65,12 +68,10 @@ fn study(arguments: &Arguments) -> Result<()> {
     if !arguments.page_only {
         let transect = arguments.transect.clone().map_or_else(|| beside("transect"), Ok)?;
         ensure!(transect.is_file(), "{} is not built: run `make build` first", transect.display());
-        record::analyse(&transect, &arguments.out, &traces, arguments.again)?;
+        record::analyse(&transect, &page::folder(&arguments.out), &traces, arguments.again)?;
     }
-    // The page stands beside the folder of its figures: docs/studies/xenmon.md, docs/studies/xenmon/.
-    let studies = arguments.out.parent().context("--out has no parent folder")?;
-    page::write(studies)?;
-    println!("wrote {}", page::path(studies).display());
+    page::write(&arguments.out)?;
+    println!("wrote {}", page::path(&arguments.out).display());
     Ok(())
 }
 
@@ -81,7 +82,8 @@ fn run(arguments: &Arguments, traces: &Path) -> Result<()> {
     let rates =
         if arguments.rates.is_empty() { plan::RATES.to_vec() } else { arguments.rates.clone() };
     let orders = record::Orders {
-        out: arguments.out.clone(),
+        out: page::folder(&arguments.out),
+        is_resumed: arguments.resume,
         traces: traces.to_owned(),
         setups: setups(&arguments.setups)?,
         rates,

@@ -13,7 +13,7 @@ const WINDOWS: &str = "SELECT m.name AS domain, w.ts, w.dur, w.executions, w.got
                        (SELECT coalesce(sum(count), 0) FROM lost) AS lost \
                        FROM windows w JOIN machines m ON m.machine_id = w.machine_id \
                        WHERE w.vcpu IS NULL AND w.cpu IS NULL AND w.cgroup IS NULL \
-                       ORDER BY w.ts, m.machine_id";
+                       ORDER BY w.ts, m.name";
 
 /// The columns of the answer.
 pub const COLUMNS: [&str; 14] = [

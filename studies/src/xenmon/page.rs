@@ -13,16 +13,31 @@ use super::{charts, claims};
 use crate::page::{replaced, short, table};
 use crate::spread::Spread;
 
+/// What people wrote, for a folder that has no page yet.
+const PAGE: &str = include_str!("../../../docs/studies/xenmon.md");
+const PUBLISHED: &str = include_str!("../../../docs/studies/xenmon/published.csv");
+
+/// The folder of CSV files and charts, in the folder of all studies.
+pub fn folder(studies: &Path) -> PathBuf {
+    studies.join("xenmon")
+}
+
 /// The page, in the folder of all studies.
 pub fn path(studies: &Path) -> PathBuf {
     studies.join("xenmon.md")
 }
 
-/// Writes page and charts anew.
+/// Writes page and charts anew. A folder without a page gets that of this source, and its published numbers.
 ///
 /// # Errors
 /// If a CSV file is not there or incomplete, or the page lacks a part.
 pub fn write(studies: &Path) -> Result<()> {
+    for (file, text) in [(path(studies), PAGE), (folder(studies).join("published.csv"), PUBLISHED)]
+    {
+        if !file.exists() {
+            fs::write(&file, text).with_context(|| file.display().to_string())?;
+        }
+    }
     for (file, text) in files(studies)? {
         fs::write(&file, text).with_context(|| file.display().to_string())?;
     }
@@ -34,7 +49,7 @@ pub fn write(studies: &Path) -> Result<()> {
 /// # Errors
 /// As [`write`].
 pub fn files(studies: &Path) -> Result<Vec<(PathBuf, String)>> {
-    let folder = studies.join("xenmon");
+    let folder = folder(studies);
     let results = Results::read(&folder)?.complete()?;
     let published = published::read(&folder)?;
     let page = path(studies);

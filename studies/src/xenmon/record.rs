@@ -15,8 +15,10 @@ use super::scene::Bed;
 /// What to run, and where to.
 #[derive(Clone, Debug)]
 pub struct Orders {
-    /// The folder of the CSV files. Runs that are in them already are not made again.
+    /// The folder of the CSV files.
     pub out: PathBuf,
+    /// Are the runs that are in them kept, and not made again?
+    pub is_resumed: bool,
     /// The folder of the traces.
     pub traces: PathBuf,
     /// How Xen is booted.
@@ -27,13 +29,13 @@ pub struct Orders {
     pub repetitions: u32,
 }
 
-/// Makes all runs that are not there yet; `say` gets a line about each.
+/// Makes all runs, or all that are not there yet; `say` gets a line about each.
 ///
 /// # Errors
 /// If a host does not boot or a run fails twice. What was made until then is kept.
 pub fn record(orders: &Orders, say: &mut dyn FnMut(&str)) -> Result<()> {
-    begin(&orders.out, "runs.csv", RUNS)?;
-    begin(&orders.out, "windows.csv", &windows_header())?;
+    begin(orders, "runs.csv", RUNS)?;
+    begin(orders, "windows.csv", &windows_header())?;
     fs::create_dir_all(&orders.traces).with_context(|| orders.traces.display().to_string())?;
     let done = Results::read(&orders.out)?.runs;
     for repetition in 1..=orders.repetitions {
@@ -122,14 +124,14 @@ fn one_run(orders: &Orders, bed: &Bed, step: &Step, key: &Key) -> Result<String>
     ))
 }
 
-/// Makes the file, with its header, if it is not there.
-fn begin(folder: &Path, name: &str, header: &str) -> Result<()> {
-    let path = folder.join(name);
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    match path.exists() {
-        true => Ok(()),
-        false => fs::write(&path, header).with_context(|| path.display().to_string()),
+/// Makes the file, with its header, unless it is there and goes on.
+fn begin(orders: &Orders, name: &str, header: &str) -> Result<()> {
+    let path = orders.out.join(name);
+    fs::create_dir_all(&orders.out).with_context(|| orders.out.display().to_string())?;
+    if orders.is_resumed && path.exists() {
+        return Ok(());
     }
+    fs::write(&path, header).with_context(|| path.display().to_string())
 }
 
 fn append(folder: &Path, name: &str, text: &str) -> Result<()> {
