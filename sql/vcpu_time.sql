@@ -8,7 +8,9 @@
 -- column: exit_ns – in the kernel between an exit and the next entry
 -- column: user_ns – in the VMM
 -- column: halt_poll_ns – halted, the host spinning
--- column: running_ns – on a pCPU without KVM events that tell more
+-- column: hypercall_ns – in a hypercall of a Xen PV guest, as far as recorded
+-- column: trap_ns – in the handling of a Xen PV guest's exception, as far as recorded
+-- column: running_ns – on a pCPU without events that tell more
 -- column: preempted_ns – switched out while it wanted to run
 -- column: waking_ns – woken, not yet on a pCPU
 -- column: halted_ns – asleep by the guest's own halt
@@ -28,6 +30,8 @@ SELECT
     s.exit_ns,
     s.user_ns,
     s.halt_poll_ns,
+    s.hypercall_ns,
+    s.trap_ns,
     s.running_ns,
     s.preempted_ns,
     s.waking_ns,
@@ -35,8 +39,10 @@ SELECT
     s.blocked_ns,
     s.offline_ns,
     s.unknown_ns,
-    CAST(s.guest_ns + s.exit_ns + s.user_ns + s.halt_poll_ns + s.running_ns AS DOUBLE)
-        / nullif(s.window_ns, 0) AS gotten_share,
+    CAST(
+        s.guest_ns + s.exit_ns + s.user_ns + s.halt_poll_ns + s.hypercall_ns + s.trap_ns
+            + s.running_ns AS DOUBLE
+    ) / nullif(s.window_ns, 0) AS gotten_share,
     CAST(s.preempted_ns + s.waking_ns AS DOUBLE) / nullif(s.window_ns, 0) AS waited_share
 FROM (
     SELECT
@@ -47,6 +53,8 @@ FROM (
         sum(CASE WHEN state = 'exit' THEN dur ELSE 0 END) AS exit_ns,
         sum(CASE WHEN state = 'user' THEN dur ELSE 0 END) AS user_ns,
         sum(CASE WHEN state = 'halt_poll' THEN dur ELSE 0 END) AS halt_poll_ns,
+        sum(CASE WHEN state = 'hypercall' THEN dur ELSE 0 END) AS hypercall_ns,
+        sum(CASE WHEN state = 'trap' THEN dur ELSE 0 END) AS trap_ns,
         sum(CASE WHEN state = 'running' THEN dur ELSE 0 END) AS running_ns,
         sum(CASE WHEN state = 'preempted' THEN dur ELSE 0 END) AS preempted_ns,
         sum(CASE WHEN state = 'waking' THEN dur ELSE 0 END) AS waking_ns,

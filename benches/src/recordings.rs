@@ -12,13 +12,14 @@ use std::{
     io::BufWriter,
     path::{Path, PathBuf},
 };
-use transect_clock::Evidence;
+use transect_clock::evidence::{Evidence, RateSource};
 use transect_engine::{Topology, synthetic::Plan};
 use transect_model::ids::MachineId;
 use transect_store::{
     Manifest,
     manifest::{MachineEntry, SourceEntry, SourceFormat, ThreadEntry, VcpuEntry},
 };
+use transect_xentrace::synthetic as xentrace;
 
 /// Buffers so large that a recording of the mixed load has no holes.
 const BUFFER_KIB: u32 = 64 << 10;
@@ -43,6 +44,66 @@ pub fn synthetic(bed: &Bed, events: u64, vms: u32) -> Result<PathBuf> {
         fs::rename(unfinished.keep(), &dir)?;
     }
     Ok(dir)
+}
+
+/// What Xen never recorded: `records` records of a host with two pCPUs and six domains. Its one
+/// source is an xentrace file, `xen.bin`.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn xen(bed: &Bed, records: u64) -> Result<PathBuf> {
+    let spec = |records| xentrace::Spec { records, ..xentrace::Spec::default() };
+    let print = hashed(xentrace::write(Vec::new(), &spec(20_000))?.0);
+    let dir = bed.cache.join(format!("xen-{print:x}-{records}.transect"));
+    if !dir.exists() {
+        let unfinished = bed.scratch()?;
+        write_xen(&spec(records), unfinished.path())?;
+        fs::rename(unfinished.keep(), &dir)?;
+    }
+    Ok(dir)
+}
+
+fn write_xen(spec: &xentrace::Spec, dir: &Path) -> Result<()> {
+    let file = BufWriter::with_capacity(1 << 20, File::create(dir.join("xen.bin"))?);
+    xentrace::write(file, spec)?.0.into_inner()?;
+    let clock = transect_engine::xen::CLOCK;
+    let machine_id = MachineId(0);
+    // 2.5 GHz, as the generator has it.
+    let (mult, shift) = (3_435_973_836, 33);
+    let evidence = [
+        Evidence::Reference { machine: machine_id, clock: clock.to_owned() },
+        Evidence::TscRate {
+            machine: machine_id,
+            mult,
+            shift,
+            offset_ns: 0,
+            how: RateSource::Given,
+            error_ppm: 0.0,
+        },
+    ];
+    let lines = evidence.iter().map(|e| Ok(serde_json::to_string(e)? + "\n"));
+    fs::write(dir.join("clocks.jsonl"), lines.collect::<Result<String>>()?)?;
+    let mut manifest = Manifest::new(0, vec!["made up".to_owned()]);
+    manifest.finished = true;
+    let mut xen = transect_engine::topology::MachineInfo::hypervisor(machine_id, "xen");
+    xen.clock = Some(clock.to_owned());
+    let topology = Topology { machines: vec![xen], ..Topology::default() };
+    manifest.machines = vec![machine(machine_id, &topology)];
+    manifest.sources.push(SourceEntry {
+        machine_id,
+        file: "xen.bin".to_owned(),
+        format: SourceFormat::Xentrace,
+        spooled: false,
+        clock: clock.to_owned(),
+        tsc_to_ns: None,
+        sub_buffer_bytes: 0,
+        cpu_count: u32::from(spec.cpus),
+        long_bytes: 8,
+        big_endian: false,
+        trace_id: 0,
+        uname: String::new(),
+    });
+    Ok(manifest.write(dir)?)
 }
 
 /// Differs when the generator or the format does: of a small recording of the same kind.
@@ -100,6 +161,7 @@ fn machine(id: MachineId, topology: &Topology) -> MachineEntry {
         name: info.name,
         vmm_pid: info.vmm_pid,
         cgroup: info.cgroup,
+        domid: info.domid,
         uname: None,
         cpu_count: None,
         clock: info.clock,

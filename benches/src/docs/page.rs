@@ -12,6 +12,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("bytes", &["bytes/"]),
     ("nested", &["nested/"]),
     ("import", &["import/"]),
+    ("xen", &["xen/"]),
     ("sql", &["sql/"]),
     ("scale", &["scale/"]),
 ];

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use std::{fs, hint::black_box, path::PathBuf, time::Instant};
+use std::{fs, hint::black_box, num::NonZeroUsize, path::PathBuf, time::Instant};
 use transect_clock::{ClockGraph, ClockOptions, Converter};
 use transect_compact::{Compact, is_compact};
 use transect_engine::{
@@ -12,6 +12,7 @@ use transect_engine::{
     compact::CompactSource,
     dat::DatSource,
     topology::{MachineInfo, ThreadInfo, VcpuInfo},
+    xen::XenSource,
 };
 use transect_model::{
     ids::CpuId,
@@ -19,12 +20,16 @@ use transect_model::{
 };
 use transect_store::{Manifest, Mapping, Recording};
 use transect_tracedat::TraceDat;
+use transect_xentrace::{Index, XenTrace, XenVersion};
 
 /// `bench role states`.
 #[derive(Debug, Args)]
 pub struct States {
     /// A recording.
     dir: PathBuf,
+    /// With so many threads [default: one for each CPU]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 }
 
 /// How long it took a process to read events, and what it needed.
@@ -77,11 +82,13 @@ impl TableSink for Counting {
 enum File<'a> {
     Dat(Box<TraceDat<'a>>),
     Compact(Box<Compact<'a>>),
+    Xen(Box<XenTrace<'a>>),
 }
 
 enum Source<'t, 'a> {
     Dat(DatSource<'t, 'a>),
     Compact(CompactSource<'t, 'a>),
+    Xen(XenSource<'t, 'a>),
 }
 
 impl States {
@@ -89,18 +96,20 @@ impl States {
         let begun = Instant::now();
         let recording = Recording::open(&self.dir)?;
         let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
-        let events = Mapping::read_through(&maps, || run(&recording))?;
+        let events = Mapping::read_through(&maps, || run(&recording, self.threads))?;
         super::told(&Pace::since(begun, events)?)
     }
 }
 
 /// What every face does with a recording; gives the number of events.
-fn run(recording: &Recording) -> Result<u64> {
+fn run(recording: &Recording, threads: Option<NonZeroUsize>) -> Result<u64> {
     let mut files = Vec::new();
     for source in &recording.sources {
         let bytes: &[u8] = &source.bytes;
         let file = if is_compact(bytes) {
             File::Compact(Box::new(Compact::parse(bytes)?))
+        } else if Index::check(bytes).is_ok() {
+            File::Xen(Box::new(XenTrace::parse(bytes, XenVersion::Unknown)?))
         } else {
             File::Dat(Box::new(TraceDat::parse(bytes)?))
         };
@@ -112,6 +121,7 @@ fn run(recording: &Recording) -> Result<u64> {
         .map(|(machine, name, file)| match file {
             File::Dat(dat) => Source::Dat(DatSource::new(dat, *machine, *name)),
             File::Compact(file) => Source::Compact(CompactSource::new(file, *machine, *name)),
+            File::Xen(file) => Source::Xen(XenSource::new(file, *machine, *name)),
         })
         .collect();
     let mut inputs = Vec::new();
@@ -119,12 +129,15 @@ fn run(recording: &Recording) -> Result<u64> {
         match source {
             Source::Dat(dat) => inputs.extend(dat.inputs(&clocks)?.into_iter().map(boxed)),
             Source::Compact(file) => inputs.extend(file.inputs(&clocks)?.into_iter().map(boxed)),
+            Source::Xen(file) => inputs.extend(file.inputs(&clocks)?.into_iter().map(boxed)),
         }
     }
     let mut counting = Counting::default();
-    let summary = Engine::new(topology(&recording.manifest), Options::default())
-        .with_clocks(&clocks)
-        .run(inputs, &mut counting)?;
+    let mut engine = Engine::new(topology(&recording.manifest), Options::default());
+    if let Some(threads) = threads {
+        engine = engine.with_threads(threads);
+    }
+    let summary = engine.with_clocks(&clocks).run(inputs, &mut counting)?;
     anyhow::ensure!(counting.rows > 0, "{} events made no row", summary.events);
     Ok(summary.events)
 }
@@ -144,6 +157,7 @@ fn topology(manifest: &Manifest) -> Topology {
         name: entry.name.clone(),
         vmm_pid: entry.vmm_pid,
         cgroup: entry.cgroup.clone(),
+        domid: entry.domid,
         clock: entry.clock.clone(),
     });
     let vcpus = manifest.machines.iter().flat_map(|entry| {

@@ -8,6 +8,7 @@ mod lost;
 mod nested;
 mod scale;
 mod sql;
+mod xen;
 
 pub(crate) use cost::inside as costs_inside;
 
@@ -31,6 +32,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { rows: bytes::ROWS, run: bytes::run },
     Scenario { rows: nested::ROWS, run: nested::run },
     Scenario { rows: import::ROWS, run: import::run },
+    Scenario { rows: xen::ROWS, run: xen::run },
     Scenario { rows: sql::ROWS, run: sql::run },
     Scenario { rows: scale::ROWS, run: scale::run },
 ];

@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     pub unit: TimeUnit,
     /// What the recording cost; `None` where transect did not record it.
     pub cost: Option<CostLine>,
+    /// What it takes on disk; `None` where that is not told.
+    pub stored: Option<Stored>,
     /// Other things the reader should know (recovered, inferred, approximated).
     pub notes: Vec<String>,
 }
@@ -44,6 +46,17 @@ impl TimeUnit {
             TimeUnit::Ticks => "ticks",
         }
     }
+}
+
+/// What a recording takes on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Events (of Xen: records) in its sources.
+    pub events: u64,
+    /// Bytes of the sources.
+    pub source_bytes: u64,
+    /// Bytes of the same events as tables, where those have been made.
+    pub table_bytes: Option<u64>,
 }
 
 line! {
@@ -86,6 +99,12 @@ line! {
         end_ns: i64,
         /// Length of the window, ns.
         dur_ns: i64,
+        /// Events (of Xen: records) in its sources; null where not told.
+        events: Option<u64>,
+        /// Bytes of its sources; null where not told.
+        source_bytes: Option<u64>,
+        /// Bytes of the same events as tables; null unless those have been made.
+        table_bytes: Option<u64>,
     }
 }
 
@@ -101,6 +120,9 @@ impl Facts {
             start_ns: self.window.start.get(),
             end_ns: self.window.end.get(),
             dur_ns: self.window.dur_ns(),
+            events: self.stored.map(|stored| stored.events),
+            source_bytes: self.stored.map(|stored| stored.source_bytes),
+            table_bytes: self.stored.and_then(|stored| stored.table_bytes),
         }
     }
 }

@@ -234,10 +234,10 @@ impl World {
 
     /// The scheduler grants a slice.
     fn granted(&mut self, at: At, name: XenVcpu, slice_ns: Option<u32>, sink: &mut dyn TableSink) {
-        if let Some(slice_ns) = slice_ns.filter(|_| !name.is_idle())
+        if let Some(slice_ns) = slice_ns.filter(|_| !name.is_idle() && self.in_ns)
             && let Some(v) = self.xen_vcpu(at.m, name, sink)
         {
-            self.windows.slice(self.xen.vcpus[v].index, at.t, i64::from(slice_ns));
+            self.windows.granted(self.xen.vcpus[v].index, at.cpu, at.t, i64::from(slice_ns));
         }
     }
 

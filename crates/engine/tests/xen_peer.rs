@@ -199,7 +199,8 @@ fn a_capped_domain_has_its_share() {
     let run = xen_runs::run(&file, LIVE_HZ);
     let hog = run.tables.machines.iter().find(|machine| machine.domid == Some(1)).unwrap();
     let of_hog = run.tables.windows.iter();
-    let of_hog = of_hog.filter(|w| w.machine_id == hog.machine_id && w.vcpu.is_none());
+    let of_hog =
+        of_hog.filter(|w| w.machine_id == hog.machine_id && w.vcpu.is_none() && w.cpu.is_none());
     let (gotten, dur) = of_hog.fold((0, 0), |sum, w| (sum.0 + w.gotten_ns, sum.1 + w.dur));
     let share = gotten as f64 / dur as f64;
     assert!((share - 0.3).abs() < 0.003, "{share}");

@@ -179,6 +179,11 @@ fn check_windows(tables: &Tables, summary: &Summary) {
             + window.offline_ns
             + window.unknown_ns;
         let mine = tables.vcpus.iter().filter(|v| v.machine_id == window.machine_id).count() as i64;
+        if window.cpu.is_some() {
+            // Before a vCPU is first seen on a pCPU it counts on none.
+            assert!(sum <= window.dur * mine, "{window:?}");
+            continue;
+        }
         let actors = if window.vcpu.is_some() { 1 } else { mine };
         assert_eq!(sum, window.dur * actors, "{window:?}");
     }
@@ -187,6 +192,11 @@ fn check_windows(tables: &Tables, summary: &Summary) {
     let running = tables.vcpu_states.iter().filter(|r| r.state.metric() == Metric::Gotten);
     let running: i64 = running.map(|r| r.dur).sum();
     assert_eq!(of_vcpus().map(|w| w.gotten_ns).sum::<i64>(), running);
+    // Whoever runs does so on some pCPU.
+    let of_pcpus = || tables.windows.iter().filter(|w| w.cpu.is_some());
+    assert_eq!(of_pcpus().map(|w| w.gotten_ns).sum::<i64>(), running);
+    let executions = of_vcpus().map(|w| w.executions).sum::<u64>();
+    assert_eq!(of_pcpus().map(|w| w.executions).sum::<u64>(), executions);
 }
 
 proptest! {

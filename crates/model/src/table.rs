@@ -398,6 +398,9 @@ table! {
         machine_id: MachineId,
         /// The vCPU; null for the whole VM or a cgroup.
         vcpu: Option<VcpuId>,
+        /// Under Xen, the pCPU, for rows about what a domain did on one of them: the time its vCPUs
+        /// were on it or, off every pCPU, had last been on it. Null in all other rows.
+        cpu: Option<CpuId>,
         /// The cgroup, for rows about one.
         cgroup: Option<String>,
         /// Times scheduled in.
@@ -416,6 +419,8 @@ table! {
         guest_ns: i64,
         /// Halted in the guest, ns (part of blocked).
         halted_ns: i64,
+        /// How many slices allocated_avg_ns is the average of.
+        allocations: u64,
         /// Slice, average, ns: under Xen as granted by the scheduler, else as observed from switch-in
         /// to forced switch-out; null without one.
         allocated_avg_ns: Option<i64>,

@@ -37,6 +37,7 @@ macro_rules! views {
 
 views![
     "vm_metrics",
+    "domain_metrics",
     "vcpu_time",
     "antagonists",
     "runqueue_latency",

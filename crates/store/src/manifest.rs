@@ -86,7 +86,10 @@ pub struct MachineEntry {
     /// Control group of the VMM on the parent.
     #[serde(default)]
     pub cgroup: Option<String>,
-    /// `uname -a`-like text of its kernel, where known.
+    /// Its domain's number under Xen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domid: Option<u32>,
+    /// `uname -a`-like text of its kernel, where known; of a hypervisor its name and version, `Xen 4.17`.
     #[serde(default)]
     pub uname: Option<String>,
     /// How many CPUs it has, where known.
@@ -120,6 +123,8 @@ pub enum SourceFormat {
     TraceDat,
     /// The compact collector's file, `<stem>.compact`, written in its final form from the start.
     Compact,
+    /// What Xen's xentrace wrote, `<stem>.bin`, as it came.
+    Xentrace,
 }
 
 /// One file of events.
@@ -140,7 +145,8 @@ pub struct SourceEntry {
     /// How ticks become nanoseconds, if the clock counts ticks.
     #[serde(default)]
     pub tsc_to_ns: Option<TscToNs>,
-    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk.
+    /// Size of one sub-buffer (ring-buffer page, header included); in compact files, of a chunk; 0 in
+    /// xentrace files.
     pub sub_buffer_bytes: u32,
     /// CPUs of the machine: ids are below it.
     pub cpu_count: u32,
@@ -168,6 +174,7 @@ impl SourceEntry {
         let suffix = match self.format {
             SourceFormat::TraceDat => ".dat",
             SourceFormat::Compact => ".compact",
+            SourceFormat::Xentrace => ".bin",
         };
         self.file.strip_suffix(suffix).unwrap_or(&self.file)
     }
@@ -316,7 +323,9 @@ impl Manifest {
                     source.file, source.machine_id
                 ));
             }
-            if source.sub_buffer_bytes < 64 || source.sub_buffer_bytes > 1 << 28 {
+            // What Xen wrote has none.
+            let has_pages = source.format != SourceFormat::Xentrace;
+            if has_pages && source.sub_buffer_bytes < 64 || source.sub_buffer_bytes > 1 << 28 {
                 return Err(format!(
                     "source {} has an impossible sub-buffer size of {} bytes",
                     source.file, source.sub_buffer_bytes

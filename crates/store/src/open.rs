@@ -29,7 +29,8 @@ pub struct Recording {
     pub problems: Vec<OpenProblem>,
 }
 
-/// One file of events: the bytes of a trace.dat or of a compact file, as its entry says.
+/// One file of events: the bytes of a trace.dat, a compact or an xentrace file, as its entry
+/// says.
 #[derive(Debug)]
 pub struct Source {
     /// As the manifest has it.
@@ -106,7 +107,7 @@ fn open_source(
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(io_error("open", &path)(e)),
     }
-    if entry.format == SourceFormat::Compact {
+    if entry.format != SourceFormat::TraceDat {
         let source = io::Error::from(io::ErrorKind::NotFound);
         return Err(io_error("open", &path)(source));
     }

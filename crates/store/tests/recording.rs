@@ -52,6 +52,7 @@ fn host() -> MachineEntry {
         name: "testhost".to_owned(),
         vmm_pid: None,
         cgroup: None,
+        domid: None,
         uname: None,
         cpu_count: Some(2),
         clock: Some("mono".to_owned()),

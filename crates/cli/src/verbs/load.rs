@@ -1,7 +1,8 @@
 //! Opens a recording and runs the engine over it: from a path to rows in a sink.
 //!
 //! **Data flow.** A directory gives machines, sources and clock evidence by its manifest
-//! (`load/directory.rs`); bare trace.dat files say who they are themselves (`load/files.rs`).
+//! (`load/directory.rs`); bare trace.dat files say who they are themselves (`load/files.rs`), and a
+//! bare xentrace file is of Xen and its domains (`load/xen.rs`).
 //! Either becomes one [`Opened`], and there is one way on from it.
 //!
 //! What cannot be read is a row of `import_log` with `data_loss`, and the rest is shown; only a
@@ -10,6 +11,7 @@
 mod directory;
 mod files;
 pub(crate) mod tables;
+pub(crate) mod xen;
 
 use crate::facts::{Facts, TimeUnit};
 use anyhow::Context as _;
@@ -18,6 +20,7 @@ use transect_clock::{ClockError, ClockGraph, ClockOptions, Converter, Evidence, 
 use transect_compact::Compact;
 use transect_engine::compact::CompactSource;
 use transect_engine::dat::DatSource;
+use transect_engine::xen::XenSource;
 use transect_engine::{
     Engine, EventStream, Input, LostCause, MachineGap, Options, StreamKey, Summary, Topology,
 };
@@ -26,17 +29,20 @@ use transect_model::table::{ImportLog, TableSink, Tables};
 use transect_model::time::{Source, Span, Timestamp, Trace};
 use transect_store::Mapping;
 use transect_tracedat::TraceDat;
+use transect_xentrace::{XenTrace, XenVersion};
 
 /// How a recording is to be read.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct SourceArgs {
     /// Ticks per second of the host's TSC, for files that count ticks and do not say how long
-    /// one is
-    #[arg(long, value_name = "HZ")]
+    /// one is (xentrace's never do; 'xl info' in dom0 says it as cpu_mhz)
+    #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
     tsc_hz: Option<u64>,
     /// Do not use the exact TSC offsets: estimate the guests' clocks from the channel
     #[arg(long)]
     no_tsc_offset: bool,
+    #[command(flatten)]
+    xen: xen::XenArgs,
 }
 
 impl SourceArgs {
@@ -61,11 +67,13 @@ struct Opened<'a> {
     remarks: Vec<ImportLog>,
 }
 
-/// The bytes of one source, trace.dat or compact, and the machine whose events they hold.
+/// The bytes of one source, trace.dat, compact or xentrace, and the machine whose events they hold.
 struct SourceBytes<'a> {
     name: String,
     machine: MachineId,
     bytes: &'a [u8],
+    /// Of the Xen that wrote them, if one did.
+    xen_version: XenVersion,
 }
 
 /// A stretch in which a machine was not recorded, in the host's own clock.
@@ -102,7 +110,8 @@ pub(crate) fn rows(
         Mapping::read_through(&maps, || run(opened(), args, options, sink))
     } else {
         let map = files::map(path)?;
-        Mapping::read_through(&[&map], || run(files::opened(&[(path, &map)])?, args, options, sink))
+        let opened = || files::opened(&[(path, &map)], &args.xen);
+        Mapping::read_through(&[&map], || run(opened()?, args, options, sink))
     }
     .with_context(|| path.display().to_string())
 }
@@ -126,7 +135,7 @@ pub(crate) fn events(
         show(&loaded(directory::opened(path, &recording), args)?)
     } else {
         let map = files::map(path)?;
-        show(&loaded(files::opened(&[(path, &map)])?, args)?)
+        show(&loaded(files::opened(&[(path, &map)], &args.xen)?, args)?)
     }
     .with_context(|| path.display().to_string())
 }
@@ -137,7 +146,7 @@ fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a
     for source in &opened.sources {
         let name = opened.topology.machines.iter().find(|m| m.id == source.machine);
         let name = name.map_or_else(|| source.name.clone(), |machine| machine.name.clone());
-        let trace = SourceFile::parse(source.bytes).with_context(|| source.name.clone())?;
+        let trace = SourceFile::parse(source).with_context(|| source.name.clone())?;
         traces.push((source.machine, name, trace));
     }
     Ok(Loaded { traces, clocks })
@@ -181,13 +190,19 @@ pub(crate) enum SourceFile<'a> {
     Dat(Box<TraceDat<'a>>),
     /// The compact collector's.
     Compact(Box<Compact<'a>>),
+    /// Xen's.
+    Xen(Box<XenTrace<'a>>),
 }
 
 impl<'a> SourceFile<'a> {
     /// Tells the formats apart by their first bytes.
-    fn parse(bytes: &'a [u8]) -> anyhow::Result<Self> {
+    fn parse(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
+        let bytes = source.bytes;
         if transect_compact::is_compact(bytes) {
             return Ok(SourceFile::Compact(Box::new(Compact::parse(bytes)?)));
+        }
+        if xen::is_xentrace(bytes) {
+            return Ok(SourceFile::Xen(Box::new(XenTrace::parse(bytes, source.xen_version)?)));
         }
         Ok(SourceFile::Dat(Box::new(TraceDat::parse(bytes)?)))
     }
@@ -197,6 +212,7 @@ impl<'a> SourceFile<'a> {
 enum Reader<'t, 'a> {
     Dat(DatSource<'t, 'a>),
     Compact(CompactSource<'t, 'a>),
+    Xen(XenSource<'t, 'a>),
 }
 
 /// Any source's stream.
@@ -225,6 +241,7 @@ impl<'t, 'a> Reader<'t, 'a> {
             SourceFile::Compact(file) => {
                 Reader::Compact(CompactSource::new(file, machine, name).of_boot(boot))
             }
+            SourceFile::Xen(file) => Reader::Xen(XenSource::new(file, machine, name)),
         }
     }
 
@@ -232,6 +249,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         match self {
             Reader::Dat(dat) => dat.remarks(clocks),
             Reader::Compact(file) => file.remarks(clocks),
+            Reader::Xen(file) => file.remarks(),
         }
     }
 
@@ -242,6 +260,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         Ok(match self {
             Reader::Dat(dat) => dat.inputs(clocks)?.into_iter().map(boxed).collect(),
             Reader::Compact(file) => file.inputs(clocks)?.into_iter().map(boxed).collect(),
+            Reader::Xen(file) => file.inputs(clocks)?.into_iter().map(boxed).collect(),
         })
     }
 }
@@ -261,7 +280,7 @@ fn parse<'s, 'a>(
     let mut traces = Vec::new();
     let mut failed = None;
     for source in sources {
-        match SourceFile::parse(source.bytes) {
+        match SourceFile::parse(source) {
             Ok(trace) => traces.push((source, trace)),
             Err(error) => {
                 remarks.push(left_out(&source.name, error.as_ref()));
@@ -299,6 +318,9 @@ fn machine_gap(gap: &RawGap, clocks: &ClockGraph) -> Option<MachineGap> {
 fn complete(facts: &mut Facts, clocks: &ClockGraph, summary: &Summary) {
     let zero = Timestamp::new(0);
     facts.window = summary.span.unwrap_or(Span { start: zero, end: zero });
+    if let Some(stored) = &mut facts.stored {
+        stored.events = summary.events;
+    }
     facts.unit = match clocks.unit() {
         Unit::Nanoseconds => TimeUnit::Ns,
         Unit::Ticks => TimeUnit::Ticks,

@@ -15,10 +15,11 @@
 //! when its states have passed it; a VM's and a control group's at the end, because vCPUs and threads
 //! that count towards them may still be found.
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use transect_model::{
-    ids::{MachineId, VcpuId},
+    ids::{CpuId, MachineId, VcpuId},
     state::{Metric, ThreadState, VcpuState},
     table::{Row, TableSink, Window},
 };
@@ -129,6 +130,15 @@ struct VcpuSeries {
     series: Series,
     /// Index of its control group.
     cgroup: Option<usize>,
+    /// Under Xen: index of what its domain does on the pCPU it is on, or was last on.
+    pcpu: Option<usize>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct PcpuSeries {
+    machine: MachineId,
+    cpu: CpuId,
+    series: Series,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -154,6 +164,9 @@ pub(crate) struct Windows {
     /// Position in `vms` by machine.
     vm_of: Vec<Option<usize>>,
     cgroups: Vec<CgroupSeries>,
+    pcpus: Vec<PcpuSeries>,
+    /// Position in `pcpus`.
+    pcpu_of: FxHashMap<(MachineId, CpuId), usize>,
     /// Were there more windows than can be kept?
     overflowed: bool,
     /// The window looked up last: nearly all lookups are for the same one.
@@ -177,6 +190,8 @@ impl Windows {
             vms: Vec::new(),
             vm_of: Vec::new(),
             cgroups: Vec::new(),
+            pcpus: Vec::new(),
+            pcpu_of: FxHashMap::default(),
             overflowed: false,
             now: Bounds { number: 0, from: start, to: start },
         }
@@ -184,7 +199,8 @@ impl Windows {
 
     /// Adds the next vCPU (by vCPU index).
     pub(crate) fn push_vcpu(&mut self, machine: MachineId, vcpu: VcpuId) {
-        self.vcpus.push(VcpuSeries { machine, vcpu, series: Series::default(), cgroup: None });
+        let series = Series::default();
+        self.vcpus.push(VcpuSeries { machine, vcpu, series, cgroup: None, pcpu: None });
         let at = machine.0 as usize;
         if self.vm_of.len() <= at {
             self.vm_of.resize(at + 1, None);
@@ -213,6 +229,21 @@ impl Windows {
         self.vcpus[vcpu].cgroup = cgroup;
     }
 
+    /// A vCPU is on this pCPU from here on (Xen).
+    pub(crate) fn vcpu_on(&mut self, at: usize, cpu: CpuId) {
+        let known = self.vcpus[at].pcpu;
+        if known.is_none_or(|known| self.pcpus[known].cpu != cpu) {
+            self.vcpus[at].pcpu = Some(self.pcpu(self.vcpus[at].machine, cpu));
+        }
+    }
+
+    fn pcpu(&mut self, machine: MachineId, cpu: CpuId) -> usize {
+        *self.pcpu_of.entry((machine, cpu)).or_insert_with(|| {
+            self.pcpus.push(PcpuSeries { machine, cpu, series: Series::default() });
+            self.pcpus.len() - 1
+        })
+    }
+
     /// Is it known that windows were left out?
     pub(crate) fn overflowed(&self) -> bool {
         self.overflowed
@@ -228,8 +259,13 @@ impl Windows {
         sink: &mut dyn TableSink,
     ) {
         let Some(last) = self.each_part(from, to, |windows, window, ns| {
-            let VcpuSeries { series, cgroup, .. } = &mut windows.vcpus[at];
+            let VcpuSeries { series, cgroup, pcpu, .. } = &mut windows.vcpus[at];
             if let Some(metrics) = series.at(window) {
+                metrics.add_vcpu(state, ns);
+            }
+            if let Some(pcpu) = *pcpu
+                && let Some(metrics) = windows.pcpus[pcpu].series.at(window)
+            {
                 metrics.add_vcpu(state, ns);
             }
             if let Some(cgroup) = *cgroup
@@ -276,6 +312,20 @@ impl Windows {
     /// A vCPU had the pCPU for `ns` until it was switched out against its will at `t`.
     pub(crate) fn slice(&mut self, at: usize, t: i64, ns: i64) {
         self.count(at, t, |m| m.add_slice(ns));
+    }
+
+    /// The scheduler of this pCPU grants a vCPU `ns` (Xen).
+    pub(crate) fn granted(&mut self, at: usize, cpu: CpuId, t: i64, ns: i64) {
+        let Some(window) = self.window(t) else { return };
+        let VcpuSeries { machine, series, .. } = &mut self.vcpus[at];
+        let machine = *machine;
+        if let Some(metrics) = series.at(window) {
+            metrics.add_slice(ns);
+        }
+        let pcpu = self.pcpu(machine, cpu);
+        if let Some(metrics) = self.pcpus[pcpu].series.at(window) {
+            metrics.add_slice(ns);
+        }
     }
 
     /// `kvm_exit` of a vCPU.
@@ -326,19 +376,30 @@ impl Windows {
                 self.emit_vm(at, end, sink);
             }
         }
+        for PcpuSeries { machine, cpu, series } in &mut self.pcpus {
+            while series.first < count {
+                let bounds = bounds(self.start, self.length_ns, series.first, end);
+                emit(bounds, *machine, Part::Pcpu(*cpu), &series.pop(), sink);
+            }
+        }
         for cgroup in &mut self.cgroups {
             while cgroup.series.first < count {
                 let at = cgroup.series.first;
                 let metrics = cgroup.series.pop();
                 let bounds = bounds(self.start, self.length_ns, at, end);
-                emit(bounds, cgroup.machine, None, Some(cgroup.name.clone()), &metrics, sink);
+                emit(bounds, cgroup.machine, Part::Cgroup(cgroup.name.clone()), &metrics, sink);
             }
         }
     }
 
     fn count(&mut self, at: usize, t: i64, add: impl Fn(&mut Metrics)) {
-        if let Some(window) = self.window(t)
-            && let Some(metrics) = self.vcpus[at].series.at(window)
+        let Some(window) = self.window(t) else { return };
+        let VcpuSeries { series, pcpu, .. } = &mut self.vcpus[at];
+        if let Some(metrics) = series.at(window) {
+            add(metrics);
+        }
+        if let Some(pcpu) = *pcpu
+            && let Some(metrics) = self.pcpus[pcpu].series.at(window)
         {
             add(metrics);
         }
@@ -410,7 +471,7 @@ impl Windows {
         let window = series.first;
         let metrics = series.pop();
         let bounds = bounds(self.start, self.length_ns, window, end);
-        emit(bounds, *machine, Some(*vcpu), None, &metrics, sink);
+        emit(bounds, *machine, Part::Vcpu(*vcpu), &metrics, sink);
         let machine = *machine;
         if let Some(sum) = self.vm(machine).and_then(|vm| vm.series.at(window)) {
             sum.add(&metrics);
@@ -422,7 +483,7 @@ impl Windows {
         let window = vm.series.first;
         let metrics = vm.series.pop();
         let bounds = bounds(self.start, self.length_ns, window, end);
-        emit(bounds, vm.machine, None, None, &metrics, sink);
+        emit(bounds, vm.machine, Part::Whole, &metrics, sink);
     }
 }
 
@@ -432,19 +493,33 @@ fn bounds(start: i64, length_ns: i64, window: i64, end: i64) -> (i64, i64) {
     (from, (end - from).min(length_ns))
 }
 
+/// What of a machine a row is about.
+enum Part {
+    Whole,
+    Vcpu(VcpuId),
+    Pcpu(CpuId),
+    Cgroup(String),
+}
+
 fn emit(
     (ts, dur): (i64, i64),
     machine_id: MachineId,
-    vcpu: Option<VcpuId>,
-    cgroup: Option<String>,
+    part: Part,
     m: &Metrics,
     sink: &mut dyn TableSink,
 ) {
+    let (vcpu, cpu, cgroup) = match part {
+        Part::Whole => (None, None, None),
+        Part::Vcpu(vcpu) => (Some(vcpu), None, None),
+        Part::Pcpu(cpu) => (None, Some(cpu), None),
+        Part::Cgroup(cgroup) => (None, None, Some(cgroup)),
+    };
     sink.row(Row::Window(Window {
         ts,
         dur,
         machine_id,
         vcpu,
+        cpu,
         cgroup,
         executions: m.executions,
         gotten_ns: m.gotten_ns,
@@ -454,6 +529,7 @@ fn emit(
         unknown_ns: m.unknown_ns,
         guest_ns: m.guest_ns,
         halted_ns: m.halted_ns,
+        allocations: u64::try_from(m.slices).unwrap_or(0),
         allocated_avg_ns: (m.slices > 0).then(|| m.slices_ns / m.slices.max(1)),
         allocated_min_ns: m.slice_min_ns,
         allocated_max_ns: m.slice_max_ns,

@@ -28,6 +28,6 @@ mod transpose;
 mod writer;
 
 pub use events::{EventSource, SourceEvents, write_events};
-pub use place::{TablesFolder, cache_for, ensure};
+pub use place::{TablesFolder, cache_for, ensure, events_bytes};
 pub use stamp::{Basis, STAMP_FILE_NAME, Stamp};
 pub use writer::TablesWriter;

@@ -57,6 +57,23 @@ pub fn ensure<E: From<StoreError>>(
     Ok(TablesFolder { path, stamp, is_new: true })
 }
 
+/// Bytes of the events' own tables in `parent`, whatever they were made from; none where there are
+/// no tables.
+pub fn events_bytes(parent: &Path) -> Option<u64> {
+    let mut folders = vec![parent.join(TABLES).join("events")];
+    let mut bytes = None;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).ok()?.flatten() {
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => folders.push(entry.path()),
+                Ok(meta) => bytes = Some(bytes.unwrap_or(0) + meta.len()),
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
+}
+
 /// The tables in `parent`, if they were made from this basis.
 fn fresh(parent: &Path, basis: &Basis) -> Option<TablesFolder> {
     let path = parent.join(TABLES);

@@ -12,9 +12,9 @@ use std::sync::atomic::AtomicUsize;
 use transect_model::column::Columnar;
 use transect_model::ids::MachineId;
 use transect_model::table::{
-    BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, Exit, ImportLog, Irq, Lost, Machine,
-    NetIo, Row, Syscall, TableSink, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Wakeup, Window,
-    WorkItem,
+    BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit, ImportLog,
+    Irq, Lost, Machine, NetIo, Row, Syscall, TableSink, Thread, ThreadStateRow, Vcpu, VcpuStateRow,
+    Wakeup, Window, WorkItem,
 };
 
 /// Up to so many machines each has a folder of its own in the large tables.
@@ -163,6 +163,7 @@ tables! {
     work_items: WorkItem = WorkItem, true, |row| row.ts, |row| row.machine_id;
     counters: Counter = Counter, true, |row| row.ts, |row| row.machine_id;
     windows: Window = Window, true, |row| row.ts, |row| row.machine_id;
+    domain_states: DomainStateRow = DomainState, true, |row| row.ts, |row| row.machine_id;
     clock_edges: ClockEdge = ClockEdge, false, |_| 0, |_| MachineId(0);
     clock_check: ClockCheck = ClockCheck, false, |_| 0, |_| MachineId(0);
     lost: Lost = Lost, false, |row| row.ts, |_| MachineId(0);

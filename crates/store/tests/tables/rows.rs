@@ -3,7 +3,9 @@
 use transect_model::event::{BlockOp, Comm};
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId};
-use transect_model::state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState};
+use transect_model::state::{
+    CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState,
+};
 use transect_model::table::*;
 
 /// A small generator of numbers (splitmix64): tests need variety, not quality.
@@ -43,6 +45,7 @@ make! {
     bool: |r| r.below(2) == 1;
     i32: |r| r.next() as i32;
     i64: |r| { let bits = r.below(64); (r.next() >> bits) as i64 };
+    u32: |r| r.next() as u32 >> r.below(32);
     u64: |r| { let bits = r.below(64); r.next() >> bits };
     f64: |r| r.next() as f64 / 3.0;
     String: |r| ["", "vm-1", "/machine.slice/ü", "x\u{0}y", "a b"][r.below(5) as usize].to_owned();
@@ -59,6 +62,7 @@ make! {
         isa: r.pick(&[Isa::Svm, Isa::Vmx, Isa::Arm64, Isa::Other(9), Isa::Other(u32::MAX)]),
         code: r.below(0x90) as u32,
     };
+    DomainState: |r| r.pick(&[DomainState::Blocked, DomainState::FullRun, DomainState::Unknown]);
     BlockDevice: |r| BlockDevice(r.below(1 << 32) as u32);
     BlockOp: |r| r.pick(&[BlockOp::Read, BlockOp::Write]);
     Comm: |r| Comm::new(r.pick(&[&b"eth0"[..], b"a-longer-name", b"\xff\xfe", b""]));
@@ -100,7 +104,9 @@ macro_rules! rows {
 }
 
 rows! {
-    Machine = Machine { machine_id, parent_id, kind, name, vmm_pid, cgroup, clock, error_bound_ns };
+    Machine = Machine {
+        machine_id, parent_id, kind, name, domid, vmm_pid, cgroup, clock, error_bound_ns
+    };
     Cpu = CpuRow { machine_id, cpu };
     Vcpu = Vcpu { machine_id, vcpu, vmm_tid };
     Thread = Thread { machine_id, tid, pid, name, cgroup };
@@ -122,10 +128,11 @@ rows! {
     WorkItem = WorkItem { ts, dur, machine_id, cpu, tid, function };
     Counter = Counter { ts, machine_id, vcpu, cpu, device, name, value };
     Window = Window {
-        ts, dur, machine_id, vcpu, cgroup, executions, gotten_ns, waited_ns, blocked_ns,
-        offline_ns, unknown_ns, guest_ns, halted_ns, allocated_avg_ns, allocated_min_ns,
+        ts, dur, machine_id, vcpu, cpu, cgroup, executions, gotten_ns, waited_ns, blocked_ns,
+        offline_ns, unknown_ns, guest_ns, halted_ns, allocations, allocated_avg_ns, allocated_min_ns,
         allocated_max_ns, io_count, exits, steal_ns
     };
+    DomainState = DomainStateRow { ts, dur, machine_id, state };
     ClockEdge = ClockEdge {
         machine_id, from_clock, to_clock, method, offset, rate, error_bound_ns, samples
     };

@@ -1,7 +1,7 @@
 //! Who is who in a set of trace.dat files, and how their clocks relate.
 
 use anyhow::{Context as _, bail};
-use std::path::Path;
+use std::{fmt::Display, path::Path};
 use transect_clock::evidence::{Evidence, RateSource};
 use transect_engine::{Topology, dat::pair};
 use transect_model::ids::MachineId;
@@ -120,12 +120,7 @@ impl Survey {
     /// Keeps the files' problems in the recording.
     pub(super) fn note_problems(&mut self, traces: &[Trace<'_>]) {
         for trace in traces {
-            let shown = trace.problems.iter().take(MAX_NOTES);
-            let notes = shown.map(|problem| format!("{}: {problem}", trace.path.display()));
-            self.manifest.notes.extend(notes);
-            if let Some(more) = trace.problems.len().checked_sub(MAX_NOTES).filter(|n| *n > 0) {
-                self.manifest.notes.push(format!("{}: and {more} more", trace.path.display()));
-            }
+            note_all(&mut self.manifest, trace.path, &trace.problems);
         }
     }
 
@@ -144,6 +139,7 @@ impl Survey {
                 name: name_of(&info.name, trace, traces),
                 vmm_pid: info.vmm_pid,
                 cgroup: None,
+                domid: info.domid,
                 uname: options.and_then(|o| o.uname.clone()),
                 cpu_count: options.and_then(|o| o.cpu_count).or(u32::try_from(vcpus.len()).ok()),
                 clock: info.clock.clone(),
@@ -155,16 +151,9 @@ impl Survey {
     /// The host's tick rate, if the user gives one: it wins over the file's.
     fn set_rate(&mut self, tsc_hz: Option<u64>) -> anyhow::Result<()> {
         let Some(hz) = tsc_hz else { return Ok(()) };
-        let (mult, shift) = rate_from_hz(hz)?;
+        let (rate, _) = rate(hz, MachineId(0))?;
         self.evidence.retain(|e| !matches!(e, Evidence::TscRate { machine: MachineId(0), .. }));
-        self.evidence.push(Evidence::TscRate {
-            machine: MachineId(0),
-            mult,
-            shift,
-            offset_ns: 0,
-            how: RateSource::Given,
-            error_ppm: 0.0,
-        });
+        self.evidence.push(rate);
         Ok(())
     }
 
@@ -214,6 +203,23 @@ fn name_of(told: &str, trace: Option<&Trace<'_>>, traces: &[Trace<'_>]) -> Strin
         (!rest.is_empty()).then(|| rest.to_owned())
     });
     after_host.min_by_key(String::len).unwrap_or(own)
+}
+
+/// Keeps a file's problems in the recording.
+pub(super) fn note_all<P: Display>(manifest: &mut Manifest, path: &Path, problems: &[P]) {
+    let shown = problems.iter().take(MAX_NOTES);
+    manifest.notes.extend(shown.map(|problem| format!("{}: {problem}", path.display())));
+    if let Some(more) = problems.len().checked_sub(MAX_NOTES).filter(|n| *n > 0) {
+        manifest.notes.push(format!("{}: and {more} more", path.display()));
+    }
+}
+
+/// A tick rate as the user gives it.
+pub(super) fn rate(hz: u64, machine: MachineId) -> anyhow::Result<(Evidence, TscToNs)> {
+    let (mult, shift) = rate_from_hz(hz)?;
+    let how = RateSource::Given;
+    let evidence = Evidence::TscRate { machine, mult, shift, offset_ns: 0, how, error_ppm: 0.0 };
+    Ok((evidence, TscToNs { mult, shift, offset_ns: 0 }))
 }
 
 /// Multiplier and shift that turn ticks of `hz` into nanoseconds, as precisely as 32 bits allow.

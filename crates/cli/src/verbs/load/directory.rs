@@ -1,7 +1,7 @@
 //! A recording directory: its manifest says who is who.
 
-use super::{Opened, RawGap, SourceBytes, display_name};
-use crate::facts::{CostLine, Facts, TimeUnit};
+use super::{Opened, RawGap, SourceBytes, display_name, xen};
+use crate::facts::{CostLine, Facts, Stored, TimeUnit};
 use std::path::Path;
 use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
 use transect_engine::{LostCause, StreamKey, Topology};
@@ -18,6 +18,7 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         name: source.entry.file.clone(),
         machine: source.entry.machine_id,
         bytes: &source.bytes,
+        xen_version: xen::version_of(manifest, source.entry.machine_id),
     });
     let problems = recording.problems.iter().map(|problem| ImportLog {
         source: problem.file.clone(),
@@ -26,7 +27,7 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         data_loss: problem.data_loss,
     });
     Opened {
-        facts: facts(path, manifest),
+        facts: Facts { stored: Some(stored(path, recording)), ..facts(path, manifest) },
         topology: topology(manifest),
         evidence: recording.evidence.clone(),
         sources: sources.collect(),
@@ -47,8 +48,16 @@ fn facts(path: &Path, manifest: &Manifest) -> Facts {
         window: Span { start: Timestamp::new(0), end: Timestamp::new(0) },
         unit: TimeUnit::Ns,
         cost: manifest.cost.as_ref().map(cost),
+        stored: None,
         notes: manifest.notes.clone(),
     }
+}
+
+/// What the recording takes on disk.
+fn stored(path: &Path, recording: &Recording) -> Stored {
+    let source_bytes = recording.sources.iter().map(|source| source.bytes.len() as u64).sum();
+    let tables = transect_store::tables::events_bytes(path).filter(|bytes| *bytes > 0);
+    Stored { events: 0, source_bytes, table_bytes: tables }
 }
 
 fn cost(cost: &Cost) -> CostLine {
@@ -86,6 +95,7 @@ fn machine(entry: &MachineEntry) -> MachineInfo {
         name: entry.name.clone(),
         vmm_pid: entry.vmm_pid,
         cgroup: entry.cgroup.clone(),
+        domid: entry.domid,
         clock: entry.clock.clone(),
     }
 }

@@ -1,7 +1,10 @@
-//! Bare trace.dat files: they say themselves whose they are.
+//! Bare files: a trace.dat says itself whose it is, an xentrace file is Xen's.
 
-use super::{Opened, SourceBytes, display_name};
-use crate::facts::{Facts, TimeUnit};
+use super::{
+    Opened, SourceBytes, display_name,
+    xen::{self, XenArgs},
+};
+use crate::facts::{Facts, Stored, TimeUnit};
 use anyhow::Context as _;
 use std::path::Path;
 use transect_engine::dat::pair;
@@ -9,20 +12,32 @@ use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
 use transect_store::Mapping;
 use transect_tracedat::TraceDat;
+use transect_xentrace::XenVersion;
 
-/// Maps a file that should be a trace.dat.
+/// Maps a file that should be a trace.
 pub(super) fn map(path: &Path) -> anyhow::Result<Mapping> {
     anyhow::ensure!(
         path.exists(),
         "{}: no such recording (a directory made by 'transect record' or 'import', or a \
-         trace.dat file)",
+         trace.dat or xentrace file)",
         path.display()
     );
     Ok(Mapping::open(path)?)
 }
 
 /// Everything the engine needs to know about these files.
-pub(super) fn opened<'a>(files: &[(&Path, &'a Mapping)]) -> anyhow::Result<Opened<'a>> {
+pub(super) fn opened<'a>(
+    files: &[(&Path, &'a Mapping)],
+    args: &XenArgs,
+) -> anyhow::Result<Opened<'a>> {
+    if let [(path, map)] = files
+        && xen::is_xentrace(map)
+    {
+        let path = display_name(path);
+        let source_bytes = map.len() as u64;
+        let stored = Some(Stored { events: 0, source_bytes, table_bytes: None });
+        return Ok(xen::opened(Facts { stored, ..facts(path.clone()) }, path, map, args));
+    }
     let mut traces = Vec::new();
     for (path, map) in files {
         let name = display_name(path);
@@ -37,6 +52,7 @@ pub(super) fn opened<'a>(files: &[(&Path, &'a Mapping)]) -> anyhow::Result<Opene
         name: name.clone(),
         machine: *machine,
         bytes: map,
+        xen_version: XenVersion::Unknown,
     });
     let remarks = pairing.notes.iter().map(|note| ImportLog {
         source: named.first().map_or_else(String::new, |(name, _)| (*name).to_owned()),
@@ -66,6 +82,7 @@ fn facts(path: String) -> Facts {
         window: Span { start: Timestamp::new(0), end: Timestamp::new(0) },
         unit: TimeUnit::Ns,
         cost: None,
+        stored: None,
         notes: Vec::new(),
     }
 }

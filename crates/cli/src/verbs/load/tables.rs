@@ -20,7 +20,7 @@ use transect_store::tables::{
 };
 use transect_store::{Mapping, Recording, StoreError};
 
-/// The tables of the recording at `path` (a directory, or a trace.dat): those that are there, or
+/// The tables of the recording at `path` (a directory, a trace.dat, or an xentrace file): those that are there, or
 /// new ones if they are stale. Shows its progress on a terminal.
 pub(crate) fn ensure(path: &Path, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
     let basis = basis(path, args)?;
@@ -82,7 +82,9 @@ fn make(path: &Path, args: &SourceArgs, dir: &Path) -> anyhow::Result<BTreeMap<S
         Mapping::read_through(&maps, || write(opened, args, dir))
     } else {
         let map = files::map(path)?;
-        Mapping::read_through(&[&map], || write(|| files::opened(&[(path, &map)]), args, dir))
+        Mapping::read_through(&[&map], || {
+            write(|| files::opened(&[(path, &map)], &args.xen), args, dir)
+        })
     }
 }
 
@@ -120,6 +122,7 @@ fn events(
             events: match trace {
                 SourceFile::Dat(dat) => SourceEvents::Dat(dat),
                 SourceFile::Compact(file) => SourceEvents::Compact(file),
+                SourceFile::Xen(file) => SourceEvents::Xen(file),
             },
         })
         .collect();

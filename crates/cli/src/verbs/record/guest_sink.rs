@@ -345,6 +345,7 @@ fn entry(name: String) -> MachineEntry {
         name,
         vmm_pid: None,
         cgroup: None,
+        domid: None,
         uname: None,
         cpu_count: None,
         clock: None,

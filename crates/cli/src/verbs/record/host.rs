@@ -69,6 +69,7 @@ impl Host {
             name: uname.nodename().to_string_lossy().into_owned(),
             vmm_pid: None,
             cgroup: None,
+            domid: None,
             uname: Some(uname_text()),
             cpu_count: cpus::online().ok().and_then(|cpus| u32::try_from(cpus.len()).ok()),
             clock: Some(self.kernel.clock().to_owned()),

@@ -159,6 +159,7 @@ fn entry(vm: &Vm) -> MachineEntry {
         name: vm.name.clone(),
         vmm_pid: Some(Tid(vm.pid)),
         cgroup: vm.cgroup.clone(),
+        domid: None,
         uname: None,
         cpu_count: None,
         clock: None,

@@ -26,6 +26,7 @@ use transect_model::{
     time::{Source as Stamp, Timestamp, Trace},
 };
 use transect_tracedat::{Item, Stream, TraceDat};
+use transect_xentrace as xentrace;
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,8 @@ enum Texts<'t> {
     Dat(Box<RawText<'t>>),
     /// By the core events' fields, with the names known so far.
     Compact(compact::Names),
+    /// Xen's records have none.
+    Xen,
 }
 
 impl<'t> Texts<'t> {
@@ -110,6 +113,7 @@ impl<'t> Texts<'t> {
         match file {
             File::Dat(dat) => Texts::Dat(Box::new(RawText::new(dat.events(), names(dat)))),
             File::Compact(file) => Texts::Compact(file.names().clone()),
+            File::Xen(_) => Texts::Xen,
         }
     }
 
@@ -119,6 +123,11 @@ impl<'t> Texts<'t> {
             (Texts::Dat(text), Source::Dat { record, .. }) => text.fields(record, line),
             (Texts::Compact(_), Source::Compact { event: Some(event), .. }) => {
                 event.each_field(&mut |name, cell| write_field(name, &cell, line));
+            }
+            (Texts::Xen, Source::Xen { record: Some(record), .. }) => {
+                for (field, value) in record.fields() {
+                    let _ = write!(line, " {}={}", field.name, field.show(value));
+                }
             }
             _ => {}
         }
@@ -132,6 +141,7 @@ impl<'t> Texts<'t> {
         };
         match known {
             Some(comm) if !comm.as_bytes().is_empty() => comm.to_str().into_owned(),
+            _ if matches!(self, Texts::Xen) => "xen".to_owned(),
             _ if tid.is_idle() => "<idle>".to_owned(),
             _ => "<...>".to_owned(),
         }
@@ -180,6 +190,10 @@ fn sources<'t, 'd>(file: &'t File<'d>) -> Vec<(u32, Source<'t, 'd>)> {
                 (cpu.0, Source::Compact { stream: Box::new(stream), tid: Tid::IDLE, event: None })
             })
             .collect(),
+        File::Xen(file) => file
+            .cpus()
+            .map(|cpu| (cpu.0, Source::Xen { stream: Box::new(file.stream(cpu)), record: None }))
+            .collect(),
     }
 }
 
@@ -194,6 +208,7 @@ enum Head {
 enum Source<'t, 'd> {
     Dat { dat: &'t TraceDat<'d>, stream: Box<Stream<'d>>, record: Vec<u8> },
     Compact { stream: Box<compact::Stream<'t>>, tid: Tid, event: Option<CoreEvent> },
+    Xen { stream: Box<xentrace::Stream<'t>>, record: Option<xentrace::Record<'t>> },
 }
 
 impl Source<'_, '_> {
@@ -219,6 +234,15 @@ impl Source<'_, '_> {
                 }
                 compact::Item::Problem(problem) => (Head::Problem(problem.to_string()), None),
             }),
+            Source::Xen { stream, record } => {
+                let next = stream.next()?;
+                *record = Some(next);
+                let head = match next.typed() {
+                    xentrace::XenEvent::Lost(lost) => Head::Lost(Some(lost.count.into())),
+                    _ => Head::Event,
+                };
+                Some((head, Some(Timestamp::new(next.tsc))))
+            }
         }
     }
 }
@@ -262,6 +286,7 @@ impl<'t, 'd> Tap<'t, 'd> {
         match &self.source {
             Source::Dat { dat, record, .. } => dat.events().tid_of(record).unwrap_or(Tid::IDLE),
             Source::Compact { tid, .. } => *tid,
+            Source::Xen { .. } => Tid::IDLE,
         }
     }
 
@@ -271,6 +296,9 @@ impl<'t, 'd> Tap<'t, 'd> {
             Source::Compact { event, .. } => {
                 let doc = event.and_then(|event| CORE_EVENTS.get(event.kind()));
                 doc.map_or("[unknown event]", |doc| doc.name).to_owned()
+            }
+            Source::Xen { record, .. } => {
+                record.map_or("[unknown event]", |record| record.name()).to_owned()
             }
         }
     }

@@ -21,7 +21,7 @@ line! {
         vmm_tid: Option<Tid>,
         /// What the states sum up to: the window, for a VM times its vCPUs.
         window_ns: i64,
-        /// On a pCPU: guest + exit + user + halt_poll + running.
+        /// On a pCPU: guest + exit + user + halt_poll + hypercall + trap + running.
         gotten_ns: i64,
         /// Wanted a pCPU and had none: preempted + waking.
         waited_ns: i64,
@@ -39,7 +39,11 @@ line! {
         user_ns: i64,
         /// Halted, with the host spinning for a wakeup.
         halt_poll_ns: i64,
-        /// On a pCPU, without KVM events that tell more.
+        /// In a hypercall (of Xen PV guests, as far as recorded).
+        hypercall_ns: i64,
+        /// In the handling of an exception (of Xen PV guests, as far as recorded).
+        trap_ns: i64,
+        /// On a pCPU, without events that tell more.
         running_ns: i64,
         /// Halted by the guest and asleep.
         halted_ns: i64,
@@ -59,6 +63,53 @@ line! {
 }
 
 line! {
+    /// One domain of Xen. The first group of times sums up to its window, which begins with the
+    /// first record about it; the second is XenMon's, summed over its vCPUs.
+    DomainLine {
+        /// The domain.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// Its number.
+        domid: Option<u32>,
+        /// What its states sum up to.
+        window_ns: i64,
+        /// No vCPU wanted a pCPU.
+        all_blocked_ns: i64,
+        /// Some vCPUs ran, none waited.
+        partial_run_ns: i64,
+        /// All vCPUs ran.
+        full_run_ns: i64,
+        /// Some vCPUs waited, none ran.
+        partial_contention_ns: i64,
+        /// Some vCPUs ran while others waited.
+        concurrency_hazard_ns: i64,
+        /// All vCPUs waited.
+        full_contention_ns: i64,
+        /// Lost records hide what a vCPU did.
+        unknown_ns: i64,
+        /// Times a vCPU was scheduled in.
+        executions: u64,
+        /// On a pCPU.
+        gotten_ns: i64,
+        /// Runnable and without a pCPU.
+        waited_ns: i64,
+        /// Asleep.
+        blocked_ns: i64,
+        /// Slices granted.
+        allocations: u64,
+        /// Their average.
+        allocated_avg_ns: Option<i64>,
+        /// The shortest.
+        allocated_min_ns: Option<i64>,
+        /// The longest.
+        allocated_max_ns: Option<i64>,
+        /// Pages exchanged by grant, and event-channel calls.
+        io_count: u64,
+    }
+}
+
+line! {
     /// One CPU of one machine: how its time divides.
     CpuLine {
         /// The machine.
@@ -69,7 +120,7 @@ line! {
         cpu: CpuId,
         /// What the parts sum up to.
         window_ns: i64,
-        /// Running vCPU threads (hosts only).
+        /// Running vCPUs or their threads (hosts and hypervisors only).
         vcpu_ns: i64,
         /// Running other threads.
         thread_ns: i64,
@@ -77,7 +128,7 @@ line! {
         idle_ns: i64,
         /// Without knowledge.
         unknown_ns: i64,
-        /// Slices of threads other than the idle one.
+        /// Slices of vCPUs, and of threads other than the idle one.
         slices: u64,
     }
 }
@@ -130,7 +181,8 @@ line! {
         machine: String,
         /// The vCPU that waited.
         vcpu: VcpuId,
-        /// vcpu, thread, idle (the pCPU was on its way out of idle) or unknown.
+        /// vcpu, machine (a Xen domain, of which it is not told which vCPU), thread, idle (the pCPU
+        /// was on its way out of idle) or unknown.
         by_kind: String,
         /// The VM whose vCPU had the pCPU, or the machine of the thread that had it.
         by_machine_id: Option<MachineId>,

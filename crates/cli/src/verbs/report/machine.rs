@@ -2,7 +2,9 @@
 
 use super::View;
 use super::build::Report;
-use super::lines::{AntagonistLine, CpuLine, ExitLine, ThreadLine, VcpuLine, WakeupLine};
+use super::lines::{
+    AntagonistLine, CpuLine, DomainLine, ExitLine, ThreadLine, VcpuLine, WakeupLine,
+};
 use super::summary;
 use crate::facts::{CostLine, RecordingLine};
 use crate::records::{write_csv, write_csv_header, write_json, write_json_str};
@@ -162,6 +164,7 @@ fn lists(report: &Report, view: View) -> Vec<List<'_>> {
             List::whole("vcpus", VcpuLine::COLUMNS, &report.vcpus),
             List::whole("vms", VcpuLine::COLUMNS, &report.vms),
         ],
+        View::Domains => vec![List::whole("domains", DomainLine::COLUMNS, &report.domains)],
         View::Cpus => vec![List::whole("cpus", CpuLine::COLUMNS, &report.cpus)],
         View::Exits => vec![List::grouped("exits", ExitLine::COLUMNS, &report.exits, |l| {
             Some((l.machine_id, 0))

@@ -34,7 +34,8 @@ const DEFAULT_TOP: usize = 10;
     transect report demo.transect --view exits --csv\n\n\
     Every column is described in docs/report.md.")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat file
+    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
+    /// file
     recording: PathBuf,
     /// Show only this view (may be given several times)
     #[arg(long, value_name = "VIEW", value_enum)]
@@ -69,6 +70,8 @@ pub(crate) enum View {
     Machines,
     /// Where each vCPU's time went
     Vcpus,
+    /// Xen's domains: XenMon's metrics, and what each one's vCPUs did together
+    Domains,
     /// Who had each CPU
     Cpus,
     /// VM exits by reason
@@ -93,11 +96,12 @@ pub(crate) enum View {
 
 impl View {
     /// Views shown when none is asked for. Windows are many lines, so they come with `--window`.
-    const DEFAULT: [View; 12] = [
+    const DEFAULT: [View; 13] = [
         View::Summary,
         View::Recording,
         View::Machines,
         View::Vcpus,
+        View::Domains,
         View::Antagonists,
         View::Exits,
         View::Cpus,
@@ -153,7 +157,11 @@ fn write(report: &Report, args: &Args, out: &mut dyn Write) -> io::Result<()> {
     if args.json {
         return machine::write_json_report(report, &views(args, true), args.top, out);
     }
-    text::write(report, &views(args, false), style(args), out)
+    let mut views = views(args, false);
+    if args.view.is_empty() && report.domains.is_empty() {
+        views.retain(|view| *view != View::Domains);
+    }
+    text::write(report, &views, style(args), out)
 }
 
 fn views(args: &Args, all: bool) -> Vec<View> {

@@ -76,7 +76,7 @@ fn wait_behind_others(report: &Report, victim: &VcpuLine) -> i64 {
     let of_victim =
         lines.filter(|l| l.machine_id == victim.machine_id && Some(l.vcpu) == victim.vcpu);
     let others = of_victim.filter(|l| match l.by_kind.as_str() {
-        "vcpu" => l.by_machine_id != Some(victim.machine_id),
+        "vcpu" | "machine" => l.by_machine_id != Some(victim.machine_id),
         kind => kind == "thread",
     });
     others.map(|l| l.waited_ns).sum()
@@ -110,7 +110,8 @@ fn behind(report: &Report, victim: &VcpuLine) -> String {
 /// The antagonist with the largest part: a whole VM if vCPUs were in the way, else one thread name.
 fn blamed_group<'a>(lines: &[&'a AntagonistLine]) -> Option<Vec<&'a AntagonistLine>> {
     let mut groups: BTreeMap<_, Vec<&AntagonistLine>> = BTreeMap::new();
-    let blamable = lines.iter().filter(|line| matches!(line.by_kind.as_str(), "vcpu" | "thread"));
+    let is_blamable = |kind: &str| matches!(kind, "vcpu" | "machine" | "thread");
+    let blamable = lines.iter().filter(|line| is_blamable(&line.by_kind));
     for line in blamable {
         let name = if line.by_kind == "vcpu" { None } else { line.by_name.as_deref() };
         groups.entry((line.by_kind.as_str(), line.by_machine_id, name)).or_default().push(line);
@@ -141,6 +142,8 @@ fn exit_cost(report: &Report) -> Option<String> {
     let costs = report.vms.iter().filter(|vm| vm.window_ns > 0).filter_map(|vm| {
         let lines: Vec<_> = report.exits.iter().filter(|e| e.machine_id == vm.machine_id).collect();
         let sum_ns: i64 = lines.iter().map(|e| e.handling_total_ns).sum();
+        // Where none has an end (a Xen PV guest's have none), there is nothing to say.
+        lines.iter().find(|line| line.unfinished < line.count)?;
         Some((vm, sum_ns, *lines.first()?))
     });
     let of_window = |vm: &VcpuLine, ns: i64| ns as f64 / vm.window_ns as f64;

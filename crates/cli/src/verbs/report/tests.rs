@@ -27,6 +27,7 @@ fn facts() -> Facts {
             events: Some(25),
             lost: Some(1_234),
         }),
+        stored: None,
         notes: Vec::new(),
     }
 }

@@ -175,7 +175,6 @@ impl Vcpu {
         if new == Runstate::Running {
             self.cpu = Some(cpu);
             self.on_since = Some(t);
-            env.windows.execution(self.index, t);
             env.check.guest_mode_begins(self.index, t);
         }
         if new == Runstate::Offline {
@@ -183,6 +182,11 @@ impl Vcpu {
         }
         let by = if new == Runstate::Runnable { by } else { By::default() };
         self.retune(t, self.key(by), env);
+        if new == Runstate::Running {
+            // What was before went to the pCPU it was on then.
+            env.windows.vcpu_on(self.index, cpu);
+            env.windows.execution(self.index, t);
+        }
         if new != Runstate::Blocked {
             self.way_in = None;
         }
@@ -199,6 +203,7 @@ impl Vcpu {
             self.on_since = Some(t);
             env.check.guest_mode_begins(self.index, t);
             self.retune(t, self.key(By::default()), env);
+            env.windows.vcpu_on(self.index, cpu);
         }
         outcome
     }
@@ -216,6 +221,9 @@ impl Vcpu {
                     env.check.guest_mode_begins(self.index, from);
                 }
                 self.retune(from, self.key(By::default()), env);
+                if told == Runstate::Running {
+                    env.windows.vcpu_on(self.index, cpu);
+                }
                 outcome.learned = Some((from, told));
             }
             Place::In { runstate, .. } if runstate != told => {

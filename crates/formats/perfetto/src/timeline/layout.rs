@@ -387,7 +387,12 @@ impl Collector {
     }
 
     fn windows(&mut self, tables: &Tables) -> Result<(), WriteError> {
+        let whole = |r: &&transect_model::table::Window| r.cpu.is_none();
         for (at, r) in numbered("windows", &tables.windows)? {
+            // A domain's part on one pCPU would be on the domain's own track.
+            if !whole(&r) {
+                continue;
+            }
             for metric in Metric::ALL {
                 let subject = Subject::Window(r.vcpu, r.cgroup.clone(), metric);
                 let row = Row::Window(at, metric);

@@ -1,7 +1,7 @@
 //! Events of one kind as they came, until they become a row group.
 
 use super::schema::EventColumns;
-use super::value::{Getter, Value, of_field};
+use super::value::{Getter, Value, of_field, of_xen};
 use crate::error::StoreError;
 use crate::tables::group::GroupEncoder;
 use crate::tables::part::{Buffer, GROUP_ROWS};
@@ -27,7 +27,7 @@ pub(super) struct Event<'a> {
 /// Its own fields, in whichever form the source has them.
 #[derive(Clone, Copy)]
 pub(super) enum What<'a> {
-    /// An ftrace record.
+    /// An ftrace record; of Xen, event number and words.
     Record(&'a [u8]),
     /// A core event.
     Core(CoreEvent),
@@ -65,6 +65,7 @@ impl EventBuffer {
         match getter {
             Getter::Missing => Value::Null,
             Getter::Field(field, machine) => of_field(field, *machine, self.payload(head)),
+            Getter::Xen(table, name) => of_xen(table, name, self.payload(head)),
             Getter::Core(get) => self.core.get(head.at as usize).map_or(Value::Null, get),
         }
     }

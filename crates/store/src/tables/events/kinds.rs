@@ -266,7 +266,7 @@ fn isa(isa: Isa) -> u32 {
     match isa {
         Isa::Vmx => 1,
         Isa::Svm => 2,
-        Isa::Arm64 | Isa::Arm64Ret => 0,
+        Isa::Arm64 | Isa::Arm64Ret | Isa::XenHypercall | Isa::XenTrap => 0,
         Isa::Other(isa) => isa,
     }
 }

@@ -4,11 +4,13 @@
 //! one table, whose columns are those of all of them.
 
 use super::kinds::KINDS;
-use super::value::{Getter, is_plain_text, type_of, wider};
+use super::value::{Getter, is_plain_text, type_of, type_of_xen, wider};
 use crate::tables::schema::FileColumn;
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use transect_ftrace::EventTable;
 use transect_model::column::ColumnType;
+use transect_xentrace::{RecordDef, records::Table};
 
 /// The columns that every event has, before its own.
 pub(super) const COMMON: [(&str, ColumnType); 4] = [
@@ -56,6 +58,17 @@ impl EventField {
     }
 }
 
+/// Where records of Xen go, by their row (which is one of a table that never moves).
+#[derive(Clone, Debug, Default)]
+pub(super) struct XenSlots(FxHashMap<usize, u32>);
+
+impl XenSlots {
+    #[inline]
+    pub(super) fn of(&self, row: &'static RecordDef) -> u32 {
+        self.0.get(&(std::ptr::from_ref(row) as usize)).copied().unwrap_or(u32::MAX)
+    }
+}
+
 /// All events, while sources are added.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
@@ -98,6 +111,28 @@ impl Schema {
             u32::try_from(slot).unwrap_or(u32::MAX)
         };
         KINDS.iter().map(add).collect()
+    }
+
+    /// Adds the records of Xen; the place of each by its row in the table of records. They are
+    /// called as Xen calls them, behind `xen_`, for Linux has a `sched_switch`, too.
+    pub(super) fn add_xen(&mut self, source: u16, table: &'static Table) -> XenSlots {
+        let mut slots = XenSlots::default();
+        for row in table.rows() {
+            let slot = self.event(&format!("xen_{}", row.name));
+            for field in row.fields {
+                self.field(
+                    slot,
+                    field.name,
+                    type_of_xen(field),
+                    source,
+                    Getter::Xen(table, field.name),
+                );
+            }
+            slots
+                .0
+                .insert(std::ptr::from_ref(row) as usize, u32::try_from(slot).unwrap_or(u32::MAX));
+        }
+        slots
     }
 
     fn event(&mut self, name: &str) -> usize {

@@ -3,7 +3,7 @@
 use super::EventsWriter;
 use super::buffer::{Event, What};
 use super::kinds;
-use super::schema::Schema;
+use super::schema::{Schema, XenSlots};
 use crate::error::StoreError;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,6 +14,7 @@ use transect_model::event::CoreEvent;
 use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::time::{Source, Timestamp};
 use transect_tracedat::{Item, TraceDat};
+use transect_xentrace::{Record, XenTrace};
 
 /// One source of a recording and the machine whose events it holds.
 pub struct EventSource<'t, 'd> {
@@ -29,10 +30,14 @@ pub enum SourceEvents<'t, 'd> {
     Dat(&'t TraceDat<'d>),
     /// A compact file.
     Compact(&'t Compact<'d>),
+    /// What xentrace wrote.
+    Xen(&'t XenTrace<'d>),
 }
 
 /// Compact events decoded at a time: a few dozen KiB.
 const BATCH_EVENTS: usize = 512;
+/// An event number and the most words a record of Xen can have.
+const XEN_RECORD_BYTES: usize = 32;
 /// Events between two calls of `progress`.
 const PROGRESS_EVENTS: u64 = 1 << 18;
 
@@ -127,6 +132,13 @@ impl<'t, 'd> EventSource<'t, 'd> {
                 }
             }
             SourceEvents::Compact(_) => {}
+            SourceEvents::Xen(file) => {
+                let slots = schema.add_xen(number, file.table());
+                for cpu in file.cpus() {
+                    let stream = file.stream(cpu);
+                    add(cpu.0, &[], Input::Xen { stream, slots: slots.clone(), ahead: None });
+                }
+            }
         }
         streams
     }
@@ -157,6 +169,12 @@ enum Input<'t> {
         stream: transect_compact::Stream<'t>,
         batch: Batch,
     },
+    Xen {
+        stream: transect_xentrace::Stream<'t>,
+        slots: XenSlots,
+        /// The record that comes next.
+        ahead: Option<Record<'t>>,
+    },
 }
 
 impl Stream<'_> {
@@ -172,6 +190,9 @@ impl Stream<'_> {
                 });
             }
             Input::Compact { stream, batch } => self.head = batch.head(stream, &mut self.clock),
+            Input::Xen { stream, ahead, .. } => {
+                self.head = next_record(stream, ahead, &mut self.clock);
+            }
         }
     }
 
@@ -218,8 +239,49 @@ impl Stream<'_> {
                     }
                 }
             },
+            Input::Xen { stream, slots, ahead } => {
+                while let Some(record) = ahead {
+                    let mut bytes = [0; XEN_RECORD_BYTES];
+                    let what = What::Record(payload(record, &mut bytes));
+                    let slot = slots.of(record.row);
+                    writer.push(slot, Event { ts, machine, cpu, tid: 0, source, what });
+                    match next_record(stream, ahead, &mut self.clock) {
+                        Some(next) if next <= until => ts = next,
+                        head => {
+                            self.head = head;
+                            return;
+                        }
+                    }
+                }
+            }
         }
     }
+}
+
+/// Takes the next record whose stamp can be converted; gives its stamp.
+#[inline]
+fn next_record<'t>(
+    stream: &mut transect_xentrace::Stream<'t>,
+    ahead: &mut Option<Record<'t>>,
+    clock: &mut Converter,
+) -> Option<i64> {
+    for record in stream {
+        if let Ok(ts) = clock.follow(Timestamp::<Source>::new(record.tsc)) {
+            *ahead = Some(record);
+            return Some(ts.get());
+        }
+    }
+    *ahead = None;
+    None
+}
+
+/// Event number and words of a record, one behind the other.
+#[inline]
+fn payload<'b>(record: &Record<'_>, bytes: &'b mut [u8; XEN_RECORD_BYTES]) -> &'b [u8] {
+    let used = 4 + record.extra.len().min(XEN_RECORD_BYTES - 4);
+    bytes[..4].copy_from_slice(&record.event.to_le_bytes());
+    bytes[4..used].copy_from_slice(&record.extra[..used - 4]);
+    &bytes[..used]
 }
 
 /// Calls `take` with each record whose stamp can be converted, until it says false. Holes and

@@ -7,6 +7,7 @@ use transect_ftrace::field::{DynamicKind, Field, FieldKind};
 use transect_ftrace::value::{Array, Machine, Value as FieldValue};
 use transect_model::column::ColumnType;
 use transect_model::event::CoreEvent;
+use transect_xentrace::records::Table;
 
 /// A value before it is put into its column's type.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,8 @@ pub(super) enum Getter {
     Field(Box<Field>, Machine),
     /// A value of a core event.
     Core(fn(&CoreEvent) -> Value<'static>),
+    /// The field of this name of a record of Xen; where it is depends on the record's form.
+    Xen(&'static Table, &'static str),
 }
 
 impl Value<'_> {
@@ -85,6 +88,35 @@ pub(super) fn type_of(field: &Field) -> ColumnType {
         | FieldKind::CpuMask
         | FieldKind::Bytes
         | FieldKind::Dynamic { .. } => ColumnType::Text,
+    }
+}
+
+/// What the column of a field of Xen's holds.
+pub(super) fn type_of_xen(field: &transect_xentrace::Field) -> ColumnType {
+    use transect_xentrace::records::{FieldType, Meaning};
+    match (field.meaning, field.sql_type()) {
+        (Meaning::Runstate, _) => ColumnType::Text,
+        (_, FieldType::Bool) => ColumnType::Bool,
+        (_, FieldType::I32) => ColumnType::I32,
+        (_, FieldType::U16 | FieldType::U32) => ColumnType::U32,
+        (_, FieldType::U64) => ColumnType::U64,
+    }
+}
+
+/// A field of a record of Xen: `payload` is its event number and its words.
+pub(super) fn of_xen(table: &Table, name: &str, payload: &[u8]) -> Value<'static> {
+    use transect_xentrace::{Value as XenValue, records::Meaning};
+    let found = payload.split_first_chunk().and_then(|(event, words)| {
+        let event = u32::from_le_bytes(*event);
+        let field = table.lookup(event)?.fields.iter().find(|field| field.name == name)?;
+        Some((field, field.value(event, words)?))
+    });
+    let Some((field, value)) = found else { return Value::Null };
+    match (field.meaning, value) {
+        (Meaning::Runstate, value) => Value::Text(field.show(value).into()),
+        (_, XenValue::Unsigned(v)) => Value::U64(v),
+        (_, XenValue::Signed(v)) => Value::I64(v),
+        (_, XenValue::Bool(v)) => Value::Bool(v),
     }
 }
 

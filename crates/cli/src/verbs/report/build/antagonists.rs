@@ -12,6 +12,8 @@ use transect_model::table::VcpuStateRow;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     Vcpu(MachineId, VcpuId),
+    /// A domain, of which it is not told which vCPU it was.
+    Machine(MachineId),
     Thread(MachineId, String),
     Idle,
     Unknown,
@@ -64,7 +66,7 @@ fn by(
     names: &Names<'_>,
 ) -> By {
     let Some(tid) = by_tid else {
-        return By::Unknown;
+        return by_machine.map_or(By::Unknown, By::Machine);
     };
     if tid == Tid::IDLE {
         return By::Idle;
@@ -92,6 +94,7 @@ fn line(
             let name = host.zip(tid).map(|(host, tid)| names.thread_name(host, tid));
             ("vcpu", Some(machine), Some(vcpu), name)
         }
+        By::Machine(machine) => ("machine", Some(machine), None, None),
         By::Thread(machine, name) => ("thread", Some(machine), None, Some(name)),
         By::Idle => ("idle", None, None, None),
         By::Unknown => ("unknown", None, None, None),

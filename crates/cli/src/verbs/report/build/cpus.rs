@@ -38,12 +38,14 @@ impl CpuSums {
 
 fn add(line: &mut CpuLine, row: &CpuSlice) {
     line.window_ns += row.dur;
-    let part = match row.tid {
-        None => &mut line.unknown_ns,
-        Some(Tid::IDLE) => &mut line.idle_ns,
-        Some(_) if row.vcpu.is_some() => &mut line.vcpu_ns,
-        Some(_) => &mut line.thread_ns,
+    let part = match (row.vcpu, row.tid) {
+        // Under Xen no thread runs them.
+        (Some(_), _) => &mut line.vcpu_ns,
+        (None, None) => &mut line.unknown_ns,
+        (None, Some(Tid::IDLE)) => &mut line.idle_ns,
+        (None, Some(_)) => &mut line.thread_ns,
     };
     *part += row.dur;
-    line.slices += u64::from(row.tid.is_some_and(|tid| !tid.is_idle()));
+    let is_busy = row.vcpu.is_some() || row.tid.is_some_and(|tid| !tid.is_idle());
+    line.slices += u64::from(is_busy);
 }

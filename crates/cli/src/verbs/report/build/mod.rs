@@ -2,17 +2,21 @@
 
 mod antagonists;
 mod cpus;
+mod domains;
 mod exits;
 mod names;
 mod threads;
 mod vcpus;
 mod wakeups;
 
-use super::lines::{AntagonistLine, CpuLine, ExitLine, ThreadLine, VcpuLine, WakeupLine};
+use super::lines::{
+    AntagonistLine, CpuLine, DomainLine, ExitLine, ThreadLine, VcpuLine, WakeupLine,
+};
 use crate::facts::Facts;
 use antagonists::AntagonistSums;
 use anyhow::{Context, bail};
 use cpus::CpuSums;
+use domains::DomainSums;
 use exits::ExitSums;
 pub(crate) use names::Names;
 use std::collections::BTreeSet;
@@ -33,6 +37,7 @@ pub(crate) struct Report {
     pub clock_check: Vec<ClockCheck>,
     pub vcpus: Vec<VcpuLine>,
     pub vms: Vec<VcpuLine>,
+    pub domains: Vec<DomainLine>,
     pub cpus: Vec<CpuLine>,
     pub exits: Vec<ExitLine>,
     pub antagonists: Vec<AntagonistLine>,
@@ -75,7 +80,8 @@ impl Selection {
 
     /// Is it, or does a machine of the report run on it?
     fn machine_or_host(&self, machine: &Machine) -> bool {
-        self.machine(machine.machine_id) || machine.kind == MachineKind::Host
+        let is_root = matches!(machine.kind, MachineKind::Host | MachineKind::Hypervisor);
+        self.machine(machine.machine_id) || is_root
     }
 }
 
@@ -94,6 +100,7 @@ pub(crate) struct Gather {
     /// The tables that are small: who is who, windows, clocks, losses.
     small: Tables,
     vcpus: VcpuSums,
+    domains: DomainSums,
     cpus: CpuSums,
     exits: ExitSums,
     antagonists: AntagonistSums,
@@ -112,6 +119,7 @@ impl TableSink for Gather {
                 self.vcpus.exit(&row);
                 self.exits.exit(&row);
             }
+            Row::DomainState(row) => self.domains.state(&row),
             Row::CpuSlice(row) => self.cpus.slice(&row),
             Row::ThreadState(row) => self.threads.state(&row),
             Row::Wakeup(row) => self.wakeups.wakeup(&row),
@@ -143,6 +151,7 @@ impl Gather {
         let selection = &Selection::by_name(&tables, vms)?;
         let names = Names::new(&tables);
         let (vcpus, vms) = self.vcpus.lines(&tables, &names, selection);
+        let domains = self.domains.lines(&tables, &names, selection);
         let cpus = self.cpus.lines(&names, selection);
         let exits = self.exits.lines(&names, selection);
         let antagonists = self.antagonists.lines(&names, selection);
@@ -152,7 +161,9 @@ impl Gather {
         tables.machines.retain(|m| selection.machine_or_host(m));
         tables.clock_check.retain(|r| selection.machine(r.machine_id));
         tables.windows.retain(|r| selection.machine(r.machine_id));
-        tables.windows.sort_by_cached_key(|r| (r.machine_id, r.cgroup.clone(), r.vcpu, r.ts));
+        tables
+            .windows
+            .sort_by_cached_key(|r| (r.machine_id, r.cgroup.clone(), r.cpu, r.vcpu, r.ts));
         tables.lost.sort_by_key(|r| (r.machine_id, r.cpu, r.ts));
         Ok(Report {
             facts,
@@ -161,6 +172,7 @@ impl Gather {
             clock_check: tables.clock_check,
             vcpus,
             vms,
+            domains,
             cpus,
             exits,
             antagonists,

@@ -39,6 +39,11 @@ impl<'a> Names<'a> {
         self.machines.get(&id).and_then(|m| m.parent_id)
     }
 
+    /// Its number as a domain of Xen.
+    pub(crate) fn domid(&self, id: MachineId) -> Option<u32> {
+        self.machines.get(&id).and_then(|m| m.domid)
+    }
+
     /// Does it run on another machine?
     pub(crate) fn is_guest(&self, id: MachineId) -> bool {
         self.machines.get(&id).is_some_and(|m| m.kind == MachineKind::Guest)

@@ -72,6 +72,8 @@ fn empty(machine_id: MachineId, vcpu: Option<VcpuId>) -> VcpuLine {
         exit_ns: 0,
         user_ns: 0,
         halt_poll_ns: 0,
+        hypercall_ns: 0,
+        trap_ns: 0,
         running_ns: 0,
         halted_ns: 0,
         other_blocked_ns: 0,
@@ -91,6 +93,8 @@ fn add_state(line: &mut VcpuLine, state: VcpuState, dur_ns: i64) {
         VcpuState::Exit => &mut line.exit_ns,
         VcpuState::User => &mut line.user_ns,
         VcpuState::HaltPoll => &mut line.halt_poll_ns,
+        VcpuState::Hypercall => &mut line.hypercall_ns,
+        VcpuState::Trap => &mut line.trap_ns,
         VcpuState::Running => &mut line.running_ns,
         VcpuState::Halted => &mut line.halted_ns,
         VcpuState::Blocked => &mut line.other_blocked_ns,
@@ -132,6 +136,8 @@ fn add_line(sum: &mut VcpuLine, line: &VcpuLine) {
     sum.exit_ns += line.exit_ns;
     sum.user_ns += line.user_ns;
     sum.halt_poll_ns += line.halt_poll_ns;
+    sum.hypercall_ns += line.hypercall_ns;
+    sum.trap_ns += line.trap_ns;
     sum.running_ns += line.running_ns;
     sum.halted_ns += line.halted_ns;
     sum.other_blocked_ns += line.other_blocked_ns;

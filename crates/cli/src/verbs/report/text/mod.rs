@@ -1,5 +1,6 @@
 //! The report for people: one section per view, aligned tables, units that fit.
 
+mod domains;
 mod grid;
 mod lost;
 mod machines;
@@ -58,6 +59,7 @@ impl Page<'_> {
             View::Recording => self.recording(),
             View::Machines => self.machines(),
             View::Vcpus => self.vcpus(),
+            View::Domains => self.domains(),
             View::Cpus => self.cpus(),
             View::Exits => self.exits(),
             View::Antagonists => self.antagonists(),

@@ -1,7 +1,7 @@
 //! The title, the facts of the recording and what it cost.
 
 use super::{Page, bytes, count, counted, dash, share};
-use crate::facts::{CostLine, Facts};
+use crate::facts::{CostLine, Facts, Stored};
 use std::io;
 use transect_model::ids::MachineKind;
 
@@ -9,10 +9,12 @@ impl Page<'_> {
     /// One line: which recording, how long, of what.
     pub(super) fn title(&mut self) -> io::Result<()> {
         let facts = &self.report.facts;
-        let guests = self.report.machines.iter().filter(|m| m.kind == MachineKind::Guest).count();
-        let of_what = match guests {
+        let of_kind = |kind| self.report.machines.iter().filter(|m| m.kind == kind).count() as u64;
+        let xen = of_kind(MachineKind::Hypervisor) > 0;
+        let of_what = match of_kind(MachineKind::Guest) {
+            n if xen => format!("Xen and {}", counted(n, "domain")),
             0 => "host only".to_owned(),
-            n => format!("host and {}", counted(n as u64, "VM")),
+            n => format!("host and {}", counted(n, "VM")),
         };
         let state = if facts.finished { "" } else { " · not finished in order" };
         let title = format!("{} · {} · {of_what}{state}", facts.path, self.ns(self.window_ns()));
@@ -43,6 +45,9 @@ impl Page<'_> {
         self.fact("command", &line.command.unwrap_or_else(dash))?;
         self.fact("window", &window)?;
         self.fact("ended", ended)?;
+        if let Some(stored) = self.report.facts.stored {
+            self.fact("stored", &stored_words(&stored))?;
+        }
         for note in self.report.facts.notes.clone() {
             self.fact("note", &note)?;
         }
@@ -83,6 +88,17 @@ impl Page<'_> {
     fn fact(&mut self, name: &str, value: &str) -> io::Result<()> {
         self.wrapped(&format!("  {name:<11}"), 13, value)
     }
+}
+
+/// "76,741 events in 1.59 MB (20.7 B each), as tables 260 kB (3.4 B each)"
+fn stored_words(stored: &Stored) -> String {
+    let Stored { events, source_bytes, table_bytes } = *stored;
+    let size = |of: u64| match events {
+        0 => bytes(of as f64),
+        _ => format!("{} ({:.1} B each)", bytes(of as f64), of as f64 / events as f64),
+    };
+    let tables = table_bytes.map_or_else(String::new, |of| format!(", as tables {}", size(of)));
+    format!("{} in {}{tables}", counted(events, "event"), size(source_bytes))
 }
 
 /// An imported recording's command line is that of `transect import`.

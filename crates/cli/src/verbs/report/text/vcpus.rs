@@ -1,26 +1,47 @@
 //! vCPUs, pCPUs and windows: how time divides.
 
-use super::grid::{Grid, left, right};
+use super::grid::{Column, Grid, left, right};
 use super::{Page, count, dash, share};
 use crate::verbs::report::lines::{CpuLine, VcpuLine};
 use std::io;
+use transect_model::ids::MachineKind;
 use transect_model::table::Window;
 
+/// What a vCPU does on a pCPU, in columns.
+const KVM_PARTS: [Column; 4] = [
+    right("= guest"),
+    right("+ exit"),
+    right("+ user").expendable(4),
+    right("+ poll").expendable(6),
+];
+const XEN_PARTS: [Column; 4] = [
+    right("= guest").expendable(6),
+    right("+ exit").expendable(6),
+    right("+ hypercall").expendable(4),
+    right("+ trap").expendable(4),
+];
+
 impl Page<'_> {
+    /// Is it Xen's recording?
+    pub(super) fn is_xen(&self) -> bool {
+        self.report.machines.iter().any(|m| m.kind == MachineKind::Hypervisor)
+    }
+
     pub(super) fn vcpus(&mut self) -> io::Result<()> {
         let explanation = "gotten + waited + blocked + offline + unknown = 100 % of the window";
         self.heading("VCPUS", explanation)?;
         if self.report.vcpus.is_empty() {
             return self.paragraph("No vCPU was seen.");
         }
+        let [guest, exit, third, fourth] = if self.is_xen() { XEN_PARTS } else { KVM_PARTS };
         let mut grid = Grid::new(&[
             left("vCPU"),
             right("window").expendable(9),
             right("gotten"),
-            right("= guest"),
-            right("+ exit"),
-            right("+ user").expendable(4),
-            right("+ poll").expendable(6),
+            guest,
+            exit,
+            third,
+            fourth,
             right("+ other").expendable(7),
             right("waited"),
             right("blocked"),
@@ -46,6 +67,10 @@ impl Page<'_> {
 
     fn vcpu_cells(&self, line: &VcpuLine) -> Vec<String> {
         let of_window = |ns| share(ns, line.window_ns);
+        let (third, fourth) = match self.is_xen() {
+            true => (line.hypercall_ns, line.trap_ns),
+            false => (line.user_ns, line.halt_poll_ns),
+        };
         let who = match line.vcpu {
             Some(vcpu) => format!("{} vcpu{vcpu}", line.machine),
             None => format!("{} (all vCPUs)", line.machine),
@@ -56,8 +81,8 @@ impl Page<'_> {
             of_window(line.gotten_ns),
             of_window(line.guest_ns),
             of_window(line.exit_ns),
-            of_window(line.user_ns),
-            of_window(line.halt_poll_ns),
+            of_window(third),
+            of_window(fourth),
             of_window(line.running_ns),
             of_window(line.waited_ns),
             of_window(line.blocked_ns),
@@ -106,8 +131,12 @@ impl Page<'_> {
             right("unknown"),
             right("scheduled in").expendable(3),
             right("slice avg").expendable(2),
+            right("slice min").expendable(7),
             right("slice max").expendable(6),
             right("I/O").expendable(1),
+            right("I/O per s").expendable(8),
+            right("per run").expendable(9),
+            right("blocked per I/O").expendable(10),
             right("exits"),
         ]);
         for window in windows {
@@ -120,10 +149,12 @@ impl Page<'_> {
         let whole = [row.gotten_ns, row.waited_ns, row.blocked_ns, row.offline_ns, row.unknown_ns];
         let whole: i64 = whole.iter().sum();
         let of_window = |ns| share(ns, whole);
-        let who = match (&row.cgroup, row.vcpu) {
-            (Some(cgroup), _) => cgroup.clone(),
-            (None, Some(vcpu)) => format!("{} vcpu{vcpu}", self.machine(row.machine_id)),
-            (None, None) => format!("{} (all vCPUs)", self.machine(row.machine_id)),
+        let machine = self.machine(row.machine_id);
+        let who = match (&row.cgroup, row.vcpu, row.cpu) {
+            (Some(cgroup), ..) => cgroup.clone(),
+            (None, Some(vcpu), _) => format!("{machine} vcpu{vcpu}"),
+            (None, None, Some(cpu)) => format!("{machine} on cpu{cpu}"),
+            (None, None, None) => format!("{machine} (all vCPUs)"),
         };
         let from = row.ts.checked_sub(self.report.facts.window.start.get());
         vec![
@@ -137,11 +168,22 @@ impl Page<'_> {
             of_window(row.unknown_ns),
             count(row.executions),
             self.ns_or_dash(row.allocated_avg_ns),
+            self.ns_or_dash(row.allocated_min_ns),
             self.ns_or_dash(row.allocated_max_ns),
             count(row.io_count),
+            ratio(row.io_count as f64 * 1e9, row.dur as f64),
+            ratio(row.io_count as f64, row.executions as f64),
+            self.ns_or_dash(
+                i64::try_from(row.io_count).ok().and_then(|io| row.blocked_ns.checked_div(io)),
+            ),
             count(row.exits),
         ]
     }
+}
+
+/// A quotient for people; a dash where there is none.
+pub(super) fn ratio(part: f64, of: f64) -> String {
+    if of > 0.0 { format!("{:.1}", part / of) } else { dash() }
 }
 
 fn cpu_cells(line: &CpuLine) -> Vec<String> {

@@ -4,6 +4,7 @@ use super::grid::{Column, left, right};
 use super::{Page, count, counted, share};
 use crate::verbs::report::lines::{AntagonistLine, ExitLine};
 use std::io;
+use transect_model::exit::Isa;
 use transect_model::ids::MachineId;
 
 const EXIT_COLUMNS: [Column; 14] = [
@@ -23,6 +24,13 @@ const EXIT_COLUMNS: [Column; 14] = [
     right("its max").expendable(5),
 ];
 
+/// Of Xen PV guests: when they go in is all that is recorded.
+const PV_COLUMNS: [Column; 2] = [left("reason"), right("count")];
+
+fn is_xen_pv(line: &ExitLine) -> bool {
+    matches!(line.reason.isa, Isa::XenHypercall | Isa::XenTrap)
+}
+
 impl Page<'_> {
     pub(super) fn exits(&mut self) -> io::Result<()> {
         self.heading(
@@ -38,9 +46,19 @@ impl Page<'_> {
             let vm_ns = vm_ns.map_or(0, |vm| vm.window_ns);
             let exits: u64 = group.iter().map(|l| l.count).sum();
             let handling_ns: i64 = group.iter().map(|l| l.handling_total_ns).sum();
+            let machine = &group[0].machine;
+            if group.iter().all(|line| line.unfinished == line.count && is_xen_pv(line)) {
+                let exits = count(exits);
+                self.paragraph(&format!(
+                    "{machine}: {exits} hypercalls and exceptions, whose ends Xen does not record"
+                ))?;
+                self.top_grid(&PV_COLUMNS, group, |_, line| {
+                    vec![line.reason.to_string(), count(line.count)]
+                })?;
+                continue;
+            }
             let title = format!(
-                "{}: {}, {} of its vCPUs' time in handling them",
-                group[0].machine,
+                "{machine}: {}, {} of its vCPUs' time in handling them",
                 counted(exits, "exit"),
                 share(handling_ns, vm_ns)
             );
@@ -118,6 +136,7 @@ pub(crate) fn antagonist(line: &AntagonistLine) -> String {
     let machine = line.by_machine.clone().unwrap_or_default();
     match (line.by_kind.as_str(), line.by_vcpu, &line.by_name) {
         ("vcpu", Some(vcpu), _) => format!("{machine} vcpu{vcpu}"),
+        ("machine", ..) => machine,
         ("thread", _, Some(name)) => format!("{machine} thread {name}"),
         ("idle", ..) => "nobody (the CPU was leaving idle)".to_owned(),
         _ => "not known".to_owned(),

@@ -1,0 +1,124 @@
+//! Xen's own traces: which Xen wrote them, and which domains there were.
+//!
+//! A file of xentrace says neither the TSC's rate nor any name. So both can be told on the command
+//! line; domains that nobody named are `dom7`, and appear when the trace first names them.
+
+use super::{Opened, SourceBytes};
+use crate::facts::Facts;
+use transect_clock::Evidence;
+use transect_engine::{Topology, topology::MachineInfo, xen::CLOCK};
+use transect_model::ids::MachineId;
+use transect_store::Manifest;
+use transect_xentrace::{IDLE_DOMAIN, Index, XenVersion};
+
+/// The machine that is Xen itself, in recordings of nothing else.
+pub(crate) const XEN: MachineId = MachineId(0);
+
+/// What a trace of Xen does not say about itself.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct XenArgs {
+    /// The Xen that wrote an xentrace file; records differ little between versions
+    #[arg(long, value_name = "4.N", value_parser = minor)]
+    xen_version: Option<u8>,
+    /// A Xen domain's name, as 'xl list' shows it (may be given several times)
+    #[arg(long, value_name = "ID=NAME", value_parser = named)]
+    domain: Vec<(u16, String)>,
+}
+
+fn minor(text: &str) -> Result<u8, String> {
+    let minor = text.strip_prefix("4.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    minor.ok_or_else(|| "not a version of Xen, like 4.17".to_owned())
+}
+
+fn named(text: &str) -> Result<(u16, String), String> {
+    let parts = text.split_once('=').filter(|(_, name)| !name.trim().is_empty());
+    let parts = parts.and_then(|(id, name)| Some((id.parse().ok()?, name.to_owned())));
+    parts
+        .filter(|(id, _)| *id < IDLE_DOMAIN)
+        .ok_or_else(|| "not a domain's number and name, like 1=web".to_owned())
+}
+
+impl XenArgs {
+    /// The version told.
+    pub(crate) fn version(&self) -> Option<u8> {
+        self.xen_version
+    }
+
+    /// Numbers and names of domains, without repetitions, in the order of their numbers.
+    pub(crate) fn domains(&self) -> Vec<(u16, String)> {
+        let mut domains = self.domain.clone();
+        domains.sort_by_key(|(id, _)| *id);
+        domains.dedup_by_key(|(id, _)| *id);
+        domains
+    }
+}
+
+/// Is this what xentrace writes?
+pub(crate) fn is_xentrace(bytes: &[u8]) -> bool {
+    Index::check(bytes).is_ok()
+}
+
+/// The version of the Xen that a machine of a recording is.
+pub(super) fn version_of(manifest: &Manifest, id: MachineId) -> XenVersion {
+    let machine = manifest.machines.iter().find(|machine| machine.id == id);
+    let text = machine.and_then(|machine| machine.uname.as_deref()?.strip_prefix("Xen "));
+    text.and_then(|text| minor(text).ok()).map_or(XenVersion::Unknown, XenVersion::Minor)
+}
+
+/// Xen and the domains that have names.
+pub(crate) fn topology(args: &XenArgs) -> Topology {
+    let mut xen = MachineInfo::hypervisor(XEN, "xen");
+    xen.clock = Some(CLOCK.to_owned());
+    let domains = (1..).zip(args.domains()).map(|(id, (domid, name))| MachineInfo {
+        domid: Some(u32::from(domid)),
+        ..MachineInfo::guest(MachineId(id), XEN, name)
+    });
+    Topology { machines: std::iter::once(xen).chain(domains).collect(), ..Topology::default() }
+}
+
+/// Trace time is Xen's TSC.
+pub(crate) fn reference() -> Evidence {
+    Evidence::Reference { machine: XEN, clock: CLOCK.to_owned() }
+}
+
+/// A bare file.
+pub(super) fn opened<'a>(
+    facts: Facts,
+    name: String,
+    bytes: &'a [u8],
+    args: &XenArgs,
+) -> Opened<'a> {
+    let xen_version = args.version().map_or(XenVersion::Unknown, XenVersion::Minor);
+    Opened {
+        facts,
+        topology: topology(args),
+        evidence: vec![reference()],
+        sources: vec![SourceBytes { name, machine: XEN, bytes, xen_version }],
+        gaps: Vec::new(),
+        lost: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_names_are_understood() {
+        assert_eq!(minor("4.17"), Ok(17));
+        assert_eq!(minor("4.17.7-pre"), Ok(17));
+        assert!(minor("5.1").is_err() && minor("4.x").is_err());
+        assert_eq!(named("3=web=1"), Ok((3, "web=1".to_owned())));
+        assert!(named("web").is_err() && named("3=").is_err() && named("99999=x").is_err());
+    }
+
+    #[test]
+    fn the_first_name_of_a_domain_counts() {
+        let domain = vec![(2, "b".to_owned()), (1, "a".to_owned()), (2, "c".to_owned())];
+        let args = XenArgs { xen_version: None, domain };
+        assert_eq!(args.domains(), [(1, "a".to_owned()), (2, "b".to_owned())]);
+        let topology = topology(&args);
+        assert_eq!(topology.machines.len(), 3);
+    }
+}
