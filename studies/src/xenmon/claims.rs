@@ -159,7 +159,7 @@ fn throughput_falls(it: &Under<'_>) -> Finding {
     let all = all?;
     let holds = Holds::all(all.windows(2).map(|pair| pair[1].below(pair[0])));
     let texts: Vec<_> = all.into_iter().map(|it| spread(Some(it))).collect();
-    Some((texts.join(", "), holds))
+    Some((texts.join("; "), holds))
 }
 
 fn others_block_dom0(it: &Under<'_>) -> Finding {
@@ -208,4 +208,78 @@ fn joined(findings: Vec<(String, Holds)>) -> (String, Holds) {
 #[allow(clippy::cast_precision_loss, reason = "seconds at most")]
 fn millis(us: u64) -> f64 {
     us as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xenmon::results::{Key, Load, Trace};
+
+    /// A second in which dom0 and dom1 had these parts of the pCPU, in ‰, and all else blocked.
+    fn run(at: usize, repetition: u32, traced: bool, answered: u64, gotten: [u64; 2]) -> Run {
+        let key = Key {
+            setup: "credit".to_owned(),
+            configuration: CONFIGURATIONS[at].name.to_owned(),
+            rate: 750,
+            repetition,
+        };
+        let domain = |gotten: u64| Domain {
+            ns: 1_000_000_000,
+            executions: 100,
+            gotten_ns: gotten * 1_000_000,
+            blocked_ns: (1000 - gotten) * 1_000_000,
+            io_count: answered,
+            ..Domain::default()
+        };
+        let load = Load { answered, us: 1_000_000, ..Load::default() };
+        Run { key, traced, load, trace: Trace::default(), domains: gotten.map(domain) }
+    }
+
+    fn found(results: &Results, claim: usize) -> (String, Holds) {
+        (CLAIMS[claim].test)(&Under { results, setup: "credit" }).unwrap()
+    }
+
+    /// As published: throughput and shares, with a little spread.
+    fn as_published() -> Results {
+        let mut runs = Vec::new();
+        for repetition in 1..=3 {
+            let more = u64::from(repetition);
+            for (at, answered) in [1380, 1200, 980, 700].into_iter().enumerate() {
+                let gotten = if at == 0 { [300, 680] } else { [450, 550] };
+                runs.push(run(at, repetition, true, answered + more, gotten));
+            }
+            runs.push(run(1, repetition, false, 1215 + more, [450, 550]));
+        }
+        Results { runs }
+    }
+
+    #[test]
+    fn what_is_published_holds_of_what_is_published() {
+        let results = as_published();
+        for claim in [0, 1, 3, 4, 5, 12, 14] {
+            let (text, holds) = found(&results, claim);
+            assert_eq!(holds, Holds::Yes, "{}: {text}", CLAIMS[claim].says);
+        }
+        let (text, _) = found(&results, 0);
+        assert!(text.starts_with("1,382 (1,381–1,383); 1,202"), "{text}");
+    }
+
+    #[test]
+    fn the_opposite_is_no_and_a_scatter_is_unresolved() {
+        let mut results = as_published();
+        for run in &mut results.runs {
+            run.load.answered = 3000 - run.load.answered;
+        }
+        assert_eq!(found(&results, 0).1, Holds::No);
+        results = as_published();
+        results.runs[0].load.answered = 1100;
+        assert_eq!(found(&results, 0).1, Holds::Unresolved);
+    }
+
+    #[test]
+    fn a_setup_without_runs_finds_nothing() {
+        let results = as_published();
+        let under = Under { results: &results, setup: "credit2" };
+        assert!(CLAIMS.iter().all(|claim| (claim.test)(&under).is_none()));
+    }
 }
