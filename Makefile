@@ -15,10 +15,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build agent demo test bench lint fuzz
+.PHONY: help setup build agent demo test bench lint fuzz study-xenmon
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: ## Install what is missing: Debian packages, Python environment, guest images
 	@bash tests/house/setup.sh
@@ -47,3 +47,7 @@ fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
 
 bench: setup build ## Speed against peers, as ratios measured in the same run
 	@bash tests/house/bench.sh
+
+study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (10 minutes to an hour), and its page
+	@cargo run --release --locked -p transect-studies --bin study-xenmon -- \
+	    --transect "$(TARGET)/release/transect" --out docs/studies

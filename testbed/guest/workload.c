@@ -8,9 +8,14 @@
 //   mix       rounds=1                   pingpong, sleep, disk (where there is one), getppid, cpu
 //   pingpong | sleep | getppid | cpu     one of these alone: n=100
 //   disk      n=100                      writes blocks to the first disk
-//   serve     port=7777 report_ms=1000   UDP: sends every datagram back, reports how many
+//   serve     port=7777 report_ms=1000 reply=0 work_us=0
+//                                        UDP: works for each datagram, sends it back (cut or filled up to
+//                                        "reply" bytes), reports how many
 //   ask       to=A.B.C.D port=7777 bytes=256 seconds=10 think_us=0
 //                                        UDP: asks, waits for the answer (200 ms at most), asks again
+//   load      to=A.B.C.D port=7777 bytes=256 rate=100 seconds=5 warm_ms=1000
+//                                        UDP: asks at a fixed rate, whatever comes back; reports the rate of
+//                                        answers and how long they took, from when it is warm
 //   trace     events=sched,irq seconds=5 to=/dev/xvda clock=x86-tsc kb=8192 port=0
 //                                        traces this kernel, then writes tracefs' text to a file or disk;
 //                                        with a port, once a UDP datagram has come there
@@ -21,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -273,13 +279,22 @@ static int serve(void)
 	int fd = udp(&address, number("port", 7777));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address))
 		return 1;
+	long reply = number("reply", 0), work_us = number("work_us", 0);
+	uint64_t iterations = work_us ? work_us * spins_per_us_x1000() / 1000 : 0;
+	if (reply < 0 || reply > (long)sizeof datagram - 1000)
+		return 1;
 	say("serve ready");
 	int64_t report = number("report_ms", 1000) * 1000000, from = now_ns();
 	for (long n = 0;;) {
 		socklen_t size = sizeof address;
 		ssize_t got = recvfrom(fd, datagram, sizeof datagram, 0, (struct sockaddr *)&address, &size);
-		if (got >= 0)
+		if (got >= 0) {
+			if (iterations)
+				spin(iterations);
+			if (reply)
+				got = reply;
 			n += sendto(fd, datagram, got, 0, (struct sockaddr *)&address, size) == got;
+		}
 		int64_t took = now_ns() - from;
 		if (took < report)
 			continue;
@@ -319,6 +334,63 @@ static int ask(void)
 	snprintf(line, sizeof line, "asked n=%ld lost=%ld us=%ld bytes=%ld", n, lost, (long)((now_ns() - from) / 1000), bytes);
 	say(line);
 	return n == 0;
+}
+
+// What "load" has seen since it is warm.
+enum { MOST_ANSWERS = 1000000 };
+static int64_t took_ns[MOST_ANSWERS];
+static long answers;
+
+// A datagram carries when it was sent. Takes all answers that are there.
+static void take_answers(int fd, int64_t warm)
+{
+	while (recv(fd, datagram, sizeof datagram, MSG_DONTWAIT) >= (ssize_t)sizeof(int64_t)) {
+		int64_t sent, now = now_ns();
+		memcpy(&sent, datagram, sizeof sent);
+		if (now >= warm && answers < MOST_ANSWERS)
+			took_ns[answers++] = now - sent;
+	}
+}
+
+// Open loop, as httperf: a question is due every 1/rate seconds, however slow the answers are. Who comes late asks
+// at once for all that are due.
+static int load(void)
+{
+	struct sockaddr_in address;
+	int fd = udp(&address, number("port", 7777)), room = 8 << 20;
+	long bytes = number("bytes", 256), rate = number("rate", 100), asked = 0, refused = 0;
+	if (fd < 0 || !inet_aton(text("to", ""), &address.sin_addr) || bytes < 8 || bytes > 65000 || rate < 1 ||
+	    connect(fd, (struct sockaddr *)&address, sizeof address))
+		return 1;
+	// Not the asker's room for answers is to be measured.
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
+	int64_t from = now_ns(), warm = from + number("warm_ms", 1000) * 1000000, until = from + number("seconds", 5) * 1000000000;
+	int64_t period = 1000000000 / rate, due = from;
+	for (int64_t now = from; now < until; now = now_ns()) {
+		if (now >= due) {
+			memcpy(datagram, &now, sizeof now);
+			int sent = send(fd, datagram, bytes, MSG_DONTWAIT) == bytes;
+			asked += sent && now >= warm;
+			refused += !sent;
+			due += period;
+		}
+		take_answers(fd, warm);
+		int64_t left = due - now_ns();
+		struct timespec wait = { left / 1000000000, left % 1000000000 };
+		struct pollfd readable = { fd, POLLIN, 0 };
+		if (left > 0)
+			ppoll(&readable, 1, &wait, NULL);
+	}
+	int64_t us = (now_ns() - warm) / 1000, sum = 0;
+	qsort(took_ns, answers, sizeof *took_ns, by_value);
+	for (long i = 0; i < answers; i++)
+		sum += took_ns[i] / 1000;
+	char line[256];
+	snprintf(line, sizeof line, "load rate=%ld asked=%ld refused=%ld answered=%ld us=%ld mean_us=%ld p50_us=%ld p99_us=%ld", rate,
+		 asked, refused, answers, (long)us, answers ? (long)(sum / answers) : 0, answers ? (long)(took_ns[answers / 2] / 1000) : 0,
+		 answers ? (long)(took_ns[answers * 99 / 100] / 1000) : 0);
+	say(line);
+	return answers == 0;
 }
 
 static int put_text(const char *file, const char *value)
@@ -424,6 +496,8 @@ int main(int argc, char **argv)
 		return serve();
 	if (!strcmp(mode, "ask"))
 		return ask();
+	if (!strcmp(mode, "load"))
+		return load();
 	if (!strcmp(mode, "trace"))
 		return trace();
 	if (!strcmp(mode, "sh"))
