@@ -1,7 +1,9 @@
 //! The counting guest makes exactly the exits it was asked for: seen by two independent counters of the same kernel.
 
-use transect_testbed::KvmHost;
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failed expectation is the report")]
+
 use transect_testbed::counting::{Counted, Counts};
+use transect_testbed::{KvmHost, on_shared_host};
 
 /// SVM's exit codes (Linux `arch/x86/include/uapi/asm/svm.h`) and VMX's (`asm/vmx.h`).
 fn exit_codes(vendor: &str) -> [(&'static str, u32); 3] {
@@ -13,9 +15,12 @@ fn exit_codes(vendor: &str) -> [(&'static str, u32); 3] {
 
 #[test]
 fn exits_by_reason_are_exact() {
-    let host = KvmHost::boot().unwrap();
+    on_shared_host(each_exit_is_counted);
+}
+
+fn each_exit_is_counted(host: &KvmHost) {
     let asked = Counts { hypercalls: 211, port_writes: 307, halts: 101 };
-    let guest = asked.command(&host).unwrap();
+    let guest = asked.command(host).unwrap();
 
     let plain = host.run(&guest).within(60).unwrap();
     let counted = Counted::in_output(&plain.expect_success().stdout).unwrap();
