@@ -21,7 +21,7 @@ impl Page<'_> {
         for machine in &self.report.machines {
             grid.row(self.machine_cells(machine));
         }
-        self.grid(&grid)?;
+        self.actor_grid(grid)?;
         for edge in &self.report.clock_edges {
             self.paragraph(&self.edge_words(edge))?;
         }
