@@ -137,7 +137,13 @@ impl World {
         let index = self.xen.vcpus[v].index;
         if old == Runstate::Running {
             self.had(at, Occupant::Vcpu(index), sink);
-            self.xen.pcpu(at.c).current = None;
+            let pcpu = self.xen.pcpu(at.c);
+            pcpu.current = None;
+            // The switch to the next one has begun.
+            pcpu.history.push(at.t, by);
+        }
+        if new == Runstate::Running {
+            self.waited(at, v, sink);
         }
         let before = self.xen.vcpus[v].runstate();
         let change = Change { cpu: at.cpu, old, new, by, holes_until: self.xen.holes_until };
@@ -147,6 +153,17 @@ impl World {
         if new == Runstate::Running {
             self.gets(at, Occupant::Vcpu(index), sink);
             self.xen.pcpu(at.c).current = Some(v);
+        }
+    }
+
+    /// It gets this pCPU: it had waited for it behind whoever had it.
+    fn waited(&mut self, at: At, v: usize, sink: &mut dyn TableSink) {
+        let vcpu = &mut self.xen.vcpus[v];
+        let Some(since) = vcpu.waits_for(at.cpu).filter(|since| *since < at.t) else { return };
+        let Some(pcpu) = self.xen.pcpus.get(at.c) else { return };
+        let machine = &mut self.machines[at.m];
+        for (to, by) in pcpu.history.since(since) {
+            vcpu.waited_behind(to.min(at.t), by, env!(self, machine, sink));
         }
     }
 
@@ -188,12 +205,28 @@ impl World {
             self.displace(at.m, at.c, who, sink);
         }
         self.occupy(at.m, at.c, at.t, who, who, sink);
+        // As far back as records are complete, if nothing else is known.
+        let is_first = self.xen.pcpu(at.c).history.is_empty();
+        let since = if is_first { self.start.max(self.xen.holes_until) } else { at.t };
+        self.remember(at, since, who);
+    }
+
+    fn remember(&mut self, at: At, since: i64, who: Occupant) {
+        let by = match who {
+            Occupant::Vcpu(index) => {
+                By { machine: self.xen.domain_of(index).map(|d| d.machine), tid: None }
+            }
+            Occupant::Idle => By { machine: Some(self.machines[at.m].id), tid: Some(Tid::IDLE) },
+            _ => By::default(),
+        };
+        self.xen.pcpu(at.c).history.push(since, by);
     }
 
     /// The pCPU goes to this one.
     fn gets(&mut self, at: At, who: Occupant, sink: &mut dyn TableSink) {
         let known = self.machines[at.m].cpus[at.c].occupant;
         self.occupy(at.m, at.c, at.t, known, who, sink);
+        self.remember(at, at.t, who);
         self.xen.pcpu(at.c).next = None;
     }
 
@@ -294,6 +327,7 @@ impl World {
         for (c, pcpu) in self.xen.pcpus.iter_mut().enumerate() {
             if cpu.is_none_or(|cpu| cpu.0 as usize == c) {
                 (pcpu.current, pcpu.next) = (None, None);
+                pcpu.history.forget();
             }
         }
     }

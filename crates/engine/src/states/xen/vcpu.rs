@@ -193,6 +193,23 @@ impl Vcpu {
         outcome
     }
 
+    /// Since when it waits for this pCPU, which it is about to get. A preempted vCPU that goes to
+    /// another one waited behind who took its own.
+    pub(crate) fn waits_for(&self, cpu: CpuId) -> Option<i64> {
+        match self.place {
+            Place::In { runstate: Runstate::Runnable, woken } => {
+                (woken || self.cpu == Some(cpu)).then_some(self.since)
+            }
+            _ => None,
+        }
+    }
+
+    /// Until `to` it waited behind `by`.
+    pub(crate) fn waited_behind(&mut self, to: i64, by: By, env: &mut Env<'_>) {
+        let by = if by == By::default() { self.key.by } else { by };
+        self.emit(to, Key { by, ..self.key }, env);
+    }
+
     /// A record shows it to be running on this pCPU.
     pub(crate) fn runs(&mut self, t: i64, cpu: CpuId, env: &mut Env<'_>) -> Outcome {
         let known = self.runstate();
