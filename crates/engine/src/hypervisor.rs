@@ -137,10 +137,7 @@ impl World {
         let index = self.xen.vcpus[v].index;
         if old == Runstate::Running {
             self.had(at, Occupant::Vcpu(index), sink);
-            let pcpu = self.xen.pcpu(at.c);
-            pcpu.current = None;
-            // The switch to the next one has begun.
-            pcpu.history.push(at.t, by);
+            self.xen.pcpu(at.c).current = None;
         }
         if new == Runstate::Running {
             self.waited(at, v, sink);
@@ -162,7 +159,10 @@ impl World {
         let Some(since) = vcpu.waits_for(at.cpu).filter(|since| *since < at.t) else { return };
         let Some(pcpu) = self.xen.pcpus.get(at.c) else { return };
         let machine = &mut self.machines[at.m];
+        let mut is_own = vcpu.is_preempted();
         for (to, by) in pcpu.history.since(since) {
+            // A switch takes a moment, for which the pCPU still was the preempted vCPU's.
+            let by = if std::mem::take(&mut is_own) { By::default() } else { by };
             vcpu.waited_behind(to.min(at.t), by, env!(self, machine, sink));
         }
     }

@@ -204,7 +204,12 @@ impl Vcpu {
         }
     }
 
-    /// Until `to` it waited behind `by`.
+    /// Was its pCPU taken from it?
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.place == Place::new(Runstate::Runnable, false)
+    }
+
+    /// Until `to` it waited behind `by`, or where that is not known, behind who took its pCPU.
     pub(crate) fn waited_behind(&mut self, to: i64, by: By, env: &mut Env<'_>) {
         let by = if by == By::default() { self.key.by } else { by };
         self.emit(to, Key { by, ..self.key }, env);
