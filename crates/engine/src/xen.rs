@@ -23,8 +23,8 @@ use transect_model::{
     xen::{Runstate, XenCall, XenEvent, XenVcpu},
 };
 use transect_xentrace::{
-    Hypercall, Lost, Problem, Runstate as RecordedRunstate, Stream, XenEvent as Recorded, XenTrace,
-    XenVcpu as RecordedVcpu, isa_of_reason,
+    EventTaker, Hypercall, Lost, Problem, Runstate as RecordedRunstate, Stream,
+    XenEvent as Recorded, XenTrace, XenVcpu as RecordedVcpu, isa_of_reason,
 };
 
 /// The clock of Xen's stamps.
@@ -123,18 +123,22 @@ fn first_running(mut stream: Stream<'_>) -> Option<StreamItem> {
     None
 }
 
+#[inline(always)]
 fn item(tsc: u64, event: XenEvent) -> StreamItem {
     StreamItem::Event { ts: Timestamp::new(tsc), tid: Tid::IDLE, event: CoreEvent::Xen(event) }
 }
 
+#[inline(always)]
 fn other(tsc: u64) -> StreamItem {
     StreamItem::Other { ts: Timestamp::<Source>::new(tsc), tid: Tid::IDLE }
 }
 
+#[inline(always)]
 fn named(vcpu: RecordedVcpu) -> XenVcpu {
     XenVcpu { dom: vcpu.dom, vcpu: vcpu.vcpu }
 }
 
+#[inline(always)]
 fn runstate(recorded: RecordedRunstate) -> Runstate {
     match recorded {
         RecordedRunstate::Running => Runstate::Running,
@@ -160,115 +164,116 @@ pub struct XenStream<'t> {
     isa: Isa,
 }
 
-impl XenStream<'_> {
-    /// The record as items; of lost records, several.
-    #[inline]
-    fn item(&self, tsc: u64, recorded: Recorded) -> StreamItem {
-        match self.event(recorded) {
-            Some(event) => item(tsc, event),
-            None => other(tsc),
+/// What a state machine asks for of a record; `file_isa` numbered exit reasons that do not tell.
+#[inline(always)]
+fn event(recorded: Recorded, file_isa: Isa) -> Option<XenEvent> {
+    Some(match recorded {
+        Recorded::Other => return None,
+        Recorded::RunstateChange { vcpu, old, new } => {
+            let (old, new) = (runstate(old), runstate(new));
+            XenEvent::Runstate { vcpu: named(vcpu), old, new }
+        }
+        Recorded::ContinueRunning { vcpu } => XenEvent::Continue { vcpu: named(vcpu) },
+        Recorded::SwitchInfPrev { vcpu, ran_ns } => XenEvent::InfPrev { vcpu: named(vcpu), ran_ns },
+        Recorded::SwitchInfNext { vcpu, waited_ns, slice_ns } => {
+            XenEvent::InfNext { vcpu: named(vcpu), waited_ns, slice_ns }
+        }
+        Recorded::SwitchInfCont { vcpu, ran_ns, slice_ns } => {
+            XenEvent::InfCont { vcpu: named(vcpu), ran_ns, slice_ns }
+        }
+        Recorded::Switch { prev, next } => {
+            XenEvent::Switch { prev: named(prev), next: named(next) }
+        }
+        Recorded::Wake { vcpu } => XenEvent::Wake { vcpu: named(vcpu) },
+        Recorded::Sleep { vcpu } => XenEvent::Sleep { vcpu: named(vcpu) },
+        Recorded::Block { vcpu } => XenEvent::Block { vcpu: named(vcpu) },
+        Recorded::Yield { vcpu } => XenEvent::Yield { vcpu: named(vcpu) },
+        Recorded::Shutdown { vcpu, reason } => XenEvent::Shutdown { vcpu: named(vcpu), reason },
+        Recorded::DomainScheduled { dom } | Recorded::DomainCreated { dom } => {
+            XenEvent::DomainAdded { dom }
+        }
+        Recorded::DomainUnscheduled { dom } => XenEvent::DomainRemoved { dom },
+        Recorded::DomainDestroyed { dom } => XenEvent::DomainEnding { dom },
+        // A guest's guest: for this one it is all one exit.
+        Recorded::VmEntry { nested: true } | Recorded::VmExit { nested: true, .. } => {
+            return None;
+        }
+        Recorded::VmEntry { .. } => XenEvent::VmEntry,
+        Recorded::VmExit { reason, rip, isa, .. } => {
+            let isa = isa.or_else(|| isa_of_reason(reason)).unwrap_or(file_isa);
+            XenEvent::VmExit { reason: ExitReason { isa, code: reason }, rip }
+        }
+        Recorded::HvmHypercall { op } => XenEvent::HvmHypercall { op },
+        Recorded::Injection { vector } => XenEvent::Injection { vector },
+        Recorded::Hypercall(recorded) => XenEvent::Hypercall(call(recorded)),
+        Recorded::Subcall(recorded) => XenEvent::Subcall(call(recorded)),
+        Recorded::PvTrap { trap, rip, .. } => XenEvent::PvTrap { trap, rip },
+        Recorded::PvPageFault { rip, addr, .. } => XenEvent::PvPageFault { addr, rip },
+        Recorded::PvPrivop { .. } | Recorded::PvMathState | Recorded::PvPtwr { .. } => {
+            XenEvent::PvEmulation
+        }
+        Recorded::GrantMap { dom } | Recorded::GrantTransfer { dom } => XenEvent::GrantPage { dom },
+        Recorded::IdleEntry { state } => XenEvent::IdleEntry { state },
+        Recorded::IdleExit { state } => XenEvent::IdleExit { state },
+        Recorded::Lost(_)
+        | Recorded::Interrupt { .. }
+        | Recorded::Halt { .. }
+        | Recorded::GrantUnmap { .. }
+        | Recorded::IrqHandled { .. }
+        | Recorded::FrequencyChange { .. } => return None,
+    })
+}
+
+/// Puts a record's items behind the others.
+struct Put<'i> {
+    items: &'i mut Vec<StreamItem>,
+    tsc: u64,
+    isa: Isa,
+}
+
+impl EventTaker for Put<'_> {
+    type Made = ();
+
+    #[inline(always)]
+    fn take(self, recorded: Recorded) {
+        if let Recorded::Lost(lost) = recorded {
+            put_lost(self.items, lost);
+            return;
+        }
+        // Each is made where it will lie.
+        match event(recorded, self.isa) {
+            Some(event) => self.items.push(item(self.tsc, event)),
+            None => self.items.push(other(self.tsc)),
         }
     }
+}
 
-    #[inline]
-    fn event(&self, recorded: Recorded) -> Option<XenEvent> {
-        Some(match recorded {
-            Recorded::Other => return None,
-            Recorded::RunstateChange { vcpu, old, new } => {
-                let (old, new) = (runstate(old), runstate(new));
-                XenEvent::Runstate { vcpu: named(vcpu), old, new }
-            }
-            Recorded::ContinueRunning { vcpu } => XenEvent::Continue { vcpu: named(vcpu) },
-            Recorded::SwitchInfPrev { vcpu, ran_ns } => {
-                XenEvent::InfPrev { vcpu: named(vcpu), ran_ns }
-            }
-            Recorded::SwitchInfNext { vcpu, waited_ns, slice_ns } => {
-                XenEvent::InfNext { vcpu: named(vcpu), waited_ns, slice_ns }
-            }
-            Recorded::SwitchInfCont { vcpu, ran_ns, slice_ns } => {
-                XenEvent::InfCont { vcpu: named(vcpu), ran_ns, slice_ns }
-            }
-            Recorded::Switch { prev, next } => {
-                XenEvent::Switch { prev: named(prev), next: named(next) }
-            }
-            Recorded::Wake { vcpu } => XenEvent::Wake { vcpu: named(vcpu) },
-            Recorded::Sleep { vcpu } => XenEvent::Sleep { vcpu: named(vcpu) },
-            Recorded::Block { vcpu } => XenEvent::Block { vcpu: named(vcpu) },
-            Recorded::Yield { vcpu } => XenEvent::Yield { vcpu: named(vcpu) },
-            Recorded::Shutdown { vcpu, reason } => XenEvent::Shutdown { vcpu: named(vcpu), reason },
-            Recorded::DomainScheduled { dom } | Recorded::DomainCreated { dom } => {
-                XenEvent::DomainAdded { dom }
-            }
-            Recorded::DomainUnscheduled { dom } => XenEvent::DomainRemoved { dom },
-            Recorded::DomainDestroyed { dom } => XenEvent::DomainEnding { dom },
-            // A guest's guest: for this one it is all one exit.
-            Recorded::VmEntry { nested: true } | Recorded::VmExit { nested: true, .. } => {
-                return None;
-            }
-            Recorded::VmEntry { .. } => XenEvent::VmEntry,
-            Recorded::VmExit { reason, rip, isa, .. } => {
-                let isa = isa.or_else(|| isa_of_reason(reason)).unwrap_or(self.isa);
-                XenEvent::VmExit { reason: ExitReason { isa, code: reason }, rip }
-            }
-            Recorded::HvmHypercall { op } => XenEvent::HvmHypercall { op },
-            Recorded::Injection { vector } => XenEvent::Injection { vector },
-            Recorded::Hypercall(recorded) => XenEvent::Hypercall(call(recorded)),
-            Recorded::Subcall(recorded) => XenEvent::Subcall(call(recorded)),
-            Recorded::PvTrap { trap, rip, .. } => XenEvent::PvTrap { trap, rip },
-            Recorded::PvPageFault { rip, addr, .. } => XenEvent::PvPageFault { addr, rip },
-            Recorded::PvPrivop { .. } | Recorded::PvMathState | Recorded::PvPtwr { .. } => {
-                XenEvent::PvEmulation
-            }
-            Recorded::GrantMap { dom } | Recorded::GrantTransfer { dom } => {
-                XenEvent::GrantPage { dom }
-            }
-            Recorded::IdleEntry { state } => XenEvent::IdleEntry { state },
-            Recorded::IdleExit { state } => XenEvent::IdleExit { state },
-            Recorded::Lost(_)
-            | Recorded::Interrupt { .. }
-            | Recorded::Halt { .. }
-            | Recorded::GrantUnmap { .. }
-            | Recorded::IrqHandled { .. }
-            | Recorded::FrequencyChange { .. } => return None,
-        })
-    }
-
-    /// Lost records hide the time between two stamps, and say who ran at the second.
-    #[cold]
-    fn lost(&mut self, lost: Lost) -> StreamItem {
-        let hole =
-            LostEvents { count: Some(u64::from(lost.count)), cause: LostCause::BufferOverrun };
-        self.ahead.push_back(StreamItem::Lost(hole));
-        let current = XenEvent::Current { vcpu: named(lost.current) };
-        self.ahead.push_back(item(lost.to_tsc.max(lost.from_tsc), current));
-        other(lost.from_tsc.min(lost.to_tsc))
-    }
+/// Lost records hide the time between two stamps, and say who ran at the second.
+#[cold]
+fn put_lost(items: &mut Vec<StreamItem>, lost: Lost) {
+    let hole = LostEvents { count: Some(u64::from(lost.count)), cause: LostCause::BufferOverrun };
+    let current = XenEvent::Current { vcpu: named(lost.current) };
+    items.push(other(lost.from_tsc.min(lost.to_tsc)));
+    items.push(StreamItem::Lost(hole));
+    items.push(item(lost.to_tsc.max(lost.from_tsc), current));
 }
 
 impl EventStream for XenStream<'_> {
     fn next_item(&mut self) -> Option<StreamItem> {
-        if let Some(ahead) = self.ahead.pop_front() {
-            return Some(ahead);
+        if self.ahead.is_empty() {
+            let mut items = Vec::new();
+            self.next_batch(&mut items, 1);
+            self.ahead.extend(items);
         }
-        let record = self.stream.next()?;
-        Some(match record.typed() {
-            Recorded::Lost(lost) => self.lost(lost),
-            recorded => self.item(record.tsc, recorded),
-        })
+        self.ahead.pop_front()
     }
 
     fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
         items.extend(self.ahead.drain(..));
+        let isa = self.isa;
         while items.len() < limit {
             let Some(record) = self.stream.next() else { return };
-            match record.typed() {
-                Recorded::Lost(lost) => {
-                    let first = self.lost(lost);
-                    items.push(first);
-                    items.extend(self.ahead.drain(..));
-                }
-                recorded => items.push(self.item(record.tsc, recorded)),
-            }
+            record.typed_to(Put { items, tsc: record.tsc, isa });
         }
     }
 

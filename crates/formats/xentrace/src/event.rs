@@ -348,82 +348,153 @@ pub fn isa_of_reason(reason: u32) -> Option<Isa> {
     }
 }
 
-/// The typed event of a record of this row; None where a value cannot be right.
-#[inline]
-pub(crate) fn typed(row: &RecordDef, event: u32, tsc: u64, extra: &[u8]) -> Option<XenEvent> {
+/// Who gets the typed event of a record.
+///
+/// The decoder has one arm for each kind of record, and what is done with its event is compiled into
+/// each of them: an event is never put together in one place to be taken apart in another. For
+/// readers of millions of records that is most of what decoding costs; all others use
+/// [`crate::Record::typed`].
+pub trait EventTaker {
+    /// What becomes of it.
+    type Made;
+
+    /// Takes the event. To be inlined.
+    fn take(self, event: XenEvent) -> Self::Made;
+}
+
+/// Gives the event back.
+pub(crate) struct Itself;
+
+impl EventTaker for Itself {
+    type Made = XenEvent;
+
+    #[inline(always)]
+    fn take(self, event: XenEvent) -> XenEvent {
+        event
+    }
+}
+
+/// Gives `to` the typed event of a record of this row; [`XenEvent::Other`] where a value cannot be
+/// right.
+#[inline(always)]
+pub(crate) fn typed<T: EventTaker>(
+    row: &RecordDef,
+    event: u32,
+    tsc: u64,
+    extra: &[u8],
+    to: T,
+) -> T::Made {
     let word = |at: usize| word_at(extra, at * 4);
     let wide = |at: usize| u64::from(word(at + 1)) << 32 | u64::from(word(at));
-    let vcpu = || XenVcpu::wide(word(0), word(1));
-    let dom = || u16::try_from(word(0)).ok();
-    Some(match row.kind {
-        Kind::Other | Kind::Wrap | Kind::CpuChange => XenEvent::Other,
-        Kind::RunstateChange => XenEvent::RunstateChange {
+    /// The value, or this is no such record.
+    macro_rules! right {
+        ($value:expr) => {
+            match $value {
+                Some(value) => value,
+                None => return to.take(XenEvent::Other),
+            }
+        };
+    }
+    macro_rules! vcpu {
+        () => {
+            right!(XenVcpu::wide(word(0), word(1)))
+        };
+    }
+    macro_rules! dom {
+        () => {
+            right!(u16::try_from(word(0)).ok())
+        };
+    }
+    /// What the value needs may give `to` away, so it comes first.
+    macro_rules! give {
+        ($event:expr) => {{
+            let event = $event;
+            to.take(event)
+        }};
+    }
+    match row.kind {
+        Kind::Other | Kind::Wrap | Kind::CpuChange => give!(XenEvent::Other),
+        Kind::RunstateChange => give!(XenEvent::RunstateChange {
             vcpu: XenVcpu::packed(word(0)),
             old: Runstate::at(event, 8),
             new: Runstate::at(event, 4),
-        },
-        Kind::ContinueRunning => XenEvent::ContinueRunning { vcpu: XenVcpu::packed(word(0)) },
-        Kind::SwitchInfPrev => XenEvent::SwitchInfPrev { vcpu: vcpu()?, ran_ns: word(2) },
-        Kind::SwitchInfNext => {
-            XenEvent::SwitchInfNext { vcpu: vcpu()?, waited_ns: word(2), slice_ns: slice(word(3)) }
+        }),
+        Kind::ContinueRunning => {
+            give!(XenEvent::ContinueRunning { vcpu: XenVcpu::packed(word(0)) })
         }
-        Kind::SwitchInfCont => {
-            XenEvent::SwitchInfCont { vcpu: vcpu()?, ran_ns: word(2), slice_ns: slice(word(3)) }
+        Kind::SwitchInfPrev => give!(XenEvent::SwitchInfPrev { vcpu: vcpu!(), ran_ns: word(2) }),
+        Kind::SwitchInfNext => give!(XenEvent::SwitchInfNext {
+            vcpu: vcpu!(),
+            waited_ns: word(2),
+            slice_ns: slice(word(3)),
+        }),
+        Kind::SwitchInfCont => give!(XenEvent::SwitchInfCont {
+            vcpu: vcpu!(),
+            ran_ns: word(2),
+            slice_ns: slice(word(3)),
+        }),
+        Kind::Switch => {
+            give!(XenEvent::Switch { prev: vcpu!(), next: right!(XenVcpu::wide(word(2), word(3))) })
         }
-        Kind::Switch => XenEvent::Switch { prev: vcpu()?, next: XenVcpu::wide(word(2), word(3))? },
-        Kind::Wake => XenEvent::Wake { vcpu: vcpu()? },
-        Kind::Sleep => XenEvent::Sleep { vcpu: vcpu()? },
-        Kind::Block => XenEvent::Block { vcpu: vcpu()? },
-        Kind::Yield => XenEvent::Yield { vcpu: vcpu()? },
-        Kind::Shutdown => XenEvent::Shutdown { vcpu: vcpu()?, reason: word(2) },
-        Kind::DomainScheduled => XenEvent::DomainScheduled { dom: dom()? },
-        Kind::DomainUnscheduled => XenEvent::DomainUnscheduled { dom: dom()? },
-        Kind::DomainCreated => XenEvent::DomainCreated { dom: dom()? },
-        Kind::DomainDestroyed => XenEvent::DomainDestroyed { dom: dom()? },
-        Kind::VmEntry => XenEvent::VmEntry { nested: event & NESTED_FLAG != 0 },
-        Kind::VmExit => exit(row, event, word(0), u64::from(word(1))),
-        Kind::VmExit64 => exit(row, event, word(0), wide(1)),
-        Kind::Injection => XenEvent::Injection { vector: word(0) },
-        Kind::Interrupt => XenEvent::Interrupt { vector: (!extra.is_empty()).then(|| word(0)) },
-        Kind::Hypercall => XenEvent::Hypercall(Hypercall::from_extra(extra)),
-        Kind::Subcall => XenEvent::Subcall(Hypercall::from_extra(extra)),
-        Kind::PvTrap => trap(word(1), u64::from(word(0))),
-        Kind::PvTrap64 => trap(word(2), wide(0)),
-        Kind::PvPageFault => XenEvent::PvPageFault {
+        Kind::Wake => give!(XenEvent::Wake { vcpu: vcpu!() }),
+        Kind::Sleep => give!(XenEvent::Sleep { vcpu: vcpu!() }),
+        Kind::Block => give!(XenEvent::Block { vcpu: vcpu!() }),
+        Kind::Yield => give!(XenEvent::Yield { vcpu: vcpu!() }),
+        Kind::Shutdown => give!(XenEvent::Shutdown { vcpu: vcpu!(), reason: word(2) }),
+        Kind::DomainScheduled => give!(XenEvent::DomainScheduled { dom: dom!() }),
+        Kind::DomainUnscheduled => give!(XenEvent::DomainUnscheduled { dom: dom!() }),
+        Kind::DomainCreated => give!(XenEvent::DomainCreated { dom: dom!() }),
+        Kind::DomainDestroyed => give!(XenEvent::DomainDestroyed { dom: dom!() }),
+        Kind::VmEntry => give!(XenEvent::VmEntry { nested: event & NESTED_FLAG != 0 }),
+        Kind::VmExit => give!(exit(row, event, word(0), u64::from(word(1)))),
+        Kind::VmExit64 => give!(exit(row, event, word(0), wide(1))),
+        Kind::Injection => give!(XenEvent::Injection { vector: word(0) }),
+        Kind::Interrupt => {
+            give!(XenEvent::Interrupt { vector: (!extra.is_empty()).then(|| word(0)) })
+        }
+        Kind::Hypercall => give!(XenEvent::Hypercall(Hypercall::from_extra(extra))),
+        Kind::Subcall => give!(XenEvent::Subcall(Hypercall::from_extra(extra))),
+        Kind::PvTrap => give!(trap(word(1), u64::from(word(0)))),
+        Kind::PvTrap64 => give!(trap(word(2), wide(0))),
+        Kind::PvPageFault => give!(XenEvent::PvPageFault {
             rip: u64::from(word(0)),
             addr: u64::from(word(1)),
             error_code: word(2),
-        },
+        }),
         Kind::PvPageFault64 => {
-            XenEvent::PvPageFault { rip: wide(0), addr: wide(2), error_code: word(4) }
+            give!(XenEvent::PvPageFault { rip: wide(0), addr: wide(2), error_code: word(4) })
         }
-        Kind::PvPrivop => XenEvent::PvPrivop { rip: u64::from(word(0)) },
-        Kind::PvPrivop64 => XenEvent::PvPrivop { rip: wide(0) },
-        Kind::PvMathState => XenEvent::PvMathState,
-        Kind::PvPtwr => XenEvent::PvPtwr { pte: wide(0), addr: wide(2), rip: wide(4) },
-        Kind::PvPtwrPae => {
-            XenEvent::PvPtwr { pte: wide(0), addr: u64::from(word(2)), rip: u64::from(word(3)) }
-        }
-        Kind::HvmHypercall => XenEvent::HvmHypercall { op: word(0) },
-        Kind::Halt => XenEvent::Halt { pending: word(0) != 0 },
-        Kind::GrantMap => XenEvent::GrantMap { dom: dom()? },
-        Kind::GrantUnmap => XenEvent::GrantUnmap { dom: dom()? },
-        Kind::GrantTransfer => XenEvent::GrantTransfer { dom: dom()? },
+        Kind::PvPrivop => give!(XenEvent::PvPrivop { rip: u64::from(word(0)) }),
+        Kind::PvPrivop64 => give!(XenEvent::PvPrivop { rip: wide(0) }),
+        Kind::PvMathState => give!(XenEvent::PvMathState),
+        Kind::PvPtwr => give!(XenEvent::PvPtwr { pte: wide(0), addr: wide(2), rip: wide(4) }),
+        Kind::PvPtwrPae => give!(XenEvent::PvPtwr {
+            pte: wide(0),
+            addr: u64::from(word(2)),
+            rip: u64::from(word(3)),
+        }),
+        Kind::HvmHypercall => give!(XenEvent::HvmHypercall { op: word(0) }),
+        Kind::Halt => give!(XenEvent::Halt { pending: word(0) != 0 }),
+        Kind::GrantMap => give!(XenEvent::GrantMap { dom: dom!() }),
+        Kind::GrantUnmap => give!(XenEvent::GrantUnmap { dom: dom!() }),
+        Kind::GrantTransfer => give!(XenEvent::GrantTransfer { dom: dom!() }),
         // Both are low words of one counter: their difference is right across a wrap.
         Kind::IrqHandled => {
-            XenEvent::IrqHandled { irq: word(0), took_tsc: word(2).wrapping_sub(word(1)) }
+            give!(XenEvent::IrqHandled { irq: word(0), took_tsc: word(2).wrapping_sub(word(1)) })
         }
-        Kind::IdleEntry => XenEvent::IdleEntry { state: word(0) },
-        Kind::IdleExit => XenEvent::IdleExit { state: word(0) },
-        Kind::FrequencyChange => XenEvent::FrequencyChange { from_mhz: word(0), to_mhz: word(1) },
-        Kind::Lost => XenEvent::Lost(Lost {
+        Kind::IdleEntry => give!(XenEvent::IdleEntry { state: word(0) }),
+        Kind::IdleExit => give!(XenEvent::IdleExit { state: word(0) }),
+        Kind::FrequencyChange => {
+            give!(XenEvent::FrequencyChange { from_mhz: word(0), to_mhz: word(1) })
+        }
+        Kind::Lost => give!(XenEvent::Lost(Lost {
             count: word(0),
             from_tsc: wide(2),
             to_tsc: tsc,
             // Here, and only here, the domain is the lower half.
             current: XenVcpu { dom: (word(1) & 0xffff) as u16, vcpu: (word(1) >> 16) as u16 },
-        }),
-    })
+        })),
+    }
 }
 
 /// A slice as Xen's schedulers return it: negative is "until something happens".
@@ -432,6 +503,7 @@ fn slice(word: u32) -> Option<u32> {
     (word <= i32::MAX as u32).then_some(word)
 }
 
+#[inline]
 fn exit(row: &RecordDef, event: u32, reason: u32, rip: u64) -> XenEvent {
     let isa = match (row.versions.from >= 19, row.id & 0xff) {
         (true, 2) => Some(Isa::Vmx),
@@ -441,6 +513,7 @@ fn exit(row: &RecordDef, event: u32, reason: u32, rip: u64) -> XenEvent {
     XenEvent::VmExit { reason, rip, nested: event & NESTED_FLAG != 0, isa }
 }
 
+#[inline]
 fn trap(word: u32, rip: u64) -> XenEvent {
     XenEvent::PvTrap {
         trap: (word & 0x7fff) as u16,

@@ -1,7 +1,7 @@
 //! The records of one pCPU, in order of time.
 
 use crate::{
-    event::{Lost, XenEvent, typed},
+    event::{EventTaker, Itself, Lost, XenEvent, typed},
     index::Window,
     problem::{Problem, Problems, What},
     records::{Field, Kind, RecordDef, Table, Value},
@@ -30,12 +30,17 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// What it says, typed.
-    #[inline]
     pub fn typed(&self) -> XenEvent {
+        self.typed_to(Itself)
+    }
+
+    /// Gives what it says, typed, to `to`; compiled into the caller, which should be one loop.
+    #[inline(always)]
+    pub fn typed_to<T: EventTaker>(&self, to: T) -> T::Made {
         if self.extra.len() < usize::from(self.row.min_words) * 4 {
-            return XenEvent::Other;
+            return to.take(XenEvent::Other);
         }
-        typed(self.row, self.event, self.tsc, self.extra).unwrap_or(XenEvent::Other)
+        typed(self.row, self.event, self.tsc, self.extra, to)
     }
 
     /// Its name.
