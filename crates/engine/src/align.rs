@@ -179,6 +179,8 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         if let Some(resume) = self.resume.take() {
             self.go_on(resume);
         }
+        out.items.reserve(limit);
+        out.times.reserve(limit);
         while out.items.len() < limit && self.at_cut.is_none() {
             if self.behind.is_some() || !self.ahead.is_empty() {
                 self.slow(out);

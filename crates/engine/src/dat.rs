@@ -31,6 +31,7 @@ impl ToTrace for Converter {
         self.trace_only(ts).ok()
     }
 
+    #[inline]
     fn follow(&mut self, ts: Timestamp<Source>) -> Option<Timestamp<Trace>> {
         Converter::follow(self, ts).ok()
     }

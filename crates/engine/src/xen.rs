@@ -224,26 +224,23 @@ fn event(recorded: Recorded, file_isa: Isa) -> Option<XenEvent> {
     })
 }
 
-/// Puts a record's items behind the others.
+/// Puts every record's items behind the others.
 struct Put<'i> {
     items: &'i mut Vec<StreamItem>,
-    tsc: u64,
     isa: Isa,
 }
 
 impl EventTaker for Put<'_> {
-    type Made = ();
-
     #[inline(always)]
-    fn take(self, recorded: Recorded) {
+    fn take(&mut self, tsc: u64, recorded: Recorded) {
         if let Recorded::Lost(lost) = recorded {
             put_lost(self.items, lost);
             return;
         }
         // Each is made where it will lie.
         match event(recorded, self.isa) {
-            Some(event) => self.items.push(item(self.tsc, event)),
-            None => self.items.push(other(self.tsc)),
+            Some(event) => self.items.push(item(tsc, event)),
+            None => self.items.push(other(tsc)),
         }
     }
 }
@@ -270,11 +267,8 @@ impl EventStream for XenStream<'_> {
 
     fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
         items.extend(self.ahead.drain(..));
-        let isa = self.isa;
-        while items.len() < limit {
-            let Some(record) = self.stream.next() else { return };
-            record.typed_to(Put { items, tsc: record.tsc, isa });
-        }
+        let limit = limit.saturating_sub(items.len());
+        self.stream.give(limit, &mut Put { items, isa: self.isa });
     }
 
     fn problems(&self) -> Vec<ImportLog> {

@@ -348,42 +348,42 @@ pub fn isa_of_reason(reason: u32) -> Option<Isa> {
     }
 }
 
-/// Who gets the typed event of a record.
+/// Who gets the typed events of a stream ([`crate::Stream::give`]).
 ///
 /// The decoder has one arm for each kind of record, and what is done with its event is compiled into
 /// each of them: an event is never put together in one place to be taken apart in another. For
 /// readers of millions of records that is most of what decoding costs; all others use
 /// [`crate::Record::typed`].
 pub trait EventTaker {
-    /// What becomes of it.
-    type Made;
-
-    /// Takes the event. To be inlined.
-    fn take(self, event: XenEvent) -> Self::Made;
+    /// Takes the event of a record with this stamp. To be inlined.
+    fn take(&mut self, tsc: u64, event: XenEvent);
 }
 
-/// Gives the event back.
-pub(crate) struct Itself;
+/// Keeps the event.
+pub(crate) struct Kept(pub(crate) XenEvent);
 
-impl EventTaker for Itself {
-    type Made = XenEvent;
-
+impl EventTaker for Kept {
     #[inline(always)]
-    fn take(self, event: XenEvent) -> XenEvent {
-        event
+    fn take(&mut self, _tsc: u64, event: XenEvent) {
+        self.0 = event;
     }
 }
 
-/// Gives `to` the typed event of a record of this row; [`XenEvent::Other`] where a value cannot be
-/// right.
+/// A record without a look at its place in the stream.
+#[derive(Clone, Copy)]
+pub(crate) struct Raw<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) row: &'static RecordDef,
+    pub(crate) event: u32,
+    pub(crate) tsc: u64,
+    pub(crate) extra: &'a [u8],
+}
+
+/// Gives `to` the record's typed event; [`XenEvent::Other`] where a value cannot be right. The
+/// record has as many words as its row wants at least.
 #[inline(always)]
-pub(crate) fn typed<T: EventTaker>(
-    row: &RecordDef,
-    event: u32,
-    tsc: u64,
-    extra: &[u8],
-    to: T,
-) -> T::Made {
+pub(crate) fn typed(raw: Raw<'_>, to: &mut impl EventTaker) {
+    let Raw { kind, row, event, tsc, extra } = raw;
     let word = |at: usize| word_at(extra, at * 4);
     let wide = |at: usize| u64::from(word(at + 1)) << 32 | u64::from(word(at));
     /// The value, or this is no such record.
@@ -391,7 +391,7 @@ pub(crate) fn typed<T: EventTaker>(
         ($value:expr) => {
             match $value {
                 Some(value) => value,
-                None => return to.take(XenEvent::Other),
+                None => return to.take(tsc, XenEvent::Other),
             }
         };
     }
@@ -405,95 +405,100 @@ pub(crate) fn typed<T: EventTaker>(
             right!(u16::try_from(word(0)).ok())
         };
     }
-    /// What the value needs may give `to` away, so it comes first.
-    macro_rules! give {
-        ($event:expr) => {{
-            let event = $event;
-            to.take(event)
-        }};
-    }
-    match row.kind {
-        Kind::Other | Kind::Wrap | Kind::CpuChange => give!(XenEvent::Other),
-        Kind::RunstateChange => give!(XenEvent::RunstateChange {
-            vcpu: XenVcpu::packed(word(0)),
-            old: Runstate::at(event, 8),
-            new: Runstate::at(event, 4),
-        }),
+    match kind {
+        Kind::Other | Kind::Wrap | Kind::CpuChange => to.take(tsc, XenEvent::Other),
+        Kind::RunstateChange => to.take(
+            tsc,
+            XenEvent::RunstateChange {
+                vcpu: XenVcpu::packed(word(0)),
+                old: Runstate::at(event, 8),
+                new: Runstate::at(event, 4),
+            },
+        ),
         Kind::ContinueRunning => {
-            give!(XenEvent::ContinueRunning { vcpu: XenVcpu::packed(word(0)) })
+            to.take(tsc, XenEvent::ContinueRunning { vcpu: XenVcpu::packed(word(0)) })
         }
-        Kind::SwitchInfPrev => give!(XenEvent::SwitchInfPrev { vcpu: vcpu!(), ran_ns: word(2) }),
-        Kind::SwitchInfNext => give!(XenEvent::SwitchInfNext {
-            vcpu: vcpu!(),
-            waited_ns: word(2),
-            slice_ns: slice(word(3)),
-        }),
-        Kind::SwitchInfCont => give!(XenEvent::SwitchInfCont {
-            vcpu: vcpu!(),
-            ran_ns: word(2),
-            slice_ns: slice(word(3)),
-        }),
-        Kind::Switch => {
-            give!(XenEvent::Switch { prev: vcpu!(), next: right!(XenVcpu::wide(word(2), word(3))) })
+        Kind::SwitchInfPrev => {
+            to.take(tsc, XenEvent::SwitchInfPrev { vcpu: vcpu!(), ran_ns: word(2) })
         }
-        Kind::Wake => give!(XenEvent::Wake { vcpu: vcpu!() }),
-        Kind::Sleep => give!(XenEvent::Sleep { vcpu: vcpu!() }),
-        Kind::Block => give!(XenEvent::Block { vcpu: vcpu!() }),
-        Kind::Yield => give!(XenEvent::Yield { vcpu: vcpu!() }),
-        Kind::Shutdown => give!(XenEvent::Shutdown { vcpu: vcpu!(), reason: word(2) }),
-        Kind::DomainScheduled => give!(XenEvent::DomainScheduled { dom: dom!() }),
-        Kind::DomainUnscheduled => give!(XenEvent::DomainUnscheduled { dom: dom!() }),
-        Kind::DomainCreated => give!(XenEvent::DomainCreated { dom: dom!() }),
-        Kind::DomainDestroyed => give!(XenEvent::DomainDestroyed { dom: dom!() }),
-        Kind::VmEntry => give!(XenEvent::VmEntry { nested: event & NESTED_FLAG != 0 }),
-        Kind::VmExit => give!(exit(row, event, word(0), u64::from(word(1)))),
-        Kind::VmExit64 => give!(exit(row, event, word(0), wide(1))),
-        Kind::Injection => give!(XenEvent::Injection { vector: word(0) }),
+        Kind::SwitchInfNext => to.take(
+            tsc,
+            XenEvent::SwitchInfNext { vcpu: vcpu!(), waited_ns: word(2), slice_ns: slice(word(3)) },
+        ),
+        Kind::SwitchInfCont => to.take(
+            tsc,
+            XenEvent::SwitchInfCont { vcpu: vcpu!(), ran_ns: word(2), slice_ns: slice(word(3)) },
+        ),
+        Kind::Switch => to.take(
+            tsc,
+            XenEvent::Switch { prev: vcpu!(), next: right!(XenVcpu::wide(word(2), word(3))) },
+        ),
+        Kind::Wake => to.take(tsc, XenEvent::Wake { vcpu: vcpu!() }),
+        Kind::Sleep => to.take(tsc, XenEvent::Sleep { vcpu: vcpu!() }),
+        Kind::Block => to.take(tsc, XenEvent::Block { vcpu: vcpu!() }),
+        Kind::Yield => to.take(tsc, XenEvent::Yield { vcpu: vcpu!() }),
+        Kind::Shutdown => to.take(tsc, XenEvent::Shutdown { vcpu: vcpu!(), reason: word(2) }),
+        Kind::DomainScheduled => to.take(tsc, XenEvent::DomainScheduled { dom: dom!() }),
+        Kind::DomainUnscheduled => to.take(tsc, XenEvent::DomainUnscheduled { dom: dom!() }),
+        Kind::DomainCreated => to.take(tsc, XenEvent::DomainCreated { dom: dom!() }),
+        Kind::DomainDestroyed => to.take(tsc, XenEvent::DomainDestroyed { dom: dom!() }),
+        Kind::VmEntry => to.take(tsc, XenEvent::VmEntry { nested: event & NESTED_FLAG != 0 }),
+        Kind::VmExit => to.take(tsc, exit(row, event, word(0), u64::from(word(1)))),
+        Kind::VmExit64 => to.take(tsc, exit(row, event, word(0), wide(1))),
+        Kind::Injection => to.take(tsc, XenEvent::Injection { vector: word(0) }),
         Kind::Interrupt => {
-            give!(XenEvent::Interrupt { vector: (!extra.is_empty()).then(|| word(0)) })
+            to.take(tsc, XenEvent::Interrupt { vector: (!extra.is_empty()).then(|| word(0)) })
         }
-        Kind::Hypercall => give!(XenEvent::Hypercall(Hypercall::from_extra(extra))),
-        Kind::Subcall => give!(XenEvent::Subcall(Hypercall::from_extra(extra))),
-        Kind::PvTrap => give!(trap(word(1), u64::from(word(0)))),
-        Kind::PvTrap64 => give!(trap(word(2), wide(0))),
-        Kind::PvPageFault => give!(XenEvent::PvPageFault {
-            rip: u64::from(word(0)),
-            addr: u64::from(word(1)),
-            error_code: word(2),
-        }),
+        Kind::Hypercall => to.take(tsc, XenEvent::Hypercall(Hypercall::from_extra(extra))),
+        Kind::Subcall => to.take(tsc, XenEvent::Subcall(Hypercall::from_extra(extra))),
+        Kind::PvTrap => to.take(tsc, trap(word(1), u64::from(word(0)))),
+        Kind::PvTrap64 => to.take(tsc, trap(word(2), wide(0))),
+        Kind::PvPageFault => to.take(
+            tsc,
+            XenEvent::PvPageFault {
+                rip: u64::from(word(0)),
+                addr: u64::from(word(1)),
+                error_code: word(2),
+            },
+        ),
         Kind::PvPageFault64 => {
-            give!(XenEvent::PvPageFault { rip: wide(0), addr: wide(2), error_code: word(4) })
+            to.take(tsc, XenEvent::PvPageFault { rip: wide(0), addr: wide(2), error_code: word(4) })
         }
-        Kind::PvPrivop => give!(XenEvent::PvPrivop { rip: u64::from(word(0)) }),
-        Kind::PvPrivop64 => give!(XenEvent::PvPrivop { rip: wide(0) }),
-        Kind::PvMathState => give!(XenEvent::PvMathState),
-        Kind::PvPtwr => give!(XenEvent::PvPtwr { pte: wide(0), addr: wide(2), rip: wide(4) }),
-        Kind::PvPtwrPae => give!(XenEvent::PvPtwr {
-            pte: wide(0),
-            addr: u64::from(word(2)),
-            rip: u64::from(word(3)),
-        }),
-        Kind::HvmHypercall => give!(XenEvent::HvmHypercall { op: word(0) }),
-        Kind::Halt => give!(XenEvent::Halt { pending: word(0) != 0 }),
-        Kind::GrantMap => give!(XenEvent::GrantMap { dom: dom!() }),
-        Kind::GrantUnmap => give!(XenEvent::GrantUnmap { dom: dom!() }),
-        Kind::GrantTransfer => give!(XenEvent::GrantTransfer { dom: dom!() }),
+        Kind::PvPrivop => to.take(tsc, XenEvent::PvPrivop { rip: u64::from(word(0)) }),
+        Kind::PvPrivop64 => to.take(tsc, XenEvent::PvPrivop { rip: wide(0) }),
+        Kind::PvMathState => to.take(tsc, XenEvent::PvMathState),
+        Kind::PvPtwr => {
+            to.take(tsc, XenEvent::PvPtwr { pte: wide(0), addr: wide(2), rip: wide(4) })
+        }
+        Kind::PvPtwrPae => to.take(
+            tsc,
+            XenEvent::PvPtwr { pte: wide(0), addr: u64::from(word(2)), rip: u64::from(word(3)) },
+        ),
+        Kind::HvmHypercall => to.take(tsc, XenEvent::HvmHypercall { op: word(0) }),
+        Kind::Halt => to.take(tsc, XenEvent::Halt { pending: word(0) != 0 }),
+        Kind::GrantMap => to.take(tsc, XenEvent::GrantMap { dom: dom!() }),
+        Kind::GrantUnmap => to.take(tsc, XenEvent::GrantUnmap { dom: dom!() }),
+        Kind::GrantTransfer => to.take(tsc, XenEvent::GrantTransfer { dom: dom!() }),
         // Both are low words of one counter: their difference is right across a wrap.
-        Kind::IrqHandled => {
-            give!(XenEvent::IrqHandled { irq: word(0), took_tsc: word(2).wrapping_sub(word(1)) })
-        }
-        Kind::IdleEntry => give!(XenEvent::IdleEntry { state: word(0) }),
-        Kind::IdleExit => give!(XenEvent::IdleExit { state: word(0) }),
+        Kind::IrqHandled => to.take(
+            tsc,
+            XenEvent::IrqHandled { irq: word(0), took_tsc: word(2).wrapping_sub(word(1)) },
+        ),
+        Kind::IdleEntry => to.take(tsc, XenEvent::IdleEntry { state: word(0) }),
+        Kind::IdleExit => to.take(tsc, XenEvent::IdleExit { state: word(0) }),
         Kind::FrequencyChange => {
-            give!(XenEvent::FrequencyChange { from_mhz: word(0), to_mhz: word(1) })
+            to.take(tsc, XenEvent::FrequencyChange { from_mhz: word(0), to_mhz: word(1) })
         }
-        Kind::Lost => give!(XenEvent::Lost(Lost {
-            count: word(0),
-            from_tsc: wide(2),
-            to_tsc: tsc,
-            // Here, and only here, the domain is the lower half.
-            current: XenVcpu { dom: (word(1) & 0xffff) as u16, vcpu: (word(1) >> 16) as u16 },
-        })),
+        Kind::Lost => to.take(
+            tsc,
+            XenEvent::Lost(Lost {
+                count: word(0),
+                from_tsc: wide(2),
+                to_tsc: tsc,
+                // Here, and only here, the domain is the lower half.
+                current: XenVcpu { dom: (word(1) & 0xffff) as u16, vcpu: (word(1) >> 16) as u16 },
+            }),
+        ),
     }
 }
 
