@@ -356,7 +356,9 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             }
             let own = match item {
                 StreamItem::Lost(lost) => lost.count,
-                StreamItem::Event { .. } | StreamItem::Other { .. } => Some(1),
+                StreamItem::Event { quiet, .. } | StreamItem::Other { quiet, .. } => {
+                    Some(1 + u64::from(quiet))
+                }
             };
             count = count.and_then(|count| count.checked_add(own?));
         }

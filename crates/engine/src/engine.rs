@@ -415,9 +415,9 @@ impl<'a> Run<'a> {
         let times = &batch.times[range.clone()];
         let mut events = 0;
         for (item, t) in batch.items[range].iter().zip(times) {
-            let (tid, event) = match item {
-                StreamItem::Event { tid, event, .. } => (*tid, Some(event)),
-                StreamItem::Other { tid, .. } => (*tid, None),
+            let (tid, quiet, event) = match item {
+                StreamItem::Event { tid, quiet, event, .. } => (*tid, *quiet, Some(event)),
+                StreamItem::Other { tid, quiet, .. } => (*tid, *quiet, None),
                 StreamItem::Lost(_) => {
                     if let Some(hole) = batch.holes.get(*holes) {
                         self.lost(by, *hole);
@@ -426,7 +426,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
             };
-            events += 1;
+            events += 1 + u64::from(quiet);
             self.state.now = *t;
             if self.state.next_gap < self.engine.gaps.len() {
                 self.open_gaps(*t);
@@ -456,8 +456,11 @@ impl<'a> Run<'a> {
         let world = &mut self.state.world;
         let cpu = by.key.cpu.0 as usize;
         let vcpu = world.machines[by.m].vcpu_of_cpu.get(cpu).copied().flatten();
-        for _ in items.iter().filter(|item| !matches!(item, StreamItem::Lost(_))) {
-            self.state.events += 1;
+        for item in items {
+            let (StreamItem::Event { quiet, .. } | StreamItem::Other { quiet, .. }) = item else {
+                continue;
+            };
+            self.state.events += 1 + u64::from(*quiet);
             if let Some(v) = vcpu {
                 world.check.untestable(v);
             }

@@ -1,7 +1,9 @@
 //! xentrace files as streams: the adapter from the codec to the engine.
 //!
 //! One stream per pCPU. Records become [`XenEvent`]s of the model; those no state machine asks for
-//! become items without content, so that they count and show until when the pCPU was recorded.
+//! are counted with the one behind them. Only the first and the last record of a pCPU, those around
+//! odd stamps, and one every now and then in between are items whatever they are, for they show when
+//! the pCPU was recorded.
 //!
 //! Two things are told that are no records of their own ([`XenEvent::Current`]): before a pCPU's
 //! first record, who had it then, as its first record about the scheduler says; and after lost
@@ -31,6 +33,10 @@ use transect_xentrace::{
 pub const CLOCK: &str = "x86-tsc";
 /// Records looked at, of each pCPU, for what is to be known before the first one is handled.
 const LOOK_AHEAD: usize = 1 << 18;
+/// Ticks after which a record is an item whatever it tells: a second or two.
+const LONG_TSC: u64 = 1 << 32;
+/// Records after which the next one is.
+const MANY: u32 = 4096;
 
 /// One xentrace file of a recording.
 #[derive(Debug)]
@@ -67,7 +73,7 @@ impl<'t, 'd> XenSource<'t, 'd> {
 
     fn stream<'s>(&'s self, stream: Stream<'s>) -> XenStream<'s> {
         let ahead = first_running(stream.clone()).into_iter().collect();
-        XenStream { stream, ahead, source: &self.name, isa: self.isa }
+        XenStream { stream, ahead, quiet: Quiet::default(), source: &self.name, isa: self.isa }
     }
 
     /// What is wrong with the file outside of its streams: for the import log.
@@ -118,19 +124,20 @@ fn first_running(mut stream: Stream<'_>) -> Option<StreamItem> {
             | Recorded::Switch { prev: vcpu, .. } => vcpu,
             _ => continue,
         };
-        return Some(item(ts, XenEvent::Current { vcpu: named(vcpu) }));
+        return Some(item(ts, 0, XenEvent::Current { vcpu: named(vcpu) }));
     }
     None
 }
 
 #[inline(always)]
-fn item(tsc: u64, event: XenEvent) -> StreamItem {
-    StreamItem::Event { ts: Timestamp::new(tsc), tid: Tid::IDLE, event: CoreEvent::Xen(event) }
+fn item(tsc: u64, quiet: u32, event: XenEvent) -> StreamItem {
+    let ts = Timestamp::new(tsc);
+    StreamItem::Event { ts, tid: Tid::IDLE, quiet, event: CoreEvent::Xen(event) }
 }
 
 #[inline(always)]
-fn other(tsc: u64) -> StreamItem {
-    StreamItem::Other { ts: Timestamp::<Source>::new(tsc), tid: Tid::IDLE }
+fn other(tsc: u64, quiet: u32) -> StreamItem {
+    StreamItem::Other { ts: Timestamp::<Source>::new(tsc), tid: Tid::IDLE, quiet }
 }
 
 #[inline(always)]
@@ -160,6 +167,7 @@ pub struct XenStream<'t> {
     stream: Stream<'t>,
     /// Items that come before the next record's.
     ahead: VecDeque<StreamItem>,
+    quiet: Quiet,
     source: &'t str,
     isa: Isa,
 }
@@ -224,9 +232,44 @@ fn event(recorded: Recorded, file_isa: Isa) -> Option<XenEvent> {
     })
 }
 
+/// The records since the last item, which tell nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quiet {
+    count: u32,
+    /// Stamp of the last one.
+    last_tsc: u64,
+    /// Stamp of the last item; none before the first.
+    told_tsc: Option<u64>,
+}
+
+impl Quiet {
+    /// Is a record with this stamp to be an item whatever it tells?
+    #[inline(always)]
+    fn is_due(&self, tsc: u64) -> bool {
+        // One that is before the last item is very far behind it then.
+        self.count >= MANY || self.told_tsc.is_none_or(|told| tsc.wrapping_sub(told) > LONG_TSC)
+    }
+
+    /// The next item has this stamp: how many come before it?
+    #[inline(always)]
+    fn told(&mut self, tsc: u64) -> u32 {
+        self.told_tsc = Some(tsc);
+        std::mem::take(&mut self.count)
+    }
+
+    /// An item for those so far, where they were: the next one may be thought damaged.
+    #[cold]
+    fn tell(&mut self) -> Option<StreamItem> {
+        let before = self.count.checked_sub(1)?;
+        self.told(self.last_tsc);
+        Some(other(self.last_tsc, before))
+    }
+}
+
 /// Puts every record's items behind the others.
 struct Put<'i> {
     items: &'i mut Vec<StreamItem>,
+    quiet: &'i mut Quiet,
     isa: Isa,
 }
 
@@ -234,25 +277,38 @@ impl EventTaker for Put<'_> {
     #[inline(always)]
     fn take(&mut self, tsc: u64, recorded: Recorded) {
         if let Recorded::Lost(lost) = recorded {
-            put_lost(self.items, lost);
+            self.lost(lost);
             return;
+        }
+        let due = self.quiet.is_due(tsc);
+        if due {
+            self.items.extend(self.quiet.tell());
         }
         // Each is made where it will lie.
         match event(recorded, self.isa) {
-            Some(event) => self.items.push(item(tsc, event)),
-            None => self.items.push(other(tsc)),
+            Some(event) => self.items.push(item(tsc, self.quiet.told(tsc), event)),
+            None if due => self.items.push(other(tsc, self.quiet.told(tsc))),
+            None => {
+                self.quiet.count += 1;
+                self.quiet.last_tsc = tsc;
+            }
         }
     }
 }
 
-/// Lost records hide the time between two stamps, and say who ran at the second.
-#[cold]
-fn put_lost(items: &mut Vec<StreamItem>, lost: Lost) {
-    let hole = LostEvents { count: Some(u64::from(lost.count)), cause: LostCause::BufferOverrun };
-    let current = XenEvent::Current { vcpu: named(lost.current) };
-    items.push(other(lost.from_tsc.min(lost.to_tsc)));
-    items.push(StreamItem::Lost(hole));
-    items.push(item(lost.to_tsc.max(lost.from_tsc), current));
+impl Put<'_> {
+    /// Lost records hide the time between two stamps, and say who ran at the second.
+    #[cold]
+    fn lost(&mut self, lost: Lost) {
+        self.items.extend(self.quiet.tell());
+        let hole =
+            LostEvents { count: Some(u64::from(lost.count)), cause: LostCause::BufferOverrun };
+        let (from, to) = (lost.from_tsc.min(lost.to_tsc), lost.from_tsc.max(lost.to_tsc));
+        self.items.push(other(from, self.quiet.told(from)));
+        self.items.push(StreamItem::Lost(hole));
+        let current = XenEvent::Current { vcpu: named(lost.current) };
+        self.items.push(item(to, self.quiet.told(to), current));
+    }
 }
 
 impl EventStream for XenStream<'_> {
@@ -266,9 +322,16 @@ impl EventStream for XenStream<'_> {
     }
 
     fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
+        let (begin, limit) = (items.len(), limit.max(1));
         items.extend(self.ahead.drain(..));
-        let limit = limit.saturating_sub(items.len());
-        self.stream.give(limit, &mut Put { items, isa: self.isa });
+        while items.len() < begin + limit {
+            let records = begin + limit - items.len();
+            let mut put = Put { items, quiet: &mut self.quiet, isa: self.isa };
+            if self.stream.give(records, &mut put) == 0 {
+                items.extend(self.quiet.tell());
+                return;
+            }
+        }
     }
 
     fn problems(&self) -> Vec<ImportLog> {
