@@ -12,7 +12,7 @@ use crate::{
 use transect_model::{
     event::{Access, Comm, CoreEvent, PrevState},
     exit::ExitReason,
-    ids::{CpuId, MachineId, Tid, VcpuId},
+    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     table::TableSink,
 };
 
@@ -40,11 +40,18 @@ struct Switch {
 
 impl World {
     /// An event of any kind; those that move a state machine come with what they are.
+    #[inline]
     pub(crate) fn event(&mut self, at: At, event: Option<&CoreEvent>, sink: &mut dyn TableSink) {
-        if let Some(CoreEvent::Xen(event)) = event {
-            self.xen_event(at, event, sink);
-            return;
+        match event {
+            Some(CoreEvent::Xen(event)) => self.xen_event(at, event, sink),
+            // No thread is current then.
+            None if self.machines[at.m].info.kind == MachineKind::Hypervisor => self.seen(at),
+            _ => self.kernels(at, event, sink),
         }
+    }
+
+    /// An event of a kernel.
+    fn kernels(&mut self, at: At, event: Option<&CoreEvent>, sink: &mut dyn TableSink) {
         if let Some(CoreEvent::SchedExec { tid, old_tid }) = event
             && tid != old_tid
         {
@@ -57,6 +64,13 @@ impl World {
         }
     }
 
+    /// The CPU tells something at this time.
+    #[inline]
+    pub(crate) fn seen(&mut self, at: At) {
+        let cpu = &mut self.machines[at.m].cpus[at.c];
+        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
+    }
+
     /// What every event tells: who is current on its CPU; and a guest's must fit its vCPU.
     #[inline]
     fn any(&mut self, at: At, sink: &mut dyn TableSink) {
@@ -67,8 +81,7 @@ impl World {
         if machine.has_switch && machine.cpus[at.c].occupant.tid() != Some(at.tid) {
             self.observe(at, sink);
         }
-        let cpu = &mut self.machines[at.m].cpus[at.c];
-        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
+        self.seen(at);
     }
 
     /// A core event.

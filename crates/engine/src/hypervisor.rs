@@ -34,10 +34,8 @@ const PAGE_FAULT: u16 = 14;
 impl World {
     /// A record of Xen's tracer; no thread is current then, and no kernel's state changes.
     pub(crate) fn xen_event(&mut self, at: At, event: &XenEvent, sink: &mut dyn TableSink) {
-        let machine = &mut self.machines[at.m];
-        let cpu = &mut machine.cpus[at.c];
-        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
-        if machine.info.kind == MachineKind::Hypervisor {
+        self.seen(at);
+        if self.machines[at.m].info.kind == MachineKind::Hypervisor {
             self.xen(at, event, sink);
         }
     }

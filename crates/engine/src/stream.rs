@@ -64,6 +64,9 @@ pub enum StreamItem {
         ts: Timestamp<Source>,
         /// The thread that was current (`common_pid`); interrupts borrow whom they interrupt.
         tid: Tid,
+        /// Events right before it that are no items of their own: they tell nothing but that they
+        /// were there (a hypervisor's, which has no threads).
+        quiet: u32,
         /// What happened.
         event: CoreEvent,
     },
@@ -74,6 +77,8 @@ pub enum StreamItem {
         ts: Timestamp<Source>,
         /// The thread that was current.
         tid: Tid,
+        /// As above.
+        quiet: u32,
     },
     /// Events are missing here.
     Lost(LostEvents),

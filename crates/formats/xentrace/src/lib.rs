@@ -58,7 +58,7 @@ pub mod synthetic;
 pub mod word;
 pub mod write;
 
-pub use event::{IDLE_DOMAIN, Lost, Runstate, XenEvent, XenVcpu, isa_of_reason};
+pub use event::{EventTaker, IDLE_DOMAIN, Lost, Runstate, XenEvent, XenVcpu, isa_of_reason};
 pub use hypercall::Hypercall;
 pub use index::{Index, Window};
 pub use problem::{Error, Problem, What};
