@@ -48,6 +48,6 @@ fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
 bench: setup build ## Speed against peers, as ratios measured in the same run
 	@bash tests/house/bench.sh
 
-study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (10 minutes to an hour), and its page
+study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (half an hour to an hour), and its page
 	@cargo run --release --locked -p transect-studies --bin study-xenmon -- \
 	    --transect "$(TARGET)/release/transect" --out docs/studies

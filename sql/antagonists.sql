@@ -4,7 +4,7 @@
 -- column: machine_id – the VM that waited
 -- column: machine – its name
 -- column: vcpu – its vCPU
--- column: by_kind – what had the CPU: vcpu, thread, idle (the CPU was waking up) or unknown
+-- column: by_kind – what had the CPU: vcpu, machine (a Xen domain, by whichever vCPU), thread, idle (the CPU was waking up) or unknown
 -- column: by_machine – the VM, or the host, whose thread it was
 -- column: by_vcpu – the vCPU, where a vCPU had the CPU
 -- column: by_name – the thread's name, where another thread had it
@@ -31,6 +31,7 @@ FROM (
         m.name AS machine,
         s.vcpu,
         CASE
+            WHEN s.by_tid IS NULL AND s.by_machine_id IS NOT NULL THEN 'machine'
             WHEN s.by_tid IS NULL THEN 'unknown'
             WHEN s.by_tid = 0 THEN 'idle'
             WHEN v.vcpu IS NOT NULL THEN 'vcpu'

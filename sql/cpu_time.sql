@@ -3,11 +3,11 @@
 -- column: machine – its name
 -- column: cpu – the CPU
 -- column: window_ns – what the parts add up to
--- column: vcpu_ns – threads that run a vCPU
+-- column: vcpu_ns – vCPUs (under KVM, the threads that run them)
 -- column: thread_ns – other threads
 -- column: idle_ns – nobody
 -- column: unknown_ns – time without knowledge (lost events)
--- column: slices – slices of threads other than the idle one
+-- column: slices – slices of vCPUs, and of threads other than the idle one
 -- column: busy_share – not idle, of what is known (0 to 1)
 -- example: SELECT machine, cpu, busy_share, slices FROM cpu_time
 SELECT
@@ -26,10 +26,10 @@ FROM (
         machine_id,
         cpu,
         sum(dur) AS window_ns,
-        sum(CASE WHEN tid > 0 AND vcpu IS NOT NULL THEN dur ELSE 0 END) AS vcpu_ns,
-        sum(CASE WHEN tid > 0 THEN dur ELSE 0 END) AS busy_ns,
+        sum(CASE WHEN vcpu IS NOT NULL THEN dur ELSE 0 END) AS vcpu_ns,
+        sum(CASE WHEN tid > 0 OR vcpu IS NOT NULL THEN dur ELSE 0 END) AS busy_ns,
         sum(CASE WHEN tid = 0 THEN dur ELSE 0 END) AS idle_ns,
-        count(*) FILTER (WHERE tid > 0) AS slices
+        count(*) FILTER (WHERE tid > 0 OR vcpu IS NOT NULL) AS slices
     FROM cpu_slices
     GROUP BY machine_id, cpu
 ) AS s

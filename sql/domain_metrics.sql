@@ -1,6 +1,6 @@
--- XenMon's metrics, window by window: per domain (or VM), per vCPU, and under Xen per pCPU.
+-- XenMon's metrics, window by window: per domain (or VM), per vCPU, and under Xen per domain and pCPU.
 -- Rows with neither vcpu nor cpu are of the whole domain. A row with cpu is what the domain did on
--- that pCPU, vCPUs off every pCPU counting where they were last. Sums over longer windows are exact
+-- that pCPU, vCPUs off every pCPU counting where they were last (pcpu_metrics has the pCPUs). Sums over longer windows are exact
 -- (allocated_ns and allocations give the average slice); asking with --window makes others.
 -- column: ts – start of the window, ns of trace time
 -- column: dur – its length, ns
@@ -57,5 +57,5 @@ SELECT
     w.blocked_ns / nullif(CAST(w.io_count AS BIGINT), 0) AS blocked_per_io_ns
 FROM windows AS w
 JOIN machines AS m ON m.machine_id = w.machine_id
-WHERE w.cgroup IS NULL
+WHERE w.cgroup IS NULL AND m.kind <> 'hypervisor'
 ORDER BY w.ts, w.machine_id, w.vcpu, w.cpu

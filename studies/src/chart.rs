@@ -12,6 +12,8 @@ pub struct Chart {
     pub title: String,
     /// Below each panel.
     pub x_label: String,
+    /// Beside the first panel of each row: what is shown, and its unit.
+    pub y_label: String,
     /// The positions that are named below each panel.
     pub x_ticks: Vec<(f64, String)>,
     /// How many panels stand side by side.
@@ -31,7 +33,7 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
-/// One line.
+/// One line; without points, only marks.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// For the legend; equal names have equal colours.
@@ -45,9 +47,12 @@ pub struct Series {
 /// Told apart also by those who see colours differently (Okabe and Ito).
 const COLOURS: [&str; 5] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"];
 
+/// Of marks that belong to no line, and of all marks in the legend.
+const NO_LINE: &str = "#444";
+
 const WIDTH: f64 = 210.0;
 const HEIGHT: f64 = 150.0;
-const LEFT: f64 = 52.0;
+const LEFT: f64 = 66.0;
 const TOP: f64 = 64.0;
 const GAP_X: f64 = 18.0;
 const GAP_Y: f64 = 58.0;
@@ -75,9 +80,11 @@ impl Chart {
         svg + "</svg>\n"
     }
 
+    /// Of the lines.
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for series in self.panels.iter().flat_map(|panel| &panel.series) {
+        let series = self.panels.iter().flat_map(|panel| &panel.series);
+        for series in series.filter(|series| !series.points.is_empty()) {
             if !names.contains(&series.name.as_str()) {
                 names.push(&series.name);
             }
@@ -86,8 +93,8 @@ impl Chart {
     }
 
     fn colour(&self, name: &str) -> &'static str {
-        let at = self.names().iter().position(|&other| other == name).unwrap_or(0);
-        COLOURS[at % COLOURS.len()]
+        let at = self.names().iter().position(|&other| other == name);
+        at.map_or(NO_LINE, |at| COLOURS[at % COLOURS.len()])
     }
 
     fn legend(&self, svg: &mut String) {
@@ -106,7 +113,7 @@ impl Chart {
             x += 14.0 + 6.2 * as_f64(name.chars().count());
         }
         if !self.marks.is_empty() {
-            put(svg, &diamond((x + 6.0, 33.0), "#444"));
+            put(svg, &diamond((x + 6.0, 33.0), NO_LINE));
             put(
                 svg,
                 &format!("<text x=\"{:.0}\" y=\"37\">{}</text>\n", x + 16.0, escaped(&self.marks)),
@@ -156,7 +163,7 @@ impl Chart {
                 ),
             );
             if is_first {
-                let label = short(y);
+                let label = tick(y, step);
                 put(
                     svg,
                     &format!(
@@ -167,6 +174,17 @@ impl Chart {
                 );
             }
             y += step;
+        }
+        if is_first {
+            let (x, y) = (left - 48.0, top + HEIGHT / 2.0);
+            put(
+                svg,
+                &format!(
+                    "<text x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"middle\" fill=\"#555\" \
+                     transform=\"rotate(-90 {x:.0} {y:.0})\">{}</text>\n",
+                    escaped(&self.y_label)
+                ),
+            );
         }
         for (x, label) in &self.x_ticks {
             let (x, y) = (x_of(*x), top + HEIGHT + 14.0);
@@ -243,6 +261,16 @@ fn step(most: f64) -> f64 {
     factors.map(|factor| factor * power).into_iter().find(|&it| it >= rough).unwrap_or(rough)
 }
 
+/// A number of the grid, with as many places as the grid needs.
+fn tick(value: f64, step: f64) -> String {
+    match step {
+        _ if value >= 1000.0 => short(value),
+        _ if step >= 1.0 => format!("{value:.0}"),
+        _ if step >= 0.1 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
 fn put(svg: &mut String, text: &str) {
     // Writing to a String does not fail.
     let _ = svg.write_str(text);
@@ -270,6 +298,7 @@ mod tests {
         Chart {
             title: "t".into(),
             x_label: "x".into(),
+            y_label: "y".into(),
             x_ticks,
             columns: 2,
             panels: vec![panel.clone(), panel],

@@ -1,4 +1,4 @@
-//! Makes the recordings of `testdata/succeed/xentrace/live` anew: three Xen hosts, one after the other, and beside
+//! Makes the recordings of `testdata/succeed/xentrace/live` anew: a Xen host each, one after the other, and beside
 //! each recording what xenalyze says of it.
 //!
 //! `cargo run -p transect-testbed --example xen_recordings -- FOLDER [NAME]`
@@ -19,9 +19,9 @@ fn main() -> Result<()> {
     let (folder, wanted) = match arguments.as_slice() {
         [folder] => (PathBuf::from(folder), ""),
         [folder, name] => (PathBuf::from(folder), name.as_str()),
-        _ => bail!("usage: xen_recordings FOLDER [cap|net|life]"),
+        _ => bail!("usage: xen_recordings FOLDER [cap|net|life|top]"),
     };
-    let scenes: [(&str, Scene); 3] = [("cap", cap), ("net", net), ("life", life)];
+    let scenes: [(&str, Scene); 4] = [("cap", cap), ("net", net), ("life", life), ("top", top)];
     for (name, scene) in scenes {
         if wanted.is_empty() || wanted == name {
             scene(&folder.join(format!("{name}.bin")))?;
@@ -61,14 +61,33 @@ fn life(file: &Path) -> Result<()> {
     let host = boot(Scheduler::Credit2, 2)?;
     let duty = host.domu("duty").pv().workload("periodic:period_ms=50:work_us=5000").boot()?;
     // Without the scheduler's own records: classes SCHED and DOM0OP, subclasses MIN and VERBOSE.
-    let trace = host.run("xentrace -D -e 0x00069000 -T 6 scene.bin").spawn()?;
+    let trace = host.run("exec xentrace -D -e 0x00069000 scene.bin").spawn()?;
     let brief = host.domu("brief").pv().memory_mib(128).start()?;
     duty.pause()?;
     duty.unpause()?;
     host.weigh("duty", 512)?;
     host.run("xl vcpu-pin duty 0 1").within(60)?.ok()?;
     brief.destroy()?;
+    host.run("kill -INT $(pidof xentrace)").within(60)?.ok()?;
     trace.finish_within(300)?.ok()?;
+    finish(&host, file)
+}
+
+/// credit2: a capped domU, one without a cap and one that wakes now and then, while xentop watches. Its looks are in the
+/// trace: each begins with a `sysctl` of dom0's.
+fn top(file: &Path) -> Result<()> {
+    let host = boot(Scheduler::Credit2, 1)?;
+    // With the native TSC, reading it makes no record.
+    let domu = |name: &str| host.domu(name).pv().tsc_mode(TscMode::Native);
+    let _hog = domu("hog").cap(30).workload("hog").boot()?;
+    let _spin = domu("spin").workload("hog").boot()?;
+    let duty = domu("duty").workload("periodic:period_ms=50:work_us=5000").boot()?;
+    duty.wait_for("lateness").within(120)?;
+    // Classes SCHED and PV, subclasses MIN and PV_ENTRY: runstates and hypercalls.
+    let watch = "xentrace -D -e 0x00221000 -T 5 scene.bin >record.txt 2>&1 & sleep 0.5
+                 xentop -b -f -d 1 -i 4 >scene.txt || exit 1; wait";
+    host.run(watch).within(300)?.ok()?;
+    host.get("scene.txt", file.with_extension("xentop.txt"))?;
     finish(&host, file)
 }
 

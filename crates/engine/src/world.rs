@@ -265,8 +265,11 @@ impl World {
 
     /// A stream tells about this CPU: its slices will tile the window.
     pub(crate) fn has_stream(&mut self, m: usize, cpu: CpuId) {
-        if let Some(c) = self.cpu(m, cpu) {
-            self.machines[m].cpus[c].has_stream = true;
+        let Some(c) = self.cpu(m, cpu) else { return };
+        let machine = &mut self.machines[m];
+        machine.cpus[c].has_stream = true;
+        if machine.info.kind == MachineKind::Hypervisor {
+            machine.cpus[c].in_windows = Some(self.windows.whole_pcpu(machine.id, cpu));
         }
     }
 

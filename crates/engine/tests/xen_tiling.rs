@@ -17,7 +17,7 @@ use transect_engine::{
 use transect_model::{
     ids::{CpuId, MachineId},
     state::Metric,
-    table::Tables,
+    table::{Tables, Window},
     time::Timestamp,
 };
 use transect_xentrace::{
@@ -25,6 +25,7 @@ use transect_xentrace::{
 };
 
 const CPUS: u16 = 3;
+const XEN: MachineId = MachineId(0);
 
 /// A record, its pCPU, and the ticks since the one before.
 type Made = (u32, u64, XenEvent);
@@ -169,10 +170,32 @@ fn check_tiles(tables: &Tables, summary: &Summary) {
     }
 }
 
+/// A pCPU is busy, idle or not known, as its slices say; what its domains count, it counts.
+fn check_pcpu_windows(tables: &Tables, pcpus: &[&Window], of_guests: &[&Window]) {
+    let key = |window: &&Window| (window.ts, window.cpu);
+    for pcpu in pcpus {
+        assert_eq!(pcpu.gotten_ns + pcpu.blocked_ns + pcpu.unknown_ns, pcpu.dur, "{pcpu:?}");
+        let parts = || of_guests.iter().filter(|part| key(part) == key(pcpu));
+        assert_eq!(parts().map(|part| part.executions).sum::<u64>(), pcpu.executions, "{pcpu:?}");
+        assert_eq!(parts().map(|part| part.io_count).sum::<u64>(), pcpu.io_count, "{pcpu:?}");
+    }
+    for cpu in &tables.cpus {
+        let slices = || tables.cpu_slices.iter().filter(|slice| slice.cpu == cpu.cpu);
+        let windows = || pcpus.iter().filter(|window| window.cpu == Some(cpu.cpu));
+        let busy: i64 = slices().filter(|slice| slice.vcpu.is_some()).map(|slice| slice.dur).sum();
+        assert_eq!(windows().map(|window| window.gotten_ns).sum::<i64>(), busy, "{cpu:?}");
+        let whole: i64 = slices().map(|slice| slice.dur).sum();
+        assert_eq!(windows().map(|window| window.dur).sum::<i64>(), whole, "{cpu:?}");
+    }
+}
+
 fn check_windows(tables: &Tables, summary: &Summary) {
     let (start, end) = span(summary);
     let vcpus = tables.vcpus.len() as i64;
-    for window in &tables.windows {
+    let (pcpus, of_guests): (Vec<_>, Vec<_>) =
+        tables.windows.iter().partition(|window| window.machine_id == XEN);
+    check_pcpu_windows(tables, &pcpus, &of_guests);
+    for window in &of_guests {
         let sum = window.gotten_ns
             + window.waited_ns
             + window.blocked_ns
@@ -187,13 +210,13 @@ fn check_windows(tables: &Tables, summary: &Summary) {
         let actors = if window.vcpu.is_some() { 1 } else { mine };
         assert_eq!(sum, window.dur * actors, "{window:?}");
     }
-    let of_vcpus = || tables.windows.iter().filter(|w| w.vcpu.is_some());
+    let of_vcpus = || of_guests.iter().filter(|w| w.vcpu.is_some());
     assert_eq!(of_vcpus().map(|w| w.dur).sum::<i64>(), (end - start) * vcpus);
     let running = tables.vcpu_states.iter().filter(|r| r.state.metric() == Metric::Gotten);
     let running: i64 = running.map(|r| r.dur).sum();
     assert_eq!(of_vcpus().map(|w| w.gotten_ns).sum::<i64>(), running);
     // Whoever runs does so on some pCPU.
-    let of_pcpus = || tables.windows.iter().filter(|w| w.cpu.is_some());
+    let of_pcpus = || of_guests.iter().filter(|w| w.cpu.is_some());
     assert_eq!(of_pcpus().map(|w| w.gotten_ns).sum::<i64>(), running);
     let executions = of_vcpus().map(|w| w.executions).sum::<u64>();
     assert_eq!(of_pcpus().map(|w| w.executions).sum::<u64>(), executions);

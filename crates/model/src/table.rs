@@ -387,19 +387,20 @@ table! {
 
 table! {
     /// The domain metrics of one vCPU, one VM or one cgroup in one window. gotten + waited +
-    /// blocked + offline + unknown = dur for a vCPU; for a VM, dur times its vCPUs; for a cgroup,
+    /// blocked + offline + unknown = dur for a vCPU and a pCPU; for a VM, dur times its vCPUs; for a cgroup,
     /// the time its threads existed.
     Window in "windows" {
         /// Start, ns of trace time.
         ts: i64,
         /// Length, ns (the last window of a recording may be shorter).
         dur: i64,
-        /// The VM; for a cgroup, the machine the cgroup is on.
+        /// The VM; for a cgroup, the machine the cgroup is on; for a pCPU, the hypervisor.
         machine_id: MachineId,
         /// The vCPU; null for the whole VM or a cgroup.
         vcpu: Option<VcpuId>,
-        /// Under Xen, the pCPU, for rows about what a domain did on one of them: the time its vCPUs
-        /// were on it or, off every pCPU, had last been on it. Null in all other rows.
+        /// Under Xen, the pCPU. In rows of a domain: what it did there, in the time its vCPUs were on
+        /// it or, off every pCPU, had last been on it. In rows of the hypervisor: the pCPU itself,
+        /// with gotten for busy and blocked for idle. Null in all other rows.
         cpu: Option<CpuId>,
         /// The cgroup, for rows about one.
         cgroup: Option<String>,

@@ -38,6 +38,7 @@ macro_rules! views {
 views![
     "vm_metrics",
     "domain_metrics",
+    "pcpu_metrics",
     "vcpu_time",
     "antagonists",
     "runqueue_latency",

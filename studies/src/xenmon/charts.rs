@@ -26,6 +26,7 @@ fn chart(figure: Figure, results: &Results, published: &[Published]) -> Chart {
     Chart {
         title: format!("{}: {}", figure.number, figure.title),
         x_label: "requests per second".to_owned(),
+        y_label: figure.unit.to_owned(),
         x_ticks: results
             .rates()
             .into_iter()
@@ -92,33 +93,31 @@ fn points(
 /// What compares across machines: throughput and I/O count as a share of what they are with the least weight for dom0.
 fn relative(results: &Results, published: &[Published]) -> Chart {
     let positions = || CONFIGURATIONS.into_iter().zip([0.0, 1.0, 2.0, 3.0]);
-    let panel =
-        |title: &str, of: &dyn Fn(&str, &str) -> Option<Spread>, known: Vec<(f64, Spread)>| {
-            let mut series =
-                vec![Series { name: "published".to_owned(), points: known, marks: vec![] }];
-            series.extend(results.setups().into_iter().map(|setup| {
-                let points = positions().filter_map(|(it, x)| Some((x, of(setup.name, it.name)?)));
-                Series { name: setup.title.to_owned(), points: points.collect(), marks: vec![] }
-            }));
-            Panel { title: title.to_owned(), series }
-        };
-    let one = |value| Spread { low: value, median: value, high: value };
-    let throughputs = positions()
-        .filter_map(|(it, x)| Some((x, one(published_ratio(published, it.name)?))))
-        .collect();
+    let panel = |title: &str, of: &dyn Fn(&str, &str) -> Option<Spread>, known: Vec<(f64, f64)>| {
+        let lines = results.setups().into_iter().map(|setup| {
+            let points = positions().filter_map(|(it, x)| Some((x, of(setup.name, it.name)?)));
+            Series { name: setup.title.to_owned(), points: points.collect(), marks: vec![] }
+        });
+        let mut series: Vec<_> = lines.collect();
+        series.push(Series { name: "published".to_owned(), points: vec![], marks: known });
+        Panel { title: title.to_owned(), series }
+    };
+    let throughputs =
+        positions().filter_map(|(it, x)| Some((x, published_ratio(published, it.name)?))).collect();
     let exchanges = positions().filter_map(|(it, x)| match it.name {
-        "Conf_0.5" => Some((x, one(1.0))),
+        "Conf_0.5" => Some((x, 1.0)),
         name => {
             let row = published.iter().find(|row| {
                 row.figure == "Fig. 7a" && row.load == "relative" && row.configuration == name
             })?;
-            Some((x, one(row.value)))
+            Some((x, row.value))
         }
     });
     Chart {
         title: "Relative to Conf_0.5".to_owned(),
-        x_label: "weights of dom0 and dom1".to_owned(),
-        x_ticks: positions().map(|(it, x)| (x, it.name.to_owned())).collect(),
+        x_label: "weights dom0 : dom1".to_owned(),
+        y_label: "share of Conf_0.5's".to_owned(),
+        x_ticks: positions().map(|(it, x)| (x, it.ratio())).collect(),
         columns: 2,
         panels: vec![
             panel(
@@ -132,7 +131,7 @@ fn relative(results: &Results, published: &[Published]) -> Chart {
                 exchanges.collect(),
             ),
         ],
-        marks: String::new(),
+        marks: "published".to_owned(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::charts::{ratio_of_io, ratio_of_most};
 use super::figures::{
-    at_load, blocked, executions, gotten, io_per_execution, per_execution_us, spread, throughput,
-    waited,
+    at_load, blocked, executions, gotten, io_per_execution, io_rate, per_execution_us, spread,
+    throughput, waited,
 };
 use super::plan::{CONFIGURATIONS, UNTRACED};
 use super::results::{Domain, Results, Run};
@@ -20,11 +20,11 @@ struct Claim {
     test: fn(&Under<'_>) -> Finding,
 }
 
-const CLAIMS: [Claim; 15] = [
+const CLAIMS: [Claim; 18] = [
     Claim {
         place: "Fig. 3a",
         says: "Each step up of dom0's weight costs throughput (1,380, 1,200, 980, 700 answers a second at most).",
-        test: throughput_falls,
+        test: |it| falls(|name| it.results.most(it.setup, name, throughput)),
     },
     Claim {
         place: "Fig. 3a",
@@ -85,9 +85,19 @@ const CLAIMS: [Claim; 15] = [
         test: |it| below(it.dom1("Conf_0.5", waited)?, it.dom0("Conf_0.5", waited)?),
     },
     Claim {
+        place: "Fig. 6b",
+        says: "Under Conf_Equal dom0 still waits more than dom1 at most loads (here: at more than half of them).",
+        test: mostly_waits_more,
+    },
+    Claim {
         place: "Fig. 6d",
         says: "Under Conf_10 dom0 hardly waits (2 %; here: at most 5 %).",
         test: |it| within(it.dom0("Conf_10", waited)?, 0.0, 5.0),
+    },
+    Claim {
+        place: "Fig. 7a",
+        says: "Each step up of dom0's weight costs dom0 I/O count per second.",
+        test: |it| falls(|name| it.run(name, io_rate)),
     },
     Claim {
         place: "Fig. 7a",
@@ -99,6 +109,11 @@ const CLAIMS: [Claim; 15] = [
         says: "Under Conf_0.5 and a heavy load work is done in bulk: more I/O per execution of dom0, fewer and longer \
                executions of both domains than under Conf_10.",
         test: in_bulk,
+    },
+    Claim {
+        place: "Fig. 8a, 9a",
+        says: "Under Conf_0.5 both domains' executions are fewer and longer under a heavy load than under a light one.",
+        test: gathers_under_load,
     },
     Claim {
         place: "section 2",
@@ -153,9 +168,9 @@ fn within(value: Spread, from: f64, to: f64) -> Finding {
     Some((spread(Some(value)), value.within(from, to)))
 }
 
-fn throughput_falls(it: &Under<'_>) -> Finding {
-    let most = |name| it.results.most(it.setup, name, throughput);
-    let all: Option<Vec<_>> = CONFIGURATIONS.iter().map(|it| most(it.name)).collect();
+/// Each configuration has less of it than the one before.
+fn falls(of: impl Fn(&str) -> Option<Spread>) -> Finding {
+    let all: Option<Vec<_>> = CONFIGURATIONS.iter().map(|it| of(it.name)).collect();
     let all = all?;
     let holds = Holds::all(all.windows(2).map(|pair| pair[1].below(pair[0])));
     let texts: Vec<_> = all.into_iter().map(|it| spread(Some(it))).collect();
@@ -166,6 +181,36 @@ fn others_block_dom0(it: &Under<'_>) -> Finding {
     let mut findings = Vec::new();
     for name in ["Conf_Equal", "Conf_2", "Conf_10"] {
         findings.push(below(it.dom1(name, blocked)?, it.dom0(name, blocked)?)?);
+    }
+    Some(joined(findings))
+}
+
+fn mostly_waits_more(it: &Under<'_>) -> Finding {
+    let rates = it.results.rates();
+    let of = |rate, at: usize| {
+        it.results.at(it.setup, "Conf_Equal", rate, |run: &Run| waited(&run.domains[at]))
+    };
+    let all: Option<Vec<_>> =
+        rates.iter().map(|&rate| Some(of(rate, 1)?.below(of(rate, 0)?))).collect();
+    let all = all?;
+    let count = |wanted| all.iter().filter(|&&holds| holds == wanted).count();
+    let (yes, open) = (count(Holds::Yes), count(Holds::Unresolved));
+    let holds = match (2 * yes > all.len(), 2 * (yes + open) > all.len()) {
+        (true, _) => Holds::Yes,
+        (false, true) => Holds::Unresolved,
+        (false, false) => Holds::No,
+    };
+    Some((format!("at {yes} of {} loads", all.len()), holds))
+}
+
+fn gathers_under_load(it: &Under<'_>) -> Finding {
+    let mut findings = Vec::new();
+    for at in [0, 1] {
+        let of = |load, metric: fn(&Domain) -> f64| {
+            at_load(it.results, it.setup, "Conf_0.5", load, &|run: &Run| metric(&run.domains[at]))
+        };
+        findings.push(below(of("heavy", executions)?, of("light", executions)?)?);
+        findings.push(below(of("light", per_execution_us)?, of("heavy", per_execution_us)?)?);
     }
     Some(joined(findings))
 }
@@ -256,7 +301,7 @@ mod tests {
     #[test]
     fn what_is_published_holds_of_what_is_published() {
         let results = as_published();
-        for claim in [0, 1, 3, 4, 5, 12, 14] {
+        for claim in [0, 1, 3, 4, 5, 13, 14, 17] {
             let (text, holds) = found(&results, claim);
             assert_eq!(holds, Holds::Yes, "{}: {text}", CLAIMS[claim].says);
         }
@@ -274,6 +319,32 @@ mod tests {
         results = as_published();
         results.runs[0].load.answered = 1100;
         assert_eq!(found(&results, 0).1, Holds::Unresolved);
+    }
+
+    #[test]
+    fn loads_are_told_apart() {
+        let mut results = as_published();
+        let mut light = results.runs.clone();
+        for run in &mut light {
+            run.key.rate = 150;
+            for domain in &mut run.domains {
+                domain.executions = 1000;
+                domain.gotten_ns /= 2;
+            }
+            run.domains[0].waited_ns = 1;
+        }
+        results.runs.extend(light);
+        let (fewer, more) = (16, 11);
+        let (text, holds) = found(&results, fewer);
+        assert_eq!(holds, Holds::Yes, "{text}");
+        // dom0 waits more at one of two loads: that is not most of them.
+        assert_eq!(found(&results, more), ("at 1 of 2 loads".to_owned(), Holds::No));
+        for run in &mut results.runs {
+            run.domains[0].waited_ns = 1;
+            run.domains.iter_mut().for_each(|domain| domain.executions = 1000);
+        }
+        assert_eq!(found(&results, fewer).1, Holds::No);
+        assert_eq!(found(&results, more).1, Holds::Yes);
     }
 
     #[test]

@@ -25,8 +25,10 @@ pub(super) struct Figure {
     pub id: &'static str,
     /// As the publication numbers it.
     pub number: &'static str,
-    /// What it shows, with its unit.
+    /// What it shows.
     pub title: &'static str,
+    /// In which unit.
+    pub unit: &'static str,
     /// The metric.
     pub of: Of,
     /// Does it compare across machines? Then what is published stands in the chart too.
@@ -35,34 +37,44 @@ pub(super) struct Figure {
 
 /// All of them.
 pub(super) const FIGURES: [Figure; 9] = [
-    of_run("fig3a", "Fig. 3a", "Throughput: answers per second", throughput),
-    of_run("fig3b", "Fig. 3b", "Response time, mean, ms", |run| number(run.load.took_us[0]) / 1e3),
-    of_domains("fig4", "Fig. 4", "Gotten: % of the pCPU", true, gotten),
-    of_domains("fig5", "Fig. 5", "Blocked: % of the time", true, blocked),
-    of_domains("fig6", "Fig. 6", "Waited: % of the time", true, waited),
-    of_run("fig7a", "Fig. 7a", "I/O count of dom0 per second", io_rate),
-    of_run("fig7b", "Fig. 7b", "I/O count of dom0 per execution", io_per_execution),
-    of_domains("fig8", "Fig. 8", "Executions per second", false, executions),
-    of_domains("fig9", "Fig. 9", "Gotten per execution, µs", false, per_execution_us),
+    of_run("fig3a", "Fig. 3a", "Throughput", "answers per second", throughput),
+    of_run("fig3b", "Fig. 3b", "Response time", "mean, ms", |run| {
+        number(run.load.took_us[0]) / 1e3
+    }),
+    of_domains("fig4", "Fig. 4", "Gotten", "% of the pCPU", true, gotten),
+    of_domains("fig5", "Fig. 5", "Blocked", "% of the time", true, blocked),
+    of_domains("fig6", "Fig. 6", "Waited", "% of the time", true, waited),
+    of_run("fig7a", "Fig. 7a", "I/O count of dom0", "pages, notifications/s", io_rate),
+    of_run(
+        "fig7b",
+        "Fig. 7b",
+        "I/O count of dom0 per execution",
+        "pages, notifications",
+        io_per_execution,
+    ),
+    of_domains("fig8", "Fig. 8", "Executions", "per second", false, executions),
+    of_domains("fig9", "Fig. 9", "Gotten per execution", "µs", false, per_execution_us),
 ];
 
 const fn of_run(
     id: &'static str,
     number: &'static str,
     title: &'static str,
+    unit: &'static str,
     metric: fn(&Run) -> f64,
 ) -> Figure {
-    Figure { id, number, title, of: Of::Run(metric), is_share: false }
+    Figure { id, number, title, unit, of: Of::Run(metric), is_share: false }
 }
 
 const fn of_domains(
     id: &'static str,
     number: &'static str,
     title: &'static str,
+    unit: &'static str,
     is_share: bool,
     metric: fn(&Domain) -> f64,
 ) -> Figure {
-    Figure { id, number, title, of: Of::Domain(metric), is_share }
+    Figure { id, number, title, unit, of: Of::Domain(metric), is_share }
 }
 
 /// Answers per second.

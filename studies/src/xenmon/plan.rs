@@ -39,6 +39,18 @@ pub struct Configuration {
     pub dom1_weight: u32,
 }
 
+impl Configuration {
+    /// dom0's weight to dom1's, in lowest terms: `1:2`.
+    pub fn ratio(&self) -> String {
+        let (mut common, mut rest) = (self.dom0_weight, self.dom1_weight);
+        while rest > 0 {
+            (common, rest) = (rest, common % rest);
+        }
+        let common = common.max(1);
+        format!("{}:{}", self.dom0_weight / common, self.dom1_weight / common)
+    }
+}
+
 /// The publication's four. There a weight of 20 beside one of 10 means half the share, which it says itself of BVT; here
 /// more weight is more CPU, so that the ratios of the shares are what is taken over.
 pub const CONFIGURATIONS: [Configuration; 4] = [
@@ -105,6 +117,12 @@ fn shuffle(steps: &mut [Step], seed: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn weights_are_the_publications_ratios() {
+        let ratios = CONFIGURATIONS.map(|it| it.ratio());
+        assert_eq!(ratios, ["1:2", "1:1", "2:1", "10:1"]);
+    }
 
     #[test]
     fn every_step_is_made_in_an_order_of_its_repetition() {

@@ -46,6 +46,8 @@ pub(crate) struct Cpu {
     pub(crate) seen_before: i64,
     /// Does a stream tell about it? Only then it has slices.
     pub(crate) has_stream: bool,
+    /// Under Xen: the index of its windows.
+    pub(crate) in_windows: Option<usize>,
     /// vCPUs whose thread is on this CPU's run queue, waiting.
     pub(crate) waiters: Vec<usize>,
     pub(crate) irqs: Irqs,
@@ -63,6 +65,7 @@ impl Cpu {
             last_seen: start,
             seen_before: start,
             has_stream: false,
+            in_windows: None,
             waiters: Vec::new(),
             irqs: Irqs::default(),
         }
@@ -108,7 +111,13 @@ impl Cpu {
     fn close(&mut self, t: i64, vcpu: VcpuName, env: &mut Env<'_>) {
         let from = self.since.max(env.start);
         self.since = self.since.max(t);
-        if t <= from || !self.has_stream || !env.wants.cpu_slices {
+        if t <= from || !self.has_stream {
+            return;
+        }
+        if let Some(at) = self.in_windows.filter(|_| env.wants.windows) {
+            env.windows.pcpu_slice(at, self.occupant, from, t);
+        }
+        if !env.wants.cpu_slices {
             return;
         }
         let vcpu = match self.occupant {

@@ -11,12 +11,16 @@
 //! counted. Under Xen: pages mapped, transferred or copied by grant, and event-channel calls, where
 //! the trace has hypercalls; slices are then what the scheduler granted and not what was observed.
 //!
+//! Under Xen a domain has rows for each pCPU, too, and so has the hypervisor: a pCPU's own row, whose
+//! gotten is busy and whose blocked is idle time, and whose counts are those of all domains on it.
+//!
 //! **Boundary state.** The metrics of each actor's unfinished windows. A vCPU's window is emitted
 //! when its states have passed it; a VM's and a control group's at the end, because vCPUs and threads
 //! that count towards them may still be found.
 
 mod metrics;
 
+use super::pcpu::Occupant;
 use metrics::{Metrics, Series, Tally};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -46,9 +50,11 @@ struct VcpuSeries {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct PcpuSeries {
+    /// The domain; for the pCPU as a whole, the hypervisor.
     machine: MachineId,
     cpu: CpuId,
     series: Series,
+    is_whole: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -151,9 +157,29 @@ impl Windows {
 
     fn pcpu(&mut self, machine: MachineId, cpu: CpuId) -> usize {
         *self.pcpu_of.entry((machine, cpu)).or_insert_with(|| {
-            self.pcpus.push(PcpuSeries { machine, cpu, series: Series::default() });
+            let series = Series::default();
+            self.pcpus.push(PcpuSeries { machine, cpu, series, is_whole: false });
             self.pcpus.len() - 1
         })
+    }
+
+    /// The index of a hypervisor's pCPU.
+    pub(crate) fn whole_pcpu(&mut self, hypervisor: MachineId, cpu: CpuId) -> usize {
+        let at = self.pcpu(hypervisor, cpu);
+        self.pcpus[at].is_whole = true;
+        at
+    }
+
+    /// A hypervisor's pCPU was this one's in [from, to).
+    pub(crate) fn pcpu_slice(&mut self, at: usize, occupant: Occupant, from: i64, to: i64) {
+        self.each_part(from, to, |windows, window, ns| {
+            let Some(metrics) = windows.pcpus[at].series.at(window) else { return };
+            match occupant {
+                Occupant::Unknown { .. } => metrics.unknown_ns += ns,
+                Occupant::Idle => metrics.blocked_ns += ns,
+                Occupant::Thread { .. } | Occupant::Vcpu(_) => metrics.gotten_ns += ns,
+            }
+        });
     }
 
     /// Is it known that windows were left out?
@@ -328,18 +354,37 @@ impl Windows {
                 self.emit_vm(at, end, sink);
             }
         }
-        for PcpuSeries { machine, cpu, series } in &mut self.pcpus {
-            while series.first < count {
-                let bounds = bounds(self.start, self.length_ns, series.first, end);
-                emit(bounds, *machine, Part::Pcpu(*cpu), &series.pop(), sink);
-            }
-        }
+        self.finish_pcpus(count, end, sink);
         for cgroup in &mut self.cgroups {
             while cgroup.series.first < count {
                 let at = cgroup.series.first;
                 let metrics = cgroup.series.pop();
                 let bounds = bounds(self.start, self.length_ns, at, end);
                 emit(bounds, cgroup.machine, Part::Cgroup(cgroup.name.clone()), &metrics, sink);
+            }
+        }
+    }
+
+    /// Domains' pCPUs first: a pCPU's own row has the sums of their counts.
+    fn finish_pcpus(&mut self, count: i64, end: i64, sink: &mut dyn TableSink) {
+        let wholes = self.pcpus.iter().enumerate().filter(|(_, pcpu)| pcpu.is_whole);
+        let whole_of: FxHashMap<CpuId, usize> = wholes.map(|(at, pcpu)| (pcpu.cpu, at)).collect();
+        let (wholes, parts): (Vec<_>, Vec<_>) =
+            (0..self.pcpus.len()).partition(|at| self.pcpus[*at].is_whole);
+        for at in parts.into_iter().chain(wholes) {
+            while self.pcpus[at].series.first < count {
+                let PcpuSeries { machine, cpu, series, is_whole } = &mut self.pcpus[at];
+                let (machine, cpu, is_whole) = (*machine, *cpu, *is_whole);
+                let window = series.first;
+                let metrics = series.pop();
+                let bounds = bounds(self.start, self.length_ns, window, end);
+                emit(bounds, machine, Part::Pcpu(cpu), &metrics, sink);
+                if !is_whole
+                    && let Some(whole) = whole_of.get(&cpu)
+                    && let Some(sum) = self.pcpus[*whole].series.at(window)
+                {
+                    sum.add_counts(&metrics);
+                }
             }
         }
     }

@@ -26,14 +26,19 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Adds another shard's or actor's sums.
     pub(crate) fn add(&mut self, other: &Metrics) {
-        self.executions += other.executions;
         self.gotten_ns += other.gotten_ns;
         self.waited_ns += other.waited_ns;
         self.blocked_ns += other.blocked_ns;
         self.offline_ns += other.offline_ns;
         self.unknown_ns += other.unknown_ns;
-        self.guest_ns += other.guest_ns;
         self.halted_ns += other.halted_ns;
+        self.add_counts(other);
+    }
+
+    /// Of another's sums those that do not divide a pCPU's time.
+    pub(super) fn add_counts(&mut self, other: &Metrics) {
+        self.guest_ns += other.guest_ns;
+        self.executions += other.executions;
         self.slices += other.slices;
         self.slices_ns += other.slices_ns;
         self.slice_min_ns = [self.slice_min_ns, other.slice_min_ns].into_iter().flatten().min();

@@ -14,6 +14,9 @@ impl Page<'_> {
         }
         let mut metrics = Grid::new(&[
             left("domain"),
+            right("gotten"),
+            right("waited"),
+            right("blocked"),
             right("runs"),
             right("runs per s").expendable(4),
             right("gotten per run"),
@@ -53,6 +56,9 @@ impl Page<'_> {
         };
         vec![
             line.machine.clone(),
+            share(line.gotten_ns, self.window_ns()),
+            share(line.waited_ns, self.window_ns()),
+            share(line.blocked_ns, self.window_ns()),
             count(line.executions),
             ratio(line.executions as f64 * 1e9, window_ns),
             per(line.gotten_ns, line.executions),

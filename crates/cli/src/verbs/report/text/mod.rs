@@ -197,6 +197,11 @@ impl Page<'_> {
     fn machine(&self, id: transect_model::ids::MachineId) -> String {
         machine_name(self.report, id)
     }
+
+    fn is_hypervisor(&self, id: transect_model::ids::MachineId) -> bool {
+        let kind = transect_model::ids::MachineKind::Hypervisor;
+        self.report.machines.iter().any(|m| m.machine_id == id && m.kind == kind)
+    }
 }
 
 /// A machine's name, or its number if the report does not list it.

@@ -134,12 +134,14 @@ impl Page<'_> {
             right("blocked"),
             right("unknown"),
             right("scheduled in").expendable(3),
+            right("gotten per run").expendable(12),
+            right("waited per run").expendable(11),
             right("slice avg").expendable(2),
             right("slice min").expendable(7),
             right("slice max").expendable(6),
             right("I/O").expendable(1),
             right("I/O per s").expendable(8),
-            right("per run").expendable(9),
+            right("I/O per run").expendable(9),
             right("blocked per I/O").expendable(10),
             right("exits"),
         ]);
@@ -151,14 +153,20 @@ impl Page<'_> {
 
     fn window_cells(&self, row: &Window) -> Vec<String> {
         let whole = [row.gotten_ns, row.waited_ns, row.blocked_ns, row.offline_ns, row.unknown_ns];
-        let whole: i64 = whole.iter().sum();
+        // Of a pCPU, where a domain is for a part of the time, and with several vCPUs for more than once.
+        let whole: i64 = if row.cpu.is_some() { row.dur } else { whole.iter().sum() };
         let of_window = |ns| share(ns, whole);
         let machine = self.machine(row.machine_id);
+        let is_xen = self.is_hypervisor(row.machine_id);
         let who = match (&row.cgroup, row.vcpu, row.cpu) {
             (Some(cgroup), ..) => cgroup.clone(),
             (None, Some(vcpu), _) => format!("{machine} vcpu{vcpu}"),
+            (None, None, Some(cpu)) if is_xen => format!("{machine} cpu{cpu}"),
             (None, None, Some(cpu)) => format!("{machine} on cpu{cpu}"),
             (None, None, None) => format!("{machine} (all vCPUs)"),
+        };
+        let per = |ns: i64, of: u64| {
+            self.ns_or_dash(i64::try_from(of).ok().and_then(|of| ns.checked_div(of)))
         };
         let from = row.ts.checked_sub(self.report.facts.window.start.get());
         vec![
@@ -167,19 +175,19 @@ impl Page<'_> {
             self.ns(row.dur),
             of_window(row.gotten_ns),
             of_window(row.guest_ns),
-            of_window(row.waited_ns),
+            if is_xen { dash() } else { of_window(row.waited_ns) },
             of_window(row.blocked_ns),
             of_window(row.unknown_ns),
             count(row.executions),
+            per(row.gotten_ns, row.executions),
+            if is_xen { dash() } else { per(row.waited_ns, row.executions) },
             self.ns_or_dash(row.allocated_avg_ns),
             self.ns_or_dash(row.allocated_min_ns),
             self.ns_or_dash(row.allocated_max_ns),
             count(row.io_count),
             ratio(row.io_count as f64 * 1e9, row.dur as f64),
             ratio(row.io_count as f64, row.executions as f64),
-            self.ns_or_dash(
-                i64::try_from(row.io_count).ok().and_then(|io| row.blocked_ns.checked_div(io)),
-            ),
+            if is_xen { dash() } else { per(row.blocked_ns, row.io_count) },
             count(row.exits),
         ]
     }

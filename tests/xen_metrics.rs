@@ -1,0 +1,252 @@
+//! XenMon's metrics of a live run. What `record` in dom0 makes of xentrace's stream is, for every full window and to the
+//! nanosecond, what is made of the file that xentrace wrote at the same time; half-done recordings say the same of the
+//! windows they have wholly; a cap reads as it was set; and xentop, which asks Xen and not its trace, sees the same shares.
+//!
+//! One host with one pCPU, whose time is counted in instructions: shares are exact whatever else this machine does.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "what was measured belongs in the log of a test run; a failed expectation is the report"
+)]
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::{collections::BTreeMap, fs, path::Path};
+use transect_e2e::{number, output_of, transect};
+use transect_testbed::{
+    XenHost,
+    xen::{self, TscMode, XenOptions},
+};
+
+/// Full windows of the whole run; a recorder that has dom0's share of a busy pCPU takes a while to begin.
+const FULL_WINDOWS: usize = 5;
+/// Percent of a pCPU.
+const CAP: f64 = 30.0;
+const CAP_WITHIN: f64 = 0.3;
+/// Points of a percentage.
+const XENTOP_WITHIN: f64 = 2.0;
+
+/// XenMon's metrics, window by window, with all that a row has but the machine's number.
+const WINDOWS: &str = "SELECT m.name AS machine, w.vcpu, w.cpu, w.ts, w.dur, w.executions, w.gotten_ns, w.waited_ns, \
+    w.blocked_ns, w.offline_ns, w.unknown_ns, w.allocations, w.allocated_avg_ns, w.allocated_min_ns, \
+    w.allocated_max_ns, w.io_count, w.exits \
+    FROM windows w JOIN machines m ON m.machine_id = w.machine_id ORDER BY w.ts, m.name, w.vcpu, w.cpu";
+
+#[test]
+fn the_live_run_is_the_file_and_shares_are_xens_own() {
+    if let Some(why) = xen::missing() {
+        println!("skipped: {why}");
+        return;
+    }
+    let here = tempfile::tempdir().unwrap();
+    let hz = record(here.path()).unwrap();
+    the_file_is_the_stream(here.path()).unwrap();
+    half_done_recordings_agree(here.path(), hz).unwrap();
+    the_live_recording_agrees(here.path(), hz).unwrap();
+    the_cap_reads_as_set(here.path()).unwrap();
+    xentop_sees_the_same(here.path()).unwrap();
+}
+
+/// Records a busy host: into `live.transect`, of which `part1` to `part3` are copies made meanwhile; what xentrace wrote is
+/// in `beside.bin` too. Returns the rate of the TSC.
+fn record(here: &Path) -> Result<u64> {
+    let host = XenHost::boot_with(&XenOptions { cpus: 1, ..XenOptions::default() })?;
+    let binary = transect()?;
+    let link = format!("test -x {0} && ln -s {0} transect", binary.display());
+    if host.run(&link).within(60)?.code != 0 {
+        host.put(binary, "transect")?;
+    }
+    let domu = |name: &str| host.domu(name).pv().tsc_mode(TscMode::Native);
+    let _hog = domu("hog").cap(30).workload("hog").boot()?;
+    let duty = domu("duty").workload("periodic:period_ms=50:work_us=5000").boot()?;
+    duty.wait_for("lateness").within(120)?;
+    host.run(TEE).within(60)?.ok()?;
+    let out = host.run(SCENE).within(400)?.ok()?;
+    println!("{}{}", out.stdout, out.stderr);
+    for name in ["live.transect", "part1", "part2", "part3", "beside.bin", "top.txt"] {
+        host.get(name, here.join(name))?;
+    }
+    host.tsc_hz()
+}
+
+/// In front of xentrace a script of its name, that has all its output copied on the way.
+const TEE: &str = r#"set -e
+tool=$(ls /usr/lib/xen-*/bin/xentrace)
+mkdir real && mv $tool real/
+cat >$tool <<END
+#!/bin/bash
+cd $PWD && mkfifo way && { tee -a beside.bin <way & } && exec >way && rm way && exec real/xentrace "\$@"
+END
+chmod +x $tool"#;
+
+const SCENE: &str = "./transect record --xen only --xen-events sched,pv -o live.transect --duration 7s >said.txt 2>&1 &
+    recorder=$!
+    for n in $(seq 600); do test -s live.transect/xen.bin && break; sleep 0.05; done
+    sleep 1.5; cp -r live.transect part1
+    xentop -b -f -d 1 -i 4 >top.txt || exit 1
+    cp -r live.transect part2
+    sleep 0.5; cp -r live.transect part3
+    kill -0 $recorder || exit 1
+    wait $recorder || exit 1
+    cat said.txt; ls -l live.transect part* beside.bin";
+
+fn the_file_is_the_stream(here: &Path) -> Result<()> {
+    let (live, beside) =
+        (fs::read(here.join("live.transect/xen.bin"))?, fs::read(here.join("beside.bin"))?);
+    let same = live.iter().zip(&beside).take_while(|(a, b)| a == b).count();
+    ensure!(live == beside, "{same} bytes alike, of {} and {}", live.len(), beside.len());
+    println!("{} bytes of xentrace, the same live and beside", live.len());
+    Ok(())
+}
+
+fn half_done_recordings_agree(here: &Path, hz: u64) -> Result<()> {
+    let whole = windows(&imported(here, "beside.bin", hz)?)?;
+    let mut before = 0;
+    for part in ["part1", "part2", "part3"] {
+        let part = windows(&imported(here, &format!("{part}/xen.bin"), hz)?)?;
+        let count = same_full_windows(&part, &whole)?;
+        ensure!(count > before, "{count} full windows after {before}");
+        before = count;
+    }
+    Ok(())
+}
+
+/// What the recording itself says, and the file beside it on the recording's clock, which measured the TSC's rate itself.
+fn the_live_recording_agrees(here: &Path, hz: u64) -> Result<()> {
+    let live = here.join("live.transect");
+    let beside = imported(here, "beside.bin", hz)?;
+    fs::copy(live.join("clocks.jsonl"), beside.join("clocks.jsonl"))?;
+    println!("{}", fs::read_to_string(live.join("clocks.jsonl"))?);
+    println!("{}", fs::read_to_string(here.join("part2/clocks.jsonl"))?);
+    fs::remove_dir_all(beside.join("tables"))?;
+    let (live, beside) = (windows(&live)?, windows(&beside)?);
+    let count = same_full_windows(&live, &beside)?;
+    ensure!(count >= FULL_WINDOWS, "{count} full windows");
+    println!("{count} full windows, {} rows, the same live and of the file", live.len());
+    Ok(())
+}
+
+fn the_cap_reads_as_set(here: &Path) -> Result<()> {
+    let windows = windows(&here.join("live.transect"))?;
+    let mut shares = Vec::new();
+    for row in windows.iter().filter(|row| row["machine"] == "hog" && is_whole(row) && is_full(row))
+    {
+        shares.push(percent(row, "gotten_ns")?);
+    }
+    println!("hog, second by second: {shares:.2?} %");
+    ensure!(shares.len() >= FULL_WINDOWS, "{} full windows", shares.len());
+    for share in shares {
+        ensure!((share - CAP).abs() <= CAP_WITHIN, "{share} %");
+    }
+    Ok(())
+}
+
+/// xentop asks Xen how long each domain has run, between two readings of the clock. Each of its looks begins with a
+/// `sysctl` of dom0's, a second after the last of the look before.
+fn xentop_sees_the_same(here: &Path) -> Result<()> {
+    let live = here.join("live.transect");
+    let rows = sql(&live, "SELECT ts FROM ev_xen_pv_hypercall_v2 WHERE op = 35 ORDER BY ts")?;
+    let asked = rows.iter().map(|row| number(row, "ts")).collect::<Result<Vec<_>>>()?;
+    let is_first = |at: &usize| *at == 0 || asked[*at] - asked[*at - 1] > 500_000_000;
+    let asked: Vec<i64> = (0..asked.len()).filter(is_first).map(|at| asked[at]).collect();
+    let looks = xentop(&fs::read_to_string(here.join("top.txt"))?)?;
+    ensure!(looks.len() >= 4 && asked.len() >= looks.len(), "{looks:?} at {asked:?}");
+    for (look, between) in looks[1..].iter().zip(asked.windows(2)) {
+        let (from, to) = (between[0], between[1]);
+        let ran = sql(
+            &live,
+            &format!(
+                "SELECT m.name, sum(least(s.ts + s.dur, {to}) - greatest(s.ts, {from})) AS ran_ns, {to} - {from} AS dur \
+             FROM vcpu_states s JOIN machines m ON m.machine_id = s.machine_id \
+             WHERE s.ts < {to} AND s.ts + s.dur > {from} AND s.state IN ('running', 'hypercall', 'trap') GROUP BY m.name"
+            ),
+        )?;
+        ensure!(ran.len() == look.len(), "{ran:?}, xentop {look:?}");
+        for row in ran {
+            let (name, percent) =
+                (row["name"].as_str().context("no name")?, percent(&row, "ran_ns")?);
+            let theirs = look.get(name).with_context(|| format!("xentop has no {name}"))?;
+            println!("{name}: {percent:.2} %, xentop {theirs} %");
+            ensure!(
+                (percent - theirs).abs() <= XENTOP_WITHIN,
+                "{name}: {percent:.2} %, xentop {theirs} %"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// For each look what each domain had since the look before, in percent of a pCPU.
+fn xentop(text: &str) -> Result<Vec<BTreeMap<String, f64>>> {
+    let mut looks: Vec<BTreeMap<String, f64>> = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["NAME", ..] => looks.push(BTreeMap::new()),
+            [name, _state, _seconds, percent, ..] => {
+                let name = if name == "Domain-0" { "dom0" } else { name };
+                let look = looks.last_mut().context("no heading")?;
+                look.insert(name.to_owned(), percent.parse()?);
+            }
+            _ => anyhow::bail!("{line}"),
+        }
+    }
+    Ok(looks)
+}
+
+/// The recording made of a file of the folder.
+fn imported(here: &Path, file: &str, hz: u64) -> Result<std::path::PathBuf> {
+    let into = here.join(format!("{}.transect", file.replace('/', "-")));
+    if into.exists() {
+        return Ok(into);
+    }
+    let [from, to] = [here.join(file), into.clone()].map(|path| path.display().to_string());
+    let hz = hz.to_string();
+    output_of(
+        transect()?,
+        &["import", &from, "-o", &to, "--cpu-hz", &hz, "--xen-version", "4.17"],
+    )?;
+    Ok(into)
+}
+
+fn sql(recording: &Path, question: &str) -> Result<Vec<Value>> {
+    let recording = recording.to_str().context("path is not UTF-8")?;
+    let text = output_of(transect()?, &["sql", recording, "--json", question])?;
+    serde_json::from_str(&text).context("sql --json is not JSON")
+}
+
+fn windows(recording: &Path) -> Result<Vec<Value>> {
+    sql(recording, WINDOWS)
+}
+
+/// How many full windows the first has; the second has them, too, and each row of them is the same.
+fn same_full_windows(some: &[Value], all: &[Value]) -> Result<usize> {
+    let by_start = |rows: &[Value]| {
+        let mut found: BTreeMap<i64, Vec<Value>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| is_full(row)) {
+            found.entry(row["ts"].as_i64().unwrap_or(0)).or_default().push(row.clone());
+        }
+        found
+    };
+    let (some, all) = (by_start(some), by_start(all));
+    for (start, rows) in &some {
+        let others = all.get(start).with_context(|| format!("no window at {start}"))?;
+        ensure!(rows == others, "{rows:#?}\n{others:#?}");
+    }
+    Ok(some.len())
+}
+
+fn is_full(row: &Value) -> bool {
+    row["dur"] == 1_000_000_000
+}
+
+/// Of a domain as a whole?
+fn is_whole(row: &Value) -> bool {
+    row["vcpu"].is_null() && row["cpu"].is_null()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "percents")]
+fn percent(row: &Value, column: &str) -> Result<f64> {
+    Ok(100.0 * number(row, column)? as f64 / number(row, "dur")? as f64)
+}
