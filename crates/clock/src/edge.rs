@@ -9,6 +9,7 @@ use crate::{
     exchange::{Bracket, Estimate, RateModel, estimate},
     hop::{Hop, Map, Piece},
     node::Node,
+    ran::{self, Stretch},
     readings::{Fit, Fitted, Reading, fit},
     time_shift::{Sample, TimeShift},
 };
@@ -27,6 +28,8 @@ pub enum Method {
     TimeShift,
     /// Brackets over the guest channel: estimated, with a bound that holds.
     Exchange,
+    /// When the hypervisor had the machine's vCPUs running, and which of its kernel's stamps fall into it: estimated.
+    Causality,
 }
 
 impl Method {
@@ -37,6 +40,7 @@ impl Method {
             Method::TscReading => "tsc_reading",
             Method::TimeShift => "timeshift",
             Method::Exchange => "exchange",
+            Method::Causality => "causality",
         }
     }
 }
@@ -183,6 +187,8 @@ fn boots_hop(fits: &[Fit], part: impl Fn(&Fitted) -> (Curve, (u64, u64))) -> Opt
 pub(crate) struct Seen {
     offsets: BTreeMap<u32, Vec<(u64, GuestTsc)>>,
     shifts: BTreeMap<u32, TimeShift>,
+    /// Stretches in which each vCPU ran.
+    ran: BTreeMap<u32, Vec<Stretch>>,
     /// Brackets, one list for each boot.
     brackets: Vec<Vec<Bracket>>,
     /// The parent's TSC when each boot after the first was noticed.
@@ -196,6 +202,10 @@ impl Seen {
 
     pub(crate) fn shift(&mut self, cpu: u32, sample: Sample, interpolated: bool) {
         self.shifts.entry(cpu).or_default().push(sample, interpolated);
+    }
+
+    pub(crate) fn ran(&mut self, cpu: u32, stretch: Stretch) {
+        self.ran.entry(cpu).or_default().push(stretch);
     }
 
     pub(crate) fn bracket(&mut self, boot: usize, bracket: Bracket) {
@@ -255,6 +265,27 @@ impl Seen {
         let hops = (!hops.is_empty()).then_some(Hops::PerCpu(hops))?;
         let samples = u64::try_from(samples).unwrap_or(u64::MAX);
         Some(Edge { from, to, method: Method::TimeShift, samples, hops })
+    }
+
+    /// Estimated edge from when the machine's vCPUs ran, and what had to be said about it.
+    pub(crate) fn ran_edge(
+        &self,
+        from: Node,
+        to: Node,
+        rate: (u64, u64),
+        notes: &mut Vec<String>,
+    ) -> Option<Edge> {
+        let mut hops = BTreeMap::new();
+        let mut samples = 0;
+        for (cpu, stretches) in &self.ran {
+            let Some(fit) = ran::fit(stretches, rate) else { continue };
+            samples += fit.stretches;
+            notes.extend(ran_remarks(from.machine, *cpu, &fit));
+            hops.insert(*cpu, Hop::single(Map::Curve(Box::new(fit.curve))));
+        }
+        let hops = (!hops.is_empty()).then_some(Hops::PerCpu(hops))?;
+        let samples = u64::try_from(samples).unwrap_or(u64::MAX);
+        Some(Edge { from, to, method: Method::Causality, samples, hops })
     }
 
     /// Estimated edge from exchanges, and what had to be said about them.
@@ -390,6 +421,27 @@ fn remarks(machine: MachineId, e: &Estimate) -> Vec<String> {
     notes
 }
 
+/// What a reader should know about a clock that was fitted to when a vCPU ran.
+fn ran_remarks(machine: MachineId, cpu: u32, fit: &ran::Fit) -> Vec<String> {
+    let mut notes = Vec::new();
+    if fit.contradicting > 0 {
+        notes.push(format!(
+            "machine {machine}: {} of the stretches in which its vCPU {cpu} ran contradict its kernel's \
+             stamps in the others and were ignored",
+            fit.contradicting
+        ));
+    }
+    if fit.jump_ticks > 0 {
+        notes.push(format!(
+            "machine {machine}: the clock its hypervisor makes for vCPU {cpu} is not steady: it jumps, within \
+             {} ticks of the hypervisor's, where the vCPU moves or the clock is steered; the bound \
+             has that in it",
+            fit.jump_ticks
+        ));
+    }
+    notes
+}
+
 /// What a reader should know about readings that did not go smoothly.
 fn reading_remarks(machine: MachineId, fit: &Fit, readings: usize) -> Vec<String> {
     let mut notes = Vec::new();
@@ -422,6 +474,7 @@ pub(crate) fn related(record: &Evidence) -> Option<(MachineId, MachineId)> {
     match record {
         Evidence::TscOffset { machine, parent, .. }
         | Evidence::Exchange { machine, parent, .. }
+        | Evidence::VcpuRan { machine, parent, .. }
         | Evidence::TimeShift { machine, parent, .. } => Some((*machine, *parent)),
         _ => None,
     }

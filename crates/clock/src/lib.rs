@@ -152,6 +152,7 @@ mod graph;
 mod hop;
 mod leg;
 mod node;
+pub mod ran;
 mod readings;
 mod route;
 mod time_shift;

@@ -1,0 +1,73 @@
+//! Where another clock began: candidates for its offset, by vote.
+//!
+//! After a silence a kernel's first event comes a moment after its vCPU was switched in. So of all pairs of such an event
+//! and such a switch, those that belong together agree on the offset to a fraction of a millisecond, and all other
+//! pairs scatter. Only the beginning of Xen's trace votes: later the clocks may have drifted apart.
+
+use super::running::Interval;
+
+/// A silence, ticks of Xen's TSC: about a millisecond of any TSC.
+const SILENCE: u64 = 1 << 21;
+/// Votes that differ by less agree, ticks of Xen's TSC: a fifth of a millisecond or less.
+const BIN_BITS: u32 = 19;
+/// Switches and events that vote, at most.
+const MAX_SWITCHES: usize = 1024;
+const MAX_BURSTS: usize = 1 << 14;
+/// Candidates given.
+const CANDIDATES: usize = 16;
+
+/// Offsets (Xen's TSC minus the clock's stamp in Xen's ticks) by how many pairs agree on them, the best first; each is
+/// the begin of a bin. `stamps` are in Xen's ticks already, from the clock's own zero.
+pub(super) fn candidates(intervals: &[Interval], stamps: &[i128]) -> Vec<i128> {
+    let mut switches = Vec::new();
+    let mut left = None;
+    for interval in intervals {
+        if left.is_some_and(|left: u64| interval.from.saturating_sub(left) > SILENCE) {
+            switches.push(interval.from);
+        }
+        left = Some(interval.to);
+        if switches.len() == MAX_SWITCHES {
+            break;
+        }
+    }
+    let mut bursts: Vec<i128> = Vec::new();
+    for pair in stamps.windows(2) {
+        if let [before, at] = pair
+            && at - before > i128::from(SILENCE)
+        {
+            bursts.push(*at);
+        }
+    }
+    bursts.truncate(MAX_BURSTS);
+    let mut votes: Vec<i128> = Vec::with_capacity(switches.len() * bursts.len());
+    for switch in &switches {
+        votes.extend(bursts.iter().map(|burst| (i128::from(*switch) - burst) >> BIN_BITS));
+    }
+    votes.sort_unstable();
+    best(&votes)
+}
+
+/// The bins with the most votes; a bin's neighbour above counts with it, and neighbours of a better one are left out.
+fn best(votes: &[i128]) -> Vec<i128> {
+    let bins: Vec<(i128, usize)> =
+        votes.chunk_by(|a, b| a == b).filter_map(|bin| Some((*bin.first()?, bin.len()))).collect();
+    let mut pairs: Vec<(usize, i128)> = Vec::with_capacity(bins.len());
+    for (at, (bin, count)) in bins.iter().enumerate() {
+        let next = bins.get(at + 1).filter(|(next, _)| *next == bin + 1).map_or(0, |next| next.1);
+        pairs.push((count + next, *bin));
+    }
+    pairs.sort_unstable_by(|a, b| b.cmp(a));
+    let mut best: Vec<i128> = Vec::new();
+    for (_, bin) in pairs {
+        if best.iter().all(|other| (other - bin).abs() > 1) {
+            best.push(bin);
+        }
+        if best.len() == CANDIDATES {
+            break;
+        }
+    }
+    best.into_iter().map(|bin| bin << BIN_BITS).collect()
+}
+
+/// How wide a bin is.
+pub(super) const BIN: i128 = 1 << BIN_BITS;
