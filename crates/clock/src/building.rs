@@ -10,7 +10,7 @@ use crate::{
     graph::{ClockOptions, Rate},
     hop::{Hop, Place},
     node::Node,
-    ran::Stretch,
+    ran::{self, Stretch},
     readings::Reading,
     time_shift::Sample,
 };
@@ -147,6 +147,10 @@ impl<'a> Building<'a> {
                 Evidence::VcpuRan { cpu, from, first, last, to, .. } => {
                     let (from, first, last, to) = (*from, *first, *last, *to);
                     seen.ran(cpu.0, Stretch { from, first, last, to });
+                }
+                Evidence::ClockRead { cpu, after, stamp, before, .. } => {
+                    let (after, stamp, before) = (*after, *stamp, *before);
+                    seen.read(cpu.0, ran::Read { after, stamp, before });
                 }
                 Evidence::TimeShift {
                     cpu,

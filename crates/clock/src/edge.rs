@@ -189,6 +189,8 @@ pub(crate) struct Seen {
     shifts: BTreeMap<u32, TimeShift>,
     /// Stretches in which each vCPU ran.
     ran: BTreeMap<u32, Vec<Stretch>>,
+    /// Readings of the counter that the hypervisor recorded, by vCPU.
+    reads: BTreeMap<u32, Vec<ran::Read>>,
     /// Brackets, one list for each boot.
     brackets: Vec<Vec<Bracket>>,
     /// The parent's TSC when each boot after the first was noticed.
@@ -206,6 +208,10 @@ impl Seen {
 
     pub(crate) fn ran(&mut self, cpu: u32, stretch: Stretch) {
         self.ran.entry(cpu).or_default().push(stretch);
+    }
+
+    pub(crate) fn read(&mut self, cpu: u32, read: ran::Read) {
+        self.reads.entry(cpu).or_default().push(read);
     }
 
     pub(crate) fn bracket(&mut self, boot: usize, bracket: Bracket) {
@@ -278,7 +284,8 @@ impl Seen {
         let mut hops = BTreeMap::new();
         let mut samples = 0;
         for (cpu, stretches) in &self.ran {
-            let Some(fit) = ran::fit(stretches, rate) else { continue };
+            let reads = self.reads.get(cpu).map_or(&[][..], Vec::as_slice);
+            let Some(fit) = ran::fit(stretches, reads, rate) else { continue };
             samples += fit.stretches;
             notes.extend(ran_remarks(from.machine, *cpu, &fit));
             hops.insert(*cpu, Hop::single(Map::Curve(Box::new(fit.curve))));
@@ -431,14 +438,15 @@ fn ran_remarks(machine: MachineId, cpu: u32, fit: &ran::Fit) -> Vec<String> {
             fit.contradicting
         ));
     }
-    if fit.jump_ticks > 0 {
-        notes.push(format!(
-            "machine {machine}: the clock its hypervisor makes for vCPU {cpu} is not steady: it jumps, within \
-             {} ticks of the hypervisor's, where the vCPU moves or the clock is steered; the bound \
-             has that in it",
-            fit.jump_ticks
-        ));
-    }
+    let seen = match fit.read {
+        0 => String::new(),
+        read => format!(", {read} of them with recorded readings of the clock"),
+    };
+    notes.push(format!(
+        "machine {machine}: the clock of CPU {cpu} was related to the hypervisor's by {} stretches in which its vCPU ran{seen}; \
+         allowed for are jumps of {} ticks (a made-up clock jumps where its vCPU moves, or where it is steered)",
+        fit.stretches, fit.jump_ticks
+    ));
     notes
 }
 
@@ -475,6 +483,7 @@ pub(crate) fn related(record: &Evidence) -> Option<(MachineId, MachineId)> {
         Evidence::TscOffset { machine, parent, .. }
         | Evidence::Exchange { machine, parent, .. }
         | Evidence::VcpuRan { machine, parent, .. }
+        | Evidence::ClockRead { machine, parent, .. }
         | Evidence::TimeShift { machine, parent, .. } => Some((*machine, *parent)),
         _ => None,
     }

@@ -134,6 +134,23 @@ pub enum Evidence {
         /// The hypervisor's TSC when it ceased to run.
         to: u64,
     },
+    /// The parent, a hypervisor, emulated the reading of the machine's counter and recorded that: `stamp` was
+    /// read after one stamp of its TSC and before another.
+    ClockRead {
+        /// The guest.
+        machine: MachineId,
+        /// The hypervisor.
+        #[serde(default)]
+        parent: MachineId,
+        /// The CPU, as the guest numbers it.
+        cpu: CpuId,
+        /// The hypervisor's TSC at the record before.
+        after: u64,
+        /// The guest's trace clock.
+        stamp: u64,
+        /// The hypervisor's TSC at the record of the emulation.
+        before: u64,
+    },
     /// From here on the machine's clock is another one (it was booted again): stamps and
     /// exchanges before and after have nothing to do with each other.
     ClockRestart {

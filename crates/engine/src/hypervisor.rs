@@ -133,7 +133,11 @@ impl World {
             return;
         }
         let Some(v) = self.xen_vcpu(at.m, name, sink) else { return };
-        let by = self.takes_over(at, old);
+        self.waits_no_more(v);
+        let by = match old {
+            Runstate::Running => self.takes_over(at),
+            _ => self.who_has(at, self.xen.vcpus[v].cpu()),
+        };
         let index = self.xen.vcpus[v].index;
         if old == Runstate::Running {
             self.had(at, Occupant::Vcpu(index), sink);
@@ -144,6 +148,11 @@ impl World {
         let machine = &mut self.machines[at.m];
         let outcome = self.xen.vcpus[v].change(at.t, change, env!(self, machine, sink));
         self.tell_domain(at, v, before, outcome, sink);
+        if self.xen.vcpus[v].runstate() == Some(Runstate::Runnable)
+            && let Some(cpu) = self.xen.vcpus[v].cpu()
+        {
+            self.xen.pcpu(cpu.0 as usize).waiters.push(v);
+        }
         if new == Runstate::Running {
             self.gets(at, Occupant::Vcpu(index), sink);
             self.xen.pcpu(at.c).current = Some(v);
@@ -171,6 +180,7 @@ impl World {
             return;
         }
         self.had(at, Occupant::Vcpu(self.xen.vcpus[v].index), sink);
+        self.waits_no_more(v);
         let before = self.xen.vcpus[v].runstate();
         let machine = &mut self.machines[at.m];
         let outcome = self.xen.vcpus[v].runs(at.t, at.cpu, env!(self, machine, sink));
@@ -195,11 +205,30 @@ impl World {
         let known = self.machines[at.m].cpus[at.c].occupant;
         self.occupy(at.m, at.c, at.t, known, who, sink);
         self.xen.pcpu(at.c).next = None;
+        let by = self.by(at.m, who);
+        for n in 0..self.xen.pcpu(at.c).waiters.len() {
+            let v = self.xen.pcpus[at.c].waiters[n];
+            let machine = &mut self.machines[at.m];
+            self.xen.vcpus[v].waits_behind(at.t, by, env!(self, machine, sink));
+        }
+    }
+
+    /// The vCPU has what it waited for, or wants it no more, or nobody knows.
+    fn waits_no_more(&mut self, v: usize) {
+        if let Some(cpu) = self.xen.vcpus[v].cpu() {
+            self.xen.pcpu(cpu.0 as usize).waiters.retain(|waiter| *waiter != v);
+        }
+    }
+
+    /// Who has a pCPU.
+    fn who_has(&self, at: At, cpu: Option<CpuId>) -> By {
+        let cpu = cpu.and_then(|cpu| self.machines[at.m].cpus.get(cpu.0 as usize));
+        cpu.map_or_else(By::default, |cpu| self.by(at.m, cpu.occupant))
     }
 
     /// Who takes the pCPU of a vCPU that leaves it.
-    fn takes_over(&mut self, at: At, old: Runstate) -> By {
-        let Some(next) = self.xen.pcpu(at.c).next.filter(|_| old == Runstate::Running) else {
+    fn takes_over(&mut self, at: At) -> By {
+        let Some(next) = self.xen.pcpu(at.c).next else {
             return By::default();
         };
         if next.is_idle() {
@@ -254,6 +283,7 @@ impl World {
         let Some(domain) = self.xen.domain(domid) else { return };
         for n in 0..self.xen.domains[domain].vcpus.len() {
             let v = self.xen.domains[domain].vcpus[n];
+            self.waits_no_more(v);
             let before = self.xen.vcpus[v].runstate();
             let machine = &mut self.machines[at.m];
             self.xen.vcpus[v].remove(at.t, env!(self, machine, sink));
@@ -283,6 +313,8 @@ impl World {
             if elsewhere {
                 continue;
             }
+            self.waits_no_more(v);
+            let vcpu = &mut self.xen.vcpus[v];
             let before = vcpu.runstate();
             let machine = &mut self.machines[m];
             let env = env!(self, machine, sink);

@@ -7,7 +7,7 @@
 //! **Data flow.**
 //! ```text
 //! XenTrace ─▶ Running (vCPU → intervals, TSC) ─┬─▶ same_tsc ─▶ Share
-//! TraceDat ─▶ Stamps (CPU → stamps, own clock) ┴─▶ place: vote → track ─▶ Placed (Evidence::VcpuRan)
+//! TraceDat ─▶ Stamps (CPU → stamps, own clock) ┴─▶ place: vote → track → reads ─▶ Placed (Evidence::VcpuRan, ClockRead)
 //! ```
 //! The clock graph makes the estimate and its bound of that evidence (`transect_clock::ran`).
 //!
@@ -15,6 +15,7 @@
 //! both are capped. Nothing is assumed about where the other clock began: its offset is searched for.
 
 mod place;
+mod reads;
 mod running;
 mod stamps;
 mod vote;

@@ -6,13 +6,15 @@
 //! between them than the offset's uncertainty are taken as one: that loses sharpness, but never gives an event to the wrong one.
 
 use super::{
-    Running, Share, Stamps, VcpuRuns, share,
+    Running, Share, Stamps, VcpuRuns,
+    reads::reads,
     running::Interval,
+    share,
     vote::{self, BIN},
 };
 use transect_clock::{
     Evidence,
-    ran::{Fit, Stretch, fit},
+    ran::{Fit, Read, Stretch, fit},
 };
 use transect_model::ids::{CpuId, MachineId};
 
@@ -41,7 +43,11 @@ pub struct Placed {
     pub bound_ticks: u64,
     /// Half of all events have a smaller bound than this.
     pub median_bound_ticks: u64,
-    /// How far the clock jumps, ticks of Xen's TSC, twice what was seen; 0 for a steady one.
+    /// Intervals with events of the kernel that it rests on.
+    pub stretches: usize,
+    /// Those of them in which Xen recorded the readings of the clock.
+    pub read: usize,
+    /// How far the clock may jump, ticks of Xen's TSC.
     pub jump_ticks: u64,
 }
 
@@ -50,7 +56,9 @@ pub struct Placed {
 #[non_exhaustive]
 pub enum PlaceError {
     /// None of the domain's vCPUs comes and goes.
-    #[error("domain {dom}'s vCPUs are not switched in and out often enough to tell where its kernel's events belong")]
+    #[error(
+        "domain {dom}'s vCPUs are not switched in and out often enough to tell where its kernel's events belong"
+    )]
     Silent {
         /// The domain.
         dom: u16,
@@ -69,7 +77,9 @@ pub enum PlaceError {
         tested: u64,
     },
     /// Several do.
-    #[error("several offsets, {apart_ticks} ticks apart, put the kernel's events into the intervals in which domain {dom} ran")]
+    #[error(
+        "several offsets, {apart_ticks} ticks apart, put the kernel's events into the intervals in which domain {dom} ran"
+    )]
     Ambiguous {
         /// The domain.
         dom: u16,
@@ -79,7 +89,7 @@ pub enum PlaceError {
 }
 
 /// A clock's ticks in Xen's, from the clock's zero.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Scale(u64, u64);
 
 impl Scale {
@@ -109,12 +119,16 @@ pub fn place(
     let mut fits: Vec<(CpuId, Fit)> = Vec::new();
     for (cpu, of_cpu) in stamps.cpus() {
         let Some(runs) = running.vcpu(dom, cpu) else { continue };
-        let stretches = stretches(runs, of_cpu, scale, offset);
+        let (stretches, reads) = stretches(runs, of_cpu, scale, offset);
         evidence.extend(stretches.iter().map(|s| {
             let Stretch { from, first, last, to } = *s;
             Evidence::VcpuRan { machine, parent: xen, cpu, from, first, last, to }
         }));
-        fits.extend(fit(&stretches, rate).map(|fit| (cpu, fit)));
+        evidence.extend(reads.iter().map(|read| {
+            let Read { after, stamp, before } = *read;
+            Evidence::ClockRead { machine, parent: xen, cpu, after, stamp, before }
+        }));
+        fits.extend(fit(&stretches, &reads, rate).map(|fit| (cpu, fit)));
     }
     let mut placed = Placed {
         evidence,
@@ -122,6 +136,8 @@ pub fn place(
         share: Share::default(),
         bound_ticks: 0,
         median_bound_ticks: 0,
+        stretches: fits.iter().map(|(_, fit)| fit.stretches).sum(),
+        read: fits.iter().map(|(_, fit)| fit.read).sum(),
         jump_ticks: fits.iter().map(|(_, fit)| fit.jump_ticks).max().unwrap_or(0),
     };
     let mut bounds = Vec::new();
@@ -131,7 +147,9 @@ pub fn place(
         let at = |stamp: &u64| fit.host_from_guest(*stamp).map_or(-1, i128::from);
         placed.share.add(runs.share(of_cpu.iter().map(at)));
         let known = runs.intervals().first().zip(runs.intervals().last());
-        let within = |stamp: &&u64| known.is_some_and(|(a, b)| (a.from.into()..=b.to.into()).contains(&at(stamp)));
+        let within = |stamp: &&u64| {
+            known.is_some_and(|(a, b)| (a.from.into()..=b.to.into()).contains(&at(stamp)))
+        };
         bounds.extend(of_cpu.iter().filter(within).map(|stamp| fit.bound_ticks(*stamp)));
     }
     bounds.sort_unstable();
@@ -141,12 +159,7 @@ pub fn place(
 }
 
 /// The offset at the beginning of Xen's trace, to a fraction of a millisecond.
-fn offset(
-    running: &Running,
-    dom: u16,
-    stamps: &Stamps,
-    scale: Scale,
-) -> Result<i128, PlaceError> {
+fn offset(running: &Running, dom: u16, stamps: &Stamps, scale: Scale) -> Result<i128, PlaceError> {
     let mut found: Vec<(f64, Share, i128)> = Vec::new();
     for (cpu, of_cpu) in stamps.cpus() {
         let Some(runs) = running.vcpu(dom, cpu) else { continue };
@@ -181,16 +194,23 @@ fn judged(running: &Running, dom: u16, stamps: &Stamps, scale: Scale, offset: i1
     for (cpu, of_cpu) in stamps.cpus() {
         let Some(runs) = running.vcpu(dom, cpu) else { continue };
         let Some(first) = runs.intervals().first() else { continue };
-        let begin = of_cpu.partition_point(|stamp| scale.at(*stamp) + offset < i128::from(first.from));
+        let begin =
+            of_cpu.partition_point(|stamp| scale.at(*stamp) + offset < i128::from(first.from));
         let of_cpu = of_cpu.get(begin..).unwrap_or_default();
         all.add(runs.share(of_cpu.iter().take(MAX_JUDGED).map(|stamp| scale.at(*stamp) + offset)));
     }
     all
 }
 
-/// Each running interval with the first and the last event in it, the offset being tracked.
-fn stretches(runs: &VcpuRuns, stamps: &[u64], scale: Scale, offset: i128) -> Vec<Stretch> {
+/// Each running interval with the first and the last event in it, and readings of the clock; the offset being tracked.
+fn stretches(
+    runs: &VcpuRuns,
+    stamps: &[u64],
+    scale: Scale,
+    offset: i128,
+) -> (Vec<Stretch>, Vec<Read>) {
     let mut stretches: Vec<Stretch> = Vec::new();
+    let mut read = Vec::new();
     let mut offset = offset;
     let mut rest = stamps;
     for interval in apart(runs.intervals()) {
@@ -211,8 +231,11 @@ fn stretches(runs: &VcpuRuns, stamps: &[u64], scale: Scale, offset: i128) -> Vec
         if low <= high {
             offset = offset.clamp(low, high);
         }
+        let emulations = runs.emulations(interval.from, interval.to);
+        let found = reads(emulations, mine, |stamp| scale.at(stamp) + offset, MARGIN);
+        read.extend(found.into_iter().flatten());
     }
-    stretches
+    (stretches, read)
 }
 
 /// The intervals; those with less than twice the margin between them as one.

@@ -10,6 +10,8 @@ use transect_xentrace::{IDLE_DOMAIN, Runstate, Stream, XenEvent, XenTrace, XenVc
 
 /// Intervals kept for each vCPU at most: an hour of a thousand switches a second.
 const MAX_INTERVALS: usize = 1 << 22;
+/// Emulations kept for each vCPU at most.
+const MAX_EMULATIONS: usize = 1 << 23;
 
 /// A vCPU ran from one stamp of Xen's TSC to another, without a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +26,8 @@ pub struct Interval {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VcpuRuns {
     intervals: Vec<Interval>,
+    /// When Xen recorded that it had emulated an instruction of its kernel: among others each reading of an emulated TSC.
+    emulations: Vec<u64>,
     /// Stretches of lost records: nobody knows what it did in them.
     holes: Vec<Interval>,
 }
@@ -45,6 +49,7 @@ impl Running {
         holes.sort_unstable();
         for runs in running.vcpus.values_mut() {
             runs.intervals.sort_unstable();
+            runs.emulations.sort_unstable();
             runs.holes.clone_from(&holes);
         }
         running
@@ -68,9 +73,18 @@ impl Running {
                         }
                     }
                 }
+                XenEvent::PvPrivop { .. } => {
+                    if let Some((vcpu, _)) = open.filter(|(vcpu, _)| vcpu.dom < IDLE_DOMAIN) {
+                        let runs = self.vcpus.entry((vcpu.dom, vcpu.vcpu)).or_default();
+                        if runs.emulations.len() < MAX_EMULATIONS {
+                            runs.emulations.push(record.tsc);
+                        }
+                    }
+                }
                 XenEvent::Lost(lost) => {
                     open = None;
-                    let (from, to) = (lost.from_tsc.min(lost.to_tsc), lost.to_tsc.max(lost.from_tsc));
+                    let (from, to) =
+                        (lost.from_tsc.min(lost.to_tsc), lost.to_tsc.max(lost.from_tsc));
                     if holes.len() < MAX_INTERVALS {
                         holes.push(Interval { from, to });
                     }
@@ -103,6 +117,13 @@ impl VcpuRuns {
     /// Its intervals, in order.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
+    }
+
+    /// When Xen recorded emulations from one stamp to another, edges included.
+    pub(crate) fn emulations(&self, from: u64, to: u64) -> &[u64] {
+        let begin = self.emulations.partition_point(|t| *t < from);
+        let end = self.emulations.partition_point(|t| *t <= to);
+        self.emulations.get(begin..end).unwrap_or_default()
     }
 
     /// The place of the last interval that begins by then.
@@ -157,6 +178,7 @@ mod tests {
         let interval = |(from, to)| Interval { from, to };
         let runs = VcpuRuns {
             intervals: [(10, 20), (30, 40), (50, 60), (70, 80)].map(interval).to_vec(),
+            emulations: Vec::new(),
             holes: vec![interval((42, 45))],
         };
         let share = |stamps: &[i128]| {

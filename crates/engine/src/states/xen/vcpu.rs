@@ -6,6 +6,7 @@
 //!   emulation of an exception, the vCPU's giving its pCPU up), and all the rest is `running`.
 //! - **runnable** is `preempted` after running, else `waking`. Who was runnable when the records
 //!   began counts as preempted.
+//!   Who has the pCPU it was last on is whom it waits for, piece by piece: Xen does not record on whose run queue a vCPU is.
 //! - **blocked** is `halted` if the guest did so because it had nothing to do (HLT, or `sched_op`
 //!   block), else `blocked`; **offline** is `offline`.
 //!
@@ -85,7 +86,7 @@ pub(crate) struct Change {
     pub(crate) cpu: CpuId,
     pub(crate) old: Runstate,
     pub(crate) new: Runstate,
-    /// Who takes its pCPU.
+    /// Who takes its pCPU, or has the one it was last on.
     pub(crate) by: By,
     /// Other pCPUs' records may be missing up to here.
     pub(crate) holes_until: i64,
@@ -152,6 +153,18 @@ impl Vcpu {
     /// Its runstate, if known.
     pub(crate) fn runstate(&self) -> Option<Runstate> {
         self.place.runstate()
+    }
+
+    /// The pCPU it is on or was last on.
+    pub(crate) fn cpu(&self) -> Option<CpuId> {
+        self.cpu
+    }
+
+    /// Another one has the pCPU that it waits for.
+    pub(crate) fn waits_behind(&mut self, t: i64, by: By, env: &mut Env<'_>) {
+        if self.runstate() == Some(Runstate::Runnable) {
+            self.retune(t, self.key(by), env);
+        }
     }
 
     /// Does it run on this pCPU?

@@ -125,7 +125,13 @@ mod tests {
         for end in 0..whole.len() {
             let _line = Line::parse(&whole[..end]);
         }
-        for broken in ["[000]", "-[000]:", "a-1 [000] 1.2.3: x:", "CPU: [LOST EVENTS]", "a-1 [99999999999] x 1: y:"] {
+        for broken in [
+            "[000]",
+            "-[000]:",
+            "a-1 [000] 1.2.3: x:",
+            "CPU: [LOST EVENTS]",
+            "a-1 [99999999999] x 1: y:",
+        ] {
             assert_eq!(Line::parse(broken.as_bytes()), None, "{broken}");
         }
     }

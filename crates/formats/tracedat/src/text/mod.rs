@@ -126,7 +126,8 @@ impl Making {
                     self.cmdlines.entry(tid).or_insert_with(|| comm.to_vec());
                 }
                 let payload = self.kinds.payload(event, tid, text);
-                self.out.backwards += u64::from(!self.cpus.entry(cpu).or_default().push(ts, &payload));
+                self.out.backwards +=
+                    u64::from(!self.cpus.entry(cpu).or_default().push(ts, &payload));
                 self.out.events += 1;
             }
             Some(Line::Lost { cpu, count }) if cpu < MAX_CPUS => {
@@ -161,9 +162,10 @@ impl Making {
             self.cpus.into_iter().map(|(cpu, pages)| (cpu, pages.finish())).collect();
         let cpus =
             data.iter().map(|(cpu, bytes)| CpuSpec { cpu: *cpu, size_bytes: bytes.len() as u64 });
-        let cmdlines = self.cmdlines.iter().map(|(tid, comm)| {
-            format!("{tid} {}\n", String::from_utf8_lossy(comm))
-        });
+        let cmdlines = self
+            .cmdlines
+            .iter()
+            .map(|(tid, comm)| format!("{tid} {}\n", String::from_utf8_lossy(comm)));
         let spec = FileSpec {
             endian: Endian::NATIVE,
             long_bytes: 8,
