@@ -50,7 +50,7 @@ pub struct Read {
 }
 
 /// How much a made-up clock's rate may be off the nominal one, or change, in parts per million. Xen's system time was
-/// seen to run at up to 143 ppm beside the TSC under an emulator whose platform timer is read late.
+/// seen to run at up to 142 ppm beside the TSC under an emulator whose platform timer is read late.
 pub const WANDER_PPM: u32 = 250;
 /// Jumps tried at most, ticks of the parent (half a millisecond or more).
 const MAX_JUMP: i128 = 1 << 21;
