@@ -10,9 +10,10 @@ use super::running::Interval;
 const SILENCE: u64 = 1 << 21;
 /// Votes that differ by less agree, ticks of Xen's TSC: a fifth of a millisecond or less.
 const BIN_BITS: u32 = 19;
-/// Switches and events that vote, at most.
+/// Switches that vote, at most.
 const MAX_SWITCHES: usize = 1024;
-const MAX_BURSTS: usize = 1 << 14;
+/// Events that vote at a time.
+const BURSTS: usize = 1 << 12;
 /// Candidates given.
 const CANDIDATES: usize = 16;
 
@@ -38,35 +39,46 @@ pub(super) fn candidates(intervals: &[Interval], stamps: &[i128]) -> Vec<i128> {
             bursts.push(*at);
         }
     }
-    bursts.truncate(MAX_BURSTS);
-    let mut votes: Vec<i128> = Vec::with_capacity(switches.len() * bursts.len());
-    for switch in &switches {
-        votes.extend(bursts.iter().map(|burst| (i128::from(*switch) - burst) >> BIN_BITS));
+    // Events of another time have nothing to say to these switches; so many are counted at a time that memory is bound.
+    let mut best: Vec<(usize, i64)> = Vec::new();
+    let mut votes: Vec<i64> = Vec::with_capacity(switches.len() * bursts.len().min(BURSTS));
+    for bursts in bursts.chunks(BURSTS) {
+        votes.clear();
+        for switch in &switches {
+            let bins = bursts.iter().map(|burst| (i128::from(*switch) - burst) >> BIN_BITS);
+            votes.extend(bins.filter_map(|bin| i64::try_from(bin).ok()));
+        }
+        votes.sort_unstable();
+        best.extend(counted(&votes));
+        best = distinct(best);
     }
-    votes.sort_unstable();
-    best(&votes)
+    best.into_iter().map(|(_, bin)| i128::from(bin) << BIN_BITS).collect()
 }
 
-/// The bins with the most votes; a bin's neighbour above counts with it, and neighbours of a better one are left out.
-fn best(votes: &[i128]) -> Vec<i128> {
-    let bins: Vec<(i128, usize)> =
+/// Each bin with how many votes it has; a bin's neighbour above counts with it.
+fn counted(votes: &[i64]) -> Vec<(usize, i64)> {
+    let bins: Vec<(i64, usize)> =
         votes.chunk_by(|a, b| a == b).filter_map(|bin| Some((*bin.first()?, bin.len()))).collect();
-    let mut pairs: Vec<(usize, i128)> = Vec::with_capacity(bins.len());
-    for (at, (bin, count)) in bins.iter().enumerate() {
+    let with_next = bins.iter().enumerate().map(|(at, (bin, count))| {
         let next = bins.get(at + 1).filter(|(next, _)| *next == bin + 1).map_or(0, |next| next.1);
-        pairs.push((count + next, *bin));
-    }
-    pairs.sort_unstable_by(|a, b| b.cmp(a));
-    let mut best: Vec<i128> = Vec::new();
-    for (_, bin) in pairs {
-        if best.iter().all(|other| (other - bin).abs() > 1) {
-            best.push(bin);
+        (count + next, *bin)
+    });
+    with_next.collect()
+}
+
+/// The bins with the most votes, without neighbours of better ones.
+fn distinct(mut bins: Vec<(usize, i64)>) -> Vec<(usize, i64)> {
+    bins.sort_unstable_by(|a, b| b.cmp(a));
+    let mut best: Vec<(usize, i64)> = Vec::new();
+    for (count, bin) in bins {
+        if best.iter().all(|(_, other)| (other - bin).abs() > 1) {
+            best.push((count, bin));
         }
         if best.len() == CANDIDATES {
             break;
         }
     }
-    best.into_iter().map(|bin| bin << BIN_BITS).collect()
+    best
 }
 
 /// How wide a bin is.
