@@ -137,9 +137,8 @@ impl World {
             self.had(at, Occupant::Vcpu(index), sink);
             self.xen.pcpu(at.c).current = None;
         }
-        if new == Runstate::Running {
-            self.waited(at, v, sink);
-        }
+        let on = if new == Runstate::Running { Some(at.cpu) } else { self.xen.vcpus[v].cpu() };
+        self.waited(at.m, at.t, v, on, sink);
         let before = self.xen.vcpus[v].runstate();
         let change = Change { cpu: at.cpu, old, new, by, holes_until: self.xen.holes_until };
         let machine = &mut self.machines[at.m];
@@ -151,17 +150,18 @@ impl World {
         }
     }
 
-    /// It gets this pCPU: it had waited for it behind whoever had it.
-    fn waited(&mut self, at: At, v: usize, sink: &mut dyn TableSink) {
+    /// If it waited until now: it did so behind whoever had this pCPU, which it gets, or was last on.
+    fn waited(&mut self, m: usize, t: i64, v: usize, on: Option<CpuId>, sink: &mut dyn TableSink) {
         let vcpu = &mut self.xen.vcpus[v];
-        let Some(since) = vcpu.waits_for(at.cpu).filter(|since| *since < at.t) else { return };
-        let Some(pcpu) = self.xen.pcpus.get(at.c) else { return };
-        let machine = &mut self.machines[at.m];
+        let Some(cpu) = on else { return };
+        let Some(since) = vcpu.waits_for(cpu).filter(|since| *since < t) else { return };
+        let Some(pcpu) = self.xen.pcpus.get(cpu.0 as usize) else { return };
+        let machine = &mut self.machines[m];
         let mut is_own = vcpu.is_preempted();
         for (to, by) in pcpu.history.since(since) {
             // A switch takes a moment, for which the pCPU still was the preempted vCPU's.
             let by = if std::mem::take(&mut is_own) { By::default() } else { by };
-            vcpu.waited_behind(to.min(at.t), by, env!(self, machine, sink));
+            vcpu.waited_behind(to.min(t), by, env!(self, machine, sink));
         }
     }
 
@@ -336,6 +336,9 @@ impl World {
         else {
             return;
         };
+        for v in 0..self.xen.vcpus.len() {
+            self.waited(m, end, v, self.xen.vcpus[v].cpu(), sink);
+        }
         let machine = &mut self.machines[m];
         let env = env!(self, machine, sink);
         for vcpu in &mut self.xen.vcpus {

@@ -76,6 +76,7 @@ mod merge;
 mod notes;
 mod pipeline;
 mod problems;
+pub mod ran;
 mod shard;
 mod states;
 pub mod stream;

@@ -27,6 +27,10 @@ pub enum LostCause {
     GuestDisconnected,
     /// The guest did not send in time.
     GuestStalled,
+    /// Xen's tracing was off: its `xentrace` had been told to end by someone else.
+    XentraceEnded,
+    /// The disk was full.
+    DiskFull,
     /// The file ends in the middle of the stream.
     TruncatedFile,
     /// Bytes that cannot be events.
@@ -40,6 +44,8 @@ impl LostCause {
             LostCause::BufferOverrun => "buffer_overrun",
             LostCause::GuestDisconnected => "guest_disconnected",
             LostCause::GuestStalled => "guest_stalled",
+            LostCause::XentraceEnded => "xentrace_ended",
+            LostCause::DiskFull => "disk_full",
             LostCause::TruncatedFile => "truncated_file",
             LostCause::CorruptPage => "corrupt_page",
         }

@@ -154,6 +154,11 @@ impl Vcpu {
         self.place.runstate()
     }
 
+    /// The pCPU it is on or was last on.
+    pub(crate) fn cpu(&self) -> Option<CpuId> {
+        self.cpu
+    }
+
     /// Does it run on this pCPU?
     pub(crate) fn runs_on(&self, cpu: CpuId) -> bool {
         self.runstate() == Some(Runstate::Running) && self.cpu == Some(cpu)
@@ -193,8 +198,8 @@ impl Vcpu {
         outcome
     }
 
-    /// Since when it waits for this pCPU, which it is about to get. A preempted vCPU that goes to
-    /// another one waited behind who took its own.
+    /// Since when it waits for this pCPU, which it is about to get or was last on. A preempted vCPU that
+    /// goes to another one waited behind who took its own.
     pub(crate) fn waits_for(&self, cpu: CpuId) -> Option<i64> {
         match self.place {
             Place::In { runstate: Runstate::Runnable, woken } => {
