@@ -41,11 +41,11 @@ fn recorded(offset: i64, steps: &[Step]) -> (Vec<Stretch>, Vec<(u64, u64)>) {
     let mut drifted = 0i64;
     let (mut stretches, mut truth) = (Vec::new(), Vec::new());
     for step in steps {
-        let passed = |ticks: u64, ppm: i64| ticks as i64 * ppm / 1_000_000;
+        let passed = |ticks: u64, ppm: i64| ticks.cast_signed() * ppm / 1_000_000;
         drifted += passed(step.off, step.ppm) + step.jump;
         let from = host + step.off;
         let at = |host: u64| {
-            let guest = host as i64 - offset + drifted + passed(host - from, step.ppm);
+            let guest = host.cast_signed() - offset + drifted + passed(host - from, step.ppm);
             (guest as u64, host)
         };
         let to = from + step.ran;
@@ -96,7 +96,7 @@ proptest! {
         offset in -(1i64 << 39)..1i64 << 39, steps in steps(100, 20_000),
     ) {
         let (stretches, truth) = recorded(offset, &steps);
-        let sharp = |n: usize| n / 3 % 2 == 0;
+        let sharp = |n: usize| (n / 3).is_multiple_of(2);
         let reads = truth.iter().enumerate().filter(|(n, _)| sharp(*n));
         let reads = reads.map(|(_, (stamp, t))| Read { after: t - 500, stamp: *stamp, before: t + 500 });
         let fit = fit(&stretches, &reads.collect::<Vec<_>>(), (1, 1)).unwrap();
@@ -167,7 +167,7 @@ fn the_graph_has_an_edge_for_each_cpu_whatever_its_unit() {
         let host = 1_000_000_000_000u64 + 50 * 25_000_000 + 1_000_000;
         let stamp = Timestamp::<Source>::new(guest_ns(host, cpu));
         let (trace, bound) = converter.trace_from_source(stamp).unwrap();
-        let off = trace.get().abs_diff((host * 2 / 5) as i64);
+        let off = trace.get().abs_diff((host * 2 / 5).cast_signed());
         assert!(off <= bound.0 && bound.0 < 500, "{off} {bound:?}");
     }
 }

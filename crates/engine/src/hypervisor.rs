@@ -157,11 +157,19 @@ impl World {
         let Some(since) = vcpu.waits_for(cpu).filter(|since| *since < t) else { return };
         let Some(pcpu) = self.xen.pcpus.get(cpu.0 as usize) else { return };
         let machine = &mut self.machines[m];
+        // A switch takes a moment, for which the pCPU still was the preempted vCPU's.
         let mut is_own = vcpu.is_preempted();
+        let mut piece: Option<(i64, By)> = None;
         for (to, by) in pcpu.history.since(since) {
-            // A switch takes a moment, for which the pCPU still was the preempted vCPU's.
             let by = if std::mem::take(&mut is_own) { By::default() } else { by };
-            vcpu.waited_behind(to.min(t), by, env!(self, machine, sink));
+            let by = vcpu.behind(by);
+            if let Some((to, before)) = piece.filter(|(_, before)| *before != by) {
+                vcpu.waited_behind(to, before, env!(self, machine, sink));
+            }
+            piece = Some((to.min(t), by));
+        }
+        if let Some((to, by)) = piece {
+            vcpu.waited_behind(to, by, env!(self, machine, sink));
         }
     }
 
@@ -210,13 +218,7 @@ impl World {
     }
 
     fn remember(&mut self, at: At, since: i64, who: Occupant) {
-        let by = match who {
-            Occupant::Vcpu(index) => {
-                By { machine: self.xen.domain_of(index).map(|d| d.machine), tid: None }
-            }
-            Occupant::Idle => By { machine: Some(self.machines[at.m].id), tid: Some(Tid::IDLE) },
-            _ => By::default(),
-        };
+        let by = self.by(at.m, who);
         self.xen.pcpu(at.c).history.push(since, by);
     }
 

@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use transect_model::{
     event::Comm,
-    ids::{CpuId, MachineId, Tid, VcpuId},
+    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     table::{self, Row, TableSink},
     xen::XenVcpu,
 };

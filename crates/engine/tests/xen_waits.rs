@@ -1,4 +1,4 @@
-//! Whom a vCPU of Xen's waits for: whoever has the pCPU it was last on, piece by piece.
+//! Whom a vCPU of Xen's waits for: whoever has the pCPU that it then gets, piece by piece.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "a failed expectation is the report")]
 

@@ -67,12 +67,6 @@ impl Xen {
         at
     }
 
-    /// The domain of the engine's vCPU of this index.
-    pub(crate) fn domain_of(&self, index: usize) -> Option<&Domain> {
-        let v = *self.by_index.get(&index)?;
-        Some(&self.domains[self.vcpus[v].domain])
-    }
-
     /// Is the engine's vCPU of this index one of Xen's?
     pub(crate) fn owns(&self, index: usize) -> bool {
         self.by_index.contains_key(&index)

@@ -214,9 +214,13 @@ impl Vcpu {
         self.place == Place::new(Runstate::Runnable, false)
     }
 
-    /// Until `to` it waited behind `by`, or where that is not known, behind who took its pCPU.
+    /// Whom it waits for if the pCPU was this one's: where that is not known, who took its own.
+    pub(crate) fn behind(&self, by: By) -> By {
+        if by == By::default() { self.key.by } else { by }
+    }
+
+    /// Until `to` it waited behind `by`.
     pub(crate) fn waited_behind(&mut self, to: i64, by: By, env: &mut Env<'_>) {
-        let by = if by == By::default() { self.key.by } else { by };
         self.emit(to, Key { by, ..self.key }, env);
     }
 
