@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,12 +28,17 @@ static int must(int result, const char *what)
 	exit(1);
 }
 
-static void keep_vm(int kvm, int with_apic)
+static int keep_vm(int kvm, int with_apic)
 {
 	int vm = must(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
 	if (with_apic)
 		must(ioctl(vm, KVM_CREATE_IRQCHIP, 0), "KVM_CREATE_IRQCHIP");
-	must(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
+	int vcpu = must(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
+	// A mapping keeps a VM as a descriptor does, but nobody who looks for VMs finds it: it is no guest.
+	if (mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, vcpu, 0) == MAP_FAILED)
+		must(-1, "mmap of a vCPU");
+	close(vcpu);
+	return vm;
 }
 
 static void keep_counter(void)
@@ -53,8 +59,10 @@ int main(void)
 	// All of it belongs to the child: a VM is of the process that made it.
 	if (must(fork(), "fork") == 0) {
 		setsid();
-		keep_vm(kvm, 0);
-		keep_vm(kvm, 1);
+		int without_apic = keep_vm(kvm, 0), with_apic = keep_vm(kvm, 1);
+		close(without_apic);
+		close(with_apic);
+		close(kvm);
 		keep_counter();
 		must(write(done[1], "", 1), "write");
 		close(done[0]);
