@@ -29,7 +29,7 @@ pub struct HostOptions {
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { cpus: 2, memory_mib: 3072, lifetime: Duration::from_secs(600) }
+        Self { cpus: 2, memory_mib: 3072, lifetime: Duration::from_secs(1200) }
     }
 }
 

@@ -36,10 +36,10 @@ fn over_vsock_under_kvm_and_again_after_it_was_killed() {
             host.guest("answering").agent(&echo, &["vsock", "2718"]).agent_killed_after_ms(1500);
         let guest = plan.boot().unwrap();
         let ask = format!("./echo ask-vsock {} 2718", guest.cid().unwrap());
-        let first = host.run(&ask).within(60).unwrap();
-        guest.wait_for("agent started").times(2).within(30).unwrap();
+        let first = host.run(&ask).within(240).unwrap();
+        guest.wait_for("agent started").times(2).within(120).unwrap();
         // The new one needs a moment to listen.
-        let second = host.run(&format!("sleep 0.5; {ask}")).within(60).unwrap();
+        let second = host.run(&format!("sleep 0.5; {ask}")).within(240).unwrap();
         assert_ne!(pid(&first.expect_success().stdout), pid(&second.expect_success().stdout));
     });
 }

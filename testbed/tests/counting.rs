@@ -22,7 +22,7 @@ fn each_exit_is_counted(host: &KvmHost) {
     let asked = Counts { hypercalls: 211, port_writes: 307, halts: 101 };
     let guest = asked.command(host).unwrap();
 
-    let plain = host.run(&guest).within(60).unwrap();
+    let plain = host.run(&guest).within(240).unwrap();
     let counted = Counted::in_output(&plain.expect_success().stdout).unwrap();
     assert_eq!(counted.hypercalls, asked.hypercalls);
 
@@ -31,7 +31,7 @@ fn each_exit_is_counted(host: &KvmHost) {
         .concat();
     let perf = host
         .run(&format!("perf stat -x, -a {filters} -e kvm:kvm_hypercall {guest}"))
-        .within(60)
+        .within(240)
         .unwrap();
     let counts: Vec<u64> = perf
         .expect_success()
@@ -44,7 +44,7 @@ fn each_exit_is_counted(host: &KvmHost) {
     let trace = format!(
         "trace-cmd record -q -e kvm:kvm_exit -o t.dat {guest} && trace-cmd report -R t.dat"
     );
-    let report = host.run(&trace).within(120).unwrap();
+    let report = host.run(&trace).within(360).unwrap();
     for ((what, code), times) in exit_codes(&counted.vendor).into_iter().zip([211, 307, 101]) {
         let reason = format!("exit_reason={code} ");
         let seen =
