@@ -39,28 +39,30 @@ struct Switch {
 }
 
 impl World {
-    /// An event of any kind; those that move a state machine come with what they are.
+    /// A core event.
     #[inline]
-    pub(crate) fn event(&mut self, at: At, event: Option<&CoreEvent>, sink: &mut dyn TableSink) {
-        match event {
-            Some(CoreEvent::Xen(event)) => self.xen_event(at, event, sink),
-            // No thread is current then.
-            None if self.machines[at.m].info.kind == MachineKind::Hypervisor => self.seen(at),
-            _ => self.kernels(at, event, sink),
+    pub(crate) fn event(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        if let CoreEvent::Xen(event) = event {
+            self.xen_event(at, event, sink);
+            return;
         }
-    }
-
-    /// An event of a kernel.
-    fn kernels(&mut self, at: At, event: Option<&CoreEvent>, sink: &mut dyn TableSink) {
-        if let Some(CoreEvent::SchedExec { tid, old_tid }) = event
+        if let CoreEvent::SchedExec { tid, old_tid } = event
             && tid != old_tid
         {
             // The event itself is already in the new number's name.
             self.exec(at, *tid, *old_tid, sink);
         }
         self.any(at, sink);
-        if let Some(event) = event {
-            self.core(at, event, sink);
+        self.core(at, event, sink);
+    }
+
+    /// An event of a kind that moves no state machine.
+    #[inline]
+    pub(crate) fn other(&mut self, at: At, sink: &mut dyn TableSink) {
+        match self.machines[at.m].info.kind {
+            // No thread is current then.
+            MachineKind::Hypervisor => self.seen(at),
+            _ => self.any(at, sink),
         }
     }
 
@@ -84,7 +86,6 @@ impl World {
         self.seen(at);
     }
 
-    /// A core event.
     fn core(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
         match *event {
             CoreEvent::SchedSwitch { prev, prev_comm, prev_state, next, next_comm, .. } => {

@@ -14,7 +14,7 @@ use crate::{
 };
 use std::{collections::VecDeque, ops::Range, sync::atomic::Ordering};
 use transect_model::{
-    ids::MachineId,
+    ids::{MachineId, Tid},
     table::{Lost, Machine, Row, TableSink},
     time::{Span, Timestamp},
 };
@@ -61,6 +61,14 @@ struct Teller {
     /// Index of the CPU; none for numbers that no kernel has.
     c: Option<usize>,
     root: bool,
+}
+
+impl Teller {
+    /// Where something happened; none on CPUs that no kernel has.
+    #[inline]
+    fn at(self, t: i64, tid: Tid) -> Option<At> {
+        Some(At { m: self.m, cpu: self.key.cpu, c: self.c?, t, tid })
+    }
 }
 
 /// A run between two turns.
@@ -189,30 +197,41 @@ impl<'a> Run<'a> {
         let times = &batch.times[range.clone()];
         let mut events = 0;
         for (item, t) in batch.items[range].iter().zip(times) {
-            let (tid, quiet, event) = match item {
-                StreamItem::Event { tid, quiet, event, .. } => (*tid, *quiet, Some(event)),
-                StreamItem::Other { tid, quiet, .. } => (*tid, *quiet, None),
+            match item {
+                StreamItem::Event { tid, quiet, event, .. } => {
+                    events += 1 + u64::from(*quiet);
+                    self.reach(*t);
+                    if let Some(at) = by.at(*t, *tid) {
+                        self.state.world.event(at, event, self.sink);
+                    }
+                }
+                StreamItem::Other { tid, quiet, .. } => {
+                    events += 1 + u64::from(*quiet);
+                    self.reach(*t);
+                    if let Some(at) = by.at(*t, *tid) {
+                        self.state.world.other(at, self.sink);
+                    }
+                }
                 StreamItem::Lost(_) => {
                     if let Some(hole) = batch.holes.get(*holes) {
                         self.lost(by, *hole);
                     }
                     *holes += 1;
-                    continue;
                 }
-            };
-            events += 1 + u64::from(quiet);
-            self.state.now = *t;
-            if self.state.next_gap < self.engine.gaps.len() {
-                self.open_gaps(*t);
-            }
-            if let Some(c) = by.c {
-                let at = At { m: by.m, cpu: by.key.cpu, c, t: *t, tid };
-                self.state.world.event(at, event, self.sink);
             }
         }
         self.state.events += events;
         if by.root && events > 0 {
             self.state.end = Some(self.state.now);
+        }
+    }
+
+    /// It is `t` now.
+    #[inline]
+    fn reach(&mut self, t: i64) {
+        self.state.now = t;
+        if self.state.next_gap < self.engine.gaps.len() {
+            self.open_gaps(t);
         }
     }
 

@@ -8,6 +8,7 @@
 //! mapped file ─▶ XenTrace::parse ─▶ Index (windows by pCPU)
 //!                      └─ stream(cpu) ─▶ Record { tsc, event, words, row }
 //!                                            ├─ typed()  ─▶ XenEvent   what states are made of
+//!                                            │  (all of them at once: Stream::give)
 //!                                            └─ fields() ─▶ (Field, Value)   any record, by name
 //! Writer ◀─ records, or XenEvents
 //! ```
