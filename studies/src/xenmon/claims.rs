@@ -117,7 +117,7 @@ const CLAIMS: [Claim; 18] = [
     },
     Claim {
         place: "section 2",
-        says: "Tracing costs 1 to 2 % (here: of the answers per second under the heaviest load and Conf_Equal, at most 2 %).",
+        says: "Tracing costs at most 1 to 2 % of the CPU (here: of the answers per second under the heaviest load and Conf_Equal, at most 2 %).",
         test: tracing_is_cheap,
     },
 ];

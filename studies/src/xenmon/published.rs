@@ -19,7 +19,7 @@ pub(super) struct Published {
     pub domain: String,
     /// `heavy`, `light` or `most`.
     pub load: String,
-    /// `about`, `at most`, `from` or `to`.
+    /// `about`, `at most`, `below`, `from` or `up to from` and then `to`.
     pub bound: String,
     /// The number.
     pub value: f64,
@@ -70,6 +70,8 @@ pub(super) fn cell(
         text += &match it.bound.as_str() {
             "about" => format!("{}{flag}", short(it.value)),
             "at most" => format!("≤\u{a0}{}{flag}", short(it.value)),
+            "below" => format!("<\u{a0}{}{flag}", short(it.value)),
+            "up to from" => format!("≤\u{a0}{}–", short(it.value)),
             "from" => format!("{}–", short(it.value)),
             _ => format!("{}{flag}", short(it.value)),
         };
@@ -86,10 +88,13 @@ mod tests {
         let all = parse(
             "figure,configuration,domain,load,metric,unit,bound,value,place,note\n\
              Fig. 8,Conf_2,both,heavy,m,1/s,from,10000,p,\nFig. 8,Conf_2,both,heavy,m,1/s,to,12000,p,\n\
-             Fig. 4,Conf_10,dom0,heavy,m,%,at most,45,p,\nFig. 9,Conf_0.5,dom1,heavy,m,us,about,2000,p,FLAG sums\n",
+             Fig. 8,Conf_0.5,both,light,m,1/s,up to from,7000,p,\nFig. 8,Conf_0.5,both,light,m,1/s,to,8000,p,\n\
+             Fig. 9,Conf_0.5,both,light,m,us,below,60,p,\nFig. 4,Conf_10,dom0,heavy,m,%,at most,45,p,\nFig. 9,Conf_0.5,dom1,heavy,m,us,about,2000,p,FLAG sums\n",
         )
         .unwrap();
         assert_eq!(cell(&all, "Fig. 8", "Conf_2", "dom1", "heavy"), "10,000–12,000");
+        assert_eq!(cell(&all, "Fig. 8", "Conf_0.5", "dom0", "light"), "≤\u{a0}7,000–8,000");
+        assert_eq!(cell(&all, "Fig. 9", "Conf_0.5", "dom0", "light"), "<\u{a0}60.0");
         assert_eq!(cell(&all, "Fig. 4", "Conf_10", "dom0", "heavy"), "≤\u{a0}45.0");
         assert_eq!(cell(&all, "Fig. 4", "Conf_10", "dom1", "heavy"), "–");
         assert_eq!(cell(&all, "Fig. 9", "Conf_0.5", "dom1", "heavy"), "2,000\u{a0}⚑");
