@@ -192,7 +192,7 @@ fn kernels_files(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
     let dir = here.join("full.transect");
     host.get("full.transect", &dir)?;
     host.get("xen-tsc.txt", here.join("xen-tsc.txt"))?;
-    events_are_inside(&dir, &[("dom0", 500), ("duty", 500)])?;
+    events_are_inside(&dir, &[("dom0", 500), ("duty", 500), ("emulated", 500)])?;
 
     let imported = here.join("imported.transect");
     let file = |name: &str| dir.join(name).display().to_string();

@@ -22,11 +22,16 @@ use transect_model::ids::{CpuId, MachineId};
 const MARGIN: i128 = 1 << 19;
 /// Steps within a bin that are tried.
 const STEPS: i128 = 16;
-/// Events looked at, of each CPU, to judge a candidate.
+/// Events looked at, of each CPU, to judge a candidate: those of the first seconds, in which a clock
+/// has not drifted far, but so many at least and at most.
+const JUDGED_TICKS: i128 = 1 << 33;
+const MIN_JUDGED: usize = 1 << 9;
 const MAX_JUDGED: usize = 1 << 14;
-/// Better than chance by so much is the right candidate; the second best must be well below.
-const SKILL: f64 = 0.8;
-const SKILL_OF_SECOND: f64 = 0.6;
+/// Better than chance by so much is the right candidate (1 would be perfect): a clock that jumps
+/// misses some. A second candidate that is nearly as good makes both doubtful; what a domain does
+/// periodically fits to half and more when it is shifted by a period.
+const SKILL: f64 = 0.85;
+const AHEAD_OF_SECOND: f64 = 0.1;
 /// Stretches that evidence is written of, for each CPU at most.
 const MAX_STRETCHES: usize = 1 << 20;
 
@@ -182,7 +187,9 @@ fn offset(running: &Running, dom: u16, stamps: &Stamps, scale: Scale) -> Result<
         return Err(PlaceError::NoFit { dom, inside: share.inside, tested: share.tested });
     }
     let other = |at: &&(f64, Share, i128)| (at.2 - offset).abs() > 4 * BIN;
-    if let Some((_, _, second)) = found.iter().filter(other).find(|at| at.0 > SKILL_OF_SECOND) {
+    if let Some((_, _, second)) =
+        found.iter().filter(other).find(|at| at.0 > skill - AHEAD_OF_SECOND)
+    {
         return Err(PlaceError::Ambiguous { dom, apart_ticks: (second - offset).abs() });
     }
     Ok(offset)
@@ -194,10 +201,12 @@ fn judged(running: &Running, dom: u16, stamps: &Stamps, scale: Scale, offset: i1
     for (cpu, of_cpu) in stamps.cpus() {
         let Some(runs) = running.vcpu(dom, cpu) else { continue };
         let Some(first) = runs.intervals().first() else { continue };
-        let begin =
-            of_cpu.partition_point(|stamp| scale.at(*stamp) + offset < i128::from(first.from));
+        let first = i128::from(first.from);
+        let begin = of_cpu.partition_point(|stamp| scale.at(*stamp) + offset < first);
         let of_cpu = of_cpu.get(begin..).unwrap_or_default();
-        all.add(runs.share(of_cpu.iter().take(MAX_JUDGED).map(|stamp| scale.at(*stamp) + offset)));
+        let soon = of_cpu.partition_point(|s| scale.at(*s) + offset < first + JUDGED_TICKS);
+        let judged = of_cpu.iter().take(soon.clamp(MIN_JUDGED, MAX_JUDGED));
+        all.add(runs.share(judged.map(|stamp| scale.at(*stamp) + offset)));
     }
     all
 }
