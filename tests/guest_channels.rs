@@ -56,11 +56,11 @@ fn killed_agents_cost_a_marked_interval_and_frozen_guests_nothing() {
             ))
             .spawn()
             .unwrap();
-        host.run("sleep 3").within(30).unwrap().expect_success();
+        host.run("sleep 3").within(120).unwrap().expect_success();
         freezes.freeze().unwrap();
-        host.run("sleep 7").within(30).unwrap().expect_success();
+        host.run("sleep 7").within(120).unwrap().expect_success();
         freezes.thaw().unwrap();
-        let out = record.finish_within(90).unwrap();
+        let out = record.finish_within(240).unwrap();
         println!("{}{}", out.stdout, out.stderr);
         assert!(out.expect_success().stderr.contains("no sign of life"), "{}", out.stderr);
         let here = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn expect_errors_with_mends(host: &KvmHost, guest: &Guest) -> Result<()> {
     ];
     for (spec, mend) in cases {
         let command = format!("./transect record -o no.transect --guest {spec} --duration 1s");
-        let out = host.run(&command).within(60)?;
+        let out = host.run(&command).within(240)?;
         println!("{} {}", out.code, out.stderr.trim());
         ensure!(out.code != 0 && out.stderr.contains(mend), "{spec}: {}", out.stderr);
         host.run("rm -rf no.transect").within(10)?.expect_success();

@@ -9,11 +9,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::{
     env,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::{Path, PathBuf},
     process::Command,
 };
-use transect_testbed::KvmHost;
+pub use transect_testbed::on_shared_host;
 
 /// The target folder that `make build` filled.
 fn target() -> PathBuf {
@@ -37,21 +36,6 @@ pub fn transect() -> Result<PathBuf> {
 pub fn agent() -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     built(target().join(triple).join("agent/transect-agent"))
-}
-
-/// Makes a test on the host that this process' tests share, and once more on another one where that
-/// host died meanwhile: an emulated host may die of its emulator (QEMU's TCG executing code that
-/// the kernel has replaced), which says nothing about what is tested. Any other failure stands.
-#[expect(clippy::expect_used, reason = "a test that has no host has failed")]
-pub fn on_shared_host(test: impl Fn(&'static KvmHost)) {
-    let host = KvmHost::shared().expect("a host with KVM");
-    if let Err(failure) = catch_unwind(AssertUnwindSafe(|| test(host))) {
-        if !host.has_died() {
-            resume_unwind(failure);
-        }
-        println!("again, for the emulated host died");
-        test(KvmHost::shared().expect("a host with KVM"));
-    }
 }
 
 /// Runs a program here and gives its standard output; an exit code other than 0 is an error.

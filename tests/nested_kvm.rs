@@ -90,7 +90,7 @@ fn counting_guest_exits_are_exact() {
              {} record -o counting.transect -- {counting}; cat perf.csv",
                 bed.transect
             ))
-            .within(90)
+            .within(240)
             .unwrap();
         let counted = Counted::in_output(&out.expect_success().stdout).unwrap();
         let perf = |event: &str| -> i64 {
@@ -134,7 +134,7 @@ fn host_and_two_guests_are_on_one_clock() {
                 spec(&web).unwrap(),
                 spec(&mixed).unwrap()
             ))
-            .within(90)
+            .within(240)
             .unwrap()
             .expect_success();
         let dir = bed.fetch("pair.transect").unwrap();
@@ -154,7 +154,7 @@ fn host_and_two_guests_are_on_one_clock() {
                 spec(&web).unwrap(),
                 spec(&mixed).unwrap()
             ))
-            .within(90)
+            .within(240)
             .unwrap()
             .expect_success();
         let dir = bed.fetch("pair-compact.transect").unwrap();
@@ -260,7 +260,7 @@ fn both_collectors_give_the_same_tables() {
              {0} record -o compact.transect --duration 2s; sleep 0.5; {0} stop full.transect; wait $!",
             bed.transect
         ))
-        .within(90)
+        .within(240)
         .unwrap();
         out.expect_success();
         both.kill().unwrap();
@@ -354,9 +354,9 @@ fn a_guest_that_dies_costs_only_its_own_interval() {
         let record = bed.host.run(&command).spawn().unwrap();
         // Loading programs takes an emulated kernel seconds: the recording begins when it begins.
         let begun = "until [ -e dies.transect/guest-dies.compact ]; do sleep 0.2; done; sleep 3";
-        bed.host.run(begun).within(60).unwrap().expect_success();
+        bed.host.run(begun).within(240).unwrap().expect_success();
         dies.kill().unwrap();
-        record.finish_within(60).unwrap().expect_success();
+        record.finish_within(240).unwrap().expect_success();
         let report = report(&bed.fetch("dies.transect").unwrap()).unwrap();
         expect_states_to_fill_the_window(&report).unwrap();
         let (stays_id, dies_id) =

@@ -12,7 +12,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::Path, process::Command, time::Instant};
-use transect_e2e::{agent, rows, transect};
+use transect_e2e::{agent, number, output_of, report, rows, transect};
 use transect_testbed::{
     XenHost,
     xen::{self, DomU, TscMode},
@@ -40,6 +40,8 @@ fn a_xen_host_is_recorded_whatever_becomes_of_xentrace() {
     step("doctor");
     all_layers(&host, &duty, here.path()).unwrap();
     step("all layers");
+    kernels_files(&host, &duty, here.path()).unwrap();
+    step("the kernels' own files");
     only_xen(&host, here.path()).unwrap();
     step("Xen only");
     a_killed_recorder(&host, here.path()).unwrap();
@@ -144,7 +146,71 @@ fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
     ensure!(facts["cpu_hz"]["hz"].as_u64() == Some(host.tsc_hz()?), "{facts}");
     ensure!(facts["domains"][duty.id().to_string()]["vcpus"] == 2, "{facts}");
     check_trace(&dir.join("xen.bin"), &[0, duty.id(), duty.id() + 1])?;
+    events_are_inside(&dir, &[("dom0", 1000), ("duty", 1000)])?;
+    let lost = report(&dir)?;
+    let causes: Vec<_> =
+        rows(&lost, "lost")?.iter().filter_map(|row| row["cause"].as_str()).collect();
+    ensure!(causes == ["xentrace_ended"], "{causes:?}");
     Ok(())
+}
+
+/// Every event of these machines' kernels that can be tested lies where Xen had its vCPU running; and there are so many.
+fn events_are_inside(recording: &Path, machines: &[(&str, i64)]) -> Result<()> {
+    let report = report(recording)?;
+    for (name, at_least) in machines {
+        let machine = rows(&report, "machines")?.iter().find(|row| row["name"] == *name);
+        let machine = machine.with_context(|| format!("no machine {name}"))?;
+        let check = rows(&report, "clock_check")?;
+        let check = check.iter().find(|row| row["machine_id"] == machine["machine_id"]);
+        let check = check.with_context(|| format!("no event of {name} was tested"))?;
+        println!(
+            "{name}: {} of {} events inside, clock within ±{} ns",
+            check["inside"], check["tested"], machine["error_bound_ns"]
+        );
+        ensure!(number(check, "tested")? >= *at_least, "{name}: {check}");
+        ensure!(check["inside"] == check["tested"], "{name}: {check}");
+    }
+    Ok(())
+}
+
+/// The kernels' own files, as the full collector writes them: in the recording, and imported beside Xen's as if other tools
+/// had written them. Then nothing tells whose they are and how their clocks are related but when the domains ran.
+fn kernels_files(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
+    let emulated = host.domu("emulated").pv().tsc_mode(TscMode::AlwaysEmulate).network();
+    let emulated = emulated.workload("periodic:period_ms=17:work_us=800");
+    let emulated = emulated.agent(agent()?, &["--tcp", "0.0.0.0"]).boot()?;
+    let address = |domu: &DomU| domu.address().map(str::to_owned).context("the domU has no card");
+    let record = format!(
+        "./transect record --full --clock x86-tsc -q -o full.transect --guest name=duty,tcp:{} \
+         --guest name=emulated,tcp:{} --duration 4s",
+        address(duty)?,
+        address(&emulated)?
+    );
+    println!("{}", host.run(&record).within(240)?.ok()?.stderr);
+    host.run("xl debug-keys s; xl dmesg >xen-tsc.txt").within(60)?.ok()?;
+    nothing_runs(host)?;
+    let dir = here.join("full.transect");
+    host.get("full.transect", &dir)?;
+    host.get("xen-tsc.txt", here.join("xen-tsc.txt"))?;
+    events_are_inside(&dir, &[("dom0", 500), ("duty", 500), ("emulated", 500)])?;
+
+    let imported = here.join("imported.transect");
+    let file = |name: &str| dir.join(name).display().to_string();
+    let id_of_emulated = format!("{}={}", emulated.id(), file("guest-emulated.dat"));
+    let hz = host.tsc_hz()?.to_string();
+    let printed = here.join("xen-tsc.txt").display().to_string();
+    let out = imported.display().to_string();
+    let (xen, dom0, guest) = (file("xen.bin"), file("host.dat"), file("guest-duty.dat"));
+    let args = ["import", &xen, &dom0, &guest, &id_of_emulated, "-o", &out, "--cpu-hz", &hz];
+    println!("{}", output_of(transect()?, &[&args[..], &["--xen-tsc", &printed]].concat())?);
+    let emulated_name = format!("dom{}", emulated.id());
+    let duty_name = format!("dom{}", duty.id());
+    events_are_inside(&imported, &[("dom0", 500), (&duty_name, 500), (&emulated_name, 500)])?;
+    let methods = report(&imported)?;
+    let methods: Vec<_> =
+        rows(&methods, "clock_edges")?.iter().filter_map(|edge| edge["method"].as_str()).collect();
+    ensure!(methods == ["tsc_rate", "tsc_offset", "tsc_offset", "causality"], "{methods:?}");
+    emulated.destroy()
 }
 
 /// Every record is counted as xenalyze counts it.

@@ -123,6 +123,12 @@ pub fn on_consumer_cpu(words: Vec<String>) -> Vec<String> {
     before(&["nice", "-n", "-15", "taskset", "-c", CONSUMER_CPU], words)
 }
 
+/// On one CPU, whatever threads it has.
+#[must_use]
+pub fn on_one_cpu(words: Vec<String>) -> Vec<String> {
+    before(&["taskset", "-c", LOAD_CPU], words)
+}
+
 fn before(prefix: &[&str], words: Vec<String>) -> Vec<String> {
     prefix.iter().map(|word| (*word).to_owned()).chain(words).collect()
 }

@@ -15,10 +15,15 @@ for idle in 1 2; do
 	mkdir $instance
 	echo 0 >$instance/tracing_on
 	echo 4 >$instance/buffer_size_kb
-	for system in sched task kvm irq; do
+	for system in sched task kvm irq raw_syscalls block net workqueue; do
 		[ -e $instance/events/$system/enable ] && echo 1 >$instance/events/$system/enable
 	done
 done
+# The size of an instance's buffer also ends the waiting of the top buffer for its own (kernel/trace/trace.c,
+# ring_buffer_expanded): it would stay at one page, and recorders that leave it alone would lose events.
+echo 1408 >$tracing/buffer_size_kb
+# The same holds for what VMs and counters patch.
+/bin/steady || poweroff -f
 for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do echo 1 >$cpu; done
 
 take_orders

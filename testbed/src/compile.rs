@@ -19,6 +19,9 @@ pub(crate) const INIT: Program = Program { name: "init", source: include_str!(".
 /// What guests do.
 pub(crate) const WORKLOAD: Program =
     Program { name: "workload", source: include_str!("../guest/workload.c") };
+/// Keeps the nested host's code patched.
+pub(crate) const STEADY: Program =
+    Program { name: "steady", source: include_str!("../guest/steady.c") };
 /// The counting guest's VMM.
 pub(crate) const COUNTING: Program =
     Program { name: "counting", source: include_str!("../guest/counting.c") };

@@ -13,6 +13,9 @@ use crate::job::{JobPlan, Place};
 use crate::nested;
 use crate::probe;
 
+/// A host that takes longer for doing nothing hangs.
+const ANSWER_SECONDS: u64 = 30;
+
 /// How a host is booted. What a real machine has is taken as it is.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -26,7 +29,7 @@ pub struct HostOptions {
 
 impl Default for HostOptions {
     fn default() -> Self {
-        Self { cpus: 2, memory_mib: 3072, lifetime: Duration::from_secs(600) }
+        Self { cpus: 2, memory_mib: 3072, lifetime: Duration::from_secs(1200) }
     }
 }
 
@@ -81,9 +84,9 @@ impl KvmHost {
         host.as_ref().map_err(|error| anyhow!("the shared host did not boot: {error}"))
     }
 
-    /// Has it ended by itself? An emulated host may die of its emulator.
+    /// Has it ended by itself, or does it no longer answer? An emulated host may die of its emulator.
     pub fn has_died(&self) -> bool {
-        self.place.check_alive().is_err()
+        self.place.check_alive().is_err() || self.run("true").within(ANSWER_SECONDS).is_err()
     }
 
     /// Whether it is a nested host: times on it are then no measurements.

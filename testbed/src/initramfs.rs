@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::cache::{self, Key};
-use crate::compile::{INIT, WORKLOAD};
+use crate::compile::{INIT, STEADY, WORKLOAD};
 use crate::cpio::Cpio;
 use crate::kernel::Kernel;
 
@@ -23,7 +23,10 @@ const GUEST_MODULES: &[&str] =
 /// The image of the nested host.
 pub fn of_host(kernel: &Kernel) -> Result<PathBuf> {
     let modules = kernel.modules(HOST_MODULES)?;
-    image("host", kernel, HOST_INIT, &modules, |cpio| cpio.script("init", HOST_INIT))
+    image("host", kernel, &format!("{HOST_INIT} {}", STEADY.key()), &modules, |cpio| {
+        cpio.script("init", HOST_INIT)?;
+        cpio.program("bin/steady", &STEADY.binary()?)
+    })
 }
 
 /// The base image of guests.

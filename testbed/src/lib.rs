@@ -35,6 +35,7 @@
 //! # }
 //! ```
 
+mod again;
 pub mod cache;
 mod carry;
 mod compile;
@@ -58,6 +59,7 @@ mod tcg;
 mod wait;
 pub mod xen;
 
+pub use again::on_shared_host;
 pub use guest::{Guest, GuestPlan};
 pub use host::{HostOptions, KvmHost};
 pub use job::{Job, JobPlan, Output};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
-use transect_testbed::{KvmHost, TcgGuest};
+use transect_testbed::{TcgGuest, on_shared_host};
 
 /// The static stand-in of `echo.c`, and the folder that holds it.
 fn echo() -> (TempDir, PathBuf) {
@@ -30,16 +30,18 @@ fn pid(answer: &str) -> u32 {
 #[test]
 fn over_vsock_under_kvm_and_again_after_it_was_killed() {
     let (_folder, echo) = echo();
-    let host = KvmHost::boot().unwrap();
-    host.put(&echo, "echo").unwrap();
-    let plan = host.guest("answering").agent(&echo, &["vsock", "2718"]).agent_killed_after_ms(1500);
-    let guest = plan.boot().unwrap();
-    let ask = format!("./echo ask-vsock {} 2718", guest.cid().unwrap());
-    let first = host.run(&ask).within(60).unwrap();
-    guest.wait_for("agent started").times(2).within(30).unwrap();
-    // The new one needs a moment to listen.
-    let second = host.run(&format!("sleep 0.5; {ask}")).within(60).unwrap();
-    assert_ne!(pid(&first.expect_success().stdout), pid(&second.expect_success().stdout));
+    on_shared_host(|host| {
+        host.put(&echo, "echo").unwrap();
+        let plan =
+            host.guest("answering").agent(&echo, &["vsock", "2718"]).agent_killed_after_ms(1500);
+        let guest = plan.boot().unwrap();
+        let ask = format!("./echo ask-vsock {} 2718", guest.cid().unwrap());
+        let first = host.run(&ask).within(240).unwrap();
+        guest.wait_for("agent started").times(2).within(120).unwrap();
+        // The new one needs a moment to listen.
+        let second = host.run(&format!("sleep 0.5; {ask}")).within(240).unwrap();
+        assert_ne!(pid(&first.expect_success().stdout), pid(&second.expect_success().stdout));
+    });
 }
 
 #[test]

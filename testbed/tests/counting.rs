@@ -1,7 +1,9 @@
 //! The counting guest makes exactly the exits it was asked for: seen by two independent counters of the same kernel.
 
-use transect_testbed::KvmHost;
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failed expectation is the report")]
+
 use transect_testbed::counting::{Counted, Counts};
+use transect_testbed::{KvmHost, on_shared_host};
 
 /// SVM's exit codes (Linux `arch/x86/include/uapi/asm/svm.h`) and VMX's (`asm/vmx.h`).
 fn exit_codes(vendor: &str) -> [(&'static str, u32); 3] {
@@ -13,11 +15,14 @@ fn exit_codes(vendor: &str) -> [(&'static str, u32); 3] {
 
 #[test]
 fn exits_by_reason_are_exact() {
-    let host = KvmHost::boot().unwrap();
-    let asked = Counts { hypercalls: 211, port_writes: 307, halts: 101 };
-    let guest = asked.command(&host).unwrap();
+    on_shared_host(each_exit_is_counted);
+}
 
-    let plain = host.run(&guest).within(60).unwrap();
+fn each_exit_is_counted(host: &KvmHost) {
+    let asked = Counts { hypercalls: 211, port_writes: 307, halts: 101 };
+    let guest = asked.command(host).unwrap();
+
+    let plain = host.run(&guest).within(240).unwrap();
     let counted = Counted::in_output(&plain.expect_success().stdout).unwrap();
     assert_eq!(counted.hypercalls, asked.hypercalls);
 
@@ -26,7 +31,7 @@ fn exits_by_reason_are_exact() {
         .concat();
     let perf = host
         .run(&format!("perf stat -x, -a {filters} -e kvm:kvm_hypercall {guest}"))
-        .within(60)
+        .within(240)
         .unwrap();
     let counts: Vec<u64> = perf
         .expect_success()
@@ -39,7 +44,7 @@ fn exits_by_reason_are_exact() {
     let trace = format!(
         "trace-cmd record -q -e kvm:kvm_exit -o t.dat {guest} && trace-cmd report -R t.dat"
     );
-    let report = host.run(&trace).within(120).unwrap();
+    let report = host.run(&trace).within(360).unwrap();
     for ((what, code), times) in exit_codes(&counted.vendor).into_iter().zip([211, 307, 101]) {
         let reason = format!("exit_reason={code} ");
         let seen =

@@ -13,13 +13,13 @@ fn usable_kvm_is_recognised_and_used_directly() {
     host.put(TESTBED, "testbed").unwrap();
     let testbed = |command: &str| {
         let plan = host.run(command).env("TRANSECT_CACHE", "/run/testbed/cache");
-        plan.env("TRANSECT_KVM_PROBE_SECS", "60").within(120).unwrap()
+        plan.env("TRANSECT_KVM_PROBE_SECS", "60").within(360).unwrap()
     };
     let inside = testbed("./testbed host -- 'cat /proc/sys/kernel/random/boot_id; pwd'");
     assert!(inside.expect_success().stderr.contains("this machine ready"), "{}", inside.stderr);
-    let boot_id = host.run("cat /proc/sys/kernel/random/boot_id").within(60).unwrap().stdout;
+    let boot_id = host.run("cat /proc/sys/kernel/random/boot_id").within(240).unwrap().stdout;
     let (said, folder) = inside.stdout.split_once('\n').unwrap();
     assert_eq!(said, boot_id.trim());
-    let left = host.run(&format!("ls -d {folder}")).within(60).unwrap();
+    let left = host.run(&format!("ls -d {folder}")).within(240).unwrap();
     assert_ne!(left.code, 0, "a run there leaves nothing either: {}", left.stdout);
 }

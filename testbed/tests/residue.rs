@@ -47,7 +47,7 @@ fn the_deadline_kills_and_is_named_and_the_logs_stay() {
     let plan = TcgGuest::plan_for("late", Duration::from_secs(1)).unwrap();
     let guest = plan.port("p").start().unwrap();
     let folder = run_folder(&guest);
-    let error = guest.wait_for("never said").within(60).unwrap_err().to_string();
+    let error = guest.wait_for("never said").within(240).unwrap_err().to_string();
     assert!(error.contains("its time of 1 s was over"), "{error}");
     assert!(error.contains(&*folder.to_string_lossy()), "{error}");
     drop(guest);

@@ -25,7 +25,7 @@ fn domains_run_are_traced_and_leave_nothing() {
     let logs = host.logs().to_owned();
     assert!((0..3).any(|_| scene(&host)), "the PVH domU panicked three times");
     assert_eq!(host.domains().unwrap().len(), 1);
-    assert_eq!(host.run("losetup -a; ls *.disk").within(60).unwrap().stdout, "");
+    assert_eq!(host.run("losetup -a; ls *.disk").within(240).unwrap().stdout, "");
     drop(host);
     assert!(!logs.exists());
     let left = Command::new("pgrep").args(["-f", logs.to_str().unwrap()]).output().unwrap();
@@ -57,30 +57,30 @@ fn scene(host: &XenHost) -> bool {
 }
 
 fn network_and_disk_work(host: &XenHost, duty: &DomU) {
-    duty.wait_for("disk n=100 done=100").within(60).unwrap();
-    duty.wait_for("serve ready").within(60).unwrap();
+    duty.wait_for("disk n=100 done=100").within(240).unwrap();
+    duty.wait_for("serve ready").within(240).unwrap();
     let (program, address) = (host.workload().unwrap(), duty.address().unwrap());
     let ask = format!("{} ask to={address} seconds=1", program.display());
-    let out = host.run(&ask).within(60).unwrap();
+    let out = host.run(&ask).within(240).unwrap();
     let asked = number(&out.expect_success().stdout, "asked n=");
     assert!(asked > 100, "{out:?}");
-    duty.wait_for("served").within(60).unwrap();
+    duty.wait_for("served").within(240).unwrap();
 }
 
 /// Xen's trace, that of dom0's kernel, and that of a domU's kernel, which it writes to its disk; all stamped with one TSC.
 fn three_traces_at_once(host: &XenHost, duty: &DomU, into: &Path) {
-    duty.wait_for("trace waits").within(60).unwrap();
+    duty.wait_for("trace waits").within(240).unwrap();
     let address = duty.address().unwrap();
     let start = format!(
         "cd /sys/kernel/tracing && echo x86-tsc >trace_clock && echo 1 >events/sched/enable &&
          bash -c 'echo go >/dev/udp/{address}/7778'"
     );
-    host.run(&start).within(60).unwrap().expect_success();
-    duty.wait_for("trace started").within(60).unwrap();
-    host.run("xentrace -D -e all -T 3 all.bin").within(120).unwrap().expect_success();
+    host.run(&start).within(240).unwrap().expect_success();
+    duty.wait_for("trace started").within(240).unwrap();
+    host.run("xentrace -D -e all -T 3 all.bin").within(360).unwrap().expect_success();
     let read = "cd /sys/kernel/tracing && echo 0 >events/enable && cat trace";
-    let dom0 = host.run(read).within(120).unwrap().stdout;
-    duty.wait_for("trace done").within(120).unwrap();
+    let dom0 = host.run(read).within(360).unwrap().stdout;
+    duty.wait_for("trace done").within(360).unwrap();
     host.get("all.bin", into.join("all.bin")).unwrap();
     host.get(duty.disk().unwrap().to_str().unwrap(), into.join("disk")).unwrap();
     let domu = std::fs::read(into.join("disk")).unwrap();

@@ -1,8 +1,7 @@
 //! Xen's trace, read whole and divided into states, beside xenalyze's summary of the same file.
 
-use super::import::pace;
 use crate::{
-    bed::{Bed, command, is_installed},
+    bed::{Bed, command, is_installed, on_one_cpu, output, told},
     recordings,
     report::{Goal, Row, Rows},
     roles::Pace,
@@ -21,19 +20,18 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
     let dir = recordings::xen(bed, bed.sized(RECORDS))?;
     let file = dir.join("xen.bin").display().to_string();
     let dir = dir.display().to_string();
-    let one: &[&str] = &["states", &dir, "--threads", "1"];
     let mut peak = None;
-    for (name, role, goal) in [(ROWS[0], one, 1.0), (ROWS[1], &["states", &dir][..], 2.0)] {
+    for (name, cores, goal) in [(ROWS[0], Cores::One, 1.0), (ROWS[1], Cores::All, 2.0)] {
         if !rows.wants(name) {
             continue;
         }
         let mut paired = Paired::default();
         let mut records = 0;
         for _ in 0..bed.rounds {
-            let ours = pace(bed, role)?;
+            let ours = states(bed, &dir, cores)?;
             records = ours.events;
             peak = peak.max(Some(ours.peak_bytes));
-            paired.push(ours.rate() / 1e6, xenalyze(&file, &ours)? / 1e6);
+            paired.push(ours.rate() / 1e6, xenalyze(&file, &ours, cores)? / 1e6);
         }
         let row = Row::compared(name, UNIT, &paired).goal(Goal::RatioAtLeast(goal));
         let note = "every table's rows made, none kept : xenalyze --summary > /dev/null";
@@ -42,7 +40,7 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
     if rows.wants(ROWS[2]) {
         let peak = match peak {
             Some(peak) => peak,
-            None => pace(bed, &["states", &dir])?.peak_bytes,
+            None => states(bed, &dir, Cores::All)?.peak_bytes,
         };
         #[expect(clippy::cast_precision_loss, reason = "mebibytes")]
         let mib = peak as f64 / f64::from(1 << 20);
@@ -52,10 +50,36 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// Records it reads in a second: as many as we did.
+/// On what a program runs.
+#[derive(Clone, Copy)]
+enum Cores {
+    /// One, with whatever threads it has.
+    One,
+    All,
+}
+
+impl Cores {
+    fn words(self, words: Vec<String>) -> Vec<String> {
+        match self {
+            Cores::One => on_one_cpu(words),
+            Cores::All => words,
+        }
+    }
+}
+
+/// Our import and states.
+fn states(bed: &Bed, dir: &str, cores: Cores) -> Result<Pace> {
+    let role: &[&str] = match cores {
+        Cores::One => &["states", dir, "--threads", "1"],
+        Cores::All => &["states", dir],
+    };
+    told(&output(&cores.words(bed.role(role)))?)
+}
+
+/// Records it reads in a second: as many as we did. It has one thread.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-fn xenalyze(file: &str, ours: &Pace) -> Result<f64> {
-    let words = ["xenalyze", "--summary", file].map(str::to_owned);
+fn xenalyze(file: &str, ours: &Pace, cores: Cores) -> Result<f64> {
+    let words = cores.words(["xenalyze", "--summary", file].map(str::to_owned).to_vec());
     let begun = Instant::now();
     let status = command(&words)?.stdout(Stdio::null()).stderr(Stdio::null()).status();
     let status = status.with_context(|| words.join(" "))?;

@@ -18,20 +18,34 @@ fn testdata(kind: &str) -> PathBuf {
     root().join("testdata").join(kind).join("tracedat")
 }
 
+fn xentrace(kind: &str) -> PathBuf {
+    root().join("testdata").join(kind).join("xentrace")
+}
+
 fn transect(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_transect")).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Every trace.dat of a folder; there must be some, or the test tests nothing.
-fn trace_dats(kind: &str) -> Vec<String> {
-    let files = std::fs::read_dir(testdata(kind)).unwrap().map(|entry| entry.unwrap().path());
-    let mut dats: Vec<String> = files
-        .filter(|path| path.extension().is_some_and(|ext| ext == "dat"))
-        .map(|path| path.to_str().unwrap().to_owned())
-        .collect();
-    dats.sort();
-    assert!(dats.len() > 5, "{dats:?}");
-    dats
+/// The recordings of a folder and of those in it, by the end of their names.
+fn files_in(folder: &Path, end: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_in(&path, end));
+        } else if path.extension().is_some_and(|ext| ext == end) {
+            found.push(path.to_str().unwrap().to_owned());
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Every trace.dat and xentrace file; there must be some of each, or the tests test nothing.
+fn recordings(kind: &str) -> Vec<String> {
+    let (dats, bins) = (files_in(&testdata(kind), "dat"), files_in(&xentrace(kind), "bin"));
+    assert!(dats.len() > 5 && bins.len() > 5, "{dats:?} {bins:?}");
+    [dats, bins].concat()
 }
 
 /// The host and guest recorded together, as one recording.
@@ -68,7 +82,7 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 #[test]
 fn in_every_recording_the_parts_add_up_to_the_window() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut recordings = trace_dats("succeed");
+    let mut recordings = recordings("succeed");
     recordings.push(pair(scratch.path()));
     let mut vcpus = 0;
     for recording in recordings {
@@ -78,7 +92,15 @@ fn in_every_recording_the_parts_add_up_to_the_window() {
             vcpus += 1;
             let parts = ["gotten_ns", "waited_ns", "blocked_ns", "offline_ns", "unknown_ns"];
             assert_eq!(sum(line, &parts), window, "{recording}: {line}");
-            let gotten = ["guest_ns", "exit_ns", "user_ns", "halt_poll_ns", "running_ns"];
+            let gotten = [
+                "guest_ns",
+                "exit_ns",
+                "user_ns",
+                "halt_poll_ns",
+                "running_ns",
+                "hypercall_ns",
+                "trap_ns",
+            ];
             assert_eq!(sum(line, &gotten), line["gotten_ns"], "{recording}: {line}");
         }
         for line in list(&report, "cpus") {
@@ -157,7 +179,7 @@ fn the_timeline_of_every_recording_keeps_to_schema_and_tables() {
         return;
     };
     let scratch = tempfile::tempdir().unwrap();
-    let mut recordings = trace_dats("succeed");
+    let mut recordings = recordings("succeed");
     recordings.push(pair(scratch.path()));
     for recording in recordings {
         let file = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
@@ -188,17 +210,19 @@ fn assert_survives(recording: &str) {
 
 #[test]
 fn broken_files_are_reported_or_refused() {
-    trace_dats("fail").iter().for_each(|recording| assert_survives(recording));
+    recordings("fail").iter().for_each(|recording| assert_survives(recording));
 }
 
 #[test]
 fn a_recording_cut_anywhere_is_reported_or_refused() {
-    let whole = std::fs::read(testdata("succeed").join("pair-host.dat")).unwrap();
     let scratch = tempfile::tempdir().unwrap();
-    let cut = scratch.path().join("cut.dat");
-    for part in 0..50 {
-        std::fs::write(&cut, &whole[..whole.len() * part / 50]).unwrap();
-        assert_survives(cut.to_str().unwrap());
+    let cut = scratch.path().join("cut");
+    for file in [testdata("succeed").join("pair-host.dat"), xentrace("succeed").join("pvh.bin")] {
+        let whole = std::fs::read(file).unwrap();
+        for part in 0..50 {
+            std::fs::write(&cut, &whole[..whole.len() * part / 50]).unwrap();
+            assert_survives(cut.to_str().unwrap());
+        }
     }
 }
 

@@ -63,7 +63,10 @@ fn pair(dir: &Path) -> String {
 fn recordings(dir: &Path) -> Vec<String> {
     let names =
         ["v7-all.dat", "hypercalls.dat", "lost-slow.dat", "v7-instances.dat", "odd-be32.dat"];
-    names.map(testdata).into_iter().chain([pair(dir)]).collect()
+    let xen = ["pv.bin", "lost.bin", "live/cap.bin", "live/life.bin"];
+    let xen = xen.map(|name| root().join("testdata/succeed/xentrace").join(name));
+    let xen = xen.into_iter().map(|path| path.to_str().unwrap().to_owned());
+    names.map(testdata).into_iter().chain([pair(dir)]).chain(xen).collect()
 }
 
 /// As many rows in each table as the engine makes, and every event that a report counts.

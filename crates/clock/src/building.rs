@@ -10,6 +10,7 @@ use crate::{
     graph::{ClockOptions, Rate},
     hop::{Hop, Place},
     node::Node,
+    ran::{self, Stretch},
     readings::Reading,
     time_shift::Sample,
 };
@@ -143,6 +144,14 @@ impl<'a> Building<'a> {
                     let (host_send, guest, host_recv) = (*host_send, *guest, *host_recv);
                     seen.bracket(boot, Bracket { host_send, guest, host_recv });
                 }
+                Evidence::VcpuRan { cpu, from, first, last, to, .. } => {
+                    let (from, first, last, to) = (*from, *first, *last, *to);
+                    seen.ran(cpu.0, Stretch { from, first, last, to });
+                }
+                Evidence::ClockRead { cpu, after, stamp, before, .. } => {
+                    let (after, stamp, before) = (*after, *stamp, *before);
+                    seen.read(cpu.0, ran::Read { after, stamp, before });
+                }
                 Evidence::TimeShift {
                     cpu,
                     at_guest,
@@ -198,6 +207,15 @@ impl<'a> Building<'a> {
             let (mult, shift) = rate.ticks.parts();
             (1u128 << shift, u128::from(mult))
         });
+        if kinds.1 == ClockKind::Tsc {
+            let rate = match (kinds.0, per_ns) {
+                (ClockKind::Tsc, _) => Some((1, 1)),
+                (ClockKind::Nanoseconds, Some(per_ns)) => small(per_ns),
+                _ => None,
+            };
+            let edge = rate.and_then(|rate| seen.ran_edge(from, to, rate, &mut self.notes));
+            self.edges.extend(edge);
+        }
         match seen.rate_model(kinds.0, kinds.1, per_ns) {
             Some(mut model) => {
                 model.drift_limit_ppm = self.options.drift_limit_ppm;
@@ -217,6 +235,13 @@ impl<'a> Building<'a> {
             )),
         }
     }
+}
+
+/// A rate in numbers below 2^32.
+fn small((num, den): (u128, u128)) -> Option<(u64, u64)> {
+    let bits = 128 - num.max(den).leading_zeros();
+    let shift = bits.saturating_sub(32);
+    Some((u64::try_from(num >> shift).ok()?, u64::try_from(den >> shift).ok()?))
 }
 
 /// How often each machine was booted again, so far.

@@ -113,14 +113,20 @@ impl Converter {
     /// Trace time of the next stamp of a stream, in the stream's order.
     #[inline]
     pub fn follow(&mut self, stamp: Timestamp<Source>) -> Result<Timestamp<Trace>, ClockError> {
-        let host = match &mut self.fast {
+        let host = match &self.fast {
+            // Nearly every stream's: what its loop is compiled with.
             Fast::Offset(offset) => add(stamp.get(), *offset),
-            Fast::Composed(composed) => {
-                composed.follow(stamp.get()).or_else(|| self.step_by_step(stamp.get()))
-            }
-            Fast::General => self.follow_step_by_step(stamp.get()),
+            Fast::Composed(_) | Fast::General => self.follow_pieces(stamp.get()),
         };
         self.finish(stamp, host)
+    }
+
+    #[inline(never)]
+    fn follow_pieces(&mut self, stamp: u64) -> Option<u64> {
+        match &mut self.fast {
+            Fast::Composed(composed) => composed.follow(stamp).or_else(|| self.step_by_step(stamp)),
+            Fast::Offset(_) | Fast::General => self.follow_step_by_step(stamp),
+        }
     }
 
     fn step_by_step(&self, stamp: u64) -> Option<u64> {

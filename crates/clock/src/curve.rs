@@ -56,6 +56,8 @@ impl Segment {
 pub(crate) struct Curve {
     before: Segment,
     segments: Vec<Segment>,
+    /// Segments at the begin that do not count in the largest bound.
+    early: usize,
 }
 
 impl Curve {
@@ -98,7 +100,12 @@ impl Curve {
         };
         let before = ray(knots.first()?, left, 0)?;
         segments.push(ray(knots.last()?, right, knots.len().saturating_sub(2))?);
-        Some(Curve { before, segments })
+        Some(Curve { before, segments, early: 0 })
+    }
+
+    /// The same curve, with the time before its second knot outside of what [`Self::worst_bound`] is about.
+    pub(crate) fn with_early_start(self) -> Curve {
+        Curve { early: 1, ..self }
     }
 
     #[inline]
@@ -121,9 +128,9 @@ impl Curve {
     /// The largest bound within the sampled span. Bounds are linear between knots, and may be
     /// different on both sides of one.
     pub(crate) fn worst_bound(&self) -> u64 {
-        let starts = self.segments.iter().map(|s| s.half_at(s.guest));
-        let ends =
-            self.segments.windows(2).filter_map(|w| Some(w.first()?.half_at(w.get(1)?.guest)));
+        let segments = self.segments.get(self.early..).unwrap_or_default();
+        let starts = segments.iter().map(|s| s.half_at(s.guest));
+        let ends = segments.windows(2).filter_map(|w| Some(w.first()?.half_at(w.get(1)?.guest)));
         starts.chain(ends).max().unwrap_or(u64::MAX)
     }
 

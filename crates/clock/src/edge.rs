@@ -9,6 +9,7 @@ use crate::{
     exchange::{Bracket, Estimate, RateModel, estimate},
     hop::{Hop, Map, Piece},
     node::Node,
+    ran::{self, Stretch},
     readings::{Fit, Fitted, Reading, fit},
     time_shift::{Sample, TimeShift},
 };
@@ -27,6 +28,8 @@ pub enum Method {
     TimeShift,
     /// Brackets over the guest channel: estimated, with a bound that holds.
     Exchange,
+    /// When the hypervisor had the machine's vCPUs running, and which of its kernel's stamps fall into it: estimated.
+    Causality,
 }
 
 impl Method {
@@ -37,6 +40,7 @@ impl Method {
             Method::TscReading => "tsc_reading",
             Method::TimeShift => "timeshift",
             Method::Exchange => "exchange",
+            Method::Causality => "causality",
         }
     }
 }
@@ -183,6 +187,10 @@ fn boots_hop(fits: &[Fit], part: impl Fn(&Fitted) -> (Curve, (u64, u64))) -> Opt
 pub(crate) struct Seen {
     offsets: BTreeMap<u32, Vec<(u64, GuestTsc)>>,
     shifts: BTreeMap<u32, TimeShift>,
+    /// Stretches in which each vCPU ran.
+    ran: BTreeMap<u32, Vec<Stretch>>,
+    /// Readings of the counter that the hypervisor recorded, by vCPU.
+    reads: BTreeMap<u32, Vec<ran::Read>>,
     /// Brackets, one list for each boot.
     brackets: Vec<Vec<Bracket>>,
     /// The parent's TSC when each boot after the first was noticed.
@@ -196,6 +204,14 @@ impl Seen {
 
     pub(crate) fn shift(&mut self, cpu: u32, sample: Sample, interpolated: bool) {
         self.shifts.entry(cpu).or_default().push(sample, interpolated);
+    }
+
+    pub(crate) fn ran(&mut self, cpu: u32, stretch: Stretch) {
+        self.ran.entry(cpu).or_default().push(stretch);
+    }
+
+    pub(crate) fn read(&mut self, cpu: u32, read: ran::Read) {
+        self.reads.entry(cpu).or_default().push(read);
     }
 
     pub(crate) fn bracket(&mut self, boot: usize, bracket: Bracket) {
@@ -255,6 +271,28 @@ impl Seen {
         let hops = (!hops.is_empty()).then_some(Hops::PerCpu(hops))?;
         let samples = u64::try_from(samples).unwrap_or(u64::MAX);
         Some(Edge { from, to, method: Method::TimeShift, samples, hops })
+    }
+
+    /// Estimated edge from when the machine's vCPUs ran, and what had to be said about it.
+    pub(crate) fn ran_edge(
+        &self,
+        from: Node,
+        to: Node,
+        rate: (u64, u64),
+        notes: &mut Vec<String>,
+    ) -> Option<Edge> {
+        let mut hops = BTreeMap::new();
+        let mut samples = 0;
+        for (cpu, stretches) in &self.ran {
+            let reads = self.reads.get(cpu).map_or(&[][..], Vec::as_slice);
+            let Some(fit) = ran::fit(stretches, reads, rate) else { continue };
+            samples += fit.stretches;
+            notes.extend(ran_remarks(from.machine, *cpu, &fit));
+            hops.insert(*cpu, Hop::single(Map::Curve(Box::new(fit.curve))));
+        }
+        let hops = (!hops.is_empty()).then_some(Hops::PerCpu(hops))?;
+        let samples = u64::try_from(samples).unwrap_or(u64::MAX);
+        Some(Edge { from, to, method: Method::Causality, samples, hops })
     }
 
     /// Estimated edge from exchanges, and what had to be said about them.
@@ -390,6 +428,28 @@ fn remarks(machine: MachineId, e: &Estimate) -> Vec<String> {
     notes
 }
 
+/// What a reader should know about a clock that was fitted to when a vCPU ran.
+fn ran_remarks(machine: MachineId, cpu: u32, fit: &ran::Fit) -> Vec<String> {
+    let mut notes = Vec::new();
+    if fit.contradicting > 0 {
+        notes.push(format!(
+            "machine {machine}: {} of the stretches in which its vCPU {cpu} ran contradict its kernel's \
+             stamps in the others and were ignored",
+            fit.contradicting
+        ));
+    }
+    let seen = match fit.read {
+        0 => String::new(),
+        read => format!(", {read} of them with recorded readings of the clock"),
+    };
+    notes.push(format!(
+        "machine {machine}: the clock of CPU {cpu} was related to the hypervisor's by {} stretches in which its vCPU ran{seen}; \
+         allowed for are jumps of {} ticks (a made-up clock jumps where its vCPU moves, or where it is steered)",
+        fit.stretches, fit.jump_ticks
+    ));
+    notes
+}
+
 /// What a reader should know about readings that did not go smoothly.
 fn reading_remarks(machine: MachineId, fit: &Fit, readings: usize) -> Vec<String> {
     let mut notes = Vec::new();
@@ -422,6 +482,8 @@ pub(crate) fn related(record: &Evidence) -> Option<(MachineId, MachineId)> {
     match record {
         Evidence::TscOffset { machine, parent, .. }
         | Evidence::Exchange { machine, parent, .. }
+        | Evidence::VcpuRan { machine, parent, .. }
+        | Evidence::ClockRead { machine, parent, .. }
         | Evidence::TimeShift { machine, parent, .. } => Some((*machine, *parent)),
         _ => None,
     }

@@ -114,6 +114,43 @@ pub enum Evidence {
         /// The TSC just after.
         tsc_after: u64,
     },
+    /// The parent, a hypervisor, had a vCPU of the machine running without a break, from one stamp of its TSC to
+    /// another; `first` and `last` are the first and the last stamp of the machine's kernel that were taken in
+    /// that time on that CPU.
+    VcpuRan {
+        /// The guest.
+        machine: MachineId,
+        /// The hypervisor.
+        #[serde(default)]
+        parent: MachineId,
+        /// The CPU, as the guest numbers it.
+        cpu: CpuId,
+        /// The hypervisor's TSC when it began to run.
+        from: u64,
+        /// The guest's trace clock at its first event.
+        first: u64,
+        /// The guest's trace clock at its last event.
+        last: u64,
+        /// The hypervisor's TSC when it ceased to run.
+        to: u64,
+    },
+    /// The parent, a hypervisor, emulated the reading of the machine's counter and recorded that: `stamp` was
+    /// read after one stamp of its TSC and before another.
+    ClockRead {
+        /// The guest.
+        machine: MachineId,
+        /// The hypervisor.
+        #[serde(default)]
+        parent: MachineId,
+        /// The CPU, as the guest numbers it.
+        cpu: CpuId,
+        /// The hypervisor's TSC at the record before.
+        after: u64,
+        /// The guest's trace clock.
+        stamp: u64,
+        /// The hypervisor's TSC at the record of the emulation.
+        before: u64,
+    },
     /// From here on the machine's clock is another one (it was booted again): stamps and
     /// exchanges before and after have nothing to do with each other.
     ClockRestart {

@@ -24,6 +24,8 @@
 //!   2. [`Method::TimeShift`]: what trace-cmd found and wrote into an imported guest file.
 //!   3. [`Method::Exchange`], estimated: brackets and the corridor of lines through them
 //!      ([`exchange`]).
+//!   4. [`Method::Causality`], estimated: a kernel's stamps lie where its hypervisor had its vCPU running
+//!      ([`ran`]).
 //! - *Piece*: the host time in which one map of an edge holds. A reboot, a live migration or a
 //!   write to the TSC ends a piece.
 //! - *Error bound*: the truth lies within ± this of the converted stamp.
@@ -152,6 +154,7 @@ mod graph;
 mod hop;
 mod leg;
 mod node;
+pub mod ran;
 mod readings;
 mod route;
 mod time_shift;

@@ -185,6 +185,9 @@ fn unstepped(points: &[Point]) -> Vec<&[Point]> {
     runs
 }
 
+/// Longer than any pause between two of the readings that are taken while recording.
+const SET_OUT_NS: u64 = 1_000_000_000;
+
 /// By how much the rate differs, at least, between the gap where it is lowest and the one where it
 /// is highest.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
@@ -230,6 +233,12 @@ fn fitted(points: &[Point]) -> Option<Fitted> {
     keep_order(&mut knots);
     let ns = |gap| u64::try_from(as_ns(slack(gap))).unwrap_or(u64::MAX);
     let ns_from_tsc = Curve::with_slacks(&knots, start.inverse().ray(), end.inverse().ray(), ns)?;
+    // A recorder reads the clocks once when it sets out, which may be long before it records.
+    let (tsc_from_ns, ns_from_tsc) = if is_set_out(points) {
+        (tsc_from_ns.with_early_start(), ns_from_tsc.with_early_start())
+    } else {
+        (tsc_from_ns, ns_from_tsc)
+    };
     Some(Fitted {
         tsc_from_ns,
         ns_from_tsc,
@@ -237,6 +246,12 @@ fn fitted(points: &[Point]) -> Option<Fitted> {
         ns_span: (first.ns, last.ns),
         readings: points.len(),
     })
+}
+
+/// Was the first reading taken more than a second before the second, with others soon after that?
+fn is_set_out(points: &[Point]) -> bool {
+    let gap = |at: usize| Some(points.get(at + 1)?.ns.saturating_sub(points.get(at)?.ns));
+    gap(0).zip(gap(1)).is_some_and(|(first, second)| first > SET_OUT_NS && second < first / 4)
 }
 
 fn rates_of(points: &[Point]) -> impl Iterator<Item = f64> + '_ {

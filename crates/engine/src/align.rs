@@ -179,6 +179,8 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         if let Some(resume) = self.resume.take() {
             self.go_on(resume);
         }
+        out.items.reserve(limit);
+        out.times.reserve(limit);
         while out.items.len() < limit && self.at_cut.is_none() {
             if self.behind.is_some() || !self.ahead.is_empty() {
                 self.slow(out);
@@ -354,7 +356,9 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
             }
             let own = match item {
                 StreamItem::Lost(lost) => lost.count,
-                StreamItem::Event { .. } | StreamItem::Other { .. } => Some(1),
+                StreamItem::Event { quiet, .. } | StreamItem::Other { quiet, .. } => {
+                    Some(1 + u64::from(quiet))
+                }
             };
             count = count.and_then(|count| count.checked_add(own?));
         }

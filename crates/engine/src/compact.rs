@@ -213,7 +213,7 @@ struct Taker<'a, 't, P> {
 impl<P: Push> Sink for Taker<'_, '_, P> {
     #[inline]
     fn event(&mut self, ts: Timestamp<Source>, tid: Tid, event: CoreEvent) {
-        self.items.push(StreamItem::Event { ts, tid, event });
+        self.items.push(StreamItem::Event { ts, tid, quiet: 0, event });
     }
 
     fn lost(&mut self, lost: Lost) {

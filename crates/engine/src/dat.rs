@@ -31,6 +31,7 @@ impl ToTrace for Converter {
         self.trace_only(ts).ok()
     }
 
+    #[inline]
     fn follow(&mut self, ts: Timestamp<Source>) -> Option<Timestamp<Trace>> {
         Converter::follow(self, ts).ok()
     }
@@ -228,8 +229,8 @@ fn decode(
 ) -> StreamItem {
     let tid = events.tid_of(payload).unwrap_or(Tid::IDLE);
     match core.decode(payload) {
-        Some(event) => StreamItem::Event { ts, tid, event },
-        None => StreamItem::Other { ts, tid },
+        Some(event) => StreamItem::Event { ts, tid, quiet: 0, event },
+        None => StreamItem::Other { ts, tid, quiet: 0 },
     }
 }
 

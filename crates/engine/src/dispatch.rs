@@ -12,7 +12,7 @@ use crate::{
 use transect_model::{
     event::{Access, Comm, CoreEvent, PrevState},
     exit::ExitReason,
-    ids::{CpuId, MachineId, Tid, VcpuId},
+    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     table::TableSink,
 };
 
@@ -39,22 +39,38 @@ struct Switch {
 }
 
 impl World {
-    /// An event of any kind; those that move a state machine come with what they are.
-    pub(crate) fn event(&mut self, at: At, event: Option<&CoreEvent>, sink: &mut dyn TableSink) {
-        if let Some(CoreEvent::Xen(event)) = event {
+    /// A core event.
+    #[inline]
+    pub(crate) fn event(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        if let CoreEvent::Xen(event) = event {
             self.xen_event(at, event, sink);
             return;
         }
-        if let Some(CoreEvent::SchedExec { tid, old_tid }) = event
+        if let CoreEvent::SchedExec { tid, old_tid } = event
             && tid != old_tid
         {
             // The event itself is already in the new number's name.
             self.exec(at, *tid, *old_tid, sink);
         }
         self.any(at, sink);
-        if let Some(event) = event {
-            self.core(at, event, sink);
+        self.core(at, event, sink);
+    }
+
+    /// An event of a kind that moves no state machine.
+    #[inline]
+    pub(crate) fn other(&mut self, at: At, sink: &mut dyn TableSink) {
+        match self.machines[at.m].info.kind {
+            // No thread is current then.
+            MachineKind::Hypervisor => self.seen(at),
+            _ => self.any(at, sink),
         }
+    }
+
+    /// The CPU tells something at this time.
+    #[inline]
+    pub(crate) fn seen(&mut self, at: At) {
+        let cpu = &mut self.machines[at.m].cpus[at.c];
+        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
     }
 
     /// What every event tells: who is current on its CPU; and a guest's must fit its vCPU.
@@ -67,11 +83,9 @@ impl World {
         if machine.has_switch && machine.cpus[at.c].occupant.tid() != Some(at.tid) {
             self.observe(at, sink);
         }
-        let cpu = &mut self.machines[at.m].cpus[at.c];
-        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
+        self.seen(at);
     }
 
-    /// A core event.
     fn core(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
         match *event {
             CoreEvent::SchedSwitch { prev, prev_comm, prev_state, next, next_comm, .. } => {

@@ -34,10 +34,8 @@ const PAGE_FAULT: u16 = 14;
 impl World {
     /// A record of Xen's tracer; no thread is current then, and no kernel's state changes.
     pub(crate) fn xen_event(&mut self, at: At, event: &XenEvent, sink: &mut dyn TableSink) {
-        let machine = &mut self.machines[at.m];
-        let cpu = &mut machine.cpus[at.c];
-        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
-        if machine.info.kind == MachineKind::Hypervisor {
+        self.seen(at);
+        if self.machines[at.m].info.kind == MachineKind::Hypervisor {
             self.xen(at, event, sink);
         }
     }
@@ -139,6 +137,8 @@ impl World {
             self.had(at, Occupant::Vcpu(index), sink);
             self.xen.pcpu(at.c).current = None;
         }
+        let on = if new == Runstate::Running { Some(at.cpu) } else { self.xen.vcpus[v].cpu() };
+        self.waited(at.m, at.t, v, on, sink);
         let before = self.xen.vcpus[v].runstate();
         let change = Change { cpu: at.cpu, old, new, by, holes_until: self.xen.holes_until };
         let machine = &mut self.machines[at.m];
@@ -147,6 +147,29 @@ impl World {
         if new == Runstate::Running {
             self.gets(at, Occupant::Vcpu(index), sink);
             self.xen.pcpu(at.c).current = Some(v);
+        }
+    }
+
+    /// If it waited until now: it did so behind whoever had this pCPU, which it gets, or was last on.
+    fn waited(&mut self, m: usize, t: i64, v: usize, on: Option<CpuId>, sink: &mut dyn TableSink) {
+        let vcpu = &mut self.xen.vcpus[v];
+        let Some(cpu) = on else { return };
+        let Some(since) = vcpu.waits_for(cpu).filter(|since| *since < t) else { return };
+        let Some(pcpu) = self.xen.pcpus.get(cpu.0 as usize) else { return };
+        let machine = &mut self.machines[m];
+        // A switch takes a moment, for which the pCPU still was the preempted vCPU's.
+        let mut is_own = vcpu.is_preempted();
+        let mut piece: Option<(i64, By)> = None;
+        for (to, by) in pcpu.history.since(since) {
+            let by = if std::mem::take(&mut is_own) { By::default() } else { by };
+            let by = vcpu.behind(by);
+            if let Some((to, before)) = piece.filter(|(_, before)| *before != by) {
+                vcpu.waited_behind(to, before, env!(self, machine, sink));
+            }
+            piece = Some((to.min(t), by));
+        }
+        if let Some((to, by)) = piece {
+            vcpu.waited_behind(to, by, env!(self, machine, sink));
         }
     }
 
@@ -188,12 +211,22 @@ impl World {
             self.displace(at.m, at.c, who, sink);
         }
         self.occupy(at.m, at.c, at.t, who, who, sink);
+        // As far back as records are complete, if nothing else is known.
+        let is_first = self.xen.pcpu(at.c).history.is_empty();
+        let since = if is_first { self.start.max(self.xen.holes_until) } else { at.t };
+        self.remember(at, since, who);
+    }
+
+    fn remember(&mut self, at: At, since: i64, who: Occupant) {
+        let by = self.by(at.m, who);
+        self.xen.pcpu(at.c).history.push(since, by);
     }
 
     /// The pCPU goes to this one.
     fn gets(&mut self, at: At, who: Occupant, sink: &mut dyn TableSink) {
         let known = self.machines[at.m].cpus[at.c].occupant;
         self.occupy(at.m, at.c, at.t, known, who, sink);
+        self.remember(at, at.t, who);
         self.xen.pcpu(at.c).next = None;
     }
 
@@ -294,6 +327,7 @@ impl World {
         for (c, pcpu) in self.xen.pcpus.iter_mut().enumerate() {
             if cpu.is_none_or(|cpu| cpu.0 as usize == c) {
                 (pcpu.current, pcpu.next) = (None, None);
+                pcpu.history.forget();
             }
         }
     }
@@ -304,6 +338,9 @@ impl World {
         else {
             return;
         };
+        for v in 0..self.xen.vcpus.len() {
+            self.waited(m, end, v, self.xen.vcpus[v].cpu(), sink);
+        }
         let machine = &mut self.machines[m];
         let env = env!(self, machine, sink);
         for vcpu in &mut self.xen.vcpus {

@@ -47,6 +47,7 @@
 //! let switch = |ts, prev, next| StreamItem::Event {
 //!     ts: Timestamp::new(ts),
 //!     tid: Tid(prev),
+//!     quiet: 0,
 //!     event: CoreEvent::SchedSwitch {
 //!         prev: Tid(prev), prev_comm: Comm::default(), prev_prio: 120, prev_state: PrevState(1),
 //!         next: Tid(next), next_comm: Comm::default(), next_prio: 120,
@@ -75,6 +76,7 @@ mod merge;
 mod notes;
 mod pipeline;
 mod problems;
+pub mod ran;
 mod shard;
 mod states;
 pub mod stream;

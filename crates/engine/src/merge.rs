@@ -21,6 +21,9 @@ use std::{
 
 /// Items of a portion, about.
 const PORTION_ITEMS: usize = 16384;
+/// Used batches kept to be filled again, besides one for each stream: what several portions that are
+/// on their way hold of the longest batches.
+const SPARE: usize = 64;
 
 /// The next items are this stream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +138,7 @@ impl<'scope, S: EventStream, C: ToTrace> Merger<'scope, S, C> {
 
     /// A batch that may be filled again.
     pub(crate) fn spare(&mut self, batch: Batch) {
-        if self.spare.len() < self.heads.len() + 8 {
+        if self.spare.len() < self.heads.len() + SPARE {
             self.spare.push(batch);
         }
     }

@@ -27,6 +27,10 @@ pub enum LostCause {
     GuestDisconnected,
     /// The guest did not send in time.
     GuestStalled,
+    /// Xen's tracing was off: its `xentrace` had been told to end by someone else.
+    XentraceEnded,
+    /// The disk was full.
+    DiskFull,
     /// The file ends in the middle of the stream.
     TruncatedFile,
     /// Bytes that cannot be events.
@@ -40,6 +44,8 @@ impl LostCause {
             LostCause::BufferOverrun => "buffer_overrun",
             LostCause::GuestDisconnected => "guest_disconnected",
             LostCause::GuestStalled => "guest_stalled",
+            LostCause::XentraceEnded => "xentrace_ended",
+            LostCause::DiskFull => "disk_full",
             LostCause::TruncatedFile => "truncated_file",
             LostCause::CorruptPage => "corrupt_page",
         }
@@ -64,6 +70,9 @@ pub enum StreamItem {
         ts: Timestamp<Source>,
         /// The thread that was current (`common_pid`); interrupts borrow whom they interrupt.
         tid: Tid,
+        /// Events right before it that are no items of their own: they tell nothing but that they
+        /// were there (a hypervisor's, which has no threads).
+        quiet: u32,
         /// What happened.
         event: CoreEvent,
     },
@@ -74,6 +83,8 @@ pub enum StreamItem {
         ts: Timestamp<Source>,
         /// The thread that was current.
         tid: Tid,
+        /// As above.
+        quiet: u32,
     },
     /// Events are missing here.
     Lost(LostEvents),

@@ -152,7 +152,7 @@ impl Plan {
                 story.next_batch(&mut batch, TURN_EVENTS);
                 left += usize::from(!batch.is_empty());
                 for item in &batch {
-                    if let StreamItem::Event { ts, tid, event } = item {
+                    if let StreamItem::Event { ts, tid, event, .. } = item {
                         log.event(ts.get(), *tid, event, &mut file)?;
                     }
                 }

@@ -1,9 +1,14 @@
 //! All actors of a recording between two events, and what each event does to them.
 //!
-//! This file holds who there is and how a hole is handled; `dispatch.rs` holds the events.
+//! This file holds who there is, `moves.rs` who is where, `holes.rs` what lost events hide, and
+//! `vms.rs` the VMs that only the trace names; `dispatch.rs` of the crate holds the events.
+
+mod holes;
+mod moves;
+mod vms;
 
 use crate::{
-    infer::{self, Found},
+    infer::Found,
     notes::Notes,
     states::{
         block::Blocks,
@@ -11,13 +16,12 @@ use crate::{
         effective::Joins,
         lost::Hole,
         pcpu::{Cpu, Occupant, VcpuName},
-        thread::{Deduced, Place, Slot, Threads},
+        thread::{Place, Slot, Threads},
         vcpu::{By, Vcpu},
         windows::Windows,
         work::Works,
         xen::Xen,
     },
-    stream::LostCause,
     topology::{MachineInfo, ThreadInfo, Topology},
     wanted::Wanted,
 };
@@ -33,8 +37,6 @@ use transect_model::{
 /// More CPUs than any Linux is built for (`NR_CPUS` is at most 8192); numbers beyond are broken
 /// input.
 pub(crate) const MAX_CPUS: u32 = 8192;
-/// VMs inferred at most.
-const MAX_MACHINES: usize = 4096;
 
 /// One machine between two events.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -215,64 +217,6 @@ impl World {
         }
     }
 
-    /// The vCPU that thread `tid` runs, inferring it if nothing has named it before.
-    pub(crate) fn infer_vcpu(
-        &mut self,
-        m: usize,
-        tid: Tid,
-        vcpu: VcpuId,
-        sink: &mut dyn TableSink,
-    ) -> Option<usize> {
-        let host = self.machines[m].id;
-        let slot = self.slot(m, tid)?;
-        let pid = self.machines[m].threads.get(slot).pid;
-        let known_vm = pid.and_then(|pid| {
-            self.machines
-                .iter()
-                .find(|g| g.info.parent == Some(host) && g.info.vmm_pid == Some(pid))
-                .map(|g| g.id)
-        });
-        let vm = known_vm
-            .or_else(|| self.vm_without_thread(host, vcpu))
-            .or_else(|| infer::vm_of(&self.found, host, vcpu, tid, pid))
-            .or_else(|| self.infer_machine(host, tid, pid))?;
-        self.found.push(Found { vm, host, vcpu, tid, pid });
-        self.notes.inferred_vcpu(&self.machines[vm.0 as usize].info.name, vcpu, tid);
-        if let Some(index) = self.vcpus.iter().position(|v| v.machine == vm && v.id == vcpu) {
-            // The vCPU was known without its thread, or has another thread now (a VM was restarted).
-            if let Some(old) = self.vcpus[index].vmm_tid.replace(tid)
-                && let Some(old) = self.machines[m].threads.find(old)
-            {
-                self.machines[m].threads.get_mut(old).vcpu = None;
-            }
-            self.unqueue(m, index, self.vcpus[index].place);
-            self.tie(m, slot, index, vm, sink);
-            return Some(index);
-        }
-        Some(self.add_vcpu(vm, vcpu, Some(tid), CpuId(vcpu.0), sink))
-    }
-
-    /// The only VM of this host that is known to have such a vCPU, but not by which thread.
-    fn vm_without_thread(&self, host: MachineId, vcpu: VcpuId) -> Option<MachineId> {
-        let mut candidates = self.vcpus.iter().filter(|v| {
-            let parent = self.machines[v.machine.0 as usize].info.parent;
-            v.vmm_tid.is_none() && v.id == vcpu && parent == Some(host)
-        });
-        let only = candidates.next()?.machine;
-        candidates.next().is_none().then_some(only)
-    }
-
-    fn infer_machine(&mut self, host: MachineId, tid: Tid, pid: Option<Tid>) -> Option<MachineId> {
-        if self.machines.len() >= MAX_MACHINES {
-            return None;
-        }
-        let id = MachineId(u32::try_from(self.machines.len()).ok()?);
-        let name = format!("vm-{}", pid.unwrap_or(tid));
-        let info = MachineInfo { vmm_pid: pid, ..MachineInfo::guest(id, host, name) };
-        self.add_machine(info, None);
-        Some(id)
-    }
-
     /// The slot of a thread, made on first sight with what is known about it.
     pub(crate) fn slot(&mut self, m: usize, tid: Tid) -> Option<Slot> {
         if let Some(slot) = self.machines[m].threads.find(tid) {
@@ -352,221 +296,6 @@ impl World {
         Some((self.vcpus[vcpu].machine, self.vcpus[vcpu].id))
     }
 
-    /// A thread's place changes, and its vCPU's with it.
-    pub(crate) fn change(
-        &mut self,
-        m: usize,
-        slot: Slot,
-        t: i64,
-        told: Option<Place>,
-        new: Place,
-        sink: &mut dyn TableSink,
-    ) {
-        let machine = &mut self.machines[m];
-        let deduced = machine.threads.change(slot, t, told, new, env!(self, machine, sink));
-        self.moved(m, slot, t, deduced, new, sink);
-    }
-
-    /// Moves the vCPU of a thread whose place has changed.
-    pub(crate) fn moved(
-        &mut self,
-        m: usize,
-        slot: Slot,
-        t: i64,
-        deduced: Option<Deduced>,
-        new: Place,
-        sink: &mut dyn TableSink,
-    ) {
-        let Some(v) = self.machines[m].threads.get(slot).vcpu else { return };
-        let old = self.vcpus[v].place;
-        self.unqueue(m, v, old);
-        let mut by = By::default();
-        if let Place::Waiting { cpu: Some(cpu), .. } = new
-            && let Some(c) = self.cpu(m, cpu)
-        {
-            self.machines[m].cpus[c].waiters.push(v);
-            by = self.by(m, self.machines[m].cpus[c].occupant);
-        }
-        let machine = &mut self.machines[m];
-        self.vcpus[v].moved(t, deduced, new, by, env!(self, machine, sink));
-    }
-
-    fn unqueue(&mut self, m: usize, v: usize, place: Place) {
-        if let Place::Waiting { cpu: Some(cpu), .. } = place
-            && let Some(cpu) = self.machines[m].cpus.get_mut(cpu.0 as usize)
-        {
-            cpu.waiters.retain(|w| *w != v);
-        }
-    }
-
-    /// The CPU goes to `new`; whoever waits for it has another to blame.
-    pub(crate) fn occupy(
-        &mut self,
-        m: usize,
-        c: usize,
-        t: i64,
-        told: Occupant,
-        new: Occupant,
-        sink: &mut dyn TableSink,
-    ) {
-        let vcpu = self.vcpu_name(m, told);
-        let machine = &mut self.machines[m];
-        machine.cpus[c].change(t, told, vcpu, new, env!(self, machine, sink));
-    }
-
-    /// Tells the vCPUs that wait for this CPU who has it now.
-    pub(crate) fn blame(&mut self, m: usize, c: usize, t: i64, sink: &mut dyn TableSink) {
-        if self.machines[m].cpus[c].waiters.is_empty() {
-            return;
-        }
-        let by = self.by(m, self.machines[m].cpus[c].occupant);
-        for at in 0..self.machines[m].cpus[c].waiters.len() {
-            let machine = &mut self.machines[m];
-            let v = machine.cpus[c].waiters[at];
-            self.vcpus[v].occupant_changed(t, by, env!(self, machine, sink));
-        }
-    }
-
-    /// The trace shows `found` on the CPU, which no switch has led to: whatever happened did so
-    /// after the CPU's last event, and nothing is known about either thread since then.
-    pub(crate) fn displace(
-        &mut self,
-        m: usize,
-        c: usize,
-        found: Occupant,
-        sink: &mut dyn TableSink,
-    ) {
-        self.notes.contradictions += 1;
-        let t = self.machines[m].cpus[c].last_seen;
-        let occupant = self.machines[m].cpus[c].occupant;
-        let vcpu = self.vcpu_name(m, occupant);
-        let machine = &mut self.machines[m];
-        machine.cpus[c].lose(t, i64::MAX, vcpu, env!(self, machine, sink));
-        for thread in [occupant, found] {
-            if let Occupant::Thread { slot: Some(slot), .. } = thread {
-                self.lose_thread(m, slot, t, i64::MAX, sink);
-            }
-        }
-    }
-
-    /// The thread turns up on CPU `c`. If another CPU was thought to run it, that one's events end
-    /// too early (its file was cut off): nothing is known there since its last one.
-    pub(crate) fn arrive(&mut self, m: usize, c: usize, slot: Slot, sink: &mut dyn TableSink) {
-        if let Place::OnCpu(cpu) = self.machines[m].threads.get(slot).place
-            && cpu.0 as usize != c
-            && let Some(other) = self.cpu(m, cpu)
-        {
-            let found = Occupant::Unknown { known_from: i64::MAX };
-            self.displace(m, other, found, sink);
-        }
-    }
-
-    fn lose_thread(&mut self, m: usize, slot: Slot, t: i64, until: i64, sink: &mut dyn TableSink) {
-        let machine = &mut self.machines[m];
-        machine.threads.lose(slot, t, until, env!(self, machine, sink));
-        machine.works.lose_thread(machine.threads.get(slot).tid, env!(self, machine, sink));
-        if let Some(v) = machine.threads.get(slot).vcpu {
-            self.lose_vcpu(m, v, t, sink);
-        }
-    }
-
-    fn lose_vcpu(&mut self, m: usize, v: usize, t: i64, sink: &mut dyn TableSink) {
-        let place = self.vcpus[v].place;
-        if place == Place::Gone {
-            return;
-        }
-        self.unqueue(m, v, place);
-        let machine = &mut self.machines[m];
-        self.vcpus[v].lose(t, env!(self, machine, sink));
-    }
-
-    /// A hole in the stream of one CPU.
-    pub(crate) fn lose_cpu(&mut self, m: usize, cpu: CpuId, hole: Hole, sink: &mut dyn TableSink) {
-        self.record_hole(m, Some(cpu), hole, sink);
-        if self.machines[m].info.kind == MachineKind::Hypervisor {
-            self.lose_records(m, Some(cpu), hole, sink);
-        }
-        let Some(c) = self.cpu(m, cpu) else { return };
-        self.hide(m, hole, sink, |place| place == Place::OnCpu(cpu) || place.is_off_cpu());
-        self.lose_slices(m, c, hole, sink);
-    }
-
-    /// A hole in everything a machine tells.
-    pub(crate) fn lose_machine(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
-        self.record_hole(m, None, hole, sink);
-        if self.machines[m].info.kind == MachineKind::Hypervisor {
-            self.lose_records(m, None, hole, sink);
-        }
-        self.hide_all(m, hole, sink);
-    }
-
-    /// All streams of a guest have ended while the host's go on: whether nothing happened there or
-    /// nothing was recorded is not known.
-    pub(crate) fn silence(&mut self, m: usize, t: i64, sink: &mut dyn TableSink) {
-        // The cause is told nowhere: this is no hole in a stream, and makes no row.
-        let cause = LostCause::GuestDisconnected;
-        self.hide_all(m, Hole { from: t, until: None, count: None, cause }, sink);
-    }
-
-    fn hide_all(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
-        self.hide(m, hole, sink, |_| true);
-        for c in 0..self.machines[m].cpus.len() {
-            self.lose_slices(m, c, hole, sink);
-        }
-    }
-
-    /// Makes every thread unknown whose events the hole can hide.
-    fn hide(
-        &mut self,
-        m: usize,
-        hole: Hole,
-        sink: &mut dyn TableSink,
-        concerns: impl Fn(Place) -> bool,
-    ) {
-        let (t, until) = (hole.from, hole.until.unwrap_or(i64::MAX));
-        let threads = &mut self.machines[m].threads;
-        threads.known_from = threads.known_from.max(until);
-        let machine = &mut self.machines[m];
-        machine.blocks.lose(t, env!(self, machine, sink));
-        for slot in 0..self.machines[m].threads.len() {
-            if concerns(self.machines[m].threads.get(slot).place) {
-                self.lose_thread(m, slot, t, until, sink);
-            }
-        }
-        if !self.machines[m].has_switch {
-            // Without the scheduler's events a thread may have moved to this CPU unseen.
-            let id = self.machines[m].id;
-            for v in 0..self.vcpus.len() {
-                if self.machines[self.vcpus[v].machine.0 as usize].info.parent == Some(id) {
-                    self.lose_vcpu(m, v, t, sink);
-                }
-            }
-        }
-    }
-
-    fn lose_slices(&mut self, m: usize, c: usize, hole: Hole, sink: &mut dyn TableSink) {
-        let occupant = self.machines[m].cpus[c].occupant;
-        let vcpu = self.vcpu_name(m, occupant);
-        let until = hole.until.unwrap_or(i64::MAX);
-        let machine = &mut self.machines[m];
-        machine.cpus[c].lose(hole.from, until, vcpu, env!(self, machine, sink));
-        machine.works.lose_idle(machine.cpus[c].id, env!(self, machine, sink));
-        if let Some(Some(v)) = machine.vcpu_of_cpu.get(c) {
-            self.joins.lose(*v);
-        }
-        self.blame(m, c, hole.from, sink);
-    }
-
-    fn record_hole(&mut self, m: usize, cpu: Option<CpuId>, hole: Hole, sink: &mut dyn TableSink) {
-        let machine = &mut self.machines[m];
-        self.notes.lost(machine.id, cpu, hole.count);
-        if hole.until.is_none() {
-            self.open_holes.push((machine.id, cpu, hole));
-        } else {
-            hole.emit(cpu, hole.from, env!(self, machine, sink));
-        }
-    }
-
     /// Emits everything open; the recording ends at `end`. Returns the check's shift tests.
     pub(crate) fn finish(
         &mut self,
@@ -625,12 +354,5 @@ impl World {
                 }));
             }
         }
-    }
-}
-
-impl Place {
-    /// Could a hole in any CPU's stream hide what this thread does?
-    fn is_off_cpu(self) -> bool {
-        !matches!(self, Place::OnCpu(_))
     }
 }

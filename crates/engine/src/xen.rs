@@ -1,7 +1,9 @@
 //! xentrace files as streams: the adapter from the codec to the engine.
 //!
 //! One stream per pCPU. Records become [`XenEvent`]s of the model; those no state machine asks for
-//! become items without content, so that they count and show until when the pCPU was recorded.
+//! are counted with the one behind them. Only the first and the last record of a pCPU, those around
+//! odd stamps, and one every now and then in between are items whatever they are, for they show when
+//! the pCPU was recorded.
 //!
 //! Two things are told that are no records of their own ([`XenEvent::Current`]): before a pCPU's
 //! first record, who had it then, as its first record about the scheduler says; and after lost
@@ -23,14 +25,18 @@ use transect_model::{
     xen::{Runstate, XenCall, XenEvent, XenVcpu},
 };
 use transect_xentrace::{
-    Hypercall, Lost, Problem, Runstate as RecordedRunstate, Stream, XenEvent as Recorded, XenTrace,
-    XenVcpu as RecordedVcpu, isa_of_reason,
+    EventTaker, Hypercall, Lost, Problem, Runstate as RecordedRunstate, Stream,
+    XenEvent as Recorded, XenTrace, XenVcpu as RecordedVcpu, isa_of_reason,
 };
 
 /// The clock of Xen's stamps.
 pub const CLOCK: &str = "x86-tsc";
 /// Records looked at, of each pCPU, for what is to be known before the first one is handled.
 const LOOK_AHEAD: usize = 1 << 18;
+/// Ticks after which a record is an item whatever it tells: a second or two.
+const LONG_TSC: u64 = 1 << 32;
+/// Records after which the next one is.
+const MANY: u32 = 4096;
 
 /// One xentrace file of a recording.
 #[derive(Debug)]
@@ -67,7 +73,7 @@ impl<'t, 'd> XenSource<'t, 'd> {
 
     fn stream<'s>(&'s self, stream: Stream<'s>) -> XenStream<'s> {
         let ahead = first_running(stream.clone()).into_iter().collect();
-        XenStream { stream, ahead, source: &self.name, isa: self.isa }
+        XenStream { stream, ahead, quiet: Quiet::default(), source: &self.name, isa: self.isa }
     }
 
     /// What is wrong with the file outside of its streams: for the import log.
@@ -118,23 +124,28 @@ fn first_running(mut stream: Stream<'_>) -> Option<StreamItem> {
             | Recorded::Switch { prev: vcpu, .. } => vcpu,
             _ => continue,
         };
-        return Some(item(ts, XenEvent::Current { vcpu: named(vcpu) }));
+        return Some(item(ts, 0, XenEvent::Current { vcpu: named(vcpu) }));
     }
     None
 }
 
-fn item(tsc: u64, event: XenEvent) -> StreamItem {
-    StreamItem::Event { ts: Timestamp::new(tsc), tid: Tid::IDLE, event: CoreEvent::Xen(event) }
+#[inline(always)]
+fn item(tsc: u64, quiet: u32, event: XenEvent) -> StreamItem {
+    let ts = Timestamp::new(tsc);
+    StreamItem::Event { ts, tid: Tid::IDLE, quiet, event: CoreEvent::Xen(event) }
 }
 
-fn other(tsc: u64) -> StreamItem {
-    StreamItem::Other { ts: Timestamp::<Source>::new(tsc), tid: Tid::IDLE }
+#[inline(always)]
+fn other(tsc: u64, quiet: u32) -> StreamItem {
+    StreamItem::Other { ts: Timestamp::<Source>::new(tsc), tid: Tid::IDLE, quiet }
 }
 
+#[inline(always)]
 fn named(vcpu: RecordedVcpu) -> XenVcpu {
     XenVcpu { dom: vcpu.dom, vcpu: vcpu.vcpu }
 }
 
+#[inline(always)]
 fn runstate(recorded: RecordedRunstate) -> Runstate {
     match recorded {
         RecordedRunstate::Running => Runstate::Running,
@@ -156,118 +167,169 @@ pub struct XenStream<'t> {
     stream: Stream<'t>,
     /// Items that come before the next record's.
     ahead: VecDeque<StreamItem>,
+    quiet: Quiet,
     source: &'t str,
     isa: Isa,
 }
 
-impl XenStream<'_> {
-    /// The record as items; of lost records, several.
-    #[inline]
-    fn item(&self, tsc: u64, recorded: Recorded) -> StreamItem {
-        match self.event(recorded) {
-            Some(event) => item(tsc, event),
-            None => other(tsc),
+/// What a state machine asks for of a record; `file_isa` numbered exit reasons that do not tell.
+#[inline(always)]
+fn event(recorded: Recorded, file_isa: Isa) -> Option<XenEvent> {
+    Some(match recorded {
+        Recorded::Other => return None,
+        Recorded::RunstateChange { vcpu, old, new } => {
+            let (old, new) = (runstate(old), runstate(new));
+            XenEvent::Runstate { vcpu: named(vcpu), old, new }
+        }
+        Recorded::ContinueRunning { vcpu } => XenEvent::Continue { vcpu: named(vcpu) },
+        Recorded::SwitchInfPrev { vcpu, ran_ns } => XenEvent::InfPrev { vcpu: named(vcpu), ran_ns },
+        Recorded::SwitchInfNext { vcpu, waited_ns, slice_ns } => {
+            XenEvent::InfNext { vcpu: named(vcpu), waited_ns, slice_ns }
+        }
+        Recorded::SwitchInfCont { vcpu, ran_ns, slice_ns } => {
+            XenEvent::InfCont { vcpu: named(vcpu), ran_ns, slice_ns }
+        }
+        Recorded::Switch { prev, next } => {
+            XenEvent::Switch { prev: named(prev), next: named(next) }
+        }
+        Recorded::Wake { vcpu } => XenEvent::Wake { vcpu: named(vcpu) },
+        Recorded::Sleep { vcpu } => XenEvent::Sleep { vcpu: named(vcpu) },
+        Recorded::Block { vcpu } => XenEvent::Block { vcpu: named(vcpu) },
+        Recorded::Yield { vcpu } => XenEvent::Yield { vcpu: named(vcpu) },
+        Recorded::Shutdown { vcpu, reason } => XenEvent::Shutdown { vcpu: named(vcpu), reason },
+        Recorded::DomainScheduled { dom } | Recorded::DomainCreated { dom } => {
+            XenEvent::DomainAdded { dom }
+        }
+        Recorded::DomainUnscheduled { dom } => XenEvent::DomainRemoved { dom },
+        Recorded::DomainDestroyed { dom } => XenEvent::DomainEnding { dom },
+        // A guest's guest: for this one it is all one exit.
+        Recorded::VmEntry { nested: true } | Recorded::VmExit { nested: true, .. } => {
+            return None;
+        }
+        Recorded::VmEntry { .. } => XenEvent::VmEntry,
+        Recorded::VmExit { reason, rip, isa, .. } => {
+            let isa = isa.or_else(|| isa_of_reason(reason)).unwrap_or(file_isa);
+            XenEvent::VmExit { reason: ExitReason { isa, code: reason }, rip }
+        }
+        Recorded::HvmHypercall { op } => XenEvent::HvmHypercall { op },
+        Recorded::Injection { vector } => XenEvent::Injection { vector },
+        Recorded::Hypercall(recorded) => XenEvent::Hypercall(call(recorded)),
+        Recorded::Subcall(recorded) => XenEvent::Subcall(call(recorded)),
+        Recorded::PvTrap { trap, rip, .. } => XenEvent::PvTrap { trap, rip },
+        Recorded::PvPageFault { rip, addr, .. } => XenEvent::PvPageFault { addr, rip },
+        Recorded::PvPrivop { .. } | Recorded::PvMathState | Recorded::PvPtwr { .. } => {
+            XenEvent::PvEmulation
+        }
+        Recorded::GrantMap { dom } | Recorded::GrantTransfer { dom } => XenEvent::GrantPage { dom },
+        Recorded::IdleEntry { state } => XenEvent::IdleEntry { state },
+        Recorded::IdleExit { state } => XenEvent::IdleExit { state },
+        Recorded::Lost(_)
+        | Recorded::Interrupt { .. }
+        | Recorded::Halt { .. }
+        | Recorded::GrantUnmap { .. }
+        | Recorded::IrqHandled { .. }
+        | Recorded::FrequencyChange { .. } => return None,
+    })
+}
+
+/// The records since the last item, which tell nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quiet {
+    count: u32,
+    /// Stamp of the last one.
+    last_tsc: u64,
+    /// Stamp of the last item; none before the first.
+    told_tsc: Option<u64>,
+}
+
+impl Quiet {
+    /// Is a record with this stamp to be an item whatever it tells?
+    #[inline(always)]
+    fn is_due(&self, tsc: u64) -> bool {
+        // One that is before the last item is very far behind it then.
+        self.count >= MANY || self.told_tsc.is_none_or(|told| tsc.wrapping_sub(told) > LONG_TSC)
+    }
+
+    /// The next item has this stamp: how many come before it?
+    #[inline(always)]
+    fn told(&mut self, tsc: u64) -> u32 {
+        self.told_tsc = Some(tsc);
+        std::mem::take(&mut self.count)
+    }
+
+    /// An item for those so far, where they were: the next one may be thought damaged.
+    #[cold]
+    fn tell(&mut self) -> Option<StreamItem> {
+        let before = self.count.checked_sub(1)?;
+        self.told(self.last_tsc);
+        Some(other(self.last_tsc, before))
+    }
+}
+
+/// Puts every record's items behind the others.
+struct Put<'i> {
+    items: &'i mut Vec<StreamItem>,
+    quiet: &'i mut Quiet,
+    isa: Isa,
+}
+
+impl EventTaker for Put<'_> {
+    #[inline(always)]
+    fn take(&mut self, tsc: u64, recorded: Recorded) {
+        if let Recorded::Lost(lost) = recorded {
+            self.lost(lost);
+            return;
+        }
+        let due = self.quiet.is_due(tsc);
+        if due {
+            self.items.extend(self.quiet.tell());
+        }
+        // Each is made where it will lie.
+        match event(recorded, self.isa) {
+            Some(event) => self.items.push(item(tsc, self.quiet.told(tsc), event)),
+            None if due => self.items.push(other(tsc, self.quiet.told(tsc))),
+            None => {
+                self.quiet.count += 1;
+                self.quiet.last_tsc = tsc;
+            }
         }
     }
+}
 
-    #[inline]
-    fn event(&self, recorded: Recorded) -> Option<XenEvent> {
-        Some(match recorded {
-            Recorded::Other => return None,
-            Recorded::RunstateChange { vcpu, old, new } => {
-                let (old, new) = (runstate(old), runstate(new));
-                XenEvent::Runstate { vcpu: named(vcpu), old, new }
-            }
-            Recorded::ContinueRunning { vcpu } => XenEvent::Continue { vcpu: named(vcpu) },
-            Recorded::SwitchInfPrev { vcpu, ran_ns } => {
-                XenEvent::InfPrev { vcpu: named(vcpu), ran_ns }
-            }
-            Recorded::SwitchInfNext { vcpu, waited_ns, slice_ns } => {
-                XenEvent::InfNext { vcpu: named(vcpu), waited_ns, slice_ns }
-            }
-            Recorded::SwitchInfCont { vcpu, ran_ns, slice_ns } => {
-                XenEvent::InfCont { vcpu: named(vcpu), ran_ns, slice_ns }
-            }
-            Recorded::Switch { prev, next } => {
-                XenEvent::Switch { prev: named(prev), next: named(next) }
-            }
-            Recorded::Wake { vcpu } => XenEvent::Wake { vcpu: named(vcpu) },
-            Recorded::Sleep { vcpu } => XenEvent::Sleep { vcpu: named(vcpu) },
-            Recorded::Block { vcpu } => XenEvent::Block { vcpu: named(vcpu) },
-            Recorded::Yield { vcpu } => XenEvent::Yield { vcpu: named(vcpu) },
-            Recorded::Shutdown { vcpu, reason } => XenEvent::Shutdown { vcpu: named(vcpu), reason },
-            Recorded::DomainScheduled { dom } | Recorded::DomainCreated { dom } => {
-                XenEvent::DomainAdded { dom }
-            }
-            Recorded::DomainUnscheduled { dom } => XenEvent::DomainRemoved { dom },
-            Recorded::DomainDestroyed { dom } => XenEvent::DomainEnding { dom },
-            // A guest's guest: for this one it is all one exit.
-            Recorded::VmEntry { nested: true } | Recorded::VmExit { nested: true, .. } => {
-                return None;
-            }
-            Recorded::VmEntry { .. } => XenEvent::VmEntry,
-            Recorded::VmExit { reason, rip, isa, .. } => {
-                let isa = isa.or_else(|| isa_of_reason(reason)).unwrap_or(self.isa);
-                XenEvent::VmExit { reason: ExitReason { isa, code: reason }, rip }
-            }
-            Recorded::HvmHypercall { op } => XenEvent::HvmHypercall { op },
-            Recorded::Injection { vector } => XenEvent::Injection { vector },
-            Recorded::Hypercall(recorded) => XenEvent::Hypercall(call(recorded)),
-            Recorded::Subcall(recorded) => XenEvent::Subcall(call(recorded)),
-            Recorded::PvTrap { trap, rip, .. } => XenEvent::PvTrap { trap, rip },
-            Recorded::PvPageFault { rip, addr, .. } => XenEvent::PvPageFault { addr, rip },
-            Recorded::PvPrivop { .. } | Recorded::PvMathState | Recorded::PvPtwr { .. } => {
-                XenEvent::PvEmulation
-            }
-            Recorded::GrantMap { dom } | Recorded::GrantTransfer { dom } => {
-                XenEvent::GrantPage { dom }
-            }
-            Recorded::IdleEntry { state } => XenEvent::IdleEntry { state },
-            Recorded::IdleExit { state } => XenEvent::IdleExit { state },
-            Recorded::Lost(_)
-            | Recorded::Interrupt { .. }
-            | Recorded::Halt { .. }
-            | Recorded::GrantUnmap { .. }
-            | Recorded::IrqHandled { .. }
-            | Recorded::FrequencyChange { .. } => return None,
-        })
-    }
-
+impl Put<'_> {
     /// Lost records hide the time between two stamps, and say who ran at the second.
     #[cold]
-    fn lost(&mut self, lost: Lost) -> StreamItem {
+    fn lost(&mut self, lost: Lost) {
+        self.items.extend(self.quiet.tell());
         let hole =
             LostEvents { count: Some(u64::from(lost.count)), cause: LostCause::BufferOverrun };
-        self.ahead.push_back(StreamItem::Lost(hole));
+        let (from, to) = (lost.from_tsc.min(lost.to_tsc), lost.from_tsc.max(lost.to_tsc));
+        self.items.push(other(from, self.quiet.told(from)));
+        self.items.push(StreamItem::Lost(hole));
         let current = XenEvent::Current { vcpu: named(lost.current) };
-        self.ahead.push_back(item(lost.to_tsc.max(lost.from_tsc), current));
-        other(lost.from_tsc.min(lost.to_tsc))
+        self.items.push(item(to, self.quiet.told(to), current));
     }
 }
 
 impl EventStream for XenStream<'_> {
     fn next_item(&mut self) -> Option<StreamItem> {
-        if let Some(ahead) = self.ahead.pop_front() {
-            return Some(ahead);
+        if self.ahead.is_empty() {
+            let mut items = Vec::new();
+            self.next_batch(&mut items, 1);
+            self.ahead.extend(items);
         }
-        let record = self.stream.next()?;
-        Some(match record.typed() {
-            Recorded::Lost(lost) => self.lost(lost),
-            recorded => self.item(record.tsc, recorded),
-        })
+        self.ahead.pop_front()
     }
 
     fn next_batch(&mut self, items: &mut Vec<StreamItem>, limit: usize) {
+        let (begin, limit) = (items.len(), limit.max(1));
         items.extend(self.ahead.drain(..));
-        while items.len() < limit {
-            let Some(record) = self.stream.next() else { return };
-            match record.typed() {
-                Recorded::Lost(lost) => {
-                    let first = self.lost(lost);
-                    items.push(first);
-                    items.extend(self.ahead.drain(..));
-                }
-                recorded => items.push(self.item(record.tsc, recorded)),
+        while items.len() < begin + limit {
+            let records = begin + limit - items.len();
+            let mut put = Put { items, quiet: &mut self.quiet, isa: self.isa };
+            if self.stream.give(records, &mut put) == 0 {
+                items.extend(self.quiet.tell());
+                return;
             }
         }
     }

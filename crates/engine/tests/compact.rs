@@ -76,7 +76,7 @@ fn write_log(cpu: CpuId, items: &Items, file: &mut BlockWriter<Vec<u8>>) -> u64 
     let (mut last, mut lost) = (0, 0);
     for item in items {
         match item {
-            StreamItem::Event { ts, tid, event } => {
+            StreamItem::Event { ts, tid, event, .. } => {
                 last = ts.get();
                 log.event(last, *tid, event, file).unwrap();
             }
@@ -119,7 +119,7 @@ fn in_order(
     let mut all = Vec::new();
     for (key, items) in streams {
         for (at, item) in items.iter().enumerate() {
-            if let StreamItem::Event { ts, tid, event } = *item {
+            if let StreamItem::Event { ts, tid, event, .. } = *item {
                 all.push((*key, at, ts, tid, event));
             }
         }
@@ -160,7 +160,7 @@ fn untold_names(
             let is_news = known.insert((m, renamed), new_comm) != Some(new_comm);
             if is_news && !renamed.is_idle() {
                 let event = CoreEvent::TaskRename { tid: renamed, new_comm };
-                let rename = StreamItem::Event { ts, tid, event };
+                let rename = StreamItem::Event { ts, tid, quiet: 0, event };
                 renames.entry((key, at)).or_default().push(rename);
             }
         }
@@ -396,7 +396,7 @@ fn plausible(streams: &Streams) -> BTreeMap<StreamKey, Items> {
     let item = |item: &StreamItem| match *item {
         StreamItem::Event { ts, event, .. } if matches!(event, CoreEvent::SchedSwitch { .. }) => {
             let CoreEvent::SchedSwitch { prev, .. } = event else { return None };
-            Some(StreamItem::Event { ts, tid: prev, event })
+            Some(StreamItem::Event { ts, tid: prev, quiet: 0, event })
         }
         StreamItem::Event { event: CoreEvent::SchedWakeup { .. }, .. }
         | StreamItem::Other { .. } => None,

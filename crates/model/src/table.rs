@@ -559,9 +559,9 @@ pub const TABLES: &[TableDoc] = &[
     ImportLog::TABLE,
 ];
 
-/// One row of any table, on its way from the engine to whoever keeps it.
+/// One row of any table, on its way from the engine to whoever keeps it. A new table must be known to
+/// all who keep rows: none of them may drop it silently.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the row type of the same name")]
 pub enum Row {
     Machine(Machine),

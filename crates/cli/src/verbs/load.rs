@@ -10,6 +10,7 @@
 
 mod directory;
 mod files;
+mod refine;
 pub(crate) mod tables;
 pub(crate) mod xen;
 
@@ -141,7 +142,6 @@ pub(crate) fn events(
 }
 
 fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a>> {
-    let clocks = ClockGraph::from_evidence(&opened.evidence, args.clock_options())?;
     let mut traces = Vec::new();
     for source in &opened.sources {
         let name = opened.topology.machines.iter().find(|m| m.id == source.machine);
@@ -149,6 +149,10 @@ fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a
         let trace = SourceFile::parse(source).with_context(|| source.name.clone())?;
         traces.push((source.machine, name, trace));
     }
+    let mut evidence = opened.evidence;
+    let files = traces.iter().map(|(machine, _, file)| (*machine, file));
+    evidence.extend(refine::evidence(&evidence, &opened.topology, files));
+    let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
     Ok(Loaded { traces, clocks })
 }
 
@@ -158,9 +162,11 @@ fn run(
     options: Options,
     sink: &mut dyn TableSink,
 ) -> anyhow::Result<Facts> {
-    let Opened { mut facts, topology, evidence, sources, gaps, lost, mut remarks } = opened;
-    let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
+    let Opened { mut facts, topology, mut evidence, sources, gaps, lost, mut remarks } = opened;
     let traces = parse(&sources, &mut remarks)?;
+    let files = traces.iter().map(|(source, file)| (source.machine, file));
+    evidence.extend(refine::evidence(&evidence, &topology, files));
+    let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
     let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();
     for (reader, (source, _)) in readers.iter().zip(&traces) {

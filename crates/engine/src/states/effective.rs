@@ -113,6 +113,7 @@ impl Joins {
     }
 
     /// The vCPU was in `state` in [from, to).
+    #[inline]
     pub(crate) fn vcpu_state(
         &mut self,
         at: usize,
@@ -121,15 +122,8 @@ impl Joins {
         to: i64,
         sink: &mut dyn TableSink,
     ) {
-        let Some(join) = &mut self.0[at] else { return };
-        let effective = EffectiveState::from(state);
-        match join.vcpu.back_mut() {
-            Some(last) if last.effective == effective && last.to == from => last.to = to,
-            _ => join.vcpu.push_back(Piece { from, to, effective }),
-        }
-        join.step(sink);
-        if join.vcpu.len() > MAX_WAITING {
-            join.vcpu.pop_front();
+        if let Some(join) = &mut self.0[at] {
+            join.vcpu_state(state, from, to, sink);
         }
     }
 
@@ -147,6 +141,19 @@ impl Joins {
 }
 
 impl Join {
+    /// The vCPU was in `state` in [from, to).
+    fn vcpu_state(&mut self, state: VcpuState, from: i64, to: i64, sink: &mut dyn TableSink) {
+        let effective = EffectiveState::from(state);
+        match self.vcpu.back_mut() {
+            Some(last) if last.effective == effective && last.to == from => last.to = to,
+            _ => self.vcpu.push_back(Piece { from, to, effective }),
+        }
+        self.step(sink);
+        if self.vcpu.len() > MAX_WAITING {
+            self.vcpu.pop_front();
+        }
+    }
+
     /// Joins what both sides know.
     fn step(&mut self, sink: &mut dyn TableSink) {
         while let Some(piece) = self.vcpu.front().copied() {

@@ -18,13 +18,15 @@
 //! when its states have passed it; a VM's and a control group's at the end, because vCPUs and threads
 //! that count towards them may still be found.
 
+mod metrics;
+
 use super::pcpu::Occupant;
+use metrics::{Metrics, Series, Tally};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 use transect_model::{
     ids::{CpuId, MachineId, VcpuId},
-    state::{Metric, ThreadState, VcpuState},
+    state::{ThreadState, VcpuState},
     table::{Row, TableSink, Window},
 };
 
@@ -33,110 +35,13 @@ const MAX_WINDOWS: i64 = 2_000_000;
 /// Nor are they beyond 52 days, so that sums over a thousand vCPUs stay within 64 bits.
 const MAX_SPAN_NS: i64 = 1 << 52;
 
-/// The sums of one actor in one window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Metrics {
-    executions: u64,
-    gotten_ns: i64,
-    waited_ns: i64,
-    blocked_ns: i64,
-    offline_ns: i64,
-    unknown_ns: i64,
-    guest_ns: i64,
-    halted_ns: i64,
-    slices: i64,
-    slices_ns: i64,
-    slice_min_ns: Option<i64>,
-    slice_max_ns: Option<i64>,
-    io_count: u64,
-    exits: u64,
-}
-
-impl Metrics {
-    /// Adds another shard's or actor's sums.
-    pub(crate) fn add(&mut self, other: &Metrics) {
-        self.gotten_ns += other.gotten_ns;
-        self.waited_ns += other.waited_ns;
-        self.blocked_ns += other.blocked_ns;
-        self.offline_ns += other.offline_ns;
-        self.unknown_ns += other.unknown_ns;
-        self.halted_ns += other.halted_ns;
-        self.add_counts(other);
-    }
-
-    /// Of another's sums those that do not divide a pCPU's time.
-    fn add_counts(&mut self, other: &Metrics) {
-        self.guest_ns += other.guest_ns;
-        self.executions += other.executions;
-        self.slices += other.slices;
-        self.slices_ns += other.slices_ns;
-        self.slice_min_ns = [self.slice_min_ns, other.slice_min_ns].into_iter().flatten().min();
-        self.slice_max_ns = self.slice_max_ns.max(other.slice_max_ns);
-        self.io_count = self.io_count.saturating_add(other.io_count);
-        self.exits += other.exits;
-    }
-
-    fn add_vcpu(&mut self, state: VcpuState, ns: i64) {
-        match state.metric() {
-            Metric::Gotten => self.gotten_ns += ns,
-            Metric::Waited => self.waited_ns += ns,
-            Metric::Blocked => self.blocked_ns += ns,
-            Metric::Offline => self.offline_ns += ns,
-            Metric::Unknown => self.unknown_ns += ns,
-        }
-        match state {
-            VcpuState::Guest => self.guest_ns += ns,
-            VcpuState::Halted => self.halted_ns += ns,
-            _ => {}
-        }
-    }
-
-    fn add_thread(&mut self, state: ThreadState, ns: i64) {
-        match state {
-            ThreadState::Running => self.gotten_ns += ns,
-            ThreadState::Runnable => self.waited_ns += ns,
-            ThreadState::Blocked => self.blocked_ns += ns,
-            ThreadState::Unknown => self.unknown_ns += ns,
-        }
-    }
-
-    fn add_slice(&mut self, ns: i64) {
-        self.slices += 1;
-        self.slices_ns += ns;
-        self.slice_min_ns = Some(self.slice_min_ns.map_or(ns, |min| min.min(ns)));
-        self.slice_max_ns = Some(self.slice_max_ns.map_or(ns, |max| max.max(ns)));
-    }
-}
-
-/// The unfinished windows of one actor.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Series {
-    /// Number of the first window kept.
-    first: i64,
-    kept: VecDeque<Metrics>,
-}
-
-impl Series {
-    /// The metrics of window `at`; none if that window was emitted already.
-    fn at(&mut self, at: i64) -> Option<&mut Metrics> {
-        let offset = usize::try_from(at - self.first).ok()?;
-        if offset >= self.kept.len() {
-            self.kept.resize(offset + 1, Metrics::default());
-        }
-        self.kept.get_mut(offset)
-    }
-
-    fn pop(&mut self) -> Metrics {
-        self.first += 1;
-        self.kept.pop_front().unwrap_or_default()
-    }
-}
-
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct VcpuSeries {
     machine: MachineId,
     vcpu: VcpuId,
     series: Series,
+    /// What is still to be added to the series of all that count this vCPU.
+    tally: Tally,
     /// Index of its control group.
     cgroup: Option<usize>,
     /// Under Xen: index of what its domain does on the pCPU it is on, or was last on.
@@ -210,8 +115,8 @@ impl Windows {
 
     /// Adds the next vCPU (by vCPU index).
     pub(crate) fn push_vcpu(&mut self, machine: MachineId, vcpu: VcpuId) {
-        let series = Series::default();
-        self.vcpus.push(VcpuSeries { machine, vcpu, series, cgroup: None, pcpu: None });
+        let (series, tally) = (Series::default(), Tally::default());
+        self.vcpus.push(VcpuSeries { machine, vcpu, series, tally, cgroup: None, pcpu: None });
         let at = machine.0 as usize;
         if self.vm_of.len() <= at {
             self.vm_of.resize(at + 1, None);
@@ -237,6 +142,7 @@ impl Windows {
 
     /// The vCPU's thread belongs to a control group.
     pub(crate) fn vcpu_in_cgroup(&mut self, vcpu: usize, cgroup: Option<usize>) {
+        self.hand_on(vcpu);
         self.vcpus[vcpu].cgroup = cgroup;
     }
 
@@ -244,6 +150,7 @@ impl Windows {
     pub(crate) fn vcpu_on(&mut self, at: usize, cpu: CpuId) {
         let known = self.vcpus[at].pcpu;
         if known.is_none_or(|known| self.pcpus[known].cpu != cpu) {
+            self.hand_on(at);
             self.vcpus[at].pcpu = Some(self.pcpu(self.vcpus[at].machine, cpu));
         }
     }
@@ -281,6 +188,7 @@ impl Windows {
     }
 
     /// A vCPU was in `state` in [from, to): contiguous with what was told before.
+    #[inline]
     pub(crate) fn vcpu(
         &mut self,
         at: usize,
@@ -289,31 +197,71 @@ impl Windows {
         to: i64,
         sink: &mut dyn TableSink,
     ) {
+        if !self.vcpus[at].tally.add(state, from, to) {
+            self.vcpu_in_windows(at, state, from, to, sink);
+        }
+    }
+
+    /// The same for time in several windows, or in another than is being added up, or up to the end
+    /// of one.
+    fn vcpu_in_windows(
+        &mut self,
+        at: usize,
+        state: VcpuState,
+        from: i64,
+        to: i64,
+        sink: &mut dyn TableSink,
+    ) {
         let Some(last) = self.each_part(from, to, |windows, window, ns| {
-            let VcpuSeries { series, cgroup, pcpu, .. } = &mut windows.vcpus[at];
-            if let Some(metrics) = series.at(window) {
-                metrics.add_vcpu(state, ns);
-            }
-            if let Some(pcpu) = *pcpu
-                && let Some(metrics) = windows.pcpus[pcpu].series.at(window)
-            {
-                metrics.add_vcpu(state, ns);
-            }
-            if let Some(cgroup) = *cgroup
-                && let Some(metrics) = windows.cgroups[cgroup].series.at(window)
-            {
-                match state {
-                    VcpuState::Guest => metrics.guest_ns += ns,
-                    VcpuState::Halted => metrics.halted_ns += ns,
-                    _ => {}
-                }
-            }
+            let mut sums = Metrics::default();
+            sums.add_vcpu(state, ns);
+            windows.add(at, window, &sums);
         }) else {
             return;
         };
         // A window is over when its last nanosecond is.
         let passed = if to < last.to { last.number } else { last.number + 1 };
         self.emit_passed(at, passed, sink);
+        self.open(at, to);
+    }
+
+    /// Adds a vCPU's sums to those of everybody who counts it.
+    fn add(&mut self, at: usize, window: i64, sums: &Metrics) {
+        let VcpuSeries { series, cgroup, pcpu, .. } = &mut self.vcpus[at];
+        if let Some(metrics) = series.at(window) {
+            metrics.add(sums);
+        }
+        if let Some(pcpu) = *pcpu
+            && let Some(metrics) = self.pcpus[pcpu].series.at(window)
+        {
+            metrics.add(sums);
+        }
+        // Of the rest, a control group counts what its threads do.
+        if let Some(cgroup) = *cgroup
+            && let Some(metrics) = self.cgroups[cgroup].series.at(window)
+        {
+            metrics.guest_ns += sums.guest_ns;
+            metrics.halted_ns += sums.halted_ns;
+            metrics.exits += sums.exits;
+        }
+    }
+
+    /// Hands on what was added up of a vCPU.
+    fn hand_on(&mut self, at: usize) {
+        let tally = &mut self.vcpus[at].tally;
+        let (window, sums) = (tally.window, tally.take());
+        if sums != Metrics::default() {
+            self.add(at, window, &sums);
+        }
+    }
+
+    /// Begins to add up the vCPU's window at `t`. Is it one that is made?
+    fn open(&mut self, at: usize, t: i64) -> bool {
+        self.hand_on(at);
+        let Some(window) = self.window(t) else { return false };
+        let Bounds { from, to, .. } = self.now;
+        self.vcpus[at].tally = Tally::new(window, from, to.min(self.start + MAX_SPAN_NS));
+        true
     }
 
     /// A thread of a control group was in `state` in [from, to).
@@ -347,10 +295,13 @@ impl Windows {
 
     /// The scheduler of this pCPU grants a vCPU `ns` (Xen).
     pub(crate) fn granted(&mut self, at: usize, cpu: CpuId, t: i64, ns: i64) {
+        let VcpuSeries { machine, pcpu, .. } = self.vcpus[at];
+        if pcpu.is_some_and(|pcpu| self.pcpus[pcpu].cpu == cpu) {
+            self.count(at, t, |m| m.add_slice(ns));
+            return;
+        }
         let Some(window) = self.window(t) else { return };
-        let VcpuSeries { machine, series, .. } = &mut self.vcpus[at];
-        let machine = *machine;
-        if let Some(metrics) = series.at(window) {
+        if let Some(metrics) = self.vcpus[at].series.at(window) {
             metrics.add_slice(ns);
         }
         let pcpu = self.pcpu(machine, cpu);
@@ -360,14 +311,9 @@ impl Windows {
     }
 
     /// `kvm_exit` of a vCPU.
+    #[inline]
     pub(crate) fn exit(&mut self, at: usize, t: i64) {
-        let cgroup = self.vcpus[at].cgroup;
         self.count(at, t, |m| m.exits += 1);
-        if let (Some(cgroup), Some(window)) = (cgroup, self.window(t))
-            && let Some(metrics) = self.cgroups[cgroup].series.at(window)
-        {
-            metrics.exits += 1;
-        }
     }
 
     /// Kicks, device accesses or exchanges of pages by a vCPU. A broken record can name any number;
@@ -398,6 +344,7 @@ impl Windows {
             return;
         }
         for at in 0..self.vcpus.len() {
+            self.hand_on(at);
             while self.vcpus[at].series.first < count {
                 self.emit_vcpu(at, end, sink);
             }
@@ -442,16 +389,10 @@ impl Windows {
         }
     }
 
+    #[inline]
     fn count(&mut self, at: usize, t: i64, add: impl Fn(&mut Metrics)) {
-        let Some(window) = self.window(t) else { return };
-        let VcpuSeries { series, pcpu, .. } = &mut self.vcpus[at];
-        if let Some(metrics) = series.at(window) {
-            add(metrics);
-        }
-        if let Some(pcpu) = *pcpu
-            && let Some(metrics) = self.pcpus[pcpu].series.at(window)
-        {
-            add(metrics);
+        if self.vcpus[at].tally.covers(t) || self.open(at, t) {
+            add(self.vcpus[at].tally.counts());
         }
     }
 
@@ -517,6 +458,7 @@ impl Windows {
     }
 
     fn emit_vcpu(&mut self, at: usize, end: i64, sink: &mut dyn TableSink) {
+        self.hand_on(at);
         let VcpuSeries { machine, vcpu, series, .. } = &mut self.vcpus[at];
         let window = series.first;
         let metrics = series.pop();

@@ -86,7 +86,7 @@ impl Story {
         if let Some(at) = self.current {
             *self.events.of(self.threads[at]) += 1;
         }
-        self.made.push_back(StreamItem::Event { ts, tid, event });
+        self.made.push_back(StreamItem::Event { ts, tid, quiet: 0, event });
     }
 
     /// Somebody's turn, and the switch to the next one.

@@ -102,8 +102,8 @@ impl Story {
             let ts = Timestamp::new(words[2].parse().unwrap());
             let tid = Tid(words[3].parse().unwrap());
             match core_event(&words[4..]) {
-                Some(event) => StreamItem::Event { ts, tid, event },
-                None => StreamItem::Other { ts, tid },
+                Some(event) => StreamItem::Event { ts, tid, quiet: 0, event },
+                None => StreamItem::Other { ts, tid, quiet: 0 },
             }
         };
         self.streams.entry(key).or_default().push(item);

@@ -165,8 +165,8 @@ fn stream(lives: bool, wild: bool) -> impl Strategy<Value = Vec<StreamItem>> {
                 }));
             }
             out.push(match event {
-                Some(event) => StreamItem::Event { ts, tid, event },
-                None => StreamItem::Other { ts, tid },
+                Some(event) => StreamItem::Event { ts, tid, quiet: 0, event },
+                None => StreamItem::Other { ts, tid, quiet: 0 },
             });
         }
         out

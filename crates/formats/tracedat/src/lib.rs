@@ -46,6 +46,7 @@
 
 pub mod problem;
 pub mod read;
+pub mod text;
 pub mod timing;
 pub mod write;
 

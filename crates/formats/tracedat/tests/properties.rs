@@ -295,3 +295,28 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// Whatever stands in a text of tracefs: it becomes a file that can be read, or is refused.
+    #[test]
+    fn any_text_becomes_a_file_or_is_refused(
+        lines in vec("( *[a-z<>.\\-0-9]{1,20}-[0-9]{1,12}|CPU:[0-9]|.{0,9}) ?(\\[[0-9]{1,5}\\]|\\[LOST) [d.]{0,5} {0,2}[0-9.]{0,22}:? (sched_switch|sched_wakeup|x|):? ?[ -~]{0,90}", 0..30),
+    ) {
+        let text = format!("# tracer: nop\n{}\n", lines.join("\n"));
+        if let Ok(made) = transect_tracedat::text::convert(text.as_bytes()) {
+            let dat = TraceDat::parse(&made.file).expect("our own file");
+            prop_assert!(dat.problems().is_empty(), "{:?}", dat.problems());
+            let mut events = 0;
+            for buffer in dat.buffers() {
+                for cpu in buffer.cpus() {
+                    let mut stream = dat.stream(buffer, cpu).expect("a stream");
+                    while let Some(item) = stream.next() {
+                        prop_assert!(!matches!(item, Item::Problem(_)), "{item:?}");
+                        events += u64::from(matches!(item, Item::Event { .. }));
+                    }
+                }
+            }
+            prop_assert_eq!(events, made.events);
+        }
+    }
+}

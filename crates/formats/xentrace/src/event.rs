@@ -348,82 +348,158 @@ pub fn isa_of_reason(reason: u32) -> Option<Isa> {
     }
 }
 
-/// The typed event of a record of this row; None where a value cannot be right.
-#[inline]
-pub(crate) fn typed(row: &RecordDef, event: u32, tsc: u64, extra: &[u8]) -> Option<XenEvent> {
+/// Who gets the typed events of a stream ([`crate::Stream::give`]).
+///
+/// The decoder has one arm for each kind of record, and what is done with its event is compiled into
+/// each of them: an event is never put together in one place to be taken apart in another. For
+/// readers of millions of records that is most of what decoding costs; all others use
+/// [`crate::Record::typed`].
+pub trait EventTaker {
+    /// Takes the event of a record with this stamp. To be inlined.
+    fn take(&mut self, tsc: u64, event: XenEvent);
+}
+
+/// Keeps the event.
+pub(crate) struct Kept(pub(crate) XenEvent);
+
+impl EventTaker for Kept {
+    #[inline(always)]
+    fn take(&mut self, _tsc: u64, event: XenEvent) {
+        self.0 = event;
+    }
+}
+
+/// A record without a look at its place in the stream.
+#[derive(Clone, Copy)]
+pub(crate) struct Raw<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) row: &'static RecordDef,
+    pub(crate) event: u32,
+    pub(crate) tsc: u64,
+    pub(crate) extra: &'a [u8],
+}
+
+/// Gives `to` the record's typed event; [`XenEvent::Other`] where a value cannot be right. The
+/// record has as many words as its row wants at least.
+#[inline(always)]
+pub(crate) fn typed(raw: Raw<'_>, to: &mut impl EventTaker) {
+    let Raw { kind, row, event, tsc, extra } = raw;
     let word = |at: usize| word_at(extra, at * 4);
     let wide = |at: usize| u64::from(word(at + 1)) << 32 | u64::from(word(at));
-    let vcpu = || XenVcpu::wide(word(0), word(1));
-    let dom = || u16::try_from(word(0)).ok();
-    Some(match row.kind {
-        Kind::Other | Kind::Wrap | Kind::CpuChange => XenEvent::Other,
-        Kind::RunstateChange => XenEvent::RunstateChange {
-            vcpu: XenVcpu::packed(word(0)),
-            old: Runstate::at(event, 8),
-            new: Runstate::at(event, 4),
-        },
-        Kind::ContinueRunning => XenEvent::ContinueRunning { vcpu: XenVcpu::packed(word(0)) },
-        Kind::SwitchInfPrev => XenEvent::SwitchInfPrev { vcpu: vcpu()?, ran_ns: word(2) },
-        Kind::SwitchInfNext => {
-            XenEvent::SwitchInfNext { vcpu: vcpu()?, waited_ns: word(2), slice_ns: slice(word(3)) }
+    /// The value, or this is no such record.
+    macro_rules! right {
+        ($value:expr) => {
+            match $value {
+                Some(value) => value,
+                None => return to.take(tsc, XenEvent::Other),
+            }
+        };
+    }
+    macro_rules! vcpu {
+        () => {
+            right!(XenVcpu::wide(word(0), word(1)))
+        };
+    }
+    macro_rules! dom {
+        () => {
+            right!(u16::try_from(word(0)).ok())
+        };
+    }
+    match kind {
+        Kind::Other | Kind::Wrap | Kind::CpuChange => to.take(tsc, XenEvent::Other),
+        Kind::RunstateChange => to.take(
+            tsc,
+            XenEvent::RunstateChange {
+                vcpu: XenVcpu::packed(word(0)),
+                old: Runstate::at(event, 8),
+                new: Runstate::at(event, 4),
+            },
+        ),
+        Kind::ContinueRunning => {
+            to.take(tsc, XenEvent::ContinueRunning { vcpu: XenVcpu::packed(word(0)) })
         }
-        Kind::SwitchInfCont => {
-            XenEvent::SwitchInfCont { vcpu: vcpu()?, ran_ns: word(2), slice_ns: slice(word(3)) }
+        Kind::SwitchInfPrev => {
+            to.take(tsc, XenEvent::SwitchInfPrev { vcpu: vcpu!(), ran_ns: word(2) })
         }
-        Kind::Switch => XenEvent::Switch { prev: vcpu()?, next: XenVcpu::wide(word(2), word(3))? },
-        Kind::Wake => XenEvent::Wake { vcpu: vcpu()? },
-        Kind::Sleep => XenEvent::Sleep { vcpu: vcpu()? },
-        Kind::Block => XenEvent::Block { vcpu: vcpu()? },
-        Kind::Yield => XenEvent::Yield { vcpu: vcpu()? },
-        Kind::Shutdown => XenEvent::Shutdown { vcpu: vcpu()?, reason: word(2) },
-        Kind::DomainScheduled => XenEvent::DomainScheduled { dom: dom()? },
-        Kind::DomainUnscheduled => XenEvent::DomainUnscheduled { dom: dom()? },
-        Kind::DomainCreated => XenEvent::DomainCreated { dom: dom()? },
-        Kind::DomainDestroyed => XenEvent::DomainDestroyed { dom: dom()? },
-        Kind::VmEntry => XenEvent::VmEntry { nested: event & NESTED_FLAG != 0 },
-        Kind::VmExit => exit(row, event, word(0), u64::from(word(1))),
-        Kind::VmExit64 => exit(row, event, word(0), wide(1)),
-        Kind::Injection => XenEvent::Injection { vector: word(0) },
-        Kind::Interrupt => XenEvent::Interrupt { vector: (!extra.is_empty()).then(|| word(0)) },
-        Kind::Hypercall => XenEvent::Hypercall(Hypercall::from_extra(extra)),
-        Kind::Subcall => XenEvent::Subcall(Hypercall::from_extra(extra)),
-        Kind::PvTrap => trap(word(1), u64::from(word(0))),
-        Kind::PvTrap64 => trap(word(2), wide(0)),
-        Kind::PvPageFault => XenEvent::PvPageFault {
-            rip: u64::from(word(0)),
-            addr: u64::from(word(1)),
-            error_code: word(2),
-        },
+        Kind::SwitchInfNext => to.take(
+            tsc,
+            XenEvent::SwitchInfNext { vcpu: vcpu!(), waited_ns: word(2), slice_ns: slice(word(3)) },
+        ),
+        Kind::SwitchInfCont => to.take(
+            tsc,
+            XenEvent::SwitchInfCont { vcpu: vcpu!(), ran_ns: word(2), slice_ns: slice(word(3)) },
+        ),
+        Kind::Switch => to.take(
+            tsc,
+            XenEvent::Switch { prev: vcpu!(), next: right!(XenVcpu::wide(word(2), word(3))) },
+        ),
+        Kind::Wake => to.take(tsc, XenEvent::Wake { vcpu: vcpu!() }),
+        Kind::Sleep => to.take(tsc, XenEvent::Sleep { vcpu: vcpu!() }),
+        Kind::Block => to.take(tsc, XenEvent::Block { vcpu: vcpu!() }),
+        Kind::Yield => to.take(tsc, XenEvent::Yield { vcpu: vcpu!() }),
+        Kind::Shutdown => to.take(tsc, XenEvent::Shutdown { vcpu: vcpu!(), reason: word(2) }),
+        Kind::DomainScheduled => to.take(tsc, XenEvent::DomainScheduled { dom: dom!() }),
+        Kind::DomainUnscheduled => to.take(tsc, XenEvent::DomainUnscheduled { dom: dom!() }),
+        Kind::DomainCreated => to.take(tsc, XenEvent::DomainCreated { dom: dom!() }),
+        Kind::DomainDestroyed => to.take(tsc, XenEvent::DomainDestroyed { dom: dom!() }),
+        Kind::VmEntry => to.take(tsc, XenEvent::VmEntry { nested: event & NESTED_FLAG != 0 }),
+        Kind::VmExit => to.take(tsc, exit(row, event, word(0), u64::from(word(1)))),
+        Kind::VmExit64 => to.take(tsc, exit(row, event, word(0), wide(1))),
+        Kind::Injection => to.take(tsc, XenEvent::Injection { vector: word(0) }),
+        Kind::Interrupt => {
+            to.take(tsc, XenEvent::Interrupt { vector: (!extra.is_empty()).then(|| word(0)) })
+        }
+        Kind::Hypercall => to.take(tsc, XenEvent::Hypercall(Hypercall::from_extra(extra))),
+        Kind::Subcall => to.take(tsc, XenEvent::Subcall(Hypercall::from_extra(extra))),
+        Kind::PvTrap => to.take(tsc, trap(word(1), u64::from(word(0)))),
+        Kind::PvTrap64 => to.take(tsc, trap(word(2), wide(0))),
+        Kind::PvPageFault => to.take(
+            tsc,
+            XenEvent::PvPageFault {
+                rip: u64::from(word(0)),
+                addr: u64::from(word(1)),
+                error_code: word(2),
+            },
+        ),
         Kind::PvPageFault64 => {
-            XenEvent::PvPageFault { rip: wide(0), addr: wide(2), error_code: word(4) }
+            to.take(tsc, XenEvent::PvPageFault { rip: wide(0), addr: wide(2), error_code: word(4) })
         }
-        Kind::PvPrivop => XenEvent::PvPrivop { rip: u64::from(word(0)) },
-        Kind::PvPrivop64 => XenEvent::PvPrivop { rip: wide(0) },
-        Kind::PvMathState => XenEvent::PvMathState,
-        Kind::PvPtwr => XenEvent::PvPtwr { pte: wide(0), addr: wide(2), rip: wide(4) },
-        Kind::PvPtwrPae => {
-            XenEvent::PvPtwr { pte: wide(0), addr: u64::from(word(2)), rip: u64::from(word(3)) }
+        Kind::PvPrivop => to.take(tsc, XenEvent::PvPrivop { rip: u64::from(word(0)) }),
+        Kind::PvPrivop64 => to.take(tsc, XenEvent::PvPrivop { rip: wide(0) }),
+        Kind::PvMathState => to.take(tsc, XenEvent::PvMathState),
+        Kind::PvPtwr => {
+            to.take(tsc, XenEvent::PvPtwr { pte: wide(0), addr: wide(2), rip: wide(4) })
         }
-        Kind::HvmHypercall => XenEvent::HvmHypercall { op: word(0) },
-        Kind::Halt => XenEvent::Halt { pending: word(0) != 0 },
-        Kind::GrantMap => XenEvent::GrantMap { dom: dom()? },
-        Kind::GrantUnmap => XenEvent::GrantUnmap { dom: dom()? },
-        Kind::GrantTransfer => XenEvent::GrantTransfer { dom: dom()? },
+        Kind::PvPtwrPae => to.take(
+            tsc,
+            XenEvent::PvPtwr { pte: wide(0), addr: u64::from(word(2)), rip: u64::from(word(3)) },
+        ),
+        Kind::HvmHypercall => to.take(tsc, XenEvent::HvmHypercall { op: word(0) }),
+        Kind::Halt => to.take(tsc, XenEvent::Halt { pending: word(0) != 0 }),
+        Kind::GrantMap => to.take(tsc, XenEvent::GrantMap { dom: dom!() }),
+        Kind::GrantUnmap => to.take(tsc, XenEvent::GrantUnmap { dom: dom!() }),
+        Kind::GrantTransfer => to.take(tsc, XenEvent::GrantTransfer { dom: dom!() }),
         // Both are low words of one counter: their difference is right across a wrap.
-        Kind::IrqHandled => {
-            XenEvent::IrqHandled { irq: word(0), took_tsc: word(2).wrapping_sub(word(1)) }
+        Kind::IrqHandled => to.take(
+            tsc,
+            XenEvent::IrqHandled { irq: word(0), took_tsc: word(2).wrapping_sub(word(1)) },
+        ),
+        Kind::IdleEntry => to.take(tsc, XenEvent::IdleEntry { state: word(0) }),
+        Kind::IdleExit => to.take(tsc, XenEvent::IdleExit { state: word(0) }),
+        Kind::FrequencyChange => {
+            to.take(tsc, XenEvent::FrequencyChange { from_mhz: word(0), to_mhz: word(1) })
         }
-        Kind::IdleEntry => XenEvent::IdleEntry { state: word(0) },
-        Kind::IdleExit => XenEvent::IdleExit { state: word(0) },
-        Kind::FrequencyChange => XenEvent::FrequencyChange { from_mhz: word(0), to_mhz: word(1) },
-        Kind::Lost => XenEvent::Lost(Lost {
-            count: word(0),
-            from_tsc: wide(2),
-            to_tsc: tsc,
-            // Here, and only here, the domain is the lower half.
-            current: XenVcpu { dom: (word(1) & 0xffff) as u16, vcpu: (word(1) >> 16) as u16 },
-        }),
-    })
+        Kind::Lost => to.take(
+            tsc,
+            XenEvent::Lost(Lost {
+                count: word(0),
+                from_tsc: wide(2),
+                to_tsc: tsc,
+                // Here, and only here, the domain is the lower half.
+                current: XenVcpu { dom: (word(1) & 0xffff) as u16, vcpu: (word(1) >> 16) as u16 },
+            }),
+        ),
+    }
 }
 
 /// A slice as Xen's schedulers return it: negative is "until something happens".
@@ -432,6 +508,7 @@ fn slice(word: u32) -> Option<u32> {
     (word <= i32::MAX as u32).then_some(word)
 }
 
+#[inline]
 fn exit(row: &RecordDef, event: u32, reason: u32, rip: u64) -> XenEvent {
     let isa = match (row.versions.from >= 19, row.id & 0xff) {
         (true, 2) => Some(Isa::Vmx),
@@ -441,6 +518,7 @@ fn exit(row: &RecordDef, event: u32, reason: u32, rip: u64) -> XenEvent {
     XenEvent::VmExit { reason, rip, nested: event & NESTED_FLAG != 0, isa }
 }
 
+#[inline]
 fn trap(word: u32, rip: u64) -> XenEvent {
     XenEvent::PvTrap {
         trap: (word & 0x7fff) as u16,

@@ -8,6 +8,7 @@
 //! mapped file ─▶ XenTrace::parse ─▶ Index (windows by pCPU)
 //!                      └─ stream(cpu) ─▶ Record { tsc, event, words, row }
 //!                                            ├─ typed()  ─▶ XenEvent   what states are made of
+//!                                            │  (all of them at once: Stream::give)
 //!                                            └─ fields() ─▶ (Field, Value)   any record, by name
 //! Writer ◀─ records, or XenEvents
 //! ```
@@ -58,7 +59,7 @@ pub mod synthetic;
 pub mod word;
 pub mod write;
 
-pub use event::{IDLE_DOMAIN, Lost, Runstate, XenEvent, XenVcpu, isa_of_reason};
+pub use event::{EventTaker, IDLE_DOMAIN, Lost, Runstate, XenEvent, XenVcpu, isa_of_reason};
 pub use hypercall::Hypercall;
 pub use index::{Index, Window};
 pub use problem::{Error, Problem, What};

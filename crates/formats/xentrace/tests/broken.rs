@@ -7,9 +7,18 @@ use common::files;
 use proptest::prelude::*;
 use transect_model::ids::CpuId;
 use transect_xentrace::{
-    Record, What, Writer, XenEvent, XenTrace, XenVersion,
+    EventTaker, Record, What, Writer, XenEvent, XenTrace, XenVersion,
     synthetic::{self, Spec},
 };
+
+/// What a stream gives.
+struct Given(Vec<(u64, XenEvent)>);
+
+impl EventTaker for Given {
+    fn take(&mut self, tsc: u64, event: XenEvent) {
+        self.0.push((tsc, event));
+    }
+}
 
 /// Everything that can be asked of a file; gives the records by CPU, and whether they are partial.
 fn read(file: &[u8]) -> Option<(Vec<Vec<u64>>, bool)> {
@@ -20,14 +29,18 @@ fn read(file: &[u8]) -> Option<(Vec<Vec<u64>>, bool)> {
         let mut stream = trace.stream(cpu);
         let mut records = Vec::new();
         for record in stream.by_ref() {
-            let _ = (record.typed(), record.fields().count());
-            records.push(record.tsc);
+            let _ = record.fields().count();
+            records.push((record.tsc, record.typed()));
         }
+        let (mut again, mut given) = (trace.stream(cpu), Given(Vec::new()));
+        while again.give(7, &mut given) > 0 {}
+        assert_eq!(given.0, records);
+        assert_eq!((again.totals(), again.problems()), (stream.totals(), stream.problems()));
         for problem in trace.problems().iter().chain(stream.problems()) {
             assert!(problem.at_bytes <= file.len() as u64, "{problem}");
         }
         partial |= stream.is_partial();
-        cpus.push(records);
+        cpus.push(records.into_iter().map(|(tsc, _)| tsc).collect());
     }
     Some((cpus, partial))
 }

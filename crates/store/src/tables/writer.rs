@@ -130,16 +130,15 @@ macro_rules! tables {
                 vec![ $( &mut self.$field, )* ]
             }
 
-            /// Takes a row; true if a buffer grew. None if there is no such table.
+            /// Takes a row; true if a buffer grew.
             #[inline]
-            fn push(&mut self, row: Row, pool: &Pool) -> Option<bool> {
+            fn push(&mut self, row: Row, pool: &Pool) -> bool {
                 match row {
                     $( Row::$variant(row) => {
                         let ts: fn(&$row) -> i64 = $ts;
                         let machine: fn(&$row) -> MachineId = $machine;
-                        Some(self.$field.push(machine(&row), ts(&row), row, pool))
+                        self.$field.push(machine(&row), ts(&row), row, pool)
                     } )*
-                    _ => None,
                 }
             }
         }
@@ -175,8 +174,6 @@ tables! {
 pub struct TablesWriter {
     all: All,
     pool: Pool,
-    /// Rows of tables that this writer does not know: a bug that must not be silent.
-    unknown: u64,
 }
 
 impl TablesWriter {
@@ -188,7 +185,7 @@ impl TablesWriter {
     pub fn create(dir: &Path, machines: usize) -> Result<Self, StoreError> {
         let open_files = Arc::default();
         let all = All::new(dir, machines <= MAX_MACHINE_FOLDERS, &open_files)?;
-        Ok(TablesWriter { all, pool: Pool::new(), unknown: 0 })
+        Ok(TablesWriter { all, pool: Pool::new() })
     }
 
     /// Has something failed, so that all further work is in vain?
@@ -204,12 +201,6 @@ impl TablesWriter {
     pub fn finish(mut self) -> Result<BTreeMap<String, u64>, StoreError> {
         self.all.each().into_iter().for_each(|table| table.finish(&self.pool));
         self.pool.finish()?;
-        if self.unknown > 0 {
-            return Err(StoreError::Encode {
-                table: "tables".into(),
-                reason: format!("{} rows belong to no table that is written", self.unknown),
-            });
-        }
         let tables = self.all.each();
         Ok(tables.iter().map(|table| (table.name().to_owned(), table.rows())).collect())
     }
@@ -235,10 +226,8 @@ impl TablesWriter {
 impl TableSink for TablesWriter {
     #[inline]
     fn row(&mut self, row: Row) {
-        match self.all.push(row, &self.pool) {
-            Some(false) => {}
-            Some(true) => self.shrink(),
-            None => self.unknown += 1,
+        if self.all.push(row, &self.pool) {
+            self.shrink();
         }
     }
 }

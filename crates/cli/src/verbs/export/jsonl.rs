@@ -39,7 +39,7 @@ impl<W: Write> TableSink for JsonLines<W> {
         if self.failed.is_some() {
             return;
         }
-        let Some((table, record)) = named(&row) else { return };
+        let (table, record) = named(&row);
         match self.write(table, record) {
             Ok(()) => self.rows += 1,
             Err(error) => self.failed = Some(error),
@@ -47,8 +47,8 @@ impl<W: Write> TableSink for JsonLines<W> {
     }
 }
 
-/// The row with its table's name; none for tables newer than this face.
-fn named(row: &Row) -> Option<(&'static str, &dyn Record)> {
+/// The row with its table's name.
+fn named(row: &Row) -> (&'static str, &dyn Record) {
     let (table, record): (_, &dyn Record) = match row {
         Row::Machine(r) => (table::Machine::TABLE, r),
         Row::Cpu(r) => (table::CpuRow::TABLE, r),
@@ -66,11 +66,11 @@ fn named(row: &Row) -> Option<(&'static str, &dyn Record)> {
         Row::WorkItem(r) => (table::WorkItem::TABLE, r),
         Row::Counter(r) => (table::Counter::TABLE, r),
         Row::Window(r) => (table::Window::TABLE, r),
+        Row::DomainState(r) => (table::DomainStateRow::TABLE, r),
         Row::ClockEdge(r) => (table::ClockEdge::TABLE, r),
         Row::ClockCheck(r) => (table::ClockCheck::TABLE, r),
         Row::Lost(r) => (table::Lost::TABLE, r),
         Row::ImportLog(r) => (table::ImportLog::TABLE, r),
-        _ => return None,
     };
-    Some((table.name, record))
+    (table.name, record)
 }

@@ -3,11 +3,12 @@
 //! The files themselves are kept as they are; what import adds is who is who and how their clocks
 //! relate. Every event is read once on the way, so that damage is known now and not later.
 
+mod kernels;
 mod survey;
 mod xen;
 
 use super::load::xen::{XenArgs, is_xentrace};
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use std::{
     fmt::Display,
     fs,
@@ -26,14 +27,18 @@ const SHOWN_PROBLEMS: usize = 10;
 #[command(after_help = "Examples:\n  \
     transect import trace.dat -o mine.transect\n  \
     transect import host.dat host-web1.dat -o pair.transect   (trace-cmd record -A pairs)\n  \
-    transect import xen.bin -o xen.transect --cpu-hz 2596139000 --domain 1=web   (xentrace)\n\n\
+    transect import xen.bin -o xen.transect --cpu-hz 2596139000 --domain 1=web   (xentrace)\n  \
+    transect import xen.bin 0=dom0.dat 1=web.dat 2=trace.txt -o all.transect --cpu-hz 2596139000\n\n\
     trace.dat versions 6 and 7 are read (plain, zlib, zstd). The host's file names its guests, so \
     the order of files does not matter. xentrace files of Xen 4.14 to 4.20 are read; they say \
-    neither the TSC's rate nor the domains' names.\n\
+    neither the TSC's rate nor the domains' names. With one, files of dom0's and domUs' kernels can be given that were \
+    recorded at the same time, as DOMID=FILE or, where only one domain fits, as FILE: trace.dat, or the text of \
+    tracefs's 'trace'. Their clocks are related to Xen's by when Xen had their vCPUs running.\n\
     Exit code: 0; 1 if a file could not be read, or only in part (then the recording holds what \
     could be read, and says what is missing).")]
 pub(crate) struct Args {
-    /// trace.dat files: one host's, and any of its guests'; or an xentrace file
+    /// trace.dat files: one host's, and any of its guests'; or an xentrace file, and those of its
+    /// domains' kernels, as DOMID=FILE
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The recording to make
@@ -43,34 +48,56 @@ pub(crate) struct Args {
     /// files are shown in ticks ('xl info' in dom0 says Xen's as cpu_mhz)
     #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
     tsc_hz: Option<u64>,
+    /// What 'xl dmesg' shows after 'xl debug-keys s': says how emulated TSCs are off the offsets
+    /// that Xen prints
+    #[arg(long, value_name = "FILE")]
+    xen_tsc: Option<PathBuf>,
     #[command(flatten)]
     xen: XenArgs,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let maps = args
-        .files
+    let named: Vec<(Option<u16>, PathBuf)> =
+        args.files.iter().map(|path| kernels::named(path)).collect();
+    let maps = named
         .iter()
-        .map(|path| Ok((path.as_path(), Mapping::open(path)?)))
+        .map(|(_, path)| Ok((path.as_path(), Mapping::open(path)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    if let Some((path, map)) = maps.iter().find(|(_, map)| is_xentrace(map)) {
-        if maps.len() > 1 {
+    let mut xens = maps.iter().enumerate().filter(|(_, (_, map))| is_xentrace(map));
+    if let Some((at, (path, map))) = xens.next() {
+        if let Some((_, (other, _))) = xens.next() {
             bail!(
-                "{}: an xentrace file is imported alone; import what the domains' kernels \
-                 recorded into recordings of its own",
-                path.display()
+                "{} and {} are both Xen's: a recording has one xentrace file",
+                path.display(),
+                other.display()
             );
         }
-        return xen::run(&args, path, map);
+        let others = named.iter().zip(&maps).enumerate().filter(|(other, _)| *other != at);
+        let others = others.map(|(_, ((dom, _), (path, map)))| (*dom, *path, &**map));
+        return xen::run(&args, path, map, &others.collect::<Vec<_>>());
     }
+    if let Some((Some(dom), path)) = named.iter().find(|(dom, _)| dom.is_some()) {
+        bail!("{dom}={}: domains have numbers only beside an xentrace file", path.display());
+    }
+    let texts = maps
+        .iter()
+        .map(|(path, map)| kernels::as_dat(path, map))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let traces = maps
         .iter()
-        .map(|(path, map)| Trace::read(path, map))
+        .zip(&texts)
+        .map(|((path, _), (bytes, _))| Trace::read(path, bytes))
         .collect::<anyhow::Result<Vec<Trace<'_>>>>()?;
     let command_line = std::env::args().collect();
     let mut survey = Survey::of(&traces, args.tsc_hz, Manifest::new(now_unix_ns()?, command_line))?;
     survey.note_problems(&traces);
-    write(&args.output, &args.files, &survey.manifest, &survey.evidence, &survey.files)?;
+    survey.manifest.notes.extend(texts.iter().flat_map(|(_, notes)| notes.clone()));
+    let sources: Vec<(&[u8], &str)> = survey
+        .files
+        .iter()
+        .filter_map(|(at, file)| Some((&*texts.get(*at)?.0, file.as_str())))
+        .collect();
+    write(&args.output, &survey.manifest, &survey.evidence, &sources)?;
     for (at, trace) in traces.iter().enumerate() {
         report(trace, survey.machine_name(at));
     }
@@ -84,24 +111,22 @@ fn now_unix_ns() -> anyhow::Result<u64> {
     Ok(u64::try_from(now.as_nanos())?)
 }
 
-/// Makes the recording. A failure leaves nothing that looks like one.
+/// Makes the recording, of the bytes of its files. A failure leaves nothing that looks like one.
 fn write(
     dir: &Path,
-    files: &[PathBuf],
     manifest: &Manifest,
     evidence: &[Evidence],
-    sources: &[(usize, String)],
+    sources: &[(&[u8], &str)],
 ) -> anyhow::Result<()> {
     let writer = RecordingWriter::create(dir, Manifest { finished: false, ..manifest.clone() })?;
     for evidence in evidence {
         writer.evidence(evidence)?;
     }
-    for (at, source) in sources {
-        let from = files.get(*at).context("a source without a file")?;
+    for (bytes, source) in sources {
         let to = dir.join(source);
-        if let Err(error) = fs::copy(from, &to) {
+        if let Err(error) = fs::write(&to, bytes) {
             fs::remove_dir_all(dir).ok();
-            bail!("cannot copy {} to {}: {error}", from.display(), to.display());
+            bail!("cannot write {}: {error}", to.display());
         }
     }
     writer.make_room();

@@ -1,12 +1,23 @@
 //! An xentrace file becomes a recording of Xen and its domains.
 
-use super::{Args, now_unix_ns, survey::rate, write};
+use super::{
+    Args,
+    kernels::{DOM0, Judge, Kernel, as_dat},
+    now_unix_ns,
+    survey::{Trace, rate},
+    write,
+};
 use anyhow::Context as _;
 use std::{path::Path, process::ExitCode};
+use transect_clock::{Evidence, evidence::RateSource};
+use transect_engine::ran::Running;
+use transect_model::ids::MachineId;
 use transect_store::{
     Manifest,
     manifest::{MachineEntry, SourceEntry, SourceFormat, TscToNs},
+    stem_from_name,
 };
+use transect_xen::TscFacts;
 use transect_xentrace::{Problem, Totals, XenTrace, XenVersion};
 
 use crate::verbs::load::{
@@ -44,30 +55,135 @@ impl Found {
     }
 }
 
-/// Imports the file.
-pub(super) fn run(args: &Args, path: &Path, bytes: &[u8]) -> anyhow::Result<ExitCode> {
+/// Imports the file, and what the kernels of its domains recorded at the same time.
+pub(super) fn run(
+    args: &Args,
+    path: &Path,
+    bytes: &[u8],
+    others: &[(Option<u16>, &Path, &[u8])],
+) -> anyhow::Result<ExitCode> {
     let version = args.xen.version().map_or(XenVersion::Unknown, XenVersion::Minor);
     let name = path.display();
     let trace = XenTrace::parse(bytes, version).with_context(|| name.to_string())?;
     let found = Found::in_file(&trace);
-    let mut evidence = vec![reference()];
-    let rate = args.tsc_hz.map(|hz| rate(hz, XEN)).transpose()?;
-    evidence.extend(rate.iter().map(|(evidence, _)| evidence.clone()));
-    let mut manifest = manifest(args, &trace, rate.map(|(_, rate)| rate))?;
+    let dats = others
+        .iter()
+        .map(|(_, path, bytes)| as_dat(path, bytes))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let traces = others
+        .iter()
+        .zip(&dats)
+        .map(|((dom, path, _), (bytes, _))| Ok((*dom, Trace::read(path, bytes)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+
+    let told = rate_of(args, &traces)?;
+    let rate = told.as_ref().map(|(_, rate)| *rate);
+    let running = if traces.is_empty() { Running::default() } else { Running::of(&trace) };
+    let kernels = Judge { running: &running, rate }.kernels(&traces)?;
+    let mut manifest = manifest(args, &trace, rate, &kernels)?;
     super::survey::note_all(&mut manifest, path, &found.problems);
-    write(&args.output, &args.files, &manifest, &evidence, &[(0, FILE.to_owned())])?;
+    for (_, trace) in &traces {
+        super::survey::note_all(&mut manifest, trace.path, &trace.problems);
+    }
+    manifest.notes.extend(dats.iter().flat_map(|(_, notes)| notes.clone()));
+    let printed = args.xen_tsc.as_deref().map(facts).transpose()?;
+    let finding = |kernel: &Kernel<'_, '_>| {
+        let printed = printed.as_ref().and_then(|facts| kernel.printed(facts, &running, rate));
+        let printed = printed.map(|printed| format!("; {printed}")).unwrap_or_default();
+        kernel.finding(rate) + &printed
+    };
+    let findings: Vec<String> = kernels.iter().map(finding).collect();
+    for (kernel, finding) in kernels.iter().zip(&findings) {
+        manifest.notes.push(format!("{}: {finding}", kernel.trace.path.display()));
+    }
+
+    let mut evidence = vec![reference()];
+    evidence.extend(told.map(|(evidence, _)| evidence));
+    let mut sources: Vec<(&[u8], String)> = vec![(bytes, FILE.to_owned())];
+    for kernel in &kernels {
+        let machine = machine_of(&manifest, kernel.dom).context("a kernel without a machine")?;
+        let (id, name) = (machine.id, machine.name.clone());
+        evidence.extend(kernel.evidence(id, XEN));
+        let file = file_of(kernel.dom, &name);
+        let source = source(id, file.clone(), kernel.trace)?;
+        manifest.sources.push(source);
+        sources.push((dats.get(kernel.at).map_or(&[][..], |(bytes, _)| bytes), file));
+    }
+    let sources: Vec<(&[u8], &str)> = sources.iter().map(|(b, f)| (*b, f.as_str())).collect();
+    write(&args.output, &manifest, &evidence, &sources)?;
+
     tell(path, &found);
+    for (kernel, finding) in kernels.iter().zip(&findings) {
+        let name = machine_of(&manifest, kernel.dom).map_or("?", |machine| &machine.name);
+        super::report(kernel.trace, name);
+        println!("  {finding}");
+    }
     stored(args, bytes.len() as u64, found.records())?;
     println!("next: transect report {}", args.output.display());
-    Ok(if found.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let whole = found.problems.is_empty() && traces.iter().all(|(_, t)| t.problems.is_empty());
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn manifest(args: &Args, trace: &XenTrace<'_>, rate: Option<TscToNs>) -> anyhow::Result<Manifest> {
+/// What Xen printed about TSCs.
+fn facts(path: &Path) -> anyhow::Result<TscFacts> {
+    let name = || path.display().to_string();
+    let text = std::fs::read(path).with_context(name)?;
+    transect_xen::tsc(&String::from_utf8_lossy(&text)).with_context(|| {
+        format!("{}: Xen's answer about TSCs is not in it ('xl debug-keys s; xl dmesg')", name())
+    })
+}
+
+/// The TSC's rate: as the user gives it, else as dom0's file does.
+fn rate_of(
+    args: &Args,
+    traces: &[(Option<u16>, Trace<'_>)],
+) -> anyhow::Result<Option<(Evidence, TscToNs)>> {
+    if let Some(hz) = args.tsc_hz {
+        return rate(hz, XEN).map(Some);
+    }
+    let dom0 = traces.iter().find(|(dom, _)| *dom == Some(DOM0));
+    let told = dom0.and_then(|(_, trace)| trace.dat.options().tsc2nsec);
+    Ok(told.map(|told| {
+        let (mult, shift) = (told.mult, told.shift);
+        let how = RateSource::Tsc2nsec;
+        let (offset_ns, error_ppm) = (0, 0.0);
+        let evidence = Evidence::TscRate { machine: XEN, mult, shift, offset_ns, how, error_ppm };
+        (evidence, TscToNs { mult, shift, offset_ns: 0 })
+    }))
+}
+
+fn machine_of(manifest: &Manifest, dom: u16) -> Option<&MachineEntry> {
+    manifest.machines.iter().find(|machine| machine.domid == Some(u32::from(dom)))
+}
+
+/// The name of a kernel's file in the recording.
+fn file_of(dom: u16, name: &str) -> String {
+    match dom {
+        DOM0 => "host.dat".to_owned(),
+        _ => format!("{}.dat", stem_from_name("guest-", name)),
+    }
+}
+
+fn manifest(
+    args: &Args,
+    trace: &XenTrace<'_>,
+    rate: Option<TscToNs>,
+    kernels: &[Kernel<'_, '_>],
+) -> anyhow::Result<Manifest> {
     let mut manifest = Manifest::new(now_unix_ns()?, std::env::args().collect());
     let cpus = trace.cpus().map(|cpu| cpu.0 + 1).max().unwrap_or(0);
     let uname = args.xen.version().map(|minor| format!("Xen 4.{minor}"));
-    for info in topology(&args.xen).machines {
+    for info in topology(&args.xen.with_domains(kernels.iter().map(|kernel| kernel.dom))).machines {
         let is_xen = info.id == XEN;
+        let kernel = kernels.iter().find(|kernel| Some(u32::from(kernel.dom)) == info.domid);
+        let options = kernel.map(|kernel| kernel.trace.dat.options());
+        let told = options.and_then(|options| options.uname.clone());
+        let cpu_count = match kernel {
+            Some(kernel) => {
+                options.and_then(|o| o.cpu_count).or(u32::try_from(kernel.trace.cpus).ok())
+            }
+            None => is_xen.then_some(cpus),
+        };
         manifest.add_machine(MachineEntry {
             id: info.id,
             parent: info.parent,
@@ -76,9 +192,9 @@ fn manifest(args: &Args, trace: &XenTrace<'_>, rate: Option<TscToNs>) -> anyhow:
             vmm_pid: None,
             cgroup: None,
             domid: info.domid,
-            uname: uname.clone().filter(|_| is_xen),
-            cpu_count: is_xen.then_some(cpus),
-            clock: info.clock,
+            uname: uname.clone().filter(|_| is_xen).or(told),
+            cpu_count,
+            clock: info.clock.or(kernel.map(|kernel| kernel.trace.clock.clone())),
             vcpus: Vec::new(),
         });
     }
@@ -97,6 +213,26 @@ fn manifest(args: &Args, trace: &XenTrace<'_>, rate: Option<TscToNs>) -> anyhow:
         uname: uname.unwrap_or_default(),
     });
     Ok(manifest)
+}
+
+/// A kernel's file.
+fn source(machine_id: MachineId, file: String, trace: &Trace<'_>) -> anyhow::Result<SourceEntry> {
+    let header = trace.dat.header();
+    let options = trace.dat.options();
+    Ok(SourceEntry {
+        machine_id,
+        file,
+        format: SourceFormat::TraceDat,
+        spooled: false,
+        clock: trace.clock.clone(),
+        tsc_to_ns: None,
+        sub_buffer_bytes: header.page_bytes,
+        cpu_count: u32::try_from(trace.cpus)?,
+        long_bytes: header.long_bytes,
+        big_endian: header.endian == transect_ftrace::Endian::Big,
+        trace_id: options.trace_id.unwrap_or(0),
+        uname: options.uname.clone().unwrap_or_default(),
+    })
 }
 
 fn tell(path: &Path, found: &Found) {

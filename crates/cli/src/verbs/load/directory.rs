@@ -116,7 +116,8 @@ fn lost(lost: &LostCount) -> (StreamKey, u64) {
 fn gap(gap: &Gap) -> RawGap {
     let cause = match gap.cause.as_str() {
         "guest_stalled" => LostCause::GuestStalled,
-        "disk_full" => LostCause::TruncatedFile,
+        "disk_full" => LostCause::DiskFull,
+        "xentrace_ended" => LostCause::XentraceEnded,
         _ => LostCause::GuestDisconnected,
     };
     RawGap { machine: gap.machine_id, from: gap.from, until: gap.to, cause }

@@ -44,6 +44,13 @@ impl XenArgs {
         self.xen_version
     }
 
+    /// The same, with names for domains that have none: `dom0`, `dom7`.
+    pub(crate) fn with_domains(&self, domains: impl Iterator<Item = u16>) -> XenArgs {
+        let mut args = self.clone();
+        args.domain.extend(domains.map(|id| (id, format!("dom{id}"))));
+        args
+    }
+
     /// Numbers and names of domains, without repetitions, in the order of their numbers.
     pub(crate) fn domains(&self) -> Vec<(u16, String)> {
         let mut domains = self.domain.clone();

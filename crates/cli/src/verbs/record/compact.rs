@@ -50,10 +50,7 @@ impl CompactKernel {
     /// Loads the programs; nothing is recorded yet.
     pub(super) fn prepare(plan: Plan) -> anyhow::Result<Self> {
         let bpf = transect_bpf::Compact::load(&plan)?;
-        let mut notes = Vec::new();
-        if !bpf.absent().is_empty() {
-            notes.push(absent_note(bpf.absent()));
-        }
+        let mut notes: Vec<String> = super::full::absent_note(bpf.absent()).into_iter().collect();
         if !plan.filters.tids.is_empty()
             || !plan.filters.tgids.is_empty()
             || plan.filters.cgroup.is_some()
@@ -355,8 +352,4 @@ fn isa() -> Isa {
         () if has("kvm_amd") => Isa::Svm,
         () => Isa::Vmx,
     }
-}
-
-fn absent_note(absent: &[String]) -> String {
-    super::full::absent_note(absent)
 }

@@ -301,24 +301,24 @@ fn notes(tracefs: &Tracefs, selection: &Selection, clock: &ClockChoice) -> Vec<S
             clock.name
         ));
     }
-    if !selection.absent.is_empty() {
-        notes.push(absent_note(&selection.absent));
-    }
+    notes.extend(absent_note(&selection.absent));
     notes
 }
 
-/// One line about events that are not there.
-pub(super) fn absent_note(absent: &[String]) -> String {
+/// One line about events that are not there. That Xen's dom0 has no KVM goes without saying.
+pub(super) fn absent_note(absent: &[String]) -> Option<String> {
+    let on_xen = matches!(transect_xen::detect(), transect_xen::Place::Dom0(_));
     let (kvm, others): (Vec<_>, Vec<_>) = absent.iter().partition(|e| e.starts_with("kvm:"));
     let mut parts = Vec::new();
     // All of KVM is one fact, not a dozen.
-    if kvm.len() > 6 {
+    let is_all = kvm.len() > 6;
+    if is_all && !on_xen {
         parts.push("kvm:* (no KVM here: modprobe kvm_intel or kvm_amd)".to_owned());
-    } else {
+    } else if !is_all {
         parts.extend(kvm.into_iter().cloned());
     }
     parts.extend(others.into_iter().cloned());
-    format!("events this kernel does not have: {}", parts.join(", "))
+    (!parts.is_empty()).then(|| format!("events this kernel does not have: {}", parts.join(", ")))
 }
 
 fn described(event: &transect_tracefs::SelectedEvent) -> String {

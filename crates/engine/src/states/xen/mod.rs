@@ -1,6 +1,6 @@
 //! What Xen's scheduler and its guests do, from Xen's own trace: vCPUs, domains, pCPUs.
 //!
-//! This file holds who there is; `vcpu.rs` and `domain.rs` hold the state machines, and
+//! This file holds who there is; `vcpu.rs` and `domain.rs` hold the state machines, `history.rs` who had each pCPU, and
 //! `hypervisor.rs` of the crate routes events to them. A vCPU is also a row of the engine's list of
 //! vCPUs, under the same index, so that windows, joins with the domain's own kernel and the
 //! causality check treat it like KVM's.
@@ -8,9 +8,11 @@
 //! **Boundary state.** Every vCPU's, domain's and pCPU's; how far holes reach that were met so far.
 
 pub(crate) mod domain;
+mod history;
 pub(crate) mod vcpu;
 
 use domain::Domain;
+use history::History;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use transect_model::xen::XenVcpu;
@@ -27,6 +29,8 @@ pub(crate) struct Pcpu {
     pub(crate) current: Option<usize>,
     /// Who comes next, from `sched_switch` on.
     pub(crate) next: Option<XenVcpu>,
+    /// Who had it lately.
+    pub(crate) history: History,
 }
 
 /// Everything known of a hypervisor's guests.

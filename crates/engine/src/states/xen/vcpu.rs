@@ -154,6 +154,11 @@ impl Vcpu {
         self.place.runstate()
     }
 
+    /// The pCPU it is on or was last on.
+    pub(crate) fn cpu(&self) -> Option<CpuId> {
+        self.cpu
+    }
+
     /// Does it run on this pCPU?
     pub(crate) fn runs_on(&self, cpu: CpuId) -> bool {
         self.runstate() == Some(Runstate::Running) && self.cpu == Some(cpu)
@@ -191,6 +196,32 @@ impl Vcpu {
             self.way_in = None;
         }
         outcome
+    }
+
+    /// Since when it waits for this pCPU, which it is about to get or was last on. A preempted vCPU that
+    /// goes to another one waited behind who took its own.
+    pub(crate) fn waits_for(&self, cpu: CpuId) -> Option<i64> {
+        match self.place {
+            Place::In { runstate: Runstate::Runnable, woken } => {
+                (woken || self.cpu == Some(cpu)).then_some(self.since)
+            }
+            _ => None,
+        }
+    }
+
+    /// Was its pCPU taken from it?
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.place == Place::new(Runstate::Runnable, false)
+    }
+
+    /// Whom it waits for if the pCPU was this one's: where that is not known, who took its own.
+    pub(crate) fn behind(&self, by: By) -> By {
+        if by == By::default() { self.key.by } else { by }
+    }
+
+    /// Until `to` it waited behind `by`.
+    pub(crate) fn waited_behind(&mut self, to: i64, by: By, env: &mut Env<'_>) {
+        self.emit(to, Key { by, ..self.key }, env);
     }
 
     /// A record shows it to be running on this pCPU.

@@ -39,6 +39,10 @@ impl Labels<'_> {
     pub(crate) fn with<R>(&self, item: &Item, write: impl FnOnce(&Sample<'_>) -> R) -> R {
         match item.row {
             Row::VcpuState(at) => self.vcpu_state(&self.tables.vcpu_states[at as usize], write),
+            Row::DomainState(at) => {
+                let state = self.tables.domain_states[at as usize].state;
+                write(&plain(state.as_str(), "domain_states", &[]))
+            }
             Row::Exit(at) => self.exit(&self.tables.exits[at as usize], write),
             Row::CpuSlice(at) => self.cpu_slice(&self.tables.cpu_slices[at as usize], write),
             Row::GuestSlice(at) => self.guest_slice(&self.tables.cpu_slices[at as usize], write),

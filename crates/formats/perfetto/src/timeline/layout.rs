@@ -22,6 +22,7 @@ const LOST: u32 = 4;
 enum Subject {
     Cpu(CpuId),
     Interrupts(CpuId),
+    Domain,
     Vcpu(VcpuId),
     Window(Option<VcpuId>, Option<String>, Metric),
     Thread(Tid),
@@ -33,18 +34,20 @@ impl Subject {
     fn group(&self) -> u32 {
         match self {
             Subject::Cpu(_) | Subject::Interrupts(_) => CPUS,
-            Subject::Vcpu(_) => VCPUS,
+            Subject::Domain | Subject::Vcpu(_) => VCPUS,
             Subject::Window(..) => METRICS,
             Subject::Thread(_) | Subject::Syscalls(_) => THREADS,
             Subject::Lost => LOST,
         }
     }
 
-    /// A CPU's interrupts come right after the CPU, a thread's calls right after the thread.
+    /// A CPU's interrupts come right after the CPU, a thread's calls right after the thread, a domain before its
+    /// vCPUs.
     fn order(&self) -> (u32, i64, bool, Subject) {
         let (number, is_second) = match self {
             Subject::Cpu(cpu) => (i64::from(cpu.0), false),
             Subject::Interrupts(cpu) => (i64::from(cpu.0), true),
+            Subject::Domain => (-1, false),
             Subject::Vcpu(vcpu) => (i64::from(vcpu.0), false),
             Subject::Window(vcpu, ..) => (vcpu.map_or(-1, |vcpu| i64::from(vcpu.0)), false),
             Subject::Thread(tid) => (i64::from(tid.0), false),
@@ -208,6 +211,7 @@ fn titles(
         Subject::Vcpu(vcpu) => {
             (format!("vcpu{vcpu}"), of("vcpu_states", format!(" vcpu {vcpu}")), None)
         }
+        Subject::Domain => ("domain".to_owned(), of("domain_states", String::new()), None),
         Subject::Thread(tid) => (
             format!("{} {tid}", names.host_thread(machine, *tid)),
             of("thread_states", format!(" tid {tid}")),
@@ -291,6 +295,10 @@ fn collect(tables: &Tables) -> Result<Tracks, WriteError> {
     for (at, r) in numbered("vcpu_states", &tables.vcpu_states)? {
         let subject = Subject::Vcpu(r.vcpu);
         tracks.slice(r.machine_id, subject, "vcpu_states", (r.ts, r.dur), Row::VcpuState(at))?;
+    }
+    for (at, r) in numbered("domain_states", &tables.domain_states)? {
+        let (subject, row) = (Subject::Domain, Row::DomainState(at));
+        tracks.slice(r.machine_id, subject, "domain_states", (r.ts, r.dur), row)?;
     }
     for (at, r) in numbered("irqs", &tables.irqs)? {
         let subject = Subject::Interrupts(r.cpu);

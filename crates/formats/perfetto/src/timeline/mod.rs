@@ -4,7 +4,8 @@
 //! MACHINE
 //!   CPUs      cpu0            cpu_slices: who had it; inside a vCPU's slice, the guest's own
 //!             cpu0 interrupts irqs
-//!   vCPUs     vcpu0           vcpu_states, each exit as a slice around the states it led to
+//!   vCPUs     domain          domain_states: what a Xen domain's vCPUs do together
+//!             vcpu0           vcpu_states, each exit as a slice around the states it led to
 //!   metrics   vcpu0 gotten …  windows, as counters
 //!   threads   name tid        thread_states, wakeups (arrows from waker to woken)
 //!             … syscalls      syscalls
@@ -50,6 +51,7 @@ pub struct Written {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
     VcpuState(u32),
+    DomainState(u32),
     Exit(u32),
     CpuSlice(u32),
     /// A guest's slice, cut to the host's slice of its vCPU that it is drawn in.

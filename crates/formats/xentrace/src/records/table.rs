@@ -45,14 +45,18 @@ pub(crate) struct Entry {
     pub(crate) row: Option<&'static RecordDef>,
     /// Bit n: a record with n words is as it should be, and there is nothing to it but its content.
     pub(crate) plain: u8,
+    /// The row's.
+    pub(crate) kind: Kind,
 }
 
 impl Entry {
     fn new(row: &'static RecordDef) -> Entry {
         let about_the_trace = matches!(row.kind, Kind::Wrap | Kind::CpuChange | Kind::Lost);
         let right = (row.min_words..=row.max_words).fold(0, |bits, words| bits | 1 << words);
-        Entry { row: Some(row), plain: if about_the_trace { 0 } else { right } }
+        Entry { row: Some(row), plain: if about_the_trace { 0 } else { right }, kind: row.kind }
     }
+
+    const NONE: Entry = Entry { row: None, plain: 0, kind: Kind::Other };
 }
 
 const PAGE: usize = 4096;
@@ -67,9 +71,8 @@ impl Table {
     }
 
     fn new(minor: u8) -> Table {
-        let none = Entry { row: None, plain: 0 };
         let mut table =
-            Table { entries: vec![none], pages: vec![0; 1 << 16], numbers: vec![0; PAGE] };
+            Table { entries: vec![Entry::NONE], pages: vec![0; 1 << 16], numbers: vec![0; PAGE] };
         let covers = |row: &RecordDef| (row.versions.from..=row.versions.to).contains(&minor);
         let (now, otherwise): (Vec<_>, Vec<_>) = all().partition(|row| covers(row));
         for row in now.into_iter().chain(otherwise) {
@@ -104,7 +107,7 @@ impl Table {
         let number = self.numbers.get(at).copied().unwrap_or(0);
         match self.entries.get(usize::from(number)) {
             Some(entry) => *entry,
-            None => Entry { row: None, plain: 0 },
+            None => Entry::NONE,
         }
     }
 

@@ -44,9 +44,9 @@ impl Page<'_> {
             metrics.row(self.metric_cells(line));
             states.row(state_cells(line));
         }
-        self.grid(&metrics)?;
+        self.actor_grid(metrics)?;
         writeln!(self.out)?;
-        self.grid(&states)
+        self.actor_grid(states)
     }
 
     fn metric_cells(&self, line: &DomainLine) -> Vec<String> {

@@ -56,6 +56,13 @@ impl Grid {
         self.rows.push(cells);
     }
 
+    /// Leaves out what is behind the first `most` rows, and says how many that were.
+    pub(crate) fn cut(&mut self, most: usize) -> usize {
+        let rest = self.rows.len().saturating_sub(most);
+        self.rows.truncate(most);
+        rest
+    }
+
     /// Writes it, indented by `indent` blanks, within `width` characters where there is a limit.
     pub(crate) fn write(
         &self,

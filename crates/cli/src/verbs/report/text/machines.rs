@@ -3,7 +3,10 @@
 use super::grid::{Grid, left, right};
 use super::{Page, count, dash, share};
 use std::io;
-use transect_model::table::{ClockCheck, ClockEdge, Machine};
+use transect_model::{
+    ids::MachineKind,
+    table::{ClockCheck, ClockEdge, Machine},
+};
 
 impl Page<'_> {
     pub(super) fn machines(&mut self) -> io::Result<()> {
@@ -21,7 +24,7 @@ impl Page<'_> {
         for machine in &self.report.machines {
             grid.row(self.machine_cells(machine));
         }
-        self.grid(&grid)?;
+        self.actor_grid(grid)?;
         for edge in &self.report.clock_edges {
             self.paragraph(&self.edge_words(edge))?;
         }
@@ -57,12 +60,20 @@ impl Page<'_> {
                 edge.from_clock, edge.rate
             );
         }
+        let under_xen = self.report.machines.iter().any(|m| m.kind == MachineKind::Hypervisor);
+        let offset =
+            if under_xen { "the TSC, which it shares with Xen," } else { "KVM's TSC offset" };
         let how = match edge.method.as_str() {
             "tsc_offset" if edge.samples > 0 => format!(
-                "by KVM's TSC offset and {} readings of both clocks beside the TSC",
+                "by {offset} and {} readings of both clocks beside the TSC",
                 count(edge.samples)
             ),
+            "tsc_offset" if under_xen => "the same counter".to_owned(),
             "tsc_offset" => "offset read from KVM".to_owned(),
+            "causality" => format!(
+                "offset estimated from {} intervals in which its vCPUs ran",
+                count(edge.samples)
+            ),
             "exchange" => {
                 format!("offset estimated over the channel from {} brackets", count(edge.samples))
             }
@@ -70,22 +81,40 @@ impl Page<'_> {
             other => other.replace('_', " "),
         };
         format!(
-            "{machine}: {} → {} of its host, {how}: {}, rate {}, error bound ±{bound}.",
-            edge.from_clock, edge.to_clock, edge.offset, edge.rate
+            "{machine}: {} → {} of {}, {how}: {}, rate {}, error bound ±{bound}.",
+            edge.from_clock,
+            edge.to_clock,
+            self.led_to(edge),
+            edge.offset,
+            edge.rate
         )
+    }
+
+    /// The machine whose clock an edge leads to: under Xen that may be the domain that makes trace time.
+    fn led_to(&self, edge: &ClockEdge) -> String {
+        let of = |id| self.report.machines.iter().find(|m| m.machine_id == id);
+        let is_root = of(edge.machine_id).is_some_and(|m| m.parent_id.is_none());
+        if is_root { "dom0".to_owned() } else { "its host".to_owned() }
     }
 
     fn check_words(&self, check: &ClockCheck) -> String {
         let machine = self.machine(check.machine_id);
+        // Xen says when a vCPU runs, which includes its own work for it.
+        let domain = self
+            .report
+            .machines
+            .iter()
+            .any(|m| m.machine_id == check.machine_id && m.domid.is_some());
+        let mode = if domain { "running intervals" } else { "guest mode" };
         if check.tested == 0 {
             return format!(
-                "{machine}: no guest event could be tested against its vCPU's guest mode \
+                "{machine}: no guest event could be tested against its vCPU's {mode} \
                  ({} untested).",
                 count(check.untested)
             );
         }
         let inside = format!(
-            "{machine}: {} of {} testable guest events lie inside guest mode of their own vCPU",
+            "{machine}: {} of {} testable guest events lie inside {mode} of their own vCPU",
             count(check.inside),
             count(check.tested)
         );

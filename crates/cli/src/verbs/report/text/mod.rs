@@ -30,6 +30,9 @@ pub(crate) struct Style {
     pub top: usize,
 }
 
+/// Enough for any machine a person looks at as a whole.
+const MOST_ACTORS: usize = 100;
+
 /// A report on its way out.
 struct Page<'a> {
     report: &'a Report,
@@ -120,6 +123,40 @@ impl Page<'_> {
             is_fresh = false;
         }
         writeln!(self.out, "{line}")
+    }
+
+    /// How many machines, vCPUs, CPUs or domains are shown: whoever has more of them asks for some.
+    fn most(&self) -> usize {
+        self.style.top.max(MOST_ACTORS)
+    }
+
+    /// A list with one line for each machine, vCPU, CPU or domain, cut where there are very many.
+    fn actor_grid(&mut self, mut grid: Grid) -> io::Result<()> {
+        let rest = grid.cut(self.most());
+        self.grid(&grid)?;
+        self.left_out(rest, "")
+    }
+
+    /// The lists of so many actors as are shown.
+    fn groups<'r, T: 'r>(
+        &mut self,
+        groups: impl Iterator<Item = &'r [T]>,
+        mut show: impl FnMut(&mut Self, &'r [T]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut groups = groups;
+        for group in groups.by_ref().take(self.most()) {
+            show(self, group)?;
+        }
+        self.left_out(groups.count(), "lists ")
+    }
+
+    fn left_out(&mut self, rest: usize, what: &str) -> io::Result<()> {
+        if rest == 0 {
+            return Ok(());
+        }
+        let all = count((self.most() + rest) as u64).replace(',', "");
+        let rest = count(rest as u64);
+        writeln!(self.out, "  … {rest} {what}more (--vm NAME for one, --top {all} for all)")
     }
 
     fn grid(&mut self, grid: &Grid) -> io::Result<()> {

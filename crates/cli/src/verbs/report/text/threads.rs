@@ -37,19 +37,16 @@ impl Page<'_> {
             return self.paragraph("No thread was seen (sched:sched_switch).");
         }
         let report = self.report;
-        for group in report.threads.chunk_by(|a, b| a.machine_id == b.machine_id) {
-            self.paragraph(&format!(
-                "{}: {}",
-                group[0].machine,
-                counted(group.len() as u64, "thread")
-            ))?;
+        let groups = report.threads.chunk_by(|a, b| a.machine_id == b.machine_id);
+        self.groups(groups, |page, group| {
+            let threads = counted(group.len() as u64, "thread");
+            page.paragraph(&format!("{}: {threads}", group[0].machine))?;
             if group[0].effective_running_ns.is_some() {
-                self.top_grid(&GUEST_COLUMNS, group, Self::guest_thread_cells)?;
+                page.top_grid(&GUEST_COLUMNS, group, Self::guest_thread_cells)
             } else {
-                self.top_grid(&HOST_COLUMNS, group, Self::host_thread_cells)?;
+                page.top_grid(&HOST_COLUMNS, group, Self::host_thread_cells)
             }
-        }
-        Ok(())
+        })
     }
 
     fn host_thread_cells(&self, line: &ThreadLine) -> Vec<String> {
@@ -96,11 +93,11 @@ impl Page<'_> {
             right("not seen running").expendable(1),
         ];
         let report = self.report;
-        for group in report.wakeups.chunk_by(|a, b| a.machine_id == b.machine_id) {
-            self.paragraph(&group[0].machine)?;
-            self.top_grid(&columns, group, Self::wakeup_cells)?;
-        }
-        Ok(())
+        let groups = report.wakeups.chunk_by(|a, b| a.machine_id == b.machine_id);
+        self.groups(groups, |page, group| {
+            page.paragraph(&group[0].machine)?;
+            page.top_grid(&columns, group, Self::wakeup_cells)
+        })
     }
 
     fn wakeup_cells(&self, line: &WakeupLine) -> Vec<String> {

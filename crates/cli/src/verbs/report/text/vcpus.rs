@@ -3,8 +3,9 @@
 use super::grid::{Column, Grid, left, right};
 use super::{Page, count, dash, share};
 use crate::verbs::report::lines::{CpuLine, VcpuLine};
+use std::collections::BTreeMap;
 use std::io;
-use transect_model::ids::MachineKind;
+use transect_model::ids::{MachineId, MachineKind};
 use transect_model::table::Window;
 
 /// What a vCPU does on a pCPU, in columns.
@@ -52,9 +53,12 @@ impl Page<'_> {
             right("exits"),
             right("steal").expendable(3),
         ]);
+        let mut of_vm: BTreeMap<MachineId, Vec<&VcpuLine>> = BTreeMap::new();
+        for vcpu in &self.report.vcpus {
+            of_vm.entry(vcpu.machine_id).or_default().push(vcpu);
+        }
         for vm in &self.report.vms {
-            let vcpus = self.report.vcpus.iter().filter(|v| v.machine_id == vm.machine_id);
-            let vcpus: Vec<&VcpuLine> = vcpus.collect();
+            let vcpus = of_vm.remove(&vm.machine_id).unwrap_or_default();
             for vcpu in &vcpus {
                 grid.row(self.vcpu_cells(vcpu));
             }
@@ -62,7 +66,7 @@ impl Page<'_> {
                 grid.row(self.vcpu_cells(vm));
             }
         }
-        self.grid(&grid)
+        self.actor_grid(grid)
     }
 
     fn vcpu_cells(&self, line: &VcpuLine) -> Vec<String> {
@@ -111,7 +115,7 @@ impl Page<'_> {
         for line in &self.report.cpus {
             grid.row(cpu_cells(line));
         }
-        self.grid(&grid)
+        self.actor_grid(grid)
     }
 
     pub(super) fn windows(&mut self) -> io::Result<()> {

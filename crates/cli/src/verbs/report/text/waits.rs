@@ -41,7 +41,8 @@ impl Page<'_> {
             return self.paragraph("No VM exit was recorded (kvm:kvm_exit).");
         }
         let report = self.report;
-        for group in report.exits.chunk_by(|a, b| a.machine_id == b.machine_id) {
+        let groups = report.exits.chunk_by(|a, b| a.machine_id == b.machine_id);
+        self.groups(groups, |page, group| {
             let vm_ns = report.vms.iter().find(|vm| vm.machine_id == group[0].machine_id);
             let vm_ns = vm_ns.map_or(0, |vm| vm.window_ns);
             let exits: u64 = group.iter().map(|l| l.count).sum();
@@ -49,23 +50,21 @@ impl Page<'_> {
             let machine = &group[0].machine;
             if group.iter().all(|line| line.unfinished == line.count && is_xen_pv(line)) {
                 let exits = count(exits);
-                self.paragraph(&format!(
+                page.paragraph(&format!(
                     "{machine}: {exits} hypercalls and exceptions, whose ends Xen does not record"
                 ))?;
-                self.top_grid(&PV_COLUMNS, group, |_, line| {
+                return page.top_grid(&PV_COLUMNS, group, |_, line| {
                     vec![line.reason.to_string(), count(line.count)]
-                })?;
-                continue;
+                });
             }
             let title = format!(
                 "{machine}: {}, {} of its vCPUs' time in handling them",
                 counted(exits, "exit"),
                 share(handling_ns, vm_ns)
             );
-            self.paragraph(&title)?;
-            self.top_grid(&EXIT_COLUMNS, group, |page, line| page.exit_cells(line, vm_ns))?;
-        }
-        Ok(())
+            page.paragraph(&title)?;
+            page.top_grid(&EXIT_COLUMNS, group, |page, line| page.exit_cells(line, vm_ns))
+        })
     }
 
     fn exit_cells(&self, line: &ExitLine, vm_ns: i64) -> Vec<String> {
@@ -104,14 +103,14 @@ impl Page<'_> {
         let same_vcpu = |a: &AntagonistLine, b: &AntagonistLine| {
             (a.machine_id, a.vcpu) == (b.machine_id, b.vcpu)
         };
-        for (at, group) in report.antagonists.chunk_by(same_vcpu).enumerate() {
-            if at > 0 {
-                writeln!(self.out)?;
+        let mut is_first = true;
+        self.groups(report.antagonists.chunk_by(same_vcpu), |page, group| {
+            if !std::mem::take(&mut is_first) {
+                writeln!(page.out)?;
             }
             let waited_ns: i64 = group.iter().map(|l| l.waited_ns).sum();
-            self.top_grid(&columns, group, |page, line| page.antagonist_cells(line, waited_ns))?;
-        }
-        Ok(())
+            page.top_grid(&columns, group, |page, line| page.antagonist_cells(line, waited_ns))
+        })
     }
 
     fn antagonist_cells(&self, line: &AntagonistLine, waited_ns: i64) -> Vec<String> {

@@ -1,0 +1,21 @@
+//! Tests on an emulated host, which may die of its emulator.
+#![allow(clippy::print_stdout, reason = "what happened belongs in the log of a test run")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::host::KvmHost;
+
+/// Makes a test on the host that this process' tests share, and once more on another one where that
+/// host died meanwhile: an emulated host may die or hang of its emulator (QEMU's TCG executing code
+/// that the kernel has replaced), which says nothing about what is tested. Any other failure stands.
+#[expect(clippy::expect_used, reason = "a test that has no host has failed")]
+pub fn on_shared_host(test: impl Fn(&'static KvmHost)) {
+    let host = KvmHost::shared().expect("a host with KVM");
+    if let Err(failure) = catch_unwind(AssertUnwindSafe(|| test(host))) {
+        if !host.has_died() {
+            resume_unwind(failure);
+        }
+        println!("again, for the emulated host died");
+        test(KvmHost::shared().expect("a host with KVM"));
+    }
+}
