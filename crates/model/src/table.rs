@@ -387,8 +387,8 @@ table! {
 
 table! {
     /// The domain metrics of one vCPU, one VM or one cgroup in one window. gotten + waited +
-    /// blocked + offline + unknown = dur for a vCPU and a pCPU; for a VM, dur times its vCPUs; for a cgroup,
-    /// the time its threads existed.
+    /// blocked + offline + unknown = dur for a vCPU and a pCPU; for a VM, dur times its vCPUs; for
+    /// a cgroup, the time its threads existed.
     Window in "windows" {
         /// Start, ns of trace time.
         ts: i64,
