@@ -16,8 +16,9 @@ use transect_model::{
     time::{Source, Timestamp},
 };
 
-/// One stretch to be: time off before it, its length, how much of it has no event at its begin and end, how the
-/// clock's rate is off in it and before it (ppm), and how far it jumps before it (ticks).
+/// One stretch to be: time off before it, its length, how much of it has no event at its begin and
+/// end, how the clock's rate is off in it and before it (ppm), and how far it jumps before it
+/// (ticks).
 #[derive(Clone, Copy, Debug)]
 struct Step {
     off: u64,
@@ -90,7 +91,8 @@ proptest! {
         }
     }
 
-    /// With them only in every other stretch: the jumps are seen, and what is between is bound by them.
+    /// With them only in every other stretch: the jumps are seen, and what is between is bound by
+    /// them.
     #[test]
     fn readings_make_the_bound_small_where_they_are(
         offset in -(1i64 << 39)..1i64 << 39, steps in steps(100, 20_000),

@@ -27,7 +27,8 @@ pub(crate) struct Pcpu {
     pub(crate) current: Option<usize>,
     /// Who comes next, from `sched_switch` on.
     pub(crate) next: Option<XenVcpu>,
-    /// vCPUs (places in [`Xen::vcpus`]) that were here last and are runnable: whoever has it is who they wait for.
+    /// vCPUs (places in [`Xen::vcpus`]) that were here last and are runnable: whoever has it is who
+    /// they wait for.
     pub(crate) waiters: Vec<usize>,
 }
 
