@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the report")]
 #![allow(
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
     reason = "numbers chosen by the tests"
 )]
@@ -98,7 +99,7 @@ proptest! {
         offset in -(1i64 << 39)..1i64 << 39, steps in steps(100, 20_000),
     ) {
         let (stretches, truth) = recorded(offset, &steps);
-        let sharp = |n: usize| n / 3 % 2 == 0;
+        let sharp = |n: usize| (n / 3).is_multiple_of(2);
         let reads = truth.iter().enumerate().filter(|(n, _)| sharp(*n));
         let reads = reads.map(|(_, (stamp, t))| Read { after: t - 500, stamp: *stamp, before: t + 500 });
         let fit = fit(&stretches, &reads.collect::<Vec<_>>(), (1, 1)).unwrap();
