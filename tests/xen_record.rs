@@ -1,7 +1,8 @@
-//! A Xen host recorded from its dom0: the hypervisor, dom0's kernel and a domU's in one recording, with an xentrace that
-//! is killed and one that is ended on the way.
+//! A Xen host recorded from its dom0: the hypervisor, dom0's kernel and a domU's in one recording,
+//! with an xentrace that is killed and one that is ended on the way.
 //!
-//! The host and its domains come from Debian packages; skipped only where no Xen host can be booted at all.
+//! The host and its domains come from Debian packages; skipped only where no Xen host can be booted
+//! at all.
 
 #![allow(
     clippy::print_stdout,
@@ -48,7 +49,8 @@ fn a_xen_host_is_recorded_whatever_becomes_of_xentrace() {
     step("a killed recorder");
 }
 
-/// dom0 sees this machine's files as they were when it booted, but not those in `/tmp` and its like.
+/// dom0 sees this machine's files as they were when it booted, but not those in `/tmp` and its
+/// like.
 fn carry_in(host: &XenHost) -> Result<()> {
     let binary = transect()?;
     let link = format!("test -x {0} && ln -s {0} transect", binary.display());
@@ -114,7 +116,8 @@ fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
         "{sources:?}"
     );
 
-    // Killed: Xen's buffers kept everything. Ended in order: Xen was not traced until another one ran.
+    // Killed: Xen's buffers kept everything. Ended in order: Xen was not traced until another one
+    // ran.
     let notes = manifest["notes"].to_string();
     ensure!(
         notes.contains(
@@ -154,7 +157,8 @@ fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every event of these machines' kernels that can be tested lies where Xen had its vCPU running; and there are so many.
+/// Every event of these machines' kernels that can be tested lies where Xen had its vCPU running;
+/// and there are so many.
 fn events_are_inside(recording: &Path, machines: &[(&str, i64)]) -> Result<()> {
     let report = report(recording)?;
     for (name, at_least) in machines {
@@ -173,8 +177,9 @@ fn events_are_inside(recording: &Path, machines: &[(&str, i64)]) -> Result<()> {
     Ok(())
 }
 
-/// The kernels' own files, as the full collector writes them: in the recording, and imported beside Xen's as if other tools
-/// had written them. Then nothing tells whose they are and how their clocks are related but when the domains ran.
+/// The kernels' own files, as the full collector writes them: in the recording, and imported beside
+/// Xen's as if other tools had written them. Then nothing tells whose they are and how their clocks
+/// are related but when the domains ran.
 fn kernels_files(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
     let emulated = host.domu("emulated").pv().tsc_mode(TscMode::AlwaysEmulate).network();
     let emulated = emulated.workload("periodic:period_ms=17:work_us=800");

@@ -1,4 +1,5 @@
-//! Xen's trace and its domains' kernels' own, imported together: what the README beside the files says.
+//! Xen's trace and its domains' kernels' own, imported together: what the README beside the files
+//! says.
 #![allow(clippy::unwrap_used, reason = "tests report by failing")]
 
 use serde_json::{Value, json};
@@ -42,12 +43,14 @@ fn report(recording: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Every event that can be tested is where its vCPU ran; the emulated clock has a bound. The rest is as it was looked at once.
+/// Every event that can be tested is where its vCPU ran; the emulated clock has a bound. The rest
+/// is as it was looked at once.
 #[test]
 fn kernels_beside_xen_are_on_its_clock() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("all.transect");
-    // A domain that always runs fits anything: it has to be told; the others are found. The order does not matter.
+    // A domain that always runs fits anything: it has to be told; the others are found. The order
+    // does not matter.
     let hog = format!("1={}", file("hog.txt"));
     let (xen, dom0, duty) = (file("xen.bin"), file("dom0.txt"), file("duty.txt"));
     let output = import(&[&hog, &duty, &xen, &dom0], &to);

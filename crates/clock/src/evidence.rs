@@ -1,8 +1,8 @@
 //! What was seen of the clocks while recording: one record a line in `clocks.jsonl`.
 //!
 //! Evidence is raw: stamps as the clocks showed them, nothing computed. Everything derived from it
-//! (offsets, rates, bounds) is made anew by the [`crate::ClockGraph`] each time a recording is opened,
-//! so a better estimator helps old recordings too.
+//! (offsets, rates, bounds) is made anew by the [`crate::ClockGraph`] each time a recording is
+//! opened, so a better estimator helps old recordings too.
 //!
 //! Records are appended in the order things were seen; that order is the order of host time, and
 //! it is what separates the pieces of a clock that was restarted ([`Evidence::ClockRestart`]).
@@ -114,9 +114,9 @@ pub enum Evidence {
         /// The TSC just after.
         tsc_after: u64,
     },
-    /// The parent, a hypervisor, had a vCPU of the machine running without a break, from one stamp of its TSC to
-    /// another; `first` and `last` are the first and the last stamp of the machine's kernel that were taken in
-    /// that time on that CPU.
+    /// The parent, a hypervisor, had a vCPU of the machine running without a break, from one stamp
+    /// of its TSC to another; `first` and `last` are the first and the last stamp of the machine's
+    /// kernel that were taken in that time on that CPU.
     VcpuRan {
         /// The guest.
         machine: MachineId,
@@ -134,8 +134,8 @@ pub enum Evidence {
         /// The hypervisor's TSC when it ceased to run.
         to: u64,
     },
-    /// The parent, a hypervisor, emulated the reading of the machine's counter and recorded that: `stamp` was
-    /// read after one stamp of its TSC and before another.
+    /// The parent, a hypervisor, emulated the reading of the machine's counter and recorded that:
+    /// `stamp` was read after one stamp of its TSC and before another.
     ClockRead {
         /// The guest.
         machine: MachineId,

@@ -16,16 +16,14 @@
 //! - *Reference*: the host's trace clock. *Trace time* is that clock in nanoseconds, exactly the
 //!   number `trace-cmd report` prints for the host's file. Ticks that nobody gave a rate for stay
 //!   ticks ([`Unit::Ticks`]).
-//! - *Edge*: a way from one clock to its parent's, by one method. Best first:
-//!   1. [`Method::TscOffset`], exact: `host = (guest - offset) * 2^frac / ratio`, the inverse of
-//!      what the CPU does for the guest. Streams stamped with a kernel's `mono` come to it, and
-//!      leave it on the host's side, by [`Method::TscReading`]: both clocks of one machine read
-//!      side by side (`readings.rs`), bound by the width of the readings.
-//!   2. [`Method::TimeShift`]: what trace-cmd found and wrote into an imported guest file.
-//!   3. [`Method::Exchange`], estimated: brackets and the corridor of lines through them
-//!      ([`exchange`]).
-//!   4. [`Method::Causality`], estimated: a kernel's stamps lie where its hypervisor had its vCPU running
-//!      ([`ran`]).
+//! - *Edge*: a way from one clock to its parent's, by one method. Best first: 1.
+//!   [`Method::TscOffset`], exact: `host = (guest - offset) * 2^frac / ratio`, the inverse of what
+//!   the CPU does for the guest. Streams stamped with a kernel's `mono` come to it, and leave it on
+//!   the host's side, by [`Method::TscReading`]: both clocks of one machine read side by side
+//!   (`readings.rs`), bound by the width of the readings. 2. [`Method::TimeShift`]: what trace-cmd
+//!   found and wrote into an imported guest file. 3. [`Method::Exchange`], estimated: brackets and
+//!   the corridor of lines through them ([`exchange`]). 4. [`Method::Causality`], estimated: a
+//!   kernel's stamps lie where its hypervisor had its vCPU running ([`ran`]).
 //! - *Piece*: the host time in which one map of an edge holds. A reboot, a live migration or a
 //!   write to the TSC ends a piece.
 //! - *Error bound*: the truth lies within ± this of the converted stamp.

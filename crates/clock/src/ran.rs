@@ -1,27 +1,29 @@
 //! A machine's clock from its hypervisor's word on when its vCPUs ran.
 //!
-//! **What is known.** While a vCPU runs, and only then, its kernel stamps events. So of each stretch in which the
-//! hypervisor had it running, the kernel's first stamp was not taken before the stretch began, and its last one
-//! not after it ended. Both together bound the offset of the two clocks in that stretch from both sides: the
-//! fuller a stretch is of events, the closer.
+//! **What is known.** While a vCPU runs, and only then, its kernel stamps events. So of each
+//! stretch in which the hypervisor had it running, the kernel's first stamp was not taken before
+//! the stretch began, and its last one not after it ended. Both together bound the offset of the
+//! two clocks in that stretch from both sides: the fuller a stretch is of events, the closer.
 //!
-//! **Where the hypervisor emulates the counter** it may also record each time it does so (Xen: `pv_emulate_privop`). A
-//! stamp that was read by such an emulation was taken between two of these records: a *read* bounds the offset of its
-//! stretch to a few microseconds.
+//! **Where the hypervisor emulates the counter** it may also record each time it does so (Xen:
+//! `pv_emulate_privop`). A stamp that was read by such an emulation was taken between two of these
+//! records: a *read* bounds the offset of its stretch to a few microseconds.
 //!
-//! **What relates stretches.** A clock that the hypervisor makes up is not steady: Xen makes an emulated TSC of its
-//! *system time*, which each pCPU counts on its own from the TSC, steered anew every second against a platform timer
-//! (`local_time_calibration`, xen/arch/x86/time.c). So from one stretch to the next the offset drifts by up to
-//! [`WANDER_PPM`], and jumps where the vCPU has moved to another pCPU or a second has ended. How far it jumps nobody
-//! tells: taken is the smallest that the stretches can be explained with (of steps of a factor of two), and at least what
-//! could not show itself, the width that reads leave to half of the stretches; and the bound is drawn with *twice* it, since
-//! the largest need not have been met. Without reads stretches are too loose to show jumps: then it is at least
-//! `UNSEEN_JUMP`. (A hardware offset is the same in all stretches. It is not told apart from a
-//! made-up one: that it seems steady is no proof.)
+//! **What relates stretches.** A clock that the hypervisor makes up is not steady: Xen makes an
+//! emulated TSC of its *system time*, which each pCPU counts on its own from the TSC, steered anew
+//! every second against a platform timer (`local_time_calibration`, xen/arch/x86/time.c). So from
+//! one stretch to the next the offset drifts by up to [`WANDER_PPM`], and jumps where the vCPU has
+//! moved to another pCPU or a second has ended. How far it jumps nobody tells: taken is the
+//! smallest that the stretches can be explained with (of steps of a factor of two), and at least
+//! what could not show itself, the width that reads leave to half of the stretches; and the bound
+//! is drawn with *twice* it, since the largest need not have been met. Without reads stretches are
+//! too loose to show jumps: then it is at least `UNSEEN_JUMP`. (A hardware offset is the same in
+//! all stretches. It is not told apart from a made-up one: that it seems steady is no proof.)
 //!
-//! **What is claimed.** In every stretch the offset is inside its own bounds and within drift and jump of its neighbours'
-//! (both directions). The estimate is the middle of what is left, the bound half its width. It cannot be told from it
-//! whether the causality check holds: where it can be made at all, it does so by construction.
+//! **What is claimed.** In every stretch the offset is inside its own bounds and within drift and
+//! jump of its neighbours' (both directions). The estimate is the middle of what is left, the bound
+//! half its width. It cannot be told from it whether the causality check holds: where it can be
+//! made at all, it does so by construction.
 
 use crate::curve::{Curve, Knot, MAX_SLOPE, Ray};
 
@@ -49,14 +51,15 @@ pub struct Read {
     pub before: u64,
 }
 
-/// How much a made-up clock's rate may be off the nominal one, or change, in parts per million. Xen's system time was
-/// seen to run at up to 142 ppm beside the TSC under an emulator whose platform timer is read late.
+/// How much a made-up clock's rate may be off the nominal one, or change, in parts per million.
+/// Xen's system time was seen to run at up to 142 ppm beside the TSC under an emulator whose
+/// platform timer is read late.
 pub const WANDER_PPM: u32 = 250;
 /// Jumps tried at most, ticks of the parent (half a millisecond or more).
 const MAX_JUMP: i128 = 1 << 21;
 const FIRST_JUMP: i128 = 1 << 8;
-/// A jump that goes unseen without reads: a tenth of a millisecond of a 2.6 GHz counter; 83 µs were seen (with reads) under
-/// an emulator.
+/// A jump that goes unseen without reads: a tenth of a millisecond of a 2.6 GHz counter; 83 µs were
+/// seen (with reads) under an emulator.
 const UNSEEN_JUMP: i128 = 1 << 17;
 /// Stamps at or above this are no clock's.
 const MAX_STAMP: u64 = 1 << 62;
@@ -115,8 +118,9 @@ impl Line {
     }
 }
 
-/// Fits a clock to stretches, which come in any order. `rate` is the parent's ticks per tick of the machine, as
-/// numerator and denominator below 2^32. Reads, in any order, count in the stretch they lie in. `None` if there is nothing to fit, or the numbers are none that clocks have.
+/// Fits a clock to stretches, which come in any order. `rate` is the parent's ticks per tick of the
+/// machine, as numerator and denominator below 2^32. Reads, in any order, count in the stretch they
+/// lie in. `None` if there is nothing to fit, or the numbers are none that clocks have.
 pub fn fit(stretches: &[Stretch], reads: &[Read], rate: (u64, u64)) -> Option<Fit> {
     let mut sorted: Vec<Stretch> = stretches.iter().copied().filter(is_possible).collect();
     sorted.sort_by_key(|s| (s.first, s.from));
@@ -168,8 +172,8 @@ fn room(s: &Stretch, line: &Line) -> Room {
     }
 }
 
-/// Narrows rooms by the reads in them; those of a room that contradict it, or each other, are not used. Gives how wide
-/// the rooms with reads are, in order.
+/// Narrows rooms by the reads in them; those of a room that contradict it, or each other, are not
+/// used. Gives how wide the rooms with reads are, in order.
 fn narrow_by_reads(rooms: &mut [Room], reads: &[Read], line: &Line) -> Vec<i128> {
     let mut reads: Vec<Read> = reads.iter().copied().filter(|r| r.before < MAX_STAMP).collect();
     reads.sort_by_key(|read| read.stamp);
@@ -219,7 +223,8 @@ fn is_feasible(rooms: &[Room], jump: i128, rate: (i128, i128)) -> bool {
     true
 }
 
-/// Leaves in each room what both neighbours' leave possible; drops rooms that contradict those before.
+/// Leaves in each room what both neighbours' leave possible; drops rooms that contradict those
+/// before.
 fn narrow(rooms: &mut Vec<Room>, jump: i128, rate: (i128, i128)) {
     let mut before: Option<Room> = None;
     rooms.retain_mut(|room| {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the report")]
 #![allow(
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
     reason = "numbers chosen by the tests"
 )]
@@ -16,8 +17,9 @@ use transect_model::{
     time::{Source, Timestamp},
 };
 
-/// One stretch to be: time off before it, its length, how much of it has no event at its begin and end, how the
-/// clock's rate is off in it and before it (ppm), and how far it jumps before it (ticks).
+/// One stretch to be: time off before it, its length, how much of it has no event at its begin and
+/// end, how the clock's rate is off in it and before it (ppm), and how far it jumps before it
+/// (ticks).
 #[derive(Clone, Copy, Debug)]
 struct Step {
     off: u64,
@@ -90,7 +92,8 @@ proptest! {
         }
     }
 
-    /// With them only in every other stretch: the jumps are seen, and what is between is bound by them.
+    /// With them only in every other stretch: the jumps are seen, and what is between is bound by
+    /// them.
     #[test]
     fn readings_make_the_bound_small_where_they_are(
         offset in -(1i64 << 39)..1i64 << 39, steps in steps(100, 20_000),

@@ -1,5 +1,5 @@
-//! A kernel's clock is found again from when its vCPU ran, whatever its offset: made-up hypervisors and kernels, whose truth
-//! is known.
+//! A kernel's clock is found again from when its vCPU ran, whatever its offset: made-up hypervisors
+//! and kernels, whose truth is known.
 
 #![allow(
     clippy::unwrap_used,
@@ -58,7 +58,8 @@ struct Clock {
     emulated: bool,
 }
 
-/// A vCPU that runs for a millisecond or two now and then, on one of two pCPUs, and stamps events while it does.
+/// A vCPU that runs for a millisecond or two now and then, on one of two pCPUs, and stamps events
+/// while it does.
 fn made(clock: Clock, seed: u64, rounds: u64) -> Made {
     let mut dice = Dice(seed);
     let mut records: [Vec<(u64, XenEvent)>; 2] = [Vec::new(), Vec::new()];

@@ -11,8 +11,8 @@ fn dom(dom: u16) -> XenVcpu {
     XenVcpu { dom, vcpu: 0 }
 }
 
-/// One pCPU. `ones` runs and blocks, `twos` takes over; `ones` wakes, `threes` takes over from `twos`, then the pCPU idles for a
-/// moment, then it is `ones`' again.
+/// One pCPU. `ones` runs and blocks, `twos` takes over; `ones` wakes, `threes` takes over from
+/// `twos`, then the pCPU idles for a moment, then it is `ones`' again.
 fn trace() -> Vec<u8> {
     use Runstate::{Blocked, Runnable, Running};
     let idle = XenVcpu { dom: IDLE_DOMAIN, vcpu: 0 };

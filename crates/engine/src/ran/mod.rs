@@ -1,8 +1,9 @@
 //! When Xen had a domain's vCPUs running, and what that says about the domain's kernel's clock.
 //!
-//! **What.** A kernel stamps events only while one of its vCPUs runs. So if the kernel's trace and Xen's were taken at
-//! the same time, whether the stamps of the one lie inside the running intervals of the other tells how the two
-//! clocks are related: [`same_tsc`] tests whether they are the same counter, and [`place`] finds how they are related if not.
+//! **What.** A kernel stamps events only while one of its vCPUs runs. So if the kernel's trace and
+//! Xen's were taken at the same time, whether the stamps of the one lie inside the running
+//! intervals of the other tells how the two clocks are related: [`same_tsc`] tests whether they are
+//! the same counter, and [`place`] finds how they are related if not.
 //!
 //! **Data flow.**
 //! ```text
@@ -11,8 +12,9 @@
 //! ```
 //! The clock graph makes the estimate and its bound of that evidence (`transect_clock::ran`).
 //!
-//! **Design constraints.** Sans-IO; memory is 16 bytes for each running interval and 8 for each event of a kernel, and
-//! both are capped. Nothing is assumed about where the other clock began: its offset is searched for.
+//! **Design constraints.** Sans-IO; memory is 16 bytes for each running interval and 8 for each
+//! event of a kernel, and both are capped. Nothing is assumed about where the other clock began:
+//! its offset is searched for.
 
 mod place;
 mod reads;
@@ -64,7 +66,8 @@ impl Share {
     }
 }
 
-/// Tests whether a domain's kernel stamps with the counter that Xen stamps with: all of its events have to lie inside.
+/// Tests whether a domain's kernel stamps with the counter that Xen stamps with: all of its events
+/// have to lie inside.
 pub fn same_tsc(running: &Running, dom: u16, stamps: &Stamps) -> Share {
     share(running, dom, stamps, i128::from)
 }

@@ -1,9 +1,12 @@
-//! How a kernel's clock is related to Xen's TSC if it is not that: an emulated TSC, one with an offset, a kernel clock.
+//! How a kernel's clock is related to Xen's TSC if it is not that: an emulated TSC, one with an
+//! offset, a kernel clock.
 //!
-//! A vote ([`super::vote`]) says where the clock began, to a fraction of a millisecond; which candidate is right, the
-//! share of events that lie inside says. From there the offset is *tracked* from one running interval to the next, so that
-//! it may drift as far as it likes, and each event is given to the interval that it lies in or next to. Intervals with less
-//! between them than the offset's uncertainty are taken as one: that loses sharpness, but never gives an event to the wrong one.
+//! A vote ([`super::vote`]) says where the clock began, to a fraction of a millisecond; which
+//! candidate is right, the share of events that lie inside says. From there the offset is *tracked*
+//! from one running interval to the next, so that it may drift as far as it likes, and each event
+//! is given to the interval that it lies in or next to. Intervals with less between them than the
+//! offset's uncertainty are taken as one: that loses sharpness, but never gives an event to the
+//! wrong one.
 
 use super::{
     Running, Share, Stamps, VcpuRuns,
@@ -22,8 +25,8 @@ use transect_model::ids::{CpuId, MachineId};
 const MARGIN: i128 = 1 << 19;
 /// Steps within a bin that are tried.
 const STEPS: i128 = 16;
-/// Events looked at, of each CPU, to judge a candidate: those of the first seconds, in which a clock
-/// has not drifted far, but so many at least and at most.
+/// Events looked at, of each CPU, to judge a candidate: those of the first seconds, in which a
+/// clock has not drifted far, but so many at least and at most.
 const JUDGED_TICKS: i128 = 1 << 33;
 const MIN_JUDGED: usize = 1 << 9;
 const MAX_JUDGED: usize = 1 << 14;
@@ -106,8 +109,8 @@ impl Scale {
     }
 }
 
-/// Finds how a domain's kernel's clock is related to Xen's TSC. `rate` is Xen's ticks in one of the clock, as numerator
-/// and denominator below 2^32; `machine` and `xen` are for the evidence.
+/// Finds how a domain's kernel's clock is related to Xen's TSC. `rate` is Xen's ticks in one of the
+/// clock, as numerator and denominator below 2^32; `machine` and `xen` are for the evidence.
 ///
 /// # Errors
 /// The events fit nowhere, or in several places.
@@ -211,7 +214,8 @@ fn judged(running: &Running, dom: u16, stamps: &Stamps, scale: Scale, offset: i1
     all
 }
 
-/// Each running interval with the first and the last event in it, and readings of the clock; the offset being tracked.
+/// Each running interval with the first and the last event in it, and readings of the clock; the
+/// offset being tracked.
 fn stretches(
     runs: &VcpuRuns,
     stamps: &[u64],
@@ -254,7 +258,8 @@ fn apart(intervals: &[Interval]) -> impl Iterator<Item = Interval> + '_ {
         .filter_map(|near| Some(Interval { from: near.first()?.from, to: near.last()?.to }))
 }
 
-/// A share as the offset of one candidate gives it, for those who were told an offset and want to know how it fits.
+/// A share as the offset of one candidate gives it, for those who were told an offset and want to
+/// know how it fits.
 impl Running {
     /// The share of events inside if the kernel's clock is Xen's TSC minus an offset.
     pub fn share_at(&self, dom: u16, stamps: &Stamps, rate: (u64, u64), offset: i128) -> Share {

@@ -1,23 +1,26 @@
 //! Which of Xen's records of emulations are those that a kernel's stamps were read by.
 //!
-//! A PV domain with an emulated TSC cannot read it without Xen's help, and Xen records each time it helps
-//! (`pv_emulate_privop`, a moment after the reading). The kernel reads it for each event, and for much else. So within one
-//! running interval there is an offset with which *every* event of the kernel has such a record just behind it. If there
-//! is exactly one, and enough events, it is the true one; and each stamp was read after the record before.
+//! A PV domain with an emulated TSC cannot read it without Xen's help, and Xen records each time it
+//! helps (`pv_emulate_privop`, a moment after the reading). The kernel reads it for each event, and
+//! for much else. So within one running interval there is an offset with which *every* event of the
+//! kernel has such a record just behind it. If there is exactly one, and enough events, it is the
+//! true one; and each stamp was read after the record before.
 
 use std::collections::VecDeque;
 use transect_clock::ran::Read;
 
-/// From the reading to its record, ticks of Xen's TSC: a microsecond or two. An interrupt in between may make it longer; then
-/// the event has no record behind it, and the interval tells nothing.
+/// From the reading to its record, ticks of Xen's TSC: a microsecond or two. An interrupt in
+/// between may make it longer; then the event has no record behind it, and the interval tells
+/// nothing.
 const DELAY: i128 = 1 << 12;
 /// Fewer events fit by chance.
 const MIN_EVENTS: usize = 4;
 /// Events and records of one interval that are looked at.
 const MAX_LOOKED_AT: usize = 512;
 
-/// The two sharpest reads of an interval: that which bounds the offset from below, and that from above. `at` is Xen's time of
-/// a stamp, known to within `margin`. `emulations` and `stamps` are in order.
+/// The two sharpest reads of an interval: that which bounds the offset from below, and that from
+/// above. `at` is Xen's time of a stamp, known to within `margin`. `emulations` and `stamps` are in
+/// order.
 pub(super) fn reads(
     emulations: &[u64],
     stamps: &[u64],
@@ -46,8 +49,8 @@ pub(super) fn reads(
     Some([from_below.0, from_above.0])
 }
 
-/// The least and the most that can be added to the stamps' times for each to be just before a record; none if nothing
-/// can, or what can is further apart than two delays.
+/// The least and the most that can be added to the stamps' times for each to be just before a
+/// record; none if nothing can, or what can is further apart than two delays.
 fn only_shift(
     emulations: &[u64],
     stamps: &[u64],
@@ -94,7 +97,8 @@ fn only_shift(
 mod tests {
     use super::*;
 
-    /// Records of all readings; every third is an event's. `true_offset` is Xen's time minus the stamp.
+    /// Records of all readings; every third is an event's. `true_offset` is Xen's time minus the
+    /// stamp.
     fn interval(true_offset: u64) -> (Vec<u64>, Vec<u64>) {
         let mut t = 1_000_000;
         let mut emulations = Vec::new();

@@ -1,7 +1,8 @@
 //! The running intervals of every vCPU, from Xen's records.
 //!
-//! That a vCPU comes to run and that it leaves its pCPU again are both recorded by that pCPU, so each pCPU's records are
-//! read on their own. What lost records hide is no interval: one that is open there is dropped.
+//! That a vCPU comes to run and that it leaves its pCPU again are both recorded by that pCPU, so
+//! each pCPU's records are read on their own. What lost records hide is no interval: one that is
+//! open there is dropped.
 
 use super::Share;
 use std::collections::BTreeMap;
@@ -26,7 +27,8 @@ pub struct Interval {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VcpuRuns {
     intervals: Vec<Interval>,
-    /// When Xen recorded that it had emulated an instruction of its kernel: among others each reading of an emulated TSC.
+    /// When Xen recorded that it had emulated an instruction of its kernel: among others each
+    /// reading of an emulated TSC.
     emulations: Vec<u64>,
     /// Stretches of lost records: nobody knows what it did in them.
     holes: Vec<Interval>,
@@ -107,7 +109,8 @@ impl Running {
         last.map_or(0, |((_, vcpu), _)| u32::from(*vcpu) + 1)
     }
 
-    /// The vCPU that is this CPU of a domain's kernel: PV domains and all that do not renumber have the same numbers.
+    /// The vCPU that is this CPU of a domain's kernel: PV domains and all that do not renumber have
+    /// the same numbers.
     pub fn vcpu(&self, dom: u16, cpu: CpuId) -> Option<&VcpuRuns> {
         self.vcpus.get(&(dom, u16::try_from(cpu.0).ok()?))
     }

@@ -1,8 +1,9 @@
 //! Where another clock began: candidates for its offset, by vote.
 //!
-//! After a silence a kernel's first event comes a moment after its vCPU was switched in. So of all pairs of such an event
-//! and such a switch, those that belong together agree on the offset to a fraction of a millisecond, and all other
-//! pairs scatter. Only the beginning of Xen's trace votes: later the clocks may have drifted apart.
+//! After a silence a kernel's first event comes a moment after its vCPU was switched in. So of all
+//! pairs of such an event and such a switch, those that belong together agree on the offset to a
+//! fraction of a millisecond, and all other pairs scatter. Only the beginning of Xen's trace votes:
+//! later the clocks may have drifted apart.
 
 use super::running::Interval;
 
@@ -17,8 +18,9 @@ const BURSTS: usize = 1 << 12;
 /// Candidates given.
 const CANDIDATES: usize = 16;
 
-/// Offsets (Xen's TSC minus the clock's stamp in Xen's ticks) by how many pairs agree on them, the best first; each is
-/// the begin of a bin. `stamps` are in Xen's ticks already, from the clock's own zero.
+/// Offsets (Xen's TSC minus the clock's stamp in Xen's ticks) by how many pairs agree on them, the
+/// best first; each is the begin of a bin. `stamps` are in Xen's ticks already, from the clock's
+/// own zero.
 pub(super) fn candidates(intervals: &[Interval], stamps: &[i128]) -> Vec<i128> {
     let mut switches = Vec::new();
     let mut left = None;
@@ -39,7 +41,8 @@ pub(super) fn candidates(intervals: &[Interval], stamps: &[i128]) -> Vec<i128> {
             bursts.push(*at);
         }
     }
-    // Events of another time have nothing to say to these switches; so many are counted at a time that memory is bound.
+    // Events of another time have nothing to say to these switches; so many are counted at a time
+    // that memory is bound.
     let mut best: Vec<(usize, i64)> = Vec::new();
     let mut votes: Vec<i64> = Vec::with_capacity(switches.len() * bursts.len().min(BURSTS));
     for bursts in bursts.chunks(BURSTS) {

@@ -1,7 +1,8 @@
-//! What the kernels of domains recorded while Xen was traced: whose each file is, and how its clock is related to Xen's.
+//! What the kernels of domains recorded while Xen was traced: whose each file is, and how its clock
+//! is related to Xen's.
 //!
-//! Whose: as `ID=FILE` says, else the domain in whose running intervals the events lie. How: they are Xen's own counter, or a
-//! clock that has to be placed ([`transect_engine::ran`]).
+//! Whose: as `ID=FILE` says, else the domain in whose running intervals the events lie. How: they
+//! are Xen's own counter, or a clock that has to be placed ([`transect_engine::ran`]).
 
 use super::survey::Trace;
 use anyhow::{Context as _, bail};

@@ -1,8 +1,9 @@
 //! Clocks of domains that only the channel relates to the others: Xen's trace says more.
 //!
-//! A domain with an emulated TSC has no offset, and what the channel leaves open is a fraction of a millisecond. When Xen
-//! had its vCPUs running bounds that closer ([`transect_engine::ran`]). Nothing of it is kept in the recording: it is made of
-//! the events each time, and the clock graph takes whichever way has the smaller bound.
+//! A domain with an emulated TSC has no offset, and what the channel leaves open is a fraction of a
+//! millisecond. When Xen had its vCPUs running bounds that closer ([`transect_engine::ran`]).
+//! Nothing of it is kept in the recording: it is made of the events each time, and the clock graph
+//! takes whichever way has the smaller bound.
 
 use super::SourceFile;
 use transect_clock::{ClockKind, Evidence, clock_kind};

@@ -5,7 +5,8 @@
 //!   from that record to the last one that can only come from within it (a multicall's calls, the
 //!   emulation of an exception, the vCPU's giving its pCPU up), and all the rest is `running`.
 //! - **runnable** is `preempted` after running, else `waking`. Who was runnable when the records
-//!   began counts as preempted.
+//!   began counts as preempted. Whoever had the pCPU that it then got is whom it waited for
+//!   (`history.rs`).
 //! - **blocked** is `halted` if the guest did so because it had nothing to do (HLT, or `sched_op`
 //!   block), else `blocked`; **offline** is `offline`.
 //!

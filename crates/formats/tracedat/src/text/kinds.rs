@@ -1,7 +1,7 @@
 //! The events of a text: their fields, their `format` files, and records made of their text.
 //!
-//! Field names and types are the kernel's (`include/trace/events/{sched,irq,task}.h`); places within the record and the
-//! numbers of events are this file's own.
+//! Field names and types are the kernel's (`include/trace/events/{sched,irq,task}.h`); places
+//! within the record and the numbers of events are this file's own.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +111,8 @@ enum Form {
 /// The kinds met so far.
 #[derive(Default)]
 pub(super) struct Kinds {
-    /// Number and form by name; a known event whose text is not as expected has a second, `NAME_text`.
+    /// Number and form by name; a known event whose text is not as expected has a second,
+    /// `NAME_text`.
     ids: BTreeMap<String, (u16, Form)>,
 }
 
@@ -210,7 +211,8 @@ fn put(record: &mut Vec<u8>, kind: Type, value: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// `R+`, `S`, `D|K`: the letters of `prev_state`. `+` is `TASK_REPORT_MAX`, which is 0x100 since 4.14.
+/// `R+`, `S`, `D|K`: the letters of `prev_state`. `+` is `TASK_REPORT_MAX`, which is 0x100 since
+/// 4.14.
 fn state(text: &[u8]) -> Option<u32> {
     let mut bits = 0;
     for letter in text.iter().filter(|letter| **letter != b'|') {

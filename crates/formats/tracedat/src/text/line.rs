@@ -52,7 +52,8 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
     Some(Line::Event { comm, tid, cpu, stamp, event, text })
 }
 
-/// Where `[000]` stands, its number, and what follows. A task's name may have brackets of its own, but hardly these.
+/// Where `[000]` stands, its number, and what follows. A task's name may have brackets of its own,
+/// but hardly these.
 fn cpu(line: &[u8]) -> Option<(usize, u32, &[u8])> {
     let mut from = 0;
     while let Some(open) = line.get(from..)?.iter().position(|b| *b == b'[') {

@@ -1,16 +1,20 @@
 //! tracefs's `trace` file as a trace.dat.
 //!
-//! **What.** A guest without any tool can still be traced: `cat /sys/kernel/tracing/trace`. That text loses the records'
-//! bytes but not what they say; [`convert`] makes a trace.dat of version 7 of it, which everything that reads trace.dat reads.
+//! **What.** A guest without any tool can still be traced: `cat /sys/kernel/tracing/trace`. That
+//! text loses the records' bytes but not what they say; [`convert`] makes a trace.dat of version 7
+//! of it, which everything that reads trace.dat reads.
 //!
-//! **Data flow.** lines ─▶ who, CPU, stamp, event, its text (`line.rs`) ─▶ fields (`kinds.rs`) ─▶ pages of a CPU ─▶ [`FileSpec`].
+//! **Data flow.** lines ─▶ who, CPU, stamp, event, its text (`line.rs`) ─▶ fields (`kinds.rs`) ─▶
+//! pages of a CPU ─▶ [`FileSpec`].
 //!
 //! **Design constraints.**
-//! - Events the model knows get the kernel's fields; of all others the text is kept, in a field called `text`.
-//! - Stamps without a point are ticks of `x86-tsc` (the clocks `counter` and `uptime` look the same; nobody traces with
-//!   them); others are nanoseconds of a kernel clock, of which the text keeps microseconds.
-//! - A line that is none of an event is counted, never silently left out. No input panics; memory is a small multiple of
-//!   the text's.
+//! - Events the model knows get the kernel's fields; of all others the text is kept, in a field
+//!   called `text`.
+//! - Stamps without a point are ticks of `x86-tsc` (the clocks `counter` and `uptime` look the
+//!   same; nobody traces with them); others are nanoseconds of a kernel clock, of which the text
+//!   keeps microseconds.
+//! - A line that is none of an event is counted, never silently left out. No input panics; memory
+//!   is a small multiple of the text's.
 
 mod kinds;
 mod line;
