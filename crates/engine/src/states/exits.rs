@@ -27,7 +27,7 @@ pub(crate) struct OpenExit {
 impl OpenExit {
     /// Emits the row. `entry` is the next entry's stamp and the thread's time on CPUs by then.
     pub(crate) fn close(
-        self,
+        &self,
         machine_id: MachineId,
         vcpu: VcpuId,
         entry: Option<(i64, i64)>,

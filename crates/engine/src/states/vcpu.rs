@@ -496,12 +496,12 @@ impl Vcpu {
                 }
                 _ => {
                     if let Some(done) = last.replace(segment) {
-                        emit(self.index, self.machine, self.id, done, env);
+                        emit(self.index, self.machine, self.id, &done, env);
                     }
                 }
             }
         }
-        if let Some(done) = last {
+        if let Some(done) = &last {
             emit(self.index, self.machine, self.id, done, env);
         }
     }
@@ -512,7 +512,7 @@ pub(crate) fn emit(
     index: usize,
     machine_id: MachineId,
     vcpu: VcpuId,
-    segment: Segment,
+    segment: &Segment,
     env: &mut Env<'_>,
 ) {
     let from = segment.from.max(env.start);

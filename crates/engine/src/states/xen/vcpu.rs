@@ -426,12 +426,14 @@ impl Vcpu {
     }
 
     fn close_exit(&mut self, entry: Option<i64>, env: &mut Env<'_>) {
-        if let Some(exit) = self.exit.take() {
+        if let Some(exit) = &self.exit {
             let entry = entry.map(|t| (t, self.on_cpu_at(t)));
             exit.close(self.machine, self.id, entry, env);
+            self.exit = None;
         }
     }
 
+    #[inline(always)]
     fn key(&self, by: By) -> Key {
         let Place::In { runstate, woken } = self.place else {
             return Key { cpu: self.cpu, ..Key::UNKNOWN };
@@ -454,7 +456,9 @@ impl Vcpu {
         Key { state, cpu: self.cpu, reason, by }
     }
 
-    /// From `t` on the state is `key`.
+    /// From `t` on the state is `key`. To be inlined: a key is compared and stored part by part, and
+    /// nowhere else put together.
+    #[inline(always)]
     fn retune(&mut self, t: i64, key: Key, env: &mut Env<'_>) {
         if key != self.key {
             self.cut(t, env);
@@ -464,7 +468,9 @@ impl Vcpu {
 
     /// Closes the current interval at `t`.
     fn cut(&mut self, t: i64, env: &mut Env<'_>) {
-        self.settle(t, env);
+        if self.way_in.is_some() {
+            self.settle(t, env);
+        }
         self.emit(t, self.key, env);
     }
 
@@ -482,7 +488,7 @@ impl Vcpu {
     fn emit(&mut self, to: i64, key: Key, env: &mut Env<'_>) {
         if to > self.since {
             let segment = Segment { from: self.since, to, key };
-            emit(self.index, self.machine, self.id, segment, env);
+            emit(self.index, self.machine, self.id, &segment, env);
             self.since = to;
         }
     }
