@@ -342,7 +342,7 @@ def check_guest_slices(items, rows, failures):
     wanted = []
     for outer in rows["cpu_slices"]:
         start, end = outer["ts"], outer["ts"] + outer["dur"]
-        if outer["vcpu"] is None or not outer["tid"]:
+        if outer["vcpu"] is None or outer["tid"] == 0:
             continue
         for inner in guests[outer["vcpu_machine_id"], outer["vcpu"]]:
             first, last = max(start, inner["ts"]), min(end, inner["ts"] + inner["dur"])

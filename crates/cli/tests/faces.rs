@@ -58,6 +58,20 @@ fn pair(dir: &Path) -> String {
     recording
 }
 
+/// Xen with the kernels of dom0 and two domUs, as one recording.
+fn xen_and_kernels(dir: &Path) -> String {
+    let recording = dir.join("xen-kernels.transect").to_str().unwrap().to_owned();
+    let folder = root().join("testdata/succeed/xen-kernels");
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let named = |domid: u32, name: &str| format!("{domid}={}", file(name));
+    let files = [file("xen.bin"), named(0, "dom0.txt"), named(1, "hog.txt"), named(2, "duty.txt")];
+    let mut words = vec!["import", "--cpu-hz", "2596139000", "-o", &recording];
+    words.extend(files.iter().map(String::as_str));
+    let output = transect(&words);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    recording
+}
+
 fn json_report(recording: &str) -> Value {
     let output = transect(&["report", recording, "--json"]);
     assert!(output.status.success(), "{recording}: {}", String::from_utf8_lossy(&output.stderr));
@@ -83,7 +97,7 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 fn in_every_recording_the_parts_add_up_to_the_window() {
     let scratch = tempfile::tempdir().unwrap();
     let mut recordings = recordings("succeed");
-    recordings.push(pair(scratch.path()));
+    recordings.extend([pair(scratch.path()), xen_and_kernels(scratch.path())]);
     let mut vcpus = 0;
     for recording in recordings {
         let report = json_report(&recording);
@@ -180,7 +194,7 @@ fn the_timeline_of_every_recording_keeps_to_schema_and_tables() {
     };
     let scratch = tempfile::tempdir().unwrap();
     let mut recordings = recordings("succeed");
-    recordings.push(pair(scratch.path()));
+    recordings.extend([pair(scratch.path()), xen_and_kernels(scratch.path())]);
     for recording in recordings {
         let file = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
         let (trace, lines) = (file("t.pftrace"), file("t.jsonl"));
