@@ -269,7 +269,7 @@ mod tests {
         let before = resident_file_bytes().unwrap();
         let (first, again) = Mapping::read_through(&[&mapping], || {
             let first = sum();
-            let until = std::time::Instant::now() + 2000 * LOOK_EVERY;
+            let until = std::time::Instant::now() + 5000 * LOOK_EVERY;
             while resident_file_bytes().unwrap() > before + 2 * KEEP_BYTES {
                 assert!(std::time::Instant::now() < until, "nothing is given back");
                 std::thread::sleep(LOOK_EVERY);
