@@ -1,9 +1,10 @@
 //! A chunk: up to 4,096 intervals of one track, one behind the other.
 //!
-//! An interval is three variable-length numbers: the time since the end of the one before (nothing
-//! in tracks that tile), its length, and its **code**: the number of its key or, in tracks of
-//! numbers, its value. So most intervals take four or five bytes, any of them can be found by
-//! reading one chunk, and encoding costs a few ns.
+//! An interval is up to three variable-length numbers: the time since the end of the one before
+//! (nothing in tracks that tile) with two flags below it, its length unless it is an instant, and
+//! its **code** unless it is that of the one before: the number of its key or, in tracks of numbers,
+//! its value. So most intervals take four bytes and events two, any of them can be found by reading
+//! one chunk, and encoding costs a few ns.
 
 use crate::error::TimelineError;
 use crate::varint;
@@ -30,6 +31,11 @@ impl Interval {
     }
 }
 
+/// Stamps are within ±2⁶¹ ns (73 years), so that times between them have two bits to spare.
+pub(crate) const MAX_NS: i64 = (1 << 61) - 1;
+const HAS_LENGTH: u64 = 1;
+const HAS_CODE: u64 = 2;
+
 /// Where a chunk is, and what time it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkEntry {
@@ -48,21 +54,32 @@ pub(crate) struct Filling {
     rows: u32,
     first_ts: i64,
     last_end: i64,
+    last_code: u64,
 }
 
 impl Filling {
-    /// Takes an interval, which begins where the one before ended or later.
+    /// Takes an interval, which begins where the one before ended or later, and lies within
+    /// [`MAX_NS`].
     #[inline]
     pub(crate) fn push(&mut self, interval: Interval) {
         if self.rows == 0 {
             self.first_ts = interval.ts;
             self.last_end = interval.ts;
+            self.last_code = 0;
         }
         // Not negative: so says the caller.
-        varint::put(&mut self.bytes, (interval.ts - self.last_end).cast_unsigned());
-        varint::put(&mut self.bytes, interval.dur.cast_unsigned());
-        varint::put(&mut self.bytes, interval.code);
+        let gap = (interval.ts - self.last_end).cast_unsigned();
+        let length = if interval.dur == 0 { 0 } else { HAS_LENGTH };
+        let code = if interval.code == self.last_code { 0 } else { HAS_CODE };
+        varint::put(&mut self.bytes, gap << 2 | code | length);
+        if length != 0 {
+            varint::put(&mut self.bytes, interval.dur.cast_unsigned());
+        }
+        if code != 0 {
+            varint::put(&mut self.bytes, interval.code);
+        }
         self.last_end = interval.end();
+        self.last_code = interval.code;
         self.rows += 1;
     }
 
@@ -113,21 +130,58 @@ pub(crate) fn decode(
         return Err(damaged("intervals whose checksum is wrong"));
     }
     let mut rest = bytes;
-    let mut at = entry.first_ts;
+    let mut last = Interval { ts: entry.first_ts, dur: 0, code: 0 };
     to.reserve(entry.rows as usize);
     for _ in 0..entry.rows {
-        let next = interval(&mut rest, at).ok_or_else(|| damaged("intervals that end early"))?;
-        at = next.end();
-        to.push(next);
+        last = interval(&mut rest, &last).ok_or_else(|| damaged("intervals that end early"))?;
+        to.push(last);
     }
     Ok(())
 }
 
 #[inline]
-fn interval(rest: &mut &[u8], at: i64) -> Option<Interval> {
-    let gap = i64::try_from(varint::take(rest)?).ok()?;
-    let dur = i64::try_from(varint::take(rest)?).ok()?;
-    let ts = at.checked_add(gap)?;
+fn interval(rest: &mut &[u8], last: &Interval) -> Option<Interval> {
+    let head = varint::take(rest)?;
+    let gap = i64::try_from(head >> 2).ok()?;
+    let dur = match head & HAS_LENGTH {
+        0 => 0,
+        _ => i64::try_from(varint::take(rest)?).ok()?,
+    };
+    let code = if head & HAS_CODE == 0 { last.code } else { varint::take(rest)? };
+    let ts = last.end().checked_add(gap)?;
     ts.checked_add(dur)?;
-    Some(Interval { ts, dur, code: varint::take(rest)? })
+    Some(Interval { ts, dur, code })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn some()(gap in prop_oneof![Just(0), 0..300_i64, 0..1_i64 << 50],
+                  dur in prop_oneof![Just(0), 0..300_i64, 0..1_i64 << 50],
+                  code in prop_oneof![0..3_u64, any::<u64>()]) -> (i64, i64, u64) {
+            (gap, dur, code)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_come_back(parts in prop::collection::vec(some(), 1..200), first: i32) {
+            let mut at = i64::from(first);
+            let intervals: Vec<Interval> = parts.into_iter().map(|(gap, dur, code)| {
+                let ts = at + gap;
+                at = ts + dur;
+                Interval { ts, dur, code }
+            }).collect();
+            let (mut filling, mut bytes) = (Filling::default(), Vec::new());
+            intervals.iter().for_each(|interval| filling.push(*interval));
+            let entry = filling.take(0, true, &mut bytes);
+            let mut back = Vec::new();
+            decode(&bytes, &entry, Path::new("x"), &mut back).unwrap();
+            prop_assert_eq!((entry.first_ts, entry.last_end), (intervals[0].ts, at));
+            prop_assert_eq!(back, intervals);
+        }
+    }
 }

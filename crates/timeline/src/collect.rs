@@ -4,7 +4,7 @@
 //! not more than [`HELD_BYTES`]: then the largest are written although they are not full. So the
 //! number of tracks bounds nothing but the index.
 
-use crate::chunk::{ChunkEntry, Filling, Interval};
+use crate::chunk::{ChunkEntry, Filling, Interval, MAX_NS};
 use crate::error::TimelineError;
 use crate::key::Interner;
 use crate::track::{Actor, Kind};
@@ -78,7 +78,8 @@ impl Collector {
     /// Takes an interval. Those of one actor come in order of their start.
     #[inline]
     pub(crate) fn add(&mut self, slot: Slot, ts: i64, dur: i64, code: u64) {
-        if dur < 0 || ts.checked_add(dur).is_none() {
+        let is_time = |ts: i64| (-MAX_NS..=MAX_NS).contains(&ts);
+        if dur < 0 || !is_time(ts) || !ts.checked_add(dur).is_some_and(is_time) {
             self.left_out += 1;
             return;
         }

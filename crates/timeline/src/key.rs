@@ -109,7 +109,7 @@ impl Class {
     }
 
     /// Of a vCPU's state.
-    pub(crate) fn of_vcpu_state(state: &str) -> Class {
+    pub fn of_vcpu_state(state: &str) -> Class {
         match state {
             "guest" => Class::Guest,
             "exit" => Class::Exit,
@@ -128,7 +128,7 @@ impl Class {
     }
 
     /// Of a thread's state, and of where it really was while its kernel had it running.
-    pub(crate) fn of_thread_state(state: &str, effective: &str, reason: &str) -> Class {
+    pub fn of_thread_state(state: &str, effective: &str, reason: &str) -> Class {
         match (state, effective) {
             ("running", "vcpu_preempted") => Class::Preempted,
             ("running", "exit_handling") => Class::Exit,
@@ -143,7 +143,7 @@ impl Class {
     }
 
     /// Of what the vCPUs of a domain do together.
-    pub(crate) fn of_domain_state(state: &str) -> Class {
+    pub fn of_domain_state(state: &str) -> Class {
         match state {
             "blocked" => Class::Blocked,
             "partial_run" | "full_run" => Class::Running,

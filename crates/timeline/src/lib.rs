@@ -70,6 +70,7 @@ pub use key::{Class, NOTHING, OTHERS};
 pub use names::Machine;
 pub use pyramid::{EXACT_INTERVALS, MAX_LEVEL};
 pub use sums::{TILE_BUCKETS, TILE_KEYS, WHOLE};
+pub use tables::vector_name;
 pub use tile::{Share, ValueBucket};
 pub use track::{Actor, Kind};
 pub use view::{Key, Shown, Tile, Track, View};

@@ -1,5 +1,6 @@
 //! Which units a recording's timeline is made of, and what time it covers.
 
+use crate::chunk::MAX_NS;
 use crate::error::{TimelineError, io_error};
 use crate::rows::{self, Files};
 use crate::tables::TABLES;
@@ -26,9 +27,6 @@ pub(crate) struct Plan {
     /// Their end, as far as it is known before they are read.
     pub(crate) to: i64,
 }
-
-/// Beyond 2⁶¹ ns (73 years) a stamp is no time.
-const MAX_NS: i64 = 1 << 61;
 
 impl Plan {
     /// Looks at the folder `tables`: at names and Parquet footers, not at rows.

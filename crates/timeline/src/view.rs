@@ -222,6 +222,27 @@ impl View {
         Ok(shown)
     }
 
+    /// The interval at a moment of a track, the one before, and the one after; where nothing is
+    /// there, the middle is none. An instant is there at its own moment.
+    ///
+    /// # Errors
+    /// There is no such track, or its file is damaged.
+    pub fn around(&self, track: u32, ts: i64) -> Result<[Option<Shown>; 3], TimelineError> {
+        let found = self.track(track);
+        let found = found.ok_or_else(|| TimelineError::Request(format!("no track {track}")))?;
+        let Some((number, unit, entry)) = self.stored(found) else { return Ok([None; 3]) };
+        let at = entry.chunks.partition_point(|chunk| chunk.first_ts <= ts);
+        let near = at.saturating_sub(2)..entry.chunks.len().min(at + 1);
+        let mut shown = Vec::new();
+        self.read(number, unit, entry, near, (i64::MIN, i64::MAX), &mut shown)?;
+        let next = shown.partition_point(|interval| interval.ts <= ts);
+        let is_at = |i: &Shown| i.ts + i.dur > ts || i.ts == ts;
+        let place = |at: Option<usize>| at.and_then(|at| shown.get(at).copied());
+        let here = place(next.checked_sub(1)).filter(is_at);
+        let before = next.checked_sub(if here.is_some() { 2 } else { 1 });
+        Ok([place(before), here, place(Some(next))])
+    }
+
     fn intervals_of(
         &self,
         number: usize,

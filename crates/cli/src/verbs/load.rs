@@ -321,10 +321,15 @@ fn complete(facts: &mut Facts, clocks: &ClockGraph, summary: &Summary) {
     if let Some(stored) = &mut facts.stored {
         stored.events = summary.events;
     }
-    facts.unit = match clocks.unit() {
+    facts.unit = unit(clocks);
+}
+
+/// What one unit of trace time is.
+pub(crate) fn unit(clocks: &ClockGraph) -> TimeUnit {
+    match clocks.unit() {
         Unit::Nanoseconds => TimeUnit::Ns,
         Unit::Ticks => TimeUnit::Ticks,
-    };
+    }
 }
 
 /// A recording's name for people: as given, without a trailing slash.

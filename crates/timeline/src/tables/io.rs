@@ -56,7 +56,8 @@ impl TableReader for Irqs {
     }
 }
 
-fn vector_name(is_soft: bool, vector: i32) -> String {
+/// An interrupt's name, as keys say it: a softirq's, or the number of its line.
+pub fn vector_name(is_soft: bool, vector: i32) -> String {
     let known = usize::try_from(vector).ok().filter(|_| is_soft);
     match known.and_then(|vector| SOFTIRQS.get(vector)) {
         Some(name) => (*name).to_owned(),

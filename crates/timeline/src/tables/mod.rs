@@ -5,6 +5,8 @@ mod io;
 mod numbers;
 mod states;
 
+pub use io::vector_name;
+
 use crate::collect::Collector;
 use crate::error::TimelineError;
 use crate::key::{Class, Interner, RawKey};
