@@ -9,6 +9,7 @@
 
 use crate::collect::Collector;
 use crate::error::{TimelineError, io_error};
+use crate::inside;
 use crate::plan::{Plan, UnitPlan};
 use crate::pyramid::{Form, Intervals, Pyramid, top_level};
 use crate::rows;
@@ -23,7 +24,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 /// The folder of tiles.
@@ -93,7 +94,7 @@ impl Build<'_> {
         let (next, rows) = (AtomicUsize::new(0), AtomicU64::new(0));
         let work = || -> Result<(), TimelineError> {
             while let Some(unit) = plan.units.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let Some(reader) = tables::reader(&unit.table) else { continue };
+                let Some(reader) = tables::reader(&unit.table, &[]) else { continue };
                 rows::each(&unit.files, reader.columns(), false, |_, range| {
                     rows.fetch_add(range.len() as u64, Ordering::Relaxed);
                     Ok(())
@@ -128,6 +129,7 @@ impl Build<'_> {
             rows: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             done: Mutex::new((0..plan.units.len()).map(|_| None).collect()),
+            one_more: Condvar::new(),
         };
         (self.progress)(Progress { done: 0, total: plan.rows() });
         thread::scope(|scope| {
@@ -168,6 +170,7 @@ struct Work<'a> {
     rows: AtomicU64,
     failed: AtomicBool,
     done: Mutex<Vec<Option<Done>>>,
+    one_more: Condvar,
 }
 
 impl Work<'_> {
@@ -181,8 +184,26 @@ impl Work<'_> {
             }
             let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
             all[at] = Some(done);
+            self.one_more.notify_all();
             self.publish(&all);
         }
+    }
+
+    /// The units of the table that this one's needs. They come before it in the plan, so somebody
+    /// works on them or has done so, and waiting cannot lock up.
+    fn needed(&self, unit: &UnitPlan) -> Result<Vec<Arc<Unit>>, TimelineError> {
+        let Some(table) = tables::needs(&unit.table) else { return Ok(Vec::new()) };
+        let places = self.plan.units.iter().enumerate().filter(|(_, unit)| unit.table == table);
+        let places: Vec<usize> = places.map(|(at, _)| at).collect();
+        let all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_missing = |all: &mut Vec<Option<Done>>| places.iter().any(|at| all[*at].is_none());
+        let all = self.one_more.wait_while(all, is_missing);
+        let all = all.unwrap_or_else(PoisonError::into_inner);
+        let unit = |at: &usize| match &all[*at] {
+            Some(Ok((_, unit))) => Ok(Arc::clone(unit)),
+            _ => Err(TimelineError::Stopped),
+        };
+        places.iter().map(unit).collect()
     }
 
     /// Shows the units up to the first that is not done: later ones would change numbers of keys.
@@ -235,7 +256,10 @@ impl Work<'_> {
     ) -> Result<(UnitWriter, UnitIndex), TimelineError> {
         let mut into = Collector::new(UnitWriter::create(path)?);
         let mut rows_read = 0;
-        if let Some(mut reader) = tables::reader(&unit.table) {
+        let needed = self.needed(unit)?;
+        if unit.table == tables::INSIDE {
+            inside::make(&needed, &mut into)?;
+        } else if let Some(mut reader) = tables::reader(&unit.table, &needed) {
             let ahead = self.build.threads > 1;
             rows::each(&unit.files, reader.columns(), ahead, |batch, rows| {
                 let count = rows.len();

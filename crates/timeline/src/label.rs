@@ -57,7 +57,7 @@ impl Names {
             state: state.to_owned(),
             label: self.label(raw, state, reason),
             machine_id: raw.machine,
-            vcpu: raw.vcpu,
+            vcpu: raw.vcpu.or_else(|| self.vcpu_of(raw.machine?, raw.tid?)),
             tid: raw.tid,
             reason: (!reason.is_empty()).then(|| reason.to_owned()),
         }
@@ -91,6 +91,9 @@ impl Names {
     fn waiting(&self, state: &str, machine: u32, tid: Option<i32>) -> String {
         let known = self.machine(machine);
         let host = known.and_then(|machine| machine.parent_id);
+        if let Some(vcpu) = tid.and_then(|tid| self.vcpu_of(machine, tid)) {
+            return format!("{state} by {} vCPU {vcpu}", self.machine_name(machine));
+        }
         match (tid, host) {
             (Some(0), _) => format!("{state}, CPU leaves idle"),
             (Some(tid), Some(host)) => {

@@ -27,6 +27,8 @@ pub(crate) struct Names {
     /// In the order in which a person reads them: a machine, then those that run on it.
     pub(crate) machines: Vec<Machine>,
     threads: FxHashMap<(u32, i32), String>,
+    /// Of each VM, which vCPU a thread of its host runs.
+    vcpus: FxHashMap<(u32, i32), u32>,
 }
 
 impl Names {
@@ -53,6 +55,16 @@ impl Names {
             );
             Ok(())
         })?;
+        each(&tables.join("vcpus"), &["machine_id", "vcpu", "vmm_tid"], |batch| {
+            let (machine, vcpu) = (u32s(batch, "machine_id")?, u32s(batch, "vcpu")?);
+            let tid = i32s(batch, "vmm_tid")?;
+            names.vcpus.extend(
+                (0..batch.num_rows()).filter_map(|row| {
+                    Some(((machine.value(row), get(tid, row)?), vcpu.value(row)))
+                }),
+            );
+            Ok(())
+        })?;
         names.machines.sort_by_key(|machine| machine.machine_id);
         Ok(names)
     }
@@ -63,6 +75,11 @@ impl Names {
 
     pub(crate) fn machine_name(&self, id: u32) -> String {
         self.machine(id).map_or_else(|| format!("machine {id}"), |machine| machine.name.clone())
+    }
+
+    /// The vCPU of a VM that a thread of its host runs.
+    pub(crate) fn vcpu_of(&self, machine: u32, tid: i32) -> Option<u32> {
+        self.vcpus.get(&(machine, tid)).copied()
     }
 
     /// A thread as people call it.

@@ -3,7 +3,7 @@
 use crate::chunk::MAX_NS;
 use crate::error::{TimelineError, io_error};
 use crate::rows::{self, Files};
-use crate::tables::TABLES;
+use crate::tables::{INSIDE, TABLES};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +36,12 @@ impl Plan {
             for (dir, part) in folders(&tables.join(table))? {
                 add(&mut units, table, part.as_deref(), &dir)?;
             }
+        }
+        if units.iter().any(|unit| unit.table == "cpu_slices") {
+            // Before what is not looked at first.
+            let at = units.iter().position(|unit| unit.table == "irqs").unwrap_or(units.len());
+            let (table, name) = (INSIDE.to_owned(), INSIDE.to_owned());
+            units.insert(at, UnitPlan { table, name, files: Files::default(), rows: 0 });
         }
         for (dir, name) in folders(&tables.join("events"))? {
             let name = name.as_deref().and_then(|name| name.strip_prefix("name="));

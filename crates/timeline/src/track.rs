@@ -165,6 +165,13 @@ impl Actor {
     /// Where its intervals come from, as `detail` says.
     pub(crate) fn detail(&self, table: &str) -> String {
         use std::fmt::Write as _;
+        if self.kind == Kind::Ticks {
+            return format!("ev_{} of machine_id {}", self.what, self.machine);
+        }
+        let table = match self.kind {
+            Kind::CpuGuest => "cpu_slices of guests, on the vCPUs",
+            _ => table,
+        };
         let mut text = format!("{table} of machine_id {}", self.machine);
         let numbers = [
             ("cpu", self.cpu.map(i64::from)),

@@ -74,15 +74,19 @@ impl About<'_> {
 
     /// The rows of the table that begin here. A number of a counter began there, too.
     fn rows(&self, here: &Shown) -> Result<Value, Response> {
-        let table = match self.track.table.strip_prefix("events/") {
-            Some(event) => format!("\"ev_{}\"", event.replace('"', "\"\"")),
-            None => self.track.table.clone(),
+        let actor = &self.track.actor;
+        let table = match actor.kind {
+            Kind::Ticks => format!("\"ev_{}\"", actor.what.replace('"', "\"\"")),
+            // It is of the guests' slices, cut; those have tracks of their own.
+            Kind::CpuGuest => return Ok(json!([])),
+            _ => self.track.table.clone(),
         };
-        let sql = format!(
-            "SELECT * FROM {table} WHERE ts = {} AND {} LIMIT 8",
-            here.ts,
-            of_actor(&self.track.actor)
-        );
+        // A row of a thread may be shown in several pieces.
+        let when = match actor.kind {
+            Kind::Thread => format!("ts <= {at} AND ts + dur > {at}", at = here.ts),
+            _ => format!("ts = {}", here.ts),
+        };
+        let sql = format!("SELECT * FROM {table} WHERE {when} AND {} LIMIT 8", of_actor(actor));
         let found = rows(self.database, &sql, 8, &Stop::never())?;
         let shown = found.into_iter().map(|row| {
             let values: Row = row.into_iter().map(|(name, value)| (name, exact(value))).collect();
@@ -123,7 +127,11 @@ impl About<'_> {
             let (ts, waker) = (int(row, "ts")?, tid(row, "waker_tid")?);
             let track = self.places.thread(machine, waker);
             let name = track.and_then(|track| self.view.track(track));
-            let label = name.map_or_else(|| format!("thread {waker}"), |track| track.name.clone());
+            let plain = || match waker {
+                0 => "an interrupt on an idle CPU".to_owned(),
+                waker => format!("thread {waker}"),
+            };
+            let label = name.map_or_else(plain, |track| track.name.clone());
             Some(json!({ "track": track, "ts": ts.to_string(), "label": label }))
         });
         Ok(waker)

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use transect_query::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
 use transect_query::{Database, Stop};
-use transect_timeline::{Kind, View, stream};
+use transect_timeline::{Kind, TimelineError, View, stream};
 
 /// Arrows at most.
 const MAX_FLOWS: usize = 20_000;
@@ -133,10 +133,8 @@ pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
         flows.retain(|flow| tracks.contains(&flow.from.0) && tracks.contains(&flow.to.0));
     }
     flows.truncate(limit);
-    let bytes = batch(&flows)
-        .map_err(|error| error.to_string())
-        .and_then(|batch| stream(&batch).map_err(|error| error.to_string()));
-    bytes.map(Response::arrow).map_err(|error| Response::error(500, &error))
+    let bytes = batch(&flows).map_err(TimelineError::from).and_then(|batch| stream(&batch));
+    bytes.map(Response::arrow).map_err(|error| Response::error(500, &error.to_string()))
 }
 
 /// Arrows that begin in `[from, to)`, in order of time.

@@ -173,7 +173,9 @@ impl Ask<'_> {
             _ => of_irq(row)?,
         };
         let key = self.view.keys().iter().position(|key| {
-            let same_whose = (key.machine_id, key.vcpu, key.tid) == whose;
+            // The vCPU of who has the CPU follows from the other two.
+            let vcpu = if kind == Kind::Vcpu { None } else { key.vcpu };
+            let same_whose = (key.machine_id, vcpu, key.tid) == whose;
             let known = key.reason.as_deref().unwrap_or_default();
             key.class == class && key.state == state && known == reason && same_whose
         });

@@ -8,5 +8,5 @@ mod response;
 mod server;
 
 pub(crate) use request::{Method, Request};
-pub(crate) use response::{Answer, Body, Response};
+pub(crate) use response::{Answer, Response};
 pub(crate) use server::{Handler, Server};

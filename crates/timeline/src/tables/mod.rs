@@ -10,8 +10,10 @@ pub use io::vector_name;
 use crate::collect::Collector;
 use crate::error::TimelineError;
 use crate::key::{Class, Interner, RawKey};
+use crate::unit::Unit;
 use arrow::array::RecordBatch;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Reads the rows of one table, which come in order of `ts`.
 pub(crate) trait TableReader {
@@ -50,13 +52,25 @@ pub(crate) const TABLES: &[&str] = &[
     "exits",
 ];
 
-/// The reader of a table; none for tables that no track is made of.
-pub(crate) fn reader(table: &str) -> Option<Box<dyn TableReader>> {
+/// The table whose units have to be there before a table's own can be made.
+pub(crate) fn needs(table: &str) -> Option<&'static str> {
+    match table {
+        "thread_states" => Some("vcpu_states"),
+        INSIDE => Some("cpu_slices"),
+        _ => None,
+    }
+}
+
+/// No table: what is made of the units of `cpu_slices`.
+pub(crate) const INSIDE: &str = "inside";
+
+/// The reader of a table, given the units it needs; none for tables that no track is made of.
+pub(crate) fn reader(table: &str, needed: &[Arc<Unit>]) -> Option<Box<dyn TableReader>> {
     Some(match table {
         "cpu_slices" => Box::new(states::CpuSlices::default()),
         "vcpu_states" => Box::new(states::VcpuStates::default()),
         "domain_states" => Box::new(states::DomainStates::default()),
-        "thread_states" => Box::new(states::ThreadStates::default()),
+        "thread_states" => Box::new(states::ThreadStates::new(needed)),
         "exits" => Box::new(states::Exits::default()),
         "irqs" => Box::new(io::Irqs::default()),
         "syscalls" => Box::new(io::Syscalls::default()),
@@ -87,7 +101,7 @@ mod tests {
         for table in TABLES {
             let doc = transect_model::table::TABLES.iter().find(|doc| doc.name == *table);
             let doc = doc.unwrap_or_else(|| panic!("{table} is no table"));
-            for column in reader(table).unwrap().columns() {
+            for column in reader(table, &[]).unwrap().columns() {
                 let known = doc.columns.iter().any(|known| known.name == *column);
                 assert!(known, "{table} has no column {column}");
             }

@@ -1,13 +1,17 @@
 //! Tables whose rows tile time: CPUs, vCPUs, threads, domains; and the exits.
 
 use super::{TableReader, plain};
-use crate::collect::{Collector, Slots};
+use crate::collect::{Collector, Slot, Slots};
 use crate::column::{Words, get, i32s, i64s, u32s};
+use crate::cursor::{Cursor, cursors};
 use crate::error::TimelineError;
 use crate::key::{Class, Interner, RawKey};
 use crate::track::Kind;
+use crate::unit::Unit;
 use arrow::array::RecordBatch;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// `cpu_slices`: who has a CPU. Idle time is left empty.
 pub(super) struct CpuSlices(Slots);
@@ -115,18 +119,46 @@ impl<'w, 'b> Numbered<'w, 'b> {
     }
 }
 
-/// `thread_states`: what a thread does, and of a guest's thread that runs where it really is.
-pub(super) struct ThreadStates(Slots);
+/// `thread_states`: what a thread does, and of a guest's thread that runs where it really is: what
+/// its vCPU did meanwhile, with the reason of an exit and who had the CPU.
+pub(super) struct ThreadStates {
+    slots: Slots,
+    vcpus: FxHashMap<(u32, u32), Cursor>,
+}
 
-impl Default for ThreadStates {
-    fn default() -> Self {
-        ThreadStates(Slots::new(Kind::Thread))
+impl ThreadStates {
+    /// `vcpus` are the units of `vcpu_states`.
+    pub(super) fn new(vcpus: &[Arc<Unit>]) -> Self {
+        ThreadStates { slots: Slots::new(Kind::Thread), vcpus: cursors(vcpus, Kind::Vcpu) }
+    }
+
+    /// Cuts a row by what the vCPU did; what its track does not cover stays as the row says.
+    fn fused(
+        vcpu: &mut Cursor,
+        slot: Slot,
+        (ts, end): (i64, i64),
+        key: u32,
+        into: &mut Collector,
+    ) -> Result<(), TimelineError> {
+        let mut at = ts;
+        vcpu.pieces(ts, end, |vcpu, from, to, of_vcpu| {
+            if at < from {
+                into.add(slot, at, from - at, u64::from(key));
+            }
+            let of_vcpu = vcpu.key(of_vcpu, &mut into.keys);
+            into.add(slot, from, to - from, u64::from(of_vcpu));
+            at = to;
+        })?;
+        if at < end {
+            into.add(slot, at, end - at, u64::from(key));
+        }
+        Ok(())
     }
 }
 
 impl TableReader for ThreadStates {
     fn columns(&self) -> &'static [&'static str] {
-        &["ts", "dur", "machine_id", "tid", "state", "effective", "reason"]
+        &["ts", "dur", "machine_id", "tid", "cpu", "state", "effective", "reason"]
     }
 
     fn take(
@@ -137,6 +169,7 @@ impl TableReader for ThreadStates {
     ) -> Result<(), TimelineError> {
         let (ts, dur) = (i64s(batch, "ts")?, i64s(batch, "dur")?);
         let (machine, tid) = (u32s(batch, "machine_id")?, i32s(batch, "tid")?);
+        let cpu = u32s(batch, "cpu")?;
         let (state, reason) = (Words::new(batch, "state")?, Words::new(batch, "reason")?);
         let effective = Words::new(batch, "effective")?;
         let states = Numbered::new(&state, &mut into.keys);
@@ -158,8 +191,16 @@ impl TableReader for ThreadStates {
                 vcpu: None,
                 tid: None,
             });
-            let slot = self.0.of(machine, i64::from(tid), into, |actor| actor.tid = Some(tid));
-            into.add(slot, ts.value(row), dur.value(row), u64::from(key));
+            let slot = self.slots.of(machine, i64::from(tid), into, |actor| actor.tid = Some(tid));
+            let (ts, dur) = (ts.value(row), dur.value(row));
+            let is_elsewhere = !matches!(really, "" | "running" | "unknown");
+            let vcpu = get(cpu, row).filter(|_| is_elsewhere);
+            match vcpu.and_then(|cpu| self.vcpus.get_mut(&(machine, cpu))) {
+                Some(vcpu) if dur > 0 && ts.checked_add(dur).is_some() => {
+                    Self::fused(vcpu, slot, (ts, ts + dur), key, into)?;
+                }
+                _ => into.add(slot, ts, dur, u64::from(key)),
+            }
         }
         Ok(())
     }
