@@ -22,7 +22,7 @@ const KEPT_CHUNKS: usize = 8;
 
 /// Length of a tile, ns.
 pub(crate) fn tile_ns(level: u8) -> i64 {
-    (TILE_BUCKETS as i64) << level.min(MAX_LEVEL)
+    (1_i64 << TILE_BUCKETS.trailing_zeros()) << level.min(MAX_LEVEL)
 }
 
 /// The level at which one tile covers `ns`.

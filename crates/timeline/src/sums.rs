@@ -240,11 +240,11 @@ impl<A: Amount> Summing<A> {
             return;
         }
         loop {
+            let number = (from - self.start) >> self.level;
             // Within the buckets: not negative, and no more than their number.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above")]
-            let bucket = ((from - self.start) >> self.level) as usize;
-            self.sums.close_until(bucket);
-            let bucket_end = self.start + ((bucket as i64 + 1) << self.level);
+            self.sums.close_until(number as usize);
+            let bucket_end = self.start + ((number + 1) << self.level);
             let until = to.min(bucket_end);
             let (key, amount) = (self.amount)(interval, until - from);
             self.sums.push(key, amount);

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"TRNSTL01";
-const FOOTER_BYTES: u64 = 8 + 8 + 4 + 8;
+const FOOTER_BYTES: usize = 8 + 8 + 4 + 8;
 /// What is written at once.
 const WRITE_BYTES: usize = 1 << 20;
 /// An index beyond this is not believed.
@@ -204,7 +204,7 @@ impl Unit {
         let file = File::open(path).map_err(io_error("open", path))?;
         let len = file.metadata().map_err(io_error("look at", path))?.len();
         let blobs = Blobs { path: path.to_owned(), file };
-        if len != bytes || len < FOOTER_BYTES {
+        if len != bytes || len < FOOTER_BYTES as u64 {
             return Err(blobs.damaged(len, "the file is not as long as it was made"));
         }
         let index = read_index(&blobs, len, crc)?;
@@ -213,8 +213,8 @@ impl Unit {
 }
 
 fn read_index(blobs: &Blobs, len: u64, crc: u32) -> Result<UnitIndex, TimelineError> {
-    let at = len - FOOTER_BYTES;
-    let mut footer = [0; FOOTER_BYTES as usize];
+    let at = len - FOOTER_BYTES as u64;
+    let mut footer = [0; FOOTER_BYTES];
     blobs.read(at, &mut footer)?;
     let word = |from: usize| {
         let mut bytes = [0; 8];

@@ -2,9 +2,9 @@
 
 /// Appends a number.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
 pub(crate) fn put(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        // The mask leaves seven bits.
         to.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }

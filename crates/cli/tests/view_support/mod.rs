@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use transect_query::arrow::array::RecordBatch;
+use transect_query::arrow::array::{Array, RecordBatch};
 use transect_query::arrow::ipc::reader::StreamReader;
 use transect_query::arrow::util::display::array_value_to_string;
 
