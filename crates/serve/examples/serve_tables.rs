@@ -16,7 +16,7 @@ impl Recording for Tables {
     fn open(&self, _: &(dyn Fn(&'static str, u64) + Sync)) -> Result<Opened, String> {
         let tables = self.0.canonicalize().map_err(|error| error.to_string())?;
         let parent = tables.parent().map(PathBuf::from).unwrap_or_default();
-        Ok(Opened { tables, parent, unit: "ns" })
+        Ok(Opened { tables, parent, unit: "ns", notes: Vec::new() })
     }
 
     fn export(&self, _: i64, _: i64, _: &str) -> Result<(String, Vec<u8>), String> {

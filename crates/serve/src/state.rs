@@ -36,6 +36,8 @@ pub struct Opened {
     pub parent: PathBuf,
     /// What one unit of time is: `ns`, or `ticks` where the recording does not say how long one is.
     pub unit: &'static str,
+    /// What else the reader should know: how it ended, what was inferred.
+    pub notes: Vec<String>,
 }
 
 /// How far it is.

@@ -118,6 +118,8 @@ pub(crate) fn rows(
 
 /// The files of a recording and its clocks, for faces that show events and not states.
 pub(crate) struct Loaded<'a> {
+    /// What is known without running the engine.
+    pub(crate) facts: Facts,
     /// Each file's machine, that machine's name, and the file.
     pub(crate) traces: Vec<(MachineId, String, SourceFile<'a>)>,
     /// From every machine's stamps to trace time.
@@ -149,7 +151,7 @@ fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a
         let trace = SourceFile::parse(source).with_context(|| source.name.clone())?;
         traces.push((source.machine, name, trace));
     }
-    Ok(Loaded { traces, clocks })
+    Ok(Loaded { facts: opened.facts, traces, clocks })
 }
 
 fn run(

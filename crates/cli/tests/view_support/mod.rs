@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
 
 use serde_json::{Value, json};
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -31,6 +32,27 @@ pub(crate) fn pair(dir: &Path) -> String {
     let output = transect(dir, &["import", &host, &guest, "-o", &recording]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     recording
+}
+
+/// What a compact recorder leaves: its file, and a manifest that was not finished.
+pub(crate) fn compact(dir: &Path, name: &str, bytes: &[u8]) -> String {
+    let recording = dir.join(name);
+    fs::create_dir(&recording).unwrap();
+    fs::write(recording.join("host.compact"), bytes).unwrap();
+    let reference = "{\"evidence\":\"reference\",\"machine\":0,\"clock\":\"mono\"}\n";
+    fs::write(recording.join("clocks.jsonl"), reference).unwrap();
+    let manifest = json!({
+        "format": 1, "transect": "0.1.0", "created_unix_ns": 0, "command_line": ["test"],
+        "recorder_pid": 1, "finished": false, "ended_by": null,
+        "machines": [{ "id": 0, "parent": null, "kind": "host", "name": "host", "vmm_pid": null,
+            "cgroup": null, "uname": null, "cpu_count": null, "clock": "mono", "vcpus": [] }],
+        "sources": [{ "machine_id": 0, "file": "host.compact", "format": "compact",
+            "spooled": false, "clock": "mono", "tsc_to_ns": null, "sub_buffer_bytes": 32768,
+            "cpu_count": 4, "long_bytes": 8, "big_endian": false, "trace_id": 0, "uname": "" }],
+        "gaps": [], "lost": [], "threads": [], "events": [], "cost": null, "notes": []
+    });
+    fs::write(recording.join("manifest.json"), manifest.to_string()).unwrap();
+    recording.to_str().unwrap().to_owned()
 }
 
 /// `transect view`, until it is dropped.

@@ -30,6 +30,9 @@ pub(crate) fn answer(state: &State) -> Answered {
         "keys": 0,
         "building": building,
     });
+    if let Some(opened) = state.opened() {
+        extend(&mut about["problems"], opened.notes.iter().map(|note| problem(note)));
+    }
     if let Some(view) = state.view() {
         about["origin"] = json!(view.origin().to_string());
         about["from"] = json!(view.origin().to_string());

@@ -50,12 +50,18 @@ fn one_line(error: &anyhow::Error) -> String {
 
 fn open(path: &Path, source: &SourceArgs, tell: load::tables::Tell<'_>) -> anyhow::Result<Opened> {
     let tables = load::tables::ensure_and_tell(path, source, Some(tell))?;
-    let mut unit = TimeUnit::Ns;
+    let (mut unit, mut notes) = (TimeUnit::Ns, Vec::new());
     load::events(path, source, |loaded| {
         unit = load::unit(&loaded.clocks);
+        notes.clone_from(&loaded.facts.notes);
+        if !loaded.facts.finished {
+            notes
+                .push("its recorder did not end in order: the last moments are missing".to_owned());
+        }
         Ok(())
     })?;
-    Ok(Opened { tables: tables.path, parent: load::tables::parent(path)?, unit: unit.as_str() })
+    let parent = load::tables::parent(path)?;
+    Ok(Opened { tables: tables.path, parent, unit: unit.as_str(), notes })
 }
 
 /// The rows that reach into the range, as a Perfetto file.
