@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use transect_engine::synthetic::Plan;
 use transect_query::arrow::array::{Array, RecordBatch};
 use transect_query::arrow::ipc::reader::StreamReader;
 use transect_query::arrow::util::display::array_value_to_string;
@@ -36,6 +37,27 @@ pub(crate) fn pair(dir: &Path) -> String {
 
 /// What a compact recorder leaves: its file, and a manifest that was not finished.
 pub(crate) fn compact(dir: &Path, name: &str, bytes: &[u8]) -> String {
+    let host = json!({ "id": 0, "parent": null, "kind": "host", "name": "host", "vmm_pid": null,
+        "cgroup": null, "uname": null, "cpu_count": null, "clock": "mono", "vcpus": [] });
+    recording(dir, name, bytes, &json!([host]))
+}
+
+/// A recording that never happened, of a host with two VMs.
+pub(crate) fn made_up(dir: &Path, events: u64) -> String {
+    let plan = Plan { events, vms: 2, cpus: 2, vcpus: 2, ..Plan::default() };
+    let topology = plan.topology();
+    let machines = topology.machines.iter().map(|machine| {
+        let own = topology.vcpus.iter().filter(|vcpu| vcpu.machine == machine.id);
+        let vcpus = own.map(|v| json!({ "vcpu": v.vcpu, "vmm_tid": v.vmm_tid }));
+        json!({ "id": machine.id, "parent": machine.parent, "kind": machine.kind,
+            "name": machine.name, "vmm_pid": machine.vmm_pid, "cgroup": null, "uname": null,
+            "cpu_count": null, "clock": machine.clock, "vcpus": vcpus.collect::<Value>() })
+    });
+    let bytes = plan.write_compact(Vec::new()).unwrap();
+    recording(dir, "made-up.transect", &bytes, &machines.collect())
+}
+
+fn recording(dir: &Path, name: &str, bytes: &[u8], machines: &Value) -> String {
     let recording = dir.join(name);
     fs::create_dir(&recording).unwrap();
     fs::write(recording.join("host.compact"), bytes).unwrap();
@@ -44,8 +66,7 @@ pub(crate) fn compact(dir: &Path, name: &str, bytes: &[u8]) -> String {
     let manifest = json!({
         "format": 1, "transect": "0.1.0", "created_unix_ns": 0, "command_line": ["test"],
         "recorder_pid": 1, "finished": false, "ended_by": null,
-        "machines": [{ "id": 0, "parent": null, "kind": "host", "name": "host", "vmm_pid": null,
-            "cgroup": null, "uname": null, "cpu_count": null, "clock": "mono", "vcpus": [] }],
+        "machines": machines,
         "sources": [{ "machine_id": 0, "file": "host.compact", "format": "compact",
             "spooled": false, "clock": "mono", "tsc_to_ns": null, "sub_buffer_bytes": 32768,
             "cpu_count": 4, "long_bytes": 8, "big_endian": false, "trace_id": 0, "uname": "" }],
