@@ -14,6 +14,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("import", &["import/"]),
     ("xen", &["xen/"]),
     ("sql", &["sql/"]),
+    ("timeline", &["timeline/"]),
     ("scale", &["scale/"]),
 ];
 

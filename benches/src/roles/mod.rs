@@ -13,6 +13,7 @@ mod splice;
 mod spliced;
 mod sql;
 mod states;
+mod tiles;
 mod work;
 
 pub use compact::Pairs;
@@ -45,6 +46,8 @@ pub enum Role {
     Costs(costs::CostsOf),
     /// Reads files, aligns, merges and divides time into states; the rows are counted.
     States(states::States),
+    /// Makes the timeline's tiles.
+    Tiles(tiles::Tiles),
     /// Answers SQL, line by line.
     Sql(sql::Sql),
     /// Walks a trace.dat on one core and decodes its events.
@@ -66,6 +69,7 @@ impl Role {
             Role::Spliced(spliced) => spliced.play(),
             Role::Costs(costs) => costs.play(),
             Role::States(states) => states.play(),
+            Role::Tiles(tiles) => tiles.play(),
             Role::Sql(sql) => sql.play(),
             Role::Decode(decode) => decode.play(),
         }

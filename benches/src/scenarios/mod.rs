@@ -8,6 +8,7 @@ mod lost;
 mod nested;
 mod scale;
 mod sql;
+mod timeline;
 mod xen;
 
 pub(crate) use cost::inside as costs_inside;
@@ -34,6 +35,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { rows: import::ROWS, run: import::run },
     Scenario { rows: xen::ROWS, run: xen::run },
     Scenario { rows: sql::ROWS, run: sql::run },
+    Scenario { rows: timeline::ROWS, run: timeline::run },
     Scenario { rows: scale::ROWS, run: scale::run },
 ];
 

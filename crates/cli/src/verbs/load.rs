@@ -119,6 +119,8 @@ pub(crate) fn rows(
 
 /// The files of a recording and its clocks, for faces that show events and not states.
 pub(crate) struct Loaded<'a> {
+    /// What is known without running the engine.
+    pub(crate) facts: Facts,
     /// Each file's machine, that machine's name, and the file.
     pub(crate) traces: Vec<(MachineId, String, SourceFile<'a>)>,
     /// From every machine's stamps to trace time.
@@ -153,7 +155,7 @@ fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a
     let files = traces.iter().map(|(machine, _, file)| (*machine, file));
     evidence.extend(refine::evidence(&evidence, &opened.topology, files));
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
-    Ok(Loaded { traces, clocks })
+    Ok(Loaded { facts: opened.facts, traces, clocks })
 }
 
 fn run(
@@ -327,10 +329,15 @@ fn complete(facts: &mut Facts, clocks: &ClockGraph, summary: &Summary) {
     if let Some(stored) = &mut facts.stored {
         stored.events = summary.events;
     }
-    facts.unit = match clocks.unit() {
+    facts.unit = unit(clocks);
+}
+
+/// What one unit of trace time is.
+pub(crate) fn unit(clocks: &ClockGraph) -> TimeUnit {
+    match clocks.unit() {
         Unit::Nanoseconds => TimeUnit::Ns,
         Unit::Ticks => TimeUnit::Ticks,
-    };
+    }
 }
 
 /// A recording's name for people: as given, without a trailing slash.

@@ -13,6 +13,7 @@ mod snapshot;
 mod sql;
 mod stop;
 mod tables;
+mod view;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ pub(crate) enum Verb {
     Report(report::Args),
     /// Ask a recording in SQL: its tables, documented views, as-of and interval joins
     Sql(Box<sql::Args>),
+    /// Show a recording's timeline in the browser: every layer in one window
+    View(Box<view::Args>),
     /// Record what this host and its guests do
     Record(Box<record::Args>),
     /// Have a running flight recorder write what it holds
@@ -50,6 +53,7 @@ impl Verb {
             Verb::Export(args) => export::run(args),
             Verb::Report(args) => report::run(args),
             Verb::Sql(args) => sql::run(*args),
+            Verb::View(args) => view::run(*args),
             Verb::Record(args) => record::run(&args),
             Verb::Snapshot(args) => snapshot::run(args),
             Verb::Stop(args) => stop::run(args),

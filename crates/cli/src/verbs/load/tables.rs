@@ -23,9 +23,21 @@ use transect_store::{Mapping, Recording, StoreError};
 /// The tables of the recording at `path` (a directory, a trace.dat, or an xentrace file): those that are there, or
 /// new ones if they are stale. Shows its progress on a terminal.
 pub(crate) fn ensure(path: &Path, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
+    ensure_and_tell(path, args, None)
+}
+
+/// Told what is being made, and how many rows or events are done.
+pub(crate) type Tell<'t> = &'t (dyn Fn(&'static str, u64) + Sync);
+
+/// The same; `tell` is told how far it is instead of the terminal.
+pub(crate) fn ensure_and_tell(
+    path: &Path,
+    args: &SourceArgs,
+    tell: Option<Tell<'_>>,
+) -> anyhow::Result<TablesFolder> {
     let basis = basis(path, args)?;
     let parent = parent(path)?;
-    transect_store::tables::ensure(&parent, &basis, |dir| make(path, args, dir))
+    transect_store::tables::ensure(&parent, &basis, |dir| make(path, args, dir, tell))
         .with_context(|| path.display().to_string())
 }
 
@@ -67,23 +79,28 @@ fn program() -> String {
 }
 
 /// The folder that `tables/` is in.
-fn parent(path: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn parent(path: &Path) -> anyhow::Result<PathBuf> {
     let writable = path.is_dir()
         && rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
             .is_ok();
     if writable { Ok(path.to_owned()) } else { Ok(cache_for(path)?) }
 }
 
-fn make(path: &Path, args: &SourceArgs, dir: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
+fn make(
+    path: &Path,
+    args: &SourceArgs,
+    dir: &Path,
+    tell: Option<Tell<'_>>,
+) -> anyhow::Result<BTreeMap<String, u64>> {
     if path.is_dir() {
         let recording = Recording::open(path)?;
         let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
         let opened = || Ok(directory::opened(path, &recording));
-        Mapping::read_through(&maps, || write(opened, args, dir))
+        Mapping::read_through(&maps, || write(opened, args, dir, tell))
     } else {
         let map = files::map(path)?;
         Mapping::read_through(&[&map], || {
-            write(|| files::opened(&[(path, &map)], &args.xen), args, dir)
+            write(|| files::opened(&[(path, &map)], &args.xen), args, dir, tell)
         })
     }
 }
@@ -93,17 +110,18 @@ fn write<'a>(
     open: impl Fn() -> anyhow::Result<Opened<'a>>,
     args: &SourceArgs,
     dir: &Path,
+    tell: Option<Tell<'_>>,
 ) -> anyhow::Result<BTreeMap<String, u64>> {
     let opened = open()?;
     let mut sink = Counting {
         writer: TablesWriter::create(dir, opened.topology.machines.len())?,
         rows: 0,
-        progress: Progress::new("rows"),
+        progress: Progress::new("rows", tell),
     };
     super::run(opened, args, Options::default(), &mut sink)?;
     sink.progress.end();
     let mut rows = sink.writer.finish()?;
-    rows.extend(events(open()?, args, dir)?);
+    rows.extend(events(open()?, args, dir, tell)?);
     Ok(rows)
 }
 
@@ -111,6 +129,7 @@ fn events(
     opened: Opened<'_>,
     args: &SourceArgs,
     dir: &Path,
+    tell: Option<Tell<'_>>,
 ) -> anyhow::Result<BTreeMap<String, u64>> {
     let clocks = ClockGraph::from_evidence(&opened.evidence, args.clock_options())?;
     // What cannot be read was told in the first pass.
@@ -126,20 +145,20 @@ fn events(
             },
         })
         .collect();
-    let mut progress = Progress::new("events");
+    let mut progress = Progress::new("events", tell);
     let rows = write_events(dir, &sources, &clocks, |events| progress.show(events));
     progress.end();
     Ok(rows?)
 }
 
 /// The writer, with its progress shown.
-struct Counting {
+struct Counting<'t> {
     writer: TablesWriter,
     rows: u64,
-    progress: Progress,
+    progress: Progress<'t>,
 }
 
-impl TableSink for Counting {
+impl TableSink for Counting<'_> {
     fn row(&mut self, row: Row) {
         self.rows += 1;
         if self.rows.is_multiple_of(1 << 16) {
@@ -153,21 +172,26 @@ impl TableSink for Counting {
     }
 }
 
-/// A line on the terminal that tells how far it is, once it takes longer than a second.
-struct Progress {
+/// A line on the terminal that tells how far it is, once it takes longer than a second; or whoever
+/// else wants to know.
+struct Progress<'t> {
     what: &'static str,
+    tell: Option<Tell<'t>>,
     begun: Instant,
     shown: Option<Instant>,
     is_terminal: bool,
 }
 
-impl Progress {
-    fn new(what: &'static str) -> Self {
+impl<'t> Progress<'t> {
+    fn new(what: &'static str, tell: Option<Tell<'t>>) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        Progress { what, begun: Instant::now(), shown: None, is_terminal }
+        Progress { what, tell, begun: Instant::now(), shown: None, is_terminal }
     }
 
     fn show(&mut self, count: u64) {
+        if let Some(tell) = self.tell {
+            return tell(self.what, count);
+        }
         let last = self.shown.map_or(self.begun + Duration::from_secs(1), |shown| {
             shown + Duration::from_millis(200)
         });

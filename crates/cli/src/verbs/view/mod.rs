@@ -1,0 +1,86 @@
+//! `transect view`: a recording's timeline in the browser, served by this program.
+//!
+//! **Data flow.** arguments → a recording that can be opened ([`recording`]) → a server on this
+//! machine (`transect-serve`), which has tables and tiles made while the page is there already →
+//! the browser. It serves until ^C.
+//!
+//! Exit code 2 says that this program was built without the page.
+
+mod browser;
+mod range;
+mod recording;
+
+use super::load::SourceArgs;
+use anyhow::Context as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use transect_serve::{Options, Server};
+
+/// Arguments of `transect view`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    transect view demo.transect                      open it in the browser\n  \
+    transect view demo.transect --no-browser         only print the address\n  \
+    ssh -L 8000:localhost:8000 HOST transect view --listen 127.0.0.1:8000 demo.transect\n\n\
+    The page is part of this program and needs no internet. The address holds a token: who has\n\
+    it may read the recording while it is served. Keys and panels: docs/view.md.")]
+pub(crate) struct Args {
+    /// The recording: a directory that `record` or `import` made, or a trace.dat file
+    recording: PathBuf,
+    /// Where to listen: 127.0.0.1 or ::1, with port 0 for any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Print the address and open nothing
+    #[arg(long)]
+    no_browser: bool,
+    /// Serve what the page asks for although this program has no page (for tests)
+    #[arg(long, hide = true)]
+    api_only: bool,
+    /// Memory for queries before they spill to a temporary folder
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = transect_query::parse_memory)]
+    memory: usize,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// Runs `transect view`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !transect_serve::is_built() && !args.api_only {
+        eprintln!("transect: built without the page: run make build");
+        return Ok(ExitCode::from(2));
+    }
+    let path = &args.recording;
+    anyhow::ensure!(path.exists(), "{}: there is no such recording", path.display());
+    let stop = interrupted()?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = Options { address: args.listen, memory_bytes: args.memory, threads };
+    let shown = recording::Shown::new(path.clone(), args.source.clone());
+    let server = Server::start(Box::new(shown), &options)?;
+    println!("{}", server.url());
+    std::io::stdout().flush()?;
+    if !args.no_browser && !args.api_only {
+        browser::open(server.url());
+    }
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Set by ^C and by `kill`; a second one ends the program at once.
+fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .context("signals")?;
+    }
+    Ok(stop)
+}

@@ -1,0 +1,202 @@
+//! `/api/flows`: who woke, preempted and asked whom, as arrows between tracks.
+
+use super::{Answered, Time, body, database, view};
+use crate::http::Response;
+use crate::sql::{Row, id, int, rows, text, tid};
+use crate::state::State;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use transect_query::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
+use transect_query::{Database, Stop};
+use transect_timeline::{Kind, TimelineError, View, stream};
+
+/// Arrows at most.
+const MAX_FLOWS: usize = 20_000;
+
+#[derive(serde::Deserialize)]
+struct Wish {
+    from: Time,
+    to: Time,
+    /// None or empty: all.
+    tracks: Option<Vec<u32>>,
+    limit: Option<usize>,
+}
+
+/// One arrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) from: (u32, i64),
+    pub(crate) to: (u32, i64),
+    pub(crate) kind: &'static str,
+}
+
+impl Flow {
+    pub(crate) fn json(&self) -> Value {
+        let end = |(track, ts): (u32, i64)| json!({ "track": track, "ts": ts.to_string() });
+        json!({ "from": end(self.from), "to": end(self.to), "kind": self.kind })
+    }
+}
+
+/// From actors to their tracks.
+pub(crate) struct Places<'v> {
+    view: &'v View,
+    threads: HashMap<(u32, i32), u32>,
+    vcpus: HashMap<(u32, u32), u32>,
+    /// Lanes of each device.
+    devices: HashMap<(u32, &'v str), Vec<u32>>,
+    /// Host threads that run vCPUs: machine and number.
+    of_vcpus: HashMap<i32, (u32, u32)>,
+}
+
+impl<'v> Places<'v> {
+    pub(crate) fn new(view: &'v View, database: &Database) -> Result<Self, Response> {
+        let mut places = Places {
+            view,
+            threads: HashMap::new(),
+            vcpus: HashMap::new(),
+            devices: HashMap::new(),
+            of_vcpus: HashMap::new(),
+        };
+        for track in view.tracks() {
+            let actor = &track.actor;
+            match (actor.kind, actor.tid, actor.vcpu) {
+                (Kind::Thread, Some(tid), _) if track.lane == 0 => {
+                    places.threads.insert((actor.machine, tid), track.track);
+                }
+                (Kind::Vcpu, _, Some(vcpu)) if track.lane == 0 => {
+                    places.vcpus.insert((actor.machine, vcpu), track.track);
+                }
+                (Kind::Block, ..) => {
+                    let device = (actor.machine, actor.what.as_str());
+                    places.devices.entry(device).or_default().push(track.track);
+                }
+                _ => {}
+            }
+        }
+        let known = "SELECT machine_id, vcpu, vmm_tid FROM vcpus WHERE vmm_tid IS NOT NULL";
+        for row in rows(database, known, 100_000, &Stop::never())? {
+            if let (Some(machine), Some(vcpu), Some(tid)) =
+                (id(&row, "machine_id"), id(&row, "vcpu"), tid(&row, "vmm_tid"))
+            {
+                places.of_vcpus.insert(tid, (machine, vcpu));
+            }
+        }
+        Ok(places)
+    }
+
+    /// The track of a thread: of one that runs a vCPU, the vCPU's.
+    pub(crate) fn thread(&self, machine: u32, tid: i32) -> Option<u32> {
+        let is_host =
+            self.view.machines().iter().any(|m| m.machine_id == machine && m.parent_id.is_none());
+        let of_vcpu = self.of_vcpus.get(&tid).filter(|_| is_host);
+        let track = of_vcpu.and_then(|vcpu| self.vcpus.get(vcpu));
+        track.or_else(|| self.threads.get(&(machine, tid))).copied()
+    }
+
+    /// The host of a machine, whose threads its waits are blamed on.
+    pub(crate) fn host(&self, machine: u32) -> u32 {
+        let mut machine = machine;
+        for _ in 0..8 {
+            let known = self.view.machines().iter().find(|m| m.machine_id == machine);
+            match known.and_then(|known| known.parent_id) {
+                Some(parent) => machine = parent,
+                None => break,
+            }
+        }
+        machine
+    }
+
+    pub(crate) fn vcpu(&self, machine: u32, vcpu: u32) -> Option<u32> {
+        self.vcpus.get(&(machine, vcpu)).copied()
+    }
+
+    /// The lane of a device in which a request begins.
+    fn request(&self, machine: u32, device: &str, ts: i64) -> Option<u32> {
+        let lanes = self.devices.get(&(machine, device))?;
+        let begins = |lane: &&u32| {
+            let at = self.view.intervals(**lane, ts, ts + 1, 1);
+            at.is_ok_and(|found| found.first().is_some_and(|interval| interval.ts == ts))
+        };
+        lanes.iter().find(begins).copied()
+    }
+}
+
+pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
+    let wish: Wish = body(bytes)?;
+    let (view, database) = (view(state)?, database(state)?);
+    let places = Places::new(&view, &database)?;
+    let limit = wish.limit.unwrap_or(1000).min(MAX_FLOWS);
+    let mut flows = between(&places, &database, (wish.from.0, wish.to.0), limit)?;
+    if let Some(tracks) = wish.tracks.filter(|tracks| !tracks.is_empty()) {
+        let tracks: std::collections::HashSet<u32> = tracks.into_iter().collect();
+        flows.retain(|flow| tracks.contains(&flow.from.0) && tracks.contains(&flow.to.0));
+    }
+    flows.truncate(limit);
+    let bytes = batch(&flows).map_err(TimelineError::from).and_then(|batch| stream(&batch));
+    bytes.map(Response::arrow).map_err(|error| Response::error(500, &error.to_string()))
+}
+
+/// Arrows that begin in `[from, to)`, in order of time.
+pub(crate) fn between(
+    places: &Places<'_>,
+    database: &Database,
+    (from, to): (i64, i64),
+    limit: usize,
+) -> Result<Vec<Flow>, Response> {
+    let range = format!("ts >= {from} AND ts < {to}");
+    // More than are wanted: not all of them are between tracks that are shown.
+    let ask = |sql: String| {
+        let sql = format!("{sql} AND {range} ORDER BY ts LIMIT {}", limit.saturating_mul(4));
+        rows(database, &sql, MAX_FLOWS * 4, &Stop::never())
+    };
+    let wakeups = "SELECT ts, dur, machine_id, tid, waker_tid FROM wakeups WHERE waker_tid <> 0";
+    let preempted = "SELECT ts, machine_id, vcpu, by_tid FROM vcpu_states \
+                     WHERE state = 'preempted' AND by_tid > 0";
+    let requests = "SELECT ts, machine_id, tid, device FROM block_io WHERE tid <> 0";
+    let mut flows: Vec<Flow> = Vec::new();
+    flows.extend(ask(wakeups.to_owned())?.iter().filter_map(|row| wakeup(places, row)));
+    flows.extend(ask(preempted.to_owned())?.iter().filter_map(|row| preemption(places, row)));
+    flows.extend(ask(requests.to_owned())?.iter().filter_map(|row| request(places, row)));
+    flows.sort_by_key(|flow| (flow.from.1, flow.to, flow.from.0));
+    Ok(flows)
+}
+
+/// From who woke, when it did, to who was woken, when it got a CPU.
+fn wakeup(places: &Places<'_>, row: &Row) -> Option<Flow> {
+    let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
+    let from = places.thread(machine, tid(row, "waker_tid")?)?;
+    let to = places.thread(machine, tid(row, "tid")?)?;
+    let until = ts.checked_add(int(row, "dur").unwrap_or(0))?;
+    (from != to).then_some(Flow { from: (from, ts), to: (to, until), kind: "wakeup" })
+}
+
+fn preemption(places: &Places<'_>, row: &Row) -> Option<Flow> {
+    let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
+    let from = places.thread(places.host(machine), tid(row, "by_tid")?)?;
+    let to = places.vcpu(machine, id(row, "vcpu")?)?;
+    (from != to).then_some(Flow { from: (from, ts), to: (to, ts), kind: "preempt" })
+}
+
+fn request(places: &Places<'_>, row: &Row) -> Option<Flow> {
+    let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
+    let from = places.thread(machine, tid(row, "tid")?)?;
+    let to = places.request(machine, text(row, "device"), ts)?;
+    Some(Flow { from: (from, ts), to: (to, ts), kind: "block" })
+}
+
+fn batch(flows: &[Flow]) -> Result<RecordBatch, transect_query::arrow::error::ArrowError> {
+    let tracks = |get: fn(&Flow) -> u32| -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(flows.iter().map(get)))
+    };
+    let times = |get: fn(&Flow) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(flows.iter().map(get)))
+    };
+    RecordBatch::try_from_iter([
+        ("from_track", tracks(|flow| flow.from.0)),
+        ("from_ts", times(|flow| flow.from.1)),
+        ("to_track", tracks(|flow| flow.to.0)),
+        ("to_ts", times(|flow| flow.to.1)),
+        ("kind", Arc::new(StringArray::from_iter_values(flows.iter().map(|flow| flow.kind)))),
+    ])
+}

@@ -1,0 +1,65 @@
+//! What the page asks, one file a question; docs/timeline-format.md has their shapes.
+
+pub(crate) mod at;
+pub(crate) mod export;
+pub(crate) mod flows;
+pub(crate) mod query;
+pub(crate) mod recording;
+pub(crate) mod search;
+pub(crate) mod stats;
+pub(crate) mod tiles;
+
+use crate::http::Response;
+use crate::state::State;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+use serde_json::Value;
+use std::sync::Arc;
+use transect_query::Database;
+use transect_timeline::View;
+
+/// The answer, or the refusal.
+pub(crate) type Answered = Result<Response, Response>;
+
+/// The body of a request.
+fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Response> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Response::error(400, &format!("the request makes no sense: {error}")))
+}
+
+/// A time: ns as decimal text, because numbers of JSON end at 2⁵³.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Time(i64);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let time = match Value::deserialize(from)? {
+            Value::String(text) => text.parse().ok(),
+            Value::Number(number) => number.as_i64(),
+            _ => None,
+        };
+        time.map(Time).ok_or_else(|| D::Error::custom("a time is a whole number of ns, as text"))
+    }
+}
+
+fn view(state: &State) -> Result<Arc<View>, Response> {
+    state.view().ok_or_else(|| not_yet(state))
+}
+
+fn database(state: &State) -> Result<Arc<Database>, Response> {
+    state.database().ok_or_else(|| not_yet(state))
+}
+
+fn not_yet(state: &State) -> Response {
+    match state.building().error {
+        Some(error) => Response::error(503, &error),
+        None => Response::error(503, "the recording's tables are still being made"),
+    }
+}
+
+/// Values as the page can hold them: whole numbers beyond 2⁵³ as text.
+fn exact(value: Value) -> Value {
+    match value.as_i64() {
+        Some(number) if number.unsigned_abs() > 1 << 53 => Value::String(number.to_string()),
+        _ => value,
+    }
+}

@@ -1,0 +1,122 @@
+//! `/api/recording` and `/api/progress`: what is open, what is missing of it, how far it is.
+
+use super::{Answered, exact};
+use crate::http::{Answer, Response};
+use crate::sql::{Row, id, int, rows, text};
+use crate::state::{Building, State};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use transect_query::{Database, Stop};
+
+/// Losses and problems that are listed; the tables have all.
+const LISTED: usize = 1000;
+/// How often a client that waits is told that the server is alive.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
+pub(crate) fn answer(state: &State) -> Answered {
+    let building = state.building();
+    let mut about = json!({
+        "name": state.recording.name(),
+        "unit": state.opened().map_or("ns", |opened| opened.unit),
+        "from": "0",
+        "to": "0",
+        "origin": "0",
+        "window": null,
+        "machines": [],
+        "lost": [],
+        "problems": building.error.iter().map(|error| problem(error)).collect::<Vec<_>>(),
+        "tracks": 0,
+        "keys": 0,
+        "building": building,
+    });
+    if let Some(opened) = state.opened() {
+        extend(&mut about["problems"], opened.notes.iter().map(|note| problem(note)));
+    }
+    if let Some(view) = state.view() {
+        about["origin"] = json!(view.origin().to_string());
+        about["from"] = json!(view.origin().to_string());
+        about["to"] = json!(view.to().to_string());
+        about["tracks"] = json!(view.tracks().len());
+        about["keys"] = json!(view.keys().len());
+        about["level_max"] = json!((view.top_level() + 9).min(transect_timeline::MAX_LEVEL));
+        let hidden = view.left_out().map(|(table, rows)| {
+            problem(&format!("{rows} rows of {table} are not shown: they overlap too often"))
+        });
+        extend(&mut about["problems"], hidden);
+    }
+    if let Some(database) = state.database() {
+        of_tables(&database, &mut about)?;
+    }
+    Ok(Response::json(&about))
+}
+
+fn problem(message: &str) -> Value {
+    json!({ "source": "", "message": message, "data_loss": false })
+}
+
+fn extend(to: &mut Value, with: impl Iterator<Item = Value>) {
+    if let Some(list) = to.as_array_mut() {
+        list.extend(with);
+    }
+}
+
+fn of_tables(database: &Database, about: &mut Value) -> Result<(), Response> {
+    let ask = |sql: &str| rows(database, sql, LISTED, &Stop::never());
+    let machines = ask("SELECT * FROM machines ORDER BY machine_id")?;
+    about["machines"] = machines.iter().map(machine).collect();
+    let lost = ask("SELECT * FROM lost ORDER BY ts")?;
+    about["lost"] = lost.iter().map(hole).collect();
+    let log = ask("SELECT * FROM import_log ORDER BY data_loss DESC")?;
+    extend(&mut about["problems"], log.into_iter().map(Value::Object));
+    let window = ask("SELECT min(ts) AS first, max(ts + dur) AS last FROM windows")?;
+    if let Some((from, to)) = window.first().and_then(|w| Some((int(w, "first")?, int(w, "last")?)))
+    {
+        about["window"] = json!({ "from": from.to_string(), "to": to.to_string() });
+    }
+    Ok(())
+}
+
+fn machine(row: &Row) -> Value {
+    json!({
+        "machine_id": id(row, "machine_id"),
+        "name": text(row, "name"),
+        "kind": text(row, "kind"),
+        "parent_id": id(row, "parent_id"),
+        "domid": id(row, "domid"),
+        "vmm_pid": int(row, "vmm_pid"),
+        "clock": row.get("clock"),
+        "error_ns": row.get("error_bound_ns").cloned().map(exact),
+    })
+}
+
+fn hole(row: &Row) -> Value {
+    let time = |name| int(row, name).map(|ns| ns.to_string());
+    json!({
+        "ts": time("ts"),
+        "dur": time("dur"),
+        "machine_id": id(row, "machine_id"),
+        "cpu": id(row, "cpu"),
+        "count": row.get("count").cloned().map(exact),
+        "cause": text(row, "cause"),
+    })
+}
+
+/// Events, one each time it is further; the last says `ready` or `failed`.
+pub(crate) fn progress(state: Arc<State>) -> Answer {
+    let mut seen: Option<(u64, Building)> = None;
+    Answer::Events(Box::new(move || {
+        let is_over = |b: &Building| matches!(b.state, "ready" | "failed");
+        if seen.as_ref().is_some_and(|(_, building)| is_over(building)) {
+            return None;
+        }
+        let (version, building) = match &seen {
+            None => state.wait(u64::MAX, SIGN_OF_LIFE),
+            Some((version, _)) => state.wait(*version, SIGN_OF_LIFE),
+        };
+        let is_new = seen.as_ref().is_none_or(|(known, _)| *known != version);
+        let told = is_new.then(|| serde_json::to_string(&building).unwrap_or_default());
+        seen = Some((version, building));
+        Some(told)
+    }))
+}

@@ -1,0 +1,57 @@
+//! `/api/tracks`, `/api/keys`, `/api/tiles`: what is drawn.
+
+use super::{Answered, body, view};
+use crate::http::Response;
+use crate::state::State;
+use std::sync::Arc;
+use transect_timeline::{TilesRequest, TimelineError, stream};
+
+/// Before there are tables there are no tracks, which is no error: more come.
+fn empty() -> Response {
+    Response::arrow(Vec::new()).with("X-Tiles-Missing", "building")
+}
+
+fn failed(error: &TimelineError) -> Response {
+    let status = if matches!(error, TimelineError::Request(_)) { 400 } else { 500 };
+    Response::error(status, &error.to_string())
+}
+
+pub(crate) fn tracks(state: &State) -> Answered {
+    let Ok(view) = view(state) else { return nothing(state) };
+    let batch = view.tracks_batch().and_then(|batch| stream(&batch));
+    batch.map(Response::arrow).map_err(|error| failed(&error))
+}
+
+pub(crate) fn keys(state: &State) -> Answered {
+    let Ok(view) = view(state) else { return nothing(state) };
+    let batch = view.keys_batch().and_then(|batch| stream(&batch));
+    batch.map(Response::arrow).map_err(|error| failed(&error))
+}
+
+/// No tracks yet, or never.
+fn nothing(state: &State) -> Answered {
+    match state.building().error {
+        Some(error) => Err(Response::error(503, &error)),
+        None => Ok(empty()),
+    }
+}
+
+pub(crate) fn tiles(state: &Arc<State>, bytes: &[u8]) -> Answered {
+    let request: TilesRequest = body(bytes)?;
+    let is_ready = state.is_ready();
+    let Ok(view) = view(state) else { return nothing(state) };
+    match view.tiles(&request) {
+        Ok(frames) if is_ready => Ok(Response::new("application/octet-stream", frames)),
+        Ok(frames) => {
+            Ok(Response::new("application/octet-stream", frames)
+                .with("X-Tiles-Missing", "building"))
+        }
+        // A file was cut or damaged behind our back: what it was made from is still there.
+        Err(error) if error.is_damage() => {
+            state.build(true);
+            let message = format!("{error}: they are being made again");
+            Err(Response::error(503, &message).with("X-Tiles-Missing", "building"))
+        }
+        Err(error) => Err(failed(&error)),
+    }
+}

@@ -1,0 +1,149 @@
+//! The server as a whole: who may ask, and who answers what.
+
+use crate::api;
+use crate::guard::Guard;
+use crate::http::{self, Answer, Handler, Method, Request, Response};
+use crate::page;
+use crate::state::{Recording, State};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen: 127.0.0.1 or ::1; port 0 is any that is free.
+    pub address: SocketAddr,
+    /// Memory that queries may use, bytes.
+    pub memory_bytes: usize,
+    /// Threads that make tiles, and that a query uses.
+    pub threads: usize,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// No thread, no random number.
+    #[error("cannot start the server: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// A recording that is being served, until the process ends.
+#[derive(Debug)]
+pub struct Server {
+    url: String,
+}
+
+/// Queries under way at once: each has memory of its own besides the limit.
+const MAX_QUERIES: usize = 4;
+
+struct App {
+    guard: Guard,
+    state: Arc<State>,
+    queries: AtomicUsize,
+}
+
+impl Server {
+    /// Listens, begins to make what is missing, and answers from then on.
+    ///
+    /// # Errors
+    /// The address is not this machine's, or taken.
+    pub fn start(recording: Box<dyn Recording>, options: &Options) -> Result<Self, ServeError> {
+        let address = options.address;
+        let server = http::Server::bind(address);
+        let server = server.map_err(|source| ServeError::Listen { address, source })?;
+        let guard = Guard::new(server.address())?;
+        let url = guard.url();
+        let queries = transect_query::Options {
+            memory_bytes: options.memory_bytes,
+            threads: options.threads,
+        };
+        let state = Arc::new(State::new(recording, queries));
+        state.build(false);
+        let app = Arc::new(App { guard, state, queries: AtomicUsize::new(0) });
+        let work = move || -> () { server.run(&app) };
+        thread::Builder::new().name("view-listener".to_owned()).spawn(work)?;
+        Ok(Server { url })
+    }
+
+    /// The address for the browser, token included.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Handler for App {
+    fn answer(&self, request: &Request, client: &TcpStream) -> Answer {
+        if let Some(refusal) = self.guard.refuse(request) {
+            return refusal.into();
+        }
+        let Some(api) = request.path.strip_prefix("/api/") else {
+            if request.method != Method::Get {
+                return Response::error(405, "pages are only read").into();
+            }
+            let page = page::answer(&request.path);
+            return page.with("Set-Cookie", self.guard.set_cookie()).into();
+        };
+        self.api(api, request, client)
+    }
+}
+
+impl App {
+    fn api(&self, name: &str, request: &Request, client: &TcpStream) -> Answer {
+        use Method::{Get, Post};
+        let state = &self.state;
+        let answer = match (request.method, name) {
+            (Get, "recording") => api::recording::answer(state),
+            (Get, "progress") => return api::recording::progress(Arc::clone(state)),
+            (Get, "tracks") => api::tiles::tracks(state),
+            (Get, "keys") => api::tiles::keys(state),
+            (Post, "tiles") => api::tiles::tiles(state, &request.body),
+            (Post, "search") => api::search::answer(state, &request.body),
+            (Get, "at") => self.query(|| api::at::answer(state, request)),
+            (Post, "flows") => self.query(|| api::flows::answer(state, &request.body)),
+            (Post, "stats") => self.query(|| api::stats::answer(state, &request.body, client)),
+            (Post, "sql") => self.query(|| api::query::answer(state, &request.body, client)),
+            (Post, "export") => self.query(|| api::export::answer(state, &request.body)),
+            _ => {
+                Err(Response::error(404, &format!("there is no {:?} /api/{name}", request.method)))
+            }
+        };
+        answer.unwrap_or_else(|refusal| refusal).into()
+    }
+
+    /// Runs what takes memory and time, if not too much of it is under way.
+    fn query(&self, work: impl FnOnce() -> api::Answered) -> api::Answered {
+        let _guard = Running::new(&self.queries)
+            .ok_or_else(|| Response::error(503, "too many questions at once: ask again"))?;
+        work()
+    }
+}
+
+/// Counts a question.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    fn new(count: &'a AtomicUsize) -> Option<Self> {
+        if count.fetch_add(1, Ordering::Relaxed) < MAX_QUERIES {
+            return Some(Running(count));
+        }
+        count.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

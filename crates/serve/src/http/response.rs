@@ -1,0 +1,122 @@
+//! Answers: a status, headers, and a body that is whole or comes as events.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// What every answer says: nothing of it may be kept, framed, or read by another site.
+const COMMON: &str = "Cache-Control: no-store\r\n\
+    X-Content-Type-Options: nosniff\r\n\
+    X-Frame-Options: DENY\r\n\
+    Referrer-Policy: no-referrer\r\n\
+    Cross-Origin-Resource-Policy: same-origin\r\n\
+    Cross-Origin-Opener-Policy: same-origin\r\n\
+    Content-Security-Policy: default-src 'self'; img-src 'self' data: blob:; \
+    style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'\r\n";
+
+/// Bytes of an answer.
+pub(crate) type Body = Cow<'static, [u8]>;
+
+/// A whole answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Body,
+}
+
+/// Events are given until it says that there are no more; each is one line of JSON. None is a sign
+/// of life.
+pub(crate) type Events = Box<dyn FnMut() -> Option<Option<String>> + Send>;
+
+/// What a handler gives.
+pub(crate) enum Answer {
+    Whole(Response),
+    Events(Events),
+}
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Self {
+        Answer::Whole(response)
+    }
+}
+
+impl Response {
+    pub(crate) fn new(kind: &'static str, body: impl Into<Body>) -> Self {
+        Response { status: 200, kind, headers: Vec::new(), body: body.into() }
+    }
+
+    pub(crate) fn json(value: &impl serde::Serialize) -> Self {
+        Response::new("application/json", serde_json::to_vec(value).unwrap_or_default())
+    }
+
+    /// An Arrow IPC stream.
+    pub(crate) fn arrow(bytes: Vec<u8>) -> Self {
+        Response::new("application/vnd.apache.arrow.stream", bytes)
+    }
+
+    /// An error in one line.
+    pub(crate) fn error(status: u16, message: &str) -> Self {
+        let line = message.lines().collect::<Vec<_>>().join(" ");
+        Response { status, ..Response::json(&serde_json::json!({ "error": line })) }
+    }
+
+    pub(crate) fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((header, value.into()));
+        self
+    }
+
+    pub(crate) fn write(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
+        let mut head = head(self.status, self.kind, keep_alive);
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", self.body.len()));
+        let mut whole = head.into_bytes();
+        if self.body.len() < 64 << 10 {
+            whole.extend_from_slice(&self.body);
+            return to.write_all(&whole);
+        }
+        to.write_all(&whole)?;
+        to.write_all(&self.body)
+    }
+}
+
+/// Writes events until there are no more or the client goes away.
+pub(crate) fn write_events(to: &mut impl Write, mut events: Events) -> io::Result<()> {
+    to.write_all((head(200, "text/event-stream", false) + "\r\n").as_bytes())?;
+    while let Some(event) = events() {
+        match event {
+            Some(event) => write!(to, "data: {event}\n\n")?,
+            None => to.write_all(b": \n\n")?,
+        }
+        to.flush()?;
+    }
+    Ok(())
+}
+
+fn head(status: u16, kind: &str, keep_alive: bool) -> String {
+    let connection = if keep_alive { "keep-alive" } else { "close" };
+    format!(
+        "HTTP/1.1 {status} {}\r\n{COMMON}Content-Type: {kind}\r\nConnection: {connection}\r\n",
+        phrase(status)
+    )
+}
+
+fn phrase(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        _ => "Other",
+    }
+}

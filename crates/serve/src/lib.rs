@@ -1,0 +1,33 @@
+//! A recording in a browser: the timeline's page and what it asks for, over HTTP on this machine.
+//!
+//! **What.** [`Server::start`] listens on a port of this machine, has the recording's tables and
+//! tiles made if they are not there, and answers the page: tracks, keys and tiles
+//! (`transect-timeline`), statistics, facts, arrows and SQL (`transect-query`). The addresses and
+//! what they answer are in docs/timeline-format.md.
+//!
+//! **Data flow.**
+//! ```text
+//! connection ─▶ request ─▶ guard (host, origin, token) ─▶ page │ api ─▶ answer
+//!   (http)                                                     └▶ view, database (state)
+//! builder thread: Recording::open ─▶ tables ─▶ tiles ─▶ state; the page sees how far it is
+//! ```
+//!
+//! **Design constraints.**
+//! - Threads, not an async runtime: a browser has six connections, and every answer is work of
+//!   the CPU or a query that waits by itself. It also leaves tokio's features as they are.
+//! - Who may ask is decided before anything is looked at (`guard`). No path is ever opened: the
+//!   page's files are part of the program.
+//! - Requests, answers, connections and queries under way are bounded.
+//! - What can be shown is shown: the page is there at once, and tracks as they are made.
+
+mod api;
+mod app;
+mod guard;
+mod http;
+mod page;
+mod sql;
+mod state;
+
+pub use app::{Options, ServeError, Server};
+pub use page::is_built;
+pub use state::{Opened, Recording};

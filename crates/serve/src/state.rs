@@ -1,0 +1,201 @@
+//! What is known of the recording by now: its tables, its tiles, or how far they are.
+
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use transect_query::Database;
+use transect_timeline::{Build, TimelineError, View};
+
+/// The recording that is shown, as its owner knows it.
+pub trait Recording: Send + Sync + 'static {
+    /// Its name for people.
+    fn name(&self) -> String;
+
+    /// Has its tables, made if they are missing or stale. `progress` is told what is being done
+    /// and how many rows or events are done.
+    ///
+    /// # Errors
+    /// One line: what, where, what to do.
+    fn open(&self, progress: &(dyn Fn(&'static str, u64) + Sync)) -> Result<Opened, String>;
+
+    /// A file of what lies in `[from, to)` of trace time: its name and bytes.
+    ///
+    /// # Errors
+    /// One line; also where the format is not known.
+    fn export(&self, from: i64, to: i64, format: &str) -> Result<(String, Vec<u8>), String>;
+}
+
+/// A recording that has tables.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The folder of tables.
+    pub tables: PathBuf,
+    /// The folder that `view/` is, or is to be, in.
+    pub parent: PathBuf,
+    /// What one unit of time is: `ns`, or `ticks` where the recording does not say how long one is.
+    pub unit: &'static str,
+    /// What else the reader should know: how it ended, what was inferred.
+    pub notes: Vec<String>,
+}
+
+/// How far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Building {
+    pub(crate) stage: &'static str,
+    pub(crate) state: &'static str,
+    pub(crate) done: u64,
+    /// 0 where it is not known.
+    pub(crate) total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+#[derive(Default)]
+struct Inner {
+    building: Building,
+    /// Raised by every change that the page is told about.
+    version: u64,
+    view: Option<Arc<View>>,
+    database: Option<Arc<Database>>,
+    opened: Option<Opened>,
+}
+
+/// Shared by the builder and all connections.
+pub(crate) struct State {
+    pub(crate) recording: Box<dyn Recording>,
+    options: transect_query::Options,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    is_building: AtomicBool,
+}
+
+impl State {
+    pub(crate) fn new(recording: Box<dyn Recording>, options: transect_query::Options) -> Self {
+        let (inner, changed) = (Mutex::default(), Condvar::new());
+        State { recording, options, inner, changed, is_building: AtomicBool::new(false) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inner)) {
+        let mut inner = self.lock();
+        change(&mut inner);
+        inner.version += 1;
+        drop(inner);
+        self.changed.notify_all();
+    }
+
+    fn progress(&self, stage: &'static str, done: u64, total: u64) {
+        let building = Building { stage, state: "building", done, total, error: None };
+        self.change(|inner| inner.building = building);
+    }
+
+    pub(crate) fn building(&self) -> Building {
+        self.lock().building.clone()
+    }
+
+    /// Waits until something changed since `version`, or for a while; then how it is.
+    pub(crate) fn wait(&self, version: u64, patience: Duration) -> (u64, Building) {
+        let unchanged = |inner: &mut Inner| inner.version == version;
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, unchanged);
+        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (inner.version, inner.building.clone())
+    }
+
+    /// The tracks that can be shown; none before the first.
+    pub(crate) fn view(&self) -> Option<Arc<View>> {
+        self.lock().view.clone()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.lock().building.state == "ready"
+    }
+
+    pub(crate) fn database(&self) -> Option<Arc<Database>> {
+        self.lock().database.clone()
+    }
+
+    pub(crate) fn opened(&self) -> Option<Opened> {
+        self.lock().opened.clone()
+    }
+
+    /// Makes what is missing, in a thread of its own; `again` distrusts the tiles that are there.
+    pub(crate) fn build(self: &Arc<Self>, again: bool) {
+        if self.is_building.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let state = Arc::clone(self);
+        let work = move || {
+            state.progress("tables", 0, 0);
+            let result = state.make(again);
+            state.change(|inner| match result {
+                Ok(view) => {
+                    inner.view = Some(Arc::new(view));
+                    inner.building =
+                        Building { state: "ready", stage: "ready", ..Building::default() };
+                }
+                Err(error) => {
+                    let (stage, error) = (inner.building.stage, Some(error));
+                    inner.building =
+                        Building { stage, state: "failed", error, ..Building::default() };
+                }
+            });
+            state.is_building.store(false, Ordering::Relaxed);
+        };
+        // Without a thread the page says "building" for good, and `Server::start` has told why.
+        let _ = std::thread::Builder::new().name("view-builder".to_owned()).spawn(work);
+    }
+
+    fn make(&self, again: bool) -> Result<View, String> {
+        let told = Throttle::default();
+        let opened = self.recording.open(&|stage, done| {
+            if told.is_due() {
+                self.progress(stage, done, 0);
+            }
+        })?;
+        let database = Database::open(&opened.tables, &self.options).map_err(|e| e.to_string())?;
+        self.change(|inner| {
+            inner.database = Some(Arc::new(database));
+            inner.opened = Some(opened.clone());
+        });
+        let shown = Throttle::default();
+        let stop = AtomicBool::new(false);
+        let build = Build {
+            tables: &opened.tables,
+            parent: &opened.parent,
+            threads: self.options.threads.max(1),
+            progress: &|progress| {
+                if told.is_due() {
+                    self.progress("tiles", progress.done, progress.total);
+                }
+            },
+            partial: &|view| {
+                if shown.is_due() {
+                    self.change(|inner| inner.view = Some(Arc::new(view)));
+                }
+            },
+            stop: &stop,
+        };
+        let made = if again { build.again() } else { build.ensure() };
+        made.map_err(|error: TimelineError| error.to_string())
+    }
+}
+
+/// Says at most five times a second that it is time.
+#[derive(Default)]
+struct Throttle(Mutex<Option<std::time::Instant>>);
+
+impl Throttle {
+    fn is_due(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() > Duration::from_millis(200));
+        if is_due {
+            *last = Some(std::time::Instant::now());
+        }
+        is_due
+    }
+}

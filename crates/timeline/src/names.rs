@@ -1,0 +1,110 @@
+//! Names of machines and threads, from their tables.
+
+use crate::column::{Words, get, i32s, u32s};
+use crate::error::TimelineError;
+use crate::rows::{self, Files};
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use rustc_hash::FxHashMap;
+use std::path::Path;
+
+/// One machine of the recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its number in every table.
+    pub machine_id: u32,
+    /// The machine it runs on.
+    pub parent_id: Option<u32>,
+    /// host, hypervisor, guest or container.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Names of everything that has one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// In the order in which a person reads them: a machine, then those that run on it.
+    pub(crate) machines: Vec<Machine>,
+    threads: FxHashMap<(u32, i32), String>,
+    /// Of each VM, which vCPU a thread of its host runs.
+    vcpus: FxHashMap<(u32, i32), u32>,
+}
+
+impl Names {
+    pub(crate) fn read(tables: &Path) -> Result<Self, TimelineError> {
+        let mut names = Names::default();
+        let columns = &["machine_id", "parent_id", "kind", "name"];
+        each(&tables.join("machines"), columns, |batch| {
+            let (id, parent) = (u32s(batch, "machine_id")?, u32s(batch, "parent_id")?);
+            let (kind, name) = (Words::new(batch, "kind")?, Words::new(batch, "name")?);
+            names.machines.extend((0..batch.num_rows()).map(|row| Machine {
+                machine_id: id.value(row),
+                parent_id: get(parent, row),
+                kind: kind.text(row).to_owned(),
+                name: name.text(row).to_owned(),
+            }));
+            Ok(())
+        })?;
+        each(&tables.join("threads"), &["machine_id", "tid", "name"], |batch| {
+            let (machine, tid) = (u32s(batch, "machine_id")?, i32s(batch, "tid")?);
+            let name = Words::new(batch, "name")?;
+            names.threads.extend(
+                (0..batch.num_rows())
+                    .map(|row| ((machine.value(row), tid.value(row)), name.text(row).to_owned())),
+            );
+            Ok(())
+        })?;
+        each(&tables.join("vcpus"), &["machine_id", "vcpu", "vmm_tid"], |batch| {
+            let (machine, vcpu) = (u32s(batch, "machine_id")?, u32s(batch, "vcpu")?);
+            let tid = i32s(batch, "vmm_tid")?;
+            names.vcpus.extend(
+                (0..batch.num_rows()).filter_map(|row| {
+                    Some(((machine.value(row), get(tid, row)?), vcpu.value(row)))
+                }),
+            );
+            Ok(())
+        })?;
+        names.machines.sort_by_key(|machine| machine.machine_id);
+        Ok(names)
+    }
+
+    pub(crate) fn machine(&self, id: u32) -> Option<&Machine> {
+        self.machines.iter().find(|machine| machine.machine_id == id)
+    }
+
+    pub(crate) fn machine_name(&self, id: u32) -> String {
+        self.machine(id).map_or_else(|| format!("machine {id}"), |machine| machine.name.clone())
+    }
+
+    /// The vCPU of a VM that a thread of its host runs.
+    pub(crate) fn vcpu_of(&self, machine: u32, tid: i32) -> Option<u32> {
+        self.vcpus.get(&(machine, tid)).copied()
+    }
+
+    /// A thread as people call it.
+    pub(crate) fn thread(&self, machine: u32, tid: i32) -> String {
+        match self.threads.get(&(machine, tid)) {
+            Some(name) if !name.is_empty() => format!("{name} ({tid})"),
+            _ if tid == 0 => "idle".to_owned(),
+            _ => format!("thread {tid}"),
+        }
+    }
+}
+
+fn each(
+    dir: &Path,
+    columns: &[&str],
+    mut take: impl FnMut(&RecordBatch) -> Result<(), TimelineError>,
+) -> Result<(), TimelineError> {
+    for path in Files::in_dir(dir)?.all() {
+        for batch in rows::open(path, columns)? {
+            let failed = |error: ArrowError| TimelineError::Table {
+                path: path.clone(),
+                reason: error.to_string(),
+            };
+            take(&batch.map_err(failed)?)?;
+        }
+    }
+    Ok(())
+}
