@@ -198,7 +198,7 @@ class Simulation {
   }
 
   private makeMachines(): void {
-    const names = ["xen", "dom0", "periodic", "hog", ...Array.from({ length: this.options.guests }, (_, i) => `web${i + 1}`)];
+    const names = ["xen", "dom0", "hog", "periodic", ...Array.from({ length: this.options.guests }, (_, i) => `web${i + 1}`)];
     names.forEach((name, machine_id) => {
       const kind = machine_id === 0 ? "hypervisor" : "guest";
       this.machines.push({ machine_id, name, kind, parent_id: machine_id === 0 ? null : 0, clock: machine_id === 0 ? "tsc" : "mono", error_ns: machine_id === 0 ? 0 : 120 + 35 * machine_id });

@@ -73,10 +73,9 @@ const MUTED: readonly Rgb[] = [
   [221, 204, 119],
   [204, 102, 119],
   [153, 153, 51],
-  [136, 34, 85],
-  [51, 34, 136],
   [170, 68, 153],
-  [17, 119, 51],
+  [120, 110, 190],
+  [80, 150, 90],
 ];
 
 const GREYS: Readonly<Record<Theme, { row: Rgb; alternate: Rgb; host: Rgb; hypervisor: Rgb; quiet: Rgb; text: Rgb; loading: Rgb }>> = {
@@ -164,7 +163,7 @@ export function paintOf(key: Key, hues: ReadonlyMap<number, Rgb>, mode: ColourMo
   const grey = GREYS[theme];
   const own = key.machine_id === null ? undefined : hues.get(key.machine_id);
   const front = frontOf(key, style, own, mode, theme);
-  const base = { pattern: style.pattern, rank: style.rank, rare: style.rare ?? false, counts: style.counts };
+  const base = { pattern: style.pattern, rank: style.rank, rare: style.rare ?? style.muted ?? false, counts: style.counts };
   if (QUIET.has(key.class)) return { ...base, front: mix(grey.row, grey.quiet, 0.9), back: mix(grey.row, grey.quiet, 0.28) };
   if (style.pattern === "cross") return { ...base, front: theme === "dark" ? [150, 150, 158] : [120, 120, 128], back: mix(grey.row, grey.quiet, 0.5) };
   if (style.pattern === "dots" || style.pattern === "lines") return { ...base, front: shade(front, theme === "dark" ? 0.45 : 0.55), back: front };

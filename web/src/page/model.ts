@@ -1,0 +1,124 @@
+// The recording as the page holds it: its description, tracks and keys, and the paints made of them.
+import { api } from "../api/client.ts";
+import type { LostInfo, RecordingInfo } from "../api/types.ts";
+import { machineHues, PaintTable, type Key, type Rgb, type Theme } from "../core/palette.ts";
+import { mix } from "../core/palette.ts";
+import { absOf, numberOf, relOf, type Rel } from "../core/time.ts";
+import { TrackTree, type Track } from "../core/tracks.ts";
+import type { KeyFilter } from "../core/filter.ts";
+import type { TimeUnit } from "../core/format.ts";
+import type { ColourMode } from "../core/url.ts";
+import type { Range } from "../core/view.ts";
+
+/** A zone in which events of a machine (or one of its CPUs) were lost. */
+export interface LostZone {
+  readonly from: Rel;
+  readonly to: Rel;
+  readonly machine_id: number | null;
+  readonly cpu: number | null;
+  readonly info: LostInfo;
+}
+
+export class Model {
+  readonly origin: bigint;
+  readonly whole: Range;
+  readonly unit: TimeUnit;
+  readonly tree: TrackTree;
+  readonly lost: readonly LostZone[];
+  readonly cpuTracks: readonly number[];
+  private readonly byKey: ReadonlyMap<number, Key>;
+  private readonly machineNames: ReadonlyMap<number, string>;
+
+  constructor(
+    readonly info: RecordingInfo,
+    readonly tracks: readonly Track[],
+    readonly keys: readonly Key[],
+  ) {
+    this.origin = BigInt(info.origin ?? info.from);
+    const from = relOf(BigInt(info.from), this.origin);
+    this.whole = { from, to: Math.max(relOf(BigInt(info.to), this.origin), from + 1) };
+    this.unit = info.unit === "ticks" ? "ticks" : "ns";
+    this.tree = new TrackTree(tracks);
+    this.byKey = new Map(keys.map((key) => [key.key, key]));
+    this.machineNames = new Map(info.machines.map((machine) => [machine.machine_id, machine.name]));
+    this.lost = (info.lost ?? []).map((lost) => {
+      const at = relOf(BigInt(lost.ts), this.origin);
+      return { from: at, to: at + Math.max(numberOf(lost.dur) || 0, 1), machine_id: lost.machine_id, cpu: lost.cpu, info: lost };
+    });
+    const physical = tracks.filter((track) => track.kind === "cpu");
+    const host = physical.filter((track) => !this.isGuest(track.machine_id));
+    this.cpuTracks = (host.length > 0 ? host : physical).slice(0, 64).map((track) => track.track);
+  }
+
+  /** Fetches everything but tiles. */
+  static async load(): Promise<Model> {
+    const [info, tracks, keys] = await Promise.all([api.recording(), api.tracks(), api.keys()]);
+    return new Model(info, tracks, keys);
+  }
+
+  abs(rel: Rel): bigint {
+    return absOf(rel, this.origin);
+  }
+
+  /** Relative time of the API's decimal string. */
+  rel(ts: string | bigint): Rel {
+    return relOf(BigInt(ts), this.origin);
+  }
+
+  key(key: number): Key | undefined {
+    return this.byKey.get(key);
+  }
+
+  label(key: number): string {
+    return this.byKey.get(key)?.label || this.byKey.get(key)?.state || `key ${key}`;
+  }
+
+  /** A key in a word, where its label has no room: whose it is, or who is waited for. */
+  shortLabel(key: number): string {
+    const known = this.byKey.get(key);
+    if (!known) return "";
+    const named = ["vcpu", "thread", "guest", "running", "preempted", "waking"].includes(known.class) && known.machine_id !== null;
+    return named ? this.machineName(known.machine_id!) : known.reason ?? known.state;
+  }
+
+  machineName(machine_id: number): string {
+    return this.machineNames.get(machine_id) ?? `machine ${machine_id}`;
+  }
+
+  trackName(track: number): string {
+    return this.tree.path(track) || `track ${track}`;
+  }
+
+  /** How far stamps of a machine may be off in trace time. */
+  errorOf(machine_id: number): { machine_id: number; error_ns: number } {
+    const machine = this.info.machines.find((m) => m.machine_id === machine_id);
+    return { machine_id, error_ns: numberOf(machine?.error_ns) || 0 };
+  }
+
+  isGuest(machine_id: number): boolean {
+    const kind = this.info.machines.find((m) => m.machine_id === machine_id)?.kind;
+    return kind === "guest" || kind === "container";
+  }
+
+  hues(theme: Theme): Map<number, Rgb> {
+    return machineHues(this.info.machines, theme);
+  }
+
+  /** Paints for the mode and theme; keys that the filter leaves out are faded into the row. */
+  paints(mode: ColourMode, theme: Theme, filter: KeyFilter, row: Rgb): PaintTable {
+    const table = new PaintTable(this.keys, this.hues(theme), mode, theme);
+    if (filter) {
+      for (const key of this.keys) {
+        if (filter(key)) continue;
+        const paint = table.of(key.key);
+        const fade = (colour: Rgb): number => {
+          const [r, g, b] = mix(row, colour, 0.13);
+          return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+        };
+        table.front[key.key] = fade(paint.front);
+        table.back[key.key] = fade(paint.back);
+      }
+    }
+    return table;
+  }
+}

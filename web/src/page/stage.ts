@@ -1,0 +1,198 @@
+// The drawing of the rows: raster → putImageData → names on intervals. One call per frame; its work is
+// the visible rows times the visible columns.
+import { Columns, fillRow, runs, type Scale } from "../core/columns.ts";
+import type { TileCache } from "../core/cache.ts";
+import { levelFor } from "../core/levels.ts";
+import { greys, hex, inkOn, maskOf, word, type PaintTable, type Rgb, type Theme } from "../core/palette.ts";
+import { drawCounter, drawInstants, drawRow, fillRect, hatch, type Pixels } from "../core/raster.ts";
+import { summaryOf, type Summary } from "../core/summary.ts";
+import type { Track } from "../core/tracks.ts";
+import { spanOf, type Range } from "../core/view.ts";
+import type { LostZone, Model } from "./model.ts";
+import type { Placed } from "./rows.ts";
+
+/** Text on an interval, in device pixels. */
+interface Label {
+  readonly x0: number;
+  readonly x1: number;
+  readonly y: number;
+  readonly height: number;
+  readonly key: number;
+}
+
+/** Kinds drawn as instants, not as shares. */
+const INSTANTS = new Set(["ticks", "net"]);
+/** Labels per frame at most: text is what costs most under software rendering. */
+const MOST_LABELS = 260;
+
+export class Stage {
+  readonly canvas: HTMLCanvasElement;
+  private readonly context: CanvasRenderingContext2D;
+  private image: ImageData | undefined;
+  private pixels: Pixels = { data: new Uint32Array(0), width: 0, height: 0 };
+  private columns = new Columns(0);
+  private readonly widths = new Map<string, number>();
+  private font = "";
+  /** Device pixels per CSS pixel. */
+  ratio = 1;
+  /** What each visible track's columns add up to, of the last frame. */
+  readonly summaries = new Map<number, Summary>();
+
+  constructor(canvas: HTMLCanvasElement) {
+    this.canvas = canvas;
+    const context = canvas.getContext("2d", { alpha: false, desynchronized: false });
+    if (!context) throw new Error("this browser gives no 2D canvas");
+    this.context = context;
+  }
+
+  get width(): number {
+    return this.pixels.width / this.ratio;
+  }
+
+  get height(): number {
+    return this.pixels.height / this.ratio;
+  }
+
+  /** Takes a new size in CSS pixels. */
+  resize(width: number, height: number, ratio: number): void {
+    const w = Math.max(1, Math.floor(width * ratio));
+    const h = Math.max(1, Math.floor(height * ratio));
+    if (w === this.pixels.width && h === this.pixels.height && ratio === this.ratio) return;
+    this.ratio = ratio;
+    this.canvas.width = w;
+    this.canvas.height = h;
+    this.image = new ImageData(w, h);
+    this.pixels = { data: new Uint32Array(this.image.data.buffer), width: w, height: h };
+    this.columns = new Columns(w);
+    this.font = `${Math.round(11 * ratio)}px system-ui, "DejaVu Sans", sans-serif`;
+    this.widths.clear();
+  }
+
+  /** How a view lies on the canvas, in device pixels. */
+  scale(view: Range): Scale {
+    return { from: view.from, nsPerPixel: spanOf(view) / Math.max(this.pixels.width, 1) };
+  }
+
+  level(view: Range): number {
+    return levelFor(this.scale(view).nsPerPixel);
+  }
+
+  /** Draws all rows. */
+  draw(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: PaintTable, theme: Theme, current: number | undefined): void {
+    if (!this.image) return;
+    const grey = greys(theme);
+    this.pixels.data.fill(word(grey.row));
+    this.summaries.clear();
+    const labels: Label[] = [];
+    const scale = this.scale(view);
+    for (const placed of rows) this.drawPlaced(placed, model, cache, scale, paints, theme, current, labels);
+    this.context.putImageData(this.image, 0, 0);
+    this.write(labels, model, paints, grey.row);
+  }
+
+  private drawPlaced(placed: Placed, model: Model, cache: TileCache, scale: Scale, paints: PaintTable, theme: Theme, current: number | undefined, labels: Label[]): void {
+    const { row } = placed;
+    const grey = greys(theme);
+    const y = Math.round(placed.y * this.ratio);
+    const end = Math.round((placed.y + row.height) * this.ratio);
+    const track = row.node.track;
+    const machine = track.kind === "machine";
+    const background = track.track === current && row.type !== "more" ? grey.loading : machine || placed.pinned ? grey.alternate : grey.row;
+    fillRect(this.pixels, 0, y, this.pixels.width, end - y, word(background));
+    if (machine) fillRect(this.pixels, 0, y, this.pixels.width, 1, word(grey.loading));
+    if (row.type === "track") this.drawTrack(track, y, end - y, model, cache, scale, paints, theme, labels);
+    else if (row.strips.length > 0) this.drawStrips(placed, y, end - y, model, cache, scale, paints, theme);
+  }
+
+  private drawStrips(placed: Placed, y: number, height: number, model: Model, cache: TileCache, scale: Scale, paints: PaintTable, theme: Theme): void {
+    const strips = placed.row.strips;
+    const each = Math.floor((height - 4) / strips.length);
+    if (each < 1) return;
+    const level = levelFor(scale.nsPerPixel);
+    strips.forEach((node, i) => {
+      fillRow(this.columns, cache, node.track.track, level, scale, model.whole);
+      drawRow(this.pixels, this.columns, { y: y + 2 + i * each, height: Math.max(each - 1, 1), anchor: 0 }, paints, word(greys(theme).loading));
+    });
+  }
+
+  private drawTrack(track: Track, y: number, height: number, model: Model, cache: TileCache, scale: Scale, paints: PaintTable, theme: Theme, labels: Label[]): void {
+    const gap = Math.max(1, Math.round(this.ratio));
+    const anchor = Math.floor(scale.from / scale.nsPerPixel) & 7;
+    const place = { y: y + gap, height: Math.max(height - 2 * gap, 1), anchor };
+    const loading = word(greys(theme).loading);
+    fillRow(this.columns, cache, track.track, levelFor(scale.nsPerPixel), scale, model.whole);
+    if (track.kind === "counter") drawCounter(this.pixels, this.columns, place, model.hues(theme).get(track.machine_id) ?? greys(theme).host, theme);
+    else if (INSTANTS.has(track.kind)) drawInstants(this.pixels, this.columns, place, paints, loading);
+    else {
+      drawRow(this.pixels, this.columns, place, paints, loading);
+      this.summaries.set(track.track, summaryOf(this.columns, paints));
+      if (labels.length < MOST_LABELS) {
+        for (const run of runs(this.columns, 34 * this.ratio)) labels.push({ x0: run.x0, x1: run.x1, y, height, key: run.key });
+      }
+    }
+    for (const zone of model.lost) if (concerns(zone, track)) this.hatchZone(zone, place, scale, theme);
+  }
+
+  private hatchZone(zone: LostZone, place: { y: number; height: number; anchor: number }, scale: Scale, theme: Theme): void {
+    const x0 = (zone.from - scale.from) / scale.nsPerPixel;
+    const x1 = (zone.to - scale.from) / scale.nsPerPixel;
+    if (x1 < 0 || x0 > this.pixels.width) return;
+    hatch(this.pixels, x0, x1, place, theme === "dark" ? 0xffb4b4be : 0xff50505a);
+  }
+
+  /** Names on the intervals that are wide enough. */
+  private write(labels: readonly Label[], model: Model, paints: PaintTable, row: Rgb): void {
+    const context = this.context;
+    context.font = this.font;
+    context.textBaseline = "middle";
+    const padding = 5 * this.ratio;
+    for (const label of labels.slice(0, MOST_LABELS)) {
+      if (label.height < 12 * this.ratio) continue;
+      const paint = paints.of(label.key);
+      if (paint.counts === "slept") continue;
+      const text = this.fitting(model, label.key, label.x1 - label.x0 - 2 * padding);
+      if (text === "") continue;
+      const plain = maskOf(paint.pattern) === null;
+      const middle = label.y + label.height / 2;
+      if (!plain) {
+        context.globalAlpha = 0.82;
+        context.fillStyle = hex(row);
+        context.fillRect(label.x0 + padding - 3, middle - 7 * this.ratio, this.measure(text) + 6, 14 * this.ratio);
+        context.globalAlpha = 1;
+      }
+      context.fillStyle = inkOn(plain ? paintedFront(paints, label.key) : row);
+      context.fillText(text, label.x0 + padding, middle + 0.5);
+    }
+  }
+
+  /** The label if it fits, else its short form, else as much of the label as says something. */
+  private fitting(model: Model, key: number, room: number): string {
+    const label = model.label(key);
+    if (this.measure(label) <= room) return label;
+    const short = model.shortLabel(key);
+    if (short !== "" && this.measure(short) <= room) return short;
+    const letters = Math.floor((room / this.measure(label)) * label.length) - 1;
+    return letters >= 6 ? `${label.slice(0, letters)}…` : "";
+  }
+
+  private measure(text: string): number {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      if (this.widths.size > 20_000) this.widths.clear();
+      this.context.font = this.font;
+      this.widths.set(text, (width = this.context.measureText(text).width));
+    }
+    return width;
+  }
+}
+
+function paintedFront(paints: PaintTable, key: number): Rgb {
+  const pixel = paints.front[key] ?? 0;
+  return [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
+}
+
+/** Does a zone of lost events concern this track? Without a CPU it is the whole machine's. */
+export function concerns(zone: LostZone, track: Track): boolean {
+  if (zone.machine_id !== null && zone.machine_id !== track.machine_id) return false;
+  return zone.cpu === null || track.cpu === null ? track.kind === "lost" || zone.cpu === null : zone.cpu === track.cpu;
+}
