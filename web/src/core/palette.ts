@@ -39,8 +39,8 @@ export interface Paint {
   readonly pattern: PatternName;
   /** Order in a column, from below: who ran at the bottom, who slept on top. */
   readonly rank: number;
-  /** Drawn at least one pixel high however short: what people look for must not vanish. */
-  readonly rare: boolean;
+  /** Drawn at least so many pixels high however short: what people look for must not vanish. */
+  readonly least: number;
   /** What this time counts as in the summary of a row. */
   readonly counts: "ran" | "waited" | "slept" | "unknown" | "other";
 }
@@ -163,7 +163,7 @@ export function paintOf(key: Key, hues: ReadonlyMap<number, Rgb>, mode: ColourMo
   const grey = GREYS[theme];
   const own = key.machine_id === null ? undefined : hues.get(key.machine_id);
   const front = frontOf(key, style, own, mode, theme);
-  const base = { pattern: style.pattern, rank: style.rank, rare: style.rare ?? style.muted ?? false, counts: style.counts };
+  const base = { pattern: style.pattern, rank: style.rank, least: style.rare ? 1 : style.muted ? 3 : 0, counts: style.counts };
   if (QUIET.has(key.class)) return { ...base, front: mix(grey.row, grey.quiet, 0.9), back: mix(grey.row, grey.quiet, 0.28) };
   if (style.pattern === "cross") return { ...base, front: theme === "dark" ? [150, 150, 158] : [120, 120, 128], back: mix(grey.row, grey.quiet, 0.5) };
   if (style.pattern === "dots" || style.pattern === "lines") return { ...base, front: shade(front, theme === "dark" ? 0.45 : 0.55), back: front };
@@ -241,7 +241,7 @@ export class PaintTable {
   readonly front: Uint32Array;
   readonly back: Uint32Array;
   readonly rank: Uint8Array;
-  readonly rare: Uint8Array;
+  readonly least: Uint8Array;
   /** 64 bytes per key: 1 where the front colour goes. */
   readonly mask: Uint8Array;
   readonly plain: Uint8Array;
@@ -256,7 +256,7 @@ export class PaintTable {
     this.front = Uint32Array.from(paints, (paint) => word(paint.front));
     this.back = Uint32Array.from(paints, (paint) => word(paint.back));
     this.rank = Uint8Array.from(paints, (paint) => paint.rank);
-    this.rare = Uint8Array.from(paints, (paint) => (paint.rare ? 1 : 0));
+    this.least = Uint8Array.from(paints, (paint) => paint.least);
     this.plain = Uint8Array.from(paints, (paint) => (MASKS[paint.pattern] === null ? 1 : 0));
     this.mask = new Uint8Array(size * 64);
     paints.forEach((paint, key) => {

@@ -3,7 +3,7 @@
 //
 // A column of h pixels is divided by share: boundaries are rounded sums, so each state's height is
 // right to half a pixel and the whole is exactly h. States that people look for (waits, losses) take
-// at least one pixel. The work per row is its columns times its height, whatever the recording's size.
+// at least one pixel, and what lanes are made of (calls, interrupts, requests) at least three. The work per row is its columns times its height, whatever the recording's size.
 import { SLOTS, type Columns } from "./columns.ts";
 import { greys, mix, word, type PaintTable, type Rgb, type Theme } from "./palette.ts";
 
@@ -60,8 +60,8 @@ export function stack(columns: Columns, column: number, height: number, paints: 
   for (let i = 0; i < count; i++) {
     sum += amount[i]!;
     let edge = Math.round(Math.min(sum, 1) * height);
-    if (edge <= below && paints.rare[order[i]!] === 1 && below < height) edge = below + 1;
-    top[i] = Math.max(edge, below);
+    edge = Math.max(edge, below + (paints.least[order[i]!] ?? 0));
+    top[i] = Math.min(edge, height);
     below = top[i]!;
   }
   return count;

@@ -107,15 +107,17 @@ export class TrackTree {
       out.push({ ...row, y });
       y += row.height;
     };
-    const shown = state.filter.active ? matching(this.roots, state.filter) : undefined;
+    const found = state.filter.active ? matching(this.roots, state.filter) : undefined;
+    const shown = found?.shown;
     const visit = (node: Node): void => {
       if (shown && !shown.has(node)) return;
       // A filter opens what it must to show its matches.
-      const open = this.open(node, state) || (shown !== undefined && node.children.some((child) => shown.has(child)) && !state.folded.has(node.track.track));
+      const open = this.open(node, state) || (found !== undefined && found.above.has(node) && !state.folded.has(node.track.track));
       push(rowOf(node, open));
       if (!open) return;
       const all = shown ? node.children.filter((child) => shown.has(child)) : node.children;
-      const few = node.track.kind === "threads" && !shown && !state.opened.has(node.track.track) ? busiest(all, SHOWN_THREADS) : all;
+      // What was searched for is shown in full; what came along with its machine is not.
+      const few = node.track.kind === "threads" && all.length === node.children.length && !state.opened.has(node.track.track) ? busiest(all, SHOWN_THREADS) : all;
       for (const child of few) visit(child);
       if (few.length < all.length) {
         push({ type: "more", node, height: 20, depth: node.depth + 1, folded: false, foldable: false, hidden: all.length - few.length, strips: [] });
@@ -166,18 +168,21 @@ function startsOpen(node: Node): boolean {
   return kind === "io" || kind === "lost" ? node.children.length <= MANY : false;
 }
 
-/** The busiest, in the tree's order. */
+/** The busiest, in the tree's order; of those that did next to nothing none, as long as two are left. */
 function busiest(nodes: readonly Node[], limit: number): Node[] {
   if (nodes.length <= limit + 1) return [...nodes];
-  const keep = new Set([...nodes].sort((a, b) => b.track.busy_ns - a.track.busy_ns).slice(0, limit));
+  const ordered = [...nodes].sort((a, b) => b.track.busy_ns - a.track.busy_ns);
+  const least = (ordered[0]?.track.busy_ns ?? 0) / 500;
+  const keep = new Set(ordered.slice(0, limit).filter((node, i) => i < 2 || node.track.busy_ns > least));
   return nodes.filter((node) => keep.has(node));
 }
 
-/** Matching nodes, what they are in, and all that is in them. */
-function matching(roots: readonly Node[], filter: TrackFilter): Set<Node> {
-  const out = new Set<Node>();
+/** Matching nodes with all that is in them, and `above`: what they are in. */
+function matching(roots: readonly Node[], filter: TrackFilter): { shown: Set<Node>; above: Set<Node> } {
+  const shown = new Set<Node>();
+  const above = new Set<Node>();
   const all = (node: Node): void => {
-    out.add(node);
+    shown.add(node);
     node.children.forEach(all);
   };
   const visit = (node: Node): boolean => {
@@ -186,11 +191,11 @@ function matching(roots: readonly Node[], filter: TrackFilter): Set<Node> {
       return true;
     }
     const found = node.children.map(visit).some(Boolean);
-    if (found) out.add(node);
+    if (found) [shown, above].forEach((set) => set.add(node));
     return found;
   };
   roots.forEach(visit);
-  return out;
+  return { shown, above };
 }
 
 function rowOf(node: Node, open: boolean): Omit<Row, "y"> {

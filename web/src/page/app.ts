@@ -332,7 +332,7 @@ export class App {
     const at = this.model.rel(target.ts);
     const dock = this.state.dock;
     const range = { from: at, to: at + Math.max(target.dur, 1) };
-    const wide = spanOf(this.goal) > Math.max(target.dur, 1) * 400;
+    const wide = spanOf(this.goal) > Math.max(target.dur, 1) * 60;
     this.glideTo(wide || spanOf(range) > spanOf(this.goal) ? fit({ from: range.from - spanOf(range), to: range.to + spanOf(range) }, this.model.whole) : reveal(this.goal, range, this.model.whole));
     if (target.track !== undefined) {
       this.showTrack(target.track);

@@ -18,7 +18,7 @@ interface Inks {
   readonly line: string;
 }
 
-const FLOW_COLOURS: Readonly<Record<string, string>> = { wakeup: "#f0e442", block: "#56b4e9", preempt: "#ff7a5c" };
+const FLOW_COLOURS: Readonly<Record<string, string>> = { wakeup: "#f0e442", block: "#56b4e9", preempt: "#ffffff" };
 
 export class Overlay {
   private readonly context: CanvasRenderingContext2D;
