@@ -5,7 +5,7 @@ import initSqlJs, { type Database, type SqlValue, type Statement } from "sql.js"
 import { ORIGIN, type Recording } from "./simulate.ts";
 
 /** Rows per table: SQLite in WebAssembly takes its time to fill. */
-const MOST_ROWS = 200_000;
+const MOST_ROWS = 20_000;
 
 export class SqlTables {
   private database: Promise<Database> | undefined;

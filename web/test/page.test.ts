@@ -63,7 +63,7 @@ test("the filter keeps what matches and what it is in", () => {
   assert.ok(rows("").length > 30);
   const { keys: bright } = parseFilter("state:preempted by:hog", names);
   const matching = keys.filter((key) => bright!(key));
-  assert.ok(matching.length > 0 && matching.every((key) => names(key.machine_id!) === "hog" && key.class === "preempted"));
+  assert.ok(matching.length > 0 && matching.every((key) => names(key.machine_id!) === "hog" && key.state.includes("preempted")));
   assert.equal(parseFilter("reason:npf", names).tracks.active, false);
 });
 

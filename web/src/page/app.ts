@@ -557,7 +557,6 @@ export class App {
   private written = "";
   private toUrl(): void {
     this.written = encode(this.linked(), this.model.origin);
-    // The token stays out of links: the page has its cookie.
     window.history.replaceState(null, "", `${location.pathname}#${this.written}`);
   }
 

@@ -15,6 +15,8 @@ declare global {
 }
 
 async function start(): Promise<void> {
+  // The key came with the first request and is a cookie now: it stays out of the address and of links.
+  if (location.search) history.replaceState(null, "", location.pathname + location.hash);
   const app = new App(await Model.load());
   window.transect = app;
   new Input(app);
