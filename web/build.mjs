@@ -27,7 +27,7 @@ const make = {
       entryPoints: { app: "src/page/main.ts", tiles: "src/page/tiles.worker.ts", style: "static/style.css" },
       outdir: "dist/assets",
       bundle: true,
-      minify: true,
+      minify: process.env.TRANSECT_MINIFY !== "no",
       format: "esm",
       target: ["chrome110", "firefox115"],
       logLevel: "warning",

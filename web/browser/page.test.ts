@@ -60,6 +60,8 @@ test("wheel zooms at the pointer, Shift and wheel pan, U goes back", async () =>
   const x = Math.round(box.x + box.width * 0.25);
   await page.mouse.move(x, box.y + 60);
   const at = await withApp(page, (app) => app.focusTime, null);
+  // Moves that follow one another closely are one step back: what comes now is a new one.
+  await page.waitForTimeout(700);
   for (let i = 0; i < 6; i++) await page.mouse.wheel(0, -240);
   await idle(page);
   const near = await span();
@@ -76,7 +78,7 @@ test("wheel zooms at the pointer, Shift and wheel pan, U goes back", async () =>
   assert.ok(Math.abs((await view()).from - before) < 1);
   await page.keyboard.press("u");
   await idle(page);
-  assert.ok((await span()) > 4e9);
+  assert.ok((await span()) >= 4e9);
   await page.keyboard.press("Shift+U");
   await idle(page);
   assert.ok((await span()) < 1e9);
@@ -260,7 +262,7 @@ test("export: a PNG and an SVG of what is visible", async () => {
     const { readFileSync } = await import("node:fs");
     const bytes = readFileSync(path);
     if (ending === "png") assert.equal(bytes.subarray(1, 4).toString(), "PNG");
-    else assert.ok(bytes.toString().includes("periodic") && bytes.toString().includes("<rect"));
+    else assert.ok(bytes.toString().includes("dom0") && bytes.toString().includes("<rect"));
     assert.ok(bytes.length > 5000);
   }
 });

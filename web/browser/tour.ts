@@ -12,6 +12,12 @@ const started = Date.now();
 await idle(page);
 const firstIdle_ms = Date.now() - started;
 
+const client = await page.context().newCDPSession(page);
+const profiling = process.env["TRANSECT_PROFILE"] !== undefined;
+if (profiling) {
+  await client.send("Profiler.enable");
+  await client.send("Profiler.start");
+}
 const result = await withApp(
   page,
   async (app) => {
@@ -48,13 +54,27 @@ const result = await withApp(
   },
   null,
 );
+if (profiling) {
+  const { profile } = await client.send("Profiler.stop");
+  process.stderr.write(`${selfTimes(profile)}\n`);
+}
 await idle(page);
 const heap_MiB = (await page.evaluate(() => {
   const collect = (globalThis as unknown as { gc?: () => void }).gc;
   collect?.();
   return (performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize;
 })) / 1048576;
-const client = await page.context().newCDPSession(page);
-await client.send("Performance.enable");
 process.stdout.write(`${JSON.stringify({ first_idle_ms: firstIdle_ms, ...result, heap_MiB, errors: opened.errors }, null, 1)}\n`);
 await opened.close();
+
+/** Where the page's thread spent its time: the twenty dearest functions, by self time. */
+function selfTimes(profile: { nodes: { id: number; callFrame: { functionName: string; lineNumber: number; columnNumber: number } }[]; samples?: number[]; timeDeltas?: number[] }): string {
+  const byId = new Map(profile.nodes.map((node) => [node.id, node]));
+  const sums = new Map<string, number>();
+  profile.samples?.forEach((id, i) => {
+    const frame = byId.get(id)!.callFrame;
+    const name = `${frame.functionName || "anonymous"}:${frame.lineNumber}:${frame.columnNumber}`;
+    sums.set(name, (sums.get(name) ?? 0) + (profile.timeDeltas?.[i] ?? 0) / 1000);
+  });
+  return [...sums].sort((a, b) => b[1] - a[1]).slice(0, 20).map(([name, ms]) => `${ms.toFixed(0).padStart(7)} ms  ${name}`).join("\n");
+}

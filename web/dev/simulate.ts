@@ -175,7 +175,7 @@ class Simulation {
   }
 
   private key(klass: string, state: string, label: string, more: { machine_id?: number; vcpu?: number; tid?: number; reason?: string } = {}): number {
-    const name = JSON.stringify([klass, state, label, more]);
+    const name = `${klass}|${state}|${label}|${more.machine_id}|${more.vcpu}|${more.tid}|${more.reason}`;
     const known = this.keyIds.get(name);
     if (known !== undefined) return known;
     const key = this.keys.length;

@@ -71,6 +71,8 @@ test("undo takes steps that belong together at once, redo repeats them", () => {
   assert.equal(history.redo(views[0]!), views[2]);
   assert.equal(history.redo(views[2]!), views[3]);
   assert.equal(history.redo(views[3]!), undefined);
+  history.leave(views[3]!, 5100, true); // a jump is a step of its own
+  assert.equal(history.undo(views[0]!), views[3]);
   history.leave(views[3]!, 9000);
   assert.equal(history.redo(views[1]!), undefined);
 });

@@ -90,11 +90,26 @@ function decodeSums(table: Table): Placed[] {
   const share = Uint16Array.from(wanted(table, "share") as NumberArray);
   const [min, max, mean] = ["min", "max", "mean"].map((name) => floats(column(table, name)));
   return spans(tracks, tiles).map(({ from, to }) => {
+    sortBuckets(bucket, key, share, from, to);
     const tile: SumsTile = { kind: "sums", bucket: bucket.slice(from, to), key: key.slice(from, to), share: share.slice(from, to) };
     const counter = key[from] === 0 && min && max && mean;
     const extremes = counter ? { min: min.slice(from, to), max: max.slice(from, to), mean: mean.slice(from, to) } : {};
     return { track: tracks[from]!, index: Number(tiles[from]), tile: { ...tile, ...extremes } };
   });
+}
+
+/** Puts each bucket's entries in the order of their keys: columns and stacks then find them in place. */
+function sortBuckets(bucket: Uint16Array, key: Uint32Array, share: Uint16Array, from: number, to: number): void {
+  for (let i = from + 1; i < to; i++) {
+    const [k, s] = [key[i]!, share[i]!];
+    let at = i;
+    for (; at > from && bucket[at - 1] === bucket[i] && key[at - 1]! > k; at--) {
+      key[at] = key[at - 1]!;
+      share[at] = share[at - 1]!;
+    }
+    key[at] = k;
+    share[at] = s;
+  }
 }
 
 /** Runs of rows with the same track and tile. */

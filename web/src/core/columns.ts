@@ -27,6 +27,8 @@ export class Columns {
   readonly max: Float64Array;
   readonly sum: Float64Array;
   readonly weight: Float32Array;
+  /** The slot in which the next key is looked for first. */
+  private cursor = 0;
 
   constructor(readonly width: number) {
     this.count = new Uint8Array(width);
@@ -50,9 +52,17 @@ export class Columns {
   add(column: number, key: number, share: number): void {
     const base = column * SLOTS;
     const count = this.count[column]!;
-    for (let slot = 0; slot < count; slot++) {
-      if (this.key[base + slot] === key) {
-        this.share[base + slot]! += share;
+    // Buckets bring their keys in the same order, so the next key is most often in the next slot.
+    const guess = base + this.cursor;
+    if (this.cursor < count && this.key[guess] === key) {
+      this.share[guess]! += share;
+      this.cursor++;
+      return;
+    }
+    for (let at = base; at < base + count; at++) {
+      if (this.key[at] === key) {
+        this.share[at]! += share;
+        this.cursor = at - base + 1;
         return;
       }
     }
@@ -88,6 +98,11 @@ export class Columns {
     for (let column = Math.floor(from); column < to; column++) {
       this.known[column]! += Math.min(column + 1, to) - Math.max(column, from);
     }
+  }
+
+  /** A bucket's entries begin: its first key is most likely in the first slot. */
+  beginBucket(): void {
+    this.cursor = 0;
   }
 
   /** Notes a counter's value (or extremes and mean) over `[x0, x1)`. */
@@ -195,8 +210,11 @@ function fillSums(columns: Columns, tile: SumsTile, at: Source, from: Rel, to: R
   const seenFrom = Math.max(from, scale.from);
   const seenTo = Math.min(to, scale.from + columns.width * scale.nsPerPixel);
   const { bucket, key, share, min, max, mean } = tile;
+  let before = -1;
   for (let i = firstOfBucket(tile, Math.floor((seenFrom - start) / width)); i < bucket.length; i++) {
-    const begin = start + bucket[i]! * width;
+    if (bucket[i] !== before) columns.beginBucket();
+    before = bucket[i]!;
+    const begin = start + before * width;
     if (begin >= seenTo) return;
     const a = (Math.max(begin, from) - scale.from) * perNs;
     const b = (Math.min(begin + width, to) - scale.from) * perNs;

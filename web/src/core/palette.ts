@@ -240,11 +240,14 @@ export class PaintTable {
   readonly paints: readonly Paint[];
   readonly front: Uint32Array;
   readonly back: Uint32Array;
-  readonly rank: Uint8Array;
   readonly least: Uint8Array;
   /** 64 bytes per key: 1 where the front colour goes. */
   readonly mask: Uint8Array;
   readonly plain: Uint8Array;
+  /** All keys in stacking order: by rank, then by number. */
+  readonly keyAt: Uint32Array;
+  /** A key's place in that order. */
+  readonly places: Uint32Array;
 
   constructor(keys: readonly Key[], hues: ReadonlyMap<number, Rgb>, mode: ColourMode, readonly theme: Theme) {
     const size = keys.reduce((most, key) => Math.max(most, key.key), OTHERS_KEY) + 1;
@@ -255,9 +258,11 @@ export class PaintTable {
     this.paints = paints;
     this.front = Uint32Array.from(paints, (paint) => word(paint.front));
     this.back = Uint32Array.from(paints, (paint) => word(paint.back));
-    this.rank = Uint8Array.from(paints, (paint) => paint.rank);
     this.least = Uint8Array.from(paints, (paint) => paint.least);
     this.plain = Uint8Array.from(paints, (paint) => (MASKS[paint.pattern] === null ? 1 : 0));
+    this.keyAt = Uint32Array.from(paints, (_, key) => key).sort((a, b) => paints[a]!.rank - paints[b]!.rank || a - b);
+    this.places = new Uint32Array(size);
+    this.keyAt.forEach((key, at) => (this.places[key] = at));
     this.mask = new Uint8Array(size * 64);
     paints.forEach((paint, key) => {
       const rows = MASKS[paint.pattern];

@@ -4,7 +4,7 @@
 // A column of h pixels is divided by share: boundaries are rounded sums, so each state's height is
 // right to half a pixel and the whole is exactly h. States that people look for (waits, losses) take
 // at least one pixel, and what lanes are made of (calls, interrupts, requests) at least three. The work per row is its columns times its height, whatever the recording's size.
-import { SLOTS, type Columns } from "./columns.ts";
+import { OTHERS, SLOTS, type Columns } from "./columns.ts";
 import { greys, mix, word, type PaintTable, type Rgb, type Theme } from "./palette.ts";
 
 /** Pixels of a canvas: `width` × `height` RGBA words, little endian, as ImageData keeps them. */
@@ -30,9 +30,10 @@ export function fillRect(out: Pixels, x: number, y: number, width: number, heigh
   for (let row = Math.max(0, Math.round(y)); row < y1; row++) out.data.fill(colour, row * out.width + x0, row * out.width + x1);
 }
 
-/** Scratch of one column: which keys, in stacking order, end at which pixel. */
+/** Scratch of one column: keys in stacking order (as places in `paints.keyAt`), and where each ends. */
+const place = new Uint32Array(SLOTS);
+const amount = new Float64Array(SLOTS);
 const order = new Uint32Array(SLOTS);
-const amount = new Float32Array(SLOTS);
 const top = new Int32Array(SLOTS);
 
 /**
@@ -40,35 +41,34 @@ const top = new Int32Array(SLOTS);
  * and `top` are set; `top[i]` is how many pixels lie below the upper edge of entry i.
  */
 export function stack(columns: Columns, column: number, height: number, paints: PaintTable): number {
+  const { key, share } = columns;
+  const { places, keyAt, least } = paints;
   const base = column * SLOTS;
   const count = columns.count[column]!;
   for (let slot = 0; slot < count; slot++) {
-    const key = columns.key[base + slot]!;
-    const share = columns.share[base + slot]!;
-    const rank = paints.rank[key] ?? 0;
+    const id = key[base + slot]!;
+    const here = places[id < places.length ? id : OTHERS]!;
     let at = slot;
-    while (at > 0 && before(rank, key, paints.rank[order[at - 1]!] ?? 0, order[at - 1]!)) {
-      order[at] = order[at - 1]!;
+    for (; at > 0 && place[at - 1]! > here; at--) {
+      place[at] = place[at - 1]!;
       amount[at] = amount[at - 1]!;
-      at--;
     }
-    order[at] = key;
-    amount[at] = share;
+    place[at] = here;
+    amount[at] = share[base + slot]! * height;
   }
-  let sum = 0;
+  let sum = 0.5;
   let below = 0;
   for (let i = 0; i < count; i++) {
+    const id = keyAt[place[i]!]!;
     sum += amount[i]!;
-    let edge = Math.round(Math.min(sum, 1) * height);
-    edge = Math.max(edge, below + (paints.least[order[i]!] ?? 0));
-    top[i] = Math.min(edge, height);
-    below = top[i]!;
+    let edge = sum | 0;
+    const lowest = below + least[id]!;
+    if (edge < lowest) edge = lowest;
+    below = edge < height ? edge : height;
+    order[i] = id;
+    top[i] = below;
   }
   return count;
-}
-
-function before(rank: number, key: number, otherRank: number, otherKey: number): boolean {
-  return rank < otherRank || (rank === otherRank && key < otherKey);
 }
 
 /** What `stack` found, copied for whoever is not the raster (SVG, tests, tooltips). */
@@ -132,21 +132,25 @@ function drawFull(out: Pixels, x0: number, x1: number, place: RowPlace, key: num
 }
 
 function drawStack(out: Pixels, columns: Columns, x: number, place: RowPlace, paints: PaintTable): void {
+  const { data, width } = out;
   const count = stack(columns, x, place.height, paints);
   const bottom = place.y + place.height;
+  const bit = (x + place.anchor) & 7;
   let below = 0;
   for (let i = 0; i < count; i++) {
     const key = order[i]!;
-    const front = paints.front[key] ?? paints.front[1]!;
-    const back = paints.back[key] ?? front;
-    const column = (x + place.anchor) & 7;
-    for (let level = below; level < top[i]!; level++) {
-      const y = bottom - 1 - level;
-      if (y < 0 || y >= out.height) continue;
-      const set = paints.mask[key * 64 + ((y - place.y) & 7) * 8 + column];
-      out.data[y * out.width + x] = set === 0 ? back : front;
-    }
+    const first = Math.max(bottom - top[i]!, 0);
+    const last = Math.min(bottom - below, out.height);
     below = top[i]!;
+    const front = paints.front[key] ?? paints.front[1]!;
+    let at = first * width + x;
+    if (paints.plain[key] !== 0) {
+      for (let y = first; y < last; y++, at += width) data[at] = front;
+      continue;
+    }
+    const back = paints.back[key]!;
+    const mask = key * 64 + bit;
+    for (let y = first; y < last; y++, at += width) data[at] = paints.mask[mask + ((y - place.y) & 7) * 8] === 1 ? front : back;
   }
 }
 

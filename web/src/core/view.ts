@@ -79,10 +79,10 @@ export class History {
     private readonly together_ms = 600,
   ) {}
 
-  /** Notes that the view is about to leave `before`, at `now_ms` of any steady clock. */
-  leave(before: Range, now_ms: number): void {
-    const goesOn = now_ms - this.lastAt < this.together_ms;
-    this.lastAt = now_ms;
+  /** Notes that the view is about to leave `before`, at `now_ms` of any steady clock. A jump is a step of its own. */
+  leave(before: Range, now_ms: number, jump = false): void {
+    const goesOn = !jump && now_ms - this.lastAt < this.together_ms;
+    this.lastAt = jump ? -Infinity : now_ms;
     this.future = [];
     if (goesOn && this.past.length > 0) return;
     this.past.push(before);

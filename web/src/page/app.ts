@@ -72,7 +72,10 @@ export class App {
     this.fromUrl();
     this.retheme();
     this.refilter();
-    need("#scroll").addEventListener("scroll", () => this.redraw());
+    this.scroller.addEventListener("scroll", () => {
+      this.scrollTop = this.scroller.scrollTop;
+      this.redraw();
+    });
     window.addEventListener("hashchange", () => this.fromUrl());
     new ResizeObserver(() => this.resized()).observe(this.stageElement);
     this.resized();
@@ -99,21 +102,18 @@ export class App {
 
   // ---- drawing
 
-  get width(): number {
-    return this.stageElement.clientWidth;
-  }
+  /** The stage's size in CSS pixels. Kept, because asking the browser makes it lay out the page. */
+  width = 0;
+  height = 0;
 
-  get height(): number {
-    return this.stageElement.clientHeight;
-  }
-
-  get scrollTop(): number {
-    return this.scroller.scrollTop;
-  }
+  /** How far the rows are scrolled; kept for the same reason. */
+  scrollTop = 0;
 
   /** Sizes changed. */
   resized(): void {
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    this.width = this.stageElement.clientWidth;
+    this.height = this.stageElement.clientHeight;
     if (this.width < 1 || this.height < 1) return;
     this.stage.resize(this.width, this.height, ratio);
     this.overlay.resize(this.width, this.height, ratio);
@@ -171,7 +171,7 @@ export class App {
 
   /** Things have been quiet: write what is too dear for every frame. */
   private settled(): void {
-    this.names.summarise(this.stage.summaries);
+    this.summarise();
     this.flows.update();
     this.writeUrl();
   }
@@ -180,7 +180,12 @@ export class App {
   async idle(): Promise<void> {
     do await new Promise((done) => setTimeout(done, 40));
     while (this.loader.busy || this.frame !== 0 || this.glide !== undefined);
-    this.names.summarise(this.stage.summaries);
+    this.summarise();
+  }
+
+  private summarise(): void {
+    const visible = this.rows.visible(this.scrollTop, this.height);
+    this.names.summarise(this.stage.summaries(this.model, this.cache, this.state.view, visible, this.paints));
   }
 
   // ---- moving
@@ -202,9 +207,9 @@ export class App {
   }
 
   /** Moves there in an eighth of a second, so that the eye can follow. */
-  glideTo(view: Range, remember = true): void {
+  glideTo(view: Range, remember: "step" | "jump" | "no" = "jump"): void {
     const target = clamp(view, this.model.whole);
-    if (remember) this.history.leave(this.state.view, performance.now());
+    if (remember !== "no") this.history.leave(this.goal, performance.now(), remember === "jump");
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) this.state.view = target;
     else this.glide = { from: this.state.view, to: target, start: performance.now() };
     this.redraw();
@@ -230,6 +235,7 @@ export class App {
 
   scrollTo(top: number): void {
     this.scroller.scrollTop = top;
+    this.scrollTop = this.scroller.scrollTop;
     this.redraw();
   }
 

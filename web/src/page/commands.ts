@@ -13,10 +13,10 @@ export function runCommand(app: App, command: Command): void {
   const { state, model } = app;
   const whole = model.whole;
   const actions: Readonly<Record<Command, () => void>> = {
-    zoomIn: () => app.glideTo(zoomAt(app.goal, app.focusTime, 1 / ZOOM, whole)),
-    zoomOut: () => app.glideTo(zoomAt(app.goal, app.focusTime, ZOOM, whole)),
-    panLeft: () => app.glideTo(pan(app.goal, -PAN, whole)),
-    panRight: () => app.glideTo(pan(app.goal, PAN, whole)),
+    zoomIn: () => app.glideTo(zoomAt(app.goal, app.focusTime, 1 / ZOOM, whole), "step"),
+    zoomOut: () => app.glideTo(zoomAt(app.goal, app.focusTime, ZOOM, whole), "step"),
+    panLeft: () => app.glideTo(pan(app.goal, -PAN, whole), "step"),
+    panRight: () => app.glideTo(pan(app.goal, PAN, whole), "step"),
     whole: () => app.glideTo(whole),
     fit: () => fitWhat(app),
     undo: () => goBack(app, app.history.undo(app.goal)),
@@ -79,7 +79,7 @@ function fitWhat(app: App): void {
 }
 
 function goBack(app: App, view: Range | undefined): void {
-  if (view) app.glideTo(view, false);
+  if (view) app.glideTo(view, "no");
 }
 
 /** The keyboard's track, up or down by one row that can be chosen. */

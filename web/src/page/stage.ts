@@ -35,8 +35,6 @@ export class Stage {
   private font = "";
   /** Device pixels per CSS pixel. */
   ratio = 1;
-  /** What each visible track's columns add up to, of the last frame. */
-  readonly summaries = new Map<number, Summary>();
 
   constructor(canvas: HTMLCanvasElement) {
     this.canvas = canvas;
@@ -82,12 +80,24 @@ export class Stage {
     if (!this.image) return;
     const grey = greys(theme);
     this.pixels.data.fill(word(grey.row));
-    this.summaries.clear();
     const labels: Label[] = [];
     const scale = this.scale(view);
     for (const placed of rows) this.drawPlaced(placed, model, cache, scale, paints, theme, current, labels);
     this.context.putImageData(this.image, 0, 0);
     this.write(labels, model, paints, grey.row);
+  }
+
+  /** What each visible track's columns add up to. Not for every frame: it looks at all columns again. */
+  summaries(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: PaintTable): Map<number, Summary> {
+    const out = new Map<number, Summary>();
+    const scale = this.scale(view);
+    for (const { row } of rows) {
+      const { track } = row.node;
+      if (row.type !== "track" || track.kind === "counter" || INSTANTS.has(track.kind)) continue;
+      fillRow(this.columns, cache, track.track, levelFor(scale.nsPerPixel), scale, model.whole);
+      out.set(track.track, summaryOf(this.columns, paints));
+    }
+    return out;
   }
 
   private drawPlaced(placed: Placed, model: Model, cache: TileCache, scale: Scale, paints: PaintTable, theme: Theme, current: number | undefined, labels: Label[]): void {
@@ -125,7 +135,6 @@ export class Stage {
     else if (INSTANTS.has(track.kind)) drawInstants(this.pixels, this.columns, place, paints, loading);
     else {
       drawRow(this.pixels, this.columns, place, paints, loading);
-      this.summaries.set(track.track, summaryOf(this.columns, paints));
       if (labels.length < MOST_LABELS) {
         for (const run of runs(this.columns, 34 * this.ratio)) labels.push({ x0: run.x0, x1: run.x1, y, height, key: run.key });
       }
