@@ -27,8 +27,6 @@ export class Columns {
   readonly max: Float64Array;
   readonly sum: Float64Array;
   readonly weight: Float32Array;
-  /** The slot in which the next key is looked for first. */
-  private cursor = 0;
 
   constructor(readonly width: number) {
     this.count = new Uint8Array(width);
@@ -52,17 +50,9 @@ export class Columns {
   add(column: number, key: number, share: number): void {
     const base = column * SLOTS;
     const count = this.count[column]!;
-    // Buckets bring their keys in the same order, so the next key is most often in the next slot.
-    const guess = base + this.cursor;
-    if (this.cursor < count && this.key[guess] === key) {
-      this.share[guess]! += share;
-      this.cursor++;
-      return;
-    }
     for (let at = base; at < base + count; at++) {
       if (this.key[at] === key) {
         this.share[at]! += share;
-        this.cursor = at - base + 1;
         return;
       }
     }
@@ -100,9 +90,31 @@ export class Columns {
     }
   }
 
-  /** A bucket's entries begin: its first key is most likely in the first slot. */
-  beginBucket(): void {
-    this.cursor = 0;
+  /**
+   * Adds entries `[from, to)` of a sums tile, all of one bucket, to a column; `part` turns a share of the
+   * bucket into one of the column. A bucket's keys are distinct and sorted, and neighbouring buckets have
+   * mostly the same ones: the first is copied, and each key of the next is looked for where the last was.
+   */
+  addBucket(column: number, tile: SumsTile, from: number, to: number, part: number): void {
+    const { key, share } = this;
+    const base = column * SLOTS;
+    const count = this.count[column]!;
+    if (count === 0 && to - from <= SLOTS) {
+      for (let i = from, at = base; i < to; i++, at++) {
+        key[at] = tile.key[i]!;
+        share[at] = tile.share[i]! * part;
+      }
+      this.count[column] = to - from;
+      return;
+    }
+    let at = base;
+    const end = base + count;
+    for (let i = from; i < to; i++) {
+      const wanted = tile.key[i]!;
+      while (at < end && key[at]! < wanted) at++;
+      if (at < end && key[at] === wanted) share[at++]! += tile.share[i]! * part;
+      else this.add(column, wanted, tile.share[i]! * part);
+    }
   }
 
   /** Notes a counter's value (or extremes and mean) over `[x0, x1)`. */
@@ -209,17 +221,22 @@ function fillSums(columns: Columns, tile: SumsTile, at: Source, from: Rel, to: R
   const perNs = 1 / scale.nsPerPixel;
   const seenFrom = Math.max(from, scale.from);
   const seenTo = Math.min(to, scale.from + columns.width * scale.nsPerPixel);
-  const { bucket, key, share, min, max, mean } = tile;
-  let before = -1;
-  for (let i = firstOfBucket(tile, Math.floor((seenFrom - start) / width)); i < bucket.length; i++) {
-    if (bucket[i] !== before) columns.beginBucket();
-    before = bucket[i]!;
-    const begin = start + before * width;
+  const { bucket, min, max, mean } = tile;
+  const count = bucket.length;
+  let i = firstOfBucket(tile, Math.floor((seenFrom - start) / width));
+  while (i < count) {
+    const begin = start + bucket[i]! * width;
     if (begin >= seenTo) return;
-    const a = (Math.max(begin, from) - scale.from) * perNs;
-    const b = (Math.min(begin + width, to) - scale.from) * perNs;
+    let end = i + 1;
+    while (end < count && bucket[end] === bucket[i]) end++;
+    const a = Math.max((Math.max(begin, from) - scale.from) * perNs, 0);
+    const b = Math.min((Math.min(begin + width, to) - scale.from) * perNs, columns.width);
     if (min && max && mean) columns.measure(a, b, min[i]!, max[i]!, mean[i]!);
-    else columns.spread(a, b, key[i]!, share[i]! / 65535);
+    else {
+      const last = Math.ceil(b) - 1;
+      for (let x = Math.floor(a); x <= last; x++) columns.addBucket(x, tile, i, end, (Math.min(x + 1, b) - Math.max(x, a)) / 65535);
+    }
+    i = end;
   }
 }
 

@@ -8,7 +8,7 @@ import { duration } from "../core/format.ts";
 import { hitAt, type Hit } from "../core/hit.ts";
 import { tileNs, overviewLevel } from "../core/levels.ts";
 import { minimapLevel } from "../core/minimap.ts";
-import { ahead, type Wish } from "../core/plan.ts";
+import { ahead, type TileRequest, type Wish } from "../core/plan.ts";
 import { greys, hex, maskOf, type PaintTable } from "../core/palette.ts";
 import type { Target } from "../core/rows.ts";
 import { numberOf, type Rel } from "../core/time.ts";
@@ -61,7 +61,7 @@ export class App {
   private glide: { from: Range; to: Range; start: number } | undefined;
 
   constructor(public model: Model) {
-    this.loader = new Loader(this.cache, () => this.model.origin, () => this.tilesCame(), (line) => this.fail(line));
+    this.loader = new Loader(this.cache, () => this.model.origin, (request) => this.tilesCame(request), (line) => this.fail(line));
     const theme = memory.get("theme");
     this.state.theme = theme === "light" || theme === "dark" ? theme : matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
     const width = Number(memory.get("names"));
@@ -95,8 +95,9 @@ export class App {
     this.loader.retry();
   }
 
-  private tilesCame(): void {
-    this.minimap.stale = true;
+  private tilesCame(request?: TileRequest): void {
+    const own = request && request.level === minimapLevel(this.model.whole, Math.max(this.width, 1)) && request.tracks.some((track) => this.model.cpuTracks.includes(track));
+    if (own) this.minimap.stale = true;
     this.redraw();
   }
 

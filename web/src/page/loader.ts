@@ -20,7 +20,7 @@ export class Loader {
   constructor(
     private readonly cache: TileCache,
     private readonly origin: () => bigint,
-    private readonly arrived: () => void,
+    private readonly arrived: (request?: TileRequest) => void,
     private readonly failed: (line: string) => void,
   ) {
     this.worker.onmessage = (event: MessageEvent<TilesAnswer>) => this.take(event.data);
@@ -77,7 +77,7 @@ export class Loader {
       if (answer.building) this.deferred.push(request);
       else this.pending.end(request);
     }
-    this.arrived();
+    this.arrived(request);
     this.send();
   }
 

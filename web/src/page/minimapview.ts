@@ -23,10 +23,10 @@ export class MinimapView {
     this.stale = true;
   }
 
-  /** Draws if stale, at most five times a second while tiles come in. */
+  /** Draws if stale, at most three times a second while tiles come in. */
   draw(model: Model, cache: TileCache, paints: PaintTable, theme: Theme): void {
     const now = performance.now();
-    if (!this.stale || !this.image || now - this.last < 200) return;
+    if (!this.stale || !this.image || now - this.last < 300) return;
     this.last = now;
     this.stale = false;
     drawMinimap(this.pixels, cache, model.cpuTracks, model.whole, paints, word(greys(theme).row));
