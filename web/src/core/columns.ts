@@ -95,14 +95,14 @@ export class Columns {
    * bucket into one of the column. A bucket's keys are distinct and sorted, and neighbouring buckets have
    * mostly the same ones: the first is copied, and each key of the next is looked for where the last was.
    */
-  addBucket(column: number, tile: SumsTile, from: number, to: number, part: number): void {
+  addBucket(column: number, keys: Uint32Array, shares: Uint16Array, from: number, to: number, part: number): void {
     const { key, share } = this;
     const base = column * SLOTS;
     const count = this.count[column]!;
     if (count === 0 && to - from <= SLOTS) {
       for (let i = from, at = base; i < to; i++, at++) {
-        key[at] = tile.key[i]!;
-        share[at] = tile.share[i]! * part;
+        key[at] = keys[i]!;
+        share[at] = shares[i]! * part;
       }
       this.count[column] = to - from;
       return;
@@ -110,10 +110,10 @@ export class Columns {
     let at = base;
     const end = base + count;
     for (let i = from; i < to; i++) {
-      const wanted = tile.key[i]!;
+      const wanted = keys[i]!;
       while (at < end && key[at]! < wanted) at++;
-      if (at < end && key[at] === wanted) share[at++]! += tile.share[i]! * part;
-      else this.add(column, wanted, tile.share[i]! * part);
+      if (at < end && key[at] === wanted) share[at++]! += shares[i]! * part;
+      else this.add(column, wanted, shares[i]! * part);
     }
   }
 
@@ -221,7 +221,7 @@ function fillSums(columns: Columns, tile: SumsTile, at: Source, from: Rel, to: R
   const perNs = 1 / scale.nsPerPixel;
   const seenFrom = Math.max(from, scale.from);
   const seenTo = Math.min(to, scale.from + columns.width * scale.nsPerPixel);
-  const { bucket, min, max, mean } = tile;
+  const { bucket, key, share, min, max, mean } = tile;
   const count = bucket.length;
   let i = firstOfBucket(tile, Math.floor((seenFrom - start) / width));
   while (i < count) {
@@ -234,7 +234,7 @@ function fillSums(columns: Columns, tile: SumsTile, at: Source, from: Rel, to: R
     if (min && max && mean) columns.measure(a, b, min[i]!, max[i]!, mean[i]!);
     else {
       const last = Math.ceil(b) - 1;
-      for (let x = Math.floor(a); x <= last; x++) columns.addBucket(x, tile, i, end, (Math.min(x + 1, b) - Math.max(x, a)) / 65535);
+      for (let x = Math.floor(a); x <= last; x++) columns.addBucket(x, key, share, i, end, (Math.min(x + 1, b) - Math.max(x, a)) / 65535);
     }
     i = end;
   }

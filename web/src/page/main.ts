@@ -4,6 +4,7 @@ import type { BuildState } from "../api/types.ts";
 import type { Command } from "../core/keymap.ts";
 import { App } from "./app.ts";
 import { debounced, make, need } from "./dom.ts";
+import { Finder } from "./finder.ts";
 import { Input } from "./input.ts";
 import { Model } from "./model.ts";
 
@@ -20,12 +21,14 @@ async function start(): Promise<void> {
   const app = new App(await Model.load());
   window.transect = app;
   new Input(app);
+  const finder = new Finder(app);
   const filter = need<HTMLInputElement>("#filter");
   const refilter = debounced(80, () => app.setFilter(filter.value));
   filter.addEventListener("input", refilter);
   filter.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === "Escape") {
-      if (event.key === "Escape") app.setFilter("");
+    if (event.key === "Enter") void finder.next(filter.value);
+    if (event.key === "Escape") {
+      app.setFilter("");
       need("#scroll").focus({ preventScroll: true });
     }
   });

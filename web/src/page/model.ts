@@ -45,9 +45,16 @@ export class Model {
       const at = relOf(BigInt(lost.ts), this.origin);
       return { from: at, to: at + Math.max(numberOf(lost.dur) || 0, 1), machine_id: lost.machine_id, cpu: lost.cpu, info: lost };
     });
-    const physical = tracks.filter((track) => track.kind === "cpu");
-    const host = physical.filter((track) => !this.isGuest(track.machine_id));
-    this.cpuTracks = (host.length > 0 ? host : physical).slice(0, 64).map((track) => track.track);
+    this.cpuTracks = this.minimapTracks();
+  }
+
+  /** What the minimap sums up: the host's CPUs; without them any CPUs, vCPUs, or the busiest threads. */
+  private minimapTracks(): number[] {
+    const of = (kind: string): Track[] => this.tracks.filter((track) => track.kind === kind && track.intervals > 0);
+    const host = of("cpu").filter((track) => !this.isGuest(track.machine_id));
+    const busiest = of("thread").sort((a, b) => b.busy_ns - a.busy_ns).slice(0, 16);
+    const found = [host, of("cpu"), of("vcpu"), busiest].find((tracks) => tracks.length > 0) ?? [];
+    return found.slice(0, 64).map((track) => track.track);
   }
 
   /** Fetches everything but tiles. */
