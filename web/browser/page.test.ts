@@ -157,7 +157,7 @@ test("the filter chooses rows, fades states, and Escape clears it", async () => 
   await page.waitForFunction(() => document.querySelectorAll(".name.track:not([style*='display: none'])").length > 8);
   const pixels = (): Promise<number> => withApp(page, (app) => {
     const { data } = (app.stage as unknown as { pixels: { data: Uint32Array } }).pixels;
-    const orange = app.paints.front[app.model.keys.find((k) => k.class === "vcpu" && app.model.machineName(k.machine_id!) === "hog")!.key];
+    const orange = app.paints.on(0).front[app.model.keys.find((k) => k.class === "vcpu" && app.model.machineName(k.machine_id!) === "hog")!.key];
     return data.filter((p) => p === orange).length;
   }, null);
   const bright = await pixels();
@@ -167,7 +167,7 @@ test("the filter chooses rows, fades states, and Escape clears it", async () => 
   // The faded key has another colour now: count the old one.
   const orange = await withApp(page, (app) => {
     app.setFilter("");
-    return app.paints.front[app.model.keys.find((k) => k.class === "vcpu" && app.model.machineName(k.machine_id!) === "hog")!.key]!;
+    return app.paints.on(0).front[app.model.keys.find((k) => k.class === "vcpu" && app.model.machineName(k.machine_id!) === "hog")!.key]!;
   }, null);
   await withApp(page, (app) => app.setFilter("state:idle"), null);
   await idle(page);

@@ -25,7 +25,8 @@ test("pixels are sums: ten zoom levels, three kinds of rows", async () => {
           app.setView({ from: a, to: b });
         }, [from, from + span, track]);
         await idle(page);
-        const drawn = await withApp(page, (app) => {
+        const drawn = await withApp(page, (app, id: number) => {
+          const paints = app.paints.on(app.model.machineOf(id));
           const { data, width } = (app.stage as unknown as { pixels: { data: Uint32Array; width: number } }).pixels;
           const height = app.rows.pinned[0]!.height - 2;
           const pixels: Record<string, number> = {};
@@ -33,8 +34,8 @@ test("pixels are sums: ten zoom levels, three kinds of rows", async () => {
             const colour = String(data[y * width + x]);
             pixels[colour] = (pixels[colour] ?? 0) + 1;
           }
-          return { pixels, area: width * height, height, view: app.state.view, front: Array.from(app.paints.front), back: Array.from(app.paints.back) };
-        }, null);
+          return { pixels, area: width * height, height, view: app.state.view, front: Array.from(paints.front), back: Array.from(paints.back) };
+        }, track);
         // Keys that share a colour (every wait for the hog) are compared together.
         const own = recording.intervals.get(track)!;
         const truth = sums(own, drawn.view.from, drawn.view.to);

@@ -14,13 +14,15 @@ export interface ServerOptions extends Options {
   readonly dist: string;
   /** Milliseconds the tiles pretend to be built in; meanwhile half of them is missing. */
   readonly building_ms: number;
+  /** Address of a running `transect view` (with its key): its answers instead of a made-up recording's. */
+  readonly api: string;
   /** Delay of every API answer. */
   readonly delay_ms: number;
 }
 
 /** Starts it; resolves once it listens. */
 export async function start(options: Partial<ServerOptions> = {}): Promise<{ server: Server; url: string; answers: Answers; close(): Promise<void> }> {
-  const all: ServerOptions = { ...DEFAULTS, port: 0, dist: "dist", building_ms: 0, delay_ms: 0, ...options };
+  const all: ServerOptions = { ...DEFAULTS, port: 0, dist: "dist", building_ms: 0, delay_ms: 0, api: "", ...options };
   const answers = new Answers(simulate(all));
   const service = new Service(answers, all);
   const server = createServer((request, response) => void service.serve(request, response));
@@ -51,7 +53,7 @@ class Service {
     try {
       if (url.pathname.startsWith("/api/")) {
         if (this.options.delay_ms > 0) await new Promise((done) => setTimeout(done, this.options.delay_ms));
-        await this.api(url, request, response);
+        await (this.options.api ? pass(this.options.api, url, request, response) : this.api(url, request, response));
       } else await this.file(url, response);
     } catch (error) {
       if (!response.headersSent) response.writeHead(400, { "content-type": "application/json" });
@@ -59,9 +61,9 @@ class Service {
     }
   }
 
-  private building(): { done: number; total: number; state: string } {
+  private building(): { stage: string; done: number; total: number; state: string } {
     const share = this.options.building_ms > 0 ? Math.min(1, (Date.now() - this.started) / this.options.building_ms) : 1;
-    return { done: Math.round(share * 1000), total: 1000, state: share < 1 ? "tiles" : "done" };
+    return { stage: "tiles", done: Math.round(share * 1000), total: 1000, state: share < 1 ? "building" : "ready" };
   }
 
   private async file(url: URL, response: ServerResponse): Promise<void> {
@@ -95,8 +97,8 @@ class Service {
       case "/api/tiles": {
         const wish = body as unknown as { level: number; first: number; count: number; tracks: number[] };
         const building = this.building();
-        const ready = building.state === "done" ? wish.tracks : wish.tracks.filter((track) => track % 2 === 0);
-        return arrow(this.answers.tilesBody({ ...wish, tracks: ready }), building.state === "done" ? {} : { "X-Tiles-Missing": "building" });
+        const ready = building.state === "ready" ? wish.tracks : wish.tracks.filter((track) => track % 2 === 0);
+        return arrow(this.answers.tilesBody({ ...wish, tracks: ready }), building.state === "ready" ? {} : { "X-Tiles-Missing": "building" });
       }
       case "/api/flows":
         return arrow(this.answers.flows(rel(body["from"]), rel(body["to"]), (body["tracks"] as number[] | undefined) ?? [], Number(body["limit"] ?? 1000)));
@@ -125,9 +127,9 @@ class Service {
   private progress(response: ServerResponse): void {
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
     const tell = (): void => {
-      const { done, total, state } = this.building();
-      response.write(`data: ${JSON.stringify({ stage: state, done, total })}\n\n`);
-      if (state === "done") {
+      const building = this.building();
+      response.write(`data: ${JSON.stringify(building)}\n\n`);
+      if (building.state === "ready") {
         clearInterval(timer);
         response.end();
       }
@@ -136,6 +138,21 @@ class Service {
     response.on("close", () => clearInterval(timer));
     tell();
   }
+}
+
+/** Passes a question on to a real server, with its key. */
+async function pass(api: string, url: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const there = new URL(api);
+  const init: RequestInit = { method: request.method ?? "GET", headers: { authorization: `Bearer ${there.searchParams.get("token") ?? ""}`, "content-type": "application/json" } };
+  if (request.method === "POST") {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    init.body = Buffer.concat(parts);
+  }
+  const answer = await fetch(new URL(url.pathname + url.search, there), init);
+  response.writeHead(answer.status, Object.fromEntries([...answer.headers].filter(([name]) => !["content-length", "transfer-encoding", "connection", "content-encoding"].includes(name))));
+  for await (const chunk of answer.body ?? []) response.write(chunk);
+  response.end();
 }
 
 async function read(request: IncomingMessage): Promise<unknown> {
@@ -149,7 +166,7 @@ function fromArguments(words: readonly string[]): Partial<ServerOptions> {
   const out: Record<string, number | string> = {};
   for (let i = 0; i + 1 < words.length; i += 2) {
     const name = words[i]!.replace(/^--/, "");
-    out[name] = name === "dist" ? words[i + 1]! : Number(words[i + 1]);
+    out[name] = name === "dist" || name === "api" ? words[i + 1]! : Number(words[i + 1]);
   }
   return out as Partial<ServerOptions>;
 }

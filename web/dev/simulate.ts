@@ -166,12 +166,9 @@ class Simulation {
     return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost };
   }
 
+  /** Time covered, as the real table of tracks has it; instants cover none. */
   private busy(own: Intervals): number {
-    let sum = 0;
-    own.ts.forEach((_, i) => {
-      if (["guest", "exit", "vcpu", "thread", "running", "syscall", "irq", "preempted"].includes(this.keys[own.key[i]!]!.class)) sum += own.dur[i]!;
-    });
-    return sum;
+    return own.dur.every((dur) => dur <= 1) ? 0 : own.dur.reduce((sum, dur) => sum + dur, 0);
   }
 
   private key(klass: string, state: string, label: string, more: { machine_id?: number; vcpu?: number; tid?: number; reason?: string } = {}): number {

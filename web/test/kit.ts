@@ -4,14 +4,14 @@ import { DEFAULTS, ORIGIN, simulate, type Intervals, type Options } from "../dev
 import { decodeTiles } from "../src/api/arrow.ts";
 import { TileCache } from "../src/core/cache.ts";
 import { levelFor, tilesOf } from "../src/core/levels.ts";
-import { machineHues, PaintTable } from "../src/core/palette.ts";
+import { machineHues, Paints, type PaintTable } from "../src/core/palette.ts";
 import type { Range } from "../src/core/view.ts";
 
-export function made(options: Partial<Options> = {}): { answers: Answers; whole: Range; paints: PaintTable } {
+export function made(options: Partial<Options> = {}): { answers: Answers; whole: Range; paints: PaintTable; all: Paints } {
   const answers = new Answers(simulate({ ...DEFAULTS, ...options }));
   const { recording } = answers;
-  const paints = new PaintTable(recording.keys, machineHues(recording.machines, "dark"), "who", "dark");
-  return { answers, whole: { from: 0, to: recording.length }, paints };
+  const all = new Paints(recording.keys, machineHues(recording.machines, "dark"), { mode: "who", theme: "dark", bright: null });
+  return { answers, whole: { from: 0, to: recording.length }, paints: all.on(0), all };
 }
 
 /** Fetches, through the wire format, what a view of a track needs. */

@@ -8,7 +8,7 @@ import { arrowsOf, pathOf, type Flow } from "../src/core/flows.ts";
 import { count, duration, exactDuration, moment, percent } from "../src/core/format.ts";
 import { BINDINGS, commandOf } from "../src/core/keymap.ts";
 import { viewBox } from "../src/core/minimap.ts";
-import { inkOn, machineHues, maskOf, paintOf, PaintTable, word, type Key } from "../src/core/palette.ts";
+import { inkOn, machineHues, maskOf, paintOf, Paints, word, type Key } from "../src/core/palette.ts";
 import { drawCounter, drawInstants, hatch, type Pixels } from "../src/core/raster.ts";
 import { targetOf } from "../src/core/rows.ts";
 import { asText, statTables } from "../src/core/stats.ts";
@@ -16,7 +16,7 @@ import { toSvg } from "../src/core/svg.ts";
 import { rowAt, totalHeight, TrackTree, visibleRows, type Track, type TreeState } from "../src/core/tracks.ts";
 import { made } from "./kit.ts";
 
-const { answers, paints } = made({ seconds: 1 });
+const { answers, paints, all } = made({ seconds: 1 });
 const { tracks, machines, keys } = answers.recording;
 const names = (id: number): string => machines[id]?.name ?? "";
 const state = (more: Partial<TreeState> = {}): TreeState => ({ folded: new Set(), opened: new Set(), pinned: [], filter: parseFilter("", names).tracks, ...more });
@@ -164,7 +164,14 @@ test("colours: a wait wears the hue of who is waited for; states differ without 
   assert.equal(paintOf(key("something new", 2), hues, "who", "dark").counts, "other");
   assert.equal(maskOf("solid"), null);
   assert.equal(word([1, 2, 3]), 0xff030201);
-  assert.ok(new PaintTable(keys, hues, "what", "light").of(99_999));
+  assert.ok(new Paints(keys, hues, { mode: "what", theme: "light", bright: null }).on(1).of(99_999));
+  // A key that names no machine has the hue of the machine whose track it is on; a wait for nobody known has not.
+  const shared = [{ ...key("guest", 0), key: 2, machine_id: null }, { ...key("waking", 0), key: 3, machine_id: null }];
+  const paintsOf = new Paints(shared, hues, { mode: "who", theme: "dark", bright: null });
+  assert.deepEqual([paintsOf.on(2).of(2).front, paintsOf.on(3).of(2).front], [hues.get(2), hues.get(3)]);
+  assert.deepEqual(paintsOf.on(2).of(3).front, paintsOf.on(3).of(3).front);
+  const faded = new Paints(keys, hues, { mode: "who", theme: "dark", bright: (k) => k.class === "preempted" }).on(0);
+  for (const k of keys) assert.equal(String(faded.of(k.key).front) === String(all.on(0).of(k.key).front), k.class === "preempted" || String(all.on(0).of(k.key).front) === String(faded.of(k.key).front));
 });
 
 test("twenty guests still have hues of their own", () => {
@@ -227,7 +234,7 @@ test("SVG: names are escaped, shapes add up to the columns", () => {
   columns.know(0, 10);
   const key = keys.find((k) => k.class === "vcpu")!.key;
   columns.spread(2, 8, key, 1);
-  const svg = toSvg({ title: "a<b", width: 10, height: 20, names: 50, background: [0, 0, 0], ink: [9, 9, 9], ticks: [], arrows: [], rows: [{ name: `<script>"&'\u0001`, indent: 0, y: 0, height: 20, group: false, columns }] }, paints);
+  const svg = toSvg({ title: "a<b", width: 10, height: 20, names: 50, background: [0, 0, 0], ink: [9, 9, 9], ticks: [], arrows: [], rows: [{ name: `<script>"&'\u0001`, indent: 0, y: 0, height: 20, group: false, machine_id: 2, columns }] }, all);
   assert.ok(!svg.includes("<script>") && svg.includes("&#60;script&#62;") && !svg.includes("\u0001"));
   assert.match(svg, /<rect x="2" y="1" width="6" height="18"/);
 });

@@ -135,6 +135,7 @@ const text = (value: unknown): string => (value === null || value === undefined 
 
 /** `/api/tracks`. */
 export function decodeTracks(bytes: Uint8Array): Track[] {
+  if (bytes.length === 0) return [];
   return rowsOf(readTable(bytes)).map((row) => ({
     track: number(row["track"]),
     parent: numberOrNull(row["parent"]),
@@ -154,6 +155,7 @@ export function decodeTracks(bytes: Uint8Array): Track[] {
 
 /** `/api/keys`. */
 export function decodeKeys(bytes: Uint8Array): Key[] {
+  if (bytes.length === 0) return [];
   return rowsOf(readTable(bytes)).map((row) => ({
     key: number(row["key"]),
     class: text(row["class"]),

@@ -16,8 +16,24 @@ export class ApiError extends Error {
   }
 }
 
+/** How often, and after how long, a question is put again to a server that has too many at once (503). */
+const AGAIN = [80, 200, 500, 1200];
+
 /** Sends a request; throws `ApiError` with the server's own line. */
 export async function call(path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  for (const wait_ms of AGAIN) {
+    try {
+      return await once(path, body, signal);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 503) throw error;
+    }
+    await new Promise((done) => setTimeout(done, wait_ms));
+    if (signal?.aborted) throw new DOMException("not wanted any more", "AbortError");
+  }
+  return once(path, body, signal);
+}
+
+async function once(path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const init: RequestInit = { credentials: "same-origin" };
   if (body !== undefined) {
     init.method = "POST";

@@ -20,9 +20,13 @@ export interface LostInfo {
 }
 
 export interface BuildState {
-  readonly done: number;
-  readonly total: number;
+  /** rows, events (of the tables) or tiles. */
+  readonly stage?: string | null;
+  /** building, ready or failed. */
   readonly state: string;
+  readonly done: number;
+  /** 0: not known. */
+  readonly total: number;
   readonly error?: string | null;
 }
 

@@ -235,39 +235,36 @@ export function maskOf(pattern: PatternName): readonly number[] | null {
   return MASKS[pattern];
 }
 
+/** The patterns' masks, 64 bytes each, 1 where the front colour goes; `PATTERNS` is their order. */
+const PATTERNS = Object.keys(MASKS) as PatternName[];
+const MASK_BYTES = Uint8Array.from(PATTERNS.flatMap((name) => Array.from({ length: 64 }, (_, i) => (MASKS[name] === null || (MASKS[name]![i >> 3]! >> (7 - (i & 7))) & 1 ? 1 : 0))));
+
 /** Paints of all keys as flat arrays, which is what the inner loop of the raster reads. */
 export class PaintTable {
-  readonly paints: readonly Paint[];
   readonly front: Uint32Array;
   readonly back: Uint32Array;
   readonly least: Uint8Array;
-  /** 64 bytes per key: 1 where the front colour goes. */
-  readonly mask: Uint8Array;
   readonly plain: Uint8Array;
+  /** Where a key's pattern begins in `masks`. */
+  readonly maskAt: Uint16Array;
+  readonly masks = MASK_BYTES;
   /** All keys in stacking order: by rank, then by number. */
   readonly keyAt: Uint32Array;
   /** A key's place in that order. */
   readonly places: Uint32Array;
 
-  constructor(keys: readonly Key[], hues: ReadonlyMap<number, Rgb>, mode: ColourMode, readonly theme: Theme) {
-    const size = keys.reduce((most, key) => Math.max(most, key.key), OTHERS_KEY) + 1;
-    const paints = new Array<Paint>(size);
-    const unknown = paintOf(NO_KEY, hues, mode, theme);
-    for (let i = 0; i < size; i++) paints[i] = unknown;
-    for (const key of keys) paints[key.key] = paintOf(key, hues, mode, theme);
-    this.paints = paints;
+  constructor(
+    readonly paints: readonly Paint[],
+    readonly theme: Theme,
+  ) {
     this.front = Uint32Array.from(paints, (paint) => word(paint.front));
     this.back = Uint32Array.from(paints, (paint) => word(paint.back));
     this.least = Uint8Array.from(paints, (paint) => paint.least);
     this.plain = Uint8Array.from(paints, (paint) => (MASKS[paint.pattern] === null ? 1 : 0));
+    this.maskAt = Uint16Array.from(paints, (paint) => PATTERNS.indexOf(paint.pattern) * 64);
     this.keyAt = Uint32Array.from(paints, (_, key) => key).sort((a, b) => paints[a]!.rank - paints[b]!.rank || a - b);
-    this.places = new Uint32Array(size);
+    this.places = new Uint32Array(paints.length);
     this.keyAt.forEach((key, at) => (this.places[key] = at));
-    this.mask = new Uint8Array(size * 64);
-    paints.forEach((paint, key) => {
-      const rows = MASKS[paint.pattern];
-      for (let i = 0; i < 64; i++) this.mask[key * 64 + i] = rows === null || (rows[i >> 3]! >> (7 - (i & 7))) & 1 ? 1 : 0;
-    });
   }
 
   /** The paint of a key, also of one that came after the table was made. */
@@ -276,5 +273,53 @@ export class PaintTable {
   }
 }
 
+/** What decides how keys look. */
+export interface Look {
+  readonly mode: ColourMode;
+  readonly theme: Theme;
+  /** Keys that stay bright; null: all. */
+  readonly bright: ((key: Key) => boolean) | null;
+}
+
+/**
+ * Paints for the tracks of each machine. A key that says whose it is has that hue everywhere; one that does
+ * not ("in guest", "running") has the hue of the machine whose track it is on. Tables are made when first needed.
+ */
+export class Paints {
+  private readonly tables = new Map<number, PaintTable>();
+  private readonly base: readonly Paint[];
+
+  constructor(
+    private readonly keys: readonly Key[],
+    private readonly hues: ReadonlyMap<number, Rgb>,
+    private readonly look: Look,
+  ) {
+    const size = keys.reduce((most, key) => Math.max(most, key.key), OTHERS_KEY) + 1;
+    const base = new Array<Paint>(size).fill(this.paint(NO_KEY));
+    for (const key of keys) base[key.key] = this.paint(key);
+    this.base = base;
+  }
+
+  /** The paints on tracks of a machine. */
+  on(machine_id: number): PaintTable {
+    const known = this.tables.get(machine_id);
+    if (known) return known;
+    const paints = [...this.base];
+    for (const key of this.keys) if (key.machine_id === null && OWN.has(key.class)) paints[key.key] = this.paint({ ...key, machine_id });
+    const made = new PaintTable(paints, this.look.theme);
+    this.tables.set(machine_id, made);
+    return made;
+  }
+
+  private paint(key: Key): Paint {
+    const paint = paintOf(key, this.hues, this.look.mode, this.look.theme);
+    if (this.look.bright === null || this.look.bright(key)) return paint;
+    const row = GREYS[this.look.theme].row;
+    return { ...paint, front: mix(row, paint.front, 0.13), back: mix(row, paint.back, 0.13) };
+  }
+}
+
+/** Classes that are the track's own machine's doing where the key names no machine. Not waits: who is waited for is not known. */
+const OWN = new Set(["guest", "running", "exit", "user", "halt_poll", "vcpu", "thread"]);
 const OTHERS_KEY = 1;
 const NO_KEY: Key = { key: 1, class: "others", state: "others", label: "others", machine_id: null, vcpu: null, tid: null, reason: null };

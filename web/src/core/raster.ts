@@ -124,10 +124,12 @@ function drawFull(out: Pixels, x0: number, x1: number, place: RowPlace, key: num
   const y1 = Math.min(place.y + place.height, out.height);
   const front = paints.front[key]!;
   const back = paints.back[key]!;
+  const { masks } = paints;
+  const first = paints.maskAt[key]!;
   for (let y = Math.max(place.y, 0); y < y1; y++) {
     const row = y * out.width;
-    const mask = key * 64 + ((y - place.y) & 7) * 8;
-    for (let x = x0; x < x1; x++) out.data[row + x] = paints.mask[mask + ((x + place.anchor) & 7)] === 1 ? front : back;
+    const mask = first + ((y - place.y) & 7) * 8;
+    for (let x = x0; x < x1; x++) out.data[row + x] = masks[mask + ((x + place.anchor) & 7)] === 1 ? front : back;
   }
 }
 
@@ -149,8 +151,8 @@ function drawStack(out: Pixels, columns: Columns, x: number, place: RowPlace, pa
       continue;
     }
     const back = paints.back[key]!;
-    const mask = key * 64 + bit;
-    for (let y = first; y < last; y++, at += width) data[at] = paints.mask[mask + ((y - place.y) & 7) * 8] === 1 ? front : back;
+    const mask = paints.maskAt[key]! + bit;
+    for (let y = first; y < last; y++, at += width) data[at] = paints.masks[mask + ((y - place.y) & 7) * 8] === 1 ? front : back;
   }
 }
 

@@ -27,10 +27,10 @@ export function summaryOf(columns: Columns, paints: PaintTable): Summary {
   return { ran: (sums.ran + sums.other) / of, waited: sums.waited / of, slept: sums.slept / of, unknown: sums.unknown / of, known: known / Math.max(columns.width, 1) };
 }
 
-/** `ran 12 %`, `waited 61 %`: only what is not nothing. */
+/** `12 %`, `waits 61 %`: only what is not nothing; who waits a hundredth of the time waits for nobody. */
 export function summaryText(summary: Summary): { ran: string; waited: string } {
   return {
     ran: summary.ran > 0.0005 ? percent(summary.ran) : "",
-    waited: summary.waited > 0.0005 ? percent(summary.waited) : "",
+    waited: summary.waited >= 0.01 ? percent(summary.waited) : "",
   };
 }

@@ -1,6 +1,6 @@
 // The visible part as SVG: the same columns as on the screen, as rectangles one can edit and print.
 import type { Columns } from "./columns.ts";
-import { hex, maskOf, type PaintTable, type PatternName, type Rgb } from "./palette.ts";
+import { hex, maskOf, type Paint, type Paints, type Rgb } from "./palette.ts";
 import { stacked } from "./raster.ts";
 import type { Arrow } from "./flows.ts";
 import { headOf, pathOf } from "./flows.ts";
@@ -13,6 +13,7 @@ export interface SvgRow {
   readonly y: number;
   readonly height: number;
   readonly group: boolean;
+  readonly machine_id: number;
   readonly columns?: Columns;
   /** Counters are drawn as a line of means. */
   readonly counter?: boolean;
@@ -33,8 +34,8 @@ export interface SvgPicture {
 }
 
 /** The picture as one SVG document. Text from the recording is escaped: names are anybody's. */
-export function toSvg(picture: SvgPicture, paints: PaintTable): string {
-  const used = new Set<number>();
+export function toSvg(picture: SvgPicture, paints: Paints): string {
+  const used = new Map<string, Paint>();
   const body = picture.rows.map((row) => rowSvg(row, picture, paints, used)).join("");
   const ruler = 24;
   const ticks = picture.ticks
@@ -44,13 +45,13 @@ export function toSvg(picture: SvgPicture, paints: PaintTable): string {
   const total = picture.height + ruler;
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" width="${picture.width + picture.names}" height="${total}" viewBox="0 0 ${picture.width + picture.names} ${total}" font-family="system-ui, sans-serif" font-size="11" fill="${hex(picture.ink)}">` +
-    `<title>${escapeXml(picture.title)}</title><defs>${[...used].map((key) => patternSvg(key, paints)).join("")}</defs>` +
+    `<title>${escapeXml(picture.title)}</title><defs>${[...used].map(([name, paint]) => patternSvg(name, paint)).join("")}</defs>` +
     `<rect width="100%" height="100%" fill="${hex(picture.background)}"/>${ticks}` +
     `<g transform="translate(0 ${ruler})">${body}<g transform="translate(${picture.names} 0)">${arrows}</g></g></svg>\n`
   );
 }
 
-function rowSvg(row: SvgRow, picture: SvgPicture, paints: PaintTable, used: Set<number>): string {
+function rowSvg(row: SvgRow, picture: SvgPicture, paints: Paints, used: Map<string, Paint>): string {
   const weight = row.group ? ' font-weight="600"' : "";
   const name = `<text x="${6 + row.indent * 12}" y="${f(row.y + row.height / 2 + 4)}"${weight}>${escapeXml(row.name)}</text>`;
   if (!row.columns) return name;
@@ -62,22 +63,25 @@ function rowSvg(row: SvgRow, picture: SvgPicture, paints: PaintTable, used: Set<
 }
 
 /** Rectangles of a row: neighbouring columns that look the same make one. */
-function shapesSvg(row: SvgRow, columns: Columns, paints: PaintTable, used: Set<number>): string {
+function shapesSvg(row: SvgRow, columns: Columns, paints: Paints, used: Map<string, Paint>): string {
   const height = row.height - 2;
+  const table = paints.on(row.machine_id);
   let out = "";
   let before = "";
   let start = 0;
   let current: ReturnType<typeof stacked> = [];
   const flush = (end: number): void => {
     for (const { key, from, to } of current) {
-      const plain = maskOf(paints.of(key).pattern) === null;
-      if (!plain) used.add(key);
-      const fill = plain ? hex(paints.of(key).front) : `url(#k${key})`;
+      const paint = table.of(key);
+      const plain = maskOf(paint.pattern) === null;
+      const name = `m${row.machine_id}k${key}`;
+      if (!plain) used.set(name, paint);
+      const fill = plain ? hex(paint.front) : `url(#${name})`;
       out += `<rect x="${start}" y="${f(row.y + 1 + height - to)}" width="${end - start}" height="${f(to - from)}" fill="${fill}"/>`;
     }
   };
   for (let x = 0; x < columns.width; x++) {
-    const shape = stacked(columns, x, height, paints);
+    const shape = stacked(columns, x, height, table);
     const name = shape.map(({ key, from, to }) => `${key}:${from}-${to}`).join();
     if (name === before) continue;
     flush(x);
@@ -101,14 +105,13 @@ function counterSvg(row: SvgRow, columns: Columns, ink: Rgb): string {
 }
 
 /** The screen's 8 × 8 pattern as an SVG pattern, one path for its set pixels. */
-function patternSvg(key: number, paints: PaintTable): string {
-  const paint = paints.of(key);
-  const mask = maskOf(paint.pattern satisfies PatternName) ?? [];
+function patternSvg(name: string, paint: Paint): string {
+  const mask = maskOf(paint.pattern) ?? [];
   let path = "";
   mask.forEach((row, y) => {
     for (let x = 0; x < 8; x++) if ((row >> (7 - x)) & 1) path += `M${x} ${y}h1v1h-1z`;
   });
-  return `<pattern id="k${key}" width="8" height="8" patternUnits="userSpaceOnUse"><rect width="8" height="8" fill="${hex(paint.back)}"/><path d="${path}" fill="${hex(paint.front)}"/></pattern>`;
+  return `<pattern id="${name}" width="8" height="8" patternUnits="userSpaceOnUse"><rect width="8" height="8" fill="${hex(paint.back)}"/><path d="${path}" fill="${hex(paint.front)}"/></pattern>`;
 }
 
 function f(value: number): string {

@@ -69,8 +69,11 @@ export interface TreeState {
 export class TrackTree {
   readonly roots: Node[] = [];
   readonly nodes = new Map<number, Node>();
+  /** With many machines only the outermost start open. */
+  private readonly manyMachines: boolean;
 
   constructor(tracks: readonly Track[]) {
+    this.manyMachines = tracks.filter((track) => track.kind === "machine").length > MANY;
     const byId = new Map(tracks.map((track) => [track.track, track]));
     const children = new Map<number | null, Track[]>();
     for (const track of tracks) {
@@ -96,6 +99,7 @@ export class TrackTree {
     const id = node.track.track;
     if (state.folded.has(id)) return false;
     if (state.opened.has(id)) return true;
+    if (node.track.kind === "machine" && node.parent && this.manyMachines) return false;
     return startsOpen(node);
   }
 
@@ -171,9 +175,13 @@ function startsOpen(node: Node): boolean {
 /** The busiest, in the tree's order; of those that did next to nothing none, as long as two are left. */
 function busiest(nodes: readonly Node[], limit: number): Node[] {
   if (nodes.length <= limit + 1) return [...nodes];
-  const ordered = [...nodes].sort((a, b) => b.track.busy_ns - a.track.busy_ns);
-  const least = (ordered[0]?.track.busy_ns ?? 0) / 500;
-  const keep = new Set(ordered.slice(0, limit).filter((node, i) => i < 2 || node.track.busy_ns > least));
+  // Rows whose states tile time all cover the same: there, what happens often is what one looks for.
+  const busy = nodes.map((node) => node.track.busy_ns);
+  const tiled = Math.min(...busy) > Math.max(...busy) * 0.9;
+  const weight = ({ track }: Node): number => (tiled ? track.intervals : track.busy_ns);
+  const ordered = [...nodes].sort((a, b) => weight(b) - weight(a));
+  const least = ordered[0] ? weight(ordered[0]) / 500 : 0;
+  const keep = new Set(ordered.slice(0, limit).filter((node, i) => i < 2 || weight(node) > least));
   return nodes.filter((node) => keep.has(node));
 }
 
@@ -183,16 +191,15 @@ function matching(roots: readonly Node[], filter: TrackFilter): { shown: Set<Nod
   const above = new Set<Node>();
   const all = (node: Node): void => {
     shown.add(node);
-    node.children.forEach(all);
+    // A machine that runs on this one is not a part of it: it must match by itself.
+    for (const child of node.children) if (child.track.kind !== "machine") all(child);
   };
   const visit = (node: Node): boolean => {
-    if (filter.matches(node)) {
-      all(node);
-      return true;
-    }
-    const found = node.children.map(visit).some(Boolean);
-    if (found) [shown, above].forEach((set) => set.add(node));
-    return found;
+    const own = filter.matches(node);
+    if (own) all(node);
+    const inside = node.children.filter((child) => !own || child.track.kind === "machine").map(visit).some(Boolean);
+    if (inside) [shown, above].forEach((set) => set.add(node));
+    return own || inside;
   };
   roots.forEach(visit);
   return { shown, above };

@@ -4,12 +4,12 @@ import { api } from "../api/client.ts";
 import type { BuildState } from "../api/types.ts";
 import { TileCache } from "../core/cache.ts";
 import { parseFilter } from "../core/filter.ts";
-import { duration } from "../core/format.ts";
+import { count, duration } from "../core/format.ts";
 import { hitAt, type Hit } from "../core/hit.ts";
 import { tileNs, overviewLevel } from "../core/levels.ts";
 import { minimapLevel } from "../core/minimap.ts";
 import { ahead, type TileRequest, type Wish } from "../core/plan.ts";
-import { greys, hex, maskOf, type PaintTable } from "../core/palette.ts";
+import { greys, hex, maskOf, type Paints } from "../core/palette.ts";
 import type { Target } from "../core/rows.ts";
 import { numberOf, type Rel } from "../core/time.ts";
 import { decode, encode, type Linked } from "../core/url.ts";
@@ -47,7 +47,7 @@ export class App {
   readonly meter = new Meter();
   readonly dock: Dock;
   readonly loader: Loader;
-  paints!: PaintTable;
+  paints!: Paints;
   private readonly names = new Names(need("#names"), (placed, pin) => this.clickName(placed, pin));
   private readonly minimap = new MinimapView(need<HTMLCanvasElement>("#minimap canvas"));
   private readonly flows = new Flows(this);
@@ -485,16 +485,16 @@ export class App {
 
   repaint(): void {
     const { state } = this;
-    this.paints = this.model.paints(state.colour, state.theme, state.keyFilter, greys(state.theme).row);
+    this.paints = this.model.paints({ mode: state.colour, theme: state.theme, bright: state.keyFilter });
     need("#b-colour").textContent = state.colour === "who" ? "Hue: who" : "Hue: state";
     need("#b-flows").setAttribute("aria-pressed", String(state.flowsOn));
     this.minimap.stale = true;
     this.redraw();
   }
 
-  /** A CSS background in a key's colour and pattern. */
-  chipOf(key: number): string {
-    const paint = this.paints.of(key);
+  /** A CSS background in a key's colour and pattern, as on a track. */
+  chipOf(key: number, track: number): string {
+    const paint = this.paints.on(this.model.machineOf(track)).of(key);
     return maskOf(paint.pattern) === null ? hex(paint.front) : `url(${patternImage(paint)})`;
   }
 
@@ -545,10 +545,11 @@ export class App {
 
   progress(building: BuildState): void {
     const bar = need("#progress");
-    bar.hidden = building.state === "done";
+    bar.hidden = building.state === "ready";
     const share = building.total > 0 ? building.done / building.total : 0;
+    const done = building.total > 0 ? `${Math.round(share * 100)} %` : building.done > 0 ? count(building.done) : "";
     need("#progress span").style.width = `${share * 100}%`;
-    need("#progress b").textContent = building.state === "failed" ? `building failed: ${building.error ?? "see the terminal"}` : `building ${building.state} … ${Math.round(share * 100)} %: what is there is drawn`;
+    need("#progress b").textContent = building.state === "failed" ? `building failed: ${building.error ?? "see the terminal"}` : `building ${building.stage ?? "tiles"} … ${done}: what is there is drawn`;
     bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
   }
 

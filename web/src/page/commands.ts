@@ -111,11 +111,13 @@ function foldCurrent(app: App): void {
 }
 
 function foldMachines(app: App): void {
-  const roots = app.model.tree.roots.map((root) => root.track.track);
-  const anyOpen = app.model.tree.roots.some((root) => app.model.tree.open(root, { ...app.state, filter: app.state.trackFilter }));
-  for (const root of roots) {
-    app.state[anyOpen ? "folded" : "opened"].add(root);
-    app.state[anyOpen ? "opened" : "folded"].delete(root);
+  const { tree } = app.model;
+  // What machines run on stays open, or nothing would be left to see.
+  const machines = [...tree.nodes.values()].filter(({ track, children }) => track.kind === "machine" && !children.some((child) => child.track.kind === "machine"));
+  const anyOpen = machines.some((machine) => tree.open(machine, { ...app.state, filter: app.state.trackFilter }));
+  for (const { track } of machines) {
+    app.state[anyOpen ? "folded" : "opened"].add(track.track);
+    app.state[anyOpen ? "opened" : "folded"].delete(track.track);
   }
   app.relayout();
 }

@@ -18,12 +18,12 @@ export function pictureOf(app: App): SvgPicture {
   const scale = { from: state.view.from, nsPerPixel };
   const rows = app.rows.visible(app.scrollTop, app.height).map(({ row, y }): SvgRow => {
     const track = row.node.track;
-    const base = { name: row.type === "more" ? `${row.hidden} more` : track.name, indent: row.depth, y, height: row.height, group: row.type === "group" };
+    const base = { name: row.type === "more" ? `${row.hidden} more` : track.name, indent: row.depth, y, height: row.height, group: row.type === "group", machine_id: track.machine_id };
     if (row.type !== "track") return base;
     const columns = new Columns(width);
     fillRow(columns, app.cache, track.track, levelFor(nsPerPixel), scale, model.whole);
     if (track.kind === "counter") return { ...base, columns, counter: true };
-    const labels = row.height < 14 ? [] : runs(columns, 60).filter((run) => app.paints.of(run.key).counts !== "slept").map((run) => ({ x0: run.x0, x1: run.x1, text: shorten(model.label(run.key), (run.x1 - run.x0) / 6.5) }));
+    const labels = row.height < 14 ? [] : runs(columns, 60).filter((run) => app.paints.on(track.machine_id).of(run.key).counts !== "slept").map((run) => ({ x0: run.x0, x1: run.x1, text: shorten(model.label(run.key), (run.x1 - run.x0) / 6.5) }));
     return { ...base, columns, labels };
   });
   const grey = greys(state.theme);

@@ -42,26 +42,36 @@ async function start(): Promise<void> {
 /** What is missing or broken in the recording, one line each. */
 function showProblems(app: App): void {
   const problems = app.model.info.problems ?? [];
-  for (const problem of problems.slice(0, 3)) app.notice(typeof problem === "string" ? problem : JSON.stringify(problem), "");
+  for (const problem of problems.slice(0, 3)) app.notice(typeof problem === "string" ? problem : problemLine(problem), "");
   if (problems.length > 3) app.notice(`${problems.length - 3} more problems: see the table import_log`, "");
+}
+
+function problemLine(problem: Readonly<Record<string, unknown>>): string {
+  const where = [problem["source"], problem["offset"] ?? undefined].filter((part) => part !== undefined && part !== null && part !== "").join(" at byte ");
+  return [where, String(problem["message"] ?? JSON.stringify(problem))].filter(Boolean).join(": ");
 }
 
 /** Follows the building of tables and tiles; the page is usable meanwhile. */
 function follow(app: App): void {
   const building = app.model.info.building;
-  if (!building || building.state === "done") return;
+  if (!building || building.state === "ready") return;
   app.progress(building);
   const events = new EventSource("/api/progress");
-  let stage = building.state;
+  let stage = building.stage;
+  // While tiles are being made there are the tracks made so far: read again every few seconds, and at the end.
+  const renew = (): void => void Model.load().then((model) => app.renew(model), (error: unknown) => app.fail(error instanceof Error ? error.message : String(error)));
+  const often = setInterval(renew, 3000);
   const retry = debounced(300, () => app.loader.retry());
   events.onmessage = (event: MessageEvent<string>) => {
-    const now = JSON.parse(event.data) as { stage: string; done: number; total: number; error?: string };
-    const state: BuildState = { state: now.stage, done: now.done, total: now.total, error: now.error ?? null };
-    app.progress(state);
-    if (now.stage !== stage) void Model.load().then((model) => app.renew(model), (error: unknown) => app.fail(String(error)));
+    const now = JSON.parse(event.data) as BuildState;
+    app.progress(now);
+    const last = now.state === "ready" || now.state === "failed";
+    if (last || now.stage !== stage) renew();
     else retry();
     stage = now.stage;
-    if (stage === "done" || stage === "failed") events.close();
+    if (!last) return;
+    clearInterval(often);
+    events.close();
   };
 }
 

@@ -1,7 +1,7 @@
 // The minimap's canvas. Drawn again only when tiles or colours changed: the view's box is an element.
 import type { TileCache } from "../core/cache.ts";
 import { drawMinimap } from "../core/minimap.ts";
-import { greys, word, type PaintTable, type Theme } from "../core/palette.ts";
+import { greys, word, type Paints, type Theme } from "../core/palette.ts";
 import type { Pixels } from "../core/raster.ts";
 import type { Model } from "./model.ts";
 
@@ -24,12 +24,12 @@ export class MinimapView {
   }
 
   /** Draws if stale, at most three times a second while tiles come in. */
-  draw(model: Model, cache: TileCache, paints: PaintTable, theme: Theme): void {
+  draw(model: Model, cache: TileCache, paints: Paints, theme: Theme): void {
     const now = performance.now();
     if (!this.stale || !this.image || now - this.last < 300) return;
     this.last = now;
     this.stale = false;
-    drawMinimap(this.pixels, cache, model.cpuTracks, model.whole, paints, word(greys(theme).row));
+    drawMinimap(this.pixels, cache, model.cpuTracks, model.whole, paints.on(model.machineOf(model.cpuTracks[0] ?? 0)), word(greys(theme).row));
     this.canvas.getContext("2d")?.putImageData(this.image, 0, 0);
   }
 }

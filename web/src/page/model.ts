@@ -1,13 +1,10 @@
 // The recording as the page holds it: its description, tracks and keys, and the paints made of them.
 import { api } from "../api/client.ts";
 import type { LostInfo, RecordingInfo } from "../api/types.ts";
-import { machineHues, PaintTable, type Key, type Rgb, type Theme } from "../core/palette.ts";
-import { mix } from "../core/palette.ts";
+import { machineHues, Paints, type Key, type Look, type Rgb, type Theme } from "../core/palette.ts";
 import { absOf, numberOf, relOf, type Rel } from "../core/time.ts";
 import { TrackTree, type Track } from "../core/tracks.ts";
-import type { KeyFilter } from "../core/filter.ts";
 import type { TimeUnit } from "../core/format.ts";
-import type { ColourMode } from "../core/url.ts";
 import type { Range } from "../core/view.ts";
 
 /** A zone in which events of a machine (or one of its CPUs) were lost. */
@@ -84,12 +81,19 @@ export class Model {
   shortLabel(key: number): string {
     const known = this.byKey.get(key);
     if (!known) return "";
-    const named = ["vcpu", "thread", "guest", "running", "preempted", "waking"].includes(known.class) && known.machine_id !== null;
+    // `nginx (812)`: the number is what can go.
+    if (known.class === "thread") return known.label.replace(/ \(\d+\)$/, "");
+    const named = ["vcpu", "guest", "running", "preempted", "waking"].includes(known.class) && known.machine_id !== null;
     return named ? this.machineName(known.machine_id!) : known.reason ?? known.state;
   }
 
   machineName(machine_id: number): string {
     return this.machineNames.get(machine_id) ?? `machine ${machine_id}`;
+  }
+
+  /** The machine a track belongs to. */
+  machineOf(track: number): number {
+    return this.tree.nodes.get(track)?.track.machine_id ?? 0;
   }
 
   trackName(track: number): string {
@@ -111,21 +115,8 @@ export class Model {
     return machineHues(this.info.machines, theme);
   }
 
-  /** Paints for the mode and theme; keys that the filter leaves out are faded into the row. */
-  paints(mode: ColourMode, theme: Theme, filter: KeyFilter, row: Rgb): PaintTable {
-    const table = new PaintTable(this.keys, this.hues(theme), mode, theme);
-    if (filter) {
-      for (const key of this.keys) {
-        if (filter(key)) continue;
-        const paint = table.of(key.key);
-        const fade = (colour: Rgb): number => {
-          const [r, g, b] = mix(row, colour, 0.13);
-          return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-        };
-        table.front[key.key] = fade(paint.front);
-        table.back[key.key] = fade(paint.back);
-      }
-    }
-    return table;
+  /** Paints for a look; keys that the filter leaves out are faded into the row. */
+  paints(look: Look): Paints {
+    return new Paints(this.keys, this.hues(look.theme), look);
   }
 }

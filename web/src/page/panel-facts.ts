@@ -26,7 +26,7 @@ export function factsPanel(app: App): HTMLElement {
     ["after it", facts?.next],
   ];
   for (const [name, place] of places) if (place) line(name, placeLink(app, place, chosen.track));
-  const left = make("div", {}, make("h3", {}, chip(app, chosen.key), label), table);
+  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label), table);
   if (state.factsError) left.append(make("p", { class: "bad" }, state.factsError));
   else if (!facts) left.append(make("p", { class: "dim" }, "…"));
   const root = make("div", { class: "columns" }, left);
@@ -37,9 +37,9 @@ export function factsPanel(app: App): HTMLElement {
 }
 
 /** A small square in a key's own colour and pattern. */
-export function chip(app: App, key: number): HTMLElement {
+export function chip(app: App, key: number, track: number): HTMLElement {
   const element = make("span", { class: "chip" });
-  element.style.background = app.chipOf(key);
+  element.style.background = app.chipOf(key, track);
   return element;
 }
 

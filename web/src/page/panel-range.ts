@@ -80,7 +80,7 @@ export class RangePanel {
       if (row.share !== undefined) line.style.setProperty("--share", `${Math.round(row.share * 100)}%`);
       row.cells.forEach((cell, i) => {
         const td = make("td", { class: i > 0 && !/^[a-z_]/i.test(cell) ? "n" : "label" });
-        if (i === 0 && row.key !== undefined) td.append(chip(this.app, row.key));
+        if (i === 0 && row.key !== undefined && row.track !== undefined) td.append(chip(this.app, row.key, row.track));
         td.append(cell);
         line.append(td);
       });

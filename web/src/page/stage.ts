@@ -3,7 +3,7 @@
 import { Columns, fillRow, runs, type Scale } from "../core/columns.ts";
 import type { TileCache } from "../core/cache.ts";
 import { levelFor } from "../core/levels.ts";
-import { greys, hex, inkOn, maskOf, word, type PaintTable, type Rgb, type Theme } from "../core/palette.ts";
+import { greys, hex, inkOn, maskOf, word, type Paints, type PaintTable, type Rgb, type Theme } from "../core/palette.ts";
 import { drawCounter, drawInstants, drawRow, fillRect, hatch, type Pixels } from "../core/raster.ts";
 import { summaryOf, type Summary } from "../core/summary.ts";
 import type { Track } from "../core/tracks.ts";
@@ -18,10 +18,9 @@ interface Label {
   readonly y: number;
   readonly height: number;
   readonly key: number;
+  readonly paints: PaintTable;
 }
 
-/** Kinds drawn as instants, not as shares. */
-const INSTANTS = new Set(["ticks", "net"]);
 /** Labels per frame at most: text is what costs most under software rendering. */
 const MOST_LABELS = 260;
 
@@ -76,7 +75,7 @@ export class Stage {
   }
 
   /** Draws all rows. */
-  draw(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: PaintTable, theme: Theme, current: number | undefined): void {
+  draw(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: Paints, theme: Theme, current: number | undefined): void {
     if (!this.image) return;
     const grey = greys(theme);
     this.pixels.data.fill(word(grey.row));
@@ -84,23 +83,23 @@ export class Stage {
     const scale = this.scale(view);
     for (const placed of rows) this.drawPlaced(placed, model, cache, scale, paints, theme, current, labels);
     this.context.putImageData(this.image, 0, 0);
-    this.write(labels, model, paints, grey.row);
+    this.write(labels, model, grey.row);
   }
 
   /** What each visible track's columns add up to. Not for every frame: it looks at all columns again. */
-  summaries(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: PaintTable): Map<number, Summary> {
+  summaries(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: Paints): Map<number, Summary> {
     const out = new Map<number, Summary>();
     const scale = this.scale(view);
     for (const { row } of rows) {
       const { track } = row.node;
-      if (row.type !== "track" || track.kind === "counter" || INSTANTS.has(track.kind)) continue;
+      if (row.type !== "track" || track.kind === "counter" || isInstants(track)) continue;
       fillRow(this.columns, cache, track.track, levelFor(scale.nsPerPixel), scale, model.whole);
-      out.set(track.track, summaryOf(this.columns, paints));
+      out.set(track.track, summaryOf(this.columns, paints.on(track.machine_id)));
     }
     return out;
   }
 
-  private drawPlaced(placed: Placed, model: Model, cache: TileCache, scale: Scale, paints: PaintTable, theme: Theme, current: number | undefined, labels: Label[]): void {
+  private drawPlaced(placed: Placed, model: Model, cache: TileCache, scale: Scale, paints: Paints, theme: Theme, current: number | undefined, labels: Label[]): void {
     const { row } = placed;
     const grey = greys(theme);
     const y = Math.round(placed.y * this.ratio);
@@ -114,29 +113,30 @@ export class Stage {
     else if (row.strips.length > 0) this.drawStrips(placed, y, end - y, model, cache, scale, paints, theme);
   }
 
-  private drawStrips(placed: Placed, y: number, height: number, model: Model, cache: TileCache, scale: Scale, paints: PaintTable, theme: Theme): void {
+  private drawStrips(placed: Placed, y: number, height: number, model: Model, cache: TileCache, scale: Scale, paints: Paints, theme: Theme): void {
     const strips = placed.row.strips;
     const each = Math.floor((height - 4) / strips.length);
     if (each < 1) return;
     const level = levelFor(scale.nsPerPixel);
     strips.forEach((node, i) => {
       fillRow(this.columns, cache, node.track.track, level, scale, model.whole);
-      drawRow(this.pixels, this.columns, { y: y + 2 + i * each, height: Math.max(each - 1, 1), anchor: 0 }, paints, word(greys(theme).loading));
+      drawRow(this.pixels, this.columns, { y: y + 2 + i * each, height: Math.max(each - 1, 1), anchor: 0 }, paints.on(node.track.machine_id), word(greys(theme).loading));
     });
   }
 
-  private drawTrack(track: Track, y: number, height: number, model: Model, cache: TileCache, scale: Scale, paints: PaintTable, theme: Theme, labels: Label[]): void {
+  private drawTrack(track: Track, y: number, height: number, model: Model, cache: TileCache, scale: Scale, paints: Paints, theme: Theme, labels: Label[]): void {
     const gap = Math.max(1, Math.round(this.ratio));
     const anchor = Math.floor(scale.from / scale.nsPerPixel) & 7;
     const place = { y: y + gap, height: Math.max(height - 2 * gap, 1), anchor };
     const loading = word(greys(theme).loading);
+    const table = paints.on(track.machine_id);
     fillRow(this.columns, cache, track.track, levelFor(scale.nsPerPixel), scale, model.whole);
     if (track.kind === "counter") drawCounter(this.pixels, this.columns, place, model.hues(theme).get(track.machine_id) ?? greys(theme).host, theme);
-    else if (INSTANTS.has(track.kind)) drawInstants(this.pixels, this.columns, place, paints, loading);
+    else if (isInstants(track)) drawInstants(this.pixels, this.columns, place, table, loading);
     else {
-      drawRow(this.pixels, this.columns, place, paints, loading);
+      drawRow(this.pixels, this.columns, place, table, loading);
       if (labels.length < MOST_LABELS) {
-        for (const run of runs(this.columns, 34 * this.ratio)) labels.push({ x0: run.x0, x1: run.x1, y, height, key: run.key });
+        for (const run of runs(this.columns, 34 * this.ratio)) labels.push({ x0: run.x0, x1: run.x1, y, height, key: run.key, paints: table });
       }
     }
     for (const zone of model.lost) if (concerns(zone, track)) this.hatchZone(zone, place, scale, theme);
@@ -150,14 +150,14 @@ export class Stage {
   }
 
   /** Names on the intervals that are wide enough. */
-  private write(labels: readonly Label[], model: Model, paints: PaintTable, row: Rgb): void {
+  private write(labels: readonly Label[], model: Model, row: Rgb): void {
     const context = this.context;
     context.font = this.font;
     context.textBaseline = "middle";
     const padding = 5 * this.ratio;
     for (const label of labels.slice(0, MOST_LABELS)) {
       if (label.height < 12 * this.ratio) continue;
-      const paint = paints.of(label.key);
+      const paint = label.paints.of(label.key);
       if (paint.counts === "slept") continue;
       const text = this.fitting(model, label.key, label.x1 - label.x0 - 2 * padding);
       if (text === "") continue;
@@ -169,7 +169,7 @@ export class Stage {
         context.fillRect(label.x0 + padding - 3, middle - 7 * this.ratio, this.measure(text) + 6, 14 * this.ratio);
         context.globalAlpha = 1;
       }
-      context.fillStyle = inkOn(plain ? paintedFront(paints, label.key) : row);
+      context.fillStyle = inkOn(plain ? paint.front : row);
       context.fillText(text, label.x0 + padding, middle + 0.5);
     }
   }
@@ -195,9 +195,9 @@ export class Stage {
   }
 }
 
-function paintedFront(paints: PaintTable, key: number): Rgb {
-  const pixel = paints.front[key] ?? 0;
-  return [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
+/** Is a track made of moments, none of which has a length? They are drawn as marks, not as shares. */
+function isInstants(track: Track): boolean {
+  return track.intervals > 0 && track.busy_ns === 0 && track.kind !== "counter";
 }
 
 /** Does a zone of lost events concern this track? Without a CPU it is the whole machine's. */

@@ -19,8 +19,9 @@ export class Tip {
       return;
     }
     const { hit, placed } = found;
-    const content = hit.kind === "interval" ? this.interval(app, hit) : this.shares(app, hit);
-    const where = make("div", { class: "dim" }, app.model.trackName(placed.row.node.track.track));
+    const track = placed.row.node.track.track;
+    const content = hit.kind === "interval" ? this.interval(app, track, hit) : this.shares(app, track, hit);
+    const where = make("div", { class: "dim" }, app.model.trackName(track));
     this.root.replaceChildren(...content, where);
     this.root.hidden = false;
     this.place(app, point);
@@ -35,15 +36,15 @@ export class Tip {
     this.root.style.left = this.root.style.top = "0";
   }
 
-  private interval(app: App, hit: Extract<Hit, { kind: "interval" }>): HTMLElement[] {
+  private interval(app: App, track: number, hit: Extract<Hit, { kind: "interval" }>): HTMLElement[] {
     const { interval } = hit;
-    const name = interval.value === undefined ? make("b", {}, chip(app, interval.key), app.model.label(interval.key)) : make("b", {}, String(Number(interval.value.toPrecision(6))));
+    const name = interval.value === undefined ? make("b", {}, chip(app, interval.key, track), app.model.label(interval.key)) : make("b", {}, String(Number(interval.value.toPrecision(6))));
     const line = make("div", { class: "line" }, name, make("b", {}, duration(interval.dur, app.model.unit)));
     return [line, make("div", { class: "dim" }, `from ${moment(interval.ts, app.model.unit)}`)];
   }
 
-  private shares(app: App, hit: Extract<Hit, { kind: "shares" }>): HTMLElement[] {
-    const lines = hit.shares.slice(0, 8).map(({ key, share }) => make("div", { class: "line" }, make("span", {}, chip(app, key), app.model.label(key)), make("b", {}, percent(share))));
+  private shares(app: App, track: number, hit: Extract<Hit, { kind: "shares" }>): HTMLElement[] {
+    const lines = hit.shares.slice(0, 8).map(({ key, share }) => make("div", { class: "line" }, make("span", {}, chip(app, key, track), app.model.label(key)), make("b", {}, percent(share))));
     return [make("div", { class: "dim" }, `${duration(hit.to - hit.from, app.model.unit)} are made of`), ...lines];
   }
 }
