@@ -30,6 +30,12 @@ const fresh = async (): Promise<void> => {
     (app) => {
       for (let i = 0; i < 5; i++) app.run("close");
       app.setFilter("");
+      app.state.pinned = [];
+      app.state.marks = [];
+      app.state.colour = "who";
+      app.state.flowsOn = false;
+      app.repaint();
+      app.relayout();
       app.setView(app.model.whole);
       app.scrollTo(0);
     },
@@ -102,7 +108,7 @@ test("keys alone reach everything: zoom to nanoseconds, whole, rows, facts, mark
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction((before) => (window as unknown as { transect: { state: { chosen?: { ts: number } } } }).transect.state.chosen?.ts !== before && document.querySelector("#panel")?.textContent?.includes("lasts"), first);
   await page.keyboard.press("p");
-  assert.equal(await page.locator(".name.pinrow").count(), 1);
+  await page.waitForSelector(".name.pinrow");
   await page.keyboard.press("p");
   await page.keyboard.press(" ");
   assert.equal(await withApp(page, (app) => app.state.folded.size, null), 1);

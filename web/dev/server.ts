@@ -38,7 +38,8 @@ export async function start(options: Partial<ServerOptions> = {}): Promise<{ ser
 }
 
 class Service {
-  private readonly started = Date.now();
+  /** When the first question came: building begins then. */
+  private started = 0;
   private readonly sql: SqlTables;
 
   constructor(
@@ -62,6 +63,7 @@ class Service {
   }
 
   private building(): { stage: string; done: number; total: number; state: string } {
+    this.started ||= Date.now();
     const share = this.options.building_ms > 0 ? Math.min(1, (Date.now() - this.started) / this.options.building_ms) : 1;
     return { stage: "tiles", done: Math.round(share * 1000), total: 1000, state: share < 1 ? "building" : "ready" };
   }
