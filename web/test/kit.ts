@@ -4,7 +4,7 @@ import { DEFAULTS, ORIGIN, simulate, type Intervals, type Options } from "../dev
 import { decodeTiles } from "../src/api/arrow.ts";
 import { TileCache } from "../src/core/cache.ts";
 import { levelFor, tilesOf } from "../src/core/levels.ts";
-import { machineHues, Paints, type PaintTable } from "../src/core/palette.ts";
+import { machineHues, Paints, stackingOrder, type PaintTable } from "../src/core/palette.ts";
 import type { Range } from "../src/core/view.ts";
 
 export function made(options: Partial<Options> = {}): { answers: Answers; whole: Range; paints: PaintTable; all: Paints } {
@@ -23,7 +23,7 @@ export function load(answers: Answers, cache: TileCache, track: number, view: Ra
   const request = { level, first: span.first, count: span.last - span.first + 1, tracks: [track] };
   const body = answers.tilesBody(request);
   for (let i = 0; i < request.count; i++) cache.put(track, level, request.first + i, { kind: "empty" });
-  for (const { index, tile } of decodeTiles(body.buffer as ArrayBuffer, ORIGIN)) cache.put(track, level, index, tile);
+  for (const { index, tile } of decodeTiles(body.buffer as ArrayBuffer, ORIGIN, stackingOrder(answers.recording.keys))) cache.put(track, level, index, tile);
   return level;
 }
 

@@ -59,11 +59,11 @@ export interface Placed {
   readonly tile: Tile;
 }
 
-/** Decodes the two frames of `/api/tiles`. Tiles that are in neither are empty: the caller knows which it asked for. */
-export function decodeTiles(body: ArrayBuffer, origin: bigint): Placed[] {
+/** Decodes the two frames of `/api/tiles`; `order` is the keys' stacking order, if it is known. Tiles that are in neither are empty: the caller knows which it asked for. */
+export function decodeTiles(body: ArrayBuffer, origin: bigint, order?: Uint32Array): Placed[] {
   const [exact, sums] = frames(body);
   if (!exact || !sums) throw new Error("tiles: the answer has fewer than two frames");
-  return [...decodeExact(readTable(exact), origin), ...decodeSums(readTable(sums))];
+  return [...decodeExact(readTable(exact), origin), ...decodeSums(readTable(sums), order)];
 }
 
 function decodeExact(table: Table, origin: bigint): Placed[] {
@@ -81,7 +81,7 @@ function decodeExact(table: Table, origin: bigint): Placed[] {
   });
 }
 
-function decodeSums(table: Table): Placed[] {
+function decodeSums(table: Table, order: Uint32Array | undefined): Placed[] {
   if (table.numRows === 0) return [];
   const tracks = wanted(table, "track") as NumberArray;
   const tiles = int64(wanted(table, "tile"));
@@ -90,7 +90,7 @@ function decodeSums(table: Table): Placed[] {
   const share = Uint16Array.from(wanted(table, "share") as NumberArray);
   const [min, max, mean] = ["min", "max", "mean"].map((name) => floats(column(table, name)));
   return spans(tracks, tiles).map(({ from, to }) => {
-    sortBuckets(bucket, key, share, from, to);
+    if (order) sortBuckets(bucket, key, share, from, to, order);
     const tile: SumsTile = { kind: "sums", bucket: bucket.slice(from, to), key: key.slice(from, to), share: share.slice(from, to) };
     const counter = key[from] === 0 && min && max && mean;
     const extremes = counter ? { min: min.slice(from, to), max: max.slice(from, to), mean: mean.slice(from, to) } : {};
@@ -98,12 +98,17 @@ function decodeSums(table: Table): Placed[] {
   });
 }
 
-/** Puts each bucket's entries in the order of their keys: columns and stacks then find them in place. */
-function sortBuckets(bucket: Uint16Array, key: Uint32Array, share: Uint16Array, from: number, to: number): void {
+/**
+ * Puts each bucket's entries in the order in which columns stack them. It is done once, here in the worker;
+ * what every frame sorts is then in order already. Nothing relies on it: keys that came later have no place yet.
+ */
+function sortBuckets(bucket: Uint16Array, key: Uint32Array, share: Uint16Array, from: number, to: number, order: Uint32Array): void {
   for (let i = from + 1; i < to; i++) {
-    const [k, s] = [key[i]!, share[i]!];
+    const k = key[i]!;
+    const s = share[i]!;
+    const place = order[k] ?? k;
     let at = i;
-    for (; at > from && bucket[at - 1] === bucket[i] && key[at - 1]! > k; at--) {
+    for (; at > from && bucket[at - 1] === bucket[i] && (order[key[at - 1]!] ?? 0) > place; at--) {
       key[at] = key[at - 1]!;
       share[at] = share[at - 1]!;
     }

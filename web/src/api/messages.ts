@@ -4,6 +4,8 @@ import type { Placed } from "./arrow.ts";
 
 /** Page → worker. */
 export interface AskTiles {
+  /** The keys' stacking order; sent when it has changed. */
+  readonly order?: Uint32Array;
   readonly id: number;
   readonly origin: bigint;
   readonly request: TileRequest;

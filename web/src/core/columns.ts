@@ -92,8 +92,8 @@ export class Columns {
 
   /**
    * Adds entries `[from, to)` of a sums tile, all of one bucket, to a column; `part` turns a share of the
-   * bucket into one of the column. A bucket's keys are distinct and sorted, and neighbouring buckets have
-   * mostly the same ones: the first is copied, and each key of the next is looked for where the last was.
+   * bucket into one of the column. A bucket's keys are distinct, and neighbouring buckets have mostly the same
+   * ones in the same order: the first is copied, and each key of the next is looked for where the last was.
    */
   addBucket(column: number, keys: Uint32Array, shares: Uint16Array, from: number, to: number, part: number): void {
     const { key, share } = this;
@@ -107,13 +107,16 @@ export class Columns {
       this.count[column] = to - from;
       return;
     }
-    let at = base;
     const end = base + count;
+    let next = base;
     for (let i = from; i < to; i++) {
       const wanted = keys[i]!;
-      while (at < end && key[at]! < wanted) at++;
-      if (at < end && key[at] === wanted) share[at++]! += shares[i]! * part;
-      else this.add(column, wanted, shares[i]! * part);
+      let at = next;
+      while (at < end && key[at] !== wanted) at++;
+      if (at < end) {
+        share[at]! += shares[i]! * part;
+        next = at + 1;
+      } else this.add(column, wanted, shares[i]! * part);
     }
   }
 

@@ -34,6 +34,7 @@ export function drawMinimap(out: Pixels, cache: TileCache, tracks: readonly numb
   const one = new Columns(out.width);
   const sum = new Columns(out.width);
   const part = 1 / tracks.length;
+  const likes = lookalikes(paints);
   for (const track of tracks) {
     fillRow(one, cache, track, level, scale, whole);
     for (let x = 0; x < out.width; x++) {
@@ -41,7 +42,7 @@ export function drawMinimap(out: Pixels, cache: TileCache, tracks: readonly numb
       for (let slot = 0; slot < one.count[x]!; slot++) {
         const key = one.key[x * SLOTS + slot]!;
         // Idle is the background: what counts is who had the CPUs.
-        if (paints.of(key).counts !== "slept") sum.add(x, key, one.share[x * SLOTS + slot]! * part);
+        if (paints.of(key).counts !== "slept") sum.add(x, likes[key] ?? key, one.share[x * SLOTS + slot]! * part);
       }
     }
   }
@@ -49,3 +50,14 @@ export function drawMinimap(out: Pixels, cache: TileCache, tracks: readonly numb
   drawRow(out, sum, { y: 0, height: out.height, anchor: 0 }, paints, background);
 }
 
+
+/** For each key the first one that looks the same: of hundreds of keys a column then has a few hues. */
+function lookalikes(paints: PaintTable): Uint32Array {
+  const first = new Map<string, number>();
+  return Uint32Array.from(paints.paints, (paint, key) => {
+    const name = `${paints.front[key]}/${paints.back[key]}/${paint.pattern}/${paint.rank}`;
+    const known = first.get(name);
+    if (known === undefined) first.set(name, key);
+    return known ?? key;
+  });
+}

@@ -273,6 +273,18 @@ export class PaintTable {
   }
 }
 
+/** Each key's place in the stacking order, for whoever sorts before anything is painted. */
+export function stackingOrder(keys: readonly Key[]): Uint32Array {
+  const size = keys.reduce((most, key) => Math.max(most, key.key), OTHERS_KEY) + 1;
+  const ranks = new Uint8Array(size);
+  for (const key of keys) ranks[key.key] = (STYLES[key.class] ?? STYLES["others"]!).rank;
+  const order = new Uint32Array(size);
+  Uint32Array.from(order, (_, key) => key)
+    .sort((a, b) => ranks[a]! - ranks[b]! || a - b)
+    .forEach((key, place) => (order[key] = place));
+  return order;
+}
+
 /** What decides how keys look. */
 export interface Look {
   readonly mode: ColourMode;

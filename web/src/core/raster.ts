@@ -135,6 +135,7 @@ function drawFull(out: Pixels, x0: number, x1: number, place: RowPlace, key: num
 
 function drawStack(out: Pixels, columns: Columns, x: number, place: RowPlace, paints: PaintTable): void {
   const { data, width } = out;
+  const { masks, maskAt, plain, front: fronts, back: backs } = paints;
   const count = stack(columns, x, place.height, paints);
   const bottom = place.y + place.height;
   const bit = (x + place.anchor) & 7;
@@ -144,15 +145,15 @@ function drawStack(out: Pixels, columns: Columns, x: number, place: RowPlace, pa
     const first = Math.max(bottom - top[i]!, 0);
     const last = Math.min(bottom - below, out.height);
     below = top[i]!;
-    const front = paints.front[key] ?? paints.front[1]!;
+    const front = fronts[key]!;
     let at = first * width + x;
-    if (paints.plain[key] !== 0) {
+    if (plain[key] !== 0) {
       for (let y = first; y < last; y++, at += width) data[at] = front;
       continue;
     }
-    const back = paints.back[key]!;
-    const mask = paints.maskAt[key]! + bit;
-    for (let y = first; y < last; y++, at += width) data[at] = paints.masks[mask + ((y - place.y) & 7) * 8] === 1 ? front : back;
+    const back = backs[key]!;
+    const mask = maskAt[key]! + bit;
+    for (let y = first; y < last; y++, at += width) data[at] = masks[mask + ((y - place.y) & 7) * 8] === 1 ? front : back;
   }
 }
 

@@ -9,7 +9,7 @@ import { hitAt, type Hit } from "../core/hit.ts";
 import { tileNs, overviewLevel } from "../core/levels.ts";
 import { minimapLevel } from "../core/minimap.ts";
 import { ahead, type TileRequest, type Wish } from "../core/plan.ts";
-import { greys, hex, maskOf, type Paints } from "../core/palette.ts";
+import { greys, hex, maskOf, stackingOrder, type Paints } from "../core/palette.ts";
 import type { Target } from "../core/rows.ts";
 import { numberOf, type Rel } from "../core/time.ts";
 import { decode, encode, type Linked } from "../core/url.ts";
@@ -62,6 +62,7 @@ export class App {
 
   constructor(public model: Model) {
     this.loader = new Loader(this.cache, () => this.model.origin, (request) => this.tilesCame(request), (line) => this.fail(line));
+    this.loader.setOrder(stackingOrder(model.keys));
     const theme = memory.get("theme");
     this.state.theme = theme === "light" || theme === "dark" ? theme : matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
     const width = Number(memory.get("names"));
@@ -88,6 +89,7 @@ export class App {
     const whole = this.state.view.from <= this.model.whole.from && this.state.view.to >= this.model.whole.to;
     const sameOrigin = this.model.origin === model.origin && this.model.tracks.length === model.tracks.length;
     this.model = model;
+    this.loader.setOrder(stackingOrder(model.keys));
     if (!sameOrigin) this.cache.clear();
     if (whole) this.state.view = clamp(model.whole, model.whole);
     this.retheme();

@@ -1,6 +1,6 @@
 // Gets tiles: a few requests at a time, what is seen before what may be seen next. Requests that were
 // not sent yet are planned anew every frame, so a fast zoom leaves no trail of useless work.
-import type { TilesAnswer } from "../api/messages.ts";
+import type { AskTiles, TilesAnswer } from "../api/messages.ts";
 import { EMPTY, type TileCache } from "../core/cache.ts";
 import { Pending, planFor, type TileRequest, type Wish } from "../core/plan.ts";
 import type { Range } from "../core/view.ts";
@@ -16,6 +16,7 @@ export class Loader {
   private deferred: TileRequest[] = [];
   private queue: TileRequest[] = [];
   private next = 0;
+  private order: Uint32Array | undefined;
 
   constructor(
     private readonly cache: TileCache,
@@ -30,6 +31,11 @@ export class Loader {
   /** Is anything on its way or still to be asked for? */
   get busy(): boolean {
     return this.running.size > 0 || this.queue.length > 0;
+  }
+
+  /** Takes the keys' stacking order, for the worker to sort by. */
+  setOrder(order: Uint32Array): void {
+    this.order = order;
   }
 
   /** Asks for what these wishes lack, the first wish first. */
@@ -60,7 +66,9 @@ export class Loader {
       const id = this.next++;
       this.pending.start(request);
       this.running.set(id, request);
-      this.worker.postMessage({ id, origin: this.origin(), request });
+      const message: AskTiles = { id, origin: this.origin(), request };
+      this.worker.postMessage(this.order ? { ...message, order: this.order } : message);
+      this.order = undefined;
     }
   }
 
