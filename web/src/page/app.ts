@@ -28,13 +28,15 @@ import { Names } from "./names.ts";
 import { Overlay } from "./overlay.ts";
 import { patternImage } from "./patterns.ts";
 import { Rows, type Placed } from "./rows.ts";
-import { Stage } from "./stage.ts";
+import { ROUGH_MS, Stage } from "./stage.ts";
 import { State, type DockTab } from "./state.ts";
 import { Tip } from "./tip.ts";
 
 /** What tiles may keep alive: half of the 200 MiB the whole page is allowed. */
 const CACHE_BYTES = 96 << 20;
 const GLIDE_MS = 130;
+/** How long after the last move a view still counts as moving. */
+const MOVING_MS = 80;
 
 export class App {
   readonly api = api;
@@ -58,6 +60,10 @@ export class App {
   private readonly settle = debounced(90, () => this.settled());
   private frame = 0;
   private dirty = true;
+  /** When the view was last moved, what the last frame's work was, and whether it was a rough one. */
+  private moved_ms = -Infinity;
+  private lastWork_ms = 0;
+  private rough = false;
   private glide: { from: Range; to: Range; start: number } | undefined;
 
   constructor(public model: Model) {
@@ -143,7 +149,11 @@ export class App {
     const visible = this.rows.visible(this.scrollTop, this.height);
     if (this.dirty) {
       this.cache.nextFrame();
-      this.stage.draw(model, this.cache, state.view, visible, this.paints, state.theme, state.current);
+      // Once rough it stays so until frames have become cheap, or it would flicker.
+      const dear = this.lastWork_ms > (this.rough ? ROUGH_MS / 3 : ROUGH_MS);
+      const rough = dear && begun - this.moved_ms < MOVING_MS;
+      this.stage.draw(model, this.cache, state.view, visible, this.paints, state.theme, state.current, rough);
+      this.rough = rough;
       this.names.update(visible, model.hues(state.theme), state.current, state.pinned);
       this.minimap.draw(model, this.cache, this.paints, state.theme);
       need("#span").textContent = duration(spanOf(state.view), model.unit);
@@ -153,7 +163,8 @@ export class App {
     }
     this.overlay.draw(model, state, this.rows, visible, this.scrollTop);
     this.dirty = false;
-    this.meter.frame(now, performance.now() - begun);
+    this.lastWork_ms = performance.now() - begun;
+    this.meter.frame(now, this.lastWork_ms);
     if (this.glide) this.redraw();
   }
 
@@ -174,6 +185,11 @@ export class App {
 
   /** Things have been quiet: write what is too dear for every frame. */
   private settled(): void {
+    if (this.rough) {
+      this.moved_ms = -Infinity;
+      this.redraw();
+      return;
+    }
     this.summarise();
     this.flows.update();
     this.writeUrl();
@@ -182,7 +198,7 @@ export class App {
   /** Resolves when all tiles of the view are there and drawn. For scripts and tests. */
   async idle(): Promise<void> {
     do await new Promise((done) => setTimeout(done, 40));
-    while (this.loader.busy || this.frame !== 0 || this.glide !== undefined);
+    while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough);
     this.summarise();
   }
 
@@ -204,6 +220,7 @@ export class App {
 
   setView(view: Range): void {
     this.glide = undefined;
+    this.moved_ms = performance.now();
     this.history.leave(this.state.view, performance.now());
     this.state.view = clamp(view, this.model.whole);
     this.redraw();
@@ -227,6 +244,7 @@ export class App {
     if (!this.glide) return;
     const share = Math.min(1, Math.max(0, (now - this.glide.start) / GLIDE_MS));
     const eased = 1 - Math.pow(1 - share, 3);
+    this.moved_ms = now;
     this.state.view = between(this.glide.from, this.glide.to, eased);
     if (share >= 1) this.glide = undefined;
     this.dirty = true;

@@ -24,12 +24,32 @@ interface Label {
 /** Labels per frame at most: text is what costs most under software rendering. */
 const MOST_LABELS = 260;
 
+/** What rows are drawn on before they come to the screen. */
+interface Surface {
+  readonly image: ImageData;
+  readonly pixels: Pixels;
+  readonly columns: Columns;
+}
+
+function surfaceOf(width: number, height: number): Surface {
+  const image = new ImageData(Math.max(width, 1), Math.max(height, 1));
+  return { image, pixels: { data: new Uint32Array(image.data.buffer), width: image.width, height: image.height }, columns: new Columns(image.width) };
+}
+
+/**
+ * While one moves and the machine is too slow for every column (frames over `ROUGH_MS` of work), columns are two
+ * pixels wide; as soon as the view rests all are drawn. The sums are as true, over twice the time.
+ */
+export const ROUGH_MS = 13;
+
 export class Stage {
   readonly canvas: HTMLCanvasElement;
   private readonly context: CanvasRenderingContext2D;
-  private image: ImageData | undefined;
-  private pixels: Pixels = { data: new Uint32Array(0), width: 0, height: 0 };
-  private columns = new Columns(0);
+  private readonly halfCanvas = document.createElement("canvas");
+  private fine = surfaceOf(1, 1);
+  private half = surfaceOf(1, 1);
+  /** The one that is being drawn on. */
+  private surface = this.fine;
   private readonly widths = new Map<string, number>();
   private font = "";
   /** Device pixels per CSS pixel. */
@@ -42,12 +62,12 @@ export class Stage {
     this.context = context;
   }
 
-  get width(): number {
-    return this.pixels.width / this.ratio;
+  private get pixels(): Pixels {
+    return this.surface.pixels;
   }
 
-  get height(): number {
-    return this.pixels.height / this.ratio;
+  private get columns(): Columns {
+    return this.surface.columns;
   }
 
   /** Takes a new size in CSS pixels. */
@@ -58,32 +78,44 @@ export class Stage {
     this.ratio = ratio;
     this.canvas.width = w;
     this.canvas.height = h;
-    this.image = new ImageData(w, h);
-    this.pixels = { data: new Uint32Array(this.image.data.buffer), width: w, height: h };
-    this.columns = new Columns(w);
+    this.surface = this.fine = surfaceOf(w, h);
+    this.half = surfaceOf(Math.ceil(w / 2), h);
+    this.halfCanvas.width = this.half.image.width;
+    this.halfCanvas.height = h;
     this.font = `${Math.round(11 * ratio)}px system-ui, "DejaVu Sans", sans-serif`;
     this.widths.clear();
   }
 
   /** How a view lies on the canvas, in device pixels. */
   scale(view: Range): Scale {
-    return { from: view.from, nsPerPixel: spanOf(view) / Math.max(this.pixels.width, 1) };
+    return { from: view.from, nsPerPixel: spanOf(view) / this.fine.pixels.width };
   }
 
   level(view: Range): number {
     return levelFor(this.scale(view).nsPerPixel);
   }
 
-  /** Draws all rows. */
-  draw(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: Paints, theme: Theme, current: number | undefined): void {
-    if (!this.image) return;
+  /** Draws all rows, with columns of two pixels if `rough`. */
+  draw(model: Model, cache: TileCache, view: Range, rows: readonly Placed[], paints: Paints, theme: Theme, current: number | undefined, rough: boolean): void {
     const grey = greys(theme);
+    this.surface = rough ? this.half : this.fine;
+    const across = rough ? this.fine.pixels.width / this.half.pixels.width : 1;
     this.pixels.data.fill(word(grey.row));
     const labels: Label[] = [];
-    const scale = this.scale(view);
+    const fine = this.scale(view);
+    const scale = { from: fine.from, nsPerPixel: fine.nsPerPixel * across };
     for (const placed of rows) this.drawPlaced(placed, model, cache, scale, paints, theme, current, labels);
-    this.context.putImageData(this.image, 0, 0);
-    this.write(labels, model, grey.row);
+    if (rough) this.spread();
+    else this.context.putImageData(this.fine.image, 0, 0);
+    this.write(labels, across, model, grey.row);
+    this.surface = this.fine;
+  }
+
+  /** Puts the narrow surface on the canvas, twice as wide. */
+  private spread(): void {
+    this.halfCanvas.getContext("2d", { alpha: false })!.putImageData(this.half.image, 0, 0);
+    this.context.imageSmoothingEnabled = false;
+    this.context.drawImage(this.halfCanvas, 0, 0, this.fine.pixels.width, this.fine.pixels.height);
   }
 
   /** What each visible track's columns add up to. Not for every frame: it looks at all columns again. */
@@ -136,7 +168,7 @@ export class Stage {
     else {
       drawRow(this.pixels, this.columns, place, table, loading);
       if (labels.length < MOST_LABELS) {
-        for (const run of runs(this.columns, 34 * this.ratio)) labels.push({ x0: run.x0, x1: run.x1, y, height, key: run.key, paints: table });
+        for (const run of runs(this.columns, (34 * this.ratio * this.pixels.width) / this.fine.pixels.width)) labels.push({ x0: run.x0, x1: run.x1, y, height, key: run.key, paints: table });
       }
     }
     for (const zone of model.lost) if (concerns(zone, track)) this.hatchZone(zone, place, scale, theme);
@@ -150,27 +182,28 @@ export class Stage {
   }
 
   /** Names on the intervals that are wide enough. */
-  private write(labels: readonly Label[], model: Model, row: Rgb): void {
+  private write(labels: readonly Label[], across: number, model: Model, row: Rgb): void {
     const context = this.context;
     context.font = this.font;
     context.textBaseline = "middle";
     const padding = 5 * this.ratio;
-    for (const label of labels.slice(0, MOST_LABELS)) {
-      if (label.height < 12 * this.ratio) continue;
-      const paint = label.paints.of(label.key);
+    for (const { key, paints, y, height, ...at } of labels.slice(0, MOST_LABELS)) {
+      const [x0, x1] = [at.x0 * across, at.x1 * across];
+      if (height < 12 * this.ratio) continue;
+      const paint = paints.of(key);
       if (paint.counts === "slept") continue;
-      const text = this.fitting(model, label.key, label.x1 - label.x0 - 2 * padding);
+      const text = this.fitting(model, key, x1 - x0 - 2 * padding);
       if (text === "") continue;
       const plain = maskOf(paint.pattern) === null;
-      const middle = label.y + label.height / 2;
+      const middle = y + height / 2;
       if (!plain) {
         context.globalAlpha = 0.82;
         context.fillStyle = hex(row);
-        context.fillRect(label.x0 + padding - 3, middle - 7 * this.ratio, this.measure(text) + 6, 14 * this.ratio);
+        context.fillRect(x0 + padding - 3, middle - 7 * this.ratio, this.measure(text) + 6, 14 * this.ratio);
         context.globalAlpha = 1;
       }
       context.fillStyle = inkOn(plain ? paint.front : row);
-      context.fillText(text, label.x0 + padding, middle + 0.5);
+      context.fillText(text, x0 + padding, middle + 0.5);
     }
   }
 
