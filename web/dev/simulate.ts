@@ -166,9 +166,11 @@ class Simulation {
     return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost };
   }
 
-  /** Time covered, as the real table of tracks has it; instants cover none. */
+  /** Time not asleep; instants have none. */
   private busy(own: Intervals): number {
-    return own.dur.every((dur) => dur <= 1) ? 0 : own.dur.reduce((sum, dur) => sum + dur, 0);
+    if (own.dur.every((dur) => dur <= 1)) return 0;
+    const asleep = ["sleeping", "halted", "idle"];
+    return Math.max(1, own.dur.reduce((sum, dur, i) => sum + (asleep.includes(this.keys[own.key[i]!]!.class) ? 0 : dur), 0));
   }
 
   private key(klass: string, state: string, label: string, more: { machine_id?: number; vcpu?: number; tid?: number; reason?: string } = {}): number {

@@ -24,8 +24,6 @@ export interface Track {
 const GROUPS = new Set(["machine", "cpus", "vcpus", "threads", "io", "counters", "events", "lost"]);
 /** Kinds whose lanes are shown from the start: a pCPU's guest thread inside is half the answer. */
 const OPEN_LANES = new Set(["cpu"]);
-/** Kinds whose states leave no gap. */
-const TILED = new Set(["thread", "vcpu", "domain"]);
 /** How many threads of a machine are shown before one asks for more: the busiest. */
 const SHOWN_THREADS = 6;
 /** Groups with more tracks than this start folded, if they are not what one looks for first. */
@@ -177,8 +175,9 @@ function startsOpen(node: Node): boolean {
 /** The busiest, in the tree's order; of those that did next to nothing none, as long as two are left. */
 function busiest(nodes: readonly Node[], limit: number): Node[] {
   if (nodes.length <= limit + 1) return [...nodes];
-  // Rows whose states tile time all cover the same: there, what changes often is what one looks for.
-  const tiled = nodes.some(({ track }) => TILED.has(track.kind));
+  // Rows whose states tile time may all cover the same: there, what changes often is what one looks for.
+  const most = Math.max(...nodes.map((node) => node.track.busy_ns));
+  const tiled = nodes.filter((node) => node.track.busy_ns > most * 0.98).length > nodes.length / 2;
   const weight = ({ track }: Node): number => (tiled ? track.intervals : track.busy_ns);
   const ordered = [...nodes].sort((a, b) => weight(b) - weight(a));
   const least = ordered[0] ? weight(ordered[0]) / 500 : 0;

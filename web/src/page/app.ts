@@ -190,6 +190,7 @@ export class App {
       this.redraw();
       return;
     }
+    if (this.minimap.stale) setTimeout(() => this.redraw(), 300);
     this.summarise();
     this.flows.update();
     this.writeUrl();
@@ -198,7 +199,7 @@ export class App {
   /** Resolves when all tiles of the view are there and drawn. For scripts and tests. */
   async idle(): Promise<void> {
     do await new Promise((done) => setTimeout(done, 40));
-    while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough);
+    while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough || this.minimap.stale);
     this.summarise();
   }
 
