@@ -15,7 +15,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build agent demo test bench lint fuzz study-xenmon
+.PHONY: help setup build web agent demo test bench lint fuzz study-xenmon
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,9 +23,14 @@ help: ## List the targets
 setup: ## Install what is missing: Debian packages, Python environment, guest images
 	@bash tests/house/setup.sh
 
-build: ## Build the binaries (release) and the static guest agent
+build: web ## Build the binaries (release) and the static guest agent
 	@cargo build --release --locked -p transect-cli -p transect-testbed
 	@$(MAKE) --no-print-directory agent
+
+web: ## Build the page of `transect view` into web/dist
+	@cd web && if ! cmp -s package-lock.json node_modules/.installed-lock; then \
+	    npm ci --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed-lock; fi
+	@cd web && npm run --silent build
 
 agent: ## Build the static guest agent
 	@RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile agent \

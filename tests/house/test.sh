@@ -16,6 +16,9 @@ TRANSECT_BIN_DIR=$(realpath "${CARGO_TARGET_DIR:-target}") \
 TRANSECT_PYTHON=$TRANSECT_CACHE/venv/bin/python \
     cargo test --workspace --locked --no-fail-fast
 
+step "the page: types, core, and in a real browser"
+(cd web && npm test --silent && npm run --silent test:browser)
+
 step "fuzzing every codec"
 bash fuzz/run.sh "${FUZZ_SECONDS:-60}"
 

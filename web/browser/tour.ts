@@ -1,0 +1,80 @@
+// A scripted tour: zooms from the whole recording down to nanoseconds and back, pans at several zooms,
+// scrolls through the tracks; then says how long frames took and how much the page keeps. Rendering is
+// Chromium's software renderer (no GPU). `npm run tour -- --seconds 60 …`, or TRANSECT_VIEW_URL=….
+import { idle, open, withApp } from "./kit.ts";
+
+const options: Record<string, number> = {};
+for (let i = 2; i + 1 < process.argv.length; i += 2) options[process.argv[i]!.replace(/^--/, "")] = Number(process.argv[i + 1]);
+
+const opened = await open(options);
+const { page } = opened;
+const started = Date.now();
+await idle(page);
+const firstIdle_ms = Date.now() - started;
+
+const client = await page.context().newCDPSession(page);
+const profiling = process.env["TRANSECT_PROFILE"] !== undefined;
+if (profiling) {
+  await client.send("Profiler.enable");
+  await client.send("Profiler.start");
+}
+const result = await withApp(
+  page,
+  async (app) => {
+    const whole = app.model.whole;
+    const span = (r: { from: number; to: number }): number => r.to - r.from;
+    const next = (): Promise<number> => new Promise((done) => requestAnimationFrame(done));
+    // The same moves each time: a fixed sequence, one per frame.
+    let state = 12345;
+    const random = (): number => (state = (state * 1103515245 + 12345) % 2147483648) / 2147483648;
+    app.meter.reset();
+    const started = performance.now();
+    for (let leg = 0; leg < 6; leg++) {
+      const at = whole.from + span(whole) * (0.1 + 0.8 * random());
+      for (let i = 0; i < 60; i++) {
+        const width = Math.max(40, span(app.state.view) * 0.74);
+        const share = (at - app.state.view.from) / span(app.state.view);
+        app.setView({ from: at - width * share, to: at + width * (1 - share) });
+        await next();
+      }
+      for (let i = 0; i < 25; i++) {
+        const by = span(app.state.view) * 0.04 * (leg % 2 ? -1 : 1);
+        app.setView({ from: app.state.view.from + by, to: app.state.view.to + by });
+        await next();
+      }
+      for (let i = 0; i < 60 && span(app.state.view) < span(whole); i++) {
+        const middle = (app.state.view.from + app.state.view.to) / 2;
+        const half = (span(app.state.view) * 1.35) / 2;
+        app.setView({ from: middle - half, to: middle + half });
+        if (i % 3 === 0) app.scrollTo((app.scrollTop + 60) % Math.max(1, app.rows.height));
+        await next();
+      }
+    }
+    return { times: app.meter.read(), seconds: (performance.now() - started) / 1000, cache_MiB: app.cache.bytes / 1048576, tracks: app.model.tracks.length, rows: app.rows.rows.length };
+  },
+  null,
+);
+if (profiling) {
+  const { profile } = await client.send("Profiler.stop");
+  process.stderr.write(`${selfTimes(profile)}\n`);
+}
+await idle(page);
+const heap_MiB = (await page.evaluate(() => {
+  const collect = (globalThis as unknown as { gc?: () => void }).gc;
+  collect?.();
+  return (performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize;
+})) / 1048576;
+process.stdout.write(`${JSON.stringify({ first_idle_ms: firstIdle_ms, ...result, heap_MiB, errors: opened.errors }, null, 1)}\n`);
+await opened.close();
+
+/** Where the page's thread spent its time: the twenty dearest functions, by self time. */
+function selfTimes(profile: { nodes: { id: number; callFrame: { functionName: string; lineNumber: number; columnNumber: number } }[]; samples?: number[]; timeDeltas?: number[] }): string {
+  const byId = new Map(profile.nodes.map((node) => [node.id, node]));
+  const sums = new Map<string, number>();
+  profile.samples?.forEach((id, i) => {
+    const frame = byId.get(id)!.callFrame;
+    const name = `${frame.functionName || "anonymous"}:${frame.lineNumber}:${frame.columnNumber}`;
+    sums.set(name, (sums.get(name) ?? 0) + (profile.timeDeltas?.[i] ?? 0) / 1000);
+  });
+  return [...sums].sort((a, b) => b[1] - a[1]).slice(0, 20).map(([name, ms]) => `${ms.toFixed(0).padStart(7)} ms  ${name}`).join("\n");
+}

@@ -1,0 +1,124 @@
+// What the browser draws is true: pixels of rows on the canvas against sums over the same time, at ten
+// zoom levels; the page while tiles are being built; frame times and memory of a short tour.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { start } from "../dev/server.ts";
+import { sums } from "../dev/tiles.ts";
+import { idle, launch, open, withApp } from "./kit.ts";
+
+test("pixels are sums: ten zoom levels, three kinds of rows", async () => {
+  const server = await start({ seconds: 8, exit_us: 100 });
+  const browser = await launch();
+  try {
+    const page = await browser.newPage({ viewport: { width: 1200, height: 700 } });
+    await page.goto(server.url);
+    await page.waitForFunction(() => (window as unknown as { transect?: unknown }).transect !== undefined);
+    const { recording } = server.answers;
+    const tracks = ["cpu", "vcpu", "thread"].map((kind) => recording.tracks.find((t) => t.kind === kind && t.machine_id === (kind === "cpu" ? 0 : 3))!.track);
+    for (let zoom = 0; zoom < 10; zoom++) {
+      const span = Math.round(recording.length / Math.pow(5, zoom));
+      const from = Math.round((recording.length - span) * 0.37);
+      for (const track of tracks) {
+        await withApp(page, (app, [a, b, id]: [number, number, number]) => {
+          app.state.pinned = [id];
+          app.relayout();
+          app.setView({ from: a, to: b });
+        }, [from, from + span, track]);
+        await idle(page);
+        const drawn = await withApp(page, (app, id: number) => {
+          const paints = app.paints.on(app.model.machineOf(id));
+          const { data, width } = (app.stage as unknown as { pixels: { data: Uint32Array; width: number } }).pixels;
+          const height = app.rows.pinned[0]!.height - 2;
+          const pixels: Record<string, number> = {};
+          for (let y = 1; y <= height; y++) for (let x = 0; x < width; x++) {
+            const colour = String(data[y * width + x]);
+            pixels[colour] = (pixels[colour] ?? 0) + 1;
+          }
+          return { pixels, area: width * height, height, view: app.state.view, front: Array.from(paints.front), back: Array.from(paints.back) };
+        }, track);
+        // Keys that share a colour (every wait for the hog) are compared together.
+        const own = recording.intervals.get(track)!;
+        const truth = sums(own, drawn.view.from, drawn.view.to);
+        const groups = new Map<string, { colours: Set<string>; ns: number }>();
+        for (const [key, ns] of truth) {
+          const colours = [String(drawn.front[key]), String(drawn.back[key])];
+          const name = colours.join();
+          const group = groups.get(name) ?? { colours: new Set(colours), ns: 0 };
+          group.ns += ns;
+          groups.set(name, group);
+        }
+        for (const group of groups.values()) {
+          const area = [...group.colours].reduce((sum, colour) => sum + (drawn.pixels[colour] ?? 0), 0) / drawn.area;
+          const share = group.ns / (drawn.view.to - drawn.view.from);
+          // A column's heights are whole pixels: half a pixel each way at most, and rare states one whole.
+          assert.ok(Math.abs(area - share) < 1.3 / drawn.height + 0.002, `track ${track}, ${span} ns: drawn ${area}, true ${share}`);
+        }
+      }
+    }
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+});
+
+test("while tiles are being built the page draws what is there, shows progress, and ends complete", async () => {
+  const { page, close, errors } = await open({ seconds: 2, building_ms: 3000 });
+  try {
+    assert.ok(await page.locator("#progress").isVisible());
+    assert.match(await page.locator("#progress").innerText(), /building tiles … \d+ %/);
+    const known = (): Promise<number[]> => withApp(page, (app) => app.tracksOnScreen().map((track) => (app.cache.sources(track, app.stage.level(app.state.view), 0).length > 0 ? 1 : 0)), null);
+    await page.waitForTimeout(900);
+    const some = await known();
+    assert.ok(some.includes(1) && some.includes(0), some.join(""));
+    await page.waitForFunction(() => document.querySelector<HTMLElement>("#progress")?.hidden === true, null, { timeout: 10_000 });
+    await page.waitForTimeout(400);
+    await idle(page);
+    assert.ok((await known()).every((k) => k === 1));
+    assert.deepEqual(errors, []);
+  } finally {
+    await close();
+  }
+});
+
+test("without a key the page says what to do", async () => {
+  const server = await start({ seconds: 1 });
+  const browser = await launch();
+  try {
+    const page = await browser.newPage();
+    await page.route("**/api/**", (route) => route.fulfill({ status: 403, contentType: "application/json", body: '{"error":"no or a wrong key"}' }));
+    await page.goto(server.url);
+    await page.waitForFunction(() => document.querySelector("#notices")?.textContent?.includes("carries the key"));
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+});
+
+test("frames stay short and memory bounded on a tour over millions of intervals", async () => {
+  const { page, close, errors } = await open({ seconds: 30, exit_us: 40, guests: 8, cpus: 6 });
+  try {
+    await idle(page);
+    const result = await withApp(page, async (app) => {
+      const whole = app.model.whole;
+      app.meter.reset();
+      for (let i = 0; i < 240; i++) {
+        const width = (whole.to - whole.from) / Math.pow(1.3, i % 80);
+        const at = whole.from + (whole.to - whole.from) * ((i * 0.013) % 0.9);
+        app.setView({ from: at, to: at + width });
+        await new Promise((done) => requestAnimationFrame(done));
+      }
+      return { times: app.meter.read(), cache: app.cache.bytes, budget: app.cache.budget_bytes };
+    }, null);
+    // Work per frame, not the time between frames: that one also measures who else uses the machine.
+    assert.ok(result.times.work_ms.median < 16, JSON.stringify(result));
+    assert.ok(result.cache <= result.budget);
+    const heap = await page.evaluate(() => {
+      (globalThis as unknown as { gc?: () => void }).gc?.();
+      return (performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize;
+    });
+    assert.ok(heap < 200 * 1048576, `${heap}`);
+    assert.deepEqual(errors, []);
+  } finally {
+    await close();
+  }
+});

@@ -1,0 +1,93 @@
+// The view in the URL's fragment: a link shows a colleague the same picture of the same recording.
+import { absOf, relOf, type Rel } from "./time.ts";
+import type { Range } from "./view.ts";
+
+/** How intervals get their hue: by whose they are, or by what state they are. */
+export type ColourMode = "who" | "what";
+
+/** All that a link keeps. Absent fields are as at the start. */
+export interface Linked {
+  range?: Range;
+  /** The chosen interval: a track and a moment in it. */
+  chosen?: { track: number; ts: Rel };
+  selection?: Range;
+  filter?: string;
+  pinned?: readonly number[];
+  folded?: readonly number[];
+  opened?: readonly number[];
+  marks?: readonly { at: Rel; note: string }[];
+  colour?: ColourMode;
+  flows?: boolean;
+  top?: number;
+}
+
+/** The fragment without `#`. Times are absolute, so that a link outlives a re-import. */
+export function encode(view: Linked, origin: bigint): string {
+  const time = (rel: Rel): string => String(absOf(rel, origin));
+  const parts = new URLSearchParams();
+  if (view.range) parts.set("v", `${time(view.range.from)}-${time(Math.ceil(view.range.to))}`);
+  if (view.chosen) parts.set("at", `${view.chosen.track}@${time(view.chosen.ts)}`);
+  if (view.selection) parts.set("sel", `${time(view.selection.from)}-${time(view.selection.to)}`);
+  if (view.filter) parts.set("q", view.filter);
+  if (view.pinned?.length) parts.set("pin", view.pinned.join("."));
+  if (view.folded?.length) parts.set("fold", view.folded.join("."));
+  if (view.opened?.length) parts.set("open", view.opened.join("."));
+  for (const mark of view.marks ?? []) parts.append("m", `${time(mark.at)}:${mark.note}`);
+  if (view.colour === "what") parts.set("c", "what");
+  if (view.flows) parts.set("f", "1");
+  if (view.top) parts.set("y", String(Math.round(view.top)));
+  return parts.toString();
+}
+
+/** Reads a fragment; what does not parse is left out, never an error: links get cut by mail programs. */
+export function decode(fragment: string, origin: bigint): Linked {
+  const parts = new URLSearchParams(fragment.replace(/^#/, ""));
+  const out: Linked = {};
+  const range = rangeOf(parts.get("v"), origin);
+  if (range) out.range = range;
+  const selection = rangeOf(parts.get("sel"), origin);
+  if (selection) out.selection = selection;
+  const chosen = /^(\d+)@(-?\d+)$/.exec(parts.get("at") ?? "");
+  const ts = chosen && timeOf(chosen[2]!, origin);
+  if (chosen && ts !== undefined && ts !== null) out.chosen = { track: Number(chosen[1]), ts };
+  const filter = parts.get("q");
+  if (filter) out.filter = filter;
+  const pinned = idsOf(parts.get("pin"));
+  if (pinned) out.pinned = pinned;
+  const folded = idsOf(parts.get("fold"));
+  if (folded) out.folded = folded;
+  const opened = idsOf(parts.get("open"));
+  if (opened) out.opened = opened;
+  const marks = parts.getAll("m").flatMap((text) => {
+    const match = /^(-?\d+):(.*)$/s.exec(text);
+    const at = match ? timeOf(match[1]!, origin) : undefined;
+    return match && at !== undefined ? [{ at, note: match[2]! }] : [];
+  });
+  if (marks.length > 0) out.marks = marks;
+  if (parts.get("c") === "what") out.colour = "what";
+  if (parts.get("f") === "1") out.flows = true;
+  const top = Number(parts.get("y"));
+  if (top > 0) out.top = top;
+  return out;
+}
+
+function timeOf(text: string, origin: bigint): Rel | undefined {
+  try {
+    return relOf(BigInt(text), origin);
+  } catch {
+    return undefined;
+  }
+}
+
+function rangeOf(text: string | null, origin: bigint): Range | undefined {
+  const match = /^(-?\d+)-(-?\d+)$/.exec(text ?? "");
+  if (!match) return undefined;
+  const from = timeOf(match[1]!, origin);
+  const to = timeOf(match[2]!, origin);
+  return from !== undefined && to !== undefined && to > from ? { from, to } : undefined;
+}
+
+function idsOf(text: string | null): number[] | undefined {
+  if (text === null || !/^\d+(\.\d+)*$/.test(text)) return undefined;
+  return text.split(".").map(Number);
+}

@@ -1,0 +1,109 @@
+// The help overlay and the export dialog.
+import { FILTER_WORDS } from "../core/filter.ts";
+import { duration } from "../core/format.ts";
+import { BINDINGS } from "../core/keymap.ts";
+import { hex, machineHues, maskOf, paintOf, type Key } from "../core/palette.ts";
+import type { App } from "./app.ts";
+import { download, make, need } from "./dom.ts";
+import { patternImage } from "./patterns.ts";
+
+/** Opens the help: legend, keys, pointer, filter words. Built from the tables that do the work. */
+export function openHelp(app: App): void {
+  const dialog = need<HTMLDialogElement>("#help");
+  const groups = new Map<string, HTMLElement>();
+  for (const binding of BINDINGS) {
+    let section = groups.get(binding.group);
+    if (!section) groups.set(binding.group, (section = make("section", {}, make("h3", {}, binding.group))));
+    const keys = make("span", {}, ...binding.keys.slice(0, 2).flatMap((key) => [make("kbd", {}, keyName(key)), " "]));
+    section.append(make("p", {}, keys, make("span", {}, binding.help)));
+  }
+  const pointer = make("section", {}, make("h3", {}, "Pointer"));
+  for (const [what, does] of [
+    ["wheel, pinch", "zoom at the pointer"],
+    ["wheel sideways, Shift + wheel", "earlier, later"],
+    ["wheel over the names, Alt + wheel", "scroll the tracks"],
+    ["drag", "select a range over some tracks"],
+    ["Shift + drag, middle drag", "move in time and tracks"],
+    ["drag on the ruler", "zoom into that range"],
+    ["drag on the strip above it", "move the view"],
+    ["click", "the facts of an interval"],
+    ["double click", "zoom to an interval"],
+  ]) pointer.append(make("p", {}, make("span", {}, what!), make("span", {}, does!)));
+  const filter = make("section", {}, make("h3", {}, "Filter"));
+  for (const [word, does] of FILTER_WORDS) filter.append(make("p", {}, make("kbd", {}, word), make("span", {}, does)));
+  const close = make("button", { autofocus: "" }, "Close (Esc)");
+  close.addEventListener("click", () => dialog.close());
+  dialog.replaceChildren(make("h2", {}, "Reading the timeline"), legend(app), make("div", { class: "help" }, ...groups.values(), pointer, filter), make("p", {}, close));
+  if (!dialog.open) dialog.showModal();
+}
+
+function keyName(key: string): string {
+  const names: Readonly<Record<string, string>> = { " ": "Space", arrowup: "↑", arrowdown: "↓", arrowleft: "←", arrowright: "→", escape: "Esc", backspace: "⌫", enter: "Enter", home: "Home" };
+  return key
+    .split("+")
+    .map((part) => (part === "" ? "+" : names[part] ?? (part.length === 1 ? part.toUpperCase() : part[0]!.toUpperCase() + part.slice(1))))
+    .join(" ")
+    .replace("Shift  ", "Shift Space");
+}
+
+function legend(app: App): HTMLElement {
+  const theme = app.state.theme;
+  const machines = [{ machine_id: 1, kind: "guest" }, { machine_id: 2, kind: "guest" }];
+  const hues = machineHues(machines, theme);
+  const of = (klass: string, machine_id: number): Key => ({ key: 0, class: klass, state: klass, label: klass, machine_id, vcpu: 0, tid: null, reason: null });
+  const entries: [string, Key][] = [
+    ["has the CPU (hue: whose)", of("guest", 1)],
+    ["in an exit, in the hypervisor", of("exit", 1)],
+    ["in the VMM", of("user", 1)],
+    ["preempted (hue: by whom)", of("preempted", 2)],
+    ["woken or runnable, waits", of("waking", 2)],
+    ["blocked, asleep", of("blocked", 1)],
+    ["halted, idle", of("halted", 1)],
+    ["unknown: events lost", of("unknown", 1)],
+  ];
+  const items = entries.map(([text, key]) => {
+    const paint = paintOf(key, hues, "who", theme);
+    const square = make("span", { class: "chip" });
+    square.style.background = maskOf(paint.pattern) === null ? hex(paint.front) : `url(${patternImage(paint)})`;
+    return make("span", {}, square, text);
+  });
+  return make("div", {}, make("div", { class: "legend" }, ...items), make("p", { class: "dim" }, "A column of pixels is divided by share of time: half the height is half the time of that column. Nothing is sampled."));
+}
+
+/** Opens the export dialog. */
+export function openExport(app: App): void {
+  const dialog = need<HTMLDialogElement>("#export");
+  const { model, state } = app;
+  const range = state.selection ?? state.view;
+  const what = state.selection ? "the selection" : "the visible range";
+  const choice = (title: string, detail: string, act: () => Promise<void> | void): HTMLElement => {
+    const button = make("button", {}, title, make("small", {}, detail));
+    button.addEventListener("click", () => {
+      dialog.close();
+      void Promise.resolve(act()).catch((error: unknown) => app.fail(error instanceof Error ? error.message : String(error)));
+    });
+    return button;
+  };
+  const fromServer = (format: "perfetto" | "recording") => async (): Promise<void> => {
+    app.say(`Exporting ${what} …`);
+    const from = Math.max(range.from, model.whole.from);
+    const to = Math.min(range.to, model.whole.to);
+    const { blob, name } = await app.api.export(model.abs(from), model.abs(Math.ceil(to)), format);
+    download(blob, name ?? (format === "perfetto" ? `${model.info.name}.pftrace` : `${model.info.name}.transect.tar`));
+  };
+  const close = make("button", {}, "Cancel (Esc)");
+  close.addEventListener("click", () => dialog.close());
+  dialog.replaceChildren(
+    make("h2", {}, "Export"),
+    make(
+      "div",
+      { class: "choices" },
+      choice("PNG", "what is visible, as on the screen", () => app.exportPng()),
+      choice("SVG", "what is visible, as shapes to edit and print", () => app.exportSvg()),
+      choice("Perfetto trace", `${what}, ${duration(range.to - range.from, model.unit)}: opens in ui.perfetto.dev`, fromServer("perfetto")),
+      choice("Smaller recording", `${what}, ${duration(range.to - range.from, model.unit)}: opens in transect`, fromServer("recording")),
+      close,
+    ),
+  );
+  if (!dialog.open) dialog.showModal();
+}

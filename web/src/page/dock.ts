@@ -1,0 +1,76 @@
+// The panel below: tabs and what the open one shows. Each panel builds its own content from the state.
+import type { App } from "./app.ts";
+import { make, need } from "./dom.ts";
+import { factsPanel } from "./panel-facts.ts";
+import { marksPanel } from "./panel-marks.ts";
+import { RangePanel } from "./panel-range.ts";
+import { SqlPanel } from "./panel-sql.ts";
+import type { DockTab } from "./state.ts";
+
+const TABS: readonly (readonly [DockTab, string])[] = [
+  ["facts", "Interval"],
+  ["range", "Range"],
+  ["sql", "SQL"],
+  ["marks", "Marks"],
+];
+
+export class Dock {
+  private readonly root = need("#dock");
+  private readonly tabs = need("#tabs");
+  private readonly panel = need("#panel");
+  private readonly sql: SqlPanel;
+  readonly range: RangePanel;
+  private shown: DockTab | undefined;
+
+  constructor(private readonly app: App) {
+    this.sql = new SqlPanel(app);
+    this.range = new RangePanel(app, () => this.refresh("range"));
+    for (const [tab, name] of TABS) {
+      const button = make("button", { role: "tab", "data-tab": tab }, name);
+      button.addEventListener("click", () => app.openDock(tab));
+      this.tabs.append(button);
+    }
+    const close = make("button", { class: "close", title: "Close (B)", "aria-label": "Close the panel" }, "✕");
+    close.addEventListener("click", () => app.openDock(undefined));
+    this.tabs.append(close);
+    this.dragEdge();
+  }
+
+  /** Shows the tab that the state says, or nothing. */
+  update(): void {
+    const tab = this.app.state.dock;
+    const changed = tab !== this.shown;
+    this.shown = tab;
+    this.root.hidden = tab === undefined;
+    for (const button of this.tabs.querySelectorAll<HTMLElement>("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset["tab"] === tab));
+    if (changed && tab) this.refresh(tab);
+    if (changed) this.app.resized();
+  }
+
+  /** Builds a tab's content anew if it is the one shown. */
+  refresh(tab: DockTab): void {
+    if (this.shown !== tab) return;
+    if (tab === "sql") {
+      if (!this.sql.root.isConnected) this.panel.replaceChildren(this.sql.root);
+    } else if (tab === "facts") this.panel.replaceChildren(factsPanel(this.app));
+    else if (tab === "range") this.panel.replaceChildren(this.range.content());
+    else this.panel.replaceChildren(marksPanel(this.app));
+  }
+
+  focusSql(): void {
+    this.sql.focus();
+  }
+
+  private dragEdge(): void {
+    const edge = need("#dock-edge");
+    edge.addEventListener("pointerdown", (down) => {
+      edge.setPointerCapture(down.pointerId);
+      const height = this.root.offsetHeight;
+      edge.onpointermove = (move) => {
+        this.root.style.height = `${Math.max(90, height + down.clientY - move.clientY)}px`;
+        this.app.resized();
+      };
+      edge.onpointerup = () => (edge.onpointermove = null);
+    });
+  }
+}

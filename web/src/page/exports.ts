@@ -1,0 +1,86 @@
+// The visible part as PNG and SVG: names, ruler, rows and arrows, without the page around them.
+import { axisOf } from "../core/axis.ts";
+import { Columns, fillRow, runs } from "../core/columns.ts";
+import { levelFor } from "../core/levels.ts";
+import { greys } from "../core/palette.ts";
+import { toSvg, type SvgPicture, type SvgRow } from "../core/svg.ts";
+import { spanOf } from "../core/view.ts";
+import type { App } from "./app.ts";
+import { download, need } from "./dom.ts";
+
+const RULER = 28;
+
+/** What is visible, for SVG: one column per CSS pixel. */
+export function pictureOf(app: App): SvgPicture {
+  const { state, model } = app;
+  const width = Math.floor(app.width);
+  const nsPerPixel = spanOf(state.view) / width;
+  const scale = { from: state.view.from, nsPerPixel };
+  const rows = app.rows.visible(app.scrollTop, app.height).map(({ row, y }): SvgRow => {
+    const track = row.node.track;
+    const base = { name: row.type === "more" ? `${row.hidden} more` : track.name, indent: row.depth, y, height: row.height, group: row.type === "group", machine_id: track.machine_id };
+    if (row.type !== "track") return base;
+    const columns = new Columns(width);
+    fillRow(columns, app.cache, track.track, levelFor(nsPerPixel), scale, model.whole);
+    if (track.kind === "counter") return { ...base, columns, counter: true };
+    const labels = row.height < 14 ? [] : runs(columns, 60).filter((run) => app.paints.on(track.machine_id).of(run.key).counts !== "slept").map((run) => ({ x0: run.x0, x1: run.x1, text: shorten(model.label(run.key), (run.x1 - run.x0) / 6.5) }));
+    return { ...base, columns, labels };
+  });
+  const grey = greys(state.theme);
+  return {
+    title: model.info.name,
+    width,
+    height: Math.ceil(app.height),
+    names: need("#names").clientWidth,
+    background: grey.row,
+    ink: grey.text,
+    ticks: axisOf(state.view, width, model.unit).ticks,
+    rows,
+    arrows: app.overlay.arrows,
+  };
+}
+
+function shorten(text: string, letters: number): string {
+  return text.length <= letters ? text : letters > 3 ? `${text.slice(0, Math.floor(letters) - 1)}…` : "";
+}
+
+export function exportSvg(app: App, picture: SvgPicture): void {
+  download(new Blob([toSvg(picture, app.paints)], { type: "image/svg+xml" }), `${app.model.info.name}.svg`);
+}
+
+export async function exportPng(app: App): Promise<void> {
+  const canvas = composed(app);
+  const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
+  if (!blob) throw new Error("the browser made no PNG");
+  download(blob, `${app.model.info.name}.png`);
+}
+
+/** Names drawn by hand beside the canvases as they are. */
+export function composed(app: App): HTMLCanvasElement {
+  const { ratio } = app.stage;
+  const names = need("#names").clientWidth;
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.floor((names + app.width) * ratio);
+  canvas.height = Math.floor((RULER + app.height) * ratio);
+  const context = canvas.getContext("2d")!;
+  const style = getComputedStyle(document.documentElement);
+  context.fillStyle = style.getPropertyValue("--row");
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  const left = Math.floor(names * ratio);
+  context.drawImage(need<HTMLCanvasElement>("#ruler"), left, 0);
+  context.drawImage(app.stage.canvas, left, Math.floor(RULER * ratio));
+  context.drawImage(need<HTMLCanvasElement>("#overlay"), left, Math.floor(RULER * ratio));
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.textBaseline = "middle";
+  const hues = app.model.hues(app.state.theme);
+  for (const { row, y } of app.rows.visible(app.scrollTop, app.height)) {
+    const track = row.node.track;
+    const hue = hues.get(track.machine_id);
+    context.fillStyle = hue ? `rgb(${hue.join()})` : "transparent";
+    context.fillRect(0, RULER + y, 4, row.height - 1);
+    context.fillStyle = style.getPropertyValue(row.type === "group" && track.kind !== "machine" ? "--dim" : "--ink");
+    context.font = `${track.kind === "machine" ? "600 13px" : "12px"} system-ui, "DejaVu Sans", sans-serif`;
+    context.fillText(row.type === "more" ? `${row.hidden} more …` : track.name, 22 + row.depth * 9, RULER + y + row.height / 2, names - 30 - row.depth * 9);
+  }
+  return canvas;
+}

@@ -1,0 +1,122 @@
+// The recording as the page holds it: its description, tracks and keys, and the paints made of them.
+import { api } from "../api/client.ts";
+import type { LostInfo, RecordingInfo } from "../api/types.ts";
+import { machineHues, Paints, type Key, type Look, type Rgb, type Theme } from "../core/palette.ts";
+import { absOf, numberOf, relOf, type Rel } from "../core/time.ts";
+import { TrackTree, type Track } from "../core/tracks.ts";
+import type { TimeUnit } from "../core/format.ts";
+import type { Range } from "../core/view.ts";
+
+/** A zone in which events of a machine (or one of its CPUs) were lost. */
+export interface LostZone {
+  readonly from: Rel;
+  readonly to: Rel;
+  readonly machine_id: number | null;
+  readonly cpu: number | null;
+  readonly info: LostInfo;
+}
+
+export class Model {
+  readonly origin: bigint;
+  readonly whole: Range;
+  readonly unit: TimeUnit;
+  readonly tree: TrackTree;
+  readonly lost: readonly LostZone[];
+  readonly cpuTracks: readonly number[];
+  private readonly byKey: ReadonlyMap<number, Key>;
+  private readonly machineNames: ReadonlyMap<number, string>;
+
+  constructor(
+    readonly info: RecordingInfo,
+    readonly tracks: readonly Track[],
+    readonly keys: readonly Key[],
+  ) {
+    this.origin = BigInt(info.origin ?? info.from);
+    const from = relOf(BigInt(info.from), this.origin);
+    this.whole = { from, to: Math.max(relOf(BigInt(info.to), this.origin), from + 1) };
+    this.unit = info.unit === "ticks" ? "ticks" : "ns";
+    this.tree = new TrackTree(tracks);
+    this.byKey = new Map(keys.map((key) => [key.key, key]));
+    this.machineNames = new Map(info.machines.map((machine) => [machine.machine_id, machine.name]));
+    this.lost = (info.lost ?? []).map((lost) => {
+      const at = relOf(BigInt(lost.ts), this.origin);
+      return { from: at, to: at + Math.max(numberOf(lost.dur) || 0, 1), machine_id: lost.machine_id, cpu: lost.cpu, info: lost };
+    });
+    this.cpuTracks = this.minimapTracks();
+  }
+
+  /** What the minimap sums up: the host's CPUs; without them any CPUs, vCPUs, or the busiest threads. */
+  private minimapTracks(): number[] {
+    const of = (kind: string): Track[] => this.tracks.filter((track) => track.kind === kind && track.intervals > 0);
+    const host = of("cpu").filter((track) => !this.isGuest(track.machine_id));
+    const busiest = of("thread").sort((a, b) => b.busy_ns - a.busy_ns).slice(0, 16);
+    const found = [host, of("cpu"), of("vcpu"), busiest].find((tracks) => tracks.length > 0) ?? [];
+    return found.slice(0, 64).map((track) => track.track);
+  }
+
+  /** Fetches everything but tiles. */
+  static async load(): Promise<Model> {
+    const [info, tracks, keys] = await Promise.all([api.recording(), api.tracks(), api.keys()]);
+    return new Model(info, tracks, keys);
+  }
+
+  abs(rel: Rel): bigint {
+    return absOf(rel, this.origin);
+  }
+
+  /** Relative time of the API's decimal string. */
+  rel(ts: string | bigint): Rel {
+    return relOf(BigInt(ts), this.origin);
+  }
+
+  key(key: number): Key | undefined {
+    return this.byKey.get(key);
+  }
+
+  label(key: number): string {
+    return this.byKey.get(key)?.label || this.byKey.get(key)?.state || `key ${key}`;
+  }
+
+  /** A key in a word, where its label has no room: whose it is, or who is waited for. */
+  shortLabel(key: number): string {
+    const known = this.byKey.get(key);
+    if (!known) return "";
+    // `nginx (812)`: the number is what can go.
+    if (known.class === "thread") return known.label.replace(/ \(\d+\)$/, "");
+    const named = ["vcpu", "guest", "running", "preempted", "waking"].includes(known.class) && known.machine_id !== null;
+    return named ? this.machineName(known.machine_id!) : known.reason ?? known.state;
+  }
+
+  machineName(machine_id: number): string {
+    return this.machineNames.get(machine_id) ?? `machine ${machine_id}`;
+  }
+
+  /** The machine a track belongs to. */
+  machineOf(track: number): number {
+    return this.tree.nodes.get(track)?.track.machine_id ?? 0;
+  }
+
+  trackName(track: number): string {
+    return this.tree.path(track) || `track ${track}`;
+  }
+
+  /** How far stamps of a machine may be off in trace time. */
+  errorOf(machine_id: number): { machine_id: number; error_ns: number } {
+    const machine = this.info.machines.find((m) => m.machine_id === machine_id);
+    return { machine_id, error_ns: numberOf(machine?.error_ns) || 0 };
+  }
+
+  isGuest(machine_id: number): boolean {
+    const kind = this.info.machines.find((m) => m.machine_id === machine_id)?.kind;
+    return kind === "guest" || kind === "container";
+  }
+
+  hues(theme: Theme): Map<number, Rgb> {
+    return machineHues(this.info.machines, theme);
+  }
+
+  /** Paints for a look; keys that the filter leaves out are faded into the row. */
+  paints(look: Look): Paints {
+    return new Paints(this.keys, this.hues(look.theme), look);
+  }
+}

@@ -1,0 +1,74 @@
+// The facts of the chosen interval, and links along its arrows.
+import type { Place } from "../api/types.ts";
+import { exactDuration, moment } from "../core/format.ts";
+import { numberOf } from "../core/time.ts";
+import type { App } from "./app.ts";
+import { make } from "./dom.ts";
+
+/** The panel's content for what is chosen now. */
+export function factsPanel(app: App): HTMLElement {
+  const { model, state } = app;
+  const chosen = state.chosen;
+  if (!chosen) return make("p", { class: "dim" }, "Click an interval, or press Enter: its facts, who woke it and who preempted it appear here.");
+  const facts = state.facts;
+  const label = facts?.label || model.label(chosen.key);
+  const table = make("table");
+  const line = (name: string, ...value: (Node | string)[]): void => void table.append(make("tr", {}, make("th", {}, name), make("td", {}, ...value)));
+  line("where", model.trackName(chosen.track));
+  line("from", moment(chosen.ts, model.unit), make("span", { class: "dim" }, `   trace time ${model.abs(chosen.ts)}`));
+  line("to", moment(chosen.ts + chosen.dur, model.unit));
+  line("lasts", make("b", {}, exactDuration(chosen.dur, model.unit)));
+  const places: [string, Place | null | undefined][] = [
+    ["preempted by", facts?.preemptor],
+    ["woken by", facts?.waker],
+    ["exit", facts?.exit],
+    ["before it", facts?.previous],
+    ["after it", facts?.next],
+  ];
+  for (const [name, place] of places) if (place) line(name, placeLink(app, place, chosen.track));
+  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label), table);
+  if (state.factsError) left.append(make("p", { class: "bad" }, state.factsError));
+  else if (!facts) left.append(make("p", { class: "dim" }, "…"));
+  const root = make("div", { class: "columns" }, left);
+  const arrows = facts?.arrows ?? [];
+  if (arrows.length > 0) root.append(arrowsTable(app, arrows));
+  for (const row of facts?.rows ?? []) root.append(valuesTable(row.table, row.values));
+  return root;
+}
+
+/** A small square in a key's own colour and pattern. */
+export function chip(app: App, key: number, track: number): HTMLElement {
+  const element = make("span", { class: "chip" });
+  element.style.background = app.chipOf(key, track);
+  return element;
+}
+
+function placeLink(app: App, place: Place, otherwise: number): Node {
+  const dur = numberOf(place.dur);
+  const text = [place.label ?? place.reason ?? (typeof place.key === "number" ? app.model.label(place.key) : ""), Number.isFinite(dur) ? exactDuration(dur, app.model.unit) : ""].filter(Boolean).join(" · ");
+  if (!place.ts) return document.createTextNode(text || "–");
+  const link = make("a", { class: "jump", href: "#", role: "button" }, text || "there");
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    app.jump(place.track ?? otherwise, app.model.rel(place.ts!));
+  });
+  return link;
+}
+
+function arrowsTable(app: App, arrows: NonNullable<NonNullable<App["state"]["facts"]>["arrows"]>): HTMLElement {
+  const table = make("table");
+  for (const { from, to, kind } of arrows) {
+    const name = (place: Place): Place => ({ ...place, label: place.label ?? (typeof place.track === "number" ? app.model.trackName(place.track) : "?") });
+    table.append(make("tr", {}, make("th", {}, kind), make("td", {}, placeLink(app, name(from), -1)), make("td", { class: "dim" }, "→"), make("td", {}, placeLink(app, name(to), -1))));
+  }
+  return make("div", {}, make("h3", {}, "Arrows"), table);
+}
+
+function valuesTable(name: string, values: Readonly<Record<string, unknown>>): HTMLElement {
+  const table = make("table");
+  for (const [column, value] of Object.entries(values)) {
+    if (value === null || value === undefined) continue;
+    table.append(make("tr", {}, make("th", {}, column), make("td", { class: "label" }, String(value))));
+  }
+  return make("div", {}, make("h3", { class: "dim" }, name), table);
+}

@@ -1,0 +1,30 @@
+// Marks: moments worth coming back to, with a word each. They are in the URL.
+import { duration, moment } from "../core/format.ts";
+import type { App } from "./app.ts";
+import { make } from "./dom.ts";
+import { measureText } from "./overlay.ts";
+
+export function marksPanel(app: App): HTMLElement {
+  const { model, state } = app;
+  const root = make("div", {}, make("h3", {}, "Marks"));
+  if (state.marks.length === 0) root.append(make("p", { class: "dim" }, "Press M to mark the moment under the pointer; [ and ] go from mark to mark."));
+  const table = make("table");
+  state.marks.forEach((mark, i) => {
+    const link = make("a", { class: "jump", href: "#" }, moment(mark.at, model.unit));
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      app.goTo(mark.at);
+    });
+    const note = make("input", { value: mark.note, "aria-label": `Note of mark ${i + 1}`, placeholder: "note" });
+    note.addEventListener("change", () => app.noteMark(i, note.value));
+    const remove = make("button", { "aria-label": `Remove mark ${i + 1}` }, "✕");
+    remove.addEventListener("click", () => app.removeMark(i));
+    const before = state.marks[i - 1];
+    table.append(make("tr", {}, make("td", {}, String(i + 1)), make("td", {}, link), make("td", { class: "n dim" }, before ? `+${duration(mark.at - before.at, model.unit)}` : ""), make("td", {}, note), make("td", {}, remove)));
+  });
+  root.append(table);
+  if (state.measureFrom && state.measureTo) {
+    root.append(make("h3", {}, "Measured"), make("p", {}, measureText(model, state.measureFrom, state.measureTo)));
+  }
+  return root;
+}

@@ -1,0 +1,240 @@
+// What is left of the page without a browser: tracks, filter, keys, ruler, arrows, words, SVG, colours.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { axisOf, errorBetween, measured, niceStep } from "../src/core/axis.ts";
+import { Columns } from "../src/core/columns.ts";
+import { parseFilter } from "../src/core/filter.ts";
+import { arrowsOf, pathOf, type Flow } from "../src/core/flows.ts";
+import { count, duration, exactDuration, moment, percent } from "../src/core/format.ts";
+import { BINDINGS, commandOf } from "../src/core/keymap.ts";
+import { viewBox } from "../src/core/minimap.ts";
+import { inkOn, machineHues, maskOf, paintOf, Paints, word, type Key } from "../src/core/palette.ts";
+import { drawCounter, drawInstants, hatch, type Pixels } from "../src/core/raster.ts";
+import { targetOf } from "../src/core/rows.ts";
+import { asText, statTables } from "../src/core/stats.ts";
+import { toSvg } from "../src/core/svg.ts";
+import { rowAt, totalHeight, TrackTree, visibleRows, type Track, type TreeState } from "../src/core/tracks.ts";
+import { made } from "./kit.ts";
+
+const { answers, paints, all } = made({ seconds: 1 });
+const { tracks, machines, keys } = answers.recording;
+const names = (id: number): string => machines[id]?.name ?? "";
+const state = (more: Partial<TreeState> = {}): TreeState => ({ folded: new Set(), opened: new Set(), pinned: [], filter: parseFilter("", names).tracks, ...more });
+
+test("the tree: machines in order, causal order inside, no track lost", () => {
+  const tree = new TrackTree(tracks);
+  assert.equal(tree.nodes.size, tracks.length);
+  assert.deepEqual(tree.roots.map((root) => root.track.name), machines.map((m) => m.name));
+  const xen = tree.roots[0]!;
+  assert.deepEqual(xen.children.map((child) => child.track.kind), ["cpus", "counters", "events"]);
+  const rows = tree.rows(state());
+  rows.forEach((row, i) => assert.equal(row.y, i === 0 ? 0 : rows[i - 1]!.y + rows[i - 1]!.height));
+  assert.ok(rows.some((row) => row.type === "more" && row.hidden > 5), "idle threads wait behind a row of their own");
+});
+
+test("a parent that is missing, or a circle, hides nothing", () => {
+  const track = (id: number, parent: number | null): Track => ({ track: id, parent, machine_id: 0, layer: "", kind: "thread", name: `t${id}`, detail: "", sort: id, cpu: null, vcpu: null, tid: null, intervals: 1, busy_ns: 1 });
+  const tree = new TrackTree([track(1, 99), track(2, 2), track(3, null)]);
+  assert.equal(tree.roots.length, 3);
+});
+
+test("folding hides, opening shows, pinning repeats on top, a folded group shows strips", () => {
+  const tree = new TrackTree(tracks);
+  const dom0 = tree.roots[1]!;
+  const folded = tree.rows(state({ folded: new Set([dom0.track.track]) }));
+  const row = folded.find((r) => r.node === dom0)!;
+  assert.ok(row.folded && row.strips.length > 1 && row.hidden > 20);
+  assert.ok(!folded.some((r) => r.node.parent === dom0));
+  const vcpu = tracks.find((t) => t.kind === "vcpu")!;
+  assert.ok(!tree.rows(state()).some((r) => r.node.parent?.track === vcpu), "lanes of a vCPU start folded");
+  assert.ok(tree.rows(state({ opened: new Set([vcpu.track]) })).some((r) => r.node.parent?.track === vcpu));
+  assert.deepEqual(tree.pinnedRows(state({ pinned: [vcpu.track, 9999] })).map((r) => r.node.track), [vcpu]);
+  assert.equal(tree.path(vcpu.track), "dom0 › vCPU 0");
+});
+
+test("the filter keeps what matches and what it is in", () => {
+  const tree = new TrackTree(tracks);
+  const rows = (text: string): string[] => tree.rows(state({ filter: parseFilter(text, names).tracks })).filter((r) => r.type === "track").map((r) => `${names(r.node.track.machine_id)} ${r.node.track.kind}`);
+  assert.deepEqual([...new Set(rows("vm:hog kind:vcpu"))], ["hog vcpu"]);
+  assert.deepEqual(rows("burn"), ["hog thread"]);
+  assert.deepEqual(rows("zzz"), []);
+  assert.equal(rows("kworker vm:dom0").length, 24);
+  assert.equal(rows("tid:300").length, 1);
+  assert.ok(rows("").length > 30);
+  const { keys: bright } = parseFilter("state:preempted by:hog", names);
+  const matching = keys.filter((key) => bright!(key));
+  assert.ok(matching.length > 0 && matching.every((key) => names(key.machine_id!) === "hog" && key.state.includes("preempted")));
+  assert.equal(parseFilter("reason:npf", names).tracks.active, false);
+});
+
+test("rows by height", () => {
+  const rows = new TrackTree(tracks).rows(state());
+  assert.equal(rowAt(rows, -1), -1);
+  assert.equal(rowAt(rows, totalHeight(rows)), -1);
+  rows.forEach((row, i) => assert.equal(rowAt(rows, row.y + row.height - 0.5), i));
+  const { first, last } = visibleRows(rows, rows[10]!.y + 3, 200);
+  assert.ok(first === 10 && rows[last - 1]!.y < rows[10]!.y + 203 && last - first < 20);
+  assert.deepEqual(visibleRows([], 0, 100), { first: 0, last: 0 });
+});
+
+test("thousands of tracks make rows in a few milliseconds, and frames look at the visible only", () => {
+  const many: Track[] = [{ track: 1, parent: null, machine_id: 0, layer: "", kind: "machine", name: "m", detail: "", sort: 0, cpu: null, vcpu: null, tid: null, intervals: 0, busy_ns: 0 }];
+  for (let i = 2; i < 20_002; i++) many.push({ ...many[0]!, track: i, parent: 1, kind: "thread", name: `t${i}`, sort: i });
+  const tree = new TrackTree(many);
+  const started = performance.now();
+  const rows = tree.rows(state());
+  assert.ok(performance.now() - started < 400);
+  assert.equal(rows.length, 20_001);
+  const { first, last } = visibleRows(rows, 200_000, 800);
+  assert.ok(last - first < 40);
+});
+
+test("every command has keys, no key has two commands, shifted signs work", () => {
+  const all = BINDINGS.flatMap((binding) => binding.keys);
+  assert.equal(new Set(all).size, all.length);
+  const press = (key: string, more: object = {}): string | undefined => commandOf({ key, shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...more });
+  assert.equal(press("w"), "zoomIn");
+  assert.equal(press("W", { shiftKey: true }), undefined);
+  assert.equal(press("?", { shiftKey: true }), "help");
+  assert.equal(press("+", { shiftKey: true }), "zoomIn");
+  assert.equal(press("z", { ctrlKey: true }), "undo");
+  assert.equal(press("Z", { ctrlKey: true, shiftKey: true }), "redo");
+  assert.equal(press("z", { metaKey: true }), "undo");
+  assert.equal(press("w", { ctrlKey: true }), undefined, "the browser's own");
+  assert.equal(press("w", { altKey: true }), undefined);
+});
+
+test("the ruler: round steps, labels that differ, a base when zoomed in far", () => {
+  assert.deepEqual([0.3, 1.5, 3, 7, 45e9, 61e9, 4000e9].map(niceStep), [1, 2, 5, 10, 50e9, 120e9, 7200e9]);
+  for (const span of [20, 1e3, 1e6, 7e8, 3e10, 4e12, 4e13]) {
+    const range = { from: 3.2e12, to: 3.2e12 + span };
+    const axis = axisOf(range, 1200);
+    const labels = axis.ticks.filter((tick) => tick.major).map((tick) => tick.label);
+    assert.ok(labels.length >= 3 && labels.length <= 14, `${span}: ${labels.length}`);
+    assert.equal(new Set(labels).size, labels.length, `${span}: ${labels.join()}`);
+    assert.ok(axis.ticks.every((tick) => tick.x >= -1e-6 && tick.x <= 1200.001));
+    assert.equal(axis.base !== undefined, 3.2e12 / axis.step_ns > 10_000);
+  }
+  assert.equal(axisOf({ from: 0, to: 4e9 }, 1200).ticks.find((tick) => tick.at === 1e9)?.label, "1.0 s");
+});
+
+test("a measure across machines states the clocks' error, on one machine none", () => {
+  const a = { machine_id: 1, error_ns: 155 };
+  const b = { machine_id: 2, error_ns: 190 };
+  assert.equal(errorBetween(a, b), 345);
+  assert.equal(errorBetween(a, a), 0);
+  assert.equal(measured(100, 1_350_100, 345), "1.35 ms ± 345 ns");
+  assert.equal(measured(1_350_100, 100, 0), "1.35 ms");
+});
+
+test("durations and moments as people read them", () => {
+  assert.deepEqual([0, 7, 999, 1000, 1250, 12_345, 1e6, 61e9, 9000e9, NaN].map((ns) => duration(ns)), ["0 ns", "7 ns", "999 ns", "1 µs", "1.25 µs", "12.3 µs", "1 ms", "1.02 min", "2.5 h", "–"]);
+  assert.equal(exactDuration(1_250_417), "1.250 417 ms");
+  assert.equal(moment(12_500_000_310), "12.500 000 310 s");
+  assert.equal(moment(-5), "−0.000 000 005 s");
+  assert.equal(duration(1234, "ticks"), "1 234 ticks");
+  assert.deepEqual([0, 0.0004, 0.034, 0.5].map(percent), ["0 %", "< 0.1 %", "3.4 %", "50 %"]);
+  assert.deepEqual([950, 12_400, 3.1e6].map(count), ["950", "12.4 k", "3.1 M"]);
+});
+
+test("arrows: only between rows, and no more than one can read", () => {
+  const flow = (i: number): Flow => ({ from_track: 1, from_ts: i, to_track: 2, to_ts: i + 1, kind: "wakeup" });
+  const place = (track: number): number | undefined => (track === 1 ? 10 : track === 2 ? 50 : undefined);
+  const few = arrowsOf([flow(5), { ...flow(6), to_track: 3 }, flow(5000)], place, (t) => t, 1000);
+  assert.equal(few.arrows.length, 1);
+  assert.ok(pathOf(few.arrows[0]!).startsWith("M5.0 10.0C"));
+  const many = Array.from({ length: 1000 }, (_, i) => flow(i));
+  const dense = arrowsOf(many, place, (t) => t, 1000);
+  assert.deepEqual([dense.arrows.length, dense.left_out], [0, 1000]);
+  const chosen = arrowsOf(many, place, (t) => t, 1000, { track: 1, from: 10, to: 20 });
+  assert.equal(chosen.arrows.length, 11);
+});
+
+test("colours: a wait wears the hue of who is waited for; states differ without hue", () => {
+  const hues = machineHues(machines, "dark");
+  const key = (klass: string, machine_id: number): Key => ({ key: 9, class: klass, state: klass, label: "", machine_id, vcpu: 0, tid: null, reason: null });
+  assert.deepEqual(paintOf(key("preempted", 2), hues, "who", "dark").front, hues.get(2));
+  assert.deepEqual(paintOf(key("guest", 2), hues, "who", "dark").front, hues.get(2));
+  assert.equal(new Set([...hues.values()].map(String)).size, hues.size, "every machine has its own hue");
+  const patterns = ["guest", "exit", "user", "preempted", "waking", "blocked", "unknown"].map((klass) => paintOf(key(klass, 2), hues, "who", "dark").pattern);
+  assert.deepEqual(patterns, ["solid", "dots", "lines", "diagonal", "bars", "sparse", "cross"]);
+  for (const theme of ["dark", "light"] as const) {
+    for (const machine of machines) assert.match(inkOn(machineHues(machines, theme).get(machine.machine_id)!), /^#/);
+  }
+  assert.equal(paintOf(key("something new", 2), hues, "who", "dark").counts, "other");
+  assert.equal(maskOf("solid"), null);
+  assert.equal(word([1, 2, 3]), 0xff030201);
+  assert.ok(new Paints(keys, hues, { mode: "what", theme: "light", bright: null }).on(1).of(99_999));
+  // A key that names no machine has the hue of the machine whose track it is on; a wait for nobody known has not.
+  const shared = [{ ...key("guest", 0), key: 2, machine_id: null }, { ...key("waking", 0), key: 3, machine_id: null }];
+  const paintsOf = new Paints(shared, hues, { mode: "who", theme: "dark", bright: null });
+  assert.deepEqual([paintsOf.on(2).of(2).front, paintsOf.on(3).of(2).front], [hues.get(2), hues.get(3)]);
+  assert.deepEqual(paintsOf.on(2).of(3).front, paintsOf.on(3).of(3).front);
+  const faded = new Paints(keys, hues, { mode: "who", theme: "dark", bright: (k) => k.class === "preempted" }).on(0);
+  for (const k of keys) assert.equal(String(faded.of(k.key).front) === String(all.on(0).of(k.key).front), k.class === "preempted" || String(all.on(0).of(k.key).front) === String(faded.of(k.key).front));
+});
+
+test("twenty guests still have hues of their own", () => {
+  const twenty = Array.from({ length: 20 }, (_, i) => ({ machine_id: i, kind: "guest" }));
+  assert.equal(new Set([...machineHues(twenty, "dark").values()].map(String)).size, 20);
+});
+
+test("instants are seen however short, counters reach their maximum, hatching stays in its place", () => {
+  const out = (): Pixels => ({ data: new Uint32Array(10 * 20), width: 10, height: 20 });
+  const columns = new Columns(10);
+  columns.know(0, 10);
+  columns.add(4, keys.length - 1, 1e-9);
+  const ticks = out();
+  drawInstants(ticks, columns, { y: 2, height: 16, anchor: 0 }, paints, 0);
+  assert.ok(Array.from({ length: 20 }, (_, y) => ticks.data[y * 10 + 4]).filter((p) => p !== 0).length >= 8);
+  columns.clear();
+  columns.measure(0, 5, 0, 10, 5);
+  columns.measure(5, 10, 5, 5, 5);
+  const counter = out();
+  assert.equal(drawCounter(counter, columns, { y: 0, height: 20, anchor: 0 }, [9, 9, 9], "dark"), 10);
+  const high = (x: number): number => Array.from({ length: 20 }, (_, y) => counter.data[y * 10 + x]).filter((p) => p !== 0).length;
+  assert.deepEqual([high(0), high(9)], [20, 10]);
+  const lost = out();
+  hatch(lost, 3, 6, { y: 5, height: 8, anchor: 0 }, 7);
+  lost.data.forEach((pixel, i) => assert.ok(pixel === 0 || (i % 10 >= 3 && i % 10 < 6 && i >= 50 && i < 130)));
+  assert.ok(lost.data.includes(7));
+});
+
+test("the view's box in the minimap can always be seen", () => {
+  const whole = { from: 0, to: 1e12 };
+  assert.deepEqual(viewBox(whole, whole, 500), { x: 0, width: 500 });
+  assert.equal(viewBox({ from: 5e11, to: 5e11 + 10 }, whole, 500).width, 3);
+});
+
+test("statistics: ordered, named, with shares; copied as text", () => {
+  const answer = {
+    vms: [{ machine_id: 2, name: "hog", executions: 5, gotten_ns: "750", waited_ns: 250, blocked_ns: 0 }],
+    tracks: [{ track: 7, states: [{ key: 3, state: "guest", label: "in guest", ns: 100, count: 4 }, { state: "preempted", ns: "300", count: "1" }] }],
+    exits: [{ machine_id: 2, reason: "npf", count: 3, total_ns: 30, p50_ns: 9, p90_ns: 12, p99_ns: 12, max_ns: 12 }],
+  };
+  const tables = statTables(answer, 400, (track) => `track ${track}`, names);
+  assert.deepEqual(tables.map((table) => table.title), ["Machines: gotten, waited, blocked", "track 7", "Exits by reason"]);
+  assert.deepEqual(tables[1]!.rows.map((row) => row.cells), [["preempted", "300 ns", "75 %", "1", "300 ns"], ["in guest", "100 ns", "25 %", "4", "25 ns"]]);
+  assert.deepEqual(tables[0]!.rows[0]!.cells.slice(0, 5), ["hog", "750 ns", "75 %", "250 ns", "25 %"]);
+  assert.ok(asText(tables).includes("hog\tnpf\t3\t30 ns\t9 ns"));
+  assert.deepEqual(statTables({}, 1, String, names), []);
+});
+
+test("a row of an SQL answer leads to its track", () => {
+  const columns = ["ts", "dur", "machine_id", "vcpu"];
+  const vcpu = tracks.find((t) => t.kind === "vcpu" && t.machine_id === 2)!;
+  assert.deepEqual(targetOf(columns, [5n, 7n, 2, 0], tracks), { ts: 5n, dur: 7, track: vcpu.track });
+  assert.deepEqual(targetOf(columns, ["5", null, 99, 0], tracks), { ts: 5n, dur: 0, track: undefined });
+  assert.equal(targetOf(["name"], ["x"], tracks), undefined);
+  assert.equal(targetOf(columns, [1.5, 0, 2, 0], tracks), undefined);
+});
+
+test("SVG: names are escaped, shapes add up to the columns", () => {
+  const columns = new Columns(10);
+  columns.know(0, 10);
+  const key = keys.find((k) => k.class === "vcpu")!.key;
+  columns.spread(2, 8, key, 1);
+  const svg = toSvg({ title: "a<b", width: 10, height: 20, names: 50, background: [0, 0, 0], ink: [9, 9, 9], ticks: [], arrows: [], rows: [{ name: `<script>"&'\u0001`, indent: 0, y: 0, height: 20, group: false, machine_id: 2, columns }] }, all);
+  assert.ok(!svg.includes("<script>") && svg.includes("&#60;script&#62;") && !svg.includes("\u0001"));
+  assert.match(svg, /<rect x="2" y="1" width="6" height="18"/);
+});
