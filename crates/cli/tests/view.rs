@@ -233,6 +233,12 @@ fn facts_and_arrows_of_an_interval() {
     let about = served.json("/api/recording");
     let range = json!({ "from": about["from"], "to": about["to"], "limit": 20000 });
     let kinds = column(&served.post("/api/flows", &range), "kind");
+    let all = kinds.len();
+    let chosen = json!({ "from": about["from"], "to": about["to"], "limit": 20000,
+        "tracks": [facts["preemptor"]["track"], track["track"]] });
+    let between = column(&served.post("/api/flows", &chosen), "kind");
+    assert!(!between.is_empty() && between.len() < all / 2, "{} of {all}", between.len());
+    assert!(between.iter().any(|kind| kind == "preempt"), "{between:?}");
     for kind in ["wakeup", "preempt", "block"] {
         assert!(kinds.iter().any(|known| known == kind), "no arrow of kind {kind}");
     }
