@@ -1,6 +1,11 @@
 //! `transect view` as its page uses it: real recordings over HTTP, what is drawn against SQL, and
 //! who is refused.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests report by failing"
+)]
 
 mod view_support;
 
@@ -37,12 +42,17 @@ fn by_sql(served: &Served, track: &Value, from: i64, to: i64) -> BTreeMap<String
 }
 
 /// The same from tiles: exact ones clipped, of sums every bucket within.
-fn by_tiles(served: &Served, track: u64, level: u8, index: i64, origin: i64) -> Drawn {
+fn by_tiles(
+    served: &Served,
+    keys: &[Value],
+    track: u64,
+    (level, index): (u8, i64),
+    origin: i64,
+) -> Drawn {
     let span = 512_i64 << level;
     let (from, to) = (origin + index * span, origin + (index + 1) * span);
     let (exact, sums) = served.tiles(level, index, 1, &[track]);
     let mut drawn = Drawn { is_exact: sums.is_empty(), ns: BTreeMap::new() };
-    let keys = served.keys();
     let name = |key: &Value| {
         let key = &keys[usize::try_from(key.as_u64().unwrap()).unwrap()];
         format!("{}/{}", key["state"].as_str().unwrap(), key["reason"].as_str().unwrap_or(""))
@@ -88,14 +98,15 @@ fn compare(cache: &Path, recording: &str) -> Compared {
     let about = served.json("/api/recording");
     let origin: i64 = about["origin"].as_str().unwrap().parse().unwrap();
     let top = u8::try_from(about["level_max"].as_u64().unwrap()).unwrap() - 9;
+    let (keys, tracks) = (served.keys(), served.tracks());
     let mut compared = Compared::default();
-    for track in served.tracks().iter().filter(|track| track["kind"] == "vcpu") {
+    for track in tracks.iter().filter(|track| track["kind"] == "vcpu").take(2) {
         let number = track["track"].as_u64().unwrap();
         for level in (0..10).map(|step| top - step) {
             // The whole recording in few tiles, or a few of the many.
             let tiles = 1_i64 << (top - level);
             for index in BTreeSet::from([0, tiles / 3, tiles / 2]) {
-                let drawn = by_tiles(&served, number, level, index, origin);
+                let drawn = by_tiles(&served, &keys, number, (level, index), origin);
                 let span = 512_i64 << level;
                 let from = origin + index * span;
                 let known = by_sql(&served, track, from, from + span);
@@ -222,6 +233,12 @@ fn facts_and_arrows_of_an_interval() {
     let about = served.json("/api/recording");
     let range = json!({ "from": about["from"], "to": about["to"], "limit": 20000 });
     let kinds = column(&served.post("/api/flows", &range), "kind");
+    let all = kinds.len();
+    let chosen = json!({ "from": about["from"], "to": about["to"], "limit": 20000,
+        "tracks": [facts["preemptor"]["track"], track["track"]] });
+    let between = column(&served.post("/api/flows", &chosen), "kind");
+    assert!(!between.is_empty() && between.len() < all / 2, "{} of {all}", between.len());
+    assert!(between.iter().any(|kind| kind == "preempt"), "{between:?}");
     for kind in ["wakeup", "preempt", "block"] {
         assert!(kinds.iter().any(|known| known == kind), "no arrow of kind {kind}");
     }

@@ -128,9 +128,10 @@ impl State {
         if self.is_building.swap(true, Ordering::Relaxed) {
             return;
         }
+        // Before anybody who was told that something is missing can ask how far it is.
+        self.progress("tables", 0, 0);
         let state = Arc::clone(self);
         let work = move || {
-            state.progress("tables", 0, 0);
             let result = state.make(again);
             state.change(|inner| match result {
                 Ok(view) => {
@@ -146,7 +147,7 @@ impl State {
             });
             state.is_building.store(false, Ordering::Relaxed);
         };
-        // Without a thread the page says "building" for good, and `Server::start` has told why.
+        // A machine that has no thread to spare shows the page, which then says "building".
         let _ = std::thread::Builder::new().name("view-builder".to_owned()).spawn(work);
     }
 

@@ -1,4 +1,11 @@
 //! The files of tiles: the same bytes from the same tables, and none trusted that was changed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    reason = "tests report by failing, and are of small numbers"
+)]
 
 mod common;
 

@@ -1,4 +1,11 @@
 //! Tracks that are more than their rows: instants, numbers, and what is cut by another layer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    reason = "tests report by failing, and are of small numbers"
+)]
 
 mod common;
 

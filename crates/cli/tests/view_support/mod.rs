@@ -1,6 +1,11 @@
 //! A server of one recording, and as much of a client as its page is.
 #![allow(dead_code, reason = "each test uses some of it")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests report by failing"
+)]
 
 use serde_json::{Value, json};
 use std::fs;

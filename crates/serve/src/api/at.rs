@@ -1,6 +1,6 @@
 //! `/api/at`: everything about what is at a moment of a track.
 
-use super::flows::{Places, between};
+use super::flows::{Ends, Places, between};
 use super::{Answered, database, exact, view};
 use crate::http::{Request, Response};
 use crate::sql::{Row, int, rows, tid};
@@ -46,16 +46,16 @@ impl About<'_> {
     ) -> Result<Value, Response> {
         let mut facts = self.place(self.track.track, &here);
         let range = (here.ts, here.ts.saturating_add(here.dur.max(1)));
-        let arrows = between(&self.places, self.database, range, MAX_ARROWS)?;
         let number = self.track.track;
-        let mine = arrows.iter().filter(|flow| flow.from.0 == number || flow.to.0 == number);
+        let ends = Ends::Either(number);
+        let arrows = between(&self.places, self.database, range, ends, MAX_ARROWS)?;
         facts["rows"] = self.rows(&here)?;
         facts["previous"] = json!(before.map(|before| self.place(number, &before)));
         facts["next"] = json!(after.map(|after| self.place(number, &after)));
         facts["exit"] = json!(self.exit(&here));
         facts["waker"] = json!(self.waker(&here)?);
         facts["preemptor"] = json!(self.preemptor(&here));
-        facts["arrows"] = mine.take(MAX_ARROWS).map(super::flows::Flow::json).collect();
+        facts["arrows"] = arrows.iter().take(MAX_ARROWS).map(super::flows::Flow::json).collect();
         Ok(facts)
     }
 

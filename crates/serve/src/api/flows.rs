@@ -5,7 +5,7 @@ use crate::http::Response;
 use crate::sql::{Row, id, int, rows, text, tid};
 use crate::state::State;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use transect_query::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
 use transect_query::{Database, Stop};
@@ -127,37 +127,148 @@ pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
     let (view, database) = (view(state)?, database(state)?);
     let places = Places::new(&view, &database)?;
     let limit = wish.limit.unwrap_or(1000).min(MAX_FLOWS);
-    let mut flows = between(&places, &database, (wish.from.0, wish.to.0), limit)?;
-    if let Some(tracks) = wish.tracks.filter(|tracks| !tracks.is_empty()) {
-        let tracks: std::collections::HashSet<u32> = tracks.into_iter().collect();
-        flows.retain(|flow| tracks.contains(&flow.from.0) && tracks.contains(&flow.to.0));
-    }
+    let tracks: Vec<u32> = wish.tracks.unwrap_or_default();
+    let ends = if tracks.is_empty() { Ends::Any } else { Ends::Both(&tracks) };
+    let mut flows = between(&places, &database, (wish.from.0, wish.to.0), ends, limit)?;
     flows.truncate(limit);
     let bytes = batch(&flows).map_err(TimelineError::from).and_then(|batch| stream(&batch));
     bytes.map(Response::arrow).map_err(|error| Response::error(500, &error.to_string()))
 }
 
-/// Arrows that begin in `[from, to)`, in order of time.
+/// Whose arrows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ends<'t> {
+    /// All.
+    Any,
+    /// Those between two of these tracks.
+    Both(&'t [u32]),
+    /// Those from or to this track.
+    Either(u32),
+}
+
+impl Ends<'_> {
+    fn tracks(&self) -> &[u32] {
+        match self {
+            Ends::Any => &[],
+            Ends::Both(tracks) => tracks,
+            Ends::Either(track) => std::slice::from_ref(track),
+        }
+    }
+
+    /// The condition on a row, of those that each end be one of the tracks.
+    fn of(&self, from: &str, to: &str) -> String {
+        match self {
+            Ends::Any => "true".to_owned(),
+            Ends::Both(_) => format!("({from}) AND ({to})"),
+            Ends::Either(_) => format!("(({from}) OR ({to}))"),
+        }
+    }
+
+    fn has(&self, flow: &Flow) -> bool {
+        let is_one = |track: u32| self.tracks().contains(&track);
+        match self {
+            Ends::Any => true,
+            Ends::Both(_) => is_one(flow.from.0) && is_one(flow.to.0),
+            Ends::Either(_) => is_one(flow.from.0) || is_one(flow.to.0),
+        }
+    }
+}
+
+/// Conditions that rows are of tracks: of their threads, and of their vCPUs.
+struct Actors {
+    threads: BTreeSet<(u32, i32)>,
+    vcpus: BTreeSet<(u32, u32)>,
+}
+
+impl Actors {
+    fn new(places: &Places<'_>, tracks: &[u32]) -> Self {
+        let mut actors = Actors { threads: BTreeSet::new(), vcpus: BTreeSet::new() };
+        for track in tracks.iter().filter_map(|track| places.view.track(*track)) {
+            let actor = &track.actor;
+            match (actor.kind, actor.tid, actor.vcpu) {
+                (Kind::Thread, Some(tid), _) => {
+                    actors.threads.insert((actor.machine, tid));
+                }
+                (Kind::Vcpu, _, Some(vcpu)) => {
+                    let vcpu = (actor.machine, vcpu);
+                    actors.vcpus.insert(vcpu);
+                    let own = places.of_vcpus.iter().filter(|(_, known)| **known == vcpu);
+                    let host = places.host(actor.machine);
+                    actors.threads.extend(own.map(|(tid, _)| (host, *tid)));
+                }
+                _ => {}
+            }
+        }
+        actors
+    }
+
+    fn thread(&self, column: &str) -> String {
+        any(self.threads.iter().map(|(machine, tid)| (*machine, i64::from(*tid))), column)
+    }
+
+    fn vcpu(&self) -> String {
+        any(self.vcpus.iter().map(|(machine, vcpu)| (*machine, i64::from(*vcpu))), "vcpu")
+    }
+
+    /// Who has a CPU is named by the host's thread alone.
+    fn by(&self) -> String {
+        let tids: BTreeSet<String> = self.threads.iter().map(|(_, tid)| tid.to_string()).collect();
+        match tids.is_empty() {
+            true => "false".to_owned(),
+            false => format!("by_tid IN ({})", tids.into_iter().collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+/// That the column has one of these numbers, each of its machine.
+fn any(of: impl Iterator<Item = (u32, i64)>, column: &str) -> String {
+    let mut by_machine: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for (machine, number) in of {
+        by_machine.entry(machine).or_default().push(number.to_string());
+    }
+    let parts = by_machine.into_iter().map(|(machine, numbers)| {
+        format!("(machine_id = {machine} AND {column} IN ({}))", numbers.join(", "))
+    });
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() { "false".to_owned() } else { parts.join(" OR ") }
+}
+
+/// Arrows that begin in `[from, to)`, in order of time: `limit` of each kind at most.
 pub(crate) fn between(
     places: &Places<'_>,
     database: &Database,
     (from, to): (i64, i64),
+    ends: Ends<'_>,
     limit: usize,
 ) -> Result<Vec<Flow>, Response> {
-    let range = format!("ts >= {from} AND ts < {to}");
-    // More than are wanted: not all of them are between tracks that are shown.
-    let ask = |sql: String| {
-        let sql = format!("{sql} AND {range} ORDER BY ts LIMIT {}", limit.saturating_mul(4));
-        rows(database, &sql, MAX_FLOWS * 4, &Stop::never())
+    let actors = Actors::new(places, ends.tracks());
+    // A device's requests are of any thread: which lane each is in, only the tracks know.
+    let has_device = ends.tracks().iter().any(|track| {
+        places.view.track(*track).is_some_and(|track| track.actor.kind == Kind::Block)
+    });
+    let ask = |sql: &str, ends: &str| {
+        let sql =
+            format!("{sql} AND ts >= {from} AND ts < {to} AND {ends} ORDER BY ts LIMIT {limit}");
+        rows(database, &sql, limit, &Stop::never())
     };
-    let wakeups = "SELECT ts, dur, machine_id, tid, waker_tid FROM wakeups WHERE waker_tid <> 0";
-    let preempted = "SELECT ts, machine_id, vcpu, by_tid FROM vcpu_states \
-                     WHERE state = 'preempted' AND by_tid > 0";
-    let requests = "SELECT ts, machine_id, tid, device FROM block_io WHERE tid <> 0";
+    let wakeups = ask(
+        "SELECT ts, dur, machine_id, tid, waker_tid FROM wakeups WHERE waker_tid <> 0",
+        &ends.of(&actors.thread("waker_tid"), &actors.thread("tid")),
+    )?;
+    let preempted = ask(
+        "SELECT ts, machine_id, vcpu, by_tid FROM vcpu_states \
+         WHERE state = 'preempted' AND by_tid > 0",
+        &ends.of(&actors.by(), &actors.vcpu()),
+    )?;
+    let requests = ask(
+        "SELECT ts, machine_id, tid, device FROM block_io WHERE tid <> 0",
+        &ends.of(&actors.thread("tid"), if has_device { "true" } else { "false" }),
+    )?;
     let mut flows: Vec<Flow> = Vec::new();
-    flows.extend(ask(wakeups.to_owned())?.iter().filter_map(|row| wakeup(places, row)));
-    flows.extend(ask(preempted.to_owned())?.iter().filter_map(|row| preemption(places, row)));
-    flows.extend(ask(requests.to_owned())?.iter().filter_map(|row| request(places, row)));
+    flows.extend(wakeups.iter().filter_map(|row| wakeup(places, row)));
+    flows.extend(preempted.iter().filter_map(|row| preemption(places, row)));
+    flows.extend(requests.iter().filter_map(|row| request(places, row)));
+    flows.retain(|flow| ends.has(flow));
     flows.sort_by_key(|flow| (flow.from.1, flow.to, flow.from.0));
     Ok(flows)
 }
