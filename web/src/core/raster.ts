@@ -168,13 +168,16 @@ export function drawInstants(out: Pixels, columns: Columns, place: RowPlace, pai
   }
 }
 
-/** Draws a counter: filled to the mean, lighter to the maximum. Returns the scale's top. */
-export function drawCounter(out: Pixels, columns: Columns, place: RowPlace, colour: Rgb, theme: Theme): number {
-  let highest = 0;
+/**
+ * Draws a counter: filled to the mean, lighter to the maximum. `full` is the value of the row's whole height; without
+ * it the largest visible value is. Returns that value.
+ */
+export function drawCounter(out: Pixels, columns: Columns, place: RowPlace, colour: Rgb, theme: Theme, full?: number): number {
+  let highest = full ?? 0;
   for (let x = 0; x < columns.width; x++) if (columns.weight[x]! > 0) highest = Math.max(highest, columns.max[x]!);
   if (highest <= 0) return highest;
-  const solid = word(colour);
-  const light = word(mix(greys(theme).row, colour, 0.4));
+  const solid = word(mix(greys(theme).row, colour, 0.6));
+  const light = word(mix(greys(theme).row, colour, 0.3));
   const bottom = place.y + place.height;
   for (let x = 0; x < Math.min(columns.width, out.width); x++) {
     if (columns.weight[x] === 0) continue;

@@ -349,6 +349,8 @@ export class App {
 
   /** Goes to a moment of a track and chooses what is there. */
   jump(track: number, at: Rel, dur = 0): void {
+    // The panel first: it takes room, and the row must be in what is left.
+    this.openDock("facts");
     this.showTrack(track);
     this.state.current = track;
     this.glideTo(reveal(this.goal, { from: at, to: at + Math.max(dur, 1) }, this.model.whole));
