@@ -205,7 +205,8 @@ test("the address holds the view: a reload and a second window show the same", a
     app.addMark(1_050_000_000);
     app.run("colour");
   }, track);
-  await page.waitForTimeout(500);
+  // The address is written when things have been quiet for a moment.
+  await page.waitForFunction(() => location.hash.includes("c=what") && location.hash.includes("m="));
   await idle(page);
   await page.reload();
   await page.waitForFunction(() => (window as unknown as { transect?: unknown }).transect !== undefined);

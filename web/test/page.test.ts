@@ -57,6 +57,8 @@ test("the filter keeps what matches and what it is in", () => {
   const rows = (text: string): string[] => tree.rows(state({ filter: parseFilter(text, names).tracks })).filter((r) => r.type === "track").map((r) => `${names(r.node.track.machine_id)} ${r.node.track.kind}`);
   assert.deepEqual([...new Set(rows("vm:hog kind:vcpu"))], ["hog vcpu"]);
   assert.deepEqual(rows("burn"), ["hog thread"]);
+  assert.deepEqual(rows("kind:counter"), ["xen counter"]);
+  assert.deepEqual(rows("counters"), ["xen counter"]);
   assert.deepEqual(rows("zzz"), []);
   assert.equal(rows("kworker vm:dom0").length, 24);
   assert.equal(rows("tid:300").length, 1);

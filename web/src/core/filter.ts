@@ -54,7 +54,7 @@ function addTest(field: string, value: string, machineName: (id: number) => stri
     case "machine":
       return tracks.push(({ track }) => machineName(track.machine_id).toLowerCase().includes(value)) > 0;
     case "kind":
-      return tracks.push(({ track }) => track.kind.includes(value)) > 0;
+      return tracks.push(({ track, group }) => track.kind === value || (!group && track.kind.includes(value))) > 0;
     case "layer":
       return tracks.push(({ track }) => track.layer.toLowerCase().includes(value)) > 0;
     case "cpu":

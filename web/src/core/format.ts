@@ -62,7 +62,7 @@ export function thousands(n: number): string {
 
 /** A number of things, short: `950`, `12.4 k`, `3.1 M`. */
 export function count(n: number): string {
-  if (n < 10_000) return thousands(n);
+  if (n < 10_000) return Number.isInteger(n) ? thousands(n) : String(n);
   return n < 1e6 ? `${significant(n / 1e3)} k` : n < 1e9 ? `${significant(n / 1e6)} M` : `${significant(n / 1e9)} G`;
 }
 

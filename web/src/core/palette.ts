@@ -39,7 +39,7 @@ export interface Paint {
   readonly pattern: PatternName;
   /** Order in a column, from below: who ran at the bottom, who slept on top. */
   readonly rank: number;
-  /** Drawn at least so many pixels high however short: what people look for must not vanish. */
+  /** All states of this rank together are drawn at least so many pixels high however short: what people look for must not vanish. */
   readonly least: number;
   /** What this time counts as in the summary of a row. */
   readonly counts: "ran" | "waited" | "slept" | "unknown" | "other";
@@ -244,6 +244,7 @@ export class PaintTable {
   readonly front: Uint32Array;
   readonly back: Uint32Array;
   readonly least: Uint8Array;
+  readonly rank: Uint8Array;
   readonly plain: Uint8Array;
   /** Where a key's pattern begins in `masks`. */
   readonly maskAt: Uint16Array;
@@ -260,6 +261,7 @@ export class PaintTable {
     this.front = Uint32Array.from(paints, (paint) => word(paint.front));
     this.back = Uint32Array.from(paints, (paint) => word(paint.back));
     this.least = Uint8Array.from(paints, (paint) => paint.least);
+    this.rank = Uint8Array.from(paints, (paint) => paint.rank);
     this.plain = Uint8Array.from(paints, (paint) => (MASKS[paint.pattern] === null ? 1 : 0));
     this.maskAt = Uint16Array.from(paints, (paint) => PATTERNS.indexOf(paint.pattern) * 64);
     this.keyAt = Uint32Array.from(paints, (_, key) => key).sort((a, b) => paints[a]!.rank - paints[b]!.rank || a - b);

@@ -2,8 +2,8 @@
 // that what is drawn can be tested without a browser and costs the same everywhere.
 //
 // A column of h pixels is divided by share: boundaries are rounded sums, so each state's height is
-// right to half a pixel and the whole is exactly h. States that people look for (waits, losses) take
-// at least one pixel, and what lanes are made of (calls, interrupts, requests) at least three. The work per row is its columns times its height, whatever the recording's size.
+// right to half a pixel and the whole is exactly h. Kinds of states that people look for (waits,
+// losses) take at least one pixel, and what lanes are made of (calls, interrupts, requests) at least three. The work per row is its columns times its height, whatever the recording's size.
 import { OTHERS, SLOTS, type Columns } from "./columns.ts";
 import { greys, mix, word, type PaintTable, type Rgb, type Theme } from "./palette.ts";
 
@@ -42,7 +42,7 @@ const top = new Int32Array(SLOTS);
  */
 export function stack(columns: Columns, column: number, height: number, paints: PaintTable): number {
   const { key, share } = columns;
-  const { places, keyAt, least } = paints;
+  const { places, keyAt, least, rank } = paints;
   const base = column * SLOTS;
   const count = columns.count[column]!;
   for (let slot = 0; slot < count; slot++) {
@@ -58,15 +58,28 @@ export function stack(columns: Columns, column: number, height: number, paints: 
   }
   let sum = 0.5;
   let below = 0;
+  // A kind of state (a rank) that would vanish gets its least, once: for its largest key, not for each.
+  let largest = 0;
+  let floor = 0;
   for (let i = 0; i < count; i++) {
     const id = keyAt[place[i]!]!;
+    if (i === 0 || rank[id] !== rank[order[i - 1]!]) {
+      largest = i;
+      floor = below;
+    } else if (amount[i]! > amount[largest]!) largest = i;
     sum += amount[i]!;
-    let edge = sum | 0;
-    const lowest = below + least[id]!;
-    if (edge < lowest) edge = lowest;
-    below = edge < height ? edge : height;
+    const edge = sum | 0;
+    if (edge > below) below = edge < height ? edge : height;
     order[i] = id;
     top[i] = below;
+    if (below !== floor || least[id] === 0) continue;
+    const last = i + 1 === count || rank[keyAt[place[i + 1]!]!] !== rank[id];
+    if (!last) continue;
+    // Where the column is full already, what lies below makes room.
+    const start = Math.min(floor, Math.max(height - least[id]!, 0));
+    for (let at = 0; at < largest; at++) if (top[at]! > start) top[at] = start;
+    below = Math.min(start + least[id]!, height);
+    for (let at = largest; at <= i; at++) top[at] = below;
   }
   return count;
 }
@@ -168,13 +181,16 @@ export function drawInstants(out: Pixels, columns: Columns, place: RowPlace, pai
   }
 }
 
-/** Draws a counter: filled to the mean, lighter to the maximum. Returns the scale's top. */
-export function drawCounter(out: Pixels, columns: Columns, place: RowPlace, colour: Rgb, theme: Theme): number {
-  let highest = 0;
+/**
+ * Draws a counter: filled to the mean, lighter to the maximum. `full` is the value of the row's whole height; without
+ * it the largest visible value is. Returns that value.
+ */
+export function drawCounter(out: Pixels, columns: Columns, place: RowPlace, colour: Rgb, theme: Theme, full?: number): number {
+  let highest = full ?? 0;
   for (let x = 0; x < columns.width; x++) if (columns.weight[x]! > 0) highest = Math.max(highest, columns.max[x]!);
   if (highest <= 0) return highest;
-  const solid = word(colour);
-  const light = word(mix(greys(theme).row, colour, 0.4));
+  const solid = word(mix(greys(theme).row, colour, 0.6));
+  const light = word(mix(greys(theme).row, colour, 0.3));
   const bottom = place.y + place.height;
   for (let x = 0; x < Math.min(columns.width, out.width); x++) {
     if (columns.weight[x] === 0) continue;

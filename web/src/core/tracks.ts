@@ -116,7 +116,7 @@ export class TrackTree {
     const visit = (node: Node): void => {
       if (shown && !shown.has(node)) return;
       // A filter opens what it must to show its matches.
-      const open = this.open(node, state) || (found !== undefined && found.above.has(node) && !state.folded.has(node.track.track));
+      const open = this.open(node, state) || (found !== undefined && found.opened.has(node) && !state.folded.has(node.track.track));
       push(rowOf(node, open));
       if (!open) return;
       const all = shown ? node.children.filter((child) => shown.has(child)) : node.children;
@@ -185,10 +185,10 @@ function busiest(nodes: readonly Node[], limit: number): Node[] {
   return nodes.filter((node) => keep.has(node));
 }
 
-/** Matching nodes with all that is in them, and `above`: what they are in. */
-function matching(roots: readonly Node[], filter: TrackFilter): { shown: Set<Node>; above: Set<Node> } {
+/** Matching nodes with all that is in them; `opened`: what they are in, and groups that were asked for by name. */
+function matching(roots: readonly Node[], filter: TrackFilter): { shown: Set<Node>; opened: Set<Node> } {
   const shown = new Set<Node>();
-  const above = new Set<Node>();
+  const opened = new Set<Node>();
   const all = (node: Node): void => {
     shown.add(node);
     // A machine that runs on this one is not a part of it: it must match by itself.
@@ -197,12 +197,13 @@ function matching(roots: readonly Node[], filter: TrackFilter): { shown: Set<Nod
   const visit = (node: Node): boolean => {
     const own = filter.matches(node);
     if (own) all(node);
+    if (own && node.group && node.track.kind !== "machine") opened.add(node);
     const inside = node.children.filter((child) => !own || child.track.kind === "machine").map(visit).some(Boolean);
-    if (inside) [shown, above].forEach((set) => set.add(node));
+    if (inside) [shown, opened].forEach((set) => set.add(node));
     return own || inside;
   };
   roots.forEach(visit);
-  return { shown, above };
+  return { shown, opened };
 }
 
 function rowOf(node: Node, open: boolean): Omit<Row, "y"> {

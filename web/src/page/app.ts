@@ -12,7 +12,6 @@ import { ahead, type TileRequest, type Wish } from "../core/plan.ts";
 import { greys, hex, maskOf, stackingOrder, type Paints } from "../core/palette.ts";
 import type { Target } from "../core/rows.ts";
 import { numberOf, type Rel } from "../core/time.ts";
-import { decode, encode, type Linked } from "../core/url.ts";
 import { between, clamp, fit, History, reveal, spanOf, type Range } from "../core/view.ts";
 import type { Command } from "../core/keymap.ts";
 import { runCommand } from "./commands.ts";
@@ -20,6 +19,7 @@ import { debounced, make, memory, need } from "./dom.ts";
 import { Dock } from "./dock.ts";
 import { pictureOf, exportPng, exportSvg } from "./exports.ts";
 import { Flows } from "./flows.ts";
+import { Links } from "./links.ts";
 import { Loader } from "./loader.ts";
 import { Meter } from "./meter.ts";
 import { MinimapView } from "./minimapview.ts";
@@ -56,7 +56,8 @@ export class App {
   private readonly tip = new Tip(need("#tip"));
   private readonly scroller = need("#scroll");
   private readonly stageElement = need("#stage");
-  private readonly writeUrl = debounced(250, () => this.toUrl());
+  private readonly links = new Links(this);
+  private readonly writeUrl = debounced(250, () => this.links.write());
   private readonly settle = debounced(90, () => this.settled());
   private frame = 0;
   private dirty = true;
@@ -76,14 +77,14 @@ export class App {
     this.dock = new Dock(this);
     const first = model.info.window;
     this.state.view = first ? clamp({ from: model.rel(first.from), to: model.rel(first.to) }, model.whole) : clamp(model.whole, model.whole);
-    this.fromUrl();
+    this.links.read();
     this.retheme();
     this.refilter();
     this.scroller.addEventListener("scroll", () => {
       this.scrollTop = this.scroller.scrollTop;
       this.redraw();
     });
-    window.addEventListener("hashchange", () => this.fromUrl());
+    window.addEventListener("hashchange", () => this.links.read());
     new ResizeObserver(() => this.resized()).observe(this.stageElement);
     this.resized();
   }
@@ -349,6 +350,8 @@ export class App {
 
   /** Goes to a moment of a track and chooses what is there. */
   jump(track: number, at: Rel, dur = 0): void {
+    // The panel first: it takes room, and the row must be in what is left.
+    this.openDock("facts");
     this.showTrack(track);
     this.state.current = track;
     this.glideTo(reveal(this.goal, { from: at, to: at + Math.max(dur, 1) }, this.model.whole));
@@ -572,40 +575,6 @@ export class App {
     need("#progress span").style.width = `${share * 100}%`;
     need("#progress b").textContent = building.state === "failed" ? `building failed: ${building.error ?? "see the terminal"}` : `building ${building.stage ?? "tiles"} … ${done}: what is there is drawn`;
     bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
-  }
-
-  private linked(): Linked {
-    const { state } = this;
-    const out: Linked = { range: this.goal, pinned: state.pinned, folded: [...state.folded], opened: [...state.opened], marks: state.marks, colour: state.colour, flows: state.flowsOn, top: this.scrollTop };
-    if (state.filterText) out.filter = state.filterText;
-    if (state.chosen) out.chosen = { track: state.chosen.track, ts: state.chosen.ts };
-    if (state.selection) out.selection = state.selection;
-    return out;
-  }
-
-  private written = "";
-  private toUrl(): void {
-    this.written = encode(this.linked(), this.model.origin);
-    window.history.replaceState(null, "", `${location.pathname}#${this.written}`);
-  }
-
-  private fromUrl(): void {
-    const fragment = location.hash.slice(1);
-    if (fragment === "" || fragment === this.written) return;
-    const linked = decode(fragment, this.model.origin);
-    const { state } = this;
-    if (linked.range) state.view = clamp(linked.range, this.model.whole);
-    state.pinned = [...(linked.pinned ?? [])];
-    state.folded = new Set(linked.folded);
-    state.opened = new Set(linked.opened);
-    state.marks = [...(linked.marks ?? [])];
-    state.colour = linked.colour ?? "who";
-    state.flowsOn = linked.flows ?? false;
-    state.selection = linked.selection ? { ...linked.selection, tracks: undefined } : undefined;
-    this.setFilter(linked.filter ?? "");
-    if (linked.chosen && this.model.tree.nodes.has(linked.chosen.track)) this.chooseAt(linked.chosen.track, linked.chosen.ts);
-    if (state.selection) this.selected();
-    requestAnimationFrame(() => this.scrollTo(linked.top ?? 0));
   }
 
   // ---- export

@@ -39,6 +39,7 @@ export function openHelp(app: App): void {
 
 function keyName(key: string): string {
   const names: Readonly<Record<string, string>> = { " ": "Space", arrowup: "↑", arrowdown: "↓", arrowleft: "←", arrowright: "→", escape: "Esc", backspace: "⌫", enter: "Enter", home: "Home" };
+  if (key === "+") return key;
   return key
     .split("+")
     .map((part) => (part === "" ? "+" : names[part] ?? (part.length === 1 ? part.toUpperCase() : part[0]!.toUpperCase() + part.slice(1))))

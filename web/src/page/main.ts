@@ -1,6 +1,7 @@
 // Starts the page: loads the recording's description, follows the building of tiles, opens the view.
 import { ApiError } from "../api/client.ts";
-import type { BuildState } from "../api/types.ts";
+import type { BuildState, RecordingInfo } from "../api/types.ts";
+import { thousands } from "../core/format.ts";
 import type { Command } from "../core/keymap.ts";
 import { App } from "./app.ts";
 import { debounced, make, need } from "./dom.ts";
@@ -39,12 +40,25 @@ async function start(): Promise<void> {
   follow(app);
 }
 
-/** What is missing or broken in the recording, one line each. */
+/** How many remarks are listed; all of them are in the table import_log. */
+const LISTED = 200;
+
+/** What is missing or broken in the recording: one line, which opens to all, losses first. */
 function showProblems(app: App): void {
-  const problems = app.model.info.problems ?? [];
-  for (const problem of problems.slice(0, 3)) app.notice(typeof problem === "string" ? problem : problemLine(problem), "");
-  if (problems.length > 3) app.notice(`${problems.length - 3} more problems: see the table import_log`, "");
+  const loses = (problem: Problem): boolean => typeof problem !== "string" && problem["data_loss"] === true;
+  const problems = [...(app.model.info.problems ?? [])].sort((a, b) => Number(loses(b)) - Number(loses(a)));
+  const lines = problems.map((problem) => (typeof problem === "string" ? problem : problemLine(problem)));
+  if (lines.length === 0) return;
+  const losses = problems.filter(loses).length;
+  const line = app.notice(lines[0]!, losses > 0 ? "bad" : "");
+  if (lines.length === 1) return;
+  const more = lines.length > LISTED ? [make("li", {}, `… and ${lines.length - LISTED} more: SELECT * FROM import_log`)] : [];
+  const summary = `${thousands(lines.length)} remarks about this recording${losses > 0 ? `, ${thousands(losses)} of them mean lost data` : ""}: ${lines[0]!}`;
+  const list = make("ul", {}, ...lines.slice(0, LISTED).map((text) => make("li", {}, text)), ...more);
+  line.querySelector("span")!.replaceChildren(make("details", {}, make("summary", {}, summary), list));
 }
+
+type Problem = NonNullable<RecordingInfo["problems"]>[number];
 
 function problemLine(problem: Readonly<Record<string, unknown>>): string {
   const where = [problem["source"], problem["offset"] ?? undefined].filter((part) => part !== undefined && part !== null && part !== "").join(" at byte ");

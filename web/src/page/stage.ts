@@ -2,6 +2,7 @@
 // the visible rows times the visible columns.
 import { Columns, fillRow, runs, type Scale } from "../core/columns.ts";
 import type { TileCache } from "../core/cache.ts";
+import { count } from "../core/format.ts";
 import { levelFor } from "../core/levels.ts";
 import { greys, hex, inkOn, maskOf, word, type Paints, type PaintTable, type Rgb, type Theme } from "../core/palette.ts";
 import { drawCounter, drawInstants, drawRow, fillRect, hatch, type Pixels } from "../core/raster.ts";
@@ -52,6 +53,8 @@ export class Stage {
   private surface = this.fine;
   private readonly widths = new Map<string, number>();
   private font = "";
+  /** The counters' scales of this frame. */
+  private readonly scales: { text: string; y: number }[] = [];
   /** Device pixels per CSS pixel. */
   ratio = 1;
 
@@ -101,6 +104,7 @@ export class Stage {
     this.surface = rough ? this.half : this.fine;
     const across = rough ? this.fine.pixels.width / this.half.pixels.width : 1;
     this.pixels.data.fill(word(grey.row));
+    this.scales.length = 0;
     const labels: Label[] = [];
     const fine = this.scale(view);
     const scale = { from: fine.from, nsPerPixel: fine.nsPerPixel * across };
@@ -108,6 +112,7 @@ export class Stage {
     if (rough) this.spread();
     else this.context.putImageData(this.fine.image, 0, 0);
     this.write(labels, across, model, grey.row);
+    this.writeScales(theme);
     this.surface = this.fine;
   }
 
@@ -163,7 +168,11 @@ export class Stage {
     const loading = word(greys(theme).loading);
     const table = paints.on(track.machine_id);
     fillRow(this.columns, cache, track.track, levelFor(scale.nsPerPixel), scale, model.whole);
-    if (track.kind === "counter") drawCounter(this.pixels, this.columns, place, model.hues(theme).get(track.machine_id) ?? greys(theme).host, theme);
+    if (track.kind === "counter") {
+      const hue = model.hues(theme).get(track.machine_id) ?? greys(theme).host;
+      const full = drawCounter(this.pixels, this.columns, place, hue, theme, track.name.includes("%") ? 100 : undefined);
+      if (full > 0) this.scales.push({ text: `${count(Number(full.toPrecision(3)))}${track.name.includes("%") ? " %" : ""}`, y: place.y });
+    }
     else if (isInstants(track)) drawInstants(this.pixels, this.columns, place, table, loading);
     else {
       drawRow(this.pixels, this.columns, place, table, loading);
@@ -204,6 +213,19 @@ export class Stage {
       }
       context.fillStyle = inkOn(plain ? paint.front : row);
       context.fillText(text, x0 + padding, middle + 0.5);
+    }
+  }
+
+  /** What a counter's full height stands for, at its upper left. */
+  private writeScales(theme: Theme): void {
+    const grey = greys(theme);
+    for (const { text, y } of this.scales) {
+      this.context.globalAlpha = 0.7;
+      this.context.fillStyle = hex(grey.row);
+      this.context.fillRect(2, y, this.measure(text) + 6, 13 * this.ratio);
+      this.context.globalAlpha = 1;
+      this.context.fillStyle = hex(grey.text);
+      this.context.fillText(text, 5, y + 7 * this.ratio);
     }
   }
 

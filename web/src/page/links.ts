@@ -1,0 +1,46 @@
+// The address: written when the view rests, read at the start and when somebody changes it.
+import { decode, encode, type Linked } from "../core/url.ts";
+import { clamp } from "../core/view.ts";
+import type { App } from "./app.ts";
+
+export class Links {
+  private written = "";
+
+  constructor(private readonly app: App) {}
+
+  /** Puts what is seen into the address. */
+  write(): void {
+    this.written = encode(this.linked(), this.app.model.origin);
+    window.history.replaceState(null, "", `${location.pathname}#${this.written}`);
+  }
+
+  /** Shows what the address says, if it is not what was written there. */
+  read(): void {
+    const fragment = location.hash.slice(1);
+    if (fragment === "" || fragment === this.written) return;
+    const { app } = this;
+    const linked = decode(fragment, app.model.origin);
+    const { state } = app;
+    if (linked.range) state.view = clamp(linked.range, app.model.whole);
+    state.pinned = [...(linked.pinned ?? [])];
+    state.folded = new Set(linked.folded);
+    state.opened = new Set(linked.opened);
+    state.marks = [...(linked.marks ?? [])];
+    state.colour = linked.colour ?? "who";
+    state.flowsOn = linked.flows ?? false;
+    state.selection = linked.selection ? { ...linked.selection, tracks: undefined } : undefined;
+    app.setFilter(linked.filter ?? "");
+    if (linked.chosen && app.model.tree.nodes.has(linked.chosen.track)) app.chooseAt(linked.chosen.track, linked.chosen.ts);
+    if (state.selection) app.selected();
+    requestAnimationFrame(() => app.scrollTo(linked.top ?? 0));
+  }
+
+  private linked(): Linked {
+    const { state } = this.app;
+    const out: Linked = { range: this.app.goal, pinned: state.pinned, folded: [...state.folded], opened: [...state.opened], marks: state.marks, colour: state.colour, flows: state.flowsOn, top: this.app.scrollTop };
+    if (state.filterText) out.filter = state.filterText;
+    if (state.chosen) out.chosen = { track: state.chosen.track, ts: state.chosen.ts };
+    if (state.selection) out.selection = state.selection;
+    return out;
+  }
+}
