@@ -54,14 +54,14 @@ fn a_xen_host_is_recorded_whatever_becomes_of_xentrace() {
 fn carry_in(host: &XenHost) -> Result<()> {
     let binary = transect()?;
     let link = format!("test -x {0} && ln -s {0} transect", binary.display());
-    if host.run(&link).within(60)?.code != 0 {
+    if host.run(&link).within(240)?.code != 0 {
         host.put(binary, "transect")?;
     }
     Ok(())
 }
 
 fn doctor_finds_xen(host: &XenHost) -> Result<()> {
-    let out = host.run("./transect doctor --json").within(120)?;
+    let out = host.run("./transect doctor --json").within(360)?;
     let checks: Value = serde_json::from_str(&out.stdout).context(out.stderr)?;
     let checks = checks.as_array().context("no list")?;
     for facility in ["xen", "xen trace", "xen domains"] {
@@ -80,13 +80,13 @@ fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
         format!("./transect record -o all.transect --guest name=duty,tcp:{address} --duration 6s");
     let job = host.run(&record).spawn()?;
     let pid = wait_for_xentrace(host)?;
-    host.run(&format!("sleep 1; kill -KILL {pid}")).within(60)?.ok()?;
+    host.run(&format!("sleep 1; kill -KILL {pid}")).within(240)?.ok()?;
     let second = wait_for_xentrace(host)?;
     ensure!(second != pid, "xentrace {pid} was not killed");
     // A domain that comes while recording.
     let brief = host.domu("brief").pv().memory_mib(128).start()?;
-    host.run(&format!("kill -TERM {second}")).within(60)?.ok()?;
-    let out = job.finish_within(180)?;
+    host.run(&format!("kill -TERM {second}")).within(240)?.ok()?;
+    let out = job.finish_within(360)?;
     println!("{}", out.stderr);
     let out = out.ok()?;
     nothing_runs(host)?;
@@ -191,8 +191,8 @@ fn kernels_files(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
         address(duty)?,
         address(&emulated)?
     );
-    println!("{}", host.run(&record).within(240)?.ok()?.stderr);
-    host.run("xl debug-keys s; xl dmesg >xen-tsc.txt").within(60)?.ok()?;
+    println!("{}", host.run(&record).within(600)?.ok()?.stderr);
+    host.run("xl debug-keys s; xl dmesg >xen-tsc.txt").within(240)?.ok()?;
     nothing_runs(host)?;
     let dir = here.join("full.transect");
     host.get("full.transect", &dir)?;
@@ -221,7 +221,7 @@ fn kernels_files(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
 /// Every record is counted as xenalyze counts it.
 fn only_xen(host: &XenHost, here: &Path) -> Result<()> {
     let record = "./transect record --xen only --xen-events sched,pv -o xen.transect --duration 2s";
-    println!("{}", host.run(record).within(120)?.ok()?.stderr);
+    println!("{}", host.run(record).within(360)?.ok()?.stderr);
     nothing_runs(host)?;
     let dir = here.join("xen.transect");
     host.get("xen.transect", &dir)?;
@@ -244,26 +244,26 @@ fn a_killed_recorder(host: &XenHost, here: &Path) -> Result<()> {
         .run("echo $$ >recorder; exec ./transect record --xen only -o killed.transect")
         .spawn()?;
     wait_for_xentrace(host)?;
-    host.run("sleep 1; kill -KILL $(cat recorder); sleep 1").within(60)?.ok()?;
-    ensure!(job.finish_within(60)?.code == 137, "the recorder was not killed");
+    host.run("sleep 1; kill -KILL $(cat recorder); sleep 1").within(240)?.ok()?;
+    ensure!(job.finish_within(240)?.code == 137, "the recorder was not killed");
     nothing_runs(host)?;
     let dir = here.join("killed.transect");
     host.get("killed.transect", &dir)?;
     check_trace(&dir.join("xen.bin"), &[0])?;
     let out =
-        host.run("./transect record --xen only -q -o next.transect --duration 1s").within(120)?;
+        host.run("./transect record --xen only -q -o next.transect --duration 1s").within(360)?;
     out.ok().map(drop)
 }
 
 /// The pid of the xentrace that runs, as soon as one does.
 fn wait_for_xentrace(host: &XenHost) -> Result<u32> {
     let wait = "for n in $(seq 600); do pidof xentrace && exit 0; sleep 0.05; done; exit 1";
-    let out = host.run(wait).within(120)?.ok()?.stdout;
+    let out = host.run(wait).within(360)?.ok()?.stdout;
     out.split_whitespace().next().context("no pid")?.parse().context("an odd pid")
 }
 
 fn nothing_runs(host: &XenHost) -> Result<()> {
-    let left = host.run("pidof xentrace || true").within(60)?.ok()?.stdout;
+    let left = host.run("pidof xentrace || true").within(240)?.ok()?.stdout;
     ensure!(left.trim().is_empty(), "xentrace {left} is left");
     Ok(())
 }

@@ -176,7 +176,7 @@ impl DomUPlan {
         if self.disk_mib > 0 {
             create = format!("truncate -s {}M {} && {create}", self.disk_mib, disk.display());
         }
-        JobPlan::new(Arc::clone(&place), &create).within(90)?.ok()?;
+        JobPlan::new(Arc::clone(&place), &create).within(300)?.ok()?;
         let disk = (self.disk_mib > 0).then_some(disk);
         let mut domu = DomU { place, name: self.name, id: 0, address: self.address, console, disk };
         domu.id = domu.in_dom0(&format!("xl domid {}", domu.name))?.stdout.trim().parse()?;
@@ -261,7 +261,7 @@ pub struct DomU {
 impl DomU {
     /// Waits for its "ready" mark.
     pub fn wait_until_ready(&self) -> Result<()> {
-        self.wait_for("transect-guest: ready").within(90).map(drop)
+        self.wait_for("transect-guest: ready").within(300).map(drop)
     }
 
     /// Waits for a mark with this text.

@@ -24,7 +24,7 @@ use crate::{cache, carry};
 /// Booting takes some 20 s on two idle cores; more when they are busy.
 const KIND: Kind = Kind {
     title: "the Xen host",
-    boot: Duration::from_secs(180),
+    boot: Duration::from_secs(360),
     // Before Debian's wrappers in /usr/sbin, which find the right version at the price of a dozen processes.
     prologue: "for dir in /usr/lib/xen-[0-9]*/bin; do export PATH=$dir:$PATH; done\n",
 };
@@ -91,7 +91,7 @@ impl Default for XenOptions {
             scheduler: Scheduler::Credit2,
             counted_time: true,
             xen_arguments: String::new(),
-            lifetime: Duration::from_secs(600),
+            lifetime: Duration::from_secs(1500),
         }
     }
 }
