@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::host::KvmHost;
 
 /// Makes a test on the host that this process' tests share, and once more on another one where that
-/// host died meanwhile: an emulated host may die or hang of its emulator (QEMU's TCG executing code
-/// that the kernel has replaced), which says nothing about what is tested. Any other failure stands.
+/// host died meanwhile or something on it never happened: an emulated host or guest may die or hang
+/// of its emulator (QEMU's TCG executing code that the kernel has replaced), which says nothing about
+/// what is tested. Any other failure stands, and so does the second.
 #[expect(clippy::expect_used, reason = "a test that has no host has failed")]
 pub fn on_shared_host(test: impl Fn(&'static KvmHost)) {
     let host = KvmHost::shared().expect("a host with KVM");
@@ -15,7 +16,7 @@ pub fn on_shared_host(test: impl Fn(&'static KvmHost)) {
         if !host.has_died() {
             resume_unwind(failure);
         }
-        println!("again, for the emulated host died");
+        println!("again, for the emulated host died or hung (above)");
         test(KvmHost::shared().expect("a host with KVM"));
     }
 }

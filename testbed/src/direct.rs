@@ -75,6 +75,8 @@ impl Place for Direct {
         Ok(())
     }
 
+    fn end(&self) {}
+
     fn diagnosis(&self) -> String {
         String::new()
     }

@@ -150,6 +150,10 @@ impl Place for Emulated {
         }
     }
 
+    fn end(&self) {
+        self.qemu.kill();
+    }
+
     fn diagnosis(&self) -> String {
         let read = |name: &str| std::fs::read(self.run.path().join(name)).unwrap_or_default();
         let [console, stderr] = ["console.log", "qemu.stderr"]

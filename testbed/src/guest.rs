@@ -325,6 +325,11 @@ impl Watched for Guest {
         Ok(self.job.ended()?.map(|code| format!("ended with {code}")))
     }
 
+    fn too_late(&self, message: &str) -> anyhow::Error {
+        self.place.run().note_lateness();
+        self.failure(message)
+    }
+
     fn failure(&self, message: &str) -> anyhow::Error {
         let or_why = |text: Result<String>| text.unwrap_or_else(|error| format!("{error:#}"));
         let [marks, console, qemu] =

@@ -78,15 +78,19 @@ impl KvmHost {
         let [first, second] = &SHARED;
         let boot = || Self::boot().map_err(|error| format!("{error:#}"));
         let mut host = first.get_or_init(boot);
-        if host.as_ref().is_ok_and(Self::has_died) {
+        if let Some(spent) = host.as_ref().ok().filter(|host| host.has_died()) {
+            spent.place.end();
             host = second.get_or_init(boot);
         }
         host.as_ref().map_err(|error| anyhow!("the shared host did not boot: {error}"))
     }
 
-    /// Has it ended by itself, or does it no longer answer? An emulated host may die of its emulator.
+    /// Has it ended by itself, does it no longer answer, or did something on it not happen in time where it is
+    /// emulated? An emulated host and its guests may die or hang of the emulator.
     pub fn has_died(&self) -> bool {
-        self.place.check_alive().is_err() || self.run("true").within(ANSWER_SECONDS).is_err()
+        self.place.check_alive().is_err()
+            || self.nested && self.place.run().was_late()
+            || self.run("true").within(ANSWER_SECONDS).is_err()
     }
 
     /// Whether it is a nested host: times on it are then no measurements.

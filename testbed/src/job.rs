@@ -30,6 +30,8 @@ pub(crate) trait Place: Send + Sync {
     fn kill(&self, number: u64) -> Result<()>;
     /// An error if the place itself has ended.
     fn check_alive(&self) -> Result<()>;
+    /// Ends an emulated place, with all that runs there.
+    fn end(&self);
     /// What the place's own logs say, for an error message.
     fn diagnosis(&self) -> String;
 }
@@ -107,7 +109,8 @@ impl Job {
     /// Waits for its end; after `seconds` it is killed, and that is an error.
     pub fn finish_within(mut self, seconds: u64) -> Result<Output> {
         let Some(code) = self.code_before(Instant::now() + Duration::from_secs(seconds))? else {
-            return Err(self.failure(&format!("`{}` did not end within {seconds} s", self.command)));
+            let message = format!("`{}` did not end within {seconds} s", self.command);
+            return Err(self.too_late(&message));
         };
         self.detached = true;
         let (stdout, stderr) = (self.said()?, self.stderr()?);
@@ -141,9 +144,39 @@ impl Watched for Job {
 
     fn failure(&self, message: &str) -> anyhow::Error {
         let logs = [self.said(), self.stderr()].map(|text| tail(&text.unwrap_or_default(), 10));
-        self.place
-            .run()
-            .failure(format!("{message}\n--- stdout\n{}\n--- stderr\n{}\n---", logs[0], logs[1]))
+        let beside = self.beside();
+        let rest = self.place.diagnosis();
+        self.place.run().failure(format!(
+            "{message}\n--- stdout\n{}\n--- stderr\n{}\n{beside}{rest}",
+            logs[0], logs[1]
+        ))
+    }
+
+    fn too_late(&self, message: &str) -> anyhow::Error {
+        self.place.run().note_lateness();
+        self.failure(message)
+    }
+}
+
+impl Job {
+    /// What the last few other jobs of this place said: who waits in vain mostly waits for one of them.
+    fn beside(&self) -> String {
+        let numbers = (1..self.number.saturating_add(8)).rev().filter(|n| *n != self.number);
+        let folders = numbers
+            .map(|number| (number, self.place.run().path().join(format!("share/jobs/{number}"))))
+            .filter(|(_, folder)| folder.is_dir());
+        let mut text = String::new();
+        for (number, folder) in folders.take(4) {
+            let ended = match self.place.ended(number) {
+                Ok(Some(code)) => format!("ended with {code}"),
+                Ok(None) => "runs".to_owned(),
+                Err(_) => "unknown".to_owned(),
+            };
+            let [script, stdout, stderr] = [("script", 1), ("stdout", 4), ("stderr", 6)]
+                .map(|(name, lines)| tail(&read(&folder.join(name)).unwrap_or_default(), lines));
+            text += &format!("--- beside ({ended}): {script}\n{stdout}\n{stderr}\n");
+        }
+        text
     }
 }
 

@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub struct RunDir {
     path: PathBuf,
     lifetime: Duration,
     guard: Mutex<Child>,
+    late: AtomicBool,
 }
 
 impl RunDir {
@@ -63,7 +65,7 @@ impl RunDir {
             File::create(path.join("keep"))?;
         }
         lock(&OPEN).push(path.clone());
-        Ok(Self { path, lifetime, guard: Mutex::new(guard) })
+        Ok(Self { path, lifetime, guard: Mutex::new(guard), late: AtomicBool::new(false) })
     }
 
     /// The folder.
@@ -85,9 +87,20 @@ impl RunDir {
         drop(File::create(self.path.join("keep")));
     }
 
-    /// Takes [`Self::keep`] back: the failure was expected.
+    /// Takes [`Self::keep`] and [`Self::note_lateness`] back: the failure was expected.
     pub fn discard(&self) {
+        self.late.store(false, Ordering::Relaxed);
         drop(fs::remove_file(self.path.join("keep")));
+    }
+
+    /// Something of this run did not happen in time.
+    pub fn note_lateness(&self) {
+        self.late.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anything did not happen in time.
+    pub fn was_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed)
     }
 
     /// Whether the guard ended the run because its time was over.

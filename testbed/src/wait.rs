@@ -14,6 +14,8 @@ pub(crate) trait Watched {
     fn over(&self) -> Result<Option<String>>;
     /// An error about it, with the logs that explain it.
     fn failure(&self, message: &str) -> anyhow::Error;
+    /// The same, of something that did not happen in time.
+    fn too_late(&self, message: &str) -> anyhow::Error;
 }
 
 /// A wait being described; nothing happens before [`WaitFor::within`].
@@ -54,7 +56,7 @@ impl<'a> WaitFor<'a> {
             if Instant::now() >= deadline {
                 return Err(self
                     .watched
-                    .failure(&format!("{title} did not say '{text}' within {seconds} s")));
+                    .too_late(&format!("{title} did not say '{text}' within {seconds} s")));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

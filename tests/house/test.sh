@@ -11,7 +11,9 @@ step "formatting, lints, layers"
 make --no-print-directory lint
 
 step "unit, property, golden and end-to-end tests"
-# The release binaries that `make build` made are what the end-to-end tests run.
+# The release binaries that `make build` made are what the end-to-end tests run. Their failures say what was seen, which
+# a backtrace of the test's own harness only buries.
+RUST_BACKTRACE=0 \
 TRANSECT_BIN_DIR=$(realpath "${CARGO_TARGET_DIR:-target}") \
 TRANSECT_PYTHON=$TRANSECT_CACHE/venv/bin/python \
     cargo test --workspace --locked --no-fail-fast

@@ -358,6 +358,11 @@ impl Watched for DomU {
         Ok(self.panicked().then(|| "panicked".to_owned()))
     }
 
+    fn too_late(&self, message: &str) -> anyhow::Error {
+        self.place.run().note_lateness();
+        self.failure(message)
+    }
+
     fn failure(&self, message: &str) -> anyhow::Error {
         let console = tail(&self.marks().unwrap_or_else(|error| format!("{error:#}")), 15);
         let list =

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 pub(crate) enum Verb {
     /// Say what this machine allows, what is missing, and the one command that mends it
     Doctor(doctor::Args),
-    /// Make a recording of trace.dat files that other tools recorded
+    /// Make a recording of files that other tools recorded: trace.dat, xentrace
     Import(import::Args),
     /// Write a recording for other tools: a Perfetto timeline, or every row as JSON
     Export(export::Args),

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 #[command(after_help = "Example:\n  \
     duckdb -c \"select reason, count(*) from '$(transect tables demo.transect)/exits/**/*.parquet' group by 1\"")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat file
+    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
+    /// file
     recording: PathBuf,
     /// List the tables and how many rows each has, as JSON
     #[arg(long)]

@@ -22,7 +22,8 @@ use transect_model::table::Tables;
     Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser).\n\
     What is exported how is described in docs/export.md.")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat file
+    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
+    /// file
     recording: PathBuf,
     /// The format
     #[arg(long, value_name = "FORMAT", value_enum)]

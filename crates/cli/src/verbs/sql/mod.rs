@@ -27,7 +27,8 @@ use transect_query::{Database, Options, QueryError, docs};
     transect sql --views                             what is there to ask\n\n\
     Tables, views, functions and ten worked questions: docs/sql.md.")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat file
+    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
+    /// file
     recording: Option<PathBuf>,
     /// What to ask; several statements separated by ; (without it: standard input, or a prompt)
     sql: Option<String>,

@@ -38,7 +38,9 @@ impl Page<'_> {
             "handling: on a CPU until the next entry; to next entry: sleep and waiting included",
         )?;
         if self.report.exits.is_empty() {
-            return self.paragraph("No VM exit was recorded (kvm:kvm_exit).");
+            return self.paragraph(
+                "No VM exit was recorded (of KVM, kvm:kvm_exit; of Xen, its classes hvm and pv).",
+            );
         }
         let report = self.report;
         let groups = report.exits.chunk_by(|a, b| a.machine_id == b.machine_id);
