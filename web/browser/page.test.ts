@@ -141,6 +141,27 @@ test("dragging selects a range; its statistics are the server's, machines, state
   assert.ok(Math.abs((await span()) / selected - 1.25) < 0.02);
 });
 
+test("the events of a range are a list; a row of it jumps to its moment", async () => {
+  const { page } = opened;
+  const { model, range } = await withApp(page, (app) => {
+    app.select(5e8, 5.2e8, undefined);
+    return { model: String(app.model.abs(0)), range: [5e8, 5.2e8] as const };
+  }, null);
+  await page.keyboard.press("v");
+  await page.waitForFunction(() => /^\d+ rows in/.test(document.querySelector(".sql .right span")?.textContent ?? ""));
+  await page.locator(".grid .line").nth(1).click();
+  const at = Number(BigInt(await page.locator(".grid .line").nth(1).locator(".cell").first().innerText()) - BigInt(model));
+  assert.ok(at >= range[0] && at < range[1], String(at));
+  await page.waitForFunction((moment) => {
+    const { view } = (window as unknown as { transect: { goal: { from: number; to: number } } & { state: { view: { from: number; to: number } } } }).transect.state;
+    return view.from <= moment && moment <= view.to;
+  }, at);
+  await withApp(page, (app) => {
+    app.clearSelection();
+    app.openDock(undefined);
+  }, null);
+});
+
 test("a click gives an interval's facts; links and keys go along the arrows to the culprit", async () => {
   const { page } = opened;
   const track = await trackOf("vcpu", "periodic");

@@ -4,6 +4,7 @@ import type { Command } from "../core/keymap.ts";
 import type { App } from "./app.ts";
 import { openExport, openHelp } from "./dialogs.ts";
 import { memory, need } from "./dom.ts";
+import { eventsOf } from "../core/rows.ts";
 import type { Place } from "../api/types.ts";
 
 const ZOOM = 1.6;
@@ -51,6 +52,7 @@ export function runCommand(app: App, command: Command): void {
     markPrevious: () => toMark(app, -1),
     markNext: () => toMark(app, 1),
     measure: () => measure(app),
+    events: () => listEvents(app),
     sql: () => {
       app.openDock("sql");
       app.dock.focusSql();
@@ -185,6 +187,16 @@ function measure(app: App): void {
     app.dock.refresh("marks");
   }
   app.redraw();
+}
+
+/** Every decoded event of the selection and its machines, or of all that is in the view; a row jumps to its moment. */
+function listEvents(app: App): void {
+  const { model, state } = app;
+  const { from, to } = state.selection ?? state.view;
+  const tracks = state.selection?.tracks;
+  const machines = new Set(tracks?.map((track) => model.tracks.find((t) => t.track === track)?.machine_id).filter((id) => id !== undefined));
+  app.openDock("sql");
+  app.dock.ask(eventsOf(model.abs(Math.floor(from)), model.abs(Math.ceil(to)), [...machines]));
 }
 
 function close(app: App): void {

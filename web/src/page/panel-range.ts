@@ -49,7 +49,7 @@ export class RangePanel {
     const span = selection.to - selection.from;
     const head = make("h3", {}, `${duration(span, app.model.unit)}`, make("span", { class: "dim" }, `   ${moment(selection.from, app.model.unit)} – ${moment(selection.to, app.model.unit)}   `));
     const root = make("div", {}, head);
-    head.append(...this.actions());
+    head.append(...this.actions().flatMap((button) => [button, " "]));
     if (this.error) root.append(make("p", { class: "bad" }, this.error));
     else if (!answer) root.append(make("p", { class: "dim" }, "…"));
     else {
@@ -70,7 +70,9 @@ export class RangePanel {
       const tables = statTables(this.answer, selection.to - selection.from, (track) => this.app.model.trackName(track), (id) => this.app.model.machineName(id), this.app.model.unit);
       void navigator.clipboard.writeText(asText(tables)).then(() => this.app.say("Copied"), () => this.app.say("The browser does not allow copying"));
     });
-    return [zoom, document.createTextNode(" ") as unknown as HTMLElement, copy];
+    const events = make("button", {}, "Events (V)");
+    events.addEventListener("click", () => this.app.run("events"));
+    return [zoom, events, copy];
   }
 
   private table(table: StatTable): HTMLElement {
