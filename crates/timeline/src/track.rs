@@ -24,6 +24,8 @@ pub enum Kind {
     Exits,
     /// Group: its threads.
     Threads,
+    /// Group: the threads of one control group, such as a container's.
+    Cgroup,
     /// A thread's states, of a guest's thread where it really was (`thread_states`).
     Thread,
     /// A thread's system calls (`syscalls`).
@@ -61,6 +63,7 @@ impl Kind {
         Kind::Vcpu,
         Kind::Exits,
         Kind::Threads,
+        Kind::Cgroup,
         Kind::Thread,
         Kind::Syscall,
         Kind::Io,
@@ -87,6 +90,7 @@ impl Kind {
             Kind::Vcpu => "vcpu",
             Kind::Exits => "exits",
             Kind::Threads => "threads",
+            Kind::Cgroup => "cgroup",
             Kind::Thread => "thread",
             Kind::Syscall => "syscall",
             Kind::Io => "io",
@@ -107,7 +111,7 @@ impl Kind {
             Kind::Machine | Kind::Domain => "machine",
             Kind::Cpus | Kind::Cpu | Kind::CpuGuest | Kind::Irq => "cpu",
             Kind::Vcpus | Kind::Vcpu | Kind::Exits => "vcpu",
-            Kind::Threads | Kind::Thread | Kind::Syscall => "thread",
+            Kind::Threads | Kind::Cgroup | Kind::Thread | Kind::Syscall => "thread",
             Kind::Io | Kind::Block | Kind::Net | Kind::Work => "io",
             Kind::Counters | Kind::Counter => "counter",
             Kind::Events | Kind::Ticks | Kind::Lost => "event",
@@ -121,7 +125,7 @@ impl Kind {
             Kind::Counters | Kind::Events | Kind::Domain => Kind::Machine,
             Kind::Cpu | Kind::CpuGuest | Kind::Irq => Kind::Cpus,
             Kind::Vcpu | Kind::Exits => Kind::Vcpus,
-            Kind::Thread | Kind::Syscall => Kind::Threads,
+            Kind::Cgroup | Kind::Thread | Kind::Syscall => Kind::Threads,
             Kind::Block | Kind::Net | Kind::Work => Kind::Io,
             Kind::Counter => Kind::Counters,
             Kind::Ticks | Kind::Lost => Kind::Events,
@@ -152,7 +156,7 @@ pub struct Actor {
     pub vcpu: Option<u32>,
     /// Its thread.
     pub tid: Option<i32>,
-    /// What else tells it from others: a device, a counter's or event's name. Else empty.
+    /// What else tells it from others: a device, a control group, a counter's or event's name. Else empty.
     pub what: String,
 }
 

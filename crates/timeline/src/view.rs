@@ -339,6 +339,7 @@ impl View {
 
     fn join_tracks(&mut self, units: &[Arc<Unit>]) {
         self.groups();
+        self.cgroups();
         let mut next = number_of(self.tracks.len());
         let mut numbers: FxHashMap<(&Actor, u32), u32> = FxHashMap::default();
         let mut tracks = Vec::new();
@@ -349,8 +350,9 @@ impl View {
                 next += 1;
             }
         }
+        let groups = self.tracks.iter().map(|track| (track.actor.clone(), track.track)).collect();
         for track in &mut tracks {
-            track.parent = self.parent_of(track, &numbers);
+            track.parent = self.parent_of(track, &numbers, &groups);
         }
         self.tracks.extend(tracks);
         let by_number = self.tracks.iter().enumerate().map(|(at, track)| (track.track, at));
@@ -382,6 +384,30 @@ impl View {
         }
     }
 
+    /// Containers: their threads are in groups of their own among their machine's threads.
+    fn cgroups(&mut self) {
+        let machines = &self.names.machines;
+        let mut groups = Vec::new();
+        for (machine, cgroup) in self.names.cgroups() {
+            let Some(at) = machines.iter().position(|m| m.machine_id == machine) else { continue };
+            let actor = cgroup_actor(machine, cgroup);
+            let threads = GROUPS.iter().position(|kind| *kind == Kind::Threads).unwrap_or(0);
+            groups.push(Track {
+                track: number_of(self.tracks.len() + groups.len()),
+                parent: Some(number_of(at * GROUPS.len() + threads)),
+                name: cgroup.to_owned(),
+                table: String::new(),
+                sort: sort(at, &actor, 0),
+                actor,
+                lane: 0,
+                intervals: 0,
+                busy_ns: 0,
+                place: None,
+            });
+        }
+        self.tracks.extend(groups);
+    }
+
     fn track_of(
         &self,
         entry: &TrackEntry,
@@ -406,14 +432,28 @@ impl View {
     }
 
     /// The track it is a lane of, where there is one; else its group.
-    fn parent_of(&self, track: &Track, numbers: &FxHashMap<(&Actor, u32), u32>) -> Option<u32> {
+    fn parent_of(
+        &self,
+        track: &Track,
+        numbers: &FxHashMap<(&Actor, u32), u32>,
+        groups: &FxHashMap<Actor, u32>,
+    ) -> Option<u32> {
         let above = track.actor.kind.lane_of().and_then(|kind| {
             let actor = Actor { kind, ..track.actor.clone() };
             numbers.get(&(&actor, 0)).copied()
         });
-        let group = Actor::of(track.actor.machine, track.actor.kind.group());
-        above.or_else(|| self.tracks.iter().find(|t| t.actor == group).map(|t| t.track))
+        let Actor { machine, kind, tid, .. } = track.actor;
+        let cgroup = tid.filter(|_| kind == Kind::Thread);
+        let group = match cgroup.and_then(|tid| self.names.cgroup_of(machine, tid)) {
+            Some(cgroup) => cgroup_actor(machine, cgroup),
+            None => Actor::of(machine, kind.group()),
+        };
+        above.or_else(|| groups.get(&group).copied())
     }
+}
+
+fn cgroup_actor(machine: u32, cgroup: &str) -> Actor {
+    Actor { what: cgroup.to_owned(), ..Actor::of(machine, Kind::Cgroup) }
 }
 
 /// There are fewer tracks than 2³²: each takes memory.

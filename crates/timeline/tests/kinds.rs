@@ -13,7 +13,9 @@ use common::{HOST, Place, Random, VM, machines};
 use transect_model::event::DeviceName;
 use transect_model::ids::{CpuId, Tid, VcpuId};
 use transect_model::state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState};
-use transect_model::table::{Counter, CpuSlice, NetIo, Row, ThreadStateRow, Vcpu, VcpuStateRow};
+use transect_model::table::{
+    Counter, CpuSlice, NetIo, Row, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Window,
+};
 use transect_timeline::{Kind, Tile, View};
 
 fn track_of(view: &View, kind: Kind) -> u32 {
@@ -188,4 +190,59 @@ fn layers_are_fused() {
     assert_eq!(labels(&view, Kind::Thread), expected.map(own));
     let inside = [(1000, 150, "thread 7"), (1200, 200, "thread 8")];
     assert_eq!(labels(&view, Kind::CpuGuest), inside.map(own));
+}
+
+/// Threads of a container are in a group of its own, and it has its own numbers; those at the root are where they were.
+#[test]
+fn containers_are_groups_of_threads() {
+    let thread = |tid, cgroup: Option<&str>| {
+        Row::Thread(Thread {
+            machine_id: HOST,
+            tid: Tid(tid),
+            pid: None,
+            name: format!("t{tid}"),
+            cgroup: cgroup.map(str::to_owned),
+        })
+    };
+    let state = |tid, ts| {
+        Row::ThreadState(ThreadStateRow {
+            ts,
+            dur: 10,
+            machine_id: HOST,
+            tid: Tid(tid),
+            cpu: Some(CpuId(0)),
+            state: ThreadState::Running,
+            effective: None,
+            reason: None,
+            waker_tid: None,
+        })
+    };
+    let window = |cgroup: &str| {
+        Row::Window(Window {
+            gotten_ns: 30,
+            waited_ns: 10,
+            cgroup: Some(cgroup.to_owned()),
+            ..common::window(HOST, 0, 100)
+        })
+    };
+    let rows = [
+        thread(1, Some("/")),
+        thread(2, Some("/docker/a")),
+        thread(3, Some("/docker/b")),
+        thread(4, Some("/docker/a")),
+        thread(5, None),
+        window("/"),
+        window("/docker/a"),
+    ];
+    let states = [1, 2, 3, 4, 5].map(|tid| state(tid, i64::from(tid) * 10));
+    let view = Place::new(machines().into_iter().chain(rows).chain(states)).ensure(1).unwrap();
+    let name_of = |track: Option<u32>| view.track(track.unwrap()).unwrap().name.clone();
+    let threads = view.tracks().iter().filter(|track| track.actor.kind == Kind::Thread);
+    let groups: Vec<_> = threads.map(|thread| name_of(thread.parent)).collect();
+    assert_eq!(groups, ["threads", "/docker/a", "/docker/b", "/docker/a", "threads"]);
+    let group = view.tracks().iter().find(|track| track.name == "/docker/a").unwrap();
+    assert_eq!((group.actor.kind, name_of(group.parent)), (Kind::Cgroup, "threads".to_owned()));
+    let counters = view.tracks().iter().filter(|track| track.actor.kind == Kind::Counter);
+    let counters: Vec<_> = counters.map(|track| track.name.as_str()).collect();
+    assert_eq!(counters, ["gotten %, /docker/a", "waited %, /docker/a"]);
 }

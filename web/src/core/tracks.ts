@@ -21,7 +21,7 @@ export interface Track {
 }
 
 /** Kinds that only hold others. */
-const GROUPS = new Set(["machine", "cpus", "vcpus", "threads", "io", "counters", "events", "lost"]);
+const GROUPS = new Set(["machine", "cpus", "vcpus", "threads", "cgroup", "io", "counters", "events", "lost"]);
 /** Kinds whose lanes are shown from the start: a pCPU's guest thread inside is half the answer. */
 const OPEN_LANES = new Set(["cpu"]);
 /** How many threads of a machine are shown before one asks for more: the busiest. */
@@ -121,7 +121,8 @@ export class TrackTree {
       if (!open) return;
       const all = shown ? node.children.filter((child) => shown.has(child)) : node.children;
       // What was searched for is shown in full; what came along with its machine is not.
-      const few = node.track.kind === "threads" && all.length === node.children.length && !state.opened.has(node.track.track) ? busiest(all, SHOWN_THREADS) : all;
+      const threads = node.track.kind === "threads" || node.track.kind === "cgroup";
+      const few = threads && all.length === node.children.length && !state.opened.has(node.track.track) ? busiest(all, SHOWN_THREADS) : all;
       for (const child of few) visit(child);
       if (few.length < all.length) {
         push({ type: "more", node, height: 20, depth: node.depth + 1, folded: false, foldable: false, hidden: all.length - few.length, strips: [] });
@@ -168,12 +169,18 @@ function sorted(tracks: readonly Track[] | undefined): Track[] {
 function startsOpen(node: Node): boolean {
   if (!node.group) return OPEN_LANES.has(node.track.kind);
   const kind = node.track.kind;
-  if (kind === "machine" || kind === "cpus" || kind === "vcpus" || kind === "threads") return true;
+  if (kind === "machine" || kind === "cpus" || kind === "vcpus" || kind === "threads" || kind === "cgroup") return true;
   return kind === "io" || kind === "lost" ? node.children.length <= MANY : false;
 }
 
 /** The busiest, in the tree's order; of those that did next to nothing none, as long as two are left. */
 function busiest(nodes: readonly Node[], limit: number): Node[] {
+  // Containers among the threads stay: they choose among their own.
+  const groups = nodes.filter((node) => node.group);
+  if (groups.length > 0) {
+    const rest = new Set([...groups, ...busiest(nodes.filter((node) => !node.group), limit)]);
+    return nodes.filter((node) => rest.has(node));
+  }
   if (nodes.length <= limit + 1) return [...nodes];
   // Rows whose states tile time may all cover the same: there, what changes often is what one looks for.
   const most = Math.max(...nodes.map((node) => node.track.busy_ns));
