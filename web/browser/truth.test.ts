@@ -65,7 +65,7 @@ test("while tiles are being built the page draws what is there, shows progress, 
   const { page, close, errors } = await open({ seconds: 2, building_ms: 3000 });
   try {
     assert.ok(await page.locator("#progress").isVisible());
-    assert.match(await page.locator("#progress").innerText(), /building tiles … \d+ %/);
+    assert.match(await page.locator("#progress").innerText(), /adding up tiles.* … \d+ %/);
     const known = (): Promise<number[]> => withApp(page, (app) => app.tracksOnScreen().map((track) => (app.cache.sources(track, app.stage.level(app.state.view), 0).length > 0 ? 1 : 0)), null);
     await page.waitForTimeout(900);
     const some = await known();

@@ -29,7 +29,7 @@ export class MinimapView {
     if (!this.stale || !this.image || now - this.last < 300) return;
     this.last = now;
     this.stale = false;
-    drawMinimap(this.pixels, cache, model.cpuTracks, model.whole, paints.on(model.machineOf(model.cpuTracks[0] ?? 0)), word(greys(theme).row));
+    drawMinimap(this.pixels, cache, model.cpuTracks, model.home, paints.on(model.machineOf(model.cpuTracks[0] ?? 0)), word(greys(theme).row));
     this.canvas.getContext("2d")?.putImageData(this.image, 0, 0);
   }
 }

@@ -19,6 +19,8 @@ export interface LostZone {
 export class Model {
   readonly origin: bigint;
   readonly whole: Range;
+  /** What was recorded on purpose; events of before, which a kernel's buffer still had, lie outside. */
+  readonly home: Range;
   readonly unit: TimeUnit;
   readonly tree: TrackTree;
   readonly lost: readonly LostZone[];
@@ -34,6 +36,8 @@ export class Model {
     this.origin = BigInt(info.origin ?? info.from);
     const from = relOf(BigInt(info.from), this.origin);
     this.whole = { from, to: Math.max(relOf(BigInt(info.to), this.origin), from + 1) };
+    const window = info.window && { from: this.rel(info.window.from), to: this.rel(info.window.to) };
+    this.home = window && window.to > window.from ? window : this.whole;
     this.unit = info.unit === "ticks" ? "ticks" : "ns";
     this.tree = new TrackTree(tracks);
     this.byKey = new Map(keys.map((key) => [key.key, key]));
