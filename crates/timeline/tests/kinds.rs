@@ -129,6 +129,20 @@ fn vcpu_state(ts: i64, dur: i64, state: VcpuState, by: Option<i32>) -> Row {
     })
 }
 
+fn asleep(ts: i64, dur: i64) -> Row {
+    Row::ThreadState(ThreadStateRow {
+        ts,
+        dur,
+        machine_id: VM,
+        tid: Tid(7),
+        cpu: None,
+        state: ThreadState::Blocked,
+        effective: None,
+        reason: None,
+        waker_tid: None,
+    })
+}
+
 fn slice(ts: i64, dur: i64, on: (transect_model::ids::MachineId, u32), tid: i32) -> CpuSlice {
     let (machine_id, cpu) = (on.0, CpuId(on.1));
     CpuSlice { ts, dur, machine_id, cpu, tid: Some(Tid(tid)), vcpu_machine_id: None, vcpu: None }
@@ -204,8 +218,8 @@ fn what_sleeps_is_not_busy() {
         })
         .collect();
     let made = rows.iter().map(|(ts, dur, state)| vcpu_state(*ts, *dur, *state, None));
-    let asleep = (0..10).map(|at| thread_state(at * 10, 10, ThreadState::Blocked));
-    let view = Place::new(machines().into_iter().chain(made).chain(asleep)).ensure(2).unwrap();
+    let sleeps = (0..10).map(|at| asleep(at * 10, 10));
+    let view = Place::new(machines().into_iter().chain(made).chain(sleeps)).ensure(2).unwrap();
     let is_busy = |state| matches!(state, VcpuState::Guest | VcpuState::Preempted);
     let brute = |from: i64, to: i64| -> i64 {
         let busy = rows.iter().filter(|(_, _, state)| is_busy(*state));

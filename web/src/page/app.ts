@@ -78,7 +78,7 @@ export class App {
   private glide: { from: Range; to: Range; start: number } | undefined;
 
   constructor(public model: Model) {
-    this.loader = new Loader(this.cache, () => this.model.origin, (request) => this.tilesCame(request), (line) => this.fail(line));
+    this.loader = new Loader(this.cache, () => this.model.origin, (request) => this.tilesCame(request), (line) => this.fail(line), () => this.follow());
     this.loader.setOrder(stackingOrder(model.keys));
     const theme = memory.get("theme");
     this.state.theme = theme === "light" || theme === "dark" ? theme : matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
@@ -100,6 +100,12 @@ export class App {
 
   // ---- the recording
 
+  /** The recording's description was read again. */
+  renewed: () => void = () => undefined;
+
+  /** Hears how far the building of tiles is, until it is over. */
+  follow: () => void = () => undefined;
+
   /** More of the recording has been built: its description and tracks are read again. */
   renew(model: Model): void {
     const whole = this.state.view.from <= this.model.home.from && this.state.view.to >= this.model.home.to;
@@ -112,6 +118,7 @@ export class App {
     this.retheme();
     this.refilter();
     this.loader.retry();
+    this.renewed();
   }
 
   private tilesCame(request?: TileRequest): void {

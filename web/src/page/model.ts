@@ -60,7 +60,9 @@ export class Model {
 
   /** Fetches everything but tiles. */
   static async load(): Promise<Model> {
-    const [info, tracks, keys] = await Promise.all([api.recording(), api.tracks(), api.keys()]);
+    const info = await api.recording();
+    if (info.building?.state === "failed") throw new Error(info.building.error ?? "its tables cannot be made: see the terminal");
+    const [tracks, keys] = await Promise.all([api.tracks(), api.keys()]);
     return new Model(info, tracks, keys);
   }
 

@@ -182,7 +182,7 @@ fn run(
     }
     anyhow::ensure!(
         !inputs.is_empty(),
-        "it holds no stream of events that can be put on one clock"
+        "it holds no events that could be put on one clock: nothing was recorded, or what was is lost"
     );
     if let Some(read) = read {
         let watched = |input: Input<_, _>| Input { stream: read.watch(input.stream), ..input };
