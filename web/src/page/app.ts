@@ -108,13 +108,15 @@ export class App {
 
   /** More of the recording has been built: its description and tracks are read again. */
   renew(model: Model): void {
-    const whole = this.state.view.from <= this.model.home.from && this.state.view.to >= this.model.home.to;
+    const first = this.model.tracks.length === 0;
+    const whole = first || (this.state.view.from <= this.model.home.from && this.state.view.to >= this.model.home.to);
     const sameOrigin = this.model.origin === model.origin && this.model.tracks.length === model.tracks.length;
     this.model = model;
     this.loader.setOrder(stackingOrder(model.keys));
     this.busy.forget();
     if (!sameOrigin) this.cache.clear();
     if (whole) this.state.view = clamp(model.home, model.whole);
+    if (first) this.links.read();
     this.retheme();
     this.refilter();
     this.loader.retry();

@@ -87,6 +87,8 @@ class Follower {
   private events: EventSource | undefined;
   private often: ReturnType<typeof setInterval> | undefined;
   private stage: string | null | undefined;
+  private asked = 0;
+  private taken = 0;
   private readonly retry = debounced(300, () => this.app.loader.retry());
 
   constructor(private readonly app: App) {}
@@ -103,7 +105,8 @@ class Follower {
     this.app.progress(now);
     const last = now.state === "ready" || now.state === "failed";
     if (last) this.stop();
-    if (last || now.stage !== this.stage) this.renew();
+    const nothingYet = now.stage === "tiles" && this.app.model.tracks.length === 0;
+    if (last || now.stage !== this.stage || nothingYet) this.renew();
     else this.retry();
     this.stage = now.stage;
   }
@@ -115,7 +118,17 @@ class Follower {
   }
 
   private renew(): void {
-    Model.load().then((model) => this.app.renew(model), (error: unknown) => nothing(this.app, error));
+    const asked = ++this.asked;
+    Model.load().then(
+      // An answer that was overtaken is dropped.
+      (model) => asked > this.taken && this.take(model, asked),
+      (error: unknown) => nothing(this.app, error),
+    );
+  }
+
+  private take(model: Model, asked: number): void {
+    this.taken = asked;
+    this.app.renew(model);
   }
 }
 
