@@ -10,6 +10,8 @@ export interface Opened {
   readonly url: string;
   /** Lines the page wrote as errors. Empty at the end of every test. */
   readonly errors: string[];
+  /** Ends the building of tiles (`building_ms`) of the development server. */
+  finish(): void;
   close(): Promise<void>;
 }
 
@@ -46,7 +48,7 @@ export async function open(options: Partial<ServerOptions> = {}, hash = "", view
     await browser.close();
     await server?.close();
   };
-  return { page, browser, url, errors, close };
+  return { page, browser, url, errors, finish: () => server?.finish(), close };
 }
 
 /** Waits until the page has drawn all it wants to draw. */

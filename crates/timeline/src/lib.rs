@@ -43,6 +43,7 @@
 
 mod answer;
 mod build;
+mod busy;
 mod chunk;
 mod collect;
 mod column;
@@ -74,5 +75,5 @@ pub use pyramid::{EXACT_INTERVALS, MAX_LEVEL};
 pub use sums::{TILE_BUCKETS, TILE_KEYS, WHOLE};
 pub use tables::vector_name;
 pub use tile::{Share, ValueBucket};
-pub use track::{Actor, Kind};
+pub use track::{Actor, Kind, Shape};
 pub use view::{Key, Shown, Tile, Track, View};

@@ -104,6 +104,12 @@ impl Names {
         self.cgroup_of.get(&(machine, tid)).map(String::as_str)
     }
 
+    /// The VM and the vCPU that a thread of a host runs.
+    pub(crate) fn runs(&self, host: u32, tid: i32) -> Option<(&Machine, u32)> {
+        let of_host = self.machines.iter().filter(|machine| machine.parent_id == Some(host));
+        of_host.filter_map(|vm| Some((vm, self.vcpu_of(vm.machine_id, tid)?))).next()
+    }
+
     /// A thread as people call it.
     pub(crate) fn thread(&self, machine: u32, tid: i32) -> String {
         match self.threads.get(&(machine, tid)) {

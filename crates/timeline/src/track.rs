@@ -1,7 +1,6 @@
 //! Tracks: the rows of the timeline, and what each is about.
 
-/// What a track shows. The order is that in which a machine's tracks are sorted: from the hardware
-/// up to what runs on it, then what goes in and out, then numbers and events.
+/// What a track shows. The order is that of their numbers in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Group: one machine.
@@ -118,6 +117,23 @@ impl Kind {
         }
     }
 
+    /// Its place among a machine's tracks, from the hardware up: of a guest first what its vCPUs
+    /// got, which is the host's to say, then what its own kernel believed to have.
+    pub(crate) fn place(self) -> i64 {
+        match self {
+            Kind::Machine => 0,
+            Kind::Domain => 1,
+            Kind::Vcpus => 2,
+            Kind::Vcpu => 3,
+            Kind::Exits => 4,
+            Kind::Cpus => 5,
+            Kind::Cpu => 6,
+            Kind::CpuGuest => 7,
+            Kind::Irq => 8,
+            other => other as i64,
+        }
+    }
+
     /// The group its first lane is in, if that is no other track's lane.
     pub(crate) fn group(self) -> Kind {
         match self {
@@ -139,6 +155,28 @@ impl Kind {
             Kind::Exits => Some(Kind::Vcpu),
             Kind::Syscall => Some(Kind::Thread),
             _ => None,
+        }
+    }
+}
+
+/// What the intervals of a track are, and so what its sums are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// They have lengths and keys: sums are shares of time.
+    Intervals,
+    /// None has a length: sums are parts of their number.
+    Instants,
+    /// They have values: sums are the smallest, the largest and the mean.
+    Numbers,
+}
+
+impl Shape {
+    /// The word in the tracks' table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Shape::Intervals => "intervals",
+            Shape::Instants => "instants",
+            Shape::Numbers => "numbers",
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::names::{Machine, Names};
 use crate::pyramid::{EXACT_INTERVALS, MAX_LEVEL, tile_ns, top_level};
 use crate::stamp::Stamp;
 use crate::tile::{Share, ValueBucket, decode_shares, decode_values, scaled};
-use crate::track::{Actor, Kind};
+use crate::track::{Actor, Kind, Shape};
 use crate::unit::{Codes, TileEntry, TrackEntry, Unit};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -31,8 +31,10 @@ pub struct Track {
     pub sort: i64,
     /// How many intervals it has.
     pub intervals: u64,
-    /// Time covered by them, ns.
+    /// Time of them in which something was done, or waited for the CPU, ns.
     pub busy_ns: i64,
+    /// What they are; none for groups.
+    pub shape: Option<Shape>,
     /// Where it is stored; none for groups.
     place: Option<(usize, usize)>,
 }
@@ -378,6 +380,7 @@ impl View {
                     lane: 0,
                     intervals: 0,
                     busy_ns: 0,
+                    shape: None,
                     place: None,
                 });
             }
@@ -402,6 +405,7 @@ impl View {
                 lane: 0,
                 intervals: 0,
                 busy_ns: 0,
+                shape: None,
                 place: None,
             });
         }
@@ -427,6 +431,11 @@ impl View {
             lane: entry.lane,
             intervals: entry.intervals,
             busy_ns: entry.busy_ns,
+            shape: Some(match entry.codes {
+                Codes::Keys => Shape::Intervals,
+                Codes::Instants => Shape::Instants,
+                Codes::Values(_) => Shape::Numbers,
+            }),
             place: Some(place),
         }
     }
@@ -479,6 +488,6 @@ fn sort(machine: usize, actor: &Actor, lane: u32) -> i64 {
     let number = number.or(actor.vcpu.map(i64::from)).or(actor.cpu.map(i64::from));
     let number = number.map_or(0, |number| number + 1).clamp(0, (1 << 31) - 1);
     let machine = i64::try_from(machine).unwrap_or(i64::MAX).min((1 << 16) - 1);
-    let kind = actor.kind as i64;
+    let kind = actor.kind.place();
     (machine << 46) | (kind << 41) | (number << 9) | i64::from(lane.min(511))
 }

@@ -16,7 +16,7 @@ use transect_model::state::{CounterName, EffectiveState, NetDirection, ThreadSta
 use transect_model::table::{
     Counter, CpuSlice, NetIo, Row, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Window,
 };
-use transect_timeline::{Kind, Tile, View};
+use transect_timeline::{Kind, Shape, Tile, View};
 
 fn track_of(view: &View, kind: Kind) -> u32 {
     view.tracks().iter().find(|track| track.actor.kind == kind).unwrap().track
@@ -128,6 +128,20 @@ fn vcpu_state(ts: i64, dur: i64, state: VcpuState, by: Option<i32>) -> Row {
         reason: None,
         by_machine_id: by.map(|_| VM),
         by_tid: by.map(Tid),
+    })
+}
+
+fn asleep(ts: i64, dur: i64) -> Row {
+    Row::ThreadState(ThreadStateRow {
+        ts,
+        dur,
+        machine_id: VM,
+        tid: Tid(7),
+        cpu: None,
+        state: ThreadState::Blocked,
+        effective: None,
+        reason: None,
+        waker_tid: None,
     })
 }
 
@@ -245,4 +259,44 @@ fn containers_are_groups_of_threads() {
     let counters = view.tracks().iter().filter(|track| track.actor.kind == Kind::Counter);
     let counters: Vec<_> = counters.map(|track| track.name.as_str()).collect();
     assert_eq!(counters, ["gotten %, /docker/a", "waited %, /docker/a"]);
+}
+
+/// Time that is worked or waited makes a track busy, in all and in any range; sleep does not.
+#[test]
+fn what_sleeps_is_not_busy() {
+    let mut random = Random::new(9);
+    let states = [VcpuState::Guest, VcpuState::Halted, VcpuState::Preempted, VcpuState::Blocked];
+    let mut ts = 0;
+    let rows: Vec<(i64, i64, VcpuState)> = (0..30_000)
+        .map(|_| {
+            let (dur, state) = (random.length(), states[random.below(4) as usize]);
+            ts += dur;
+            (ts - dur, dur, state)
+        })
+        .collect();
+    let made = rows.iter().map(|(ts, dur, state)| vcpu_state(*ts, *dur, *state, None));
+    let sleeps = (0..10).map(|at| asleep(at * 10, 10));
+    let view = Place::new(machines().into_iter().chain(made).chain(sleeps)).ensure(2).unwrap();
+    let is_busy = |state| matches!(state, VcpuState::Guest | VcpuState::Preempted);
+    let brute = |from: i64, to: i64| -> i64 {
+        let busy = rows.iter().filter(|(_, _, state)| is_busy(*state));
+        busy.map(|(ts, dur, _)| ((ts + dur).min(to) - (*ts).max(from)).max(0)).sum()
+    };
+    let vcpu = view.tracks().iter().find(|track| track.actor.kind == Kind::Vcpu).unwrap();
+    assert_eq!(vcpu.busy_ns, brute(0, ts));
+    assert_eq!(vcpu.shape, Some(Shape::Intervals));
+    let thread = view.tracks().iter().find(|track| track.actor.kind == Kind::Thread).unwrap();
+    assert_eq!((thread.busy_ns, thread.shape), (0, Some(Shape::Intervals)), "it slept");
+    let mut exact = 0;
+    for _ in 0..200 {
+        let from = i64::try_from(random.below(ts.unsigned_abs())).unwrap();
+        let to = (from + random.length() * random.length()).min(ts);
+        let (told, known) = (view.busy_ns(vcpu.track, from, to).unwrap(), brute(from, to));
+        // Buckets of the tiles that are read are at most a 256th of the range; shares are rounded.
+        let off = (to - from) / 100 + 2;
+        assert!((told - known).abs() <= off, "{from} to {to}: {told}, not {known}");
+        exact += usize::from(told == known);
+    }
+    assert!(exact > 50, "{exact} were exact");
+    assert_eq!(view.busy_ns(vcpu.track, ts + 5, ts + 9).unwrap(), 0);
 }

@@ -18,7 +18,7 @@ export function runCommand(app: App, command: Command): void {
     zoomOut: () => app.glideTo(zoomAt(app.goal, app.focusTime, ZOOM, whole), "step"),
     panLeft: () => app.glideTo(pan(app.goal, -PAN, whole), "step"),
     panRight: () => app.glideTo(pan(app.goal, PAN, whole), "step"),
-    whole: () => app.glideTo(whole),
+    whole: () => app.glideTo(isAt(app.goal, model.home) ? whole : model.home),
     fit: () => fitWhat(app),
     undo: () => goBack(app, app.history.undo(app.goal)),
     redo: () => goBack(app, app.history.redo(app.goal)),
@@ -72,6 +72,12 @@ export function runCommand(app: App, command: Command): void {
     close: () => close(app),
   };
   actions[command]();
+}
+
+/** Is this the view already? Then the same key means more: all that there is, what was before included. */
+function isAt(view: Range, range: Range): boolean {
+  const slack = (range.to - range.from) / 1000;
+  return Math.abs(view.from - range.from) <= slack && Math.abs(view.to - range.to) <= slack;
 }
 
 function fitWhat(app: App): void {

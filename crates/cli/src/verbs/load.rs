@@ -10,6 +10,7 @@
 
 mod directory;
 mod files;
+pub(crate) mod progress;
 mod refine;
 pub(crate) mod tables;
 pub(crate) mod xen;
@@ -108,11 +109,11 @@ pub(crate) fn rows(
         let recording = transect_store::Recording::open(path)?;
         let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
         let opened = || directory::opened(path, &recording);
-        Mapping::read_through(&maps, || run(opened(), args, options, sink))
+        Mapping::read_through(&maps, || run(opened(), args, options, sink, None))
     } else {
         let map = files::map(path)?;
         let opened = || files::opened(&[(path, &map)], &args.xen);
-        Mapping::read_through(&[&map], || run(opened()?, args, options, sink))
+        Mapping::read_through(&[&map], || run(opened()?, args, options, sink, None))
     }
     .with_context(|| path.display().to_string())
 }
@@ -163,6 +164,7 @@ fn run(
     args: &SourceArgs,
     options: Options,
     sink: &mut dyn TableSink,
+    read: Option<&progress::Read>,
 ) -> anyhow::Result<Facts> {
     let Opened { mut facts, topology, mut evidence, sources, gaps, lost, mut remarks } = opened;
     let traces = parse(&sources, &mut remarks)?;
@@ -180,8 +182,12 @@ fn run(
     }
     anyhow::ensure!(
         !inputs.is_empty(),
-        "it holds no stream of events that can be put on one clock"
+        "it holds no events that could be put on one clock: nothing was recorded, or what was is lost"
     );
+    if let Some(read) = read {
+        let watched = |input: Input<_, _>| Input { stream: read.watch(input.stream), ..input };
+        inputs = inputs.into_iter().map(watched).collect();
+    }
     let summary = Engine::new(topology, options)
         .with_clocks(&clocks)
         .with_gaps(gaps.iter().filter_map(|gap| machine_gap(gap, &clocks)))

@@ -144,11 +144,12 @@ impl About<'_> {
         Ok((self.places.host(machine), found.first().and_then(|row| tid(row, "vmm_tid"))))
     }
 
-    /// Who has the CPU while a vCPU waits for it.
+    /// Who has the CPU while a vCPU waits for it, or a guest's thread on such a vCPU does.
     fn preemptor(&self, here: &Shown) -> Option<Value> {
         let key = self.view.keys().get(here.key as usize)?;
         let waits = matches!(key.class, Class::Preempted | Class::Waking);
-        let by = key.tid.filter(|_| waits && self.track.actor.kind == Kind::Vcpu)?;
+        let is_state = matches!(self.track.actor.kind, Kind::Vcpu | Kind::Thread);
+        let by = key.tid.filter(|_| waits && is_state)?;
         let track = self.places.thread(self.places.host(self.track.actor.machine), by);
         Some(json!({ "track": track, "ts": here.ts.to_string(), "label": key.label }))
     }

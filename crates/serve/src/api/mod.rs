@@ -1,6 +1,7 @@
 //! What the page asks, one file a question; docs/timeline-format.md has their shapes.
 
 pub(crate) mod at;
+pub(crate) mod busy;
 pub(crate) mod export;
 pub(crate) mod flows;
 pub(crate) mod query;

@@ -25,7 +25,7 @@ impl Recording for Shown {
         name.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    fn open(&self, progress: &(dyn Fn(&'static str, u64) + Sync)) -> Result<Opened, String> {
+    fn open(&self, progress: load::progress::Tell<'_>) -> Result<Opened, String> {
         open(&self.path, &self.source, progress).map_err(|error| one_line(&error))
     }
 
@@ -48,7 +48,11 @@ fn one_line(error: &anyhow::Error) -> String {
     crate::one_line(error)
 }
 
-fn open(path: &Path, source: &SourceArgs, tell: load::tables::Tell<'_>) -> anyhow::Result<Opened> {
+fn open(
+    path: &Path,
+    source: &SourceArgs,
+    tell: load::progress::Tell<'_>,
+) -> anyhow::Result<Opened> {
     let tables = load::tables::ensure_and_tell(path, source, Some(tell))?;
     let (mut unit, mut notes) = (TimeUnit::Ns, Vec::new());
     load::events(path, source, |loaded| {
