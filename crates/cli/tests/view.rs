@@ -242,6 +242,18 @@ fn facts_and_arrows_of_an_interval() {
     for kind in ["wakeup", "preempt", "block"] {
         assert!(kinds.iter().any(|known| known == kind), "no arrow of kind {kind}");
     }
+    // From one such wait to the next, as SQL has them.
+    let keys = served.keys();
+    let waits = keys.iter().filter(|key| key["class"] == "preempted").map(|key| key["key"].clone());
+    let wish = json!({ "from": (row["ts"].as_i64().unwrap() + 1).to_string(),
+        "tracks": [track["track"]], "keys": waits.collect::<Value>() });
+    let next: Value = serde_json::from_slice(&served.post("/api/next", &wish)).unwrap();
+    let known = &served.sql(&format!(
+        "SELECT min(ts) AS ts FROM vcpu_states WHERE state = 'preempted' AND machine_id = {} \
+         AND vcpu = {} AND ts > {}",
+        track["machine_id"], track["vcpu"], row["ts"]
+    ))[0];
+    assert_eq!(next["found"]["ts"].as_str().unwrap(), known["ts"].to_string());
     let found: Value =
         serde_json::from_slice(&served.post("/api/search", &json!({ "text": "HLT" }))).unwrap();
     assert!(!found["keys"].as_array().unwrap().is_empty());
