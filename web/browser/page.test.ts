@@ -306,3 +306,25 @@ test("every control has a name for screen readers", async () => {
   const nameless = await opened.page.evaluate(() => [...document.querySelectorAll("button, input, textarea, select, [role=separator]")].filter((e) => !(e.textContent?.trim() || e.getAttribute("aria-label") || e.getAttribute("title"))).map((e) => e.outerHTML));
   assert.deepEqual(nameless, []);
 });
+
+test("Enter in the filter goes from interval to interval of that state, and round to the first", async () => {
+  const { page } = opened;
+  await page.keyboard.press("/");
+  await page.keyboard.type("vm:periodic kind:vcpu state:preempted");
+  const at = (): Promise<number> => withApp(page, (app) => (app.state.facts && app.model.key(app.state.chosen!.key)?.class === "preempted" ? app.state.chosen!.ts : -1), null);
+  const seen: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    await page.locator("#filter").press("Enter");
+    await page.waitForFunction((last) => {
+      const { state } = window.transect!;
+      return state.facts !== undefined && state.chosen !== undefined && state.chosen.ts > last;
+    }, seen.at(-1) ?? -1);
+    seen.push(await at());
+  }
+  assert.ok(seen.every((ts) => ts >= 0), seen.join());
+  const truth = await withApp(page, async (app) => {
+    const { table } = await app.api.sql("SELECT ts FROM vcpu_states WHERE state LIKE 'preempted%' AND machine_id = (SELECT machine_id FROM machines WHERE name = 'periodic') ORDER BY ts LIMIT 3", 10);
+    return Array.from({ length: table.length }, (_, i) => app.model.rel(String(table.row(i)[0])));
+  }, null);
+  assert.deepEqual(seen, truth);
+});

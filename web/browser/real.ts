@@ -1,5 +1,5 @@
 // Real recordings of testdata/, whole and broken, behind the real `transect view`.
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -34,6 +34,14 @@ export class Folder {
     const host = { id: 0, parent: null, kind: "host", name: "host", vmm_pid: null, cgroup: null, uname: null, cpu_count: null, clock: "mono", vcpus: [] };
     const manifest = { format: 1, transect: "0.1.0", created_unix_ns: 0, command_line: ["test"], recorder_pid: 1, finished: false, ended_by: null, machines: [host], sources: ["host.compact", ...more].map(source), gaps: [], lost: [], threads: [], events: [], cost: null, notes: [] };
     writeFileSync(join(recording, "manifest.json"), JSON.stringify(manifest));
+    return recording;
+  }
+
+  /** A host and its guest, recorded together, as one recording. */
+  pair(): string {
+    const recording = join(this.path, "pair.transect");
+    const files = ["tracedat/pair-host.dat", "tracedat/pair-guest.dat"].map(testdata);
+    execFileSync(program(), ["import", ...files, "-o", recording], { stdio: ["ignore", "ignore", "inherit"], env: { ...process.env, XDG_CACHE_HOME: this.path } });
     return recording;
   }
 

@@ -1,13 +1,12 @@
-// What the page draws of a real recording against SQL over the same range, at ten zoom levels: of a Xen host, behind the
-// real `transect view`, or of what TRANSECT_VIEW_URL='http://127.0.0.1:…/?token=…' serves.
+// What the page draws of a real recording against SQL over the same range, at ten zoom levels, all asked from the real
+// `transect view`: of testdata's host and guest and a Xen host's domains, or of TRANSECT_VIEW_URL='http://127.0.0.1:…/?token=…'.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Page } from "playwright-core";
 import { idle, open, withApp } from "./kit.ts";
-import { Folder, Served, testdata } from "./real.ts";
+import { testdata, withPage } from "./real.ts";
 
 const LEVELS = 10;
-/** One of its vCPUs has more intervals than a tile gives exactly, so sums are drawn, too. */
-const RECORDING = "xentrace/live/top.bin";
 
 interface Compared {
   readonly track: string;
@@ -19,34 +18,36 @@ interface Compared {
 }
 
 test("pixels of vCPU rows are what SQL says, at ten zoom levels", async () => {
-  const given = process.env["TRANSECT_VIEW_URL"];
-  const folder = new Folder();
-  const served = given === undefined ? await Served.start(folder, testdata(RECORDING)) : undefined;
-  const { page, close } = await open({}, "", undefined, undefined, served?.url ?? given);
+  if (!process.env["TRANSECT_VIEW_URL"]) {
+    await withPage((folder) => folder.pair(), compareAll);
+    // One of its vCPUs has more intervals than a tile gives exactly, so sums are drawn, too.
+    await withPage(() => testdata("xentrace/live/top.bin"), compareAll);
+    return;
+  }
+  const { page, close } = await open();
   try {
-    await page.waitForFunction(() => document.querySelector<HTMLElement>("#progress")!.hidden, null, { timeout: 60_000 });
-    await idle(page);
-    const tracks = await withApp(page, (app) => app.model.tracks.filter((t) => t.kind === "vcpu" && t.intervals > 0).slice(0, 4).map((t) => t.track), null);
-    assert.ok(tracks.length > 0, "the recording has no vCPU states");
-    let compared = 0;
-    for (let zoom = 0; zoom < LEVELS; zoom++) {
-      for (const track of tracks) {
-        for (const line of await compare(page, track, zoom)) {
-          // Heights are whole pixels: half a pixel a column at most, one whole for waits and losses.
-          assert.ok(Math.abs(line.drawn - line.asked) < 1.3 / line.height + 0.002, JSON.stringify(line));
-          compared++;
-        }
-      }
-    }
-    assert.ok(compared >= LEVELS * tracks.length, `only ${compared} sums compared`);
+    await compareAll(page);
   } finally {
     await close();
-    await served?.stop();
-    folder.remove();
   }
 });
 
-type Page = Awaited<ReturnType<typeof open>>["page"];
+async function compareAll(page: Page): Promise<void> {
+  await idle(page);
+  const tracks = await withApp(page, (app) => app.model.tracks.filter((t) => t.kind === "vcpu" && t.intervals > 0).slice(0, 4).map((t) => t.track), null);
+  assert.ok(tracks.length > 0, "the recording has no vCPU states");
+  let compared = 0;
+  for (let zoom = 0; zoom < LEVELS; zoom++) {
+    for (const track of tracks) {
+      for (const line of await compare(page, track, zoom)) {
+        // Heights are whole pixels: half a pixel a column at most, one whole for waits and losses.
+        assert.ok(Math.abs(line.drawn - line.asked) < 1.3 / line.height + 0.002, JSON.stringify(line));
+        compared++;
+      }
+    }
+  }
+  assert.ok(compared >= LEVELS * tracks.length, `only ${compared} sums compared`);
+}
 
 /** One row at one zoom: shares of its area by groups of states that look alike, drawn and asked for. */
 async function compare(page: Page, track: number, zoom: number): Promise<Compared[]> {

@@ -201,6 +201,20 @@ export class Answers {
     return [...out].map(([key, sum]) => ({ key, state: this.recording.keys[key]!.state, label: this.recording.keys[key]!.label, ...sum }));
   }
 
+  next(from: number, tracks: readonly number[], keys: readonly number[]): unknown {
+    let best: { track: number; at: number; i: number } | undefined;
+    for (const track of tracks) {
+      const own = this.recording.intervals.get(track);
+      if (!own || own.value) continue;
+      for (let i = firstAfter(own, from); i < own.ts.length; i++) {
+        if (best && own.ts[i]! >= best.at) break;
+        if (own.ts[i]! >= from && keys.includes(own.key[i]!)) best = { track, at: own.ts[i]!, i };
+      }
+    }
+    const own = best && this.recording.intervals.get(best.track)!;
+    return { found: best && own ? { track: best.track, ts: String(absolute(best.at)), dur: String(own.dur[best.i]), key: own.key[best.i] } : null, complete: true };
+  }
+
   busy(from: number, to: number): unknown {
     const rest = ["sleeping", "io_wait", "blocked", "halted", "idle", "offline", "unknown"];
     const tracks = this.recording.tracks.filter((track) => track.kind === "thread").map(({ track }) => {

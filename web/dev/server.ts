@@ -111,6 +111,8 @@ class Service {
         return arrow(this.answers.flows(rel(body["from"]), rel(body["to"]), (body["tracks"] as number[] | undefined) ?? [], Number(body["limit"] ?? 1000)));
       case "/api/busy":
         return json(this.answers.busy(rel(body["from"]), rel(body["to"])));
+      case "/api/next":
+        return json(this.answers.next(rel(body["from"]), body["tracks"] as number[], body["keys"] as number[]));
       case "/api/stats":
         return json(this.answers.stats(rel(body["from"]), rel(body["to"]), body["tracks"] as number[] | undefined));
       case "/api/search":

@@ -32,6 +32,8 @@ export interface StatTable {
   readonly title: string;
   readonly columns: readonly string[];
   readonly rows: readonly StatRow[];
+  /** Of this track alone. */
+  readonly track?: number;
 }
 
 export interface StatRow {
@@ -55,6 +57,7 @@ export function statTables(answer: StatsAnswer, span_ns: number, trackName: (tra
     const losses = ordered.some((sum) => sum.events !== undefined);
     tables.push({
       title: trackName(track),
+      track,
       columns: ["state", "time", "share", "times", "average", ...(losses ? ["events lost"] : [])],
       rows: ordered.map((sum) => stateRow(sum, track, span_ns, unit, losses)),
     });

@@ -206,7 +206,8 @@ function startsOpen(node: Node): boolean {
 
 /**
  * The busiest, in the tree's order; of those that did next to nothing none, as long as two are left. How many there
- * are is the whole recording's doing, so that rows below stay where they are; which they are is the seen range's.
+ * are is the whole recording's doing, so that rows below stay where they are, unless more are busy in the seen range;
+ * which they are is the seen range's.
  */
 function busiest(nodes: readonly Node[], limit: number, busy?: ReadonlyMap<number, number>, kept?: ReadonlySet<number>): Node[] {
   // Containers among the threads stay: they choose among their own.
@@ -218,9 +219,13 @@ function busiest(nodes: readonly Node[], limit: number, busy?: ReadonlyMap<numbe
   if (nodes.length <= 2) return [...nodes];
   const weight = ({ track }: Node): number => track.busy_ns;
   const ordered = [...nodes].sort((a, b) => weight(b) - weight(a));
-  const least = weight(ordered[0]!) / 500;
-  const many = Math.max(ordered.slice(0, limit).filter((node) => weight(node) > least).length, 2);
-  if (busy) ordered.sort((a, b) => (busy.get(b.track.track) ?? 0) - (busy.get(a.track.track) ?? 0) || weight(b) - weight(a));
+  const worth = (weights: readonly number[]): number => weights.slice(0, limit).filter((own) => own > weights[0]! / 100).length;
+  let many = Math.max(worth(ordered.map(weight)), 2);
+  if (busy) {
+    const seen = ({ track }: Node): number => busy.get(track.track) ?? 0;
+    ordered.sort((a, b) => seen(b) - seen(a) || weight(b) - weight(a));
+    many = Math.max(many, worth(ordered.map(seen)));
+  }
   const first = ordered.filter((node) => kept?.has(node.track.track));
   const keep = new Set([...first, ...ordered.filter((node) => !first.includes(node))].slice(0, Math.max(many, first.length)));
   return nodes.filter((node) => keep.has(node));

@@ -45,7 +45,9 @@ export function chip(app: App, key: number, track: number): HTMLElement {
 
 /** Somebody, by the name of their track where they have one. */
 function who(app: App, place: Place): Place {
-  return typeof place.track === "number" ? { ...place, label: app.model.trackName(place.track) } : place;
+  if (typeof place.track === "number") return { ...place, label: app.model.trackName(place.track) };
+  // The line says already what was done.
+  return place.label ? { ...place, label: place.label.replace(/^(preempted|waking) by /, "") } : place;
 }
 
 function placeLink(app: App, place: Place, otherwise: number): Node {

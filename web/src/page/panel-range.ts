@@ -6,6 +6,9 @@ import type { App } from "./app.ts";
 import { debounced, make } from "./dom.ts";
 import { chip } from "./panel-facts.ts";
 
+/** Tracks that have a table of their own; sums over all are always shown. */
+const MOST_TRACKS = 36;
+
 export class RangePanel {
   private answer: StatsAnswer | undefined;
   private error: string | undefined;
@@ -54,8 +57,10 @@ export class RangePanel {
     else if (!answer) root.append(make("p", { class: "dim" }, "…"));
     else {
       const tables = statTables(answer, span, (track) => app.model.trackName(track), (id) => app.model.machineName(id), app.model.unit);
-      root.append(make("div", { class: "columns" }, ...tables.slice(0, 40).map((table) => this.table(table))));
-      if (tables.length > 40) root.append(make("p", { class: "dim" }, `${tables.length - 40} more tracks: select over fewer rows`));
+      const ofTracks = tables.filter((table) => table.track !== undefined);
+      const hidden = new Set(ofTracks.slice(MOST_TRACKS));
+      root.append(make("div", { class: "columns" }, ...tables.filter((table) => !hidden.has(table)).map((table) => this.table(table))));
+      if (hidden.size > 0) root.append(make("p", { class: "dim" }, `${hidden.size} more tracks: select over fewer rows`));
     }
     return root;
   }

@@ -4,6 +4,7 @@ pub(crate) mod at;
 pub(crate) mod busy;
 pub(crate) mod export;
 pub(crate) mod flows;
+pub(crate) mod next;
 pub(crate) mod query;
 pub(crate) mod recording;
 pub(crate) mod search;
