@@ -105,6 +105,13 @@ pub enum StoreError {
         /// What is different.
         reason: String,
     },
+    /// The file system is full while an excerpt is written. It is not there; the recording is not
+    /// touched.
+    #[error("{}: the file system is full; the excerpt was not written. Free space, or write it elsewhere", path.display())]
+    ExcerptNoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
     /// An excerpt of which something is missing or does not fit.
     #[error("{}: {reason}; copy the excerpt again, or export it again from the recording", path.display())]
     BrokenExcerpt {
@@ -133,6 +140,16 @@ pub enum StoreError {
 pub(crate) fn of_tables(error: StoreError) -> StoreError {
     match error {
         StoreError::NoSpace { path } => StoreError::TablesNoSpace { path },
+        other => other,
+    }
+}
+
+/// The same for excerpts.
+pub(crate) fn of_excerpt(error: StoreError) -> StoreError {
+    match error {
+        StoreError::NoSpace { path } | StoreError::TablesNoSpace { path } => {
+            StoreError::ExcerptNoSpace { path }
+        }
         other => other,
     }
 }

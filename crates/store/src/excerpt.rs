@@ -4,7 +4,7 @@
 //! again, so their stamp lists every file with its length, and [`open_excerpt`] looks whether all are
 //! there, as long as they were, and with the columns that this version knows.
 
-use crate::error::{StoreError, io_error};
+use crate::error::{StoreError, io_error, of_excerpt};
 use crate::manifest::{Excerpt, Manifest};
 use crate::tables::{Basis, Stamp, TableFile, TablesFolder, folders};
 use std::collections::BTreeMap;
@@ -59,6 +59,15 @@ impl ExcerptWriter {
     /// # Errors
     /// It cannot be written.
     pub fn finish(
+        self,
+        manifest: Manifest,
+        excerpt: Excerpt,
+        rows: BTreeMap<String, u64>,
+    ) -> Result<PathBuf, StoreError> {
+        self.publish(manifest, excerpt, rows).map_err(of_excerpt)
+    }
+
+    fn publish(
         mut self,
         mut manifest: Manifest,
         excerpt: Excerpt,

@@ -11,7 +11,7 @@ use super::part::GROUP_ROWS;
 use super::range::Range;
 use super::read::{Column, Frame, TableFile, Timing, Values, event_names, folders};
 use super::schema::{FileColumn, Layout};
-use crate::error::{StoreError, io_error};
+use crate::error::{StoreError, io_error, of_excerpt};
 use parquet::file::writer::SerializedFileWriter;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -81,23 +81,8 @@ impl Cut<'_> {
         &self,
         progress: &mut dyn FnMut(u64),
     ) -> Result<BTreeMap<String, u64>, StoreError> {
-        let mut work = Work { cut: self, progress, seen: 0, bytes: 0 };
-        let mut rows = BTreeMap::new();
-        for table in TABLES {
-            let rule = Rule::of(table);
-            let written = match rule {
-                Rule::Inside if !self.with_windows => continue,
-                _ => work.table(table.name, Some(table), rule)?,
-            };
-            rows.insert(table.name.to_owned(), written);
-        }
-        for name in event_names(self.tables)? {
-            let written = work.table(&name, None, Rule::Meeting)?;
-            if written > 0 {
-                rows.insert(name.replacen("name=", "", 1), written);
-            }
-        }
-        Ok(rows)
+        let work = Work { cut: self, progress, seen: 0, bytes: 0 };
+        work.all().map_err(of_excerpt)
     }
 }
 
@@ -109,6 +94,25 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    fn all(mut self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let mut rows = BTreeMap::new();
+        for table in TABLES {
+            let rule = Rule::of(table);
+            let written = match rule {
+                Rule::Inside if !self.cut.with_windows => continue,
+                _ => self.table(table.name, Some(table), rule)?,
+            };
+            rows.insert(table.name.to_owned(), written);
+        }
+        for name in event_names(self.cut.tables)? {
+            let written = self.table(&name, None, Rule::Meeting)?;
+            if written > 0 {
+                rows.insert(name.replacen("name=", "", 1), written);
+            }
+        }
+        Ok(rows)
+    }
+
     /// One table, or the events of one name, which are moments whatever their own fields are called.
     fn table(
         &mut self,

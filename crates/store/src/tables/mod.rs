@@ -35,7 +35,7 @@ pub use excerpt::Cut;
 pub use place::{TablesFolder, cache_for, ensure, events_bytes};
 pub(crate) use place::TABLES as FOLDER;
 pub use range::Range;
-pub use read::read_rows;
+pub use read::{read_rows, span_of};
 pub(crate) use read::{TableFile, folders};
 pub use stamp::{Basis, STAMP_FILE_NAME, Stamp};
 pub use writer::TablesWriter;

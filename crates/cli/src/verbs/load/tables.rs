@@ -5,7 +5,7 @@
 //! The result stays beside the recording, or in the cache directory where that cannot be written
 //! (bare files, somebody else's recording).
 
-use super::{Opened, SourceArgs, SourceFile, directory, files};
+use super::{Opened, Plan, SourceArgs, SourceFile, directory, files};
 use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,6 +35,9 @@ pub(crate) fn ensure_and_tell(
     args: &SourceArgs,
     tell: Option<Tell<'_>>,
 ) -> anyhow::Result<TablesFolder> {
+    if let Some(excerpt) = super::excerpt::at(path)? {
+        return excerpt.tables(args).with_context(|| path.display().to_string());
+    }
     let basis = basis(path, args)?;
     let parent = parent(path)?;
     transect_store::tables::ensure(&parent, &basis, |dir| make(path, args, dir, tell))
@@ -118,7 +121,8 @@ fn write<'a>(
         rows: 0,
         progress: Progress::new("rows", tell),
     };
-    super::run(opened, args, Options::default(), &mut sink)?;
+    let plan = Plan { options: Options::default(), windows_in: None };
+    super::run(opened, args, &plan, &mut sink)?;
     sink.progress.end();
     let mut rows = sink.writer.finish()?;
     rows.extend(events(open()?, args, dir, tell)?);

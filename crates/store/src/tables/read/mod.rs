@@ -15,9 +15,11 @@ mod files;
 mod frame;
 mod order;
 mod rows;
+mod span;
 
 pub(crate) use file::TableFile;
 pub(crate) use files::{event_names, folders};
 pub(crate) use frame::{Column, Frame, Values};
 pub(crate) use order::Timing;
 pub use rows::read_rows;
+pub use span::span_of;
