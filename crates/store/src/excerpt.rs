@@ -141,6 +141,7 @@ pub fn open_excerpt(dir: &Path, excerpt: &Excerpt) -> Result<TablesFolder, Store
 
 /// Are the columns of every table those of the model, and the rows as many as the stamp says?
 fn check_columns(tables: &Path, stamp: &Stamp) -> Result<(), StoreError> {
+    let mut found = Vec::new();
     for table in ALL {
         let mut rows = 0;
         for folder in folders(tables, table.name)? {
@@ -150,9 +151,12 @@ fn check_columns(tables: &Path, stamp: &Stamp) -> Result<(), StoreError> {
                 rows += file.rows();
             }
         }
-        let said = stamp.rows.get(table.name).copied().unwrap_or(0);
+        found.push((table.name, rows));
+    }
+    for (table, rows) in found {
+        let said = stamp.rows.get(table).copied().unwrap_or(0);
         if said != rows {
-            let (path, reason) = (tables.join(table.name), format!("{rows} rows of {said}"));
+            let (path, reason) = (tables.join(table), format!("{rows} rows of {said}"));
             return Err(StoreError::BrokenExcerpt { path, reason });
         }
     }

@@ -5,6 +5,7 @@ use crate::tables::group::GroupEncoder;
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type,
 };
+use rustc_hash::FxHashMap;
 use transect_model::cell::Cell;
 use transect_model::column::ColumnType;
 
@@ -46,6 +47,16 @@ impl Values {
         }
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Values::Bool(v) => v.len(),
+            Values::I32(v) => v.len(),
+            Values::I64(v) => v.len(),
+            Values::F64(v) => v.len(),
+            Values::Text(v) => v.len(),
+        }
+    }
+
     /// Adds those of `other` at these places.
     fn extend(&mut self, other: &Values, at: impl Iterator<Item = usize>) {
         match (self, other) {
@@ -77,6 +88,35 @@ impl Column {
             (Values::F64(v), _) => Cell::F64(*v.get(at)?),
             (Values::Text(v), _) => Cell::Str(v.get(at)?.as_utf8().ok()?.into()),
         })
+    }
+
+    /// A number for each row that is the same for equal values, within this column of this frame.
+    pub(crate) fn marks(&self) -> Vec<u64> {
+        let mut known: FxHashMap<&[u8], u64> = FxHashMap::default();
+        let mut mark = |at: usize| match &self.values {
+            Values::Bool(v) => v.get(at).copied().map(u64::from),
+            Values::I32(v) => v.get(at).map(|v| u64::from(v.cast_unsigned())),
+            Values::I64(v) => v.get(at).map(|v| v.cast_unsigned()),
+            Values::F64(v) => v.get(at).map(|v| v.to_bits()),
+            Values::Text(v) => v.get(at).map(|v| {
+                let next = known.len() as u64;
+                *known.entry(v.data()).or_insert(next)
+            }),
+        };
+        let len = self.values.len();
+        if self.present.is_empty() {
+            return (0..len).map(|at| mark(at).unwrap_or(u64::MAX)).collect();
+        }
+        let mut place = 0;
+        let of = |has: &i16| match *has {
+            // None is like no value that ids or words have.
+            0 => u64::MAX,
+            _ => {
+                place += 1;
+                mark(place - 1).unwrap_or(u64::MAX)
+            }
+        };
+        self.present.iter().map(of).collect()
     }
 
     /// The column's numbers, row by row; of a column of other values, nothing.

@@ -6,18 +6,17 @@
 //! What a row becomes depends on its table ([`Rule`]). States are what they were in the whole
 //! recording: at the edges they are cut, not derived anew from events that are not there.
 
-use super::group::GroupEncoder;
+mod held;
+mod out;
+
 use super::part::GROUP_ROWS;
 use super::range::Range;
 use super::read::{Column, Frame, TableFile, Timing, Values, event_names, folders};
-use super::schema::{FileColumn, Layout};
-use crate::error::{StoreError, io_error, of_excerpt};
-use parquet::file::writer::SerializedFileWriter;
-use rustc_hash::FxHashMap;
+use crate::error::{StoreError, of_excerpt};
+use held::Held;
+use out::OutFolder;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use transect_model::table::{
     Counter, CpuSlice, DomainStateRow, TABLES, TableDoc, ThreadStateRow, VcpuStateRow, Window,
 };
@@ -122,21 +121,18 @@ impl Work<'_> {
     ) -> Result<u64, StoreError> {
         let mut rows = 0;
         for folder in folders(self.cut.tables, name)? {
-            let to = self.cut.to.join(&folder.name);
-            let held = match (rule, table) {
-                (Rule::Held, Some(table)) => {
-                    self.held(folder.buckets.iter().chain(&folder.late), table)?
+            let mut out = OutFolder::new(self.cut.to.join(&folder.name));
+            if let (Rule::Held, Some(table)) = (rule, table) {
+                let mut held = Held::at(self.cut.range.from, table);
+                for path in folder.buckets.iter().chain(&folder.late) {
+                    held.file(&open(path, Some(table))?)?;
                 }
-                _ => None,
-            };
-            let mut out = OutFolder { dir: to, stem: "bucket", files: 0, rows: 0, bytes: 0 };
-            if let Some((held, columns)) = held {
-                out.lone(name, &columns, held)?;
+                if let Some((rows, columns)) = held.rows() {
+                    out.lone(name, &columns, rows)?;
+                }
             }
             for (stem, files) in [("bucket", &folder.buckets), ("late", &folder.late)] {
-                if stem != out.stem {
-                    (out.stem, out.files) = (stem, 0);
-                }
+                out.turn_to(stem);
                 for path in files {
                     self.file(path, name, table, rule, &mut out)?;
                 }
@@ -185,45 +181,6 @@ impl Work<'_> {
             return Err(StoreError::ExcerptTooLarge { max_bytes: self.cut.max_bytes });
         }
         Ok(())
-    }
-
-    /// The values that hold when the range begins, as rows that begin there, in columns; none if there
-    /// are none, or the range is open there.
-    fn held<'p>(
-        &mut self,
-        files: impl Iterator<Item = &'p PathBuf>,
-        table: &TableDoc,
-    ) -> Result<Option<(Frame, Vec<FileColumn>)>, StoreError> {
-        let from = self.cut.range.from;
-        let timing = Timing::of(table);
-        let mut last: FxHashMap<Vec<u8>, (i64, Frame)> = FxHashMap::default();
-        let mut columns = Vec::new();
-        for path in files {
-            let file = open(path, Some(table))?;
-            columns = file.columns().to_vec();
-            for group in 0..file.groups() {
-                let first = timing.ts.and_then(|at| file.bounds(group, at)).map(|bounds| bounds.0);
-                if first.is_some_and(|first| first > from) {
-                    continue;
-                }
-                let mut frames = file.frames(group)?;
-                while let Some(frame) = frames.next()? {
-                    note_last(&frame, timing, from, &mut last);
-                }
-            }
-        }
-        let mut held: Vec<_> = last.into_iter().filter(|(_, (ts, _))| *ts < from).collect();
-        held.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut all = Frame::none(columns.iter().map(|column| column.ty));
-        for (_, (_, row)) in &held {
-            all.extend(row, &[0]);
-        }
-        if let Some(Column { values: Values::I64(ts), .. }) =
-            timing.ts.and_then(|at| all.columns.get_mut(at))
-        {
-            ts.fill(from);
-        }
-        Ok((all.rows > 0).then_some((all, columns)))
     }
 }
 
@@ -275,117 +232,6 @@ fn set(column: &mut Column, row: usize, value: i64) {
         && let Some(slot) = values.get_mut(row)
     {
         *slot = value;
-    }
-}
-
-/// Remembers of every subject the last row that is not after `from`. A subject is told by all columns
-/// but the stamp and the value.
-fn note_last(
-    frame: &Frame,
-    timing: Timing,
-    from: i64,
-    last: &mut FxHashMap<Vec<u8>, (i64, Frame)>,
-) {
-    let Some(ts) = timing.ts.and_then(|at| frame.columns.get(at)) else { return };
-    let value = Counter::TABLE.columns.iter().position(|column| column.name == "value");
-    let types = || frame.columns.iter().map(|column| column.ty);
-    for (row, ts) in ts.numbers().into_iter().enumerate() {
-        let Some(ts) = ts.filter(|ts| *ts <= from) else { continue };
-        let mut one = Frame::none(types());
-        one.extend(frame, &[row]);
-        let mut subject = Vec::new();
-        for (at, column) in one.columns.iter().enumerate() {
-            if Some(at) != timing.ts && Some(at) != value {
-                subject.extend_from_slice(format!("{:?};", column.cell(0)).as_bytes());
-            }
-        }
-        // Of equal stamps the later row holds.
-        if last.get(&subject).is_none_or(|(known, _)| *known <= ts) {
-            last.insert(subject, (ts, one));
-        }
-    }
-}
-
-/// Where the files of a folder go.
-struct OutFolder {
-    dir: PathBuf,
-    stem: &'static str,
-    files: u32,
-    rows: u64,
-    bytes: u64,
-}
-
-impl OutFolder {
-    /// Writes a row group and empties the frame; opens the next file if there is none.
-    fn group(
-        &mut self,
-        writer: &mut Option<OutFile>,
-        table: &str,
-        columns: &[FileColumn],
-        frame: &mut Frame,
-    ) -> Result<(), StoreError> {
-        let mut open = match writer.take() {
-            Some(open) => open,
-            None => self.next(table, columns)?,
-        };
-        let full = std::mem::replace(frame, Frame::none(columns.iter().map(|column| column.ty)));
-        self.rows += u64::try_from(full.rows).unwrap_or(0);
-        open.group(&full)?;
-        *writer = Some(open);
-        Ok(())
-    }
-
-    /// Writes a file of these rows alone.
-    fn lone(
-        &mut self,
-        table: &str,
-        columns: &[FileColumn],
-        mut frame: Frame,
-    ) -> Result<(), StoreError> {
-        let mut writer = None;
-        self.group(&mut writer, table, columns, &mut frame)?;
-        if let Some(writer) = writer {
-            self.bytes += writer.close()?;
-        }
-        Ok(())
-    }
-
-    fn next(&mut self, table: &str, columns: &[FileColumn]) -> Result<OutFile, StoreError> {
-        fs::create_dir_all(&self.dir).map_err(io_error("make", &self.dir))?;
-        let path = self.dir.join(format!("{}={}.parquet", self.stem, self.files));
-        self.files += 1;
-        let layout = Layout::new(table, columns)?;
-        let file = File::create_new(&path).map_err(io_error("make", &path))?;
-        let (schema, properties) = (layout.schema.clone(), layout.properties.clone());
-        let writer = SerializedFileWriter::new(file, schema, properties);
-        let writer = writer.map_err(|error| layout.write_failed(&path, error))?;
-        Ok(OutFile { path, layout, writer })
-    }
-}
-
-/// A file that is being written.
-struct OutFile {
-    path: PathBuf,
-    layout: Arc<Layout>,
-    writer: SerializedFileWriter<File>,
-}
-
-impl OutFile {
-    fn group(&mut self, frame: &Frame) -> Result<(), StoreError> {
-        let mut encoder = GroupEncoder::new(&self.layout);
-        frame.encode(&mut encoder)?;
-        let group = encoder.finish(frame.rows)?;
-        let appended = group.append_to(&mut self.writer);
-        appended.map_err(|error| self.layout.write_failed(&self.path, error))
-    }
-
-    /// Bytes of the whole file.
-    fn close(mut self) -> Result<u64, StoreError> {
-        let path = &self.path;
-        self.writer.finish().map_err(|error| self.layout.write_failed(path, error))?;
-        self.writer.flush().map_err(io_error("write", path))?;
-        self.writer.inner().sync_data().map_err(io_error("write", path))?;
-        Ok(fs::metadata(path).map_err(io_error("look at", path))?.len())
     }
 }
 
