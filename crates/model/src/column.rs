@@ -8,10 +8,10 @@ use crate::{
     cell::ToCell,
     event::{BlockOp, Comm},
     exit::{ExitReason, Isa},
-    ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
-    state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
     from_cell::FromCell,
+    ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     row::Row,
+    state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
     table::TableDoc,
 };
 

@@ -106,10 +106,8 @@ impl Drop for ExcerptWriter {
 /// the manifest tells of.
 pub fn open_excerpt(dir: &Path, excerpt: &Excerpt) -> Result<TablesFolder, StoreError> {
     let path = dir.join(TABLES);
-    let broken = |path: &Path, reason: String| StoreError::BrokenExcerpt {
-        path: path.to_owned(),
-        reason,
-    };
+    let broken =
+        |path: &Path, reason: String| StoreError::BrokenExcerpt { path: path.to_owned(), reason };
     let stamp = Stamp::read(&path)
         .ok_or_else(|| broken(&path, "its stamp.json is missing or damaged".to_owned()))?;
     if !stamp.basis.has_our_layout() {

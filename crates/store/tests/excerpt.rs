@@ -125,7 +125,9 @@ fn expected(rows: &[Told], range: Range) -> Vec<Told> {
         }
     }
     let begins = |row: &Told| number(row, "ts").flatten() == Some(range.from);
-    kept.extend(held.into_values().filter(|row| !begins(row)).map(|row| with(row, "ts", range.from)));
+    kept.extend(
+        held.into_values().filter(|row| !begins(row)).map(|row| with(row, "ts", range.from)),
+    );
     kept
 }
 
@@ -239,7 +241,8 @@ fn late_rows_come_in_their_place_and_are_cut_too() {
         }
         assert_eq!(at, range.until, "tid {tid}");
     }
-    let missing = tables.thread_states.iter().filter(|row| row.reason.is_some() != (row.tid == Tid(1)));
+    let missing =
+        tables.thread_states.iter().filter(|row| row.reason.is_some() != (row.tid == Tid(1)));
     assert_eq!(missing.count(), 0, "values that went to another row");
     assert_eq!(span_of(&whole).unwrap(), None, "there is no CPU");
     assert!(end > range.until);
@@ -252,7 +255,15 @@ fn the_span_is_that_of_the_slices() {
     let dir = tempfile::tempdir().unwrap();
     let slice = |ts, dur, cpu| {
         let (cpu, machine_id) = (CpuId(cpu), MachineId(0));
-        Row::CpuSlice(CpuSlice { ts, dur, machine_id, cpu, tid: None, vcpu_machine_id: None, vcpu: None })
+        Row::CpuSlice(CpuSlice {
+            ts,
+            dur,
+            machine_id,
+            cpu,
+            tid: None,
+            vcpu_machine_id: None,
+            vcpu: None,
+        })
     };
     write(dir.path(), 1, [slice(-7, 100, 0), slice(93, 5, 0), slice(-7, 105, 1)]);
     assert_eq!(span_of(dir.path()).unwrap(), Some((-7, 98)));
@@ -361,7 +372,10 @@ fn damaged_pages_are_errors() {
         fs::write(&file, &changed).unwrap();
         if let Err(error) = read_rows(&tables, Range::ALL, &mut Kept::default()) {
             let error = error.to_string();
-            assert!(error.contains("bucket=0.parquet") || error.contains("thread_states"), "{error}");
+            assert!(
+                error.contains("bucket=0.parquet") || error.contains("thread_states"),
+                "{error}"
+            );
             failed += 1;
         }
     }

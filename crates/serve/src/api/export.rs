@@ -23,8 +23,11 @@ pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
     let disposition = format!("attachment; filename=\"{name}\"");
     let answer = match content {
         Content::Bytes(bytes) => Response::new("application/octet-stream", bytes),
-        Content::File(file) => Response::file("application/octet-stream", file)
-            .map_err(|error| Response::error(500, &format!("the export cannot be read: {error}")))?,
+        Content::File(file) => {
+            Response::file("application/octet-stream", file).map_err(|error| {
+                Response::error(500, &format!("the export cannot be read: {error}"))
+            })?
+        }
     };
     Ok(answer.with("Content-Disposition", disposition))
 }

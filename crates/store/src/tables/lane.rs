@@ -124,7 +124,9 @@ impl Lane {
             None => self.open(state)?,
         };
         let rows = group.rows;
-        group.append_to(&mut open.writer).map_err(|error| self.layout.write_failed(&open.path, error))?;
+        group
+            .append_to(&mut open.writer)
+            .map_err(|error| self.layout.write_failed(&open.path, error))?;
         state.rows += rows;
         open.rows += rows;
         state.open = Some(open);

@@ -32,10 +32,10 @@ mod writer;
 
 pub use events::{EventSource, SourceEvents, write_events};
 pub use excerpt::Cut;
-pub use place::{TablesFolder, cache_for, ensure, events_bytes};
 pub(crate) use place::TABLES as FOLDER;
+pub use place::{TablesFolder, cache_for, ensure, events_bytes};
 pub use range::Range;
-pub use read::{read_rows, span_of};
 pub(crate) use read::{TableFile, folders};
+pub use read::{read_rows, span_of};
 pub use stamp::{Basis, STAMP_FILE_NAME, Stamp};
 pub use writer::TablesWriter;

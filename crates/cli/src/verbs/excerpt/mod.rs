@@ -136,8 +136,7 @@ impl Stretch<'_> {
         read_rows(tables, Range::ALL, &mut machines)?;
         let machines = machines.into_tables().machines.len();
         let mut sink = OnlyWindows(TablesWriter::create(to, machines)?);
-        let stretch =
-            Span { start: Timestamp::new(range.from), end: Timestamp::new(range.until) };
+        let stretch = Span { start: Timestamp::new(range.from), end: Timestamp::new(range.until) };
         load::windows_in(self.path, self.source, stretch, &mut sink)?;
         Ok(sink.0.finish()?.get(Window::TABLE.name).copied().unwrap_or(0))
     }

@@ -78,7 +78,9 @@ impl Args {
 /// Runs `transect export`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (written, next) = match args.to {
-        Format::Perfetto => (perfetto(&args)?, Some("open it at https://ui.perfetto.dev".to_owned())),
+        Format::Perfetto => {
+            (perfetto(&args)?, Some("open it at https://ui.perfetto.dev".to_owned()))
+        }
         Format::Jsonl => (rows(&args)?, None),
         Format::Recording => recording(&args)?,
     };

@@ -60,9 +60,11 @@ impl Excerpt {
         let facts = directory::facts(&self.path, &self.manifest);
         let Entry { of, from, until, unit, events, .. } = &self.entry;
         let table_bytes = events_bytes(&self.path).filter(|bytes| *bytes > 0);
+        // Of a file that another tool recorded nobody knows.
+        let is_ours = facts.transect_version.as_ref().is_some_and(|version| !version.is_empty());
         Facts {
-            created_unix_ns: facts.created_unix_ns.filter(|created| *created != 0),
-            transect_version: facts.transect_version.filter(|version| !version.is_empty()),
+            created_unix_ns: facts.created_unix_ns.filter(|_| is_ours),
+            transect_version: facts.transect_version.filter(|_| is_ours),
             window: Span { start: Timestamp::new(*from), end: Timestamp::new(*until) },
             unit: if unit == "ticks" { TimeUnit::Ticks } else { TimeUnit::Ns },
             stored: Some(Stored { events: *events, source_bytes: None, table_bytes }),

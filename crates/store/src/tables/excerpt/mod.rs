@@ -252,9 +252,8 @@ mod tests {
         let timeless =
             ["machines", "cpus", "vcpus", "threads", "clock_edges", "clock_check", "import_log"];
         assert_eq!(of(Rule::All).collect::<Vec<_>>(), timeless);
-        let meeting = [
-            "exits", "wakeups", "irqs", "syscalls", "block_io", "net_io", "work_items", "lost",
-        ];
+        let meeting =
+            ["exits", "wakeups", "irqs", "syscalls", "block_io", "net_io", "work_items", "lost"];
         assert_eq!(of(Rule::Meeting).collect::<Vec<_>>(), meeting);
     }
 }

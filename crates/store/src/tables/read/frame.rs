@@ -2,9 +2,7 @@
 
 use crate::error::StoreError;
 use crate::tables::group::GroupEncoder;
-use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type,
-};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use rustc_hash::FxHashMap;
 use transect_model::cell::Cell;
 use transect_model::column::ColumnType;

@@ -142,7 +142,8 @@ impl<'t> InOrder<'t> {
                 chain.frame = Frame::none(types);
                 chain.frame.extend(&frame, &keep);
                 let ts = timing.ts.and_then(|at| chain.frame.columns.get(at));
-                chain.ts = ts.map_or_else(Vec::new, |ts| ts.numbers().into_iter().flatten().collect());
+                chain.ts =
+                    ts.map_or_else(Vec::new, |ts| ts.numbers().into_iter().flatten().collect());
                 chain.at = 0;
                 if chain.frame.rows > 0 {
                     return Ok(true);

@@ -16,11 +16,7 @@ use transect_model::table::{TableSink, TableVisitor, each_table};
 ///
 /// # Errors
 /// A file is damaged, or has other columns than this version's tables.
-pub fn read_rows(
-    tables: &Path,
-    range: Range,
-    sink: &mut dyn TableSink,
-) -> Result<u64, StoreError> {
+pub fn read_rows(tables: &Path, range: Range, sink: &mut dyn TableSink) -> Result<u64, StoreError> {
     let mut reading = Reading { tables, range, sink, rows: 0 };
     each_table(&mut reading)?;
     Ok(reading.rows)
@@ -46,7 +42,8 @@ impl TableVisitor for Reading<'_> {
                 let mut row = RowOf::new(frame, from);
                 for _ in from..to {
                     let made = row.next::<R>();
-                    let made = made.map_err(|why| damaged(&self.tables.join(&folder.name), &why))?;
+                    let made =
+                        made.map_err(|why| damaged(&self.tables.join(&folder.name), &why))?;
                     self.sink.row(made.into());
                     self.rows += 1;
                 }
