@@ -183,6 +183,19 @@ fn sql_says_of_an_excerpt_what_it_says_of_that_part() {
         let compared = compare(&whole, &part, range);
         assert!(compared > 10, "{recording}: {compared} rows");
         check_windows(&whole, &part, range);
+        drop(part);
+        // Up to the middle, and from there on.
+        let (start, end) = window(dir.path(), recording);
+        let middle = range.0;
+        for (more, range) in [("--until", (start, middle)), ("--from", (middle, end))] {
+            let part = path_in(dir.path(), &format!("{at}{more}.transect"));
+            let words = ["export", recording, "--to", "recording", more, &middle.to_string()];
+            good(dir.path(), &[&words[..], &["-o", &part]].concat());
+            assert_eq!(window(dir.path(), &part), range, "{recording}");
+            let part = Served::start(dir.path(), &[&part]);
+            part.ready();
+            check_windows(&whole, &part, range);
+        }
     }
 }
 

@@ -179,8 +179,8 @@ impl Engine {
 
     /// Makes the windows of this stretch only: the first begins at its start, the last ends at its
     /// end, and nothing outside counts. For excerpts: sums over a part of a window cannot be told
-    /// from the sum over all of it. The stretch begins within the recording's span, and may end
-    /// behind it; the other tables do not depend on it.
+    /// from the sum over all of it. Where the stretch goes beyond the recording it is cut; the
+    /// other tables do not depend on it.
     #[must_use]
     pub fn with_windows_in(mut self, stretch: Span) -> Self {
         self.windows_in = Some(stretch);

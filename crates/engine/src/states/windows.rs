@@ -116,8 +116,10 @@ impl Windows {
         }
     }
 
-    /// Makes the windows of [from, until) only. Before anything is counted.
+    /// Makes the windows of [from, until) only, as far as it is the recording's. Before anything is
+    /// counted.
     pub(crate) fn only_in(&mut self, from: i64, until: i64) {
+        let from = from.max(self.start);
         (self.start, self.until) = (from, until);
         self.now = Bounds { number: 0, from, to: from };
     }

@@ -242,7 +242,7 @@ mod tests {
     /// Somebody has to say what becomes of a new table.
     #[test]
     fn every_table_has_its_rule() {
-        let of = |rule| TABLES.iter().filter(|table| Rule::of(table) == rule).map(|t| t.name);
+        let of = |rule| TABLES.iter().filter(move |table| Rule::of(table) == rule).map(|t| t.name);
         assert_eq!(
             of(Rule::Cut).collect::<Vec<_>>(),
             ["cpu_slices", "vcpu_states", "thread_states", "domain_states"]
