@@ -295,6 +295,31 @@ test("export: a PNG and an SVG of what is visible", async () => {
   }
 });
 
+test("export: a smaller recording of the selection, and how to open it", async () => {
+  const { page } = opened;
+  const range = await withApp(page, (app) => {
+    const { from, to } = app.model.whole;
+    const selection = { from: from + (to - from) / 4, to: from + (to - from) / 2, tracks: [] };
+    app.state.selection = selection;
+    return { from: String(app.model.abs(selection.from)), to: String(app.model.abs(Math.ceil(selection.to))) };
+  }, null);
+  const name = `made-up-${range.from}-${range.to}.transect`;
+  let asked: unknown;
+  await page.route("**/api/export", async (route) => {
+    asked = route.request().postDataJSON();
+    await route.fulfill({ body: "a tar", headers: { "content-type": "application/octet-stream", "content-disposition": `attachment; filename="${name}.tar"` } });
+  });
+  await page.keyboard.press("x");
+  const download = page.waitForEvent("download");
+  await page.locator("#export").getByRole("button", { name: /^Smaller recording the selection/ }).click();
+  const file = await download;
+  assert.equal(file.suggestedFilename(), `${name}.tar`);
+  assert.deepEqual(asked, { ...range, format: "recording" });
+  await page.waitForFunction((line) => document.querySelector("#notices")?.textContent?.includes(line), `tar xf ${name}.tar; transect view ${name}`);
+  await page.unroute("**/api/export");
+  await withApp(page, (app) => (app.state.selection = undefined), null);
+});
+
 test("what the server cannot do is said in its own words", async () => {
   const { page } = opened;
   await page.keyboard.press("x");

@@ -25,6 +25,8 @@ pub(crate) struct Facts {
     pub cost: Option<CostLine>,
     /// What it takes on disk; `None` where that is not told.
     pub stored: Option<Stored>,
+    /// The recording that this is a part of; `None` for whole recordings.
+    pub excerpt_of: Option<String>,
     /// Other things the reader should know (recovered, inferred, approximated).
     pub notes: Vec<String>,
 }
@@ -53,8 +55,8 @@ impl TimeUnit {
 pub(crate) struct Stored {
     /// Events (of Xen: records) in its sources.
     pub events: u64,
-    /// Bytes of the sources.
-    pub source_bytes: u64,
+    /// Bytes of the sources; none if there are none (excerpts).
+    pub source_bytes: Option<u64>,
     /// Bytes of the same events as tables, where those have been made.
     pub table_bytes: Option<u64>,
 }
@@ -101,7 +103,9 @@ line! {
         dur_ns: i64,
         /// Events (of Xen: records) in its sources; null where not told.
         events: Option<u64>,
-        /// Bytes of its sources; null where not told.
+        /// The recording that it is an excerpt of; null for whole recordings.
+        excerpt_of: Option<String>,
+        /// Bytes of its sources; null where not told, and of excerpts.
         source_bytes: Option<u64>,
         /// Bytes of the same events as tables; null unless those have been made.
         table_bytes: Option<u64>,
@@ -120,8 +124,9 @@ impl Facts {
             start_ns: self.window.start.get(),
             end_ns: self.window.end.get(),
             dur_ns: self.window.dur_ns(),
+            excerpt_of: self.excerpt_of.clone(),
             events: self.stored.map(|stored| stored.events),
-            source_bytes: self.stored.map(|stored| stored.source_bytes),
+            source_bytes: self.stored.and_then(|stored| stored.source_bytes),
             table_bytes: self.stored.and_then(|stored| stored.table_bytes),
         }
     }

@@ -93,6 +93,7 @@ pub struct Engine {
     in_ticks: bool,
     threads: Option<NonZeroUsize>,
     progress: Option<Arc<AtomicU64>>,
+    windows_in: Option<Span>,
     resume: Option<Box<Boundary>>,
 }
 
@@ -173,6 +174,16 @@ impl Engine {
     #[must_use]
     pub fn with_progress(mut self, events: Arc<AtomicU64>) -> Self {
         self.progress = Some(events);
+        self
+    }
+
+    /// Makes the windows of this stretch only: the first begins at its start, the last ends at its
+    /// end, and nothing outside counts. For excerpts: sums over a part of a window cannot be told
+    /// from the sum over all of it. Where the stretch goes beyond the recording it is cut; the
+    /// other tables do not depend on it.
+    #[must_use]
+    pub fn with_windows_in(mut self, stretch: Span) -> Self {
+        self.windows_in = Some(stretch);
         self
     }
 

@@ -8,7 +8,9 @@ use crate::{
     cell::ToCell,
     event::{BlockOp, Comm},
     exit::{ExitReason, Isa},
+    from_cell::FromCell,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    row::Row,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
     table::TableDoc,
 };
@@ -62,7 +64,7 @@ pub struct Column {
 
 /// What can be a field of a row. [`ToCell::to_cell`] gives a cell of the type [`Self::TYPE`]
 /// names, or null if [`Self::NULLABLE`].
-pub trait ColumnValue: ToCell {
+pub trait ColumnValue: ToCell + FromCell {
     /// The column's type.
     const TYPE: ColumnType;
     /// May the value be missing?
@@ -169,8 +171,20 @@ pub trait ColumnVisitor<R> {
     ) -> Result<(), Self::Error>;
 }
 
+/// Gives the values of one row, column by column.
+pub trait ColumnSource {
+    /// Why it may stop.
+    type Error;
+
+    /// The row's value in this column. Asked for in the table's order.
+    ///
+    /// # Errors
+    /// There is none of that type.
+    fn value<T: ColumnValue>(&mut self, column: &'static str) -> Result<T, Self::Error>;
+}
+
 /// A row type that can be walked column by column.
-pub trait Columnar: Sized {
+pub trait Columnar: Sized + Into<Row> {
     /// The table its rows belong to.
     const TABLE: TableDoc;
 
@@ -179,6 +193,12 @@ pub trait Columnar: Sized {
     /// # Errors
     /// The visitor's.
     fn each_column<V: ColumnVisitor<Self>>(visit: &mut V) -> Result<(), V::Error>;
+
+    /// Makes a row of the values of `source`: the way back from columns.
+    ///
+    /// # Errors
+    /// The source's.
+    fn read<S: ColumnSource>(source: &mut S) -> Result<Self, S::Error>;
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 mod names;
 
 use serde::{Deserialize, Serialize};
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashMap, fmt, sync::OnceLock};
 
 /// Who numbered the exit reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -62,6 +62,42 @@ impl ExitReason {
         name
     }
 
+    /// The reason of this name, such that [`name`](Self::name) gives the name again; none if no
+    /// reason is called so. Instruction sets that call different numbers the same (`0x7777`) cannot
+    /// be told apart: it is of the first of them.
+    pub fn by_name(name: &str) -> Option<Self> {
+        if let Some(known) = known().get(name) {
+            return Some(*known);
+        }
+        let reason = Self::by_number(name)?;
+        (reason.name() == name).then_some(reason)
+    }
+
+    /// Of a name that holds its number, for want of a better one.
+    fn by_number(name: &str) -> Option<Self> {
+        let hex = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        let reason = |isa, code: Option<u32>| Some(ExitReason { isa, code: code? });
+        if let Some(basic) = name.strip_suffix(" FAILED_VMENTRY") {
+            let code = Self::by_name(basic).filter(|r| r.isa == Isa::Vmx).map(|r| r.code);
+            return reason(Isa::Vmx, code.or(hex(basic)).map(|code| code | VMX_FAILED_VMENTRY));
+        }
+        if let Some((isa, code)) = name.strip_prefix("isa").and_then(|rest| rest.split_once(':')) {
+            return reason(Isa::Other(isa.parse().ok()?), hex(code));
+        }
+        if let Some(code) = name.strip_prefix("hypercall ") {
+            return reason(Isa::XenHypercall, code.parse().ok());
+        }
+        if let Some(code) = name.strip_prefix("trap ") {
+            return reason(Isa::XenTrap, code.parse().ok());
+        }
+        if let Some(code) = name.strip_prefix("ret") {
+            return reason(Isa::Arm64Ret, code.parse().ok());
+        }
+        let code = hex(name)?;
+        let candidates = [Isa::Vmx, Isa::Svm, Isa::Arm64].map(|isa| ExitReason { isa, code });
+        candidates.into_iter().find(|reason| reason.name() == name)
+    }
+
     /// Is this the guest halting on purpose (HLT, WFI)? Its time until the next entry is
     /// `halted`, not exit handling.
     pub fn is_halt(self) -> bool {
@@ -78,6 +114,28 @@ impl ExitReason {
             (Isa::Vmx, 18) | (Isa::Svm, 0x81) | (Isa::Arm64, 0x12 | 0x16) | (Isa::XenHypercall, _)
         )
     }
+}
+
+/// Every reason that has a name, by its name.
+fn known() -> &'static HashMap<Cow<'static, str>, ExitReason> {
+    static KNOWN: OnceLock<HashMap<Cow<'static, str>, ExitReason>> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let of = |isa, table: &'static [(u32, &'static str)]| {
+            table.iter().map(move |(code, _)| ExitReason { isa, code: *code })
+        };
+        let tables = of(Isa::Vmx, names::VMX)
+            .chain(of(Isa::Svm, names::SVM))
+            .chain(of(Isa::Arm64, names::ARM64_EC))
+            .chain((0..4).map(|code| ExitReason { isa: Isa::Arm64Ret, code }))
+            .chain(of(Isa::XenHypercall, names::XEN_HYPERCALLS))
+            .chain(of(Isa::XenTrap, names::XEN_TRAPS));
+        let mut known = HashMap::new();
+        for reason in tables {
+            // The first of a name keeps it.
+            known.entry(reason.name()).or_insert(reason);
+        }
+        known
+    })
 }
 
 /// A hypercall's name without `__HYPERVISOR_` (`xen/include/public/xen.h`, Xen 4.17), behind a word
@@ -139,6 +197,26 @@ mod tests {
         assert_eq!(name(Isa::XenHypercall, 29), "hypercall sched_op");
         assert_eq!(name(Isa::XenHypercall, 99), "hypercall 99");
         assert_eq!(name(Isa::XenTrap, 14), "trap page_fault");
+    }
+
+    /// Every name there is, and numbers without one, give a reason of the same name; of one that is
+    /// called so in one instruction set only, the same reason.
+    #[test]
+    fn a_name_gives_its_reason() {
+        use Isa::{Arm64, Arm64Ret, Other, Svm, Vmx, XenHypercall, XenTrap};
+        let isas = [Vmx, Svm, Arm64, Arm64Ret, XenHypercall, XenTrap, Other(0), Other(u32::MAX)];
+        let codes = (0..0x500).chain([0x8000_0021, 0x8000_7777, u32::MAX]);
+        let reasons: Vec<_> =
+            codes.flat_map(|code| isas.map(|isa| ExitReason { isa, code })).collect();
+        for reason in &reasons {
+            let read = ExitReason::by_name(&reason.name()).unwrap();
+            assert_eq!(read.name(), reason.name());
+            assert!(read == *reason || !reason.is_halt(), "{reason} is another's halt");
+            assert!(read == *reason || !reason.is_hypercall(), "{reason}");
+        }
+        for none in ["", "0x", "0xg", "hlt ", "isa:0x1", "isa1", "hypercall x", "trap x", "ret-1"] {
+            assert_eq!(ExitReason::by_name(none), None, "{none:?}");
+        }
     }
 
     #[test]

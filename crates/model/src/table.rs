@@ -9,7 +9,7 @@
 
 use crate::{
     cell::{Cell, Record, ToCell},
-    column::{ColumnValue, ColumnVisitor, Columnar},
+    column::{ColumnSource, ColumnValue, ColumnVisitor, Columnar},
     event::{BlockOp, DeviceName},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
@@ -17,6 +17,7 @@ use crate::{
 };
 
 pub use crate::column::{Column, ColumnType};
+pub use crate::row::{Row, TABLES, TableVisitor, Tables, each_table};
 
 /// A table: its name, what one row is, and its columns in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,10 @@ macro_rules! table {
             fn each_column<V: ColumnVisitor<Self>>(visit: &mut V) -> Result<(), V::Error> {
                 $( visit.column(stringify!($col), |row: &Self| &row.$col)?; )*
                 Ok(())
+            }
+
+            fn read<S: ColumnSource>(source: &mut S) -> Result<Self, S::Error> {
+                Ok($row { $( $col: source.value(stringify!($col))?, )* })
             }
         }
 
@@ -534,88 +539,6 @@ table! {
     }
 }
 
-/// Every table, in the order the docs list them.
-pub const TABLES: &[TableDoc] = &[
-    Machine::TABLE,
-    CpuRow::TABLE,
-    Vcpu::TABLE,
-    Thread::TABLE,
-    CpuSlice::TABLE,
-    VcpuStateRow::TABLE,
-    ThreadStateRow::TABLE,
-    Exit::TABLE,
-    Wakeup::TABLE,
-    Irq::TABLE,
-    Syscall::TABLE,
-    BlockIo::TABLE,
-    NetIo::TABLE,
-    WorkItem::TABLE,
-    Counter::TABLE,
-    Window::TABLE,
-    DomainStateRow::TABLE,
-    ClockEdge::TABLE,
-    ClockCheck::TABLE,
-    Lost::TABLE,
-    ImportLog::TABLE,
-];
-
-/// One row of any table, on its way from the engine to whoever keeps it. A new table must be known to
-/// all who keep rows: none of them may drop it silently.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "each variant is the row type of the same name")]
-pub enum Row {
-    Machine(Machine),
-    Cpu(CpuRow),
-    Vcpu(Vcpu),
-    Thread(Thread),
-    CpuSlice(CpuSlice),
-    VcpuState(VcpuStateRow),
-    ThreadState(ThreadStateRow),
-    Exit(Exit),
-    Wakeup(Wakeup),
-    Irq(Irq),
-    Syscall(Syscall),
-    BlockIo(BlockIo),
-    NetIo(NetIo),
-    WorkItem(WorkItem),
-    Counter(Counter),
-    Window(Window),
-    DomainState(DomainStateRow),
-    ClockEdge(ClockEdge),
-    ClockCheck(ClockCheck),
-    Lost(Lost),
-    ImportLog(ImportLog),
-}
-
-impl Row {
-    /// Name of the table it belongs to.
-    pub fn table(&self) -> &'static str {
-        match self {
-            Row::Machine(_) => Machine::TABLE.name,
-            Row::Cpu(_) => CpuRow::TABLE.name,
-            Row::Vcpu(_) => Vcpu::TABLE.name,
-            Row::Thread(_) => Thread::TABLE.name,
-            Row::CpuSlice(_) => CpuSlice::TABLE.name,
-            Row::VcpuState(_) => VcpuStateRow::TABLE.name,
-            Row::ThreadState(_) => ThreadStateRow::TABLE.name,
-            Row::Exit(_) => Exit::TABLE.name,
-            Row::Wakeup(_) => Wakeup::TABLE.name,
-            Row::Irq(_) => Irq::TABLE.name,
-            Row::Syscall(_) => Syscall::TABLE.name,
-            Row::BlockIo(_) => BlockIo::TABLE.name,
-            Row::NetIo(_) => NetIo::TABLE.name,
-            Row::WorkItem(_) => WorkItem::TABLE.name,
-            Row::Counter(_) => Counter::TABLE.name,
-            Row::Window(_) => Window::TABLE.name,
-            Row::DomainState(_) => DomainStateRow::TABLE.name,
-            Row::ClockEdge(_) => ClockEdge::TABLE.name,
-            Row::ClockCheck(_) => ClockCheck::TABLE.name,
-            Row::Lost(_) => Lost::TABLE.name,
-            Row::ImportLog(_) => ImportLog::TABLE.name,
-        }
-    }
-}
-
 /// Takes the rows the engine makes. Rows about one actor (vCPU, thread, CPU) arrive in order
 /// of time; over all actors of a table nearly in the order their interval *ends*. A sink that needs
 /// order by `ts` sorts.
@@ -629,61 +552,6 @@ pub trait TableSink {
     fn wants(&self, table: &TableDoc) -> bool {
         let _ = table;
         true
-    }
-}
-
-/// Keeps every row of every table: for reports and tests over recordings that fit in memory.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "each field is the table of the same name")]
-pub struct Tables {
-    pub machines: Vec<Machine>,
-    pub cpus: Vec<CpuRow>,
-    pub vcpus: Vec<Vcpu>,
-    pub threads: Vec<Thread>,
-    pub cpu_slices: Vec<CpuSlice>,
-    pub vcpu_states: Vec<VcpuStateRow>,
-    pub thread_states: Vec<ThreadStateRow>,
-    pub exits: Vec<Exit>,
-    pub wakeups: Vec<Wakeup>,
-    pub irqs: Vec<Irq>,
-    pub syscalls: Vec<Syscall>,
-    pub block_io: Vec<BlockIo>,
-    pub net_io: Vec<NetIo>,
-    pub work_items: Vec<WorkItem>,
-    pub counters: Vec<Counter>,
-    pub windows: Vec<Window>,
-    pub domain_states: Vec<DomainStateRow>,
-    pub clock_edges: Vec<ClockEdge>,
-    pub clock_check: Vec<ClockCheck>,
-    pub lost: Vec<Lost>,
-    pub import_log: Vec<ImportLog>,
-}
-
-impl TableSink for Tables {
-    fn row(&mut self, row: Row) {
-        match row {
-            Row::Machine(r) => self.machines.push(r),
-            Row::Cpu(r) => self.cpus.push(r),
-            Row::Vcpu(r) => self.vcpus.push(r),
-            Row::Thread(r) => self.threads.push(r),
-            Row::CpuSlice(r) => self.cpu_slices.push(r),
-            Row::VcpuState(r) => self.vcpu_states.push(r),
-            Row::ThreadState(r) => self.thread_states.push(r),
-            Row::Exit(r) => self.exits.push(r),
-            Row::Wakeup(r) => self.wakeups.push(r),
-            Row::Irq(r) => self.irqs.push(r),
-            Row::Syscall(r) => self.syscalls.push(r),
-            Row::BlockIo(r) => self.block_io.push(r),
-            Row::NetIo(r) => self.net_io.push(r),
-            Row::WorkItem(r) => self.work_items.push(r),
-            Row::Counter(r) => self.counters.push(r),
-            Row::Window(r) => self.windows.push(r),
-            Row::DomainState(r) => self.domain_states.push(r),
-            Row::ClockEdge(r) => self.clock_edges.push(r),
-            Row::ClockCheck(r) => self.clock_check.push(r),
-            Row::Lost(r) => self.lost.push(r),
-            Row::ImportLog(r) => self.import_log.push(r),
-        }
     }
 }
 

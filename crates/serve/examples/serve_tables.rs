@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::path::PathBuf;
-use transect_serve::{Opened, Options, Recording, Server};
+use transect_serve::{Exported, Opened, Options, Recording, Server};
 
 struct Tables(PathBuf);
 
@@ -19,7 +19,7 @@ impl Recording for Tables {
         Ok(Opened { tables, parent, unit: "ns", notes: Vec::new() })
     }
 
-    fn export(&self, _: i64, _: i64, _: &str) -> Result<(String, Vec<u8>), String> {
+    fn export(&self, _: i64, _: i64, _: &str) -> Result<Exported, String> {
         Err("tables alone cannot be exported".to_owned())
     }
 }

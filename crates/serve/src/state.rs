@@ -23,11 +23,30 @@ pub trait Recording: Send + Sync + 'static {
     /// One line: what, where, what to do.
     fn open(&self, progress: Tell<'_>) -> Result<Opened, String>;
 
-    /// A file of what lies in `[from, to)` of trace time: its name and bytes.
+    /// A file of what lies in `[from, to)` of trace time.
     ///
     /// # Errors
     /// One line; also where the format is not known.
-    fn export(&self, from: i64, to: i64, format: &str) -> Result<(String, Vec<u8>), String>;
+    fn export(&self, from: i64, to: i64, format: &str) -> Result<Exported, String>;
+}
+
+/// A file for whoever asked.
+#[derive(Debug)]
+pub struct Exported {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What is in a file.
+#[derive(Debug)]
+pub enum Content {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// The rest of this file, from where it stands, which is sent as it is read: it may be larger than
+    /// memory.
+    File(std::fs::File),
 }
 
 /// A recording that has tables.

@@ -79,6 +79,53 @@ pub enum StoreError {
         /// The file that could not grow.
         path: PathBuf,
     },
+    /// A table's file that cannot be read back.
+    #[error(
+        "{}: damaged: {reason}; an excerpt has to be copied or exported again, of any other \
+         recording remove the folder 'tables' and it is made anew",
+        path.display()
+    )]
+    DamagedTable {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// A table's file with other columns than this version's.
+    #[error(
+        "{}: not the table {table} of this transect ({reason}): it was written by another version; \
+         read it with that one, or export the excerpt again",
+        path.display()
+    )]
+    OtherTable {
+        /// The file.
+        path: PathBuf,
+        /// The table it should be of.
+        table: &'static str,
+        /// What is different.
+        reason: String,
+    },
+    /// The file system is full while an excerpt is written. It is not there; the recording is not
+    /// touched.
+    #[error("{}: the file system is full; the excerpt was not written. Free space, or write it elsewhere", path.display())]
+    ExcerptNoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// An excerpt of which something is missing or does not fit.
+    #[error("{}: {reason}; copy the excerpt again, or export it again from the recording", path.display())]
+    BrokenExcerpt {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A part of a recording that would be larger than whoever asked can take.
+    #[error("the range makes more than {} MiB: choose a shorter one, or write it with transect export --to recording", max_bytes >> 20)]
+    ExcerptTooLarge {
+        /// What is too much.
+        max_bytes: u64,
+    },
     /// A source whose meta files are missing or malformed cannot become a trace.dat.
     #[error("{}: cannot assemble trace.dat: {reason}", path.display())]
     Assemble {
@@ -93,6 +140,16 @@ pub enum StoreError {
 pub(crate) fn of_tables(error: StoreError) -> StoreError {
     match error {
         StoreError::NoSpace { path } => StoreError::TablesNoSpace { path },
+        other => other,
+    }
+}
+
+/// The same for excerpts.
+pub(crate) fn of_excerpt(error: StoreError) -> StoreError {
+    match error {
+        StoreError::NoSpace { path } | StoreError::TablesNoSpace { path } => {
+            StoreError::ExcerptNoSpace { path }
+        }
         other => other,
     }
 }

@@ -15,6 +15,8 @@
 //! while recording, instead of host.dat:
 //!   host.cpu0.raw …    whole ring-buffer sub-buffers, back to back     (spool.rs)
 //!   host.meta/         event formats and what else explains them
+//! of an excerpt of another recording, instead of sources:
+//!   tables/            its tables of a stretch of time                 (excerpt.rs)
 //! ```
 //!
 //! **Data flow.** Probes append sub-buffers to spools; at the end [`RecordingWriter::finish`]
@@ -30,6 +32,7 @@
 mod append;
 mod assemble;
 pub mod error;
+mod excerpt;
 pub mod manifest;
 mod mapping;
 mod names;
@@ -41,6 +44,7 @@ mod writer;
 
 pub use append::AppendFile;
 pub use error::StoreError;
+pub use excerpt::{ExcerptWriter, open_excerpt};
 pub use manifest::Manifest;
 pub use mapping::Mapping;
 pub use names::stem_from_name;

@@ -67,6 +67,31 @@ pub struct Manifest {
     /// What was inferred or could not be done, for people.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Is it a part of another recording? Then it has tables and no sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<Excerpt>,
+}
+
+/// A stretch of another recording's time: its tables of that stretch, and nothing they were made of.
+/// Everything else in the manifest is that recording's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excerpt {
+    /// The name of the recording.
+    pub of: String,
+    /// First moment, of trace time. Of an excerpt that was taken from the recording's very beginning,
+    /// the window's start: rows may begin before it.
+    pub from: i64,
+    /// First moment behind; the window's end where it goes to the very end.
+    pub until: i64,
+    /// What one unit of trace time is: `ns`, or `ticks` where the recording does not tell how long
+    /// one is.
+    pub unit: String,
+    /// Version of the transect that took it.
+    pub transect: String,
+    /// When: nanoseconds since 1970, UTC.
+    pub made_unix_ns: u64,
+    /// Events in it, all machines.
+    pub events: u64,
 }
 
 /// One machine.
@@ -310,6 +335,12 @@ impl Manifest {
     }
 
     fn check(&self) -> Result<(), String> {
+        if let Some(excerpt) = &self.excerpt {
+            excerpt.check()?;
+            if !self.sources.is_empty() {
+                return Err("an excerpt has no sources, but it lists some".to_owned());
+            }
+        }
         for (at, machine) in self.machines.iter().enumerate() {
             if usize::try_from(machine.id.0) != Ok(at) {
                 return Err(format!("machines[{at}] has id {}, expected {at}", machine.id));
@@ -343,6 +374,18 @@ impl Manifest {
             .map_err(|e| StoreError::Manifest { path: path.clone(), reason: e.to_string() })?;
         text.push('\n');
         replace(&path, text.as_bytes())
+    }
+}
+
+impl Excerpt {
+    fn check(&self) -> Result<(), String> {
+        if self.from > self.until {
+            return Err(format!("the excerpt ends at {} before {}", self.until, self.from));
+        }
+        if self.unit != "ns" && self.unit != "ticks" {
+            return Err(format!("the excerpt's time is in {:?}: ns or ticks", self.unit));
+        }
+        Ok(())
     }
 }
 

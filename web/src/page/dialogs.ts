@@ -4,7 +4,8 @@ import { duration } from "../core/format.ts";
 import { BINDINGS } from "../core/keymap.ts";
 import { hex, machineHues, maskOf, paintOf, type Key } from "../core/palette.ts";
 import type { App } from "./app.ts";
-import { download, make, need } from "./dom.ts";
+import { make, need } from "./dom.ts";
+import { exportRange, type RangeFormat } from "./exports.ts";
 import { patternImage } from "./patterns.ts";
 
 /** Opens the help: legend, keys, pointer, filter words. Built from the tables that do the work. */
@@ -85,12 +86,9 @@ export function openExport(app: App): void {
     });
     return button;
   };
-  const fromServer = (format: "perfetto" | "recording") => async (): Promise<void> => {
+  const fromServer = (format: RangeFormat) => (): Promise<void> => {
     app.say(`Exporting ${what} …`);
-    const from = Math.max(range.from, model.whole.from);
-    const to = Math.min(range.to, model.whole.to);
-    const { blob, name } = await app.api.export(model.abs(from), model.abs(Math.ceil(to)), format);
-    download(blob, name ?? (format === "perfetto" ? `${model.info.name}.pftrace` : `${model.info.name}.transect.tar`));
+    return exportRange(app, range, format);
   };
   const close = make("button", {}, "Cancel (Esc)");
   close.addEventListener("click", () => dialog.close());
@@ -102,7 +100,7 @@ export function openExport(app: App): void {
       choice("PNG", "what is visible, as on the screen", () => app.exportPng()),
       choice("SVG", "what is visible, as shapes to edit and print", () => app.exportSvg()),
       choice("Perfetto trace", `${what}, ${duration(range.to - range.from, model.unit)}: opens in ui.perfetto.dev`, fromServer("perfetto")),
-      choice("Smaller recording", `${what}, ${duration(range.to - range.from, model.unit)}: opens in transect`, fromServer("recording")),
+      choice("Smaller recording", `${what}, ${duration(range.to - range.from, model.unit)}: for transect report, sql and view`, fromServer("recording")),
       close,
     ),
   );

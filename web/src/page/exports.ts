@@ -1,4 +1,5 @@
-// The visible part as PNG and SVG: names, ruler, rows and arrows, without the page around them.
+// The visible part as PNG and SVG: names, ruler, rows and arrows, without the page around them. And a range of the
+// recording as a file that the server makes.
 import { axisOf } from "../core/axis.ts";
 import { Columns, fillRow, runs } from "../core/columns.ts";
 import { levelFor } from "../core/levels.ts";
@@ -53,6 +54,26 @@ export async function exportPng(app: App): Promise<void> {
   const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
   if (!blob) throw new Error("the browser made no PNG");
   download(blob, `${app.model.info.name}.png`);
+}
+
+/** What the server makes of a range. */
+export type RangeFormat = "perfetto" | "recording";
+
+/** Has the server write a range, saves it, and says how to open it. */
+export async function exportRange(app: App, range: { readonly from: number; readonly to: number }, format: RangeFormat): Promise<void> {
+  const { model } = app;
+  const from = Math.max(range.from, model.whole.from);
+  const to = Math.min(range.to, model.whole.to);
+  const { blob, name } = await app.api.export(model.abs(from), model.abs(Math.ceil(to)), format);
+  const file = name ?? (format === "perfetto" ? `${model.info.name}.pftrace` : `${model.info.name}.transect.tar`);
+  download(blob, file);
+  app.notice(howToOpen(file, format), "");
+}
+
+/** One line for people: what to do with the file. */
+export function howToOpen(file: string, format: RangeFormat): string {
+  if (format === "perfetto") return `${file}: open it at https://ui.perfetto.dev`;
+  return `${file}: tar xf ${file}; transect view ${file.replace(/\.tar$/, "")}`;
 }
 
 /** Names drawn by hand beside the canvases as they are. */

@@ -3,12 +3,14 @@
 //! **Data flow.** A directory gives machines, sources and clock evidence by its manifest
 //! (`load/directory.rs`); bare trace.dat files say who they are themselves (`load/files.rs`), and a
 //! bare xentrace file is of Xen and its domains (`load/xen.rs`).
-//! Either becomes one [`Opened`], and there is one way on from it.
+//! Either becomes one [`Opened`], and there is one way on from it. An excerpt has nothing to decode:
+//! its rows are read from its tables (`load/excerpt.rs`).
 //!
 //! What cannot be read is a row of `import_log` with `data_loss`, and the rest is shown; only a
 //! recording of which nothing can be read is an error.
 
 mod directory;
+mod excerpt;
 mod files;
 pub(crate) mod progress;
 mod refine;
@@ -34,7 +36,7 @@ use transect_tracedat::TraceDat;
 use transect_xentrace::{XenTrace, XenVersion};
 
 /// How a recording is to be read.
-#[derive(clap::Args, Clone, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceArgs {
     /// Ticks per second of the host's TSC, for files that count ticks and do not say how long
     /// one is (xentrace's never do; 'xl info' in dom0 says it as cpu_mhz)
@@ -104,16 +106,50 @@ pub(crate) fn rows(
     window_ns: Option<i64>,
     sink: &mut dyn TableSink,
 ) -> anyhow::Result<Facts> {
+    if let Some(excerpt) = excerpt::at(path)? {
+        let rows = excerpt.rows(args, window_ns, sink);
+        return rows.with_context(|| path.display().to_string());
+    }
     let options = Options { window_ns: window_ns.unwrap_or(Options::default().window_ns) };
+    run_at(path, args, &Plan { options, windows_in: None }, sink)
+}
+
+/// Makes the windows of a stretch of a recording: rows of that table alone.
+///
+/// # Errors
+/// An excerpt has nothing that they could be made of.
+pub(crate) fn windows_in(
+    path: &Path,
+    args: &SourceArgs,
+    stretch: Span,
+    sink: &mut dyn TableSink,
+) -> anyhow::Result<()> {
+    let plan = Plan { options: Options::default(), windows_in: Some(stretch) };
+    run_at(path, args, &plan, sink).map(drop)
+}
+
+/// What the engine is to make.
+struct Plan {
+    options: Options,
+    /// Windows of this stretch only.
+    windows_in: Option<Span>,
+}
+
+fn run_at(
+    path: &Path,
+    args: &SourceArgs,
+    plan: &Plan,
+    sink: &mut dyn TableSink,
+) -> anyhow::Result<Facts> {
     if path.is_dir() {
         let recording = transect_store::Recording::open(path)?;
         let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
         let opened = || directory::opened(path, &recording);
-        Mapping::read_through(&maps, || run(opened(), args, options, sink, None))
+        Mapping::read_through(&maps, || run(opened(), args, plan, sink, None))
     } else {
         let map = files::map(path)?;
         let opened = || files::opened(&[(path, &map)], &args.xen);
-        Mapping::read_through(&[&map], || run(opened()?, args, options, sink, None))
+        Mapping::read_through(&[&map], || run(opened()?, args, plan, sink, None))
     }
     .with_context(|| path.display().to_string())
 }
@@ -134,14 +170,35 @@ pub(crate) fn events(
     args: &SourceArgs,
     show: impl FnOnce(&Loaded<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        excerpt::at(path)?.is_none(),
+        "{0} is an excerpt: it has tables and not the recorded streams; its events are in them: \
+         transect sql {0} 'SELECT * FROM events ORDER BY ts'",
+        path.display()
+    );
     if path.is_dir() {
         let recording = transect_store::Recording::open(path)?;
-        show(&loaded(directory::opened(path, &recording), args)?)
+        let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
+        Mapping::read_through(&maps, || show(&loaded(directory::opened(path, &recording), args)?))
     } else {
         let map = files::map(path)?;
-        show(&loaded(files::opened(&[(path, &map)], &args.xen)?, args)?)
+        let opened = || files::opened(&[(path, &map)], &args.xen);
+        Mapping::read_through(&[&map], || show(&loaded(opened()?, args)?))
     }
     .with_context(|| path.display().to_string())
+}
+
+/// What is known about a recording without running the engine; its window is known of excerpts only.
+pub(crate) fn about(path: &Path, args: &SourceArgs) -> anyhow::Result<Facts> {
+    if let Some(excerpt) = excerpt::at(path)? {
+        return Ok(excerpt.facts());
+    }
+    let mut facts = None;
+    events(path, args, |loaded| {
+        facts = Some(Facts { unit: unit(&loaded.clocks), ..loaded.facts.clone() });
+        Ok(())
+    })?;
+    facts.context("nothing is known about it")
 }
 
 fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a>> {
@@ -162,7 +219,7 @@ fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a
 fn run(
     opened: Opened<'_>,
     args: &SourceArgs,
-    options: Options,
+    plan: &Plan,
     sink: &mut dyn TableSink,
     read: Option<&progress::Read>,
 ) -> anyhow::Result<Facts> {
@@ -188,7 +245,11 @@ fn run(
         let watched = |input: Input<_, _>| Input { stream: read.watch(input.stream), ..input };
         inputs = inputs.into_iter().map(watched).collect();
     }
-    let summary = Engine::new(topology, options)
+    let mut engine = Engine::new(topology, plan.options);
+    if let Some(stretch) = plan.windows_in {
+        engine = engine.with_windows_in(stretch);
+    }
+    let summary = engine
         .with_clocks(&clocks)
         .with_gaps(gaps.iter().filter_map(|gap| machine_gap(gap, &clocks)))
         .with_lost_counts(lost)

@@ -2,6 +2,7 @@
 //! [`Verb`] and one in [`Verb::run`].
 
 mod doctor;
+mod excerpt;
 mod export;
 mod import;
 mod load;
@@ -25,7 +26,7 @@ pub(crate) enum Verb {
     Doctor(doctor::Args),
     /// Make a recording of files that other tools recorded: trace.dat, xentrace
     Import(import::Args),
-    /// Write a recording for other tools: a Perfetto timeline, or every row as JSON
+    /// Write a recording, or a stretch of it, for other tools, as rows, or as a smaller recording
     Export(export::Args),
     /// Say who had the CPU, who waited and behind whom, and why guests exited
     Report(report::Args),

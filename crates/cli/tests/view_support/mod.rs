@@ -209,6 +209,23 @@ impl Served {
         rows(&self.post("/api/sql", &json!({ "sql": sql })))
     }
 
+    /// Rows of a question that has many.
+    pub(crate) fn many(&self, sql: &str, limit: u32) -> Vec<Value> {
+        let rows = rows(&self.post("/api/sql", &json!({ "sql": sql, "limit": limit })));
+        assert!(rows.len() < limit as usize, "there are more rows than {limit}");
+        rows
+    }
+
+    /// Status, head and body.
+    pub(crate) fn whole(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (u16, String, Vec<u8>) {
+        self.exchange(method, path, body, &self.token())
+    }
+
     /// Exact rows and sums.
     pub(crate) fn tiles(
         &self,

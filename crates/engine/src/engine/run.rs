@@ -110,6 +110,9 @@ impl<'a> Run<'a> {
         let mut world =
             World::new(&engine.topology, start.unwrap_or(0), window_ns, &first, &mut *sink);
         world.in_ns = !engine.in_ticks;
+        if let Some(stretch) = engine.windows_in {
+            world.windows.only_in(stretch.start.get(), stretch.end.get());
+        }
         for machine in &mut world.machines {
             machine.root = defines_span(machine.id);
         }

@@ -74,6 +74,8 @@ struct CgroupSeries {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Windows {
     start: i64,
+    /// Nothing from here on counts.
+    until: i64,
     length_ns: i64,
     vcpus: Vec<VcpuSeries>,
     vms: Vec<VmSeries>,
@@ -101,6 +103,7 @@ impl Windows {
     pub(crate) fn new(start: i64, length_ns: i64) -> Self {
         Windows {
             start,
+            until: i64::MAX,
             length_ns: length_ns.max(1),
             vcpus: Vec::new(),
             vms: Vec::new(),
@@ -111,6 +114,14 @@ impl Windows {
             overflowed: false,
             now: Bounds { number: 0, from: start, to: start },
         }
+    }
+
+    /// Makes the windows of [from, until) only, as far as it is the recording's. Before anything is
+    /// counted.
+    pub(crate) fn only_in(&mut self, from: i64, until: i64) {
+        let from = from.max(self.start);
+        (self.start, self.until) = (from, until);
+        self.now = Bounds { number: 0, from, to: from };
     }
 
     /// Adds the next vCPU (by vCPU index).
@@ -219,6 +230,7 @@ impl Windows {
         }) else {
             return;
         };
+        let to = to.min(self.until);
         // A window is over when its last nanosecond is.
         let passed = if to < last.to { last.number } else { last.number + 1 };
         self.emit_passed(at, passed, sink);
@@ -260,7 +272,8 @@ impl Windows {
         self.hand_on(at);
         let Some(window) = self.window(t) else { return false };
         let Bounds { from, to, .. } = self.now;
-        self.vcpus[at].tally = Tally::new(window, from, to.min(self.start + MAX_SPAN_NS));
+        let to = to.min(self.until).min(self.start + MAX_SPAN_NS);
+        self.vcpus[at].tally = Tally::new(window, from, to);
         true
     }
 
@@ -335,6 +348,7 @@ impl Windows {
 
     /// Emits the rest; the last window ends at `end`.
     pub(crate) fn finish(&mut self, end: i64, sink: &mut dyn TableSink) {
+        let end = end.min(self.until);
         let count = match (end - self.start).checked_sub(1) {
             Some(last) if last >= 0 => last / self.length_ns + 1,
             _ => return,
@@ -402,6 +416,9 @@ impl Windows {
     }
 
     fn window(&mut self, t: i64) -> Option<i64> {
+        if t >= self.until {
+            return None;
+        }
         let window = self.bounds(t).number;
         (0..MAX_WINDOWS).contains(&window).then_some(window)
     }
@@ -426,6 +443,7 @@ impl Windows {
         to: i64,
         mut add: impl FnMut(&mut Self, i64, i64),
     ) -> Option<Bounds> {
+        let (from, to) = (from.max(self.start), to.min(self.until));
         if to <= from {
             return None;
         }

@@ -1,7 +1,9 @@
 //! Answers: a status, headers, and a body that is whole or comes as events.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write};
+use std::sync::Arc;
 
 /// What every answer says: nothing of it may be kept, framed, or read by another site.
 const COMMON: &str = "Cache-Control: no-store\r\n\
@@ -23,6 +25,8 @@ pub(crate) struct Response {
     pub(crate) kind: &'static str,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Body,
+    /// What comes after the body: a file, and how many bytes of it.
+    file: Option<(Arc<File>, u64)>,
 }
 
 /// Events are given until it says that there are no more; each is one line of JSON. None is a sign
@@ -43,7 +47,13 @@ impl From<Response> for Answer {
 
 impl Response {
     pub(crate) fn new(kind: &'static str, body: impl Into<Body>) -> Self {
-        Response { status: 200, kind, headers: Vec::new(), body: body.into() }
+        Response { status: 200, kind, headers: Vec::new(), body: body.into(), file: None }
+    }
+
+    /// The rest of a file, from where it stands.
+    pub(crate) fn file(kind: &'static str, mut file: File) -> io::Result<Self> {
+        let bytes = file.metadata()?.len().saturating_sub(file.stream_position()?);
+        Ok(Response { file: Some((Arc::new(file), bytes)), ..Response::new(kind, Vec::new()) })
     }
 
     pub(crate) fn json(value: &impl serde::Serialize) -> Self {
@@ -71,14 +81,30 @@ impl Response {
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        head.push_str(&format!("Content-Length: {}\r\n\r\n", self.body.len()));
+        let of_file = self.file.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let bytes = u64::try_from(self.body.len()).unwrap_or(u64::MAX).saturating_add(of_file);
+        head.push_str(&format!("Content-Length: {bytes}\r\n\r\n"));
         let mut whole = head.into_bytes();
         if self.body.len() < 64 << 10 {
             whole.extend_from_slice(&self.body);
-            return to.write_all(&whole);
+            to.write_all(&whole)?;
+        } else {
+            to.write_all(&whole)?;
+            to.write_all(&self.body)?;
         }
-        to.write_all(&whole)?;
-        to.write_all(&self.body)
+        match &self.file {
+            Some((file, bytes)) => copy(file, *bytes, to),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes so many bytes of a file. One that became shorter ends the connection, so that what was sent
+/// cannot be taken for all.
+fn copy(file: &File, bytes: u64, to: &mut impl Write) -> io::Result<()> {
+    match io::copy(&mut file.take(bytes), to)? {
+        copied if copied == bytes => Ok(()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
 

@@ -30,6 +30,11 @@ impl<'a> GroupEncoder<'a> {
         GroupEncoder { layout, out: TrackedWrite::new(Vec::new()), columns: Vec::new() }
     }
 
+    /// May values of the column at this place be missing?
+    pub(crate) fn is_nullable(&self, at: usize) -> bool {
+        self.layout.columns.columns().get(at).is_some_and(|column| column.max_def_level() > 0)
+    }
+
     /// Writes the next column. `present` says for each row of a nullable column whether it has a
     /// value (1) or not (0); `values` holds those that are there.
     pub(crate) fn column<T: DataType>(

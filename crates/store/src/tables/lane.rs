@@ -7,10 +7,8 @@
 use super::group::RowGroup;
 use super::schema::Layout;
 use crate::error::{StoreError, io_error};
-use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 use std::fs::{self, File};
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -126,7 +124,9 @@ impl Lane {
             None => self.open(state)?,
         };
         let rows = group.rows;
-        group.append_to(&mut open.writer).map_err(|error| self.failed(&open.path, error))?;
+        group
+            .append_to(&mut open.writer)
+            .map_err(|error| self.layout.write_failed(&open.path, error))?;
         state.rows += rows;
         open.rows += rows;
         state.open = Some(open);
@@ -141,28 +141,17 @@ impl Lane {
         self.open_files.fetch_add(1, Ordering::Relaxed);
         let (schema, properties) = (self.layout.schema.clone(), self.layout.properties.clone());
         let writer = SerializedFileWriter::new(file, schema, properties);
-        let writer = writer.map_err(|error| self.failed(&path, error))?;
+        let writer = writer.map_err(|error| self.layout.write_failed(&path, error))?;
         Ok(Open { path, rows: 0, writer })
     }
 
     fn close(&self, open: Open) -> Result<(), StoreError> {
         self.open_files.fetch_sub(1, Ordering::Relaxed);
         let Open { path, mut writer, .. } = open;
-        writer.finish().map_err(|error| self.failed(&path, error))?;
+        writer.finish().map_err(|error| self.layout.write_failed(&path, error))?;
         writer.flush().map_err(io_error("write", &path))?;
         // Tables that have a stamp are taken for whole, after a power failure too.
         writer.inner().sync_data().map_err(io_error("write", &path))
-    }
-
-    /// The Parquet crate hides the system's error in its own; a full disk has to be told as such.
-    fn failed(&self, path: &std::path::Path, error: ParquetError) -> StoreError {
-        match error {
-            ParquetError::External(source) => match source.downcast::<io::Error>() {
-                Ok(source) => io_error("write", path)(*source),
-                Err(source) => self.layout.failed(&ParquetError::External(source)),
-            },
-            error => self.layout.failed(&error),
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -17,17 +17,25 @@
 //! its place and renamed.
 
 mod events;
+mod excerpt;
 mod group;
 mod lane;
 mod part;
 mod place;
 mod pool;
+mod range;
+mod read;
 mod schema;
 mod stamp;
 mod transpose;
 mod writer;
 
 pub use events::{EventSource, SourceEvents, write_events};
+pub use excerpt::Cut;
+pub(crate) use place::TABLES as FOLDER;
 pub use place::{TablesFolder, cache_for, ensure, events_bytes};
+pub use range::Range;
+pub(crate) use read::{TableFile, folders};
+pub use read::{read_rows, span_of};
 pub use stamp::{Basis, STAMP_FILE_NAME, Stamp};
 pub use writer::TablesWriter;

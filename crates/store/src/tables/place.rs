@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The folder of tables.
-const TABLES: &str = "tables";
+pub(crate) const TABLES: &str = "tables";
 /// The same while it is made.
 const UNDER_WAY: &str = "tables.tmp";
 

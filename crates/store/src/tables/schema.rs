@@ -2,14 +2,16 @@
 //!
 //! One [`Layout`] per table, made from the columns the model describes, or from an event's fields.
 
-use crate::error::StoreError;
+use crate::error::{StoreError, io_error};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use transect_model::table::{ColumnType, TableDoc};
+use transect_model::table::{Column, ColumnType, TableDoc};
 
 /// One column as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,12 +44,7 @@ const ZSTD_LEVEL: i32 = 1;
 impl Layout {
     /// For a table of the model.
     pub(crate) fn of_table(table: &TableDoc) -> Result<Arc<Self>, StoreError> {
-        let columns = table.columns.iter().map(|column| FileColumn {
-            name: column.name.to_owned(),
-            ty: column.ty,
-            nullable: column.nullable,
-        });
-        Self::new(table.name, &columns.collect::<Vec<_>>())
+        Self::new(table.name, &file_columns(table))
     }
 
     /// For any columns; rows are in order of the column `ts`, if there is one.
@@ -71,6 +68,28 @@ impl Layout {
     pub(crate) fn failed(&self, error: &ParquetError) -> StoreError {
         StoreError::Encode { table: self.table.clone(), reason: error.to_string() }
     }
+
+    /// The same where a file was written to. The Parquet crate hides the system's error in its own; a
+    /// full disk has to be told as such.
+    pub(crate) fn write_failed(&self, path: &Path, error: ParquetError) -> StoreError {
+        match error {
+            ParquetError::External(source) => match source.downcast::<io::Error>() {
+                Ok(source) => io_error("write", path)(*source),
+                Err(source) => self.failed(&ParquetError::External(source)),
+            },
+            error => self.failed(&error),
+        }
+    }
+}
+
+/// The columns of a table of the model.
+pub(crate) fn file_columns(table: &TableDoc) -> Vec<FileColumn> {
+    let column = |column: &Column| FileColumn {
+        name: column.name.to_owned(),
+        ty: column.ty,
+        nullable: column.nullable,
+    };
+    table.columns.iter().map(column).collect()
 }
 
 fn field(column: &FileColumn) -> Result<TypePtr, ParquetError> {

@@ -1,6 +1,7 @@
 //! What a folder of tables was made from: when it is stale, it is made again.
 
 use crate::error::{StoreError, io_error, of_tables};
+use crate::manifest::Excerpt;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -59,6 +60,29 @@ impl Basis {
         })
     }
 
+    /// Of an excerpt's tables, which are made from other tables: what they are is what range they
+    /// have. They are never stale.
+    pub(crate) fn of_excerpt(engine: &str, excerpt: &Excerpt) -> Self {
+        let Excerpt { from, until, .. } = excerpt;
+        Basis {
+            layout: LAYOUT,
+            schema: schema_fingerprint(),
+            engine: engine.to_owned(),
+            options: format!("excerpt {from} {until}"),
+            sources: Vec::new(),
+        }
+    }
+
+    /// Are these the tables of that excerpt? Whichever program made them.
+    pub(crate) fn is_of(&self, excerpt: &Excerpt) -> bool {
+        self.options == Self::of_excerpt("", excerpt).options
+    }
+
+    /// Are the files laid out as this version does it?
+    pub(crate) fn has_our_layout(&self) -> bool {
+        self.layout == LAYOUT
+    }
+
     /// Do all files that the tables were made from still exist?
     pub(crate) fn has_sources(&self) -> bool {
         self.sources.iter().all(|source| Path::new(&source.path).exists())
@@ -103,11 +127,16 @@ pub struct Stamp {
     pub made_unix_ns: i128,
     /// Rows of each table, and of each event as `events/NAME`.
     pub rows: BTreeMap<String, u64>,
+    /// Of an excerpt, every file and its length: what is missing or cut cannot be made again, and must
+    /// not pass for a table without rows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, u64>,
 }
 
 impl Stamp {
     pub(crate) fn now(basis: Basis, rows: BTreeMap<String, u64>) -> Self {
-        Stamp { basis, made_unix_ns: unix_ns(SystemTime::now()), rows }
+        let files = BTreeMap::new();
+        Stamp { basis, made_unix_ns: unix_ns(SystemTime::now()), rows, files }
     }
 
     /// The stamp of a folder of tables; none if there is none that this version understands.

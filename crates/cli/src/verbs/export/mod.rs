@@ -1,13 +1,16 @@
-//! `transect export`: a recording's tables in the formats other tools read.
+//! `transect export`: a recording's tables in the formats other tools read, or a smaller recording.
 //!
 //! **Data flow.** recording → engine (`load`) → rows → one file. `perfetto` needs all rows of a
 //! track before it can nest them and so holds the tables in memory; `jsonl` writes each row as it
-//! comes and holds none.
+//! comes and holds none. Of a stretch of time the rows come from the recording's tables (`excerpt`),
+//! and so does a smaller recording.
 
 mod jsonl;
 #[cfg(test)]
 mod tests;
 
+use super::excerpt::moment::{self, Moment};
+use super::excerpt::{self, Stretch, Written, pack};
 use crate::output::Output;
 use anyhow::Context as _;
 use std::path::PathBuf;
@@ -18,8 +21,11 @@ use transect_model::table::Tables;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     transect export demo.transect --to perfetto -o demo.perfetto-trace\n  \
-    transect export demo.transect --to jsonl -o - | grep '\"table\":\"exits\"'\n\n\
-    Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser).\n\
+    transect export demo.transect --to jsonl -o - | grep '\"table\":\"exits\"'\n  \
+    transect export demo.transect --to recording --from 1.25s --until 1.75s -o small.transect\n  \
+    transect export demo.transect --to recording --from 1.25s -o small.transect.tar\n\n\
+    Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser). The smaller recording\n\
+    is for transect: report, sql, view and export read it.\n\
     What is exported how is described in docs/export.md.")]
 pub(crate) struct Args {
     /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
@@ -28,7 +34,14 @@ pub(crate) struct Args {
     /// The format
     #[arg(long, value_name = "FORMAT", value_enum)]
     to: Format,
-    /// The file to write; - for standard output
+    /// From this moment of trace time on: 1.25s, 250ms, or what tables and SQL have as ts [default:
+    /// the beginning]
+    #[arg(long, value_name = "MOMENT", value_parser = moment::parse, allow_hyphen_values = true)]
+    from: Option<Moment>,
+    /// Up to this moment, exclusive [default: the end]
+    #[arg(long, value_name = "MOMENT", value_parser = moment::parse, allow_hyphen_values = true)]
+    until: Option<Moment>,
+    /// The file to write, - for standard output; for a recording the directory, or a file *.tar
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -42,35 +55,57 @@ enum Format {
     Perfetto,
     /// Every row of every table, one JSON object a line
     Jsonl,
+    /// A smaller recording, of the tables and events of the range
+    Recording,
+}
+
+impl Args {
+    /// The stretch of time that was asked for.
+    fn stretch(&self) -> Stretch<'_> {
+        let (from, until) = (self.from, self.until);
+        Stretch { path: &self.recording, source: &self.source, from, until }
+    }
+
+    fn has_range(&self) -> bool {
+        self.from.is_some() || self.until.is_some()
+    }
+
+    fn is_to_stdout(&self) -> bool {
+        self.output.as_os_str() == "-"
+    }
 }
 
 /// Runs `transect export`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let written = match args.to {
-        Format::Perfetto => perfetto(&args)?,
-        Format::Jsonl => rows(&args)?,
+    let (written, next) = match args.to {
+        Format::Perfetto => {
+            (perfetto(&args)?, Some("open it at https://ui.perfetto.dev".to_owned()))
+        }
+        Format::Jsonl => (rows(&args)?, None),
+        Format::Recording => recording(&args)?,
     };
-    if args.output.as_os_str() != "-" {
+    if !args.is_to_stdout() {
         println!("{}: {written}", args.output.display());
-        if args.to == Format::Perfetto {
-            println!("next: open it at https://ui.perfetto.dev");
+        if let Some(next) = next {
+            println!("next: {next}");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn perfetto(args: &Args) -> anyhow::Result<String> {
-    let (facts, mut tables): (_, Tables) =
-        super::load::tables(&args.recording, &args.source, None)?;
+    let (facts, mut tables) = if args.has_range() {
+        let mut tables = Tables::default();
+        (args.stretch().rows(&mut tables)?, tables)
+    } else {
+        super::load::tables(&args.recording, &args.source, None)?
+    };
     let mut output = Output::create(&args.output)?;
     tables.machines.sort_by_key(|machine| machine.machine_id);
     let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), &mut output);
     let written = written.map_err(unwrap_io).with_context(|| args.output.display().to_string())?;
     output.finish()?;
-    Ok(format!(
-        "{} slices, {} instants and {} counter values on {} tracks",
-        written.slices, written.instants, written.counters, written.tracks
-    ))
+    Ok(excerpt::written_words(&written))
 }
 
 /// The I/O error itself, so that a reader that went away is recognised as such.
@@ -84,8 +119,45 @@ fn unwrap_io(error: transect_perfetto::WriteError) -> anyhow::Error {
 fn rows(args: &Args) -> anyhow::Result<String> {
     let output = Output::create(&args.output)?;
     let mut sink = jsonl::JsonLines::new(output);
-    super::load::rows(&args.recording, &args.source, None, &mut sink)?;
+    if args.has_range() {
+        args.stretch().rows(&mut sink)?;
+    } else {
+        super::load::rows(&args.recording, &args.source, None, &mut sink)?;
+    }
     let (rows, output) = sink.finish().with_context(|| args.output.display().to_string())?;
     output.finish()?;
     Ok(format!("{rows} rows"))
+}
+
+/// What was written, and what to do with it.
+fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
+    let is_tar = args.output.extension().is_some_and(|extension| extension == "tar");
+    if !is_tar && !args.is_to_stdout() {
+        let dir = excerpt::directory(&args.output)?;
+        let written = args.stretch().write(dir, u64::MAX, None)?;
+        let next = format!("transect report {0}, transect view {0}", dir.display());
+        return Ok((words(&written), Some(next)));
+    }
+    let name = args.output.file_stem().map(|name| name.to_string_lossy().into_owned());
+    let name = name.filter(|name| is_tar && !name.is_empty());
+    let name = name.unwrap_or_else(|| "excerpt.transect".to_owned());
+    let beside = args.output.parent().filter(|dir| is_tar && !dir.as_os_str().is_empty());
+    let scratch = match beside {
+        Some(dir) => tempfile::tempdir_in(dir),
+        None if is_tar => tempfile::tempdir_in("."),
+        None => tempfile::tempdir(),
+    };
+    let scratch = scratch.context("a folder for the excerpt before it is packed")?;
+    let written = args.stretch().write(&scratch.path().join(&name), u64::MAX, None)?;
+    let output = Output::create(&args.output)?;
+    let output = pack::tar(&written.path, &name, output);
+    output.with_context(|| args.output.display().to_string())?.finish()?;
+    let next = format!("tar xf {}; transect view {name}", args.output.display());
+    Ok((words(&written), Some(next)))
+}
+
+fn words(written: &Written) -> String {
+    let Written { rows, events, window, unit, .. } = written;
+    let (start, end) = (window.start, window.end);
+    format!("{rows} rows and {events} events from {start} until {end} {}", unit.as_str())
 }

@@ -37,7 +37,7 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
     }
 }
 
-fn facts(path: &Path, manifest: &Manifest) -> Facts {
+pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {
     Facts {
         path: display_name(path),
         created_unix_ns: i64::try_from(manifest.created_unix_ns).ok(),
@@ -49,6 +49,7 @@ fn facts(path: &Path, manifest: &Manifest) -> Facts {
         unit: TimeUnit::Ns,
         cost: manifest.cost.as_ref().map(cost),
         stored: None,
+        excerpt_of: None,
         notes: manifest.notes.clone(),
     }
 }
@@ -57,7 +58,7 @@ fn facts(path: &Path, manifest: &Manifest) -> Facts {
 fn stored(path: &Path, recording: &Recording) -> Stored {
     let source_bytes = recording.sources.iter().map(|source| source.bytes.len() as u64).sum();
     let tables = transect_store::tables::events_bytes(path).filter(|bytes| *bytes > 0);
-    Stored { events: 0, source_bytes, table_bytes: tables }
+    Stored { events: 0, source_bytes: Some(source_bytes), table_bytes: tables }
 }
 
 fn cost(cost: &Cost) -> CostLine {

@@ -34,7 +34,7 @@ pub(super) fn opened<'a>(
         && xen::is_xentrace(map)
     {
         let path = display_name(path);
-        let source_bytes = map.len() as u64;
+        let source_bytes = Some(map.len() as u64);
         let stored = Some(Stored { events: 0, source_bytes, table_bytes: None });
         return Ok(xen::opened(Facts { stored, ..facts(path.clone()) }, path, map, args));
     }
@@ -83,6 +83,7 @@ fn facts(path: String) -> Facts {
         unit: TimeUnit::Ns,
         cost: None,
         stored: None,
+        excerpt_of: None,
         notes: Vec::new(),
     }
 }

@@ -6,7 +6,7 @@
 //! (bare files, somebody else's recording).
 
 use super::progress::{Read, Tell};
-use super::{Opened, SourceArgs, SourceFile, directory, files};
+use super::{Opened, Plan, SourceArgs, SourceFile, directory, files};
 use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,6 +33,9 @@ pub(crate) fn ensure_and_tell(
     args: &SourceArgs,
     tell: Option<Tell<'_>>,
 ) -> anyhow::Result<TablesFolder> {
+    if let Some(excerpt) = super::excerpt::at(path)? {
+        return excerpt.tables(args).with_context(|| path.display().to_string());
+    }
     let basis = basis(path, args)?;
     let parent = parent(path)?;
     transect_store::tables::ensure(&parent, &basis, |dir| make(path, args, dir, tell))
@@ -118,7 +121,8 @@ fn write<'a>(
         read: &read,
         progress: Progress::new("rows", tell),
     };
-    super::run(opened, args, Options::default(), &mut sink, Some(&read))?;
+    let plan = Plan { options: Options::default(), windows_in: None };
+    super::run(opened, args, &plan, &mut sink, Some(&read))?;
     sink.progress.end();
     let mut rows = sink.writer.finish()?;
     rows.extend(events(open()?, args, dir, tell, read.events())?);

@@ -15,7 +15,7 @@ use transect_xentrace::{IDLE_DOMAIN, Index, XenVersion};
 pub(crate) const XEN: MachineId = MachineId(0);
 
 /// What a trace of Xen does not say about itself.
-#[derive(clap::Args, Clone, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XenArgs {
     /// The Xen that wrote an xentrace file; records differ little between versions
     #[arg(long, value_name = "4.N", value_parser = minor)]

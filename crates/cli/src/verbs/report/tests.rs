@@ -28,6 +28,7 @@ fn facts() -> Facts {
             lost: Some(1_234),
         }),
         stored: None,
+        excerpt_of: None,
         notes: Vec::new(),
     }
 }

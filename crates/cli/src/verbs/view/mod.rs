@@ -7,7 +7,6 @@
 //! Exit code 2 says that this program was built without the page.
 
 mod browser;
-mod range;
 mod recording;
 
 use super::load::SourceArgs;

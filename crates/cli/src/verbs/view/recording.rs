@@ -1,11 +1,17 @@
 //! A recording as the server sees it: it can be opened, and a range of it written as a file.
 
-use super::range::InRange;
-use crate::facts::TimeUnit;
+use crate::verbs::excerpt::moment::Moment;
+use crate::verbs::excerpt::{self, Stretch, pack};
 use crate::verbs::load::{self, SourceArgs};
+use anyhow::{Context as _, bail};
+use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use transect_model::table::Tables;
-use transect_serve::{Opened, Recording};
+use transect_model::time::Span;
+use transect_serve::{Content, Exported, Opened, Recording};
+
+/// Bytes of a smaller recording's tables at most: a browser takes what it downloads by `fetch` into
+/// its own memory or temporary folder first.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The recording at a path.
 pub(super) struct Shown {
@@ -17,35 +23,59 @@ impl Shown {
     pub(super) fn new(path: PathBuf, source: SourceArgs) -> Self {
         Shown { path, source }
     }
-}
 
-impl Recording for Shown {
-    fn name(&self) -> String {
-        let name = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        name.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    }
-
-    fn open(&self, progress: load::progress::Tell<'_>) -> Result<Opened, String> {
-        open(&self.path, &self.source, progress).map_err(|error| one_line(&error))
-    }
-
-    fn export(&self, from: i64, to: i64, format: &str) -> Result<(String, Vec<u8>), String> {
-        let stem = self.name();
-        let stem = stem.strip_suffix(".transect").unwrap_or(&stem);
+    fn exported(&self, from: i64, to: i64, format: &str) -> anyhow::Result<Exported> {
+        let stretch = Stretch {
+            path: &self.path,
+            source: &self.source,
+            from: Some(Moment::plain(from)),
+            until: Some(Moment::plain(to)),
+        };
+        let name = format!("{}-{from}-{to}", excerpt::stem_of(&self.name()));
         match format {
-            "perfetto" => perfetto(&self.path, &self.source, from, to)
-                .map(|bytes| (format!("{stem}-{from}-{to}.perfetto-trace"), bytes))
-                .map_err(|error| one_line(&error)),
-            "recording" => Err("a part of a recording cannot be written as a recording yet: \
-                                export it for Perfetto, or rows with transect sql"
-                .to_owned()),
-            _ => Err(format!("there is no format {format}: perfetto")),
+            "perfetto" => {
+                let mut bytes = Vec::new();
+                excerpt::perfetto(&stretch, &mut bytes)?;
+                let name = format!("{name}.perfetto-trace");
+                Ok(Exported { name, content: Content::Bytes(bytes) })
+            }
+            "recording" => packed(&stretch, &name),
+            _ => bail!("there is no format {format}: perfetto, recording"),
         }
     }
 }
 
-fn one_line(error: &anyhow::Error) -> String {
-    crate::one_line(error)
+impl Recording for Shown {
+    fn name(&self) -> String {
+        excerpt::name_of(&self.path)
+    }
+
+    fn open(&self, progress: load::progress::Tell<'_>) -> Result<Opened, String> {
+        open(&self.path, &self.source, progress).map_err(|error| crate::one_line(&error))
+    }
+
+    fn export(&self, from: i64, to: i64, format: &str) -> Result<Exported, String> {
+        self.exported(from, to, format).map_err(|error| crate::one_line(&error))
+    }
+}
+
+/// A smaller recording as a tar in a file that is nobody's and gone when it is closed.
+fn packed(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
+    let scratch = tempfile::tempdir().context("a folder for the excerpt before it is packed")?;
+    let folder = format!("{}.transect", plain(name));
+    let written = stretch.write(&scratch.path().join(&folder), MAX_BYTES, None)?;
+    let file = tempfile::tempfile().context("a file for the excerpt")?;
+    let mut file = pack::tar(&written.path, &folder, file).context("cannot pack the excerpt")?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(Exported { name: format!("{folder}.tar"), content: Content::File(file) })
+}
+
+/// A name that every shell and file system takes as it is.
+fn plain(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    // Neither an option nor a hidden file.
+    format!("{}{name}", if name.starts_with(['-', '.']) { "_" } else { "" })
 }
 
 fn open(
@@ -54,26 +84,15 @@ fn open(
     tell: load::progress::Tell<'_>,
 ) -> anyhow::Result<Opened> {
     let tables = load::tables::ensure_and_tell(path, source, Some(tell))?;
-    let (mut unit, mut notes) = (TimeUnit::Ns, Vec::new());
-    load::events(path, source, |loaded| {
-        unit = load::unit(&loaded.clocks);
-        notes.clone_from(&loaded.facts.notes);
-        if !loaded.facts.finished {
-            notes
-                .push("its recorder did not end in order: the last moments are missing".to_owned());
-        }
-        Ok(())
-    })?;
+    let facts = load::about(path, source)?;
+    let mut notes = facts.notes;
+    if !facts.finished {
+        notes.push("its recorder did not end in order: the last moments are missing".to_owned());
+    }
+    if let Some(of) = facts.excerpt_of {
+        let (Span { start, end }, unit) = (facts.window, facts.unit.as_str());
+        notes.push(format!("an excerpt of {of}, from {start} until {end} {unit}"));
+    }
     let parent = load::tables::parent(path)?;
-    Ok(Opened { tables: tables.path, parent, unit: unit.as_str(), notes })
-}
-
-/// The rows that reach into the range, as a Perfetto file.
-fn perfetto(path: &Path, source: &SourceArgs, from: i64, to: i64) -> anyhow::Result<Vec<u8>> {
-    let mut tables = Tables::default();
-    let facts = load::rows(path, source, None, &mut InRange::new(&mut tables, from, to))?;
-    tables.machines.sort_by_key(|machine| machine.machine_id);
-    let mut bytes = Vec::new();
-    transect_perfetto::timeline::write(&tables, facts.unit.as_str(), &mut bytes)?;
-    Ok(bytes)
+    Ok(Opened { tables: tables.path, parent, unit: facts.unit.as_str(), notes })
 }

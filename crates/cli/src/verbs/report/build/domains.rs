@@ -1,7 +1,7 @@
 //! Xen's domains: what their vCPUs did together, and XenMon's metrics of the whole recording.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::DomainLine;
+use crate::verbs::report::lines::{DomainLine, VcpuLine};
 use std::collections::BTreeMap;
 use transect_model::ids::MachineId;
 use transect_model::state::DomainState;
@@ -30,10 +30,11 @@ impl DomainSums {
         *part += row.dur;
     }
 
-    /// One line per domain, in the order of their numbers.
+    /// One line per domain, in the order of their numbers. `vms` has the times of their vCPUs.
     pub(crate) fn lines(
         mut self,
         tables: &Tables,
+        vms: &[VcpuLine],
         names: &Names<'_>,
         selection: &Selection,
     ) -> Vec<DomainLine> {
@@ -46,6 +47,11 @@ impl DomainSums {
         let selected = self.lines.into_values().filter(|l| selection.machine(l.machine_id));
         let mut lines: Vec<DomainLine> = selected.collect();
         for line in &mut lines {
+            if let Some(vm) = vms.iter().find(|vm| vm.machine_id == line.machine_id) {
+                line.gotten_ns = vm.gotten_ns;
+                line.waited_ns = vm.waited_ns;
+                line.blocked_ns = vm.blocked_ns;
+            }
             line.machine = names.machine(line.machine_id);
             line.domid = names.domid(line.machine_id);
             line.allocated_avg_ns = line
@@ -57,12 +63,9 @@ impl DomainSums {
     }
 }
 
-/// Adds a window; `allocated_avg_ns` holds the sum meanwhile.
+/// Adds what only windows tell; `allocated_avg_ns` holds the sum meanwhile.
 fn add(line: &mut DomainLine, row: &Window) {
     line.executions += row.executions;
-    line.gotten_ns += row.gotten_ns;
-    line.waited_ns += row.waited_ns;
-    line.blocked_ns += row.blocked_ns;
     line.io_count = line.io_count.saturating_add(row.io_count);
     line.allocations += row.allocations;
     if let (Some(avg_ns), Ok(count)) = (row.allocated_avg_ns, i64::try_from(row.allocations)) {

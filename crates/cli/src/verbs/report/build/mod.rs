@@ -151,7 +151,7 @@ impl Gather {
         let selection = &Selection::by_name(&tables, vms)?;
         let names = Names::new(&tables);
         let (vcpus, vms) = self.vcpus.lines(&tables, &names, selection);
-        let domains = self.domains.lines(&tables, &names, selection);
+        let domains = self.domains.lines(&tables, &vms, &names, selection);
         let cpus = self.cpus.lines(&names, selection);
         let exits = self.exits.lines(&names, selection);
         let antagonists = self.antagonists.lines(&names, selection);

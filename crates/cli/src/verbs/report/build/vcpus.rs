@@ -42,7 +42,6 @@ impl VcpuSums {
             let key = row.vcpu.map(|vcpu| (row.machine_id, vcpu));
             if let Some(line) = key.and_then(|key| self.lines.get_mut(&key)) {
                 line.executions += row.executions;
-                line.steal_ns += row.steal_ns;
             }
         }
         let selected = self.lines.into_values().filter(|l| selection.machine(l.machine_id));
@@ -87,6 +86,9 @@ fn empty(machine_id: MachineId, vcpu: Option<VcpuId>) -> VcpuLine {
 
 fn add_state(line: &mut VcpuLine, state: VcpuState, dur_ns: i64) {
     line.window_ns += dur_ns;
+    if state.metric() == Metric::Waited {
+        line.steal_ns += dur_ns;
+    }
     *metric_of(line, state.metric()) += dur_ns;
     let part = match state {
         VcpuState::Guest => &mut line.guest_ns,

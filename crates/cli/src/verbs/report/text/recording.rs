@@ -4,6 +4,7 @@ use super::{Page, bytes, count, counted, dash, share};
 use crate::facts::{CostLine, Facts, Stored};
 use std::io;
 use transect_model::ids::MachineKind;
+use transect_model::time::Span;
 
 impl Page<'_> {
     /// One line: which recording, how long, of what.
@@ -17,7 +18,12 @@ impl Page<'_> {
             n => format!("host and {}", counted(n, "VM")),
         };
         let state = if facts.finished { "" } else { " · not finished in order" };
-        let title = format!("{} · {} · {of_what}{state}", facts.path, self.ns(self.window_ns()));
+        let part = facts.excerpt_of.as_ref().map_or_else(String::new, |of| {
+            let Span { start, end } = facts.window;
+            format!(" · excerpt of {of}, from {start} until {end} {}", facts.unit.as_str())
+        });
+        let title =
+            format!("{} · {} · {of_what}{part}{state}", facts.path, self.ns(self.window_ns()));
         let (on, off) = if self.style.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
         writeln!(self.out, "{on}{}{off}", super::printable(&title))
     }
@@ -43,6 +49,11 @@ impl Page<'_> {
         let made = if facts_are_of_import(&self.report.facts) { "imported" } else { "recorded" };
         self.fact(made, &recorded)?;
         self.fact("command", &line.command.unwrap_or_else(dash))?;
+        if let Some(of) = &line.excerpt_of {
+            let what = "recorded, command, ended and cost are those of the whole, and so are machines, \
+                        clocks and the log";
+            self.fact("excerpt", &format!("of {of}: {what}"))?;
+        }
         self.fact("window", &window)?;
         self.fact("ended", ended)?;
         if let Some(stored) = self.report.facts.stored {
@@ -98,7 +109,12 @@ fn stored_words(stored: &Stored) -> String {
         _ => format!("{} ({:.1} B each)", bytes(of as f64), of as f64 / events as f64),
     };
     let tables = table_bytes.map_or_else(String::new, |of| format!(", as tables {}", size(of)));
-    format!("{} in {}{tables}", counted(events, "event"), size(source_bytes))
+    match source_bytes {
+        Some(source_bytes) => {
+            format!("{} in {}{tables}", counted(events, "event"), size(source_bytes))
+        }
+        None => format!("{}{tables}", counted(events, "event")),
+    }
 }
 
 /// An imported recording's command line is that of `transect import`.

@@ -1,0 +1,238 @@
+//! A stretch of a recording's time: its rows for other formats, or a smaller recording of it.
+//!
+//! **Data flow.** recording → its tables, made if they are missing → rows that meet the stretch (for
+//! `export` and the page's Perfetto file) │ files cut to it, with windows made anew by the engine → a
+//! directory (`transect_store::ExcerptWriter`) → a tar of it, for the page and for pipes.
+
+pub(crate) mod moment;
+pub(crate) mod pack;
+
+use super::load::{self, SourceArgs, progress::Tell};
+use crate::facts::{Facts, TimeUnit};
+use anyhow::{Context as _, ensure};
+use moment::Moment;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use transect_model::table::{Machine, Row, Selected, TableDoc, TableSink, Vcpu, Window};
+use transect_model::time::{Span, Timestamp};
+use transect_store::manifest::{Excerpt, MachineEntry, VcpuEntry};
+use transect_store::tables::{Cut, Range, TablesWriter, read_rows, span_of};
+use transect_store::{ExcerptWriter, Manifest};
+
+/// What of which recording.
+pub(crate) struct Stretch<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) source: &'a SourceArgs,
+    /// First moment; none for the very beginning.
+    pub(crate) from: Option<Moment>,
+    /// First moment behind; none for the very end.
+    pub(crate) until: Option<Moment>,
+}
+
+/// A smaller recording that was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) path: PathBuf,
+    pub(crate) rows: u64,
+    pub(crate) events: u64,
+    pub(crate) window: Span,
+    pub(crate) unit: TimeUnit,
+}
+
+/// A stretch that is known to be one of the recording's.
+struct Found {
+    tables: PathBuf,
+    facts: Facts,
+    /// The ends are open where they are the recording's.
+    range: Range,
+    /// The part of the recording's window.
+    window: Span,
+}
+
+impl Stretch<'_> {
+    /// Hands out the rows that meet the stretch, whole. What is known about the recording.
+    pub(crate) fn rows(&self, sink: &mut dyn TableSink) -> anyhow::Result<Facts> {
+        let found = self.find(None)?;
+        read_rows(&found.tables, found.range, sink)?;
+        Ok(Facts { window: found.window, ..found.facts })
+    }
+
+    /// Writes the stretch as a recording of its own, the directory `to`.
+    pub(crate) fn write(
+        &self,
+        to: &Path,
+        max_bytes: u64,
+        tell: Option<Tell<'_>>,
+    ) -> anyhow::Result<Written> {
+        let writer = ExcerptWriter::create(to)?;
+        let found = self.find(tell)?;
+        let Found { tables, facts, range, window } = found;
+        let is_whole = range == Range::ALL;
+        let with_windows = is_whole || facts.excerpt_of.is_some();
+        let dir = writer.tables();
+        let cut = Cut { tables: &tables, to: &dir, range, with_windows, max_bytes };
+        let mut rows = cut.write(&mut |rows| {
+            if let Some(tell) = tell {
+                tell("rows", rows, 0);
+            }
+        })?;
+        if !with_windows {
+            rows.insert(Window::TABLE.name.to_owned(), self.windows(&tables, &dir, range)?);
+        }
+        let mut manifest = self.manifest(&tables)?;
+        if with_windows && !is_whole {
+            manifest.notes.push(NO_NEW_WINDOWS.to_owned());
+        }
+        let is_event = |name: &String| name.starts_with("events/");
+        let events = rows.iter().filter(|(name, _)| is_event(name)).map(|(_, rows)| rows).sum();
+        let excerpt = Excerpt {
+            of: facts.excerpt_of.unwrap_or_else(|| name_of(self.path)),
+            from: window.start.get(),
+            until: window.end.get(),
+            unit: facts.unit.as_str().to_owned(),
+            transect: env!("CARGO_PKG_VERSION").to_owned(),
+            made_unix_ns: now_unix_ns(),
+            events,
+        };
+        let all: u64 = rows.values().sum();
+        let path = writer.finish(manifest, excerpt, rows)?;
+        Ok(Written { path, rows: all - events, events, window, unit: facts.unit })
+    }
+
+    /// Finds the stretch in the recording, and has tables made if there are none.
+    fn find(&self, tell: Option<Tell<'_>>) -> anyhow::Result<Found> {
+        let tables = load::tables::ensure_and_tell(self.path, self.source, tell)?.path;
+        let facts = load::about(self.path, self.source)?;
+        let moment = |moment: Option<Moment>, open: i64| match moment {
+            Some(moment) => moment.in_unit(facts.unit),
+            None => Ok(open),
+        };
+        let from = moment(self.from, i64::MIN)?;
+        let until = moment(self.until, i64::MAX)?;
+        ensure!(from < until, "the range is empty: it begins at {from} and ends at {until}");
+        let (start, end) = match (&facts.excerpt_of, span_of(&tables)?) {
+            (None, Some(span)) => span,
+            _ => (facts.window.start.get(), facts.window.end.get()),
+        };
+        let unit = facts.unit.as_str();
+        ensure!(
+            from < end && start < until || start == end,
+            "{}: nothing of it is in the range: its window is from {start} to {end} {unit}",
+            self.path.display()
+        );
+        let range = Range {
+            from: if from <= start { i64::MIN } else { from },
+            until: if until >= end { i64::MAX } else { until },
+        };
+        let window =
+            Span { start: Timestamp::new(from.max(start)), end: Timestamp::new(until.min(end)) };
+        Ok(Found { tables, facts, range, window })
+    }
+
+    /// Has the engine make the windows of the range. How many.
+    fn windows(&self, tables: &Path, to: &Path, range: Range) -> anyhow::Result<u64> {
+        let mut machines = Selected::new(&[Machine::TABLE]);
+        read_rows(tables, Range::ALL, &mut machines)?;
+        let machines = machines.into_tables().machines.len();
+        let mut sink = OnlyWindows(TablesWriter::create(to, machines)?);
+        let stretch = Span { start: Timestamp::new(range.from), end: Timestamp::new(range.until) };
+        load::windows_in(self.path, self.source, stretch, &mut sink)?;
+        Ok(sink.0.finish()?.get(Window::TABLE.name).copied().unwrap_or(0))
+    }
+
+    /// The whole recording's manifest; for a bare file one that says what its tables say.
+    fn manifest(&self, tables: &Path) -> anyhow::Result<Manifest> {
+        if self.path.is_dir() {
+            return Ok(Manifest::read(self.path)?);
+        }
+        let mut kept = Selected::new(&[Machine::TABLE, Vcpu::TABLE]);
+        read_rows(tables, Range::ALL, &mut kept)?;
+        let kept = kept.into_tables();
+        let mut manifest = Manifest { finished: true, ..Manifest::new(0, Vec::new()) };
+        manifest.transect.clear();
+        manifest.recorder_pid = None;
+        let mut machines: BTreeMap<_, _> =
+            kept.machines.into_iter().map(|machine| (machine.machine_id, machine)).collect();
+        while let Some((id, machine)) = machines.pop_first() {
+            let own = kept.vcpus.iter().filter(|vcpu| vcpu.machine_id == id);
+            let vcpus = own.map(|v| VcpuEntry { vcpu: v.vcpu, vmm_tid: v.vmm_tid }).collect();
+            manifest.add_machine(entry_of(machine, vcpus));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Why counts of windows are missing.
+const NO_NEW_WINDOWS: &str = "taken from an excerpt, which has no events to make windows of: \
+                              executions, allocations and I/O counts are those of the windows that \
+                              lie in it as a whole";
+
+/// The stretch as a Perfetto file.
+pub(crate) fn perfetto(stretch: &Stretch<'_>, out: impl std::io::Write) -> anyhow::Result<String> {
+    let mut tables = transect_model::table::Tables::default();
+    let facts = stretch.rows(&mut tables)?;
+    tables.machines.sort_by_key(|machine| machine.machine_id);
+    let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), out)?;
+    Ok(written_words(&written))
+}
+
+/// What a Perfetto file has.
+pub(crate) fn written_words(written: &transect_perfetto::timeline::Written) -> String {
+    format!(
+        "{} slices, {} instants and {} counter values on {} tracks",
+        written.slices, written.instants, written.counters, written.tracks
+    )
+}
+
+/// Lets through the windows and nothing else.
+struct OnlyWindows(TablesWriter);
+
+impl TableSink for OnlyWindows {
+    fn row(&mut self, row: Row) {
+        if matches!(row, Row::Window(_)) {
+            self.0.row(row);
+        }
+    }
+
+    fn wants(&self, table: &TableDoc) -> bool {
+        table.name == Window::TABLE.name
+    }
+}
+
+fn entry_of(machine: Machine, vcpus: Vec<VcpuEntry>) -> MachineEntry {
+    MachineEntry {
+        id: machine.machine_id,
+        parent: machine.parent_id,
+        kind: machine.kind,
+        name: machine.name,
+        vmm_pid: machine.vmm_pid,
+        cgroup: machine.cgroup,
+        domid: machine.domid,
+        uname: None,
+        cpu_count: None,
+        clock: machine.clock,
+        vcpus,
+    }
+}
+
+/// The last part of a path, which is what people call a recording.
+pub(crate) fn name_of(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+fn now_unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The same path with what a recording's name ends with.
+pub(crate) fn stem_of(name: &str) -> &str {
+    name.strip_suffix(".transect").unwrap_or(name)
+}
+
+/// Checks that a directory for an excerpt was named.
+pub(crate) fn directory(path: &Path) -> anyhow::Result<&Path> {
+    path.file_name().map(|_| path).context("name the directory to write: -o small.transect")
+}

@@ -1,0 +1,75 @@
+//! An excerpt of a recording: its tables are all there is.
+
+use super::{SourceArgs, directory};
+use crate::facts::{Facts, Stored, TimeUnit};
+use anyhow::ensure;
+use std::path::{Path, PathBuf};
+use transect_model::table::TableSink;
+use transect_model::time::{Span, Timestamp};
+use transect_store::Manifest;
+use transect_store::manifest::Excerpt as Entry;
+use transect_store::tables::{Range, TablesFolder, events_bytes, read_rows};
+
+/// An excerpt's directory.
+pub(super) struct Excerpt {
+    path: PathBuf,
+    manifest: Manifest,
+    entry: Entry,
+}
+
+/// The excerpt at `path`; none if that is something else.
+pub(super) fn at(path: &Path) -> anyhow::Result<Option<Excerpt>> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let manifest = Manifest::read(path)?;
+    let entry = manifest.excerpt.clone();
+    Ok(entry.map(|entry| Excerpt { path: path.to_owned(), manifest, entry }))
+}
+
+impl Excerpt {
+    /// Its tables, as they are: never stale, for there is nothing to make others of.
+    pub(super) fn tables(&self, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
+        ensure!(
+            *args == SourceArgs::default(),
+            "an excerpt's clocks are converted and its machines named already: leave the options \
+             for that out, or export it again with them"
+        );
+        Ok(transect_store::open_excerpt(&self.path, &self.entry)?)
+    }
+
+    /// Every row of it.
+    pub(super) fn rows(
+        &self,
+        args: &SourceArgs,
+        window_ns: Option<i64>,
+        sink: &mut dyn TableSink,
+    ) -> anyhow::Result<Facts> {
+        ensure!(
+            window_ns.is_none(),
+            "an excerpt's windows cannot be divided anew: ask {} with --window, or export from it",
+            self.entry.of
+        );
+        let tables = self.tables(args)?;
+        read_rows(&tables.path, Range::ALL, sink)?;
+        Ok(self.facts())
+    }
+
+    /// Those of the whole recording, but for its window and what it takes.
+    pub(super) fn facts(&self) -> Facts {
+        let facts = directory::facts(&self.path, &self.manifest);
+        let Entry { of, from, until, unit, events, .. } = &self.entry;
+        let table_bytes = events_bytes(&self.path).filter(|bytes| *bytes > 0);
+        // Of a file that another tool recorded nobody knows.
+        let is_ours = facts.transect_version.as_ref().is_some_and(|version| !version.is_empty());
+        Facts {
+            created_unix_ns: facts.created_unix_ns.filter(|_| is_ours),
+            transect_version: facts.transect_version.filter(|_| is_ours),
+            window: Span { start: Timestamp::new(*from), end: Timestamp::new(*until) },
+            unit: if unit == "ticks" { TimeUnit::Ticks } else { TimeUnit::Ns },
+            stored: Some(Stored { events: *events, source_bytes: None, table_bytes }),
+            excerpt_of: Some(of.clone()),
+            ..facts
+        }
+    }
+}

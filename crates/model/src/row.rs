@@ -1,0 +1,93 @@
+//! The list of all tables: one row of any, all rows of all, and a walk over them.
+//!
+//! A new table is a struct in `table.rs` and one line here; who keeps rows learns of it from the
+//! compiler.
+
+use crate::column::Columnar;
+use crate::table::{
+    BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit, ImportLog,
+    Irq, Lost, Machine, NetIo, Syscall, TableDoc, TableSink, Thread, ThreadStateRow, Vcpu,
+    VcpuStateRow, Wakeup, Window, WorkItem,
+};
+
+/// Sees every table's row type once.
+pub trait TableVisitor {
+    /// Why it may stop.
+    type Error;
+
+    /// One table.
+    ///
+    /// # Errors
+    /// The visitor's own.
+    fn table<R: Columnar>(&mut self) -> Result<(), Self::Error>;
+}
+
+macro_rules! tables {
+    ($($field:ident: $row:ident = $variant:ident;)*) => {
+        /// Every table, in the order the docs list them.
+        pub const TABLES: &[TableDoc] = &[ $( $row::TABLE, )* ];
+
+        /// Calls `visit` for each table, in the order of [`TABLES`]; ends at the first error.
+        ///
+        /// # Errors
+        /// The visitor's.
+        pub fn each_table<V: TableVisitor>(visit: &mut V) -> Result<(), V::Error> {
+            $( visit.table::<$row>()?; )*
+            Ok(())
+        }
+
+        /// One row of any table, on its way from the engine to whoever keeps it. A new table must be
+        /// known to all who keep rows: none of them may drop it silently.
+        #[derive(Clone, Debug, PartialEq)]
+        #[expect(missing_docs, reason = "each variant is the row type of the same name")]
+        pub enum Row { $( $variant($row), )* }
+
+        impl Row {
+            /// Name of the table it belongs to.
+            pub fn table(&self) -> &'static str {
+                match self { $( Row::$variant(_) => $row::TABLE.name, )* }
+            }
+        }
+
+        $(impl From<$row> for Row {
+            fn from(row: $row) -> Row {
+                Row::$variant(row)
+            }
+        })*
+
+        /// Keeps every row of every table: for reports and tests over recordings that fit in memory.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[expect(missing_docs, reason = "each field is the table of the same name")]
+        pub struct Tables { $( pub $field: Vec<$row>, )* }
+
+        impl TableSink for Tables {
+            fn row(&mut self, row: Row) {
+                match row { $( Row::$variant(row) => self.$field.push(row), )* }
+            }
+        }
+    };
+}
+
+tables! {
+    machines: Machine = Machine;
+    cpus: CpuRow = Cpu;
+    vcpus: Vcpu = Vcpu;
+    threads: Thread = Thread;
+    cpu_slices: CpuSlice = CpuSlice;
+    vcpu_states: VcpuStateRow = VcpuState;
+    thread_states: ThreadStateRow = ThreadState;
+    exits: Exit = Exit;
+    wakeups: Wakeup = Wakeup;
+    irqs: Irq = Irq;
+    syscalls: Syscall = Syscall;
+    block_io: BlockIo = BlockIo;
+    net_io: NetIo = NetIo;
+    work_items: WorkItem = WorkItem;
+    counters: Counter = Counter;
+    windows: Window = Window;
+    domain_states: DomainStateRow = DomainState;
+    clock_edges: ClockEdge = ClockEdge;
+    clock_check: ClockCheck = ClockCheck;
+    lost: Lost = Lost;
+    import_log: ImportLog = ImportLog;
+}
