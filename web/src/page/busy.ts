@@ -23,9 +23,11 @@ export class Busy {
     const { view } = this.app.state;
     if (!this.app.model.tree.choosesThreads) return;
     if (this.asked && this.asked.from === view.from && this.asked.to === view.to) return;
+    // The first answer is waited for by nobody's hand.
+    const rest_ms = this.app.state.busy ? REST_MS : 0;
     this.asked = { ...view };
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.ask(view), REST_MS);
+    this.timer = setTimeout(() => void this.ask(view), rest_ms);
   }
 
   /** More of the recording is known: what was asked may have another answer. */
