@@ -10,6 +10,7 @@ export class Busy {
   private asked: Range | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private abort: AbortController | undefined;
+  private view: Range | undefined;
 
   constructor(private readonly app: App) {}
 
@@ -25,7 +26,16 @@ export class Busy {
     if (this.asked && this.asked.from === view.from && this.asked.to === view.to) return;
     this.asked = { ...view };
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.ask(view), REST_MS);
+    this.view = view;
+    this.timer = setTimeout(() => this.hurry(), REST_MS);
+  }
+
+  /** Asks what waits to be asked, now. */
+  hurry(): void {
+    if (this.timer === undefined || !this.view) return;
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    void this.ask(this.view);
   }
 
   /** More of the recording is known: what was asked may have another answer. */
@@ -35,7 +45,6 @@ export class Busy {
 
   private async ask(view: Range): Promise<void> {
     const { app } = this;
-    this.timer = undefined;
     this.abort?.abort();
     const abort = (this.abort = new AbortController());
     try {
