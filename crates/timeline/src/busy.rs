@@ -47,7 +47,7 @@ impl View {
     }
 
     fn of_shares(&self, shares: &[Share], (start, level): (i64, u8), from: i64, to: i64) -> i64 {
-        let length = tile_ns(level) / TILE_BUCKETS as i64;
+        let length = tile_ns(level) >> TILE_BUCKETS.trailing_zeros();
         let busy = shares.iter().filter(|share| !self.is_rest(share.key));
         let ns = busy.map(|share| {
             let at = start + i64::from(share.bucket) * length;
