@@ -130,7 +130,7 @@ test("tiles that are damaged behind the page's back are made again, and drawn", 
         [before.rows, before.colours] as const,
         { timeout: 60_000, polling: 200 },
       );
-      assert.equal(await page.locator("#notices p.bad:not(.remarks)").count(), 0, "nothing that is mended by itself is complained of");
+      assert.deepEqual(await page.locator("#notices p.bad:not(.remarks)").allInnerTexts(), [], "nothing that is mended by itself is complained of");
       await shot(page, "damaged");
     },
   );

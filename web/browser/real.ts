@@ -11,7 +11,7 @@ const TESTDATA = resolve("../testdata/succeed");
 
 /** The program, from where cargo puts it, or what `TRANSECT_BIN` names. */
 export function program(): string {
-  const target = process.env["CARGO_TARGET_DIR"] ?? "../target";
+  const target = resolve("..", process.env["TRANSECT_BIN_DIR"] ?? process.env["CARGO_TARGET_DIR"] ?? "target");
   const places = [process.env["TRANSECT_BIN"], join(target, "release/transect"), join(target, "debug/transect")];
   const found = places.find((path) => path !== undefined && existsSync(path));
   if (!found) throw new Error("these tests need the transect binary: make build, or set TRANSECT_BIN");

@@ -8,7 +8,7 @@ import { encode } from "../src/core/url.ts";
 import { idle, launch, open, withApp } from "./kit.ts";
 
 test("pixels are sums: ten zoom levels, three kinds of rows", async () => {
-  const server = await start({ seconds: 8, exit_us: 100 });
+  const server = await start({ seconds: 5, exit_us: 100 });
   const browser = await launch();
   try {
     const page = await browser.newPage({ viewport: { width: 1200, height: 700 } });
@@ -133,13 +133,13 @@ test("without a key the page says what to do", async () => {
 });
 
 test("memory stays bounded on a tour over millions of intervals", async () => {
-  const { page, close, errors } = await open({ seconds: 30, exit_us: 40, guests: 8, cpus: 6 });
+  const { page, close, errors } = await open({ seconds: 12, exit_us: 40, guests: 8, cpus: 6 });
   try {
     await idle(page);
     const result = await withApp(page, async (app) => {
       const whole = app.model.whole;
       app.meter.reset();
-      for (let i = 0; i < 240; i++) {
+      for (let i = 0; i < 160; i++) {
         const width = (whole.to - whole.from) / Math.pow(1.3, i % 80);
         const at = whole.from + (whole.to - whole.from) * ((i * 0.013) % 0.9);
         app.setView({ from: at, to: at + width });

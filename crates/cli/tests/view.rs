@@ -440,3 +440,27 @@ fn under_xen_a_vcpu_preempts() {
         assert_eq!(column(&served.post("/api/flows", &range), "kind"), ["preempt"]);
     }
 }
+
+/// Whoever waits for a recording's tables is told how much of it has been read, of how much.
+#[test]
+fn progress_has_a_share() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &[&made_up(dir.path(), 600_000)]);
+    let told = served.progress();
+    let mut last = BTreeMap::new();
+    for event in &told {
+        let (stage, done, total) = (&event["stage"], &event["done"], &event["total"]);
+        let (done, total) = (done.as_u64().unwrap(), total.as_u64().unwrap());
+        assert!(total == 0 || done <= total, "{event}");
+        let before: u64 = last.insert(stage.to_string(), done).unwrap_or(0);
+        assert!(done >= before, "{event} after {before}");
+    }
+    let of = |stage: &str| told.iter().filter(|event| event["stage"] == stage).collect::<Vec<_>>();
+    assert_eq!(told.last().unwrap()["state"], "ready", "{told:?}");
+    // How often it is told depends on the machine; what is told says how much of how much.
+    for stage in ["rows", "events", "tiles"] {
+        assert!(of(stage).iter().all(|event| event["total"] != 0), "{stage}: {told:?}");
+    }
+    let stages = ["rows", "events", "tiles"].map(|stage| of(stage).len());
+    assert!(stages.iter().sum::<usize>() > 0, "nothing was told: {told:?}");
+}

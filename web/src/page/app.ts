@@ -219,8 +219,10 @@ export class App {
 
   /** Resolves when all tiles of the view are there and drawn. For scripts and tests. */
   async idle(): Promise<void> {
-    do await new Promise((done) => setTimeout(done, 40));
-    while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough || this.minimap.stale || this.busy.waits);
+    do {
+      await new Promise((done) => setTimeout(done, 40));
+      this.busy.hurry();
+    } while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough || this.minimap.stale || this.busy.waits);
     this.summarise();
   }
 

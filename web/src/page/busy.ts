@@ -10,6 +10,7 @@ export class Busy {
   private asked: Range | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private abort: AbortController | undefined;
+  private view: Range | undefined;
 
   constructor(private readonly app: App) {}
 
@@ -27,7 +28,16 @@ export class Busy {
     const rest_ms = this.app.state.busy ? REST_MS : 0;
     this.asked = { ...view };
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.ask(view), rest_ms);
+    this.view = view;
+    this.timer = setTimeout(() => this.hurry(), rest_ms);
+  }
+
+  /** Asks what waits to be asked, now. */
+  hurry(): void {
+    if (this.timer === undefined || !this.view) return;
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    void this.ask(this.view);
   }
 
   /** More of the recording is known: what was asked may have another answer. */
@@ -37,7 +47,6 @@ export class Busy {
 
   private async ask(view: Range): Promise<void> {
     const { app } = this;
-    this.timer = undefined;
     this.abort?.abort();
     const abort = (this.abort = new AbortController());
     try {

@@ -140,7 +140,7 @@ function nothing(app: App | undefined, error: unknown): void {
     return;
   }
   const denied = error instanceof ApiError && (error.status === 401 || error.status === 403);
-  const hint = denied ? "Open the address that `transect view` printed: it carries the key." : "What can be known about it all the same: transect report.";
+  const hint = denied ? "Open the address that `transect view` printed: it carries the key." : "When what is missing is there again, start transect view anew.";
   sayNothing("This recording cannot be shown", line, hint);
 }
 

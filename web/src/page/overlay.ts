@@ -18,7 +18,7 @@ interface Inks {
   readonly line: string;
 }
 
-const FLOW_COLOURS: Readonly<Record<string, string>> = { wakeup: "#f0e442", block: "#56b4e9", preempt: "#ffffff" };
+const FLOW_COLOURS: Readonly<Record<string, string>> = { wakeup: "#fff3a0", block: "#56b4e9", preempt: "#ffffff" };
 
 export class Overlay {
   private readonly context: CanvasRenderingContext2D;
@@ -142,8 +142,8 @@ export class Overlay {
     const colour = FLOW_COLOURS[arrow.flow.kind] ?? this.inks.ink;
     this.context.globalAlpha = alpha;
     // A dark rim keeps an arrow visible on bars of its own colour.
-    this.context.strokeStyle = "rgb(0 0 0 / .55)";
-    this.context.lineWidth = width + 2;
+    this.context.strokeStyle = "rgb(0 0 0 / .75)";
+    this.context.lineWidth = width + 3;
     const path = new Path2D(pathOf(arrow));
     this.context.stroke(path);
     this.context.strokeStyle = this.context.fillStyle = colour;

@@ -192,6 +192,13 @@ impl Served {
         panic!("it is still being made");
     }
 
+    /// All that is told of how far it is, until it is over.
+    pub(crate) fn progress(&self) -> Vec<Value> {
+        let events = String::from_utf8(self.good("GET", "/api/progress", None)).unwrap();
+        let lines = events.lines().filter_map(|line| line.strip_prefix("data: "));
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     pub(crate) fn ready(&self) {
         let building = self.wait_until_over();
         assert_eq!(building["state"], "ready", "{building}");

@@ -37,9 +37,13 @@ fn nothing(state: &State) -> Answered {
 }
 
 pub(crate) fn tiles(state: &Arc<State>, bytes: &[u8]) -> Answered {
-    let request: TilesRequest = body(bytes)?;
+    let mut request: TilesRequest = body(bytes)?;
     let is_ready = state.is_ready();
     let Ok(view) = view(state) else { return nothing(state) };
+    if !is_ready {
+        // Tracks that are known from before tiles were made again, and will be there again.
+        request.tracks.retain(|track| view.track(*track).is_some());
+    }
     match view.tiles(&request) {
         Ok(frames) if is_ready => Ok(Response::new("application/octet-stream", frames)),
         Ok(frames) => {
