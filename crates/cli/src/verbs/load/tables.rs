@@ -119,7 +119,7 @@ fn write<'a>(
     let mut sink = Counting {
         writer: TablesWriter::create(dir, opened.topology.machines.len())?,
         rows: 0,
-        progress: Progress::new("rows", tell),
+        progress: Progress::new(MAKING, "rows", tell),
     };
     let plan = Plan { options: Options::default(), windows_in: None };
     super::run(opened, args, &plan, &mut sink)?;
@@ -149,11 +149,14 @@ fn events(
             },
         })
         .collect();
-    let mut progress = Progress::new("events", tell);
+    let mut progress = Progress::new(MAKING, "events", tell);
     let rows = write_events(dir, &sources, &clocks, |events| progress.show(events));
     progress.end();
     Ok(rows?)
 }
+
+/// What the terminal is told.
+const MAKING: &str = "making the recording's tables";
 
 /// The writer, with its progress shown.
 struct Counting<'t> {
@@ -178,7 +181,8 @@ impl TableSink for Counting<'_> {
 
 /// A line on the terminal that tells how far it is, once it takes longer than a second; or whoever
 /// else wants to know.
-struct Progress<'t> {
+pub(crate) struct Progress<'t> {
+    doing: &'static str,
     what: &'static str,
     tell: Option<Tell<'t>>,
     begun: Instant,
@@ -187,12 +191,12 @@ struct Progress<'t> {
 }
 
 impl<'t> Progress<'t> {
-    fn new(what: &'static str, tell: Option<Tell<'t>>) -> Self {
+    pub(crate) fn new(doing: &'static str, what: &'static str, tell: Option<Tell<'t>>) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        Progress { what, tell, begun: Instant::now(), shown: None, is_terminal }
+        Progress { doing, what, tell, begun: Instant::now(), shown: None, is_terminal }
     }
 
-    fn show(&mut self, count: u64) {
+    pub(crate) fn show(&mut self, count: u64) {
         if let Some(tell) = self.tell {
             return tell(self.what, count);
         }
@@ -206,14 +210,10 @@ impl<'t> Progress<'t> {
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         let millions = count as f64 / 1e6;
         // A terminal that went away is no reason to stop.
-        let _ = write!(
-            std::io::stderr(),
-            "\rmaking the recording's tables: {millions:.1} M {} ",
-            self.what
-        );
+        let _ = write!(std::io::stderr(), "\r{}: {millions:.1} M {} ", self.doing, self.what);
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.shown.take().is_some() {
             let _ = write!(std::io::stderr(), "\r{:60}\r", "");
         }
