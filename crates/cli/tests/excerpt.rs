@@ -404,6 +404,25 @@ fn what_is_broken_is_told_by_every_verb() {
     tell("stamp.json is missing");
 }
 
+/// What can be read is exported, and what cannot is in the excerpt's log.
+#[test]
+fn a_recording_with_a_broken_source_is_cut_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = pair(dir.path());
+    let guest = Path::new(&recording).join("guest-pair-guest.dat");
+    let bytes = fs::read(&guest).unwrap();
+    fs::write(&guest, [&bytes[..40], &[7; 4000]].concat()).unwrap();
+    let range = middle(dir.path(), &recording);
+    let part = excerpt(dir.path(), &recording, "part.transect", range);
+    assert!(good(dir.path(), &["report", &part, "--view", "log"]).contains("left out"));
+    for path in [&recording, &part] {
+        let served = Served::start(dir.path(), &[path]);
+        served.ready();
+        let problems = served.json("/api/recording")["problems"].to_string();
+        assert!(problems.contains("left out"), "{problems}");
+    }
+}
+
 fn untar(tar: &Path, into: &Path) {
     let output = Command::new("tar").arg("xf").arg(tar).arg("-C").arg(into).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -156,8 +156,6 @@ fn run_at(
 
 /// The files of a recording and its clocks, for faces that show events and not states.
 pub(crate) struct Loaded<'a> {
-    /// What is known without running the engine.
-    pub(crate) facts: Facts,
     /// Each file's machine, that machine's name, and the file.
     pub(crate) traces: Vec<(MachineId, String, SourceFile<'a>)>,
     /// From every machine's stamps to trace time.
@@ -193,12 +191,26 @@ pub(crate) fn about(path: &Path, args: &SourceArgs) -> anyhow::Result<Facts> {
     if let Some(excerpt) = excerpt::at(path)? {
         return Ok(excerpt.facts());
     }
-    let mut facts = None;
-    events(path, args, |loaded| {
-        facts = Some(Facts { unit: unit(&loaded.clocks), ..loaded.facts.clone() });
-        Ok(())
-    })?;
-    facts.context("nothing is known about it")
+    if path.is_dir() {
+        let recording = transect_store::Recording::open(path)?;
+        let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
+        Mapping::read_through(&maps, || facts_of(directory::opened(path, &recording), args))
+    } else {
+        let map = files::map(path)?;
+        let opened = || files::opened(&[(path, &map)], &args.xen);
+        Mapping::read_through(&[&map], || facts_of(opened()?, args))
+    }
+    .with_context(|| path.display().to_string())
+}
+
+/// What cannot be read is left out here as in [`run`], where it is told.
+fn facts_of(opened: Opened<'_>, args: &SourceArgs) -> anyhow::Result<Facts> {
+    let Opened { facts, topology, mut evidence, sources, .. } = opened;
+    let traces = parse(&sources, &mut Vec::new())?;
+    let files = traces.iter().map(|(source, file)| (source.machine, file));
+    evidence.extend(refine::evidence(&evidence, &topology, files));
+    let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
+    Ok(Facts { unit: unit(&clocks), ..facts })
 }
 
 fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a>> {
@@ -213,7 +225,7 @@ fn loaded<'a>(opened: Opened<'a>, args: &SourceArgs) -> anyhow::Result<Loaded<'a
     let files = traces.iter().map(|(machine, _, file)| (*machine, file));
     evidence.extend(refine::evidence(&evidence, &opened.topology, files));
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
-    Ok(Loaded { facts: opened.facts, traces, clocks })
+    Ok(Loaded { traces, clocks })
 }
 
 fn run(

@@ -146,3 +146,44 @@ fn phrase(status: u16) -> &'static str {
         _ => "Other",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failure is what tests are for")]
+    use super::*;
+    use std::io::SeekFrom;
+
+    /// A file of these bytes that stands at `at`.
+    fn file(bytes: &[u8], at: u64) -> File {
+        let path =
+            std::env::temp_dir().join(format!("transect-response-{}-{at}", std::process::id()));
+        let mut file =
+            File::options().create(true).truncate(true).read(true).write(true).open(&path);
+        std::fs::remove_file(&path).unwrap();
+        let file = file.as_mut().unwrap();
+        file.write_all(bytes).unwrap();
+        file.seek(SeekFrom::Start(at)).unwrap();
+        file.try_clone().unwrap()
+    }
+
+    #[test]
+    fn a_file_is_sent_from_where_it_stands() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        let answer = Response::file("application/octet-stream", file(&bytes, 3)).unwrap();
+        let mut sent = Vec::new();
+        answer.with("X-Name", "it").write(&mut sent, true).unwrap();
+        let end = sent.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        let head = String::from_utf8(sent[..end].to_vec()).unwrap();
+        assert!(head.contains("Content-Length: 199997\r\n") && head.contains("X-Name: it\r\n"));
+        assert_eq!(sent[end..], bytes[3..]);
+    }
+
+    #[test]
+    fn a_file_that_became_shorter_is_not_passed_for_whole() {
+        let file = file(&[7; 1000], 0);
+        let answer = Response::file("application/octet-stream", file.try_clone().unwrap()).unwrap();
+        file.set_len(999).unwrap();
+        let error = answer.write(&mut Vec::new(), true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

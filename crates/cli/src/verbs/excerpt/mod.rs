@@ -7,7 +7,9 @@
 pub(crate) mod moment;
 pub(crate) mod pack;
 
-use super::load::{self, SourceArgs, progress::Tell};
+use super::load::progress::Tell;
+use super::load::tables::Progress;
+use super::load::{self, SourceArgs};
 use crate::facts::{Facts, TimeUnit};
 use anyhow::{Context as _, ensure};
 use moment::Moment;
@@ -72,11 +74,10 @@ impl Stretch<'_> {
         let with_windows = is_whole || facts.excerpt_of.is_some();
         let dir = writer.tables();
         let cut = Cut { tables: &tables, to: &dir, range, with_windows, max_bytes };
-        let mut rows = cut.write(&mut |rows| {
-            if let Some(tell) = tell {
-                tell("rows", rows, 0);
-            }
-        })?;
+        let mut progress = Progress::new("writing the excerpt", "rows read", tell);
+        let rows = cut.write(&mut |rows| progress.show(rows, (0, 0)));
+        progress.end();
+        let mut rows = rows?;
         if !with_windows {
             rows.insert(Window::TABLE.name.to_owned(), self.windows(&tables, &dir, range)?);
         }

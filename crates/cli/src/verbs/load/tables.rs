@@ -119,7 +119,7 @@ fn write<'a>(
         writer: TablesWriter::create(dir, opened.topology.machines.len())?,
         rows: 0,
         read: &read,
-        progress: Progress::new("rows", tell),
+        progress: Progress::new(MAKING, "rows", tell),
     };
     let plan = Plan { options: Options::default(), windows_in: None };
     super::run(opened, args, &plan, &mut sink, Some(&read))?;
@@ -150,13 +150,16 @@ fn events(
             },
         })
         .collect();
-    let mut progress = Progress::new("events", tell);
+    let mut progress = Progress::new(MAKING, "events", tell);
     let rows = write_events(dir, &sources, &clocks, |events| {
         progress.show(events, (events, expected));
     });
     progress.end();
     Ok(rows?)
 }
+
+/// What the terminal is told.
+const MAKING: &str = "making the recording's tables";
 
 /// The writer, with its progress shown.
 struct Counting<'t> {
@@ -182,7 +185,8 @@ impl TableSink for Counting<'_> {
 
 /// A line on the terminal that tells how far it is, once it takes longer than a second; or whoever
 /// else wants to know.
-struct Progress<'t> {
+pub(crate) struct Progress<'t> {
+    doing: &'static str,
     what: &'static str,
     tell: Option<Tell<'t>>,
     begun: Instant,
@@ -191,13 +195,13 @@ struct Progress<'t> {
 }
 
 impl<'t> Progress<'t> {
-    fn new(what: &'static str, tell: Option<Tell<'t>>) -> Self {
+    pub(crate) fn new(doing: &'static str, what: &'static str, tell: Option<Tell<'t>>) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        Progress { what, tell, begun: Instant::now(), shown: None, is_terminal }
+        Progress { doing, what, tell, begun: Instant::now(), shown: None, is_terminal }
     }
 
     /// So many rows or events; `done` of how much in all, where that is known.
-    fn show(&mut self, count: u64, (done, total): (u64, u64)) {
+    pub(crate) fn show(&mut self, count: u64, (done, total): (u64, u64)) {
         // A total that was passed is none.
         let total = if done <= total { total } else { 0 };
         if let Some(tell) = self.tell {
@@ -214,14 +218,11 @@ impl<'t> Progress<'t> {
         let (millions, share) = (count as f64 / 1e6, 100.0 * done as f64 / total.max(1) as f64);
         let share = if total > 0 { format!("({share:.0} %) ") } else { String::new() };
         // A terminal that went away is no reason to stop.
-        let _ = write!(
-            std::io::stderr(),
-            "\rmaking the recording's tables: {millions:.1} M {} {share}",
-            self.what
-        );
+        let (doing, what) = (self.doing, self.what);
+        let _ = write!(std::io::stderr(), "\r{doing}: {millions:.1} M {what} {share}");
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.shown.take().is_some() {
             let _ = write!(std::io::stderr(), "\r{:60}\r", "");
         }
