@@ -41,7 +41,7 @@ const make = {
   },
   browser: () => {
     rmSync("build/browser", { recursive: true, force: true });
-    return build({ ...node, entryPoints: [...files("browser", ".test.ts"), "browser/tour.ts"], outdir: "build/browser" });
+    return build({ ...node, entryPoints: [...files("browser", ".test.ts"), "browser/tour.ts", "browser/pictures.ts"], outdir: "build/browser" });
   },
 };
 for (const part of parts) await make[part]();

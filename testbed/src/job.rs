@@ -159,7 +159,7 @@ impl Watched for Job {
 }
 
 impl Job {
-    /// What the last few other jobs of this place said: who waits in vain mostly waits for one of them.
+    /// What guests and the last few other jobs of this place said: who waits in vain mostly waits for one of them.
     fn beside(&self) -> String {
         let numbers = (1..self.number.saturating_add(8)).rev().filter(|n| *n != self.number);
         let folders = numbers
@@ -175,6 +175,11 @@ impl Job {
             let [script, stdout, stderr] = [("script", 1), ("stdout", 4), ("stderr", 6)]
                 .map(|(name, lines)| tail(&read(&folder.join(name)).unwrap_or_default(), lines));
             text += &format!("--- beside ({ended}): {script}\n{stdout}\n{stderr}\n");
+        }
+        let guests = fs::read_dir(self.place.run().path().join("share/guests"));
+        for guest in guests.into_iter().flatten().flatten() {
+            let marks = tail(&read(&guest.path().join("marks")).unwrap_or_default(), 3);
+            text += &format!("--- guest {} said last\n{marks}\n", guest.file_name().display());
         }
         text
     }

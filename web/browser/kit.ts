@@ -10,6 +10,8 @@ export interface Opened {
   readonly url: string;
   /** Lines the page wrote as errors. Empty at the end of every test. */
   readonly errors: string[];
+  /** Ends the building of tiles (`building_ms`) of the development server. */
+  finish(): void;
   close(): Promise<void>;
 }
 
@@ -20,18 +22,18 @@ export function browserPath(): string {
   return named;
 }
 
-export async function launch(): Promise<Browser> {
+export async function launch(more: readonly string[] = []): Promise<Browser> {
   // Root (CI containers) has no sandbox; software rendering is what the tests are about.
-  const args = ["--disable-gpu", "--enable-precise-memory-info", "--js-flags=--expose-gc", ...(process.getuid?.() === 0 ? ["--no-sandbox"] : [])];
+  const args = ["--disable-gpu", "--enable-precise-memory-info", "--js-flags=--expose-gc", ...more, ...(process.getuid?.() === 0 ? ["--no-sandbox"] : [])];
   return chromium.launch({ executablePath: browserPath(), args });
 }
 
 /** Opens the page on a made-up recording, or on `TRANSECT_VIEW_URL` if that is set. */
-export async function open(options: Partial<ServerOptions> = {}, hash = "", viewport = { width: 1400, height: 860 }): Promise<Opened> {
-  const given = process.env["TRANSECT_VIEW_URL"];
+export async function open(options: Partial<ServerOptions> = {}, hash = "", viewport = { width: 1400, height: 860 }, chromium: readonly string[] = [], address = process.env["TRANSECT_VIEW_URL"]): Promise<Opened> {
+  const given = address;
   const server = given ? undefined : await start(options);
   const url = given ?? server!.url;
-  const browser = await launch();
+  const browser = await launch(chromium);
   const context = await browser.newContext({ viewport, colorScheme: "dark", reducedMotion: "no-preference", acceptDownloads: true });
   const page = await context.newPage();
   const errors: string[] = [];
@@ -46,7 +48,7 @@ export async function open(options: Partial<ServerOptions> = {}, hash = "", view
     await browser.close();
     await server?.close();
   };
-  return { page, browser, url, errors, close };
+  return { page, browser, url, errors, finish: () => server?.finish(), close };
 }
 
 /** Waits until the page has drawn all it wants to draw. */

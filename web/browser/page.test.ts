@@ -141,6 +141,27 @@ test("dragging selects a range; its statistics are the server's, machines, state
   assert.ok(Math.abs((await span()) / selected - 1.25) < 0.02);
 });
 
+test("the events of a range are a list; a row of it jumps to its moment", async () => {
+  const { page } = opened;
+  const { model, range } = await withApp(page, (app) => {
+    app.select(5e8, 5.2e8, undefined);
+    return { model: String(app.model.abs(0)), range: [5e8, 5.2e8] as const };
+  }, null);
+  await page.keyboard.press("v");
+  await page.waitForFunction(() => /^\d+ rows in/.test(document.querySelector(".sql .right span")?.textContent ?? ""));
+  await page.locator(".grid .line").nth(1).click();
+  const at = Number(BigInt(await page.locator(".grid .line").nth(1).locator(".cell").first().innerText()) - BigInt(model));
+  assert.ok(at >= range[0] && at < range[1], String(at));
+  await page.waitForFunction((moment) => {
+    const { view } = (window as unknown as { transect: { goal: { from: number; to: number } } & { state: { view: { from: number; to: number } } } }).transect.state;
+    return view.from <= moment && moment <= view.to;
+  }, at);
+  await withApp(page, (app) => {
+    app.clearSelection();
+    app.openDock(undefined);
+  }, null);
+});
+
 test("a click gives an interval's facts; links and keys go along the arrows to the culprit", async () => {
   const { page } = opened;
   const track = await trackOf("vcpu", "periodic");
@@ -309,4 +330,26 @@ test("what the server cannot do is said in its own words", async () => {
 test("every control has a name for screen readers", async () => {
   const nameless = await opened.page.evaluate(() => [...document.querySelectorAll("button, input, textarea, select, [role=separator]")].filter((e) => !(e.textContent?.trim() || e.getAttribute("aria-label") || e.getAttribute("title"))).map((e) => e.outerHTML));
   assert.deepEqual(nameless, []);
+});
+
+test("Enter in the filter goes from interval to interval of that state, and round to the first", async () => {
+  const { page } = opened;
+  await page.keyboard.press("/");
+  await page.keyboard.type("vm:periodic kind:vcpu state:preempted");
+  const at = (): Promise<number> => withApp(page, (app) => (app.state.facts && app.model.key(app.state.chosen!.key)?.class === "preempted" ? app.state.chosen!.ts : -1), null);
+  const seen: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    await page.locator("#filter").press("Enter");
+    await page.waitForFunction((last) => {
+      const { state } = window.transect!;
+      return state.facts !== undefined && state.chosen !== undefined && state.chosen.ts > last;
+    }, seen.at(-1) ?? -1);
+    seen.push(await at());
+  }
+  assert.ok(seen.every((ts) => ts >= 0), seen.join());
+  const truth = await withApp(page, async (app) => {
+    const { table } = await app.api.sql("SELECT ts FROM vcpu_states WHERE state LIKE 'preempted%' AND machine_id = (SELECT machine_id FROM machines WHERE name = 'periodic') ORDER BY ts LIMIT 3", 10);
+    return Array.from({ length: table.length }, (_, i) => app.model.rel(String(table.row(i)[0])));
+  }, null);
+  assert.deepEqual(seen, truth);
 });

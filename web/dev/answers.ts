@@ -52,6 +52,7 @@ export class Answers {
       tid: [int32(), rows.map((r) => r.tid)],
       intervals: [int64(), rows.map((r) => BigInt(r.intervals))],
       busy_ns: [int64(), rows.map((r) => BigInt(Math.round(r.busy_ns)))],
+      shape: [utf8(), rows.map((r) => r.shape)],
     });
   }
 
@@ -169,7 +170,7 @@ export class Answers {
   stats(from: number, to: number, tracks: readonly number[] | undefined): unknown {
     const { keys, machines } = this.recording;
     const chosen = tracks ?? [];
-    const perTrack = chosen.map((track) => ({ track, states: this.states(track, from, to) }));
+    const perTrack = chosen.map((track) => ({ track, states: this.states(track, from, to), numbers: this.numbers(track, from, to) }));
     const vms = machines.filter((m) => m.kind === "guest").map((machine) => {
       const sum = { gotten_ns: 0, waited_ns: 0, blocked_ns: 0, offline_ns: 0, unknown_ns: 0 };
       for (const track of this.recording.tracks.filter((t) => t.kind === "vcpu" && t.machine_id === machine.machine_id)) {
@@ -198,6 +199,41 @@ export class Answers {
       out.set(own.key[i]!, sum);
     }
     return [...out].map(([key, sum]) => ({ key, state: this.recording.keys[key]!.state, label: this.recording.keys[key]!.label, ...sum }));
+  }
+
+  next(from: number, tracks: readonly number[], keys: readonly number[]): unknown {
+    let best: { track: number; at: number; i: number } | undefined;
+    for (const track of tracks) {
+      const own = this.recording.intervals.get(track);
+      if (!own || own.value) continue;
+      for (let i = firstAfter(own, from); i < own.ts.length; i++) {
+        if (best && own.ts[i]! >= best.at) break;
+        if (own.ts[i]! >= from && keys.includes(own.key[i]!)) best = { track, at: own.ts[i]!, i };
+      }
+    }
+    const own = best && this.recording.intervals.get(best.track)!;
+    return { found: best && own ? { track: best.track, ts: String(absolute(best.at)), dur: String(own.dur[best.i]), key: own.key[best.i] } : null, complete: true };
+  }
+
+  busy(from: number, to: number): unknown {
+    const rest = ["sleeping", "io_wait", "blocked", "halted", "idle", "offline", "unknown"];
+    const tracks = this.recording.tracks.filter((track) => track.kind === "thread").map(({ track }) => {
+      const states = this.states(track, from, to).filter(({ key }) => !rest.includes(this.recording.keys[key]!.class));
+      return { track, busy_ns: states.reduce((sum, { ns }) => sum + ns, 0) };
+    });
+    return { tracks: tracks.filter(({ busy_ns }) => busy_ns > 0) };
+  }
+
+  private numbers(track: number, from: number, to: number): { min: number; mean: number; max: number; ns: number } | undefined {
+    const own = this.recording.intervals.get(track);
+    if (!own?.value) return undefined;
+    let [min, max, area, ns] = [Infinity, -Infinity, 0, 0];
+    for (let i = firstAfter(own, from); i < firstFrom(own, to); i++) {
+      const within = Math.min(own.ts[i]! + own.dur[i]!, to) - Math.max(own.ts[i]!, from);
+      const value = own.value[i]!;
+      [min, max, area, ns] = [Math.min(min, value), Math.max(max, value), area + value * within, ns + within];
+    }
+    return ns > 0 ? { min, mean: area / ns, max, ns } : undefined;
   }
 
   private exits(from: number, to: number): unknown[] {

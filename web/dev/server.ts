@@ -21,7 +21,7 @@ export interface ServerOptions extends Options {
 }
 
 /** Starts it; resolves once it listens. */
-export async function start(options: Partial<ServerOptions> = {}): Promise<{ server: Server; url: string; answers: Answers; close(): Promise<void> }> {
+export async function start(options: Partial<ServerOptions> = {}): Promise<{ server: Server; url: string; answers: Answers; finish(): void; close(): Promise<void> }> {
   const all: ServerOptions = { ...DEFAULTS, port: 0, dist: "dist", building_ms: 0, delay_ms: 0, api: "", ...options };
   const answers = new Answers(simulate(all));
   const service = new Service(answers, all);
@@ -34,7 +34,7 @@ export async function start(options: Partial<ServerOptions> = {}): Promise<{ ser
       server.closeAllConnections();
       server.close(() => done());
     });
-  return { server, url: `http://127.0.0.1:${port}/?token=development`, answers, close };
+  return { server, url: `http://127.0.0.1:${port}/?token=development`, answers, finish: () => service.finish(), close };
 }
 
 class Service {
@@ -60,6 +60,11 @@ class Service {
       if (!response.headersSent) response.writeHead(400, { "content-type": "application/json" });
       response.end(JSON.stringify({ error: error instanceof Error ? error.message : String(error) }));
     }
+  }
+
+  /** The tiles are made, however long it was to take. */
+  finish(): void {
+    this.started = -Infinity;
   }
 
   private building(): { stage: string; done: number; total: number; state: string } {
@@ -104,6 +109,10 @@ class Service {
       }
       case "/api/flows":
         return arrow(this.answers.flows(rel(body["from"]), rel(body["to"]), (body["tracks"] as number[] | undefined) ?? [], Number(body["limit"] ?? 1000)));
+      case "/api/busy":
+        return json(this.answers.busy(rel(body["from"]), rel(body["to"])));
+      case "/api/next":
+        return json(this.answers.next(rel(body["from"]), body["tracks"] as number[], body["keys"] as number[]));
       case "/api/stats":
         return json(this.answers.stats(rel(body["from"]), rel(body["to"]), body["tracks"] as number[] | undefined));
       case "/api/search":

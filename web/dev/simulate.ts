@@ -160,17 +160,17 @@ class Simulation {
     const tracks = this.tracks.map((track) => {
       const own = intervals.get(track.track);
       if (!own) return track;
-      return { ...track, intervals: own.ts.length, busy_ns: this.busy(own) };
+      const shape = own.value ? "numbers" : own.dur.every((dur) => dur <= 1) ? "instants" : "intervals";
+      return { ...track, intervals: own.ts.length, busy_ns: this.busy(own), shape };
     });
     this.flows.sort((a, b) => a.from_ts - b.from_ts);
     return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost };
   }
 
-  /** Time not asleep; instants have none. */
+  /** Time of work and of waiting for the CPU, as docs/timeline-format.md says. */
   private busy(own: Intervals): number {
-    if (own.dur.every((dur) => dur <= 1)) return 0;
-    const asleep = ["sleeping", "halted", "idle"];
-    return Math.max(1, own.dur.reduce((sum, dur, i) => sum + (asleep.includes(this.keys[own.key[i]!]!.class) ? 0 : dur), 0));
+    const rest = ["sleeping", "io_wait", "blocked", "halted", "idle", "offline", "unknown"];
+    return own.dur.reduce((sum, dur, i) => sum + (rest.includes(this.keys[own.key[i]!]!.class) ? 0 : dur), 0);
   }
 
   private key(klass: string, state: string, label: string, more: { machine_id?: number; vcpu?: number; tid?: number; reason?: string } = {}): number {
@@ -186,7 +186,7 @@ class Simulation {
   private track(kind: string, name: string, machine_id: number, parent: number | null, more: { cpu?: number; vcpu?: number; tid?: number; detail?: string } = {}): number {
     const track = this.tracks.length + 1;
     const layer = machine_id === 0 ? "hypervisor" : "guest";
-    this.tracks.push({ track, parent, machine_id, layer, kind, name, detail: more.detail ?? "", sort: this.nextSort++, cpu: more.cpu ?? null, vcpu: more.vcpu ?? null, tid: more.tid ?? null, intervals: 0, busy_ns: 0 });
+    this.tracks.push({ track, parent, machine_id, layer, kind, name, detail: more.detail ?? "", sort: this.nextSort++, cpu: more.cpu ?? null, vcpu: more.vcpu ?? null, tid: more.tid ?? null, intervals: 0, busy_ns: 0, shape: "" });
     return track;
   }
 

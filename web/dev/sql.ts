@@ -41,6 +41,8 @@ export class SqlTables {
     this.table(database, "vcpu_states", "vcpu", "vcpu INTEGER, state TEXT, reason TEXT, by_machine_id INTEGER");
     this.table(database, "thread_states", "thread", "tid INTEGER, state TEXT, reason TEXT");
     this.table(database, "exits", "exits", "vcpu INTEGER, reason TEXT");
+    this.table(database, "ticks", "ticks", "name TEXT");
+    database.run("CREATE VIEW events AS SELECT ts, machine_id, NULL AS cpu, NULL AS tid, name, '' AS args FROM ticks");
     return database;
   }
 
@@ -60,6 +62,7 @@ export class SqlTables {
           vcpu: [track.vcpu, key.state, key.reason, waits ? key.machine_id : null],
           thread: [track.tid, key.state, key.reason],
           exits: [track.vcpu, key.reason],
+          ticks: [key.state],
         };
         // Stamps exceed what sql.js takes as a number, and it takes no BigInt: as text into an INTEGER column.
         insert.run([String(ORIGIN + BigInt(Math.round(own.ts[i]!))), Math.round(own.dur[i]!), track.machine_id, ...more[kind]!]);

@@ -33,9 +33,32 @@ test("the tree: machines in order, causal order inside, no track lost", () => {
 });
 
 test("a parent that is missing, or a circle, hides nothing", () => {
-  const track = (id: number, parent: number | null): Track => ({ track: id, parent, machine_id: 0, layer: "", kind: "thread", name: `t${id}`, detail: "", sort: id, cpu: null, vcpu: null, tid: null, intervals: 1, busy_ns: 1 });
+  const track = (id: number, parent: number | null): Track => ({ track: id, parent, machine_id: 0, layer: "", kind: "thread", name: `t${id}`, detail: "", sort: id, cpu: null, vcpu: null, tid: null, intervals: 1, busy_ns: 1, shape: "intervals" });
   const tree = new TrackTree([track(1, 99), track(2, 2), track(3, null)]);
   assert.equal(tree.roots.length, 3);
+});
+
+test("threads: those that are busy in the seen range, as many as ever, and what the user is at", () => {
+  const plain = (id: number, kind: string, parent: number | null, busy_ns: number): Track => ({ track: id, parent, machine_id: 0, layer: "", kind, name: `t${id}`, detail: "", sort: id, cpu: null, vcpu: null, tid: null, intervals: 1, busy_ns, shape: "intervals" });
+  const threads = Array.from({ length: 20 }, (_, i) => plain(10 + i, "thread", 2, i < 12 ? 1000 - i : 0));
+  const tree = new TrackTree([plain(1, "machine", null, 0), plain(2, "threads", 1, 0), ...threads]);
+  const shown = (more: Partial<TreeState>): number[] => tree.rows(state(more)).filter((r) => r.type === "track").map((r) => r.node.track.track);
+  assert.deepEqual(shown({}), [10, 11, 12, 13, 14, 15]);
+  assert.deepEqual(shown({ busy: new Map([[28, 500], [21, 3]]) }), [10, 11, 12, 13, 21, 28], "then the busiest of all");
+  assert.deepEqual(shown({ busy: new Map([[28, 500]]), kept: new Set([25]) }), [10, 11, 12, 13, 25, 28]);
+  assert.equal(tree.rows(state()).find((r) => r.type === "more")!.hidden, 14);
+  const quiet = new TrackTree([plain(1, "machine", null, 0), plain(2, "threads", 1, 0), plain(3, "thread", 2, 900), ...threads.map((t) => ({ ...t, busy_ns: 0 }))]);
+  assert.equal(quiet.rows(state()).filter((r) => r.type === "track").length, 2, "threads that only sleep wait behind a row of their own");
+});
+
+test("no heading above a single row, no domain that repeats its only vCPU", () => {
+  const plain = (id: number, kind: string, parent: number | null): Track => ({ track: id, parent, machine_id: 0, layer: "", kind, name: kind, detail: "", sort: id, cpu: null, vcpu: null, tid: null, intervals: 1, busy_ns: 1, shape: "intervals" });
+  const one = [plain(1, "machine", null), plain(2, "domain", 1), plain(3, "vcpus", 1), plain(4, "vcpu", 3), plain(5, "exits", 4)];
+  const kinds = (tracks: Track[], more: Partial<TreeState> = {}): string[] => new TrackTree(tracks).rows(state(more)).map((r) => `${r.depth} ${r.node.track.kind}`);
+  assert.deepEqual(kinds(one), ["0 machine", "1 vcpu"]);
+  assert.deepEqual(kinds(one, { opened: new Set([2, 4]) }), ["0 machine", "1 domain", "1 vcpu", "2 exits"]);
+  assert.deepEqual(kinds(one, { filter: parseFilter("kind:domain", names).tracks }), ["0 machine", "1 domain"]);
+  assert.deepEqual(kinds([...one, plain(6, "vcpu", 3)]), ["0 machine", "1 domain", "1 vcpus", "2 vcpu", "2 vcpu"]);
 });
 
 test("folding hides, opening shows, pinning repeats on top, a folded group shows strips", () => {
@@ -80,7 +103,7 @@ test("rows by height", () => {
 });
 
 test("thousands of tracks make rows in a few milliseconds, and frames look at the visible only", () => {
-  const many: Track[] = [{ track: 1, parent: null, machine_id: 0, layer: "", kind: "machine", name: "m", detail: "", sort: 0, cpu: null, vcpu: null, tid: null, intervals: 0, busy_ns: 0 }];
+  const many: Track[] = [{ track: 1, parent: null, machine_id: 0, layer: "", kind: "machine", name: "m", detail: "", sort: 0, cpu: null, vcpu: null, tid: null, intervals: 0, busy_ns: 0, shape: "" }];
   for (let i = 2; i < 20_002; i++) many.push({ ...many[0]!, track: i, parent: 1, kind: "thread", name: `t${i}`, sort: i });
   const tree = new TrackTree(many);
   const started = performance.now();
@@ -220,6 +243,22 @@ test("statistics: ordered, named, with shares; copied as text", () => {
   assert.deepEqual(tables[0]!.rows[0]!.cells.slice(0, 5), ["hog", "750 ns", "75 %", "250 ns", "25 %"]);
   assert.ok(asText(tables).includes("hog\tnpf\t3\t30 ns\t9 ns"));
   assert.deepEqual(statTables({}, 1, String, names), []);
+  const counted = statTables(
+    {
+      tracks: [
+        { track: 7, states: [{ key: 3, state: "xmit", label: "xmit", ns: 0, count: 12 }] },
+        { track: 8, states: [{ key: 4, state: "lost", label: "lost overrun", ns: 500, count: 2, events: 31 }] },
+        { track: 9, states: [], numbers: { min: 1, mean: 2.34567, max: 4, ns: 500 } },
+      ],
+    },
+    1000,
+    (track) => `track ${track}`,
+    names,
+  );
+  assert.deepEqual(counted.map(({ title }) => title), ["track 8", "Moments", "Counters"]);
+  assert.deepEqual(counted[0]!.rows[0]!.cells, ["lost overrun", "500 ns", "50 %", "2", "250 ns", "31"]);
+  assert.deepEqual(counted[1]!.rows[0]!.cells, ["track 7", "xmit", "12", "12 M"]);
+  assert.deepEqual(counted[2]!.rows[0]!.cells, ["track 9", "1", "2.35", "4", "50 %"]);
 });
 
 test("a row of an SQL answer leads to its track", () => {

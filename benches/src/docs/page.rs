@@ -14,7 +14,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("import", &["import/"]),
     ("xen", &["xen/"]),
     ("sql", &["sql/"]),
-    ("timeline", &["timeline/"]),
+    ("timeline", &["timeline/", "page/"]),
     ("scale", &["scale/"]),
 ];
 

@@ -6,6 +6,7 @@ mod cost;
 mod import;
 mod lost;
 mod nested;
+mod page;
 mod scale;
 mod sql;
 mod timeline;
@@ -36,6 +37,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { rows: xen::ROWS, run: xen::run },
     Scenario { rows: sql::ROWS, run: sql::run },
     Scenario { rows: timeline::ROWS, run: timeline::run },
+    Scenario { rows: page::ROWS, run: page::run },
     Scenario { rows: scale::ROWS, run: scale::run },
 ];
 

@@ -242,6 +242,18 @@ fn facts_and_arrows_of_an_interval() {
     for kind in ["wakeup", "preempt", "block"] {
         assert!(kinds.iter().any(|known| known == kind), "no arrow of kind {kind}");
     }
+    // From one such wait to the next, as SQL has them.
+    let keys = served.keys();
+    let waits = keys.iter().filter(|key| key["class"] == "preempted").map(|key| key["key"].clone());
+    let wish = json!({ "from": (row["ts"].as_i64().unwrap() + 1).to_string(),
+        "tracks": [track["track"]], "keys": waits.collect::<Value>() });
+    let next: Value = serde_json::from_slice(&served.post("/api/next", &wish)).unwrap();
+    let known = &served.sql(&format!(
+        "SELECT min(ts) AS ts FROM vcpu_states WHERE state = 'preempted' AND machine_id = {} \
+         AND vcpu = {} AND ts > {}",
+        track["machine_id"], track["vcpu"], row["ts"]
+    ))[0];
+    assert_eq!(next["found"]["ts"].as_str().unwrap(), known["ts"].to_string());
     let found: Value =
         serde_json::from_slice(&served.post("/api/search", &json!({ "text": "HLT" }))).unwrap();
     assert!(!found["keys"].as_array().unwrap().is_empty());
@@ -393,4 +405,38 @@ fn damaged_tiles_are_made_again() {
     served.ready();
     let (again, _) = served.tiles(30, 0, 1, &[number]);
     assert_eq!(again, known);
+}
+
+/// Under Xen, too, an arrow and the facts lead from a vCPU that waits to the one that has the CPU.
+#[test]
+fn under_xen_a_vcpu_preempts() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &[&testdata("xentrace/live/cap.bin")]);
+    served.ready();
+    let waits = served.sql(
+        "SELECT ts, dur, machine_id, vcpu, cpu, by_machine_id FROM vcpu_states \
+         WHERE state = 'preempted' AND by_machine_id IS NOT NULL ORDER BY ts LIMIT 20",
+    );
+    assert!(waits.len() > 5, "{waits:?}");
+    let tracks = served.tracks();
+    let of = |machine: &Value, vcpu: &Value| {
+        let is =
+            |t: &&Value| t["kind"] == "vcpu" && t["machine_id"] == *machine && t["vcpu"] == *vcpu;
+        tracks.iter().find(is).unwrap()["track"].clone()
+    };
+    for row in &waits {
+        let (track, ts) = (of(&row["machine_id"], &row["vcpu"]), &row["ts"]);
+        let facts = served.json(&format!("/api/at?track={track}&ts={ts}"));
+        let end = ts.as_i64().unwrap() + row["dur"].as_i64().unwrap();
+        let had = &served.sql(&format!(
+            "SELECT vcpu_machine_id, vcpu FROM cpu_slices WHERE cpu = {} AND machine_id = 0 \
+             AND vcpu_machine_id = {} AND ts < {end} AND ts + dur > {ts} ORDER BY ts LIMIT 1",
+            row["cpu"], row["by_machine_id"]
+        ))[0];
+        let culprit = of(&had["vcpu_machine_id"], &had["vcpu"]);
+        assert_eq!(facts["preemptor"]["track"], culprit, "{facts}");
+        let range = json!({ "from": ts.to_string(), "to": (ts.as_i64().unwrap() + 1).to_string(),
+            "tracks": [track, culprit] });
+        assert_eq!(column(&served.post("/api/flows", &range), "kind"), ["preempt"]);
+    }
 }

@@ -163,6 +163,10 @@ impl CompactStream<'_> {
 }
 
 impl EventStream for CompactStream<'_> {
+    fn left(&self) -> u64 {
+        self.stream.left_blocks() as u64
+    }
+
     fn next_item(&mut self) -> Option<StreamItem> {
         if self.ahead.is_empty() {
             let mut ahead = std::mem::take(&mut self.ahead);

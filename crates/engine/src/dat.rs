@@ -163,6 +163,10 @@ impl DatStream<'_, '_> {
 }
 
 impl EventStream for DatStream<'_, '_> {
+    fn left(&self) -> u64 {
+        self.stream.left() as u64
+    }
+
     #[inline]
     fn next_item(&mut self) -> Option<StreamItem> {
         match self.stream.next()? {

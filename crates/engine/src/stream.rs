@@ -112,6 +112,12 @@ pub trait EventStream {
     fn problems(&self) -> Vec<ImportLog> {
         Vec::new()
     }
+
+    /// How much is still to be read, for whoever tells people how far it is: in units of the
+    /// source's own (bytes, blocks), 0 at the end, and always where that is not known.
+    fn left(&self) -> u64 {
+        0
+    }
 }
 
 impl<S: EventStream + ?Sized> EventStream for Box<S> {
@@ -125,6 +131,10 @@ impl<S: EventStream + ?Sized> EventStream for Box<S> {
 
     fn problems(&self) -> Vec<ImportLog> {
         (**self).problems()
+    }
+
+    fn left(&self) -> u64 {
+        (**self).left()
     }
 }
 

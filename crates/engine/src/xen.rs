@@ -312,6 +312,10 @@ impl Put<'_> {
 }
 
 impl EventStream for XenStream<'_> {
+    fn left(&self) -> u64 {
+        self.stream.left_windows() as u64
+    }
+
     fn next_item(&mut self) -> Option<StreamItem> {
         if self.ahead.is_empty() {
             let mut items = Vec::new();

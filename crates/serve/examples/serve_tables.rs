@@ -13,7 +13,7 @@ impl Recording for Tables {
         self.0.display().to_string()
     }
 
-    fn open(&self, _: &(dyn Fn(&'static str, u64) + Sync)) -> Result<Opened, String> {
+    fn open(&self, _: transect_serve::Tell<'_>) -> Result<Opened, String> {
         let tables = self.0.canonicalize().map_err(|error| error.to_string())?;
         let parent = tables.parent().map(PathBuf::from).unwrap_or_default();
         Ok(Opened { tables, parent, unit: "ns", notes: Vec::new() })

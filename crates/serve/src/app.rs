@@ -110,6 +110,8 @@ impl App {
             (Post, "tiles") => api::tiles::tiles(state, &request.body),
             (Post, "search") => api::search::answer(state, &request.body),
             (Get, "at") => self.query(|| api::at::answer(state, request)),
+            (Post, "busy") => self.query(|| api::busy::answer(state, &request.body)),
+            (Post, "next") => self.query(|| api::next::answer(state, &request.body)),
             (Post, "flows") => self.query(|| api::flows::answer(state, &request.body)),
             (Post, "stats") => self.query(|| api::stats::answer(state, &request.body, client)),
             (Post, "sql") => self.query(|| api::query::answer(state, &request.body, client)),

@@ -30,4 +30,4 @@ mod state;
 
 pub use app::{Options, ServeError, Server};
 pub use page::is_built;
-pub use state::{Content, Exported, Opened, Recording};
+pub use state::{Content, Exported, Opened, Recording, Tell};

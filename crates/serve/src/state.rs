@@ -8,17 +8,20 @@ use std::time::Duration;
 use transect_query::Database;
 use transect_timeline::{Build, TimelineError, View};
 
+/// Told what is being made, how much of it is done, and of how much: 0 where that is not known.
+pub type Tell<'t> = &'t (dyn Fn(&'static str, u64, u64) + Sync);
+
 /// The recording that is shown, as its owner knows it.
 pub trait Recording: Send + Sync + 'static {
     /// Its name for people.
     fn name(&self) -> String;
 
     /// Has its tables, made if they are missing or stale. `progress` is told what is being done
-    /// and how many rows or events are done.
+    /// and how much of how much is done; of 0 where that is not known.
     ///
     /// # Errors
     /// One line: what, where, what to do.
-    fn open(&self, progress: &(dyn Fn(&'static str, u64) + Sync)) -> Result<Opened, String>;
+    fn open(&self, progress: Tell<'_>) -> Result<Opened, String>;
 
     /// A file of what lies in `[from, to)` of trace time.
     ///
@@ -172,9 +175,9 @@ impl State {
 
     fn make(&self, again: bool) -> Result<View, String> {
         let told = Throttle::default();
-        let opened = self.recording.open(&|stage, done| {
+        let opened = self.recording.open(&|stage, done, total| {
             if told.is_due() {
-                self.progress(stage, done, 0);
+                self.progress(stage, done, total);
             }
         })?;
         let database = Database::open(&opened.tables, &self.options).map_err(|e| e.to_string())?;

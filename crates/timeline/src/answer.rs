@@ -1,6 +1,7 @@
 //! Tracks, keys and tiles as Arrow IPC streams, which is how a browser reads them.
 
 use crate::error::TimelineError;
+use crate::track::Shape;
 use crate::view::{Tile, View};
 use arrow::array::{
     ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt16Array,
@@ -89,6 +90,7 @@ impl View {
                 Arc::new(tracks.iter().map(|t| Some(t.busy_ns)).collect::<Int64Array>()),
                 false,
             ),
+            ("shape", text(&|t| t.shape.map_or("", Shape::as_str).to_owned()), false),
         ])?)
     }
 

@@ -47,6 +47,8 @@ struct Track {
     last_end: i64,
     intervals: u64,
     busy_ns: i64,
+    /// Has any interval a length?
+    has_length: bool,
     chunks: Vec<ChunkEntry>,
 }
 
@@ -86,19 +88,23 @@ impl Collector {
         let interval = Interval { ts, dur, code };
         let free = |track: &usize| self.tracks[*track].last_end <= ts;
         match self.actors[slot.0].lanes.iter().find(|track| free(track)) {
-            Some(track) => self.push(*track, interval),
+            Some(track) => self.push(*track, slot, interval),
             None => self.add_lane(slot, interval),
         }
     }
 
     #[inline]
-    fn push(&mut self, track: usize, interval: Interval) {
+    fn push(&mut self, track: usize, slot: Slot, interval: Interval) {
+        let is_key = self.actors[slot.0].scale.is_none();
+        let key = u32::try_from(interval.code).ok().filter(|_| is_key);
+        let is_rest = key.is_some_and(|key| self.keys.is_rest(key));
         let track = &mut self.tracks[track];
         let before = track.filling.held_bytes();
         track.filling.push(interval);
         track.last_end = interval.end();
         track.intervals += 1;
-        track.busy_ns += interval.dur;
+        track.busy_ns += if is_rest { 0 } else { interval.dur };
+        track.has_length |= interval.dur > 0;
         let held = track.filling.held_bytes();
         if track.filling.is_full() {
             let done = track.write(&mut self.writer, false);
@@ -124,10 +130,11 @@ impl Collector {
             last_end: i64::MIN,
             intervals: 0,
             busy_ns: 0,
+            has_length: false,
             chunks: Vec::new(),
         });
         actor.lanes.push(track);
-        self.push(track, interval);
+        self.push(track, slot, interval);
     }
 
     /// A chunk needed more memory: if all together have too much, the largest are written.
@@ -193,7 +200,7 @@ impl Track {
         let ActorLanes { actor, scale, .. } = &actors[self.slot];
         let codes = match scale {
             Some(scale) => Codes::Values(*scale),
-            None if self.busy_ns == 0 => Codes::Instants,
+            None if !self.has_length => Codes::Instants,
             None => Codes::Keys,
         };
         TrackEntry {

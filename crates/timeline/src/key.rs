@@ -108,6 +108,13 @@ impl Class {
         }
     }
 
+    /// Is it time in which nothing was done and nothing waited for a CPU, or of which nothing is
+    /// known? It does not make a track a busy one.
+    pub fn is_rest(self) -> bool {
+        use Class::{Blocked, Halted, Idle, IoWait, Offline, Sleeping, Unknown};
+        matches!(self, Halted | Blocked | Sleeping | IoWait | Idle | Offline | Unknown)
+    }
+
     /// Of a vCPU's state.
     pub fn of_vcpu_state(state: &str) -> Class {
         match state {
@@ -220,6 +227,13 @@ impl Interner {
         }
         self.last = Some((key, number));
         number
+    }
+
+    /// Is a key's time none of work?
+    #[inline]
+    pub(crate) fn is_rest(&self, key: u32) -> bool {
+        let at = key.checked_sub(RESERVED).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.keys.get(at)).is_some_and(|key| key.class.is_rest())
     }
 
     /// All words, all keys.

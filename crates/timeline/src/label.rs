@@ -9,6 +9,7 @@ impl Names {
     /// A machine's group.
     pub(crate) fn group(&self, machine: &Machine, kind: Kind) -> String {
         let name = match kind {
+            Kind::Cpus if machine.kind == "guest" => "CPUs, own view",
             Kind::Cpus => "CPUs",
             Kind::Vcpus => "vCPUs",
             Kind::Threads => "threads",
@@ -23,13 +24,17 @@ impl Names {
     /// A track.
     pub(crate) fn track(&self, actor: &Actor, lane: u32) -> String {
         let name = match actor.kind {
+            // What a guest's kernel runs, it believes to run all the time.
+            Kind::Cpu if self.machine(actor.machine).is_some_and(|m| m.kind == "guest") => {
+                format!("{}, own view", numbered("CPU", actor.cpu))
+            }
             Kind::Cpu => numbered("CPU", actor.cpu),
             Kind::CpuGuest => "inside".to_owned(),
             Kind::Irq => "interrupts".to_owned(),
             Kind::Domain => "domain".to_owned(),
             Kind::Vcpu => numbered("vCPU", actor.vcpu),
             Kind::Exits => "exits".to_owned(),
-            Kind::Thread => self.thread(actor.machine, actor.tid.unwrap_or(0)),
+            Kind::Thread => self.thread_of(actor.machine, actor.tid.unwrap_or(0)),
             Kind::Syscall => "system calls".to_owned(),
             Kind::Work => numbered("work, CPU", actor.cpu),
             Kind::Counter => self.counter(actor),
@@ -40,6 +45,15 @@ impl Names {
             _ => actor.what.clone(),
         };
         if lane == 0 { name } else { format!("{name} · {}", lane + 1) }
+    }
+
+    /// A thread of a VMM that runs a vCPU is known by the vCPU, for all VMMs call theirs the same.
+    fn thread_of(&self, machine: u32, tid: i32) -> String {
+        let name = self.thread(machine, tid);
+        match self.runs(machine, tid) {
+            Some((vm, vcpu)) => format!("{} vCPU {vcpu}: {name}", vm.name),
+            None => name,
+        }
     }
 
     fn counter(&self, actor: &Actor) -> String {

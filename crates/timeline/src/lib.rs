@@ -43,6 +43,7 @@
 
 mod answer;
 mod build;
+mod busy;
 mod chunk;
 mod collect;
 mod column;
@@ -53,6 +54,7 @@ mod inside;
 mod key;
 mod label;
 mod names;
+mod next;
 mod plan;
 mod pyramid;
 mod rows;
@@ -70,9 +72,10 @@ pub use build::{Build, Progress};
 pub use error::TimelineError;
 pub use key::{Class, NOTHING, OTHERS};
 pub use names::Machine;
+pub use next::Budget;
 pub use pyramid::{EXACT_INTERVALS, MAX_LEVEL};
 pub use sums::{TILE_BUCKETS, TILE_KEYS, WHOLE};
 pub use tables::vector_name;
 pub use tile::{Share, ValueBucket};
-pub use track::{Actor, Kind};
+pub use track::{Actor, Kind, Shape};
 pub use view::{Key, Shown, Tile, Track, View};

@@ -6,6 +6,7 @@ use crate::rows::{self, Files};
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// One machine of the recording.
@@ -27,6 +28,9 @@ pub(crate) struct Names {
     /// In the order in which a person reads them: a machine, then those that run on it.
     pub(crate) machines: Vec<Machine>,
     threads: FxHashMap<(u32, i32), String>,
+    /// Control groups of each machine's threads, those at the root left out.
+    cgroups: BTreeSet<(u32, String)>,
+    cgroup_of: FxHashMap<(u32, i32), String>,
     /// Of each VM, which vCPU a thread of its host runs.
     vcpus: FxHashMap<(u32, i32), u32>,
 }
@@ -46,9 +50,17 @@ impl Names {
             }));
             Ok(())
         })?;
-        each(&tables.join("threads"), &["machine_id", "tid", "name"], |batch| {
+        each(&tables.join("threads"), &["machine_id", "tid", "name", "cgroup"], |batch| {
             let (machine, tid) = (u32s(batch, "machine_id")?, i32s(batch, "tid")?);
-            let name = Words::new(batch, "name")?;
+            let (name, cgroup) = (Words::new(batch, "name")?, Words::new(batch, "cgroup")?);
+            for row in 0..batch.num_rows() {
+                let cgroup = cgroup.text(row);
+                if !matches!(cgroup, "" | "/") {
+                    let machine = machine.value(row);
+                    names.cgroups.insert((machine, cgroup.to_owned()));
+                    names.cgroup_of.insert((machine, tid.value(row)), cgroup.to_owned());
+                }
+            }
             names.threads.extend(
                 (0..batch.num_rows())
                     .map(|row| ((machine.value(row), tid.value(row)), name.text(row).to_owned())),
@@ -80,6 +92,22 @@ impl Names {
     /// The vCPU of a VM that a thread of its host runs.
     pub(crate) fn vcpu_of(&self, machine: u32, tid: i32) -> Option<u32> {
         self.vcpus.get(&(machine, tid)).copied()
+    }
+
+    /// Machines and their control groups, in order.
+    pub(crate) fn cgroups(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.cgroups.iter().map(|(machine, cgroup)| (*machine, cgroup.as_str()))
+    }
+
+    /// The control group of a thread, unless it is at the root or not known.
+    pub(crate) fn cgroup_of(&self, machine: u32, tid: i32) -> Option<&str> {
+        self.cgroup_of.get(&(machine, tid)).map(String::as_str)
+    }
+
+    /// The VM and the vCPU that a thread of a host runs.
+    pub(crate) fn runs(&self, host: u32, tid: i32) -> Option<(&Machine, u32)> {
+        let of_host = self.machines.iter().filter(|machine| machine.parent_id == Some(host));
+        of_host.filter_map(|vm| Some((vm, self.vcpu_of(vm.machine_id, tid)?))).next()
     }
 
     /// A thread as people call it.

@@ -1,7 +1,6 @@
 //! Tracks: the rows of the timeline, and what each is about.
 
-/// What a track shows. The order is that in which a machine's tracks are sorted: from the hardware
-/// up to what runs on it, then what goes in and out, then numbers and events.
+/// What a track shows. The order is that of their numbers in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Group: one machine.
@@ -24,6 +23,8 @@ pub enum Kind {
     Exits,
     /// Group: its threads.
     Threads,
+    /// Group: the threads of one control group, such as a container's.
+    Cgroup,
     /// A thread's states, of a guest's thread where it really was (`thread_states`).
     Thread,
     /// A thread's system calls (`syscalls`).
@@ -61,6 +62,7 @@ impl Kind {
         Kind::Vcpu,
         Kind::Exits,
         Kind::Threads,
+        Kind::Cgroup,
         Kind::Thread,
         Kind::Syscall,
         Kind::Io,
@@ -87,6 +89,7 @@ impl Kind {
             Kind::Vcpu => "vcpu",
             Kind::Exits => "exits",
             Kind::Threads => "threads",
+            Kind::Cgroup => "cgroup",
             Kind::Thread => "thread",
             Kind::Syscall => "syscall",
             Kind::Io => "io",
@@ -107,10 +110,27 @@ impl Kind {
             Kind::Machine | Kind::Domain => "machine",
             Kind::Cpus | Kind::Cpu | Kind::CpuGuest | Kind::Irq => "cpu",
             Kind::Vcpus | Kind::Vcpu | Kind::Exits => "vcpu",
-            Kind::Threads | Kind::Thread | Kind::Syscall => "thread",
+            Kind::Threads | Kind::Cgroup | Kind::Thread | Kind::Syscall => "thread",
             Kind::Io | Kind::Block | Kind::Net | Kind::Work => "io",
             Kind::Counters | Kind::Counter => "counter",
             Kind::Events | Kind::Ticks | Kind::Lost => "event",
+        }
+    }
+
+    /// Its place among a machine's tracks, from the hardware up: of a guest first what its vCPUs
+    /// got, which is the host's to say, then what its own kernel believed to have.
+    pub(crate) fn place(self) -> i64 {
+        match self {
+            Kind::Machine => 0,
+            Kind::Domain => 1,
+            Kind::Vcpus => 2,
+            Kind::Vcpu => 3,
+            Kind::Exits => 4,
+            Kind::Cpus => 5,
+            Kind::Cpu => 6,
+            Kind::CpuGuest => 7,
+            Kind::Irq => 8,
+            other => other as i64,
         }
     }
 
@@ -121,7 +141,7 @@ impl Kind {
             Kind::Counters | Kind::Events | Kind::Domain => Kind::Machine,
             Kind::Cpu | Kind::CpuGuest | Kind::Irq => Kind::Cpus,
             Kind::Vcpu | Kind::Exits => Kind::Vcpus,
-            Kind::Thread | Kind::Syscall => Kind::Threads,
+            Kind::Cgroup | Kind::Thread | Kind::Syscall => Kind::Threads,
             Kind::Block | Kind::Net | Kind::Work => Kind::Io,
             Kind::Counter => Kind::Counters,
             Kind::Ticks | Kind::Lost => Kind::Events,
@@ -139,6 +159,28 @@ impl Kind {
     }
 }
 
+/// What the intervals of a track are, and so what its sums are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// They have lengths and keys: sums are shares of time.
+    Intervals,
+    /// None has a length: sums are parts of their number.
+    Instants,
+    /// They have values: sums are the smallest, the largest and the mean.
+    Numbers,
+}
+
+impl Shape {
+    /// The word in the tracks' table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Shape::Intervals => "intervals",
+            Shape::Instants => "instants",
+            Shape::Numbers => "numbers",
+        }
+    }
+}
+
 /// Whose track it is. Intervals of one actor that overlap are divided over lanes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Actor {
@@ -152,7 +194,7 @@ pub struct Actor {
     pub vcpu: Option<u32>,
     /// Its thread.
     pub tid: Option<i32>,
-    /// What else tells it from others: a device, a counter's or event's name. Else empty.
+    /// What else tells it from others: a device, a control group, a counter's or event's name. Else empty.
     pub what: String,
 }
 

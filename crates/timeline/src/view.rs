@@ -6,7 +6,7 @@ use crate::names::{Machine, Names};
 use crate::pyramid::{EXACT_INTERVALS, MAX_LEVEL, tile_ns, top_level};
 use crate::stamp::Stamp;
 use crate::tile::{Share, ValueBucket, decode_shares, decode_values, scaled};
-use crate::track::{Actor, Kind};
+use crate::track::{Actor, Kind, Shape};
 use crate::unit::{Codes, TileEntry, TrackEntry, Unit};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -31,8 +31,10 @@ pub struct Track {
     pub sort: i64,
     /// How many intervals it has.
     pub intervals: u64,
-    /// Time covered by them, ns.
+    /// Time of them in which something was done, or waited for the CPU, ns.
     pub busy_ns: i64,
+    /// What they are; none for groups.
+    pub shape: Option<Shape>,
     /// Where it is stored; none for groups.
     place: Option<(usize, usize)>,
 }
@@ -339,6 +341,7 @@ impl View {
 
     fn join_tracks(&mut self, units: &[Arc<Unit>]) {
         self.groups();
+        self.cgroups();
         let mut next = number_of(self.tracks.len());
         let mut numbers: FxHashMap<(&Actor, u32), u32> = FxHashMap::default();
         let mut tracks = Vec::new();
@@ -349,8 +352,9 @@ impl View {
                 next += 1;
             }
         }
+        let groups = self.tracks.iter().map(|track| (track.actor.clone(), track.track)).collect();
         for track in &mut tracks {
-            track.parent = self.parent_of(track, &numbers);
+            track.parent = self.parent_of(track, &numbers, &groups);
         }
         self.tracks.extend(tracks);
         let by_number = self.tracks.iter().enumerate().map(|(at, track)| (track.track, at));
@@ -376,10 +380,36 @@ impl View {
                     lane: 0,
                     intervals: 0,
                     busy_ns: 0,
+                    shape: None,
                     place: None,
                 });
             }
         }
+    }
+
+    /// Containers: their threads are in groups of their own among their machine's threads.
+    fn cgroups(&mut self) {
+        let machines = &self.names.machines;
+        let mut groups = Vec::new();
+        for (machine, cgroup) in self.names.cgroups() {
+            let Some(at) = machines.iter().position(|m| m.machine_id == machine) else { continue };
+            let actor = cgroup_actor(machine, cgroup);
+            let threads = GROUPS.iter().position(|kind| *kind == Kind::Threads).unwrap_or(0);
+            groups.push(Track {
+                track: number_of(self.tracks.len() + groups.len()),
+                parent: Some(number_of(at * GROUPS.len() + threads)),
+                name: cgroup.to_owned(),
+                table: String::new(),
+                sort: sort(at, &actor, 0),
+                actor,
+                lane: 0,
+                intervals: 0,
+                busy_ns: 0,
+                shape: None,
+                place: None,
+            });
+        }
+        self.tracks.extend(groups);
     }
 
     fn track_of(
@@ -401,19 +431,38 @@ impl View {
             lane: entry.lane,
             intervals: entry.intervals,
             busy_ns: entry.busy_ns,
+            shape: Some(match entry.codes {
+                Codes::Keys => Shape::Intervals,
+                Codes::Instants => Shape::Instants,
+                Codes::Values(_) => Shape::Numbers,
+            }),
             place: Some(place),
         }
     }
 
     /// The track it is a lane of, where there is one; else its group.
-    fn parent_of(&self, track: &Track, numbers: &FxHashMap<(&Actor, u32), u32>) -> Option<u32> {
+    fn parent_of(
+        &self,
+        track: &Track,
+        numbers: &FxHashMap<(&Actor, u32), u32>,
+        groups: &FxHashMap<Actor, u32>,
+    ) -> Option<u32> {
         let above = track.actor.kind.lane_of().and_then(|kind| {
             let actor = Actor { kind, ..track.actor.clone() };
             numbers.get(&(&actor, 0)).copied()
         });
-        let group = Actor::of(track.actor.machine, track.actor.kind.group());
-        above.or_else(|| self.tracks.iter().find(|t| t.actor == group).map(|t| t.track))
+        let Actor { machine, kind, tid, .. } = track.actor;
+        let cgroup = tid.filter(|_| kind == Kind::Thread);
+        let group = match cgroup.and_then(|tid| self.names.cgroup_of(machine, tid)) {
+            Some(cgroup) => cgroup_actor(machine, cgroup),
+            None => Actor::of(machine, kind.group()),
+        };
+        above.or_else(|| groups.get(&group).copied())
     }
+}
+
+fn cgroup_actor(machine: u32, cgroup: &str) -> Actor {
+    Actor { what: cgroup.to_owned(), ..Actor::of(machine, Kind::Cgroup) }
 }
 
 /// There are fewer tracks than 2³²: each takes memory.
@@ -439,6 +488,6 @@ fn sort(machine: usize, actor: &Actor, lane: u32) -> i64 {
     let number = number.or(actor.vcpu.map(i64::from)).or(actor.cpu.map(i64::from));
     let number = number.map_or(0, |number| number + 1).clamp(0, (1 << 31) - 1);
     let machine = i64::try_from(machine).unwrap_or(i64::MAX).min((1 << 16) - 1);
-    let kind = actor.kind as i64;
+    let kind = actor.kind.place();
     (machine << 46) | (kind << 41) | (number << 9) | i64::from(lane.min(511))
 }

@@ -13,8 +13,10 @@ use common::{HOST, Place, Random, VM, machines};
 use transect_model::event::DeviceName;
 use transect_model::ids::{CpuId, Tid, VcpuId};
 use transect_model::state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState};
-use transect_model::table::{Counter, CpuSlice, NetIo, Row, ThreadStateRow, Vcpu, VcpuStateRow};
-use transect_timeline::{Kind, Tile, View};
+use transect_model::table::{
+    Counter, CpuSlice, NetIo, Row, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Window,
+};
+use transect_timeline::{Kind, Shape, Tile, View};
 
 fn track_of(view: &View, kind: Kind) -> u32 {
     view.tracks().iter().find(|track| track.actor.kind == kind).unwrap().track
@@ -129,6 +131,20 @@ fn vcpu_state(ts: i64, dur: i64, state: VcpuState, by: Option<i32>) -> Row {
     })
 }
 
+fn asleep(ts: i64, dur: i64) -> Row {
+    Row::ThreadState(ThreadStateRow {
+        ts,
+        dur,
+        machine_id: VM,
+        tid: Tid(7),
+        cpu: None,
+        state: ThreadState::Blocked,
+        effective: None,
+        reason: None,
+        waker_tid: None,
+    })
+}
+
 fn slice(ts: i64, dur: i64, on: (transect_model::ids::MachineId, u32), tid: i32) -> CpuSlice {
     let (machine_id, cpu) = (on.0, CpuId(on.1));
     CpuSlice { ts, dur, machine_id, cpu, tid: Some(Tid(tid)), vcpu_machine_id: None, vcpu: None }
@@ -188,4 +204,99 @@ fn layers_are_fused() {
     assert_eq!(labels(&view, Kind::Thread), expected.map(own));
     let inside = [(1000, 150, "thread 7"), (1200, 200, "thread 8")];
     assert_eq!(labels(&view, Kind::CpuGuest), inside.map(own));
+}
+
+/// Threads of a container are in a group of its own, and it has its own numbers; those at the root are where they were.
+#[test]
+fn containers_are_groups_of_threads() {
+    let thread = |tid, cgroup: Option<&str>| {
+        Row::Thread(Thread {
+            machine_id: HOST,
+            tid: Tid(tid),
+            pid: None,
+            name: format!("t{tid}"),
+            cgroup: cgroup.map(str::to_owned),
+        })
+    };
+    let state = |tid, ts| {
+        Row::ThreadState(ThreadStateRow {
+            ts,
+            dur: 10,
+            machine_id: HOST,
+            tid: Tid(tid),
+            cpu: Some(CpuId(0)),
+            state: ThreadState::Running,
+            effective: None,
+            reason: None,
+            waker_tid: None,
+        })
+    };
+    let window = |cgroup: &str| {
+        Row::Window(Window {
+            gotten_ns: 30,
+            waited_ns: 10,
+            cgroup: Some(cgroup.to_owned()),
+            ..common::window(HOST, 0, 100)
+        })
+    };
+    let rows = [
+        thread(1, Some("/")),
+        thread(2, Some("/docker/a")),
+        thread(3, Some("/docker/b")),
+        thread(4, Some("/docker/a")),
+        thread(5, None),
+        window("/"),
+        window("/docker/a"),
+    ];
+    let states = [1, 2, 3, 4, 5].map(|tid| state(tid, i64::from(tid) * 10));
+    let view = Place::new(machines().into_iter().chain(rows).chain(states)).ensure(1).unwrap();
+    let name_of = |track: Option<u32>| view.track(track.unwrap()).unwrap().name.clone();
+    let threads = view.tracks().iter().filter(|track| track.actor.kind == Kind::Thread);
+    let groups: Vec<_> = threads.map(|thread| name_of(thread.parent)).collect();
+    assert_eq!(groups, ["threads", "/docker/a", "/docker/b", "/docker/a", "threads"]);
+    let group = view.tracks().iter().find(|track| track.name == "/docker/a").unwrap();
+    assert_eq!((group.actor.kind, name_of(group.parent)), (Kind::Cgroup, "threads".to_owned()));
+    let counters = view.tracks().iter().filter(|track| track.actor.kind == Kind::Counter);
+    let counters: Vec<_> = counters.map(|track| track.name.as_str()).collect();
+    assert_eq!(counters, ["gotten %, /docker/a", "waited %, /docker/a"]);
+}
+
+/// Time that is worked or waited makes a track busy, in all and in any range; sleep does not.
+#[test]
+fn what_sleeps_is_not_busy() {
+    let mut random = Random::new(9);
+    let states = [VcpuState::Guest, VcpuState::Halted, VcpuState::Preempted, VcpuState::Blocked];
+    let mut ts = 0;
+    let rows: Vec<(i64, i64, VcpuState)> = (0..30_000)
+        .map(|_| {
+            let (dur, state) = (random.length(), states[random.below(4) as usize]);
+            ts += dur;
+            (ts - dur, dur, state)
+        })
+        .collect();
+    let made = rows.iter().map(|(ts, dur, state)| vcpu_state(*ts, *dur, *state, None));
+    let sleeps = (0..10).map(|at| asleep(at * 10, 10));
+    let view = Place::new(machines().into_iter().chain(made).chain(sleeps)).ensure(2).unwrap();
+    let is_busy = |state| matches!(state, VcpuState::Guest | VcpuState::Preempted);
+    let brute = |from: i64, to: i64| -> i64 {
+        let busy = rows.iter().filter(|(_, _, state)| is_busy(*state));
+        busy.map(|(ts, dur, _)| ((ts + dur).min(to) - (*ts).max(from)).max(0)).sum()
+    };
+    let vcpu = view.tracks().iter().find(|track| track.actor.kind == Kind::Vcpu).unwrap();
+    assert_eq!(vcpu.busy_ns, brute(0, ts));
+    assert_eq!(vcpu.shape, Some(Shape::Intervals));
+    let thread = view.tracks().iter().find(|track| track.actor.kind == Kind::Thread).unwrap();
+    assert_eq!((thread.busy_ns, thread.shape), (0, Some(Shape::Intervals)), "it slept");
+    let mut exact = 0;
+    for _ in 0..200 {
+        let from = i64::try_from(random.below(ts.unsigned_abs())).unwrap();
+        let to = (from + random.length() * random.length()).min(ts);
+        let (told, known) = (view.busy_ns(vcpu.track, from, to).unwrap(), brute(from, to));
+        // Buckets of the tiles that are read are at most a 256th of the range; shares are rounded.
+        let off = (to - from) / 100 + 2;
+        assert!((told - known).abs() <= off, "{from} to {to}: {told}, not {known}");
+        exact += usize::from(told == known);
+    }
+    assert!(exact > 50, "{exact} were exact");
+    assert_eq!(view.busy_ns(vcpu.track, ts + 5, ts + 9).unwrap(), 0);
 }

@@ -95,6 +95,8 @@ fn play(mut arguments: Arguments) -> Result<()> {
             (bin_dir.join("release/transect"), std::path::absolute(&arguments.out)?);
         let (transect, out) = (transect.display(), out.display());
         println!("\nThe recording is {out}. What to type next:");
+        println!("  {transect} view {out}   # the timeline, in your browser");
+        println!("  {transect} sql {out} 'SELECT * FROM antagonists'");
         println!("  {transect} report {out} --help");
         println!(
             "  {transect} export {out} --to perfetto -o demo.perfetto-trace   # then open it in ui.perfetto.dev"

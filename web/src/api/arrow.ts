@@ -155,6 +155,7 @@ export function decodeTracks(bytes: Uint8Array): Track[] {
     tid: numberOrNull(row["tid"]),
     intervals: number(row["intervals"]),
     busy_ns: number(row["busy_ns"]),
+    shape: text(row["shape"]),
   }));
 }
 

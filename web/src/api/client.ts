@@ -76,6 +76,12 @@ export const api = {
     const range = { from: String(from), to: String(to) };
     return (await (await call("/api/stats", tracks ? { ...range, tracks } : range, signal)).json()) as StatsAnswer;
   },
+  busy: async (from: bigint, to: bigint, signal?: AbortSignal): Promise<ReadonlyMap<number, number>> => {
+    const answer = (await (await call("/api/busy", { from: String(from), to: String(to) }, signal)).json()) as { tracks: readonly { track: number; busy_ns: number }[] };
+    return new Map(answer.tracks.map(({ track, busy_ns }) => [track, busy_ns]));
+  },
+  next: async (from: bigint, tracks: readonly number[], keys: readonly number[]): Promise<{ found: { track: number; ts: string; dur: string; key: number } | null; complete: boolean }> =>
+    (await (await call("/api/next", { from: String(from), tracks, keys })).json()) as { found: { track: number; ts: string; dur: string; key: number } | null; complete: boolean },
   sql: async (sql: string, limit: number, signal?: AbortSignal): Promise<{ table: SqlTable; truncated: boolean }> => {
     const answer = await call("/api/sql", { sql, limit }, signal);
     return { table: decodeSql(await bytes(answer)), truncated: answer.headers.get("x-truncated") === "true" };

@@ -4,7 +4,7 @@ export type Command =
   | "zoomIn" | "zoomOut" | "panLeft" | "panRight" | "whole" | "fit" | "undo" | "redo"
   | "trackUp" | "trackDown" | "previous" | "next" | "fold" | "foldAll" | "pin" | "facts"
   | "arrowBack" | "arrowOn" | "flows" | "search" | "filterClear" | "range" | "rangeLeft" | "rangeRight"
-  | "mark" | "markPrevious" | "markNext" | "measure" | "sql" | "panel" | "colour" | "theme" | "export" | "help" | "close";
+  | "mark" | "markPrevious" | "markNext" | "measure" | "events" | "sql" | "panel" | "colour" | "theme" | "export" | "help" | "close";
 
 export interface Binding {
   readonly command: Command;
@@ -43,6 +43,7 @@ export const BINDINGS: readonly Binding[] = [
   { command: "markPrevious", keys: ["["], group: "Ranges and marks", help: "mark before" },
   { command: "markNext", keys: ["]"], group: "Ranges and marks", help: "mark after" },
   { command: "measure", keys: ["t"], group: "Ranges and marks", help: "measure from here; again: to here" },
+  { command: "events", keys: ["v"], group: "Ranges and marks", help: "the events of the selection, or of the view, as a list" },
   { command: "sql", keys: ["q"], group: "Page", help: "SQL" },
   { command: "panel", keys: ["b"], group: "Page", help: "panel below: show or hide" },
   { command: "colour", keys: ["c"], group: "Page", help: "hue by who it is, or by state" },

@@ -49,3 +49,12 @@ export function cellText(cell: Cell): string {
   if (typeof cell === "number" && !Number.isInteger(cell)) return String(Number(cell.toPrecision(10)));
   return String(cell);
 }
+
+/** The question for every event of a range (of these machines, or of all), in order. */
+export function eventsOf(from: bigint | string, to: bigint | string, machines: readonly number[]): string {
+  const only = machines.length ? `\n  AND e.machine_id IN (${machines.join(", ")})` : "";
+  return `SELECT e.ts, m.name AS machine, e.machine_id, e.cpu, e.tid, e.name, e.args
+FROM events e JOIN machines m ON m.machine_id = e.machine_id
+WHERE e.ts >= ${from} AND e.ts < ${to}${only}
+ORDER BY e.ts`;
+}

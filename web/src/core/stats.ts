@@ -5,9 +5,16 @@ import { numberOf } from "./time.ts";
 
 /** `/api/stats`, as the server sends it; anything may be missing. */
 export interface StatsAnswer {
-  readonly tracks?: readonly { readonly track: number; readonly states: readonly StateSum[] }[];
+  readonly tracks?: readonly TrackSums[];
   readonly vms?: readonly Readonly<Record<string, unknown>>[];
   readonly exits?: readonly Readonly<Record<string, unknown>>[];
+}
+
+interface TrackSums {
+  readonly track: number;
+  readonly states: readonly StateSum[];
+  /** Of counters. */
+  readonly numbers?: Readonly<Record<"min" | "mean" | "max" | "ns", number>> | null;
 }
 
 interface StateSum {
@@ -16,6 +23,8 @@ interface StateSum {
   readonly label?: string | null;
   readonly ns: unknown;
   readonly count?: unknown;
+  /** Of losses: how many events. */
+  readonly events?: unknown;
 }
 
 /** A table for the panel: every cell is text; `share` draws a bar behind a cell. */
@@ -23,6 +32,8 @@ export interface StatTable {
   readonly title: string;
   readonly columns: readonly string[];
   readonly rows: readonly StatRow[];
+  /** Of this track alone. */
+  readonly track?: number;
 }
 
 export interface StatRow {
@@ -32,32 +43,73 @@ export interface StatRow {
   readonly track?: number;
 }
 
-/** Tables in the order in which one reads them: who got the CPU, in which states, why exits. */
+/** Tables in the order in which one reads them: who got the CPU, in which states, why exits, what was counted. */
 export function statTables(answer: StatsAnswer, span_ns: number, trackName: (track: number) => string, machineName: (id: number) => string, unit: TimeUnit = "ns"): StatTable[] {
   const time = (value: unknown): string => duration(numberOf(value), unit);
   const tables: StatTable[] = [];
   const vms = answer.vms ?? [];
   if (vms.length > 0) tables.push(vmTable(vms, time, machineName));
-  for (const { track, states } of answer.tracks ?? []) {
-    if (states.length === 0) continue;
+  const told = (answer.tracks ?? []).filter(({ states }) => states.length > 0);
+  const moments = told.filter(({ states }) => states.every((sum) => numberOf(sum.ns) === 0));
+  for (const { track, states } of told) {
+    if (states.every((sum) => numberOf(sum.ns) === 0)) continue;
     const ordered = [...states].sort((a, b) => numberOf(b.ns) - numberOf(a.ns));
+    const losses = ordered.some((sum) => sum.events !== undefined);
     tables.push({
       title: trackName(track),
-      columns: ["state", "time", "share", "times", "average"],
-      rows: ordered.map((sum) => stateRow(sum, track, span_ns, unit)),
+      track,
+      columns: ["state", "time", "share", "times", "average", ...(losses ? ["events lost"] : [])],
+      rows: ordered.map((sum) => stateRow(sum, track, span_ns, unit, losses)),
     });
   }
   const exits = answer.exits ?? [];
   if (exits.length > 0) tables.push(exitTable(exits, time, machineName));
+  if (moments.length > 0) tables.push(momentTable(moments, span_ns, trackName, unit));
+  const numbers = (answer.tracks ?? []).filter((of) => of.numbers);
+  if (numbers.length > 0) tables.push(numberTable(numbers, span_ns, trackName));
   return tables;
 }
 
-function stateRow(sum: StateSum, track: number, span_ns: number, unit: TimeUnit): StatRow {
+/** Things that have no length: how many, and how often. One table for all tracks. */
+function momentTable(tracks: readonly TrackSums[], span_ns: number, trackName: (track: number) => string, unit: TimeUnit): StatTable {
+  const rows = tracks.flatMap(({ track, states }) => states.map((sum) => ({ track, sum, times: numberOf(sum.count) || 0 })));
+  const most = Math.max(...rows.map(({ times }) => times), 1);
+  rows.sort((a, b) => b.times - a.times);
+  return {
+    title: "Moments",
+    columns: ["track", "what", "times", ...(unit === "ns" ? ["per second"] : [])],
+    rows: rows.map(({ track, sum, times }) => ({
+      cells: [trackName(track), sum.label ?? sum.state, count(times), ...(unit === "ns" ? [count(rounded((times / span_ns) * 1e9))] : [])],
+      share: times / most,
+      track,
+      ...(typeof sum.key === "number" ? { key: sum.key } : {}),
+    })),
+  };
+}
+
+function numberTable(tracks: readonly TrackSums[], span_ns: number, trackName: (track: number) => string): StatTable {
+  return {
+    title: "Counters",
+    columns: ["counter", "min", "mean", "max", "known"],
+    rows: tracks.map(({ track, numbers }) => {
+      const { min, mean, max, ns } = numbers!;
+      return { cells: [trackName(track), ...[min, mean, max].map((value) => count(rounded(value))), percent(ns / span_ns)], track };
+    }),
+  };
+}
+
+/** Three significant digits are what a panel has room for; whole numbers stay whole. */
+function rounded(value: number): number {
+  return Number.isInteger(value) ? value : Number(value.toPrecision(3));
+}
+
+function stateRow(sum: StateSum, track: number, span_ns: number, unit: TimeUnit, losses: boolean): StatRow {
   const ns = numberOf(sum.ns);
   const times = numberOf(sum.count);
   const share = ns / span_ns;
   const average = times > 0 ? duration(ns / times, unit) : "–";
-  const cells = [sum.label ?? sum.state, duration(ns, unit), percent(share), Number.isFinite(times) ? count(times) : "–", average];
+  const cells = [sum.label ?? sum.state, duration(ns, unit), percent(share), times > 0 ? count(times) : "–", average];
+  if (losses) cells.push(sum.events === undefined ? "not counted" : count(numberOf(sum.events)));
   const row: StatRow = { cells, share, track };
   return typeof sum.key === "number" ? { ...row, key: sum.key } : row;
 }

@@ -17,11 +17,14 @@ export interface Track {
   readonly vcpu: number | null;
   readonly tid: number | null;
   readonly intervals: number;
+  /** Time in which something was done or waited for the CPU. */
   readonly busy_ns: number;
+  /** intervals, instants (drawn as marks) or numbers; of groups nothing. */
+  readonly shape: string;
 }
 
 /** Kinds that only hold others. */
-const GROUPS = new Set(["machine", "cpus", "vcpus", "threads", "io", "counters", "events", "lost"]);
+const GROUPS = new Set(["machine", "cpus", "vcpus", "threads", "cgroup", "io", "counters", "events", "lost"]);
 /** Kinds whose lanes are shown from the start: a pCPU's guest thread inside is half the answer. */
 const OPEN_LANES = new Set(["cpu"]);
 /** How many threads of a machine are shown before one asks for more: the busiest. */
@@ -64,6 +67,10 @@ export interface TreeState {
   readonly opened: ReadonlySet<number>;
   readonly pinned: readonly number[];
   readonly filter: TrackFilter;
+  /** How busy threads are in the range that is seen, where that is known: those are shown first. */
+  readonly busy?: ReadonlyMap<number, number> | undefined;
+  /** Tracks that stay on the screen whatever they do: what the user is at. */
+  readonly kept?: ReadonlySet<number>;
 }
 
 export class TrackTree {
@@ -94,6 +101,11 @@ export class TrackTree {
     for (const track of sorted(children.get(null))) visit(track, undefined);
   }
 
+  /** Are there more threads somewhere than are shown at first? */
+  get choosesThreads(): boolean {
+    return [...this.nodes.values()].some((node) => (node.track.kind === "threads" || node.track.kind === "cgroup") && node.children.length > 2);
+  }
+
   /** Is this node's inside shown? */
   open(node: Node, state: TreeState): boolean {
     const id = node.track.track;
@@ -113,18 +125,25 @@ export class TrackTree {
     };
     const found = state.filter.active ? matching(this.roots, state.filter) : undefined;
     const shown = found?.shown;
-    const visit = (node: Node): void => {
+    const visit = (node: Node, lift = 0): void => {
       if (shown && !shown.has(node)) return;
+      if (!shown && !state.opened.has(node.track.track) && redundant(node)) return;
+      const only = onlyChild(node);
+      if (only) {
+        visit(only, lift + 1);
+        return;
+      }
       // A filter opens what it must to show its matches.
       const open = this.open(node, state) || (found !== undefined && found.opened.has(node) && !state.folded.has(node.track.track));
-      push(rowOf(node, open));
+      push({ ...rowOf(node, open), depth: node.depth - lift });
       if (!open) return;
       const all = shown ? node.children.filter((child) => shown.has(child)) : node.children;
       // What was searched for is shown in full; what came along with its machine is not.
-      const few = node.track.kind === "threads" && all.length === node.children.length && !state.opened.has(node.track.track) ? busiest(all, SHOWN_THREADS) : all;
-      for (const child of few) visit(child);
+      const threads = node.track.kind === "threads" || node.track.kind === "cgroup";
+      const few = threads && all.length === node.children.length && !state.opened.has(node.track.track) ? busiest(all, SHOWN_THREADS, state.busy, state.kept) : all;
+      for (const child of few) visit(child, lift);
       if (few.length < all.length) {
-        push({ type: "more", node, height: 20, depth: node.depth + 1, folded: false, foldable: false, hidden: all.length - few.length, strips: [] });
+        push({ type: "more", node, height: 20, depth: node.depth + 1 - lift, folded: false, foldable: false, hidden: all.length - few.length, strips: [] });
       }
     };
     for (const root of this.roots) visit(root);
@@ -161,6 +180,19 @@ export class TrackTree {
   }
 }
 
+/** A group of one track that stands for itself: a heading above one row says nothing. */
+function onlyChild(node: Node): Node | undefined {
+  const plain = node.track.kind === "cpus" || node.track.kind === "vcpus";
+  return plain && node.children.length === 1 ? node.children[0] : undefined;
+}
+
+/** What a domain does as a whole, when it has one vCPU whose row says the same. It can be searched for. */
+function redundant({ track, parent }: Node): boolean {
+  if (track.kind !== "domain") return false;
+  const vcpus = parent?.children.find((group) => group.track.kind === "vcpus");
+  return (vcpus?.children.length ?? 0) === 1;
+}
+
 function sorted(tracks: readonly Track[] | undefined): Track[] {
   return [...(tracks ?? [])].sort((a, b) => a.sort - b.sort || a.track - b.track);
 }
@@ -168,20 +200,34 @@ function sorted(tracks: readonly Track[] | undefined): Track[] {
 function startsOpen(node: Node): boolean {
   if (!node.group) return OPEN_LANES.has(node.track.kind);
   const kind = node.track.kind;
-  if (kind === "machine" || kind === "cpus" || kind === "vcpus" || kind === "threads") return true;
+  if (kind === "machine" || kind === "cpus" || kind === "vcpus" || kind === "threads" || kind === "cgroup") return true;
   return kind === "io" || kind === "lost" ? node.children.length <= MANY : false;
 }
 
-/** The busiest, in the tree's order; of those that did next to nothing none, as long as two are left. */
-function busiest(nodes: readonly Node[], limit: number): Node[] {
-  if (nodes.length <= limit + 1) return [...nodes];
-  // Rows whose states tile time may all cover the same: there, what changes often is what one looks for.
-  const most = Math.max(...nodes.map((node) => node.track.busy_ns));
-  const tiled = nodes.filter((node) => node.track.busy_ns > most * 0.98).length > nodes.length / 2;
-  const weight = ({ track }: Node): number => (tiled ? track.intervals : track.busy_ns);
+/**
+ * The busiest, in the tree's order; of those that did next to nothing none, as long as two are left. How many there
+ * are is the whole recording's doing, so that rows below stay where they are, unless more are busy in the seen range;
+ * which they are is the seen range's.
+ */
+function busiest(nodes: readonly Node[], limit: number, busy?: ReadonlyMap<number, number>, kept?: ReadonlySet<number>): Node[] {
+  // Containers among the threads stay: they choose among their own.
+  const groups = nodes.filter((node) => node.group);
+  if (groups.length > 0) {
+    const rest = new Set([...groups, ...busiest(nodes.filter((node) => !node.group), limit, busy, kept)]);
+    return nodes.filter((node) => rest.has(node));
+  }
+  if (nodes.length <= 2) return [...nodes];
+  const weight = ({ track }: Node): number => track.busy_ns;
   const ordered = [...nodes].sort((a, b) => weight(b) - weight(a));
-  const least = ordered[0] ? weight(ordered[0]) / 500 : 0;
-  const keep = new Set(ordered.slice(0, limit).filter((node, i) => i < 2 || weight(node) > least));
+  const worth = (weights: readonly number[]): number => weights.slice(0, limit).filter((own) => own > weights[0]! / 100).length;
+  let many = Math.max(worth(ordered.map(weight)), 2);
+  if (busy) {
+    const seen = ({ track }: Node): number => busy.get(track.track) ?? 0;
+    ordered.sort((a, b) => seen(b) - seen(a) || weight(b) - weight(a));
+    many = Math.max(many, worth(ordered.map(seen)));
+  }
+  const first = ordered.filter((node) => kept?.has(node.track.track));
+  const keep = new Set([...first, ...ordered.filter((node) => !first.includes(node))].slice(0, Math.max(many, first.length)));
   return nodes.filter((node) => keep.has(node));
 }
 
@@ -242,6 +288,7 @@ export function heightOf(node: Node): number {
   if (node.group) return 20;
   if (node.track.kind === "counter") return 30;
   if (node.track.kind === "ticks" || node.track.kind === "net") return 16;
+  if (node.track.kind === "irq") return 15;
   return node.lane ? 17 : 24;
 }
 

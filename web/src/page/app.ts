@@ -16,6 +16,7 @@ import { between, clamp, fit, History, reveal, spanOf, type Range } from "../cor
 import type { Command } from "../core/keymap.ts";
 import { runCommand } from "./commands.ts";
 import { debounced, make, memory, need } from "./dom.ts";
+import { Busy } from "./busy.ts";
 import { Dock } from "./dock.ts";
 import { pictureOf, exportPng, exportSvg } from "./exports.ts";
 import { Flows } from "./flows.ts";
@@ -38,6 +39,14 @@ const GLIDE_MS = 130;
 /** How long after the last move a view still counts as moving. */
 const MOVING_MS = 80;
 
+/** What is being made, in words; each but the first has a share. */
+const STAGES: Readonly<Record<string, string>> = {
+  tables: "Looking at the recording",
+  rows: "Step 1 of 3: reading the recording",
+  events: "Step 2 of 3: writing its events into tables",
+  tiles: "Step 3 of 3: adding up tiles; what is there is drawn",
+};
+
 export class App {
   readonly api = api;
   readonly state = new State();
@@ -53,6 +62,7 @@ export class App {
   private readonly names = new Names(need("#names"), (placed, pin) => this.clickName(placed, pin));
   private readonly minimap = new MinimapView(need<HTMLCanvasElement>("#minimap canvas"));
   private readonly flows = new Flows(this);
+  private readonly busy = new Busy(this);
   private readonly tip = new Tip(need("#tip"));
   private readonly scroller = need("#scroll");
   private readonly stageElement = need("#stage");
@@ -68,15 +78,14 @@ export class App {
   private glide: { from: Range; to: Range; start: number } | undefined;
 
   constructor(public model: Model) {
-    this.loader = new Loader(this.cache, () => this.model.origin, (request) => this.tilesCame(request), (line) => this.fail(line));
+    this.loader = new Loader(this.cache, () => this.model.origin, (request) => this.tilesCame(request), (line) => this.fail(line), () => this.follow());
     this.loader.setOrder(stackingOrder(model.keys));
     const theme = memory.get("theme");
     this.state.theme = theme === "light" || theme === "dark" ? theme : matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
     const width = Number(memory.get("names"));
     if (width > 100) this.setNamesWidth(width);
     this.dock = new Dock(this);
-    const first = model.info.window;
-    this.state.view = first ? clamp({ from: model.rel(first.from), to: model.rel(first.to) }, model.whole) : clamp(model.whole, model.whole);
+    this.state.view = clamp(model.home, model.whole);
     this.links.read();
     this.retheme();
     this.refilter();
@@ -91,21 +100,31 @@ export class App {
 
   // ---- the recording
 
+  /** The recording's description was read again. */
+  renewed: () => void = () => undefined;
+
+  /** Hears how far the building of tiles is, until it is over. */
+  follow: () => void = () => undefined;
+
   /** More of the recording has been built: its description and tracks are read again. */
   renew(model: Model): void {
-    const whole = this.state.view.from <= this.model.whole.from && this.state.view.to >= this.model.whole.to;
+    const first = this.model.tracks.length === 0;
+    const whole = first || (this.state.view.from <= this.model.home.from && this.state.view.to >= this.model.home.to);
     const sameOrigin = this.model.origin === model.origin && this.model.tracks.length === model.tracks.length;
     this.model = model;
     this.loader.setOrder(stackingOrder(model.keys));
+    this.busy.forget();
     if (!sameOrigin) this.cache.clear();
-    if (whole) this.state.view = clamp(model.whole, model.whole);
+    if (whole) this.state.view = clamp(model.home, model.whole);
+    if (first) this.links.read();
     this.retheme();
     this.refilter();
     this.loader.retry();
+    this.renewed();
   }
 
   private tilesCame(request?: TileRequest): void {
-    const own = request && request.level === minimapLevel(this.model.whole, Math.max(this.width, 1)) && request.tracks.some((track) => this.model.cpuTracks.includes(track));
+    const own = request && request.level === minimapLevel(this.model.home, Math.max(this.width, 1)) && request.tracks.some((track) => this.model.cpuTracks.includes(track));
     if (own) this.minimap.stale = true;
     this.redraw();
   }
@@ -156,7 +175,7 @@ export class App {
       this.stage.draw(model, this.cache, state.view, visible, this.paints, state.theme, state.current, rough);
       this.rough = rough;
       this.names.update(visible, model.hues(state.theme), state.current, state.pinned);
-      this.minimap.draw(model, this.cache, this.paints, state.theme);
+      this.minimap.draw(model, this.cache, this.paints, state.theme, this.loader.busy);
       need("#span").textContent = duration(spanOf(state.view), model.unit);
       this.loader.want(this.wishes(visible), model.whole);
       this.cache.trim();
@@ -178,7 +197,7 @@ export class App {
     const coarse = Math.max(overviewLevel(whole), level);
     return [
       { tracks, range: view, level },
-      { tracks: this.model.cpuTracks, range: whole, level: minimapLevel(whole, Math.max(this.width, 1)) },
+      { tracks: this.model.cpuTracks, range: this.model.home, level: minimapLevel(this.model.home, Math.max(this.width, 1)) },
       { tracks, range: whole, level: coarse },
       ...(tileNs(level) * 4 < spanOf(whole) ? [{ tracks, range: ahead(view), level }] : []),
     ];
@@ -194,13 +213,14 @@ export class App {
     if (this.minimap.stale) setTimeout(() => this.redraw(), 300);
     this.summarise();
     this.flows.update();
+    this.busy.update();
     this.writeUrl();
   }
 
   /** Resolves when all tiles of the view are there and drawn. For scripts and tests. */
   async idle(): Promise<void> {
     do await new Promise((done) => setTimeout(done, 40));
-    while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough || this.minimap.stale);
+    while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough || this.minimap.stale || this.busy.waits);
     this.summarise();
   }
 
@@ -570,11 +590,14 @@ export class App {
   progress(building: BuildState): void {
     const bar = need("#progress");
     bar.hidden = building.state === "ready";
-    const share = building.total > 0 ? building.done / building.total : 0;
-    const done = building.total > 0 ? `${Math.round(share * 100)} %` : building.done > 0 ? count(building.done) : "";
-    need("#progress span").style.width = `${share * 100}%`;
-    need("#progress b").textContent = building.state === "failed" ? `building failed: ${building.error ?? "see the terminal"}` : `building ${building.stage ?? "tiles"} … ${done}: what is there is drawn`;
-    bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
+    const share = building.total > 0 ? Math.min(building.done / building.total, 1) : 0;
+    const done = building.total > 0 ? `${Math.floor(share * 100)} %` : building.done > 0 ? count(building.done) : "";
+    const failed = building.state === "failed";
+    bar.classList.toggle("failed", failed);
+    need("#progress span").style.width = `${failed ? 100 : share * 100}%`;
+    need("#progress b").textContent = failed ? `It cannot be shown: ${building.error ?? "see the terminal"}` : `${STAGES[building.stage ?? ""] ?? `Making ${building.stage ?? "tiles"}`} … ${done}`;
+    if (building.total > 0) bar.setAttribute("aria-valuenow", String(Math.floor(share * 100)));
+    else bar.removeAttribute("aria-valuenow");
   }
 
   // ---- export

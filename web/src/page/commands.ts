@@ -4,6 +4,7 @@ import type { Command } from "../core/keymap.ts";
 import type { App } from "./app.ts";
 import { openExport, openHelp } from "./dialogs.ts";
 import { memory, need } from "./dom.ts";
+import { eventsOf } from "../core/rows.ts";
 import type { Place } from "../api/types.ts";
 
 const ZOOM = 1.6;
@@ -17,7 +18,7 @@ export function runCommand(app: App, command: Command): void {
     zoomOut: () => app.glideTo(zoomAt(app.goal, app.focusTime, ZOOM, whole), "step"),
     panLeft: () => app.glideTo(pan(app.goal, -PAN, whole), "step"),
     panRight: () => app.glideTo(pan(app.goal, PAN, whole), "step"),
-    whole: () => app.glideTo(whole),
+    whole: () => app.glideTo(isAt(app.goal, model.home) ? whole : model.home),
     fit: () => fitWhat(app),
     undo: () => goBack(app, app.history.undo(app.goal)),
     redo: () => goBack(app, app.history.redo(app.goal)),
@@ -51,6 +52,7 @@ export function runCommand(app: App, command: Command): void {
     markPrevious: () => toMark(app, -1),
     markNext: () => toMark(app, 1),
     measure: () => measure(app),
+    events: () => listEvents(app),
     sql: () => {
       app.openDock("sql");
       app.dock.focusSql();
@@ -70,6 +72,12 @@ export function runCommand(app: App, command: Command): void {
     close: () => close(app),
   };
   actions[command]();
+}
+
+/** Is this the view already? Then the same key means more: all that there is, what was before included. */
+function isAt(view: Range, range: Range): boolean {
+  const slack = (range.to - range.from) / 1000;
+  return Math.abs(view.from - range.from) <= slack && Math.abs(view.to - range.to) <= slack;
 }
 
 function fitWhat(app: App): void {
@@ -185,6 +193,16 @@ function measure(app: App): void {
     app.dock.refresh("marks");
   }
   app.redraw();
+}
+
+/** Every decoded event of the selection and its machines, or of all that is in the view; a row jumps to its moment. */
+function listEvents(app: App): void {
+  const { model, state } = app;
+  const { from, to } = state.selection ?? state.view;
+  const tracks = state.selection?.tracks;
+  const machines = new Set(tracks?.map((track) => model.tracks.find((t) => t.track === track)?.machine_id).filter((id) => id !== undefined));
+  app.openDock("sql");
+  app.dock.ask(eventsOf(model.abs(Math.floor(from)), model.abs(Math.ceil(to)), [...machines]));
 }
 
 function close(app: App): void {

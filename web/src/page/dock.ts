@@ -61,6 +61,11 @@ export class Dock {
     this.sql.focus();
   }
 
+  /** Asks this in the panel of SQL. */
+  ask(sql: string): void {
+    this.sql.ask(sql);
+  }
+
   private dragEdge(): void {
     const edge = need("#dock-edge");
     edge.addEventListener("pointerdown", (down) => {

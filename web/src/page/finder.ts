@@ -4,6 +4,9 @@ import type { SearchAnswer } from "../api/types.ts";
 import { numberOf } from "../core/time.ts";
 import type { App } from "./app.ts";
 
+/** Rows that are looked through at once. */
+const MOST_TRACKS = 1000;
+
 /** A match: a track, and a moment in it if the match is one. */
 interface Match {
   readonly track: number;
@@ -15,6 +18,8 @@ export class Finder {
   private text = "";
   private matches: readonly Match[] = [];
   private at = -1;
+  /** The interval that was gone to last. */
+  private found: { ts: number } | undefined;
 
   constructor(private readonly app: App) {}
 
@@ -22,6 +27,11 @@ export class Finder {
   async next(text: string): Promise<void> {
     const words = text.trim();
     if (words === "") return;
+    if (words !== this.app.state.filterText.trim()) this.app.setFilter(text);
+    if (this.app.state.keyFilter) {
+      await this.nextInterval(words);
+      return;
+    }
     if (words !== this.text) {
       this.matches = await this.find(words);
       this.text = words;
@@ -38,6 +48,36 @@ export class Finder {
       this.app.state.current = match.track;
       this.app.showTrack(match.track);
       this.app.redraw();
+    }
+  }
+
+  /** With words about states: from interval to interval that has such a state, on the rows that there are. */
+  private async nextInterval(words: string): Promise<void> {
+    const { app } = this;
+    const { model, state } = app;
+    const keys = model.keys.filter((key) => state.keyFilter!(key)).map(({ key }) => key);
+    const rows = app.rows.rows.flatMap((row) => (row.type === "track" && row.node.track.shape !== "numbers" ? [row.node.track.track] : [])).slice(0, MOST_TRACKS);
+    if (keys.length === 0 || rows.length === 0) {
+      app.say(`there is no such state: ${words}`);
+      return;
+    }
+    const from = this.found && state.chosen?.ts === this.found.ts ? this.found.ts + 1 : Math.max(state.view.from, model.whole.from);
+    try {
+      const ask = (at: number): ReturnType<App["api"]["next"]> => app.api.next(model.abs(Math.floor(at)), rows, keys);
+      let answer = await ask(from);
+      if (!answer.found && answer.complete && from > model.whole.from) {
+        app.say("that was the last one: on from the beginning");
+        answer = await ask(model.whole.from);
+      }
+      if (!answer.found) {
+        app.say(answer.complete ? `no interval here is ${words}` : "too many intervals to look through: zoom or scroll to where it should be");
+        return;
+      }
+      const { track, ts, dur } = answer.found;
+      this.found = { ts: model.rel(ts) };
+      app.jump(track, this.found.ts, Math.min(numberOf(dur) || 0, model.whole.to - model.whole.from));
+    } catch (error) {
+      app.fail(`search: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
 

@@ -134,8 +134,8 @@ export class Input {
     const target = down.currentTarget as HTMLElement;
     target.setPointerCapture(down.pointerId);
     const go = (event: PointerEvent): void => {
-      const { whole } = this.app.model;
-      const middle = whole.from + (this.at(event).x / this.app.width) * spanOf(whole);
+      const { home } = this.app.model;
+      const middle = home.from + (this.at(event).x / this.app.width) * spanOf(home);
       const half = spanOf(this.app.state.view) / 2;
       this.app.setView({ from: middle - half, to: middle + half });
     };

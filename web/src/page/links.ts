@@ -10,6 +10,8 @@ export class Links {
 
   /** Puts what is seen into the address. */
   write(): void {
+    // What the address says can be shown only once there are tracks.
+    if (this.app.model.tracks.length === 0) return;
     this.written = encode(this.linked(), this.app.model.origin);
     window.history.replaceState(null, "", `${location.pathname}#${this.written}`);
   }

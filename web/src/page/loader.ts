@@ -23,6 +23,8 @@ export class Loader {
     private readonly origin: () => bigint,
     private readonly arrived: (request?: TileRequest) => void,
     private readonly failed: (line: string) => void,
+    /** Tiles are missing because they are being made (again): somebody must hear when they are there. */
+    private readonly missing: () => void,
   ) {
     this.worker.onmessage = (event: MessageEvent<TilesAnswer>) => this.take(event.data);
     this.worker.onerror = (event) => this.failed(`tiles: ${event.message || "the page's worker did not start"}`);
@@ -76,8 +78,9 @@ export class Loader {
     const request = this.running.get(answer.id);
     if (!request) return;
     this.running.delete(answer.id);
+    if (answer.building) this.missing();
     if (!answer.ok) {
-      this.failed(answer.error);
+      if (!answer.building) this.failed(answer.error);
       this.deferred.push(request);
       setTimeout(() => this.retry(), RETRY_MS);
     } else {

@@ -37,9 +37,21 @@ async function start(): Promise<void> {
     button.addEventListener("click", () => app.run(button.dataset["command"] as Command));
   }
   showProblems(app);
-  follow(app);
+  sayIfEmpty(app);
+  app.renewed = () => {
+    showProblems(app);
+    sayIfEmpty(app);
+  };
+  const follower = new Follower(app);
+  app.follow = () => follower.start();
+  const building = app.model.info.building;
+  if (!building || building.state === "ready") return;
+  app.progress(building);
+  follower.start();
 }
 
+/** The remarks that were said last. */
+let said = "";
 /** How many remarks are listed; all of them are in the table import_log. */
 const LISTED = 200;
 
@@ -48,9 +60,14 @@ function showProblems(app: App): void {
   const loses = (problem: Problem): boolean => typeof problem !== "string" && problem["data_loss"] === true;
   const problems = [...(app.model.info.problems ?? [])].sort((a, b) => Number(loses(b)) - Number(loses(a)));
   const lines = problems.map((problem) => (typeof problem === "string" ? problem : problemLine(problem)));
+  const all = lines.join("\n");
+  // Said already; perhaps opened, perhaps put away.
+  if (all === said) return;
+  said = all;
+  document.querySelector("#notices .remarks")?.remove();
   if (lines.length === 0) return;
   const losses = problems.filter(loses).length;
-  const line = app.notice(lines[0]!, losses > 0 ? "bad" : "");
+  const line = app.notice(lines[0]!, losses > 0 ? "bad remarks" : "remarks");
   if (lines.length === 1) return;
   const more = lines.length > LISTED ? [make("li", {}, `… and ${lines.length - LISTED} more: SELECT * FROM import_log`)] : [];
   const summary = `${thousands(lines.length)} remarks about this recording${losses > 0 ? `, ${thousands(losses)} of them mean lost data` : ""}: ${lines[0]!}`;
@@ -65,32 +82,82 @@ function problemLine(problem: Readonly<Record<string, unknown>>): string {
   return [where, String(problem["message"] ?? JSON.stringify(problem))].filter(Boolean).join(": ");
 }
 
-/** Follows the building of tables and tiles; the page is usable meanwhile. */
-function follow(app: App): void {
-  const building = app.model.info.building;
-  if (!building || building.state === "ready") return;
-  app.progress(building);
-  const events = new EventSource("/api/progress");
-  let stage = building.stage;
-  // While tiles are being made there are the tracks made so far: read again every few seconds, and at the end.
-  const renew = (): void => void Model.load().then((model) => app.renew(model), (error: unknown) => app.fail(error instanceof Error ? error.message : String(error)));
-  const often = setInterval(renew, 3000);
-  const retry = debounced(300, () => app.loader.retry());
-  events.onmessage = (event: MessageEvent<string>) => {
-    const now = JSON.parse(event.data) as BuildState;
-    app.progress(now);
+/** Follows the building of tables and tiles, as often as there is any; the page is usable meanwhile. */
+class Follower {
+  private events: EventSource | undefined;
+  private often: ReturnType<typeof setInterval> | undefined;
+  private stage: string | null | undefined;
+  private asked = 0;
+  private taken = 0;
+  private readonly retry = debounced(300, () => this.app.loader.retry());
+
+  constructor(private readonly app: App) {}
+
+  start(): void {
+    if (this.events) return;
+    this.events = new EventSource("/api/progress");
+    // While tiles are being made there are the tracks made so far: read again every few seconds, and at the end.
+    this.often = setInterval(() => this.renew(), 3000);
+    this.events.onmessage = (event: MessageEvent<string>) => this.hear(JSON.parse(event.data) as BuildState);
+  }
+
+  private hear(now: BuildState): void {
+    this.app.progress(now);
     const last = now.state === "ready" || now.state === "failed";
-    if (last || now.stage !== stage) renew();
-    else retry();
-    stage = now.stage;
-    if (!last) return;
-    clearInterval(often);
-    events.close();
-  };
+    if (last) this.stop();
+    const nothingYet = now.stage === "tiles" && this.app.model.tracks.length === 0;
+    if (last || now.stage !== this.stage || nothingYet) this.renew();
+    else this.retry();
+    this.stage = now.stage;
+  }
+
+  private stop(): void {
+    clearInterval(this.often);
+    this.events?.close();
+    this.events = undefined;
+  }
+
+  private renew(): void {
+    const asked = ++this.asked;
+    Model.load().then(
+      // An answer that was overtaken is dropped.
+      (model) => asked > this.taken && this.take(model, asked),
+      (error: unknown) => nothing(this.app, error),
+    );
+  }
+
+  private take(model: Model, asked: number): void {
+    this.taken = asked;
+    this.app.renew(model);
+  }
 }
 
-start().catch((error: unknown) => {
+/** Nothing can be shown, and why; what was drawn before stays. */
+function nothing(app: App | undefined, error: unknown): void {
   const line = error instanceof Error ? error.message : String(error);
-  const hint = error instanceof ApiError && (error.status === 401 || error.status === 403) ? " Open the address that `transect view` printed: it carries the key." : "";
-  need("#notices").append(make("p", { class: "bad" }, make("span", {}, `The recording cannot be shown: ${line}${hint}`)));
-});
+  if (app && app.model.tracks.length > 0) {
+    app.fail(line);
+    return;
+  }
+  const denied = error instanceof ApiError && (error.status === 401 || error.status === 403);
+  const hint = denied ? "Open the address that `transect view` printed: it carries the key." : "What can be known about it all the same: transect report.";
+  sayNothing("This recording cannot be shown", line, hint);
+}
+
+/** In place of the timeline. */
+function sayNothing(title: string, line: string, hint: string): void {
+  const place = need("#nothing");
+  place.replaceChildren(make("h1", {}, title), make("p", {}, line), make("p", { class: "dim" }, hint));
+  place.hidden = false;
+}
+
+/** A recording without a single row says so, as soon as it is sure. */
+function sayIfEmpty(app: App): void {
+  const building = app.model.info.building;
+  const over = !building || building.state === "ready";
+  const empty = over && app.model.tracks.every((track) => track.intervals === 0);
+  if (empty) sayNothing("There is nothing in this recording", "No event was recorded, or none that could be put on one clock.", "The lines above, if there are any, say what is missing.");
+  else need("#nothing").hidden = true;
+}
+
+start().catch((error: unknown) => nothing(undefined, error));

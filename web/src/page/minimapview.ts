@@ -23,13 +23,13 @@ export class MinimapView {
     this.stale = true;
   }
 
-  /** Draws if stale, at most three times a second while tiles come in. */
-  draw(model: Model, cache: TileCache, paints: Paints, theme: Theme): void {
+  /** Draws if stale, at most three times a second while tiles `come` in. */
+  draw(model: Model, cache: TileCache, paints: Paints, theme: Theme, come: boolean): void {
     const now = performance.now();
-    if (!this.stale || !this.image || now - this.last < 300) return;
+    if (!this.stale || !this.image || (come && now - this.last < 300)) return;
     this.last = now;
     this.stale = false;
-    drawMinimap(this.pixels, cache, model.cpuTracks, model.whole, paints.on(model.machineOf(model.cpuTracks[0] ?? 0)), word(greys(theme).row));
+    drawMinimap(this.pixels, cache, model.cpuTracks, model.home, paints.on(model.machineOf(model.cpuTracks[0] ?? 0)), word(greys(theme).row));
     this.canvas.getContext("2d")?.putImageData(this.image, 0, 0);
   }
 }

@@ -19,6 +19,8 @@ export interface LostZone {
 export class Model {
   readonly origin: bigint;
   readonly whole: Range;
+  /** What was recorded on purpose; events of before, which a kernel's buffer still had, lie outside. */
+  readonly home: Range;
   readonly unit: TimeUnit;
   readonly tree: TrackTree;
   readonly lost: readonly LostZone[];
@@ -34,11 +36,15 @@ export class Model {
     this.origin = BigInt(info.origin ?? info.from);
     const from = relOf(BigInt(info.from), this.origin);
     this.whole = { from, to: Math.max(relOf(BigInt(info.to), this.origin), from + 1) };
+    // Before there are tracks the tables tell of times, and where the recording begins is not known.
+    const known = BigInt(info.to) > BigInt(info.from);
+    const window = known && info.window ? { from: this.rel(info.window.from), to: this.rel(info.window.to) } : undefined;
+    this.home = window && window.to > window.from ? window : this.whole;
     this.unit = info.unit === "ticks" ? "ticks" : "ns";
     this.tree = new TrackTree(tracks);
     this.byKey = new Map(keys.map((key) => [key.key, key]));
     this.machineNames = new Map(info.machines.map((machine) => [machine.machine_id, machine.name]));
-    this.lost = (info.lost ?? []).map((lost) => {
+    this.lost = (known ? (info.lost ?? []) : []).map((lost) => {
       const at = relOf(BigInt(lost.ts), this.origin);
       return { from: at, to: at + Math.max(numberOf(lost.dur) || 0, 1), machine_id: lost.machine_id, cpu: lost.cpu, info: lost };
     });
@@ -56,7 +62,9 @@ export class Model {
 
   /** Fetches everything but tiles. */
   static async load(): Promise<Model> {
-    const [info, tracks, keys] = await Promise.all([api.recording(), api.tracks(), api.keys()]);
+    const info = await api.recording();
+    if (info.building?.state === "failed") throw new Error(info.building.error ?? "its tables cannot be made: see the terminal");
+    const [tracks, keys] = await Promise.all([api.tracks(), api.keys()]);
     return new Model(info, tracks, keys);
   }
 

@@ -71,7 +71,7 @@ export class Overlay {
     this.measure(model, state, x);
     if (state.pointer) this.line(state.pointer.x, this.inks.dim, 1, [3, 3]);
     this.drawRuler(axis, model, state, x);
-    const { x: left, width } = viewBox(state.view, model.whole, this.width);
+    const { x: left, width } = viewBox(state.view, model.home, this.width);
     this.box.style.left = `${left}px`;
     this.box.style.width = `${width}px`;
   }

@@ -25,7 +25,7 @@ export function factsPanel(app: App): HTMLElement {
     ["before it", facts?.previous],
     ["after it", facts?.next],
   ];
-  for (const [name, place] of places) if (place) line(name, placeLink(app, place, chosen.track));
+  for (const [name, place] of places) if (place) line(name, placeLink(app, name.endsWith(" by") ? who(app, place) : place, chosen.track));
   const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label), table);
   if (state.factsError) left.append(make("p", { class: "bad" }, state.factsError));
   else if (!facts) left.append(make("p", { class: "dim" }, "…"));
@@ -43,6 +43,13 @@ export function chip(app: App, key: number, track: number): HTMLElement {
   return element;
 }
 
+/** Somebody, by the name of their track where they have one. */
+function who(app: App, place: Place): Place {
+  if (typeof place.track === "number") return { ...place, label: app.model.trackName(place.track) };
+  // The line says already what was done.
+  return place.label ? { ...place, label: place.label.replace(/^(preempted|waking) by /, "") } : place;
+}
+
 function placeLink(app: App, place: Place, otherwise: number): Node {
   const dur = numberOf(place.dur);
   const text = [place.label ?? place.reason ?? (typeof place.key === "number" ? app.model.label(place.key) : ""), Number.isFinite(dur) ? exactDuration(dur, app.model.unit) : ""].filter(Boolean).join(" · ");
@@ -58,7 +65,7 @@ function placeLink(app: App, place: Place, otherwise: number): Node {
 function arrowsTable(app: App, arrows: NonNullable<NonNullable<App["state"]["facts"]>["arrows"]>): HTMLElement {
   const table = make("table");
   for (const { from, to, kind } of arrows) {
-    const name = (place: Place): Place => ({ ...place, label: place.label ?? (typeof place.track === "number" ? app.model.trackName(place.track) : "?") });
+    const name = (place: Place): Place => ({ label: "?", ...who(app, place) });
     table.append(make("tr", {}, make("th", {}, kind), make("td", {}, placeLink(app, name(from), -1)), make("td", { class: "dim" }, "→"), make("td", {}, placeLink(app, name(to), -1))));
   }
   return make("div", {}, make("h3", {}, "Arrows"), table);

@@ -6,6 +6,9 @@ import type { App } from "./app.ts";
 import { debounced, make } from "./dom.ts";
 import { chip } from "./panel-facts.ts";
 
+/** Tracks that have a table of their own; sums over all are always shown. */
+const MOST_TRACKS = 36;
+
 export class RangePanel {
   private answer: StatsAnswer | undefined;
   private error: string | undefined;
@@ -49,13 +52,15 @@ export class RangePanel {
     const span = selection.to - selection.from;
     const head = make("h3", {}, `${duration(span, app.model.unit)}`, make("span", { class: "dim" }, `   ${moment(selection.from, app.model.unit)} – ${moment(selection.to, app.model.unit)}   `));
     const root = make("div", {}, head);
-    head.append(...this.actions());
+    head.append(...this.actions().flatMap((button) => [button, " "]));
     if (this.error) root.append(make("p", { class: "bad" }, this.error));
     else if (!answer) root.append(make("p", { class: "dim" }, "…"));
     else {
       const tables = statTables(answer, span, (track) => app.model.trackName(track), (id) => app.model.machineName(id), app.model.unit);
-      root.append(make("div", { class: "columns" }, ...tables.slice(0, 40).map((table) => this.table(table))));
-      if (tables.length > 40) root.append(make("p", { class: "dim" }, `${tables.length - 40} more tracks: select over fewer rows`));
+      const ofTracks = tables.filter((table) => table.track !== undefined);
+      const hidden = new Set(ofTracks.slice(MOST_TRACKS));
+      root.append(make("div", { class: "columns" }, ...tables.filter((table) => !hidden.has(table)).map((table) => this.table(table))));
+      if (hidden.size > 0) root.append(make("p", { class: "dim" }, `${hidden.size} more tracks: select over fewer rows`));
     }
     return root;
   }
@@ -70,7 +75,9 @@ export class RangePanel {
       const tables = statTables(this.answer, selection.to - selection.from, (track) => this.app.model.trackName(track), (id) => this.app.model.machineName(id), this.app.model.unit);
       void navigator.clipboard.writeText(asText(tables)).then(() => this.app.say("Copied"), () => this.app.say("The browser does not allow copying"));
     });
-    return [zoom, document.createTextNode(" ") as unknown as HTMLElement, copy];
+    const events = make("button", {}, "Events (V)");
+    events.addEventListener("click", () => this.app.run("events"));
+    return [zoom, events, copy];
   }
 
   private table(table: StatTable): HTMLElement {

@@ -63,6 +63,12 @@ export class SqlPanel {
     this.text.focus();
   }
 
+  /** Asks this, in place of what was written. */
+  ask(sql: string): void {
+    this.text.value = sql;
+    void this.run();
+  }
+
   private async run(): Promise<void> {
     this.abort?.abort();
     this.abort = new AbortController();

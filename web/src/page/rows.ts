@@ -17,7 +17,8 @@ export class Rows {
 
   /** Makes the rows anew: the tree, the filter or folding changed. */
   update(tree: TrackTree, state: State): void {
-    const treeState = { folded: state.folded, opened: state.opened, pinned: state.pinned, filter: state.trackFilter };
+    const kept = new Set([state.current, state.chosen?.track].filter((track) => track !== undefined));
+    const treeState = { folded: state.folded, opened: state.opened, pinned: state.pinned, filter: state.trackFilter, kept, busy: state.busy };
     this.pinned = tree.pinnedRows(treeState);
     this.rows = tree.rows(treeState);
     this.pinnedHeight = totalHeight(this.pinned);

@@ -198,7 +198,7 @@ export class Stage {
     const padding = 5 * this.ratio;
     for (const { key, paints, y, height, ...at } of labels.slice(0, MOST_LABELS)) {
       const [x0, x1] = [at.x0 * across, at.x1 * across];
-      if (height < 12 * this.ratio) continue;
+      if (height < 14 * this.ratio) continue;
       const paint = paints.of(key);
       if (paint.counts === "slept") continue;
       const text = this.fitting(model, key, x1 - x0 - 2 * padding);
@@ -251,9 +251,7 @@ export class Stage {
 }
 
 /** Is a track made of moments, none of which has a length? They are drawn as marks, not as shares. */
-function isInstants(track: Track): boolean {
-  return track.intervals > 0 && track.busy_ns === 0 && track.kind !== "counter";
-}
+const isInstants = (track: Track): boolean => track.shape === "instants";
 
 /** Does a zone of lost events concern this track? Without a CPU it is the whole machine's. */
 export function concerns(zone: LostZone, track: Track): boolean {

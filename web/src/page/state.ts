@@ -55,6 +55,8 @@ export class State {
   flowsLeftOut = 0;
   /** Pointer over the stage, in CSS pixels of the stage; undefined when it is elsewhere. */
   pointer: { x: number; y: number } | undefined;
+  /** How busy threads were in the range that is seen, ns, where that is known. */
+  busy: ReadonlyMap<number, number> | undefined;
   /** The track the keyboard is on. */
   current: number | undefined;
   dock: DockTab | undefined;

@@ -1,6 +1,6 @@
 // Fetches and decodes tiles off the page's own thread, so that no answer, however large, costs a frame.
 import { decodeTiles, type Placed } from "../api/arrow.ts";
-import { call } from "../api/client.ts";
+import { ApiError, call } from "../api/client.ts";
 import type { AskTiles, TilesAnswer } from "../api/messages.ts";
 
 // The DOM's types describe a page's `self`; a worker's `postMessage` takes the list of what to hand over.
@@ -21,7 +21,8 @@ async function answer({ id, origin, request }: AskTiles): Promise<void> {
     const tiles = decodeTiles(await response.arrayBuffer(), origin, order);
     worker.postMessage({ id, ok: true, tiles, building }, tiles.flatMap(buffers));
   } catch (error) {
-    worker.postMessage({ id, ok: false, error: error instanceof Error ? error.message : String(error) }, []);
+    const building = error instanceof ApiError && error.status === 503;
+    worker.postMessage({ id, ok: false, error: error instanceof Error ? error.message : String(error), building }, []);
   }
 }
 

@@ -1,10 +1,13 @@
 // The tip at the pointer: one interval's name and length, or what a pixel is made of.
-import { duration, moment, percent } from "../core/format.ts";
+import { duration, moment, percent, thousands } from "../core/format.ts";
 import type { Hit } from "../core/hit.ts";
+import { spanOf } from "../core/view.ts";
 import type { App } from "./app.ts";
 import { make } from "./dom.ts";
+import type { LostZone } from "./model.ts";
 import { chip } from "./panel-facts.ts";
 import type { Placed } from "./rows.ts";
+import { concerns } from "./stage.ts";
 
 export class Tip {
   constructor(private readonly root: HTMLElement) {}
@@ -14,13 +17,17 @@ export class Tip {
   }
 
   show(app: App, point: { x: number; y: number }, found: { hit: Hit; placed: Placed } | undefined): void {
-    if (!found || found.hit.kind === "nothing" || found.hit.kind === "loading") {
+    if (!found) {
       this.hide();
       return;
     }
     const { hit, placed } = found;
     const track = placed.row.node.track.track;
-    const content = hit.kind === "interval" ? this.interval(app, track, hit) : this.shares(app, track, hit);
+    const content = [...this.lost(app, placed, app.timeAt(point.x)), ...this.hit(app, track, hit)];
+    if (content.length === 0) {
+      this.hide();
+      return;
+    }
     const where = make("div", { class: "dim" }, app.model.trackName(track));
     this.root.replaceChildren(...content, where);
     this.root.hidden = false;
@@ -36,6 +43,20 @@ export class Tip {
     this.root.style.left = this.root.style.top = "0";
   }
 
+  private hit(app: App, track: number, hit: Hit): HTMLElement[] {
+    if (hit.kind === "interval") return this.interval(app, track, hit);
+    return hit.kind === "shares" ? this.shares(app, track, hit) : [];
+  }
+
+  /** What was lost here: how many events, and why. */
+  private lost(app: App, { row }: Placed, at: number): HTMLElement[] {
+    const reach = 2 * (spanOf(app.state.view) / Math.max(app.width, 1));
+    const zones = app.model.lost.filter((zone) => at >= zone.from - reach && at <= zone.to + reach && concerns(zone, row.node.track));
+    const lines = zones.slice(0, 4).map((zone) => make("div", { class: "line bad" }, make("b", {}, lossText(app, zone))));
+    if (zones.length > 4) lines.push(make("div", { class: "dim" }, `and ${zones.length - 4} more losses at this place`));
+    return lines;
+  }
+
   private interval(app: App, track: number, hit: Extract<Hit, { kind: "interval" }>): HTMLElement[] {
     const { interval } = hit;
     const name = interval.value === undefined ? make("b", {}, chip(app, interval.key, track), app.model.label(interval.key)) : make("b", {}, String(Number(interval.value.toPrecision(6))));
@@ -47,4 +68,13 @@ export class Tip {
     const lines = hit.shares.slice(0, 8).map(({ key, share }) => make("div", { class: "line" }, make("span", {}, chip(app, key, track), app.model.label(key)), make("b", {}, percent(share))));
     return [make("div", { class: "dim" }, `${duration(hit.to - hit.from, app.model.unit)} are made of`), ...lines];
   }
+}
+
+/** `412 events lost on CPU 1 (buffer_overrun), 1.3 ms unknown`. */
+function lossText(app: App, { info, from, to }: LostZone): string {
+  const known = info.count !== null && Number.isFinite(Number(info.count));
+  const many = known ? `${thousands(Number(info.count))} event${Number(info.count) === 1 ? "" : "s"} lost` : "events lost, nobody counted them";
+  const cpu = info.cpu === null ? "" : ` on CPU ${info.cpu}`;
+  const cause = info.cause ? ` (${info.cause.replaceAll("_", " ")})` : "";
+  return `${many}${cpu}${cause}: ${duration(to - from, app.model.unit)} unknown`;
 }

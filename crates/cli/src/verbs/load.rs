@@ -12,6 +12,7 @@
 mod directory;
 mod excerpt;
 mod files;
+pub(crate) mod progress;
 mod refine;
 pub(crate) mod tables;
 pub(crate) mod xen;
@@ -144,11 +145,11 @@ fn run_at(
         let recording = transect_store::Recording::open(path)?;
         let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
         let opened = || directory::opened(path, &recording);
-        Mapping::read_through(&maps, || run(opened(), args, plan, sink))
+        Mapping::read_through(&maps, || run(opened(), args, plan, sink, None))
     } else {
         let map = files::map(path)?;
         let opened = || files::opened(&[(path, &map)], &args.xen);
-        Mapping::read_through(&[&map], || run(opened()?, args, plan, sink))
+        Mapping::read_through(&[&map], || run(opened()?, args, plan, sink, None))
     }
     .with_context(|| path.display().to_string())
 }
@@ -175,10 +176,12 @@ pub(crate) fn events(
     );
     if path.is_dir() {
         let recording = transect_store::Recording::open(path)?;
-        show(&loaded(directory::opened(path, &recording), args)?)
+        let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
+        Mapping::read_through(&maps, || show(&loaded(directory::opened(path, &recording), args)?))
     } else {
         let map = files::map(path)?;
-        show(&loaded(files::opened(&[(path, &map)], &args.xen)?, args)?)
+        let opened = || files::opened(&[(path, &map)], &args.xen);
+        Mapping::read_through(&[&map], || show(&loaded(opened()?, args)?))
     }
     .with_context(|| path.display().to_string())
 }
@@ -230,6 +233,7 @@ fn run(
     args: &SourceArgs,
     plan: &Plan,
     sink: &mut dyn TableSink,
+    read: Option<&progress::Read>,
 ) -> anyhow::Result<Facts> {
     let Opened { mut facts, topology, mut evidence, sources, gaps, lost, mut remarks } = opened;
     let traces = parse(&sources, &mut remarks)?;
@@ -247,8 +251,12 @@ fn run(
     }
     anyhow::ensure!(
         !inputs.is_empty(),
-        "it holds no stream of events that can be put on one clock"
+        "it holds no events that could be put on one clock: nothing was recorded, or what was is lost"
     );
+    if let Some(read) = read {
+        let watched = |input: Input<_, _>| Input { stream: read.watch(input.stream), ..input };
+        inputs = inputs.into_iter().map(watched).collect();
+    }
     let mut engine = Engine::new(topology, plan.options);
     if let Some(stretch) = plan.windows_in {
         engine = engine.with_windows_in(stretch);

@@ -400,6 +400,12 @@ impl<'d> Stream<'d> {
         Stream { main, sides, queue: Vec::new() }
     }
 
+    /// How many blocks are still to be read, to tell how far it is.
+    pub fn left_blocks(&self) -> usize {
+        let logs = self.main.iter().chain(self.sides.iter().filter_map(|side| side.log.as_ref()));
+        logs.map(|log| log.blocks.len()).sum()
+    }
+
     /// Gives up to `events` events to the sink (one more where the last is an interval).
     /// Returns false when the stream had come to its end before, and nothing was given.
     ///

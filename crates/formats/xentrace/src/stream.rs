@@ -184,6 +184,11 @@ impl<'a> Stream<'a> {
         self.problems().iter().any(|problem| problem.what.loses())
     }
 
+    /// How many windows are still to be read, to tell how far it is.
+    pub fn left_windows(&self) -> usize {
+        self.end_window.saturating_sub(self.next_window)
+    }
+
     /// Where it is, for [`crate::XenTrace::resume`].
     pub fn position(&self) -> Position {
         match self.next_window.checked_sub(1).and_then(|at| Some((at, self.windows.get(at)?))) {

@@ -1,6 +1,6 @@
 //! `/api/at`: everything about what is at a moment of a track.
 
-use super::flows::{Ends, Places, between};
+use super::flows::{Ends, Flow, Places, between};
 use super::{Answered, database, exact, view};
 use crate::http::{Request, Response};
 use crate::sql::{Row, int, rows, tid};
@@ -54,8 +54,9 @@ impl About<'_> {
         facts["next"] = json!(after.map(|after| self.place(number, &after)));
         facts["exit"] = json!(self.exit(&here));
         facts["waker"] = json!(self.waker(&here)?);
-        facts["preemptor"] = json!(self.preemptor(&here));
-        facts["arrows"] = arrows.iter().take(MAX_ARROWS).map(super::flows::Flow::json).collect();
+        let preempts = |flow: &&Flow| flow.kind == "preempt" && flow.to == (number, here.ts);
+        facts["preemptor"] = json!(self.preemptor(&here, arrows.iter().find(preempts)));
+        facts["arrows"] = arrows.iter().take(MAX_ARROWS).map(Flow::json).collect();
         Ok(facts)
     }
 
@@ -144,13 +145,20 @@ impl About<'_> {
         Ok((self.places.host(machine), found.first().and_then(|row| tid(row, "vmm_tid"))))
     }
 
-    /// Who has the CPU while a vCPU waits for it.
-    fn preemptor(&self, here: &Shown) -> Option<Value> {
+    /// Who has the CPU while a vCPU waits for it, or a guest's thread on such a vCPU does.
+    fn preemptor(&self, here: &Shown, arrow: Option<&Flow>) -> Option<Value> {
         let key = self.view.keys().get(here.key as usize)?;
         let waits = matches!(key.class, Class::Preempted | Class::Waking);
-        let by = key.tid.filter(|_| waits && self.track.actor.kind == Kind::Vcpu)?;
-        let track = self.places.thread(self.places.host(self.track.actor.machine), by);
-        Some(json!({ "track": track, "ts": here.ts.to_string(), "label": key.label }))
+        let is_state = matches!(self.track.actor.kind, Kind::Vcpu | Kind::Thread);
+        key.machine_id.filter(|_| waits && is_state)?;
+        let host = self.places.host(self.track.actor.machine);
+        let by_thread = key.tid.and_then(|tid| self.places.thread(host, tid));
+        let track = by_thread.or_else(|| arrow.map(|arrow| arrow.from.0));
+        Some(json!({
+            "track": track,
+            "ts": track.map(|_| here.ts.to_string()),
+            "label": key.label,
+        }))
     }
 }
 

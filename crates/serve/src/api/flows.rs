@@ -210,6 +210,17 @@ impl Actors {
         any(self.vcpus.iter().map(|(machine, vcpu)| (*machine, i64::from(*vcpu))), "vcpu")
     }
 
+    /// Where no thread is named, who has a CPU is named by the machine.
+    fn by_vm(&self) -> String {
+        let vms: BTreeSet<String> = self.vcpus.iter().map(|(vm, _)| vm.to_string()).collect();
+        match vms.is_empty() {
+            true => "false".to_owned(),
+            false => {
+                format!("by_machine_id IN ({})", vms.into_iter().collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
     /// Who has a CPU is named by the host's thread alone.
     fn by(&self) -> String {
         let tids: BTreeSet<String> = self.threads.iter().map(|(_, tid)| tid.to_string()).collect();
@@ -260,6 +271,7 @@ pub(crate) fn between(
          WHERE state = 'preempted' AND by_tid > 0",
         &ends.of(&actors.by(), &actors.vcpu()),
     )?;
+    let by_vcpus = ask(&by_vcpus(from, to), &ends.of(&actors.by_vm(), &actors.vcpu()))?;
     let requests = ask(
         "SELECT ts, machine_id, tid, device FROM block_io WHERE tid <> 0",
         &ends.of(&actors.thread("tid"), if has_device { "true" } else { "false" }),
@@ -267,6 +279,7 @@ pub(crate) fn between(
     let mut flows: Vec<Flow> = Vec::new();
     flows.extend(wakeups.iter().filter_map(|row| wakeup(places, row)));
     flows.extend(preempted.iter().filter_map(|row| preemption(places, row)));
+    flows.extend(by_vcpus.iter().filter_map(|row| preemption_by_vcpu(places, row)));
     flows.extend(requests.iter().filter_map(|row| request(places, row)));
     flows.retain(|flow| ends.has(flow));
     flows.sort_by_key(|flow| (flow.from.1, flow.to, flow.from.0));
@@ -285,6 +298,38 @@ fn wakeup(places: &Places<'_>, row: &Row) -> Option<Flow> {
 fn preemption(places: &Places<'_>, row: &Row) -> Option<Flow> {
     let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
     let from = places.thread(places.host(machine), tid(row, "by_tid")?)?;
+    let to = places.vcpu(machine, id(row, "vcpu")?)?;
+    (from != to).then_some(Flow { from: (from, ts), to: (to, ts), kind: "preempt" })
+}
+
+/// Under Xen no thread of a host is there to be named: of who has the CPU the domain is known, and
+/// which of its vCPUs it was, the CPU's slices tell. It need not have had the CPU when the wait
+/// began: Xen first takes it from the one, then gives it to the other.
+fn by_vcpus(from: i64, to: i64) -> String {
+    // A slice of before the range may reach into it; none is believed to be longer than this.
+    const LONGEST_NS: i64 = 10_000_000_000;
+    let (before, after) = (from.saturating_sub(LONGEST_NS), to.saturating_add(LONGEST_NS));
+    let waits = format!(
+        "SELECT ts, dur, machine_id, vcpu, cpu, by_machine_id FROM vcpu_states \
+         WHERE state = ''preempted'' AND by_tid IS NULL AND by_machine_id IS NOT NULL \
+         AND ts >= {from} AND ts < {to}"
+    );
+    let slices = format!(
+        "SELECT ts, dur, cpu, vcpu_machine_id AS had_machine_id, vcpu AS had_vcpu FROM cpu_slices \
+         WHERE vcpu IS NOT NULL AND ts >= {before} AND ts < {after} \
+         AND machine_id IN (SELECT machine_id FROM machines WHERE parent_id IS NULL)"
+    );
+    format!(
+        "SELECT * FROM (SELECT left_ts AS ts, machine_id, vcpu, by_machine_id, \
+         first_value(had_vcpu ORDER BY ts) AS had_vcpu \
+         FROM interval_join('{waits}', '{slices}', 'cpu') WHERE had_machine_id = by_machine_id \
+         GROUP BY left_ts, machine_id, vcpu, by_machine_id) WHERE true"
+    )
+}
+
+fn preemption_by_vcpu(places: &Places<'_>, row: &Row) -> Option<Flow> {
+    let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
+    let from = places.vcpu(id(row, "by_machine_id")?, id(row, "had_vcpu")?)?;
     let to = places.vcpu(machine, id(row, "vcpu")?)?;
     (from != to).then_some(Flow { from: (from, ts), to: (to, ts), kind: "preempt" })
 }

@@ -1,8 +1,10 @@
 //! What the page asks, one file a question; docs/timeline-format.md has their shapes.
 
 pub(crate) mod at;
+pub(crate) mod busy;
 pub(crate) mod export;
 pub(crate) mod flows;
+pub(crate) mod next;
 pub(crate) mod query;
 pub(crate) mod recording;
 pub(crate) mod search;

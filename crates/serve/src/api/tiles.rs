@@ -46,12 +46,17 @@ pub(crate) fn tiles(state: &Arc<State>, bytes: &[u8]) -> Answered {
             Ok(Response::new("application/octet-stream", frames)
                 .with("X-Tiles-Missing", "building"))
         }
-        // A file was cut or damaged behind our back: what it was made from is still there.
-        Err(error) if error.is_damage() => {
-            state.build(true);
-            let message = format!("{error}: they are being made again");
-            Err(Response::error(503, &message).with("X-Tiles-Missing", "building"))
-        }
-        Err(error) => Err(failed(&error)),
+        Err(error) => Err(refused(state, &error)),
     }
+}
+
+/// Why there is no answer from the tiles. Those that were cut or damaged behind our back are made
+/// again: what they were made from is still there.
+pub(super) fn refused(state: &Arc<State>, error: &TimelineError) -> Response {
+    if !error.is_damage() {
+        return failed(error);
+    }
+    state.build(true);
+    let message = format!("{error}: they are being made again");
+    Response::error(503, &message).with("X-Tiles-Missing", "building")
 }

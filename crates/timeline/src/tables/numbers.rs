@@ -65,10 +65,27 @@ impl TableReader for Counters {
     }
 }
 
-/// `windows`: shares and rates of each VM and vCPU.
+/// `windows`: shares and rates of each VM, vCPU and control group.
 #[derive(Default)]
 pub(super) struct Windows {
-    slots: FxHashMap<(u32, Option<u32>, usize), Slot>,
+    /// By machine, vCPU, control group and measure.
+    slots: FxHashMap<(u32, Option<u32>, Option<usize>, usize), Slot>,
+    cgroups: FxHashMap<String, usize>,
+}
+
+impl Windows {
+    /// A control group's number; none for rows of a machine or vCPU.
+    fn cgroup(&mut self, name: &str) -> Option<usize> {
+        if name.is_empty() {
+            return None;
+        }
+        if let Some(number) = self.cgroups.get(name) {
+            return Some(*number);
+        }
+        let number = self.cgroups.len();
+        self.cgroups.insert(name.to_owned(), number);
+        Some(number)
+    }
 }
 
 /// What the tracks are called, and what one unit of their stored values is.
@@ -104,7 +121,8 @@ impl TableReader for Windows {
         let (exits, io) = (u64s(batch, "exits")?, u64s(batch, "io_count")?);
         for row in rows {
             let dur = dur.value(row);
-            if cpu.is_valid(row) || !cgroup.text(row).is_empty() || dur <= 0 {
+            let cgroup = cgroup.text(row);
+            if cpu.is_valid(row) || cgroup == "/" || dur <= 0 {
                 continue;
             }
             let (machine, vcpu) = (machine.value(row), get(vcpu, row));
@@ -117,11 +135,18 @@ impl TableReader for Windows {
                 per(i128::from(exits.value(row)), 1_000_000_000),
                 per(i128::from(io.value(row)), 1_000_000_000),
             ];
-            for (at, value) in values.into_iter().enumerate() {
-                let slot = *self.slots.entry((machine, vcpu, at)).or_insert_with(|| {
+            let of_cgroup = self.cgroup(cgroup);
+            // Exits and I/O are of VMs.
+            let told = if of_cgroup.is_some() { 2 } else { values.len() };
+            for (at, value) in values.into_iter().enumerate().take(told) {
+                let slot = *self.slots.entry((machine, vcpu, of_cgroup, at)).or_insert_with(|| {
                     let (what, scale) = MEASURES[at];
                     let mut actor = Actor::of(machine, Kind::Counter);
-                    (actor.vcpu, actor.what) = (vcpu, what.to_owned());
+                    actor.vcpu = vcpu;
+                    actor.what = match of_cgroup {
+                        Some(_) => format!("{what}, {cgroup}"),
+                        None => what.to_owned(),
+                    };
                     into.slot(actor, Some(scale))
                 });
                 into.add(slot, ts.value(row), dur, zigzag(value));

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_model::state::VcpuState;
-use transect_model::table::{CpuSlice, Exit, Machine, Row, TableSink, VcpuStateRow};
+use transect_model::table::{CpuSlice, Exit, Machine, Row, TableSink, VcpuStateRow, Window};
 use transect_store::tables::TablesWriter;
 use transect_timeline::{Build, TimelineError, View};
 
@@ -176,4 +176,31 @@ pub(crate) fn exits(random: &mut Random, count: usize) -> Vec<Exit> {
         }
     };
     (0..count).map(|_| exit(random)).collect()
+}
+
+/// A window in which nothing happened.
+pub(crate) fn window(machine_id: MachineId, ts: i64, dur: i64) -> Window {
+    Window {
+        ts,
+        dur,
+        machine_id,
+        vcpu: None,
+        cpu: None,
+        cgroup: None,
+        executions: 0,
+        gotten_ns: 0,
+        waited_ns: 0,
+        blocked_ns: 0,
+        offline_ns: 0,
+        unknown_ns: 0,
+        guest_ns: 0,
+        halted_ns: 0,
+        allocations: 0,
+        allocated_avg_ns: None,
+        allocated_min_ns: None,
+        allocated_max_ns: None,
+        io_count: 0,
+        exits: 0,
+        steal_ns: 0,
+    }
 }

@@ -7,7 +7,8 @@
 pub(crate) mod moment;
 pub(crate) mod pack;
 
-use super::load::tables::{Progress, Tell};
+use super::load::progress::Tell;
+use super::load::tables::Progress;
 use super::load::{self, SourceArgs};
 use crate::facts::{Facts, TimeUnit};
 use anyhow::{Context as _, ensure};
@@ -74,7 +75,7 @@ impl Stretch<'_> {
         let dir = writer.tables();
         let cut = Cut { tables: &tables, to: &dir, range, with_windows, max_bytes };
         let mut progress = Progress::new("writing the excerpt", "rows read", tell);
-        let rows = cut.write(&mut |rows| progress.show(rows));
+        let rows = cut.write(&mut |rows| progress.show(rows, (rows, 0)));
         progress.end();
         let mut rows = rows?;
         if !with_windows {

@@ -5,6 +5,7 @@
 //! The result stays beside the recording, or in the cache directory where that cannot be written
 //! (bare files, somebody else's recording).
 
+use super::progress::{Read, Tell};
 use super::{Opened, Plan, SourceArgs, SourceFile, directory, files};
 use anyhow::Context as _;
 use std::collections::BTreeMap;
@@ -25,9 +26,6 @@ use transect_store::{Mapping, Recording, StoreError};
 pub(crate) fn ensure(path: &Path, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
     ensure_and_tell(path, args, None)
 }
-
-/// Told what is being made, and how many rows or events are done.
-pub(crate) type Tell<'t> = &'t (dyn Fn(&'static str, u64) + Sync);
 
 /// The same; `tell` is told how far it is instead of the terminal.
 pub(crate) fn ensure_and_tell(
@@ -116,16 +114,18 @@ fn write<'a>(
     tell: Option<Tell<'_>>,
 ) -> anyhow::Result<BTreeMap<String, u64>> {
     let opened = open()?;
+    let read = Read::default();
     let mut sink = Counting {
         writer: TablesWriter::create(dir, opened.topology.machines.len())?,
         rows: 0,
+        read: &read,
         progress: Progress::new(MAKING, "rows", tell),
     };
     let plan = Plan { options: Options::default(), windows_in: None };
-    super::run(opened, args, &plan, &mut sink)?;
+    super::run(opened, args, &plan, &mut sink, Some(&read))?;
     sink.progress.end();
     let mut rows = sink.writer.finish()?;
-    rows.extend(events(open()?, args, dir, tell)?);
+    rows.extend(events(open()?, args, dir, tell, read.events())?);
     Ok(rows)
 }
 
@@ -134,6 +134,7 @@ fn events(
     args: &SourceArgs,
     dir: &Path,
     tell: Option<Tell<'_>>,
+    expected: u64,
 ) -> anyhow::Result<BTreeMap<String, u64>> {
     let clocks = ClockGraph::from_evidence(&opened.evidence, args.clock_options())?;
     // What cannot be read was told in the first pass.
@@ -150,7 +151,9 @@ fn events(
         })
         .collect();
     let mut progress = Progress::new(MAKING, "events", tell);
-    let rows = write_events(dir, &sources, &clocks, |events| progress.show(events));
+    let rows = write_events(dir, &sources, &clocks, |events| {
+        progress.show(events, (events, expected));
+    });
     progress.end();
     Ok(rows?)
 }
@@ -162,6 +165,7 @@ const MAKING: &str = "making the recording's tables";
 struct Counting<'t> {
     writer: TablesWriter,
     rows: u64,
+    read: &'t Read,
     progress: Progress<'t>,
 }
 
@@ -169,7 +173,7 @@ impl TableSink for Counting<'_> {
     fn row(&mut self, row: Row) {
         self.rows += 1;
         if self.rows.is_multiple_of(1 << 16) {
-            self.progress.show(self.rows);
+            self.progress.show(self.rows, self.read.share());
         }
         self.writer.row(row);
     }
@@ -196,9 +200,12 @@ impl<'t> Progress<'t> {
         Progress { doing, what, tell, begun: Instant::now(), shown: None, is_terminal }
     }
 
-    pub(crate) fn show(&mut self, count: u64) {
+    /// So many rows or events; `done` of how much in all, where that is known.
+    pub(crate) fn show(&mut self, count: u64, (done, total): (u64, u64)) {
+        // A total that was passed is none.
+        let total = if done <= total { total } else { 0 };
         if let Some(tell) = self.tell {
-            return tell(self.what, count);
+            return tell(self.what, if total > 0 { done } else { count }, total);
         }
         let last = self.shown.map_or(self.begun + Duration::from_secs(1), |shown| {
             shown + Duration::from_millis(200)
@@ -208,9 +215,11 @@ impl<'t> Progress<'t> {
         }
         self.shown = Some(Instant::now());
         #[expect(clippy::cast_precision_loss, reason = "for people")]
-        let millions = count as f64 / 1e6;
+        let (millions, share) = (count as f64 / 1e6, 100.0 * done as f64 / total.max(1) as f64);
+        let share = if total > 0 { format!("({share:.0} %) ") } else { String::new() };
         // A terminal that went away is no reason to stop.
-        let _ = write!(std::io::stderr(), "\r{}: {millions:.1} M {} ", self.doing, self.what);
+        let (doing, what) = (self.doing, self.what);
+        let _ = write!(std::io::stderr(), "\r{doing}: {millions:.1} M {what} {share}");
     }
 
     pub(crate) fn end(&mut self) {

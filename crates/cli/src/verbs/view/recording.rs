@@ -50,7 +50,7 @@ impl Recording for Shown {
         excerpt::name_of(&self.path)
     }
 
-    fn open(&self, progress: &(dyn Fn(&'static str, u64) + Sync)) -> Result<Opened, String> {
+    fn open(&self, progress: load::progress::Tell<'_>) -> Result<Opened, String> {
         open(&self.path, &self.source, progress).map_err(|error| crate::one_line(&error))
     }
 
@@ -78,7 +78,11 @@ fn plain(name: &str) -> String {
     format!("{}{name}", if name.starts_with(['-', '.']) { "_" } else { "" })
 }
 
-fn open(path: &Path, source: &SourceArgs, tell: load::tables::Tell<'_>) -> anyhow::Result<Opened> {
+fn open(
+    path: &Path,
+    source: &SourceArgs,
+    tell: load::progress::Tell<'_>,
+) -> anyhow::Result<Opened> {
     let tables = load::tables::ensure_and_tell(path, source, Some(tell))?;
     let facts = load::about(path, source)?;
     let mut notes = facts.notes;

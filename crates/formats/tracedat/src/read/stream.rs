@@ -109,6 +109,15 @@ impl<'d> Stream<'d> {
         }
     }
 
+    /// How much is still to be read, to tell how far it is: bytes of pages, or, where they are
+    /// compressed, chunks.
+    pub fn left(&self) -> usize {
+        match &self.source.chunks {
+            Some(chunks) => chunks.left as usize,
+            None => self.source.plain.len().saturating_sub(self.source.next_page),
+        }
+    }
+
     /// The next item, `None` at the end of the CPU's data.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "the item borrows from the stream")]

@@ -1,6 +1,6 @@
 //! Makes the made-up files of `testdata/{succeed,fail}/xentrace`.
 //!
-//! `cargo run -p transect-xentrace --example corpus`, then
+//! `cargo run -p transect-xentrace --example xentrace_corpus`, then
 //! `TRANSECT_UPDATE=1 cargo test -p transect-xentrace`, and review.
 
 use std::{error::Error, path::Path};

@@ -1,0 +1,166 @@
+//! `/api/stats`: what a range holds, by SQL over the tables.
+
+mod keys;
+mod numbers;
+mod states;
+
+use super::{Answered, Time, body, database, view};
+use crate::http::Response;
+use crate::sql::{Row, rows, while_wanted};
+use crate::state::State;
+use numbers::Numbers;
+use serde_json::{Value, json};
+use states::StateSum;
+use std::collections::{BTreeMap, HashMap};
+use std::net::TcpStream;
+use transect_query::{Database, Stop};
+use transect_timeline::{Actor, Kind, Track, View};
+
+/// Tracks that may be asked for at once.
+const MAX_TRACKS: usize = 1000;
+/// Rows of sums at most.
+const MAX_SUMS: usize = 100_000;
+
+#[derive(serde::Deserialize)]
+struct Wish {
+    from: Time,
+    to: Time,
+    tracks: Option<Vec<u32>>,
+}
+
+pub(crate) fn answer(state: &State, bytes: &[u8], client: &TcpStream) -> Answered {
+    let wish: Wish = body(bytes)?;
+    let (from, to) = (wish.from.0, wish.to.0);
+    let tracks = wish.tracks.unwrap_or_default();
+    if from >= to {
+        return Err(Response::error(400, "the range is empty"));
+    }
+    if tracks.len() > MAX_TRACKS {
+        let message = format!("{} tracks at once: ask for {MAX_TRACKS} at most", tracks.len());
+        return Err(Response::error(400, &message));
+    }
+    let (view, database) = (view(state)?, database(state)?);
+    while_wanted(client, |stop| {
+        let ask = Ask { view: &view, database: &database, range: (from, to), stop };
+        Ok(Response::json(&json!({
+            "from": from.to_string(),
+            "to": to.to_string(),
+            "tracks": ask.tracks(&tracks)?,
+            "vms": ask.vms()?,
+            "exits": ask.exits()?,
+        })))
+    })
+}
+
+/// What a track holds of the range.
+#[derive(Default)]
+struct OfTrack {
+    states: Vec<StateSum>,
+    numbers: Option<Numbers>,
+}
+
+/// Tracks of one kind by their actor. All lanes of an actor have one answer, which the first of
+/// those that were asked for gets.
+type ByActor<'t> = BTreeMap<&'t Actor, u32>;
+
+struct Ask<'a> {
+    view: &'a View,
+    database: &'a Database,
+    range: (i64, i64),
+    stop: &'a Stop,
+}
+
+impl Ask<'_> {
+    fn rows(&self, sql: &str) -> Result<Vec<Row>, Response> {
+        rows(self.database, sql, MAX_SUMS, self.stop)
+    }
+
+    /// Length of a row within the range, and the condition that it reaches into it, for rows whose
+    /// length is `dur`.
+    fn clipped(&self, dur: &str) -> (String, String) {
+        let (from, to) = self.range;
+        (
+            format!("least(ts + {dur}, {to}) - greatest(ts, {from})"),
+            format!("ts < {to} AND (ts + {dur} > {from} OR (ts >= {from} AND {dur} = 0))"),
+        )
+    }
+
+    fn tracks(&self, numbers: &[u32]) -> Result<Vec<Value>, Response> {
+        let mut by_kind: HashMap<Kind, Vec<&Track>> = HashMap::new();
+        for number in numbers {
+            let unknown = || Response::error(400, &format!("there is no track {number}"));
+            let track = self.view.track(*number).ok_or_else(unknown)?;
+            by_kind.entry(track.actor.kind).or_default().push(track);
+        }
+        let mut found: HashMap<u32, OfTrack> = HashMap::new();
+        for (kind, tracks) in by_kind {
+            // Backwards, so that the first of an actor's lanes is the one that stays.
+            if kind == Kind::Counter {
+                self.counters(&tracks, &mut found)?;
+                continue;
+            }
+            let of_actor = tracks.iter().rev().map(|t| (&t.actor, t.track)).collect();
+            self.of_kind(kind, &of_actor, &mut found)?;
+        }
+        let of_track = |number: &u32| found.remove(number).unwrap_or_default().json(*number);
+        Ok(numbers.iter().map(of_track).collect())
+    }
+
+    /// What each VM got, in the words of the domain metrics.
+    fn vms(&self) -> Result<Vec<Value>, Response> {
+        let (ns, within) = self.clipped("dur");
+        let sum = |name: &str, states: &str| {
+            format!("coalesce(sum(CASE WHEN state IN ({states}) THEN {ns} END), 0) AS {name}")
+        };
+        let gotten = "'guest', 'exit', 'user', 'halt_poll', 'running', 'hypercall', 'trap'";
+        let sums = [
+            sum("gotten_ns", gotten),
+            sum("waited_ns", "'preempted', 'waking'"),
+            sum("blocked_ns", "'halted', 'blocked'"),
+            sum("offline_ns", "'offline'"),
+            sum("unknown_ns", "'unknown'"),
+            sum("guest_ns", "'guest'"),
+        ];
+        let (from, to) = self.range;
+        let sql = format!(
+            "SELECT s.*, m.name, coalesce(e.executions, 0) AS executions FROM \
+             (SELECT machine_id, {} FROM vcpu_states WHERE {within} GROUP BY machine_id) AS s \
+             JOIN machines AS m ON m.machine_id = s.machine_id LEFT JOIN \
+             (SELECT vcpu_machine_id, count(*) AS executions FROM cpu_slices \
+              WHERE vcpu IS NOT NULL AND ts >= {from} AND ts < {to} GROUP BY vcpu_machine_id) AS e \
+             ON e.vcpu_machine_id = s.machine_id ORDER BY s.machine_id",
+            sums.join(", ")
+        );
+        Ok(self.rows(&sql)?.into_iter().map(Value::Object).collect())
+    }
+
+    /// Exits that began in the range, by VM and reason.
+    fn exits(&self) -> Result<Vec<Value>, Response> {
+        let (from, to) = self.range;
+        let sql = format!(
+            "SELECT machine_id, reason, count, total_ns, q[1] AS p50_ns, q[2] AS p90_ns, \
+             q[3] AS p99_ns, max_ns FROM (SELECT machine_id, reason, count(*) AS count, \
+             sum(dur) AS total_ns, quantiles(dur, [0.5, 0.9, 0.99]) AS q, max(dur) AS max_ns \
+             FROM exits WHERE ts >= {from} AND ts < {to} GROUP BY machine_id, reason) \
+             ORDER BY total_ns DESC NULLS LAST, machine_id, reason"
+        );
+        Ok(self.rows(&sql)?.into_iter().map(Value::Object).collect())
+    }
+}
+
+impl OfTrack {
+    fn json(mut self, track: u32) -> Value {
+        self.states.sort_by(|a, b| (b.ns, b.count, &a.label).cmp(&(a.ns, a.count, &b.label)));
+        let states: Vec<Value> = self.states.iter().map(StateSum::json).collect();
+        let mut json = json!({ "track": track, "states": states });
+        if let Some(numbers) = self.numbers {
+            json["numbers"] = numbers.json();
+        }
+        json
+    }
+}
+
+/// Text as an SQL literal.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}

@@ -1,0 +1,54 @@
+// The pictures of docs/timeline.md, of real recordings: `npm run pictures -- DEMO XEN OUT`, where DEMO is what `make demo`
+// leaves and XEN a recording of a Xen host with domUs named hog and duty. Nothing is drawn that the page does not draw.
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { idle, launch, withApp } from "./kit.ts";
+import { Folder, Served } from "./real.ts";
+
+const [demo, xen, out] = process.argv.slice(2);
+if (!demo || !xen || !out) throw new Error("npm run pictures -- DEMO XEN OUT");
+
+await picture(demo, join(out, "timeline-demo.png"), 940, async () => undefined);
+await picture(xen, join(out, "timeline-xen.png"), 800, async (page) => {
+  await withApp(
+    page,
+    async (app) => {
+      // The longest that hog was kept off its CPU by duty, in the middle of 12 ms.
+      const { table } = await app.api.sql(
+        `SELECT s.ts, s.dur FROM vcpu_states s JOIN machines m ON m.machine_id = s.machine_id JOIN machines b ON b.machine_id = s.by_machine_id
+         WHERE m.name = 'hog' AND b.name = 'duty' AND s.state = 'preempted' ORDER BY s.dur DESC LIMIT 1`,
+        1,
+      );
+      const [ts, dur] = table.row(0).map((cell) => BigInt(String(cell)));
+      const at = app.model.rel(ts!);
+      app.setView({ from: at - 6e6, to: at + Number(dur) + 6e6 });
+      for (const { track } of app.model.tree.nodes.values()) {
+        const ofDom0 = app.model.machineName(track.machine_id) === "dom0";
+        if (ofDom0 && ["threads", "counters", "events"].includes(track.kind)) app.state.folded.add(track.track);
+      }
+      app.relayout();
+    },
+    null,
+  );
+});
+
+async function picture(recording: string, file: string, height: number, prepare: (page: Page) => Promise<unknown>): Promise<void> {
+  const folder = new Folder();
+  const served = await Served.start(folder, recording);
+  const browser = await launch();
+  try {
+    const page = await browser.newPage({ viewport: { width: 1280, height }, colorScheme: "dark" });
+    await page.goto(served.url);
+    await page.waitForFunction(() => window.transect !== undefined && document.querySelector<HTMLElement>("#progress")!.hidden, null, { timeout: 60_000 });
+    await idle(page);
+    // What was noted of a recording is the reader's business, not the picture's.
+    await page.evaluate(() => document.querySelectorAll<HTMLElement>("#notices button").forEach((button) => button.click()));
+    await prepare(page);
+    await idle(page);
+    await page.screenshot({ path: file });
+  } finally {
+    await browser.close();
+    await served.stop();
+    folder.remove();
+  }
+}
