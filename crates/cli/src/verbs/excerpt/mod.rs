@@ -75,7 +75,7 @@ impl Stretch<'_> {
         let dir = writer.tables();
         let cut = Cut { tables: &tables, to: &dir, range, with_windows, max_bytes };
         let mut progress = Progress::new("writing the excerpt", "rows read", tell);
-        let rows = cut.write(&mut |rows| progress.show(rows, (0, 0)));
+        let rows = cut.write(&mut |rows| progress.show(rows, (rows, 0)));
         progress.end();
         let mut rows = rows?;
         if !with_windows {

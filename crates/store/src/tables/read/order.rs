@@ -138,9 +138,13 @@ impl<'t> InOrder<'t> {
         loop {
             if let Some(frame) = chain.frames.as_mut().map(Frames::next).transpose()?.flatten() {
                 let keep = timing.meeting(&frame, range);
-                let types = frame.columns.iter().map(|column| column.ty);
-                chain.frame = Frame::none(types);
-                chain.frame.extend(&frame, &keep);
+                chain.frame = if keep.len() == frame.rows {
+                    frame
+                } else {
+                    let mut kept = Frame::none(frame.columns.iter().map(|column| column.ty));
+                    kept.extend(&frame, &keep);
+                    kept
+                };
                 let ts = timing.ts.and_then(|at| chain.frame.columns.get(at));
                 chain.ts =
                     ts.map_or_else(Vec::new, |ts| ts.numbers().into_iter().flatten().collect());
