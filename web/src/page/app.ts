@@ -4,7 +4,7 @@ import { api } from "../api/client.ts";
 import type { BuildState } from "../api/types.ts";
 import { TileCache } from "../core/cache.ts";
 import { parseFilter } from "../core/filter.ts";
-import { count, duration } from "../core/format.ts";
+import { duration } from "../core/format.ts";
 import { hitAt, type Hit } from "../core/hit.ts";
 import { tileNs, overviewLevel } from "../core/levels.ts";
 import { minimapLevel } from "../core/minimap.ts";
@@ -28,6 +28,7 @@ import { Model } from "./model.ts";
 import { Names } from "./names.ts";
 import { Overlay } from "./overlay.ts";
 import { patternImage } from "./patterns.ts";
+import { showProgress } from "./progress.ts";
 import { Rows, type Placed } from "./rows.ts";
 import { ROUGH_MS, Stage } from "./stage.ts";
 import { State, type DockTab } from "./state.ts";
@@ -38,14 +39,6 @@ const CACHE_BYTES = 96 << 20;
 const GLIDE_MS = 130;
 /** How long after the last move a view still counts as moving. */
 const MOVING_MS = 80;
-
-/** What is being made, in words; each but the first has a share. */
-const STAGES: Readonly<Record<string, string>> = {
-  tables: "Looking at the recording",
-  rows: "Step 1 of 3: reading the recording",
-  events: "Step 2 of 3: writing its events into tables",
-  tiles: "Step 3 of 3: adding up tiles; what is there is drawn",
-};
 
 export class App {
   readonly api = api;
@@ -590,16 +583,7 @@ export class App {
   }
 
   progress(building: BuildState): void {
-    const bar = need("#progress");
-    bar.hidden = building.state === "ready";
-    const share = building.total > 0 ? Math.min(building.done / building.total, 1) : 0;
-    const done = building.total > 0 ? `${Math.floor(share * 100)} %` : building.done > 0 ? count(building.done) : "";
-    const failed = building.state === "failed";
-    bar.classList.toggle("failed", failed);
-    need("#progress span").style.width = `${failed ? 100 : share * 100}%`;
-    need("#progress b").textContent = failed ? `It cannot be shown: ${building.error ?? "see the terminal"}` : `${STAGES[building.stage ?? ""] ?? `Making ${building.stage ?? "tiles"}`} … ${done}`;
-    if (building.total > 0) bar.setAttribute("aria-valuenow", String(Math.floor(share * 100)));
-    else bar.removeAttribute("aria-valuenow");
+    showProgress(building);
   }
 
   // ---- export

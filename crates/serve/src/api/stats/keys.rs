@@ -1,6 +1,7 @@
 //! From a row of sums to the key that its track shows it as.
 
 use crate::sql::{Row, id, int, text, tid};
+use std::collections::HashMap;
 use transect_timeline::{Class, Key, Kind, View, vector_name};
 
 /// By whom or whose: machine, vCPU, thread.
@@ -79,14 +80,35 @@ impl Known {
     }
 
     /// Its number, and what people call it.
-    pub(super) fn find(&self, view: &View) -> (Option<usize>, String) {
-        let key = view.keys().iter().position(|key| self.is(key));
+    pub(super) fn find(&self, keys: &Keys<'_>) -> (Option<usize>, String) {
+        let place = (self.state.as_str(), self.reason.as_str(), self.whose.0, self.whose.2);
+        let likely = keys.places.get(&place).map_or(&[][..], Vec::as_slice);
+        let key = likely.iter().copied().find(|key| self.is(&keys.view.keys()[*key]));
         let plain = || format!("{} {}", self.state, self.reason).trim_end().to_owned();
-        (key, key.map_or_else(plain, |key| view.keys()[key].label.clone()))
+        (key, key.map_or_else(plain, |key| keys.view.keys()[key].label.clone()))
     }
 
     pub(super) fn into_state(self) -> String {
         self.state
+    }
+}
+
+/// A view's keys, by what most of them differ in: there may be thousands, and as many sums.
+pub(super) struct Keys<'v> {
+    view: &'v View,
+    /// By state, reason, machine and thread.
+    places: HashMap<(&'v str, &'v str, Option<u32>, Option<i32>), Vec<usize>>,
+}
+
+impl<'v> Keys<'v> {
+    pub(super) fn new(view: &'v View) -> Self {
+        let mut places: HashMap<_, Vec<usize>> = HashMap::new();
+        for (number, key) in view.keys().iter().enumerate() {
+            let reason = key.reason.as_deref().unwrap_or_default();
+            let place = (key.state.as_str(), reason, key.machine_id, key.tid);
+            places.entry(place).or_default().push(number);
+        }
+        Keys { view, places }
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Answered, Time, body, database, view};
 use crate::http::Response;
 use crate::sql::{Row, rows, while_wanted};
 use crate::state::State;
+use keys::Keys;
 use numbers::Numbers;
 use serde_json::{Value, json};
 use states::StateSum;
@@ -41,7 +42,8 @@ pub(crate) fn answer(state: &State, bytes: &[u8], client: &TcpStream) -> Answere
     }
     let (view, database) = (view(state)?, database(state)?);
     while_wanted(client, |stop| {
-        let ask = Ask { view: &view, database: &database, range: (from, to), stop };
+        let keys = Keys::new(&view);
+        let ask = Ask { view: &view, keys, database: &database, range: (from, to), stop };
         Ok(Response::json(&json!({
             "from": from.to_string(),
             "to": to.to_string(),
@@ -65,6 +67,7 @@ type ByActor<'t> = BTreeMap<&'t Actor, u32>;
 
 struct Ask<'a> {
     view: &'a View,
+    keys: Keys<'a>,
     database: &'a Database,
     range: (i64, i64),
     stop: &'a Stop,

@@ -198,7 +198,7 @@ impl Ask<'_> {
     /// A row of sums, with the key that the track shows it as; none for idle time.
     fn state(&self, kind: Kind, row: &Row) -> Option<StateSum> {
         let known = Known::of_row(kind, row)?;
-        let (key, label) = known.find(self.view);
+        let (key, label) = known.find(&self.keys);
         let (ns, count) = (int(row, "ns")?, int(row, "count")?);
         let events = row.get("events").and_then(Value::as_u64);
         Some(StateSum { key, state: known.into_state(), label, ns, count, events })
