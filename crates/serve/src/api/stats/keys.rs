@@ -93,11 +93,13 @@ impl Known {
     }
 }
 
+/// State, reason, machine and thread.
+type Place<'v> = (&'v str, &'v str, Option<u32>, Option<i32>);
+
 /// A view's keys, by what most of them differ in: there may be thousands, and as many sums.
 pub(super) struct Keys<'v> {
     view: &'v View,
-    /// By state, reason, machine and thread.
-    places: HashMap<(&'v str, &'v str, Option<u32>, Option<i32>), Vec<usize>>,
+    places: HashMap<Place<'v>, Vec<usize>>,
 }
 
 impl<'v> Keys<'v> {
