@@ -370,19 +370,10 @@ impl View {
             });
             for (place, kind) in GROUPS.into_iter().enumerate() {
                 let actor = Actor::of(machine.machine_id, kind);
-                self.tracks.push(Track {
-                    track: first + number_of(place),
-                    parent: if place == 0 { parent } else { Some(first) },
-                    name: self.names.group(machine, kind),
-                    table: String::new(),
-                    sort: sort(at, &actor, 0),
-                    actor,
-                    lane: 0,
-                    intervals: 0,
-                    busy_ns: 0,
-                    shape: None,
-                    place: None,
-                });
+                let track = first + number_of(place);
+                let parent = if place == 0 { parent } else { Some(first) };
+                let name = self.names.group(machine, kind);
+                self.tracks.push(group(track, parent, name, at, actor));
             }
         }
     }
@@ -395,19 +386,9 @@ impl View {
             let Some(at) = machines.iter().position(|m| m.machine_id == machine) else { continue };
             let actor = cgroup_actor(machine, cgroup);
             let threads = GROUPS.iter().position(|kind| *kind == Kind::Threads).unwrap_or(0);
-            groups.push(Track {
-                track: number_of(self.tracks.len() + groups.len()),
-                parent: Some(number_of(at * GROUPS.len() + threads)),
-                name: cgroup.to_owned(),
-                table: String::new(),
-                sort: sort(at, &actor, 0),
-                actor,
-                lane: 0,
-                intervals: 0,
-                busy_ns: 0,
-                shape: None,
-                place: None,
-            });
+            let track = number_of(self.tracks.len() + groups.len());
+            let parent = Some(number_of(at * GROUPS.len() + threads));
+            groups.push(group(track, parent, cgroup.to_owned(), at, actor));
         }
         self.tracks.extend(groups);
     }
@@ -458,6 +439,23 @@ impl View {
             None => Actor::of(machine, kind.group()),
         };
         above.or_else(|| groups.get(&group).copied())
+    }
+}
+
+/// A group of a machine, the `at`th in order.
+fn group(track: u32, parent: Option<u32>, name: String, at: usize, actor: Actor) -> Track {
+    Track {
+        track,
+        parent,
+        name,
+        table: String::new(),
+        sort: sort(at, &actor, 0),
+        actor,
+        lane: 0,
+        intervals: 0,
+        busy_ns: 0,
+        shape: None,
+        place: None,
     }
 }
 
