@@ -29,8 +29,8 @@ export async function launch(more: readonly string[] = []): Promise<Browser> {
 }
 
 /** Opens the page on a made-up recording, or on `TRANSECT_VIEW_URL` if that is set. */
-export async function open(options: Partial<ServerOptions> = {}, hash = "", viewport = { width: 1400, height: 860 }, chromium: readonly string[] = [], address = process.env["TRANSECT_VIEW_URL"]): Promise<Opened> {
-  const given = address;
+export async function open(options: Partial<ServerOptions> = {}, hash = "", viewport = { width: 1400, height: 860 }, chromium: readonly string[] = []): Promise<Opened> {
+  const given = process.env["TRANSECT_VIEW_URL"];
   const server = given ? undefined : await start(options);
   const url = given ?? server!.url;
   const browser = await launch(chromium);

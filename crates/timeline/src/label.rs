@@ -103,18 +103,24 @@ impl Names {
 
     /// Who has the CPU meanwhile: a guest is named with its vCPU's thread, which is the host's.
     fn waiting(&self, state: &str, machine: u32, tid: Option<i32>) -> String {
+        // Who has the CPU is not who woke it.
+        let behind = if state == "preempted" {
+            "preempted by".to_owned()
+        } else {
+            format!("{state}, behind")
+        };
         let known = self.machine(machine);
         let host = known.and_then(|machine| machine.parent_id);
         if let Some(vcpu) = tid.and_then(|tid| self.vcpu_of(machine, tid)) {
-            return format!("{state} by {} vCPU {vcpu}", self.machine_name(machine));
+            return format!("{behind} {} vCPU {vcpu}", self.machine_name(machine));
         }
         match (tid, host) {
             (Some(0), _) => format!("{state}, CPU leaves idle"),
             (Some(tid), Some(host)) => {
-                format!("{state} by {}, {}", self.machine_name(machine), self.thread(host, tid))
+                format!("{behind} {}, {}", self.machine_name(machine), self.thread(host, tid))
             }
-            (Some(tid), None) => format!("{state} by {}", self.thread(machine, tid)),
-            (None, _) => format!("{state} by {}", self.machine_name(machine)),
+            (Some(tid), None) => format!("{behind} {}", self.thread(machine, tid)),
+            (None, _) => format!("{behind} {}", self.machine_name(machine)),
         }
     }
 }

@@ -177,7 +177,7 @@ export class App {
     this.overlay.draw(model, state, this.rows, visible, this.scrollTop);
     this.dirty = false;
     this.lastWork_ms = performance.now() - begun;
-    this.meter.frame(now, this.lastWork_ms);
+    this.meter.frame(this.lastWork_ms);
     if (this.glide) this.redraw();
   }
 
