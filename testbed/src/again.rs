@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::host::KvmHost;
 
 /// Makes a test on the host that this process' tests share, and once more on another one where that
-/// host died meanwhile or something on it never happened: an emulated host or guest may die or hang
-/// of its emulator (QEMU's TCG executing code that the kernel has replaced), which says nothing about
+/// host died meanwhile, a guest of it ended by itself, or something on it never happened: an emulated
+/// host or guest may die or hang of its emulator (QEMU's TCG executing code that the kernel has replaced), which says nothing about
 /// what is tested. Any other failure stands, and so does the second.
 #[expect(clippy::expect_used, reason = "a test that has no host has failed")]
 pub fn on_shared_host(test: impl Fn(&'static KvmHost)) {
@@ -16,7 +16,7 @@ pub fn on_shared_host(test: impl Fn(&'static KvmHost)) {
         if !host.has_died() {
             resume_unwind(failure);
         }
-        println!("again, for the emulated host died or hung (above)");
+        println!("again, for the emulated host or a guest of it died or hung (above)");
         test(KvmHost::shared().expect("a host with KVM"));
     }
 }

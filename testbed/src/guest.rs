@@ -1,9 +1,11 @@
 //! Linux guests: described by a [`GuestPlan`], booted, watched, pinned, frozen, stopped.
+#![allow(clippy::print_stdout, reason = "what happened belongs in the log of a test run")]
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
 
@@ -146,6 +148,14 @@ impl GuestPlan {
             self.name
         );
         let folder = self.place.run().folder(&format!("share/guests/{}", self.name))?;
+        for of_one_before in ["marks", "pid"] {
+            match fs::remove_file(folder.join(of_one_before)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(error).context("cannot remove what a guest of this name left");
+                }
+                _ => {}
+            }
+        }
         let kernel = Kernel::get(self.flavour)?;
         let shared = self.place.share().join("guests").join(&self.name);
         self.write_initrd(&kernel, &folder.join("initrd"))?;
@@ -156,7 +166,16 @@ impl GuestPlan {
         let job = JobPlan::new(Arc::clone(&self.place), &command).spawn()?;
         let Self { place, name, cid, port, .. } = self;
         let port = port.map(|_| local.join("port.sock"));
-        Ok(Guest { place, name, cid, port, folder, console: local.join("console.log"), job })
+        Ok(Guest {
+            place,
+            name,
+            cid,
+            port,
+            folder,
+            console: local.join("console.log"),
+            job,
+            is_forgiven: AtomicBool::new(false),
+        })
     }
 
     /// Starts it and waits until its PID 1 has started agent and workload.
@@ -228,6 +247,8 @@ pub struct Guest {
     folder: PathBuf,
     console: PathBuf,
     job: Job,
+    /// Its failures were expected.
+    is_forgiven: AtomicBool,
 }
 
 impl Guest {
@@ -245,7 +266,7 @@ impl Guest {
     pub fn marks(&self) -> Result<String> {
         match fs::read(self.folder.join("marks")) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(error).context("cannot read a guest's marks"),
         }
     }
@@ -304,11 +325,25 @@ impl Guest {
 
     /// Throws kept logs away: the failure was expected.
     pub fn forget_failures(&self) {
+        self.is_forgiven.store(true, Ordering::Relaxed);
         self.place.run().discard();
     }
 
     fn on_host(&self, command: &str) -> Result<Output> {
         JobPlan::new(Arc::clone(&self.place), command).within(60)?.ok()
+    }
+}
+
+impl Drop for Guest {
+    /// A guest that ended although nobody ended it: under an emulator that may be the emulator's doing.
+    fn drop(&mut self) {
+        if !self.is_forgiven.load(Ordering::Relaxed)
+            && self.place.check_alive().is_ok()
+            && let Some(code) = self.job.ended_by_itself()
+        {
+            let message = format!("guest {} had ended by itself, with {code}", self.name);
+            println!("{:#}", self.too_late(&message));
+        }
     }
 }
 

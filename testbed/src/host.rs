@@ -85,8 +85,8 @@ impl KvmHost {
         host.as_ref().map_err(|error| anyhow!("the shared host did not boot: {error}"))
     }
 
-    /// Has it ended by itself, does it no longer answer, or did something on it not happen in time where it is
-    /// emulated? An emulated host and its guests may die or hang of the emulator.
+    /// Has it ended by itself, does it no longer answer, or, where it is emulated, has a guest ended by itself or
+    /// something not happened in time? An emulated host and its guests may die or hang of the emulator.
     pub fn has_died(&self) -> bool {
         self.place.check_alive().is_err()
             || self.nested && self.place.run().was_late()

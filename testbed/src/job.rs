@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -64,7 +65,7 @@ impl JobPlan {
         let script = format!("{prologue}cd {scratch} || exit 126\n{exports}{command}\n");
         fs::write(folder.join("script"), script).context("cannot write a job")?;
         place.start(number)?;
-        Ok(Job { place, number, folder, command, detached: false })
+        Ok(Job { place, number, folder, command, detached: AtomicBool::new(false) })
     }
 
     /// Runs it to its end; after `seconds` it is killed, and that is an error. A failing command is not an error
@@ -80,7 +81,7 @@ pub struct Job {
     number: u64,
     folder: PathBuf,
     command: String,
-    detached: bool,
+    detached: AtomicBool,
 }
 
 impl Job {
@@ -94,25 +95,30 @@ impl Job {
         self.place.ended(self.number)
     }
 
+    /// The exit code, if it has ended and nobody has killed or awaited it.
+    pub(crate) fn ended_by_itself(&self) -> Option<i32> {
+        if self.detached.load(Ordering::Relaxed) { None } else { self.ended().ok().flatten() }
+    }
+
     /// What it wrote to its standard error so far.
     pub fn stderr(&self) -> Result<String> {
         read(&self.folder.join("stderr"))
     }
 
     /// Kills it with all it started in its session.
-    pub fn kill(mut self) -> Result<()> {
-        self.detached = true;
+    pub fn kill(&self) -> Result<()> {
+        self.detached.store(true, Ordering::Relaxed);
         self.place.kill(self.number)?;
         self.code_before(Instant::now() + Duration::from_secs(10)).map(drop)
     }
 
     /// Waits for its end; after `seconds` it is killed, and that is an error.
-    pub fn finish_within(mut self, seconds: u64) -> Result<Output> {
+    pub fn finish_within(self, seconds: u64) -> Result<Output> {
         let Some(code) = self.code_before(Instant::now() + Duration::from_secs(seconds))? else {
             let message = format!("`{}` did not end within {seconds} s", self.command);
             return Err(self.too_late(&message));
         };
-        self.detached = true;
+        self.detached.store(true, Ordering::Relaxed);
         let (stdout, stderr) = (self.said()?, self.stderr()?);
         let logs = self.place.run().path().to_owned();
         Ok(Output { command: self.command.clone(), code, stdout, stderr, logs })
@@ -187,7 +193,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if !self.detached {
+        if !self.detached.load(Ordering::Relaxed) {
             // If the order cannot be given, the host is gone and the job with it.
             drop(self.place.kill(self.number));
         }

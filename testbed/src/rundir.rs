@@ -93,12 +93,12 @@ impl RunDir {
         drop(fs::remove_file(self.path.join("keep")));
     }
 
-    /// Something of this run did not happen in time.
+    /// Something of this run did not happen in time, or ended by itself.
     pub fn note_lateness(&self) {
         self.late.store(true, Ordering::Relaxed);
     }
 
-    /// Whether anything did not happen in time.
+    /// Whether [`Self::note_lateness`] was called.
     pub fn was_late(&self) -> bool {
         self.late.load(Ordering::Relaxed)
     }

@@ -3,9 +3,36 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the report")]
 
 use std::sync::Mutex;
-use transect_testbed::on_shared_host;
+use transect_testbed::{Guest, on_shared_host};
 
+/// One after the other: what happens on the shared host is asked of all of it.
 #[test]
+fn failures_of_an_emulator_are_told_from_others() {
+    a_guest_that_ends_by_itself_counts_as_one();
+    what_never_happens_on_an_emulated_host_is_tried_on_another();
+}
+
+fn a_guest_that_ends_by_itself_counts_as_one() {
+    on_shared_host(|host| {
+        let ended = |by: &dyn Fn(Guest)| {
+            by(host.guest("ends").boot().unwrap());
+            let has_died = host.has_died();
+            host.forget_failures();
+            has_died
+        };
+        assert!(!ended(&|guest| guest.kill().unwrap()));
+        assert!(!ended(&drop));
+        let from_outside = |guest: Guest| {
+            let kill = format!("kill -9 {}", guest.pid().unwrap());
+            host.run(&kill).within(60).unwrap().expect_success();
+            let waited = guest.wait_for("what it will never say").within(60).unwrap_err();
+            assert!(waited.to_string().contains("ended"), "{waited:#}");
+        };
+        // Where nothing is emulated, a guest that ends is the test's failure.
+        assert_eq!(ended(&from_outside), host.is_nested());
+    });
+}
+
 fn what_never_happens_on_an_emulated_host_is_tried_on_another() {
     let tries = Mutex::new(Vec::new());
     on_shared_host(|host| {
