@@ -25,7 +25,7 @@ struct config {
 	u32 trigger_kind; /* kind that pulls the trigger; 0 = none */
 	u8 empty; /* do nothing: the floor of what a program costs. 1 nothing at all, 2 takes the stamp */
 	u8 overwrite; /* flight recorder: overwrite the oldest chunk */
-	u8 check_current; /* the log alone does not know who runs: no or filtered sched_switch */
+	u8 check_current; /* sched_switch is not recorded, or filtered: any two records may be different threads' */
 	u8 fold; /* write BEGIN and END of KVM and interrupts as one record where nothing lies between */
 	u8 filter; /* any of the next three */
 	u8 filter_tids;

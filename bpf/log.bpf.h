@@ -276,18 +276,26 @@ static __noinline int log_flush(struct log *log)
 	return 0;
 }
 
-/* Where the log alone does not know who runs, it is asked for every event and told. */
-static __noinline int log_tell_current(struct log *log, u64 ns)
+/* Another thread than the log thinks: told. A SYNC, due for the next record, tells by itself. */
+static __noinline int log_tell_current(struct log *log, u64 ns, u32 tid)
 {
-	u32 tid = log_current_tid();
-
-	if (tid == log->current)
-		return 0;
 	if (log->pending_w0)
 		log_flush(log);
+	if (log->side || !(log->head & CHUNK_MASK))
+		return 0;
 	if (log_emit(log, ns, 0, 0, 1, WORD0(CURRENT, tid), 0, 0))
 		log->current = tid;
 	return 0;
+}
+
+/* Whose event is it? Mostly that of whom the last switch put here; but switches may be filtered, not
+ * asked for, or not traced (kernels that keep some threads' own events out of tracing). */
+static __always_inline void log_check_current(struct log *log, u64 ns)
+{
+	u32 tid = log_current_tid();
+
+	if (unlikely_(tid != log->current))
+		log_tell_current(log, ns, tid);
 }
 
 /* The log to write to, now ours; NULL: counted as lost, or not wanted. */
@@ -359,8 +367,7 @@ static __always_inline void log_write_words(u32 kind, u32 words, u64 a, u64 w1, 
 	ns = log_clock_ns();
 	if (log->pending_w0)
 		log_flush(log);
-	if (cfg.check_current)
-		log_tell_current(log, ns);
+	log_check_current(log, ns);
 	log_emit(log, ns, 0, 1, words, WORD0(kind, a), w1, w2);
 	log_trigger(kind, ns, 0);
 	log_leave(log);
@@ -391,8 +398,7 @@ static __always_inline u64 log_prepare(struct log *log)
 
 	if (log->pending_w0)
 		log_flush(log);
-	if (cfg.check_current)
-		log_tell_current(log, ns);
+	log_check_current(log, ns);
 	return ns;
 }
 
@@ -495,8 +501,7 @@ static __always_inline int log_begin(enum pair pair, u64 w0, u64 w1, u64 w2)
 	ns = log_clock_ns();
 	if (log->pending_w0)
 		log_flush(log);
-	if (cfg.check_current)
-		log_tell_current(log, ns);
+	log_check_current(log, ns);
 	if (cfg.trigger_kind)
 		log->begin_ns[pair] = ns;
 	log_hold(log, ns, w0, w1, w2);
@@ -540,9 +545,13 @@ static __always_inline struct end log_end(u64 begin, u64 mask)
 	if (!end.log)
 		return end;
 	end.ns = log_clock_ns();
+	/* Where switches are recorded, the one way in at least, nothing is pending behind them: an END
+	 * that folds is that of the BEGIN's thread. */
 	if (cfg.check_current)
-		log_tell_current(end.log, end.ns);
+		log_check_current(end.log, end.ns);
 	end.folds = end.log->pending_w0 && (end.log->pending_w0 & mask) == begin;
+	if (!cfg.check_current && !end.folds)
+		log_check_current(end.log, end.ns);
 	end.begin_ns = end.log->pending_ns;
 	end.dur_ns = end.ns - end.begin_ns;
 	if (end.folds && (s64)end.dur_ns < 0)

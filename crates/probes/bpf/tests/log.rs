@@ -391,6 +391,24 @@ proptest! {
         expect_truth(&outcome, &events);
         prop_assert_eq!(events.len() as u64 + outcome.lost, outcome.happened.len() as u64);
     }
+
+    /// Some kernels trace the switch to a thread and not the one away from it: what others do then
+    /// is still theirs.
+    #[test]
+    fn threads_are_right_where_switches_are_not_traced(steps in steps(false, true, 200), every in 1..5_usize) {
+        let mut switches = 0;
+        let away = |step: Step| {
+            let Op::Switch { next, .. } = step.op else { return vec![step] };
+            switches += 1;
+            let away = Step { op: Op::SilentSwitch { next: next ^ 1 }, point: 0, count: 0, ..step };
+            if switches % every == 0 { vec![step, away] } else { vec![step] }
+        };
+        let steps: Vec<Step> = steps.into_iter().flat_map(away).collect();
+        let outcome = run(Setting { chunks: 8, fold: true, check_current: false, overwrite: false }, &steps);
+        let (events, _) = decode(&outcome.file);
+        expect_truth(&outcome, &events);
+        prop_assert_eq!(events.len() as u64 + outcome.lost, outcome.happened.len() as u64);
+    }
 }
 
 proptest! {
