@@ -52,7 +52,8 @@ struct log {
 	u32 chunk; /* index of the chunk being filled */
 	u16 busy; /* a writer is inside */
 	u16 side; /* 0: the main log; else the how manieth side log */
-	u32 started; /* the first SYNC has been written */
+	u16 started; /* the first SYNC has been written */
+	u16 flushing; /* what is written happened before: in `current`, whoever runs now */
 	u64 pending_w0; /* BEGIN not yet written: its words, 0 = none */
 	u64 pending_w1;
 	u64 pending_w2;
@@ -94,8 +95,7 @@ struct control {
 	u64 trigger_ns; /* stamp at which the trigger was pulled */
 	u64 trigger_cpu;
 	u64 trigger_tid;
-	u64 stopping; /* the log is written for someone else: who runs is what the log says */
-	u64 spare[3];
+	u64 spare[4];
 };
 
 #endif

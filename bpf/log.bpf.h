@@ -124,7 +124,7 @@ static __noinline s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 eve
 		bool lost = log->lost != log->lost_told && (s64)(ns - log->lost_last_ns) >= 0;
 
 		log->started = 1;
-		if (!control.stopping)
+		if (!log->flushing)
 			log->current = log_current_tid();
 		base = lost ? log->lost_first_ns : ns;
 		word[0] = WORD0(SYNC, log->current | flags << 22);
@@ -263,16 +263,19 @@ static __always_inline void log_kvm_exit(struct log *log, u64 ns, u64 w0, u64 ri
 		log_remember_exit(log, slot, what, rip);
 }
 
-/* Writes the pending BEGIN as a record of its own. */
+/* Writes the pending BEGIN as a record of its own: that of the thread that was current when it was
+ * held back, as `current` still is. Whoever runs now may be another one, or the loader. */
 static __noinline int log_flush(struct log *log)
 {
 	u64 w0 = log->pending_w0;
 
 	log->pending_w0 = 0;
+	log->flushing = 1;
 	if ((w0 & 63) == KVM_EXIT)
 		log_kvm_exit(log, log->pending_ns, w0, log->pending_w1, log->pending_w2);
 	else
 		log_emit(log, log->pending_ns, 0, 1, 1, w0, 0, 0);
+	log->flushing = 0;
 	return 0;
 }
 
@@ -477,11 +480,11 @@ static __always_inline int log_switch(u32 prev, const void *prev_task, u32 next,
 	return 0;
 }
 
-/* Holds a BEGIN back. If it is to begin a chunk, whose SYNC says who runs, that is noted now: it may
- * be written when recording has ended, and the log may have lost the switch to this thread. */
+/* Holds a BEGIN back. If a SYNC is to come before it, which says who runs, that is noted now: another
+ * thread may run when it is written, and the log may have lost the switch to this one. */
 static __always_inline void log_hold(struct log *log, u64 ns, u64 w0, u64 w1, u64 w2)
 {
-	if (unlikely_(!(log->head & CHUNK_MASK)))
+	if (unlikely_(log->side || !(log->head & CHUNK_MASK)))
 		log->current = log_current_tid();
 	log->pending_ns = ns;
 	log->pending_w1 = w1;

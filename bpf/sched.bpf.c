@@ -126,6 +126,8 @@ int BPF_PROG(sched_process_exec, struct task_struct *task, int old_tid)
 	ns = log_clock_ns();
 	if (log->pending_w0)
 		log_flush(log);
+	if (log->current != (u32)old_tid)
+		log_tell_current(log, ns, old_tid);
 	/* A thread that is not the leader takes the leader's tid: no switch says so. */
 	if (log_emit(log, ns, 0, 1, 2, WORD0(EXEC, task->pid), (u32)old_tid, 0))
 		log->current = task->pid;

@@ -177,15 +177,12 @@ impl Compact {
 
     /// Writes out BEGINs whose END has not come. Only while nobody writes.
     fn flush_pending(&self) -> Result<(), BpfError> {
-        let control = self.memory.control();
         let program = self.program(FLUSH)?;
-        control.stopping.store(1, SeqCst);
         for cpu in 0..self.memory.cpus() {
             let mut context = u32::try_from(cpu).unwrap_or(u32::MAX).to_ne_bytes();
             let input = ProgramInput { context_in: Some(&mut context), ..Default::default() };
             program.test_run(input).map_err(BpfError::bpf("cannot write out pending intervals"))?;
         }
-        control.stopping.store(0, SeqCst);
         Ok(())
     }
 

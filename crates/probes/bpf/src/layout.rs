@@ -57,7 +57,8 @@ pub(crate) struct Log {
     pub(crate) chunk: AtomicU32,
     pub(crate) busy: AtomicU16,
     pub(crate) side: AtomicU16,
-    pub(crate) started: AtomicU32,
+    pub(crate) started: AtomicU16,
+    pub(crate) flushing: AtomicU16,
     pub(crate) pending_w0: AtomicU64,
     pub(crate) pending_w1: AtomicU64,
     pub(crate) pending_w2: AtomicU64,
@@ -102,8 +103,7 @@ pub(crate) struct Control {
     pub(crate) trigger_ns: AtomicU64,
     pub(crate) trigger_cpu: AtomicU64,
     pub(crate) trigger_tid: AtomicU64,
-    pub(crate) stopping: AtomicU64,
-    pub(crate) spare: [AtomicU64; 3],
+    pub(crate) spare: [AtomicU64; 4],
 }
 
 const _: () =
@@ -148,14 +148,14 @@ mod tests {
         );
         assert_eq!(
             in_object("log"),
-            offsets!(Log: head last_ns current chunk busy side started pending_w0 pending_w1 pending_w2
+            offsets!(Log: head last_ns current chunk busy side started flushing pending_w0 pending_w1 pending_w2
                 pending_ns lost lost_told lost_first_ns lost_last_ns saturated short_intervals rip_high
                 has_rip first_chunk chunks tail consumer_spare begin_ns lost_since_ns named named_next
                 exits_set exits)
         );
         assert_eq!(
             in_object("control"),
-            offsets!(Control: paused trigger_ns trigger_cpu trigger_tid stopping spare)
+            offsets!(Control: paused trigger_ns trigger_cpu trigger_tid spare)
         );
         assert_eq!(in_object("cpu_logs"), offsets!(CpuLogs: main side));
     }

@@ -213,7 +213,6 @@ int main(void)
 		if (head > held)
 			main_log->tail = head - held;
 	}
-	control.stopping = 1;
 	drain_all();
 	if (main_log->pending_w0)
 		log_flush(main_log);
