@@ -56,6 +56,7 @@ static __always_inline u8 *log_chunk(u32 *index)
 
 #include "log.bpf.h"
 #include "filter.bpf.h"
+#include "task.bpf.h"
 
 #include "sched.bpf.c"
 #include "syscalls.bpf.c"

@@ -92,6 +92,11 @@ struct task_struct___state { /* until 5.13 */
 struct pt_regs {
 	unsigned long orig_ax;
 };
+struct bpf_iter__task {
+	union {
+		struct task_struct *task;
+	};
+};
 
 /* --- KVM ---------------------------------------------------------------------------------- */
 struct kvm_vcpu_arch {
@@ -136,8 +141,12 @@ struct gendisk {
 struct request_queue {
 	struct gendisk *disk; /* since 5.15 */
 };
+struct bio {
+	u32 bi_opf;
+};
 struct request {
 	struct request_queue *q;
+	struct bio *bio;
 	u32 cmd_flags;
 	u32 __data_len;
 	u64 __sector;

@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- compact ftrace_format ftrace_page tracedat guest_channel xentrace
+[ $# -gt 0 ] || set -- compact ftrace_format ftrace_page tracedat guest_channel xentrace live_lines
 
 target_dir=${TRANSECT_FUZZ_TARGET:-${CARGO_TARGET_DIR:-$PWD/../target}/fuzz}
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -32,6 +32,7 @@ seed() { # TARGET FILE...
     done
 }
 seed tracedat $data/succeed/tracedat/*.dat $data/fail/tracedat/*.dat
+seed live_lines $data/succeed/live/*.jsonl
 seed xentrace $data/succeed/xentrace/*.bin $data/fail/xentrace/*.bin
 seed compact $data/succeed/compact/*.compact $data/fail/compact/*.compact
 seed ftrace_format $data/succeed/ftrace/*/*.format $data/fail/ftrace/*.format

@@ -66,8 +66,18 @@ pub fn report_with(recording: &Path, more: &[&str]) -> Result<Value> {
 
 /// Every row of every table of a recording, as `transect export --to jsonl` writes them.
 pub fn table_rows(recording: &Path) -> Result<Vec<Value>> {
+    table_rows_by(recording, &[])
+}
+
+/// The same, with more arguments.
+pub fn table_rows_by(recording: &Path, more: &[&str]) -> Result<Vec<Value>> {
     let dir = recording.to_str().context("path is not UTF-8")?;
-    let text = output_of(transect()?, &["export", dir, "--to", "jsonl", "-o", "-"])?;
+    let args = ["export", dir, "--to", "jsonl", "-o", "-"].into_iter().chain(more.iter().copied());
+    lines(&output_of(transect()?, &args.collect::<Vec<_>>())?)
+}
+
+/// JSON lines.
+pub fn lines(text: &str) -> Result<Vec<Value>> {
     text.lines().map(|line| serde_json::from_str(line).context("a line is not JSON")).collect()
 }
 

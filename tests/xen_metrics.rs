@@ -1,6 +1,7 @@
 //! XenMon's metrics of a live run. What `record` in dom0 makes of xentrace's stream is, for every full window and to the
 //! nanosecond, what is made of the file that xentrace wrote at the same time; half-done recordings say the same of the
 //! windows they have wholly; a cap reads as it was set; and xentop, which asks Xen and not its trace, sees the same shares.
+//! What `transect top` shows meanwhile is what is made of the file, too; an xentrace that dies under it is told.
 //!
 //! One host with one pCPU, whose time is counted in instructions: shares are exact whatever else this machine does.
 
@@ -13,7 +14,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
-use transect_e2e::{number, output_of, transect};
+use transect_e2e::{lines, number, output_of, table_rows_by, transect};
 use transect_testbed::{
     XenHost,
     xen::{self, TscMode, XenOptions},
@@ -46,6 +47,8 @@ fn the_live_run_is_the_file_and_shares_are_xens_own() {
     the_live_recording_agrees(here.path(), hz).unwrap();
     xentop_sees_the_same(here.path()).unwrap();
     the_cap_reads_as_set(here.path()).unwrap();
+    top_is_the_file(here.path()).unwrap();
+    a_dying_xentrace_is_told(here.path()).unwrap();
 }
 
 /// Records a busy host: into `live.transect`, of which `part1` to `part3` are copies made meanwhile; what xentrace wrote is
@@ -69,9 +72,21 @@ fn record(here: &Path) -> Result<u64> {
     host.run(TEE).within(60)?.ok()?;
     let out = host.run(SCENE).within(1200)?.ok()?;
     println!("{}{}", out.stdout, out.stderr);
-    for name in
-        ["live.transect", "part1", "part2", "part3", "beside.bin", "top.txt", "quiet.transect"]
-    {
+    let out = host.run(TOP).within(600)?.ok()?;
+    println!("{}{}", out.stdout, out.stderr);
+    for name in [
+        "live.transect",
+        "part1",
+        "part2",
+        "part3",
+        "beside.bin",
+        "top.txt",
+        "quiet.transect",
+        "top.jsonl",
+        "top.bin",
+        "once.json",
+        "killed.jsonl",
+    ] {
         host.get(name, here.join(name))?;
     }
     host.tsc_hz()
@@ -99,6 +114,17 @@ const SCENE: &str = "./transect record --xen only --xen-events sched,pv -o live.
     mv copied.bin beside.bin
     cat said.txt
     ./transect record -q --xen only --xen-events sched -o quiet.transect --duration 3s || exit 1";
+
+/// `top` chooses Xen by itself in a dom0. Under the last one its `xentrace` is killed.
+const TOP: &str = "rm -f copied.bin
+    ./transect top --log top.jsonl --windows 4 || exit 1
+    mv copied.bin top.bin
+    ./transect top --once --json >once.json || exit 1
+    ./transect top --source xen --log killed.jsonl --windows 7 &
+    top=$!
+    sleep 3; kill -9 $(pidof xentrace) || exit 1
+    wait $top || exit 1
+    ! pidof xentrace || exit 1";
 
 fn the_file_is_the_stream(here: &Path) -> Result<()> {
     let (live, beside) =
@@ -148,6 +174,93 @@ fn the_cap_reads_as_set(here: &Path) -> Result<()> {
         ensure!((share - CAP).abs() <= CAP_WITHIN, "{share} %");
     }
     Ok(())
+}
+
+/// Each window's rows of `top` are those of the file that xentrace wrote meanwhile, in all columns.
+fn top_is_the_file(here: &Path) -> Result<()> {
+    let facts: Value = serde_json::from_slice(&fs::read(here.join("live.transect/xen.json"))?)?;
+    let hz = facts["cpu_hz"]["hz"].as_u64().context("xen.json has no cpu_hz")?;
+    let offline = table_rows_by(&imported(here, "top.bin", hz)?, &["--window", "1s"])?;
+    let live = lines(&fs::read_to_string(here.join("top.jsonl"))?)?;
+    let (live_names, offline_names) = (names(&live)?, names(&offline)?);
+    let mut compared = 0;
+    for row in of_table(&live, "windows") {
+        let name = &live_names[&number(row, "machine_id")?];
+        let same = of_table(&offline, "windows").find(|other| {
+            ["ts", "dur", "vcpu"].iter().all(|column| other[*column] == row[*column])
+                && other["cpu"].is_null()
+                && number(other, "machine_id").is_ok_and(|id| &offline_names[&id] == name)
+        });
+        let same = same.with_context(|| format!("the file has no row of {name}: {row}"))?;
+        let columns = row.as_object().context("no row")?.iter();
+        for (column, value) in columns.filter(|(_, value)| !value.is_null()) {
+            let is_number = ["machine_id", "table"].contains(&column.as_str());
+            ensure!(is_number || *value == same[column], "{name} {column}: {row} {same}");
+        }
+        compared += 1;
+    }
+    println!("{compared} rows of top, the same of the file");
+    // Three domains of one vCPU each, and each as a whole.
+    ensure!(compared >= 4 * 6, "{compared} rows");
+    top_shows_who_waits(&live, &live_names)?;
+    let once: Value = serde_json::from_slice(&fs::read(here.join("once.json"))?)?;
+    let machines = once["machines"].as_array().context("no machines")?;
+    let named = |name: &str| machines.iter().any(|machine| machine["name"] == name);
+    ensure!(named("dom0") && named("hog") && named("duty"), "{machines:?}");
+    ensure!(once["cpu_windows"].as_array().is_some_and(|rows| rows.len() == 1), "{once}");
+    Ok(())
+}
+
+/// `hog` has its cap's share; `duty`, which wakes into it, waits behind `hog` and dom0.
+fn top_shows_who_waits(rows: &[Value], names: &BTreeMap<i64, String>) -> Result<()> {
+    let name = |row: &Value, column: &str| number(row, column).map(|id| names[&id].clone());
+    let mut shares = Vec::new();
+    for row in of_table(rows, "windows").filter(|row| row["vcpu"].is_null()) {
+        if name(row, "machine_id")? == "hog" {
+            shares.push(percent(row, "gotten_ns")?);
+        }
+    }
+    println!("hog in top: {shares:.2?} %");
+    #[allow(clippy::cast_precision_loss, reason = "a few seconds")]
+    let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    ensure!((mean - CAP).abs() <= XENTOP_WITHIN, "{mean} %");
+    let mut behind: BTreeMap<String, i64> = BTreeMap::new();
+    for row in of_table(rows, "antagonists") {
+        if name(row, "machine_id")? == "duty" {
+            *behind.entry(name(row, "by_machine_id")?).or_default() += number(row, "ns")?;
+        }
+    }
+    println!("duty waited behind {behind:?}");
+    ensure!(behind.contains_key("hog") || behind.contains_key("dom0"), "{behind:?}");
+    let lost = of_table(rows, "health").map(|row| number(row, "missed_events"));
+    ensure!(lost.collect::<Result<Vec<_>>>()?.iter().all(|lost| *lost == 0), "lost records");
+    Ok(())
+}
+
+/// `xentrace` was killed in the middle: that is told, another one goes on, and nothing hangs.
+fn a_dying_xentrace_is_told(here: &Path) -> Result<()> {
+    let rows = lines(&fs::read_to_string(here.join("killed.jsonl"))?)?;
+    let told = of_table(&rows, "missing").filter_map(|row| row["why"].as_str());
+    let told: Vec<&str> = told.filter(|why| why.contains("xentrace")).collect();
+    ensure!(told.iter().any(|why| why.contains("killed by signal 9")), "{told:?}");
+    let windows = of_table(&rows, "snapshot").count();
+    ensure!(windows == 7, "{windows} windows");
+    let last = of_table(&rows, "cpu_windows").last().context("no CPU")?;
+    ensure!(number(last, "unknown_ns")? == 0, "known again: {last}");
+    Ok(())
+}
+
+fn of_table<'a>(rows: &'a [Value], table: &'a str) -> impl Iterator<Item = &'a Value> {
+    rows.iter().filter(move |row| row["table"] == table)
+}
+
+/// Machines by number.
+fn names(rows: &[Value]) -> Result<BTreeMap<i64, String>> {
+    let of = |row: &Value| {
+        let name = row["name"].as_str().context("a machine without a name")?;
+        Ok((number(row, "machine_id")?, name.to_owned()))
+    };
+    of_table(rows, "machines").map(of).collect()
 }
 
 fn shares_of_hog(recording: &Path) -> Result<Vec<f64>> {

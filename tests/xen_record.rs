@@ -76,16 +76,16 @@ fn doctor_finds_xen(host: &XenHost) -> Result<()> {
 /// Hypervisor, dom0 and domU; xentrace is killed, and later told to end by someone else.
 fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
     let address = duty.address().context("the domU has no card")?;
-    let record =
-        format!("./transect record -o all.transect --guest name=duty,tcp:{address} --duration 6s");
+    let record = format!("./transect record -o all.transect --guest name=duty,tcp:{address}");
     let job = host.run(&record).spawn()?;
     let pid = wait_for_xentrace(host)?;
     host.run(&format!("sleep 1; kill -KILL {pid}")).within(240)?.ok()?;
-    let second = wait_for_xentrace(host)?;
-    ensure!(second != pid, "xentrace {pid} was not killed");
+    let second = wait_for_another(host, pid)?;
     // A domain that comes while recording.
     let brief = host.domu("brief").pv().memory_mib(128).start()?;
-    host.run(&format!("kill -TERM {second}")).within(240)?.ok()?;
+    host.run(&ended_while_it_waits(second)).within(240)?.ok()?;
+    wait_for_another(host, second)?;
+    host.run("sleep 1; kill -INT $(pidof transect)").within(240)?.ok()?;
     let out = job.finish_within(360)?;
     println!("{}", out.stderr);
     let out = out.ok()?;
@@ -126,20 +126,14 @@ fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
         "{notes}"
     );
     let gaps = rows(&manifest, "gaps")?;
-    if out.stderr.contains("Interrupted system call") {
-        // Told to end while it wrote, it fails instead, and leaves Xen's tracing on.
-        ensure!(out.stderr.contains("xentrace failed with exit code 1"), "{}", out.stderr);
-        ensure!(gaps.is_empty(), "{gaps:?}");
-    } else {
-        let told = "xentrace was told to end by someone else";
-        ensure!(out.stderr.contains(told), "{}", out.stderr);
-        let [gap] = &gaps[..] else { anyhow::bail!("{gaps:?}") };
-        let (from, to) = (gap["from"].as_u64(), gap["to"].as_u64());
-        let length_ns = to.context("an open gap")?.checked_sub(from.context("no begin")?);
-        ensure!(gap["machine_id"] == 0 && gap["cause"] == "xentrace_ended", "{gap}");
-        let length_ns = length_ns.context("a gap that ends before it begins")?;
-        println!("gap of {} ms", length_ns / 1_000_000);
-    }
+    let told = "xentrace was told to end by someone else";
+    ensure!(out.stderr.contains(told), "{}", out.stderr);
+    let [gap] = &gaps[..] else { anyhow::bail!("{gaps:?}") };
+    let (from, to) = (gap["from"].as_u64(), gap["to"].as_u64());
+    let length_ns = to.context("an open gap")?.checked_sub(from.context("no begin")?);
+    ensure!(gap["machine_id"] == 0 && gap["cause"] == "xentrace_ended", "{gap}");
+    let length_ns = length_ns.context("a gap that ends before it begins")?;
+    println!("gap of {} ms", length_ns / 1_000_000);
 
     // The domU's clock is Xen's and dom0's.
     let clocks = std::fs::read_to_string(dir.join("clocks.jsonl"))?;
@@ -263,11 +257,33 @@ fn a_killed_recorder(host: &XenHost, here: &Path) -> Result<()> {
     out.ok().map(drop)
 }
 
-/// The pid of the xentrace that runs, as soon as one does.
+/// A command that tells xentrace to end while it waits in `poll` (system call 7): told while it writes, it fails instead, and
+/// leaves Xen's tracing on. Stopped, it cannot go from the one to the other meanwhile.
+fn ended_while_it_waits(pid: u32) -> String {
+    format!(
+        "for i in $(seq 500); do kill -STOP {pid}; read call rest < /proc/{pid}/syscall; \
+         if [ \"$call\" = 7 ]; then kill -TERM {pid}; kill -CONT {pid}; exit 0; fi; \
+         kill -CONT {pid}; sleep 0.01; done; echo \"never in poll: $call\"; exit 1"
+    )
+}
+
+/// The pid of the recorder's xentrace.
 fn wait_for_xentrace(host: &XenHost) -> Result<u32> {
-    let wait = "for n in $(seq 600); do pidof xentrace && exit 0; sleep 0.05; done; exit 1";
-    let out = host.run(wait).within(360)?.ok()?.stdout;
-    out.split_whitespace().next().context("no pid")?.parse().context("an odd pid")
+    wait_for_another(host, 0)
+}
+
+/// The pid of its xentrace once it is another than this one.
+fn wait_for_another(host: &XenHost, than: u32) -> Result<u32> {
+    let wait = format!(
+        "for n in $(seq 600); do p=$(pidof xentrace) && [ \"$p\" != {than} ] && echo $p && exit 0; \
+         sleep 0.05; done; exit 1"
+    );
+    let out = host.run(&wait).within(360)?.ok()?.stdout;
+    out.split_whitespace()
+        .find(|pid| **pid != than.to_string())
+        .context("no pid")?
+        .parse()
+        .context("an odd pid")
 }
 
 fn nothing_runs(host: &XenHost) -> Result<()> {

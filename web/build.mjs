@@ -22,9 +22,16 @@ const make = {
     rmSync("dist", { recursive: true, force: true });
     mkdirSync("dist/assets", { recursive: true });
     cpSync("static/index.html", "dist/index.html");
+    cpSync("dashboard/static/dashboard.html", "dist/dashboard.html");
     cpSync("static/icon.svg", "dist/assets/icon.svg");
     await build({
-      entryPoints: { app: "src/page/main.ts", tiles: "src/page/tiles.worker.ts", style: "static/style.css" },
+      entryPoints: {
+        app: "src/page/main.ts",
+        tiles: "src/page/tiles.worker.ts",
+        style: "static/style.css",
+        dashboard: "dashboard/page/main.ts",
+        "dashboard-style": "dashboard/static/dashboard.css",
+      },
       outdir: "dist/assets",
       bundle: true,
       minify: process.env.TRANSECT_MINIFY !== "no",
@@ -34,14 +41,14 @@ const make = {
       legalComments: "none",
     });
   },
-  dev: () => build({ ...node, entryPoints: ["dev/server.ts"], outdir: "build/dev" }),
+  dev: () => build({ ...node, entryPoints: ["dev/server.ts", "dev/serve.ts"], outdir: "build/dev" }),
   test: () => {
     rmSync("build/test", { recursive: true, force: true });
     return build({ ...node, entryPoints: files("test", ".test.ts"), outdir: "build/test" });
   },
   browser: () => {
     rmSync("build/browser", { recursive: true, force: true });
-    return build({ ...node, entryPoints: [...files("browser", ".test.ts"), "browser/tour.ts", "browser/pictures.ts"], outdir: "build/browser" });
+    return build({ ...node, entryPoints: [...files("browser", ".test.ts"), "browser/tour.ts", "browser/pictures.ts", "browser/dashboard-tour.ts"], outdir: "build/browser" });
   },
 };
 for (const part of parts) await make[part]();

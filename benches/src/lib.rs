@@ -35,3 +35,4 @@ pub mod roles;
 pub mod scenarios;
 pub mod stats;
 pub mod tracers;
+pub mod watchers;

@@ -54,8 +54,9 @@ fn memory_gib() -> Option<f64> {
 }
 
 fn peers() -> Vec<String> {
-    let commands: [&[&str]; 4] = [
+    let commands: [&[&str]; 5] = [
         &["perf", "--version"],
+        &["bpftrace", "--version"],
         &["trace-cmd", "--version"],
         &["babeltrace2", "--version"],
         &["zstd", "--version"],

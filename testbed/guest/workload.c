@@ -7,7 +7,7 @@
 //   idle                                 sleeps for ever
 //   mix       rounds=1                   pingpong, sleep, disk (where there is one), getppid, cpu
 //   pingpong | sleep | getppid | cpu     one of these alone: n=100
-//   disk      n=100                      writes blocks to the first disk
+//   disk      n=100 read=0               writes blocks of 4 KiB to the first disk; then reads so many
 //   serve     port=7777 report_ms=1000 reply=0 work_us=0
 //                                        UDP: works for each datagram, sends it back (cut or filled up to
 //                                        "reply" bytes), reports how many
@@ -245,11 +245,14 @@ static int disk(long n)
 	long done = 0;
 	for (long i = 0; i < n; i++)
 		done += pwrite(fd, block, 4096, (i * 17 % 1024) * 4096) == 4096;
+	long reads = number("read", 0), was_read = 0;
+	for (long i = 0; i < reads; i++)
+		was_read += pread(fd, block, 4096, (i * 17 % 1024) * 4096) == 4096;
 	close(fd);
-	char line[64];
-	snprintf(line, sizeof line, "disk n=%ld done=%ld", n, done);
+	char line[96];
+	snprintf(line, sizeof line, "disk n=%ld done=%ld read=%ld", n, done, was_read);
 	say(line);
-	return done != n;
+	return done != n || was_read != reads;
 }
 
 static int mix(void)

@@ -13,7 +13,7 @@ use crate::initramfs;
 use crate::job::{Job, JobPlan, Output, Place, quoted};
 use crate::kernel::{Flavour, Kernel};
 use crate::lateness::Lateness;
-use crate::qemu::{Accelerator, Machine};
+use crate::qemu::{Accelerator, Disk, Machine};
 use crate::wait::{WaitFor, Watched, tail};
 
 /// CIDs below 3 are taken by the protocol (Linux `include/uapi/linux/vm_sockets.h`).
@@ -33,6 +33,8 @@ pub struct GuestPlan {
     agent: Option<(PathBuf, Vec<String>)>,
     port: Option<String>,
     disk_mib: u32,
+    disk_at: Option<PathBuf>,
+    tap: Option<String>,
     cpus: String,
     nice: i32,
     append: String,
@@ -60,6 +62,8 @@ impl GuestPlan {
             agent: None,
             port: None,
             disk_mib: 0,
+            disk_at: None,
+            tap: None,
             cpus: String::new(),
             nice: 0,
             append: String::new(),
@@ -118,6 +122,20 @@ impl GuestPlan {
     /// Adds an empty virtio disk.
     pub fn disk_mib(mut self, size_mib: u32) -> Self {
         self.disk_mib = size_mib;
+        self
+    }
+
+    /// Makes a block device of its host its virtio disk: what it reads and writes are requests of that device.
+    pub fn disk_at(mut self, device: impl AsRef<Path>) -> Self {
+        self.disk_at = Some(device.as_ref().to_owned());
+        self
+    }
+
+    /// Adds a network card, which its host has as the tap device `device`; in the guest it has this address, in a
+    /// network of 256.
+    pub fn tap(mut self, device: &str, address: &str) -> Self {
+        self.tap = Some(device.to_owned());
+        self.append += &format!(" testbed.address={address}");
         self
     }
 
@@ -214,7 +232,11 @@ impl GuestPlan {
             marks: shared.join("marks"),
             cid: self.cid,
             port: self.port.clone().map(|name| (name, local.join("port.sock"))),
-            disk: (self.disk_mib > 0).then(|| local.join("disk.img")),
+            disk: match &self.disk_at {
+                Some(device) => Some(Disk::Device(device.clone())),
+                None => (self.disk_mib > 0).then(|| Disk::File(local.join("disk.img"))),
+            },
+            tap: self.tap.clone(),
         };
         let words: Vec<_> =
             machine.command().iter().map(|word| quoted(&word.to_string_lossy())).collect();

@@ -14,11 +14,20 @@ use crate::kernel::Kernel;
 const HOST_INIT: &str =
     concat!(include_str!("../guest/host-common.sh"), include_str!("../guest/host-init.sh"));
 
-const HOST_MODULES: &[&str] =
-    &["virtio_pci", "virtio_console", "9p", "9pnet_virtio", "kvm-amd", "vhost_vsock", "null_blk"];
+// The kernel's folder has "tun" because "vhost_net" needs it.
+const HOST_MODULES: &[&str] = &[
+    "virtio_pci",
+    "virtio_console",
+    "9p",
+    "9pnet_virtio",
+    "kvm-amd",
+    "vhost_vsock",
+    "null_blk",
+    "tun",
+];
 
 const GUEST_MODULES: &[&str] =
-    &["virtio_pci", "virtio_console", "virtio_blk", "vmw_vsock_virtio_transport"];
+    &["virtio_pci", "virtio_console", "virtio_blk", "virtio_net", "vmw_vsock_virtio_transport"];
 
 /// The image of the nested host.
 pub fn of_host(kernel: &Kernel) -> Result<PathBuf> {

@@ -37,7 +37,9 @@ pub(crate) struct Machine {
     pub(crate) cid: Option<u32>,
     /// Name of the virtio-serial port and path of its socket.
     pub(crate) port: Option<(String, PathBuf)>,
-    pub(crate) disk: Option<PathBuf>,
+    pub(crate) disk: Option<Disk>,
+    /// The tap device of its network card; QEMU makes it.
+    pub(crate) tap: Option<String>,
 }
 
 impl Machine {
@@ -66,13 +68,26 @@ impl Machine {
             line.option("-device", format!("vhost-vsock-pci,guest-cid={cid}"));
         }
         if let Some(disk) = &self.disk {
-            line.option(
-                "-drive",
-                format!("file={},format=raw,if=virtio,cache=writeback", disk.display()),
-            );
+            let (file, how) = match disk {
+                Disk::File(file) => (file, "cache=writeback"),
+                // Each request of the guest is one of the host: past its page cache.
+                Disk::Device(device) => (device, "cache=none,aio=threads"),
+            };
+            line.option("-drive", format!("file={},format=raw,if=virtio,{how}", file.display()));
+        }
+        if let Some(tap) = &self.tap {
+            let script = "script=no,downscript=no";
+            line.option("-netdev", format!("tap,id=net,ifname={tap},{script},vhost=off"));
+            line.option("-device", "virtio-net-pci,netdev=net,romfile=");
         }
         line.0
     }
+}
+
+/// What a guest's disk is on its host.
+pub(crate) enum Disk {
+    File(PathBuf),
+    Device(PathBuf),
 }
 
 /// A command line being written.

@@ -12,6 +12,7 @@ import sys
 # Dependencies within one layer that are part of the design, each with its reason.
 WITHIN_LAYER = {
     ("transect-clock", "transect-model"): "both are vocabulary; stamps are typed by the model",
+    ("transect-live", "transect-engine"): "live is the engine fed with a stream, where the kernel does not add up itself",
     ("transect-tracedat", "transect-ftrace"): "trace.dat carries ftrace pages and formats",
 }
 

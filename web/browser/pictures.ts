@@ -1,15 +1,19 @@
-// The pictures of docs/timeline.md, of real recordings: `npm run pictures -- DEMO XEN OUT`, where DEMO is what `make demo`
-// leaves and XEN a recording of a Xen host with domUs named hog and duty. Nothing is drawn that the page does not draw.
+// The pictures of the docs, of real recordings: `npm run pictures -- DEMO XEN LOG OUT`, where DEMO is what `make demo`
+// leaves, XEN a recording of a Xen host with domUs named hog and duty, and LOG what `transect top --log` wrote meanwhile on
+// the demo's host. Nothing is drawn that the pages do not draw. Of `-` there is no picture.
 import { join } from "node:path";
 import type { Page } from "playwright-core";
+import { openDashboard } from "./dashboard-kit.ts";
+import { readLog } from "../dev/serve.ts";
 import { idle, launch, withApp } from "./kit.ts";
 import { Folder, Served } from "./real.ts";
 
-const [demo, xen, out] = process.argv.slice(2);
-if (!demo || !xen || !out) throw new Error("npm run pictures -- DEMO XEN OUT");
+const [demo, xen, log, out] = process.argv.slice(2);
+if (!demo || !xen || !log || !out) throw new Error("npm run pictures -- DEMO XEN LOG OUT");
 
-await picture(demo, join(out, "timeline-demo.png"), 940, async () => undefined);
-await picture(xen, join(out, "timeline-xen.png"), 800, async (page) => {
+if (demo !== "-") await picture(demo, join(out, "timeline-demo.png"), 940, async () => undefined);
+if (log !== "-") for (const scheme of ["dark", "light"] as const) await dashboard(log, join(out, `dashboard-${scheme}.png`), scheme);
+if (xen !== "-") await picture(xen, join(out, "timeline-xen.png"), 800, async (page) => {
   await withApp(
     page,
     async (app) => {
@@ -31,6 +35,21 @@ await picture(xen, join(out, "timeline-xen.png"), 800, async (page) => {
     null,
   );
 });
+
+/** The log's windows as if the last one had just ended. */
+async function dashboard(file: string, to: string, scheme: "dark" | "light"): Promise<void> {
+  const windows = readLog(file);
+  const day_ms = 24 * 3_600_000;
+  const length_ms = (windows.length * windows[0]!.dur) / 1e6;
+  const ended_ms = windows.at(-1)!.ended_unix_ns / 1e6;
+  const frozen_ms = Math.floor(Math.max(ended_ms, day_ms) / length_ms) * length_ms;
+  const opened = await openDashboard({ log: file, frozen_ms, history_s: length_ms / 1000 }, { viewport: { width: 1280, height: 720 }, scheme, hash: `#range=${Math.round(length_ms / 1000)}s&until=${new Date(frozen_ms).toISOString()}` });
+  try {
+    await opened.page.screenshot({ path: to });
+  } finally {
+    await opened.close();
+  }
+}
 
 async function picture(recording: string, file: string, height: number, prepare: (page: Page) => Promise<unknown>): Promise<void> {
   const folder = new Folder();

@@ -6,6 +6,7 @@
 // one to the next is what a frame costs altogether: moving the view, drawing, and Chromium's compositing of it.
 // Every interval of the tour counts, pauses and all.
 import { idle, open, withApp } from "./kit.ts";
+import { selfTimes } from "./profile.ts";
 
 const options: Record<string, number> = {};
 for (let i = 2; i + 1 < process.argv.length; i += 2) options[process.argv[i]!.replace(/^--/, "")] = Number(process.argv[i + 1]);
@@ -85,15 +86,3 @@ const heap_MiB = (await page.evaluate(() => {
 })) / 1048576;
 process.stdout.write(`${JSON.stringify({ browser: opened.browser.version(), painted_ms, drawn_ms, ...result, heap_MiB, errors: opened.errors })}\n`);
 await opened.close();
-
-/** Where the page's thread spent its time: the twenty dearest functions, by self time. */
-function selfTimes(profile: { nodes: { id: number; callFrame: { functionName: string; lineNumber: number; columnNumber: number } }[]; samples?: number[]; timeDeltas?: number[] }): string {
-  const byId = new Map(profile.nodes.map((node) => [node.id, node]));
-  const sums = new Map<string, number>();
-  profile.samples?.forEach((id, i) => {
-    const frame = byId.get(id)!.callFrame;
-    const name = `${frame.functionName || "anonymous"}:${frame.lineNumber}:${frame.columnNumber}`;
-    sums.set(name, (sums.get(name) ?? 0) + (profile.timeDeltas?.[i] ?? 0) / 1000);
-  });
-  return [...sums].sort((a, b) => b[1] - a[1]).slice(0, 20).map(([name, ms]) => `${ms.toFixed(0).padStart(7)} ms  ${name}`).join("\n");
-}

@@ -152,9 +152,10 @@ class Service {
 }
 
 /** Passes a question on to a real server, with its key. */
-async function pass(api: string, url: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
+export async function pass(api: string, url: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const there = new URL(api);
-  const init: RequestInit = { method: request.method ?? "GET", headers: { authorization: `Bearer ${there.searchParams.get("token") ?? ""}`, "content-type": "application/json" } };
+  const token = there.searchParams.get("token");
+  const init: RequestInit = { method: request.method ?? "GET", headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), "content-type": "application/json" } };
   if (request.method === "POST") {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);

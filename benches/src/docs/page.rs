@@ -8,6 +8,7 @@ use std::fmt::Write;
 /// Parts of the page: the marker's name, and what the names of its rows begin with.
 const PARTS: &[(&str, &[&str])] = &[
     ("cost", &["harness/", "cost/"]),
+    ("overhead", &["overhead/"]),
     ("lost", &["lost/"]),
     ("bytes", &["bytes/"]),
     ("nested", &["nested/"]),

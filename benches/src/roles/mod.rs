@@ -7,6 +7,8 @@
 mod compact;
 mod costs;
 mod decode;
+mod exits;
+mod live;
 mod mixed;
 mod pair;
 mod splice;
@@ -14,9 +16,12 @@ mod spliced;
 mod sql;
 mod states;
 mod tiles;
+mod vms;
+mod watched;
 mod work;
 
 pub use compact::Pairs;
+pub use live::Programs;
 pub use pair::{Both, OnDisk};
 pub use splice::Traced;
 pub use sql::Answer;
@@ -38,6 +43,8 @@ pub enum Role {
     Splice(splice::Splice),
     /// The compact collector with the plainest sink.
     Compact(compact::Compact),
+    /// The counting programs of live faces.
+    Live(live::Live),
     /// Both collectors at once, and what they need on disk.
     Pair(pair::Pair),
     /// A load under raw ftrace.
@@ -46,6 +53,14 @@ pub enum Role {
     Costs(costs::CostsOf),
     /// Reads files, aligns, merges and divides time into states; the rows are counted.
     States(states::States),
+    /// A guest that exits, timed.
+    Exits(exits::Exits),
+    /// A whole comparison of watchers.
+    Watched(watched::Watched),
+    /// Processes that look like a host's VMs.
+    Vms(vms::Vms),
+    /// One of them.
+    Vm(vms::OneVm),
     /// Makes the timeline's tiles.
     Tiles(tiles::Tiles),
     /// Answers SQL, line by line.
@@ -65,10 +80,15 @@ impl Role {
             Role::Mixed(mixed) => mixed.play(),
             Role::Splice(splice) => splice.play(),
             Role::Compact(compact) => compact.play(),
+            Role::Live(live) => live.play(),
             Role::Pair(pair) => pair.play(),
             Role::Spliced(spliced) => spliced.play(),
             Role::Costs(costs) => costs.play(),
             Role::States(states) => states.play(),
+            Role::Exits(exits) => exits.play(),
+            Role::Watched(watched) => watched.play(),
+            Role::Vms(vms) => vms.play(),
+            Role::Vm(vm) => vm.play(),
             Role::Tiles(tiles) => tiles.play(),
             Role::Sql(sql) => sql.play(),
             Role::Decode(decode) => decode.play(),

@@ -19,6 +19,8 @@ pub enum Loop {
     Getppid,
     /// Two threads on one CPU wake each other: one switch an operation.
     Eventfd,
+    /// The same at a fixed rate, 50,000 switches a second, and idle in between.
+    Paced,
 }
 
 /// `bench role work`.
@@ -53,7 +55,8 @@ impl Work {
                 std::hint::black_box(rustix::process::getppid());
                 Ok(())
             })?,
-            Loop::Eventfd => self.ping_pong()?,
+            Loop::Eventfd => self.ping_pong(|| Ok(()))?,
+            Loop::Paced => self.ping_pong(Pacer::begin()?.of_trips())?,
         };
         super::told(&Timed { cpu_ns })
     }
@@ -73,7 +76,8 @@ impl Work {
     }
 
     /// A round trip is two switches, so two operations.
-    fn ping_pong(&self) -> anyhow::Result<Vec<f64>> {
+    /// `pause` is called before each trip.
+    fn ping_pong(&self, mut pause: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Vec<f64>> {
         let (there, back) = (pair()?, pair()?);
         let trips = self.ops / 2;
         let halves = Work { operation: self.operation, cpu: 0, ops: trips, batches: self.batches };
@@ -87,12 +91,46 @@ impl Work {
                 Ok(())
             });
             let per_trip = halves.batches_of(|| {
+                pause()?;
                 give(&there)?;
                 take(&back)
             });
             echo.join().map_err(|_| anyhow::anyhow!("the echoing thread panicked"))??;
             Ok(per_trip?.into_iter().map(|ns| ns / 2.0).collect())
         })
+    }
+}
+
+/// Keeps to a rate, whatever a trip takes.
+struct Pacer {
+    /// When the next burst is due, ns of CLOCK_MONOTONIC.
+    due_ns: i64,
+    trips: u32,
+}
+
+impl Pacer {
+    /// A burst each millisecond: 25 trips are 50 switches.
+    const EVERY_NS: i64 = 1_000_000;
+    const TRIPS: u32 = 25;
+
+    fn begin() -> anyhow::Result<Self> {
+        let now = clock_gettime(ClockId::Monotonic);
+        Ok(Pacer { due_ns: now.tv_sec * 1_000_000_000 + now.tv_nsec, trips: 0 })
+    }
+
+    fn of_trips(mut self) -> impl FnMut() -> anyhow::Result<()> {
+        move || {
+            self.trips += 1;
+            if self.trips < Self::TRIPS {
+                return Ok(());
+            }
+            self.trips = 0;
+            self.due_ns += Self::EVERY_NS;
+            let (tv_sec, tv_nsec) = (self.due_ns / 1_000_000_000, self.due_ns % 1_000_000_000);
+            let due = rustix::time::Timespec { tv_sec, tv_nsec };
+            rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &due)?;
+            Ok(())
+        }
     }
 }
 

@@ -8,10 +8,10 @@
 use crate::{
     bed::{Bed, on_load_cpu, output, told},
     report::{Goal, Row, Rows},
-    roles::{Loop, Pairs, Timed, Traced},
+    roles::{Loop, Pairs, Programs, Timed, Traced},
     stats::{Paired, median, shuffle},
     tracers::{
-        Collector, Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, TraceCmd, Tracer, Wish,
+        Collector, Live, Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, TraceCmd, Tracer, Wish,
     },
 };
 use anyhow::{Context, Result, ensure};
@@ -43,6 +43,9 @@ pub(super) const ROWS: &[&str] = &[
     "cost/eventfd/record-full",
     "cost/eventfd/consumer",
     "cost/eventfd/consumer-record",
+    "cost/eventfd/live",
+    "cost/eventfd/live-all",
+    "cost/eventfd/live-nothing",
 ];
 
 /// One of the two loops.
@@ -104,6 +107,7 @@ pub(crate) fn inside(bed: &Bed, which: Loop) -> Result<Costs> {
     let load = match which {
         Loop::Getppid => Load { ops: getppid.ops / 5, ..getppid },
         Loop::Eventfd => Load { ops: eventfd.ops / 2, ..eventfd },
+        Loop::Paced => anyhow::bail!("an emulated CPU cannot keep to a rate"),
     };
     let tracers: Vec<Box<dyn Tracer>> = vec![
         Box::new(Nothing),
@@ -132,6 +136,10 @@ fn contestants() -> Vec<Box<dyn Tracer>> {
         Box::new(Collector(Pairs::ExitOnly)),
         Box::new(Collector(Pairs::Empty)),
         Box::new(Collector(Pairs::Stamp)),
+        Box::new(Live { programs: Programs::Count, all: false }),
+        Box::new(Live { programs: Programs::Empty, all: false }),
+        Box::new(Live { programs: Programs::Count, all: true }),
+        Box::new(Live { programs: Programs::Empty, all: true }),
     ]
 }
 
@@ -217,8 +225,13 @@ const PERF: &str = "perf record";
 const OURS: &str = "compact collector";
 const TWO_RECORDS: &str = "compact collector, two records";
 const EXITS_ONLY: &str = "compact collector, exits only";
+const NOTHING: &str = "nothing";
 const EMPTY: &str = "empty BPF programs";
 const STAMP: &str = "BPF programs that read the clock";
+const LIVE: &str = "live windows";
+const LIVE_EMPTY: &str = "empty live programs";
+const LIVE_ALL: &str = "live windows, all programs";
+const LIVE_ALL_EMPTY: &str = "empty live programs, all programs";
 const RECORD: &str = "transect record";
 const FULL: &str = "transect record --full";
 
@@ -230,6 +243,16 @@ const fn paid(
     goal: Option<Goal>,
 ) -> Duel {
     Duel { row, ours, peer, goal, of: |seen| Some(seen.cost_ns), note: "" }
+}
+
+/// What the loop takes longer, over what it takes without.
+const fn slowed(
+    row: &'static str,
+    ours: &'static str,
+    peer: &'static str,
+    goal: Option<Goal>,
+) -> Duel {
+    Duel { row, ours, peer, goal, of: |seen| Some(seen.slowdown), note: "; time of an operation" }
 }
 
 /// CPU time of what consumes the events, for each of them.
@@ -256,6 +279,9 @@ const DUELS: &[Duel] = &[
     paid("record-full", FULL, FTRACE, None),
     spent("consumer", OURS, FTRACE, Some(Goal::RatioAtMost(0.5))),
     spent("consumer-record", RECORD, FTRACE, None),
+    paid("live", LIVE, LIVE_EMPTY, Some(Goal::RatioAtMost(1.6))),
+    paid("live-all", LIVE_ALL, LIVE_ALL_EMPTY, Some(Goal::RatioAtMost(1.6))),
+    slowed("live-nothing", LIVE_ALL, NOTHING, None),
 ];
 
 fn show(load: &Load, costs: &Costs, rows: &mut Rows) {

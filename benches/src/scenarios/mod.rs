@@ -6,6 +6,7 @@ mod cost;
 mod import;
 mod lost;
 mod nested;
+mod overhead;
 mod page;
 mod scale;
 mod sql;
@@ -13,6 +14,7 @@ mod timeline;
 mod xen;
 
 pub(crate) use cost::inside as costs_inside;
+pub(crate) use overhead::inside as watched_inside;
 
 use crate::{
     bed::Bed,
@@ -30,6 +32,11 @@ pub struct Scenario {
 /// All of them, in the order in which a run shows them.
 pub const ALL: &[Scenario] = &[
     Scenario { rows: cost::ROWS, run: cost::run },
+    Scenario { rows: overhead::PACED, run: overhead::paced },
+    Scenario { rows: overhead::EVENTFD, run: overhead::eventfd },
+    Scenario { rows: overhead::GETPPID, run: overhead::getppid },
+    Scenario { rows: overhead::NESTED, run: overhead::nested },
+    Scenario { rows: overhead::OWN, run: overhead::own },
     Scenario { rows: lost::ROWS, run: lost::run },
     Scenario { rows: bytes::ROWS, run: bytes::run },
     Scenario { rows: nested::ROWS, run: nested::run },

@@ -1,12 +1,14 @@
 //! The tracers that are compared, each around the same load.
 
 mod collector;
+mod live;
 mod ours;
 mod perf;
 mod splice;
 mod trace_cmd;
 
 pub use collector::Collector;
+pub use live::Live;
 pub use ours::{Record, traced};
 pub use perf::{Perf, Recording, counts};
 pub use splice::Splice;

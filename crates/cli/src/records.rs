@@ -1,9 +1,7 @@
 //! Records as text for programs: JSON objects, JSON lines and CSV.
 //!
 //! Written once against [`Record`], for table rows and report lines alike, so that a number is the
-//! same digits in every face. Integers are written in full width (an `rip` needs all 64 bits; read
-//! them with a parser that keeps integers, as Python's and jq 1.7's do). What JSON has no word for
-//! (infinite ratios) becomes null.
+//! same digits in every face (JSON: [`transect_model::json`]).
 
 use std::io::{self, Write};
 use transect_model::cell::{Cell, Record};
@@ -35,42 +33,7 @@ macro_rules! line {
     };
 }
 pub(crate) use line;
-
-/// Writes one record as a JSON object on one line, without a line end.
-pub(crate) fn write_json(out: &mut dyn Write, record: &dyn Record) -> io::Result<()> {
-    out.write_all(b"{")?;
-    write_json_members(out, record)?;
-    out.write_all(b"}")
-}
-
-/// Writes the members of a JSON object, for callers that add members of their own before.
-pub(crate) fn write_json_members(out: &mut dyn Write, record: &dyn Record) -> io::Result<()> {
-    let mut result = Ok(());
-    let mut first = true;
-    record.each_cell(&mut |name, cell| {
-        if result.is_ok() {
-            result = write_member(out, first, name, &cell);
-            first = false;
-        }
-    });
-    result
-}
-
-fn write_member(out: &mut dyn Write, first: bool, name: &str, cell: &Cell<'_>) -> io::Result<()> {
-    let comma = if first { "" } else { "," };
-    write!(out, "{comma}\"{name}\":")?;
-    match cell {
-        Cell::Null => out.write_all(b"null"),
-        Cell::F64(v) if !v.is_finite() => out.write_all(b"null"),
-        Cell::Str(text) => write_json_str(out, text),
-        other => write_plain(out, other),
-    }
-}
-
-/// Writes a JSON string, quotes and escapes included.
-pub(crate) fn write_json_str(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    serde_json::to_writer(out, text).map_err(io::Error::from)
-}
+pub(crate) use transect_model::json::{write_json, write_json_members, write_json_str};
 
 fn write_plain(out: &mut dyn Write, cell: &Cell<'_>) -> io::Result<()> {
     match cell {
@@ -118,7 +81,7 @@ fn write_csv_cell(out: &mut dyn Write, first: bool, cell: &Cell<'_>) -> io::Resu
 mod tests {
     use super::*;
     use transect_model::ids::{MachineId, Tid};
-    use transect_model::table::{ClockEdge, Thread};
+    use transect_model::table::Thread;
 
     fn thread(name: &str) -> Thread {
         Thread {
@@ -137,38 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn json_escapes_what_a_thread_name_can_hold() {
-        let row = thread("a\"\n\u{1b}[2J");
-        let json = text(|out| write_json(out, &row));
-        assert_eq!(
-            json,
-            r#"{"machine_id":0,"tid":-1,"pid":null,"name":"a\"\n\u001b[2J","cgroup":"/a,b"}"#
-        );
-        serde_json::from_str::<serde_json::Value>(&json).unwrap();
-    }
-
-    #[test]
     fn csv_quotes_separators_and_leaves_null_empty() {
         assert_eq!(text(|out| write_csv(out, &thread("q\"x"))), "0,-1,,\"q\"\"x\",\"/a,b\"\n");
-    }
-
-    #[test]
-    fn floats_keep_every_digit_and_infinity_is_null() {
-        let mut edge = ClockEdge {
-            machine_id: MachineId(1),
-            from_clock: "x86-tsc".to_owned(),
-            to_clock: "x86-tsc".to_owned(),
-            method: "tsc_offset".to_owned(),
-            offset: i64::MIN,
-            rate: 1.0,
-            error_bound_ns: 0,
-            samples: 0,
-        };
-        assert!(
-            text(|out| write_json(out, &edge))
-                .contains(r#""offset":-9223372036854775808,"rate":1.0,"#)
-        );
-        edge.rate = f64::INFINITY;
-        assert!(text(|out| write_json(out, &edge)).contains(r#""rate":null"#));
     }
 }

@@ -91,6 +91,8 @@ pub struct Engine {
     lost_counts: Vec<(StreamKey, u64)>,
     /// Trace time counts ticks of unknown length.
     in_ticks: bool,
+    /// Windows begin at multiples of their length.
+    aligned: bool,
     threads: Option<NonZeroUsize>,
     progress: Option<Arc<AtomicU64>>,
     windows_in: Option<Span>,
@@ -101,6 +103,14 @@ impl Engine {
     /// An engine for a recording of these actors.
     pub fn new(topology: Topology, options: Options) -> Self {
         Engine { topology, options, ..Engine::default() }
+    }
+
+    /// Windows begin at multiples of their length in trace time, as live ones do, and not with the
+    /// recording; the first one is then shorter.
+    #[must_use]
+    pub fn with_aligned_windows(mut self) -> Self {
+        self.aligned = true;
+        self
     }
 
     /// Adds stretches in which machines were not recorded.

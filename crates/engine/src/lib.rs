@@ -12,7 +12,7 @@
 //! ```
 //! in batches, and in threads of their own up to the merge, if there is more than one CPU. A run
 //! can be cut in time and taken up again elsewhere ([`Engine::run_until`], [`Engine::resume`]): its
-//! rows are the same.
+//! rows are the same. Live views are such runs: a [`Feed`] takes events as they come.
 //!
 //! **Design constraints.**
 //! - States tile time: for every vCPU and every CPU with a stream, the rows' durations add up to
@@ -69,6 +69,7 @@ pub mod compact;
 pub mod dat;
 mod dispatch;
 pub mod engine;
+pub mod feed;
 mod hypervisor;
 mod infer;
 mod io;
@@ -86,9 +87,11 @@ pub mod topology;
 mod wanted;
 mod world;
 pub mod xen;
+pub mod xen_chunks;
 
 pub use align::{Input, ToTrace};
 pub use engine::{Engine, EngineError, MachineGap, Options, Summary};
+pub use feed::Feed;
 pub use shard::Boundary;
 pub use states::check::ShiftTest;
 pub use stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey};

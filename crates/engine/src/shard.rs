@@ -33,12 +33,12 @@ pub(crate) struct State {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Boundary {
     /// Items before this stamp have been taken.
-    cut: i64,
-    state: State,
+    pub(crate) cut: i64,
+    pub(crate) state: State,
     /// The streams in the engine's order, and how far they were read.
-    streams: Vec<(StreamKey, Place)>,
+    pub(crate) streams: Vec<(StreamKey, Place)>,
     /// What each of them said of itself.
-    told: Vec<Vec<Remark>>,
+    pub(crate) told: Vec<Vec<Remark>>,
 }
 
 impl Boundary {

@@ -4,7 +4,10 @@
 //! then vCPUs are inferred from `kvm_entry` (`infer.rs`).
 
 use serde::{Deserialize, Serialize};
-use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
+use transect_model::{
+    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
+    table::Machine,
+};
 
 /// One machine as the source of the recording knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +42,21 @@ impl MachineInfo {
             cgroup: None,
             domid: None,
             clock: None,
+        }
+    }
+
+    /// Its row; how far its clock may be off is told by others.
+    pub(crate) fn row(&self) -> Machine {
+        Machine {
+            machine_id: self.id,
+            parent_id: self.parent,
+            kind: self.kind,
+            name: self.name.clone(),
+            domid: self.domid,
+            vmm_pid: self.vmm_pid,
+            cgroup: self.cgroup.clone(),
+            clock: self.clock.clone(),
+            error_bound_ns: None,
         }
     }
 

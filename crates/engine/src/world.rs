@@ -4,6 +4,7 @@
 //! `vms.rs` the VMs that only the trace names; `dispatch.rs` of the crate holds the events.
 
 mod holes;
+mod live;
 mod moves;
 mod vms;
 

@@ -114,23 +114,42 @@ fn first_running(mut stream: Stream<'_>) -> Option<StreamItem> {
     for _ in 0..LOOK_AHEAD {
         let record = stream.next()?;
         let ts = *first.get_or_insert(record.tsc);
-        let vcpu = match record.typed() {
-            Recorded::Lost(_) => return None,
-            Recorded::RunstateChange { vcpu, old: RecordedRunstate::Running, .. } => vcpu,
-            Recorded::RunstateChange { new: RecordedRunstate::Running, .. } => return None,
-            Recorded::ContinueRunning { vcpu }
-            | Recorded::SwitchInfPrev { vcpu, .. }
-            | Recorded::SwitchInfCont { vcpu, .. }
-            | Recorded::Switch { prev: vcpu, .. } => vcpu,
-            _ => continue,
-        };
-        return Some(item(ts, 0, XenEvent::Current { vcpu: named(vcpu) }));
+        match first_of(&record.typed()) {
+            First::NotYet => {}
+            First::Nobody => return None,
+            First::Had(vcpu) => return Some(item(ts, 0, XenEvent::Current { vcpu: named(vcpu) })),
+        }
     }
     None
 }
 
+/// What a record tells of who had its pCPU since the records began.
+pub(crate) enum First {
+    /// Nothing.
+    NotYet,
+    /// That it cannot be known.
+    Nobody,
+    /// This one.
+    Had(RecordedVcpu),
+}
+
+/// What a record tells of who had its pCPU before it.
+pub(crate) fn first_of(recorded: &Recorded) -> First {
+    match *recorded {
+        Recorded::RunstateChange { vcpu, old: RecordedRunstate::Running, .. }
+        | Recorded::ContinueRunning { vcpu }
+        | Recorded::SwitchInfPrev { vcpu, .. }
+        | Recorded::SwitchInfCont { vcpu, .. }
+        | Recorded::Switch { prev: vcpu, .. } => First::Had(vcpu),
+        Recorded::Lost(_) | Recorded::RunstateChange { new: RecordedRunstate::Running, .. } => {
+            First::Nobody
+        }
+        _ => First::NotYet,
+    }
+}
+
 #[inline(always)]
-fn item(tsc: u64, quiet: u32, event: XenEvent) -> StreamItem {
+pub(crate) fn item(tsc: u64, quiet: u32, event: XenEvent) -> StreamItem {
     let ts = Timestamp::new(tsc);
     StreamItem::Event { ts, tid: Tid::IDLE, quiet, event: CoreEvent::Xen(event) }
 }
@@ -141,7 +160,7 @@ fn other(tsc: u64, quiet: u32) -> StreamItem {
 }
 
 #[inline(always)]
-fn named(vcpu: RecordedVcpu) -> XenVcpu {
+pub(crate) fn named(vcpu: RecordedVcpu) -> XenVcpu {
     XenVcpu { dom: vcpu.dom, vcpu: vcpu.vcpu }
 }
 
@@ -234,7 +253,7 @@ fn event(recorded: Recorded, file_isa: Isa) -> Option<XenEvent> {
 
 /// The records since the last item, which tell nothing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Quiet {
+pub(crate) struct Quiet {
     count: u32,
     /// Stamp of the last one.
     last_tsc: u64,
@@ -267,10 +286,10 @@ impl Quiet {
 }
 
 /// Puts every record's items behind the others.
-struct Put<'i> {
-    items: &'i mut Vec<StreamItem>,
-    quiet: &'i mut Quiet,
-    isa: Isa,
+pub(crate) struct Put<'i> {
+    pub(crate) items: &'i mut Vec<StreamItem>,
+    pub(crate) quiet: &'i mut Quiet,
+    pub(crate) isa: Isa,
 }
 
 impl EventTaker for Put<'_> {

@@ -643,6 +643,22 @@ fn windows_split_states_exactly() {
     );
 }
 
+/// Aligned windows begin at multiples of their length; the recording's own begin cuts the first.
+#[test]
+fn windows_can_be_aligned() {
+    let story = Story::parse(
+        "vm web vcpu=0 tid=162
+         host 0 1030 162 kvm_entry vcpu=0
+         host 0 1160 162 kvm_exit io vcpu=0
+         host 0 1250 162 kvm_entry vcpu=0",
+    );
+    let (tables, _) =
+        story.run_by(|engine| engine.with_aligned_windows(), Options { window_ns: 100 });
+    let of_vm = tables.windows.iter().filter(|w| w.vcpu.is_none());
+    let rows: Vec<_> = of_vm.map(|w| (w.ts, w.dur, w.guest_ns, w.exits)).collect();
+    assert_eq!(rows, [(1030, 70, 70, 0), (1100, 100, 60, 1), (1200, 50, 0, 0)]);
+}
+
 /// arm64's `kvm_entry` names no vCPU; the topology does.
 #[test]
 fn entries_without_a_vcpu_number() {

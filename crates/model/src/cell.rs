@@ -65,6 +65,7 @@ to_cell! {
     u32: |v| Cell::U64(u64::from(*v));
     u64: |v| Cell::U64(*v);
     f64: |v| Cell::F64(*v);
+    &'static str: |v| Cell::Str(Cow::Borrowed(v));
     String: |v| Cell::Str(Cow::Borrowed(v));
     char: |v| Cell::Str(Cow::Owned(v.to_string()));
     MachineId: |v| Cell::U64(u64::from(v.0));

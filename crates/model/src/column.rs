@@ -107,6 +107,7 @@ plain! {
     VcpuId: U32;
     Tid: I32;
     String: Text;
+    &'static str: Text;
 }
 
 macro_rules! words {

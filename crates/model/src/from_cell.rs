@@ -58,6 +58,32 @@ from_cell! {
     BlockDevice: Str(v) => device(v);
 }
 
+/// Words that rows of live views hold as such: what threads are and where, which way I/O goes.
+const WORDS: &[&str] = &[
+    "vcpu",
+    "vmm",
+    "vhost",
+    "thread",
+    "running",
+    "preempted",
+    "waking",
+    "asleep",
+    "halted",
+    "gone",
+    "unknown",
+    "read",
+    "write",
+    "xmit",
+    "receive",
+];
+
+impl FromCell for &'static str {
+    fn from_cell(cell: &Cell<'_>) -> Option<Self> {
+        let Cell::Str(word) = cell else { return None };
+        WORDS.iter().find(|known| **known == word.as_ref()).copied()
+    }
+}
+
 fn only_char(text: &str) -> Option<char> {
     let mut chars = text.chars();
     chars.next().filter(|_| chars.next().is_none())

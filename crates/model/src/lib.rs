@@ -32,6 +32,7 @@ pub mod event_fields;
 pub mod exit;
 pub mod from_cell;
 pub mod ids;
+pub mod json;
 mod row;
 pub mod state;
 pub mod table;

@@ -1,5 +1,5 @@
-//! Compiles the programs of `bpf/` to one BPF object, which the crate embeds: whoever runs the
-//! binary needs no compiler.
+//! Compiles the programs of `bpf/` to two BPF objects (what records and what counts), which the crate
+//! embeds: whoever runs the binary needs no compiler.
 
 use std::{
     env, fs,
@@ -14,7 +14,7 @@ const CLANGS: [&str; 8] =
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let crate_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let sources = crate_dir.join("../../../bpf").canonicalize()?;
-    let object = PathBuf::from(env::var("OUT_DIR")?).join("collector.bpf.o");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-env-changed=CLANG");
     println!("cargo:rerun-if-changed={}", sources.display());
     for file in fs::read_dir(&sources)? {
@@ -23,8 +23,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // libbpf-sys installs libbpf's headers for its dependents.
     let headers = env::var("DEP_BPF_INCLUDE")?;
     let clang = clang()?;
-    compile(&clang, &sources, Path::new(&headers), &object)?;
-    strip(&clang, &object);
+    for name in ["collector", "live"] {
+        let object = out.join(name).with_extension("bpf.o");
+        let source = sources.join(name).with_extension("bpf.c");
+        compile(&clang, &sources, &source, Path::new(&headers), &object)?;
+        strip(&clang, &object);
+    }
     Ok(())
 }
 
@@ -55,6 +59,7 @@ fn clang() -> Result<String, String> {
 fn compile(
     clang: &str,
     sources: &Path,
+    source: &Path,
     headers: &Path,
     object: &Path,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -80,12 +85,12 @@ fn compile(
         .arg("-I")
         .arg(headers)
         .arg("-c")
-        .arg(sources.join("collector.bpf.c"))
+        .arg(source)
         .arg("-o")
         .arg(object)
         .status()?;
     if !status.success() {
-        return Err(format!("{clang} could not compile {}", sources.display()).into());
+        return Err(format!("{clang} could not compile {}", source.display()).into());
     }
     Ok(())
 }

@@ -49,6 +49,11 @@ const MAX_QUERIES: usize = 4;
 
 struct App {
     guard: Guard,
+    view: View,
+}
+
+/// One recording's timeline: the page and what it asks.
+pub(crate) struct View {
     state: Arc<State>,
     queries: AtomicUsize,
 }
@@ -68,9 +73,7 @@ impl Server {
             memory_bytes: options.memory_bytes,
             threads: options.threads,
         };
-        let state = Arc::new(State::new(recording, queries));
-        state.build(false);
-        let app = Arc::new(App { guard, state, queries: AtomicUsize::new(0) });
+        let app = Arc::new(App { guard, view: View::open(recording, queries) });
         let work = move || -> () { server.run(&app) };
         thread::Builder::new().name("view-listener".to_owned()).spawn(work)?;
         Ok(Server { url })
@@ -87,18 +90,34 @@ impl Handler for App {
         if let Some(refusal) = self.guard.refuse(request) {
             return refusal.into();
         }
+        match self.view.answer(request, client) {
+            Answer::Whole(page) if !request.path.starts_with("/api/") => {
+                page.with("Set-Cookie", self.guard.set_cookie()).into()
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl View {
+    /// Begins to make what is missing.
+    pub(crate) fn open(recording: Box<dyn Recording>, queries: transect_query::Options) -> Self {
+        let state = Arc::new(State::new(recording, queries));
+        state.build(false);
+        View { state, queries: AtomicUsize::new(0) }
+    }
+
+    /// Answers who was let in.
+    pub(crate) fn answer(&self, request: &Request, client: &TcpStream) -> Answer {
         let Some(api) = request.path.strip_prefix("/api/") else {
             if request.method != Method::Get {
                 return Response::error(405, "pages are only read").into();
             }
-            let page = page::answer(&request.path);
-            return page.with("Set-Cookie", self.guard.set_cookie()).into();
+            return page::answer(&request.path).into();
         };
         self.api(api, request, client)
     }
-}
 
-impl App {
     fn api(&self, name: &str, request: &Request, client: &TcpStream) -> Answer {
         use Method::{Get, Post};
         let state = &self.state;

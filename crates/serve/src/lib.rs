@@ -1,4 +1,5 @@
-//! A recording in a browser: the timeline's page and what it asks for, over HTTP on this machine.
+//! What is served over HTTP: a recording's timeline on this machine (`transect view`), and this host's
+//! windows, history, metrics and snapshots ([`service`], `transect serve`).
 //!
 //! **What.** [`Server::start`] listens on a port of this machine, has the recording's tables and
 //! tiles made if they are not there, and answers the page: tracks, keys and tiles
@@ -15,7 +16,7 @@
 //! **Design constraints.**
 //! - Threads, not an async runtime: a browser has six connections, and every answer is work of
 //!   the CPU or a query that waits by itself. It also leaves tokio's features as they are.
-//! - Who may ask is decided before anything is looked at (`guard`). No path is ever opened: the
+//! - Who may ask is decided before anything is looked at (`guard`; of the daemon, `service::auth`). No path is ever opened: the
 //!   page's files are part of the program.
 //! - Requests, answers, connections and queries under way are bounded.
 //! - What can be shown is shown: the page is there at once, and tracks as they are made.
@@ -25,6 +26,7 @@ mod app;
 mod guard;
 mod http;
 mod page;
+pub mod service;
 mod sql;
 mod state;
 

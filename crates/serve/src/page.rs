@@ -22,6 +22,11 @@ pub(crate) fn answer(path: &str) -> Response {
     }
 }
 
+/// Is there a file of that path?
+pub(crate) fn has(path: &str) -> bool {
+    file(path).is_some()
+}
+
 fn file(path: &str) -> Option<&'static [u8]> {
     FILES.iter().find(|(known, _)| *known == path).map(|(_, bytes)| *bytes)
 }

@@ -62,15 +62,31 @@ export interface Pressed {
   readonly altKey: boolean;
 }
 
-const BY_KEY = new Map(BINDINGS.flatMap((binding) => binding.keys.map((key) => [key, binding.command] as const)));
+/** Finds the command of a key press in a table of bindings. Undefined: then the browser has the key. */
+export function lookup<C extends string>(bindings: readonly { readonly command: C; readonly keys: readonly string[] }[]): (pressed: Pressed) => C | undefined {
+  const byKey = new Map(bindings.flatMap((binding) => binding.keys.map((key) => [key, binding.command] as const)));
+  return (pressed) => {
+    if (pressed.altKey) return undefined;
+    const key = pressed.key.toLowerCase();
+    const ctrl = pressed.ctrlKey || pressed.metaKey ? "ctrl+" : "";
+    const shifted = byKey.get(`${ctrl}${pressed.shiftKey ? "shift+" : ""}${key}`);
+    if (shifted) return shifted;
+    // `+`, `?` and their like need shift on some keyboards and not on others.
+    return pressed.shiftKey && key.length === 1 && !/[a-z ]/.test(key) ? byKey.get(ctrl + key) : undefined;
+  };
+}
 
-/** The command of a key press, or undefined: then the browser has it. */
-export function commandOf(pressed: Pressed): Command | undefined {
-  if (pressed.altKey) return undefined;
-  const key = pressed.key.toLowerCase();
-  const ctrl = pressed.ctrlKey || pressed.metaKey ? "ctrl+" : "";
-  const shifted = BY_KEY.get(`${ctrl}${pressed.shiftKey ? "shift+" : ""}${key}`);
-  if (shifted) return shifted;
-  // `+`, `?` and their like need shift on some keyboards and not on others.
-  return pressed.shiftKey && key.length === 1 && !/[a-z ]/.test(key) ? BY_KEY.get(ctrl + key) : undefined;
+/** The command of a key press in the timeline. */
+export const commandOf = lookup(BINDINGS);
+
+const KEY_NAMES: Readonly<Record<string, string>> = { " ": "Space", arrowup: "↑", arrowdown: "↓", arrowleft: "←", arrowright: "→", escape: "Esc", backspace: "⌫", enter: "Enter", home: "Home", end: "End" };
+
+/** A key of a binding as people read it: `Shift ←`. */
+export function keyName(key: string): string {
+  if (key === "+") return key;
+  return key
+    .split("+")
+    .map((part) => (part === "" ? "+" : KEY_NAMES[part] ?? (part.length === 1 ? part.toUpperCase() : part[0]!.toUpperCase() + part.slice(1))))
+    .join(" ")
+    .replace("Shift  ", "Shift Space");
 }

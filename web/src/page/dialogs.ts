@@ -1,7 +1,7 @@
 // The help overlay and the export dialog.
 import { FILTER_WORDS } from "../core/filter.ts";
 import { duration } from "../core/format.ts";
-import { BINDINGS } from "../core/keymap.ts";
+import { BINDINGS, keyName } from "../core/keymap.ts";
 import { hex, machineHues, maskOf, paintOf, type Key } from "../core/palette.ts";
 import type { App } from "./app.ts";
 import { make, need } from "./dom.ts";
@@ -36,16 +36,6 @@ export function openHelp(app: App): void {
   close.addEventListener("click", () => dialog.close());
   dialog.replaceChildren(make("h2", {}, "Reading the timeline"), legend(app), make("div", { class: "help" }, ...groups.values(), pointer, filter), make("p", {}, close));
   if (!dialog.open) dialog.showModal();
-}
-
-function keyName(key: string): string {
-  const names: Readonly<Record<string, string>> = { " ": "Space", arrowup: "↑", arrowdown: "↓", arrowleft: "←", arrowright: "→", escape: "Esc", backspace: "⌫", enter: "Enter", home: "Home" };
-  if (key === "+") return key;
-  return key
-    .split("+")
-    .map((part) => (part === "" ? "+" : names[part] ?? (part.length === 1 ? part.toUpperCase() : part[0]!.toUpperCase() + part.slice(1))))
-    .join(" ")
-    .replace("Shift  ", "Shift Space");
 }
 
 function legend(app: App): HTMLElement {

@@ -1,6 +1,7 @@
 // Gets tiles: a few requests at a time, what is seen before what may be seen next. Requests that were
 // not sent yet are planned anew every frame, so a fast zoom leaves no trail of useless work.
 import type { AskTiles, TilesAnswer } from "../api/messages.ts";
+import { ROOT } from "../api/call.ts";
 import { EMPTY, type TileCache } from "../core/cache.ts";
 import { Pending, planFor, type TileRequest, type Wish } from "../core/plan.ts";
 import type { Range } from "../core/view.ts";
@@ -10,7 +11,7 @@ const AT_ONCE = 3;
 const RETRY_MS = 2000;
 
 export class Loader {
-  private readonly worker = new Worker("/assets/tiles.js", { type: "module" });
+  private readonly worker = new Worker(new URL("assets/tiles.js", ROOT), { type: "module" });
   private readonly pending = new Pending();
   private readonly running = new Map<number, TileRequest>();
   private deferred: TileRequest[] = [];

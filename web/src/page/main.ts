@@ -1,5 +1,5 @@
 // Starts the page: loads the recording's description, follows the building of tiles, opens the view.
-import { ApiError } from "../api/client.ts";
+import { ApiError, ROOT } from "../api/call.ts";
 import type { BuildState, RecordingInfo } from "../api/types.ts";
 import { thousands } from "../core/format.ts";
 import type { Command } from "../core/keymap.ts";
@@ -95,7 +95,7 @@ class Follower {
 
   start(): void {
     if (this.events) return;
-    this.events = new EventSource("/api/progress");
+    this.events = new EventSource(new URL("api/progress", ROOT));
     // While tiles are being made there are the tracks made so far: read again every few seconds, and at the end.
     this.often = setInterval(() => this.renew(), 3000);
     this.events.onmessage = (event: MessageEvent<string>) => this.hear(JSON.parse(event.data) as BuildState);

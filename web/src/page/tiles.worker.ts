@@ -1,6 +1,6 @@
 // Fetches and decodes tiles off the page's own thread, so that no answer, however large, costs a frame.
 import { decodeTiles, type Placed } from "../api/arrow.ts";
-import { ApiError, call } from "../api/client.ts";
+import { ApiError, call } from "../api/call.ts";
 import type { AskTiles, TilesAnswer } from "../api/messages.ts";
 
 // The DOM's types describe a page's `self`; a worker's `postMessage` takes the list of what to hand over.
@@ -16,7 +16,7 @@ worker.onmessage = (event) => {
 
 async function answer({ id, origin, request }: AskTiles): Promise<void> {
   try {
-    const response = await call("/api/tiles", request);
+    const response = await call("api/tiles", request);
     const building = response.headers.get("x-tiles-missing") !== null;
     const tiles = decodeTiles(await response.arrayBuffer(), origin, order);
     worker.postMessage({ id, ok: true, tiles, building }, tiles.flatMap(buffers));

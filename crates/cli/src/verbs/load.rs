@@ -111,7 +111,18 @@ pub(crate) fn rows(
         return rows.with_context(|| path.display().to_string());
     }
     let options = Options { window_ns: window_ns.unwrap_or(Options::default().window_ns) };
-    run_at(path, args, &Plan { options, windows_in: None }, sink)
+    run_at(path, args, &Plan { options, ..Plan::default() }, sink)
+}
+
+/// The same with windows that begin at multiples of their length, as live ones do.
+pub(crate) fn rows_in_aligned_windows(
+    path: &Path,
+    args: &SourceArgs,
+    window_ns: i64,
+    sink: &mut dyn TableSink,
+) -> anyhow::Result<Facts> {
+    let plan = Plan { options: Options { window_ns }, are_aligned: true, ..Plan::default() };
+    run_at(path, args, &plan, sink)
 }
 
 /// Makes the windows of a stretch of a recording: rows of that table alone.
@@ -124,15 +135,18 @@ pub(crate) fn windows_in(
     stretch: Span,
     sink: &mut dyn TableSink,
 ) -> anyhow::Result<()> {
-    let plan = Plan { options: Options::default(), windows_in: Some(stretch) };
+    let plan = Plan { windows_in: Some(stretch), ..Plan::default() };
     run_at(path, args, &plan, sink).map(drop)
 }
 
 /// What the engine is to make.
+#[derive(Default)]
 struct Plan {
     options: Options,
     /// Windows of this stretch only.
     windows_in: Option<Span>,
+    /// Windows begin at multiples of their length.
+    are_aligned: bool,
 }
 
 fn run_at(
@@ -260,6 +274,9 @@ fn run(
     let mut engine = Engine::new(topology, plan.options);
     if let Some(stretch) = plan.windows_in {
         engine = engine.with_windows_in(stretch);
+    }
+    if plan.are_aligned {
+        engine = engine.with_aligned_windows();
     }
     let summary = engine
         .with_clocks(&clocks)

@@ -10,10 +10,12 @@ mod record;
 mod report;
 #[cfg(test)]
 mod sample;
+mod serve;
 mod snapshot;
 mod sql;
 mod stop;
 mod tables;
+mod top;
 mod view;
 
 use clap::Subcommand;
@@ -40,6 +42,10 @@ pub(crate) enum Verb {
     Snapshot(snapshot::Args),
     /// End a running recording
     Stop(stop::Args),
+    /// Say what every VM, container and thread does now, window by window
+    Top(top::Args),
+    /// Keep watching: dashboard, API, history of a day, metrics for Prometheus, snapshots
+    Serve(Box<serve::Args>),
     /// Make the tables of a recording now (queries make them when they are needed)
     #[command(hide = true)]
     Tables(tables::Args),
@@ -58,6 +64,8 @@ impl Verb {
             Verb::Record(args) => record::run(&args),
             Verb::Snapshot(args) => snapshot::run(args),
             Verb::Stop(args) => stop::run(args),
+            Verb::Top(args) => top::run(&args),
+            Verb::Serve(args) => serve::run(&args),
             Verb::Tables(args) => tables::run(args),
         }
     }

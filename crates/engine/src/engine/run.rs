@@ -113,6 +113,9 @@ impl<'a> Run<'a> {
         if let Some(stretch) = engine.windows_in {
             world.windows.only_in(stretch.start.get(), stretch.end.get());
         }
+        if engine.aligned {
+            world.windows.align();
+        }
         for machine in &mut world.machines {
             machine.root = defines_span(machine.id);
         }
@@ -361,19 +364,9 @@ impl<'a> Run<'a> {
 
     fn emit_machines(&mut self) {
         for machine in &self.state.world.machines {
-            let info = &machine.info;
-            let bound = self.engine.bounds.iter().find(|(id, _)| *id == info.id);
-            self.sink.row(Row::Machine(Machine {
-                machine_id: info.id,
-                parent_id: info.parent,
-                kind: info.kind,
-                name: info.name.clone(),
-                domid: info.domid,
-                vmm_pid: info.vmm_pid,
-                cgroup: info.cgroup.clone(),
-                clock: info.clock.clone(),
-                error_bound_ns: bound.map(|(_, bound_ns)| *bound_ns),
-            }));
+            let bound = self.engine.bounds.iter().find(|(id, _)| *id == machine.info.id);
+            let error_bound_ns = bound.map(|(_, bound_ns)| *bound_ns);
+            self.sink.row(Row::Machine(Machine { error_bound_ns, ..machine.info.row() }));
         }
     }
 

@@ -151,6 +151,8 @@ impl Slots {
 pub(crate) struct Threads {
     slots: Slots,
     all: Vec<Thread>,
+    /// Places of threads that are gone and forgotten.
+    free: Vec<u32>,
     /// From when on the machine's streams are complete (they began, or a hole ended).
     pub(crate) known_from: i64,
 }
@@ -174,9 +176,7 @@ impl Threads {
         if tid.0 <= 0 || tid.0 > PID_MAX {
             return None;
         }
-        let slot = u32::try_from(self.all.len()).ok()?;
-        self.slots.set(tid, slot);
-        self.all.push(Thread {
+        let thread = Thread {
             tid,
             comm: Comm::default(),
             pid: None,
@@ -190,8 +190,35 @@ impl Threads {
             wake: None,
             waker: None,
             syscall: None,
-        });
+        };
+        if let Some(slot) = self.free.pop() {
+            self.slots.set(tid, slot);
+            self.all[slot as usize] = thread;
+            return Some(slot as usize);
+        }
+        let slot = u32::try_from(self.all.len()).ok()?;
+        self.slots.set(tid, slot);
+        self.all.push(thread);
         Some(slot as usize)
+    }
+
+    /// Forgets threads that were gone before `t`, but for those in `kept`; `forgotten` is told. For runs
+    /// without an end.
+    pub(crate) fn forget_gone(&mut self, t: i64, kept: &[Slot], mut forgotten: impl FnMut(Tid)) {
+        for (slot, thread) in self.all.iter_mut().enumerate() {
+            let is_gone = thread.place == Place::Gone && thread.since < t && thread.tid.0 > 0;
+            if !is_gone || thread.vcpu.is_some() || kept.contains(&slot) {
+                continue;
+            }
+            // A number that was used again is another slot's.
+            if self.slots.get(thread.tid) == Some(slot) {
+                self.slots.set(thread.tid, Slots::NONE);
+                forgotten(thread.tid);
+            }
+            thread.tid = Tid::IDLE;
+            thread.cgroup_name = None;
+            self.free.extend(u32::try_from(slot));
+        }
     }
 
     pub(crate) fn get(&self, slot: Slot) -> &Thread {
@@ -203,7 +230,8 @@ impl Threads {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Thread> {
-        self.all.iter()
+        // Those that are forgotten have no number.
+        self.all.iter().filter(|thread| thread.tid != Tid::IDLE)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -73,9 +73,12 @@ struct CgroupSeries {
 /// The windows of all actors.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Windows {
+    /// Where the first window would begin.
     start: i64,
     /// Nothing from here on counts.
     until: i64,
+    /// Where the recording does: the first window may be shorter.
+    begins: i64,
     length_ns: i64,
     vcpus: Vec<VcpuSeries>,
     vms: Vec<VmSeries>,
@@ -104,6 +107,7 @@ impl Windows {
         Windows {
             start,
             until: i64::MAX,
+            begins: start,
             length_ns: length_ns.max(1),
             vcpus: Vec::new(),
             vms: Vec::new(),
@@ -121,7 +125,47 @@ impl Windows {
     pub(crate) fn only_in(&mut self, from: i64, until: i64) {
         let from = from.max(self.start);
         (self.start, self.until) = (from, until);
+        self.begins = from;
         self.now = Bounds { number: 0, from, to: from };
+    }
+
+    /// From now on windows begin at multiples of their length. Before anything was told.
+    pub(crate) fn align(&mut self) {
+        self.start = self.begins - self.begins.rem_euclid(self.length_ns);
+        self.now = Bounds { number: 0, from: self.start, to: self.start };
+    }
+
+    /// Start and length of a window; the recording ends at `end`.
+    fn extent(&self, window: i64, end: i64) -> (i64, i64) {
+        let from = self.start + window * self.length_ns;
+        let begin = from.max(self.begins);
+        (begin, end.min(from.checked_add(self.length_ns).unwrap_or(end)) - begin)
+    }
+
+    /// Forgets what was before `edge`, where a window begins: what is told of that time from now on
+    /// counts nowhere. For runs without an end.
+    pub(crate) fn forget(&mut self, edge: i64) {
+        let passed = (edge - self.start).div_euclid(self.length_ns);
+        if passed <= 0 {
+            return;
+        }
+        for at in 0..self.vcpus.len() {
+            self.hand_on(at);
+            self.vcpus[at].tally = Tally::default();
+        }
+        let vcpus = self.vcpus.iter_mut().map(|vcpu| &mut vcpu.series);
+        let vms = self.vms.iter_mut().map(|vm| &mut vm.series);
+        let pcpus = self.pcpus.iter_mut().map(|pcpu| &mut pcpu.series);
+        let cgroups = self.cgroups.iter_mut().map(|cgroup| &mut cgroup.series);
+        vcpus.chain(vms).chain(pcpus).chain(cgroups).for_each(|series| series.shift(passed));
+        self.start += passed * self.length_ns;
+        self.begins = self.begins.max(self.start);
+        self.now = Bounds { number: 0, from: self.start, to: self.start };
+    }
+
+    /// How many actors there have been.
+    pub(crate) fn actors(&self) -> usize {
+        self.vcpus.len() + self.cgroups.len()
     }
 
     /// Adds the next vCPU (by vCPU index).
@@ -369,12 +413,12 @@ impl Windows {
             }
         }
         self.finish_pcpus(count, end, sink);
-        for cgroup in &mut self.cgroups {
-            while cgroup.series.first < count {
-                let at = cgroup.series.first;
+        for at in 0..self.cgroups.len() {
+            while self.cgroups[at].series.first < count {
+                let extent = self.extent(self.cgroups[at].series.first, end);
+                let cgroup = &mut self.cgroups[at];
                 let metrics = cgroup.series.pop();
-                let bounds = bounds(self.start, self.length_ns, at, end);
-                emit(bounds, cgroup.machine, Part::Cgroup(cgroup.name.clone()), &metrics, sink);
+                emit(extent, cgroup.machine, Part::Cgroup(cgroup.name.clone()), &metrics, sink);
             }
         }
     }
@@ -387,12 +431,12 @@ impl Windows {
             (0..self.pcpus.len()).partition(|at| self.pcpus[*at].is_whole);
         for at in parts.into_iter().chain(wholes) {
             while self.pcpus[at].series.first < count {
+                let extent = self.extent(self.pcpus[at].series.first, end);
                 let PcpuSeries { machine, cpu, series, is_whole } = &mut self.pcpus[at];
                 let (machine, cpu, is_whole) = (*machine, *cpu, *is_whole);
                 let window = series.first;
                 let metrics = series.pop();
-                let bounds = bounds(self.start, self.length_ns, window, end);
-                emit(bounds, machine, Part::Pcpu(cpu), &metrics, sink);
+                emit(extent, machine, Part::Pcpu(cpu), &metrics, sink);
                 if !is_whole
                     && let Some(whole) = whole_of.get(&cpu)
                     && let Some(sum) = self.pcpus[*whole].series.at(window)
@@ -477,11 +521,11 @@ impl Windows {
 
     fn emit_vcpu(&mut self, at: usize, end: i64, sink: &mut dyn TableSink) {
         self.hand_on(at);
+        let extent = self.extent(self.vcpus[at].series.first, end);
         let VcpuSeries { machine, vcpu, series, .. } = &mut self.vcpus[at];
         let window = series.first;
         let metrics = series.pop();
-        let bounds = bounds(self.start, self.length_ns, window, end);
-        emit(bounds, *machine, Part::Vcpu(*vcpu), &metrics, sink);
+        emit(extent, *machine, Part::Vcpu(*vcpu), &metrics, sink);
         let machine = *machine;
         if let Some(sum) = self.vm(machine).and_then(|vm| vm.series.at(window)) {
             sum.add(&metrics);
@@ -489,18 +533,11 @@ impl Windows {
     }
 
     fn emit_vm(&mut self, at: usize, end: i64, sink: &mut dyn TableSink) {
+        let extent = self.extent(self.vms[at].series.first, end);
         let vm = &mut self.vms[at];
-        let window = vm.series.first;
         let metrics = vm.series.pop();
-        let bounds = bounds(self.start, self.length_ns, window, end);
-        emit(bounds, vm.machine, Part::Whole, &metrics, sink);
+        emit(extent, vm.machine, Part::Whole, &metrics, sink);
     }
-}
-
-/// Start and length of a window; the recording ends at `end`.
-fn bounds(start: i64, length_ns: i64, window: i64, end: i64) -> (i64, i64) {
-    let from = start + window * length_ns;
-    (from, (end - from).min(length_ns))
 }
 
 /// What of a machine a row is about.

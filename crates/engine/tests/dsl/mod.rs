@@ -114,8 +114,16 @@ impl Story {
     }
 
     pub fn run_with(self, options: Options) -> (Tables, Summary) {
+        self.run_by(|engine| engine, options)
+    }
+
+    pub fn run_by(
+        self,
+        change: impl FnOnce(Engine) -> Engine,
+        options: Options,
+    ) -> (Tables, Summary) {
         let mut tables = Tables::default();
-        let engine = Engine::new(self.topology.clone(), options);
+        let engine = change(Engine::new(self.topology.clone(), options));
         let summary = engine.run(self.inputs(), &mut tables).unwrap();
         (tables, summary)
     }

@@ -12,7 +12,10 @@ use std::{
     time::Instant,
 };
 
-use transect_bpf::{BpfError, Compact, LogSink, Plan, SyscallMode};
+use transect_bpf::{
+    BpfError, Compact, LogSink, Plan, SyscallMode,
+    live::{Live, LivePlan},
+};
 use transect_model::ids::CpuId;
 
 /// Counts bytes and throws them away: what is measured is the kernel's side.
@@ -31,7 +34,13 @@ struct Configuration {
     work: &'static str,
     /// Events per operation of the workload.
     events: f64,
-    plan: Plan,
+    what: What,
+}
+
+/// Who looks on.
+enum What {
+    Record(Plan),
+    Count(LivePlan),
 }
 
 fn plan(events: &[&str]) -> Plan {
@@ -45,7 +54,14 @@ fn configurations() -> Vec<Configuration> {
     let empty = |plan: Plan| Plan { empty_programs: true, ..plan };
     let stamp = |plan: Plan| Plan { empty_stamps: true, ..plan };
     let mode = |syscalls| Plan { syscalls, ..calls() };
-    let row = |name, work, events, plan| Configuration { name, work, events, plan };
+    let row =
+        |name, work, events, plan| Configuration { name, work, events, what: What::Record(plan) };
+    let live = |name, events, only: Option<&[&str]>, empty_programs| {
+        let only = only.map(|events| events.iter().map(|e| (*e).to_owned()).collect());
+        let plan = LivePlan { only, empty_programs, ..LivePlan::default() };
+        Configuration { name, work: "pingpong", events, what: What::Count(plan) }
+    };
+    let switches: &[&str] = &["sched:sched_switch"];
     vec![
         row("syscalls: empty programs", "getppid", 2.0, empty(calls())),
         row("syscalls: empty programs that take a stamp", "getppid", 2.0, stamp(calls())),
@@ -64,6 +80,10 @@ fn configurations() -> Vec<Configuration> {
         row("switch+waking: empty programs", "pingpong", 2.0, empty(wake())),
         row("switch+waking: empty, with a stamp", "pingpong", 2.0, stamp(wake())),
         row("switch+waking: compact", "pingpong", 2.0, wake()),
+        live("switch: empty live program", 1.0, Some(switches), true),
+        live("switch: live windows", 1.0, Some(switches), false),
+        live("switch+waking: all empty live programs", 2.0, None, true),
+        live("switch+waking: live windows, all programs", 2.0, None, false),
     ]
 }
 
@@ -123,7 +143,11 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 fn run_traced(configuration: &Configuration) -> Result<(f64, u64)> {
-    let mut compact = Compact::load(&configuration.plan)?;
+    let plan = match &configuration.what {
+        What::Record(plan) => plan,
+        What::Count(plan) => return run_counted(plan, configuration.work),
+    };
+    let mut compact = Compact::load(plan)?;
     let consumer = compact.consume(Nowhere)?;
     compact.attach()?;
     let traced = run(configuration.work)?;
@@ -132,6 +156,15 @@ fn run_traced(configuration: &Configuration) -> Result<(f64, u64)> {
         return Err(BpfError::to_string(&failure).into());
     }
     Ok((traced, finished.stats.lost()))
+}
+
+/// Windows are a second long, and nobody takes them: what is measured is the kernel's side.
+fn run_counted(plan: &LivePlan, work: &str) -> Result<(f64, u64)> {
+    let mut live = Live::load(plan)?;
+    live.start()?;
+    let counted = run(work)?;
+    let window = live.take()?;
+    Ok((counted, window.untracked_events + window.missed_events))
 }
 
 /// Runs the workload in a process of its own. Returns ns per operation.

@@ -1,5 +1,9 @@
 //! Which programs this kernel can have: events it lacks, and alternatives for one event.
 
+use std::path::Path;
+
+use transect_model::exit::Isa;
+
 use crate::{
     can_run::KvmExitMethod,
     kernel::{Names, Version},
@@ -14,10 +18,19 @@ pub(crate) fn kvm_exit_method(names: &Names) -> KvmExitMethod {
         return KvmExitMethod::None;
     }
     let svm = names.has("vcpu_svm") && Version::running() >= KVM_EXIT_WITH_VCPU;
-    if svm && std::path::Path::new("/sys/module/kvm_amd").exists() {
+    if svm && Path::new("/sys/module/kvm_amd").exists() {
         return KvmExitMethod::Svm;
     }
     if names.has("trace_event_raw_kvm_exit") { KvmExitMethod::Classic } else { KvmExitMethod::None }
+}
+
+/// Whose exit reasons KVM reports here.
+pub fn exit_isa() -> Isa {
+    match () {
+        () if cfg!(target_arch = "aarch64") => Isa::Arm64,
+        () if Path::new("/sys/module/kvm_amd").exists() => Isa::Svm,
+        () => Isa::Vmx,
+    }
 }
 
 /// Can this program be loaded here, as far as the kernel's names tell?

@@ -201,6 +201,12 @@ impl Compact {
         result
     }
 
+    /// Since when a flight recorder holds all events of all CPUs, ns of `CLOCK_MONOTONIC`; none: since it was
+    /// attached. Writers go on meanwhile.
+    pub fn held_since_ns(&self) -> Option<u64> {
+        self.memory.all_held_since_ns()
+    }
+
     fn copy_all(&self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
         let mut bytes = 0;
         for cpu in 0..self.memory.cpus() {
@@ -249,7 +255,7 @@ impl Compact {
 /// Waits until no program runs that began before: they run with preemption off, and the global
 /// barrier waits for that (membarrier(2): synchronize_rcu). Where it is refused (nohz_full), a
 /// pause far longer than a program must do.
-fn quiesce() {
+pub(crate) fn quiesce() {
     if membarrier(MembarrierCommand::Global).is_err() {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -257,7 +263,7 @@ fn quiesce() {
 
 /// How often the kernel skipped a program because it was running on that CPU (since 5.12).
 #[allow(unsafe_code, reason = "libbpf's C interface for what libbpf-rs does not give")]
-fn recursion_misses(fd: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
+pub(crate) fn recursion_misses(fd: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
     use std::os::fd::AsRawFd;
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut bytes = u32::try_from(size_of::<libbpf_sys::bpf_prog_info>()).ok()?;

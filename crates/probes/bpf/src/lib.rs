@@ -45,6 +45,7 @@ mod error;
 mod filter;
 mod kernel;
 mod layout;
+pub mod live;
 mod load;
 mod memory;
 mod plan;
@@ -55,6 +56,7 @@ mod stats;
 
 pub use aggregate::{Aggregate, Aggregates, BUCKETS, ExitHistogram, Histogram};
 pub use can_run::{Capabilities, KvmExitMethod, can_run};
+pub use choice::exit_isa;
 pub use collector::{Compact, Finished, Pulled};
 pub use consumer::Consumer;
 pub use error::{BpfError, WhyNot};

@@ -21,7 +21,7 @@ pub(crate) const FLUSH: &str = "flush_pending";
 /// Chunks of a CPU that is not online: enough until it has been noticed.
 const OFFLINE_CHUNKS: u32 = 4;
 /// `sched_switch` has prev_state as fourth argument since 5.18.
-const SWITCH_WITH_STATE: Version = Version(5, 18);
+pub(crate) const SWITCH_WITH_STATE: Version = Version(5, 18);
 
 /// The object in the kernel, not attached.
 pub(crate) struct Loaded {

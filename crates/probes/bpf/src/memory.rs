@@ -5,7 +5,10 @@ use std::{
     io,
     os::fd::BorrowedFd,
     ptr::NonNull,
-    sync::atomic::Ordering::{Acquire, Relaxed, Release},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -17,7 +20,7 @@ use crate::{
 };
 
 /// A mapped map; unmapped when dropped.
-struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -29,7 +32,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn of(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
+    /// Maps the first `bytes` of a map.
+    pub(crate) fn of(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(4096);
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe {
@@ -44,6 +48,11 @@ impl Mapping {
         }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap gave null"))?;
         Ok(Self { start, bytes })
+    }
+
+    /// Where it begins: page-aligned.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 }
 
@@ -222,6 +231,39 @@ impl Memory {
         // The newest chunk may be partly written: the oldest is then the one after it in the ring.
         let first = head.next_multiple_of(chunk).saturating_sub(held);
         self.give(cpu, which, (first.min(head), head), sink, |_| {})
+    }
+
+    /// Since when a log of a flight recorder holds everything, while it is written: ns of its clock; none: since it
+    /// began. The oldest chunk may be taken by the writer at any moment: then the next one is.
+    fn held_since_ns(&self, log: &Log) -> Option<u64> {
+        let chunk = CHUNK_BYTES as u64;
+        let chunks = u64::from(log.chunks.load(Relaxed));
+        for _ in 0..4 {
+            let head = log.head.load(Acquire);
+            let first = head.next_multiple_of(chunk).saturating_sub(chunks * chunk);
+            if first == 0 {
+                return None;
+            }
+            let index = u64::from(log.first_chunk.load(Relaxed)) + ((first / chunk) & (chunks - 1));
+            let at = usize::try_from(index * chunk + 8).ok()?;
+            if at + 8 > self.chunks.bytes {
+                return None;
+            }
+            // SAFETY: in bounds as just checked, and aligned: chunks and the mapping are. Whatever the programs
+            // write meanwhile, it is one word.
+            let stamp = unsafe { self.chunks.start.as_ptr().add(at).cast::<AtomicU64>().as_ref() };
+            let sync_ns = stamp.map(|stamp| stamp.load(Acquire));
+            if log.head.load(Acquire).next_multiple_of(chunk) == head.next_multiple_of(chunk) {
+                return sync_ns;
+            }
+        }
+        None
+    }
+
+    /// Since when all logs hold everything; none: since they began.
+    pub(crate) fn all_held_since_ns(&self) -> Option<u64> {
+        let logs = (0..self.cpus).flat_map(|cpu| Which::ALL.map(|which| self.log(cpu, which)));
+        logs.filter_map(|log| self.held_since_ns(log)).max()
     }
 
     /// Takes what is new in all logs of all CPUs, or where that is worth a block. Returns the largest

@@ -12,10 +12,12 @@
 mod cmdline;
 mod debugfs;
 mod process;
+mod roster;
 mod vmm;
 
 pub use cmdline::SerialPort;
 pub use debugfs::{TscOffset, tsc_offsets};
+pub use roster::{Roster, Scan};
 pub use vmm::VmmKind;
 
 use crate::{proto::MachineFacts, transport::Endpoint};
@@ -135,6 +137,13 @@ fn same_file(one: &Path, other: &Path) -> bool {
 /// Scans this machine for VMs.
 pub fn vms() -> Discovery {
     vms_below(Path::new("/proc"), Path::new("/sys/kernel/debug"))
+}
+
+/// Does this process run a VM? Asks for one process what [`vms`] asks for all.
+pub fn runs_vm(pid: i32) -> bool {
+    let process = process::read(Path::new("/proc"), pid);
+    let debugfs = Path::new("/sys/kernel/debug");
+    process.is_some_and(|process| vmm::recognise(&process, &[], debugfs).is_some())
 }
 
 /// Scans a procfs and debugfs mounted elsewhere (tests, containers).

@@ -148,6 +148,23 @@ impl CpuReader {
         Ok(total)
     }
 
+    /// Reads what there is now while tracing goes on, partly filled sub-buffers too, and no more than
+    /// `limit_bytes`: whoever writes as fast as this reads would never let it end. Costs a copy of every
+    /// sub-buffer; for those who decode at once and do not keep them. Returns the bytes handed over.
+    pub fn take_now(
+        &mut self,
+        sink: &mut dyn CpuSink,
+        limit_bytes: u64,
+    ) -> Result<u64, TracefsError> {
+        let mut total = 0;
+        while total < limit_bytes && self.read_page()? {
+            let page = &self.chunk[..self.sub_buffer_bytes];
+            sink.pages(page).map_err(|source| TracefsError::Sink { cpu: self.cpu, source })?;
+            total += self.sub_buffer_bytes as u64;
+        }
+        Ok(total)
+    }
+
     /// Reads one sub-buffer into the start of `chunk`; false if there is none.
     fn read_page(&mut self) -> Result<bool, TracefsError> {
         let mut have = 0;

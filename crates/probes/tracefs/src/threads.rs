@@ -40,7 +40,8 @@ fn numbered(dir: &str) -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn cgroup_of(pid: i32) -> Option<String> {
+/// The control group of a process: see [`ThreadFacts::cgroup`]. None if it is gone.
+pub fn cgroup_of(pid: i32) -> Option<String> {
     cgroup_path(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
 }
 

@@ -1,5 +1,6 @@
 //! Requests: read from a connection, within bounds.
 
+use super::paced::{Paced, Phase};
 use super::response::Response;
 use std::io::{self, Read};
 
@@ -15,6 +16,7 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 pub(crate) enum Method {
     Get,
     Post,
+    Delete,
 }
 
 /// One request.
@@ -29,9 +31,16 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
     /// May the next request come over the same connection?
     pub(crate) keep_alive: bool,
+    /// Does the client know HTTP/1.1, hence bodies in chunks?
+    pub(crate) takes_chunks: bool,
 }
 
 impl Request {
+    /// The same request of something below its path.
+    pub(crate) fn below(&self, path: String) -> Self {
+        Request { path, ..self.clone() }
+    }
+
     /// The only header of that name (in lower case); none if there is none, or several, which
     /// could be read in more than one way.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -51,11 +60,39 @@ impl Request {
         pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
+    /// A value of the query, unescaped. None if there is none, or if it is no text.
+    pub(crate) fn param(&self, name: &str) -> Option<String> {
+        self.value(name).and_then(unescape)
+    }
+
+    /// The names of all values of the query.
+    pub(crate) fn param_names(&self) -> impl Iterator<Item = &str> {
+        let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
+        pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
+    }
+
     /// One of the cookies.
     pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
         let cookies = self.header("cookie")?.split(';').filter_map(|pair| pair.split_once('='));
         cookies.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
     }
+}
+
+/// Percent-encoding, as forms and `URLSearchParams` write it.
+pub(crate) fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Why there is no request.
@@ -67,8 +104,14 @@ pub(crate) enum NoRequest {
 }
 
 impl From<io::Error> for NoRequest {
-    fn from(_: io::Error) -> Self {
-        NoRequest::Gone
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // What a read says whose time is over differs from system to system.
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                bad(408, "the request took too long")
+            }
+            _ => NoRequest::Gone,
+        }
     }
 }
 
@@ -77,7 +120,16 @@ fn bad(status: u16, message: &str) -> NoRequest {
 }
 
 /// Reads the next request. `left` is what was read beyond the last one.
-pub(crate) fn read(from: &mut impl Read, left: &mut Vec<u8>) -> Result<Request, NoRequest> {
+pub(crate) fn read(
+    from: &mut (impl Read + Paced),
+    left: &mut Vec<u8>,
+) -> Result<Request, NoRequest> {
+    if left.is_empty() {
+        from.begin(Phase::Idle);
+        // Who says nothing asks nothing: no answer is owed.
+        more(from, left).map_err(|_| NoRequest::Gone)?;
+    }
+    from.begin(Phase::Head);
     let (mut request, head_bytes, body_bytes) = loop {
         if let Some(found) = parse(left)? {
             break found;
@@ -87,6 +139,7 @@ pub(crate) fn read(from: &mut impl Read, left: &mut Vec<u8>) -> Result<Request, 
         }
         more(from, left)?;
     };
+    from.begin(Phase::Body);
     while left.len() < head_bytes + body_bytes {
         more(from, left)?;
     }
@@ -119,7 +172,8 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, NoRequest> {
     let method = match parsed.method {
         Some("GET") => Method::Get,
         Some("POST") => Method::Post,
-        _ => return Err(bad(405, "only GET and POST are answered")),
+        Some("DELETE") => Method::Delete,
+        _ => return Err(bad(405, "only GET, POST and DELETE are answered")),
     };
     let target = parsed.path.unwrap_or("/");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -130,6 +184,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, NoRequest> {
         headers: Vec::new(),
         body: Vec::new(),
         keep_alive: parsed.version == Some(1),
+        takes_chunks: parsed.version == Some(1),
     };
     for header in parsed.headers.iter() {
         let value = std::str::from_utf8(header.value);
@@ -189,7 +244,7 @@ mod tests {
     #[test]
     fn what_is_refused() {
         assert_eq!(read_all(b"\0\x01\x02 / HTTP/1.1\r\n\r\n").unwrap_err(), 400);
-        assert_eq!(read_all(b"DELETE / HTTP/1.1\r\n\r\n").unwrap_err(), 405);
+        assert_eq!(read_all(b"PUT / HTTP/1.1\r\n\r\n").unwrap_err(), 405);
         let chunked = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(read_all(chunked).unwrap_err(), 411);
         for (length, status) in [("-1", 400), ("+1", 400), ("9999999", 413), ("1e3", 400)] {

@@ -1,5 +1,7 @@
 //! Answers: a status, headers, and a body that is whole or comes as events.
 
+use super::paced::{Paced, Phase};
+use super::request::Request;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write};
@@ -15,6 +17,9 @@ const COMMON: &str = "Cache-Control: no-store\r\n\
     Content-Security-Policy: default-src 'self'; img-src 'self' data: blob:; \
     style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'\r\n";
 
+/// Bytes that are put together before they are sent.
+const TOGETHER: usize = 64 << 10;
+
 /// Bytes of an answer.
 pub(crate) type Body = Cow<'static, [u8]>;
 
@@ -25,6 +30,8 @@ pub(crate) struct Response {
     pub(crate) kind: &'static str,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Body,
+    /// What comes after it: bytes that many answers share.
+    pub(crate) shared: Vec<Arc<Vec<u8>>>,
     /// What comes after the body: a file, and how many bytes of it.
     file: Option<(Arc<File>, u64)>,
 }
@@ -33,9 +40,15 @@ pub(crate) struct Response {
 /// of life.
 pub(crate) type Events = Box<dyn FnMut() -> Option<Option<String>> + Send>;
 
+/// Writes the body of an answer that is too large to be held.
+pub(crate) type Stream = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+
 /// What a handler gives.
 pub(crate) enum Answer {
     Whole(Response),
+    /// The head (its body is not sent), and what writes the body. An error ends the connection, so that
+    /// what was sent cannot be taken for all.
+    Stream(Response, Stream),
     Events(Events),
 }
 
@@ -47,7 +60,8 @@ impl From<Response> for Answer {
 
 impl Response {
     pub(crate) fn new(kind: &'static str, body: impl Into<Body>) -> Self {
-        Response { status: 200, kind, headers: Vec::new(), body: body.into(), file: None }
+        let (headers, shared) = (Vec::new(), Vec::new());
+        Response { status: 200, kind, headers, body: body.into(), shared, file: None }
     }
 
     /// The rest of a file, from where it stands.
@@ -65,10 +79,27 @@ impl Response {
         Response::new("application/vnd.apache.arrow.stream", bytes)
     }
 
+    /// Without a body.
+    pub(crate) fn empty(status: u16) -> Self {
+        Response::new("text/plain; charset=utf-8", Vec::new()).status(status)
+    }
+
+    pub(crate) fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
     /// An error in one line.
     pub(crate) fn error(status: u16, message: &str) -> Self {
         let line = message.lines().collect::<Vec<_>>().join(" ");
         Response { status, ..Response::json(&serde_json::json!({ "error": line })) }
+    }
+
+    /// An error in one line, and what would do instead.
+    pub(crate) fn refusal(status: u16, message: &str, hint: &str) -> Self {
+        let line = |text: &str| text.lines().collect::<Vec<_>>().join(" ");
+        let body = serde_json::json!({ "error": line(message), "hint": line(hint) });
+        Response { status, ..Response::json(&body) }
     }
 
     pub(crate) fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
@@ -77,25 +108,43 @@ impl Response {
     }
 
     pub(crate) fn write(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
+        let mut head = self.head(keep_alive);
+        let of_file = self.file.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let own = self.body.len() + self.shared.iter().map(|part| part.len()).sum::<usize>();
+        let bytes = u64::try_from(own).unwrap_or(u64::MAX).saturating_add(of_file);
+        head.push_str(&format!("Content-Length: {bytes}\r\n\r\n"));
+        // What is small goes out together: each write is a packet.
+        let mut waiting = head.into_bytes();
+        for part in [&*self.body].into_iter().chain(self.shared.iter().map(|part| part.as_slice()))
+        {
+            if waiting.len() + part.len() <= TOGETHER {
+                waiting.extend_from_slice(part);
+                continue;
+            }
+            if !waiting.is_empty() {
+                to.write_all(&waiting)?;
+                waiting.clear();
+            }
+            match part.len() <= TOGETHER / 2 {
+                true => waiting.extend_from_slice(part),
+                false => to.write_all(part)?,
+            }
+        }
+        if !waiting.is_empty() {
+            to.write_all(&waiting)?;
+        }
+        if let Some((file, bytes)) = &self.file {
+            copy(file, *bytes, to)?;
+        }
+        to.flush()
+    }
+
+    fn head(&self, keep_alive: bool) -> String {
         let mut head = head(self.status, self.kind, keep_alive);
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        let of_file = self.file.as_ref().map_or(0, |(_, bytes)| *bytes);
-        let bytes = u64::try_from(self.body.len()).unwrap_or(u64::MAX).saturating_add(of_file);
-        head.push_str(&format!("Content-Length: {bytes}\r\n\r\n"));
-        let mut whole = head.into_bytes();
-        if self.body.len() < 64 << 10 {
-            whole.extend_from_slice(&self.body);
-            to.write_all(&whole)?;
-        } else {
-            to.write_all(&whole)?;
-            to.write_all(&self.body)?;
-        }
-        match &self.file {
-            Some((file, bytes)) => copy(file, *bytes, to),
-            None => Ok(()),
-        }
+        head
     }
 }
 
@@ -108,10 +157,58 @@ fn copy(file: &File, bytes: u64, to: &mut impl Write) -> io::Result<()> {
     }
 }
 
+/// Writes a body as it is made: in chunks, or, for HTTP/1.0, until the connection ends.
+pub(crate) fn write_stream(
+    mut to: &mut dyn Write,
+    head: &Response,
+    body: Stream,
+    request: &Request,
+) -> io::Result<()> {
+    let mut text = head.head(request.keep_alive);
+    text.push_str(if request.takes_chunks { "Transfer-Encoding: chunked\r\n\r\n" } else { "\r\n" });
+    to.write_all(text.as_bytes())?;
+    if !request.takes_chunks {
+        body(&mut to)?;
+        return to.flush();
+    }
+    let mut chunks = io::BufWriter::with_capacity(CHUNK_BYTES, Chunks(to));
+    if let Err(error) = body(&mut chunks) {
+        // Not by dropping it, which would try to send the rest.
+        drop(chunks.into_parts());
+        return Err(error);
+    }
+    let Chunks(to) = chunks.into_inner().map_err(io::IntoInnerError::into_error)?;
+    to.write_all(b"0\r\n\r\n")?;
+    to.flush()
+}
+
+/// How much of a body is sent at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Makes a chunk of everything that is written.
+struct Chunks<'t>(&'t mut dyn Write);
+
+impl Write for Chunks<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // An empty chunk would be the last.
+        if !bytes.is_empty() {
+            write!(self.0, "{:x}\r\n", bytes.len())?;
+            self.0.write_all(bytes)?;
+            self.0.write_all(b"\r\n")?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Writes events until there are no more or the client goes away.
-pub(crate) fn write_events(to: &mut impl Write, mut events: Events) -> io::Result<()> {
+pub(crate) fn write_events(to: &mut (impl Write + Paced), mut events: Events) -> io::Result<()> {
     to.write_all((head(200, "text/event-stream", false) + "\r\n").as_bytes())?;
     while let Some(event) = events() {
+        to.begin(Phase::Answer);
         match event {
             Some(event) => write!(to, "data: {event}\n\n")?,
             None => to.write_all(b": \n\n")?,
@@ -132,11 +229,17 @@ fn head(status: u16, kind: &str, keep_alive: bool) -> String {
 fn phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        201 => "Created",
+        204 => "No Content",
+        302 => "Found",
         400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Timeout",
+        409 => "Conflict",
         411 => "Length Required",
         413 => "Content Too Large",
         431 => "Request Header Fields Too Large",

@@ -11,10 +11,12 @@ mod tests;
 
 use super::excerpt::moment::{self, Moment};
 use super::excerpt::{self, Stretch, Written, pack};
+use super::record::units;
 use crate::output::Output;
 use anyhow::Context as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use transect_model::table::Tables;
 
 /// Arguments of `transect export`.
@@ -44,6 +46,10 @@ pub(crate) struct Args {
     /// The file to write, - for standard output; for a recording the directory, or a file *.tar
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// jsonl: windows of this length, which begin at its multiples on the recording's clock, as those of
+    /// 'transect top' do [default: of 1s, from the recording's start]
+    #[arg(long, value_name = "T", value_parser = units::parse_duration, conflicts_with_all = ["from", "until"])]
+    window: Option<Duration>,
     #[command(flatten)]
     source: super::load::SourceArgs,
 }
@@ -119,10 +125,15 @@ fn unwrap_io(error: transect_perfetto::WriteError) -> anyhow::Error {
 fn rows(args: &Args) -> anyhow::Result<String> {
     let output = Output::create(&args.output)?;
     let mut sink = jsonl::JsonLines::new(output);
-    if args.has_range() {
-        args.stretch().rows(&mut sink)?;
-    } else {
-        super::load::rows(&args.recording, &args.source, None, &mut sink)?;
+    let (recording, source) = (&args.recording, &args.source);
+    match args.window {
+        _ if args.has_range() => args.stretch().rows(&mut sink).map(drop)?,
+        None => super::load::rows(recording, source, None, &mut sink).map(drop)?,
+        Some(window) => {
+            let window_ns = i64::try_from(window.as_nanos()).context("--window is too long")?;
+            super::load::rows_in_aligned_windows(recording, source, window_ns, &mut sink)
+                .map(drop)?;
+        }
     }
     let (rows, output) = sink.finish().with_context(|| args.output.display().to_string())?;
     output.finish()?;

@@ -14,7 +14,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use transect_clock::ClockGraph;
-use transect_engine::Options;
 use transect_model::table::{Row, TableDoc, TableSink};
 use transect_store::tables::{
     Basis, EventSource, SourceEvents, TablesFolder, TablesWriter, cache_for, write_events,
@@ -121,7 +120,7 @@ fn write<'a>(
         read: &read,
         progress: Progress::new(MAKING, "rows", tell),
     };
-    let plan = Plan { options: Options::default(), windows_in: None };
+    let plan = Plan::default();
     super::run(opened, args, &plan, &mut sink, Some(&read))?;
     sink.progress.end();
     let mut rows = sink.writer.finish()?;

@@ -4,25 +4,24 @@ use super::{
     compact_file::{COMPACT_CLOCK, CompactEntry, CompactFile},
     host::uname_text,
     kernel::{HostKernel, KernelNumbers, KernelTotals},
+    newest::Newest,
 };
 use anyhow::Context as _;
 use std::{
     collections::BTreeMap,
     fs, io,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
-use transect_bpf::{BpfError, Consumer, LogSink, Plan, Stats};
+use transect_bpf::{BpfError, Consumer, LogSink, Plan, Stats, exit_isa};
 use transect_clock::evidence::Evidence;
 use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, Totals};
 use transect_guest::stamp::{StampClock, TscReading};
 use transect_model::{
     event::Comm,
-    exit::Isa,
     ids::{CpuId, MachineId, Tid},
 };
 use transect_store::{RecordingWriter, StoreError};
@@ -44,6 +43,8 @@ pub(super) struct CompactKernel {
     /// Counters of losses up to the last snapshot.
     lost_before: BTreeMap<CpuId, u64>,
     stats: Stats,
+    /// How much of the past a snapshot has; none: all that there is.
+    last: Option<Duration>,
 }
 
 impl CompactKernel {
@@ -72,6 +73,7 @@ impl CompactKernel {
             clock_read: None,
             lost_before: BTreeMap::new(),
             stats: Stats::default(),
+            last: None,
         })
     }
 
@@ -95,7 +97,7 @@ impl CompactKernel {
     }
 
     fn header(&self, cpu_count: u32) -> FileHeader {
-        let mut header = FileHeader::new(cpu_count, isa(), uname_text());
+        let mut header = FileHeader::new(cpu_count, exit_isa(), uname_text());
         header.overwrite = self.plan.mode == transect_bpf::Mode::FlightRecorder;
         header.events = self.events();
         header
@@ -172,6 +174,10 @@ impl HostKernel for CompactKernel {
         Ok(self.read_clock()?)
     }
 
+    fn held_since_ns(&self) -> Option<u64> {
+        self.bpf.as_ref()?.held_since_ns()
+    }
+
     fn start(&mut self) -> anyhow::Result<()> {
         let sink = FileSink { file: self.file()?.clone(), counts: self.counts.clone() };
         self.consumer = Some(self.bpf()?.consume(sink)?);
@@ -234,8 +240,16 @@ impl HostKernel for CompactKernel {
         Ok(self.bpf.as_ref().is_some_and(|bpf| bpf.trigger().is_some()))
     }
 
+    fn limit_dump(&mut self, last: Duration) {
+        self.last = Some(last);
+    }
+
     fn dump(&mut self) -> anyhow::Result<KernelTotals> {
-        let mut sink = FileSink { file: self.file()?.clone(), counts: self.counts.clone() };
+        let sink = FileSink { file: self.file()?.clone(), counts: self.counts.clone() };
+        let last_ns = self.last.and_then(|last| u64::try_from(last.as_nanos()).ok());
+        let from_ns =
+            last_ns.map_or(0, |last| transect_bpf::live::monotonic_ns().saturating_sub(last));
+        let mut sink = Newest::new(sink, from_ns);
         let bpf = self.bpf()?;
         let dumped = bpf.snapshot(&mut sink);
         self.stats = bpf.stats();
@@ -342,14 +356,4 @@ fn devices() -> Vec<(u16, String)> {
         Some((index.trim().parse().ok()?, entry.file_name().to_string_lossy().into_owned()))
     };
     entries.flatten().filter_map(device).collect()
-}
-
-/// Whose exit reasons KVM reports here.
-fn isa() -> Isa {
-    let has = |module: &str| Path::new("/sys/module").join(module).exists();
-    match () {
-        () if cfg!(target_arch = "aarch64") => Isa::Arm64,
-        () if has("kvm_amd") => Isa::Svm,
-        () => Isa::Vmx,
-    }
 }

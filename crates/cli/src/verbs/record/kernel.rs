@@ -5,7 +5,7 @@
 //! is known only then. A flight recorder arms and freezes instead, and begins a recording for each
 //! snapshot.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use transect_model::ids::{CpuId, MachineId};
 use transect_store::{RecordingWriter, StoreError};
 
@@ -34,7 +34,7 @@ pub(super) struct KernelNumbers {
 }
 
 /// One kernel, prepared to be recorded by one collector.
-pub(super) trait HostKernel {
+pub(super) trait HostKernel: Send {
     /// Name of the clock that stamps its events.
     fn clock(&self) -> &str;
 
@@ -82,6 +82,14 @@ pub(super) trait HostKernel {
 
     /// Flight recorder: has the trigger frozen the buffers?
     fn is_triggered(&self) -> anyhow::Result<bool>;
+
+    /// Flight recorder: of what it holds, only the last so much is written from now on.
+    fn limit_dump(&mut self, _last: Duration) {}
+
+    /// Flight recorder: since when it holds everything, ns of its clock; none: since it was switched on.
+    fn held_since_ns(&self) -> Option<u64> {
+        None
+    }
 
     /// Flight recorder: writes what the frozen buffers hold into the source begun last. What was
     /// overwritten does not count as lost.

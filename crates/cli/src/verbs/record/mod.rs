@@ -12,7 +12,9 @@ mod guests;
 mod host;
 mod kernel;
 mod narrow;
+mod newest;
 mod progress;
+mod service;
 mod signals;
 mod spool_sink;
 pub(crate) mod units;
@@ -20,6 +22,8 @@ mod vms;
 mod watch;
 mod wishes;
 mod xen;
+
+pub(crate) use service::flight_service;
 
 use crate::recorders::{self, RecorderState};
 use anyhow::{Context, bail};

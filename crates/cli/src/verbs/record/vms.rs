@@ -2,13 +2,13 @@
 //! them or not, and what KVM says about their TSCs.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use transect_clock::evidence::Evidence;
 use transect_guest::{
-    discover::{self, Discovery, TscOffset, Vm},
+    discover::{self, Roster, TscOffset, Vm},
     proto::MachineFacts,
     stamp::StampClock,
     transport::GuestSpec,
@@ -37,20 +37,10 @@ pub(super) struct Vms {
 
 #[derive(Default)]
 struct State {
-    found: Discovery,
-    machines: BTreeMap<VmKey, MachineId>,
+    roster: Roster<MachineId>,
     offsets: BTreeMap<(MachineId, u32), TscOffset>,
-    noted: BTreeSet<String>,
     untold: Vec<String>,
-    scanned: Option<Instant>,
     read: Option<Instant>,
-}
-
-/// A VMM process: pids are used again.
-type VmKey = (i32, u64);
-
-fn key(vm: &Vm) -> VmKey {
-    (vm.pid, vm.start_ticks)
 }
 
 impl Vms {
@@ -70,11 +60,10 @@ impl Vms {
     /// Looks again, where it is time to. Returns what is new to tell.
     pub(super) fn look(&self) -> Result<Vec<String>, StoreError> {
         let mut state = self.lock();
-        let due = |last: Option<Instant>, every| last.is_none_or(|last| last.elapsed() >= every);
-        if due(state.scanned, SCAN_EVERY) {
+        if state.roster.is_due(SCAN_EVERY) {
             self.scan(&mut state)?;
         }
-        if due(state.read, OFFSETS_EVERY) {
+        if state.read.is_none_or(|last| last.elapsed() >= OFFSETS_EVERY) {
             self.read_offsets(&mut state)?;
         }
         Ok(std::mem::take(&mut state.untold))
@@ -91,13 +80,13 @@ impl Vms {
     pub(super) fn machine_of(&self, spec: &GuestSpec, facts: &MachineFacts) -> Option<MachineId> {
         let mut state = self.lock();
         // It may have started after the last look.
-        if state.found.find(&spec.endpoint, Some(facts)).is_none() {
+        if state.roster.found().find(&spec.endpoint, Some(facts)).is_none() {
             let _ = self.scan(&mut state);
         }
-        let vm = state.found.find(&spec.endpoint, Some(facts));
-        let named = || state.found.vms.iter().find(|vm| Some(&vm.name) == spec.name.as_ref());
-        let vm = vm.or_else(named)?;
-        state.machines.get(&key(vm)).copied()
+        let found = state.roster.found();
+        let vm = found.find(&spec.endpoint, Some(facts));
+        let named = || found.vms.iter().find(|vm| Some(&vm.name) == spec.name.as_ref());
+        state.roster.id_of(vm.or_else(named)?)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -105,34 +94,30 @@ impl Vms {
     }
 
     fn scan(&self, state: &mut State) -> Result<(), StoreError> {
-        state.scanned = Some(Instant::now());
         if !self.runs_vms {
             return Ok(());
         }
-        let found = discover::vms();
-        let is_known = |vm: &Vm| state.machines.contains_key(&key(vm));
-        let notes: Vec<_> = found
-            .notes
-            .iter()
-            .filter(|note| state.noted.insert((*note).clone()))
-            .cloned()
-            .collect();
+        let State { roster, untold, .. } = state;
+        let mut failed = None;
+        let scan = roster.scan(|vm| {
+            let mut id = MachineId(0);
+            let add = |manifest: &mut Manifest| id = manifest.add_machine(entry(vm, self.host));
+            failed = self.writer.update(add).err().or(failed.take());
+            id
+        });
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
         // Writing the manifest each time would cost more than looking.
-        let changed = found.vms.iter().any(|vm| !is_known(vm) || !state.found.vms.contains(vm));
-        if changed || !notes.is_empty() {
-            let machines = &mut state.machines;
+        if scan.changed || !scan.notes.is_empty() {
             self.writer.update(|manifest| {
-                manifest.notes.extend(notes.iter().cloned());
-                for vm in &found.vms {
-                    let id = *machines
-                        .entry(key(vm))
-                        .or_insert_with(|| manifest.add_machine(entry(vm, self.host)));
+                manifest.notes.extend(scan.notes.iter().cloned());
+                for (id, vm) in roster.vms() {
                     learn_vcpus(manifest, id, vm);
                 }
             })?;
         }
-        state.untold.extend(notes);
-        state.found = found;
+        untold.extend(scan.notes);
         Ok(())
     }
 
@@ -140,10 +125,10 @@ impl Vms {
     fn read_offsets(&self, state: &mut State) -> Result<(), StoreError> {
         state.read = Some(Instant::now());
         let Some(clock) = self.clock else { return Ok(()) };
-        for vm in state.found.vms.iter().filter(|vm| vm.uses_kvm) {
-            let Some(machine) = state.machines.get(&key(vm)).copied() else { continue };
+        let State { roster, offsets, .. } = state;
+        for (machine, vm) in roster.vms().filter(|(_, vm)| vm.uses_kvm) {
             for offset in discover::tsc_offsets(vm.pid) {
-                let last = state.offsets.insert((machine, offset.vcpu), offset);
+                let last = offsets.insert((machine, offset.vcpu), offset);
                 let Some(at_host) = clock.now().filter(|_| last != Some(offset)) else { continue };
                 self.writer.evidence(&Evidence::TscOffset {
                     machine,

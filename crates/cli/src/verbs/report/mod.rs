@@ -14,6 +14,8 @@ mod summary;
 mod tests;
 mod text;
 
+pub(crate) use text::utc;
+
 use anyhow::bail;
 use build::{Gather, Report};
 use std::io::{self, BufWriter, IsTerminal, Write};

@@ -71,6 +71,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A recording as a server shows it.
+pub(crate) fn shown(path: &std::path::Path) -> Box<dyn transect_serve::Recording> {
+    Box::new(recording::Shown::new(path.to_owned(), SourceArgs::default()))
+}
+
 /// Set by ^C and by `kill`; a second one ends the program at once.
 fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGINT, SIGTERM};

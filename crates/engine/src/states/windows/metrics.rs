@@ -97,6 +97,14 @@ impl Series {
         self.kept.get_mut(offset)
     }
 
+    /// Forgets the first `windows` windows; the next one is number 0 from now on.
+    pub(super) fn shift(&mut self, windows: i64) {
+        while self.first < windows {
+            let _ = self.pop();
+        }
+        self.first -= windows;
+    }
+
     pub(super) fn pop(&mut self) -> Metrics {
         self.first += 1;
         self.kept.pop_front().unwrap_or_default()

@@ -42,7 +42,8 @@ pub(super) fn all(procfs: &Path) -> Vec<Process> {
     pids.into_iter().filter_map(|pid| read(procfs, pid)).collect()
 }
 
-fn read(procfs: &Path, pid: i32) -> Option<Process> {
+/// One process.
+pub(super) fn read(procfs: &Path, pid: i32) -> Option<Process> {
     let dir = procfs.join(pid.to_string());
     let stat = fs::read_to_string(dir.join("stat")).ok()?;
     let args = fs::read(dir.join("cmdline")).unwrap_or_default();

@@ -16,6 +16,7 @@ use super::summary;
 pub(crate) use grid::printable;
 use grid::{Column, Grid};
 pub(crate) use number::{bytes, count, counted, dash, duration, duration_or_dash, share};
+pub(crate) use recording::utc;
 use std::io::{self, Write};
 pub(crate) use waits::antagonist;
 

@@ -128,7 +128,7 @@ fn cpu_ns(cost: &CostLine) -> i64 {
 }
 
 /// A wall-clock time as `2026-11-21 05:14:16 UTC`.
-fn utc(unix_ns: i64) -> String {
+pub(crate) fn utc(unix_ns: i64) -> String {
     let seconds = unix_ns.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil_from_days(days);

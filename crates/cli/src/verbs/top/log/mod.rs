@@ -1,0 +1,79 @@
+//! Where `--log` puts the rows: by the file's ending.
+
+mod csv;
+mod parquet;
+
+use anyhow::Context as _;
+use std::{
+    fs::File,
+    io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write},
+    path::Path,
+};
+use transect_live::{Snapshot, lines};
+
+/// A log.
+pub(super) struct Log {
+    name: String,
+    out: Box<dyn Sink>,
+}
+
+/// One kind of log.
+trait Sink {
+    /// A window's rows, and out with them.
+    fn write(&mut self, snapshot: &Snapshot) -> anyhow::Result<()>;
+
+    /// No more windows come.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Opens a log to go on with it, or a new one.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display().to_string();
+        let out: Box<dyn Sink> = match path.extension().and_then(|end| end.to_str()) {
+            _ if name == "-" => Box::new(Lines(BufWriter::new(Box::new(io::stdout())))),
+            Some("jsonl") => Box::new(Lines(BufWriter::new(Box::new(append(path)?)))),
+            Some("csv") => Box::new(csv::Csv::open(path)?),
+            Some("parquet") => Box::new(parquet::Parquet::open(path)?),
+            _ => anyhow::bail!("{name}: a log ends in .jsonl, .csv or .parquet (- is JSON lines)"),
+        };
+        Ok(Log { name, out })
+    }
+
+    pub(super) fn write(&mut self, snapshot: &Snapshot) -> anyhow::Result<()> {
+        self.out.write(snapshot).with_context(|| format!("cannot write {}", self.name))
+    }
+
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        self.out.finish().with_context(|| format!("cannot write {}", self.name))
+    }
+}
+
+/// Opens a file of lines to append to. A line that a killed writer left unfinished is ended first.
+fn append(path: &Path) -> anyhow::Result<File> {
+    let open = || -> io::Result<File> {
+        let mut file = File::options().create(true).append(true).read(true).open(path)?;
+        let mut last = [b'\n'];
+        if file.seek(SeekFrom::End(0))? > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+        }
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+        }
+        Ok(file)
+    };
+    open().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// JSON lines.
+struct Lines(BufWriter<Box<dyn Write>>);
+
+impl Sink for Lines {
+    fn write(&mut self, snapshot: &Snapshot) -> anyhow::Result<()> {
+        lines::write(snapshot, &mut self.0)?;
+        Ok(self.0.flush()?)
+    }
+}

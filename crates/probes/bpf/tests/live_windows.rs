@@ -1,0 +1,186 @@
+//! The counting programs on this machine's kernel. Without BPF (no permission, no BTF) the tests say why
+//! and pass.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+#![allow(clippy::print_stdout, reason = "a skipped test says why")]
+#![allow(unsafe_code, reason = "thread numbers")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+use transect_bpf::live::{Live, LivePlan, LiveWindow, ThreadWindow};
+
+const WINDOW_NS: u64 = 200_000_000;
+
+fn can_count() -> bool {
+    match transect_bpf::can_run() {
+        Ok(_) => true,
+        Err(why) => {
+            println!("skipped: {why}");
+            false
+        }
+    }
+}
+
+fn tid() -> u32 {
+    // SAFETY: no arguments, no effects.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// A thread that does something until it is told to stop.
+struct Load {
+    tid: u32,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(mut step: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, (say, hear)) = (stop.clone(), mpsc::channel());
+        let thread = std::thread::spawn(move || {
+            say.send(tid()).unwrap();
+            while !theirs.load(Relaxed) {
+                step();
+            }
+        });
+        Load { tid: hear.recv().unwrap(), stop, thread: Some(thread) }
+    }
+
+    fn of<'a>(&self, window: &'a LiveWindow) -> &'a ThreadWindow {
+        window.threads.iter().find(|thread| thread.tid == self.tid).expect("its window")
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn counting() -> Live {
+    let mut live = Live::load(&LivePlan { window_ns: WINDOW_NS, ..LivePlan::default() }).unwrap();
+    live.start().unwrap();
+    live
+}
+
+fn parts(thread: &ThreadWindow) -> u64 {
+    thread.running_ns
+        + thread.preempted_ns
+        + thread.waking_ns
+        + thread.asleep_ns
+        + thread.halted_ns
+        + thread.offline_ns
+        + thread.unknown_ns
+}
+
+#[test]
+fn every_thread_s_states_fill_the_window_to_the_nanosecond() {
+    if !can_count() {
+        return;
+    }
+    let busy = Load::start(std::hint::spin_loop);
+    let ticks = Arc::new(AtomicU64::new(0));
+    let counted = ticks.clone();
+    let sleepy = Load::start(move || {
+        std::thread::sleep(Duration::from_millis(2));
+        counted.fetch_add(1, Relaxed);
+    });
+    let mut live = counting();
+    let mut last_end = 0;
+    for _ in 0..5 {
+        let window = live.take().unwrap();
+        assert_eq!(window.to_ns - window.from_ns, WINDOW_NS);
+        assert_eq!(window.from_ns % WINDOW_NS, 0);
+        assert!(last_end == 0 || window.from_ns == last_end + window.missed_windows * WINDOW_NS);
+        last_end = window.to_ns;
+        assert_eq!((window.late_threads, window.untracked_events), (0, 0));
+        for thread in window.threads.iter().filter(|thread| thread.tid != 0) {
+            assert_eq!(parts(thread), WINDOW_NS, "{thread:?}");
+            let blamed: u64 = thread.rivals.iter().map(|rival| rival.ns).sum();
+            let waited = thread.preempted_ns + thread.waking_ns;
+            assert_eq!(blamed + thread.others_ns + thread.unattributed_ns, waited, "{thread:?}");
+        }
+        let busy = busy.of(&window);
+        assert!(busy.running_ns + busy.preempted_ns > WINDOW_NS * 9 / 10, "{busy:?}");
+        let sleepy = sleepy.of(&window);
+        assert!(sleepy.asleep_ns > 0 && sleepy.executions > 0, "{sleepy:?}");
+        let waits: u32 = sleepy.waits.as_ref().map_or(0, |waits| waits.iter().sum());
+        // Where a switch was not traced, what it did before is not known to have been a wait.
+        // The kernel does not hand over wakings in interrupts of this very program, and counts them.
+        let waits = u64::from(waits) + window.missed_events;
+        assert!(
+            waits >= sleepy.executions || sleepy.unknown_ns > 0,
+            "{} missed, {sleepy:?}",
+            window.missed_events
+        );
+        let cpus = window.threads.iter().filter(|thread| thread.tid == 0).count();
+        assert!(cpus > 0);
+    }
+    assert!(ticks.load(Relaxed) > 0);
+}
+
+#[test]
+fn a_thread_that_only_sleeps_is_known_from_the_start() {
+    if !can_count() {
+        return;
+    }
+    // Longer than what is looked at, and not for ever.
+    let asleep = Load::start(|| std::thread::sleep(Duration::from_secs(2)));
+    std::thread::sleep(Duration::from_millis(50));
+    let mut live = counting();
+    let window = live.take().unwrap();
+    let seen = asleep.of(&window);
+    assert_eq!((seen.asleep_ns, seen.executions, seen.unknown_ns), (WINDOW_NS, 0, 0), "{seen:?}");
+}
+
+#[test]
+fn threads_that_come_and_go_are_born_and_buried() {
+    if !can_count() {
+        return;
+    }
+    let mut live = counting();
+    let me = std::process::id();
+    // Fewer than there are slots in a window.
+    let _forks = Load::start(|| {
+        drop(std::thread::spawn(|| {}).join());
+        std::thread::sleep(Duration::from_micros(200));
+    });
+    let (mut born, mut offline) = (0, 0);
+    for _ in 0..4 {
+        let window = live.take().unwrap();
+        assert_eq!(window.untracked_events, 0);
+        for thread in window.threads.iter().filter(|thread| thread.tgid == me) {
+            assert_eq!(parts(thread), WINDOW_NS, "{thread:?}");
+            born += u64::from(thread.parent_tgid == Some(me));
+            offline += u64::from(thread.offline_ns > 0);
+        }
+    }
+    assert!(born > 100 && offline > 100, "{born} {offline}");
+}
+
+#[test]
+fn a_reader_that_comes_late_says_how_much_it_missed() {
+    if !can_count() {
+        return;
+    }
+    let mut live = counting();
+    live.take().unwrap();
+    std::thread::sleep(Duration::from_nanos(WINDOW_NS * 5));
+    let late = live.take().unwrap();
+    assert!(late.missed_windows >= 3, "{}", late.missed_windows);
+    let next = live.take().unwrap();
+    assert_eq!((next.missed_windows, next.from_ns), (0, late.to_ns));
+}

@@ -1,0 +1,192 @@
+//! A connection that gives its other end so much time and no more, in the clear or by TLS.
+//!
+//! A timeout for each read would let a client send one byte a minute for ever. So every part of an
+//! exchange has a deadline, and an answer a least speed at which it must be taken.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// After so long waiting for a client it is looked at how fast it takes an answer; also the longest time without
+/// any of it taken.
+const LOOK: Duration = Duration::from_secs(15);
+/// What has to be taken in that time, bytes.
+const LEAST_BYTES: u64 = 240 << 10;
+/// What is read after a refusal, so that the refusal arrives.
+const MAX_REST_BYTES: usize = 4 << 20;
+/// How long that may take.
+const REST: Duration = Duration::from_millis(1500);
+
+/// Part of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing has been sent yet.
+    Idle,
+    /// The head has begun.
+    Head,
+    /// The head is whole.
+    Body,
+    /// The answer.
+    Answer,
+}
+
+impl Phase {
+    fn patience(self) -> Duration {
+        Duration::from_secs(match self {
+            Phase::Idle => 60,
+            Phase::Head => 10,
+            Phase::Body => 30,
+            // While it is being made nobody waits for the client.
+            Phase::Answer => 3600,
+        })
+    }
+}
+
+/// Who has a deadline for each phase.
+pub(crate) trait Paced {
+    /// A phase begins.
+    fn begin(&mut self, phase: Phase);
+}
+
+/// For tests that read from memory.
+impl Paced for &[u8] {
+    fn begin(&mut self, _phase: Phase) {}
+}
+
+/// A connection in the clear.
+pub(crate) struct Plain<'s> {
+    stream: &'s TcpStream,
+    begun: Instant,
+    patience: Duration,
+    /// How long the client was waited for, and what was sent, since its speed was looked at.
+    waited: (Duration, u64),
+}
+
+impl<'s> Plain<'s> {
+    pub(crate) fn new(stream: &'s TcpStream) -> Self {
+        let (begun, patience) = (Instant::now(), Phase::Idle.patience());
+        Plain { stream, begun, patience, waited: (Duration::ZERO, 0) }
+    }
+
+    /// The time that is left, never zero.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.patience.checked_sub(self.begun.elapsed());
+        left.filter(|left| !left.is_zero()).ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+}
+
+impl Paced for Plain<'_> {
+    fn begin(&mut self, phase: Phase) {
+        (self.begun, self.patience) = (Instant::now(), phase.patience());
+        self.waited = (Duration::ZERO, 0);
+    }
+}
+
+impl Read for Plain<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        (&mut &*self.stream).read(to)
+    }
+}
+
+impl Write for Plain<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.left()?;
+        self.stream.set_write_timeout(Some(LOOK))?;
+        // Small enough that the speed is looked at again and again.
+        let begun = Instant::now();
+        let written = (&mut &*self.stream).write(&bytes[..bytes.len().min(256 << 10)])?;
+        let (waited, sent) = &mut self.waited;
+        *waited += begun.elapsed();
+        *sent += u64::try_from(written).unwrap_or(0);
+        if *waited >= LOOK {
+            if *sent < LEAST_BYTES {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.waited = (Duration::ZERO, 0);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A connection by TLS.
+pub(crate) struct Secure<'s> {
+    plain: Plain<'s>,
+    tls: rustls::ServerConnection,
+}
+
+impl<'s> Secure<'s> {
+    pub(crate) fn new(
+        stream: &'s TcpStream,
+        config: &Arc<rustls::ServerConfig>,
+    ) -> Result<Self, rustls::Error> {
+        let tls = rustls::ServerConnection::new(Arc::clone(config))?;
+        Ok(Secure { plain: Plain::new(stream), tls })
+    }
+}
+
+impl Paced for Secure<'_> {
+    fn begin(&mut self, phase: Phase) {
+        self.plain.begin(phase);
+    }
+}
+
+impl Read for Secure<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        rustls::Stream::new(&mut self.tls, &mut self.plain).read(to)
+    }
+}
+
+impl Write for Secure<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        rustls::Stream::new(&mut self.tls, &mut self.plain).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        rustls::Stream::new(&mut self.tls, &mut self.plain).flush()
+    }
+}
+
+/// Either.
+pub(crate) trait Connection: Read + Write + Paced {
+    /// Says that nothing more comes.
+    fn close(&mut self);
+}
+
+impl Connection for Plain<'_> {
+    fn close(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+}
+
+impl Connection for Secure<'_> {
+    fn close(&mut self) {
+        self.tls.send_close_notify();
+        let _ = self.tls.complete_io(&mut self.plain);
+        self.plain.close();
+    }
+}
+
+/// Reads what a client still sends that was refused: closed at once, its system would throw the
+/// answer away with the rest.
+pub(crate) fn let_it_finish(stream: &TcpStream) {
+    let begun = Instant::now();
+    let (mut rest, mut buffer) = (0, [0; 8 << 10]);
+    while rest < MAX_REST_BYTES {
+        let Some(left) = REST.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
+            return;
+        };
+        if stream.set_read_timeout(Some(left)).is_err() {
+            return;
+        }
+        match (&mut &*stream).read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(len) => rest += len,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `/healthz` and `/readyz`.
+
+use super::Answered;
+use crate::http::Response;
+use crate::service::Service;
+use crate::service::routes::Call;
+use serde_json::json;
+use std::time::Duration;
+
+pub(crate) fn lives(_: &Service, _: &Call<'_>) -> Answered {
+    Ok(Response::json(&json!({ "status": "lives" })).into())
+}
+
+pub(crate) fn is_ready(service: &Service, _: &Call<'_>) -> Answered {
+    let not = |what: &str| Response::refusal(503, what, "ask again").with("Retry-After", "1");
+    if let Some(why) = service.hub.ended() {
+        return Err(not(&format!("there are no more windows: {why}")));
+    }
+    let newest = service.hub.newest().ok_or_else(|| not("there is no window yet"))?;
+    let patience = Duration::from_nanos(service.hub.window_ns.saturating_mul(3));
+    if newest.age() > patience.max(Duration::from_secs(3)) {
+        return Err(not("the newest window is old"));
+    }
+    Ok(Response::json(&json!({ "status": "ready" })).into())
+}

@@ -1,0 +1,252 @@
+//! `/api/v1/history`: windows of the past, merged to steps.
+
+use super::{Answered, wanted_rows, wanted_tables};
+use crate::http::{Answer, Response};
+use crate::service::Service;
+use crate::service::config_values::{duration, duration_text};
+use crate::service::history::{Fold, Index, Piece, plan};
+use crate::service::permits::Permit;
+use crate::service::routes::{ARROW, Call, JSON};
+use crate::service::rows::Rows;
+use crate::service::tables::{self, Batch};
+use arrow::ipc::writer::StreamWriter;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transect_live::{Snapshot, TABLES};
+
+/// Steps of an answer, at most.
+const MAX_STEPS: u64 = 2000;
+/// Steps of an answer, if nobody says how long they are.
+const FITTING_STEPS: u64 = 400;
+/// How long somebody waits for a turn.
+const TURN: Duration = Duration::from_secs(5);
+/// Rows of a record batch.
+const BATCH_ROWS: usize = 20_000;
+const S: u64 = 1_000_000_000;
+/// Steps that people like, seconds.
+const NICE_S: [u64; 14] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 6 * 3600, 24 * 3600];
+
+/// A stretch of time in steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wish {
+    from: u64,
+    until: u64,
+    step_ns: u64,
+}
+
+pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
+    let places = wanted_tables(call)?;
+    let rows = wanted_rows(call, &places)?;
+    let now = service.hub.newest().map_or_else(unix_now_ns, |taken| taken.snapshot().ended_unix_ns);
+    let wish = wish(
+        call.param("from").as_deref(),
+        call.param("until").as_deref(),
+        call.param("step").as_deref(),
+        now,
+        service.hub.window_ns,
+    )
+    .map_err(|(what, hint)| Response::refusal(400, &what, &hint))?;
+    let permit = service.readers.take(TURN).ok_or_else(|| {
+        let busy = Response::refusal(503, "others read the history just now", "ask again");
+        busy.with("Retry-After", "2")
+    })?;
+    let memory = service.hub.since(wish.from);
+    let none = Index::default();
+    let index = service.index.as_deref().unwrap_or(&none);
+    let pieces = plan(index, &memory, service.hub.run, (wish.from, wish.until, wish.step_ns));
+    let steps = Steps {
+        pieces: pieces.into_iter(),
+        fold: Fold::new(wish.step_ns),
+        ready: Vec::new(),
+        permit,
+    };
+    let single = places.first().copied().filter(|_| call.wants_arrow());
+    Ok(match single {
+        Some(place) => Answer::Stream(
+            Response::new(ARROW, Vec::new()),
+            Box::new(move |to| write_arrow(to, steps, place, &rows)),
+        ),
+        None => Answer::Stream(
+            Response::new(JSON, Vec::new()),
+            Box::new(move |to| write_json(to, steps, wish, (&places, &rows))),
+        ),
+    })
+}
+
+/// Steps, one after the other: never more of them in memory than a frame has.
+struct Steps {
+    pieces: std::vec::IntoIter<Piece>,
+    fold: Fold,
+    ready: Vec<(Snapshot, u64)>,
+    /// Held as long as somebody reads.
+    #[expect(dead_code, reason = "it is given back when this goes")]
+    permit: Permit,
+}
+
+impl Steps {
+    fn each(&mut self, mut visit: impl FnMut(&Snapshot, u64) -> io::Result<()>) -> io::Result<()> {
+        for piece in self.pieces.by_ref() {
+            for (window, run) in piece.read()? {
+                self.ready.extend(self.fold.push(&window, run));
+                for (step, run) in self.ready.drain(..) {
+                    visit(&step, run)?;
+                }
+            }
+        }
+        match self.fold.finish() {
+            Some((step, run)) => visit(&step, run),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_json(
+    to: &mut dyn Write,
+    mut steps: Steps,
+    wish: Wish,
+    (places, rows): (&[usize], &Rows),
+) -> io::Result<()> {
+    let Wish { from, until, step_ns } = wish;
+    write!(
+        to,
+        "{{\"step_ns\":{step_ns},\"from_unix_ns\":{from},\"until_unix_ns\":{until},\"windows\":["
+    )?;
+    let mut before = "";
+    steps.each(|step, run| {
+        write!(to, "{before}\n{}", tables::json_head(step, run))?;
+        before = ",";
+        for place in places {
+            let table = TABLES.get(*place).copied().unwrap_or_default();
+            write!(to, ",\n\"{table}\":")?;
+            to.write_all(&tables::json_of(step, table, &rows.of(step)))?;
+        }
+        to.write_all(b"}")
+    })?;
+    to.write_all(b"]}\n")
+}
+
+fn write_arrow(to: &mut dyn Write, mut steps: Steps, place: usize, rows: &Rows) -> io::Result<()> {
+    let mut batch = Batch::new(place);
+    let mut writer = StreamWriter::try_new(to, &batch.schema()).map_err(io::Error::other)?;
+    steps.each(|step, run| {
+        batch.add_of(step, run, &rows.of(step));
+        if batch.rows() >= BATCH_ROWS {
+            let rows = batch.take().map_err(io::Error::other)?;
+            writer.write(&rows).map_err(io::Error::other)?;
+        }
+        Ok(())
+    })?;
+    let rest = batch.take().and_then(|rows| writer.write(&rows)).and_then(|()| writer.finish());
+    rest.map_err(io::Error::other)
+}
+
+/// What is wished, or what is wrong with it and what would do.
+fn wish(
+    from: Option<&str>,
+    until: Option<&str>,
+    step: Option<&str>,
+    now: u64,
+    window_ns: u64,
+) -> Result<Wish, (String, String)> {
+    let window_ns = window_ns.max(1);
+    let time = |name: &str, text: &str| {
+        moment(text, now).ok_or_else(|| {
+            let what = format!("{name}: {text:?} is no time");
+            (what, "ns since 1970, or relative to now: -15m".to_owned())
+        })
+    };
+    let until = until.map_or(Ok(now), |text| time("until", text))?;
+    let from = from.map_or(Ok(until.saturating_sub(900 * S)), |text| time("from", text))?;
+    if from >= until {
+        return Err(("from is not before until".to_owned(), "from=-15m&until=-5m".to_owned()));
+    }
+    let span = until - from;
+    let fitting = |steps: u64| {
+        let nice = NICE_S.iter().map(|s| s * S);
+        let mut nice = nice.filter(|ns| *ns >= window_ns && ns % window_ns == 0);
+        let whole = (span / steps + 1).next_multiple_of(window_ns);
+        nice.find(|ns| span.div_ceil(*ns) <= steps).unwrap_or(whole)
+    };
+    let step_ns = match step {
+        None if span.div_ceil(window_ns) <= FITTING_STEPS => window_ns,
+        None => fitting(FITTING_STEPS),
+        Some(text) => {
+            let ns = duration(text).and_then(|step| u64::try_from(step.as_nanos()).ok());
+            ns.filter(|ns| *ns > 0 && ns % window_ns == 0).ok_or_else(|| {
+                let window = duration_text(Duration::from_nanos(window_ns));
+                let what = format!("step: {text:?} is no multiple of the window");
+                (what, format!("a duration as 10s; windows have {window}"))
+            })?
+        }
+    };
+    if span.div_ceil(step_ns) > MAX_STEPS {
+        let what = format!(
+            "these are {} steps, and {MAX_STEPS} at most are given",
+            span.div_ceil(step_ns)
+        );
+        let step = duration_text(Duration::from_nanos(fitting(MAX_STEPS)));
+        return Err((what, format!("step={step} would do")));
+    }
+    Ok(Wish { from: from - from % step_ns, until, step_ns })
+}
+
+/// ns since 1970, or relative to now.
+fn moment(text: &str, now: u64) -> Option<u64> {
+    if let Some(ago) = text.strip_prefix('-') {
+        let ago = u64::try_from(duration(ago)?.as_nanos()).ok()?;
+        return Some(now.saturating_sub(ago));
+    }
+    if text == "now" {
+        return Some(now);
+    }
+    text.parse().ok().filter(|ns| *ns <= u64::MAX / 2)
+}
+
+fn unix_now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests report by failing")]
+    use super::*;
+
+    const NOW: u64 = 1_790_000_000 * S + 7;
+
+    fn of(from: &str, until: &str, step: Option<&str>) -> Result<Wish, (String, String)> {
+        wish(Some(from), Some(until), step, NOW, S)
+    }
+
+    #[test]
+    fn times_steps_and_what_fits() {
+        let wished = of("-15m", "now", Some("10s")).unwrap();
+        assert_eq!(wished, Wish { from: (1_790_000_000 - 900) * S, until: NOW, step_ns: 10 * S });
+        assert_eq!(wish(None, None, None, NOW, S).unwrap().step_ns, 5 * S);
+        assert_eq!(of("-1m", "now", None).unwrap().step_ns, S);
+        assert_eq!(of("-24h", "-1s", None).unwrap().step_ns, 300 * S);
+        assert_eq!(of("5000000000", "9000000000", None).unwrap().until, 9 * S);
+        for (from, until, step) in [
+            ("-5m", "-15m", None),
+            ("yesterday", "now", None),
+            ("-", "now", None),
+            ("99999999999999999999", "now", None),
+            ("-1m", "now", Some("1500ms")),
+            ("-1m", "now", Some("0s")),
+            ("-1m", "now", Some("-1s")),
+        ] {
+            assert!(of(from, until, step).is_err(), "{from} {until} {step:?}");
+        }
+    }
+
+    #[test]
+    fn too_many_steps_are_refused_with_one_that_would_do() {
+        let (what, hint) = of("-24h", "now", Some("1s")).unwrap_err();
+        assert!(what.contains("86400 steps") && hint == "step=1m would do", "{what} {hint}");
+        let wished = of("-24h", "now", Some("1m")).unwrap();
+        assert_eq!(wished.step_ns, 60 * S);
+        let (_, hint) = of("0", "now", Some("1s")).unwrap_err();
+        let step = hint.strip_prefix("step=").unwrap().strip_suffix(" would do").unwrap();
+        assert!(of("0", "now", Some(step)).is_ok(), "{hint}");
+    }
+}

@@ -1,0 +1,72 @@
+//! What a browser opens: the dashboard, and the timelines of snapshots.
+
+use crate::http::{Answer, Method, Request, Response};
+use crate::page;
+use crate::service::Service;
+use crate::service::auth::{self, Scope};
+use std::net::TcpStream;
+
+/// The dashboard among the page's files.
+const DASHBOARD: &str = "/dashboard.html";
+
+/// Anything that is no route of the API.
+pub(crate) fn answer(
+    service: &Service,
+    request: &Request,
+    scope: Scope,
+    client: &TcpStream,
+) -> Result<Answer, Response> {
+    if let Some(rest) = request.path.strip_prefix("/view/") {
+        return view(service, request, rest, scope, client);
+    }
+    if request.method != Method::Get {
+        return Err(Response::refusal(405, "pages are only read", "GET"));
+    }
+    if request.path == "/" {
+        if let Some(token) = request.param("token") {
+            let scope = service.auth().of_token(&token).ok_or_else(auth::unknown)?;
+            let there = Response::empty(302).with("Location", "/");
+            return Ok(there.with("Set-Cookie", service.auth().set_cookie(scope)).into());
+        }
+        return Ok(dashboard().into());
+    }
+    // The files are part of the program and the same for everybody.
+    if page::has(&request.path) {
+        return Ok(page::answer(&request.path).into());
+    }
+    Err(Response::refusal(404, "there is no such page", "GET /openapi.json describes the API"))
+}
+
+fn dashboard() -> Response {
+    if page::has(DASHBOARD) {
+        return page::answer(DASHBOARD);
+    }
+    let text = "transect serve: this program was built without the dashboard (make build).\n\
+                The API is described at /openapi.json, metrics are at /metrics.\n";
+    Response::new("text/plain; charset=utf-8", text.as_bytes())
+}
+
+/// `ID/…`: the timeline's page and what it asks, of one snapshot.
+fn view(
+    service: &Service,
+    request: &Request,
+    rest: &str,
+    scope: Scope,
+    client: &TcpStream,
+) -> Result<Answer, Response> {
+    let (id, path) = match rest.split_once('/') {
+        Some((id, path)) => (id, Some(format!("/{path}"))),
+        None => (rest, None),
+    };
+    if scope < Scope::Read {
+        return Err(service.refuse_scope(Scope::Read));
+    }
+    let Some(recording) = service.snapshots.path(id) else {
+        let hint = "GET /api/v1/snapshots lists them";
+        return Err(Response::refusal(404, "there is no such snapshot", hint));
+    };
+    let Some(path) = path else {
+        return Ok(Response::empty(302).with("Location", format!("/view/{id}/")).into());
+    };
+    Ok(service.views.get(id, &recording).answer(&request.below(path), client))
+}

@@ -1,0 +1,253 @@
+//! Every setting: where it stands, what it means, how it is set and shown.
+
+use super::Config;
+use super::values::{duration, duration_text, size, size_text};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::DeValue;
+
+/// A setting.
+pub(super) struct Field {
+    /// `access`, or nothing for those that stand above all sections.
+    pub(super) section: &'static str,
+    pub(super) name: &'static str,
+    /// What it means, for people.
+    doc: &'static str,
+    /// Sets it, or says what it should be.
+    pub(super) set: fn(&mut Config, &DeValue<'_>) -> Result<(), &'static str>,
+    /// As the file has it; none: it is not set.
+    show: fn(&Config) -> Option<String>,
+}
+
+fn text<'v>(value: &'v DeValue<'_>) -> Option<&'v str> {
+    match value {
+        DeValue::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn flag(value: &DeValue<'_>) -> Result<bool, &'static str> {
+    match value {
+        DeValue::Boolean(flag) => Ok(*flag),
+        _ => Err("true or false"),
+    }
+}
+
+fn path(value: &DeValue<'_>) -> Result<PathBuf, &'static str> {
+    let path = text(value).filter(|text| !text.is_empty());
+    path.map(PathBuf::from).ok_or("a path in quotes")
+}
+
+fn count(value: &DeValue<'_>, range: std::ops::RangeInclusive<u64>) -> Option<usize> {
+    let DeValue::Integer(number) = value else { return None };
+    let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
+    range.contains(&number).then_some(())?;
+    usize::try_from(number).ok()
+}
+
+fn lasting(value: &DeValue<'_>, range: std::ops::RangeInclusive<u64>) -> Option<Duration> {
+    let duration = duration(text(value)?)?;
+    let is_in = u64::try_from(duration.as_millis()).is_ok_and(|ms| range.contains(&ms));
+    is_in.then_some(duration)
+}
+
+fn bytes(value: &DeValue<'_>, least: u64) -> Option<u64> {
+    size(text(value)?).filter(|bytes| *bytes >= least && *bytes <= 1 << 50)
+}
+
+fn quoted(text: &str) -> String {
+    toml_string(text)
+}
+
+/// A basic string of TOML.
+fn toml_string(text: &str) -> String {
+    let escaped = text.chars().fold(String::new(), |mut all, c| {
+        match c {
+            '"' | '\\' => {
+                all.push('\\');
+                all.push(c);
+            }
+            c if c.is_control() => {
+                let _ = write!(all, "\\u{:04X}", u32::from(c));
+            }
+            c => all.push(c),
+        }
+        all
+    });
+    format!("\"{escaped}\"")
+}
+
+fn shown(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+const S: u64 = 1000;
+const H: u64 = 3600 * S;
+
+/// A field whose value is made by an expression of the value.
+macro_rules! field {
+    ($section:literal $name:literal $doc:literal, |$config:ident, $value:ident| $set:expr, $show:expr) => {
+        Field {
+            section: $section,
+            name: $name,
+            doc: $doc,
+            set: |$config, $value| {
+                $set;
+                Ok(())
+            },
+            show: $show,
+        }
+    };
+}
+
+pub(super) const FIELDS: &[Field] = &[
+    field!("" "listen" "Where to listen. Another address than this machine's own needs tokens and TLS.",
+        |c, v| c.listen = text(v).and_then(|t| t.parse().ok()).ok_or("an address with port, as \"127.0.0.1:9619\" or \"[::1]:9619\"")?,
+        |c| Some(quoted(&c.listen.to_string()))),
+    field!("" "data" "History, snapshots, and the token that is made where none is configured.",
+        |c, v| c.data = path(v)?, |c| Some(shown(&c.data))),
+    field!("" "window" "Length of windows, 50ms to 1m.",
+        |c, v| c.window = lasting(v, 50..=60_000).ok_or("a duration from \"50ms\" to \"1m\"")?,
+        |c| Some(quoted(&duration_text(c.window)))),
+    field!("" "io" "Count block requests and packets.",
+        |c, v| c.io = flag(v)?, |c| Some(c.io.to_string())),
+    field!("" "source" "Where windows come from: \"bpf\", \"tracefs\", \"xen\" (in a dom0) or \"auto\", the best there is.",
+        |c, v| c.source = text(v).and_then(|t| t.parse().ok()).ok_or("\"auto\", \"bpf\", \"tracefs\" or \"xen\"")?,
+        |c| Some(quoted(&c.source.to_string()))),
+    field!("" "host_names" "On 127.0.0.1: names besides this machine's own that requests may be for (a proxy's).",
+        |c, v| c.host_names = names(v).ok_or("a list of names, as [\"host.example\"]")?,
+        |c| Some(format!("[{}]", c.host_names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ")))),
+    field!("access" "read" "Who may read on 127.0.0.1: \"local\" (every user of this machine) or \"token\".",
+        |c, v| c.read_needs_token = match text(v) {
+            Some("local") => false,
+            Some("token") => true,
+            _ => return Err("\"local\" or \"token\""),
+        },
+        |c| Some(quoted(if c.read_needs_token { "token" } else { "local" }))),
+    field!("access" "read_tokens" "A file of tokens that may read, one a line, 16 characters at least.",
+        |c, v| c.read_tokens = Some(path(v)?), |c| c.read_tokens.as_deref().map(shown)),
+    field!("access" "control_tokens" "A file of tokens that may also take snapshots.",
+        |c, v| c.control_tokens = Some(path(v)?), |c| c.control_tokens.as_deref().map(shown)),
+    field!("access" "insecure" "Serve other addresses without TLS, and without tokens where none are configured.",
+        |c, v| c.insecure = flag(v)?, |c| Some(c.insecure.to_string())),
+    field!("tls" "certificate" "The certificate and those that signed it, PEM.",
+        |c, v| c.tls_certificate = Some(path(v)?), |c| c.tls_certificate.as_deref().map(shown)),
+    field!("tls" "key" "Its key, PEM.",
+        |c, v| c.tls_key = Some(path(v)?), |c| c.tls_key.as_deref().map(shown)),
+    field!("limits" "connections" "Connections at once, 8 to 10000.",
+        |c, v| c.connections = count(v, 8..=10_000).ok_or("a whole number from 8 to 10000")?,
+        |c| Some(c.connections.to_string())),
+    field!("limits" "waiting" "Clients that wait for a window at once.",
+        |c, v| c.waiting = count(v, 1..=10_000).ok_or("a whole number from 1 to 10000")?,
+        |c| Some(c.waiting.to_string())),
+    field!("history" "enabled" "Keep a history on disk.",
+        |c, v| c.history = flag(v)?, |c| Some(c.history.to_string())),
+    field!("history" "limit" "Bytes it may take, 16MiB at least.",
+        |c, v| c.history_limit_bytes = bytes(v, 16 << 20).ok_or("a size from \"16MiB\" on")?,
+        |c| Some(quoted(&size_text(c.history_limit_bytes)))),
+    field!("history" "keep" "How far it goes back.",
+        |c, v| c.history_keep = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration from \"1m\" on")?,
+        |c| Some(quoted(&duration_text(c.history_keep)))),
+    field!("history" "windows_for" "How far back single windows go; before, steps of 10 s.",
+        |c, v| c.history_windows_for = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration from \"1m\" on")?,
+        |c| Some(quoted(&duration_text(c.history_windows_for)))),
+    field!("history" "ten_seconds_for" "How far back steps of 10 s go; before, steps of a minute.",
+        |c, v| c.history_ten_seconds_for = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration from \"1m\" on")?,
+        |c| Some(quoted(&duration_text(c.history_ten_seconds_for)))),
+    field!("history" "flush" "How often it is written: kill -9 costs so much. 1s to 1m.",
+        |c, v| c.history_flush = lasting(v, S..=60 * S).ok_or("a duration from \"1s\" to \"1m\"")?,
+        |c| Some(quoted(&duration_text(c.history_flush)))),
+    field!("metrics" "vms" "VMs with metrics of their own; more are summed as \"other\".",
+        |c, v| c.metrics.vms = count(v, 0..=100_000).ok_or("a whole number up to 100000")?,
+        |c| Some(c.metrics.vms.to_string())),
+    field!("metrics" "vcpus" "vCPUs with metrics of their own.",
+        |c, v| c.metrics.vcpus = count(v, 0..=100_000).ok_or("a whole number up to 100000")?,
+        |c| Some(c.metrics.vcpus.to_string())),
+    field!("metrics" "cgroups" "Control groups with metrics of their own.",
+        |c, v| c.metrics.cgroups = count(v, 0..=100_000).ok_or("a whole number up to 100000")?,
+        |c| Some(c.metrics.cgroups.to_string())),
+    field!("metrics" "devices" "Network devices with metrics of their own.",
+        |c, v| c.metrics.devices = count(v, 0..=100_000).ok_or("a whole number up to 100000")?,
+        |c| Some(c.metrics.devices.to_string())),
+    field!("metrics" "reasons" "Exit reasons with metrics of their own.",
+        |c, v| c.metrics.reasons = count(v, 0..=1000).ok_or("a whole number up to 1000")?,
+        |c| Some(c.metrics.reasons.to_string())),
+    field!("metrics" "antagonists" "Pairs of who waited and who was in the way.",
+        |c, v| c.metrics.antagonists = count(v, 0..=100_000).ok_or("a whole number up to 100000")?,
+        |c| Some(c.metrics.antagonists.to_string())),
+    field!("flight_recorder" "enabled" "Keep the last seconds' events in memory, for snapshots.",
+        |c, v| c.recorder = flag(v)?, |c| Some(c.recorder.to_string())),
+    field!("flight_recorder" "profile" "What it records: \"sched\", \"vm\" or \"io\".",
+        |c, v| c.recorder_profile = text(v).filter(|t| ["sched", "vm", "io"].contains(t)).ok_or("\"sched\", \"vm\" or \"io\"")?.to_owned(),
+        |c| Some(quoted(&c.recorder_profile))),
+    field!("flight_recorder" "buffer" "What it holds of each CPU, 64KiB to 1GiB.",
+        |c, v| c.recorder_buffer_bytes = bytes(v, 64 << 10).filter(|b| *b <= 1 << 30).ok_or("a size from \"64KiB\" to \"1GiB\"")?,
+        |c| Some(quoted(&size_text(c.recorder_buffer_bytes)))),
+    field!("snapshots" "keep" "Snapshots that are kept; the oldest go first.",
+        |c, v| c.snapshots_keep = count(v, 1..=10_000).ok_or("a whole number from 1 to 10000")?,
+        |c| Some(c.snapshots_keep.to_string())),
+    field!("snapshots" "limit" "Bytes that they may have together.",
+        |c, v| c.snapshots_limit_bytes = bytes(v, 1 << 20).ok_or("a size from \"1MiB\" on")?,
+        |c| Some(quoted(&size_text(c.snapshots_limit_bytes)))),
+];
+
+fn names(value: &DeValue<'_>) -> Option<Vec<String>> {
+    let DeValue::Array(list) = value else { return None };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+    let name = |value: &DeValue<'_>| {
+        let name = text(value)?;
+        (!name.is_empty() && name.chars().all(is_name)).then(|| name.to_owned())
+    };
+    list.iter().map(|value| name(value.as_ref())).collect()
+}
+
+const EXAMPLES: [(&str, &str, &str); 4] = [
+    ("access", "read_tokens", "\"/etc/transect/read.tokens\""),
+    ("access", "control_tokens", "\"/etc/transect/control.tokens\""),
+    ("tls", "certificate", "\"/etc/transect/cert.pem\""),
+    ("tls", "key", "\"/etc/transect/key.pem\""),
+];
+
+/// Names of settings that differ.
+pub(super) fn changed(one: &Config, other: &Config) -> Vec<String> {
+    let differ = FIELDS.iter().filter(|field| (field.show)(one) != (field.show)(other));
+    let named = differ.map(|field| match field.section {
+        "" => field.name.to_owned(),
+        section => format!("{section}.{}", field.name),
+    });
+    named.collect()
+}
+
+/// A file of all settings.
+pub(super) fn print(config: &Config) -> String {
+    let mut out =
+        "# transect serve: all settings. Those that are left out are as here.\n".to_owned();
+    let mut section = "";
+    for field in FIELDS {
+        if field.section != section {
+            section = field.section;
+            let _ = write!(out, "\n[{section}]\n");
+        }
+        let example = EXAMPLES.iter().find(|(s, n, _)| (*s, *n) == (field.section, field.name));
+        let example = example.map_or("\"\"", |(.., example)| example);
+        let line = match (field.show)(config) {
+            Some(value) => format!("{} = {value}", field.name),
+            None => format!("# {} = {example}", field.name),
+        };
+        let _ = writeln!(out, "# {}\n{line}", field.doc);
+    }
+    for trigger in &config.triggers {
+        let _ = write!(out, "\n{}", trigger.print());
+    }
+    if config.triggers.is_empty() {
+        out.push_str(
+            "\n# When a snapshot is taken without anybody asking; as many as wanted.\n\
+             # [[trigger]]\n# name = \"starved\"\n# of = \"vcpu\"              # vcpu, vm or cgroup\n\
+             # match = \"*\"              # the VM's name, or the control group's path\n\
+             # when = \"waited_ns > 20%\" # a column of windows or window_details\n\
+             # for = \"3s\"\n# cooldown = \"5m\"\n# seconds = 10            # how much of the past\n",
+        );
+    }
+    out
+}

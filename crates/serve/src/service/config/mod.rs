@@ -1,0 +1,239 @@
+//! The configuration: every setting in one table, from which the file is read, checked and printed.
+//!
+//! A setting that is not known, or makes no sense, is an error that names the line and the field;
+//! nothing is guessed.
+
+mod fields;
+mod read;
+pub(crate) mod values;
+
+pub use read::ConfigError;
+
+use super::triggers::Trigger;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use transect_live::SourceKind;
+
+/// Where the daemon is to be reached if nobody says otherwise.
+pub const DEFAULT_ADDRESS: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9619);
+
+/// Settings that hold as soon as they are read; so do triggers and, where there is TLS, its files.
+const AT_ONCE: [&str; 6] = [
+    "host_names",
+    "access.read",
+    "access.read_tokens",
+    "access.control_tokens",
+    "snapshots.keep",
+    "snapshots.limit",
+];
+
+/// All settings of the daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The directory that everything is kept in.
+    pub data: PathBuf,
+    /// Length of windows.
+    pub window: Duration,
+    /// Are block requests and packets counted?
+    pub io: bool,
+    /// Where windows come from.
+    pub source: SourceKind,
+    /// Names besides this machine's own that a `Host` may have on 127.0.0.1.
+    pub host_names: Vec<String>,
+    /// Must readers on 127.0.0.1 have a token, too?
+    pub read_needs_token: bool,
+    /// Tokens that may read, one a line.
+    pub read_tokens: Option<PathBuf>,
+    /// Tokens that may read and take snapshots.
+    pub control_tokens: Option<PathBuf>,
+    /// May another address than this machine's be served without TLS or tokens?
+    pub insecure: bool,
+    /// The certificate and what it is signed by, PEM.
+    pub tls_certificate: Option<PathBuf>,
+    /// Its key, PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Connections at once.
+    pub connections: usize,
+    /// Clients that wait for a window at once.
+    pub waiting: usize,
+    /// Is there a history?
+    pub history: bool,
+    /// Bytes it may take.
+    pub history_limit_bytes: u64,
+    /// How long it goes back.
+    pub history_keep: Duration,
+    /// How far back single windows go.
+    pub history_windows_for: Duration,
+    /// How far back steps of 10 s go.
+    pub history_ten_seconds_for: Duration,
+    /// How often a frame is written.
+    pub history_flush: Duration,
+    /// VMs, vCPUs, control groups, devices and pairs of antagonists that have metrics of their own.
+    pub metrics: Limits,
+    /// Is there a flight recorder?
+    pub recorder: bool,
+    /// What it records: sched, vm or io.
+    pub recorder_profile: String,
+    /// What it holds, for each CPU, bytes.
+    pub recorder_buffer_bytes: u64,
+    /// Snapshots that are kept.
+    pub snapshots_keep: usize,
+    /// Bytes that they may have together.
+    pub snapshots_limit_bytes: u64,
+    /// When snapshots are taken without anybody asking.
+    pub triggers: Vec<Trigger>,
+}
+
+/// How many of each kind have metrics of their own; the others are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// VMs.
+    pub vms: usize,
+    /// vCPUs.
+    pub vcpus: usize,
+    /// Control groups.
+    pub cgroups: usize,
+    /// Devices.
+    pub devices: usize,
+    /// Exit reasons.
+    pub reasons: usize,
+    /// Pairs of who waited and who was in the way.
+    pub antagonists: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { vms: 200, vcpus: 500, cgroups: 200, devices: 64, reasons: 32, antagonists: 200 }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        Config {
+            listen: DEFAULT_ADDRESS,
+            data: PathBuf::from("/var/lib/transect"),
+            window: Duration::from_secs(1),
+            io: true,
+            source: SourceKind::Auto,
+            host_names: Vec::new(),
+            read_needs_token: false,
+            read_tokens: None,
+            control_tokens: None,
+            insecure: false,
+            tls_certificate: None,
+            tls_key: None,
+            connections: 512,
+            waiting: 256,
+            history: true,
+            history_limit_bytes: 2 << 30,
+            history_keep: hours(24),
+            history_windows_for: hours(1),
+            history_ten_seconds_for: hours(6),
+            history_flush: Duration::from_secs(5),
+            metrics: Limits::default(),
+            recorder: true,
+            recorder_profile: "vm".to_owned(),
+            recorder_buffer_bytes: 16 << 20,
+            snapshots_keep: 20,
+            snapshots_limit_bytes: 1 << 30,
+            triggers: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file. Whether its settings go together is told by [`Self::check`], behind what flags change.
+    ///
+    /// # Errors
+    /// It cannot be read; or the first thing in it that is not valid, with line and field.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let config = read::parse(&text);
+        config.map_err(|wrong| ConfigError::Wrong { path: path.to_owned(), wrong })
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// The first thing in it that is not valid, with line and field.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config = read::parse(text)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Settings that make no sense together.
+    ///
+    /// # Errors
+    /// Names the fields.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tls_certificate.is_some() != self.tls_key.is_some() {
+            return Err("tls: certificate and key belong together: name both or none".to_owned());
+        }
+        if self.history_windows_for > self.history_keep
+            || self.history_ten_seconds_for > self.history_keep
+        {
+            let field = "history: windows_for and ten_seconds_for cannot be longer than keep";
+            return Err(field.to_owned());
+        }
+        if self.listen.ip().is_loopback() || self.insecure {
+            return Ok(());
+        }
+        if self.tls_certificate.is_none() {
+            return Err(format!(
+                "listen: {} is not this machine's own address: name [tls] certificate and key, or set \
+                 access.insecure = true (--insecure) where something else protects it",
+                self.listen
+            ));
+        }
+        if self.read_tokens.is_none() && self.control_tokens.is_none() {
+            return Err(format!(
+                "listen: {} is not this machine's own address: name access.read_tokens or \
+                 access.control_tokens, or set access.insecure = true (--insecure)",
+                self.listen
+            ));
+        }
+        Ok(())
+    }
+
+    /// Names of settings that another configuration has otherwise and that hold only after a restart.
+    pub(crate) fn needs_restart_for(&self, other: &Config) -> Vec<String> {
+        let mut changed = fields::changed(self, other);
+        let has_tls = |config: &Config| config.tls_certificate.is_some();
+        let stays = has_tls(self) == has_tls(other);
+        changed.retain(|name| match name.as_str() {
+            "tls.certificate" | "tls.key" => !stays,
+            name => !AT_ONCE.contains(&name),
+        });
+        changed
+    }
+
+    /// Takes over what holds at once.
+    pub(crate) fn take_from(&mut self, other: &Config) {
+        self.host_names.clone_from(&other.host_names);
+        self.read_needs_token = other.read_needs_token;
+        self.read_tokens.clone_from(&other.read_tokens);
+        self.control_tokens.clone_from(&other.control_tokens);
+        self.snapshots_keep = other.snapshots_keep;
+        self.snapshots_limit_bytes = other.snapshots_limit_bytes;
+        self.triggers.clone_from(&other.triggers);
+        if self.tls_certificate.is_some() && other.tls_certificate.is_some() {
+            self.tls_certificate.clone_from(&other.tls_certificate);
+            self.tls_key.clone_from(&other.tls_key);
+        }
+    }
+
+    /// A file with all settings as they are, each with what it means.
+    pub fn print(&self) -> String {
+        fields::print(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

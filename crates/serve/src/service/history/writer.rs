@@ -1,0 +1,345 @@
+//! Who writes: one thread, fed by a queue that does not wait for it.
+
+use super::fold::Fold;
+use super::frame::{Maker, Note, Span};
+use super::index::{Index, State};
+use super::series::{Appender, Tier, existing};
+use crate::service::rendered::Rendered;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+use transect_live::Snapshot;
+
+/// Windows that may wait for a slow disk.
+const QUEUED: usize = 16;
+/// How often what was written is to be on the disk for good.
+const SYNC_EVERY: Duration = Duration::from_secs(60);
+/// Of the limit, what one file may have at most.
+const FILES_OF_LIMIT: u64 = 16;
+const S: u64 = 1_000_000_000;
+
+/// What is kept, where, and how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) dir: PathBuf,
+    pub(crate) window_ns: u64,
+    pub(crate) bytes_limit: u64,
+    pub(crate) windows_ns: u64,
+    pub(crate) ten_seconds_ns: u64,
+    pub(crate) keep_ns: u64,
+    pub(crate) flush: Duration,
+    pub(crate) run: u64,
+}
+
+impl Plan {
+    /// The series, the finest first. Those that would merge nothing are left out, and the last is kept
+    /// for as long as anything is.
+    fn tiers(&self) -> Vec<Tier> {
+        let keep = |ns: u64| ns.min(self.keep_ns);
+        let mut tiers = vec![
+            Tier {
+                name: "w",
+                step_ns: self.window_ns,
+                keep_ns: keep(self.windows_ns),
+                file_ns: 600 * S,
+            },
+            Tier {
+                name: "10s",
+                step_ns: 10 * S,
+                keep_ns: keep(self.ten_seconds_ns),
+                file_ns: 3600 * S,
+            },
+            Tier { name: "1m", step_ns: 60 * S, keep_ns: self.keep_ns, file_ns: 6 * 3600 * S },
+        ];
+        tiers.retain(|tier| tier.name == "w" || tier.step_ns > self.window_ns);
+        if let Some(last) = tiers.last_mut() {
+            last.keep_ns = self.keep_ns;
+        }
+        tiers
+    }
+}
+
+/// A history that is open.
+pub(crate) struct Opened {
+    pub(crate) index: Arc<Index>,
+    pub(crate) queue: Queue,
+    pub(crate) writer: Writer,
+    /// What was found that the log should tell.
+    pub(crate) told: Vec<String>,
+}
+
+/// Where windows go in.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    sender: SyncSender<Arc<Rendered>>,
+    index: Arc<Index>,
+}
+
+impl Queue {
+    /// Gives a window to the writer. One that finds the queue full is lost, and counted.
+    pub(crate) fn push(&self, window: &Arc<Rendered>) {
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(Arc::clone(window)) {
+            self.index.note(|numbers| numbers.lost += 1);
+        }
+    }
+}
+
+/// The writing end, for a thread of its own.
+pub(crate) struct Writer {
+    plan: Plan,
+    index: Arc<Index>,
+    windows: Receiver<Arc<Rendered>>,
+    maker: Maker,
+    tiers: Vec<Tier>,
+    appenders: Vec<Appender>,
+    folds: Vec<Fold>,
+    /// Windows since the last frame, and their lines.
+    pending: Vec<Arc<Snapshot>>,
+    lines: Vec<u8>,
+    /// Held as long as this is: nobody else writes here.
+    _lock: File,
+}
+
+/// Why there is no history.
+fn of(path: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
+}
+
+impl Plan {
+    /// Locks the directory, learns what is in it, and completes the merged series.
+    ///
+    /// # Errors
+    /// One line: it cannot be written to, or another daemon does.
+    pub(crate) fn open(self) -> Result<Opened, String> {
+        let dir = self.dir.as_path();
+        fs::create_dir_all(dir).map_err(of(dir))?;
+        let lock = lock(dir)?;
+        let mut told = Vec::new();
+        let tiers = self.tiers();
+        let series = tiers.iter().map(|tier| Ok((*tier, existing(dir, tier, &mut told)?)));
+        let series = series.collect::<io::Result<Vec<_>>>().map_err(of(dir))?;
+        let index = Arc::new(Index::new(series, self.bytes_limit));
+        let (sender, windows) = sync_channel(QUEUED);
+        let queue = Queue { sender, index: Arc::clone(&index) };
+        let mut writer = Writer {
+            index: Arc::clone(&index),
+            windows,
+            maker: Maker::new().map_err(of(dir))?,
+            appenders: tiers.iter().map(|tier| Appender::new(dir, *tier)).collect(),
+            folds: tiers.iter().skip(1).map(|tier| Fold::new(tier.step_ns)).collect(),
+            tiers,
+            pending: Vec::new(),
+            lines: Vec::new(),
+            plan: self,
+            _lock: lock,
+        };
+        writer.complete(&mut told);
+        Ok(Opened { index, queue, writer, told })
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, String> {
+    let path = dir.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(of(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "{}: another daemon writes its history here: stop it, or name another data directory",
+            dir.display()
+        )),
+        Err(TryLockError::Error(error)) => Err(of(&path)(error)),
+    }
+}
+
+impl Writer {
+    /// Writes what comes, until nobody can send any more. `tell` has the log's lines.
+    pub(crate) fn run(mut self, tell: &dyn Fn(&str)) {
+        let (mut flushed, mut synced) = (Instant::now(), Instant::now());
+        loop {
+            let left = self.plan.flush.saturating_sub(flushed.elapsed());
+            let is_over = match self.windows.recv_timeout(left) {
+                Ok(window) => {
+                    self.take(&window, tell);
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => true,
+            };
+            if is_over || flushed.elapsed() >= self.plan.flush || self.has_enough() {
+                self.flush(tell);
+                flushed = Instant::now();
+            }
+            if is_over {
+                self.close(tell);
+                return;
+            }
+            if synced.elapsed() >= SYNC_EVERY {
+                self.appenders.iter().for_each(|appender| drop(appender.sync()));
+                synced = Instant::now();
+            }
+        }
+    }
+
+    /// Has a frame's time gone by, by the windows' own clock?
+    fn has_enough(&self) -> bool {
+        let spans = self.pending.iter().map(|window| window.dur);
+        u128::try_from(spans.sum::<i64>()).is_ok_and(|ns| ns >= self.plan.flush.as_nanos())
+    }
+
+    fn take(&mut self, window: &Rendered, tell: &dyn Fn(&str)) {
+        window.push_lines(&mut self.lines);
+        self.pending.push(Arc::clone(window.snapshot()));
+        self.merge(window.snapshot(), self.plan.run, 0, tell);
+    }
+
+    /// Gives a window to the merged series from `level` on; each gives its steps to the next.
+    fn merge(&mut self, window: &Snapshot, run: u64, level: usize, tell: &dyn Fn(&str)) {
+        let Some(fold) = self.folds.get_mut(level) else { return };
+        if let Some((step, of_run)) = fold.push(window, run) {
+            self.write_step(step, of_run, level, tell);
+        }
+    }
+
+    fn write_step(&mut self, step: Snapshot, run: u64, level: usize, tell: &dyn Fn(&str)) {
+        self.write_one(level + 1, &step, run, tell);
+        self.merge(&step, run, level + 1, tell);
+    }
+
+    /// Writes the windows since the last frame, and lets go of what is too old.
+    fn flush(&mut self, tell: &dyn Fn(&str)) {
+        let pending = std::mem::take(&mut self.pending);
+        let Some(newest) = pending.last().map(|window| window.ended_unix_ns) else { return };
+        let lines = std::mem::take(&mut self.lines);
+        let span = Span::of(pending.iter().map(AsRef::as_ref));
+        let made = self.maker.pack(&lines, &span, self.plan.run);
+        self.write(0, made, pending.len() as u64, tell);
+        self.lines = lines;
+        self.lines.clear();
+        self.expire(newest, tell);
+    }
+
+    /// Writes a step of a merged series, which is made of windows that were counted already.
+    fn write_one(&mut self, series: usize, step: &Snapshot, run: u64, tell: &dyn Fn(&str)) {
+        let made = self.maker.make(step, run);
+        self.write(series, made, 0, tell);
+    }
+
+    /// Writes a frame of `count` windows. What cannot be written is lost and counted; the next is tried again.
+    fn write(
+        &mut self,
+        series: usize,
+        made: io::Result<(Note, Vec<u8>)>,
+        count: u64,
+        tell: &dyn Fn(&str),
+    ) {
+        let max_bytes = (self.plan.bytes_limit / FILES_OF_LIMIT).max(1 << 16);
+        let Some(appender) = self.appenders.get_mut(series) else { return };
+        let written = made.and_then(|(note, bytes)| appender.append(&note, &bytes, max_bytes));
+        match written {
+            Ok(place) => {
+                self.index.add(series, &place);
+                let now = State::Ok;
+                self.become_state(now, tell, |numbers| numbers.written += count);
+            }
+            Err(error) => {
+                let why = format!("{}: {error}", self.plan.dir.display());
+                let is_full = matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull
+                        | io::ErrorKind::QuotaExceeded
+                        | io::ErrorKind::FileTooLarge
+                );
+                let now = if is_full { State::Full(why) } else { State::Failed(why) };
+                self.become_state(now, tell, |numbers| {
+                    numbers.lost += count;
+                    numbers.failures += 1;
+                });
+            }
+        }
+    }
+
+    fn become_state(
+        &self,
+        now: State,
+        tell: &dyn Fn(&str),
+        count: impl FnOnce(&mut super::index::Numbers),
+    ) {
+        let mut line = None;
+        self.index.note(|numbers| {
+            count(numbers);
+            if numbers.state.word() != now.word() {
+                line = Some(match &now {
+                    State::Full(why) => format!(
+                        "history stands still: {why}: make room, or set a smaller limit; windows that \
+                         are not written are counted"
+                    ),
+                    State::Failed(why) => format!("history stands still: {why}"),
+                    State::Ok | State::Off => {
+                        format!("history goes on; {} windows were not written so far", numbers.lost)
+                    }
+                });
+            }
+            numbers.state = now;
+        });
+        if let Some(line) = line {
+            tell(&line);
+        }
+    }
+
+    fn expire(&self, now: u64, tell: &dyn Fn(&str)) {
+        let is_open = |path: &Path| self.appenders.iter().any(|appender| appender.is_open(path));
+        while let Some(segment) = self.index.expire(now, is_open) {
+            if let Err(error) = fs::remove_file(&segment.path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tell(&format!("{}: cannot be deleted: {error}", segment.path.display()));
+            }
+        }
+    }
+
+    /// Steps of the merged series that a run which was killed did not write any more, from its windows.
+    fn complete(&mut self, told: &mut Vec<String>) {
+        let tell = std::cell::RefCell::new(Vec::new());
+        for level in 0..self.folds.len() {
+            let (from, step_ns) = (self.index.end_of(level + 1), self.tiers[level + 1].step_ns);
+            let mut fold = Fold::new(step_ns);
+            let finer = self.index.places(from, u64::MAX).into_iter().nth(level);
+            let places = finer.map(|(_, places)| places).unwrap_or_default();
+            let mut steps = Vec::new();
+            for place in places {
+                let windows = place.read().unwrap_or_default();
+                let newer = windows.iter().filter(|w| super::fold::middle_unix_ns(w) >= from);
+                for window in newer {
+                    steps.extend(fold.push(window, place.note.run));
+                    for (step, run) in steps.drain(..) {
+                        let tell = |line: &str| tell.borrow_mut().push(line.to_owned());
+                        self.write_one(level + 1, &step, run, &tell);
+                    }
+                }
+            }
+            if let Some((step, run)) = fold.finish() {
+                let tell = |line: &str| tell.borrow_mut().push(line.to_owned());
+                self.write_one(level + 1, &step, run, &tell);
+            }
+        }
+        told.extend(tell.into_inner());
+    }
+
+    /// Writes the steps that have begun: nothing comes any more.
+    fn close(&mut self, tell: &dyn Fn(&str)) {
+        for level in 0..self.folds.len() {
+            if let Some((step, run)) = self.folds.get_mut(level).and_then(Fold::finish) {
+                self.write_step(step, run, level, tell);
+            }
+        }
+        for appender in &self.appenders {
+            if let Err(error) = appender.sync() {
+                tell(&format!("{}: {error}", self.plan.dir.display()));
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Another configuration for a daemon that runs: all of what is valid at once, or nothing.
+
+use super::config::Config;
+use super::triggers::Watch;
+use super::{Service, auth_wishes};
+use crate::http::tls::{self, Tls};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What is configured.
+pub(crate) struct Settings {
+    /// As it holds now.
+    now: Config,
+    address: SocketAddr,
+    tls: Option<Tls>,
+    loaded_unix_ns: u64,
+    /// Why the last one was not taken over.
+    error: Option<String>,
+    /// Settings that were changed and hold only after a restart.
+    needs_restart: Vec<String>,
+}
+
+impl Settings {
+    pub(crate) fn new(now: Config, address: SocketAddr, tls: Option<Tls>) -> Self {
+        let (error, needs_restart) = (None, Vec::new());
+        Settings { now, address, tls, loaded_unix_ns: unix_now_ns(), error, needs_restart }
+    }
+
+    pub(crate) fn failed(&mut self, why: &str) {
+        self.error = Some(why.to_owned());
+    }
+
+    /// For the status.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "loaded_unix_ns": self.loaded_unix_ns,
+            "error": self.error,
+            "needs_restart": self.needs_restart,
+        })
+    }
+}
+
+impl Service {
+    pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over what can be; who is connected stays so.
+    ///
+    /// # Errors
+    /// One line. Nothing has changed then.
+    pub(crate) fn reload(&self, config: &Config) -> Result<Vec<String>, String> {
+        let mut settings = self.settings();
+        let taken = self.take_over(&mut settings, config);
+        match &taken {
+            Ok(needs_restart) => {
+                settings.error = None;
+                settings.loaded_unix_ns = unix_now_ns();
+                settings.needs_restart.clone_from(needs_restart);
+            }
+            Err(why) => settings.failed(why),
+        }
+        taken
+    }
+
+    fn take_over(&self, settings: &mut Settings, config: &Config) -> Result<Vec<String>, String> {
+        config.check()?;
+        // Everything that can fail comes first.
+        let auth =
+            self.auth().again(&auth_wishes(config, settings.address, settings.tls.is_some()))?;
+        let files = (&config.tls_certificate, &config.tls_key);
+        let tls = match (&settings.tls, files) {
+            (Some(tls), (Some(certificate), Some(key))) => {
+                Some((tls.clone(), tls::config(certificate, key)?))
+            }
+            _ => None,
+        };
+        let needs_restart = settings.now.needs_restart_for(config);
+        *self.auth.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(auth);
+        if let Some((tls, read)) = tls {
+            tls.replace(read);
+        }
+        self.snapshots.limit(config.snapshots_keep, config.snapshots_limit_bytes);
+        let mut watches = self.watches();
+        let mut known = std::mem::take(&mut *watches);
+        // One that is the same goes on: it does not fire again for what it fired for.
+        watches.extend(config.triggers.iter().map(|trigger| {
+            let same = known.iter().position(|watch| watch.trigger == *trigger);
+            same.map_or_else(|| Watch::new(trigger.clone()), |place| known.swap_remove(place))
+        }));
+        drop(watches);
+        settings.now.take_from(config);
+        Ok(needs_restart)
+    }
+}
+
+fn unix_now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,298 @@
+//! Every route of the daemon in one table: who may ask, what may be asked, who answers.
+//!
+//! The dispatcher and the OpenAPI description are both made of it, and a handler can read the
+//! parameters that its route declares and no others: what is described is what is there.
+
+use super::Service;
+use super::api::{health, history, login, metrics, now, snapshots, status, triggers};
+use super::auth::Scope;
+use crate::http::{Answer, Method, Request, Response};
+
+/// A value of a query.
+#[derive(Debug)]
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) example: &'static str,
+}
+
+/// One kind of request.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// `{id}` stands for a snapshot's name.
+    pub(crate) path: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) doc: &'static str,
+    pub(crate) params: &'static [Param],
+    /// An example of the body, if it has one.
+    pub(crate) body: Option<&'static str>,
+    /// What it may answer, besides 400, 401, 403 and 503.
+    pub(crate) answers: &'static [(u16, &'static str, &'static str)],
+    pub(crate) handler: fn(&Service, &Call<'_>) -> Result<Answer, Response>,
+}
+
+/// A request on its way to a handler.
+pub(crate) struct Call<'r> {
+    pub(crate) request: &'r Request,
+    pub(crate) route: &'r Route,
+    pub(crate) scope: Scope,
+    /// What stands for `{id}`.
+    pub(crate) id: &'r str,
+}
+
+impl Call<'_> {
+    /// A parameter of the route. None if it was not given, or is not declared.
+    pub(crate) fn param(&self, name: &str) -> Option<String> {
+        debug_assert!(
+            self.route.params.iter().any(|param| param.name == name),
+            "{} does not declare {name}",
+            self.route.path
+        );
+        self.request.param(name)
+    }
+
+    /// Does the client want Arrow?
+    pub(crate) fn wants_arrow(&self) -> bool {
+        let accept = self.request.header("accept").unwrap_or_default();
+        accept.contains(ARROW)
+    }
+}
+
+pub(crate) const ARROW: &str = "application/vnd.apache.arrow.stream";
+pub(crate) const JSON: &str = "application/json";
+
+const TABLES: Param = Param {
+    name: "tables",
+    doc: "Tables that are wanted, with commas between them; all if not given. Of Arrow exactly one.",
+    example: "windows,window_details",
+};
+
+const MACHINE: Param = Param {
+    name: "machine",
+    doc: "Only rows of machines of this name; * and ? stand for anything. The host has one, too.",
+    example: "vm1",
+};
+const CGROUP: Param = Param {
+    name: "cgroup",
+    doc: "Only rows of control groups, or containers, of this path; * and ? stand for anything.",
+    example: "*",
+};
+const VCPU: Param = Param { name: "vcpu", doc: "Only rows of vCPUs of this number.", example: "0" };
+
+pub(crate) const ROUTES: &[Route] = &[
+    Route {
+        method: Method::Get,
+        path: "/api/v1/status",
+        scope: Scope::Read,
+        doc: "What runs here: version, host, history, what is missing and why, what you may do.",
+        params: &[],
+        body: None,
+        answers: &[(200, "How it is.", JSON)],
+        handler: status::answer,
+    },
+    Route {
+        method: Method::Get,
+        path: "/api/v1/now",
+        scope: Scope::Read,
+        doc: "The newest window.",
+        params: &[
+            TABLES,
+            MACHINE,
+            CGROUP,
+            VCPU,
+            Param {
+                name: "after",
+                doc: "Waits, 30 s at most, for a window whose ts is above this one.",
+                example: "5000000000",
+            },
+        ],
+        body: None,
+        answers: &[
+            (200, "The window.", JSON),
+            (200, "One of its tables.", ARROW),
+            (204, "There was none newer in 30 s.", ""),
+        ],
+        handler: now::answer,
+    },
+    Route {
+        method: Method::Get,
+        path: "/api/v1/history",
+        scope: Scope::Read,
+        doc: "Windows of the past, merged to steps.",
+        params: &[
+            Param {
+                name: "from",
+                doc: "Since when: ns since 1970, or relative to now. 15 minutes ago if not given.",
+                example: "-15m",
+            },
+            Param {
+                name: "until",
+                doc: "Until when: ns since 1970, or relative to now. Now if not given.",
+                example: "-5m",
+            },
+            Param {
+                name: "step",
+                doc: "Length of the steps, a multiple of the window; at most 2,000 of them. A fitting one if not given.",
+                example: "10s",
+            },
+            TABLES,
+            MACHINE,
+            CGROUP,
+            VCPU,
+        ],
+        body: None,
+        answers: &[(200, "The steps.", JSON), (200, "The rows of one table of all steps.", ARROW)],
+        handler: history::answer,
+    },
+    Route {
+        method: Method::Get,
+        path: "/api/v1/snapshots",
+        scope: Scope::Read,
+        doc: "The recordings that were taken, the oldest first.",
+        params: &[],
+        body: None,
+        answers: &[(200, "The list.", JSON)],
+        handler: snapshots::list,
+    },
+    Route {
+        method: Method::Post,
+        path: "/api/v1/snapshots",
+        scope: Scope::Control,
+        doc: "Takes a recording of the last seconds.",
+        params: &[],
+        body: Some("{\"seconds\": 10, \"reason\": \"a slow answer at noon\"}"),
+        answers: &[
+            (201, "What was taken.", JSON),
+            (409, "There is no flight recorder, or it failed.", JSON),
+        ],
+        handler: snapshots::take,
+    },
+    Route {
+        method: Method::Get,
+        path: "/api/v1/snapshots/{id}.tar",
+        scope: Scope::Read,
+        doc: "One of them as a tar, of which tar xf makes a directory that every verb reads.",
+        params: &[],
+        body: None,
+        answers: &[
+            (200, "The recording.", "application/x-tar"),
+            (404, "There is none of that name.", JSON),
+        ],
+        handler: snapshots::tar,
+    },
+    Route {
+        method: Method::Delete,
+        path: "/api/v1/snapshots/{id}",
+        scope: Scope::Control,
+        doc: "Deletes one of them. Who reads it just now may not get all of it.",
+        params: &[],
+        body: None,
+        answers: &[(204, "It is gone.", ""), (404, "There is none of that name.", JSON)],
+        handler: snapshots::delete,
+    },
+    Route {
+        method: Method::Get,
+        path: "/api/v1/triggers",
+        scope: Scope::Read,
+        doc: "The configured triggers, for how many each holds now, and when it fired last.",
+        params: &[],
+        body: None,
+        answers: &[(200, "The triggers.", JSON)],
+        handler: triggers::answer,
+    },
+    Route {
+        method: Method::Get,
+        path: "/metrics",
+        scope: Scope::Read,
+        doc: "Counters for Prometheus.",
+        params: &[],
+        body: None,
+        answers: &[
+            (200, "To those who accept it.", "application/openmetrics-text"),
+            (200, "To all others.", "text/plain"),
+        ],
+        handler: metrics::answer,
+    },
+    Route {
+        method: Method::Get,
+        path: "/healthz",
+        scope: Scope::Nobody,
+        doc: "Does the daemon live?",
+        params: &[],
+        body: None,
+        answers: &[(200, "It does.", JSON)],
+        handler: health::lives,
+    },
+    Route {
+        method: Method::Get,
+        path: "/readyz",
+        scope: Scope::Nobody,
+        doc: "Are there windows? 503 while there is none, or the newest is older than three.",
+        params: &[],
+        body: None,
+        answers: &[(200, "There are.", JSON)],
+        handler: health::is_ready,
+    },
+    Route {
+        method: Method::Post,
+        path: "/login",
+        scope: Scope::Nobody,
+        doc: "Gives a cookie for a token, which a browser then sends.",
+        params: &[],
+        body: Some("{\"token\": \"…\"}"),
+        answers: &[(204, "With the cookie.", "")],
+        handler: login::answer,
+    },
+    Route {
+        method: Method::Get,
+        path: "/openapi.json",
+        scope: Scope::Nobody,
+        doc: "This description.",
+        params: &[],
+        body: None,
+        answers: &[(200, "OpenAPI 3.", JSON)],
+        handler: super::openapi::answer,
+    },
+];
+
+/// The route of a request, and what stands for `{id}`; or whether there is one with another method.
+pub(crate) fn find(method: Method, path: &str) -> Result<(&'static Route, &str), bool> {
+    let mut other_method = false;
+    for route in ROUTES {
+        if let Some(id) = fits(route.path, path) {
+            if route.method == method {
+                return Ok((route, id));
+            }
+            other_method = true;
+        }
+    }
+    Err(other_method)
+}
+
+fn fits<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
+    let Some((before, behind)) = pattern.split_once("{id}") else {
+        return (pattern == path).then_some("");
+    };
+    let id = path.strip_prefix(before)?.strip_suffix(behind)?;
+    super::snapshots::is_id(id).then_some(id)
+}
+
+/// Refuses what the route does not know: a parameter that is misspelt would silently do nothing.
+pub(crate) fn check_params(route: &Route, request: &Request) -> Result<(), Response> {
+    let known = |name: &str| route.params.iter().any(|param| param.name == name);
+    let mut seen = Vec::new();
+    for name in request.param_names() {
+        let names: Vec<_> = route.params.iter().map(|param| param.name).collect();
+        let hint = if names.is_empty() { "it has none".to_owned() } else { names.join(", ") };
+        if !known(name) {
+            let what = format!("{} has no parameter {name:?}", route.path);
+            return Err(Response::refusal(400, &what, &hint));
+        }
+        if seen.contains(&name) || request.param(name).is_none() {
+            let what = format!("{name} is there twice, or is no text");
+            return Err(Response::refusal(400, &what, "once, as name=value"));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}

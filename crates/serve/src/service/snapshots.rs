@@ -1,0 +1,485 @@
+//! Snapshots: recordings of the last seconds, kept in a bounded number.
+//!
+//! One thread takes them, one after the other; who asks waits for it. Each is a directory
+//! `snapshots/ID.transect`, with `snapshots/ID.json` beside it, which is written last: without it there is no
+//! snapshot, only what a daemon that was killed left behind.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Requests that may wait for their turn.
+const QUEUED: usize = 4;
+/// How long somebody waits for a snapshot.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the flight recorder is asked how far it reaches back.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Takes recordings of the last seconds: the flight recorder, as its owner knows it.
+pub trait Recorder: Send {
+    /// Writes what it holds of the last seconds as a recording, a directory that is not there yet.
+    ///
+    /// # Errors
+    /// One line: what, where, what to do.
+    fn snapshot(&mut self, dir: &Path, last: Duration, why: &str) -> Result<Recorded, String>;
+
+    /// How much of the past it holds now.
+    fn reaches_back(&mut self) -> Duration;
+}
+
+/// What a snapshot has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recorded {
+    /// Events.
+    pub events: u64,
+    /// Events that were lost in it.
+    pub lost: u64,
+}
+
+/// A snapshot, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Snap {
+    pub(crate) id: String,
+    /// When it was taken, ns since 1970.
+    pub(crate) taken_unix_ns: u64,
+    /// How much of the past was asked for.
+    pub(crate) seconds: u64,
+    pub(crate) reason: String,
+    /// The trigger that took it.
+    pub(crate) trigger: Option<String>,
+    pub(crate) events: u64,
+    pub(crate) lost: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What is wished.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) seconds: u64,
+    pub(crate) reason: String,
+    pub(crate) trigger: Option<String>,
+}
+
+/// Why there is no snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoSnap {
+    /// Too many wait already.
+    Busy,
+    /// The recorder cannot, or there is none.
+    Failed(String),
+}
+
+type Reply = Sender<Result<Snap, NoSnap>>;
+
+#[derive(Default)]
+struct Inner {
+    keep: usize,
+    limit_bytes: u64,
+    kept: Vec<Snap>,
+    asked: u64,
+    triggered: u64,
+    failed: u64,
+    /// Since when the flight recorder has everything, ns since 1970.
+    held_since_unix_ns: Option<u64>,
+    /// The last name's time, and how many had it.
+    named: (String, u32),
+}
+
+/// Numbers for metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Numbers {
+    pub(crate) asked: u64,
+    pub(crate) triggered: u64,
+    pub(crate) failed: u64,
+    pub(crate) kept: u64,
+    pub(crate) bytes: u64,
+}
+
+/// All snapshots, and the way to a new one.
+pub(crate) struct Snapshots {
+    dir: PathBuf,
+    /// Why there is no flight recorder.
+    pub(crate) cannot: Option<String>,
+    inner: Mutex<Inner>,
+    queue: Mutex<Option<SyncSender<(Wish, Reply)>>>,
+}
+
+/// The thread's end.
+pub(crate) type Wishes = Receiver<(Wish, Reply)>;
+
+impl Snapshots {
+    /// Learns what is there; removes what is not whole.
+    ///
+    /// # Errors
+    /// The directory cannot be read or made.
+    pub(crate) fn open(
+        dir: PathBuf,
+        keep: usize,
+        limit_bytes: u64,
+        cannot: Option<String>,
+    ) -> Result<(Self, Wishes), String> {
+        let failed = |error: io::Error| format!("{}: {error}", dir.display());
+        fs::create_dir_all(&dir).map_err(failed)?;
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(&dir).map_err(failed)?.flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let Some(id) = name.strip_suffix(".json").filter(|id| is_id(id)) {
+                let read =
+                    fs::read(&path).ok().and_then(|b| serde_json::from_slice::<Snap>(&b).ok());
+                kept.extend(read.filter(|snap| snap.id == id));
+            }
+        }
+        kept.sort_by(|a, b| (a.taken_unix_ns, &a.id).cmp(&(b.taken_unix_ns, &b.id)));
+        for entry in fs::read_dir(&dir).map_err(failed)?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let id = name.strip_suffix(".transect").unwrap_or_default();
+            if is_id(id) && !kept.iter().any(|snap| snap.id == id) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        kept.retain(|snap| dir.join(format!("{}.transect", snap.id)).is_dir());
+        let (sender, wishes) = sync_channel(QUEUED);
+        let inner = Mutex::new(Inner { keep, limit_bytes, kept, ..Inner::default() });
+        let queue = Mutex::new(Some(sender));
+        Ok((Snapshots { dir, cannot, inner, queue }, wishes))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn list(&self) -> Vec<Snap> {
+        self.lock().kept.clone()
+    }
+
+    /// Since when the flight recorder has everything, ns since 1970; none: there is no flight recorder.
+    pub(crate) fn held_since_unix_ns(&self) -> Option<u64> {
+        self.lock().held_since_unix_ns
+    }
+
+    pub(crate) fn numbers(&self) -> Numbers {
+        let inner = self.lock();
+        Numbers {
+            asked: inner.asked,
+            triggered: inner.triggered,
+            failed: inner.failed,
+            kept: inner.kept.len() as u64,
+            bytes: inner.kept.iter().map(|snap| snap.bytes).sum(),
+        }
+    }
+
+    /// Where a snapshot is, if there is one of that name.
+    pub(crate) fn path(&self, id: &str) -> Option<PathBuf> {
+        let is_known = self.lock().kept.iter().any(|snap| snap.id == id);
+        is_known.then(|| self.dir.join(format!("{id}.transect")))
+    }
+
+    /// How many are kept from now on, and how large they may be together.
+    pub(crate) fn limit(&self, keep: usize, limit_bytes: u64) {
+        let mut inner = self.lock();
+        (inner.keep, inner.limit_bytes) = (keep, limit_bytes);
+        drop(inner);
+        self.make_room(0);
+    }
+
+    /// Deletes one; false: there is none of that name. It is not listed any more, even where its files stay.
+    pub(crate) fn delete(&self, id: &str) -> Result<bool, String> {
+        let mut inner = self.lock();
+        let Some(place) = inner.kept.iter().position(|snap| snap.id == id) else {
+            return Ok(false);
+        };
+        inner.kept.remove(place);
+        drop(inner);
+        self.remove(id).map(|()| true)
+    }
+
+    /// Its files. Its description goes first: without it, what stays is removed at the next start.
+    fn remove(&self, id: &str) -> Result<(), String> {
+        let (about, dir) =
+            (self.dir.join(format!("{id}.json")), self.dir.join(format!("{id}.transect")));
+        let gone = |path: &Path, removed: io::Result<()>| match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("{}: {error}", path.display()))
+            }
+            _ => Ok(()),
+        };
+        gone(&about, fs::remove_file(&about))?;
+        gone(&dir, fs::remove_dir_all(&dir))
+    }
+
+    /// Asks for one, and waits for it.
+    pub(crate) fn take(&self, wish: Wish) -> Result<Snap, NoSnap> {
+        let reply = self.ask(wish)?;
+        let gone = || NoSnap::Failed("the snapshot takes longer than a minute".to_owned());
+        reply.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Asks for one.
+    pub(crate) fn ask(&self, wish: Wish) -> Result<Receiver<Result<Snap, NoSnap>>, NoSnap> {
+        if let Some(why) = &self.cannot {
+            return Err(NoSnap::Failed(why.clone()));
+        }
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sender) = queue.as_ref() else {
+            return Err(NoSnap::Failed("the daemon ends".to_owned()));
+        };
+        let (reply, answer) = channel();
+        match sender.try_send((wish, reply)) {
+            Ok(()) => Ok(answer),
+            Err(TrySendError::Full(_)) => Err(NoSnap::Busy),
+            Err(TrySendError::Disconnected(_)) => {
+                Err(NoSnap::Failed("the flight recorder has ended".to_owned()))
+            }
+        }
+    }
+
+    /// No more are taken.
+    pub(crate) fn end(&self) {
+        *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Takes what is asked for, until nobody can ask any more.
+    pub(crate) fn run(&self, wishes: &Wishes, recorder: &mut dyn Recorder, tell: &dyn Fn(&str)) {
+        loop {
+            let reaches_back =
+                u64::try_from(recorder.reaches_back().as_nanos()).unwrap_or(u64::MAX);
+            self.lock().held_since_unix_ns = Some(unix_now_ns().saturating_sub(reaches_back));
+            let (wish, reply) = match wishes.recv_timeout(LOOK_EVERY) {
+                Ok(wished) => wished,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let taken = self.one(&wish, recorder);
+            match &taken {
+                Ok(snap) => tell(&format!("snapshot {}: {}", snap.id, snap.reason)),
+                Err(NoSnap::Failed(why)) => tell(&format!("no snapshot ({}): {why}", wish.reason)),
+                Err(NoSnap::Busy) => {}
+            }
+            // Who asked may have gone.
+            let _ = reply.send(taken);
+        }
+    }
+
+    fn one(&self, wish: &Wish, recorder: &mut dyn Recorder) -> Result<Snap, NoSnap> {
+        let taken_unix_ns = unix_now_ns();
+        let id = self.free_id(taken_unix_ns);
+        let dir = self.dir.join(format!("{id}.transect"));
+        self.make_room(1);
+        let last = Duration::from_secs(wish.seconds);
+        let written = recorder.snapshot(&dir, last, &wish.reason).and_then(|recorded| {
+            let snap = Snap {
+                id: id.clone(),
+                taken_unix_ns,
+                seconds: wish.seconds,
+                reason: wish.reason.clone(),
+                trigger: wish.trigger.clone(),
+                events: recorded.events,
+                lost: recorded.lost,
+                bytes: bytes_of(&dir),
+            };
+            let text = serde_json::to_vec(&snap).unwrap_or_default();
+            let path = self.dir.join(format!("{id}.json"));
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(snap)
+        });
+        let mut inner = self.lock();
+        match written {
+            Ok(snap) => {
+                *(if wish.trigger.is_some() { &mut inner.triggered } else { &mut inner.asked }) +=
+                    1;
+                inner.kept.push(snap.clone());
+                drop(inner);
+                self.make_room(0);
+                Ok(snap)
+            }
+            Err(why) => {
+                inner.failed += 1;
+                drop(inner);
+                let _ = fs::remove_dir_all(&dir);
+                Err(NoSnap::Failed(why))
+            }
+        }
+    }
+
+    /// Deletes the oldest until so many more may come; the last is not deleted for its size.
+    fn make_room(&self, more: usize) {
+        // Tables and tiles are made when somebody looks at one.
+        for Snap { id, .. } in self.list() {
+            let bytes = bytes_of(&self.dir.join(format!("{id}.transect")));
+            // One that was deleted meanwhile has none.
+            if let Some(snap) = self.lock().kept.iter_mut().find(|snap| snap.id == id) {
+                snap.bytes = bytes;
+            }
+        }
+        loop {
+            let mut inner = self.lock();
+            let bytes: u64 = inner.kept.iter().map(|snap| snap.bytes).sum();
+            let is_too_much = bytes > inner.limit_bytes && inner.kept.len() > 1;
+            if inner.kept.len() + more <= inner.keep && !is_too_much || inner.kept.is_empty() {
+                return;
+            }
+            let oldest = inner.kept.remove(0);
+            drop(inner);
+            // What stays is removed at the next start.
+            let _ = self.remove(&oldest.id);
+        }
+    }
+
+    /// The time, and a number if that is taken.
+    fn free_id(&self, unix_ns: u64) -> String {
+        let time = utc(unix_ns / 1_000_000_000);
+        let named = &mut self.lock().named;
+        if named.0 != time {
+            *named = (time.clone(), 0);
+        }
+        loop {
+            // No name is used again: somebody may have the one before open.
+            let number = named.1;
+            named.1 += 1;
+            let id = if number == 0 { time.clone() } else { format!("{time}-{number}") };
+            if !self.dir.join(format!("{id}.transect")).exists() {
+                return id;
+            }
+        }
+    }
+}
+
+/// Only such names are made, and only such are looked for: no path is ever made of what a client sent.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    !text.is_empty() && text.len() <= 32 && text.chars().all(is_plain)
+}
+
+/// `20261122T003015Z`.
+fn utc(unix_s: u64) -> String {
+    let (days, s) = (unix_s / 86_400, unix_s % 86_400);
+    // Days since 0000-03-01, in eras of 400 years (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", s / 3600, s / 60 % 60, s % 60)
+}
+
+fn unix_now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn bytes_of(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => bytes_of(&entry.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(of).sum()
+}
+
+/// Writes a recording as a tar: what was recorded, and not what was made of it since.
+pub(crate) fn pack(dir: &Path, id: &str, to: &mut dyn Write) -> io::Result<()> {
+    let mut tar = tar::Builder::new(to);
+    tar.mode(tar::HeaderMode::Deterministic);
+    tar.follow_symlinks(false);
+    let mut paths: Vec<_> =
+        fs::read_dir(dir)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    paths.sort();
+    for path in paths.iter().filter(|path| path.is_file()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        tar.append_path_with_name(path, format!("{id}.transect/{name}"))?;
+    }
+    tar.into_inner()?.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests report by failing")]
+    use super::*;
+
+    struct Fake(Vec<u8>);
+
+    impl Recorder for Fake {
+        fn snapshot(&mut self, dir: &Path, _: Duration, why: &str) -> Result<Recorded, String> {
+            if why == "bad" {
+                return Err("no".to_owned());
+            }
+            fs::create_dir(dir).map_err(|e| e.to_string())?;
+            fs::write(dir.join("host.compact"), &self.0).map_err(|e| e.to_string())?;
+            Ok(Recorded { events: 3, lost: 1 })
+        }
+
+        fn reaches_back(&mut self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    fn wish(reason: &str) -> Wish {
+        Wish { seconds: 5, reason: reason.to_owned(), trigger: None }
+    }
+
+    #[test]
+    fn the_newest_are_kept_in_bounds_and_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Snapshots::open(dir.path().join("s"), 3, 1500, None).unwrap();
+        let (snapshots, _wishes) = open();
+        let ids: Vec<_> = (0..5)
+            .map(|n| snapshots.one(&wish(&n.to_string()), &mut Fake(vec![1; 400])).unwrap().id)
+            .collect();
+        let kept = |snapshots: &Snapshots| {
+            snapshots.list().iter().map(|snap| snap.reason.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&snapshots), ["2", "3", "4"]);
+        assert!(snapshots.path(&ids[0]).is_none() && snapshots.path(&ids[4]).unwrap().is_dir());
+        // Two of 700 bytes and one of 400 are too much.
+        snapshots.one(&wish("5"), &mut Fake(vec![1; 700])).unwrap();
+        snapshots.one(&wish("6"), &mut Fake(vec![1; 700])).unwrap();
+        assert_eq!(kept(&snapshots), ["5", "6"]);
+        assert_eq!(
+            snapshots.one(&wish("bad"), &mut Fake(vec![])),
+            Err(NoSnap::Failed("no".to_owned()))
+        );
+        // What was not whole is removed.
+        fs::create_dir(dir.path().join("s/20200101T000000Z.transect")).unwrap();
+        drop(snapshots);
+        let (snapshots, _wishes) = open();
+        assert_eq!(kept(&snapshots), ["5", "6"]);
+        assert_eq!(fs::read_dir(dir.path().join("s")).unwrap().count(), 4);
+        assert!(snapshots.path("../s").is_none());
+    }
+
+    #[test]
+    fn times_and_names() {
+        assert_eq!(utc(0), "19700101T000000Z");
+        assert_eq!(utc(1_709_210_096), "20240229T123456Z");
+        assert_eq!(utc(1_790_000_400), "20260921T142000Z");
+        assert!(is_id("20240229T123456Z-1") && !is_id("..") && !is_id("a/b") && !is_id(""));
+    }
+
+    #[test]
+    fn a_tar_has_what_was_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("host.compact"), "events").unwrap();
+        fs::create_dir(dir.path().join("tables")).unwrap();
+        fs::write(dir.path().join("tables/x"), "made of it").unwrap();
+        let mut bytes = Vec::new();
+        pack(dir.path(), "a", &mut bytes).unwrap();
+        let mut archive = tar::Archive::new(bytes.as_slice());
+        let names: Vec<_> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+            .collect();
+        assert_eq!(names, ["a.transect/host.compact"]);
+    }
+}

@@ -1,0 +1,244 @@
+//! Who gets in, and how far.
+
+use super::Running;
+use std::path::Path;
+
+const READ: &str = "0123456789abcdef-read";
+const CONTROL: &str = "0123456789abcdef-control";
+
+fn file(dir: &Path, name: &str, text: &str) -> std::path::PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn bearer(token: &str) -> Vec<(&'static str, String)> {
+    vec![("Authorization", format!("Bearer {token}"))]
+}
+
+fn status(running: &Running, method: &str, path: &str, headers: &[(&'static str, String)]) -> u16 {
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    running.ask(method, path, &headers, "").status
+}
+
+#[test]
+fn on_this_machine_all_read_and_who_has_the_token_controls() {
+    let running = Running::start(|_| {});
+    assert_eq!(status(&running, "GET", "/api/v1/status", &[]), 200);
+    assert_eq!(running.get("/api/v1/status").json()["scopes"], serde_json::json!(["read"]));
+    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 403);
+    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &bearer(&running.control())), 201);
+    // A wrong token is refused, also where none is needed.
+    assert_eq!(status(&running, "GET", "/api/v1/status", &bearer("0123456789abcdef")), 401);
+    let basic = vec![("Authorization", "Basic YTpi".to_owned())];
+    assert_eq!(status(&running, "GET", "/api/v1/status", &basic), 401);
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(running.data.path().join("control.token")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+}
+
+#[test]
+fn tokens_have_scopes() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(|config| {
+        config.read_needs_token = true;
+        config.read_tokens = Some(file(dir.path(), "r", &format!("# who\n{READ} # grafana\n")));
+        config.control_tokens = Some(file(dir.path(), "c", CONTROL));
+    });
+    let no_token: &[(&str, String)] = &[];
+    let expected = [
+        ("GET", "/healthz", [200, 200, 200]),
+        ("GET", "/readyz", [200, 200, 200]),
+        ("GET", "/openapi.json", [200, 200, 200]),
+        ("GET", "/api/v1/now", [401, 200, 200]),
+        ("GET", "/api/v1/history", [401, 200, 200]),
+        ("GET", "/api/v1/triggers", [401, 200, 200]),
+        ("GET", "/metrics", [401, 200, 200]),
+        ("GET", "/api/v1/snapshots", [401, 200, 200]),
+        ("POST", "/api/v1/snapshots", [401, 403, 201]),
+        ("GET", "/view/nothing/", [401, 404, 404]),
+    ];
+    for (method, path, wanted) in expected {
+        let got = [no_token, &bearer(READ), &bearer(CONTROL)]
+            .map(|headers| status(&running, method, path, headers));
+        assert_eq!(got, wanted, "{method} {path}");
+    }
+    assert!(!running.data.path().join("control.token").exists(), "none is made");
+    for near in [&READ[1..], &format!("{READ}x"), "", " ", &READ.to_uppercase()] {
+        assert_eq!(status(&running, "GET", "/api/v1/now", &bearer(near)), 401, "{near:?}");
+    }
+    let twice = [bearer(READ), bearer(READ)].concat();
+    assert_eq!(status(&running, "GET", "/api/v1/now", &twice), 401);
+}
+
+/// On another address than this machine's own: TLS and tokens, or what is said aloud.
+#[test]
+fn other_addresses_are_open_only_to_whom_it_is_said() {
+    let any = || "0.0.0.0:0".parse().unwrap();
+    let running = Running::start(|config| {
+        config.listen = any();
+        config.insecure = true;
+    });
+    let warned = |running: &Running, text: &str| {
+        running.log.lock().unwrap().iter().any(|line| line.contains(text))
+    };
+    assert!(warned(&running, "may read: no token is asked for"));
+    assert_eq!(status(&running, "GET", "/api/v1/now", &[]), 200);
+    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 403);
+    // Whatever name it is reached by.
+    let host = vec![("Host", "watcher.example:9619".to_owned())];
+    assert_eq!(status(&running, "GET", "/api/v1/now", &host), 200);
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(|config| {
+        config.listen = any();
+        config.insecure = true;
+        config.read_tokens = Some(file(dir.path(), "r", READ));
+    });
+    assert!(warned(&running, "there is no TLS"));
+    assert_eq!(status(&running, "GET", "/api/v1/now", &[]), 401);
+    assert_eq!(status(&running, "GET", "/metrics", &bearer(READ)), 200);
+    assert_eq!(status(&running, "GET", "/healthz", &[]), 200);
+}
+
+#[test]
+fn a_browser_gets_a_cookie_for_a_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(|config| {
+        config.read_needs_token = true;
+        config.read_tokens = Some(file(dir.path(), "r", READ));
+    });
+    let login = running.ask("POST", "/login", &[], &format!("{{\"token\": \"{READ}\"}}"));
+    assert_eq!(login.status, 204);
+    let set = login.header("set-cookie").unwrap().to_owned();
+    assert!(
+        set.contains("HttpOnly") && set.contains("SameSite=Strict") && !set.contains(READ),
+        "{set}"
+    );
+    let cookie = set.split(';').next().unwrap().to_owned();
+    let with =
+        |cookie: &str| status(&running, "GET", "/api/v1/now", &[("Cookie", cookie.to_owned())]);
+    assert_eq!(with(&cookie), 200);
+    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[("Cookie", cookie.clone())]), 403);
+    // Nothing in it can be changed: not the scope, not the time, not the mark.
+    let (name, value) = cookie.split_once('=').unwrap();
+    let parts: Vec<&str> = value.split('.').collect();
+    for changed in [
+        format!("{name}=c.{}.{}", parts[1], parts[2]),
+        format!("{name}=r.99999999999.{}", parts[2]),
+        format!("{name}=r.{}.{}", parts[1], "0".repeat(64)),
+        format!("{name}=r.{}.", parts[1]),
+        format!("{name}="),
+    ] {
+        assert_eq!(with(&changed), 401, "{changed}");
+    }
+    assert_eq!(
+        running.ask("POST", "/login", &[], "{\"token\": \"0123456789abcdefx\"}").status,
+        401
+    );
+    assert_eq!(running.ask("POST", "/login", &[], "token").status, 400);
+    let page = running.get(&format!("/?token={READ}"));
+    assert_eq!((page.status, page.header("location")), (302, Some("/")));
+    assert_eq!(with(page.header("set-cookie").unwrap().split(';').next().unwrap()), 200);
+    assert_eq!(running.get("/?token=wrong").status, 401);
+}
+
+#[test]
+fn other_sites_and_other_names_get_nothing() {
+    let running = Running::start(|config| config.host_names = vec!["proxy.example".to_owned()]);
+    let port = running.address.port();
+    let ask = |headers: &[(&str, &str)]| {
+        running.ask("GET", "/api/v1/now?tables=health", headers, "").status
+    };
+    for host in ["localhost", "127.0.0.1", "[::1]", "proxy.example"] {
+        assert_eq!(ask(&[("Host", &format!("{host}:{port}"))]), 200, "{host}");
+    }
+    for host in ["evil.example", "", "127.0.0.1.evil.example", "localhost:1"] {
+        assert_eq!(ask(&[("Host", host)]), 403, "{host}");
+    }
+    let own = format!("http://{}", running.address);
+    assert_eq!(ask(&[("Origin", &own)]), 200);
+    for origin in ["http://evil.example", "null", "", &format!("{own}.evil.example")] {
+        assert_eq!(ask(&[("Origin", origin)]), 403, "{origin}");
+    }
+    assert_eq!(ask(&[("Sec-Fetch-Site", "same-origin")]), 200);
+    for site in ["cross-site", "same-site", ""] {
+        assert_eq!(ask(&[("Sec-Fetch-Site", site)]), 403, "{site}");
+    }
+    // Nobody may be made to take a snapshot by a page they look at, token or not.
+    let bearer = format!("Bearer {}", running.control());
+    let headers = [("Authorization", bearer.as_str()), ("Origin", "http://evil.example")];
+    assert_eq!(running.ask("POST", "/api/v1/snapshots", &headers, "").status, 403);
+    let head = running.get("/").head.to_lowercase();
+    for wanted in ["x-frame-options: deny", "content-security-policy:", "nosniff", "no-store"] {
+        assert!(head.contains(wanted), "{wanted}: {head}");
+    }
+    assert!(!head.contains("access-control-allow"));
+}
+
+#[test]
+fn token_files_that_make_no_sense_are_refused_with_the_line() {
+    use super::{Config, Daemon, Fake, Made, NoRecording, Parts};
+    let dir = tempfile::tempdir().unwrap();
+    let with = |text: &str| {
+        let config = Config {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            data: dir.path().to_owned(),
+            history: false,
+            read_tokens: Some(file(dir.path(), "tokens", text)),
+            ..Config::default()
+        };
+        let parts = Parts {
+            source: Box::new(Made::new(1, 0)),
+            recorder: Ok(Box::new(Fake)),
+            open: Box::new(|_| Box::new(NoRecording)),
+            tell: std::sync::Arc::new(|_| {}),
+            host_name: String::new(),
+        };
+        Daemon::start(&config, parts).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(with("short").contains("tokens, line 1: a token has at least 16"), "{}", with("short"));
+    assert!(with("# none\n\n").contains("there is no token in it"));
+    assert!(with("0123456789abcdef\n0123456789 abcdef").contains("line 2"));
+}
+
+/// With the certificate of testdata, as a client that trusts it and nothing else.
+#[test]
+fn tls_is_served_to_those_who_speak_it() {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use std::io::{Read as _, Write as _};
+    use std::sync::Arc;
+    let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/succeed/tls");
+    let (certificate, key) = (tls.join("certificate.pem"), tls.join("key.pem"));
+    let running = super::Running::tls(&certificate, &key);
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&certificate).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = running.connect();
+    let mut secure = rustls::Stream::new(&mut client, &mut stream);
+    let request = format!(
+        "GET /api/v1/history?from=-10s HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        running.address
+    );
+    secure.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    // Ends in order: without close_notify this would be an error.
+    secure.read_to_end(&mut bytes).unwrap();
+    let answer = super::Answer::of(&bytes);
+    assert_eq!(answer.status, 200);
+    assert!(answer.json()["windows"].is_array());
+    let login = "POST /login HTTP/1.1\r\n";
+    // In the clear nothing is said.
+    let mut plain = running.connect();
+    plain.write_all(login.as_bytes()).unwrap();
+    let mut said = Vec::new();
+    let _ = plain.read_to_end(&mut said);
+    assert!(!said.starts_with(b"HTTP"), "{said:?}");
+}

@@ -1,0 +1,116 @@
+// The dashboard when something is wrong: it says what, and what to do, and comes back by itself.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { inPage, openDashboard, settled, visit, type OpenedDashboard } from "./dashboard-kit.ts";
+
+let opened: OpenedDashboard;
+before(async () => {
+  opened = await openDashboard({ vms: 3, groups: 1, history_s: 120, missing: ["exits", "exit_durations", "guest_time", "block_io"] }, { hash: "#range=2min" });
+});
+after(async () => {
+  assert.deepEqual(opened.errors, []);
+  await opened.close();
+});
+
+const notices = (): Promise<string> => opened.page.locator("#notices").innerText();
+const says = (pattern: RegExp, timeout = 20_000): Promise<unknown> => opened.page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#notices")!.textContent ?? ""), pattern.source, { timeout });
+const quiet = (): Promise<unknown> => opened.page.waitForFunction(() => document.querySelector("#notices")!.childElementCount === 0, null, { timeout: 30_000 });
+const bins = (): Promise<{ length: number; newest: number }> => inPage(opened.page, (app) => ({ length: app.range!.actors.length, newest: app.range!.actors.newest! + app.origin_ns }), null);
+
+test("what cannot be had is said with its reason, in its panel and in the list; it is no zero", async () => {
+  const server = await opened.page.locator("#p-server").innerText();
+  assert.match(server, /Missing here: 4/);
+  assert.match(server, /exits: it comes from kvm:kvm_exit/);
+  const nothing = await inPage(opened.page, (app) => app.whyNo("exits", "none"), null);
+  assert.match(nothing, /Cannot be had here: it comes from kvm:kvm_exit/);
+  await opened.page.locator("#p-fleet .row", { hasText: "web1" }).click();
+  await settled(opened.page);
+  assert.match(await opened.page.locator("#p-reasons").innerText(), /Cannot be had here/);
+  await opened.page.keyboard.press("Escape");
+  await settled(opened.page);
+});
+
+test("follows: new windows come without being asked for one by one, and the bins stay whole", async () => {
+  const before = await bins();
+  const asked = opened.double.asked.length;
+  await opened.page.waitForFunction((newest) => {
+    const app = (window as unknown as { dashboard: { range: { actors: { newest: number } }; origin_ns: number } }).dashboard;
+    return app.range.actors.newest + app.origin_ns > newest + 2.5e9;
+  }, before.newest);
+  const polls = opened.double.asked.slice(asked).filter((path) => path.startsWith("/api/v1/now"));
+  assert.ok(polls.length <= 6 && polls.every((path) => path.includes("after=")), polls.join("\n"));
+  const gaps = await inPage(opened.page, (app) => {
+    const lanes = app.range!.actors;
+    let found = 0;
+    for (let at = 1; at < lanes.length; at++) if (lanes.bin(at).from - lanes.bin(at - 1).to > 1e8) found++;
+    return found;
+  }, null);
+  assert.equal(gaps, 0);
+});
+
+test("the server goes and comes back: said, hatched, and what went by meanwhile is read again", async () => {
+  const before = await bins();
+  await opened.stop();
+  await says(/The server does not answer[\s\S]*systemctl status transect/);
+  await opened.page.waitForFunction(() => /no answer since/.test(document.querySelector("#live")!.textContent ?? ""));
+  await opened.page.waitForTimeout(2500);
+  assert.ok((await inPage(opened.page, (app) => app.knownTo + app.origin_ns, null)) > before.newest + 1e9, "time goes on");
+  await opened.listen();
+  await quiet();
+  await settled(opened.page);
+  const now = await bins();
+  assert.ok(now.newest > before.newest + 2e9);
+  assert.ok(await inPage(opened.page, (app, at: number) => app.range!.actors.covers(at - app.origin_ns), before.newest + 1e9), "no gap is left of what the server knows");
+});
+
+test("401: a token is asked for, a wrong one is told, the right one goes on", async () => {
+  opened.double.mode = "denied";
+  await opened.stop();
+  await opened.listen();
+  await says(/A token is needed \(401\)/);
+  await opened.page.fill("#token", "wrong");
+  await opened.page.keyboard.press("Enter");
+  await says(/this token is not known/);
+  await opened.page.fill("#token", "development-token");
+  await opened.page.keyboard.press("Enter");
+  await quiet();
+  await opened.page.waitForFunction(() => /live/.test(document.querySelector("#live")!.textContent ?? ""));
+});
+
+test("401 at the start: the page is there, and asks", async () => {
+  opened.double.mode = "denied";
+  const page = await opened.browser.newPage();
+  await page.goto(opened.url);
+  await page.waitForFunction(() => document.querySelector("#notices")!.textContent!.includes("A token is needed"));
+  await page.screenshot({ path: "build/shots/dashboard-401.png" });
+  await page.fill("#token", "development-token");
+  await page.keyboard.press("Enter");
+  await settled(page);
+  await page.close();
+});
+
+test("a full history: said, with what to do; live goes on", async () => {
+  opened.double.mode = "full";
+  await inPage(opened.page, (app) => app.moments.refreshStatus(), null);
+  await says(/The history is full[\s\S]*Free space/);
+  await opened.page.waitForFunction(() => /1 GiB of 1 GiB/.test(document.querySelector("#p-server")!.textContent ?? ""));
+  await opened.page.screenshot({ path: "build/shots/dashboard-full.png" });
+  opened.double.mode = "ok";
+  await inPage(opened.page, (app) => app.moments.refreshStatus(), null);
+  await quiet();
+});
+
+test("before the history: hatched and named; an address of nonsense is as at the start", async () => {
+  const { page, errors } = await visit(opened.browser, opened.url, { hash: "#range=10min" });
+  const gap = await inPage(page, (app) => {
+    const { fleet } = app.panels;
+    return fleet.hit(3, 5)!.lines[0];
+  }, null);
+  assert.match(String(gap), /before the history began/);
+  await page.close();
+  const other = await visit(opened.browser, opened.url, { hash: "#range=%3Cscript%3E&of=x&at=never" });
+  assert.equal(await inPage(other.page, (app) => app.seen.length_ns, null), 900e9);
+  await other.page.close();
+  assert.deepEqual([...errors, ...other.errors], []);
+  assert.equal(await notices(), "");
+});

@@ -1,0 +1,263 @@
+// The chosen moment: its windows in full, the snapshots near it, taking one. And what is asked now and then: status,
+// snapshots, the sums that tables show.
+import { ApiError } from "../../src/api/call.ts";
+import { make, need } from "../../src/page/dom.ts";
+import { ago, clock, moment as momentText } from "../core/clock.ts";
+import type { Rel } from "../core/lanes.ts";
+import { api, viewPath, type SnapshotJson } from "./api.ts";
+import type { App } from "./app.ts";
+
+export interface Taken {
+  readonly id: string;
+  readonly unix_ms: number;
+  readonly reason: string;
+}
+
+/** Seconds that a snapshot asks for; more where the moment is further back, as many as the server allows. */
+const SECONDS = 10;
+const MOST_SECONDS = 600;
+/** What came before a moment belongs to it. */
+const BEFORE_S = 5;
+const STATUS_EVERY_MS = 10_000;
+/** Sums over a range are asked again when a thirtieth of it is over, at most so often. */
+const TABLES_EVERY_MS = 10_000;
+const TABLES: readonly ("machines" | "exit_windows" | "thread_windows" | "antagonists")[] = ["machines", "exit_windows", "thread_windows", "antagonists"];
+
+export class Moments {
+  taken: readonly Taken[] = [];
+  private asking: AbortController | undefined;
+  private summing: AbortController | undefined;
+  private taking = false;
+  private tablesAt = 0;
+  private asked = 0;
+
+  constructor(private readonly app: App) {}
+
+  get busy(): boolean {
+    return this.asked > 0 || this.taking;
+  }
+
+  start(): void {
+    this.refreshStatus();
+    setInterval(() => this.refreshStatus(), STATUS_EVERY_MS);
+    setInterval(() => this.app.following && this.app.moment === undefined && this.refreshTables(), TABLES_EVERY_MS);
+  }
+
+  refreshStatus(): void {
+    void Promise.all([
+      api.status().then((status) => (this.app.status = status)),
+      api.snapshots().then((list) => (this.taken = list.flatMap(takenOf).sort((a, b) => a.unix_ms - b.unix_ms))),
+    ]).then(
+      () => {
+        this.app.panels.notices();
+        this.bar();
+        this.app.repaint();
+      },
+      // The feed tells what is wrong with the server; this is asked again.
+      () => undefined,
+    );
+  }
+
+  /** Chooses a moment, or lets go of it. */
+  choose(at: Rel | undefined): void {
+    const { app } = this;
+    const { at_ms: _, ...rest } = app.seen;
+    app.seen = rest;
+    app.see(at === undefined ? {} : { at_ms: app.unixMs(at) });
+    this.pickAgain();
+  }
+
+  /** To the bin before or after. */
+  step(by: number): void {
+    const { app } = this;
+    const lanes = app.range?.actors;
+    if (!lanes || lanes.length === 0) return;
+    const at = app.moment === undefined ? undefined : lanes.at(app.moment);
+    const next = at === undefined ? lanes.length - 1 : Math.min(lanes.length - 1, Math.max(0, at + by));
+    const { from, to } = lanes.bin(next);
+    this.choose((from + to) / 2);
+    app.say(clock(app.unixMs(from)));
+  }
+
+  /** Asks for the windows of what is chosen now. */
+  pickAgain(): void {
+    const { app } = this;
+    this.asking?.abort();
+    this.bar();
+    const bin = app.moment === undefined ? undefined : app.range?.actors.at(app.moment);
+    if (app.moment === undefined || !app.range) {
+      app.pick(app.newest ? [app.newest] : []);
+      this.tablesAt = 0;
+      this.refreshTables();
+      return;
+    }
+    if (bin === undefined || !app.range.actors.covers(app.moment)) {
+      app.pick([]);
+      app.tableWindows = [];
+      app.tableState = "Nothing is known of this moment.";
+      app.repaint();
+      return;
+    }
+    const { from, to } = app.range.actors.bin(bin);
+    this.ask(from + app.origin_ns, to + app.origin_ns);
+  }
+
+  private ask(from_unix_ns: number, until_unix_ns: number): void {
+    const { app } = this;
+    const { signal } = (this.asking = new AbortController());
+    this.asked++;
+    app.tableState = "Reading …";
+    app.feed
+      .moment(from_unix_ns, until_unix_ns, signal)
+      .then(
+        (windows) => {
+          app.tableState = windows.length === 0 ? "Nothing is known of this moment." : undefined;
+          app.pick(windows);
+          app.tableWindows = windows;
+        },
+        (error: unknown) => {
+          if (!signal.aborted) app.tableState = error instanceof Error ? error.message : String(error);
+        },
+      )
+      .finally(() => {
+        this.asked--;
+        this.bar();
+        app.repaint();
+      });
+  }
+
+  /** The sums that the tables of a VM or container show. */
+  refreshTables(): void {
+    const { app } = this;
+    if (app.seen.focus === undefined || app.moment !== undefined || !app.range) return;
+    const { from, to } = app.view;
+    // Longer ranges change slowly, and cost the server more.
+    if (Date.now() - this.tablesAt < Math.max(TABLES_EVERY_MS * 0.9, (to - from) / 1e6 / 30) && app.tableWindows.length > 0) return;
+    this.tablesAt = Date.now();
+    this.summing?.abort();
+    const { signal } = (this.summing = new AbortController());
+    const { focus } = app.seen;
+    this.asked++;
+    if (app.tableWindows.length === 0) app.tableState = "Reading …";
+    app.feed
+      .stretch(from + app.origin_ns, to + app.origin_ns, TABLES, signal)
+      .then(
+        (windows) => {
+          if (app.seen.focus !== focus || app.moment !== undefined) return;
+          app.tableWindows = windows;
+          app.tableState = undefined;
+        },
+        (error: unknown) => {
+          if (!signal.aborted) app.tableState = error instanceof Error ? error.message : String(error);
+        },
+      )
+      .finally(() => {
+        this.asked--;
+        app.repaint();
+      });
+  }
+
+  /** The snapshot that is nearest to the moment (or to now). */
+  nearest(): Taken | undefined {
+    const { app } = this;
+    const at = app.moment === undefined ? Date.now() : app.unixMs(app.moment);
+    const by = (taken: Taken): number => Math.abs(taken.unix_ms - at);
+    return [...this.taken].sort((a, b) => by(a) - by(b))[0];
+  }
+
+  open(): void {
+    const nearest = this.nearest();
+    if (!nearest) return this.app.panels.note("There is no snapshot yet. S takes one now.", "");
+    window.open(viewPath(nearest.id), "_blank", "noopener");
+  }
+
+  /** Takes a snapshot of the last seconds; then it can be opened. */
+  async take(): Promise<void> {
+    const { app } = this;
+    if (this.taking) return;
+    this.taking = true;
+    this.bar();
+    try {
+      const at = app.moment === undefined ? "" : `, looking at ${clock(app.unixMs(app.moment))}`;
+      const made = await api.take(this.seconds(), `dashboard${at}`);
+      const taken = takenOf(made)[0] ?? { id: made.id, unix_ms: Date.now(), reason: "" };
+      this.taken = [...this.taken.filter(({ id }) => id !== taken.id), taken];
+      const link = make("a", { href: viewPath(taken.id), target: "_blank", rel: "noopener", class: "jump" }, "open it in the timeline");
+      app.panels.note(`Snapshot ${taken.id} is taken:`, "", link);
+      app.say("Snapshot taken");
+    } catch (error) {
+      app.panels.note(takeError(error), "bad");
+    } finally {
+      this.taking = false;
+      this.bar();
+      app.repaint();
+    }
+  }
+
+  /** Since when the flight recorder has all events, ms since 1970. */
+  private get reach_ms(): number | undefined {
+    const snapshots = this.app.status?.snapshots;
+    const ns = snapshots?.state === "off" ? undefined : snapshots?.reach_back_to_unix_ns;
+    return typeof ns === "number" ? ns / 1e6 : undefined;
+  }
+
+  /** How far a snapshot that is taken now reaches back. */
+  reachText(): string | undefined {
+    return this.reach_ms === undefined ? undefined : ago(this.reach_ms, Date.now()).replace(" ago", "");
+  }
+
+  /** How much of the past a snapshot needs to have the moment. */
+  private seconds(): number {
+    const { app } = this;
+    const since_s = app.moment === undefined ? 0 : (Date.now() - app.unixMs(app.moment)) / 1000 + BEFORE_S;
+    return Math.max(SECONDS, Math.min(MOST_SECONDS, Math.ceil(since_s)));
+  }
+
+  /** The line under the header. */
+  bar(): void {
+    const { app } = this;
+    const when = need("#when");
+    const nearest = this.nearest();
+    const open = need<HTMLButtonElement>("#b-open");
+    open.disabled = nearest === undefined;
+    open.textContent = nearest ? `Open snapshot of ${momentText(nearest.unix_ms, Date.now())}` : "No snapshot yet";
+    if (nearest) open.title = `${nearest.reason || "snapshot"}: open it in the timeline (V)`;
+    const snap = need<HTMLButtonElement>("#b-snap");
+    snap.disabled = this.taking;
+    const reach = this.reachText();
+    if (reach !== undefined) snap.title = `Record the last ${this.seconds()} s in full (S). The flight recorder reaches back ${reach}`;
+    snap.textContent = this.taking ? "Taking a snapshot …" : "Take a snapshot now";
+    need("#b-let").hidden = app.moment === undefined;
+    when.replaceChildren(...this.words());
+  }
+
+  private words(): (string | HTMLElement)[] {
+    const { app } = this;
+    const bin = app.range ? ` · windows of ${stepText(app)}` : "";
+    if (app.moment === undefined) return [make("b", {}, app.following ? "Now" : "Range"), make("span", { class: "dim" }, `numbers are of ${app.pickedText || "…"}${bin} · click into time, or ← →, for a moment`)];
+    const at_ms = app.unixMs(app.moment);
+    const reach = this.reachText();
+    const isIn = this.reach_ms !== undefined && this.reach_ms <= at_ms;
+    const back = reach === undefined ? "" : isIn ? ` · a snapshot still has it (${reach} back)` : ` · too long ago for a snapshot: it reaches back ${reach}`;
+    return [make("b", {}, `◈ ${momentText(at_ms, Date.now())}`), make("span", { class: "dim" }, `numbers, matrix and tables are of this moment${bin}${back}`)];
+  }
+}
+
+function stepText(app: App): string {
+  const ns = app.range!.step_ns;
+  return ns >= 60e9 ? `${Math.round(ns / 6e9) / 10} min` : `${Math.round(ns / 1e8) / 10} s`;
+}
+
+/** A snapshot's entry, whatever its times are called. */
+function takenOf(json: SnapshotJson): Taken[] {
+  const unix_ns = json.taken_unix_ns;
+  return typeof unix_ns === "number" ? [{ id: json.id, unix_ms: unix_ns / 1e6, reason: json.trigger ? `trigger ${json.trigger}` : json.reason ?? "" }] : [];
+}
+
+function takeError(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof ApiError)) return text;
+  if (error.status === 403) return `No snapshot: this token may read, not control. It needs the scope “control”. (${text})`;
+  if (error.status === 401) return `No snapshot: a token with the scope “control” is needed. (${text})`;
+  return `No snapshot: ${text}`;
+}

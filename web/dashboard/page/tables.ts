@@ -1,0 +1,171 @@
+// Panels of text: exits by reason with their lengths, threads, what is missing, and the server itself. Text from the server goes in
+// as text nodes only.
+import { count, duration, percent, thousands } from "../../src/core/format.ts";
+import { make } from "../../src/page/dom.ts";
+import { bytes } from "../core/bytes.ts";
+import { ago } from "../core/clock.ts";
+import { isIn, reasonsOf, rivalsOf, threadsOf } from "../core/merge.ts";
+import { orNone, type ThreadRow } from "../core/wire.ts";
+import type { App } from "./app.ts";
+
+/** Rows that a table shows; how many more there are is said. */
+const MOST = 60;
+
+export abstract class TextPanel {
+  constructor(
+    protected readonly app: App,
+    readonly panel: HTMLElement,
+  ) {
+    this.body.tabIndex = 0;
+  }
+  protected get body(): HTMLElement {
+    return this.panel.querySelector<HTMLElement>(".body")!;
+  }
+  get shown(): boolean {
+    return this.panel.offsetParent !== null;
+  }
+  protected title(...parts: (string | Node)[]): void {
+    this.panel.querySelector("h2")!.replaceChildren(...parts);
+  }
+  abstract paint(): void;
+}
+
+type Cell = string | Node;
+
+/** A table; the first column is text, the others are numbers. */
+export function table(heads: readonly string[], rows: readonly (readonly Cell[])[], text_columns = 1): HTMLElement {
+  const head = make("tr", {}, ...heads.map((name, i) => make("th", { class: i >= text_columns ? "n" : "", scope: "col" }, name)));
+  const lines = rows.slice(0, MOST).map((cells) => make("tr", {}, ...cells.map((cell, i) => make("td", { class: i >= text_columns ? "n" : "label" }, cell))));
+  const more = rows.length > MOST ? make("caption", {}, `${rows.length - MOST} more`) : undefined;
+  return make("table", {}, more, make("thead", {}, head), make("tbody", {}, ...lines));
+}
+
+const time = (ns: number | undefined | null): string => (ns === undefined || ns === null ? "–" : duration(ns));
+
+/** A VM's exits by reason. */
+export class Reasons extends TextPanel {
+  paint(): void {
+    const { app } = this;
+    const { focus } = app.seen;
+    const vm = focus?.startsWith("vm:") ? focus.slice(3) : undefined;
+    if (vm === undefined) return this.limits(focus?.slice(3) ?? "");
+    this.title("Exits by reason", app.titleNote(app.sumText));
+    const measured = app.tableMeasured;
+    const rows = reasonsOf(app.tableWindows, vm).map((sum) => {
+      const rate = measured > 0 ? (sum.count / measured) * 1e9 : 0;
+      return [sum.reason, thousands(sum.count), `${count(Number(rate.toPrecision(3)))}/s`, time(sum.total_ns), time(sum.p50_ns), time(sum.p99_ns), time(sum.max_ns)];
+    });
+    if (rows.length === 0) return this.body.replaceChildren(make("p", { class: "dim" }, app.whyNo("exits", app.tableState ?? "No VM exits in this time.")));
+    this.body.replaceChildren(table(["reason", "count", "rate", "total", "p50 ≤", "p99 ≤", "max"], rows));
+  }
+
+  /** A container's: its limit of CPU time, and what it was short of. */
+  private limits(cgroup: string): void {
+    const { app } = this;
+    this.title("Limits and pressure", app.titleNote(app.pickedText));
+    const row = app.pressureOf(cgroup);
+    const missing = app.missing("throttling") ?? app.missing("pressure");
+    if (!row) return this.body.replaceChildren(make("p", { class: "dim" }, missing ? `Cannot be had here: ${missing.why}` : "Nothing was read of this group in this time."));
+    const quota = row.quota_ns && row.period_ns ? `${(row.quota_ns / row.period_ns).toFixed(2).replace(/\.?0+$/, "")} CPUs` : "no limit";
+    const share = (ns: number | null | undefined): string => (ns === null || ns === undefined ? "–" : percent(ns / row.dur));
+    const throttled = row.periods === null || row.periods === undefined ? "–" : `${thousands(orNone(row.periods_throttled))} of ${thousands(row.periods)} periods, ${time(row.throttled_ns)}`;
+    this.body.replaceChildren(
+      table(["CPU time", ""], [["limit", quota], ["held back", throttled]]),
+      table(["short of", "some waited", "all waited"], PRESSURES.map(([what, some, full]) => [what, share(row[some]), share(row[full])])),
+    );
+  }
+}
+
+const PRESSURES = [["CPU", "cpu_some_ns", "cpu_full_ns"], ["I/O", "io_some_ns", "io_full_ns"], ["memory", "memory_some_ns", "memory_full_ns"]] as const;
+
+/** Threads of a VM or container, and who was in whose way, thread by thread. */
+export class Threads extends TextPanel {
+  paint(): void {
+    const { app } = this;
+    const { focus } = app.seen;
+    if (focus === undefined) return;
+    this.title("Threads and who was in their way", app.titleNote(app.sumText));
+    const { kind, name } = app.actor(focus);
+    const group = focus.slice(3);
+    const threads = threadsOf(app.tableWindows, (row, machines) => (kind === "vm" ? row.vm_machine_id !== null && row.vm_machine_id !== undefined && machines.name(row.vm_machine_id) === name : isIn(group, row.cgroup)));
+    const tids = new Set(threads.map((row) => row.tid));
+    const rivals = rivalsOf(app.tableWindows, (row) => tids.has(row.tid));
+    if (threads.length === 0) return this.body.replaceChildren(make("p", { class: "dim" }, app.tableState ?? "None of its threads was seen in this time."));
+    const measured = app.tableMeasured;
+    this.body.replaceChildren(
+      table(["behind", "who waited", "how long", "of the time", "times"], rivals.slice(0, 8).map((sum) => [sum.by, sum.who, duration(sum.ns), percent(sum.ns / measured), thousands(sum.times)]), 2),
+      table(["thread", "role", "at the end", "CPU", "gotten", "waited", "switched in", "p99 wait ≤", "max wait"], threads.map(threadCells), 3),
+    );
+  }
+}
+
+function threadCells(row: ThreadRow): Cell[] {
+  const share = (ns: number | null | undefined): string => (ns === null || ns === undefined || row.dur <= 0 ? "–" : percent(ns / row.dur));
+  return [`${row.name} ${row.tid}`, row.vcpu === null || row.vcpu === undefined ? row.role : `vCPU ${row.vcpu}`, row.state, String(row.cpu), share(row.gotten_ns), share(row.waited_ns), thousands(orNone(row.executions)), time(row.wait_p99_ns), time(row.wait_max_ns)];
+}
+
+/** What is missing, what was not caught, what it costs, how far the history reaches. */
+export class Server extends TextPanel {
+  paint(): void {
+    const { app } = this;
+    const { status } = app;
+    this.title("Server", app.titleNote(status?.version ? `transect ${status.version}` : ""));
+    this.body.replaceChildren(this.history(), this.recorder(), this.cost(), ...this.missing());
+  }
+
+  private history(): HTMLElement {
+    const { app } = this;
+    const history = app.status?.history;
+    if (!history) return make("p", { class: "dim" }, "History: not known yet.");
+    if (history.state === "off") return make("p", {}, make("b", {}, "History "), "is switched off: only the last minutes are kept, in memory.");
+    const now_ms = Date.now();
+    const oldest = history.oldest_unix_ns ? `reaches back ${ago(history.oldest_unix_ns / 1e6, now_ms).replace(" ago", "")}` : "is empty";
+    const used = history.bytes ?? 0;
+    const limit = history.bytes_limit ?? 0;
+    const size = limit > 0 ? `${bytes(used)} of ${bytes(limit)} (${percent(used / limit)})` : bytes(used);
+    const bad = app.historyTrouble;
+    const line = make("p", {}, make("b", {}, "History "), `${oldest}, ${size}`);
+    return bad === undefined ? line : make("div", {}, line, make("p", { class: "bad" }, bad));
+  }
+
+  private recorder(): HTMLElement {
+    const { app } = this;
+    const snapshots = app.status?.snapshots;
+    const many = `${app.snapshots.length} kept`;
+    if (snapshots?.state === "off") return make("p", {}, make("b", {}, "Snapshots "), `cannot be taken: ${snapshots.why ?? "the flight recorder is off"} (${many})`);
+    const back = app.moments.reachText();
+    return make("p", {}, make("b", {}, "Snapshots "), back ? `${many}; one taken now reaches back ${back}` : many);
+  }
+
+  private cost(): HTMLElement {
+    const { app } = this;
+    const own = app.picked?.own;
+    const measured = app.pickedMeasured;
+    const health = app.newest?.health;
+    const missed = app.range ? app.range.own.sum("own", 2, app.view.from, app.view.to) : 0;
+    const cpu = own && measured > 0 && health?.own_cpu_ns !== undefined ? percent(own.sum("own", 0, -Infinity, Infinity) / measured) : "–";
+    const lost: (readonly [string, number, string])[] = [
+      [missed === 1 ? "window missed" : "windows missed", missed, "in this range"],
+      ["threads not caught", orNone(health?.late_threads), "in the newest window"],
+      ["events without a place", orNone(health?.untracked_events), "since the start"],
+      ["kinds without a place", orNone(health?.no_room), "since the start"],
+      ["events not handed over", orNone(health?.missed_events), "since the start"],
+    ];
+    const some = lost.filter(([, many]) => many > 0);
+    const lines = some.map(([what, many, when]) => make("p", { class: "bad" }, `${thousands(many)} ${what}, ${when}`));
+    return make("div", {}, make("p", {}, make("b", {}, "Cost "), `${cpu} of one CPU`, make("span", { class: "dim" }, some.length === 0 ? " · nothing missed, nothing lost" : "")), ...lines);
+  }
+
+  private missing(): HTMLElement[] {
+    const { app } = this;
+    const rows = app.newest?.missing ?? [];
+    if (!app.newest) return [make("p", { class: "dim" }, "What is missing: not known yet.")];
+    if (rows.length === 0) return [make("p", {}, make("b", {}, "Missing "), "nothing")];
+    const names = app.machines;
+    const lines = rows.map((row) => {
+      const of = row.machine_id === null || row.machine_id === undefined ? "" : ` of ${names.name(row.machine_id)}`;
+      return make("li", {}, make("b", {}, `${row.metric.replaceAll("_", " ")}${of}`), `: ${row.why}`);
+    });
+    return [make("p", {}, make("b", {}, `Missing here: ${rows.length}`)), make("ul", {}, ...lines)];
+  }
+}
