@@ -15,6 +15,13 @@ if ((${#missing[@]})); then
     run=()
     ((EUID == 0)) || run=(sudo)
     "${run[@]}" apt-get update -q >/dev/null
+    # Servers that the benchmark starts for itself must not start because they were installed.
+    policy=/usr/sbin/policy-rc.d
+    if [[ ! -e $policy ]]; then
+        printf '#!/bin/sh\nexit 101\n' | "${run[@]}" tee "$policy" >/dev/null
+        "${run[@]}" chmod 755 "$policy"
+        trap '"${run[@]}" rm -f "$policy"' EXIT
+    fi
     DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get install -yq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 

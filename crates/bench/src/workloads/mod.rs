@@ -1,0 +1,100 @@
+//! What is measured: one folder each, one line in [`registry`].
+
+use crate::{Better, CacheState, Fault, Job, Metric, Refusal, Unit, protocol::Param};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
+};
+
+/// A workload.
+pub trait Workload: Sync {
+    /// What it is.
+    fn about(&self) -> About;
+    /// Why it cannot run on the machine this is called on.
+    fn can_run(&self, job: &Job) -> Result<(), Refusal>;
+    /// Everything up to the brink: unpacks, fills, starts servers.
+    fn prepare(&self, place: &Place<'_>) -> Result<Box<dyn Prepared>, Fault>;
+}
+
+/// What a workload is, for plans, lists and reports.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its name in plans: `micro/pipe`.
+    pub name: &'static str,
+    /// One line for people.
+    pub text: &'static str,
+    /// Where it comes from: the paper and table that it continues.
+    pub source: &'static str,
+    /// Results of one family are corrected together (Holm).
+    pub family: Family,
+    /// The primary metric.
+    pub metric: (&'static str, Unit, Better),
+    /// Cache states that make sense for it, the default first.
+    pub caches: &'static [CacheState],
+    /// Parameters with their defaults.
+    pub params: Vec<(&'static str, Param, &'static str)>,
+    /// Debian packages of the programs it runs.
+    pub packages: &'static [&'static str],
+    /// Does it consist of servers in the machines and a generator outside?
+    pub is_distributed: bool,
+    /// About how long one run takes on a native machine with the default parameters, seconds.
+    pub expected_s: f64,
+}
+
+/// Families of workloads: corrected together, and each with its precision goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Single operations of the kernel or hypervisor. Precision goal 1 %.
+    Micro,
+    /// CPU-bound programs. 1 %.
+    Cpu,
+    /// Disk-bound programs. 2 %.
+    Disk,
+    /// Network, web, databases. 5 %.
+    Network,
+    /// Latency of timers and boot. 5 %.
+    Latency,
+    /// Memory and CPU taken by mere existence. 5 %.
+    Footprint,
+}
+
+/// What a workload is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The job, parameters complete.
+    pub job: &'a Job,
+    /// An empty writable folder of its own, on the machine's disk; removed afterwards.
+    pub folder: &'a Path,
+    /// A folder that outlives the job, for what is expensive to make and does not change (unpacked sources).
+    pub keep: &'a Path,
+    /// Set when the measured part of a job without an end of its own is to end.
+    pub cancelled: &'a AtomicBool,
+}
+
+/// A workload on the brink.
+pub trait Prepared {
+    /// Files whose cache state matters.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+    /// TCP ports it listens on.
+    fn ports(&self) -> Vec<u16> {
+        Vec::new()
+    }
+    /// Programs that it runs, to be told apart by their hashes.
+    fn programs(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+    /// The measured part. The first metric is the primary one.
+    fn run(&mut self) -> Result<Vec<Metric>, Fault>;
+    /// Anything that people should know about the run.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Every workload there is.
+#[must_use]
+pub fn registry() -> &'static [&'static dyn Workload] {
+    &[]
+}
