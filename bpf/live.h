@@ -177,7 +177,8 @@ struct live_shared {
 	u64 free_tail; /* slots put there: by the reader only */
 	u64 untracked; /* events of threads for which there was no slot */
 	u64 no_room; /* durations that found no room in a map */
-	u64 spare[4];
+	u64 unwoken; /* times a sleeping thread was switched in whose waking was not seen */
+	u64 spare[3];
 };
 
 #endif

@@ -111,6 +111,9 @@ static __always_inline void live_in(struct live_actor *actor, u32 slot, struct l
 		state = actor->state = LIVE_WAKING;
 	} else if (woken) {
 		actor->woken = 0;
+	} else if ((state == LIVE_ASLEEP || state == LIVE_HALTED) && !live_is_idle(slot)) {
+		/* Nobody wakes by himself: how long it waited is not known. */
+		__sync_fetch_and_add(&live_shared.unwoken, 1);
 	}
 	if ((state == LIVE_PREEMPTED || state == LIVE_WAKING) && !live_is_idle(slot)) {
 		u64 ns = now - wait;

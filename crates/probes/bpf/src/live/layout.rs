@@ -181,7 +181,8 @@ pub(crate) struct Shared {
     pub(crate) free_tail: AtomicU64,
     pub(crate) untracked: AtomicU64,
     pub(crate) no_room: AtomicU64,
-    pub(crate) spare: [AtomicU64; 4],
+    pub(crate) unwoken: AtomicU64,
+    pub(crate) spare: [AtomicU64; 3],
 }
 
 /// Structures of integers without padding, of whole words: any bytes are one.
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(in_object("live_cpu"), offsets!(Cpu: at spare_slot seen since slot more_spare));
         assert_eq!(
             in_object("live_shared"),
-            offsets!(Shared: free_head free_tail untracked no_room spare)
+            offsets!(Shared: free_head free_tail untracked no_room unwoken spare)
         );
     }
 }

@@ -10,7 +10,7 @@ use super::{
     layout::{self, Actor, ExitKey, IoKey, state},
     load::{self, Loaded},
     memory::Memory,
-    programs::{LiveProgram, NotCounted, SWITCH, TASKS},
+    programs::{LiveProgram, NotCounted, SWITCH, TASKS, WAKING},
     window::{Edges, Rival, Taken, take, waits},
 };
 use crate::{
@@ -99,7 +99,8 @@ pub struct LiveWindow {
     pub untracked_events: u64,
     /// Durations that found no room, since the start.
     pub no_room: u64,
-    /// Events that programs were not run for, since the start (they ran on that CPU already).
+    /// Events that programs were not run for, since the start: because they ran on that CPU already, or, seen by a sleeping
+    /// thread that is switched in, because the kernel did not trace its waking.
     pub missed_events: u64,
 }
 
@@ -358,7 +359,12 @@ impl Live {
         let misses = |program: &&LiveProgram| {
             self.program(program.name).ok().and_then(|found| recursion_misses(found.as_fd()))
         };
-        self.programs.iter().filter_map(misses).sum()
+        let is_waking = |program: &&&LiveProgram| program.name == WAKING;
+        let wakings: u64 = self.programs.iter().filter(is_waking).filter_map(misses).sum();
+        let others = self.programs.iter().filter(|program| !is_waking(program));
+        // A waking that was not seen is counted by the kernel or shows in its thread, or both.
+        let unwoken = self.memory.shared().unwoken.load(Relaxed);
+        others.filter_map(misses).sum::<u64>() + wakings.max(unwoken)
     }
 }
 
