@@ -21,6 +21,7 @@
 //! - A platform, a tracer arm and a workload are one folder each, and one line in their registry.
 
 pub mod metric;
+pub mod plan;
 pub mod platforms;
 pub mod protocol;
 pub mod refusal;

@@ -45,6 +45,19 @@ pub trait Platform: Sync {
     fn name(&self) -> &'static str;
     /// One line for people.
     fn about(&self) -> &'static str;
+    /// Is a machine of it this host itself, with its kernel, programs and privileges? Then what runs there can be asked
+    /// before it is opened.
+    fn is_this_host(&self) -> bool {
+        false
+    }
+    /// About how long opening takes, seconds: for estimates only.
+    fn opening_s(&self) -> f64 {
+        1.0
+    }
+    /// How much slower than native it is about, for estimates only.
+    fn slowness(&self) -> f64 {
+        1.0
+    }
     /// Why it cannot be had here, without starting it.
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal>;
     /// Creates the machine, and checks that it is what was asked for.

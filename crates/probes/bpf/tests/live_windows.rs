@@ -115,7 +115,9 @@ fn every_thread_s_states_fill_the_window_to_the_nanosecond() {
             assert_eq!(blamed + thread.others_ns + thread.unattributed_ns, waited, "{thread:?}");
         }
         let busy = busy.of(&window);
-        assert!(busy.running_ns + busy.preempted_ns > WINDOW_NS * 9 / 10, "{busy:?}");
+        // It is on its CPU's queue all the time; where the kernel did not trace a switch, that is not known.
+        let queued_ns = busy.running_ns + busy.preempted_ns + busy.unknown_ns;
+        assert!(queued_ns > WINDOW_NS * 9 / 10 && busy.running_ns > 0, "{busy:?}");
         let sleepy = sleepy.of(&window);
         assert!(sleepy.asleep_ns > 0 && sleepy.executions > 0, "{sleepy:?}");
         let waits: u32 = sleepy.waits.as_ref().map_or(0, |waits| waits.iter().sum());
