@@ -20,11 +20,17 @@
 //! - A number is never dropped for its value, only for a recorded cause.
 //! - A platform, a tracer arm and a workload are one folder each, and one line in their registry.
 
+pub mod catalog;
+pub mod crew;
+pub mod journal;
+pub mod limiter;
 pub mod metric;
 pub mod plan;
 pub mod platforms;
+pub mod procedure;
 pub mod protocol;
 pub mod refusal;
+pub mod report;
 pub mod sampling;
 pub mod tracers;
 pub mod workloads;

@@ -1,0 +1,67 @@
+//! What a single run is of.
+
+use crate::CacheState;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One combination of everything that is crossed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cell {
+    /// What runs.
+    #[serde(flatten)]
+    pub group: Group,
+    /// Where.
+    pub platform: String,
+    /// Under whose eyes.
+    pub tracer: String,
+}
+
+/// What is compared with each other: the same work everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Group {
+    /// The workload's name.
+    pub workload: String,
+    /// The state of the page cache.
+    pub cache: CacheState,
+    /// How many machines run it together.
+    pub guests: u32,
+}
+
+/// Which of the two measurements of the reference within a block a run is.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Label {
+    /// The one that counts.
+    #[default]
+    First,
+    /// The one that tells the noise (A/A).
+    Again,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.workload)?;
+        match self.cache {
+            CacheState::Any => {}
+            CacheState::Cold => f.write_str(" cold")?,
+            CacheState::Hot => f.write_str(" hot")?,
+            CacheState::Displaced => f.write_str(" displaced")?,
+        }
+        if self.guests > 1 {
+            write!(f, " ×{}", self.guests)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.group, self.platform)?;
+        if self.tracer != "none" {
+            write!(f, " under {}", self.tracer)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! A plan against what there is: names, parameters, combinations, and what this machine refuses.
+
+use super::{Cell, Group, Matrix, Params, Plan};
+use crate::{
+    CacheState, Fault, Job, Kind, Refusal, catalog,
+    protocol::Param,
+    workloads::{self, About},
+};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// A cell that is not measured, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct RefusedCell {
+    /// Which.
+    pub cell: Cell,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// A plan that was looked at: what of it is measured here, and what is not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Planned {
+    /// Cells to be measured, in order of name.
+    pub cells: Vec<Cell>,
+    /// Cells that this machine refuses, in order of name.
+    pub refused: Vec<RefusedCell>,
+}
+
+impl Plan {
+    /// Every cell it asks for, each once, in order of name. Errors are what is wrong in the plan itself, wherever it runs.
+    pub fn cells(&self) -> Result<Vec<Cell>, Fault> {
+        self.check_numbers()?;
+        self.check_parameters()?;
+        let mut cells = BTreeSet::new();
+        for matrix in &self.matrix {
+            cells.extend(self.cells_of(matrix)?);
+        }
+        if cells.is_empty() {
+            return Err(self.wrong("it has no cell").into());
+        }
+        Ok(cells.into_iter().collect())
+    }
+
+    /// What of it can be measured on this machine.
+    ///
+    /// A guest is not asked before it runs: what only it can refuse (a program that is not there, a tracer that its kernel
+    /// has not) is told by its worker, and recorded then.
+    pub fn planned(&self) -> Result<Planned, Fault> {
+        let mut planned = Planned { cells: Vec::new(), refused: Vec::new() };
+        for cell in self.cells()? {
+            match self.refusal_of(&cell)? {
+                None => planned.cells.push(cell),
+                Some(refusal) => planned.refused.push(RefusedCell { cell, refusal }),
+            }
+        }
+        Ok(planned)
+    }
+
+    fn refusal_of(&self, cell: &Cell) -> Result<Option<Refusal>, Fault> {
+        let platform = catalog::platform(&cell.platform)?;
+        if let Err(refusal) = platform.can_run(&self.shape(&cell.platform, 0)) {
+            return Ok(Some(refusal));
+        }
+        if !platform.is_this_host() {
+            return Ok(None);
+        }
+        let job = self.job(cell, String::new());
+        let refused = catalog::workload(&cell.group.workload)?
+            .can_run(&job)
+            .and_then(|()| catalog::tracer(&cell.tracer).map(|tracer| tracer.can_run(&job))?);
+        Ok(refused.err())
+    }
+
+    /// The job of a cell, as far as the plan tells it: role, peers and seed are the procedure's.
+    #[must_use]
+    pub fn job(&self, cell: &Cell, id: String) -> Job {
+        Job {
+            id,
+            workload: cell.group.workload.clone(),
+            params: self.params_of(&cell.group.workload),
+            cache: cell.group.cache,
+            tracer: cell.tracer.clone(),
+            tracer_params: self.tracers.get(&cell.tracer).cloned().unwrap_or_default(),
+            limit_s: self.procedure.limit_s,
+            sample_every_ms: self.procedure.sample_every_ms,
+            ..Job::default()
+        }
+    }
+
+    /// A workload's parameters: its defaults, and in their place what the plan says.
+    fn params_of(&self, workload: &str) -> Params {
+        let mut params = Params::new();
+        if let Ok(found) = catalog::workload(workload) {
+            let all = found.about().params;
+            params.extend(all.into_iter().map(|(name, value, _)| (name.to_owned(), value)));
+        }
+        params.extend(self.workloads.get(workload).cloned().unwrap_or_default());
+        params
+    }
+
+    fn wrong(&self, why: impl Into<String>) -> Refusal {
+        Refusal::new(Kind::Plan, format!("plan {}", self.name), why)
+    }
+
+    fn check_numbers(&self) -> Result<(), Fault> {
+        let looks = &self.procedure.looks;
+        if looks.is_empty() || looks.contains(&0) || looks.windows(2).any(|two| two[0] >= two[1]) {
+            let why = format!("looks = {looks:?}: block counts, each larger than the one before");
+            return Err(self.wrong(why).into());
+        }
+        if self.machine.cpus == 0 || self.machine.memory_mib < 64 {
+            return Err(self.wrong("a machine needs a CPU and 64 MiB").into());
+        }
+        if self.procedure.precision.is_some_and(|goal| !(goal > 0.0 && goal < 1.0)) {
+            return Err(self.wrong("precision is a share: between 0 and 1").into());
+        }
+        if self.procedure.tries == 0 || self.procedure.limit_s == 0 {
+            return Err(self.wrong("tries and limit_s are at least 1").into());
+        }
+        Ok(())
+    }
+
+    /// Every table of parameters is of something that exists, and every parameter is one of its own, of its kind.
+    fn check_parameters(&self) -> Result<(), Fault> {
+        for (name, params) in &self.workloads {
+            let about = catalog::workload(name)?.about();
+            for (key, value) in params {
+                let Some((_, default, _)) = about.params.iter().find(|(name, ..)| name == key)
+                else {
+                    let known: Vec<&str> = about.params.iter().map(|(name, ..)| *name).collect();
+                    let why = format!("[workloads.\"{name}\"] has no {key}; it has {known:?}");
+                    return Err(self.wrong(why).into());
+                };
+                if !is_of_the_kind(value, default) {
+                    let why =
+                        format!("[workloads.\"{name}\"] {key}: {value:?} in place of {default:?}");
+                    return Err(self.wrong(why).into());
+                }
+            }
+        }
+        self.tracers.keys().try_for_each(|name| catalog::tracer(name).map(drop))?;
+        self.platforms.keys().try_for_each(|name| catalog::platform(name).map(drop))?;
+        Ok(())
+    }
+
+    fn cells_of(&self, matrix: &Matrix) -> Result<Vec<Cell>, Fault> {
+        matrix.platforms.iter().try_for_each(|name| catalog::platform(name).map(drop))?;
+        matrix.tracers.iter().try_for_each(|name| catalog::tracer(name).map(drop))?;
+        if matrix.tracers.len() > 1 && !matrix.tracers.contains(&self.reference.tracer) {
+            let why = format!(
+                "tracers {:?} have nothing to be compared with: the reference is {}",
+                matrix.tracers, self.reference.tracer
+            );
+            return Err(Refusal::new(Kind::NoReference, format!("plan {}", self.name), why).into());
+        }
+        if matrix.guests.contains(&0) {
+            return Err(self.wrong("guests = 0").into());
+        }
+        let mut cells = Vec::new();
+        for workload in self.workloads_of(matrix)? {
+            for cache in self.caches_of(matrix, &workload)? {
+                for (platform, tracer, guests) in crossed(matrix) {
+                    let group = Group { workload: workload.name.to_owned(), cache, guests };
+                    cells.push(Cell { group, platform, tracer });
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn workloads_of(&self, matrix: &Matrix) -> Result<Vec<About>, Fault> {
+        let mut found = Vec::new();
+        for name in &matrix.workloads {
+            let Some(folder) = name.strip_suffix('*') else {
+                found.push(catalog::workload(name)?.about());
+                continue;
+            };
+            let all = workloads::registry().iter().map(|workload| workload.about());
+            let before = found.len();
+            found.extend(all.filter(|about| about.name.starts_with(folder)));
+            if found.len() == before {
+                return Err(self.wrong(format!("no workload is {name}")).into());
+            }
+        }
+        Ok(found)
+    }
+
+    fn caches_of(&self, matrix: &Matrix, about: &About) -> Result<Vec<CacheState>, Fault> {
+        if matrix.caches.is_empty() {
+            return Ok(vec![about.caches.first().copied().unwrap_or_default()]);
+        }
+        for cache in &matrix.caches {
+            if !about.caches.contains(cache) {
+                let what = format!("plan {}: {} with a {cache:?} cache", self.name, about.name);
+                let why = format!("it can be {:?}", about.caches);
+                return Err(Refusal::new(Kind::Senseless, what, why).into());
+            }
+        }
+        Ok(matrix.caches.clone())
+    }
+}
+
+fn crossed(matrix: &Matrix) -> impl Iterator<Item = (String, String, u32)> + '_ {
+    matrix.platforms.iter().flat_map(move |platform| {
+        matrix.tracers.iter().flat_map(move |tracer| {
+            matrix.guests.iter().map(move |guests| (platform.clone(), tracer.clone(), *guests))
+        })
+    })
+}
+
+/// A whole number stands for a number, too.
+fn is_of_the_kind(value: &Param, default: &Param) -> bool {
+    matches!(
+        (value, default),
+        (Param::Int(_), Param::Int(_) | Param::Float(_))
+            | (Param::Float(_), Param::Float(_))
+            | (Param::Bool(_), Param::Bool(_))
+            | (Param::Text(_), Param::Text(_))
+    )
+}

@@ -1,0 +1,99 @@
+//! A block: sets of machines one after the other, and on each its runs.
+
+use super::{
+    Run,
+    machines::Machines,
+    order::{self, Unit},
+    unix_ns,
+};
+use crate::{
+    Fault,
+    journal::{CellResult, Ended, Entry, Opened, Outcome, RunKey, Started},
+};
+
+impl Run<'_> {
+    /// Carries out what of a block is not done yet.
+    pub(super) fn block(&mut self, block: u32) -> Result<(), Fault> {
+        let (cells, plan) = (self.cells_of_block(), &self.plan);
+        let noise = plan.procedure.measure_noise;
+        for unit in order::of_block(&cells, &plan.reference, noise, plan.seed, block) {
+            if !self.is_wanted() {
+                return Ok(());
+            }
+            self.unit(block, &unit)?;
+        }
+        Ok(())
+    }
+
+    /// The runs that share machines. They are opened for the first that is still to be done, and anew after one that
+    /// failed: what it left behind is not known.
+    fn unit(&mut self, block: u32, unit: &Unit) -> Result<(), Fault> {
+        let mut machines = None;
+        for (cell, label) in &unit.runs {
+            let key = RunKey { block, cell: cell.clone(), label: *label };
+            while self.is_wanted() && !self.state.is_done(&key) && !self.state.has_given_up(cell) {
+                self.attempt(&key, unit, &mut machines)?;
+            }
+        }
+        machines.map_or(Ok(()), Machines::close)
+    }
+
+    fn attempt(
+        &mut self,
+        key: &RunKey,
+        unit: &Unit,
+        machines: &mut Option<Machines>,
+    ) -> Result<(), Fault> {
+        let attempt = self.state.attempts.get(key).copied().unwrap_or(0) + 1;
+        let id = format!("r{:05}", self.state.started + 1);
+        let started = Started { id: id.clone(), key: key.clone(), attempt, unix_ns: unix_ns() };
+        self.write(Entry::Started(started))?;
+        let result = self.measure(key, &id, unit, machines);
+        if !self.is_wanted() && result.is_err() {
+            // Ended from outside: not a fault of anybody's, and done again when it goes on.
+            return Ok(());
+        }
+        let outcome = match result {
+            Ok(result) => Outcome::Measured(result),
+            Err(fault) => self.faulted(key, fault, machines),
+        };
+        self.write(Entry::Ended(Box::new(Ended { id, key: key.clone(), outcome })))
+    }
+
+    fn measure(
+        &mut self,
+        key: &RunKey,
+        id: &str,
+        unit: &Unit,
+        machines: &mut Option<Machines>,
+    ) -> Result<CellResult, Fault> {
+        let machines = match machines {
+            Some(machines) => machines,
+            None => machines.insert(self.open(key.block, unit)?),
+        };
+        let job = self.plan.job(&key.cell, id.to_owned());
+        // Both measurements of the reference, and all tracer arms of a block, do the same work.
+        let seed = self.plan.seed.wrapping_add(u64::from(key.block));
+        let is_wanted = self.is_wanted;
+        machines.run(&crate::Job { seed, ..job }, &self.plan, &key.cell, is_wanted)
+    }
+
+    fn open(&mut self, block: u32, unit: &Unit) -> Result<Machines, Fault> {
+        let machines =
+            Machines::open(&self.plan, unit, self.own, &self.results.logs(), self.is_wanted)?;
+        for opened in machines.opened() {
+            self.write(Entry::Opened(Opened { block, ..opened }))?;
+        }
+        Ok(machines)
+    }
+
+    fn faulted(&self, key: &RunKey, fault: Fault, machines: &mut Option<Machines>) -> Outcome {
+        let faults = self.state.faults.get(key).copied().unwrap_or(0) + 1;
+        let is_refused = matches!(fault, Fault::Refused(_));
+        if !is_refused && let Some(machines) = machines.take() {
+            // What it says when it is closed adds nothing to what it failed with.
+            drop(machines.close());
+        }
+        Outcome::Faulted { fault, is_final: is_refused || faults >= self.plan.procedure.tries }
+    }
+}

@@ -1,0 +1,196 @@
+//! How a plan is carried out: block after block, each in an order of its own, each run written down before the next.
+//!
+//! # A block
+//! Every block measures every cell once, and the reference once more under another label (A/A). Machines are opened anew
+//! for every block: what differs from boot to boot (where memory came to lie, which CPU interrupts went to) would
+//! otherwise be the same in all of them, and be taken for an effect. Within a block the order is random at two levels: of
+//! the sets of machines, and of the runs on each of them. So a drift of the machine does not favour anybody.
+//!
+//! # Design constraints
+//! - The order is a function of the plan's seed and the block's number: a resumed run has the same one.
+//! - A run that was cut off is done again. A run that has a result is not.
+//! - What cannot be done is refused with its reason and stays in the results.
+
+mod block;
+mod folder;
+mod machines;
+mod order;
+mod session;
+mod stopping;
+
+pub use folder::Results;
+pub use order::Unit;
+
+use crate::{
+    Fault,
+    journal::{Entry, Journal, State},
+    plan::{Cell, Plan},
+};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// What carries a plan out needs of the program that it is part of.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The binary that becomes a worker.
+    pub worker: PathBuf,
+    /// The arguments that make it one.
+    pub worker_arguments: Vec<String>,
+    /// The program's version.
+    pub version: String,
+}
+
+/// Told of everything that happens, as it happens.
+pub trait Witness {
+    /// A line has been written into the journal; `done` of `all` runs have come to an end.
+    fn wrote(&mut self, entry: &Entry, done: usize, all: usize);
+}
+
+/// Carries a plan out from its beginning. `wanted` ends it between two runs when it becomes false.
+pub fn run(
+    plan_text: &str,
+    results: &Results,
+    own: &Own,
+    is_wanted: &AtomicBool,
+    witness: &mut dyn Witness,
+) -> Result<State, Fault> {
+    let plan = Plan::parse(plan_text, "given")?;
+    let planned = plan.planned()?;
+    if planned.cells.is_empty() {
+        return Err(Fault::failed(match planned.refused.first() {
+            Some(first) => format!(
+                "this machine refuses every cell; the first: {}: {}",
+                first.cell, first.refusal
+            ),
+            None => "the plan has no cell".to_owned(),
+        }));
+    }
+    let mut journal = results.begin(plan_text)?;
+    let begun = Entry::Begun {
+        format: crate::journal::FORMAT,
+        plan_sha256: folder::sha256_of(plan_text.as_bytes()),
+        version: own.version.clone(),
+        unix_ns: unix_ns(),
+        refused: planned.refused,
+    };
+    journal.write(&begun)?;
+    let state = State::of(&[begun])?;
+    Run::new(plan, planned.cells, journal, state, results, own, is_wanted, witness).to_the_end()
+}
+
+/// Goes on where an earlier run of the same plan was cut off.
+pub fn resume(
+    results: &Results,
+    own: &Own,
+    is_wanted: &AtomicBool,
+    witness: &mut dyn Witness,
+) -> Result<State, Fault> {
+    let plan_text = results.plan_text()?;
+    let (mut journal, entries, was_torn) = Journal::resume(&results.journal())?;
+    let mut state = State::of(&entries)?;
+    if state.plan_sha256 != folder::sha256_of(plan_text.as_bytes()) {
+        return Err(Fault::failed(format!(
+            "{}: the plan is another one than the journal was begun with",
+            results.plan().display()
+        )));
+    }
+    let plan = Plan::parse(&plan_text, &results.plan().display().to_string())?;
+    let refused: Vec<&Cell> = state.refused.iter().map(|refused| &refused.cell).collect();
+    let cells = plan.cells()?.into_iter().filter(|cell| !refused.contains(&cell)).collect();
+    if state.finished.is_some() {
+        return Ok(state);
+    }
+    let resumed =
+        Entry::Resumed { unix_ns: unix_ns(), was_torn, interrupted: state.under_way().cloned() };
+    journal.write(&resumed)?;
+    state.add(&resumed);
+    Run::new(plan, cells, journal, state, results, own, is_wanted, witness).to_the_end()
+}
+
+/// A plan that is being carried out.
+pub(crate) struct Run<'a> {
+    plan: Plan,
+    cells: Vec<Cell>,
+    journal: Journal,
+    state: State,
+    results: &'a Results,
+    own: &'a Own,
+    is_wanted: &'a AtomicBool,
+    witness: &'a mut dyn Witness,
+    began: Instant,
+}
+
+impl<'a> Run<'a> {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is one part of it, and it is made in two places"
+    )]
+    fn new(
+        plan: Plan,
+        cells: Vec<Cell>,
+        journal: Journal,
+        state: State,
+        results: &'a Results,
+        own: &'a Own,
+        is_wanted: &'a AtomicBool,
+        witness: &'a mut dyn Witness,
+    ) -> Self {
+        let began = Instant::now();
+        Self { plan, cells, journal, state, results, own, is_wanted, witness, began }
+    }
+
+    fn to_the_end(mut self) -> Result<State, Fault> {
+        for block in 0..self.plan.most_blocks() {
+            if self.is_over_budget() && block > 0 {
+                return self.finish("its time was up");
+            }
+            if self.cells_of_block().is_empty() {
+                break;
+            }
+            self.block(block)?;
+            if !self.is_wanted() {
+                return Ok(self.state);
+            }
+            self.look(block + 1)?;
+        }
+        self.finish("every workload is done")
+    }
+
+    fn finish(mut self, why: &str) -> Result<State, Fault> {
+        self.write(Entry::Finished { unix_ns: unix_ns(), why: why.to_owned() })?;
+        Ok(self.state)
+    }
+
+    fn is_over_budget(&self) -> bool {
+        let budget = self.plan.procedure.budget_s.map(Duration::from_secs);
+        budget.is_some_and(|budget| self.began.elapsed() >= budget)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// Cells of workloads that are not done.
+    fn cells_of_block(&self) -> Vec<Cell> {
+        let goes_on = |cell: &&Cell| {
+            !self.state.stopped.contains_key(&cell.group) && !self.state.has_given_up(cell)
+        };
+        self.cells.iter().filter(goes_on).cloned().collect()
+    }
+
+    fn write(&mut self, entry: Entry) -> Result<(), Fault> {
+        self.journal.write(&entry)?;
+        self.state.add(&entry);
+        let all = self.cells.len() * self.plan.most_blocks() as usize;
+        self.witness.wrote(&entry, self.state.ended.len(), all);
+        Ok(())
+    }
+}
+
+pub(crate) fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,138 @@
+//! The order of a block: a function of the plan's seed and the block's number, and of nothing else.
+
+use crate::plan::{Cell, Label, Reference};
+use std::collections::BTreeMap;
+
+/// Runs that share machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// The platform of the machines.
+    pub platform: String,
+    /// How many.
+    pub guests: u32,
+    /// Runs, in their order.
+    pub runs: Vec<(Cell, Label)>,
+}
+
+/// A block's units in their order, each with its runs in theirs.
+pub(crate) fn of_block(
+    cells: &[Cell],
+    reference: &Reference,
+    measures_noise: bool,
+    seed: u64,
+    block: u32,
+) -> Vec<Unit> {
+    let mut units: BTreeMap<(String, u32), Vec<(Cell, Label)>> = BTreeMap::new();
+    for cell in cells {
+        let runs = units.entry((cell.platform.clone(), cell.group.guests)).or_default();
+        runs.push((cell.clone(), Label::First));
+        if measures_noise && cell.tracer == reference.tracer {
+            runs.push((cell.clone(), Label::Again));
+        }
+    }
+    let of_unit = |((platform, guests), mut runs): ((String, u32), Vec<(Cell, Label)>)| {
+        runs.sort_unstable();
+        shuffle(&mut runs, Dice::new(seed, block, &format!("{platform} {guests}")));
+        Unit { platform, guests, runs }
+    };
+    let mut units: Vec<Unit> = units.into_iter().map(of_unit).collect();
+    shuffle(&mut units, Dice::new(seed, block, "units"));
+    units
+}
+
+/// Fisher and Yates.
+fn shuffle<T>(items: &mut [T], mut dice: Dice) {
+    for at in (1..items.len()).rev() {
+        items.swap(at, dice.below(at + 1));
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014), begun with all that its use
+/// depends on.
+struct Dice(u64);
+
+impl Dice {
+    fn new(seed: u64, block: u32, what: &str) -> Self {
+        let mut dice = Self(seed);
+        let first = dice.next() ^ u64::from(block);
+        // FNV-1a: names that differ begin elsewhere.
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Self(what.bytes().fold(first ^ 0xcbf2_9ce4_8422_2325, mix))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Evenly below a number of things in memory: what the remainder favours is less than 1 in 2^32.
+    fn below(&mut self, end: usize) -> usize {
+        let end = end as u64;
+        usize::try_from(self.next() % end.max(1)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CacheState, plan::Group};
+
+    fn cells() -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for platform in ["native", "tcg", "container"] {
+            for workload in ["a", "b", "c", "d"] {
+                for tracer in ["none", "perf"] {
+                    let (workload, cache) = (workload.to_owned(), CacheState::Any);
+                    let group = Group { workload, cache, guests: 1 };
+                    let (platform, tracer) = (platform.to_owned(), tracer.to_owned());
+                    cells.push(Cell { group, platform, tracer });
+                }
+            }
+        }
+        cells
+    }
+
+    #[test]
+    fn every_block_has_every_cell_once_and_the_reference_twice() {
+        for block in 0..50 {
+            let units = of_block(&cells(), &Reference::default(), true, 7, block);
+            let mut seen: BTreeMap<(Cell, Label), usize> = BTreeMap::new();
+            for run in units.iter().flat_map(|unit| &unit.runs) {
+                *seen.entry(run.clone()).or_default() += 1;
+            }
+            assert_eq!(seen.len(), 24 + 12);
+            assert!(seen.values().all(|times| *times == 1));
+            assert!(
+                seen.keys().all(|(cell, label)| *label == Label::First || cell.tracer == "none")
+            );
+        }
+    }
+
+    #[test]
+    fn the_order_is_the_seeds_and_differs_from_block_to_block() {
+        let order = |seed, block| of_block(&cells(), &Reference::default(), true, seed, block);
+        assert_eq!(order(7, 3), order(7, 3));
+        assert_ne!(order(7, 3), order(7, 4));
+        assert_ne!(order(7, 3), order(8, 3));
+    }
+
+    #[test]
+    fn nobody_is_favoured() {
+        let mut first: BTreeMap<String, u32> = BTreeMap::new();
+        let mut again_first = 0_u32;
+        for block in 0..3000 {
+            let units = of_block(&cells(), &Reference::default(), true, 7, block);
+            *first.entry(units[0].platform.clone()).or_default() += 1;
+            let reference =
+                |run: &&(Cell, Label)| run.0.tracer == "none" && run.0.group.workload == "a";
+            let found = units[0].runs.iter().find(reference).expect("the reference");
+            again_first += u32::from(found.1 == Label::Again);
+        }
+        // 3000 throws of a fair die: 5 standard deviations.
+        assert!(first.values().all(|times| times.abs_diff(1000) < 130), "{first:?}");
+        assert!(again_first.abs_diff(1500) < 137, "{again_first}");
+    }
+}
