@@ -53,7 +53,7 @@ pub enum Entry {
 }
 
 /// The version of the journal's format.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// Which run: what, where in the order, and which of two references.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -17,13 +17,21 @@
 
 mod cell;
 mod check;
+mod estimate;
 
 pub use cell::{Cell, Group, Label};
 pub use check::{Planned, RefusedCell};
+pub use estimate::Estimated;
 
 use crate::{CacheState, Fault, Kind, Refusal, platforms::Shape, protocol::Param};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Plans that are part of the program: name and text.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("quick", include_str!("../../../../plans/quick.toml")),
+    ("full", include_str!("../../../../plans/full.toml")),
+];
 
 /// Parameters of one workload, tracer or platform, by their names.
 pub type Params = BTreeMap<String, Param>;

@@ -17,7 +17,7 @@ impl Run<'_> {
         let (cells, plan) = (self.cells_of_block(), &self.plan);
         let noise = plan.procedure.measure_noise;
         for unit in order::of_block(&cells, &plan.reference, noise, plan.seed, block) {
-            if !self.is_wanted() {
+            if self.must_stop() {
                 return Ok(());
             }
             self.unit(block, &unit)?;
@@ -31,7 +31,7 @@ impl Run<'_> {
         let mut machines = None;
         for (cell, label) in &unit.runs {
             let key = RunKey { block, cell: cell.clone(), label: *label };
-            while self.is_wanted() && !self.state.is_done(&key) && !self.state.has_given_up(cell) {
+            while !self.must_stop() && !self.state.is_done(&key) && !self.state.has_given_up(cell) {
                 self.attempt(&key, unit, &mut machines)?;
             }
         }
@@ -49,7 +49,7 @@ impl Run<'_> {
         let started = Started { id: id.clone(), key: key.clone(), attempt, unix_ns: unix_ns() };
         self.write(Entry::Started(started))?;
         let result = self.measure(key, &id, unit, machines);
-        if !self.is_wanted() && result.is_err() {
+        if self.must_stop() && result.is_err() {
             // Ended from outside: not a fault of anybody's, and done again when it goes on.
             return Ok(());
         }
@@ -74,13 +74,13 @@ impl Run<'_> {
         let job = self.plan.job(&key.cell, id.to_owned());
         // Both measurements of the reference, and all tracer arms of a block, do the same work.
         let seed = self.plan.seed.wrapping_add(u64::from(key.block));
-        let is_wanted = self.is_wanted;
-        machines.run(&crate::Job { seed, ..job }, &self.plan, &key.cell, is_wanted)
+        let must_stop = self.must_stop;
+        machines.run(&crate::Job { seed, ..job }, &self.plan, &key.cell, must_stop)
     }
 
     fn open(&mut self, block: u32, unit: &Unit) -> Result<Machines, Fault> {
         let machines =
-            Machines::open(&self.plan, unit, self.own, &self.results.logs(), self.is_wanted)?;
+            Machines::open(&self.plan, unit, self.own, &self.results.logs(), self.must_stop)?;
         for opened in machines.opened() {
             self.write(Entry::Opened(Opened { block, ..opened }))?;
         }

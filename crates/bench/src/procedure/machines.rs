@@ -1,10 +1,6 @@
 //! The machines of a unit, their workers, and the host beside them.
 
-use super::{
-    Own,
-    order::Unit,
-    session::{Glance, Session},
-};
+use super::{Own, order::Unit, session::Session};
 use crate::{
     CacheProof, Fault, Job, Kind, Refusal, RunResult, catalog, crew,
     journal::{CellResult, Opened, PartResult},
@@ -14,6 +10,7 @@ use crate::{
 };
 use std::{
     io::BufReader,
+    os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -47,7 +44,7 @@ impl Machines {
         unit: &Unit,
         own: &Own,
         logs: &Path,
-        is_wanted: &AtomicBool,
+        must_stop: &AtomicBool,
     ) -> Result<Self, Fault> {
         let platform = catalog::platform(&unit.platform)?;
         let scratch = tempfile::Builder::new().prefix("transect-bench-").tempdir();
@@ -72,14 +69,14 @@ impl Machines {
             open.machines.push(machine);
             let who = format!("{} {index}", unit.platform);
             let machines = &mut open.machines;
-            let mut glance = || glance(machines, is_wanted);
+            let mut glance = || glance(machines, must_stop);
             let session = Session::begin(pipes, who, HELLO, &mut glance)?;
             open.took.push(began.elapsed());
             open.sessions.push(session);
         }
         open.check_equality(plan)?;
         if !platform.is_this_host() {
-            open.bystander = Some(HostWorker::start(own, is_wanted)?);
+            open.bystander = Some(HostWorker::start(own, must_stop)?);
         }
         Ok(open)
     }
@@ -138,20 +135,20 @@ impl Machines {
         job: &Job,
         plan: &Plan,
         cell: &Cell,
-        is_wanted: &AtomicBool,
+        must_stop: &AtomicBool,
     ) -> Result<CellResult, Fault> {
         let about = catalog::workload(&cell.group.workload)?.about();
         let parts = crew::parts(&about, cell.group.guests);
         let limit = Duration::from_secs(plan.procedure.limit_s);
         if parts.iter().any(|part| part.role == Role::Generator) && self.generator.is_none() {
-            self.generator = Some(HostWorker::start(&self.own, is_wanted)?);
+            self.generator = Some(HostWorker::start(&self.own, must_stop)?);
         }
-        let prepared = self.prepare(&parts, job, limit, is_wanted);
+        let prepared = self.prepare(&parts, job, limit, must_stop);
         if let Err(fault) = prepared {
             self.forget(&parts);
             return Err(fault);
         }
-        self.measure(&parts, &about, limit, is_wanted)
+        self.measure(&parts, &about, limit, must_stop)
     }
 
     /// Servers first: who asks them wants to know where they are.
@@ -160,7 +157,7 @@ impl Machines {
         parts: &[crew::Part],
         job: &Job,
         limit: Duration,
-        is_wanted: &AtomicBool,
+        must_stop: &AtomicBool,
     ) -> Result<Vec<CacheProof>, Fault> {
         let mut peers = Vec::new();
         let mut proofs = Vec::new();
@@ -169,7 +166,7 @@ impl Machines {
         if let Some(bystander) = &mut self.bystander {
             let job = Job { role: Role::Bystander, tracer: "none".to_owned(), ..job.clone() };
             let machines = &mut self.machines;
-            let mut glance = || glance(machines, is_wanted);
+            let mut glance = || glance(machines, must_stop);
             bystander.session.prepare(&job, limit + PREPARE, &mut glance)?;
         }
         for part in by_role {
@@ -179,7 +176,7 @@ impl Machines {
                 job.tracer = "none".to_owned();
             }
             let (session, machines) = self.session_of(part)?;
-            let mut glance = || glance(machines, is_wanted);
+            let mut glance = || glance(machines, must_stop);
             let (ports, proof) = session.prepare(&job, limit + PREPARE, &mut glance)?;
             proofs.push(proof);
             if let Some(at) = part.machine {
@@ -196,7 +193,7 @@ impl Machines {
         parts: &[crew::Part],
         about: &crate::workloads::About,
         limit: Duration,
-        is_wanted: &AtomicBool,
+        must_stop: &AtomicBool,
     ) -> Result<CellResult, Fault> {
         if let Some(bystander) = &mut self.bystander {
             bystander.session.go()?;
@@ -209,13 +206,13 @@ impl Machines {
         }
         let mut results = Vec::new();
         for part in others {
-            results.push((part.clone(), self.done(part, limit, is_wanted)?));
+            results.push((part.clone(), self.done(part, limit, must_stop)?));
         }
         for part in servers {
             self.session_of(part)?.0.cancel()?;
-            results.push((part.clone(), self.done(part, limit, is_wanted)?));
+            results.push((part.clone(), self.done(part, limit, must_stop)?));
         }
-        let below = self.bystander_done(limit, is_wanted)?;
+        let below = self.bystander_done(limit, must_stop)?;
         self.put_together(about, results, below)
     }
 
@@ -223,21 +220,21 @@ impl Machines {
         &mut self,
         part: &crew::Part,
         limit: Duration,
-        is_wanted: &AtomicBool,
+        must_stop: &AtomicBool,
     ) -> Result<RunResult, Fault> {
         let (session, machines) = self.session_of(part)?;
-        session.done(limit + DONE, &mut || glance(machines, is_wanted))
+        session.done(limit + DONE, &mut || glance(machines, must_stop))
     }
 
     fn bystander_done(
         &mut self,
         limit: Duration,
-        is_wanted: &AtomicBool,
+        must_stop: &AtomicBool,
     ) -> Result<Option<RunResult>, Fault> {
         let Some(bystander) = &mut self.bystander else { return Ok(None) };
         bystander.session.cancel()?;
         let machines = &mut self.machines;
-        let mut glance = || glance(machines, is_wanted);
+        let mut glance = || glance(machines, must_stop);
         bystander.session.done(limit + DONE, &mut glance).map(Some)
     }
 
@@ -276,6 +273,8 @@ impl Machines {
         }
     }
 
+    /// The session of a part, and all machines, which are looked at while one waits for it.
+    #[expect(clippy::type_complexity, reason = "two parts of one structure, borrowed at once")]
     fn session_of(
         &mut self,
         part: &crew::Part,
@@ -302,8 +301,8 @@ impl Machines {
 }
 
 /// Are all machines there, and is the result still wanted?
-fn glance(machines: &mut [Box<dyn Machine>], is_wanted: &AtomicBool) -> Result<(), Fault> {
-    if !is_wanted.load(Ordering::Relaxed) {
+fn glance(machines: &mut [Box<dyn Machine>], must_stop: &AtomicBool) -> Result<(), Fault> {
+    if must_stop.load(Ordering::Relaxed) {
         return Err(Fault::failed("ended from outside"));
     }
     machines.iter_mut().try_for_each(|machine| machine.check_alive())
@@ -316,16 +315,18 @@ struct HostWorker {
 }
 
 impl HostWorker {
-    fn start(own: &Own, is_wanted: &AtomicBool) -> Result<Self, Fault> {
+    fn start(own: &Own, must_stop: &AtomicBool) -> Result<Self, Fault> {
         let cannot =
             |error| Fault::failed(format!("cannot start {}: {error}", own.worker.display()));
         let mut command = Command::new(&own.worker);
         command.args(&own.worker_arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // A Ctrl-C of the terminal is not for it: what runs is ended in an orderly way.
+        command.process_group(0);
         let mut child = command.spawn().map_err(cannot)?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let (Some(to), Some(from)) = (to, from) else { return Err(Fault::failed("no pipe")) };
         let pipes = Pipes { to: Box::new(to), from: Box::new(BufReader::new(from)) };
-        let mut glance = || glance(&mut [], is_wanted);
+        let mut glance = || glance(&mut [], must_stop);
         let session = Session::begin(pipes, "this host".to_owned(), HELLO, &mut glance)?;
         Ok(Self { session, child })
     }

@@ -49,12 +49,12 @@ pub trait Witness {
     fn wrote(&mut self, entry: &Entry, done: usize, all: usize);
 }
 
-/// Carries a plan out from its beginning. `wanted` ends it between two runs when it becomes false.
+/// Carries a plan out from its beginning. It ends when `must_stop` becomes true; `resume` goes on from there.
 pub fn run(
     plan_text: &str,
     results: &Results,
     own: &Own,
-    is_wanted: &AtomicBool,
+    must_stop: &AtomicBool,
     witness: &mut dyn Witness,
 ) -> Result<State, Fault> {
     let plan = Plan::parse(plan_text, "given")?;
@@ -78,14 +78,14 @@ pub fn run(
     };
     journal.write(&begun)?;
     let state = State::of(&[begun])?;
-    Run::new(plan, planned.cells, journal, state, results, own, is_wanted, witness).to_the_end()
+    Run::new(plan, planned.cells, journal, state, results, own, must_stop, witness).carried_out()
 }
 
 /// Goes on where an earlier run of the same plan was cut off.
 pub fn resume(
     results: &Results,
     own: &Own,
-    is_wanted: &AtomicBool,
+    must_stop: &AtomicBool,
     witness: &mut dyn Witness,
 ) -> Result<State, Fault> {
     let plan_text = results.plan_text()?;
@@ -107,7 +107,7 @@ pub fn resume(
         Entry::Resumed { unix_ns: unix_ns(), was_torn, interrupted: state.under_way().cloned() };
     journal.write(&resumed)?;
     state.add(&resumed);
-    Run::new(plan, cells, journal, state, results, own, is_wanted, witness).to_the_end()
+    Run::new(plan, cells, journal, state, results, own, must_stop, witness).carried_out()
 }
 
 /// A plan that is being carried out.
@@ -118,7 +118,7 @@ pub(crate) struct Run<'a> {
     state: State,
     results: &'a Results,
     own: &'a Own,
-    is_wanted: &'a AtomicBool,
+    must_stop: &'a AtomicBool,
     witness: &'a mut dyn Witness,
     began: Instant,
 }
@@ -135,14 +135,14 @@ impl<'a> Run<'a> {
         state: State,
         results: &'a Results,
         own: &'a Own,
-        is_wanted: &'a AtomicBool,
+        must_stop: &'a AtomicBool,
         witness: &'a mut dyn Witness,
     ) -> Self {
         let began = Instant::now();
-        Self { plan, cells, journal, state, results, own, is_wanted, witness, began }
+        Self { plan, cells, journal, state, results, own, must_stop, witness, began }
     }
 
-    fn to_the_end(mut self) -> Result<State, Fault> {
+    fn carried_out(mut self) -> Result<State, Fault> {
         for block in 0..self.plan.most_blocks() {
             if self.is_over_budget() && block > 0 {
                 return self.finish("its time was up");
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
                 break;
             }
             self.block(block)?;
-            if !self.is_wanted() {
+            if self.must_stop() {
                 return Ok(self.state);
             }
             self.look(block + 1)?;
@@ -169,8 +169,8 @@ impl<'a> Run<'a> {
         budget.is_some_and(|budget| self.began.elapsed() >= budget)
     }
 
-    fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Relaxed)
+    fn must_stop(&self) -> bool {
+        self.must_stop.load(Ordering::Relaxed)
     }
 
     /// Cells of workloads that are not done.

@@ -1,0 +1,46 @@
+//! About how long a plan takes: for people who decide whether to wait, and for nothing else.
+
+use super::{Cell, Plan};
+use crate::{Fault, catalog};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// What a plan comes to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimated {
+    /// Runs in a block, the second measurements of the reference included.
+    pub runs_a_block: usize,
+    /// Seconds if every workload is precise enough at the first look.
+    pub least_s: f64,
+    /// Seconds if none ever is. The plan's budget is not looked at.
+    pub most_s: f64,
+}
+
+/// What a run takes beyond the workload: cache state, tracer, samples, a line on the disk.
+const AROUND_S: f64 = 0.4;
+
+impl Plan {
+    /// About how long these cells take.
+    pub fn estimated(&self, cells: &[Cell]) -> Result<Estimated, Fault> {
+        let (mut block_s, mut runs_a_block) = (0.0, 0);
+        let mut units = BTreeSet::new();
+        for cell in cells {
+            let platform = catalog::platform(&cell.platform)?;
+            let about = catalog::workload(&cell.group.workload)?.about();
+            let is_twice = self.procedure.measure_noise && cell.tracer == self.reference.tracer;
+            let times = if is_twice { 2 } else { 1 };
+            runs_a_block += times;
+            // Machines beyond this host's CPUs share them.
+            let share = f64::from(cell.group.guests).max(1.0);
+            let run_s = (about.expected_s + AROUND_S) * platform.slowness() * share;
+            block_s += f64::from(u32::try_from(times).unwrap_or(1)) * run_s;
+            if units.insert((&cell.platform, cell.group.guests)) {
+                block_s += platform.opening_s() * share;
+            }
+        }
+        let looks = &self.procedure.looks;
+        let blocks = |at: Option<&u32>| f64::from(at.copied().unwrap_or(0));
+        let (least_s, most_s) = (block_s * blocks(looks.first()), block_s * blocks(looks.last()));
+        Ok(Estimated { runs_a_block, least_s, most_s })
+    }
+}

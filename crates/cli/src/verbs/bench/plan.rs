@@ -1,0 +1,91 @@
+//! `transect bench plan`.
+
+use super::plan_of;
+use serde_json::json;
+use std::{collections::BTreeMap, io::Write, process::ExitCode};
+use transect_bench::plan::{Cell, Estimated, Plan, Planned};
+
+/// Arguments of `transect bench plan`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The plan: a TOML file, or quick, full, published
+    #[arg(value_name = "PLAN")]
+    plan: String,
+    /// As JSON: every cell, and every refusal
+    #[arg(long)]
+    json: bool,
+    /// Print the plan's text, to begin one of your own with
+    #[arg(long, conflicts_with = "json")]
+    text: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (text, name) = plan_of(&args.plan)?;
+    let mut out = std::io::stdout().lock();
+    if args.text {
+        write!(out, "{text}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let plan = Plan::parse(&text, &name)?;
+    let planned = plan.planned()?;
+    let estimated = plan.estimated(&planned.cells)?;
+    if args.json {
+        let all = json!({"plan": plan, "planned": planned, "expected": estimated});
+        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+    } else {
+        write!(out, "{}", shown(&plan, &planned, &estimated))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The cells as a grid: workloads down, platforms across, tracer arms in the boxes.
+pub(super) fn shown(plan: &Plan, planned: &Planned, estimated: &Estimated) -> String {
+    let mut text = format!("{}: {}\n\n", plan.name, plan.about);
+    let mut groups: BTreeMap<String, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for Cell { group, platform, tracer } in &planned.cells {
+        let of_group = groups.entry(group.to_string()).or_default();
+        of_group.entry(platform).or_default().push(tracer);
+    }
+    for (group, platforms) in groups {
+        text += &format!("  {group}\n");
+        for (platform, tracers) in platforms {
+            text += &format!("    {platform:14} {}\n", tracers.join(" "));
+        }
+    }
+    text += &format!(
+        "\n  {} cells, {} runs a block, {} to {} blocks, {} to {}{}\n",
+        planned.cells.len(),
+        estimated.runs_a_block,
+        plan.procedure.looks.first().copied().unwrap_or(0),
+        plan.most_blocks(),
+        minutes(estimated.least_s),
+        minutes(estimated.most_s),
+        plan.procedure.budget_s.map(|s| format!(", at most about {}", minutes(s as f64))).unwrap_or_default(),
+    );
+    text + &refusals(planned)
+}
+
+/// What is refused, each reason once.
+fn refusals(planned: &Planned) -> String {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for refused in &planned.refused {
+        *reasons.entry(refused.refusal.to_string()).or_default() += 1;
+    }
+    let mut text = String::new();
+    if !reasons.is_empty() {
+        text += "\n  This machine refuses\n";
+    }
+    for (reason, cells) in reasons {
+        let s = if cells == 1 { "" } else { "s" };
+        text += &format!("    {cells} cell{s}: {reason}\n");
+    }
+    text
+}
+
+fn minutes(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}

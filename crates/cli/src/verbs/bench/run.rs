@@ -1,0 +1,170 @@
+//! `transect bench run` and `resume`.
+
+use super::{plan, plan_of, report};
+use anyhow::Context as _;
+use signal_hook::{consts::{SIGINT, SIGTERM, SIGHUP}, flag};
+use std::{
+    io::IsTerminal,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
+use transect_bench::{
+    Fault,
+    journal::{Entry, Outcome, State},
+    plan::Plan,
+    procedure::{self, Own, Results, Witness},
+};
+
+/// Arguments of `transect bench run`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The plan: a TOML file, or quick, full, published
+    #[arg(value_name = "PLAN")]
+    plan: String,
+    /// The folder of results: made if it is not there; it must have none yet
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Carry nothing out if this machine refuses any cell
+    #[arg(long)]
+    strict: bool,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Arguments of `transect bench resume`.
+#[derive(clap::Args)]
+pub(super) struct ResumeArgs {
+    /// The folder of results
+    #[arg(value_name = "DIR")]
+    results: PathBuf,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (text, name) = plan_of(&args.plan)?;
+    let plan = Plan::parse(&text, &name)?;
+    let planned = plan.planned()?;
+    if !args.quiet {
+        eprint!("{}", plan::shown(&plan, &planned, &plan.estimated(&planned.cells)?));
+    }
+    if args.strict && let Some(refused) = planned.refused.first() {
+        return Err(Fault::from(refused.refusal.clone()).into());
+    }
+    let results = Results::at(&args.output);
+    let must_stop = stop_on_signals()?;
+    let mut teller = Teller::new(args.quiet);
+    let state = procedure::run(&text, &results, &own()?, &must_stop, &mut teller)?;
+    ended(&state, &results, args.quiet)
+}
+
+pub(super) fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
+    let results = Results::at(&args.results);
+    let must_stop = stop_on_signals()?;
+    let mut teller = Teller::new(args.quiet);
+    let state = procedure::resume(&results, &own()?, &must_stop, &mut teller)?;
+    ended(&state, &results, args.quiet)
+}
+
+fn own() -> anyhow::Result<Own> {
+    Ok(Own {
+        worker: std::env::current_exe().context("this program's own file")?,
+        worker_arguments: vec!["bench".to_owned(), "worker".to_owned()],
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+/// The first signal ends it after the run that is under way is given up; the second at once.
+fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let must_stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&must_stop))?;
+        flag::register(signal, Arc::clone(&must_stop))?;
+    }
+    Ok(must_stop)
+}
+
+fn ended(state: &State, results: &Results, is_quiet: bool) -> anyhow::Result<ExitCode> {
+    let folder = results.folder().display();
+    if state.finished.is_none() {
+        eprintln!("transect: not finished; `transect bench resume {folder}` goes on");
+        return Ok(ExitCode::from(130));
+    }
+    if !is_quiet {
+        report::show(results)?;
+        eprintln!("\nAll of it as a page: transect bench report {folder} --html {folder}/report.html");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells people how far it is: a line that is written over on a terminal, a line for each block elsewhere.
+struct Teller {
+    is_quiet: bool,
+    is_terminal: bool,
+    began: Instant,
+    before: Option<usize>,
+    block: Option<u32>,
+}
+
+impl Teller {
+    fn new(is_quiet: bool) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        Self { is_quiet, is_terminal, began: Instant::now(), before: None, block: None }
+    }
+
+    fn line(&self, text: &str) {
+        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
+        eprintln!("{clear}{text}");
+    }
+
+    /// From how fast it was until now; the last blocks may never come.
+    fn left(&self, done: usize, all: usize) -> String {
+        let here = done.saturating_sub(self.before.unwrap_or(0));
+        if here < 5 {
+            return String::new();
+        }
+        let each = self.began.elapsed().as_secs_f64() / here as f64;
+        let left = Duration::from_secs_f64(each * all.saturating_sub(done) as f64);
+        format!(", at most {} min left", left.as_secs().div_ceil(60))
+    }
+}
+
+impl Witness for Teller {
+    fn wrote(&mut self, entry: &Entry, done: usize, all: usize) {
+        let before = *self.before.get_or_insert(done);
+        if self.is_quiet {
+            return;
+        }
+        match entry {
+            Entry::Resumed { was_torn, interrupted, .. } => {
+                let torn = if *was_torn { ", a torn line cut off" } else { "" };
+                let again = interrupted.as_ref().map(|key| format!("; again: {}", key.cell));
+                self.line(&format!("{before} of {all} runs are there{torn}{}", again.unwrap_or_default()));
+            }
+            Entry::Started(started) => {
+                if self.block.replace(started.key.block) != Some(started.key.block) {
+                    self.line(&format!("block {}: {done} of at most {all} runs", started.key.block + 1));
+                }
+                if self.is_terminal {
+                    eprint!("\r\x1b[K{done}/{all}{}: {}", self.left(done, all), started.key.cell);
+                }
+            }
+            Entry::Ended(ended) => {
+                if let Outcome::Faulted { fault, is_final } = &ended.outcome {
+                    let again = if *is_final { "" } else { " (once more)" };
+                    self.line(&format!("{}: {fault}{again}", ended.key.cell));
+                }
+            }
+            Entry::Stopped(stop) => {
+                let how = if stop.is_precise { "precise enough" } else { "given up" };
+                self.line(&format!("{}: {how} after {} blocks", stop.group, stop.blocks));
+            }
+            Entry::Finished { why, .. } => self.line(&format!("done: {why}")),
+            Entry::Begun { .. } | Entry::Opened(_) => {}
+        }
+    }
+}
