@@ -37,6 +37,20 @@ pub enum Entry {
     },
     /// A machine is there.
     Opened(Opened),
+    /// This host is about to be rebooted by an entry of its boot loader.
+    Rebooting {
+        /// The entry.
+        boot: String,
+        /// `/proc/sys/kernel/random/boot_id` before.
+        boot_id: String,
+    },
+    /// It was.
+    Booted {
+        /// The entry.
+        boot: String,
+        /// `/proc/sys/kernel/random/boot_id` since.
+        boot_id: String,
+    },
     /// A run begins.
     Started(Started),
     /// A run has ended.

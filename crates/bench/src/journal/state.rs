@@ -32,6 +32,10 @@ pub struct State {
     pub resumes: u32,
     /// Why it ended, once it has.
     pub finished: Option<String>,
+    /// The boot loader's entry that it reboots into, and the boot it came from.
+    pub rebooting: Option<(String, String)>,
+    /// The entry that this host was booted by, and that boot.
+    pub booted: Option<(String, String)>,
     under_way: Option<RunKey>,
     failed: BTreeMap<Cell, u32>,
 }
@@ -73,6 +77,13 @@ impl State {
                 self.interrupted.extend(self.under_way.take());
             }
             Entry::Opened(opened) => self.opened.push(opened.clone()),
+            Entry::Rebooting { boot, boot_id } => {
+                self.rebooting = Some((boot.clone(), boot_id.clone()));
+            }
+            Entry::Booted { boot, boot_id } => {
+                self.booted = Some((boot.clone(), boot_id.clone()));
+                self.rebooting = None;
+            }
             Entry::Started(started) => {
                 self.started += 1;
                 *self.attempts.entry(started.key.clone()).or_default() += 1;

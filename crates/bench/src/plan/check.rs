@@ -59,6 +59,10 @@ impl Plan {
 
     fn refusal_of(&self, cell: &Cell) -> Result<Option<Refusal>, Fault> {
         let platform = catalog::platform(&cell.platform)?;
+        if self.boot_of(&cell.platform).is_some() {
+            // What it is after another boot, it will say then.
+            return Ok(None);
+        }
         if let Err(refusal) = platform.can_run(&self.shape(&cell.platform, 0)) {
             return Ok(Some(refusal));
         }
@@ -114,6 +118,12 @@ impl Plan {
         }
         if self.procedure.precision.is_some_and(|goal| !(goal > 0.0 && goal < 1.0)) {
             return Err(self.wrong("precision is a share: between 0 and 1").into());
+        }
+        if self.platforms.values().any(|params| params.contains_key("boot"))
+            && self.machine.boot.is_none()
+        {
+            let why = "a platform names a boot entry: [machine] boot must name the others'";
+            return Err(self.wrong(why).into());
         }
         if self.procedure.tries == 0 || self.procedure.limit_s == 0 {
             return Err(self.wrong("tries and limit_s are at least 1").into());

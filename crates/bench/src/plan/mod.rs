@@ -81,11 +81,13 @@ pub struct MachinePlan {
     pub disk_mib: u32,
     /// CPUs of the host that machines are pinned to; empty: all.
     pub pin: Vec<u32>,
+    /// The boot loader's entry that this host must have been booted by, for platforms that do not name another one.
+    pub boot: Option<String>,
 }
 
 impl Default for MachinePlan {
     fn default() -> Self {
-        Self { cpus: 1, memory_mib: 1024, disk_mib: 1024, pin: Vec::new() }
+        Self { cpus: 1, memory_mib: 1024, disk_mib: 1024, pin: Vec::new(), boot: None }
     }
 }
 
@@ -186,6 +188,15 @@ impl Plan {
             pin: self.machine.pin.clone(),
             disk_mib: self.machine.disk_mib,
             params: self.platforms.get(platform).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The boot loader's entry that a platform needs this host to be booted by; `None`: any.
+    #[must_use]
+    pub fn boot_of(&self, platform: &str) -> Option<String> {
+        match self.platforms.get(platform).and_then(|params| params.get("boot")) {
+            Some(Param::Text(entry)) => Some(entry.clone()),
+            _ => self.machine.boot.clone(),
         }
     }
 

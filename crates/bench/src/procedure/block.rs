@@ -1,7 +1,7 @@
 //! A block: sets of machines one after the other, and on each its runs.
 
 use super::{
-    Run,
+    Run, Went,
     machines::Machines,
     order::{self, Unit},
     unix_ns,
@@ -9,20 +9,28 @@ use super::{
 use crate::{
     Fault,
     journal::{CellResult, Ended, Entry, Opened, Outcome, RunKey, Started},
+    plan::{Cell, Label},
 };
 
 impl Run<'_> {
     /// Carries out what of a block is not done yet.
-    pub(super) fn block(&mut self, block: u32) -> Result<(), Fault> {
-        let (cells, plan) = (self.cells_of_block(), &self.plan);
-        let noise = plan.procedure.measure_noise;
-        for unit in order::of_block(&cells, &plan.reference, noise, plan.seed, block) {
-            if self.must_stop() {
-                return Ok(());
+    pub(super) fn block(&mut self, block: u32) -> Result<Went, Fault> {
+        for unit in order::of_block(&self.plan, &self.cells, block) {
+            let mut runs = unit.runs.iter();
+            if runs.all(|(cell, label)| self.is_over(&key_of(block, cell, *label))) {
+                continue;
+            }
+            if self.must_stop() || self.booted_for(&unit)? == Went::Down {
+                return Ok(Went::Down);
             }
             self.unit(block, &unit)?;
         }
-        Ok(())
+        Ok(Went::On)
+    }
+
+    /// Has it come to an end, or will it not be tried?
+    fn is_over(&self, key: &RunKey) -> bool {
+        self.state.is_done(key) || !self.goes_on(&key.cell)
     }
 
     /// The runs that share machines. They are opened for the first that is still to be done, and anew after one that
@@ -30,8 +38,8 @@ impl Run<'_> {
     fn unit(&mut self, block: u32, unit: &Unit) -> Result<(), Fault> {
         let mut machines = None;
         for (cell, label) in &unit.runs {
-            let key = RunKey { block, cell: cell.clone(), label: *label };
-            while !self.must_stop() && !self.state.is_done(&key) && !self.state.has_given_up(cell) {
+            let key = key_of(block, cell, *label);
+            while !self.must_stop() && !self.is_over(&key) {
                 self.attempt(&key, unit, &mut machines)?;
             }
         }
@@ -96,4 +104,8 @@ impl Run<'_> {
         }
         Outcome::Faulted { fault, is_final: is_refused || faults >= self.plan.procedure.tries }
     }
+}
+
+fn key_of(block: u32, cell: &Cell, label: Label) -> RunKey {
+    RunKey { block, cell: cell.clone(), label }
 }

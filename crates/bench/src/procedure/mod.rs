@@ -12,12 +12,14 @@
 //! - What cannot be done is refused with its reason and stays in the results.
 
 mod block;
+mod boot;
 mod folder;
 mod machines;
 mod order;
 mod session;
 mod stopping;
 
+pub use boot::{Boots, ByHand, Grub};
 pub use folder::Results;
 pub use order::Unit;
 
@@ -41,6 +43,8 @@ pub struct Own {
     pub worker_arguments: Vec<String>,
     /// The program's version.
     pub version: String,
+    /// Who may reboot this host.
+    pub boots: &'static dyn Boots,
 }
 
 /// Told of everything that happens, as it happens.
@@ -110,6 +114,15 @@ pub fn resume(
     Run::new(plan, cells, journal, state, results, own, must_stop, witness).carried_out()
 }
 
+/// How a stretch of it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Went {
+    /// It goes on.
+    On,
+    /// This host reboots: another process goes on.
+    Down,
+}
+
 /// A plan that is being carried out.
 pub(crate) struct Run<'a> {
     plan: Plan,
@@ -147,16 +160,34 @@ impl<'a> Run<'a> {
             if self.is_over_budget() && block > 0 {
                 return self.finish("its time was up");
             }
-            if self.cells_of_block().is_empty() {
+            if !self.cells.iter().any(|cell| self.goes_on(cell)) {
                 break;
             }
-            self.block(block)?;
-            if self.must_stop() {
+            if self.block(block)? == Went::Down || self.must_stop() {
                 return Ok(self.state);
             }
             self.look(block + 1)?;
         }
         self.finish("every workload is done")
+    }
+
+    /// Is this host booted by the entry that a unit needs? If not, it goes down.
+    fn booted_for(&mut self, unit: &Unit) -> Result<Went, Fault> {
+        let Some(entry) = &unit.boot else { return Ok(Went::On) };
+        let now = self.own.boots.id()?;
+        if self.state.booted.as_ref().is_some_and(|(by, id)| by == entry && *id == now) {
+            return Ok(Went::On);
+        }
+        if let Some((by, before)) = &self.state.rebooting
+            && by == entry
+            && *before != now
+        {
+            self.write(Entry::Booted { boot: entry.clone(), boot_id: now })?;
+            return Ok(Went::On);
+        }
+        self.write(Entry::Rebooting { boot: entry.clone(), boot_id: now })?;
+        self.own.boots.into(entry)?;
+        Ok(Went::Down)
     }
 
     fn finish(mut self, why: &str) -> Result<State, Fault> {
@@ -173,12 +204,9 @@ impl<'a> Run<'a> {
         self.must_stop.load(Ordering::Relaxed)
     }
 
-    /// Cells of workloads that are not done.
-    fn cells_of_block(&self) -> Vec<Cell> {
-        let goes_on = |cell: &&Cell| {
-            !self.state.stopped.contains_key(&cell.group) && !self.state.has_given_up(cell)
-        };
-        self.cells.iter().filter(goes_on).cloned().collect()
+    /// Is more of it to be measured?
+    fn goes_on(&self, cell: &Cell) -> bool {
+        !self.state.stopped.contains_key(&cell.group) && !self.state.has_given_up(cell)
     }
 
     fn write(&mut self, entry: Entry) -> Result<(), Fault> {

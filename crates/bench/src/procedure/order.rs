@@ -1,7 +1,7 @@
 //! The order of a block: a function of the plan's seed and the block's number, and of nothing else.
 
-use crate::plan::{Cell, Label, Reference};
-use std::collections::BTreeMap;
+use crate::plan::{Cell, Label, Plan};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that share machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,33 +10,34 @@ pub struct Unit {
     pub platform: String,
     /// How many.
     pub guests: u32,
+    /// The boot loader's entry that this host must have been booted by; `None`: any.
+    pub boot: Option<String>,
     /// Runs, in their order.
     pub runs: Vec<(Cell, Label)>,
 }
 
-/// A block's units in their order, each with its runs in theirs.
-pub(crate) fn of_block(
-    cells: &[Cell],
-    reference: &Reference,
-    measures_noise: bool,
-    seed: u64,
-    block: u32,
-) -> Vec<Unit> {
-    let mut units: BTreeMap<(String, u32), Vec<(Cell, Label)>> = BTreeMap::new();
+/// A block's units in their order, each with its runs in theirs. Units that need the same boot follow each other.
+pub(crate) fn of_block(plan: &Plan, cells: &[Cell], block: u32) -> Vec<Unit> {
+    let mut units: BTreeMap<(&str, u32), Vec<(Cell, Label)>> = BTreeMap::new();
     for cell in cells {
-        let runs = units.entry((cell.platform.clone(), cell.group.guests)).or_default();
+        let runs = units.entry((&cell.platform, cell.group.guests)).or_default();
         runs.push((cell.clone(), Label::First));
-        if measures_noise && cell.tracer == reference.tracer {
+        if plan.procedure.measure_noise && cell.tracer == plan.reference.tracer {
             runs.push((cell.clone(), Label::Again));
         }
     }
-    let of_unit = |((platform, guests), mut runs): ((String, u32), Vec<(Cell, Label)>)| {
+    let dice = |what: &str| Dice::new(plan.seed, block, what);
+    let of_unit = |((platform, guests), mut runs): ((&str, u32), Vec<(Cell, Label)>)| {
         runs.sort_unstable();
-        shuffle(&mut runs, Dice::new(seed, block, &format!("{platform} {guests}")));
-        Unit { platform, guests, runs }
+        shuffle(&mut runs, dice(&format!("{platform} {guests}")));
+        Unit { platform: platform.to_owned(), guests, boot: plan.boot_of(platform), runs }
     };
     let mut units: Vec<Unit> = units.into_iter().map(of_unit).collect();
-    shuffle(&mut units, Dice::new(seed, block, "units"));
+    shuffle(&mut units, dice("units"));
+    let boots: BTreeSet<Option<String>> = units.iter().map(|unit| unit.boot.clone()).collect();
+    let mut boots: Vec<Option<String>> = boots.into_iter().collect();
+    shuffle(&mut boots, dice("boots"));
+    units.sort_by_key(|unit| boots.iter().position(|boot| *boot == unit.boot));
     units
 }
 
@@ -80,6 +81,11 @@ mod tests {
     use super::*;
     use crate::{CacheState, plan::Group};
 
+    fn plan(seed: u64, machine: &str) -> Plan {
+        let rest = "matrix = []\nname = \"test\"\n";
+        Plan::parse(&format!("seed = {seed}\n{rest}{machine}"), "test").expect("a plan")
+    }
+
     fn cells() -> Vec<Cell> {
         let mut cells = Vec::new();
         for platform in ["native", "tcg", "container"] {
@@ -98,7 +104,7 @@ mod tests {
     #[test]
     fn every_block_has_every_cell_once_and_the_reference_twice() {
         for block in 0..50 {
-            let units = of_block(&cells(), &Reference::default(), true, 7, block);
+            let units = of_block(&plan(7, ""), &cells(), block);
             let mut seen: BTreeMap<(Cell, Label), usize> = BTreeMap::new();
             for run in units.iter().flat_map(|unit| &unit.runs) {
                 *seen.entry(run.clone()).or_default() += 1;
@@ -113,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_order_is_the_seeds_and_differs_from_block_to_block() {
-        let order = |seed, block| of_block(&cells(), &Reference::default(), true, seed, block);
+        let order = |seed, block| of_block(&plan(seed, ""), &cells(), block);
         assert_eq!(order(7, 3), order(7, 3));
         assert_ne!(order(7, 3), order(7, 4));
         assert_ne!(order(7, 3), order(8, 3));
@@ -124,7 +130,7 @@ mod tests {
         let mut first: BTreeMap<String, u32> = BTreeMap::new();
         let mut again_first = 0_u32;
         for block in 0..3000 {
-            let units = of_block(&cells(), &Reference::default(), true, 7, block);
+            let units = of_block(&plan(7, ""), &cells(), block);
             *first.entry(units[0].platform.clone()).or_default() += 1;
             let reference =
                 |run: &&(Cell, Label)| run.0.tracer == "none" && run.0.group.workload == "a";
@@ -134,5 +140,21 @@ mod tests {
         // 3000 throws of a fair die: 5 standard deviations.
         assert!(first.values().all(|times| times.abs_diff(1000) < 130), "{first:?}");
         assert!(again_first.abs_diff(1500) < 137, "{again_first}");
+    }
+
+    #[test]
+    fn an_entry_of_the_boot_loader_is_needed_once_a_block() {
+        let boots = "[machine]\nboot = \"linux\"\n[platforms.tcg]\nboot = \"xen\"\n";
+        let mut xen_first = 0;
+        for block in 0..200 {
+            let mut entries: Vec<Option<String>> = of_block(&plan(7, boots), &cells(), block)
+                .into_iter()
+                .map(|unit| unit.boot)
+                .collect();
+            xen_first += u32::from(entries[0].as_deref() == Some("xen"));
+            entries.dedup();
+            assert_eq!(entries.len(), 2, "{entries:?}");
+        }
+        assert!((60..140).contains(&xen_first), "{xen_first}");
     }
 }

@@ -1,0 +1,65 @@
+//! Platforms that need this host to be booted differently: another kernel, or Xen.
+//!
+//! A plan names the boot loader's entry of such a platform (`[platforms."xen-dom0"] boot = "…"`) and of all others
+//! (`[machine] boot = "…"`). Within a block, units of one entry follow each other, the entries in random order. Where
+//! another one is needed, the journal says so, the boot loader is told to take it the next time only, and the host is
+//! rebooted; `resume` goes on there. A host that does not come up again there comes up with its default entry.
+
+use crate::Fault;
+use std::process::Command;
+
+/// What boots this host.
+pub trait Boots: std::fmt::Debug + Sync {
+    /// Differs from boot to boot.
+    fn id(&self) -> Result<String, Fault>;
+    /// Reboots into an entry of the boot loader, once. Does not wait for it.
+    fn into(&self, entry: &str) -> Result<(), Fault>;
+}
+
+/// Nobody may reboot it: people are told what to do.
+#[derive(Debug)]
+pub struct ByHand;
+
+/// GRUB's `grub-reboot`, and systemd.
+#[derive(Debug)]
+pub struct Grub;
+
+impl Boots for ByHand {
+    fn id(&self) -> Result<String, Fault> {
+        boot_id()
+    }
+
+    fn into(&self, entry: &str) -> Result<(), Fault> {
+        Err(Fault::failed(format!(
+            "what comes next needs this host booted by \"{entry}\": `grub-reboot '{entry}' && reboot`, then resume; \
+             or let it do that itself with --may-reboot"
+        )))
+    }
+}
+
+impl Boots for Grub {
+    fn id(&self) -> Result<String, Fault> {
+        boot_id()
+    }
+
+    fn into(&self, entry: &str) -> Result<(), Fault> {
+        run(Command::new("grub-reboot").arg(entry))?;
+        run(Command::new("systemctl").arg("reboot"))
+    }
+}
+
+fn boot_id() -> Result<String, Fault> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let id = std::fs::read_to_string(path);
+    id.map(|id| id.trim().to_owned()).map_err(|error| Fault::failed(format!("{path}: {error}")))
+}
+
+fn run(command: &mut Command) -> Result<(), Fault> {
+    let out = command.output();
+    let out = out.map_err(|error| Fault::failed(format!("cannot run {command:?}: {error}")))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    Err(Fault::failed(format!("{command:?}: {}: {}", out.status, said.trim_end())))
+}
