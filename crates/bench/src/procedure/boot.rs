@@ -6,30 +6,47 @@
 //! rebooted; `resume` goes on there. A host that does not come up again there comes up with its default entry.
 
 use crate::Fault;
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 /// What boots this host.
-pub trait Boots: std::fmt::Debug + Sync {
+pub trait Boots: std::fmt::Debug + Send + Sync {
     /// Differs from boot to boot.
     fn id(&self) -> Result<String, Fault>;
     /// Reboots into an entry of the boot loader, once. Does not wait for it.
-    fn into(&self, entry: &str) -> Result<(), Fault>;
+    fn reboot_into(&self, entry: &str) -> Result<(), Fault>;
+    /// Everything is done: it is not to go on after another boot.
+    fn over(&self) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// Nobody may reboot it: people are told what to do.
 #[derive(Debug)]
 pub struct ByHand;
 
-/// GRUB's `grub-reboot`, and systemd.
+/// GRUB's `grub-reboot`, and systemd, whose unit `transect-bench@.service` goes on after the boot.
 #[derive(Debug)]
-pub struct Grub;
+pub struct Grub {
+    /// The folder of results.
+    pub results: PathBuf,
+}
+
+impl Grub {
+    /// The unit of these results, as `systemd-escape` has it.
+    fn unit(&self) -> Result<String, Fault> {
+        let folder = std::path::absolute(&self.results).map_err(Fault::failed)?;
+        let mut escape = Command::new("systemd-escape");
+        let named = escape.args(["--path", "--template=transect-bench@.service"]).arg(folder);
+        Ok(run(named)?.trim().to_owned())
+    }
+}
 
 impl Boots for ByHand {
     fn id(&self) -> Result<String, Fault> {
         boot_id()
     }
 
-    fn into(&self, entry: &str) -> Result<(), Fault> {
+    fn reboot_into(&self, entry: &str) -> Result<(), Fault> {
         Err(Fault::failed(format!(
             "what comes next needs this host booted by \"{entry}\": `grub-reboot '{entry}' && reboot`, then resume; \
              or let it do that itself with --may-reboot"
@@ -42,9 +59,14 @@ impl Boots for Grub {
         boot_id()
     }
 
-    fn into(&self, entry: &str) -> Result<(), Fault> {
+    fn reboot_into(&self, entry: &str) -> Result<(), Fault> {
+        run(Command::new("systemctl").args(["enable", "--quiet"]).arg(self.unit()?))?;
         run(Command::new("grub-reboot").arg(entry))?;
-        run(Command::new("systemctl").arg("reboot"))
+        run(Command::new("systemctl").arg("reboot")).map(drop)
+    }
+
+    fn over(&self) -> Result<(), Fault> {
+        run(Command::new("systemctl").args(["disable", "--quiet"]).arg(self.unit()?)).map(drop)
     }
 }
 
@@ -54,11 +76,11 @@ fn boot_id() -> Result<String, Fault> {
     id.map(|id| id.trim().to_owned()).map_err(|error| Fault::failed(format!("{path}: {error}")))
 }
 
-fn run(command: &mut Command) -> Result<(), Fault> {
+fn run(command: &mut Command) -> Result<String, Fault> {
     let out = command.output();
     let out = out.map_err(|error| Fault::failed(format!("cannot run {command:?}: {error}")))?;
     if out.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&out.stderr);
     Err(Fault::failed(format!("{command:?}: {}: {}", out.status, said.trim_end())))

@@ -30,7 +30,10 @@ use crate::{
 };
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -44,7 +47,7 @@ pub struct Own {
     /// The program's version.
     pub version: String,
     /// Who may reboot this host.
-    pub boots: &'static dyn Boots,
+    pub boots: Arc<dyn Boots>,
 }
 
 /// Told of everything that happens, as it happens.
@@ -186,12 +189,15 @@ impl<'a> Run<'a> {
             return Ok(Went::On);
         }
         self.write(Entry::Rebooting { boot: entry.clone(), boot_id: now })?;
-        self.own.boots.into(entry)?;
+        self.own.boots.reboot_into(entry)?;
         Ok(Went::Down)
     }
 
     fn finish(mut self, why: &str) -> Result<State, Fault> {
         self.write(Entry::Finished { unix_ns: unix_ns(), why: why.to_owned() })?;
+        if self.state.booted.is_some() {
+            self.own.boots.over()?;
+        }
         Ok(self.state)
     }
 

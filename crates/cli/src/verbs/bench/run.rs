@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use signal_hook::{consts::{SIGINT, SIGTERM, SIGHUP}, flag};
 use std::{
     io::IsTerminal,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
@@ -14,7 +14,7 @@ use transect_bench::{
     Fault,
     journal::{Entry, Outcome, State},
     plan::Plan,
-    procedure::{self, Own, Results, Witness},
+    procedure::{self, Boots, ByHand, Grub, Own, Results, Witness},
 };
 
 /// Arguments of `transect bench run`.
@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// Carry nothing out if this machine refuses any cell
     #[arg(long)]
     strict: bool,
+    /// Reboot this host where a platform of the plan needs another entry of the boot loader, and go on there
+    #[arg(long)]
+    may_reboot: bool,
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
@@ -40,6 +43,9 @@ pub(super) struct ResumeArgs {
     /// The folder of results
     #[arg(value_name = "DIR")]
     results: PathBuf,
+    /// Reboot this host where a platform of the plan needs another entry of the boot loader, and go on there
+    #[arg(long)]
+    may_reboot: bool,
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
@@ -58,7 +64,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let results = Results::at(&args.output);
     let must_stop = stop_on_signals()?;
     let mut teller = Teller::new(args.quiet);
-    let state = procedure::run(&text, &results, &own()?, &must_stop, &mut teller)?;
+    let state = procedure::run(&text, &results, &own(&args.output, args.may_reboot)?, &must_stop, &mut teller)?;
     ended(&state, &results, args.quiet)
 }
 
@@ -66,12 +72,15 @@ pub(super) fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     let results = Results::at(&args.results);
     let must_stop = stop_on_signals()?;
     let mut teller = Teller::new(args.quiet);
-    let state = procedure::resume(&results, &own()?, &must_stop, &mut teller)?;
+    let state = procedure::resume(&results, &own(&args.results, args.may_reboot)?, &must_stop, &mut teller)?;
     ended(&state, &results, args.quiet)
 }
 
-fn own() -> anyhow::Result<Own> {
+fn own(results: &Path, may_reboot: bool) -> anyhow::Result<Own> {
+    let results = results.to_owned();
+    let boots: Arc<dyn Boots> = if may_reboot { Arc::new(Grub { results }) } else { Arc::new(ByHand) };
     Ok(Own {
+        boots,
         worker: std::env::current_exe().context("this program's own file")?,
         worker_arguments: vec!["bench".to_owned(), "worker".to_owned()],
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -164,7 +173,8 @@ impl Witness for Teller {
                 self.line(&format!("{}: {how} after {} blocks", stop.group, stop.blocks));
             }
             Entry::Finished { why, .. } => self.line(&format!("done: {why}")),
-            Entry::Begun { .. } | Entry::Opened(_) => {}
+            Entry::Rebooting { boot, .. } => self.line(&format!("this host reboots into {boot}")),
+            Entry::Begun { .. } | Entry::Opened(_) | Entry::Booted { .. } => {}
         }
     }
 }
