@@ -25,6 +25,7 @@ pub mod platforms;
 pub mod protocol;
 pub mod refusal;
 pub mod sampling;
+pub mod statistics;
 pub mod tracers;
 pub mod workloads;
 
