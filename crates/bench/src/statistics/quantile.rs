@@ -58,7 +58,7 @@ pub fn values_needed(q: f64, confidence: f64) -> u64 {
     if needed.is_finite() { floor(needed) as u64 } else { u64::MAX }
 }
 
-pub(super) fn sorted(values: &[f64]) -> Vec<f64> {
+pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
