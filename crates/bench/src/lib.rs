@@ -22,6 +22,7 @@
 
 pub mod catalog;
 pub mod crew;
+pub mod design;
 pub mod journal;
 pub mod limiter;
 pub mod metric;
@@ -32,6 +33,7 @@ pub mod protocol;
 pub mod refusal;
 pub mod report;
 pub mod sampling;
+pub mod statistics;
 pub mod tracers;
 pub mod workloads;
 

@@ -1,6 +1,7 @@
 //! What is measured: one folder each, one line in [`registry`].
 
 use crate::{Better, CacheState, Fault, Job, Metric, Refusal, Unit, protocol::Param};
+use serde::{Deserialize, Serialize};
 use std::{
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
@@ -42,7 +43,8 @@ pub struct About {
 }
 
 /// Families of workloads: corrected together, and each with its precision goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Family {
     /// Single operations of the kernel or hypervisor. Precision goal 1 %.
     Micro,
