@@ -28,7 +28,9 @@ pub struct Cell {
 }
 
 /// The reference runs twice in every block, under two labels. That nothing else differs is the point (A/A).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
     /// What everything is compared with.
@@ -69,7 +71,12 @@ impl Cell {
 
     /// The same thing under the other label.
     pub(super) fn again(&self) -> Self {
-        Self { id: format!("{}~again", self.id), label: Label::Again, ..self.clone() }
+        Self { id: Self::again_id(&self.id), label: Label::Again, ..self.clone() }
+    }
+
+    /// The name of the second measurement of the cell of this name.
+    pub(crate) fn again_id(id: &str) -> String {
+        format!("{id}~again")
     }
 
     /// The logarithm of what a value costs: of a time itself, of a rate its inverse.

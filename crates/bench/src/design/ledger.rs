@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use crate::{Refusal, refusal::Kind};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// Why a value does not count. There is no cause that speaks of the value itself: a slow run is a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +33,25 @@ pub enum Cause {
     Different,
     /// The sentinel says that the machine was not yet in its steady state.
     WarmUp,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::MachineDied => "the machine died",
+            Self::Failed => "it failed",
+            Self::TimedOut => "it took too long",
+            Self::Interrupted => "it was interrupted",
+            Self::GeneratorLimited => "the generator was the limit",
+            Self::CacheUnverified => "the cache was not as asked for",
+            Self::LostEvents => "events were lost",
+            Self::ClockChanged => "the clock was changed",
+            Self::Throttled => "the CPU was throttled",
+            Self::Stolen => "the CPU was taken away",
+            Self::Different => "the machine was another one",
+            Self::WarmUp => "the machine was warming up",
+        })
+    }
 }
 
 /// Why a value does not count, as recorded when it happened.

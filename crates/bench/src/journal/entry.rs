@@ -2,7 +2,8 @@
 
 use crate::{
     Fault, Metric, RunResult,
-    plan::{Cell, Group, Label, RefusedCell},
+    design::Exclusion,
+    plan::{Cell, Label, RefusedCell},
     platforms::Facts,
     protocol::{Role, WorkerFacts},
 };
@@ -50,6 +51,13 @@ pub enum Entry {
         boot: String,
         /// `/proc/sys/kernel/random/boot_id` since.
         boot_id: String,
+    },
+    /// The same small piece of work on this host, before and after every block: how fast is it now?
+    Sentinel {
+        /// The block.
+        block: u32,
+        /// Seconds; the median of several.
+        took_s: f64,
     },
     /// A run begins.
     Started(Started),
@@ -152,10 +160,19 @@ pub struct CellResult {
     pub limiter: Option<crate::limiter::Limiter>,
     /// Why it must not be counted in, if so: a recorded cause, never the value itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub excluded: Vec<String>,
+    pub excluded: Vec<Exclusion>,
     /// Anything else that people should know.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, String>,
+}
+
+impl CellResult {
+    /// Events that the tracer arm lost, over all machines.
+    #[must_use]
+    pub fn lost_events(&self) -> u64 {
+        let tracers = self.parts.iter().filter_map(|part| part.result.tracer.as_ref());
+        tracers.filter_map(|tracer| tracer.lost_events).sum()
+    }
 }
 
 /// What one part of a cell measured.
@@ -175,7 +192,7 @@ pub struct PartResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
     /// Of which.
-    pub group: Group,
+    pub workload: String,
     /// After so many blocks.
     pub blocks: u32,
     /// Are its intervals as narrow as wanted?

@@ -3,7 +3,7 @@
 use super::{Ended, Entry, Opened, Outcome, RunKey, Stop};
 use crate::{
     Fault, Kind,
-    plan::{Cell, Group, RefusedCell},
+    plan::{Cell, RefusedCell},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,9 @@ pub struct State {
     /// Runs that began and were cut off by something outside, over all resumes.
     pub interrupted: Vec<RunKey>,
     /// Workloads of which nothing more is measured.
-    pub stopped: BTreeMap<Group, Stop>,
+    pub stopped: BTreeMap<String, Stop>,
+    /// What the sentinel took, by block, in order.
+    pub sentinels: Vec<(u32, f64)>,
     /// How often it went on.
     pub resumes: u32,
     /// Why it ended, once it has.
@@ -84,6 +86,7 @@ impl State {
                 self.booted = Some((boot.clone(), boot_id.clone()));
                 self.rebooting = None;
             }
+            Entry::Sentinel { block, took_s } => self.sentinels.push((*block, *took_s)),
             Entry::Started(started) => {
                 self.started += 1;
                 *self.attempts.entry(started.key.clone()).or_default() += 1;
@@ -94,7 +97,7 @@ impl State {
                 self.end(ended);
             }
             Entry::Stopped(stop) => {
-                self.stopped.insert(stop.group.clone(), stop.clone());
+                self.stopped.insert(stop.workload.clone(), stop.clone());
             }
             Entry::Finished { why, .. } => self.finished = Some(why.clone()),
         }

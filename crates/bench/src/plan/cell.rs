@@ -27,19 +27,6 @@ pub struct Group {
     pub guests: u32,
 }
 
-/// Which of the two measurements of the reference within a block a run is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Label {
-    /// The one that counts.
-    #[default]
-    First,
-    /// The one that tells the noise (A/A).
-    Again,
-}
-
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.workload)?;

@@ -27,7 +27,7 @@ impl Plan {
         for cell in cells {
             let platform = catalog::platform(&cell.platform)?;
             let about = catalog::workload(&cell.group.workload)?.about();
-            let is_twice = self.procedure.measure_noise && cell.tracer == self.reference.tracer;
+            let is_twice = cell.tracer == self.reference.tracer;
             let times = if is_twice { 2 } else { 1 };
             runs_a_block += times;
             // Machines beyond this host's CPUs share them.

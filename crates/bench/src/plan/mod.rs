@@ -19,7 +19,8 @@ mod cell;
 mod check;
 mod estimate;
 
-pub use cell::{Cell, Group, Label};
+pub use crate::design::Label;
+pub use cell::{Cell, Group};
 pub use check::{Planned, RefusedCell};
 pub use estimate::Estimated;
 
@@ -108,8 +109,6 @@ pub struct ProcedurePlan {
     pub tries: u32,
     /// Milliseconds between two samples for the limiter.
     pub sample_every_ms: u64,
-    /// Is the reference measured twice in every block, so that the noise is known (A/A)?
-    pub measure_noise: bool,
 }
 
 impl Default for ProcedurePlan {
@@ -121,7 +120,6 @@ impl Default for ProcedurePlan {
             limit_s: 120,
             tries: 2,
             sample_every_ms: 50,
-            measure_noise: true,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{Fault, journal::Journal};
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -44,6 +45,15 @@ impl Results {
     #[must_use]
     pub fn logs(&self) -> PathBuf {
         self.0.join("logs")
+    }
+
+    /// What this machine was when it began: names and values.
+    pub fn environment(&self) -> Result<BTreeMap<String, String>, Fault> {
+        let path = self.machine();
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Fault::failed(format!("{}: {error}", path.display())))?;
+        serde_json::from_str(&text)
+            .map_err(|error| Fault::failed(format!("{}: {error}", path.display())))
     }
 
     /// The plan's text.

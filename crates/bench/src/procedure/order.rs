@@ -1,6 +1,9 @@
 //! The order of a block: a function of the plan's seed and the block's number, and of nothing else.
 
-use crate::plan::{Cell, Label, Plan};
+use crate::{
+    plan::{Cell, Label, Plan},
+    statistics::random::Random,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that share machines.
@@ -22,58 +25,30 @@ pub(crate) fn of_block(plan: &Plan, cells: &[Cell], block: u32) -> Vec<Unit> {
     for cell in cells {
         let runs = units.entry((&cell.platform, cell.group.guests)).or_default();
         runs.push((cell.clone(), Label::First));
-        if plan.procedure.measure_noise && cell.tracer == plan.reference.tracer {
+        if cell.tracer == plan.reference.tracer {
             runs.push((cell.clone(), Label::Again));
         }
     }
-    let dice = |what: &str| Dice::new(plan.seed, block, what);
+    let dice = |what: &str| seeded(plan.seed, block, what);
     let of_unit = |((platform, guests), mut runs): ((&str, u32), Vec<(Cell, Label)>)| {
         runs.sort_unstable();
-        shuffle(&mut runs, dice(&format!("{platform} {guests}")));
+        dice(&format!("{platform} {guests}")).shuffle(&mut runs);
         Unit { platform: platform.to_owned(), guests, boot: plan.boot_of(platform), runs }
     };
     let mut units: Vec<Unit> = units.into_iter().map(of_unit).collect();
-    shuffle(&mut units, dice("units"));
+    dice("units").shuffle(&mut units);
     let boots: BTreeSet<Option<String>> = units.iter().map(|unit| unit.boot.clone()).collect();
     let mut boots: Vec<Option<String>> = boots.into_iter().collect();
-    shuffle(&mut boots, dice("boots"));
+    dice("boots").shuffle(&mut boots);
     units.sort_by_key(|unit| boots.iter().position(|boot| *boot == unit.boot));
     units
 }
 
-/// Fisher and Yates.
-fn shuffle<T>(items: &mut [T], mut dice: Dice) {
-    for at in (1..items.len()).rev() {
-        items.swap(at, dice.below(at + 1));
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014), begun with all that its use
-/// depends on.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64, block: u32, what: &str) -> Self {
-        let mut dice = Self(seed);
-        let first = dice.next() ^ u64::from(block);
-        // FNV-1a: names that differ begin elsewhere.
-        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        Self(what.bytes().fold(first ^ 0xcbf2_9ce4_8422_2325, mix))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Evenly below a number of things in memory: what the remainder favours is less than 1 in 2^32.
-    fn below(&mut self, end: usize) -> usize {
-        let end = end as u64;
-        usize::try_from(self.next() % end.max(1)).unwrap_or(0)
-    }
+/// Dice of their own for everything that is shuffled: what the plan has elsewhere changes nothing here.
+fn seeded(seed: u64, block: u32, what: &str) -> Random {
+    // FNV-1a.
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    Random::stream(seed ^ what.bytes().fold(0xcbf2_9ce4_8422_2325, mix), u64::from(block))
 }
 
 #[cfg(test)]

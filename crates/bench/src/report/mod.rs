@@ -1,7 +1,10 @@
 //! What came of it, for people and programs: one structure, made of the journal, and its faces.
 
+pub(crate) mod ledger;
+mod make;
 mod model;
 
+pub use make::of;
 pub use model::{
     Comparison, Contrast, Estimate, Point, Report, ReportedCell, ReportedPlatform, Suspect, Verdict,
 };

@@ -170,7 +170,7 @@ impl Witness for Teller {
             }
             Entry::Stopped(stop) => {
                 let how = if stop.is_precise { "precise enough" } else { "given up" };
-                self.line(&format!("{}: {how} after {} blocks", stop.group, stop.blocks));
+                self.line(&format!("{}: {how} after {} blocks", stop.workload, stop.blocks));
             }
             Entry::Finished { why, .. } => self.line(&format!("done: {why}")),
             Entry::Rebooting { boot, .. } => self.line(&format!("this host reboots into {boot}")),
