@@ -3,8 +3,10 @@
 pub(crate) mod ledger;
 mod make;
 mod model;
+mod sets;
 
 pub use make::of;
 pub use model::{
     Comparison, Contrast, Estimate, Point, Report, ReportedCell, ReportedPlatform, Suspect, Verdict,
 };
+pub use sets::{Chosen, compare, gate, gate_between};

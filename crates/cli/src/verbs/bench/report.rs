@@ -1,0 +1,270 @@
+//! `transect bench report`, `compare`, `publish` and `gate`: what came of it.
+
+mod parquet;
+
+use crate::output::Output;
+use anyhow::Context as _;
+use std::{
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+use transect_bench::{
+    design::{
+        compare::{Basis, Comparison, Terms},
+        gate::{Gate, Outcome},
+    },
+    procedure::Results,
+    published,
+    report::{self, Chosen, rows, text},
+};
+
+/// Arguments of `transect bench report`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The folder of results
+    #[arg(value_name = "DIR")]
+    results: PathBuf,
+    /// Everything as JSON
+    #[arg(long, group = "form")]
+    json: bool,
+    /// One table as CSV: runs, cells, metrics, comparisons or machines
+    #[arg(long, value_name = "TABLE", group = "form")]
+    csv: Option<String>,
+    /// All tables as Parquet files in a folder
+    #[arg(long, value_name = "FOLDER", group = "form")]
+    parquet: Option<PathBuf>,
+    /// One page with charts, every raw point and all that must be known (- for standard output)
+    #[arg(long, value_name = "FILE", group = "form")]
+    html: Option<PathBuf>,
+}
+
+/// Arguments of `transect bench compare`.
+#[derive(clap::Args)]
+pub(super) struct CompareArgs {
+    /// The folder of results to compare with
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// The folder of results that is compared
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+    #[command(flatten)]
+    terms: TermArgs,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How two sets are compared.
+#[derive(clap::Args)]
+struct TermArgs {
+    /// Compare what tracers cost over their references, instead of times and rates themselves
+    #[arg(long)]
+    ratios: bool,
+    /// What is meant to differ, by its name in the refusal: binary, "native kernel", … (repeatable)
+    #[arg(long, value_name = "NAME")]
+    may_differ: Vec<String>,
+    /// Confidence of the intervals
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
+    confidence: f64,
+}
+
+impl TermArgs {
+    fn terms(&self) -> Terms {
+        Terms {
+            basis: if self.ratios { Basis::Ratios } else { Basis::Costs },
+            confidence: self.confidence,
+            may_differ: self.may_differ.iter().cloned().collect(),
+        }
+    }
+}
+
+/// Arguments of `transect bench publish`.
+#[derive(clap::Args)]
+pub(super) struct PublishArgs {
+    /// Folders of results
+    #[arg(value_name = "DIR", required = true)]
+    results: Vec<PathBuf>,
+    /// As JSON
+    #[arg(long, group = "form")]
+    json: bool,
+    /// As CSV
+    #[arg(long, group = "form")]
+    csv: bool,
+}
+
+/// Arguments of `transect bench gate`.
+#[derive(clap::Args)]
+#[command(after_help = "Exit code: 0 if every interval lies within the limit, 1 if one lies beyond it or cannot be told \
+    from it, 2 if the command line makes no sense.\n\n\
+    Examples:\n  \
+    transect bench gate results --at-most 5% --tracer transect-compact\n  \
+    transect bench gate after --before before --at-most 1% --may-differ binary")]
+pub(super) struct GateArgs {
+    /// The folder of results
+    #[arg(value_name = "DIR")]
+    results: PathBuf,
+    /// How much more it may cost: 5%
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    at_most: f64,
+    /// Judge over these results instead of the reference within the same ones
+    #[arg(long, value_name = "DIR")]
+    before: Option<PathBuf>,
+    /// Only this tracer arm (repeatable)
+    #[arg(long, value_name = "NAME")]
+    tracer: Vec<String>,
+    /// Only this platform (repeatable)
+    #[arg(long, value_name = "NAME")]
+    platform: Vec<String>,
+    /// Only this workload (repeatable)
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
+    #[command(flatten)]
+    terms: TermArgs,
+    /// Let through what cannot be told: exit code 0 unless an interval lies wholly beyond the limit
+    #[arg(long)]
+    lenient: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').ok_or("a percentage: 5%")?;
+    let value: f64 = number.trim().parse().map_err(|_| "a percentage: 5%".to_owned())?;
+    if value.is_finite() && value >= 0.0 { Ok(value / 100.0) } else { Err("not below 0%".to_owned()) }
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let results = Results::at(&args.results);
+    let report = report::of(&results)?;
+    if let Some(folder) = &args.parquet {
+        for table in rows::all(&report) {
+            parquet::write(&table, folder)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(path) = &args.html {
+        return whole(path, &report::html::page(&report)?);
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else if let Some(name) = &args.csv {
+        let tables = rows::all(&report);
+        let names: Vec<&str> = tables.iter().map(rows::Rows::name).collect();
+        let table = tables.iter().find(|table| table.name() == name);
+        let table = table.with_context(|| format!("no table {name}: there are {}", names.join(", ")))?;
+        out.write_all(table.csv().as_bytes())?;
+    } else {
+        write!(out, "{}", text::report(&report, style()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The table, on standard output.
+pub(super) fn show(results: &Results) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", text::report(&report::of(results)?, style()))?;
+    Ok(())
+}
+
+fn style() -> text::Style {
+    let width = terminal_size::terminal_size().map_or(120, |(width, _)| usize::from(width.0));
+    text::Style { width, has_colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+}
+
+fn whole(path: &Path, text: &str) -> anyhow::Result<ExitCode> {
+    let mut out = Output::create(path)?;
+    out.write_all(text.as_bytes())?;
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let (before, after) = (Results::at(&args.before), Results::at(&args.after));
+    let comparison = report::compare(&before, &after, &args.terms.terms())?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&comparison)?)?;
+    } else {
+        write!(out, "{}", shown(&comparison))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for (name, before, after) in &comparison.differing {
+        text += &format!("{name}: {before} before, {after} after\n");
+    }
+    let width = comparison.rows.iter().map(|row| row.cell.chars().count()).max().unwrap_or(0);
+    text += &format!("{:width$}  cost after/before             n        verdict\n", "");
+    for row in &comparison.rows {
+        let interval = row.interval.map_or_else(
+            || "no interval".to_owned(),
+            |(low, high)| format!("[{low:.4} … {high:.4}]"),
+        );
+        let ratio = row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.4}"));
+        let n = format!("{}/{}", row.n.0, row.n.1);
+        text += &format!("{:width$}  {ratio:>7} {interval:21} {n:8} {}\n", row.cell, row.verdict);
+    }
+    for (which, cells) in [("before", &comparison.only_first), ("after", &comparison.only_second)] {
+        if !cells.is_empty() {
+            text += &format!("only {which}: {}\n", cells.join(", "));
+        }
+    }
+    text
+}
+
+pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
+    let reports =
+        args.results.iter().map(|folder| report::of(&Results::at(folder))).collect::<Result<Vec<_>, _>>()?;
+    let rows = published::compare_all(&reports.iter().collect::<Vec<_>>())?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+    } else if args.csv {
+        write!(out, "{}", published::csv(&rows))?;
+    } else {
+        write!(out, "{}", published::text(&rows))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
+    let results = Results::at(&args.results);
+    let gate = Gate { limit: 1.0 + args.at_most, confidence: args.terms.confidence };
+    let judged = match &args.before {
+        Some(before) => {
+            report::gate_between(&Results::at(before), &results, &gate, &args.terms.terms())?
+        }
+        None => {
+            let (tracers, platforms) = (args.tracer.clone(), args.platform.clone());
+            let chosen = Chosen { tracers, platforms, workloads: args.workload.clone() };
+            report::gate(&results, &gate, &chosen)?
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&judged)?)?;
+    } else {
+        for check in &judged.checks {
+            let interval = check.interval.map_or_else(
+                || "no interval".to_owned(),
+                |(low, high)| format!("{:+.2} % … {:+.2} %", (low - 1.0) * 100.0, (high - 1.0) * 100.0),
+            );
+            let word = match check.outcome {
+                Outcome::Passed => "passed",
+                Outcome::Undecided => "undecided",
+                Outcome::Failed => "failed",
+            };
+            writeln!(out, "{word:9}  {}  {interval}", check.what)?;
+        }
+    }
+    Ok(match judged.outcome {
+        Outcome::Passed => ExitCode::SUCCESS,
+        Outcome::Undecided if args.lenient => ExitCode::SUCCESS,
+        Outcome::Undecided | Outcome::Failed => ExitCode::FAILURE,
+    })
+}
