@@ -20,12 +20,14 @@
 //! - A number is never dropped for its value, only for a recorded cause.
 //! - A platform, a tracer arm and a workload are one folder each, and one line in their registry.
 
+pub mod caches;
 pub mod metric;
 pub mod platforms;
 pub mod protocol;
 pub mod refusal;
 pub mod sampling;
 pub mod tracers;
+pub mod worker;
 pub mod workloads;
 
 pub use metric::{Better, Distribution, Metric, Unit};

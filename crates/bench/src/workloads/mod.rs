@@ -1,6 +1,6 @@
 //! What is measured: one folder each, one line in [`registry`].
 
-use crate::{Better, CacheState, Fault, Job, Metric, Refusal, Unit, protocol::Param};
+use crate::{Better, CacheState, Fault, Job, Kind, Metric, Refusal, Unit, protocol::Param};
 use std::{
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
@@ -97,4 +97,14 @@ pub trait Prepared {
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Workload] {
     &[]
+}
+
+/// The workload of this name.
+pub fn find(name: &str) -> Result<&'static dyn Workload, Refusal> {
+    let found = registry().iter().find(|workload| workload.about().name == name);
+    found.copied().ok_or_else(|| {
+        let known: Vec<_> = registry().iter().map(|workload| workload.about().name).collect();
+        Refusal::new(Kind::Plan, format!("workload {name}"), "there is none of this name")
+            .mend(format!("there are: {}", known.join(", ")))
+    })
 }
