@@ -36,7 +36,8 @@ mod service;
 mod watch;
 
 pub use error::WorkerError;
-pub(crate) use facts::memory_bytes;
+pub(crate) use facts::{cpuinfo, cpus, memory_bytes};
+pub(crate) use one::pin_to_first;
 pub use params::complete;
 pub use watch::{StartWatch, Watch};
 

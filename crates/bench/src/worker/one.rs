@@ -156,6 +156,12 @@ pub(crate) fn pin(cpus: &[u32]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Restricts this process, and what it starts, to the first CPU that it may use.
+pub(crate) fn pin_to_first() -> Result<(), Fault> {
+    let cpus = super::facts::cpus().map_err(|error| Fault::failed(format!("affinity: {error}")))?;
+    pin(&cpus[..cpus.len().min(1)])
+}
+
 fn measured(prepared: &mut dyn Prepared) -> OneSays {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let from = Instant::now();
