@@ -184,8 +184,16 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
 
 /// JSON has no word for what is not a number, and statistics have no use for it.
 fn finite(metrics: Vec<Metric>) -> Result<Vec<Metric>, Fault> {
-    match metrics.iter().find(|metric| !metric.value.is_finite()) {
-        Some(bad) => Err(Fault::failed(format!("{} came out as {}", bad.name, bad.value))),
+    let is_finite = |metric: &Metric| {
+        let spread = metric.distribution.iter();
+        let of_spread = spread.flat_map(|spread| {
+            let quantiles = spread.quantiles.iter().map(|(_, value)| *value);
+            [spread.min, spread.mean, spread.max].into_iter().chain(quantiles)
+        });
+        metric.value.is_finite() && of_spread.into_iter().all(f64::is_finite)
+    };
+    match metrics.iter().find(|metric| !is_finite(metric)) {
+        Some(bad) => Err(Fault::failed(format!("{} came out as {bad:?}", bad.name))),
         None => Ok(metrics),
     }
 }

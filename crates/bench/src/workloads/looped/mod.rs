@@ -279,9 +279,9 @@ mod tests {
             assert!((metrics[0].value - each as f64 / 4.0).abs() < 1e-6, "{each}: {metrics:?}");
             assert!((value(&metrics, "mean_time") - each as f64 / 4.0).abs() < 1e-6);
             assert_eq!(metrics[0].distribution.as_ref().unwrap().samples, 20);
-            // About 10 ms, however long one takes; at least each batch once.
+            // About 10 ms, at least four fifths of it, however long one takes; each batch once at least.
             let spent = value(&metrics, "operations") / 4.0 * each as f64;
-            assert!((10e6..25e6).contains(&spent) || each == 4_000_000, "{each}: {spent}");
+            assert!((8e6..25e6).contains(&spent) || each == 4_000_000, "{each}: {spent}");
         }
     }
 
