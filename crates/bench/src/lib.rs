@@ -20,6 +20,7 @@
 //! - A number is never dropped for its value, only for a recorded cause.
 //! - A platform, a tracer arm and a workload are one folder each, and one line in their registry.
 
+pub mod caches;
 pub mod catalog;
 pub mod crew;
 pub mod design;
@@ -35,6 +36,7 @@ pub mod report;
 pub mod sampling;
 pub mod statistics;
 pub mod tracers;
+pub mod worker;
 pub mod workloads;
 
 pub use metric::{Better, Distribution, Metric, Unit};

@@ -1,6 +1,8 @@
 //! Tracer arms: one folder each, one line in [`registry`]. An arm runs in the machine whose workload it traces.
 
-use crate::{Fault, Job, Refusal, protocol::TracerCost};
+pub mod none;
+
+use crate::{Fault, Job, Kind, Refusal, protocol::TracerCost};
 use std::path::Path;
 
 /// Somebody who traces while a workload runs.
@@ -37,5 +39,15 @@ pub trait Tracing {
 /// Every arm there is.
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Tracer] {
-    &[]
+    &[&none::Nobody]
+}
+
+/// The arm of this name.
+pub fn find(name: &str) -> Result<&'static dyn Tracer, Refusal> {
+    let found = registry().iter().find(|arm| arm.name() == name);
+    found.copied().ok_or_else(|| {
+        let known: Vec<_> = registry().iter().map(|arm| arm.name()).collect();
+        Refusal::new(Kind::Plan, format!("tracer {name}"), "there is none of this name")
+            .mend(format!("there are: {}", known.join(", ")))
+    })
 }

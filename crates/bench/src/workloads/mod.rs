@@ -1,10 +1,24 @@
 //! What is measured: one folder each, one line in [`registry`].
 
-use crate::{Better, CacheState, Fault, Job, Metric, Refusal, Unit, protocol::Param};
+mod compile;
+mod compress;
+mod cyclictest;
+mod dbench;
+mod exit_cost;
+mod fio;
+mod looped;
+mod micro;
+mod proc_walk;
+mod support;
+mod sysbench_cpu;
+mod tar;
+mod tracer_cost;
+
+use crate::{Better, CacheState, Fault, Job, Kind, Metric, Refusal, Unit, protocol::Param};
 use serde::{Deserialize, Serialize};
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
+    sync::{LazyLock, atomic::AtomicBool},
 };
 
 /// A workload.
@@ -96,7 +110,34 @@ pub trait Prepared {
 }
 
 /// Every workload there is.
+static ALL: LazyLock<Vec<&'static dyn Workload>> = LazyLock::new(|| {
+    let mut all: Vec<&'static dyn Workload> = Vec::new();
+    all.extend(micro::ALL);
+    all.extend(tracer_cost::ALL);
+    all.push(exit_cost::EXIT_COST);
+    all.push(proc_walk::PROC_WALK);
+    all.push(&compile::Compile);
+    all.extend(tar::ALL);
+    all.extend(compress::ALL);
+    all.push(&dbench::Dbench);
+    all.push(&sysbench_cpu::SysbenchCpu);
+    all.push(&fio::Fio);
+    all.push(&cyclictest::Cyclictest);
+    all
+});
+
+/// Every workload there is.
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Workload] {
-    &[]
+    &ALL
+}
+
+/// The workload of this name.
+pub fn find(name: &str) -> Result<&'static dyn Workload, Refusal> {
+    let found = registry().iter().find(|workload| workload.about().name == name);
+    found.copied().ok_or_else(|| {
+        let known: Vec<_> = registry().iter().map(|workload| workload.about().name).collect();
+        Refusal::new(Kind::Plan, format!("workload {name}"), "there is none of this name")
+            .mend(format!("there are: {}", known.join(", ")))
+    })
 }

@@ -1,0 +1,184 @@
+//! The state of the page cache: brought about, proved before the run, and proved again by what the run read.
+//!
+//! | state | brought about by | proved before by | proved after by |
+//! |---|---|---|---|
+//! | any | nothing | – | – |
+//! | cold | write back; `posix_fadvise(DONTNEED)` of each file; `drop_caches` where it may be written | at most 1 % of the files' pages are in memory | the machine's block devices read ≥ 90 % of the files' bytes |
+//! | hot | reading all of it | every page is in memory | the workload's processes read ≤ 1 % of the files' bytes + 256 KiB from devices |
+//! | displaced | reading another, sparse file as large as memory | as cold | as cold |
+//!
+//! # Why twice
+//! `mincore` may be wrong where a file system is a facade of another one, and a device below may have a cache of its
+//! own; bytes read from a device are what a cold run costs. Read bytes alone may be another program's.
+//!
+//! # Constraints
+//! - A proof that fails is a [`Refusal`] of kind [`Kind::UnverifiedCache`]: such a run is no run of that state.
+//! - For cold and displaced, what is *below* the machine (the host's page cache under a guest's disk) is the platform's
+//!   business: [`crate::platforms::Facts::storage_is_below`].
+//! - The workload must read every file that it names in [`crate::workloads::Prepared::files`].
+
+mod empty;
+mod reads;
+mod resident;
+
+pub use reads::{Read, Reads};
+
+use crate::{CacheProof, CacheState, Fault, Kind, Refusal};
+use resident::Extent;
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+/// Share of a cold file set that may be in memory before the run: what a directory scan by somebody else brings in.
+const COLD_RESIDENT_SHARE: u64 = 100;
+/// What of a hot file set the workload may still read from a device: a hundredth, and this.
+const HOT_READ_SLACK_BYTES: u64 = 256 << 10;
+
+/// A job's files, and what their cache state is to be.
+#[derive(Debug)]
+pub struct Caches {
+    asked: CacheState,
+    files: Vec<PathBuf>,
+    /// What was done, and what could not be.
+    did: String,
+}
+
+impl Caches {
+    /// Brings the files into the state.
+    ///
+    /// `folder` is where the filler of [`CacheState::Displaced`] may be made. Refused where there are no files, and
+    /// where they lie on a file system that is nothing but memory.
+    pub fn bring(asked: CacheState, files: Vec<PathBuf>, folder: &Path) -> Result<Self, Fault> {
+        let mut caches = Self { asked, files, did: String::new() };
+        if asked == CacheState::Any {
+            return Ok(caches);
+        }
+        if caches.files.is_empty() {
+            let why = "the workload names no files";
+            return Err(Refusal::new(Kind::Senseless, caches.what(), why).into());
+        }
+        caches.did = match asked {
+            CacheState::Any => String::new(),
+            CacheState::Hot => caches.read_all()?,
+            CacheState::Cold => {
+                caches.refuse_memory()?;
+                empty::drop_all(&caches.files)?
+            }
+            CacheState::Displaced => {
+                caches.refuse_memory()?;
+                let enough = || Ok(is_cold(&caches.extent()?));
+                empty::displace(folder, enough)?
+            }
+        };
+        Ok(caches)
+    }
+
+    /// What the cache is now: before the run. Refused if it is not what was asked for.
+    pub fn before(&self) -> Result<CacheProof, Fault> {
+        let extent = self.extent()?;
+        let proof = CacheProof {
+            asked: self.asked,
+            file_bytes: extent.bytes,
+            resident_before_bytes: extent.resident_bytes(),
+            ..CacheProof::default()
+        };
+        let Some(pages) = extent.resident_pages.filter(|_| self.asked != CacheState::Any) else {
+            return match self.asked {
+                CacheState::Any => Ok(proof),
+                _ => Err(self.refused("their file system does not say what of them is in memory")),
+            };
+        };
+        let of = format!("{pages} of {} pages in memory before the run", extent.pages);
+        let is_so = match self.asked {
+            CacheState::Any => true,
+            CacheState::Hot => pages == extent.pages,
+            CacheState::Cold | CacheState::Displaced => is_cold(&extent),
+        };
+        if !is_so {
+            return Err(self.refused(format!("{of}, after {}", self.did)));
+        }
+        Ok(CacheProof { why: format!("{}; {of}", self.did), ..proof })
+    }
+
+    /// Completes the proof by what was read while it ran. Refused if that is not what was asked for.
+    pub fn after(&self, mut proof: CacheProof, read: &Read) -> Result<CacheProof, Fault> {
+        proof.read_bytes = read.machine_bytes;
+        match self.asked {
+            CacheState::Any => return Ok(proof),
+            CacheState::Hot => {
+                let most = proof.file_bytes / 100 + HOT_READ_SLACK_BYTES;
+                match read.own_bytes.or(read.machine_bytes) {
+                    Some(bytes) if bytes > most => {
+                        let why =
+                            format!("the run read {bytes} bytes from devices, at most {most} fit");
+                        return Err(self.refused(why));
+                    }
+                    Some(bytes) => proof.why += &format!("; then {bytes} bytes read from devices"),
+                    // No device below, and no account of reads: there is only the residency.
+                    None => proof.why += "; nothing here counts bytes read from devices",
+                }
+            }
+            CacheState::Cold | CacheState::Displaced => {
+                let least = self.extent()?.stored_bytes / 10 * 9;
+                let Some(bytes) = read.machine_bytes else {
+                    return Err(self.refused("no block device is below that counts what is read"));
+                };
+                if bytes < least {
+                    let why = format!(
+                        "the run read only {bytes} bytes from devices, at least {least} were to be read"
+                    );
+                    return Err(self.refused(why));
+                }
+                proof.why += &format!("; then {bytes} bytes read from devices");
+            }
+        }
+        proof.verified = Some(true);
+        Ok(proof)
+    }
+
+    fn what(&self) -> String {
+        format!("{:?} cache", self.asked).to_lowercase()
+    }
+
+    fn refused(&self, why: impl Into<String>) -> Fault {
+        Refusal::new(Kind::UnverifiedCache, self.what(), why).into()
+    }
+
+    fn extent(&self) -> Result<Extent, Fault> {
+        resident::look(&self.files)
+    }
+
+    fn refuse_memory(&self) -> Result<(), Fault> {
+        for file in &self.files {
+            if empty::is_memory_only(file)? {
+                let why = format!("{} lies on a file system that is memory", file.display());
+                return Err(Refusal::new(Kind::UnverifiedCache, self.what(), why)
+                    .mend("--folder on a disk")
+                    .into());
+            }
+        }
+        Ok(())
+    }
+
+    fn read_all(&self) -> Result<String, Fault> {
+        let mut buffer = vec![0; 1 << 20];
+        for path in &self.files {
+            let mut read = || {
+                let mut file = File::open(path)?;
+                while std::io::Read::read(&mut file, &mut buffer)? > 0 {}
+                Ok::<_, std::io::Error>(())
+            };
+            read().map_err(|error| failed("read", path, &error))?;
+        }
+        Ok("all of it read".into())
+    }
+}
+
+fn is_cold(extent: &Extent) -> bool {
+    extent.resident_pages.is_some_and(|pages| pages * COLD_RESIDENT_SHARE <= extent.pages)
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Fault {
+    Fault::failed(format!("cannot {what} {}: {error}", path.display()))
+}

@@ -1,0 +1,139 @@
+//! Cache states of real files on a real disk.
+
+use super::client::{Worker, job, on_disk, with_cache};
+use std::path::{Path, PathBuf};
+use transect_bench::{CacheState, Fault, Kind, protocol::Param};
+
+/// `TMPFS_MAGIC`.
+const TMPFS: i64 = 0x0102_1994;
+
+fn is_tmpfs(path: &str) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|fs| i64::try_from(fs.f_type) == Ok(TMPFS))
+}
+
+/// Cold caches can be proved here: a disk below, and its reads are counted.
+fn skipped() -> bool {
+    let folder = on_disk();
+    let why = if is_tmpfs(folder.path().to_str().unwrap()) {
+        "the target folder is a tmpfs"
+    } else if !std::fs::read_dir("/sys/block").is_ok_and(|mut all| all.next().is_some()) {
+        "there is no block device"
+    } else {
+        return false;
+    };
+    eprintln!("skipped: {why}");
+    true
+}
+
+#[test]
+fn cold_is_read_from_the_disk_and_hot_is_not() {
+    if skipped() {
+        return;
+    }
+    let mut worker = Worker::start();
+    let params = [("files", Param::Int(300))];
+    for workload in ["tar-create", "tar-extract"] {
+        let cold = worker.run(with_cache(CacheState::Cold, job(workload, &params))).unwrap().cache;
+        assert_eq!(cold.verified, Some(true), "{cold:?}");
+        assert!(cold.file_bytes > 2_000_000, "{cold:?}");
+        assert!(cold.resident_before_bytes.unwrap() * 50 < cold.file_bytes, "{cold:?}");
+        assert!(cold.read_bytes.unwrap() > cold.file_bytes / 10 * 8, "{cold:?}");
+
+        let hot = worker.run(with_cache(CacheState::Hot, job(workload, &params))).unwrap().cache;
+        assert_eq!(hot.verified, Some(true), "{hot:?}");
+        assert_eq!(hot.resident_before_bytes, Some(hot.file_bytes), "{hot:?}");
+
+        let any = worker.run(job(workload, &params)).unwrap().cache;
+        assert_eq!(any.verified, None, "{any:?}");
+    }
+}
+
+#[test]
+fn a_compiler_reads_all_of_a_cold_tree() {
+    if skipped() {
+        return;
+    }
+    let mut worker = Worker::start();
+    let params = [("units", Param::Int(4)), ("jobs", Param::Int(2))];
+    for cache in [CacheState::Cold, CacheState::Hot] {
+        match worker.run(with_cache(cache, job("compile", &params))) {
+            Ok(result) => assert_eq!(result.cache.verified, Some(true), "{:?}", result.cache),
+            Err(Fault::Refused(refusal)) if refusal.kind == Kind::Missing => {
+                eprintln!("skipped: {refusal}");
+            }
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+}
+
+#[test]
+fn on_a_file_system_of_memory_nothing_can_be_cold() {
+    if !is_tmpfs("/dev/shm") {
+        eprintln!("skipped: /dev/shm is no tmpfs");
+        return;
+    }
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut worker = Worker::start_in(folder);
+    let params = [("files", Param::Int(20))];
+    for cache in [CacheState::Cold, CacheState::Displaced] {
+        match worker.run(with_cache(cache, job("tar-create", &params))).unwrap_err() {
+            Fault::Refused(refusal) => {
+                assert_eq!(refusal.kind, Kind::UnverifiedCache, "{refusal}");
+                assert!(refusal.why.contains("memory"), "{refusal}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    // Hot it always is.
+    let hot = worker.run(with_cache(CacheState::Hot, job("tar-create", &params))).unwrap().cache;
+    assert_eq!(hot.verified, Some(true), "{hot:?}");
+}
+
+/// A control group with little memory, of either version. Removed when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(bytes: u64) -> Option<Self> {
+        let name = format!("transect-bench-test-{}", std::process::id());
+        let versions =
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        versions.into_iter().find_map(|(root, limit)| {
+            let path = Path::new(root).join(&name);
+            std::fs::create_dir(&path).ok()?;
+            let group = Self(path);
+            std::fs::write(group.0.join(limit), bytes.to_string()).ok()?;
+            Some(group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_filler_displaces_what_was_cached() {
+    if skipped() {
+        return;
+    }
+    let limit = 256 << 20;
+    let Some(group) = Group::new(limit) else {
+        eprintln!("skipped: no control group can limit memory here");
+        return;
+    };
+    let folder = on_disk();
+    let inside = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.0.display());
+    let worker = Worker::command(folder.path());
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", &inside, "sh"]).arg(worker.get_program()).args(worker.get_args());
+    let mut worker = Worker::by(&mut command, folder);
+    assert_eq!(worker.facts.memory_bytes, limit);
+    let params = [("files", Param::Int(300))];
+    let displaced = with_cache(CacheState::Displaced, job("tar-create", &params));
+    let cache = worker.run(displaced).unwrap().cache;
+    assert_eq!(cache.verified, Some(true), "{cache:?}");
+    assert!(cache.why.contains("filler"), "{cache:?}");
+    assert!(cache.read_bytes.unwrap() > cache.file_bytes / 10 * 8, "{cache:?}");
+}

@@ -1,0 +1,205 @@
+//! Every workload once, small.
+
+use super::client::{Worker, job, value};
+use std::collections::BTreeMap;
+use transect_bench::{
+    Fault, Job, Kind, RunResult, Unit,
+    protocol::{Param, Role, ToWorker},
+    workloads::{About, registry},
+};
+
+/// What makes a run of it short.
+fn small(name: &str) -> Vec<(&'static str, Param)> {
+    let int = Param::Int;
+    match name {
+        "micro/file-reread" | "micro/mmap-reread" | "micro/memory-read" | "micro/memory-write" => {
+            vec![("seconds", Param::Float(0.02)), ("batches", int(5)), ("mib", int(4))]
+        }
+        name if name.starts_with("micro/") || name.starts_with("tracer-cost/") => {
+            vec![("seconds", Param::Float(0.02)), ("batches", int(5))]
+        }
+        "exit-cost" => vec![("seconds", Param::Float(0.02)), ("batches", int(5))],
+        "proc-walk" => {
+            vec![("seconds", Param::Float(0.02)), ("batches", int(5)), ("processes", int(3))]
+        }
+        "compile" => vec![("units", int(2)), ("jobs", int(2))],
+        "tar-create" | "tar-extract" => vec![("files", int(60))],
+        "compress/bzip2" | "compress/zstd" => vec![("mib", int(1)), ("level", int(1))],
+        "dbench" => vec![("seconds", int(2))],
+        "sysbench-cpu" => vec![("prime", int(1000))],
+        "fio" => vec![("mib", int(4)), ("seconds", Param::Float(0.1))],
+        "cyclictest" => vec![("loops", int(50))],
+        _ => vec![],
+    }
+}
+
+fn whole() -> impl Iterator<Item = About> {
+    registry().iter().map(|workload| workload.about()).filter(|about| !about.is_distributed)
+}
+
+/// Refused for a reason of this machine, and not because the plan is wrong.
+fn is_skipped(name: &str, fault: &Fault) -> bool {
+    let Fault::Refused(refusal) = fault else { return false };
+    let is_here = matches!(refusal.kind, Kind::Missing | Kind::NotHere | Kind::Senseless);
+    if is_here {
+        eprintln!("skipped: {name}: {refusal}");
+    }
+    is_here
+}
+
+fn check(about: &About, result: &RunResult) {
+    let name = about.name;
+    let first = &result.metrics[0];
+    assert_eq!((first.name.as_str(), first.unit, first.better), about.metric, "{name}");
+    assert!(first.value > 0.0, "{name}: {result:?}");
+    for metric in &result.metrics {
+        assert!(metric.value.is_finite(), "{name}: {metric:?}");
+        assert!(metric.unit != Unit::Share || (0.0..=1.0).contains(&metric.value), "{name}");
+        let Some(spread) = &metric.distribution else { continue };
+        assert!(spread.samples > 0 && spread.min <= spread.mean && spread.mean <= spread.max);
+        assert!(
+            spread.quantiles.windows(2).all(|pair| pair[0].0 < pair[1].0),
+            "{name}: {spread:?}"
+        );
+        assert!(
+            spread.quantiles.windows(2).all(|pair| pair[0].1 <= pair[1].1),
+            "{name}: {spread:?}"
+        );
+    }
+    assert!(result.took_ns > 0 && result.started_realtime_ns > 0, "{name}");
+    assert!(result.tracer.is_none(), "{name}");
+    assert!(result.programs.values().all(|hash| hash.len() == 64), "{name}: {:?}", result.programs);
+}
+
+#[test]
+fn every_workload_runs_and_what_it_costs_is_plausible() {
+    let mut worker = Worker::start();
+    let mut results = BTreeMap::new();
+    for about in whole() {
+        let params: Vec<_> = small(about.name);
+        match worker.run(Job { seed: 7, ..job(about.name, &params) }) {
+            Ok(result) => {
+                check(&about, &result);
+                results.insert(about.name, result);
+            }
+            Err(fault) => assert!(is_skipped(about.name, &fault), "{}: {fault}", about.name),
+        }
+        assert!(worker.left_over().is_empty(), "{}: {:?}", about.name, worker.left_over());
+    }
+    // What needs nothing that a machine might not have.
+    assert!(results.len() >= 13, "{:?}", results.keys());
+    let time = |name| value(&results[name], "time");
+    assert!(time("micro/fork") > 5.0 * time("micro/syscall"));
+    assert!(time("micro/exec") > time("micro/fork"));
+    assert!(time("micro/sh") > time("micro/exec"));
+    assert!(time("micro/context-switch") > time("micro/syscall"));
+    assert!(time("tracer-cost/eventfd") > time("tracer-cost/getppid"));
+    assert!(time("proc-walk") > 3.0 * time("micro/syscall"));
+    assert!(value(&results["micro/memory-read"], "throughput") > 1e6);
+}
+
+#[test]
+fn a_larger_ring_or_walk_is_seen() {
+    let mut worker = Worker::start();
+    let short = [("seconds", Param::Float(0.1)), ("batches", Param::Int(10))];
+    let mut time = |workload: &str, name: &'static str, of: i64, what: &str| {
+        let params = [&short[..], &[(name, Param::Int(of))]].concat();
+        value(&worker.run(job(workload, &params)).unwrap(), what)
+    };
+    let (none, much) = (
+        time("micro/context-switch", "kib", 0, "time"),
+        time("micro/context-switch", "kib", 512, "time"),
+    );
+    assert!(much > none, "{none} {much}");
+    let (few, many) = (
+        time("proc-walk", "processes", 0, "processes"),
+        time("proc-walk", "processes", 200, "processes"),
+    );
+    // Others come and go.
+    assert!(many > few + 150.0, "{few} {many}");
+}
+
+#[test]
+fn a_job_keeps_to_its_cpus() {
+    let mut worker = Worker::start();
+    let cpu = *worker.facts.cpus.last().unwrap();
+    let one = Job { cpus: vec![cpu], ..job("micro/syscall", &small("micro/syscall")) };
+    worker.run(one.clone()).unwrap();
+    let Fault::Refused(refusal) = worker.run(Job { cpus: vec![cpu, 1000], ..one }).unwrap_err()
+    else {
+        panic!("a CPU that is not there")
+    };
+    assert_eq!(refusal.kind, Kind::NotHere);
+}
+
+#[test]
+fn what_a_plan_asks_wrongly_is_refused_and_says_what_there_is() {
+    let mut worker = Worker::start();
+    let wrong = [
+        (job("micro/pip", &[]), Kind::Plan, "micro/pipe"),
+        (job("micro/pipe", &[("sekunds", Param::Int(1))]), Kind::Plan, "seconds"),
+        (job("micro/pipe", &[("seconds", Param::Bool(true))]), Kind::Plan, "a number"),
+        (job("micro/pipe", &[("batches", Param::Int(0))]), Kind::Plan, "from 1"),
+        (Job { tracer: "nobody".into(), ..job("micro/pipe", &[]) }, Kind::Plan, "none"),
+        (Job { sample_every_ms: 10, ..job("micro/pipe", &[]) }, Kind::NotHere, "sampler"),
+        (job("exit-cost", &[("exit", Param::Text("door".into()))]), Kind::Plan, "cpuid"),
+        (
+            Job { cache: transect_bench::CacheState::Cold, ..job("micro/syscall", &[]) },
+            Kind::Senseless,
+            "cache",
+        ),
+    ];
+    for (job, kind, says) in wrong {
+        let shown = format!("{job:?}");
+        match worker.run(job).unwrap_err() {
+            Fault::Refused(refusal) => {
+                assert_eq!(refusal.kind, kind, "{shown}: {refusal}");
+                assert!(refusal.to_string().contains(says), "{shown}: {refusal}");
+            }
+            other => panic!("{shown}: {other}"),
+        }
+    }
+}
+
+#[test]
+fn a_bystander_waits_until_it_is_cancelled() {
+    let mut worker = Worker::start();
+    let bystander = Job { role: Role::Bystander, ..job("", &[]) };
+    worker.prepare(bystander.clone()).unwrap();
+    worker.tell(&ToWorker::Go);
+    let wait = std::time::Duration::from_millis(200);
+    std::thread::sleep(wait);
+    worker.tell(&ToWorker::Cancel);
+    let result = worker.result().unwrap();
+    assert!(result.metrics.is_empty());
+    assert!(u128::from(result.took_ns) >= wait.as_nanos() / 2, "{}", result.took_ns);
+    // Cancelled at once: it is still a run, and a short one.
+    worker.prepare(bystander.clone()).unwrap();
+    worker.tell(&ToWorker::Go);
+    worker.tell(&ToWorker::Cancel);
+    worker.result().unwrap();
+    // Before Go there is nothing to end.
+    worker.prepare(bystander).unwrap();
+    worker.tell(&ToWorker::Cancel);
+    assert!(matches!(worker.result().unwrap_err(), Fault::Failed(_)));
+    worker.run(job("micro/syscall", &small("micro/syscall"))).unwrap();
+}
+
+#[test]
+fn compiled_and_compressed_is_the_same_every_time() {
+    let mut worker = Worker::start();
+    let mut share = || {
+        let run = worker.run(job("compress/zstd", &small("compress/zstd")));
+        run.map(|result| value(&result, "compressed_share"))
+    };
+    match (share(), share()) {
+        (Ok(one), Ok(other)) => {
+            assert_eq!(one, other);
+            // As sources of C, which zstd makes a third to a seventh of.
+            assert!((0.1..0.5).contains(&one), "{one}");
+        }
+        (Err(fault), _) | (_, Err(fault)) => {
+            assert!(is_skipped("compress/zstd", &fault), "{fault}")
+        }
+    }
+}
