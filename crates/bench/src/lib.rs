@@ -20,6 +20,8 @@
 //! - A number is never dropped for its value, only for a recorded cause.
 //! - A platform, a tracer arm and a workload are one folder each, and one line in their registry.
 
+pub mod crew;
+mod distribution;
 pub mod metric;
 pub mod platforms;
 pub mod protocol;
@@ -28,6 +30,7 @@ pub mod sampling;
 pub mod tracers;
 pub mod workloads;
 
+pub use distribution::QUANTILES;
 pub use metric::{Better, Distribution, Metric, Unit};
 pub use protocol::{CacheProof, CacheState, Job, RunResult};
 pub use refusal::{Fault, Kind, Refusal};
