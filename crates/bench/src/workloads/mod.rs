@@ -1,5 +1,6 @@
 //! What is measured: one folder each, one line in [`registry`].
 
+pub mod iperf;
 pub mod net;
 pub mod web;
 
@@ -116,5 +117,5 @@ pub trait Prepared {
 /// Every workload there is.
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Workload] {
-    &[&web::Web]
+    &[&iperf::Iperf::Tcp, &iperf::Iperf::Udp, &web::Web]
 }
