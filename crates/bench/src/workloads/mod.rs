@@ -1,7 +1,11 @@
 //! What is measured: one folder each, one line in [`registry`].
 
+pub mod boot;
 pub mod iperf;
+pub mod load_distribution;
+pub mod memory_loss;
 pub mod net;
+pub mod pgbench;
 pub mod web;
 
 use crate::{Better, CacheState, Fault, Job, Metric, Refusal, Unit, protocol::Param};
@@ -117,5 +121,13 @@ pub trait Prepared {
 /// Every workload there is.
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Workload] {
-    &[&iperf::Iperf::Tcp, &iperf::Iperf::Udp, &web::Web]
+    &[
+        &boot::Boot,
+        &iperf::Iperf::Tcp,
+        &iperf::Iperf::Udp,
+        &load_distribution::LoadDistribution,
+        &memory_loss::MemoryLoss,
+        &pgbench::Pgbench,
+        &web::Web,
+    ]
 }

@@ -127,7 +127,8 @@ impl Daemon {
         Ok(self.ended)
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to its whole group.
+    pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // An error means that the group has ended: just what is wanted.

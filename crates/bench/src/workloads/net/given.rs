@@ -45,6 +45,14 @@ impl Given<'_> {
         })
     }
 
+    /// A switch.
+    pub fn switch(&self, name: &str) -> Result<bool, Fault> {
+        match self.param(name)? {
+            Param::Bool(value) => Ok(*value),
+            _ => Err(self.wrong(name, "must be true or false")),
+        }
+    }
+
     fn param(&self, name: &str) -> Result<&Param, Fault> {
         self.0.params.get(name).ok_or_else(|| self.wrong(name, "is missing"))
     }
