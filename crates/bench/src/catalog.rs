@@ -16,9 +16,18 @@ pub fn platform(name: &str) -> Result<&'static dyn Platform, Refusal> {
         .ok_or_else(|| unknown("platform", name, all.iter().map(|platform| platform.name())))
 }
 
-/// The tracer arm of this name.
+/// The tracer of an arm's name, and whether it runs on the host below the machines (`perf@below`) instead of in them.
+#[must_use]
+pub fn arm(name: &str) -> (&str, bool) {
+    match name.strip_suffix("@below") {
+        Some(tracer) => (tracer, true),
+        None => (name, false),
+    }
+}
+
+/// The tracer of this arm.
 pub fn tracer(name: &str) -> Result<&'static dyn Tracer, Refusal> {
-    let all = tracers::registry();
+    let (name, all) = (arm(name).0, tracers::registry());
     let found = all.iter().find(|tracer| tracer.name() == name);
     found.copied().ok_or_else(|| unknown("tracer", name, all.iter().map(|tracer| tracer.name())))
 }

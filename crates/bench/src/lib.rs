@@ -39,6 +39,9 @@ pub mod tracers;
 pub mod worker;
 pub mod workloads;
 
+mod distribution;
+
+pub use distribution::QUANTILES;
 pub use metric::{Better, Distribution, Metric, Unit};
 pub use protocol::{CacheProof, CacheState, Job, RunResult};
 pub use refusal::{Fault, Kind, Refusal};

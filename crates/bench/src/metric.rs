@@ -101,6 +101,7 @@ pub struct Distribution {
     pub mean: f64,
     /// The largest.
     pub max: f64,
-    /// Pairs of quantile (0 to 1) and value, ascending.
+    /// Pairs of quantile (0 to 1) and value, ascending. They are of all operations, failed ones counted as the worst;
+    /// those that fall on a failed one or have fewer than ten operations beyond them are left out.
     pub quantiles: Vec<(f64, f64)>,
 }

@@ -129,6 +129,9 @@ pub struct Job {
     /// The tracer's parameters.
     #[serde(default)]
     pub tracer_params: BTreeMap<String, Param>,
+    /// Threads of a bystander's host that are the machines: looked at by its sampler.
+    #[serde(default)]
+    pub watch: Vec<u32>,
     /// CPUs that the workload is pinned to; empty: all.
     #[serde(default)]
     pub cpus: Vec<u32>,
@@ -179,7 +182,8 @@ pub struct RunResult {
     pub started_realtime_ns: u64,
     /// Length of the measured part, the machine's `CLOCK_MONOTONIC`, ns.
     pub took_ns: u64,
-    /// The first one is the workload's primary metric. Empty for servers and bystanders.
+    /// The first one is the workload's primary metric. Empty for bystanders; a server has those that only the side that
+    /// receives can know ([`crate::crew`] puts them with the generator's).
     pub metrics: Vec<Metric>,
     /// What the tracer arm did and cost; `None` for nobody.
     pub tracer: Option<TracerCost>,

@@ -66,6 +66,11 @@ impl Plan {
         if let Err(refusal) = platform.can_run(&self.shape(&cell.platform, 0)) {
             return Ok(Some(refusal));
         }
+        let (_, is_below) = catalog::arm(&cell.tracer);
+        if is_below && platform.is_this_host() {
+            let why = "there is no host below it that it could run on";
+            return Ok(Some(Refusal::new(Kind::Senseless, format!("tracer {}", cell.tracer), why)));
+        }
         if !platform.is_this_host() {
             return Ok(None);
         }
@@ -85,7 +90,11 @@ impl Plan {
             params: self.params_of(&cell.group.workload),
             cache: cell.group.cache,
             tracer: cell.tracer.clone(),
-            tracer_params: self.tracers.get(&cell.tracer).cloned().unwrap_or_default(),
+            tracer_params: self
+                .tracers
+                .get(catalog::arm(&cell.tracer).0)
+                .cloned()
+                .unwrap_or_default(),
             limit_s: self.procedure.limit_s,
             sample_every_ms: self.procedure.sample_every_ms,
             ..Job::default()

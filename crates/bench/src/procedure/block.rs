@@ -7,9 +7,11 @@ use super::{
     unix_ns,
 };
 use crate::{
-    Fault,
+    Fault, RunResult, catalog, crew,
     journal::{CellResult, Ended, Entry, Opened, Outcome, RunKey, Started},
     plan::{Cell, Label},
+    protocol::Role,
+    workloads::{self, MeasuredBy, memory_loss},
 };
 
 impl Run<'_> {
@@ -75,15 +77,57 @@ impl Run<'_> {
         unit: &Unit,
         machines: &mut Option<Machines>,
     ) -> Result<CellResult, Fault> {
-        let machines = match machines {
-            Some(machines) => machines,
-            None => machines.insert(self.open(key.block, unit)?),
-        };
         let job = self.plan.job(&key.cell, id.to_owned());
         // Both measurements of the reference, and all tracer arms of a block, do the same work.
         let seed = self.plan.seed.wrapping_add(u64::from(key.block));
-        let must_stop = self.must_stop;
-        machines.run(&crate::Job { seed, ..job }, &self.plan, &key.cell, must_stop)
+        let job = crate::Job { seed, ..job };
+        let workload = catalog::workload(&key.cell.group.workload)?;
+        match workload.measured_by() {
+            MeasuredBy::Workload => {
+                let machines = match machines {
+                    Some(machines) => machines,
+                    None => machines.insert(self.open(key.block, unit)?),
+                };
+                let ran = machines.run(&job, &self.plan, &key.cell, self.must_stop, |_| ());
+                let (mut result, ()) = ran?;
+                let roles: Vec<(Role, &RunResult)> =
+                    result.parts.iter().map(|part| (part.role, &part.result)).collect();
+                result.metrics = crew::combine(&workload.about(), &roles)?;
+                Ok(result)
+            }
+            MeasuredBy::Opening => {
+                machines.take().map_or(Ok(()), Machines::close)?;
+                let opened = machines.insert(self.open(key.block, unit)?);
+                let metrics = workloads::boot::metrics(opened.took())?;
+                Ok(CellResult { metrics, ..CellResult::default() })
+            }
+            MeasuredBy::Existence => {
+                machines.take().map_or(Ok(()), Machines::close)?;
+                self.existence(key, &job, unit, machines)
+            }
+        }
+    }
+
+    /// What machines cost that do nothing: the host without them, and with them.
+    fn existence(
+        &mut self,
+        key: &RunKey,
+        job: &crate::Job,
+        unit: &Unit,
+        machines: &mut Option<Machines>,
+    ) -> Result<CellResult, Fault> {
+        let (settle, length) = memory_loss::times(job)?;
+        let without = memory_loss::look(&[], length)?;
+        let machines = machines.insert(self.open(key.block, unit)?);
+        let ran = machines.run(job, &self.plan, &key.cell, self.must_stop, |machines| {
+            std::thread::sleep(settle);
+            memory_loss::look(&machines.host_tids(), length)
+        });
+        let (mut result, with) = ran?;
+        let guests = result.parts.iter().filter(|part| part.role == Role::Whole);
+        let guests: Vec<RunResult> = guests.map(|part| part.result.clone()).collect();
+        result.metrics = memory_loss::metrics(&without, &with?, &guests)?;
+        Ok(result)
     }
 
     fn open(&mut self, block: u32, unit: &Unit) -> Result<Machines, Fault> {

@@ -2,7 +2,8 @@
 
 use super::{Own, order::Unit, session::Session};
 use crate::{
-    CacheProof, Fault, Job, Kind, Refusal, RunResult, catalog, crew,
+    Fault, Job, Kind, Refusal, RunResult, catalog,
+    crew::{self, Part, Seat},
     journal::{CellResult, Opened, PartResult},
     plan::{Cell, Plan},
     platforms::{Bed, Machine, Pipes},
@@ -129,96 +130,132 @@ impl Machines {
         opened
     }
 
-    /// Runs a job on all of them together.
-    pub(super) fn run(
+    /// How long each took from the beginning of opening to its worker's first word.
+    pub(super) fn took(&self) -> &[Duration] {
+        &self.took
+    }
+
+    /// Threads of this host that are the machines.
+    pub(super) fn host_tids(&self) -> Vec<u32> {
+        self.machines.iter().flat_map(|machine| machine.host_tids()).collect()
+    }
+
+    /// Runs a job on all of them together, and does something of its own meanwhile.
+    pub(super) fn run<Seen>(
         &mut self,
         job: &Job,
         plan: &Plan,
         cell: &Cell,
         must_stop: &AtomicBool,
-    ) -> Result<CellResult, Fault> {
+        meanwhile: impl FnOnce(&Self) -> Seen,
+    ) -> Result<(CellResult, Seen), Fault> {
         let about = catalog::workload(&cell.group.workload)?.about();
-        let parts = crew::parts(&about, cell.group.guests);
+        let parts = crew::roles(&about, &job.params, cell.group.guests, self.bystander.is_some())?;
         let limit = Duration::from_secs(plan.procedure.limit_s);
-        if parts.iter().any(|part| part.role == Role::Generator) && self.generator.is_none() {
+        if parts.iter().any(|part| part.seat == Seat::Outside) && self.generator.is_none() {
             self.generator = Some(HostWorker::start(&self.own, must_stop)?);
         }
         let prepared = self.prepare(&parts, job, limit, must_stop);
-        if let Err(fault) = prepared {
-            self.forget(&parts);
+        if let Err((fault, ready)) = prepared {
+            // What is ready waits for a word.
+            for part in &parts[..ready] {
+                if let Ok((session, _)) = self.session_of(part) {
+                    drop(session.go().and_then(|()| session.cancel()));
+                    drop(self.done(part, limit, must_stop));
+                }
+            }
             return Err(fault);
         }
-        self.measure(&parts, &about, limit, must_stop)
+        self.go(&parts)?;
+        let seen = meanwhile(self);
+        let results = self.results(&parts, limit, must_stop)?;
+        Ok((self.put_together(results), seen))
     }
 
-    /// Servers first: who asks them wants to know where they are.
+    /// In the order of the parts, in which the generator comes last but for the bystander: who asks servers wants to
+    /// know where they are. On a fault also how many were ready.
     fn prepare(
         &mut self,
-        parts: &[crew::Part],
+        parts: &[Part],
+        cell: &Job,
+        limit: Duration,
+        must_stop: &AtomicBool,
+    ) -> Result<(), (Fault, usize)> {
+        let mut peers = Vec::new();
+        for (ready, part) in parts.iter().enumerate() {
+            let job = self.job_of(part, cell, &peers);
+            let ports = self.prepare_one(part, &job, limit, must_stop);
+            let ports = ports.map_err(|fault| (fault, ready))?;
+            let Seat::Guest(at) = part.seat else { continue };
+            for port in ports {
+                let reached = self.machines[at as usize].reach(port);
+                peers.push(reached.map_err(|fault| (fault, ready + 1))?.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare_one(
+        &mut self,
+        part: &Part,
         job: &Job,
         limit: Duration,
         must_stop: &AtomicBool,
-    ) -> Result<Vec<CacheProof>, Fault> {
-        let mut peers = Vec::new();
-        let mut proofs = Vec::new();
-        let mut by_role: Vec<&crew::Part> = parts.iter().collect();
-        by_role.sort_by_key(|part| u8::from(part.role == Role::Generator));
-        if let Some(bystander) = &mut self.bystander {
-            let job = Job { role: Role::Bystander, tracer: "none".to_owned(), ..job.clone() };
-            let machines = &mut self.machines;
-            let mut glance = || glance(machines, must_stop);
-            bystander.session.prepare(&job, limit + PREPARE, &mut glance)?;
-        }
-        for part in by_role {
-            let mut job = Job { role: part.role, ..job.clone() };
-            if part.role == Role::Generator {
-                job.peers.clone_from(&peers);
-                job.tracer = "none".to_owned();
-            }
-            let (session, machines) = self.session_of(part)?;
-            let mut glance = || glance(machines, must_stop);
-            let (ports, proof) = session.prepare(&job, limit + PREPARE, &mut glance)?;
-            proofs.push(proof);
-            if let Some(at) = part.machine {
-                for port in ports {
-                    peers.push(self.machines[at as usize].reach(port)?.to_string());
-                }
-            }
-        }
-        Ok(proofs)
+    ) -> Result<Vec<u16>, Fault> {
+        let (session, machines) = self.session_of(part)?;
+        let mut glance = || glance(machines, must_stop);
+        session.prepare(job, limit + PREPARE, &mut glance).map(|(ports, _)| ports)
     }
 
-    fn measure(
+    /// A part's job. The tracer arm is where the cell says, and nowhere else.
+    fn job_of(&self, part: &Part, cell: &Job, peers: &[String]) -> Job {
+        let (tracer, is_below) = catalog::arm(&cell.tracer);
+        let is_its_place = match part.seat {
+            Seat::Guest(_) => !is_below,
+            Seat::Outside => false,
+            Seat::Below => is_below,
+        };
+        let tracer = if is_its_place { tracer } else { "none" };
+        let watch = if part.seat == Seat::Below { self.host_tids() } else { Vec::new() };
+        Job { tracer: tracer.to_owned(), watch, ..part.job(cell, peers) }
+    }
+
+    /// Those who look on and those who answer first.
+    fn go(&mut self, parts: &[Part]) -> Result<(), Fault> {
+        let rank = |part: &&Part| match part.seat {
+            Seat::Below => 0,
+            Seat::Guest(_) => 1,
+            Seat::Outside => 2,
+        };
+        let mut parts: Vec<&Part> = parts.iter().collect();
+        parts.sort_by_key(rank);
+        parts.into_iter().try_for_each(|part| self.session_of(part)?.0.go())
+    }
+
+    /// Of those who have an end of their own first; the others are cancelled then.
+    fn results(
         &mut self,
-        parts: &[crew::Part],
-        about: &crate::workloads::About,
+        parts: &[Part],
         limit: Duration,
         must_stop: &AtomicBool,
-    ) -> Result<CellResult, Fault> {
-        if let Some(bystander) = &mut self.bystander {
-            bystander.session.go()?;
-        }
-        let is_server = |part: &&crew::Part| part.role == Role::Server;
-        let servers: Vec<&crew::Part> = parts.iter().filter(is_server).collect();
-        let others: Vec<&crew::Part> = parts.iter().filter(|part| !is_server(part)).collect();
-        for part in servers.iter().chain(&others) {
-            self.session_of(part)?.0.go()?;
-        }
+    ) -> Result<Vec<(Part, RunResult)>, Fault> {
+        let has_end = |part: &&Part| matches!(part.role, Role::Whole | Role::Generator);
+        let (ending, waiting): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(has_end);
         let mut results = Vec::new();
-        for part in others {
-            results.push((part.clone(), self.done(part, limit, must_stop)?));
+        for part in ending {
+            results.push((part.clone(), self.done(part, limit, must_stop)));
         }
-        for part in servers {
+        for part in waiting {
             self.session_of(part)?.0.cancel()?;
-            results.push((part.clone(), self.done(part, limit, must_stop)?));
+            results.push((part.clone(), self.done(part, limit, must_stop)));
         }
-        let below = self.bystander_done(limit, must_stop)?;
-        self.put_together(about, results, below)
+        // All have answered, whatever they said: they are ready for the next job.
+        results.into_iter().map(|(part, result)| Ok((part, result?))).collect()
     }
 
     fn done(
         &mut self,
-        part: &crew::Part,
+        part: &Part,
         limit: Duration,
         must_stop: &AtomicBool,
     ) -> Result<RunResult, Fault> {
@@ -226,62 +263,29 @@ impl Machines {
         session.done(limit + DONE, &mut || glance(machines, must_stop))
     }
 
-    fn bystander_done(
-        &mut self,
-        limit: Duration,
-        must_stop: &AtomicBool,
-    ) -> Result<Option<RunResult>, Fault> {
-        let Some(bystander) = &mut self.bystander else { return Ok(None) };
-        bystander.session.cancel()?;
-        let machines = &mut self.machines;
-        let mut glance = || glance(machines, must_stop);
-        bystander.session.done(limit + DONE, &mut glance).map(Some)
-    }
-
-    fn put_together(
-        &self,
-        about: &crate::workloads::About,
-        results: Vec<(crew::Part, RunResult)>,
-        below: Option<RunResult>,
-    ) -> Result<CellResult, Fault> {
-        let metrics = crew::combine(about, &results)?;
-        let of_part = |(part, result): (crew::Part, RunResult)| PartResult {
-            place: part.machine.map_or_else(|| "host".to_owned(), |_| self.platform.clone()),
-            index: part.machine.unwrap_or(0),
-            role: part.role,
-            result,
+    /// Its metrics are still to be made.
+    fn put_together(&self, results: Vec<(Part, RunResult)>) -> CellResult {
+        let of_part = |(part, result): (Part, RunResult)| {
+            let (place, index) = match part.seat {
+                Seat::Guest(index) => (self.platform.clone(), index),
+                Seat::Outside | Seat::Below => ("host".to_owned(), 0),
+            };
+            PartResult { place, index, role: part.role, result }
         };
-        let mut parts: Vec<PartResult> = results.into_iter().map(of_part).collect();
-        parts.extend(below.map(|result| PartResult {
-            place: "host".to_owned(),
-            index: 0,
-            role: Role::Bystander,
-            result,
-        }));
-        Ok(CellResult { metrics, parts, ..CellResult::default() })
-    }
-
-    /// After a refusal of one, the others that are ready wait for a word.
-    fn forget(&mut self, parts: &[crew::Part]) {
-        for part in parts {
-            if let Ok((session, _)) = self.session_of(part) {
-                drop(session.cancel());
-            }
-        }
-        if let Some(bystander) = &mut self.bystander {
-            drop(bystander.session.cancel());
-        }
+        let parts = results.into_iter().map(of_part).collect();
+        CellResult { parts, ..CellResult::default() }
     }
 
     /// The session of a part, and all machines, which are looked at while one waits for it.
     #[expect(clippy::type_complexity, reason = "two parts of one structure, borrowed at once")]
     fn session_of(
         &mut self,
-        part: &crew::Part,
+        part: &Part,
     ) -> Result<(&mut Session, &mut [Box<dyn Machine>]), Fault> {
-        let session = match part.machine {
-            Some(at) => self.sessions.get_mut(at as usize),
-            None => self.generator.as_mut().map(|worker| &mut worker.session),
+        let session = match part.seat {
+            Seat::Guest(at) => self.sessions.get_mut(at as usize),
+            Seat::Outside => self.generator.as_mut().map(|worker| &mut worker.session),
+            Seat::Below => self.bystander.as_mut().map(|worker| &mut worker.session),
         };
         let session =
             session.ok_or_else(|| Fault::failed(format!("nobody is there for {part:?}")))?;

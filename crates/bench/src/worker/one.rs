@@ -119,7 +119,7 @@ fn say(output: &mut File, what: &OneSays) -> Result<(), WorkerError> {
     output.write_all(format!("{line}\n").as_bytes()).map_err(WorkerError::system("answer"))
 }
 
-fn ready(place: &Place<'_>, waker: UnixStream) -> Result<Box<dyn Prepared>, Fault> {
+fn ready<'a>(place: &Place<'a>, waker: UnixStream) -> Result<Box<dyn Prepared + 'a>, Fault> {
     pin(&place.job.cpus)?;
     if place.job.role == Role::Bystander {
         return Ok(Box::new(Waiting(waker)));

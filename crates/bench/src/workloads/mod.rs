@@ -1,18 +1,25 @@
 //! What is measured: one folder each, one line in [`registry`].
 
+pub mod boot;
 mod compile;
 mod compress;
 mod cyclictest;
 mod dbench;
 mod exit_cost;
 mod fio;
+pub mod iperf;
+pub mod load_distribution;
 mod looped;
+pub mod memory_loss;
 mod micro;
+pub mod net;
+pub mod pgbench;
 mod proc_walk;
 mod support;
 mod sysbench_cpu;
 mod tar;
 mod tracer_cost;
+pub mod web;
 
 use crate::{Better, CacheState, Fault, Job, Kind, Metric, Refusal, Unit, protocol::Param};
 use serde::{Deserialize, Serialize};
@@ -27,8 +34,25 @@ pub trait Workload: Sync {
     fn about(&self) -> About;
     /// Why it cannot run on the machine this is called on.
     fn can_run(&self, job: &Job) -> Result<(), Refusal>;
-    /// Everything up to the brink: unpacks, fills, starts servers.
-    fn prepare(&self, place: &Place<'_>) -> Result<Box<dyn Prepared>, Fault>;
+    /// Everything up to the brink: unpacks, fills, starts servers. What comes back may hold on to the place.
+    fn prepare<'a>(&self, place: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault>;
+    /// Who measures its primary metric.
+    fn measured_by(&self) -> MeasuredBy {
+        MeasuredBy::Workload
+    }
+}
+
+/// Who measures a workload's primary metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MeasuredBy {
+    /// The workload, in the machine: [`Prepared::run`].
+    Workload,
+    /// The procedure: it opens every machine of the cell anew, and takes the time from before the call of
+    /// `Platform::open` to the worker's `Hello`. It sends no job; `boot::metrics` makes the metrics.
+    Opening,
+    /// The procedure, on the host: it looks at the host before it opens the machines of the cell anew and while their
+    /// workloads (which do nothing) run. `memory_loss::metrics` makes the metrics.
+    Existence,
 }
 
 /// What a workload is, for plans, lists and reports.
@@ -123,6 +147,13 @@ static ALL: LazyLock<Vec<&'static dyn Workload>> = LazyLock::new(|| {
     all.push(&sysbench_cpu::SysbenchCpu);
     all.push(&fio::Fio);
     all.push(&cyclictest::Cyclictest);
+    all.push(&pgbench::Pgbench);
+    all.push(&web::Web);
+    all.push(&iperf::Iperf::Tcp);
+    all.push(&iperf::Iperf::Udp);
+    all.push(&boot::Boot);
+    all.push(&load_distribution::LoadDistribution);
+    all.push(&memory_loss::MemoryLoss);
     all
 });
 

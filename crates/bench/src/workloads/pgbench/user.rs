@@ -1,0 +1,99 @@
+//! PostgreSQL refuses to run as root: everything of it runs as another user then.
+//!
+//! That user must reach the cluster in the job's folder, which may lie below folders that are root's alone. Instead of
+//! opening those, the programs keep one capability, to go through folders (`CAP_DAC_READ_SEARCH`), where it is needed.
+
+use crate::{Fault, workloads::net::daemon::find};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, chown},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Whom to run as.
+#[derive(Clone, Debug)]
+pub(super) enum User {
+    /// This process's own user, who is not root.
+    Own,
+    /// Somebody else, by means of setpriv(1).
+    Other { uid: u32, gid: u32, setpriv: PathBuf, needs_capability: bool },
+}
+
+impl User {
+    /// The package's own user, or nobody.
+    pub(super) fn choose(folder: &Path) -> Result<Self, Fault> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(Self::Own);
+        }
+        let setpriv = find("setpriv").ok_or_else(|| {
+            Fault::failed("pgbench: setpriv is gone, and PostgreSQL refuses root")
+        })?;
+        let users = fs::read_to_string("/etc/passwd")
+            .map_err(|e| Fault::failed(format!("pgbench: /etc/passwd: {e}")))?;
+        let (uid, gid) = ["postgres", "nobody"]
+            .into_iter()
+            .find_map(|name| of_name(&users, name))
+            .ok_or_else(|| Fault::failed("pgbench: there is neither a user postgres nor nobody"))?;
+        Ok(Self::Other { uid, gid, setpriv, needs_capability: !is_reachable(folder) })
+    }
+
+    /// A command that runs a program as that user.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let Self::Other { uid, gid, setpriv, needs_capability } = self else {
+            return Command::new(program);
+        };
+        let mut command = Command::new(setpriv);
+        command.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}")).arg("--clear-groups");
+        if *needs_capability {
+            command.args(["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]);
+        }
+        command.arg("--").arg(program);
+        command
+    }
+
+    /// Gives the user a folder, which others cannot enter.
+    pub(super) fn own(&self, folder: &Path) -> Result<(), Fault> {
+        let give = || -> std::io::Result<()> {
+            fs::create_dir_all(folder)?;
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+            match self {
+                Self::Own => Ok(()),
+                Self::Other { uid, gid, .. } => chown(folder, Some(*uid), Some(*gid)),
+            }
+        };
+        give().map_err(|e| Fault::failed(format!("pgbench: {}: {e}", folder.display())))
+    }
+
+    pub(super) fn note(&self) -> Option<String> {
+        matches!(self, Self::Other { needs_capability: true, .. }).then(|| {
+            "PostgreSQL ran with CAP_DAC_READ_SEARCH: the job's folder lies below private ones"
+                .into()
+        })
+    }
+}
+
+/// User and group number of a name in the format of passwd(5).
+fn of_name(users: &str, name: &str) -> Option<(u32, u32)> {
+    let mut fields = users.lines().find(|line| line.split(':').next() == Some(name))?.split(':');
+    Some((fields.nth(2)?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// May others go through a folder and all that are above it?
+fn is_reachable(folder: &Path) -> bool {
+    folder
+        .ancestors()
+        .all(|above| fs::metadata(above).is_ok_and(|found| found.permissions().mode() & 0o001 != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_their_whole_name() {
+        let users = "root:x:0:0::/:/bin/sh\npostgres2:x:5:6::/:\npostgres:x:101:104::/:\n";
+        assert_eq!(of_name(users, "postgres"), Some((101, 104)));
+        assert_eq!(of_name(users, "nobody"), None);
+    }
+}
