@@ -118,7 +118,7 @@ impl Part {
             Seat::Outside => "outside".into(),
             Seat::Below => "below".into(),
         };
-        job.id = format!("{}/{seat}", cell.id);
+        job.id = format!("{}.{seat}", cell.id);
         job
     }
 }

@@ -53,7 +53,7 @@ fn a_part_gets_its_own_job() {
     let parts = roles(&about(true), &cell.params, 2, true).unwrap();
     let jobs: Vec<Job> = parts.iter().map(|part| part.job(&cell, &["a:1".into()])).collect();
     let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
-    assert_eq!(ids, ["b1-2/0", "b1-2/1", "b1-2/outside", "b1-2/below"]);
+    assert_eq!(ids, ["b1-2.0", "b1-2.1", "b1-2.outside", "b1-2.below"]);
     assert_eq!(jobs[0].params, tasks(2));
     assert_eq!((jobs[0].peers.len(), jobs[0].cpus.len()), (0, 1));
     assert_eq!((jobs[2].peers.len(), jobs[2].cpus.len()), (1, 0));

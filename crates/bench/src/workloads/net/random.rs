@@ -1,6 +1,6 @@
 //! Random numbers that depend on the seed alone: no machine, no library version, no order of threads.
 
-/// SplitMix64 (Steele, Lea, Flood 2014: "Fast splittable pseudorandom number generators", Fig. 14): 64 bits of state,
+/// SplitMix64 (Steele, Lea, Flood 2014: "Fast splittable pseudorandom number generators"): 64 bits of state,
 /// every seed good, streams of different seeds as good as independent.
 #[derive(Clone, Debug)]
 pub struct Random(u64);

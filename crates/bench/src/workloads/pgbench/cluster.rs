@@ -70,6 +70,7 @@ impl Cluster {
         let mut cluster = Self { programs, user, socket, data, has_fsync, daemon: None };
         if template.join("PG_VERSION").exists() {
             cluster.copy(&template, &cluster.data)?;
+            cluster.map_user()?;
         } else {
             cluster.make(scale, folder)?;
             let draft = keep.join(format!("pgbench-draft-{}-{number}", std::process::id()));
@@ -106,12 +107,13 @@ impl Cluster {
         self.stop()
     }
 
-    /// The system's user, whatever its name, is the database's superuser.
+    /// The system's user is the database's superuser, and nobody else is anybody: an abstract socket can be reached by
+    /// all users of the machine, and the server may be able to read more than they.
     fn map_user(&self) -> Result<(), Fault> {
         let failed = |e| Fault::failed(format!("pgbench: {}: {e}", self.data.display()));
         let write = |name: &str, text: &str| fs::write(self.data.join(name), text).map_err(failed);
-        write("pg_hba.conf", "local all all peer map=all\n")?;
-        write("pg_ident.conf", "all /^.*$ postgres\n")
+        write("pg_hba.conf", "local all postgres peer map=owner\n")?;
+        write("pg_ident.conf", &format!("owner \"{}\" postgres\n", self.user.name))
     }
 
     fn serve(&mut self, folder: &Path) -> Result<(), Fault> {
@@ -187,4 +189,33 @@ pub(super) fn finish(mut command: Command, name: &str) -> Result<String, Fault> 
     let errors = String::from_utf8_lossy(&output.stderr);
     let (status, errors) = (output.status, errors.trim());
     Err(Fault::failed(format!("pgbench: {name} ended with {status}: {errors} {}", said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_gets_in() {
+        let Some(programs) = Programs::find() else {
+            eprintln!("skipped: PostgreSQL is not installed");
+            return;
+        };
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: there is no second user without root");
+            return;
+        }
+        let (folder, keep) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let cluster = Cluster::start(programs, (1, false), folder.path(), keep.path()).unwrap();
+        let select = |mut command: Command| {
+            command.args(["-n", "-S", "-t", "1"]).arg(cluster.database());
+            finish(command, "pgbench")
+        };
+        select(cluster.client(folder.path())).unwrap();
+        // The same question by root, whom the database does not know.
+        let mut by_root = Command::new(cluster.programs.path("pgbench"));
+        by_root.args(["-h", &cluster.socket, "-U", "postgres"]);
+        let fault = select(by_root).unwrap_err().to_string();
+        assert!(fault.contains("authentication failed"), "{fault}");
+    }
 }

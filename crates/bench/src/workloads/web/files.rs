@@ -3,7 +3,7 @@
 //! The classes, their shares and sizes are SPECweb96's and SPECweb99's (spec.org/osg/web96/workload.html, Tables 1 and
 //! 2; the same mix in SPECweb99): 35 % of the requests go to files below 1 KB, 50 % to 1–10 KB, 14 % to 10–100 KB, 1 % to
 //! 100 KB–1 MB; nine files a class and directory, 0.1 KB × class × 1…9. Within a class the sizes in the middle are asked
-//! for most (Poisson around the fifth), directories by Zipf with exponent 1 (Ruan and Pai, USENIX 2006). The mean answer
+//! for most (SPECweb96 says that accesses within a class are not even; a Poisson around the fifth is our choice), directories by Zipf with exponent 1 (Ruan and Pai, USENIX 2006). The mean answer
 //! has 15 KB, a directory 5 MB.
 
 use crate::{
