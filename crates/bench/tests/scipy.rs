@@ -3,6 +3,13 @@
 //! Sizes 6 to 60; normal and heavy-tailed values, rounded ones (ties), many zeros. `reference.py` says what each figure is
 //! compared with.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helpers are test code"
+)]
+
 use serde_json::{Value, json};
 use std::{
     io::Write,
@@ -220,9 +227,11 @@ fn families() {
     }
 }
 
+type Statistic = fn(&[f64]) -> f64;
+
 #[test]
 fn bootstraps() {
-    let kinds: [(&str, fn(&[f64]) -> f64); 3] = [
+    let kinds: [(&str, Statistic); 3] = [
         ("centre", |values| hodges_lehmann::centre(values).unwrap()),
         ("median", |values| quantile::median(values).unwrap()),
         ("mean", |values| values.iter().sum::<f64>() / values.len() as f64),

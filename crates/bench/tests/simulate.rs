@@ -4,6 +4,8 @@
 //! All seeds are fixed. Everything goes through the public interface as the procedure uses it: blocks, ledger,
 //! decision, summary. `docs/bench-method.md` quotes what is printed here.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helpers are test code")]
+
 use transect_bench::{
     Better,
     design::{Blocks, Cell, Goal, Label, Layout, Ledger, Reference, Step, decide, estimate_pair},
