@@ -3,6 +3,13 @@
 //! Sizes 6 to 60; normal and heavy-tailed values, rounded ones (ties), many zeros. `reference.py` says what each figure is
 //! compared with.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helpers are test code"
+)]
+
 use serde_json::{Value, json};
 use std::{
     io::Write,
@@ -114,7 +121,7 @@ fn samples(count: usize, seed: u64) -> Vec<Vec<f64>> {
 
 #[test]
 fn paired() {
-    let cases: Vec<Value> = samples(400, 1)
+    let cases: Vec<Value> = samples(300, 1)
         .into_iter()
         .enumerate()
         .map(|(at, values)| json!({"kind": "paired", "values": values, "confidence": CONFIDENCES[at % 4]}))
@@ -155,13 +162,13 @@ fn paired() {
         "{} samples: {by_scipy} p by SciPy's exact tests, {tied} by counting, {inverted} intervals by inversion",
         cases.len()
     );
-    assert!(by_scipy > 300 && inverted > 100 && tied > 100);
+    assert!(by_scipy > 300 && inverted > 100 && tied > 200);
 }
 
 #[test]
 fn unpaired() {
     let mut random = Random::new(2);
-    let cases: Vec<Value> = (0..300)
+    let cases: Vec<Value> = (0..240)
         .map(|at| {
             let (n, m) = match at % 3 {
                 0 => (6 + random.below(6), 6 + random.below(6)),
@@ -196,7 +203,7 @@ fn unpaired() {
         }
     }
     println!("{} pairs of samples: {exact} exact, {inverted} intervals by inversion", cases.len());
-    assert!(exact > 100 && inverted > 100);
+    assert!(exact > 80 && inverted > 80);
 }
 
 #[test]
@@ -220,9 +227,11 @@ fn families() {
     }
 }
 
+type Statistic = fn(&[f64]) -> f64;
+
 #[test]
 fn bootstraps() {
-    let kinds: [(&str, fn(&[f64]) -> f64); 3] = [
+    let kinds: [(&str, Statistic); 3] = [
         ("centre", |values| hodges_lehmann::centre(values).unwrap()),
         ("median", |values| quantile::median(values).unwrap()),
         ("mean", |values| values.iter().sum::<f64>() / values.len() as f64),

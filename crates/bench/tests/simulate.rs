@@ -4,6 +4,8 @@
 //! All seeds are fixed. Everything goes through the public interface as the procedure uses it: blocks, ledger,
 //! decision, summary. `docs/bench-method.md` quotes what is printed here.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helpers are test code")]
+
 use transect_bench::{
     Better,
     design::{Blocks, Cell, Goal, Label, Layout, Ledger, Reference, Step, decide, estimate_pair},
@@ -153,17 +155,17 @@ fn check(goal: &Goal, trials: u32, name: &str) {
 
 #[test]
 fn ten_blocks() {
-    check(&Goal::fixed(10), 1500, "10 blocks");
+    check(&Goal::fixed(10), 1000, "10 blocks");
 }
 
 #[test]
 fn twenty_blocks() {
-    check(&Goal::fixed(20), 1500, "20 blocks");
+    check(&Goal::fixed(20), 1000, "20 blocks");
 }
 
 #[test]
 fn looks() {
-    check(&Goal::precise(), 1500, "looks");
+    check(&Goal::precise(), 1000, "looks");
 }
 
 /// The same intervals where all runs of one cell precede those of the other, as most published benchmarks do it.
@@ -196,7 +198,7 @@ fn one_after_the_other() {
 /// What comes of looking after every block, and stopping when something is seen.
 #[test]
 fn peeking() {
-    const TRIALS: u32 = 1000;
+    const TRIALS: u32 = 500;
     let mut wrong = 0.0;
     for trial in 0..TRIALS {
         let mut random = Random::new(u64::from(trial));
@@ -209,6 +211,41 @@ fn peeking() {
     }
     println!("peeking after every block: false positives {wrong:.1} %");
     assert!(wrong > 15.0, "{wrong}");
+}
+
+/// Two sets of twenty blocks each, the second run when the first was over: nothing has changed but the time.
+#[test]
+fn two_sets() {
+    const TRIALS: u64 = 2000;
+    for machine in MACHINES {
+        let (mut costs, mut ratios) = (0.0, 0.0);
+        for trial in 0..TRIALS {
+            let mut runs = Runs::new(machine, trial);
+            let mut random = Random::stream(trial, 2);
+            let mut set = || -> (Vec<f64>, Vec<f64>) {
+                let block = |_| {
+                    let mut pair = [0.0, 0.0];
+                    let first = random.below(2);
+                    pair[first] = runs.next().ln();
+                    pair[1 - first] = runs.next().ln();
+                    (pair[0], pair[0] - pair[1])
+                };
+                (0..20).map(block).unzip()
+            };
+            let (before, after) = (set(), set());
+            let wrong = |first: &[f64], second: &[f64]| {
+                let p = mann_whitney::test(first, second).unwrap().p;
+                if p <= 0.05 { 100.0 / TRIALS as f64 } else { 0.0 }
+            };
+            costs += wrong(&before.0, &after.0);
+            ratios += wrong(&before.1, &after.1);
+        }
+        println!(
+            "two sets {:>8}: false positives {costs:5.1} % (costs), {ratios:4.1} % (ratios)",
+            format!("{machine:?}")
+        );
+        assert!(ratios <= 6.0, "{machine:?}: {ratios}");
+    }
 }
 
 /// The bootstrap is a cross-check only because of this.
@@ -239,7 +276,7 @@ fn the_bootstrap_covers_less() {
 /// Warm-up is seen where it is, and seldom where it is not.
 #[test]
 fn warm_up() {
-    const TRIALS: u64 = 200;
+    const TRIALS: u64 = 100;
     let found = |warming: f64, machine: Machine| {
         let trials = (0..TRIALS).filter(|trial| {
             let mut runs = Runs::new(machine, *trial);
