@@ -9,7 +9,7 @@ use super::{Limiter, LimiterKind as Kind, LimiterKind, Suspect};
 const EXPLAINS: &[(Kind, &[Kind], f64)] = &[
     (Kind::CpuQuota, &[Kind::RunQueue, Kind::SingleThread, Kind::AllCpus, Kind::Lock], 0.3),
     (Kind::Steal, &[Kind::SingleThread, Kind::AllCpus, Kind::RunQueue, Kind::PacketRate], 0.2),
-    (Kind::RunQueue, &[Kind::SingleThread, Kind::AllCpus, Kind::Lock], 0.5),
+    (Kind::RunQueue, &[Kind::SingleThread, Kind::AllCpus], 0.5),
     (Kind::Memory, &[Kind::DiskBandwidth, Kind::DiskLatency, Kind::SingleThread], 0.3),
     (Kind::Swap, &[Kind::Memory, Kind::DiskBandwidth, Kind::DiskLatency], 0.3),
     (Kind::IoThrottled, &[Kind::DiskBandwidth, Kind::DiskLatency], 0.3),

@@ -168,6 +168,7 @@ fn since(now: GroupUse, base: &GroupUse) -> GroupUse {
         throttled_periods: now.throttled_periods.saturating_sub(base.throttled_periods),
         throttled_ns: now.throttled_ns.saturating_sub(base.throttled_ns),
         memory_limit_hits: now.memory_limit_hits.saturating_sub(base.memory_limit_hits),
+        io: now.io.since(&base.io),
         ..now
     }
 }
@@ -191,8 +192,15 @@ fn read(controller: Controller, folder: &Path, is_unified: bool) -> GroupUse {
             group.memory_used_bytes = parse::value(&text("memory.usage_in_bytes"));
             group.memory_limit_hits = parse::value(&text("memory.failcnt")).unwrap_or(0);
         }
-        (Controller::Io, true) => group.io_limits = all_lines(&text("io.max")),
+        (Controller::Io, true) => {
+            group.io_limits = all_lines(&text("io.max"));
+            group.io = parse::io_stat_v2(&text("io.stat"));
+        }
         (Controller::Io, false) => {
+            let done =
+                |of: &str| parse::io_service(&text(&format!("blkio.throttle.{of}_recursive")));
+            (group.io.read_bytes, group.io.written_bytes) = done("io_service_bytes");
+            (group.io.reads, group.io.writes) = done("io_serviced");
             for name in V1_THROTTLES {
                 group.io_limits.extend(
                     all_lines(&text(&format!("blkio.throttle.{name}")))

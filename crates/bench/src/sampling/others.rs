@@ -2,6 +2,7 @@
 
 use super::{
     ThreadUse, parse,
+    sampler::own_cpu,
     source::Source,
     watch::{self, Tree},
 };
@@ -69,7 +70,7 @@ impl Others {
     }
 
     fn scan(&mut self) {
-        let started = Instant::now();
+        let before = own_cpu();
         let Ok(processes) = fs::read_dir("/proc") else { return };
         for pid in processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()) {
             let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
@@ -77,7 +78,7 @@ impl Others {
                 self.look_at(pid, tid);
             }
         }
-        let pause = (started.elapsed() * PAUSE).max(Duration::from_millis(500));
+        let pause = (own_cpu().saturating_sub(before) * PAUSE).max(Duration::from_millis(500));
         self.next = Instant::now() + pause;
     }
 

@@ -353,7 +353,7 @@ fn governor() -> String {
 }
 
 /// CPU time of this thread.
-fn own_cpu() -> Duration {
+pub(super) fn own_cpu() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }

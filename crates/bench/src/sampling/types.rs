@@ -352,6 +352,8 @@ pub struct GroupUse {
     pub memory_used_bytes: Option<u64>,
     /// Times that the memory limit was hit.
     pub memory_limit_hits: u64,
+    /// Block I/O of the group and those below it, all devices: `busy_ns` and the like are not known of groups.
+    pub io: DiskCounts,
     /// Lines of I/O limits as the kernel has them: `254:0 1048576` (v1), `254:0 rbps=1048576 …` (v2).
     pub io_limits: Vec<String>,
 }

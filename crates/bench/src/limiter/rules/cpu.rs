@@ -17,7 +17,9 @@ pub(super) fn single_thread_of(view: &View<'_>) -> Option<Suspect> {
     let thread = view.busiest()?;
     let had = view.share(thread.cpu_ns);
     let fills_all = view.cpu_count() > 1.0 && view.watched_cpus() >= 0.85 * view.cpu_count();
-    if had >= 0.8 && !fills_all {
+    // One that never sleeps is bound by its CPU, also if it had to share it.
+    let never_sleeps = had >= 0.5 && had + view.share(thread.wait_ns) >= 0.93;
+    if (had >= 0.8 || never_sleeps) && !fills_all {
         let system = percent(part(thread.system_ns, thread.cpu_ns));
         let evidence = format!(
             "thread {} had a CPU {} of the time ({system} of that in the kernel); {} of {} CPUs used",
@@ -29,7 +31,7 @@ pub(super) fn single_thread_of(view: &View<'_>) -> Option<Suspect> {
         return Some(view.suspect(LimiterKind::SingleThread, had, evidence));
     }
     let together = view.watched_cpus();
-    if !(0.8..=1.15).contains(&together) || view.demand() > 1.3 || view.cpu_count() < 2.0 {
+    if together < 0.7 || !(0.8..=1.3).contains(&view.demand()) || view.cpu_count() < 2.0 {
         return None;
     }
     let evidence = format!(
@@ -57,7 +59,9 @@ pub(super) fn all_cpus_of(view: &View<'_>) -> Option<Suspect> {
     let held = view.watched_cpus() / cpus;
     let is_one_thread =
         cpus <= 1.0 && view.busiest().is_some_and(|thread| view.share(thread.cpu_ns) >= 0.8);
-    if held < 0.85 || is_one_thread {
+    // They are full, and mostly of it: it would take more, but has to share.
+    let would_fill = held >= 0.6 && view.demand() >= 0.95 * cpus && view.busy() >= 0.95;
+    if !(held >= 0.85 || (would_fill && cpus > 1.0)) || is_one_thread {
         return None;
     }
     let evidence = format!(
@@ -129,6 +133,12 @@ pub(super) fn run_queue_of(view: &View<'_>) -> Option<Suspect> {
     }
     let thread = view.threads().iter().max_by_key(|thread| thread.wait_ns)?;
     let held = view.share(thread.wait_ns);
+    // With more own threads than CPUs they wait for each other: as much as strangers had is strangers' doing.
+    let strangers = (view.busy() * view.cpu_count() - view.watched_cpus()).max(0.0);
+    let too_many = view.demand() > view.cpu_count() && strangers < 0.5 * view.watched_cpus();
+    if too_many {
+        return None;
+    }
     if held < 0.1 || part(thread.wait_ns, thread.wait_ns + thread.cpu_ns) < 0.15 {
         return None;
     }

@@ -65,7 +65,7 @@ impl<'a> Waiting<'a> {
 ///
 /// With deep asynchronous queues no thread sleeps at the disk; then a disk that is busy nearly always while the
 /// machine is stalled for it counts too.
-fn waited(view: &View<'_>, busy: f64) -> f64 {
+pub(super) fn waited(view: &View<'_>, busy: f64) -> f64 {
     let stalled = view.samples.pressure.map_or(0.0, |pressure| view.share(pressure.io.some));
     let stalled = stalled.min(1.0);
     let slept = view
@@ -121,7 +121,7 @@ pub(super) fn throttled(scene: &Scene<'_>) -> Vec<Suspect> {
         .filter_map(|(view, waiting)| {
             let (group, limit) = view.samples.groups.iter().find_map(|group| {
                 let mut limits = group.io_limits.iter().flat_map(|line| limits(line));
-                Some((group, limits.find(|limit| limit.is_reached(view, waiting.disk))?))
+                Some((group, limits.find(|limit| limit.is_reached(view, group))?))
             })?;
             Some(told(view, waiting, group, &limit))
         })
@@ -130,10 +130,12 @@ pub(super) fn throttled(scene: &Scene<'_>) -> Vec<Suspect> {
 
 fn told(view: &View<'_>, waiting: &Waiting<'_>, group: &GroupUse, limit: &Limit) -> Suspect {
     let evidence = format!(
-        "limit {} = {} of {}; {}",
+        "limit {} = {} of {}, which read {} and wrote {}; {}",
         limit.of,
         limit.value,
         group.path,
+        rate(view.per_s(group.io.read_bytes)),
+        rate(view.per_s(group.io.written_bytes)),
         waiting.figures(view)
     );
     view.suspect(LimiterKind::IoThrottled, waiting.held, evidence)
@@ -146,9 +148,9 @@ struct Limit {
 }
 
 impl Limit {
-    /// Was there as much as it allows? The disk's counts are of everybody, so more is no contradiction up to 130 %.
-    fn is_reached(&self, view: &View<'_>, disk: &DiskUse) -> bool {
-        let counts = &disk.counts;
+    /// Did the group do about as much as it allows? A limit may be exceeded in bursts, and is not reached in starts.
+    fn is_reached(&self, view: &View<'_>, group: &GroupUse) -> bool {
+        let counts = &group.io;
         let done = match self.of.as_str() {
             "rbps" => counts.read_bytes,
             "wbps" => counts.written_bytes,

@@ -1,8 +1,9 @@
 //! Memory.
 
+use super::disk;
 use crate::limiter::{
     LimiterKind, Scene, Suspect,
-    view::{View, percent, rate},
+    view::{View, part, percent, rate},
 };
 
 /// Pages are 4 KiB on all machines this runs on.
@@ -19,13 +20,11 @@ pub(super) fn memory(scene: &Scene<'_>) -> Vec<Suspect> {
 
 fn memory_of(view: &View<'_>) -> Option<Suspect> {
     let counts = &view.samples.memory.counts;
-    let refaulted = counts.refaulted * PAGE;
-    let read: u64 = view.samples.disks.iter().map(|disk| disk.counts.read_bytes).sum();
-    let held = match stalled(view) {
-        Some(stalled) => (stalled >= 0.1).then_some(stalled)?,
-        // Without PSI only that there were refaults is known, not for how long anybody waited.
-        None => (refaulted > 0 && refaulted as f64 >= 0.3 * read as f64).then_some(0.3)?,
-    };
+    let refaulted = counts.refaulted.saturating_mul(PAGE);
+    let held = stalled(view).unwrap_or(0.0).max(waited_for_refaults(view, refaulted));
+    if held < 0.1 {
+        return None;
+    }
     let group = view.samples.groups.iter().max_by_key(|group| group.memory_limit_hits);
     let limit = group.filter(|group| group.memory_limit_hits > 0).map(|group| {
         let bytes = group.memory_limit_bytes.unwrap_or(0);
@@ -37,7 +36,7 @@ fn memory_of(view: &View<'_>) -> Option<Suspect> {
         )
     });
     let evidence = format!(
-        "stalled for memory {} of the time: {} read again soon after it was dropped, {:.0} pages/s scanned, {:.0} major faults/s, at least {} MiB available{}",
+        "held by memory {} of the time: {} read again after it was dropped, {:.0} pages/s scanned, {:.0} major faults/s, at least {} MiB available{}",
         percent(held),
         rate(view.per_s(refaulted)),
         view.per_s(counts.scanned),
@@ -46,6 +45,17 @@ fn memory_of(view: &View<'_>) -> Option<Suspect> {
         limit.unwrap_or_default(),
     );
     Some(view.suspect(LimiterKind::Memory, held, evidence))
+}
+
+/// Waiting for disks, as far as what was read had been in memory before.
+///
+/// PSI counts only refaults of what is in the active set (mm/workingset.c): scattered reads of a file somewhat larger
+/// than memory are hardly in it.
+fn waited_for_refaults(view: &View<'_>, refaulted: u64) -> f64 {
+    let read: u64 = view.samples.disks.iter().map(|disk| disk.counts.read_bytes).sum();
+    let share = part(refaulted, read).min(1.0);
+    let busy = view.samples.disks.iter().map(|disk| view.share(disk.counts.busy_ns));
+    if share < 0.3 { 0.0 } else { share * disk::waited(view, busy.fold(0.0, f64::max)) }
 }
 
 /// See [`super::RULES`].

@@ -28,13 +28,13 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     Rule {
         kind: LimiterKind::SingleThread,
-        threshold: "one thread had a CPU ≥ 80 %, or the processes together 80–115 % of one CPU, one after the other; and they did not fill all CPUs",
+        threshold: "one thread had a CPU ≥ 80 % (or ≥ 50 %, and never slept), or all threads together ≥ 70 % of one CPU and wanted 80–130 % of one, one after the other; and they did not fill all CPUs",
         source: "Gregg 2013, throughput, 1 thread: “client iperf @80% CPU”",
         check: cpu::single_thread,
     },
     Rule {
         kind: LimiterKind::AllCpus,
-        threshold: "the workload had ≥ 85 % of the CPUs it may use; unwatched: they were busy ≥ 95 %",
+        threshold: "the workload had ≥ 85 % of the CPUs it may use (or ≥ 60 %, wanted ≥ 95 %, and they were full); unwatched: they were busy ≥ 95 %",
         source: "Gregg 2013, packets, 32 threads: “CPU (dest >90% of the 1 VCPU)”; USE, CPU utilisation",
         check: cpu::all_cpus,
     },
@@ -52,7 +52,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::RunQueue,
-        threshold: "a thread waited for a CPU ≥ 10 %, and ≥ 15 % of what it wanted, while its own had < 85 % of the CPUs",
+        threshold: "a thread waited for a CPU ≥ 10 %, and ≥ 15 % of what it wanted; not if the workload had ≥ 85 % of its CPUs, or wanted more than all while others had less than half of what it had",
         source: "Gregg 2013: “LAT” (run-queue latency) of client and destination; USE, CPU saturation",
         check: cpu::run_queue,
     },
@@ -76,7 +76,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::Memory,
-        threshold: "stalled for memory ≥ 10 %; without PSI: refaults ≥ 30 % of what was read",
+        threshold: "stalled for memory (PSI) ≥ 10 %, or waited ≥ 10 % for disks because of refaults (≥ 30 % of what was read)",
         source: "USE, memory saturation; psi.rst",
         check: memory::memory,
     },

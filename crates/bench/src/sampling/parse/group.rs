@@ -1,6 +1,7 @@
 //! Control groups, both versions.
 
 use super::lines;
+use crate::sampling::DiskCounts;
 use std::collections::BTreeMap;
 
 /// A mounted control group hierarchy.
@@ -74,6 +75,40 @@ pub fn value(text: &[u8]) -> Option<u64> {
     lines(text).next()?.trim().parse().ok()
 }
 
+/// `blkio.throttle.io_service_bytes` and the like (v1): `254:0 Read 4096`, `… Write …` summed over devices.
+#[must_use]
+pub fn io_service(text: &[u8]) -> (u64, u64) {
+    let sum = |of: &str| {
+        lines(text).fold(0_u64, |sum, line| {
+            let words: Vec<_> = line.split_ascii_whitespace().collect();
+            match words.as_slice() {
+                [_, kind, value] if *kind == of => sum.saturating_add(value.parse().unwrap_or(0)),
+                _ => sum,
+            }
+        })
+    };
+    (sum("Read"), sum("Write"))
+}
+
+/// `io.stat` (v2): `254:0 rbytes=4096 wbytes=0 rios=1 wios=0 …` summed over devices.
+#[must_use]
+pub fn io_stat_v2(text: &[u8]) -> DiskCounts {
+    let mut counts = DiskCounts::default();
+    for (key, value) in
+        lines(text).flat_map(str::split_ascii_whitespace).filter_map(|word| word.split_once('='))
+    {
+        let target = match key {
+            "rbytes" => &mut counts.read_bytes,
+            "wbytes" => &mut counts.written_bytes,
+            "rios" => &mut counts.reads,
+            "wios" => &mut counts.writes,
+            _ => continue,
+        };
+        *target = target.saturating_add(value.parse().unwrap_or(0));
+    }
+    counts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +131,14 @@ mod tests {
         assert_eq!(groups.first().unwrap().1, "/a:b/c");
         assert_eq!(groups.get(1).unwrap().0, ["cpu", "cpuacct"]);
         assert!(groups.last().unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn io_of_both_versions() {
+        let v1 = b"254:0 Read 100\n254:0 Write 7\n254:0 Sync 107\n8:0 Read 1\nTotal 108\n";
+        assert_eq!(io_service(v1), (101, 7));
+        let v2 = io_stat_v2(b"254:0 rbytes=5 wbytes=6 rios=1 wios=2 dbytes=0\n8:0 rbytes=1\n");
+        assert_eq!((v2.read_bytes, v2.written_bytes, v2.reads, v2.writes), (6, 6, 1, 2));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod thread;
 
 pub use cpu::{Stat, pressure, stat};
 pub use disk::{DiskLine, diskstats};
-pub use group::{Mount, group_paths, keyed, mounts, quota_v2, value};
+pub use group::{Mount, group_paths, io_service, io_stat_v2, keyed, mounts, quota_v2, value};
 pub use memory::{meminfo, vmstat};
 pub use net::{net_dev, netstat, softnet};
 pub use thread::{
@@ -39,6 +39,7 @@ mod tests {
     /// Runs every parser over the text.
     fn all(text: &[u8]) {
         let _ = (stat(text, 100), pressure(text), diskstats(text), keyed(text), mounts(text));
+        let _ = (io_service(text), io_stat_v2(text));
         let _ = (group_paths(text), quota_v2(text), value(text), meminfo(text), vmstat(text));
         let _ = (net_dev(text), netstat(text), softnet(text), thread_stat(text), schedstat(text));
         let _ = (status_cpus(text), cpu_list(&String::from_utf8_lossy(text)));

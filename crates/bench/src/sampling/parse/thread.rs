@@ -152,6 +152,10 @@ const PLACES: &[(&str, Sleep)] = &[
     ("do_select", Sleep::Poll),
     ("do_wait", Sleep::Child),
     ("kernel_wait", Sleep::Child),
+    // vfork: uninterruptible until the child executes something.
+    ("kernel_clone", Sleep::Child),
+    ("_do_fork", Sleep::Child),
+    ("wait_for_vfork", Sleep::Child),
     ("folio_wait", Sleep::Disk),
     ("wait_on_page", Sleep::Disk),
     ("__wait_on_buffer", Sleep::Disk),
@@ -221,6 +225,7 @@ mod tests {
         assert_eq!(name_of_sleep("futex_do_wait", 'S'), Sleep::Lock);
         assert_eq!(name_of_sleep("futex_do_wait", 'R'), Sleep::Running);
         assert_eq!(name_of_sleep("jbd2_log_wait_commit", 'D'), Sleep::Disk);
+        assert_eq!(name_of_sleep("kernel_clone", 'D'), Sleep::Child);
         assert_eq!(name_of_sleep("0", 'D'), Sleep::Disk);
         assert_eq!(name_of_sleep("0", 'S'), Sleep::Other);
     }
