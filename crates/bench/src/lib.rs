@@ -20,6 +20,7 @@
 //! - A number is never dropped for its value, only for a recorded cause.
 //! - A platform, a tracer arm and a workload are one folder each, and one line in their registry.
 
+pub mod environment;
 pub mod limiter;
 pub mod metric;
 pub mod platforms;
