@@ -20,6 +20,8 @@
 pub mod perturb;
 mod rank;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use rules::{RULES, Rule};

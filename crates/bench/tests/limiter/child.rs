@@ -121,7 +121,8 @@ pub(crate) fn expect(
     for _ in 0..3 {
         let (samples, limiter) = observe();
         let (kind, held, evidence) = (limiter.kind, limiter.held, &limiter.evidence);
-        println!("{name}: {kind:?} ({held:.2}): {evidence}");
+        let cost = 100.0 * samples.own.cpu_ns as f64 / samples.wall_ns as f64;
+        println!("{name}: {kind:?} ({held:.2}, sampled for {cost:.1} % of a CPU): {evidence}");
         if kinds.contains(&limiter.kind) {
             return Some(limiter);
         }

@@ -143,15 +143,16 @@ pub(super) fn run_queue_of(view: &View<'_>) -> Option<Suspect> {
         return None;
     }
     let evidence = format!(
-        "thread {} was runnable without a CPU {} of the time; {}",
+        "thread {} was runnable without a CPU {} of the time; others had {strangers:.2} of its {} CPUs; {}",
         thread_name(thread),
         percent(held),
+        view.cpu_count(),
         culprit(view, thread)
     );
     Some(view.suspect(LimiterKind::RunQueue, held, evidence))
 }
 
-/// Who had the CPUs that the thread was seen on, its own siblings included.
+/// Who had most of the CPUs that the thread was seen on, its own siblings included.
 fn culprit(view: &View<'_>, thread: &ThreadUse) -> String {
     let shares_cpu = |other: &&ThreadUse| {
         other.tid != thread.tid
@@ -163,12 +164,12 @@ fn culprit(view: &View<'_>, thread: &ThreadUse) -> String {
         return "who had it was not seen".into();
     };
     let whose = if view.threads().iter().any(|own| own.tid == other.tid) {
-        "the workload's own thread"
+        "most of one had the workload's own thread"
     } else {
-        "thread"
+        "most of one had thread"
     };
     let had = percent(view.share(other.cpu_ns));
     let cpus: Vec<_> = other.cpus.iter().map(u32::to_string).collect();
     let cpus = cpus.join(", ");
-    format!("{whose} {} had {had} of a CPU (on {cpus})", thread_name(other))
+    format!("{whose} {}: {had} (on {cpus})", thread_name(other))
 }

@@ -65,7 +65,8 @@ pub(super) fn swap(scene: &Scene<'_>) -> Vec<Suspect> {
 
 fn swap_of(view: &View<'_>) -> Option<Suspect> {
     let counts = &view.samples.memory.counts;
-    let swapped = view.per_s((counts.swapped_in + counts.swapped_out) * PAGE);
+    let swapped =
+        view.per_s(counts.swapped_in.saturating_add(counts.swapped_out).saturating_mul(PAGE));
     let held = stalled(view).unwrap_or(0.3);
     if swapped < 1e6 || held < 0.05 {
         return None;
