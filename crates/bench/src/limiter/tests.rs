@@ -169,6 +169,32 @@ fn swapping_is_before_its_disk() {
 }
 
 #[test]
+fn others_refaults_are_not_what_a_writer_waits_for() {
+    let sleeps = Sleeps { disk: 64, running: 36, ..Sleeps::default() };
+    let mut samples = watching(vec![ThreadUse { sleeps, ..thread("fsync", 0.1, 0.0) }]);
+    samples.memory.counts = MemoryCounts { refaulted: 8000, scanned: 0, ..MemoryCounts::default() };
+    let counts = DiskCounts {
+        reads: 8000,
+        read_bytes: 8000 * 4096,
+        read_ns: SECOND / 2,
+        writes: 20_000,
+        written_bytes: 20_000 * 4096,
+        write_ns: 4 * SECOND,
+        flush_ns: 2 * SECOND,
+        busy_ns: 6 * SECOND,
+        queue_ns: 7 * SECOND,
+        ..DiskCounts::default()
+    };
+    samples.disks = vec![DiskUse { name: "vda".into(), counts, in_flight_max: 1 }];
+    assert_eq!(alone(&samples).kind, LimiterKind::DiskLatency);
+    // Reclaim or not: it waits for writes.
+    samples.memory.counts.scanned = 9000;
+    assert_eq!(alone(&samples).kind, LimiterKind::DiskLatency);
+    samples.disks[0].counts.read_ns = 60 * SECOND;
+    assert_eq!(alone(&samples).kind, LimiterKind::Memory);
+}
+
+#[test]
 fn a_deep_asynchronous_queue_is_seen_without_sleeping_at_the_disk() {
     let sleeps = Sleeps { other: 90, running: 10, ..Sleeps::default() };
     let mut samples = watching(vec![ThreadUse { sleeps, ..thread("fio", 0.1, 0.0) }]);

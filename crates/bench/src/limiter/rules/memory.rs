@@ -1,9 +1,12 @@
 //! Memory.
 
 use super::disk;
-use crate::limiter::{
-    LimiterKind, Scene, Suspect,
-    view::{View, part, percent, rate},
+use crate::{
+    limiter::{
+        LimiterKind, Scene, Suspect,
+        view::{View, part, percent, rate},
+    },
+    sampling::DiskCounts,
 };
 
 /// Pages are 4 KiB on all machines this runs on.
@@ -51,11 +54,21 @@ fn memory_of(view: &View<'_>) -> Option<Suspect> {
 ///
 /// PSI counts only refaults of what is in the active set (mm/workingset.c): scattered reads of a file somewhat larger
 /// than memory are hardly in it.
+///
+/// Files that somebody dropped and reads again are refaults too, but nothing is scanned then. And who waits for writes
+/// does not wait for refaults.
 fn waited_for_refaults(view: &View<'_>, refaulted: u64) -> f64 {
-    let read: u64 = view.samples.disks.iter().map(|disk| disk.counts.read_bytes).sum();
-    let share = part(refaulted, read).min(1.0);
-    let busy = view.samples.disks.iter().map(|disk| view.share(disk.counts.busy_ns));
-    if share < 0.3 { 0.0 } else { share * disk::waited(view, busy.fold(0.0, f64::max)) }
+    let disks = &view.samples.disks;
+    let sum = |of: fn(&DiskCounts) -> u64| disks.iter().map(|disk| of(&disk.counts)).sum::<u64>();
+    let share = part(refaulted, sum(|counts| counts.read_bytes)).min(1.0);
+    let reading = sum(|counts| counts.read_ns);
+    let spent = reading + sum(|counts| counts.write_ns) + sum(|counts| counts.flush_ns);
+    let is_reclaiming = view.samples.memory.counts.scanned.saturating_mul(PAGE) >= refaulted / 3;
+    if share < 0.3 || !is_reclaiming {
+        return 0.0;
+    }
+    let busy = disks.iter().map(|disk| view.share(disk.counts.busy_ns)).fold(0.0, f64::max);
+    share * part(reading, spent) * disk::waited(view, busy)
 }
 
 /// See [`super::RULES`].

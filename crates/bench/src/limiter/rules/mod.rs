@@ -76,7 +76,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::Memory,
-        threshold: "stalled for memory (PSI) ≥ 10 %, or waited ≥ 10 % for disks because of refaults (≥ 30 % of what was read)",
+        threshold: "stalled for memory (PSI) ≥ 10 %, or waited ≥ 10 % for reads that were refaults (≥ 30 % of what was read, while reclaim scanned)",
         source: "USE, memory saturation; psi.rst",
         check: memory::memory,
     },
