@@ -24,6 +24,7 @@ pub mod caches;
 pub mod catalog;
 pub mod crew;
 pub mod design;
+pub mod environment;
 pub mod journal;
 pub mod limiter;
 pub mod metric;

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         _ => return fail("usage: transect-bench-worker [--folder DIR]"),
     };
     match std::env::current_exe() {
-        Ok(program) => worker::run(mode, &Own { program, arguments, folder, watch: None }),
+        Ok(program) => worker::run(mode, &Own { program, arguments, folder }),
         Err(error) => fail(&format!("cannot find this program: {error}")),
     }
 }

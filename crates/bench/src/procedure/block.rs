@@ -1,10 +1,10 @@
 //! A block: sets of machines one after the other, and on each its runs.
 
 use super::{
-    Run, Went,
+    Run, Went, limits,
     machines::Machines,
     order::{self, Unit},
-    unix_ns,
+    sentinel, unix_ns,
 };
 use crate::{
     Fault, RunResult, catalog, crew,
@@ -17,6 +17,10 @@ use crate::{
 impl Run<'_> {
     /// Carries out what of a block is not done yet.
     pub(super) fn block(&mut self, block: u32) -> Result<Went, Fault> {
+        let is_begun = self.state.blocks().contains(&block);
+        if !is_begun {
+            self.write(Entry::Sentinel { block, took_s: sentinel::took_s() })?;
+        }
         for unit in order::of_block(&self.plan, &self.cells, block) {
             let mut runs = unit.runs.iter();
             if runs.all(|(cell, label)| self.is_over(&key_of(block, cell, *label))) {
@@ -26,6 +30,9 @@ impl Run<'_> {
                 return Ok(Went::Down);
             }
             self.unit(block, &unit)?;
+        }
+        if !self.must_stop() {
+            self.write(Entry::Sentinel { block, took_s: sentinel::took_s() })?;
         }
         Ok(Went::On)
     }
@@ -64,7 +71,11 @@ impl Run<'_> {
             return Ok(());
         }
         let outcome = match result {
-            Ok(result) => Outcome::Measured(result),
+            Ok(mut result) => {
+                let accelerator = machines.as_ref().map(Machines::accelerator).unwrap_or_default();
+                result.limiter = limits::of(&result, accelerator);
+                Outcome::Measured(result)
+            }
             Err(fault) => self.faulted(key, fault, machines),
         };
         self.write(Entry::Ended(Box::new(Ended { id, key: key.clone(), outcome })))

@@ -1,8 +1,7 @@
 //! Where results are: `plan.toml`, `journal.jsonl`, `machine.json`, `logs/`.
 
-use crate::{Fault, journal::Journal};
+use crate::{Fault, environment::Environment, journal::Journal};
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -47,8 +46,8 @@ impl Results {
         self.0.join("logs")
     }
 
-    /// What this machine was when it began: names and values.
-    pub fn environment(&self) -> Result<BTreeMap<String, String>, Fault> {
+    /// What this machine was when it began.
+    pub fn environment(&self) -> Result<Environment, Fault> {
         let path = self.machine();
         let text = fs::read_to_string(&path)
             .map_err(|error| Fault::failed(format!("{}: {error}", path.display())))?;
@@ -64,11 +63,13 @@ impl Results {
     }
 
     /// Makes the folder, and begins its journal: the last thing, so that a folder with a journal is whole.
-    pub(crate) fn begin(&self, plan_text: &str) -> Result<Journal, Fault> {
+    pub(crate) fn begin(&self, plan_text: &str, machine: &Environment) -> Result<Journal, Fault> {
         let cannot = |error| Fault::failed(format!("cannot make {}: {error}", self.0.display()));
         fs::create_dir_all(self.logs()).map_err(cannot)?;
         if !self.journal().exists() {
             fs::write(self.plan(), plan_text).map_err(cannot)?;
+            let machine = serde_json::to_vec_pretty(machine).map_err(Fault::failed)?;
+            fs::write(self.machine(), machine).map_err(cannot)?;
         }
         Journal::create(&self.journal())
     }

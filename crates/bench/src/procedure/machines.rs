@@ -130,6 +130,11 @@ impl Machines {
         opened
     }
 
+    /// The accelerator that was really used.
+    pub(super) fn accelerator(&self) -> &str {
+        self.machines.first().map_or("", |machine| &machine.facts().accelerator)
+    }
+
     /// How long each took from the beginning of opening to its worker's first word.
     pub(super) fn took(&self) -> &[Duration] {
         &self.took

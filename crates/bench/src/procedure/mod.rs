@@ -14,8 +14,10 @@
 mod block;
 mod boot;
 mod folder;
+mod limits;
 mod machines;
 mod order;
+mod sentinel;
 mod session;
 mod stopping;
 
@@ -24,7 +26,8 @@ pub use folder::Results;
 pub use order::Unit;
 
 use crate::{
-    Fault,
+    Fault, catalog,
+    environment::{Environment, Scope, Subject, difference, refuse},
     journal::{Entry, Journal, State},
     plan::{Cell, Plan},
 };
@@ -75,7 +78,8 @@ pub fn run(
             None => "the plan has no cell".to_owned(),
         }));
     }
-    let mut journal = results.begin(plan_text)?;
+    let mut journal =
+        results.begin(plan_text, &Environment::capture(&subject(&planned.cells, results, own)))?;
     let begun = Entry::Begun {
         format: crate::journal::FORMAT,
         plan_sha256: folder::sha256_of(plan_text.as_bytes()),
@@ -106,15 +110,49 @@ pub fn resume(
     }
     let plan = Plan::parse(&plan_text, &results.plan().display().to_string())?;
     let refused: Vec<&Cell> = state.refused.iter().map(|refused| &refused.cell).collect();
-    let cells = plan.cells()?.into_iter().filter(|cell| !refused.contains(&cell)).collect();
+    let cells: Vec<Cell> =
+        plan.cells()?.into_iter().filter(|cell| !refused.contains(&cell)).collect();
     if state.finished.is_some() {
         return Ok(state);
     }
+    refuse_another_machine(results, &cells, own, &state)?;
     let resumed =
         Entry::Resumed { unix_ns: unix_ns(), was_torn, interrupted: state.under_way().cloned() };
     journal.write(&resumed)?;
     state.add(&resumed);
     Run::new(plan, cells, journal, state, results, own, must_stop, witness).carried_out()
+}
+
+/// What is written down of this machine.
+fn subject(cells: &[Cell], results: &Results, own: &Own) -> Subject {
+    let packages = cells.iter().filter_map(|cell| catalog::workload(&cell.group.workload).ok());
+    let mut packages: Vec<String> =
+        packages.flat_map(|of| of.about().packages.iter().map(|name| (*name).to_owned())).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    Subject {
+        scratch: results.folder().to_owned(),
+        accelerator: "none".to_owned(),
+        programs: vec![own.worker.clone()],
+        packages,
+    }
+}
+
+/// Results of two machines are no results. After a reboot into another entry the kernel is meant to differ: what each
+/// platform ran on is in the journal.
+fn refuse_another_machine(
+    results: &Results,
+    cells: &[Cell],
+    own: &Own,
+    state: &State,
+) -> Result<(), Fault> {
+    if state.rebooting.is_some() || state.booted.is_some() {
+        return Ok(());
+    }
+    let now = Environment::capture(&subject(cells, results, own));
+    let differences = difference(&results.environment()?, &now, Scope::OneMachine);
+    let what = format!("going on with {}", results.folder().display());
+    refuse(&what, &differences).map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
 /// How a stretch of it ended.

@@ -33,7 +33,7 @@ pub fn of(results: &Results) -> Result<Report, Fault> {
         finished: state.finished.clone(),
         resumes: state.resumes,
         blocks: whole_blocks(&state),
-        environment: results.environment()?,
+        environment: results.environment()?.facts,
         platforms: platforms_of(&state),
         refused: state.refused.clone(),
         failed: failed_of(&state),
@@ -224,7 +224,7 @@ fn suspect_of(runs: &[Run<'_>]) -> Option<Suspect> {
         votes.entry(limiter.name()).or_default().push(limiter);
     }
     let (name, of) = votes.into_iter().max_by_key(|(_, of)| of.len())?;
-    let evidence = of.get(of.len() / 2).map(|limiter| limiter.evidence());
+    let evidence = of.get(of.len() / 2).map(|limiter| limiter.evidence.clone());
     Some(Suspect {
         name,
         evidence: evidence.unwrap_or_default(),

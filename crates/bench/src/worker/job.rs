@@ -7,12 +7,13 @@ use super::{
     one::{OneSays, Order},
     params,
     service::{Quit, Service},
-    watch::Watch,
+    watch,
 };
 use crate::{
     CacheProof, CacheState, Fault, Job, Kind, Metric, Refusal, RunResult,
     caches::{Caches, Reads},
     protocol::{FromWorker, Role, ToWorker},
+    sampling::Sampler,
     tracers::{self, Scene, Tracer, Tracing},
     workloads,
 };
@@ -60,12 +61,6 @@ struct Ran {
 /// Runs a job.
 pub(crate) fn attempt<W: Write>(service: &mut Service<W>, job: Job) -> Result<RunResult, Stop> {
     let (job, tracer) = checked(job)?;
-    if job.sample_every_ms > 0 && service.own.watch.is_none() {
-        let why = "this worker has no sampler";
-        return Err(Refusal::new(Kind::NotHere, "sampling", why)
-            .mend("sample_every_ms = 0")
-            .into());
-    }
     // Dropped in the opposite order, should anything go wrong: first the tracer ends, then what it traces.
     let folders = Folders::new(service)?;
     let order = Order {
@@ -239,12 +234,12 @@ fn measure<W>(
     caches: &Caches,
     proof: CacheProof,
 ) -> Result<Measured, Stop> {
-    let watch = start_watch(service, one, job)?;
+    let sampler = watch::begin(job, one.pid())?;
     let reads = Reads::now(one.pid());
     one.go()?;
     let said = until_one_says(service, one, limit(job), "the measured part", One::cancel)?;
     let reads = reads.until_now();
-    let samples = watch.map(|watch| watch.stop()).transpose()?.unwrap_or_default();
+    let samples = sampler.map(Sampler::finish).transpose()?.unwrap_or_default();
     match said {
         OneSays::Ran { started_realtime_ns, took_ns, metrics, notes } => {
             let proof = caches.after(proof, &reads)?;
@@ -253,15 +248,6 @@ fn measure<W>(
         OneSays::Faulted(fault) => Err(fault.into()),
         OneSays::Ready { .. } => Err(Fault::failed("it got ready twice").into()),
     }
-}
-
-fn start_watch<W>(
-    service: &Service<W>,
-    one: &One,
-    job: &Job,
-) -> Result<Option<Box<dyn Watch>>, Fault> {
-    let asked = service.own.watch.filter(|_| job.sample_every_ms > 0);
-    asked.map(|start| start(one.pid(), job.sample_every_ms)).transpose()
 }
 
 fn stop_tracer(

@@ -39,7 +39,6 @@ pub use error::WorkerError;
 pub(crate) use facts::{cpuinfo, cpus, memory_bytes};
 pub(crate) use one::pin_to_first;
 pub use params::complete;
-pub use watch::{StartWatch, Watch};
 
 use std::{
     io::{BufRead, Write},
@@ -57,8 +56,6 @@ pub struct Own {
     /// Where the jobs' folders are made, on the disk that is to be measured. Created if it is not there; what is
     /// expensive to make stays in its folder `keep`.
     pub folder: PathBuf,
-    /// Who samples while a workload runs. Without one, a job that asks for samples is refused.
-    pub watch: Option<StartWatch>,
 }
 
 impl Own {

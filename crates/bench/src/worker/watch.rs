@@ -1,13 +1,32 @@
 //! Who samples the machine while a workload runs.
 
-use crate::{Fault, sampling::Samples};
+use crate::{
+    Fault, Job,
+    protocol::Role,
+    sampling::{Sampler, Watch},
+};
+use std::{collections::BTreeSet, fs};
 
-/// Starts sampling: of the workload's process with all its threads and children, and of the machine; so many
-/// milliseconds between two samples. Called when everything else is ready, directly before the measured part.
-pub type StartWatch = fn(pid: u32, every_ms: u64) -> Result<Box<dyn Watch>, Fault>;
+/// Starts sampling, if the job asks for it: of the workload's process with all its threads and children, of what else
+/// the job names, and of the machine. Comes back when the first sample is taken.
+pub(super) fn begin(job: &Job, pid: u32) -> Result<Option<Sampler>, Fault> {
+    if job.sample_every_ms == 0 {
+        return Ok(None);
+    }
+    // A bystander's own process waits: what it looks at are the machines.
+    let own = (job.role != Role::Bystander).then_some(pid);
+    let pids = own.into_iter().chain(processes_of(&job.watch)).collect();
+    let sampler = Sampler::start(Watch { pids, every_ms: job.sample_every_ms })?;
+    sampler.begin()?;
+    Ok(Some(sampler))
+}
 
-/// Sampling that goes on. Dropping it ends it.
-pub trait Watch {
-    /// Ends it; the workload's process is still there. Gives what was seen.
-    fn stop(self: Box<Self>) -> Result<Samples, Fault>;
+/// The processes of threads. A thread that has ended has none.
+fn processes_of(tids: &[u32]) -> BTreeSet<u32> {
+    tids.iter().filter_map(|tid| process_of(*tid)).collect()
+}
+
+fn process_of(tid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }

@@ -1,0 +1,175 @@
+//! CPUs.
+
+use crate::{
+    limiter::{
+        LimiterKind, Scene, Suspect,
+        view::{View, part, percent, thread_name},
+    },
+    sampling::ThreadUse,
+};
+
+/// See [`super::RULES`].
+pub(super) fn single_thread(scene: &Scene<'_>) -> Vec<Suspect> {
+    View::machine(scene).and_then(|view| single_thread_of(&view)).into_iter().collect()
+}
+
+pub(super) fn single_thread_of(view: &View<'_>) -> Option<Suspect> {
+    let thread = view.busiest()?;
+    let had = view.share(thread.cpu_ns);
+    let fills_all = view.cpu_count() > 1.0 && view.watched_cpus() >= 0.85 * view.cpu_count();
+    // One that never sleeps is bound by its CPU, also if it had to share it.
+    let never_sleeps = had >= 0.5 && had + view.share(thread.wait_ns) >= 0.93;
+    if (had >= 0.8 || never_sleeps) && !fills_all {
+        let system = percent(part(thread.system_ns, thread.cpu_ns));
+        let evidence = format!(
+            "thread {} had a CPU {} of the time ({system} of that in the kernel); {} of {} CPUs used",
+            thread_name(thread),
+            percent(had),
+            format_args!("{:.2}", view.watched_cpus()),
+            view.cpu_count(),
+        );
+        return Some(view.suspect(LimiterKind::SingleThread, had, evidence));
+    }
+    let together = view.watched_cpus();
+    if together < 0.7 || !(0.8..=1.3).contains(&view.demand()) || view.cpu_count() < 2.0 {
+        return None;
+    }
+    let evidence = format!(
+        "processes one after the other: together {} of one CPU, none more than {}",
+        percent(together),
+        percent(had)
+    );
+    Some(view.suspect(LimiterKind::SingleThread, together.min(0.84), evidence))
+}
+
+/// See [`super::RULES`].
+pub(super) fn all_cpus(scene: &Scene<'_>) -> Vec<Suspect> {
+    View::machine(scene).and_then(|view| all_cpus_of(&view)).into_iter().collect()
+}
+
+pub(super) fn all_cpus_of(view: &View<'_>) -> Option<Suspect> {
+    let cpus = view.cpu_count();
+    if view.watched().is_none() {
+        let held = view.busy();
+        let evidence = format!("all {cpus} CPUs busy {}; whose work is not known", percent(held));
+        // Half as much: it may be anybody's.
+        return (held >= 0.95)
+            .then(|| view.suspect(LimiterKind::AllCpus, held.min(0.84), evidence));
+    }
+    let held = view.watched_cpus() / cpus;
+    let is_one_thread =
+        cpus <= 1.0 && view.busiest().is_some_and(|thread| view.share(thread.cpu_ns) >= 0.8);
+    // They are full, and mostly of it: it would take more, but has to share.
+    let would_fill = held >= 0.6 && view.demand() >= 0.95 * cpus && view.busy() >= 0.95;
+    if !(held >= 0.85 || (would_fill && cpus > 1.0)) || is_one_thread {
+        return None;
+    }
+    let evidence = format!(
+        "the workload had {} of the {cpus} CPUs it may use; {:.1} threads wanted one at a time",
+        percent(held),
+        view.demand()
+    );
+    Some(view.suspect(LimiterKind::AllCpus, held, evidence))
+}
+
+/// See [`super::RULES`].
+pub(super) fn quota(scene: &Scene<'_>) -> Vec<Suspect> {
+    View::both(scene).iter().filter_map(quota_of).collect()
+}
+
+pub(super) fn quota_of(view: &View<'_>) -> Option<Suspect> {
+    let group = view.samples.groups.iter().max_by_key(|group| group.throttled_ns)?;
+    let held = part(group.throttled_periods, group.periods);
+    if held < 0.1 || view.share(group.throttled_ns) < 0.05 {
+        return None;
+    }
+    let quota = group.quota_cpus.map_or_else(String::new, |quota| format!(" of {quota:.2} CPUs"));
+    let evidence = format!(
+        "quota{quota} in {}: throttled in {} of {} periods ({}), {:.1} s in all",
+        group.path,
+        group.throttled_periods,
+        group.periods,
+        percent(held),
+        group.throttled_ns as f64 / 1e9,
+    );
+    Some(view.suspect(LimiterKind::CpuQuota, held, evidence))
+}
+
+/// See [`super::RULES`].
+pub(super) fn steal(scene: &Scene<'_>) -> Vec<Suspect> {
+    let inside = View::machine(scene).and_then(|view| steal_of(&view));
+    let below = View::host(scene).and_then(|view| {
+        let waiting = run_queue_of(&view)?;
+        let evidence = format!("vCPUs wait: {}", waiting.evidence);
+        Some(Suspect { kind: LimiterKind::Steal, evidence, ..waiting })
+    });
+    inside.into_iter().chain(below).collect()
+}
+
+pub(super) fn steal_of(view: &View<'_>) -> Option<Suspect> {
+    // Of a CPU that wanted to run for less than a quarter of the time nothing much is stolen, however large the ratio.
+    let wanted = view.cpus().filter(|(_, times)| view.share(times.busy() + times.steal) >= 0.25);
+    let (cpu, times) = wanted.max_by_key(|(_, times)| times.steal)?;
+    let held = part(times.steal, times.steal + times.busy());
+    if held < 0.1 {
+        return None;
+    }
+    let evidence = format!(
+        "vCPU {cpu} was not run for {} of the time it wanted ({} of the whole)",
+        percent(held),
+        percent(view.share(times.steal))
+    );
+    Some(view.suspect(LimiterKind::Steal, held, evidence))
+}
+
+/// See [`super::RULES`]. On the host it is [`steal`].
+pub(super) fn run_queue(scene: &Scene<'_>) -> Vec<Suspect> {
+    View::machine(scene).and_then(|view| run_queue_of(&view)).into_iter().collect()
+}
+
+pub(super) fn run_queue_of(view: &View<'_>) -> Option<Suspect> {
+    if view.watched_cpus() >= 0.85 * view.cpu_count() {
+        return None;
+    }
+    let thread = view.threads().iter().max_by_key(|thread| thread.wait_ns)?;
+    let held = view.share(thread.wait_ns);
+    // With more own threads than CPUs they wait for each other: as much as strangers had is strangers' doing.
+    let strangers = (view.busy() * view.cpu_count() - view.watched_cpus()).max(0.0);
+    let too_many = view.demand() > view.cpu_count() && strangers < 0.5 * view.watched_cpus();
+    if too_many {
+        return None;
+    }
+    if held < 0.1 || part(thread.wait_ns, thread.wait_ns + thread.cpu_ns) < 0.15 {
+        return None;
+    }
+    let evidence = format!(
+        "thread {} was runnable without a CPU {} of the time; others had {strangers:.2} of its {} CPUs; {}",
+        thread_name(thread),
+        percent(held),
+        view.cpu_count(),
+        culprit(view, thread)
+    );
+    Some(view.suspect(LimiterKind::RunQueue, held, evidence))
+}
+
+/// Who had most of the CPUs that the thread was seen on, its own siblings included.
+fn culprit(view: &View<'_>, thread: &ThreadUse) -> String {
+    let shares_cpu = |other: &&ThreadUse| {
+        other.tid != thread.tid
+            && (thread.cpus.is_empty() || other.cpus.iter().any(|cpu| thread.cpus.contains(cpu)))
+    };
+    let strangers = view.samples.others.iter();
+    let all = strangers.chain(view.threads()).filter(shares_cpu);
+    let Some(other) = all.max_by_key(|other| other.cpu_ns) else {
+        return "who had it was not seen".into();
+    };
+    let whose = if view.threads().iter().any(|own| own.tid == other.tid) {
+        "most of one had the workload's own thread"
+    } else {
+        "most of one had thread"
+    };
+    let had = percent(view.share(other.cpu_ns));
+    let cpus: Vec<_> = other.cpus.iter().map(u32::to_string).collect();
+    let cpus = cpus.join(", ");
+    format!("{whose} {}: {had} (on {cpus})", thread_name(other))
+}

@@ -1,0 +1,163 @@
+//! The rules, one function each. Utilisation, saturation, errors of every resource, as in Gregg's USE method
+//! (<https://www.brendangregg.com/usemethod.html>, Linux checklist), and who waited for whom.
+
+mod cpu;
+mod disk;
+mod memory;
+mod network;
+mod others;
+mod virt;
+mod waiting;
+
+use super::{LimiterKind, Scene, Suspect};
+
+/// A rule.
+#[derive(Debug)]
+pub struct Rule {
+    /// What it suspects.
+    pub kind: LimiterKind,
+    /// When it fires.
+    pub threshold: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// It.
+    pub check: fn(&Scene<'_>) -> Vec<Suspect>,
+}
+
+/// Every rule there is. Thresholds are shares of the measured time unless said otherwise.
+pub const RULES: &[Rule] = &[
+    Rule {
+        kind: LimiterKind::SingleThread,
+        threshold: "one thread had a CPU ≥ 80 % (or ≥ 50 %, and never slept), or all threads together ≥ 70 % of one CPU and wanted 80–130 % of one, one after the other; and they did not fill all CPUs",
+        source: "Gregg 2013, throughput, 1 thread: “client iperf @80% CPU”",
+        check: cpu::single_thread,
+    },
+    Rule {
+        kind: LimiterKind::AllCpus,
+        threshold: "the workload had ≥ 85 % of the CPUs it may use (or ≥ 60 %, wanted ≥ 95 %, and they were full); unwatched: they were busy ≥ 95 %",
+        source: "Gregg 2013, packets, 32 threads: “CPU (dest >90% of the 1 VCPU)”; USE, CPU utilisation",
+        check: cpu::all_cpus,
+    },
+    Rule {
+        kind: LimiterKind::CpuQuota,
+        threshold: "throttled in ≥ 10 % of periods and for ≥ 5 % of the time",
+        source: "Gregg 2013, throughput, 4 and 8 threads: “hitting CPU caps”; sched-bwc.rst",
+        check: cpu::quota,
+    },
+    Rule {
+        kind: LimiterKind::Steal,
+        threshold: "≥ 10 % of the time that a vCPU wanted was stolen; or on the host a VMM thread waited ≥ 10 %",
+        source: "USE, CPU saturation of the tenant; XenMon's “waited”",
+        check: cpu::steal,
+    },
+    Rule {
+        kind: LimiterKind::RunQueue,
+        threshold: "a thread waited for a CPU ≥ 10 %, and ≥ 15 % of what it wanted; not if the workload had ≥ 85 % of its CPUs, or wanted more than all while others had less than half of what it had",
+        source: "Gregg 2013: “LAT” (run-queue latency) of client and destination; USE, CPU saturation",
+        check: cpu::run_queue,
+    },
+    Rule {
+        kind: LimiterKind::DiskBandwidth,
+        threshold: "waited for disks ≥ 30 %, the disk busy ≥ 70 % with requests ≥ 64 KiB or a queue ≥ 4; or busy and stalled ≥ 90/50 %",
+        source: "USE, storage utilisation and saturation",
+        check: disk::bandwidth,
+    },
+    Rule {
+        kind: LimiterKind::DiskLatency,
+        threshold: "waited for disks ≥ 30 %, and the disk was not full of large requests",
+        source: "USE, storage; synchronous writes have utilisation without saturation",
+        check: disk::latency,
+    },
+    Rule {
+        kind: LimiterKind::IoThrottled,
+        threshold: "waited for disks ≥ 30 % in a group with an I/O limit, at 70–130 % of it",
+        source: "USE, resource controls; blkio-controller.rst, cgroup-v2.rst io.max",
+        check: disk::throttled,
+    },
+    Rule {
+        kind: LimiterKind::Memory,
+        threshold: "stalled for memory (PSI) ≥ 10 %, or waited ≥ 10 % for reads that were refaults (≥ 30 % of what was read, while reclaim scanned)",
+        source: "USE, memory saturation; psi.rst",
+        check: memory::memory,
+    },
+    Rule {
+        kind: LimiterKind::Swap,
+        threshold: "≥ 1 MB/s swapped, and stalled for memory ≥ 5 %",
+        source: "USE, memory saturation",
+        check: memory::swap,
+    },
+    Rule {
+        kind: LimiterKind::NicBandwidth,
+        threshold: "≥ 70 % of the speed the driver states, in one direction",
+        source: "USE, network interface utilisation",
+        check: network::bandwidth,
+    },
+    Rule {
+        kind: LimiterKind::PacketRate,
+        threshold: "≥ 2000 packets/s of ≤ 400 bytes, and a thread ≥ 70 % on a CPU, mostly in the kernel, or soft interrupts ≥ 40 % of a CPU",
+        source: "Gregg 2013, packets, 16 threads: “both client & dest CPU cap”",
+        check: network::packets,
+    },
+    Rule {
+        kind: LimiterKind::ListenQueue,
+        threshold: "≥ 1 % as many overflows as accepted connections, and ≥ 5/s or 10 of them",
+        source: "USE, errors of a software queue; a dropped SYN costs a second (RFC 6298)",
+        check: network::listen_queue,
+    },
+    Rule {
+        kind: LimiterKind::PacketLoss,
+        threshold: "≥ 1 % of TCP segments sent again, of datagrams dropped at a socket, or of packets at a backlog",
+        source: "USE, network errors; Gregg 2013: “CPU scheduler latency causing TCP breakdown”",
+        check: network::loss,
+    },
+    Rule {
+        kind: LimiterKind::Lock,
+        threshold: "≥ 2 active threads, asleep at a futex ≥ 25 % on average",
+        source: "USE, software resources: mutex saturation",
+        check: waiting::lock,
+    },
+    Rule {
+        kind: LimiterKind::Latency,
+        threshold: "the busiest thread asleep ≥ 30 %, the workload < 70 % of its CPUs",
+        source: "Gregg 2013, packets: “network/KVM latency, thread count (client thread about 10% CPU)”",
+        check: waiting::latency,
+    },
+    Rule {
+        kind: LimiterKind::Generator,
+        threshold: "requests late ≥ 5 % or < 95 % of those due sent; or its CPU rules fire at ≥ 80 % (quota, steal, run queue ≥ 30 %)",
+        source: "Gregg 2013: “client iperf @80% CPU”; active benchmarking",
+        check: others::generator,
+    },
+    Rule {
+        kind: LimiterKind::ExitHandling,
+        threshold: "≥ 20 % of the time of a vCPU went into exits (trace), or ≥ 30 % of the CPU time of its thread was not in the guest",
+        source: "Gregg 2013, I/O path: KVM exits and QEMU glue",
+        check: virt::exits,
+    },
+    Rule {
+        kind: LimiterKind::Emulator,
+        threshold: "the accelerator is TCG, and a thread of the VMM had a CPU ≥ 80 %",
+        source: "Gregg 2013, I/O path: “glue” threads; QEMU executes a vCPU in one thread (docs/devel/multi-thread-tcg.rst)",
+        check: virt::emulator,
+    },
+    Rule {
+        kind: LimiterKind::TracerConsumer,
+        threshold: "the consumer had ≥ 80 % of a CPU, ≥ 50 % and events were lost, or ≥ 15 % of CPUs that were all busy",
+        source: "LTTng-Xen, tracing to disk; design section 10",
+        check: others::tracer,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_one_rule() {
+        let mut kinds: Vec<_> = RULES.iter().map(|rule| rule.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), RULES.len());
+        assert!(!kinds.contains(&LimiterKind::Unknown));
+    }
+}
