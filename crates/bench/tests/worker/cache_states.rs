@@ -2,7 +2,11 @@
 
 use super::client::{Worker, job, on_disk, with_cache};
 use std::path::{Path, PathBuf};
-use transect_bench::{CacheState, Fault, Kind, protocol::Param};
+use transect_bench::{
+    CacheState, Fault, Kind,
+    caches::{Caches, Read},
+    protocol::Param,
+};
 
 /// `TMPFS_MAGIC`.
 const TMPFS: i64 = 0x0102_1994;
@@ -38,6 +42,7 @@ fn cold_is_read_from_the_disk_and_hot_is_not() {
         assert!(cold.file_bytes > 2_000_000, "{cold:?}");
         assert!(cold.resident_before_bytes.unwrap() * 50 < cold.file_bytes, "{cold:?}");
         assert!(cold.read_bytes.unwrap() > cold.file_bytes / 10 * 8, "{cold:?}");
+        assert!(cold.why.contains(" read "), "{cold:?}");
 
         let hot = worker.run(with_cache(CacheState::Hot, job(workload, &params))).unwrap().cache;
         assert_eq!(hot.verified, Some(true), "{hot:?}");
@@ -46,6 +51,46 @@ fn cold_is_read_from_the_disk_and_hot_is_not() {
         let any = worker.run(job(workload, &params)).unwrap().cache;
         assert_eq!(any.verified, None, "{any:?}");
     }
+}
+
+/// A file that is cold before the run, and that the run does not read: the state is refused afterwards.
+#[test]
+fn a_run_that_reads_nothing_is_no_cold_run() {
+    if skipped() {
+        return;
+    }
+    let folder = on_disk();
+    let file = folder.path().join("file");
+    std::fs::write(&file, vec![7; 4 << 20]).unwrap();
+    let caches = Caches::bring(CacheState::Cold, vec![file.clone()], folder.path()).unwrap();
+    let proof = caches.before().unwrap();
+    let nothing = Read { machine_bytes: Some(1 << 30), own_bytes: Some(0) };
+    let refused = |fault: Fault| match fault {
+        Fault::Refused(refusal) => assert_eq!(refusal.kind, Kind::UnverifiedCache, "{refusal}"),
+        other => panic!("{other}"),
+    };
+    refused(caches.after(proof.clone(), &nothing).unwrap_err());
+    let unknown = Read { machine_bytes: None, own_bytes: None };
+    refused(caches.after(proof.clone(), &unknown).unwrap_err());
+    let all = Read { machine_bytes: None, own_bytes: Some(4 << 20) };
+    assert_eq!(caches.after(proof, &all).unwrap().verified, Some(true));
+    // Somebody reads it in between: it is not cold any more.
+    std::fs::read(&file).unwrap();
+    refused(caches.before().unwrap_err());
+    // Of a hot one too much is read, or a part of it goes.
+    let caches = Caches::bring(CacheState::Hot, vec![file.clone()], folder.path()).unwrap();
+    let proof = caches.before().unwrap();
+    assert_eq!(caches.after(proof.clone(), &nothing).unwrap().verified, Some(true));
+    refused(caches.after(proof.clone(), &all).unwrap_err());
+    let opened = std::fs::File::open(&file).unwrap();
+    rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    if caches.before().is_ok() {
+        // Not yet on the disk, so that it could not be dropped.
+        rustix::fs::fsync(&opened).unwrap();
+        rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    refused(caches.after(proof, &nothing).unwrap_err());
+    assert!(Caches::bring(CacheState::Cold, vec![], folder.path()).is_err());
 }
 
 #[test]
