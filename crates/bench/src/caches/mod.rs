@@ -4,11 +4,15 @@
 //! |---|---|---|---|
 //! | any | nothing | – | – |
 //! | cold | write back; `posix_fadvise(DONTNEED)` of each file; `drop_caches` where it may be written | at most 1 % of the files' pages are in memory | ≥ 90 % of the files' bytes were read from devices |
-//! | hot | reading all of it | every page is in memory | every page still is; ≤ 1 % of the files' bytes + 1 MiB were read from devices |
+//! | hot | reading all of it | ≥ 99 % of the pages are in memory | ≤ 1 % of the files' bytes + 1 MiB were read from devices |
 //! | displaced | reading another, sparse file as large as memory | as cold | as cold |
 //!
 //! "Read from devices" means by the workload's processes, where the kernel keeps an account of that; else by everybody on
-//! the machine. The mebibyte is for the file system's own blocks, which writing brings in (bitmaps, tables of inodes).
+//! the machine. The mebibyte is for the file system's own blocks, which writing brings in (bitmaps, tables of inodes); a
+//! set of files that is no larger is hot by the proof before the run alone.
+//!
+//! Not all pages: some machines take pages away all the time, whatever memory is free (a hypervisor or an agent that
+//! reclaims). What went before the run is read again; what goes during it shows in the bytes read.
 //!
 //! # Why twice
 //! `mincore` may be wrong where a file system is a facade of another one, and a device below may have a cache of its
@@ -34,8 +38,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Share of a cold file set that may be in memory before the run: what a directory scan by somebody else brings in.
-const COLD_RESIDENT_SHARE: u64 = 100;
+/// One page in so many may be in memory of a cold file set, and missing of a hot one.
+const STRAY_SHARE: u64 = 100;
+/// How often a hot file set is read again, should pages of it go before the run.
+const HOT_TRIES: u32 = 3;
 /// What of a hot file set the workload may still read from a device: a hundredth, and this.
 const HOT_READ_SLACK_BYTES: u64 = 1 << 20;
 
@@ -80,7 +86,14 @@ impl Caches {
 
     /// What the cache is now: before the run. Refused if it is not what was asked for.
     pub fn before(&self) -> Result<CacheProof, Fault> {
-        let extent = self.extent()?;
+        let mut extent = self.extent()?;
+        for _ in 0..HOT_TRIES {
+            let is_to_be_read = self.asked == CacheState::Hot && extent.resident_pages.is_some();
+            if is_to_be_read && !is_all(&extent) {
+                self.read_all()?;
+                extent = self.extent()?;
+            }
+        }
         let proof = CacheProof {
             asked: self.asked,
             file_bytes: extent.bytes,
@@ -96,7 +109,7 @@ impl Caches {
         let of = format!("{pages} of {} pages in memory before the run", extent.pages);
         let is_so = match self.asked {
             CacheState::Any => true,
-            CacheState::Hot => pages == extent.pages,
+            CacheState::Hot => is_hot(&extent),
             CacheState::Cold | CacheState::Displaced => is_cold(&extent),
         };
         if !is_so {
@@ -119,11 +132,6 @@ impl Caches {
     }
 
     fn stayed_hot(&self, proof: &CacheProof, read: &Read) -> Result<String, Fault> {
-        let extent = self.extent()?;
-        if extent.resident_pages != Some(extent.pages) {
-            let gone = extent.pages - extent.resident_pages.unwrap_or(0).min(extent.pages);
-            return Err(self.refused(format!("{gone} pages went out of memory during the run")));
-        }
         let most = proof.file_bytes / 100 + HOT_READ_SLACK_BYTES;
         match read.best() {
             Some((bytes, who)) if bytes > most => {
@@ -188,7 +196,16 @@ impl Caches {
 }
 
 fn is_cold(extent: &Extent) -> bool {
-    extent.resident_pages.is_some_and(|pages| pages * COLD_RESIDENT_SHARE <= extent.pages)
+    extent.resident_pages.is_some_and(|pages| pages * STRAY_SHARE <= extent.pages)
+}
+
+fn is_hot(extent: &Extent) -> bool {
+    let missing = extent.resident_pages.map(|pages| extent.pages.saturating_sub(pages));
+    missing.is_some_and(|pages| pages * STRAY_SHARE <= extent.pages)
+}
+
+fn is_all(extent: &Extent) -> bool {
+    extent.resident_pages == Some(extent.pages)
 }
 
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> Fault {
