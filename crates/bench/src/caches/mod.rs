@@ -4,14 +4,14 @@
 //! |---|---|---|---|
 //! | any | nothing | – | – |
 //! | cold | write back; `posix_fadvise(DONTNEED)` of each file; `drop_caches` where it may be written | at most 1 % of the files' pages are in memory | ≥ 90 % of the files' bytes were read from devices |
-//! | hot | reading all of it | ≥ 99 % of the pages are in memory | ≤ 1 % of the files' bytes + 1 MiB were read from devices |
+//! | hot | reading all of it, and the programs | ≥ 99 % of the pages are in memory | ≤ 1 % of the files' bytes + 1 MiB were read from devices |
 //! | displaced | reading another, sparse file as large as memory | as cold | as cold |
 //!
 //! "Read from devices" means by the workload's processes, where the kernel keeps an account of that; else by everybody on
 //! the machine. The mebibyte is for the file system's own blocks, which writing brings in (bitmaps, tables of inodes); a
 //! set of files that is no larger is hot by the proof before the run alone.
 //!
-//! Not all pages: some machines take pages away all the time, whatever memory is free (a hypervisor or an agent that
+//! Not all pages: some machines take pages away all the time, whatever memory is free (a hypervisor or a daemon that
 //! reclaims). What went before the run is read again; what goes during it shows in the bytes read.
 //!
 //! # Why twice
@@ -50,17 +50,25 @@ const HOT_READ_SLACK_BYTES: u64 = 1 << 20;
 pub struct Caches {
     asked: CacheState,
     files: Vec<PathBuf>,
+    /// Read too for a hot cache; nothing is proved of them.
+    programs: Vec<PathBuf>,
     /// What was done, and what could not be.
     did: String,
 }
 
 impl Caches {
-    /// Brings the files into the state.
+    /// Brings the files into the state; of the programs only a hot cache wants something.
     ///
     /// `folder` is where the filler of [`CacheState::Displaced`] may be made. Refused where there are no files, and
     /// where they lie on a file system that is nothing but memory.
-    pub fn bring(asked: CacheState, files: Vec<PathBuf>, folder: &Path) -> Result<Self, Fault> {
-        let mut caches = Self { asked, files, did: String::new() };
+    pub fn bring(
+        asked: CacheState,
+        files: Vec<PathBuf>,
+        programs: &[PathBuf],
+        folder: &Path,
+    ) -> Result<Self, Fault> {
+        let programs = programs.to_vec();
+        let mut caches = Self { asked, files, programs, did: String::new() };
         if asked == CacheState::Any {
             return Ok(caches);
         }
@@ -183,7 +191,7 @@ impl Caches {
 
     fn read_all(&self) -> Result<String, Fault> {
         let mut buffer = vec![0; 1 << 20];
-        for path in &self.files {
+        for path in self.files.iter().chain(&self.programs) {
             let mut read = || {
                 let mut file = File::open(path)?;
                 while std::io::Read::read(&mut file, &mut buffer)? > 0 {}
