@@ -97,7 +97,8 @@ pub struct CacheProof {
     pub file_bytes: u64,
     /// Bytes of them in the page cache before the measured part; `None` where it cannot be known (9p without cache).
     pub resident_before_bytes: Option<u64>,
-    /// Bytes read from block devices by this machine while it ran; `None` where no block device is below.
+    /// Bytes read from block devices by this machine, whoever asked for them, while it ran; `None` where no block device
+    /// is below. What the workload's own processes read stands in `why`.
     pub read_bytes: Option<u64>,
     /// Does all that agree with what was asked for? `None` for [`CacheState::Any`].
     pub verified: Option<bool>,

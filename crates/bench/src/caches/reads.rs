@@ -19,6 +19,14 @@ pub struct Read {
     pub own_bytes: Option<u64>,
 }
 
+impl Read {
+    /// What tells most of the workload, and of whom it tells.
+    pub(super) fn best(&self) -> Option<(u64, &'static str)> {
+        let own = self.own_bytes.map(|bytes| (bytes, "the workload"));
+        own.or(self.machine_bytes.map(|bytes| (bytes, "the machine")))
+    }
+}
+
 impl Reads {
     /// Begins, for the workload's process.
     #[must_use]

@@ -70,7 +70,7 @@ pub(crate) fn attempt<W: Write>(service: &mut Service<W>, job: Job) -> Result<Ru
     };
     let mut one = One::start(&service.own, service.jobs, &order, &service.events)?;
     let brink = until_ready(service, &mut one, &job)?;
-    let caches = Caches::bring(job.cache, brink.files, &service.own.folder)?;
+    let caches = Caches::bring(job.cache, brink.files, &brink.programs, &service.own.folder)?;
     let scene = Scene {
         job: &job,
         folder: folders.tracer.path(),

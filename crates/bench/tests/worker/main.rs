@@ -1,4 +1,12 @@
 //! The worker as a platform sees it: a program with two pipes.
+#![cfg(test)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::cast_precision_loss,
+    reason = "a failed expectation is the report"
+)]
 
 mod cache_states;
 mod client;

@@ -30,7 +30,7 @@ impl Workload for Compile {
             metric: ("time", Unit::Seconds, Better::Less),
             caches: &[CacheState::Hot, CacheState::Cold, CacheState::Displaced, CacheState::Any],
             params: vec![
-                ("units", Param::Int(24), "C files"),
+                ("units", Param::Int(16), "C files"),
                 ("jobs", Param::Int(0), "compilers at a time; 0: one for each CPU of the job"),
             ],
             packages: &["gcc", "make", "libc6-dev"],
