@@ -1,5 +1,10 @@
 //! Every tracer arm for real, around a load whose events are counted; and nothing is left in the kernel.
-#![allow(clippy::print_stderr, reason = "tests that are skipped say so")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests report by failing, and say what they skip"
+)]
 
 mod tracers_support;
 

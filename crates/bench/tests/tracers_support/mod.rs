@@ -89,7 +89,9 @@ pub(crate) fn trace(name: &str, params: &[(&str, Param)], calls: u64) -> Option<
     with(name, &job, |scene, load| {
         let tracing = arm(name).start(scene).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         load.run(calls);
-        tracing.stop().unwrap_or_else(|fault| panic!("{name}: {fault}"))
+        let cost = tracing.stop().unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        eprintln!("{name}: {cost:?}");
+        cost
     })
 }
 
@@ -130,8 +132,7 @@ pub(crate) fn be_the_load() {
         }
         if calls >= CALLS {
             ping_pong();
-            (0..BLOCKS)
-                .for_each(|size| drop(std::hint::black_box(vec![1_u8; 2000 + size as usize])));
+            (0..BLOCKS).for_each(|_| drop(std::hint::black_box(vec![1_u8; 3000])));
         }
         // Past the test harness, which would keep it.
         let mut out = File::options().write(true).open("/proc/self/fd/2").unwrap();

@@ -186,7 +186,7 @@ impl Session {
         let failed = |why: String| Fault::failed(format!("babeltrace2: {why}"));
         let output = Command::new(&self.tools.babeltrace)
             .arg(&self.trace)
-            .args(["--component", "sink.utils.counter", "--params", "step=0"])
+            .args(["--component", "sink.utils.counter", "--params", "step=+0"])
             .output()
             .map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
