@@ -41,7 +41,7 @@ fn expect_at_least(name: &str, more: &[(&str, Param)], events: u64) -> Option<Tr
 
 fn expect_sane(name: &str, cost: &TracerCost) {
     assert!(!cost.version.is_empty(), "{name}: {cost:?}");
-    assert!(cost.consumer_cpu_ns.is_some_and(|ns| ns < 60_000_000_000), "{name}: {cost:?}");
+    assert!(cost.consumer_cpu_ns.is_some(), "{name}: {cost:?}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn ftrace_idle() {
 #[test]
 fn trace_cmd() {
     let Some(cost) = expect_every_call("trace-cmd", &[]) else { return };
-    assert!(cost.bytes.unwrap() > CALLS * 2 && cost.consumer_cpu_ns > Some(0), "{cost:?}");
+    assert!(cost.bytes.unwrap() > CALLS && cost.consumer_cpu_ns > Some(0), "{cost:?}");
     drop_it("trace-cmd");
 }
 

@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use transect_tracefs::CpuStats;
 
 /// trace-cmd writes "1" to it at every start, whatever it records, and gives up if it cannot (`set_ftrace_enable` in
 /// tracecmd/trace-record.c of 3.1.6).
@@ -65,7 +66,7 @@ impl Tracer for TraceCmd {
         // It switches events on first, starts its readers, and switches tracing on last.
         running.wait_until("sign that it records", START_PATIENCE, |_| traced.is_on())?;
         running.traces_now();
-        Ok(Box::new(Recording { running, output, version, traced }))
+        Ok(Box::new(Recording { running, output, version, _traced: traced }))
     }
 }
 
@@ -92,7 +93,8 @@ struct Recording {
     running: Running,
     output: PathBuf,
     version: String,
-    traced: Traced,
+    /// Gone by itself if trace-cmd ends in order.
+    _traced: Traced,
 }
 
 impl Tracing for Recording {
@@ -101,22 +103,47 @@ impl Tracing for Recording {
         if !ended.is_in_order() {
             return Err(self.running.fault(&ended.how()));
         }
-        let cpus = self.traced.stats()?;
+        let cpus = statistics(&self.running.said());
+        if cpus.is_empty() {
+            return Err(self.running.fault("it printed no statistics of the kernel's buffers"));
+        }
         let failed = |error| Fault::failed(format!("{}: {error}", self.output.display()));
         Ok(TracerCost {
-            // The instance is ours, and outlives trace-cmd: the kernel's own counters are still there.
-            events: Some(cpus.iter().map(|cpu| cpu.read + cpu.entries).sum()),
+            events: Some(cpus.iter().map(|cpu| cpu.read).sum()),
             bytes: Some(fs::metadata(&self.output).map_err(failed)?.len()),
-            lost_events: Some(cpus.iter().map(|cpu| cpu.lost()).sum()),
+            lost_events: Some(cpus.iter().map(|cpu| cpu.lost() + cpu.entries).sum()),
             consumer_cpu_ns: Some(ended.cpu_ns),
             version: self.version,
         })
     }
 }
 
+/// The kernel's counters of each CPU, as trace-cmd prints them before it clears them.
+fn statistics(said: &str) -> Vec<CpuStats> {
+    let Some((_, behind)) = said.split_once("Kernel buffer statistics:") else {
+        return Vec::new();
+    };
+    behind.split("CPU: ").skip(1).map(CpuStats::parse).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statistics_of_all_cpus_are_read() {
+        // Of trace-cmd 3.1.6.
+        let said = "CPU1 data recorded at offset=0xf0000\n    50 bytes in size (4096 uncompressed)\n\nBuffer: x1\n\n\n\
+                    Kernel buffer statistics:\n  Note: \"entries\" are the entries left in the kernel ring buffer and are not\n\
+                    \x20       recorded in the trace data. They should all be zero.\n\n\nBuffer: x1\n\n\n\
+                    CPU: 0\nentries: 0\noverrun: 7\ncommit overrun: 0\nbytes: 0\noldest event ts:     0.000000\n\
+                    now ts:    16.573576\ndropped events: 0\nread events: 3\n\nCPU: 1\nentries: 0\noverrun: 2\n\
+                    commit overrun: 0\nbytes: 0\ndropped events: 0\nread events: 1\n\n";
+        let cpus = statistics(said);
+        assert_eq!(cpus.iter().map(|cpu| cpu.read).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(cpus.iter().map(CpuStats::lost).sum::<u64>(), 9);
+        assert!(statistics("trace-cmd: Operation not permitted").is_empty());
+    }
 
     #[test]
     fn a_kernel_that_refuses_is_told() {
