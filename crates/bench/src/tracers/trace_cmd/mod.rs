@@ -66,7 +66,7 @@ impl Tracer for TraceCmd {
         // It switches events on first, starts its readers, and switches tracing on last.
         running.wait_until("sign that it records", START_PATIENCE, |_| traced.is_on())?;
         running.traces_now();
-        Ok(Box::new(Recording { running, output, version, _traced: traced }))
+        Ok(Box::new(Recording { running, trace_cmd, output, version, _traced: traced }))
     }
 }
 
@@ -91,6 +91,7 @@ fn allows_the_switch(switch: &Path) -> Result<(), Refusal> {
 struct Recording {
     /// Dropped first: it uses the instance.
     running: Running,
+    trace_cmd: PathBuf,
     output: PathBuf,
     version: String,
     /// Gone by itself if trace-cmd ends in order.
@@ -103,10 +104,7 @@ impl Tracing for Recording {
         if !ended.is_in_order() {
             return Err(self.running.fault(&ended.how()));
         }
-        let cpus = statistics(&self.running.said());
-        if cpus.is_empty() {
-            return Err(self.running.fault("it printed no statistics of the kernel's buffers"));
-        }
+        let cpus = self.statistics()?;
         let failed = |error| Fault::failed(format!("{}: {error}", self.output.display()));
         Ok(TracerCost {
             events: Some(cpus.iter().map(|cpu| cpu.read).sum()),
@@ -118,7 +116,25 @@ impl Tracing for Recording {
     }
 }
 
-/// The kernel's counters of each CPU, as trace-cmd prints them before it clears them.
+impl Recording {
+    /// The kernel's counters of each CPU, which trace-cmd puts into the file before it clears them.
+    fn statistics(&self) -> Result<Vec<CpuStats>, Fault> {
+        let failed = |why: &str| Fault::failed(format!("trace-cmd report --stat: {why}"));
+        let output = Command::new(&self.trace_cmd)
+            .args(["report", "--stat", "-i"])
+            .arg(&self.output)
+            .output()
+            .map_err(|error| failed(&error.to_string()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let cpus = statistics(&said);
+        match output.status.success() && !cpus.is_empty() {
+            true => Ok(cpus),
+            false => Err(failed(&format!("{said}{}", String::from_utf8_lossy(&output.stderr)))),
+        }
+    }
+}
+
+/// What `trace-cmd report --stat` prints of each CPU.
 fn statistics(said: &str) -> Vec<CpuStats> {
     let Some((_, behind)) = said.split_once("Kernel buffer statistics:") else {
         return Vec::new();
@@ -133,8 +149,7 @@ mod tests {
     #[test]
     fn statistics_of_all_cpus_are_read() {
         // Of trace-cmd 3.1.6.
-        let said = "CPU1 data recorded at offset=0xf0000\n    50 bytes in size (4096 uncompressed)\n\nBuffer: x1\n\n\n\
-                    Kernel buffer statistics:\n  Note: \"entries\" are the entries left in the kernel ring buffer and are not\n\
+        let said = "\nKernel buffer statistics:\n  Note: \"entries\" are the entries left in the kernel ring buffer and are not\n\
                     \x20       recorded in the trace data. They should all be zero.\n\n\nBuffer: x1\n\n\n\
                     CPU: 0\nentries: 0\noverrun: 7\ncommit overrun: 0\nbytes: 0\noldest event ts:     0.000000\n\
                     now ts:    16.573576\ndropped events: 0\nread events: 3\n\nCPU: 1\nentries: 0\noverrun: 2\n\
