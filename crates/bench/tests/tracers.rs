@@ -243,7 +243,9 @@ fn losses_are_counted() {
         assert!(lost > 0, "{name}: {cost:?}");
         // What was recorded and what was lost are all that happened.
         let all = events + lost;
-        assert!((calls..calls + STRANGERS).contains(&all), "{name}: {all} of {calls}: {cost:?}");
+        // perf counts records of forks and mappings that found no room, too.
+        let others = if name == "perf" { calls / 4 } else { STRANGERS };
+        assert!((calls..calls + others).contains(&all), "{name}: {all} of {calls}: {cost:?}");
     }
     let small = [("subbuffers", Param::Int(2)), ("subbuffer_kib", Param::Int(4))];
     let Some(cost) = trace("lttng-ust", &small, CALLS) else { return };

@@ -33,10 +33,10 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Lost events. Both ways count the same losses; each may miss some: what nothing came after is not told, and older
-    /// kernels do not count.
+    /// Lost records: as the counters say, and where they say nothing (kernels before 6.0, or nothing was lost) as the
+    /// buffers told. Never less than the lost events; where other records (forks, mappings) found no room, more.
     pub(super) fn lost(&self) -> u64 {
-        self.told.max(self.counted)
+        if self.counted > 0 { self.counted } else { self.told }
     }
 }
 
@@ -136,15 +136,17 @@ mod tests {
         let records = [
             record(1, &[0; 6]),
             record(SAMPLE, &[1, 2, 3]),
-            record(LOST, &[7, 100, 0]),
+            record(LOST, &[7, 120, 0]),
             record(SAMPLE, &[]),
             record(LOST_SAMPLES, &[60, 0]),
             record(LOST_SAMPLES, &[45]),
             record(68, &[]),
         ];
         let counted = walk(&mut Cursor::new(file(&records))).unwrap();
-        assert_eq!((counted.samples, counted.told, counted.counted), (2, 100, 105));
+        assert_eq!((counted.samples, counted.told, counted.counted), (2, 120, 105));
         assert_eq!(counted.lost(), 105);
+        let older = walk(&mut Cursor::new(file(&records[..4]))).unwrap();
+        assert_eq!((older.samples, older.lost()), (2, 120));
     }
 
     #[test]
