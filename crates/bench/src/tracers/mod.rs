@@ -1,8 +1,33 @@
 //! Tracer arms: one folder each, one line in [`registry`]. An arm runs in the machine whose workload it traces.
+//!
+//! What they share is in `tools`: the event set, parameters, programs and processes, an ftrace instance of their own.
 
+mod append_1mb;
+mod bpftrace;
+mod ftrace;
+mod ftrace_flight;
+mod ftrace_idle;
+mod lttng_kernel;
+mod lttng_ust;
 pub mod none;
+mod perf;
+mod perf_count;
+mod strace;
+mod tools;
+mod trace_cmd;
+mod transect_aggregate;
+mod transect_compact;
+mod transect_flight;
+mod transect_full;
+mod transect_idle;
+mod xentrace;
 
-use crate::{Fault, Job, Kind, Refusal, protocol::TracerCost};
+pub use tools::events::{DEFAULT_EVENTS, GROUPS};
+
+use crate::{
+    Fault, Job, Refusal,
+    protocol::{Param, TracerCost},
+};
 use std::path::Path;
 
 /// Somebody who traces while a workload runs.
@@ -11,9 +36,21 @@ pub trait Tracer: Sync {
     fn name(&self) -> &'static str;
     /// One line for people.
     fn about(&self) -> &'static str;
+    /// Parameters with their defaults, and what they mean. A job that has others is refused.
+    fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
+        Vec::new()
+    }
+    /// Environment variables that the workload's process has to be started with, so that it can be traced.
+    ///
+    /// # Errors
+    /// What is to be loaded into it is not there.
+    fn environment(&self, _job: &Job) -> Result<Vec<(String, String)>, Refusal> {
+        Ok(Vec::new())
+    }
     /// Why it cannot run on the machine this is called on.
     fn can_run(&self, job: &Job) -> Result<(), Refusal>;
-    /// Starts it, and comes back when it traces: not a moment before.
+    /// Starts it, and comes back when it traces: not a moment before. The calling thread must live until
+    /// [`Tracing::stop`]: an arm's programs are told to end when it does, so that a killed worker leaves none.
     fn start(&self, scene: &Scene<'_>) -> Result<Box<dyn Tracing>, Fault>;
 }
 
@@ -24,7 +61,8 @@ pub struct Scene<'a> {
     pub job: &'a Job,
     /// An empty folder of its own for what it records; removed afterwards.
     pub folder: &'a Path,
-    /// The process that will run the workload, with all its threads and children; already there, and waiting.
+    /// The process that will run the workload, with all its threads and children; already there, and waiting. It
+    /// has the arm's [`Tracer::environment`].
     pub pid: u32,
     /// This program: to start `transect record …` with.
     pub transect: &'a Path,
@@ -39,15 +77,24 @@ pub trait Tracing {
 /// Every arm there is.
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Tracer] {
-    &[&none::Nobody]
-}
-
-/// The arm of this name.
-pub fn find(name: &str) -> Result<&'static dyn Tracer, Refusal> {
-    let found = registry().iter().find(|arm| arm.name() == name);
-    found.copied().ok_or_else(|| {
-        let known: Vec<_> = registry().iter().map(|arm| arm.name()).collect();
-        Refusal::new(Kind::Plan, format!("tracer {name}"), "there is none of this name")
-            .mend(format!("there are: {}", known.join(", ")))
-    })
+    &[
+        &none::Nobody,
+        &transect_idle::TransectIdle,
+        &transect_aggregate::TransectAggregate,
+        &transect_flight::TransectFlight,
+        &transect_compact::TransectCompact,
+        &transect_full::TransectFull,
+        &ftrace_idle::FtraceIdle,
+        &ftrace_flight::FtraceFlight,
+        &ftrace::Ftrace,
+        &trace_cmd::TraceCmd,
+        &perf_count::PerfCount,
+        &perf::Perf,
+        &bpftrace::Bpftrace,
+        &lttng_kernel::LttngKernel,
+        &lttng_ust::LttngUst,
+        &xentrace::Xentrace,
+        &strace::Strace,
+        &append_1mb::Append1Mb,
+    ]
 }

@@ -24,16 +24,18 @@ pub(crate) struct One {
 }
 
 impl One {
-    /// Starts it, tells it what to do, and listens to it.
+    /// Starts it, with what its tracer arm wants in its environment, tells it what to do, and listens to it.
     pub(crate) fn start(
         own: &Own,
         number: u64,
         order: &Order,
+        variables: &[(String, String)],
         events: &Events,
     ) -> Result<Self, Fault> {
         let mut child = Command::new(&own.program)
             .args(&own.arguments)
             .arg(Mode::ONE)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // A terminal's ^C is for the worker, which ends the job in order.

@@ -12,10 +12,10 @@ use super::{
 use crate::{
     CacheProof, CacheState, Fault, Job, Kind, Metric, Refusal, RunResult,
     caches::{Caches, Reads},
+    catalog,
     protocol::{FromWorker, Role, ToWorker},
     sampling::Sampler,
     tracers::{self, Scene, Tracer, Tracing},
-    workloads,
 };
 use std::{
     collections::BTreeMap,
@@ -68,7 +68,8 @@ pub(crate) fn attempt<W: Write>(service: &mut Service<W>, job: Job) -> Result<Ru
         folder: folders.workload.path().to_owned(),
         keep: service.own.folder.join("keep"),
     };
-    let mut one = One::start(&service.own, service.jobs, &order, &service.events)?;
+    let variables = tracer.environment(&job)?;
+    let mut one = One::start(&service.own, service.jobs, &order, &variables, &service.events)?;
     let brink = until_ready(service, &mut one, &job)?;
     let caches = Caches::bring(job.cache, brink.files, &brink.programs, &service.own.folder)?;
     let scene = Scene {
@@ -101,7 +102,7 @@ pub(crate) fn attempt<W: Write>(service: &mut Service<W>, job: Job) -> Result<Ru
 
 /// The job with its parameters complete, and its tracer, if they can be had and fit.
 fn checked(mut job: Job) -> Result<(Job, &'static dyn Tracer), Stop> {
-    let tracer = tracers::find(&job.tracer)?;
+    let tracer = catalog::tracer(&job.tracer)?;
     tracer.can_run(&job)?;
     if job.role == Role::Bystander {
         if job.cache != CacheState::Any {
@@ -110,7 +111,7 @@ fn checked(mut job: Job) -> Result<(Job, &'static dyn Tracer), Stop> {
         }
         return Ok((job, tracer));
     }
-    let workload = workloads::find(&job.workload)?;
+    let workload = catalog::workload(&job.workload)?;
     let about = workload.about();
     job.params = params::complete(&about, &job.params)?;
     if !about.caches.contains(&job.cache) {

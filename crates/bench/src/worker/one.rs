@@ -13,9 +13,9 @@
 
 use super::WorkerError;
 use crate::{
-    Fault, Job, Kind, Metric, Refusal,
+    Fault, Job, Kind, Metric, Refusal, catalog,
     protocol::Role,
-    workloads::{self, Place, Prepared},
+    workloads::{Place, Prepared},
 };
 use rustix::{
     io::Errno,
@@ -124,7 +124,7 @@ fn ready<'a>(place: &Place<'a>, waker: UnixStream) -> Result<Box<dyn Prepared + 
     if place.job.role == Role::Bystander {
         return Ok(Box::new(Waiting(waker)));
     }
-    workloads::find(&place.job.workload)?.prepare(place)
+    catalog::workload(&place.job.workload)?.prepare(place)
 }
 
 /// Restricts this process, and what it starts, to CPUs; to none in particular if there are none.

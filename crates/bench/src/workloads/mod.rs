@@ -21,7 +21,7 @@ mod tar;
 mod tracer_cost;
 pub mod web;
 
-use crate::{Better, CacheState, Fault, Job, Kind, Metric, Refusal, Unit, protocol::Param};
+use crate::{Better, CacheState, Fault, Job, Metric, Refusal, Unit, protocol::Param};
 use serde::{Deserialize, Serialize};
 use std::{
     path::{Path, PathBuf},
@@ -161,14 +161,4 @@ static ALL: LazyLock<Vec<&'static dyn Workload>> = LazyLock::new(|| {
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Workload] {
     &ALL
-}
-
-/// The workload of this name.
-pub fn find(name: &str) -> Result<&'static dyn Workload, Refusal> {
-    let found = registry().iter().find(|workload| workload.about().name == name);
-    found.copied().ok_or_else(|| {
-        let known: Vec<_> = registry().iter().map(|workload| workload.about().name).collect();
-        Refusal::new(Kind::Plan, format!("workload {name}"), "there is none of this name")
-            .mend(format!("there are: {}", known.join(", ")))
-    })
 }

@@ -1,0 +1,92 @@
+//! Nobody traces, and a script appends 1 MB to a file again and again: LTTng-Xen's control. See `README.md`.
+
+use crate::{
+    Fault, Job, Refusal,
+    protocol::{Param, TracerCost},
+    tracers::{
+        Scene, Tracer, Tracing,
+        tools::{END_PATIENCE, START_PATIENCE, child::Running, params::Params, program},
+    },
+};
+use rustix::process::Signal;
+use std::{fs, path::PathBuf, process::Command};
+
+/// `$1` the file, `$2` how much, `$3` how long to wait.
+const SCRIPT: &str = "while :; do head -c \"$2\" /dev/zero >>\"$1\" || exit 1; sleep \"$3\"; done";
+
+/// The arm.
+#[derive(Debug)]
+pub(super) struct Append1Mb;
+
+impl Tracer for Append1Mb {
+    fn name(&self) -> &'static str {
+        "append-1mb"
+    }
+
+    fn about(&self) -> &'static str {
+        "nobody traces, a script appends 1 MB a second to a file: the control of LTTng-Xen, Table 2"
+    }
+
+    fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
+        vec![
+            ("bytes", Param::Int(1_000_000), "how much it appends each time"),
+            ("every_ms", Param::Int(1000), "how long it waits in between"),
+        ]
+    }
+
+    fn can_run(&self, job: &Job) -> Result<(), Refusal> {
+        let params = Params::of(self, job)?;
+        if params.wish("bytes").is_none() || params.wish("every_ms").is_none() {
+            let why = "bytes and every_ms are to be above zero";
+            return Err(Refusal::new(crate::Kind::Plan, "tracer append-1mb", why));
+        }
+        program::find(self.name(), "head", "coreutils").map(drop)
+    }
+
+    fn start(&self, scene: &Scene<'_>) -> Result<Box<dyn Tracing>, Fault> {
+        self.can_run(scene.job)?;
+        let params = Params::of(self, scene.job)?;
+        let (bytes, wait_ms) = (params.count("bytes"), params.count("every_ms"));
+        let file = scene.folder.join("appended");
+        let wait = format!("{}.{:03}", wait_ms / 1000, wait_ms % 1000);
+        let mut command = Command::new("sh");
+        command.args(["-c", SCRIPT, "sh"]).arg(&file).args([&bytes.to_string(), &wait]);
+        let version = program::version(&program::find(self.name(), "head", "coreutils")?)?;
+        let running = Running::start("sh", &mut command, scene.folder)?;
+        let mut running = running.ends_by(Signal::TERM);
+        running
+            .wait_until("first bytes in its file", START_PATIENCE, |_| length(&file) >= bytes)?;
+        let before = length(&file);
+        running.traces_now();
+        Ok(Box::new(Appending { running, file, before, version }))
+    }
+}
+
+fn length(file: &PathBuf) -> u64 {
+    fs::metadata(file).map_or(0, |meta| meta.len())
+}
+
+struct Appending {
+    running: Running,
+    file: PathBuf,
+    /// Bytes that were there when the run began.
+    before: u64,
+    version: String,
+}
+
+impl Tracing for Appending {
+    fn stop(mut self: Box<Self>) -> Result<TracerCost, Fault> {
+        let bytes = length(&self.file).saturating_sub(self.before);
+        let ended = self.running.end(END_PATIENCE)?;
+        if !ended.is_in_order() {
+            return Err(self.running.fault(&ended.how()));
+        }
+        Ok(TracerCost {
+            events: None,
+            bytes: Some(bytes),
+            lost_events: None,
+            consumer_cpu_ns: Some(ended.cpu_ns),
+            version: self.version,
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! ftrace, everything to disk: whole ring-buffer pages spliced to a file for each CPU. See `README.md`.
+
+mod pages;
+
+use crate::{
+    Fault, Job, Refusal,
+    protocol::{Param, TracerCost},
+    tracers::{
+        Scene, Tracer, Tracing,
+        tools::{
+            events,
+            instance::{self, Traced},
+            params::Params,
+            program,
+        },
+    },
+};
+use pages::Pages;
+use std::sync::Arc;
+use transect_tracefs::Collector;
+
+/// The arm.
+#[derive(Debug)]
+pub(super) struct Ftrace;
+
+impl Tracer for Ftrace {
+    fn name(&self) -> &'static str {
+        "ftrace"
+    }
+
+    fn about(&self) -> &'static str {
+        "ftrace: ring-buffer pages spliced to disk as they are"
+    }
+
+    fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
+        params()
+    }
+
+    fn can_run(&self, job: &Job) -> Result<(), Refusal> {
+        can_run(self, job)
+    }
+
+    fn start(&self, scene: &Scene<'_>) -> Result<Box<dyn Tracing>, Fault> {
+        let traced = Traced::make(self.name(), &Params::of(self, scene.job)?)?;
+        let pages = Arc::new(Pages::into(scene.folder));
+        let readers = Collector::start(&traced.instance, pages.clone()).map_err(Fault::failed)?;
+        traced.enable(None)?;
+        traced.switch_on()?;
+        pages.traces_now();
+        Ok(Box::new(Spliced { readers, pages, traced }))
+    }
+}
+
+/// The parameters of all three arms of ftrace.
+pub(super) fn params() -> Vec<(&'static str, Param, &'static str)> {
+    let buffer = "buffer of each CPU, KiB; 0: the kernel's default (1408)";
+    vec![events::param(), ("buffer_kib", Param::Int(0), buffer)]
+}
+
+/// What all three need.
+pub(super) fn can_run(arm: &dyn Tracer, job: &Job) -> Result<(), Refusal> {
+    let params = Params::of(arm, job)?;
+    program::need_root(arm.name())?;
+    let tracefs = events::tracefs(arm.name())?;
+    events::present(arm.name(), &tracefs, params.text("events")).map(drop)
+}
+
+struct Spliced {
+    /// Dropped first: readers hold the instance.
+    readers: Collector,
+    pages: Arc<Pages>,
+    traced: Traced,
+}
+
+impl Tracing for Spliced {
+    fn stop(self: Box<Self>) -> Result<TracerCost, Fault> {
+        let Spliced { readers, pages, traced } = *self;
+        if !traced.is_on() {
+            return Err(Fault::failed("ftrace: tracing was switched off before the run was over"));
+        }
+        let totals = readers.stop(&traced.instance).map_err(Fault::failed)?;
+        Ok(TracerCost {
+            events: Some(totals.events()),
+            bytes: Some(pages.bytes()),
+            lost_events: Some(totals.lost()),
+            consumer_cpu_ns: Some(pages.cpu_ns()),
+            version: instance::version(),
+        })
+    }
+}
