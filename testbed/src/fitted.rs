@@ -260,3 +260,14 @@ fn add(fittings: &Fittings, run: &RunDir, line: &mut Line) {
         line.option("-device", device);
     }
 }
+
+/// A path of the cache as machines see it. What is to be seen there must be there when the machine boots.
+pub fn in_cache(path: &Path) -> Result<PathBuf> {
+    xen::in_cache(path)
+}
+
+/// The kernel and the initramfs of a machine within a machine, as the outer one sees them; they are made if need be.
+pub fn inner_images() -> Result<(PathBuf, PathBuf)> {
+    let kernel = Kernel::get(Flavour::Full)?;
+    Ok((in_cache(&kernel.vmlinux())?, in_cache(&initramfs::of_fitted(&kernel, false)?)?))
+}

@@ -215,7 +215,7 @@ impl XenHost {
 }
 
 /// A path of the cache as commands in dom0 see it.
-pub(super) fn in_cache(path: &Path) -> Result<PathBuf> {
+pub(crate) fn in_cache(path: &Path) -> Result<PathBuf> {
     let inside = path.strip_prefix(cache::folder()?).context("not in the cache")?;
     Ok(Path::new("/run/testbed/cache").join(inside))
 }

@@ -4,7 +4,7 @@ mod container;
 mod kit;
 mod kvm;
 mod native;
-// mod nested_kvm;
+mod nested_kvm;
 mod nested_l1;
 mod nspawn;
 mod remote;

@@ -17,7 +17,7 @@ mod port;
 pub(super) use checked::{Expected, checked};
 pub(super) use fence::{Fence, memory_of_this_host_bytes};
 pub(super) use guest::{
-    Guest, GuestPlan, carry_worker, disk_image, options_of, taken_by_kernel_mib,
+    Guest, GuestPlan, carry_worker, disk_image, options_of, port_over, taken_by_kernel_mib,
 };
 pub(super) use own::{LIFETIME, Own, OwnPlan, Roots};
 pub(super) use params::{cpu_list, own_cpus, text, truth, whole};

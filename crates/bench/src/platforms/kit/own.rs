@@ -135,7 +135,9 @@ impl Machine for Own {
     }
 
     fn check_alive(&mut self) -> Result<(), Fault> {
-        if self.worker.is_some() && !self.is_busy()? {
+        let Some(worker) = &self.worker else { return Ok(()) };
+        let status = worker.ended().map_err(|error| failed(&error))?;
+        if status.is_some_and(|status| !status.success()) {
             let said = fs::read(&self.log).unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
             let lines: Vec<_> = said.lines().collect();

@@ -56,7 +56,8 @@ fn words(roots: &Roots) -> Result<Vec<OsString>, Fault> {
     words.extend(["--register=no", "--keep-unit", "--as-pid2", "--pipe"].map(Into::into));
     words.extend(["--read-only", "--link-journal=no", "--capability=all"].map(Into::into));
     words.extend(["--resolv-conf=off", "--timezone=off"].map(Into::into));
-    words.extend(["--tmpfs=/tmp", "--tmpfs=/run"].map(Into::into));
+    // It mounts a /run of its own by itself.
+    words.push("--tmpfs=/tmp".into());
     let option = |name: &str, value: String| OsString::from(format!("--{name}={value}"));
     words.push(option("machine", name));
     words.push(option("directory", roots.state.join("rootfs").display().to_string()));
