@@ -9,7 +9,7 @@ mod nested_l1;
 mod nspawn;
 mod remote;
 mod tcg;
-// mod uml;
+mod uml;
 // mod xen_domu;
 mod xen_dom0;
 
@@ -124,11 +124,11 @@ pub fn registry() -> &'static [&'static dyn Platform] {
         &native::Native,
         &container::Container,
         &nspawn::Nspawn,
-        //         &uml::Uml,
+        &uml::Uml,
         &tcg::Tcg,
         &kvm::Kvm,
         &nested_l1::NestedL1,
-        //         &nested_kvm::NestedKvm,
+        &nested_kvm::NestedKvm,
         &xen_dom0::XenDom0,
         //         &xen_domu::PHYS,
         //         &xen_domu::LOOP,

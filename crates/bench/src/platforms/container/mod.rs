@@ -7,6 +7,7 @@ use crate::{Fault, Refusal};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 
 /// crun.
 pub(super) struct Container;
@@ -52,18 +53,26 @@ impl Platform for Container {
 }
 
 fn words(roots: &Roots, arguments: &[String]) -> Result<Vec<OsString>, Fault> {
-    fs::create_dir_all(roots.state.join("rootfs")).map_err(Fault::failed)?;
-    fs::create_dir_all(roots.state.join("crun")).map_err(Fault::failed)?;
-    let config = config(roots, arguments);
-    fs::write(roots.state.join("config.json"), config.to_string()).map_err(Fault::failed)?;
+    run_bundle(&roots.state, &roots.unique, &config(roots, arguments))
+}
+
+/// Writes a bundle into the folder, and gives the words that run it; its root is this host's.
+pub(super) fn run_bundle(
+    state: &Path,
+    unique: &str,
+    config: &Value,
+) -> Result<Vec<OsString>, Fault> {
+    fs::create_dir_all(state.join("rootfs")).map_err(Fault::failed)?;
+    fs::create_dir_all(state.join("crun")).map_err(Fault::failed)?;
+    fs::write(state.join("config.json"), config.to_string()).map_err(Fault::failed)?;
     let mut words: Vec<OsString> =
         ["unshare", "--mount", "sh", "-c", OWN_MOUNTS].map(Into::into).into();
-    words.push(roots.state.clone().into());
+    words.push(state.into());
     words.extend(["crun", "--cgroup-manager=disabled", "--root"].map(Into::into));
-    words.push(roots.state.join("crun").into());
+    words.push(state.join("crun").into());
     words.extend(["run", "--bundle"].map(Into::into));
-    words.push(roots.state.clone().into());
-    words.push(roots.unique.clone().into());
+    words.push(state.into());
+    words.push(unique.into());
     Ok(words)
 }
 
@@ -74,7 +83,7 @@ fn config(roots: &Roots, arguments: &[String]) -> Value {
         json!({"destination": at, "type": "tmpfs", "source": "tmpfs",
                "options": ["nosuid", mode]})
     };
-    let bind = |at: &str, from: &std::path::Path| json!({"destination": at, "type": "none", "source": from, "options": ["bind", "rw"]});
+    let bind = |at: &str, from: &Path| json!({"destination": at, "type": "none", "source": from, "options": ["bind", "rw"]});
     let namespaces = ["pid", "ipc", "uts", "mount"].map(|kind| json!({"type": kind}));
     let capabilities = capabilities();
     let mut args = vec![WORKER.to_owned()];
@@ -110,7 +119,7 @@ fn config(roots: &Roots, arguments: &[String]) -> Value {
 }
 
 /// Those that this process has; a runtime may give no others. Linux `include/uapi/linux/capability.h`.
-fn capabilities() -> Vec<&'static str> {
+pub(super) fn capabilities() -> Vec<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

@@ -123,7 +123,8 @@ impl Machine for Nested {
 
     fn check_alive(&mut self) -> Result<(), Fault> {
         self.world.host().check_alive()?;
-        let ended = self.job.as_ref().map(Job::ended).transpose().map_err(|error| failed(&error))?;
+        let ended =
+            self.job.as_ref().map(Job::ended).transpose().map_err(|error| failed(&error))?;
         match ended.flatten() {
             None => Ok(()),
             Some(code) => {

@@ -26,19 +26,14 @@ impl Platform for NestedKvm {
 
     fn open(&self, shape: &Shape, bed: &Bed) -> Result<Box<dyn Machine>, Fault> {
         self.can_run(shape)?;
-        let expected = Expected {
-            platform: self.name(),
-            cpus: shape.cpus,
-            memory_mib: shape.memory_mib,
-        };
+        let expected =
+            Expected { platform: self.name(), cpus: shape.cpus, memory_mib: shape.memory_mib };
         let open = || checked(Box::new(guest::Nested::boot(shape, bed)?), &expected);
         open().or_else(|first| match first {
             Fault::Refused(refusal) => Err(refusal.into()),
             // An emulated host or its guest may hang of the emulator: once more, on another host unless others use it.
             Fault::Failed(first) => open().map_err(|again| match again {
-                Fault::Failed(again) => {
-                    Fault::Failed(format!("{again}\nand before that: {first}"))
-                }
+                Fault::Failed(again) => Fault::Failed(format!("{again}\nand before that: {first}")),
                 refused @ Fault::Refused(_) => refused,
             }),
         })

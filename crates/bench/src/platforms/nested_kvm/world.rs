@@ -1,8 +1,6 @@
 //! The nested host that the guests of one cell share.
 
-use crate::platforms::kit::{
-    Guest, GuestPlan, failed, options_of, taken_by_kernel_mib, whole,
-};
+use crate::platforms::kit::{Guest, GuestPlan, failed, options_of, taken_by_kernel_mib, whole};
 use crate::platforms::{Bed, Facts, Shape, tcg};
 use crate::{Fault, Kind, Refusal};
 use std::collections::BTreeSet;
