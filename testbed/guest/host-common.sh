@@ -43,6 +43,60 @@ mount_inside() {
 	ifconfig lo 127.0.0.1 up
 }
 
+# The device of the virtio-serial port of this name; nothing if there is none.
+port_of() {
+	for name in /sys/class/virtio-ports/*/name; do
+		[ "$(cat $name 2>/dev/null)" = "$1" ] && echo /dev/$(basename $(dirname $name))
+	done
+}
+
+# Whether the kernel's command line has this word.
+told() {
+	for word in $(cat /proc/cmdline); do [ "$word" = "$1" ] && return 0; done
+	return 1
+}
+
+# What the benchmark's machines have beside (src/fitted.rs): a card, a disk of their own, a port for their worker.
+fittings() {
+	mkdir -p /host/run/testbed/scratch
+	if [ -b /dev/vda ]; then
+		mount -t ext4 -o noatime /dev/vda /host/run/testbed/scratch || poweroff -f
+		chmod 1777 /host/run/testbed/scratch
+	fi
+	if [ -e /sys/class/net/eth0 ]; then
+		card=eth0
+		if told testbed.bridge; then
+			[ -d /sys/class/net/xenbr0 ] || brctl addbr xenbr0
+			brctl addif xenbr0 eth0
+			ifconfig eth0 up
+			ifconfig xenbr0 up
+			card=xenbr0:1
+		fi
+		for word in $(cat /proc/cmdline); do
+			case $word in testbed.address=*) ifconfig $card ${word#*=} netmask 255.255.255.0 up ;; esac
+		done
+		route add default gw 10.0.2.2
+	fi
+	worker=$(port_of testbed.pipe.0)
+	if [ -n "$worker" ]; then serve_workers $worker & fi
+}
+
+# Runs a worker for every line "worker ARGUMENTS" of a port; the port is then its standard input and output. When it has
+# ended, a line says so that begins with a byte which no line of a worker begins with.
+serve_workers() {
+	exec 4<>$1
+	echo "testbed: ready" >&4
+	while read -r verb arguments <&4; do
+		[ "$verb" = worker ] || continue
+		chroot /host /bin/sh -c "$own_environment
+			cd /run/testbed/scratch && exec /run/testbed/share/worker $arguments" \
+			<&4 >&4 2>>/host/run/testbed/share/worker.stderr 4>&-
+		printf '\n\004 %s\n' $? >&4
+	done
+}
+own_environment='export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+	export HOME=/run/testbed/scratch TMPDIR=/run/testbed/scratch'
+
 jobs=/host/run/testbed/share/jobs
 job() {
 	setsid chroot /host /bin/sh /run/testbed/share/jobs/$1/script </dev/null >$jobs/$1/stdout 2>$jobs/$1/stderr &
@@ -56,9 +110,7 @@ job() {
 take_orders() {
 	port=
 	while [ -z "$port" ]; do
-		for name in /sys/class/virtio-ports/*/name; do
-			[ "$(cat $name 2>/dev/null)" = testbed.control ] && port=/dev/$(basename $(dirname $name))
-		done
+		port=$(port_of testbed.control)
 		[ -c "$port" ] || { port=; sleep 0.05; }
 	done
 	exec 3<>$port

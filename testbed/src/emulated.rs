@@ -76,6 +76,11 @@ impl Emulated {
         Ok(machine)
     }
 
+    /// QEMU's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.qemu.id()
+    }
+
     fn wait_until_ready(&self, deadline: Instant) -> Result<()> {
         while !lock(&self.answers).ready {
             self.check_alive()?;

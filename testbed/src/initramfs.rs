@@ -38,6 +38,31 @@ pub fn of_host(kernel: &Kernel) -> Result<PathBuf> {
     })
 }
 
+// A real root file system, a card, a disk and a bridge beside; no null_blk.
+const FITTED_MODULES: &[&str] = &[
+    "virtio_pci",
+    "virtio_console",
+    "virtio_net",
+    "virtio_blk",
+    "9p",
+    "9pnet_virtio",
+    "crc32c_generic",
+    "ext4",
+];
+
+const FITTED_HOST_MODULES: &[&str] = &["kvm-amd", "kvm-intel", "vhost_net", "tun", "bridge"];
+
+/// The image of the benchmark's machines and, with `hosts`, of those that run machines themselves.
+pub fn of_fitted(kernel: &Kernel, hosts: bool) -> Result<PathBuf> {
+    let more = if hosts { FITTED_HOST_MODULES } else { &[] };
+    let modules = kernel.modules(&[FITTED_MODULES, more].concat())?;
+    let role = if hosts { "fitted-host" } else { "fitted" };
+    image(role, kernel, &format!("{HOST_INIT} {}", STEADY.key()), &modules, |cpio| {
+        cpio.script("init", HOST_INIT)?;
+        cpio.program("bin/steady", &STEADY.binary()?)
+    })
+}
+
 /// The base image of guests.
 pub fn of_guest(kernel: &Kernel) -> Result<PathBuf> {
     let modules = kernel.modules(GUEST_MODULES)?;

@@ -40,6 +40,7 @@ const KEPT: &[&str] = &[
     "vmw_vsock_virtio_transport",
     "vhost_vsock",
     "vhost_net",
+    "tun",
     "9p",
     "9pnet_virtio",
     "kvm",
@@ -59,6 +60,10 @@ const KEPT: &[&str] = &[
     "bridge",
     "loop",
     "overlay",
+    // Disks of the benchmark's machines, and the root of its domUs over TCP.
+    "crc32c_generic",
+    "ext4",
+    "9pnet_fd",
 ];
 
 /// An unpacked kernel.

@@ -44,6 +44,7 @@ mod cpio;
 pub mod demo;
 mod direct;
 mod emulated;
+pub mod fitted;
 mod guest;
 mod host;
 pub mod initramfs;

@@ -10,9 +10,10 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
@@ -27,6 +28,7 @@ end_all() { for f in "$1"/live/*; do [ -e "$f" ] && kill -KILL "-${f##*/}"; done
 timeout "$2" cat >/dev/null
 if [ $? -eq 124 ]; then : >"$1/expired"; end_all "$1"; cat >/dev/null; fi
 end_all "$1"
+[ -e "$1/at-end" ] && sh "$1/at-end"
 [ -e "$1/keep" ] || rm -rf "$1"
 "#;
 
@@ -81,6 +83,14 @@ impl RunDir {
         Ok(folder)
     }
 
+    /// Adds lines of the shell that the guard runs when the run is over, after its processes are killed: for what is
+    /// not a process and not in the folder, as a control group.
+    pub fn at_end(&self, script: &str) -> Result<()> {
+        let path = self.path.join("at-end");
+        let mut file = File::options().create(true).append(true).open(&path)?;
+        writeln!(file, "{script}").with_context(|| format!("cannot write {}", path.display()))
+    }
+
     /// Keeps the folder when the run ends, for its logs.
     pub fn keep(&self) {
         // Failing to keep logs must not hide the failure they are about.
@@ -123,14 +133,40 @@ impl RunDir {
     pub fn spawn(&self, arguments: &[OsString], stdout: &Path, stderr: &Path) -> Result<Process> {
         let create =
             |path: &Path| File::create(path).with_context(|| format!("no {}", path.display()));
+        let (stdin, stdout, stderr) = (Stdio::null(), create(stdout)?, create(stderr)?);
+        self.start(arguments, stdin, stdout.into(), stderr.into())
+    }
+
+    /// The same, with pipes to its standard input and from its standard output; the rest of it is added to the file.
+    pub fn spawn_piped(
+        &self,
+        arguments: &[OsString],
+        stderr: &Path,
+    ) -> Result<(Process, ChildStdin, ChildStdout)> {
+        let stderr = File::options().create(true).append(true).open(stderr)?;
+        let process = self.start(arguments, Stdio::piped(), Stdio::piped(), stderr.into())?;
+        let (stdin, stdout) = {
+            let mut child = lock(&process.child);
+            (child.stdin.take(), child.stdout.take())
+        };
+        Ok((process, stdin.context("no stdin")?, stdout.context("no stdout")?))
+    }
+
+    fn start(
+        &self,
+        arguments: &[OsString],
+        stdin: Stdio,
+        stdout: Stdio,
+        stderr: Stdio,
+    ) -> Result<Process> {
         let child = Command::new("sh")
             .args(["-c", ENTER])
             .arg(&self.path)
             .args(arguments)
             .current_dir(&self.path)
-            .stdin(Stdio::null())
-            .stdout(create(stdout)?)
-            .stderr(create(stderr)?)
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr)
             .process_group(0)
             .spawn()
             .context("cannot start a process")?;
@@ -156,6 +192,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        lock(&self.child).id()
+    }
+
     /// How it ended, if it has.
     pub fn ended(&self) -> Result<Option<ExitStatus>> {
         let status = lock(&self.child).try_wait().context("cannot wait for a process")?;

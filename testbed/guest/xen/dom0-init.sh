@@ -28,4 +28,5 @@ in_root xenconsoled --pid-file=/run/xenconsoled.pid --log=guest --log-dir=/run/t
 brctl addbr xenbr0
 ifconfig xenbr0 10.0.0.1 netmask 255.255.255.0 up
 
+fittings
 take_orders

@@ -215,7 +215,7 @@ impl XenHost {
 }
 
 /// A path of the cache as commands in dom0 see it.
-pub(super) fn in_cache(path: &Path) -> Result<PathBuf> {
+pub(crate) fn in_cache(path: &Path) -> Result<PathBuf> {
     let inside = path.strip_prefix(cache::folder()?).context("not in the cache")?;
     Ok(Path::new("/run/testbed/cache").join(inside))
 }
@@ -240,15 +240,24 @@ impl Images {
 fn boot_once(options: &XenOptions, images: &Images) -> Result<Emulated, (anyhow::Error, PathBuf)> {
     let run = RunDir::new(options.lifetime).map_err(|error| (error, PathBuf::new()))?;
     let logs = run.path().to_owned();
-    // Short names without the commas and spaces that end a name in QEMU's list of multiboot modules.
-    let linked = [(&images.hypervisor, "xen"), (&images.kernel, "vmlinux"), (&images.dom0, "dom0")]
-        .into_iter()
-        .try_for_each(|(file, name)| {
-            symlink(file, logs.join(name)).context("cannot link an image")
-        });
-    linked
-        .and_then(|()| Emulated::boot(KIND, run, command_line(options)))
+    link(images, &logs)
+        .and_then(|()| Emulated::boot(KIND, run, command_line(options, "")))
         .map_err(|error| (error, logs))
+}
+
+/// All that [`Emulated::boot`] wants; `words` are added to dom0's command line.
+pub(crate) fn prepared(options: &XenOptions, words: &str) -> Result<(Kind, RunDir, Line)> {
+    let images = Images::make()?;
+    let run = RunDir::new(options.lifetime)?;
+    link(&images, run.path())?;
+    Ok((KIND, run, command_line(options, words)))
+}
+
+fn link(images: &Images, logs: &Path) -> Result<()> {
+    // Short names without the commas and spaces that end a name in QEMU's list of multiboot modules.
+    [(&images.hypervisor, "xen"), (&images.kernel, "vmlinux"), (&images.dom0, "dom0")]
+        .into_iter()
+        .try_for_each(|(file, name)| symlink(file, logs.join(name)).context("cannot link an image"))
 }
 
 /// Xen takes its default where it does not have what its command line names, and says which it is
@@ -261,7 +270,7 @@ fn check_scheduler(log: &str, wanted: Scheduler) -> Result<()> {
     Ok(())
 }
 
-fn command_line(options: &XenOptions) -> Line {
+fn command_line(options: &XenOptions, words: &str) -> Line {
     let XenOptions { dom0_memory_mib, dom0_vcpus, scheduler, xen_arguments, .. } = options;
     let mut line = Line(vec!["qemu-system-x86_64".into()]);
     // Without counted time, every delay of one of QEMU's threads is a jump of time for the pCPU it carries: Xen's
@@ -281,10 +290,9 @@ fn command_line(options: &XenOptions) -> Line {
          dom0_max_vcpus={dom0_vcpus} sched={} {xen_arguments}",
         scheduler.name(),
     ));
-    line.words(&[
-        "-initrd",
-        "vmlinux console=hvc0 quiet panic=-1 noautogroup tsc=reliable clocksource=tsc,dom0",
-    ]);
+    let quiet = "console=hvc0 quiet panic=-1 noautogroup tsc=reliable clocksource=tsc";
+    let space = if words.is_empty() { "" } else { " " };
+    line.option("-initrd", format!("vmlinux {quiet}{space}{words},dom0"));
     line
 }
 

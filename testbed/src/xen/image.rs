@@ -34,6 +34,10 @@ const DOM0_MODULES: &[&str] = &[
     "xen-netback",
     "bridge",
     "loop",
+    "virtio_net",
+    "virtio_blk",
+    "crc32c_generic",
+    "ext4",
 ];
 
 const DOMU_MODULES: &[&str] = &["xen-blkfront", "xen-netfront"];

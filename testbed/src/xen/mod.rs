@@ -13,4 +13,5 @@ mod tools;
 pub use domains::Domain;
 pub use domu::{DomU, DomUPlan, TscMode};
 pub use host::{Scheduler, XenHost, XenOptions};
+pub(crate) use host::{in_cache, prepared};
 pub use tools::{missing, tool};

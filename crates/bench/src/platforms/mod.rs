@@ -1,6 +1,19 @@
 //! Machines to run workloads on: one folder each, one line in [`registry`].
 
-use crate::{Fault, Refusal};
+mod container;
+mod kit;
+mod kvm;
+mod native;
+mod nested_kvm;
+mod nested_l1;
+mod nspawn;
+mod remote;
+mod tcg;
+mod uml;
+// mod xen_domu;
+mod xen_dom0;
+
+use crate::{Fault, Kind, Refusal};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -76,8 +89,16 @@ pub struct Pipes {
 pub trait Machine: Send {
     /// What it is, as found.
     fn facts(&self) -> &Facts;
-    /// Starts the worker in it. At most one at a time.
+    /// Starts the worker in it. At most one at a time: a worker whose pipes are dropped is told to end, and has a moment
+    /// for it. Its current folder, which is also its `TMPDIR`, is the machine's own writable disk. In machines that are
+    /// not this host, the root is this host's, read only, with `/tmp` and `/run` of their own.
     fn worker(&mut self) -> Result<Pipes, Fault>;
+    /// Starts a worker on the machine below, where that is another than this host: the nested host of an L2 guest, dom0
+    /// of a domU. For samplers and tracer arms there ([`crate::protocol::Role::Bystander`]).
+    fn worker_below(&mut self) -> Result<Pipes, Fault> {
+        let why = "the machine below is this host";
+        Err(Refusal::new(Kind::Senseless, "a worker on the machine below", why).into())
+    }
     /// How this process reaches a TCP port of the machine.
     fn reach(&mut self, port: u16) -> Result<SocketAddr, Fault>;
     /// How the machine reaches this process, if it can.
@@ -112,5 +133,18 @@ pub fn log_of(logs: &Path, name: &str, index: u32) -> PathBuf {
 /// Every platform there is.
 #[must_use]
 pub fn registry() -> &'static [&'static dyn Platform] {
-    &[]
+    &[
+        &native::Native,
+        &container::Container,
+        &nspawn::Nspawn,
+        &uml::Uml,
+        &tcg::Tcg,
+        &kvm::Kvm,
+        &nested_l1::NestedL1,
+        &nested_kvm::NestedKvm,
+        &xen_dom0::XenDom0,
+        //         &xen_domu::PHYS,
+        //         &xen_domu::LOOP,
+        &remote::Remote,
+    ]
 }

@@ -1,0 +1,218 @@
+//! Whole machines of the testbed: QEMU guests, nested hosts, Xen's dom0.
+
+use crate::platforms::kit::fence::threads_of;
+use crate::platforms::kit::own::LIFETIME;
+use crate::platforms::kit::{Port, cpu_list, failed, truth};
+use crate::platforms::{Bed, Facts, Machine, Pipes, Shape, log_of};
+use crate::{Fault, Kind, Refusal};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use transect_testbed::fitted::{Fitted, Fittings, Model};
+
+/// The machine, and this host, on QEMU's user-mode network (QEMU `docs/system/devices/net.rst`).
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
+/// How long PID 1 may take from taking orders to running workers.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+
+/// A machine being described.
+pub(in crate::platforms) struct GuestPlan<'a> {
+    /// The platform's name.
+    pub name: &'static str,
+    /// Which kind.
+    pub model: Model,
+    /// What it gets.
+    pub fittings: Fittings,
+    /// What it is.
+    pub facts: Facts,
+    /// Size of its own disk, MiB.
+    pub disk_mib: u32,
+    /// Which of several it is.
+    pub index: u32,
+    /// The bed.
+    pub bed: &'a Bed,
+}
+
+/// What every machine of the testbed gets, before a platform changes it.
+pub(in crate::platforms) fn options_of(shape: &Shape) -> Result<Fittings, Refusal> {
+    Ok(Fittings {
+        cpus: shape.cpus,
+        memory_mib: shape.memory_mib + taken_by_kernel_mib(shape.memory_mib),
+        disks: Vec::new(),
+        direct_disks: truth(shape, "direct_disk", true)?,
+        pipes: 1,
+        bridged: false,
+        pin: cpu_list(&shape.pin),
+        lifetime: LIFETIME,
+    })
+}
+
+/// What Debian's kernel takes of a machine's memory before it counts `MemTotal`: code and data, and 64 bytes of
+/// each page. Measured with 6.1 under QEMU 7.2: 57 MiB of 555.
+pub(in crate::platforms) fn taken_by_kernel_mib(memory_mib: u32) -> u32 {
+    48 + memory_mib / 56
+}
+
+/// A booted machine.
+pub(in crate::platforms) struct Guest {
+    name: &'static str,
+    facts: Facts,
+    fitted: Fitted,
+    port: Port,
+    arguments: Vec<String>,
+    disk: PathBuf,
+    log: PathBuf,
+}
+
+impl Guest {
+    /// Boots it; no worker runs yet.
+    pub(in crate::platforms) fn boot(plan: GuestPlan<'_>) -> Result<Self, Fault> {
+        let GuestPlan { name, model, mut fittings, mut facts, disk_mib, index, bed } = plan;
+        let disk = disk_image(bed, &format!("{name}-{index}"), disk_mib)?;
+        fittings.disks.insert(0, disk.clone());
+        let fitted = Fitted::boot(&model, &fittings).map_err(|error| {
+            drop(fs::remove_file(&disk));
+            failed(&error)
+        })?;
+        facts.storage_is_below = !fittings.direct_disks;
+        facts.notes.insert("vmm".into(), version_of_qemu());
+        let port = port_of(&fitted)?;
+        fs::create_dir_all(&bed.logs).map_err(Fault::failed)?;
+        let log = log_of(&bed.logs, name, index);
+        let arguments = bed.worker_arguments.clone();
+        let guest = Self { name, facts, fitted, port, arguments, disk, log };
+        carry_worker(&bed.worker, &guest.fitted.share())?;
+        Ok(guest)
+    }
+
+    /// The testbed's handle: for what runs inside this machine.
+    pub(in crate::platforms) fn fitted(&self) -> &Fitted {
+        &self.fitted
+    }
+
+    /// What is true of its guests too.
+    pub(in crate::platforms) fn facts_of_a_guest(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    /// Makes a port of another address of its network reachable.
+    pub(in crate::platforms) fn forward(
+        &self,
+        address: Ipv4Addr,
+        port: u16,
+    ) -> Result<SocketAddr, Fault> {
+        self.fitted.forward(address, port).map_err(|error| failed(&error))
+    }
+}
+
+impl Machine for Guest {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn worker(&mut self) -> Result<Pipes, Fault> {
+        self.port.worker(&self.arguments)
+    }
+
+    fn reach(&mut self, port: u16) -> Result<SocketAddr, Fault> {
+        self.forward(ADDRESS, port)
+    }
+
+    fn gateway(&self) -> Option<IpAddr> {
+        Some(GATEWAY.into())
+    }
+
+    fn host_tids(&self) -> Vec<u32> {
+        threads_of(self.fitted.pid())
+    }
+
+    fn check_alive(&mut self) -> Result<(), Fault> {
+        self.fitted.check_alive().map_err(|error| {
+            self.fitted.forget_failures();
+            Fault::failed(format!("{}: {error:#}", self.name))
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Fault> {
+        // Its disk goes with it, so nothing in it needs an orderly end.
+        Ok(())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.fitted.end();
+        // A log that cannot be kept must not hide why the machine ended.
+        drop(fs::copy(self.fitted.logs().join("console.log"), &self.log));
+        drop(fs::remove_file(&self.disk));
+    }
+}
+
+fn port_of(fitted: &Fitted) -> Result<Port, Fault> {
+    let socket = fitted.pipe(0).map_err(|error| failed(&error))?;
+    port_over(socket, READY_WITHIN, || fitted.check_alive().is_err()).map_err(|error| {
+        Fault::failed(format!("the machine runs no workers: {error}\n{}", fitted.diagnosis()))
+    })
+}
+
+/// The port behind a socket, when the machine at its other end is ready; it is given up after that time, or when its
+/// machine `is_over`.
+pub(in crate::platforms) fn port_over(
+    socket: UnixStream,
+    within: Duration,
+    is_over: impl Fn() -> bool,
+) -> io::Result<Port> {
+    let port = Port::new(socket.try_clone()?, socket.try_clone()?);
+    let deadline = Instant::now() + within;
+    socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+    loop {
+        match port.wait_until_ready() {
+            Ok(()) => break,
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) if is_over() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(_) if Instant::now() > deadline => return Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => {}
+        }
+    }
+    socket.set_read_timeout(None)?;
+    Ok(port)
+}
+
+/// Puts the worker's binary where machines see it; `share` is their shared folder.
+pub(in crate::platforms) fn carry_worker(worker: &Path, share: &Path) -> Result<(), Fault> {
+    let to = share.join("worker");
+    fs::copy(worker, &to).map(drop).map_err(|error| {
+        Fault::failed(format!("cannot carry {} to {}: {error}", worker.display(), to.display()))
+    })
+}
+
+/// A raw image with an empty ext4 file system; sparse.
+pub(in crate::platforms) fn disk_image(bed: &Bed, name: &str, mib: u32) -> Result<PathBuf, Fault> {
+    fs::create_dir_all(&bed.scratch).map_err(Fault::failed)?;
+    let path = bed.scratch.join(format!("{name}-{}.img", std::process::id()));
+    let file = fs::File::create(&path).map_err(Fault::failed)?;
+    file.set_len(u64::from(mib.max(16)) << 20).map_err(Fault::failed)?;
+    // Everything is written now, so that no thread of the machine's kernel does it while something is measured.
+    let options = ["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let out = Command::new("/sbin/mkfs.ext4").args(options).arg(&path).output().map_err(|_| {
+        let refusal = Refusal::new(Kind::Missing, "a machine's disk", "there is no mkfs.ext4");
+        Fault::from(refusal.mend("apt-get install e2fsprogs"))
+    })?;
+    if out.status.success() {
+        return Ok(path);
+    }
+    drop(fs::remove_file(&path));
+    Err(Fault::failed(format!("mkfs.ext4: {}", String::from_utf8_lossy(&out.stderr).trim())))
+}
+
+fn version_of_qemu() -> String {
+    let out = Command::new("qemu-system-x86_64").arg("--version").output();
+    let text = out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").to_owned()
+}

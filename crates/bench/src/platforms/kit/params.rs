@@ -1,0 +1,85 @@
+//! Parameters of platforms, and lists of CPUs.
+
+use crate::platforms::Shape;
+use crate::protocol::Param;
+use crate::{Kind, Refusal};
+
+/// A whole number of at least 0.
+pub(in crate::platforms) fn whole(
+    shape: &Shape,
+    name: &str,
+    otherwise: u32,
+) -> Result<u32, Refusal> {
+    match shape.params.get(name) {
+        None => Ok(otherwise),
+        Some(Param::Int(value)) => {
+            u32::try_from(*value).map_err(|_| odd(name, "a number from 0 to 4294967295"))
+        }
+        Some(_) => Err(odd(name, "a whole number")),
+    }
+}
+
+/// A switch.
+pub(in crate::platforms) fn truth(
+    shape: &Shape,
+    name: &str,
+    otherwise: bool,
+) -> Result<bool, Refusal> {
+    match shape.params.get(name) {
+        None => Ok(otherwise),
+        Some(Param::Bool(value)) => Ok(*value),
+        Some(_) => Err(odd(name, "true or false")),
+    }
+}
+
+/// A word.
+pub(in crate::platforms) fn text<'a>(
+    shape: &'a Shape,
+    name: &str,
+    otherwise: &'a str,
+) -> Result<&'a str, Refusal> {
+    match shape.params.get(name) {
+        None => Ok(otherwise),
+        Some(Param::Text(value)) => Ok(value),
+        Some(_) => Err(odd(name, "a text")),
+    }
+}
+
+fn odd(name: &str, wanted: &str) -> Refusal {
+    Refusal::new(Kind::Plan, format!("platform parameter {name}"), format!("it must be {wanted}"))
+}
+
+/// As `taskset -c` and cpusets want it.
+pub(in crate::platforms) fn cpu_list(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The CPUs of this host that a machine without vCPUs of its own gets: those it is pinned to, else the first ones that
+/// this process may use.
+///
+/// # Errors
+/// Refuses if there are fewer than the shape asks for, or the pinning names another number of them.
+pub(in crate::platforms) fn own_cpus(platform: &str, shape: &Shape) -> Result<Vec<u32>, Refusal> {
+    let what = || format!("platform {platform}");
+    let wanted = usize::try_from(shape.cpus).unwrap_or(usize::MAX);
+    let allowed = allowed_cpus();
+    if let Some(absent) = shape.pin.iter().find(|cpu| !allowed.contains(cpu)) {
+        let why = format!("this process may not use CPU {absent}");
+        return Err(Refusal::new(Kind::NotHere, what(), why));
+    }
+    let from = if shape.pin.is_empty() { &allowed } else { &shape.pin };
+    if from.len() < wanted || (!shape.pin.is_empty() && from.len() != wanted) {
+        let why = format!("{wanted} CPUs are asked for, but {} are there for it", from.len());
+        return Err(Refusal::new(Kind::Different, what(), why));
+    }
+    Ok(from[..wanted].to_vec())
+}
+
+/// CPUs that this process may run on.
+fn allowed_cpus() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect()
+}

@@ -1,0 +1,102 @@
+//! Xen's dom0, emulated. See README.md.
+
+use super::kit::{Expected, Guest, GuestPlan, checked, options_of, truth};
+use super::{Bed, Facts, Machine, Platform, Shape, tcg};
+use crate::{Fault, Kind, Refusal};
+use std::path::PathBuf;
+use transect_testbed::fitted::Model;
+use transect_testbed::xen::{self, XenOptions};
+
+/// dom0.
+pub(super) struct XenDom0;
+
+impl Platform for XenDom0 {
+    fn name(&self) -> &'static str {
+        "xen-dom0"
+    }
+
+    fn about(&self) -> &'static str {
+        "the dom0 of a Xen host, emulated (TCG)"
+    }
+
+    fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
+        can_run(self.name())
+    }
+
+    fn open(&self, shape: &Shape, bed: &Bed) -> Result<Box<dyn Machine>, Fault> {
+        self.can_run(shape)?;
+        // Nothing runs beside dom0; Xen itself takes some 200 MiB.
+        let (dom0, all) = (shape.memory_mib, shape.memory_mib + 384);
+        let host = Dom0 { dom0_cpus: shape.cpus, cpus: shape.cpus, dom0_mib: dom0, all_mib: all };
+        let guest = host.boot(self.name(), shape, bed, 1, Vec::new())?;
+        let (cpus, memory_mib) = (shape.cpus, shape.memory_mib);
+        checked(Box::new(guest), &Expected { platform: self.name(), cpus, memory_mib })
+    }
+}
+
+pub(super) fn can_run(platform: &str) -> Result<(), Refusal> {
+    match xen::missing() {
+        None => Ok(()),
+        Some(why) => Err(Refusal::new(Kind::Missing, format!("platform {platform}"), why)
+            .mend("apt-get install qemu-system-x86")),
+    }
+}
+
+/// The sizes of a Xen host.
+pub(super) struct Dom0 {
+    /// vCPUs of dom0.
+    pub dom0_cpus: u32,
+    /// pCPUs.
+    pub cpus: u32,
+    /// Memory of dom0 as counted inside, MiB.
+    pub dom0_mib: u32,
+    /// Memory of the host, MiB.
+    pub all_mib: u32,
+}
+
+impl Dom0 {
+    /// Boots it with dom0's own disk and `more` ones.
+    pub(super) fn boot(
+        &self,
+        name: &'static str,
+        shape: &Shape,
+        bed: &Bed,
+        pipes: u32,
+        more: Vec<PathBuf>,
+    ) -> Result<Guest, Fault> {
+        let mut fittings = options_of(shape)?;
+        let taken = super::kit::taken_by_kernel_mib(self.dom0_mib);
+        fittings.cpus = self.cpus;
+        fittings.memory_mib = self.all_mib;
+        fittings.bridged = true;
+        fittings.pipes = pipes;
+        fittings.disks = more;
+        let counted_time = truth(shape, "counted_time", false)?;
+        let options = XenOptions {
+            cpus: self.cpus,
+            memory_mib: self.all_mib,
+            dom0_vcpus: self.dom0_cpus,
+            dom0_memory_mib: self.dom0_mib + taken,
+            counted_time,
+            lifetime: fittings.lifetime,
+            ..XenOptions::default()
+        };
+        let mut facts = Facts {
+            accelerator: "xen under tcg".into(),
+            emulated: tcg::emulated(1),
+            ..Facts::default()
+        };
+        facts.notes.insert("scheduler".into(), options.scheduler.name().into());
+        let time = if counted_time { "4 ns for each instruction" } else { "this host's" };
+        facts.notes.insert("time".into(), time.into());
+        Guest::boot(GuestPlan {
+            name,
+            model: Model::Xen(options),
+            fittings,
+            facts,
+            disk_mib: shape.disk_mib,
+            index: shape.index,
+            bed,
+        })
+    }
+}
