@@ -1,7 +1,7 @@
 //! The report: everything a face shows. Plain data; `transect bench report --json` is this, as it stands.
 
 use crate::{
-    Better, Fault, Unit,
+    Better, Distribution, Fault, Unit,
     plan::{Cell, Label, RefusedCell},
     protocol::TracerCost,
 };
@@ -90,6 +90,10 @@ pub struct ReportedCell {
     pub quartiles: Option<[f64; 2]>,
     /// Medians of the other metrics, by name, with their units and the side that is better.
     pub others: BTreeMap<String, (f64, Unit, Better)>,
+    /// How single operations were distributed, by the metric's name: samples and failures are sums over the runs that
+    /// count, everything else is the median over them, quantile by quantile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub distributions: BTreeMap<String, (Unit, Distribution)>,
     /// What held it back.
     pub limiter: Option<Suspect>,
     /// Of the tracer: medians over the runs; `None` for nobody.
@@ -124,7 +128,8 @@ pub struct Suspect {
     pub runs: u32,
     /// Of how many.
     pub of_runs: u32,
-    /// Elasticity when it was halved, where that was asked for: 1: the result follows in full, 0: not at all.
+    /// Elasticity when it was halved, and its interval (estimate, low, high), where that was asked for: 1: the result
+    /// follows in full, 0: not at all.
     pub elasticity: Option<[f64; 3]>,
 }
 
