@@ -96,7 +96,8 @@ pub struct ReportedCell {
     pub distributions: BTreeMap<String, (Unit, Distribution)>,
     /// What held it back.
     pub limiter: Option<Suspect>,
-    /// Of the tracer: medians over the runs; `None` for nobody.
+    /// Of the tracer: medians over the runs; `None` for nobody. In JSON it is `tracer_cost`: `tracer` is the arm's name.
+    #[serde(rename = "tracer_cost")]
     pub tracer: Option<TracerCost>,
     /// Runs in which the tracer lost events: these are another arm than one that loses nothing.
     pub lossy_runs: u32,

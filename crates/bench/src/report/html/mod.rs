@@ -15,7 +15,10 @@ mod scale;
 mod strips;
 mod tables;
 
-use super::{Report, view::View};
+use super::{
+    Report,
+    view::{View, is_hidden},
+};
 use node::{Element, el};
 
 const STYLE: &str = include_str!("style.css");
@@ -116,14 +119,9 @@ fn embedded(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + json.len() / 16);
     for c in json.chars() {
         match c {
-            '<'
-            | '>'
-            | '&'
-            | '\u{7f}'..='\u{9f}'
-            | '\u{2028}'
-            | '\u{2029}'
-            | '\u{fffe}'
-            | '\u{ffff}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if matches!(c, '<' | '>' | '&') || (is_hidden(c) && u32::from(c) >= 0x7f) => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
             c => out.push(c),
         }
     }

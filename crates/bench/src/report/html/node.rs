@@ -8,6 +8,7 @@ use std::fmt::{Display, Write};
 /// An element under construction.
 pub(super) struct Element {
     name: &'static str,
+    classes: String,
     attributes: String,
     body: String,
 }
@@ -17,7 +18,7 @@ const CLOSED: [&str; 8] = ["meta", "input", "br", "path", "circle", "line", "rec
 
 /// A new element.
 pub(super) const fn el(name: &'static str) -> Element {
-    Element { name, attributes: String::new(), body: String::new() }
+    Element { name, classes: String::new(), attributes: String::new(), body: String::new() }
 }
 
 impl Element {
@@ -28,9 +29,13 @@ impl Element {
         self
     }
 
-    /// Adds the attribute `class`.
-    pub(super) fn class(self, name: &str) -> Self {
-        self.attr("class", name)
+    /// Adds a class, or several that are separated by blanks.
+    pub(super) fn class(mut self, name: &str) -> Self {
+        if !self.classes.is_empty() {
+            self.classes.push(' ');
+        }
+        self.classes.push_str(&escaped(name));
+        self
     }
 
     /// Adds text.
@@ -64,11 +69,13 @@ impl Element {
     }
 
     fn render_into(self, out: &mut String) {
-        let Self { name, attributes, body } = self;
+        let Self { name, classes, attributes, body } = self;
+        let class =
+            if classes.is_empty() { String::new() } else { format!(" class=\"{classes}\"") };
         let _ = if body.is_empty() && CLOSED.contains(&name) {
-            write!(out, "<{name}{attributes}/>")
+            write!(out, "<{name}{class}{attributes}/>")
         } else {
-            write!(out, "<{name}{attributes}>{body}</{name}>")
+            write!(out, "<{name}{class}{attributes}>{body}</{name}>")
         };
         if BLOCKS.contains(&name) {
             out.push('\n');

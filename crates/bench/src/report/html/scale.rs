@@ -20,6 +20,8 @@ enum Kind {
 
 /// Smallest value on a logarithmic axis: what is not above nothing is drawn at its lower end.
 const TINY: f64 = 1e-12;
+/// The largest, for the same reason: a factor beyond it is no finite number.
+const HUGE: f64 = 1e18;
 
 impl Axis {
     /// An even axis. Where all values are the same, they are in the middle.
@@ -30,8 +32,8 @@ impl Axis {
 
     /// A logarithmic axis.
     pub(super) fn log(low: f64, high: f64, from: f64, to: f64) -> Self {
-        let low = low.max(TINY);
-        let high = if high > low { high } else { low * 1.01 };
+        let low = low.clamp(TINY, HUGE);
+        let high = if high > low { high.min(HUGE * 2.0) } else { low * 1.01 };
         Self { kind: Kind::Log, low, high, from, to }
     }
 

@@ -5,28 +5,29 @@ use super::{
     comparisons::{change_fields, verdict_field},
     grid::{Column, Field, Grid, Tone, left, right},
 };
+use crate::Better;
 use crate::report::{
     Comparison, ReportedCell, Suspect,
     number::{DASH, count, per_cent, quantity, quantity_or_dash},
     view::{Family, Work},
 };
 
-const COLUMNS: [Column; 14] = [
-    left("workload"),
+const COLUMNS: [Column; 12] = [
     left("platform"),
     left("tracer"),
-    left("metric").expendable(7),
     right("median"),
     right("half within").expendable(6),
     right("n"),
-    right("left out").expendable(3),
-    left("against").expendable(4),
+    right("left out").expendable(4),
+    left("against").expendable(5),
     right("change"),
     right("interval").expendable(1),
     left("verdict"),
-    right("floor").expendable(2),
-    left("limiter").expendable(5),
+    right("floor").expendable(3),
+    left("limiter").expendable(2),
 ];
+const FLOOR: usize = 10;
+const LIMITER: usize = 11;
 
 impl Page<'_> {
     pub(super) fn families(&mut self) {
@@ -42,26 +43,67 @@ impl Page<'_> {
         for work in groups {
             self.work(work, &mut grid);
         }
-        self.heading(&name, "medians; changes of the paired blocks' ratio, per cent of 'against'");
+        let about = "medians; change of the paired blocks' ratio, in per cent of 'against'";
+        self.heading(&name, if at == 0 { about } else { "" });
         self.grid(&grid);
+        let width = self.style.width;
+        let cells = || self.view.families[at].groups.iter().flat_map(|work| &work.cells);
+        let all = cells().count();
+        let compared = cells().filter(|cell| self.view.first_comparison(&cell.cell).is_some());
+        let compared = compared.count();
+        if grid.is_dropped(FLOOR, width) {
+            self.instead((at, compared), "floor", |page, cell| {
+                Some(per_cent(page.view.first_comparison(&cell.cell)?.floor?))
+            });
+        }
+        if grid.is_dropped(LIMITER, width) {
+            self.instead((at, all), "limiter", |_, cell| cell.limiter.as_ref().map(limiter));
+        }
         self.further_comparisons(at);
         self.elasticities(at);
     }
 
+    /// What a column that had to go would have said, each value once; "everywhere", where the same is true of at least so
+    /// many cells, which are all that it can be true of.
+    fn instead(
+        &mut self,
+        (at, least): (usize, usize),
+        what: &str,
+        value: impl Fn(&Self, &ReportedCell) -> Option<String>,
+    ) {
+        let mut values: Vec<(String, Vec<String>)> = Vec::new();
+        for cell in self.view.families[at].groups.iter().flat_map(|work| &work.cells) {
+            let Some(value) = value(self, cell) else { continue };
+            match values.iter_mut().find(|(other, _)| *other == value) {
+                Some((_, cells)) => cells.push(cell.cell.to_string()),
+                None => values.push((value, vec![cell.cell.to_string()])),
+            }
+        }
+        if let [(value, cells)] = values.as_slice()
+            && cells.len() >= least
+        {
+            let text = format!("{what} {value}: everywhere");
+            return self.wrapped("  ", 4, &text);
+        }
+        for (value, cells) in values {
+            self.wrapped("  ", 4, &format!("{what} {value}: {}", cells.join(", ")));
+        }
+    }
+
     fn work(&self, work: &Work<'_>, grid: &mut Grid) {
-        let mut last = (String::new(), String::new());
+        if let Some(cell) = work.cells.first() {
+            let good = if cell.better == Better::Less { "less" } else { "more" };
+            grid.title(format!("{}: {}, {good} is better", work.group, cell.metric));
+        }
+        let mut last = None;
         for cell in &work.cells {
             let mut row = self.cell(cell);
-            let this = (work.group.to_string(), cell.cell.platform.clone());
-            // What is the same as above is not said again: lines of one workload are read together.
-            if last.0 == this.0 {
+            // What is the same as above is not said again: lines of one platform are read together.
+            if last == Some(&cell.cell.platform) {
                 row[0] = Field::from("");
-                if last.1 == this.1 {
-                    row[1] = Field::from("");
-                }
             }
+            last = Some(&cell.cell.platform);
             grid.row(row);
-            last = this;
         }
     }
 
@@ -75,10 +117,8 @@ impl Page<'_> {
             some => count(some as u64),
         };
         let mut row: Vec<Field> = vec![
-            cell.cell.group.to_string().into(),
             cell.cell.platform.clone().into(),
             cell.arm().into(),
-            cell.metric.clone().into(),
             quantity_or_dash(cell.median, cell.unit).into(),
             quartiles.unwrap_or_default().into(),
             count(counted as u64).into(),

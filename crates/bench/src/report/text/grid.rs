@@ -25,7 +25,7 @@ pub(super) const fn right(header: &'static str) -> Column {
 }
 
 impl Column {
-    /// The same column, dropped when space is short; higher ranks go first.
+    /// The same column, dropped when space is short; higher ranks go first, 1 only when names would say nothing any more.
     pub(super) const fn expendable(mut self, rank: u8) -> Self {
         self.expendable = rank;
         self
@@ -85,10 +85,18 @@ impl<T: AsRef<str>> From<T> for Field {
     }
 }
 
+/// A line of a table.
+enum Row {
+    /// A field for every column.
+    Fields(Vec<Field>),
+    /// What the lines below have in common.
+    Title(Field),
+}
+
 /// A table under construction.
 pub(super) struct Grid {
     columns: Vec<Column>,
-    rows: Vec<Vec<Field>>,
+    rows: Vec<Row>,
 }
 
 const GAP: usize = 2;
@@ -105,7 +113,12 @@ impl Grid {
     /// Adds a row; what is missing stays empty.
     pub(super) fn row(&mut self, mut fields: Vec<Field>) {
         fields.resize(self.columns.len(), Field::from(""));
-        self.rows.push(fields);
+        self.rows.push(Row::Fields(fields));
+    }
+
+    /// Adds a line across all columns.
+    pub(super) fn title(&mut self, text: impl AsRef<str>) {
+        self.rows.push(Row::Title(Field::from(text)));
     }
 
     /// Has it no rows?
@@ -118,24 +131,53 @@ impl Grid {
         let (shown, widths) = self.layout(width.map(|width| width.saturating_sub(INDENT)));
         let header = |column: &Column| Field::toned(column.header, Tone::Dim);
         let header: Vec<Field> = self.columns.iter().map(header).collect();
-        for row in std::iter::once(&header).chain(&self.rows) {
-            self.write_line(out, row, &shown, &widths, has_colour);
+        self.write_line(out, &header, &shown, &widths, has_colour);
+        for row in &self.rows {
+            match row {
+                Row::Fields(fields) => self.write_line(out, fields, &shown, &widths, has_colour),
+                Row::Title(field) => {
+                    let room = width.map_or(usize::MAX, |width| width.saturating_sub(INDENT));
+                    let title = field.tone.paint(&cut(&field.text, room), has_colour);
+                    out.push_str(&format!("{}{title}\n", " ".repeat(INDENT)));
+                }
+            }
         }
+    }
+
+    /// Is a column left out because there is no room for it?
+    pub(super) fn is_dropped(&self, at: usize, width: Option<usize>) -> bool {
+        let (shown, _) = self.layout(width.map(|width| width.saturating_sub(INDENT)));
+        self.is_used(at) && !shown.contains(&at)
+    }
+
+    fn is_used(&self, at: usize) -> bool {
+        self.fields().any(|fields| !fields[at].text.is_empty())
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &Vec<Field>> {
+        self.rows.iter().filter_map(|row| match row {
+            Row::Fields(fields) => Some(fields),
+            Row::Title(_) => None,
+        })
     }
 
     /// Which columns are shown, and how wide each is.
     fn layout(&self, width: Option<usize>) -> (Vec<usize>, Vec<usize>) {
-        let is_used = |at: &usize| self.rows.iter().any(|row| !row[*at].text.is_empty());
-        let mut shown: Vec<usize> = (0..self.columns.len()).filter(is_used).collect();
+        let mut shown: Vec<usize> =
+            (0..self.columns.len()).filter(|at| self.is_used(*at)).collect();
         let mut widths: Vec<usize> =
             (0..self.columns.len()).map(|at| self.natural_width(at)).collect();
         let Some(width) = width else {
             return (shown, widths);
         };
         // Names are shortened to what still tells them apart before a column goes.
-        while self.narrowest(&shown, &widths) > width {
+        loop {
             let can_go = shown.iter().copied().filter(|at| self.columns[*at].expendable > 0);
             let Some(at) = can_go.max_by_key(|at| self.columns[*at].expendable) else { break };
+            let readable = if self.columns[at].expendable == 1 { 10 } else { 20 };
+            if self.narrowest(&shown, &widths, readable) <= width {
+                break;
+            }
             shown.retain(|column| *column != at);
         }
         self.shrink_names(&shown, &mut widths, width);
@@ -143,15 +185,14 @@ impl Grid {
     }
 
     fn natural_width(&self, at: usize) -> usize {
-        let fields = self.rows.iter().map(|row| length(&row[at].text));
+        let fields = self.fields().map(|fields| length(&fields[at].text));
         fields.chain([length(self.columns[at].header)]).max().unwrap_or(0)
     }
 
-    /// The width that it has when names are cut to 20 characters.
-    fn narrowest(&self, shown: &[usize], widths: &[usize]) -> usize {
-        const READABLE: usize = 20;
+    /// The width that it has when names are cut to so many characters.
+    fn narrowest(&self, shown: &[usize], widths: &[usize], readable: usize) -> usize {
         let width = |at: usize| {
-            if self.columns[at].is_right { widths[at] } else { widths[at].min(READABLE) }
+            if self.columns[at].is_right { widths[at] } else { widths[at].min(readable) }
         };
         shown.iter().map(|at| width(*at)).sum::<usize>() + GAP * shown.len().saturating_sub(1)
     }

@@ -45,7 +45,8 @@ struct Page<'a> {
 impl Page<'_> {
     fn title(&mut self) {
         let report = self.view.report;
-        let title = Tone::Bold.paint(&printable(&report.name), self.style.has_colour);
+        let name = if report.name.is_empty() { "benchmark" } else { &report.name };
+        let title = Tone::Bold.paint(&printable(name), self.style.has_colour);
         self.out.push_str(&title);
         self.out.push('\n');
         if !report.about.is_empty() {
