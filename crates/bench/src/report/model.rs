@@ -204,23 +204,26 @@ pub enum Verdict {
 
 impl Comparison {
     /// The change that the LTTng-Xen papers print for times: `100·(2 − value/reference)`, of 100 %. For a rate
-    /// it is `100·value/reference`.
+    /// it is `100·value/reference`. `None` where there is no such finite number.
     #[must_use]
     pub fn percent_of_reference(&self) -> Option<f64> {
         let ratio = self.estimate?.ratio;
-        Some(match self.better {
+        let percent = match self.better {
             Better::Less => 100.0 * (2.0 - ratio),
             Better::More => 100.0 * ratio,
-        })
+        };
+        percent.is_finite().then_some(percent)
     }
 
-    /// Speed relative to the reference: `reference/value` of times, `value/reference` of rates.
+    /// Speed relative to the reference: `reference/value` of times, `value/reference` of rates. `None` where there is no
+    /// such finite number.
     #[must_use]
     pub fn speed(&self) -> Option<f64> {
         let ratio = self.estimate?.ratio;
-        Some(match self.better {
+        let speed = match self.better {
             Better::Less => 1.0 / ratio,
             Better::More => ratio,
-        })
+        };
+        speed.is_finite().then_some(speed)
     }
 }

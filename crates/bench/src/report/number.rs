@@ -90,6 +90,8 @@ pub(super) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
+    // A change of unit may lead beyond the largest number there is; nothing measured does.
+    let value = value.clamp(f64::MIN, f64::MAX);
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let exponent: i32 =
         scientific.split_once('e').and_then(|(_, tail)| tail.parse().ok()).unwrap_or(0);
@@ -102,6 +104,9 @@ pub(super) fn significant(value: f64, digits: usize) -> String {
 
 /// A number with so many decimals and thousands separators; what is rounded to nothing has no sign.
 pub(super) fn fixed(value: f64, decimals: usize) -> String {
+    if value.abs() >= 1e15 {
+        return significant(value, DIGITS);
+    }
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let is_zero = text.chars().all(|c| matches!(c, '0' | '.'));

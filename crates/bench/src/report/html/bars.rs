@@ -2,6 +2,7 @@
 //! reference is 1, longer is better, for times and rates alike.
 
 use super::{
+    curves::short,
     forest::verdict_class,
     node::{Element, el},
     scale::{Axis, c, extent},
@@ -60,7 +61,7 @@ fn panel(group: &[&Comparison], axis: Axis) -> Element {
         let x = c(axis.at(tick));
         let line = el("path").class("grid").attr("d", format!("M{x} 0V{}", c(height)));
         let text = el("text").class("tick").attr("x", &x).attr("y", c(height + 12.0));
-        [line, text.attr("text-anchor", "middle").text(significant(tick, 2).trim_end_matches(".0"))]
+        [line, text.attr("text-anchor", "middle").text(short(tick))]
     }));
     canvas = canvas.children(bar(0.0, name, axis.at(1.0), "base", "1"));
     for (nth, comparison) in group.iter().enumerate() {

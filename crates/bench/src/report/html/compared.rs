@@ -3,7 +3,7 @@
 use super::{
     bars, forest,
     node::{Element, el},
-    tables::{Head, cell_row, figure, maybe_figure, numbers, table, word, words},
+    tables::{Head, cell_row, figure, maybe_figure, numbers, table, words},
 };
 use crate::{
     Better,
@@ -23,6 +23,7 @@ const WHAT: [Head; 3] = [
     ),
 ];
 
+/// Behind the plots.
 const JUDGED: [Head; 9] = [
     numbers(
         "change",
@@ -33,21 +34,21 @@ const JUDGED: [Head; 9] = [
         "verdict",
         "worse or better: beyond the noise; not resolved: the interval holds 1, or is within the noise; too few: fewer than 6 blocks, or no A/A",
     ),
+    words("limiter", "what is suspected to have held it back; evidence below"),
     numbers("floor", "relative effects below this cannot be told from noise here (A/A)"),
     numbers(
         "p",
         "probability of such blocks without an effect, corrected for the number of comparisons (Holm)",
     ),
+    numbers("n", "blocks in which both count"),
     numbers(
-        "100·(2 − v/base)",
+        "100·(2−v/base)",
         "the percentage of the LTTng-Xen papers for times, of 100 %; for rates 100·v/base",
     ),
     numbers(
         "base/value",
         "speed relative to the reference: base/value of times, value/base of rates",
     ),
-    words("limiter", "what is suspected to have held it back; evidence below"),
-    numbers("n", "blocks in which both count"),
 ];
 
 /// What is asked in a contrast.
@@ -101,9 +102,10 @@ pub(super) fn forest_table(
 ) -> Element {
     let plots = forest::plots(comparisons);
     let mut heads: Vec<Element> = WHAT.iter().map(|head| head.element()).collect();
-    heads.push(words("against", "the reference").element());
     heads.push(numbers("median", "median of the runs that count").element());
-    heads.push(numbers("reference", "median of the reference's runs").element());
+    heads.push(
+        numbers("reference", "median of the reference's runs, and what the reference is").element(),
+    );
     heads.extend(plots.iter().map(|plot| el("th").class("plot").child(plot.head(better))));
     heads.extend(JUDGED.iter().map(|head| head.element()));
     let mut above = None;
@@ -129,35 +131,42 @@ fn row(
             cell.map_or_else(|| DASH.to_owned(), |cell| quantity_or_dash(cell.median, cell.unit));
         figure(&text, cell.and_then(|cell| cell.median))
     };
-    let mut row = cell_row(&comparison.cell, above, &arm)
-        .child(word(&comparison.against()))
-        .child(median(cell))
-        .child(median(reference).class("faint"));
+    let mut row = cell_row(&comparison.cell, above, &arm).child(median(cell)).child(
+        median(reference)
+            .class("faint")
+            .child(el("small").text(format!(" {}", comparison.against()))),
+    );
     for plot in plots {
         row = row.child(el("td").class("plot").child(plot.row(comparison)));
     }
-    row.children(judged(comparison))
-        .child(super::limits::field(cell.and_then(|cell| cell.limiter.as_ref())))
-        .child(figure(&count(comparison.ratios.len() as u64), Some(comparison.ratios.len() as f64)))
+    let limiter = super::limits::field(cell.and_then(|cell| cell.limiter.as_ref()));
+    row.children(judged(comparison)).child(limiter).children(checked(comparison))
 }
 
-fn judged(comparison: &Comparison) -> Vec<Element> {
+/// What came of it.
+fn judged(comparison: &Comparison) -> [Element; 3] {
     let estimate = comparison.estimate.as_ref();
     let (middle, interval) = estimate.map_or_else(|| (DASH.to_owned(), String::new()), change);
-    let after = estimate.map_or(1, decimals);
     let class = forest::verdict_class(comparison.verdict);
     let verdict = el("span").class(&format!("verdict {class}")).text(comparison.verdict.word());
-    let speed = comparison.speed().filter(|speed| speed.is_finite());
-    vec![
+    [
         figure(&middle, estimate.map(|estimate| estimate.ratio)).class("strong"),
         el("td").class("interval").text(super::tables::minus(&interval)),
         el("td").child(verdict),
+    ]
+}
+
+/// What it rests on, and how papers put it.
+fn checked(comparison: &Comparison) -> [Element; 5] {
+    let after = comparison.estimate.as_ref().map_or(1, decimals);
+    let blocks = comparison.ratios.len();
+    let percent = |value: f64| format!("{} %", fixed(value, after));
+    [
         maybe_figure(comparison.floor, per_cent),
         maybe_figure(comparison.p_corrected, probability),
-        maybe_figure(comparison.percent_of_reference(), |value| {
-            format!("{} %", fixed(value, after))
-        }),
-        maybe_figure(speed, |value| speed_text(value, after)),
+        figure(&count(blocks as u64), Some(blocks as f64)),
+        maybe_figure(comparison.percent_of_reference(), percent),
+        maybe_figure(comparison.speed(), |value| speed_text(value, after)),
     ]
 }
 

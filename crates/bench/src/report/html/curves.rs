@@ -118,7 +118,8 @@ fn axis_title(metric: &str, unit: Scale) -> String {
     if unit.name.is_empty() { metric.to_owned() } else { format!("{metric}, {}", unit.name) }
 }
 
-fn short(value: f64) -> String {
+/// A tick's number, without decimals that say nothing.
+pub(super) fn short(value: f64) -> String {
     let text = significant(value, 3);
     if text.contains('.') && !text.contains('e') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()

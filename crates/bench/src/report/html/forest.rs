@@ -110,7 +110,7 @@ impl Plot {
     }
 
     fn ticks(&self) -> Vec<f64> {
-        self.axis.ticks(if self.width > 250.0 { 7 } else { 4 })
+        self.axis.ticks(if self.width > 250.0 { 7 } else { 5 })
     }
 
     /// Near 1 a ratio is read as a change.
@@ -184,10 +184,15 @@ impl Plot {
     /// The blocks' ratios, each a small stroke below the interval.
     fn rug(&self, comparison: &Comparison) -> Element {
         let mut strokes = String::new();
+        // Where there is no interval the blocks are all there is to see.
+        let (stroke, class) = match comparison.estimate {
+            Some(_) => ("18v5", "rug"),
+            None => ("7v10", "rug alone"),
+        };
         for (_, ratio) in comparison.ratios.iter().filter(|(_, ratio)| self.axis.holds(*ratio)) {
-            let _ = write!(strokes, "M{} 18v5", c(self.axis.at(*ratio)));
+            let _ = write!(strokes, "M{} {stroke}", c(self.axis.at(*ratio)));
         }
-        el("path").class("rug").attr("d", strokes)
+        el("path").class(class).attr("d", strokes)
     }
 
     fn interval(&self, estimate: &Estimate, verdict: Verdict) -> Vec<Element> {

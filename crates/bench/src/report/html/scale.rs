@@ -83,7 +83,8 @@ fn even(low: f64, high: f64, most: u32) -> Vec<f64> {
     };
     let first = (low / step).ceil();
     let tick = |nth: u32| (first + f64::from(nth)) * step;
-    (0..=most + 1).map(tick).take_while(|tick| *tick <= high * (1.0 + f64::EPSILON)).collect()
+    let is_within = |tick: &f64| tick.is_finite() && *tick <= high + step * 1e-9;
+    (0..=most + 1).map(tick).take_while(is_within).collect()
 }
 
 /// Powers of ten, with 2 and 5 in between where there is room; else every second, third, … of them.

@@ -9,12 +9,12 @@ use crate::{
     plan::Label,
     report::{
         Point, ReportedCell,
-        number::{DASH, Scale, counted_len, per_cent, quantity, quantity_or_dash},
+        number::{DASH, Scale, count, per_cent, quantity, quantity_or_dash},
         view::Work,
     },
 };
 
-const WIDTH: f64 = 300.0;
+const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 128.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = WIDTH - 8.0;
@@ -46,7 +46,7 @@ fn numbers(cell: &ReportedCell) -> String {
     }
     let left_out = cell.points.len() - cell.counted();
     if left_out > 0 {
-        parts.push(format!("{} left out", counted_len(left_out, "run")));
+        parts.push(format!("{} left out", count(left_out as u64)));
     }
     parts.join(" · ")
 }

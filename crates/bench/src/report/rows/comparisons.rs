@@ -56,7 +56,7 @@ fn row(comparison: &Comparison) -> Vec<Value> {
         part(|estimate| estimate.high),
         part(|estimate| estimate.confidence),
         Value::maybe_number(comparison.percent_of_reference()),
-        Value::maybe_number(comparison.speed().filter(|speed| speed.is_finite())),
+        Value::maybe_number(comparison.speed()),
         Value::maybe_number(comparison.floor),
         Value::text(comparison.verdict.word().replace(' ', "_")),
         Value::maybe_number(comparison.p_corrected),
