@@ -105,6 +105,11 @@ impl<'a> View<'a> {
         self.cells.get(cell).copied()
     }
 
+    /// The tracer arm of a cell, as it is to be called.
+    pub(super) fn arm(&self, cell: &Cell) -> String {
+        self.cell(cell).map_or_else(|| cell.tracer.clone(), ReportedCell::arm)
+    }
+
     /// The family of a comparison is that of its cell: it may be corrected within a narrower one.
     fn family_of(&self, comparison: &'a Comparison) -> &'a str {
         self.cell(&comparison.cell).map_or(&comparison.family, |cell| &cell.family)

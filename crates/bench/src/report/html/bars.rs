@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Better,
-    report::{Comparison, Contrast, number::significant},
+    report::{Comparison, Contrast, number::significant, view::View},
 };
 
 const LABEL: f64 = 124.0;
@@ -20,7 +20,7 @@ const ROW: f64 = 20.0;
 const MOST: f64 = 4.0;
 
 /// One panel for each thing that bars are relative to; nothing, where there is nothing.
-pub(super) fn figure(comparisons: &[&Comparison]) -> Option<Element> {
+pub(super) fn figure(view: &View<'_>, comparisons: &[&Comparison]) -> Option<Element> {
     let shown: Vec<&Comparison> =
         comparisons.iter().copied().filter(|c| relative(c).is_some()).collect();
     let ends = shown.iter().filter_map(|comparison| relative(comparison));
@@ -29,7 +29,7 @@ pub(super) fn figure(comparisons: &[&Comparison]) -> Option<Element> {
     let mut panels = el("div").class("panels");
     let is_together = |a: &&Comparison, b: &&Comparison| a.reference == b.reference;
     for group in shown.chunk_by(is_together) {
-        panels = panels.child(panel(group, axis));
+        panels = panels.child(panel(view, group, axis));
     }
     Some(panels)
 }
@@ -44,7 +44,7 @@ fn relative(comparison: &Comparison) -> Option<[f64; 3]> {
     all.iter().all(|value| value.is_finite()).then_some(all)
 }
 
-fn panel(group: &[&Comparison], axis: Axis) -> Element {
+fn panel(view: &View<'_>, group: &[&Comparison], axis: Axis) -> Element {
     let reference = &group[0].reference;
     let (what, name) = match group[0].contrast {
         Contrast::Platform => (reference_title(group[0], &reference.tracer), &reference.platform),
@@ -65,7 +65,7 @@ fn panel(group: &[&Comparison], axis: Axis) -> Element {
     }));
     canvas = canvas.children(bar(0.0, name, axis.at(1.0), "base", "1"));
     for (nth, comparison) in group.iter().enumerate() {
-        canvas = canvas.children(measured(ROW * (nth + 1) as f64, comparison, axis));
+        canvas = canvas.children(measured(view, ROW * (nth + 1) as f64, comparison, axis));
     }
     let line = format!("M{} 0V{}", c(axis.at(1.0)), c(height));
     canvas = canvas.child(el("path").class("ref").attr("d", line));
@@ -96,11 +96,12 @@ fn bar(y: f64, name: &str, to: f64, class: &str, value: &str) -> [Element; 3] {
     ]
 }
 
-fn measured(y: f64, comparison: &Comparison, axis: Axis) -> Vec<Element> {
+fn measured(view: &View<'_>, y: f64, comparison: &Comparison, axis: Axis) -> Vec<Element> {
     let [low, middle, high] = relative(comparison).unwrap_or([1.0; 3]);
+    let arm = view.arm(&comparison.cell);
     let name = match comparison.contrast {
         Contrast::Platform => &comparison.cell.platform,
-        _ => &comparison.cell.tracer,
+        _ => &arm,
     };
     let class = verdict_class(comparison.verdict);
     let mut out = Vec::from(bar(y, name, axis.at(middle), class, &significant(middle, 3)));

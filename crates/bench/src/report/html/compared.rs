@@ -42,11 +42,11 @@ const JUDGED: [Head; 9] = [
     ),
     numbers("n", "blocks in which both count"),
     numbers(
-        "100·(2−v/base)",
+        "100· (2−v/base)",
         "the percentage of the LTTng-Xen papers for times, of 100 %; for rates 100·v/base",
     ),
     numbers(
-        "base/value",
+        "base/ value",
         "speed relative to the reference: base/value of times, value/base of rates",
     ),
 ];
@@ -73,7 +73,7 @@ pub(super) fn section(view: &View<'_>, family: &str) -> Vec<Element> {
             out.push(el("h3").text(title(contrast, better)));
             out.push(forest_table(view, &comparisons, better));
             if contrast != Contrast::Guests {
-                out.extend(bar_figure(&comparisons));
+                out.extend(bar_figure(view, &comparisons));
             }
         }
     }
@@ -88,8 +88,8 @@ fn title(contrast: Contrast, better: Better) -> String {
     format!("{} ({kind})", question(contrast))
 }
 
-fn bar_figure(comparisons: &[&Comparison]) -> Option<Element> {
-    let panels = bars::figure(comparisons)?;
+fn bar_figure(view: &View<'_>, comparisons: &[&Comparison]) -> Option<Element> {
+    let panels = bars::figure(view, comparisons)?;
     let about = "Relative performance, the reference is 1, longer is better (base/value of times, value/base of rates); whiskers: interval.";
     Some(el("div").child(el("p").class("note").text(about)).child(panels))
 }
@@ -125,7 +125,7 @@ fn row(
 ) -> Element {
     let cell = view.cell(&comparison.cell);
     let reference = view.cell(&comparison.reference);
-    let arm = cell.map_or_else(|| comparison.cell.tracer.clone(), crate::report::ReportedCell::arm);
+    let arm = view.arm(&comparison.cell);
     let median = |cell: Option<&crate::report::ReportedCell>| {
         let text =
             cell.map_or_else(|| DASH.to_owned(), |cell| quantity_or_dash(cell.median, cell.unit));

@@ -39,9 +39,9 @@ pub(super) fn plots(comparisons: &[&Comparison]) -> Vec<Plot> {
     let is_wide = all.1 / all.0 > WIDE;
     let near: Vec<&Comparison> = comparisons.iter().copied().filter(|c| is_near(c)).collect();
     if !is_wide || near.is_empty() || estimates().count() == 0 {
-        return vec![Plot::new(all, 300.0, false)];
+        return vec![Plot::new(all, 290.0, false)];
     }
-    vec![Plot::new(all, 190.0, false), Plot::new(spanned(near), 190.0, true)]
+    vec![Plot::new(all, 170.0, false), Plot::new(spanned(near), 170.0, true)]
 }
 
 fn is_near(comparison: &Comparison) -> bool {
