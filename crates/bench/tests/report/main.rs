@@ -3,6 +3,13 @@
 //! `UPDATE_GOLDEN=1 cargo test -p transect-bench --test report` writes the golden copies anew, to be read before they are
 //! committed.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "made-up reports are small and their numbers known"
+)]
+
 mod any;
 mod html;
 mod rows;

@@ -12,7 +12,7 @@ use crate::{
     report::{Comparison, Contrast, number::significant, view::View},
 };
 
-const LABEL: f64 = 124.0;
+const LABEL: f64 = 166.0;
 const BARS: f64 = 176.0;
 const VALUE: f64 = 56.0;
 const ROW: f64 = 20.0;
@@ -90,7 +90,7 @@ fn bar(y: f64, name: &str, to: f64, class: &str, value: &str) -> [Element; 3] {
     let shape = shape.attr("width", c((to - LABEL).max(0.5))).attr("height", ROW - 8.0);
     let number = el("text").class("value").attr("x", LABEL + BARS + VALUE).attr("y", c(y + 14.0));
     [
-        label.child(el("title").text(name)).text(clipped(name, 18)),
+        label.child(el("title").text(name)).text(clipped(name, 24)),
         shape,
         number.attr("text-anchor", "end").text(value),
     ]

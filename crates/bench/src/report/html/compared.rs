@@ -24,7 +24,7 @@ const WHAT: [Head; 3] = [
 ];
 
 /// Behind the plots.
-const JUDGED: [Head; 9] = [
+const JUDGED: [Head; 7] = [
     numbers(
         "change",
         "Hodges–Lehmann estimate of value over reference in the paired blocks; from tenfold on a factor",
@@ -41,14 +41,18 @@ const JUDGED: [Head; 9] = [
         "probability of such blocks without an effect, corrected for the number of comparisons (Holm)",
     ),
     numbers("n", "blocks in which both count"),
-    numbers(
-        "100· (2−v/base)",
-        "the percentage of the LTTng-Xen papers for times, of 100 %; for rates 100·v/base",
-    ),
-    numbers(
-        "base/ value",
-        "speed relative to the reference: base/value of times, value/base of rates",
-    ),
+];
+
+/// How papers put it: of times, and of rates.
+const PUT: [[Head; 2]; 2] = [
+    [
+        numbers("100· (2−v/base)", "the percentage of the LTTng-Xen papers for times, of 100 %"),
+        numbers("base/ value", "speed relative to the reference"),
+    ],
+    [
+        numbers("100· v/base", "per cent of the reference's rate"),
+        numbers("value/ base", "speed relative to the reference"),
+    ],
 ];
 
 /// What is asked in a contrast.
@@ -107,7 +111,8 @@ pub(super) fn forest_table(
         numbers("reference", "median of the reference's runs, and what the reference is").element(),
     );
     heads.extend(plots.iter().map(|plot| el("th").class("plot").child(plot.head(better))));
-    heads.extend(JUDGED.iter().map(|head| head.element()));
+    let put = &PUT[usize::from(better == Better::More)];
+    heads.extend(JUDGED.iter().chain(put).map(|head| head.element()));
     let mut above = None;
     let mut rows = Vec::new();
     for comparison in comparisons {

@@ -41,7 +41,7 @@ pub(super) fn plots(comparisons: &[&Comparison]) -> Vec<Plot> {
     if !is_wide || near.is_empty() || estimates().count() == 0 {
         return vec![Plot::new(all, 290.0, false)];
     }
-    vec![Plot::new(all, 170.0, false), Plot::new(spanned(near), 170.0, true)]
+    vec![Plot::new(all, 156.0, false), Plot::new(spanned(near), 156.0, true)]
 }
 
 fn is_near(comparison: &Comparison) -> bool {
@@ -101,7 +101,7 @@ impl Plot {
     }
 
     const fn title(&self) -> &'static str {
-        if self.is_near { "near 1" } else { "value ÷ reference, log scale" }
+        if self.is_near { "near 1" } else { "value ÷ reference, log" }
     }
 
     fn is_narrow(&self) -> bool {
