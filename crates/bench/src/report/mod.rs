@@ -1,9 +1,19 @@
 //! What came of it, for people and programs: one structure, made of the journal, and its faces.
+//!
+//! - [`text`]: the table on a terminal;
+//! - [`html`]: a page that holds everything, for publishing and for keeping;
+//! - [`rows`]: flat rows, for CSV and Parquet;
+//! - JSON: the structure as it stands.
 
+pub mod html;
 pub(crate) mod ledger;
 mod make;
 mod model;
+mod number;
+pub mod rows;
 mod sets;
+pub mod text;
+mod view;
 
 pub use make::of;
 pub use model::{

@@ -1,7 +1,7 @@
 //! The report: everything a face shows. Plain data; `transect bench report --json` is this, as it stands.
 
 use crate::{
-    Better, Fault, Unit,
+    Better, Distribution, Fault, Unit,
     plan::{Cell, Label, RefusedCell},
     protocol::TracerCost,
 };
@@ -90,9 +90,14 @@ pub struct ReportedCell {
     pub quartiles: Option<[f64; 2]>,
     /// Medians of the other metrics, by name, with their units and the side that is better.
     pub others: BTreeMap<String, (f64, Unit, Better)>,
+    /// How single operations were distributed, by the metric's name: samples and failures are sums over the runs that
+    /// count, everything else is the median over them, quantile by quantile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub distributions: BTreeMap<String, (Unit, Distribution)>,
     /// What held it back.
     pub limiter: Option<Suspect>,
-    /// Of the tracer: medians over the runs; `None` for nobody.
+    /// Of the tracer: medians over the runs; `None` for nobody. In JSON it is `tracer_cost`: `tracer` is the arm's name.
+    #[serde(rename = "tracer_cost")]
     pub tracer: Option<TracerCost>,
     /// Runs in which the tracer lost events: these are another arm than one that loses nothing.
     pub lossy_runs: u32,
@@ -124,7 +129,8 @@ pub struct Suspect {
     pub runs: u32,
     /// Of how many.
     pub of_runs: u32,
-    /// Elasticity when it was halved, where that was asked for: 1: the result follows in full, 0: not at all.
+    /// Elasticity when it was halved, and its interval (estimate, low, high), where that was asked for: 1: the result
+    /// follows in full, 0: not at all.
     pub elasticity: Option<[f64; 3]>,
 }
 
@@ -198,23 +204,26 @@ pub enum Verdict {
 
 impl Comparison {
     /// The change that the LTTng-Xen papers print for times: `100·(2 − value/reference)`, of 100 %. For a rate
-    /// it is `100·value/reference`.
+    /// it is `100·value/reference`. `None` where there is no such finite number.
     #[must_use]
     pub fn percent_of_reference(&self) -> Option<f64> {
         let ratio = self.estimate?.ratio;
-        Some(match self.better {
+        let percent = match self.better {
             Better::Less => 100.0 * (2.0 - ratio),
             Better::More => 100.0 * ratio,
-        })
+        };
+        percent.is_finite().then_some(percent)
     }
 
-    /// Speed relative to the reference: `reference/value` of times, `value/reference` of rates.
+    /// Speed relative to the reference: `reference/value` of times, `value/reference` of rates. `None` where there is no
+    /// such finite number.
     #[must_use]
     pub fn speed(&self) -> Option<f64> {
         let ratio = self.estimate?.ratio;
-        Some(match self.better {
+        let speed = match self.better {
             Better::Less => 1.0 / ratio,
             Better::More => ratio,
-        })
+        };
+        speed.is_finite().then_some(speed)
     }
 }
