@@ -24,7 +24,7 @@ pub(super) fn of(paper: &Paper, row: &Source, entry: &Entry) -> Result<Theirs, F
     let cost = cost_of(paper, row, value, reading, base)?;
     let noise = noise_of(paper, row, entry)?;
     theirs.cost = Some([cost, cost / (1.0 + noise), cost * (1.0 + noise)]);
-    if reading != Reading::SizeOfBase {
+    if !matches!(reading, Reading::SizeOfBase | Reading::AddedToNobody) {
         let better = metric_of(row, reading);
         theirs.percent = Some(percent(cost, better));
         theirs.speed = Some(100.0 / cost);

@@ -25,16 +25,14 @@ const NORMAL: f64 = 1.96;
 /// The relative standard deviation of a cell's runs, percent.
 pub(super) fn spread(reports: &[&Report], works: &[Vec<Candidate>], band: Band) -> Judged {
     let pairs = works.first().map_or(&[][..], Vec::as_slice);
-    for pair in pairs {
-        for cell in reports.iter().filter_map(|report| measured::cell(report, pair)) {
-            let figure = deviation_percent(cell);
-            let agrees = figure.map_or_else(|| too_few(cell), |figure| judge::within(band, figure));
-            return Judged {
-                ours: Some(ours(cell, "standard deviation, %", figure)),
-                agrees,
-                note: String::new(),
-            };
-        }
+    let mut cells = pairs
+        .iter()
+        .flat_map(|pair| reports.iter().filter_map(move |report| measured::cell(report, pair)));
+    if let Some(cell) = cells.next() {
+        let figure = deviation_percent(cell);
+        let agrees = figure.map_or_else(|| too_few(cell), |figure| judge::within(band, figure));
+        let ours = Some(ours(cell, "standard deviation, %", figure));
+        return Judged { ours, agrees, note: String::new() };
     }
     silent(needed(pairs))
 }
@@ -145,7 +143,8 @@ fn deviation_percent(cell: &ReportedCell) -> Option<Figure> {
     })
 }
 
-/// The quantile of χ² that belongs to a normal quantile (Wilson and Hilferty 1931; within 2 % from 5 degrees of freedom at 95 %).
+/// The quantile of χ² that belongs to a normal quantile (Wilson and Hilferty 1931; 4 % too small
+/// at worst from 5 degrees of freedom at 95 %, which makes the interval of a standard deviation 2 % too wide).
 fn chi_squared(free: f64, normal: f64) -> f64 {
     let part = 2.0 / (9.0 * free);
     free * (1.0 - part + normal * part.sqrt()).powi(3)
@@ -189,7 +188,7 @@ mod tests {
             (5.0, NORMAL, 12.833),
         ] {
             let found = chi_squared(free, normal);
-            assert!((found / table - 1.0).abs() < 0.02, "{free}: {found} against {table}");
+            assert!((found / table - 1.0).abs() < 0.042, "{free}: {found} against {table}");
         }
     }
 

@@ -19,7 +19,8 @@ fn page() -> String {
          `transect bench publish` puts results beside the numbers of the papers that the project continues. This page has every \
          row of numbers they print, and for each the cells that speak to it, or why none can.\n\n\
          Ratios are *cost*: value over base of times, base over value of rates, more than 1 is slower. `A / B` is cell A compared with \
-         cell B; of several the first that was measured speaks. A row **holds** if the whole interval of ours lies within a band around \
+         cell B; of several pairs the first that was measured \
+         speaks, in the order of the paper's map. A row **holds** if the whole interval of ours lies within a band around \
          theirs: same direction, and between a third and {FACTOR} times the size of their effect, their error included; or no effect \
          beyond their error (1 % at least) where they have none. It **does not hold** if no part of the interval does, and is \
          *unresolved* if it straddles, or if there are fewer than 6 blocks or no noise floor. The rule in full is in \
@@ -54,7 +55,7 @@ fn section(page: &mut String, rows: &[&Row]) {
     };
     let speaks = |row: &&Row| match &row.agrees {
         Agreement::NotMeasured { cells } => {
-            Some(format!("| {} | {} | {} |", place(row), said(row), cells.join("; ")))
+            Some(format!("| {} | {} | {} |", place(row), said(row), shortened(cells)))
         }
         _ => None,
     };
@@ -66,6 +67,16 @@ fn section(page: &mut String, rows: &[&Row]) {
     let head = "| why | rows |\n|---|---|";
     part("What nothing here can speak to", head, by_reason(rows, silent));
     part("What is left out", head, by_reason(rows, out));
+}
+
+/// The first pair, and how many others would do.
+fn shortened(cells: &[String]) -> String {
+    match cells {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, _] => format!("{first} (or 1 other pair)"),
+        [first, others @ ..] => format!("{first} (or {} other pairs)", others.len()),
+    }
 }
 
 fn silent(agrees: &Agreement) -> Option<&String> {

@@ -163,7 +163,7 @@ fn a_claim_about_all_needs_all() {
 #[test]
 fn added_costs_are_compared_with_each_other() {
     let on = |tracer| cell("tracer-cost/getppid", Any, "native", tracer);
-    let of = |tracer, ratio| compared(&on(tracer), &on("none"), ratio, 0.01);
+    let of = |tracer, ratio| compared(&on(tracer), &on("none"), ratio, 0.005);
     let words = ["average latency", "Perf"];
     let table = "Kernel tracing: the outline";
     let found = judge(vec![of("perf", 4.0), of("ftrace-flight", 1.8)], table, &words);
@@ -239,8 +239,7 @@ fn limiters_are_shares_of_runs() {
     ] {
         let mut of = measured(&packets, &[1.0; 10]);
         of.limiter = Some(suspect(name, runs, of_runs));
-        let plan =
-            "name = \"p\"\nseed = 1\nmatrix = []\n[workloads.\"iperf/udp\"]\nthreads = 4\n";
+        let plan = "name = \"p\"\nseed = 1\nmatrix = []\n[workloads.\"iperf/udp\"]\nthreads = 4\n";
         let made = Report { cells: vec![of], plan: plan.to_owned(), ..Report::default() };
         let rows = compare(&made).unwrap();
         let found = row(&rows, "packet rate", &["zone", "threads=4"]);
