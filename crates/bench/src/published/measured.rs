@@ -67,17 +67,24 @@ fn has_params(report: &Report, pair: &Candidate) -> bool {
     pair.params.iter().all(|(name, value)| has.get(name) == Some(value))
 }
 
-fn cannot_be_used(report: &Report, pair: &Candidate) -> Option<String> {
-    let is_emulated = |cell: &Cell| {
-        let found = report.platforms.iter().find(|platform| platform.name == cell.platform)?;
+/// Why two platforms are not to be compared: one of them is emulated. A platform that a report says nothing of is not asked.
+pub(super) fn emulator_with_hardware(report: &Report, one: &str, other: &str) -> Option<String> {
+    let is_emulated = |name: &str| {
+        let found = report.platforms.iter().find(|platform| platform.name == name)?;
         Some(!found.emulated.is_empty())
     };
-    let (this, that) = (is_emulated(&pair.cell), is_emulated(&pair.reference));
-    if this.zip(that).is_some_and(|(this, that)| this != that) {
-        return Some(format!(
-            "one of {} and {} is emulated, the other is not: that would compare an emulator with hardware",
-            pair.cell.platform, pair.reference.platform
-        ));
+    let (this, that) = (is_emulated(one)?, is_emulated(other)?);
+    (this != that).then(|| {
+        format!(
+            "one of {one} and {other} is emulated, the other is not: that would compare an emulator with hardware"
+        )
+    })
+}
+
+fn cannot_be_used(report: &Report, pair: &Candidate) -> Option<String> {
+    if let Some(why) = emulator_with_hardware(report, &pair.cell.platform, &pair.reference.platform)
+    {
+        return Some(why);
     }
     let lossy = |cell: &Cell| {
         let found = report.cells.iter().find(|found| found.cell == *cell)?;

@@ -229,6 +229,13 @@ pub(super) fn falls_more(
         let others: Vec<Candidate> = there.iter().filter(same).cloned().collect();
         let found = (first(reports, std::slice::from_ref(pair)), first(reports, others.as_slice()));
         if let (First::Cost(pair, one, better), First::Cost(other, two, _)) = found {
+            let across = reports.iter().find_map(|report| {
+                let (this, that) = (&pair.cell.platform, &other.cell.platform);
+                measured::emulator_with_hardware(report, this, that)
+            });
+            if let Some(why) = across {
+                return unusable(pair, why);
+            }
             let figure = measured::times(one, measured::inverse(two));
             let agrees = judge::ratio(band, figure);
             let note = format!("over the same of {}", other.cell.platform);
