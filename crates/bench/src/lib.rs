@@ -32,6 +32,7 @@ pub mod plan;
 pub mod platforms;
 pub mod procedure;
 pub mod protocol;
+pub mod published;
 pub mod refusal;
 pub mod report;
 pub mod sampling;
