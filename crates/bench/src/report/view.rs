@@ -110,6 +110,13 @@ impl<'a> View<'a> {
         self.cell(cell).map_or_else(|| cell.tracer.clone(), ReportedCell::arm)
     }
 
+    /// The place of a cell's platform and arm among all there are: the same line looks the same in every chart.
+    pub(super) fn kind(&self, cell: &Cell) -> usize {
+        let places: BTreeSet<Place<'_>> =
+            self.report.cells.iter().map(|cell| self.place(&cell.cell)).collect();
+        places.range(..self.place(cell)).count()
+    }
+
     /// The family of a comparison is that of its cell: it may be corrected within a narrower one.
     fn family_of(&self, comparison: &'a Comparison) -> &'a str {
         self.cell(&comparison.cell).map_or(&comparison.family, |cell| &cell.family)

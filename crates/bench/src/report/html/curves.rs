@@ -11,7 +11,7 @@ use crate::{
     report::{
         ReportedCell,
         number::{Scale, count, quantity, significant},
-        view::Family,
+        view::{Family, View},
     },
 };
 use std::{collections::BTreeMap, fmt::Write};
@@ -28,6 +28,8 @@ const KINDS: usize = 8;
 /// One line.
 struct Series {
     name: String,
+    /// How it looks: colour and shape.
+    kind: usize,
     points: Vec<Dot>,
 }
 
@@ -50,16 +52,16 @@ struct Frame {
 }
 
 /// The curves over the number of machines, of every workload that was measured with several numbers of them.
-pub(super) fn scaling(family: &Family<'_>) -> Vec<Element> {
+pub(super) fn scaling(view: &View<'_>, family: &Family<'_>) -> Vec<Element> {
     let mut works: BTreeMap<_, Vec<&ReportedCell>> = BTreeMap::new();
     for cell in family.groups.iter().flat_map(|work| &work.cells) {
         let Group { workload, cache, .. } = &cell.cell.group;
         works.entry((workload, cache)).or_default().push(cell);
     }
-    works.into_values().filter_map(|cells| scaling_of(&cells)).collect()
+    works.into_values().filter_map(|cells| scaling_of(view, &cells)).collect()
 }
 
-fn scaling_of(cells: &[&ReportedCell]) -> Option<Element> {
+fn scaling_of(view: &View<'_>, cells: &[&ReportedCell]) -> Option<Element> {
     let guests = |cell: &ReportedCell| f64::from(cell.cell.group.guests);
     let (fewest, most) = extent(cells.iter().map(|cell| guests(cell)))?;
     if fewest >= most {
@@ -90,7 +92,8 @@ fn scaling_of(cells: &[&ReportedCell]) -> Option<Element> {
         x_title: "machines that run it together".to_owned(),
         y_title: axis_title(&cells[0].metric, unit),
     };
-    let series: Vec<Series> = lines.into_iter().map(|(name, cells)| line(name, &cells)).collect();
+    let series: Vec<Series> =
+        lines.into_iter().map(|(name, cells)| line(view, name, &cells)).collect();
     let good = if cells[0].better == Better::Less { "less is better" } else { "more is better" };
     let mut group = cells[0].cell.group.clone();
     group.guests = 1;
@@ -98,7 +101,7 @@ fn scaling_of(cells: &[&ReportedCell]) -> Option<Element> {
     Some(chart(&frame, &series, &caption))
 }
 
-fn line((platform, tracer): (&str, &str), cells: &[&ReportedCell]) -> Series {
+fn line(view: &View<'_>, (platform, tracer): (&str, &str), cells: &[&ReportedCell]) -> Series {
     let dot = |cell: &&ReportedCell| {
         let value = quantity(cell.median?, cell.unit);
         let guests = cell.cell.group.guests;
@@ -111,7 +114,8 @@ fn line((platform, tracer): (&str, &str), cells: &[&ReportedCell]) -> Series {
     };
     let mut points: Vec<Dot> = cells.iter().filter_map(dot).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    Series { name: format!("{platform} · {tracer}"), points }
+    let kind = cells.first().map_or(0, |cell| view.kind(&cell.cell));
+    Series { name: format!("{platform} · {tracer}"), kind, points }
 }
 
 fn axis_title(metric: &str, unit: Scale) -> String {
@@ -129,7 +133,7 @@ pub(super) fn short(value: f64) -> String {
 }
 
 /// Quantiles of single operations, one chart for each workload and metric.
-pub(super) fn distributions(family: &Family<'_>) -> Vec<Element> {
+pub(super) fn distributions(view: &View<'_>, family: &Family<'_>) -> Vec<Element> {
     let mut out = Vec::new();
     for work in &family.groups {
         let mut metrics: BTreeMap<&str, Vec<(&ReportedCell, Unit, &Distribution)>> =
@@ -140,13 +144,14 @@ pub(super) fn distributions(family: &Family<'_>) -> Vec<Element> {
             }
         }
         for (metric, cells) in metrics {
-            out.extend(distribution_of(work.group, metric, &cells));
+            out.extend(distribution_of(view, work.group, metric, &cells));
         }
     }
     out
 }
 
 fn distribution_of(
+    view: &View<'_>,
     group: &Group,
     metric: &str,
     cells: &[(&ReportedCell, Unit, &Distribution)],
@@ -180,7 +185,7 @@ fn distribution_of(
         y_title: axis_title(metric, unit),
     };
     let series: Vec<Series> =
-        cells.iter().map(|(cell, unit, d)| quantiles(cell, *unit, d)).collect();
+        cells.iter().map(|(cell, unit, d)| quantiles(view, cell, *unit, d)).collect();
     let answers = cells.iter().map(|(_, _, d)| d.samples).fold(0_u64, u64::saturating_add);
     let failed = cells.iter().map(|(_, _, d)| d.failed).fold(0_u64, u64::saturating_add);
     let caption = format!(
@@ -196,7 +201,12 @@ fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile.clamp(0.0, 1.0)).max(1e-6).log10()
 }
 
-fn quantiles(cell: &ReportedCell, unit: Unit, distribution: &Distribution) -> Series {
+fn quantiles(
+    view: &View<'_>,
+    cell: &ReportedCell,
+    unit: Unit,
+    distribution: &Distribution,
+) -> Series {
     let name = format!("{} · {}", cell.cell.platform, cell.arm());
     let dot = |(quantile, value): &(f64, f64)| Dot {
         x: nines(*quantile),
@@ -205,7 +215,7 @@ fn quantiles(cell: &ReportedCell, unit: Unit, distribution: &Distribution) -> Se
         tip: format!("{name}, {} %: {}", significant(quantile * 100.0, 5), quantity(*value, unit)),
     };
     let points = distribution.quantiles.iter().map(dot).collect();
-    Series { name, points }
+    Series { name, kind: view.kind(&cell.cell), points }
 }
 
 fn chart(frame: &Frame, series: &[Series], caption: &str) -> Element {
@@ -219,7 +229,7 @@ fn chart(frame: &Frame, series: &[Series], caption: &str) -> Element {
     let mut order: Vec<usize> = (0..series.len()).collect();
     order.sort_by(|a, b| end_of(frame, &series[*a]).total_cmp(&end_of(frame, &series[*b])));
     for (place, nth) in order.into_iter().enumerate() {
-        canvas = canvas.children(drawn(frame, &series[nth], nth, labels[place]));
+        canvas = canvas.children(drawn(frame, &series[nth], labels[place]));
     }
     el("figure").class("curve").child(el("figcaption").text(caption)).child(canvas)
 }
@@ -276,7 +286,7 @@ fn axes(frame: &Frame) -> Vec<Element> {
     out
 }
 
-fn drawn(frame: &Frame, series: &Series, nth: usize, label: f64) -> Vec<Element> {
+fn drawn(frame: &Frame, series: &Series, label: f64) -> Vec<Element> {
     let at = |dot: &Dot| (frame.x.at(dot.x), frame.y.at(dot.y));
     let mut path = String::new();
     let mut whiskers = String::new();
@@ -288,14 +298,14 @@ fn drawn(frame: &Frame, series: &Series, nth: usize, label: f64) -> Vec<Element>
             let _ = write!(whiskers, "M{} {low}V{high}", c(x));
         }
     }
-    let class = format!("s{}", nth % KINDS);
+    let class = format!("s{}", series.kind % KINDS);
     let mut group = el("g").class(&class).child(el("path").class("line").attr("d", path));
     if !whiskers.is_empty() {
         group = group.child(el("path").class("line whisk").attr("d", whiskers));
     }
     for dot in &series.points {
         let (x, y) = at(dot);
-        group = group.child(shape(nth, x, y).child(el("title").text(&dot.tip)));
+        group = group.child(shape(series.kind, x, y).child(el("title").text(&dot.tip)));
     }
     let Some(end) = series.points.last() else { return vec![group] };
     let (x, y) = at(end);

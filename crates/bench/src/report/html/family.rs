@@ -23,8 +23,8 @@ pub(super) fn section(view: &View<'_>, nth: usize) -> Element {
     let section = section.child(el("h2").text(family.name));
     let section = section.children(compared::section(view, family.name));
     section
-        .children(headed("Scaling", curves::scaling(family)))
-        .children(headed("Distributions of single operations", curves::distributions(family)))
+        .children(headed("Scaling", curves::scaling(view, family)))
+        .children(headed("Distributions of single operations", curves::distributions(view, family)))
         .children(measured(family))
         .children(others(family))
         .children(raw(view, family))

@@ -268,7 +268,7 @@ mod tests {
             written(None, false),
             "  name                            time  calls\n  \
                a rather long name\\u{1b}[2J  1.00 µs      7\n  \
-               x                           12.0 ms  1,234\n"
+               x                            12.0 ms  1,234\n"
         );
     }
 
