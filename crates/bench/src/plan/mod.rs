@@ -32,6 +32,11 @@ use std::collections::BTreeMap;
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("quick", include_str!("../../../../plans/quick.toml")),
     ("full", include_str!("../../../../plans/full.toml")),
+    ("published", include_str!("../../../../plans/published.toml")),
+    ("published-guests", include_str!("../../../../plans/published-guests.toml")),
+    ("published-network", include_str!("../../../../plans/published-network.toml")),
+    ("published-tar", include_str!("../../../../plans/published-tar.toml")),
+    ("published-xen", include_str!("../../../../plans/published-xen.toml")),
 ];
 
 /// Parameters of one workload, tracer or platform, by their names.
@@ -170,7 +175,7 @@ fn one() -> Vec<u32> {
 impl Plan {
     /// Reads a plan. Errors name the line and what was expected there.
     pub fn parse(text: &str, name: &str) -> Result<Self, Fault> {
-        toml::from_str(text).map_err(|error| {
+        basic_toml::from_str(text).map_err(|error| {
             let what = format!("plan {name}");
             Refusal::new(Kind::Plan, what, error.to_string().trim_end().to_owned()).into()
         })

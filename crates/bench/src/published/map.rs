@@ -200,7 +200,7 @@ pub enum Against {
 impl Map {
     /// Reads a map. Errors name the line.
     pub(super) fn parse(text: &str, paper: &str) -> Result<Self, Fault> {
-        toml::from_str(text).map_err(|error| {
+        basic_toml::from_str(text).map_err(|error| {
             Fault::failed(format!("{paper}/map.toml: {}", error.to_string().trim()))
         })
     }

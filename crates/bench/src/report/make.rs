@@ -6,7 +6,7 @@ use super::{
     ledger::{self, Lossy},
 };
 use crate::{
-    Better, Fault, Metric, catalog,
+    Better, Distribution, Fault, Metric, Unit, catalog,
     design::{self, ContrastSummary, Label, Relation, Summary},
     journal::{self, CellResult, Entry, Outcome, State},
     plan::{Cell, Plan},
@@ -161,6 +161,7 @@ fn cells_of(
             median: median(&values),
             quartiles: quantile(&values, 0.25).zip(quantile(&values, 0.75)).map(|(a, b)| [a, b]),
             others: others_of(runs),
+            distributions: distributions_of(runs),
             limiter: suspect_of(runs),
             tracer: tracer_of(runs),
             lossy_runs: lossy_runs(runs),
@@ -205,7 +206,7 @@ fn point(cell: &Cell, run: &Run<'_>, excluded: &Excluded) -> Option<Point> {
 }
 
 /// Medians of all metrics but the primary one.
-fn others_of(runs: &[Run<'_>]) -> BTreeMap<String, (f64, crate::Unit, Better)> {
+fn others_of(runs: &[Run<'_>]) -> BTreeMap<String, (f64, Unit, Better)> {
     let mut all: BTreeMap<&str, (Vec<f64>, &Metric)> = BTreeMap::new();
     for metric in runs.iter().flat_map(|run| run.result.metrics.iter().skip(1)) {
         all.entry(&metric.name).or_insert_with(|| (Vec::new(), metric)).0.push(metric.value);
@@ -214,6 +215,38 @@ fn others_of(runs: &[Run<'_>]) -> BTreeMap<String, (f64, crate::Unit, Better)> {
         Some((name.to_owned(), (median(&values)?, metric.unit, metric.better)))
     };
     all.into_iter().filter_map(row).collect()
+}
+
+/// Of each metric whose operations were measured one by one: sums of counts, medians of all else over the runs.
+fn distributions_of(runs: &[Run<'_>]) -> BTreeMap<String, (Unit, Distribution)> {
+    let mut all: BTreeMap<&str, (Unit, Vec<&Distribution>)> = BTreeMap::new();
+    for metric in runs.iter().flat_map(|run| &run.result.metrics) {
+        if let Some(distribution) = &metric.distribution {
+            all.entry(&metric.name).or_insert((metric.unit, Vec::new())).1.push(distribution);
+        }
+    }
+    let row = |(name, (unit, of)): (&str, (Unit, Vec<&Distribution>))| {
+        Some((name.to_owned(), (unit, median_of(&of)?)))
+    };
+    all.into_iter().filter_map(row).collect()
+}
+
+fn median_of(all: &[&Distribution]) -> Option<Distribution> {
+    let middle = |what: fn(&Distribution) -> f64| {
+        median(&all.iter().map(|one| what(one)).collect::<Vec<_>>())
+    };
+    let at = |q: f64| {
+        let values: Vec<f64> = all.iter().filter_map(|one| one.at(q)).collect();
+        (values.len() == all.len()).then(|| median(&values)).flatten().map(|value| (q, value))
+    };
+    Some(Distribution {
+        samples: all.iter().map(|one| one.samples).sum(),
+        failed: all.iter().map(|one| one.failed).sum(),
+        min: middle(|one| one.min)?,
+        mean: middle(|one| one.mean)?,
+        max: middle(|one| one.max)?,
+        quantiles: all.first()?.quantiles.iter().filter_map(|(q, _)| at(*q)).collect(),
+    })
 }
 
 /// The suspect of most runs, with the evidence of one of them.

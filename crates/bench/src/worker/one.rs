@@ -108,10 +108,14 @@ pub(crate) fn run(mut input: impl BufRead) -> Result<(), WorkerError> {
 }
 
 /// The real standard output for the protocol; what programs print goes where errors go.
+#[expect(unsafe_code, reason = "a descriptor is replaced by its number")]
 fn private_output() -> io::Result<File> {
     let output = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
-    rustix::stdio::dup2_stdout(io::stderr())?;
-    Ok(File::from(output))
+    // SAFETY: both are this process's standard descriptors, and nobody owns them as values.
+    match unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(File::from(output)),
+    }
 }
 
 fn say(output: &mut File, what: &OneSays) -> Result<(), WorkerError> {

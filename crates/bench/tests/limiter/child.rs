@@ -3,6 +3,7 @@
 use crate::load;
 use std::{
     io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
         Arc,
@@ -38,6 +39,7 @@ impl Load {
         if let Some(cpu) = cpu {
             command.env("TRANSECT_BENCH_CPU", cpu.to_string());
         }
+        command.process_group(0);
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -84,7 +86,9 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // With what it started itself.
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();
     }
 }

@@ -99,9 +99,9 @@ fn sleep() {
     }
 }
 
-/// One short process after the other.
+/// One short process after the other; not for ever, should nobody be left to end it.
 fn chain() {
-    let script = "while :; do sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done'; done";
+    let script = "n=0; while [ $n -lt 4000 ]; do n=$((n+1)); sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done'; done";
     std::process::Command::new("sh").args(["-c", script]).status().unwrap();
 }
 

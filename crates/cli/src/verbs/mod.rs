@@ -1,6 +1,7 @@
 //! Every verb of the command line, one module each. A new verb adds its module, one line in
 //! [`Verb`] and one in [`Verb::run`].
 
+mod bench;
 mod doctor;
 mod excerpt;
 mod export;
@@ -24,6 +25,8 @@ use std::process::ExitCode;
 /// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
+    /// Measure what each layer and each tracer costs, with an interval and a limiter
+    Bench(Box<bench::Args>),
     /// Say what this machine allows, what is missing, and the one command that mends it
     Doctor(doctor::Args),
     /// Make a recording of files that other tools recorded: trace.dat, xentrace
@@ -55,6 +58,7 @@ impl Verb {
     /// Runs the verb. The exit code is 0, or 1 where the verb's own result is "no".
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Verb::Bench(args) => bench::run(*args),
             Verb::Doctor(args) => doctor::run(args),
             Verb::Import(args) => import::run(args),
             Verb::Export(args) => export::run(args),

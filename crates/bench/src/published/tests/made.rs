@@ -51,6 +51,7 @@ pub(super) fn measured(cell: &Cell, values: &[f64]) -> ReportedCell {
         excluded: Vec::new(),
     };
     ReportedCell {
+        distributions: std::collections::BTreeMap::new(),
         cell: cell.clone(),
         family: "disk".to_owned(),
         metric: "time".to_owned(),

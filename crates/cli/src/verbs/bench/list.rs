@@ -24,12 +24,16 @@ struct Line {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let lists = [("platforms", of_platforms()), ("tracers", of_tracers()), ("workloads", of_workloads())];
+    let lists =
+        [("platforms", of_platforms()), ("tracers", of_tracers()), ("workloads", of_workloads())];
     let mut out = std::io::stdout().lock();
     if args.json {
-        let of_line = |line: &Line| json!({"name": line.name, "about": line.about, "refused": line.refused});
-        let all: BTreeMap<_, Vec<_>> =
-            lists.iter().map(|(what, lines)| (*what, lines.iter().map(of_line).collect())).collect();
+        let of_line =
+            |line: &Line| json!({"name": line.name, "about": line.about, "refused": line.refused});
+        let all: BTreeMap<_, Vec<_>> = lists
+            .iter()
+            .map(|(what, lines)| (*what, lines.iter().map(of_line).collect()))
+            .collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         return Ok(ExitCode::SUCCESS);
     }

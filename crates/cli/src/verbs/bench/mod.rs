@@ -64,7 +64,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Worker(args) => worker::run(&args),
     };
     match result.as_ref().err().and_then(|error| error.downcast_ref::<Fault>()) {
-        Some(Fault::Refused(Refusal { kind: Kind::Plan | Kind::NoReference | Kind::Senseless, .. })) => {
+        Some(Fault::Refused(Refusal {
+            kind: Kind::Plan | Kind::NoReference | Kind::Senseless,
+            ..
+        })) => {
             // What makes no sense is the user's to mend, as a wrong command line is.
             let refused = result.err().map(|error| format!("{error:#}")).unwrap_or_default();
             eprintln!("transect: {refused}");
@@ -83,7 +86,10 @@ fn plan_of(name: &str) -> anyhow::Result<(String, String)> {
     }
     let known: Vec<&str> = transect_bench::plan::BUILT_IN.iter().map(|(name, _)| *name).collect();
     let text = std::fs::read_to_string(name).map_err(|error| {
-        anyhow::anyhow!("cannot read the plan {name}: {error} (there are {} without a file)", known.join(", "))
+        anyhow::anyhow!(
+            "cannot read the plan {name}: {error} (there are {} without a file)",
+            known.join(", ")
+        )
     })?;
     Ok((text, name.to_owned()))
 }

@@ -60,7 +60,10 @@ pub(super) fn shown(plan: &Plan, planned: &Planned, estimated: &Estimated) -> St
         plan.most_blocks(),
         minutes(estimated.least_s),
         minutes(estimated.most_s),
-        plan.procedure.budget_s.map(|s| format!(", at most about {}", minutes(s as f64))).unwrap_or_default(),
+        plan.procedure
+            .budget_s
+            .map(|s| format!(", at most about {}", minutes(s as f64)))
+            .unwrap_or_default(),
     );
     text + &refusals(planned)
 }

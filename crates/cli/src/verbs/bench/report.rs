@@ -95,11 +95,13 @@ pub(super) struct PublishArgs {
 
 /// Arguments of `transect bench gate`.
 #[derive(clap::Args)]
-#[command(after_help = "Exit code: 0 if every interval lies within the limit, 1 if one lies beyond it or cannot be told \
+#[command(
+    after_help = "Exit code: 0 if every interval lies within the limit, 1 if one lies beyond it or cannot be told \
     from it, 2 if the command line makes no sense.\n\n\
     Examples:\n  \
     transect bench gate results --at-most 5% --tracer transect-compact\n  \
-    transect bench gate after --before before --at-most 1% --may-differ binary")]
+    transect bench gate after --before before --at-most 1% --may-differ binary"
+)]
 pub(super) struct GateArgs {
     /// The folder of results
     #[arg(value_name = "DIR")]
@@ -132,7 +134,11 @@ pub(super) struct GateArgs {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').ok_or("a percentage: 5%")?;
     let value: f64 = number.trim().parse().map_err(|_| "a percentage: 5%".to_owned())?;
-    if value.is_finite() && value >= 0.0 { Ok(value / 100.0) } else { Err("not below 0%".to_owned()) }
+    if value.is_finite() && value >= 0.0 {
+        Ok(value / 100.0)
+    } else {
+        Err("not below 0%".to_owned())
+    }
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -152,9 +158,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else if let Some(name) = &args.csv {
         let tables = rows::all(&report);
-        let names: Vec<&str> = tables.iter().map(rows::Rows::name).collect();
-        let table = tables.iter().find(|table| table.name() == name);
-        let table = table.with_context(|| format!("no table {name}: there are {}", names.join(", ")))?;
+        let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
+        let table = tables.iter().find(|table| table.name == name);
+        let table =
+            table.with_context(|| format!("no table {name}: there are {}", names.join(", ")))?;
         out.write_all(table.csv().as_bytes())?;
     } else {
         write!(out, "{}", text::report(&report, style()))?;
@@ -170,8 +177,12 @@ pub(super) fn show(results: &Results) -> anyhow::Result<()> {
 }
 
 fn style() -> text::Style {
-    let width = terminal_size::terminal_size().map_or(120, |(width, _)| usize::from(width.0));
-    text::Style { width, has_colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+    let is_terminal = std::io::stdout().is_terminal();
+    let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    text::Style {
+        width: width.filter(|_| is_terminal),
+        has_colour: is_terminal && std::env::var_os("NO_COLOR").is_none(),
+    }
 }
 
 fn whole(path: &Path, text: &str) -> anyhow::Result<ExitCode> {
@@ -218,16 +229,19 @@ fn shown(comparison: &Comparison) -> String {
 }
 
 pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
-    let reports =
-        args.results.iter().map(|folder| report::of(&Results::at(folder))).collect::<Result<Vec<_>, _>>()?;
+    let reports = args
+        .results
+        .iter()
+        .map(|folder| report::of(&Results::at(folder)))
+        .collect::<Result<Vec<_>, _>>()?;
     let rows = published::compare_all(&reports.iter().collect::<Vec<_>>())?;
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
     } else if args.csv {
-        write!(out, "{}", published::csv(&rows))?;
+        write!(out, "{}", published::csv_table(&rows))?;
     } else {
-        write!(out, "{}", published::text(&rows))?;
+        write!(out, "{}", published::text_table(&rows))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -252,7 +266,9 @@ pub(super) fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
         for check in &judged.checks {
             let interval = check.interval.map_or_else(
                 || "no interval".to_owned(),
-                |(low, high)| format!("{:+.2} % … {:+.2} %", (low - 1.0) * 100.0, (high - 1.0) * 100.0),
+                |(low, high)| {
+                    format!("{:+.2} % … {:+.2} %", (low - 1.0) * 100.0, (high - 1.0) * 100.0)
+                },
             );
             let word = match check.outcome {
                 Outcome::Passed => "passed",

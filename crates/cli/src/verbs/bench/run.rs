@@ -2,7 +2,10 @@
 
 use super::{plan, plan_of, report};
 use anyhow::Context as _;
-use signal_hook::{consts::{SIGINT, SIGTERM, SIGHUP}, flag};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
+};
 use std::{
     io::IsTerminal,
     path::{Path, PathBuf},
@@ -58,13 +61,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         eprint!("{}", plan::shown(&plan, &planned, &plan.estimated(&planned.cells)?));
     }
-    if args.strict && let Some(refused) = planned.refused.first() {
+    if args.strict
+        && let Some(refused) = planned.refused.first()
+    {
         return Err(Fault::from(refused.refusal.clone()).into());
     }
     let results = Results::at(&args.output);
     let must_stop = stop_on_signals()?;
     let mut teller = Teller::new(args.quiet);
-    let state = procedure::run(&text, &results, &own(&args.output, args.may_reboot)?, &must_stop, &mut teller)?;
+    let state = procedure::run(
+        &text,
+        &results,
+        &own(&args.output, args.may_reboot)?,
+        &must_stop,
+        &mut teller,
+    )?;
     ended(&state, &results, args.quiet)
 }
 
@@ -72,13 +83,19 @@ pub(super) fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     let results = Results::at(&args.results);
     let must_stop = stop_on_signals()?;
     let mut teller = Teller::new(args.quiet);
-    let state = procedure::resume(&results, &own(&args.results, args.may_reboot)?, &must_stop, &mut teller)?;
+    let state = procedure::resume(
+        &results,
+        &own(&args.results, args.may_reboot)?,
+        &must_stop,
+        &mut teller,
+    )?;
     ended(&state, &results, args.quiet)
 }
 
 fn own(results: &Path, may_reboot: bool) -> anyhow::Result<Own> {
     let results = results.to_owned();
-    let boots: Arc<dyn Boots> = if may_reboot { Arc::new(Grub { results }) } else { Arc::new(ByHand) };
+    let boots: Arc<dyn Boots> =
+        if may_reboot { Arc::new(Grub { results }) } else { Arc::new(ByHand) };
     Ok(Own {
         boots,
         worker: std::env::current_exe().context("this program's own file")?,
@@ -105,7 +122,9 @@ fn ended(state: &State, results: &Results, is_quiet: bool) -> anyhow::Result<Exi
     }
     if !is_quiet {
         report::show(results)?;
-        eprintln!("\nAll of it as a page: transect bench report {folder} --html {folder}/report.html");
+        eprintln!(
+            "\nAll of it as a page: transect bench report {folder} --html {folder}/report.html"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -152,11 +171,17 @@ impl Witness for Teller {
             Entry::Resumed { was_torn, interrupted, .. } => {
                 let torn = if *was_torn { ", a torn line cut off" } else { "" };
                 let again = interrupted.as_ref().map(|key| format!("; again: {}", key.cell));
-                self.line(&format!("{before} of {all} runs are there{torn}{}", again.unwrap_or_default()));
+                self.line(&format!(
+                    "{before} of {all} runs are there{torn}{}",
+                    again.unwrap_or_default()
+                ));
             }
             Entry::Started(started) => {
                 if self.block.replace(started.key.block) != Some(started.key.block) {
-                    self.line(&format!("block {}: {done} of at most {all} runs", started.key.block + 1));
+                    self.line(&format!(
+                        "block {}: {done} of at most {all} runs",
+                        started.key.block + 1
+                    ));
                 }
                 if self.is_terminal {
                     eprint!("\r\x1b[K{done}/{all}{}: {}", self.left(done, all), started.key.cell);
