@@ -199,7 +199,10 @@ impl Witness for Teller {
             }
             Entry::Finished { why, .. } => self.line(&format!("done: {why}")),
             Entry::Rebooting { boot, .. } => self.line(&format!("this host reboots into {boot}")),
-            Entry::Begun { .. } | Entry::Opened(_) | Entry::Booted { .. } => {}
+            Entry::Begun { .. }
+            | Entry::Opened(_)
+            | Entry::Booted { .. }
+            | Entry::Sentinel { .. } => {}
         }
     }
 }
