@@ -1,6 +1,12 @@
 //! A bed for machines, and a conversation with the echo worker (examples/echo_worker.rs).
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
 
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
