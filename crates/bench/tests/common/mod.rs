@@ -95,7 +95,14 @@ impl Talk {
 
     /// What the worker finds out; see the example.
     pub fn ask(&mut self, what: &str) -> String {
+        let start = Instant::now();
         self.tell(what);
+        let answer = self.hear();
+        println!("{:.1} s: {what:.60}", start.elapsed().as_secs_f64());
+        answer
+    }
+
+    fn hear(&mut self) -> String {
         match hear(&mut self.pipes) {
             FromWorker::Faulted(Fault::Failed(report)) => report,
             other => panic!("{other:?}"),

@@ -17,7 +17,6 @@ mount -t ext4 -o noatime /dev/ubda /run/testbed/scratch || poweroff -f
 chmod 1777 /run/testbed/scratch
 ifconfig lo 127.0.0.1 up
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
-export GLIBC_TUNABLES=@TUNABLES@
 export HOME=/run/testbed/scratch TMPDIR=/run/testbed/scratch
 cd /run/testbed/scratch
 exec 4<>/dev/ttyS0

@@ -81,7 +81,7 @@ impl Kernel {
         let (state, share) = (folder("state")?, folder("share")?);
         carry_worker(&bed.worker, &share)?;
         let init = share.join("init");
-        fs::write(&init, INIT.replace("@TUNABLES@", TUNABLES)).map_err(Fault::failed)?;
+        fs::write(&init, INIT).map_err(Fault::failed)?;
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&init, executable).map_err(Fault::failed)?;
         fs::create_dir_all(&bed.logs).map_err(Fault::failed)?;
@@ -164,6 +164,8 @@ fn bundle(state: &Path, share: &Path, disk: &Path, memory_mib: u32) -> Value {
                 "linux.uml", memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
                 "init=/run/testbed/share/init", "ubd0=/run/testbed/disk", "ssl0=fd:0,fd:1",
                 "con=null", "con0=null,fd:2", "quiet", "panic=-1",
+                // Unknown to the kernel, so that it is in the environment of PID 1 and of all that follows.
+                format!("GLIBC_TUNABLES={TUNABLES}"),
             ],
             "env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=/dev/shm", "HOME=/dev/shm"],
             "capabilities": {"bounding": all, "effective": all, "permitted": all},
