@@ -1,6 +1,12 @@
 //! Machines that are processes of this host: it itself, containers, UML, and "another" host by ssh.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 mod common;
 

@@ -1,6 +1,12 @@
 //! A guest of an emulated KVM host: both of them run workers, and the guest is reached through its host's bridge.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 mod common;
 
@@ -25,5 +31,17 @@ fn a_guest_of_a_nested_host_works_beside_it_and_leaves_nothing() {
     assert!(!processes_with(&disk).is_empty());
     drop(machine);
     eventually("QEMU has ended", || processes_with(&disk).is_empty());
+    place.assert_clean();
+}
+
+#[test]
+fn a_nested_host_is_a_machine_itself() {
+    let (place, shape) = (Place::new(), shape(512, 2));
+    let Some(mut machine) = open("nested-l1", &shape, &place.bed) else { return };
+    let mut talk = Talk::with(machine.as_mut());
+    assert_eq!(talk.hello.cpus.len(), 2);
+    assert_eq!(talk.ask("run:test -c /dev/kvm && grep -c svm /proc/cpuinfo").trim(), "2");
+    talk.end();
+    machine.close().unwrap();
     place.assert_clean();
 }

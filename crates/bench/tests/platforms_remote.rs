@@ -1,6 +1,12 @@
 //! Another host over ssh: here this one, by an sshd of our own on a port of 127.0.0.1 with keys of its own.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 mod common;
 

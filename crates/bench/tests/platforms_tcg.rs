@@ -1,6 +1,12 @@
 //! QEMU guests with all instructions emulated: one machine for all that is asked of it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 mod common;
 

@@ -10,7 +10,6 @@ mod nspawn;
 mod remote;
 mod tcg;
 mod uml;
-// mod xen_domu;
 mod xen_dom0;
 
 use crate::{Fault, Kind, Refusal};
@@ -143,8 +142,6 @@ pub fn registry() -> &'static [&'static dyn Platform] {
         &nested_l1::NestedL1,
         &nested_kvm::NestedKvm,
         &xen_dom0::XenDom0,
-        //         &xen_domu::PHYS,
-        //         &xen_domu::LOOP,
         &remote::Remote,
     ]
 }

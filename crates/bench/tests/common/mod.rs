@@ -1,6 +1,12 @@
 //! A bed for machines, and a conversation with the echo worker (examples/echo_worker.rs).
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
 
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
@@ -89,7 +95,14 @@ impl Talk {
 
     /// What the worker finds out; see the example.
     pub fn ask(&mut self, what: &str) -> String {
+        let start = Instant::now();
         self.tell(what);
+        let answer = self.hear();
+        println!("{:.1} s: {what:.60}", start.elapsed().as_secs_f64());
+        answer
+    }
+
+    fn hear(&mut self) -> String {
         match hear(&mut self.pipes) {
             FromWorker::Faulted(Fault::Failed(report)) => report,
             other => panic!("{other:?}"),

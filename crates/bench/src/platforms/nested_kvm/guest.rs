@@ -71,7 +71,7 @@ fn script(name: &str, place: u32, address: Ipv4Addr, shape: &Shape) -> Result<St
     let own = own.display();
     let port = 1 + place;
     let virtfs = "security_model=none,multidevs=remap";
-    let words = "quiet panic=-1 tsc=reliable testbed.leaf testbed.unlistened";
+    let words = "quiet panic=-1 no_timer_check tsc=reliable testbed.leaf testbed.unlistened";
     Ok(format!(
         "set -e
         disk={SCRATCH}/{name}.img

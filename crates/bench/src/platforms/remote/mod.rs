@@ -15,10 +15,10 @@ use transect_testbed::rundir::{Process, RunDir};
 /// Another host.
 pub(super) struct Remote;
 
-/// `$1` is the parent of the folder. Its first line names the folder; when the connection ends, so does all that runs.
+/// (The `kill` of Debian's `sh` does not know `--`.) `$1` is the parent of the folder. Its first line names the folder; when the connection ends, so does all that runs.
 const KEEPER: &str = "set -e; folder=$(mktemp -d \"$1/transect-bench-XXXXXX\"); mkdir $folder/live $folder/scratch; \
      echo $folder; cat >/dev/null || :; \
-     for f in $folder/live/*; do [ -e \"$f\" ] && kill -KILL -- -${f##*/} || :; done; rm -rf $folder";
+     for f in $folder/live/*; do [ -e \"$f\" ] && kill -KILL \"-${f##*/}\" || :; done; rm -rf $folder";
 
 impl Platform for Remote {
     fn name(&self) -> &'static str {
