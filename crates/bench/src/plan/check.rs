@@ -3,7 +3,7 @@
 use super::{Cell, Group, Matrix, Params, Plan};
 use crate::{
     CacheState, Fault, Job, Kind, Refusal, catalog,
-    protocol::Param,
+    protocol::{Param, Role},
     workloads::{self, About},
 };
 use serde::Serialize;
@@ -74,8 +74,10 @@ impl Plan {
         if !platform.is_this_host() {
             return Ok(None);
         }
-        let job = self.job(cell, String::new());
-        let refused = catalog::workload(&cell.group.workload)?
+        let workload = catalog::workload(&cell.group.workload)?;
+        let role = if workload.about().is_distributed { Role::Server } else { Role::Whole };
+        let job = Job { role, ..self.job(cell, String::new()) };
+        let refused = workload
             .can_run(&job)
             .and_then(|()| catalog::tracer(&cell.tracer).map(|tracer| tracer.can_run(&job))?);
         Ok(refused.err())

@@ -19,10 +19,10 @@ pub(crate) enum Lossy {
     Apart,
 }
 
-/// What a lossy arm is called.
+/// What a lossy arm is called; it may be called so already.
 #[must_use]
 pub(crate) fn lossy(tracer: &str) -> String {
-    format!("{tracer} (lossy)")
+    format!("{} (lossy)", tracer.trim_end_matches(" (lossy)"))
 }
 
 /// The precision and the looks that a plan asks for.

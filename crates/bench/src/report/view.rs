@@ -1,6 +1,6 @@
 //! How a report is looked at, whatever it is shown in: what belongs together, in which order, and what it is called.
 
-use super::{Comparison, Contrast, Report, ReportedCell, Verdict};
+use super::{Comparison, Contrast, Report, ReportedCell, Verdict, ledger};
 use crate::{
     Better, CacheState,
     plan::{Cell, Group},
@@ -162,7 +162,7 @@ impl ReportedCell {
     #[must_use]
     pub fn arm(&self) -> String {
         let tracer = &self.cell.tracer;
-        if self.lossy_runs == 0 { tracer.clone() } else { format!("{tracer} (lossy)") }
+        if self.lossy_runs == 0 { tracer.clone() } else { ledger::lossy(tracer) }
     }
 }
 

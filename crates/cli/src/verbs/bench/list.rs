@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io::Write, process::ExitCode};
 use transect_bench::{
     Job, Refusal,
     platforms::{self, Shape},
+    protocol::Role,
     tracers, workloads,
 };
 
@@ -90,6 +91,7 @@ fn of_workloads() -> Vec<Line> {
         let params = about.params.iter().map(|(name, value, _)| (*name, value.clone()));
         let job = Job {
             workload: about.name.to_owned(),
+            role: if about.is_distributed { Role::Server } else { Role::Whole },
             params: params.map(|(name, value)| (name.to_owned(), value)).collect(),
             ..Job::default()
         };

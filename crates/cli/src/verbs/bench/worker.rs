@@ -7,9 +7,9 @@ use transect_bench::worker::{self, Mode, Own};
 /// Arguments of `transect bench worker`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Where jobs have their folders
-    #[arg(long, value_name = "DIR", default_value = Own::FOLDER)]
-    folder: PathBuf,
+    /// Where jobs have their folders; by default below $TMPDIR, which platforms set to the machine's own disk
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
     /// Speak the protocol, for the process that was started first
     #[arg(long, conflicts_with = "one")]
     serve: bool,
@@ -24,11 +24,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (_, true) => Mode::One,
         _ => Mode::Keeper,
     };
-    let folder = args.folder.display().to_string();
+    let below = |disk: std::ffi::OsString| PathBuf::from(disk).join("transect-bench");
+    let given = args.folder.clone().or_else(|| std::env::var_os("TMPDIR").map(below));
+    let folder = given.unwrap_or_else(|| PathBuf::from(Own::FOLDER));
+    let shown = folder.display().to_string();
     let own = Own {
         program: std::env::current_exe().context("this program's own file")?,
-        arguments: ["bench", "worker", "--folder", &folder].map(str::to_owned).to_vec(),
-        folder: args.folder.clone(),
+        arguments: ["bench", "worker", "--folder", &shown].map(str::to_owned).to_vec(),
+        folder,
     };
     Ok(worker::run(mode, &own))
 }
