@@ -14,7 +14,7 @@
 //! between `Prepare` and `Done` ends a job that waits for nothing (a server whose generator is done): its `Done` follows.
 //! Several machines are made to start together by sending `Go` to all when all have said `Prepared`.
 
-use crate::{Fault, Metric, sampling::Samples};
+use crate::{Fault, Metric, limiter::perturb::Lever, sampling::Samples};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -140,6 +140,9 @@ pub struct Job {
     pub seed: u64,
     /// After this long it is ended and has failed. Seconds.
     pub limit_s: u64,
+    /// What of its resources is halved while it runs, to see whether that was the limiter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lever: Option<Lever>,
     /// Milliseconds between two samples of the sampler; 0: none.
     #[serde(default)]
     pub sample_every_ms: u64,

@@ -1,8 +1,9 @@
 //! The lines of a journal.
 
 use crate::{
-    Fault, Metric, RunResult,
+    Fault, Metric, Refusal, RunResult,
     design::Exclusion,
+    limiter::perturb::{Elasticity, Lever},
     plan::{Cell, Label, RefusedCell},
     platforms::Facts,
     protocol::{Role, WorkerFacts},
@@ -65,6 +66,8 @@ pub enum Entry {
     Ended(Box<Ended>),
     /// Nothing more is measured of a workload.
     Stopped(Stop),
+    /// It was seen whether a suspect is the limiter.
+    Confirmed(Box<Confirmation>),
     /// Everything is done.
     Finished {
         /// Wall clock, ns since 1970.
@@ -186,6 +189,20 @@ pub struct PartResult {
     pub role: Role,
     /// What it measured.
     pub result: RunResult,
+}
+
+/// Whether a suspect is the limiter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// Of which cell.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// What was halved.
+    pub lever: Option<Lever>,
+    /// How far the result followed.
+    pub elasticity: Option<Elasticity>,
+    /// Why nothing was halved.
+    pub refused: Option<Refusal>,
 }
 
 /// Nothing more is measured of a workload.

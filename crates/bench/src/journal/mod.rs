@@ -18,6 +18,8 @@ mod file;
 mod state;
 
 pub(crate) use entry::FORMAT;
-pub use entry::{CellResult, Ended, Entry, Opened, Outcome, PartResult, RunKey, Started, Stop};
+pub use entry::{
+    CellResult, Confirmation, Ended, Entry, Opened, Outcome, PartResult, RunKey, Started, Stop,
+};
 pub use file::{Journal, read};
 pub use state::State;

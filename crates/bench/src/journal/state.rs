@@ -1,6 +1,6 @@
 //! How far it has come, from the journal's lines.
 
-use super::{Ended, Entry, Opened, Outcome, RunKey, Stop};
+use super::{Confirmation, Ended, Entry, Opened, Outcome, RunKey, Stop};
 use crate::{
     Fault, Kind,
     plan::{Cell, RefusedCell},
@@ -38,6 +38,8 @@ pub struct State {
     pub rebooting: Option<(String, String)>,
     /// The entry that this host was booted by, and that boot.
     pub booted: Option<(String, String)>,
+    /// What came of halving suspects.
+    pub confirmed: BTreeMap<Cell, Confirmation>,
     under_way: Option<RunKey>,
     failed: BTreeMap<Cell, u32>,
 }
@@ -98,6 +100,9 @@ impl State {
             }
             Entry::Stopped(stop) => {
                 self.stopped.insert(stop.workload.clone(), stop.clone());
+            }
+            Entry::Confirmed(confirmation) => {
+                self.confirmed.insert(confirmation.cell.clone(), (**confirmation).clone());
             }
             Entry::Finished { why, .. } => self.finished = Some(why.clone()),
         }

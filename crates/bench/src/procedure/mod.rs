@@ -13,6 +13,7 @@
 
 mod block;
 mod boot;
+mod confirm;
 mod folder;
 mod limits;
 mod machines;
@@ -22,6 +23,7 @@ mod session;
 mod stopping;
 
 pub use boot::{Boots, ByHand, Grub};
+pub use confirm::confirm;
 pub use folder::Results;
 pub use order::Unit;
 

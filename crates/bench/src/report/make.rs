@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Better, Distribution, Fault, Metric, Unit, catalog,
     design::{self, ContrastSummary, Label, Relation, Summary},
-    journal::{self, CellResult, Entry, Outcome, State},
+    journal::{self, CellResult, Confirmation, Entry, Outcome, State},
     plan::{Cell, Plan},
     procedure::Results,
     protocol::TracerCost,
@@ -37,7 +37,7 @@ pub fn of(results: &Results) -> Result<Report, Fault> {
         platforms: platforms_of(&state),
         refused: state.refused.clone(),
         failed: failed_of(&state),
-        cells: cells_of(&runs, &summary)?,
+        cells: cells_of(&runs, &summary, &state)?,
         comparisons: summary.contrasts.iter().filter_map(|found| compared(found, &runs)).collect(),
         ..Report::default()
     };
@@ -142,6 +142,7 @@ fn failed_of(state: &State) -> Vec<(Cell, u32, Fault)> {
 fn cells_of(
     runs: &BTreeMap<Cell, Vec<Run<'_>>>,
     summary: &Summary,
+    state: &State,
 ) -> Result<Vec<ReportedCell>, Fault> {
     let excluded = excluded_of(summary);
     let mut cells = Vec::new();
@@ -162,7 +163,7 @@ fn cells_of(
             quartiles: quantile(&values, 0.25).zip(quantile(&values, 0.75)).map(|(a, b)| [a, b]),
             others: others_of(runs),
             distributions: distributions_of(runs),
-            limiter: suspect_of(runs),
+            limiter: suspect_of(runs).map(|suspect| confirmed(suspect, state.confirmed.get(cell))),
             tracer: tracer_of(runs),
             lossy_runs: lossy_runs(runs),
             points,
@@ -265,6 +266,16 @@ fn suspect_of(runs: &[Run<'_>]) -> Option<Suspect> {
         of_runs: u32::try_from(limiters.len()).unwrap_or(u32::MAX),
         elasticity: None,
     })
+}
+
+/// With the elasticity that was found when it was halved.
+fn confirmed(suspect: Suspect, confirmation: Option<&Confirmation>) -> Suspect {
+    let found = confirmation.and_then(|confirmation| confirmation.elasticity);
+    let elasticity = found.and_then(|found| {
+        let (low, high) = found.interval?;
+        Some([found.value, low, high])
+    });
+    Suspect { elasticity, ..suspect }
 }
 
 /// Medians of what the tracer did.

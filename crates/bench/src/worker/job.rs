@@ -13,6 +13,7 @@ use crate::{
     CacheProof, CacheState, Fault, Job, Kind, Metric, Refusal, RunResult,
     caches::{Caches, Reads},
     catalog,
+    limiter::perturb::Target,
     protocol::{FromWorker, Role, ToWorker},
     sampling::Sampler,
     tracers::{self, Scene, Tracer, Tracing},
@@ -235,6 +236,9 @@ fn measure<W>(
     caches: &Caches,
     proof: CacheProof,
 ) -> Result<Measured, Stop> {
+    // Put back when the measured part is over, however it ends.
+    let target = Target { pids: vec![one.pid()], ..Target::default() };
+    let _lever = job.lever.as_ref().map(|lever| lever.apply(&target)).transpose()?;
     let sampler = watch::begin(job, one.pid())?;
     let reads = Reads::now(one.pid());
     one.go()?;

@@ -17,6 +17,7 @@ use transect_bench::{Fault, Kind, Refusal};
     transect bench plan quick                      the cells of a plan and the time they take\n  \
     transect bench run quick -o results            carry it out; Ctrl-C ends it after the run that is under way\n  \
     transect bench resume results                  go on, after Ctrl-C, a crash, kill -9 or a reboot\n  \
+    transect bench confirm results                 halve the suspected limiters, and see whether results follow\n  \
     transect bench report results                  the table\n  \
     transect bench report results --html page.html the same as one page with charts and every raw point\n  \
     transect bench compare before after            two sets of results, corrected for the number of comparisons\n  \
@@ -37,6 +38,8 @@ enum Verb {
     Run(run::Args),
     /// Go on with results that were cut off
     Resume(run::ResumeArgs),
+    /// Halve what is suspected to be the limiter of each workload, and see how far its result follows
+    Confirm(run::ConfirmArgs),
     /// Show what came of it
     Report(report::Args),
     /// Compare two sets of results
@@ -57,6 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Plan(args) => plan::run(&args),
         Verb::Run(args) => run::run(&args),
         Verb::Resume(args) => run::resume(&args),
+        Verb::Confirm(args) => run::confirm(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Compare(args) => report::compare(&args),
         Verb::Publish(args) => report::publish(&args),

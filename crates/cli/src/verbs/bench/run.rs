@@ -15,7 +15,8 @@ use std::{
 };
 use transect_bench::{
     Fault,
-    journal::{Entry, Outcome, State},
+    journal::{Confirmation, Entry, Outcome, State},
+    limiter::perturb::Elasticity,
     plan::Plan,
     procedure::{self, Boots, ByHand, Grub, Own, Results, Witness},
 };
@@ -52,6 +53,29 @@ pub(super) struct ResumeArgs {
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// Arguments of `transect bench confirm`.
+#[derive(clap::Args)]
+pub(super) struct ConfirmArgs {
+    /// The folder of results
+    #[arg(value_name = "DIR")]
+    results: PathBuf,
+    /// Runs with the suspect halved, and as many without
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(4..))]
+    times: u32,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) fn confirm(args: &ConfirmArgs) -> anyhow::Result<ExitCode> {
+    let results = Results::at(&args.results);
+    let must_stop = stop_on_signals()?;
+    let mut teller = Teller::new(args.quiet);
+    let own = own(&args.results, false)?;
+    procedure::confirm(&results, &own, args.times, &must_stop, &mut teller)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -129,6 +153,22 @@ fn ended(state: &State, results: &Results, is_quiet: bool) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
+/// What came of halving a suspect.
+fn told(confirmation: &Confirmation) -> String {
+    let cell = &confirmation.cell;
+    if let Some(refusal) = &confirmation.refused {
+        return format!("{cell}: not halved: {}", refusal.why);
+    }
+    let lever = confirmation.lever.as_ref().map(|lever| format!("{lever:?}")).unwrap_or_default();
+    match &confirmation.elasticity {
+        Some(Elasticity { value, interval: Some((low, high)), verdict, .. }) => format!(
+            "{cell}: {lever}: elasticity {value:.2} [{low:.2} … {high:.2}], {}",
+            format!("{verdict:?}").to_lowercase()
+        ),
+        _ => format!("{cell}: {lever}: no elasticity could be formed"),
+    }
+}
+
 /// Tells people how far it is: a line that is written over on a terminal, a line for each block elsewhere.
 struct Teller {
     is_quiet: bool,
@@ -198,6 +238,7 @@ impl Witness for Teller {
                 self.line(&format!("{}: {how} after {} blocks", stop.workload, stop.blocks));
             }
             Entry::Finished { why, .. } => self.line(&format!("done: {why}")),
+            Entry::Confirmed(confirmation) => self.line(&told(confirmation)),
             Entry::Rebooting { boot, .. } => self.line(&format!("this host reboots into {boot}")),
             Entry::Begun { .. }
             | Entry::Opened(_)
