@@ -11,6 +11,7 @@ mod remote;
 mod tcg;
 mod uml;
 mod xen_dom0;
+mod xen_domu;
 
 use crate::{Fault, Kind, Refusal};
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,8 @@ pub fn registry() -> &'static [&'static dyn Platform] {
         &nested_l1::NestedL1,
         &nested_kvm::NestedKvm,
         &xen_dom0::XenDom0,
+        &xen_domu::PHYS,
+        &xen_domu::LOOP,
         &remote::Remote,
     ]
 }

@@ -62,10 +62,15 @@ impl Results {
         })
     }
 
-    /// Makes the folder, and begins its journal: the last thing, so that a folder with a journal is whole.
+    /// Makes the folder.
+    pub(crate) fn make(&self) -> Result<(), Fault> {
+        let cannot = |error| Fault::failed(format!("cannot make {}: {error}", self.0.display()));
+        fs::create_dir_all(self.logs()).map_err(cannot)
+    }
+
+    /// Begins its journal: the last thing, so that a folder with a journal is whole.
     pub(crate) fn begin(&self, plan_text: &str, machine: &Environment) -> Result<Journal, Fault> {
         let cannot = |error| Fault::failed(format!("cannot make {}: {error}", self.0.display()));
-        fs::create_dir_all(self.logs()).map_err(cannot)?;
         if !self.journal().exists() {
             fs::write(self.plan(), plan_text).map_err(cannot)?;
             let machine = serde_json::to_vec_pretty(machine).map_err(Fault::failed)?;

@@ -80,6 +80,8 @@ pub fn run(
             None => "the plan has no cell".to_owned(),
         }));
     }
+    // What it lies on is part of what this machine is.
+    results.make()?;
     let mut journal =
         results.begin(plan_text, &Environment::capture(&subject(&planned.cells, results, own)))?;
     let begun = Entry::Begun {
@@ -251,6 +253,12 @@ impl<'a> Run<'a> {
         self.must_stop.load(Ordering::Relaxed)
     }
 
+    /// The reference is measured twice.
+    fn runs_a_block(&self) -> usize {
+        let is_reference = |cell: &&Cell| cell.tracer == self.plan.reference.tracer;
+        self.cells.len() + self.cells.iter().filter(is_reference).count()
+    }
+
     /// Is more of it to be measured?
     fn goes_on(&self, cell: &Cell) -> bool {
         !self.state.stopped.contains_key(&cell.group.workload) && !self.state.has_given_up(cell)
@@ -259,7 +267,7 @@ impl<'a> Run<'a> {
     fn write(&mut self, entry: Entry) -> Result<(), Fault> {
         self.journal.write(&entry)?;
         self.state.add(&entry);
-        let all = self.cells.len() * self.plan.most_blocks() as usize;
+        let all = self.runs_a_block() * self.plan.most_blocks() as usize;
         self.witness.wrote(&entry, self.state.ended.len(), all);
         Ok(())
     }
