@@ -58,6 +58,7 @@ fn taken(threads: Vec<live::ThreadWindow>) -> LiveWindow {
         untracked_events: 0,
         no_room: 0,
         missed_events: 0,
+        unseen_wakings: 0,
     }
 }
 

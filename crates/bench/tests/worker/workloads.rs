@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use transect_bench::{
     Fault, Job, Kind, RunResult, Unit,
     protocol::{Param, Role, ToWorker},
-    workloads::{About, registry},
+    workloads::{About, MeasuredBy, registry},
 };
 
 /// What makes a run of it short.
@@ -34,7 +34,8 @@ fn small(name: &str) -> Vec<(&'static str, Param)> {
 }
 
 fn whole() -> impl Iterator<Item = About> {
-    registry().iter().map(|workload| workload.about()).filter(|about| !about.is_distributed)
+    let by_itself = registry().iter().filter(|one| one.measured_by() == MeasuredBy::Workload);
+    by_itself.map(|workload| workload.about()).filter(|about| !about.is_distributed)
 }
 
 /// Refused for a reason of this machine, and not because the plan is wrong.
@@ -146,7 +147,6 @@ fn what_a_plan_asks_wrongly_is_refused_and_says_what_there_is() {
         (job("micro/pipe", &[("seconds", Param::Bool(true))]), Kind::Plan, "a number"),
         (job("micro/pipe", &[("batches", Param::Int(0))]), Kind::Plan, "from 1"),
         (Job { tracer: "nobody".into(), ..job("micro/pipe", &[]) }, Kind::Plan, "none"),
-        (Job { sample_every_ms: 10, ..job("micro/pipe", &[]) }, Kind::NotHere, "sampler"),
         (job("exit-cost", &[("exit", Param::Text("door".into()))]), Kind::Plan, "cpuid"),
         (
             Job { cache: transect_bench::CacheState::Cold, ..job("micro/syscall", &[]) },

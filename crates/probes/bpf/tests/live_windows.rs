@@ -125,10 +125,10 @@ fn every_thread_s_states_fill_the_window_to_the_nanosecond() {
         if sleepy.unknown_ns == 0 {
             unwaited += sleepy.executions.saturating_sub(u64::from(waits));
         }
-        // The kernel does not hand over wakings in interrupts of this very program, and counts them: when the window is
-        // taken, which on a busy machine is after the next one's first events.
-        let missed = window.missed_events;
-        assert!(unwaited <= missed, "{unwaited} without a wait, {missed} missed, {sleepy:?}");
+        // Wakings in interrupts of this very program are not handed over, and counted by the kernel; others that were
+        // not seen are counted where a sleeping thread is switched in.
+        let unseen = window.missed_events + window.unseen_wakings;
+        assert!(unwaited <= unseen, "{unwaited} without a wait, {unseen} unseen, {sleepy:?}");
         let cpus = window.threads.iter().filter(|thread| thread.tid == 0).count();
         assert!(cpus > 0);
     }

@@ -60,7 +60,10 @@ fn memory_of(view: &View<'_>) -> Option<Suspect> {
 fn waited_for_refaults(view: &View<'_>, refaulted: u64) -> f64 {
     let disks = &view.samples.disks;
     let sum = |of: fn(&DiskCounts) -> u64| disks.iter().map(|disk| of(&disk.counts)).sum::<u64>();
-    let share = part(refaulted, sum(|counts| counts.read_bytes)).min(1.0);
+    let of_bytes = part(refaulted, sum(|counts| counts.read_bytes)).min(1.0);
+    // A page that is missed is a request, and readahead makes that larger than what was missed.
+    let of_requests = part(refaulted / PAGE, sum(|counts| counts.reads)).min(1.0);
+    let share = if of_bytes < 0.1 { of_bytes } else { of_bytes.max(of_requests) };
     let reading = sum(|counts| counts.read_ns);
     let spent = reading + sum(|counts| counts.write_ns) + sum(|counts| counts.flush_ns);
     let is_reclaiming = view.samples.memory.counts.scanned.saturating_mul(PAGE) >= refaulted / 3;

@@ -149,7 +149,7 @@ fn is_complete() -> bool {
 }
 
 fn read(name: &str) -> plan::Plan {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("plans");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
     plan::Plan::parse(&std::fs::read_to_string(folder.join(name)).unwrap(), name).unwrap()
 }
 

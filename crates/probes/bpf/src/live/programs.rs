@@ -19,9 +19,6 @@ const fn row(name: &'static str, event: &'static str) -> LiveProgram {
 /// Without this one there is nothing to show.
 pub(crate) const SWITCH: &str = "live_switch";
 
-/// What a thread waits since.
-pub(crate) const WAKING: &str = "live_waking";
-
 /// Reads who is there; not on a tracepoint.
 pub(crate) const TASKS: &str = "live_tasks";
 const EXIT_SVM: &str = "live_exit_svm";
@@ -30,7 +27,7 @@ const EXIT_CLASSIC: &str = "live_exit_classic";
 /// Every counting program. Two rows of one event are alternatives.
 pub(crate) const PROGRAMS: &[LiveProgram] = &[
     row(SWITCH, "sched:sched_switch"),
-    row(WAKING, "sched:sched_waking"),
+    row("live_waking", "sched:sched_waking"),
     row("live_wakeup_new", "sched:sched_wakeup_new"),
     row("live_migrate", "sched:sched_migrate_task"),
     row("live_fork", "sched:sched_process_fork"),

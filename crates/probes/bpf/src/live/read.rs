@@ -10,7 +10,7 @@ use super::{
     layout::{self, Actor, ExitKey, IoKey, state},
     load::{self, Loaded},
     memory::Memory,
-    programs::{LiveProgram, NotCounted, SWITCH, TASKS, WAKING},
+    programs::{LiveProgram, NotCounted, SWITCH, TASKS},
     window::{Edges, Rival, Taken, take, waits},
 };
 use crate::{
@@ -99,9 +99,11 @@ pub struct LiveWindow {
     pub untracked_events: u64,
     /// Durations that found no room, since the start.
     pub no_room: u64,
-    /// Events that programs were not run for, since the start: because they ran on that CPU already, or, seen by a sleeping
-    /// thread that is switched in, because the kernel did not trace its waking.
+    /// Events that programs were not run for, since the start (they ran on that CPU already).
     pub missed_events: u64,
+    /// Times, since the start, that a sleeping thread was switched in whose waking was not seen: the kernel did not trace
+    /// it, or it came from another CPU in the moment in which the thread was leaving its queue. Its wait is part of its sleep.
+    pub unseen_wakings: u64,
 }
 
 /// The counting programs, loaded into the kernel. Dropping it takes everything out again.
@@ -238,6 +240,7 @@ impl Live {
             untracked_events: self.memory.shared().untracked.load(Relaxed),
             no_room: self.memory.shared().no_room.load(Relaxed),
             missed_events: self.missed_events(),
+            unseen_wakings: self.memory.shared().unwoken.load(Relaxed),
         };
         let mut gone = Vec::new();
         for slot in 0..self.memory.used() {
@@ -359,12 +362,7 @@ impl Live {
         let misses = |program: &&LiveProgram| {
             self.program(program.name).ok().and_then(|found| recursion_misses(found.as_fd()))
         };
-        let is_waking = |program: &&&LiveProgram| program.name == WAKING;
-        let wakings: u64 = self.programs.iter().filter(is_waking).filter_map(misses).sum();
-        let others = self.programs.iter().filter(|program| !is_waking(program));
-        // A waking that was not seen is counted by the kernel or shows in its thread, or both.
-        let unwoken = self.memory.shared().unwoken.load(Relaxed);
-        others.filter_map(misses).sum::<u64>() + wakings.max(unwoken)
+        self.programs.iter().filter_map(misses).sum()
     }
 }
 
