@@ -1,4 +1,5 @@
 //! `transect bench` as its users call it: a real matrix on this machine, killed and gone on with; its faces; what it refuses.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests report by failing")]
 
 use serde_json::Value;
 use std::{
