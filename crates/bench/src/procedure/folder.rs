@@ -84,9 +84,3 @@ pub(crate) fn sha256_of(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
-
-pub(crate) fn sha256_of_file(path: &Path) -> Result<String, Fault> {
-    let bytes =
-        fs::read(path).map_err(|error| Fault::failed(format!("{}: {error}", path.display())))?;
-    Ok(sha256_of(&bytes))
-}

@@ -4,6 +4,7 @@ use super::{Own, order::Unit, session::Session};
 use crate::{
     Fault, Job, Kind, Refusal, RunResult, catalog,
     crew::{self, Part, Seat},
+    environment::sha256_of,
     journal::{CellResult, Opened, PartResult},
     plan::{Cell, Plan},
     platforms::{Bed, Machine, Pipes},
@@ -95,7 +96,7 @@ impl Machines {
 
     /// The same binary, as many CPUs: or what is compared is something else.
     fn check_equality(&self, plan: &Plan) -> Result<(), Fault> {
-        let binary = super::folder::sha256_of_file(&self.own.worker)?;
+        let binary = sha256_of(&self.own.worker).map_err(Fault::failed)?;
         for session in &self.sessions {
             let facts = &session.facts;
             let different = |why: String| {
