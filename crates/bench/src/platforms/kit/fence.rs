@@ -270,11 +270,16 @@ mod tests {
         let script = format!("{}; exec setsid sleep 1000", fence.enter());
         let words = ["sh", "-c", &script].map(Into::into);
         let _sleeper = run.spawn(&words, &out, &out).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while fence.tids().is_empty() && Instant::now() < deadline {
+        // It enters one hierarchy after the other: only the last word of the script tells that it is in all of them.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let is_sleeping = |pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+        };
+        let mut pids = fence.pids();
+        while !(pids.len() == 1 && pids.iter().all(is_sleeping)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
+            pids = fence.pids();
         }
-        let pids = fence.pids();
         assert_eq!(pids.len(), 1);
         let limits = fs::read_to_string(format!("/proc/{}/status", pids[0])).unwrap();
         assert!(limits.contains("Cpus_allowed_list:\t0\n"), "{limits}");
