@@ -49,9 +49,13 @@ static __always_inline u32 log_task_prio(const void *task)
 	return ((const struct task_struct *)task)->prio;
 }
 
-static __always_inline u8 *log_chunk(u32 *index)
+/* The key is a copy: memory handed to a global function is none that older kernels take keys from (6.1,
+ * kernel/bpf/verifier.c, map_key_value_types). */
+static __always_inline u8 *log_chunk(const u32 *index)
 {
-	return bpf_map_lookup_elem(&chunks, index);
+	u32 key = *index;
+
+	return bpf_map_lookup_elem(&chunks, &key);
 }
 
 #include "log.bpf.h"

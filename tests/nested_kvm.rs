@@ -298,7 +298,7 @@ fn expect_both_to_tell_the_same(bed: &Bed, first: First) -> Result<()> {
         .run(&format!(
             "{begin}; {both}; seen={windows}; {}; {transect} stop {dir}; wait $record; sleep 1; \
              kill -INT $top; wait $top",
-            until(&format!("[ {windows} -ge $((seen + 7)) ]"))
+            until(&format!("[ {windows} -ge $((seen + 12)) ]"))
         ))
         .within(400)?
         .expect_success();
@@ -363,10 +363,11 @@ fn expect_equal_windows(offline: &[Value], live: &[Value]) -> Result<()> {
     ensure!(compared.rows >= 8, "hardly a row in both: {compared:?}");
     ensure!(compared.wrong_counts == 0, "{:#?}", compared.wrong);
     // The machine below takes the emulated CPU away when it likes, between the two programs' stamps of one event, too
-    // (7 and 22 ms were seen while that machine was busy): that event's two windows differ by it, and no others. What is
-    // wrong in a program is wrong in all.
+    // (7 and 22 ms were seen while that machine was busy): that event's two windows differ by it, those of the vCPU that
+    // comes and of the one that goes, and their VMs': eight rows, and no others. What is wrong in a program is wrong in
+    // all.
     println!("{} rows differ: {:#?}", compared.off, compared.wrong);
-    ensure!(compared.off * 4 <= compared.rows, "{:#?}", compared.wrong);
+    ensure!(compared.off * 2 <= compared.rows, "{:#?}", compared.wrong);
     let exits = live.iter().filter(|row| row["table"] == "windows" && row["vcpu"] == 0);
     let exits: i64 = exits.filter_map(|row| row["exits"].as_i64()).sum();
     ensure!(exits > 1000, "only {exits} exits");

@@ -272,12 +272,11 @@ fn wait_for_xentrace(host: &XenHost) -> Result<u32> {
     wait_for_another(host, 0)
 }
 
-/// The pid of its xentrace once it is another than this one.
+/// The pid of its xentrace once it is another than this one. The one CPU is left to the recorder between looks: it has
+/// its programs verified first, which takes an emulated kernel a minute.
 fn wait_for_another(host: &XenHost, than: u32) -> Result<u32> {
-    let wait = format!(
-        "for n in $(seq 600); do p=$(pidof xentrace) && [ \"$p\" != {than} ] && echo $p && exit 0; \
-         sleep 0.05; done; exit 1"
-    );
+    let wait =
+        format!("until p=$(pidof xentrace) && [ \"$p\" != {than} ]; do sleep 0.3; done; echo $p");
     let out = host.run(&wait).within(360)?.ok()?.stdout;
     out.split_whitespace()
         .find(|pid| **pid != than.to_string())

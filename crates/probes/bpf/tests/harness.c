@@ -42,7 +42,8 @@ static u64 log_clock_ns(void);
 static u32 log_cpu(void) { return 3; }
 static u32 log_current_tid(void);
 static u32 log_task_prio(const void *task) { return task ? 0 : 120; }
-static u8 *log_chunk(u32 *index) { return memory + (u64)*index * CHUNK_BYTES; }
+static u8 *log_chunk(const u32 *index) { return memory + (u64)*index * CHUNK_BYTES; }
+#define LOG_GLOBAL static __attribute__((noinline))
 #include "log.bpf.h"
 
 enum op {
