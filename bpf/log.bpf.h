@@ -74,11 +74,15 @@ static __always_inline void log_publish(struct log *log, u64 head)
 }
 
 /* Fills the rest of a chunk, at most ROOM_WORDS + 3 words, with PAD. */
-static __noinline int log_skip_rest(struct log *log)
+LOG_GLOBAL int log_skip_rest(struct log *log)
 {
-	u64 offset = log->head & CHUNK_MASK;
-	u8 *chunk = log_chunk(&log->chunk);
+	u64 offset;
+	u8 *chunk;
 
+	if (!log)
+		return 0;
+	offset = log->head & CHUNK_MASK;
+	chunk = log_chunk(&log->chunk);
 	if (!chunk || !offset)
 		return 0;
 	for (u32 i = 0; i < ROOM_WORDS + 3; i++) {
@@ -96,11 +100,17 @@ static __noinline int log_skip_rest(struct log *log)
  * Writes PAD, SYNC, LOST, TIME as needed (they become visible with the record that follows) and
  * returns the record's offset in its chunk; log->last_ns is then the stamp to use for it.
  * -1: no room, `events` counted as lost. */
-static __noinline s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 events)
+LOG_GLOBAL s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 events)
 {
-	u64 head = log->head, offset = head & CHUNK_MASK, base = log->last_ns;
+	u64 head, offset, base;
 	u64 *word;
 	u8 *chunk;
+
+	if (!log)
+		return -1;
+	head = log->head;
+	offset = head & CHUNK_MASK;
+	base = log->last_ns;
 
 	if (offset && offset > CHUNK_BYTES - 8 * ROOM_WORDS) {
 		log_skip_rest(log);
