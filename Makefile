@@ -15,7 +15,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build web agent demo test bench lint fuzz study-xenmon
+.PHONY: help setup build web agent demo test bench lint fuzz study study-xenmon
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
 
 bench: setup build ## Speed against peers, as ratios measured in the same run
 	@bash tests/house/bench.sh
+
+study: setup build ## One of the benchmark's studies, NAME=tracers, and its page (a quarter of an hour to an hour)
+	@bash tests/house/study.sh "$(NAME)"
 
 study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (half an hour to an hour), and its page
 	@cargo run --release --locked -p transect-studies --bin study-xenmon -- \

@@ -21,8 +21,8 @@ mount_root() {
 	mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=500000,cache=loose root $1 || poweroff -f
 }
 
-# Over the root that is mounted at /host.
-mount_inside() {
+# What a machine has for itself, over the root that is mounted at /host.
+mount_own() {
 	mount -t proc proc /host/proc
 	mount -t sysfs sys /host/sys
 	mount -t devtmpfs dev /host/dev
@@ -37,10 +37,14 @@ mount_inside() {
 	mount -t bpf bpf /host/sys/fs/bpf
 	chmod 1777 /host/tmp /host/dev/shm
 	mkdir -p /host/run/testbed/share
+	ifconfig lo 127.0.0.1 up
+}
+
+mount_inside() {
+	mount_own
 	mount -t 9p -o trans=virtio,version=9p2000.L,msize=500000,cache=none share /host/run/testbed/share || poweroff -f
 	mkdir -p /host/run/testbed/cache
 	mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=500000,cache=loose cache /host/run/testbed/cache
-	ifconfig lo 127.0.0.1 up
 }
 
 # The device of the virtio-serial port of this name; nothing if there is none.
@@ -56,13 +60,30 @@ told() {
 	return 1
 }
 
+# What it says after `NAME=`.
+told_of() {
+	for word in $(cat /proc/cmdline); do
+		case $word in $1=*) echo "${word#*=}" ;; esac
+	done
+}
+
 # What the benchmark's machines have beside (src/fitted.rs): a card, a disk of their own, a port for their worker.
 fittings() {
+	fit_disk /dev/vda
+	fit_card
+	worker=$(port_of testbed.pipe.0)
+	if [ -n "$worker" ]; then serve_workers $worker & fi
+}
+
+# fit_disk DEVICE
+fit_disk() {
 	mkdir -p /host/run/testbed/scratch
-	if [ -b /dev/vda ]; then
-		mount -t ext4 -o noatime /dev/vda /host/run/testbed/scratch || poweroff -f
-		chmod 1777 /host/run/testbed/scratch
-	fi
+	[ -b $1 ] || return 0
+	mount -t ext4 -o noatime $1 /host/run/testbed/scratch || poweroff -f
+	chmod 1777 /host/run/testbed/scratch
+}
+
+fit_card() {
 	if [ -e /sys/class/net/eth0 ]; then
 		card=eth0
 		if told testbed.bridge; then
@@ -72,19 +93,16 @@ fittings() {
 			ifconfig xenbr0 up
 			card=xenbr0:1
 		fi
-		for word in $(cat /proc/cmdline); do
-			case $word in testbed.address=*) ifconfig $card ${word#*=} netmask 255.255.255.0 up ;; esac
-		done
+		address=$(told_of testbed.address)
+		[ -z "$address" ] || ifconfig $card $address netmask 255.255.255.0 up
 		route add default gw 10.0.2.2
 	fi
-	worker=$(port_of testbed.pipe.0)
-	if [ -n "$worker" ]; then serve_workers $worker & fi
 }
 
-# Runs a worker for every line "worker ARGUMENTS" of a port; the port is then its standard input and output. When it has
-# ended, a line says so that begins with a byte which no line of a worker begins with.
+# Runs a worker for every line "worker ARGUMENTS" of a port, or of the socket at 0; that is then its standard input and
+# output. When it has ended, a line says so that begins with a byte which no line of a worker begins with.
 serve_workers() {
-	exec 4<>$1
+	if [ -n "$1" ]; then exec 4<>$1; else exec 4<&0; fi
 	echo "testbed: ready" >&4
 	while read -r verb arguments <&4; do
 		[ "$verb" = worker ] || continue

@@ -60,6 +60,9 @@ pub struct Fittings {
     pub pipes: u32,
     /// Is its card a port of a bridge, `xenbr0`?
     pub bridged: bool,
+    /// Can its guests mount this machine's root, read only, and below `/mnt` its shared folder (9p over TCP, port 564)? For
+    /// Xen's dom0 only, whose domains have no other way to them.
+    pub exports: bool,
     /// CPUs of this machine that it may use, as for `taskset -c`; empty: all.
     pub pin: String,
     /// When everything of it is killed, whatever happens.
@@ -240,7 +243,8 @@ fn linux(fittings: &Fittings, hosts: bool, cpu: &[&str], more: &str) -> Result<(
 /// What PID 1 is told.
 fn words(fittings: &Fittings) -> String {
     let bridge = if fittings.bridged { " testbed.bridge" } else { "" };
-    format!("testbed.address=10.0.2.15{bridge}")
+    let exports = if fittings.exports { " testbed.exports" } else { "" };
+    format!("testbed.address=10.0.2.15{bridge}{exports}")
 }
 
 fn add(fittings: &Fittings, run: &RunDir, line: &mut Line) {
@@ -262,6 +266,14 @@ fn add(fittings: &Fittings, run: &RunDir, line: &mut Line) {
         let device = format!("virtserialport,bus=pipes.0,chardev=pipe{number},{name}");
         line.option("-device", device);
     }
+}
+
+/// The kernel and the initramfs of a Xen domain that has its root from dom0, as dom0 sees them; they are made if need be.
+/// Its command line says `testbed.name=` (the folder below the shared one that is its own), `testbed.address=` and
+/// `testbed.worker=ADDRESS:PORT` (where it connects to be given workers).
+pub fn domain_images() -> Result<(PathBuf, PathBuf)> {
+    let kernel = Kernel::get(Flavour::Full)?;
+    Ok((in_cache(&kernel.vmlinux())?, in_cache(&xen::of_fitted_domu(&kernel)?)?))
 }
 
 /// A path of the cache as machines see it. What is to be seen there must be there when the machine boots.

@@ -201,6 +201,19 @@ pub struct RunResult {
     pub notes: Vec<String>,
 }
 
+/// Exits of guests, as transect's tables have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exits {
+    /// How many.
+    pub count: u64,
+    /// Time from exit to entry without halts and preemptions, all vCPUs, ns.
+    pub handled_ns: u64,
+    /// vCPUs.
+    pub vcpus: u32,
+    /// How long the recording was, ns.
+    pub over_ns: u64,
+}
+
 /// What a tracer arm recorded and what it cost beside.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TracerCost {
@@ -212,6 +225,9 @@ pub struct TracerCost {
     pub lost_events: Option<u64>,
     /// CPU time of the tracer's own processes, ns.
     pub consumer_cpu_ns: Option<u64>,
+    /// Exits of guests of the machine it traced; `None` where it does not tell, or there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exits: Option<Exits>,
     /// Its version, as it prints it.
     pub version: String,
 }

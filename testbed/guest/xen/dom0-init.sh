@@ -29,4 +29,11 @@ brctl addbr xenbr0
 ifconfig xenbr0 10.0.0.1 netmask 255.255.255.0 up
 
 fittings
+# What domains of the benchmark see over the bridge: this machine's root, and at /mnt the folder that all share.
+if told testbed.exports; then
+	mount -t devtmpfs dev /base/dev
+	mount --bind /host/run/testbed/share /base/mnt
+	chroot /base /usr/sbin/diod --foreground --no-auth --nwthreads 4 --config-file /dev/null --logdest stderr \
+		--listen 0.0.0.0:564 --export / --export /mnt 2>/host/run/testbed/share/diod.stderr &
+fi
 take_orders

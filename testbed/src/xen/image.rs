@@ -13,6 +13,10 @@ const INIT: &str = concat!(
     include_str!("../../guest/host-common.sh"),
     include_str!("../../guest/xen/dom0-init.sh")
 );
+const FITTED_INIT: &str = concat!(
+    include_str!("../../guest/host-common.sh"),
+    include_str!("../../guest/xen/domu-init.sh")
+);
 const BLOCK: &str = include_str!("../../guest/xen/block");
 const VIF: &str = include_str!("../../guest/xen/vif");
 
@@ -42,6 +46,10 @@ const DOM0_MODULES: &[&str] = &[
 
 const DOMU_MODULES: &[&str] = &["xen-blkfront", "xen-netfront"];
 
+/// A root over TCP, a card and a disk.
+const FITTED_MODULES: &[&str] =
+    &["xen-blkfront", "xen-netfront", "9p", "9pnet_fd", "crc32c_generic", "ext4"];
+
 /// The image of dom0: Xen's tools are in it, under `/xen`.
 pub(crate) fn of_dom0(kernel: &Kernel, tools: &XenTools) -> Result<PathBuf> {
     let modules = kernel.modules(DOM0_MODULES)?;
@@ -59,4 +67,10 @@ pub(crate) fn of_domu(kernel: &Kernel) -> Result<PathBuf> {
     let modules = kernel.modules(DOMU_MODULES)?;
     let add = |cpio: &mut Cpio| add_guest_programs(cpio);
     image("domu", kernel, &guest_ingredients(), &modules, add)
+}
+
+/// The image of the benchmark's domains.
+pub(crate) fn of_fitted_domu(kernel: &Kernel) -> Result<PathBuf> {
+    let modules = kernel.modules(FITTED_MODULES)?;
+    image("fitted-domu", kernel, FITTED_INIT, &modules, |cpio| cpio.script("init", FITTED_INIT))
 }

@@ -14,4 +14,5 @@ pub use domains::Domain;
 pub use domu::{DomU, DomUPlan, TscMode};
 pub use host::{Scheduler, XenHost, XenOptions};
 pub(crate) use host::{in_cache, prepared};
+pub(crate) use image::of_fitted_domu;
 pub use tools::{missing, tool};

@@ -7,8 +7,8 @@
 //! outside         Generator           below           Bystander (the host, sampled and traced)
 //! below           Bystander
 //! ```
-//! The generator runs on this host or on one machine more, as the plan says; the bystander only where the guests are
-//! machines of their own.
+//! The generator runs on this host or on one machine more, as the plan says; bystanders only where the guests are
+//! machines of their own: on this host, and where it is another, on the machine between it and them (a nested host, dom0).
 //!
 //! # Order
 //! 1. `Prepare` to all servers, wholes and bystanders. When all have said `Prepared`, their ports are known.
@@ -38,6 +38,8 @@ pub enum Seat {
     Outside,
     /// The host that the machines run on.
     Below,
+    /// The machine between that host and them: the nested host of its guests, dom0 of its domains.
+    Between,
 }
 
 /// One part of a cell: a seat, and what is different in its job.
@@ -56,15 +58,15 @@ pub struct Part {
 /// It is what load distribution is about: 4 tasks in 1 guest against 1 task in each of 4.
 pub const SHARED_OUT: &str = "tasks";
 
-/// The parts of a cell, guests first and in order, the generator last but for the bystander.
+/// The parts of a cell, guests first and in order, the generator last but for the bystanders.
 ///
-/// `params` are the cell's, defaults filled in. With `is_below` there is a bystander on the host. Refused: no guests, or
-/// tasks that cannot be shared out evenly.
+/// `params` are the cell's, defaults filled in. There is a bystander at each of `bystanders`. Refused: no guests, or tasks
+/// that cannot be shared out evenly.
 pub fn roles(
     about: &About,
     params: &BTreeMap<String, Param>,
     guests: u32,
-    is_below: bool,
+    bystanders: &[Seat],
 ) -> Result<Vec<Part>, Refusal> {
     if guests == 0 {
         return Err(wrong(about, "a cell needs at least one machine"));
@@ -77,9 +79,8 @@ pub fn roles(
     if about.is_distributed {
         parts.push(part(Seat::Outside, Role::Generator, BTreeMap::new()));
     }
-    if is_below {
-        parts.push(part(Seat::Below, Role::Bystander, BTreeMap::new()));
-    }
+    let of_bystander = |&seat| part(seat, Role::Bystander, BTreeMap::new());
+    parts.extend(bystanders.iter().map(of_bystander));
     Ok(parts)
 }
 
@@ -117,6 +118,7 @@ impl Part {
             Seat::Guest(guest) => format!("{guest}"),
             Seat::Outside => "outside".into(),
             Seat::Below => "below".into(),
+            Seat::Between => "between".into(),
         };
         job.id = format!("{}.{seat}", cell.id);
         job

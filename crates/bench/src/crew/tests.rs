@@ -27,18 +27,22 @@ fn tasks(tasks: i64) -> BTreeMap<String, Param> {
 
 #[test]
 fn distributed_cells_have_a_generator() {
-    let parts = roles(&about(true), &BTreeMap::new(), 3, true).unwrap();
+    let parts = roles(&about(true), &BTreeMap::new(), 3, &[Seat::Between, Seat::Below]).unwrap();
     let got: Vec<(Seat, Role)> = parts.iter().map(|part| (part.seat, part.role)).collect();
     let servers = (0..3).map(|guest| (Seat::Guest(guest), Role::Server));
-    let others = [(Seat::Outside, Role::Generator), (Seat::Below, Role::Bystander)];
+    let others = [
+        (Seat::Outside, Role::Generator),
+        (Seat::Between, Role::Bystander),
+        (Seat::Below, Role::Bystander),
+    ];
     assert_eq!(got, servers.chain(others).collect::<Vec<_>>());
-    assert!(roles(&about(true), &BTreeMap::new(), 0, false).is_err());
+    assert!(roles(&about(true), &BTreeMap::new(), 0, &[]).is_err());
 }
 
 #[test]
 fn tasks_are_shared_out_evenly_or_not_at_all() {
     let share = |all, guests| {
-        let parts = roles(&about(false), &tasks(all), guests, false)?;
+        let parts = roles(&about(false), &tasks(all), guests, &[])?;
         Ok::<_, Refusal>(parts.into_iter().map(|part| part.params).collect::<Vec<_>>())
     };
     assert_eq!(share(4, 4).unwrap(), vec![tasks(1); 4]);
@@ -50,7 +54,7 @@ fn tasks_are_shared_out_evenly_or_not_at_all() {
 #[test]
 fn a_part_gets_its_own_job() {
     let cell = Job { id: "b1-2".into(), cpus: vec![1], params: tasks(4), ..Job::default() };
-    let parts = roles(&about(true), &cell.params, 2, true).unwrap();
+    let parts = roles(&about(true), &cell.params, 2, &[Seat::Below]).unwrap();
     let jobs: Vec<Job> = parts.iter().map(|part| part.job(&cell, &["a:1".into()])).collect();
     let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
     assert_eq!(ids, ["b1-2.0", "b1-2.1", "b1-2.outside", "b1-2.below"]);

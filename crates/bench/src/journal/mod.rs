@@ -23,3 +23,4 @@ pub use entry::{
 };
 pub use file::{Journal, read};
 pub use state::State;
+pub(crate) use state::stands;

@@ -44,11 +44,11 @@ pub struct State {
     failed: BTreeMap<Cell, u32>,
 }
 
-/// Final failures after which a cell is not tried any more.
+/// Final failures in a row, one a block, after which a cell is not tried any more.
 const FAILURES: u32 = 2;
 
-/// Does a refusal stand, whatever the next block's machine is like?
-fn stands(kind: Kind) -> bool {
+/// Does a refusal stand, whatever the next try or the next block's machine is like?
+pub(crate) fn stands(kind: Kind) -> bool {
     matches!(kind, Kind::Missing | Kind::NotHere | Kind::Senseless | Kind::Plan | Kind::Different)
 }
 
@@ -110,7 +110,10 @@ impl State {
 
     fn end(&mut self, ended: &Ended) {
         let is_end = match &ended.outcome {
-            Outcome::Measured(_) => true,
+            Outcome::Measured(_) => {
+                self.failed.remove(&ended.key.cell);
+                true
+            }
             Outcome::Faulted { is_final, fault } => {
                 *self.faults.entry(ended.key.clone()).or_default() += 1;
                 self.note_failure(&ended.key.cell, *is_final, fault);
@@ -122,7 +125,7 @@ impl State {
         }
     }
 
-    /// A refusal stands; whoever fails finally in two blocks is not tried in a third.
+    /// A refusal stands; whoever fails finally in two blocks that follow each other is not tried in a third.
     fn note_failure(&mut self, cell: &Cell, is_final: bool, fault: &Fault) {
         let failed = self.failed.entry(cell.clone()).or_default();
         match fault {

@@ -26,7 +26,10 @@ mod view;
 
 pub use rules::{RULES, Rule};
 
-use crate::{protocol::TracerCost, sampling::Samples};
+use crate::{
+    protocol::{Exits, TracerCost},
+    sampling::Samples,
+};
 use serde::{Deserialize, Serialize};
 
 /// What held it.
@@ -200,21 +203,10 @@ pub struct RunFacts {
     pub accelerator: String,
     /// What the tracer arm did and cost.
     pub tracer: Option<TracerCost>,
-    /// Exits of the guest in the measured part, from transect's own `exits` table.
+    /// Exits of the guest, from transect's own tables: where an arm of it recorded its host.
     pub exits: Option<Exits>,
     /// What an open-loop generator was to send, and did.
     pub offered: Option<Offered>,
-}
-
-/// Exits of a guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exits {
-    /// How many.
-    pub count: u64,
-    /// Time from exit to entry without halts, all vCPUs, ns.
-    pub handled_ns: u64,
-    /// vCPUs of the guest.
-    pub vcpus: u32,
 }
 
 /// Load of an open-loop generator.

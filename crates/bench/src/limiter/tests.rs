@@ -216,7 +216,7 @@ fn a_deep_asynchronous_queue_is_seen_without_sleeping_at_the_disk() {
 #[test]
 fn exits_by_trace_and_by_the_hosts_clocks() {
     let machine = watching(vec![thread("pipe", 0.9, 0.0)]);
-    let exits = Exits { count: 1_000_000, handled_ns: 6 * SECOND, vcpus: 1 };
+    let exits = Exits { count: 1_000_000, handled_ns: 6 * SECOND, vcpus: 1, over_ns: 10 * SECOND };
     let facts = RunFacts { exits: Some(exits), ..RunFacts::default() };
     let scene = Scene { machine: &machine, host: None, generator: None, facts: &facts };
     let limiter = suspect(&scene);

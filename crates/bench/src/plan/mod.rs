@@ -114,6 +114,9 @@ pub struct ProcedurePlan {
     pub tries: u32,
     /// Milliseconds between two samples for the limiter.
     pub sample_every_ms: u64,
+    /// Share of a machine's CPU time that may be stolen from it in a run; a run of which more was does not count.
+    /// Absent: however much.
+    pub stolen_at_most: Option<f64>,
 }
 
 impl Default for ProcedurePlan {
@@ -125,6 +128,7 @@ impl Default for ProcedurePlan {
             limit_s: 120,
             tries: 2,
             sample_every_ms: 50,
+            stolen_at_most: None,
         }
     }
 }

@@ -1,14 +1,14 @@
 //! A block: sets of machines one after the other, and on each its runs.
 
 use super::{
-    Run, Went, limits,
+    Run, Went, exclusions, limits,
     machines::Machines,
     order::{self, Unit},
     sentinel, unix_ns,
 };
 use crate::{
     Fault, RunResult, catalog, crew,
-    journal::{CellResult, Ended, Entry, Opened, Outcome, RunKey, Started},
+    journal::{CellResult, Ended, Entry, Opened, Outcome, RunKey, Started, stands},
     plan::{Cell, Label},
     protocol::Role,
     workloads::{self, MeasuredBy, memory_loss},
@@ -74,6 +74,7 @@ impl Run<'_> {
             Ok(mut result) => {
                 let accelerator = machines.as_ref().map(Machines::accelerator).unwrap_or_default();
                 result.limiter = limits::of(&result, accelerator);
+                result.excluded = exclusions::of(&result, &self.plan.procedure);
                 Outcome::Measured(result)
             }
             Err(fault) => self.faulted(key, fault, machines),
@@ -153,11 +154,13 @@ impl Run<'_> {
     fn faulted(&self, key: &RunKey, fault: Fault, machines: &mut Option<Machines>) -> Outcome {
         let faults = self.state.faults.get(key).copied().unwrap_or(0) + 1;
         let is_refused = matches!(fault, Fault::Refused(_));
+        // A cache that was not as asked for, a generator that was late: the next try may be none of that.
+        let stands = matches!(&fault, Fault::Refused(refusal) if stands(refusal.kind));
         if !is_refused && let Some(machines) = machines.take() {
             // What it says when it is closed adds nothing to what it failed with.
             drop(machines.close());
         }
-        Outcome::Faulted { fault, is_final: is_refused || faults >= self.plan.procedure.tries }
+        Outcome::Faulted { fault, is_final: stands || faults >= self.plan.procedure.tries }
     }
 }
 

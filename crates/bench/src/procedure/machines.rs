@@ -29,6 +29,8 @@ pub(super) struct Machines {
     generator: Option<HostWorker>,
     /// Looks on from below.
     bystander: Option<HostWorker>,
+    /// On the machine between this host and these, where there is one.
+    between: Option<Session>,
     own: Own,
     _scratch: tempfile::TempDir,
 }
@@ -59,6 +61,7 @@ impl Machines {
             took: Vec::new(),
             generator: None,
             bystander: None,
+            between: None,
             own: own.clone(),
             _scratch: scratch,
         };
@@ -79,8 +82,27 @@ impl Machines {
         open.check_equality(plan)?;
         if !platform.is_this_host() {
             open.bystander = Some(HostWorker::start(own, must_stop)?);
+            open.between = open.between(must_stop)?;
         }
         Ok(open)
+    }
+
+    /// A worker on the machine between, where there is one.
+    fn between(&mut self, must_stop: &AtomicBool) -> Result<Option<Session>, Fault> {
+        let Some(first) = self.machines.first_mut() else { return Ok(None) };
+        let pipes = match first.worker_below() {
+            Err(Fault::Refused(refusal)) if refusal.kind == Kind::Senseless => return Ok(None),
+            pipes => pipes?,
+        };
+        let who = format!("the host of {}", self.platform);
+        let mut glance = || glance(&mut self.machines, must_stop);
+        Session::begin(pipes, who, HELLO, &mut glance).map(Some)
+    }
+
+    fn bystanders(&self) -> Vec<Seat> {
+        let between = self.between.as_ref().map(|_| Seat::Between);
+        let below = self.bystander.as_ref().map(|_| Seat::Below);
+        between.into_iter().chain(below).collect()
     }
 
     fn bed(&self, index: u32, logs: &Path) -> Result<Bed, Fault> {
@@ -156,7 +178,7 @@ impl Machines {
         meanwhile: impl FnOnce(&Self) -> Seen,
     ) -> Result<(CellResult, Seen), Fault> {
         let about = catalog::workload(&cell.group.workload)?.about();
-        let parts = crew::roles(&about, &job.params, cell.group.guests, self.bystander.is_some())?;
+        let parts = crew::roles(&about, &job.params, cell.group.guests, &self.bystanders())?;
         let limit = Duration::from_secs(plan.procedure.limit_s);
         if parts.iter().any(|part| part.seat == Seat::Outside) && self.generator.is_none() {
             self.generator = Some(HostWorker::start(&self.own, must_stop)?);
@@ -219,17 +241,21 @@ impl Machines {
         let is_its_place = match part.seat {
             Seat::Guest(_) => !is_below,
             Seat::Outside => false,
-            Seat::Below => is_below,
+            Seat::Between => is_below,
+            Seat::Below => is_below && self.between.is_none(),
         };
         let tracer = if is_its_place { tracer } else { "none" };
         let watch = if part.seat == Seat::Below { self.host_tids() } else { Vec::new() };
-        Job { tracer: tracer.to_owned(), watch, ..part.job(cell, peers) }
+        let job = Job { tracer: tracer.to_owned(), watch, ..part.job(cell, peers) };
+        // Samples of the machine between would take of its CPUs, and tell what the host's tell.
+        let sample_every_ms = if part.seat == Seat::Between { 0 } else { job.sample_every_ms };
+        Job { sample_every_ms, ..job }
     }
 
     /// Those who look on and those who answer first.
     fn go(&mut self, parts: &[Part]) -> Result<(), Fault> {
         let rank = |part: &&Part| match part.seat {
-            Seat::Below => 0,
+            Seat::Below | Seat::Between => 0,
             Seat::Guest(_) => 1,
             Seat::Outside => 2,
         };
@@ -275,6 +301,7 @@ impl Machines {
             let (place, index) = match part.seat {
                 Seat::Guest(index) => (self.platform.clone(), index),
                 Seat::Outside | Seat::Below => ("host".to_owned(), 0),
+                Seat::Between => (format!("host of {}", self.platform), 0),
             };
             PartResult { place, index, role: part.role, result }
         };
@@ -292,6 +319,7 @@ impl Machines {
             Seat::Guest(at) => self.sessions.get_mut(at as usize),
             Seat::Outside => self.generator.as_mut().map(|worker| &mut worker.session),
             Seat::Below => self.bystander.as_mut().map(|worker| &mut worker.session),
+            Seat::Between => self.between.as_mut(),
         };
         let session =
             session.ok_or_else(|| Fault::failed(format!("nobody is there for {part:?}")))?;
@@ -300,7 +328,7 @@ impl Machines {
 
     /// Ends them in an orderly way. The first error of several.
     pub(super) fn close(self) -> Result<(), Fault> {
-        self.sessions.into_iter().for_each(Session::end);
+        self.sessions.into_iter().chain(self.between).for_each(Session::end);
         self.generator.into_iter().chain(self.bystander).for_each(HostWorker::end);
         let mut closed = Ok(());
         for machine in self.machines {

@@ -14,6 +14,7 @@
 mod block;
 mod boot;
 mod confirm;
+mod exclusions;
 mod folder;
 mod limits;
 mod machines;

@@ -295,6 +295,7 @@ fn tracer_of(runs: &[Run<'_>]) -> Option<TracerCost> {
         median(&values).map(|n| n as u64)
     };
     Some(TracerCost {
+        exits: None,
         events: of(|cost| cost.events),
         bytes: of(|cost| cost.bytes),
         lost_events: of(|cost| cost.lost_events),

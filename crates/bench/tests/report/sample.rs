@@ -256,6 +256,7 @@ fn tracer_cost(
     version: &str,
 ) -> Option<TracerCost> {
     Some(TracerCost {
+        exits: None,
         events: Some(events),
         bytes: Some(bytes),
         lost_events: Some(lost),

@@ -1,24 +1,26 @@
 //! Virtualisation: what the host does for the guest.
 
 use crate::limiter::{
-    Exits, LimiterKind, Scene, Suspect,
+    LimiterKind, Scene, Suspect,
     view::{View, part, percent, thread_name},
 };
+use crate::protocol::Exits;
 
 /// See [`super::RULES`].
 pub(super) fn exits(scene: &Scene<'_>) -> Vec<Suspect> {
-    let traced = scene.facts.exits.and_then(|exits| traced(&View::machine(scene)?, &exits));
+    let traced = scene.facts.exits.and_then(|exits| traced(&View::machine(scene)?, exits));
     let sampled = View::host(scene).and_then(|view| outside_guest(&view));
     // The trace knows more than the host's clocks; one suspect is enough.
     traced.or(sampled).into_iter().collect()
 }
 
-fn traced(view: &View<'_>, exits: &Exits) -> Option<Suspect> {
-    let held = view.share(exits.handled_ns) / f64::from(exits.vcpus.max(1));
+fn traced(view: &View<'_>, exits: Exits) -> Option<Suspect> {
+    let over_ns = exits.over_ns.max(1) as f64;
+    let held = exits.handled_ns as f64 / over_ns / f64::from(exits.vcpus.max(1));
     let each = if exits.count == 0 { 0.0 } else { exits.handled_ns as f64 / exits.count as f64 };
     let evidence = format!(
         "{:.0} exits/s of {:.1} µs each: {} of the time of {} vCPUs",
-        view.per_s(exits.count),
+        exits.count as f64 * 1e9 / over_ns,
         each / 1000.0,
         percent(held),
         exits.vcpus

@@ -6,8 +6,8 @@ use crate::platforms::kit::{Port, cpu_list, failed, truth};
 use crate::platforms::{Bed, Facts, Machine, Pipes, Shape, log_of};
 use crate::{Fault, Kind, Refusal};
 use std::fs;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +27,7 @@ pub(in crate::platforms) struct GuestPlan<'a> {
     pub name: &'static str,
     /// Which kind.
     pub model: Model,
-    /// What it gets.
+    /// What it gets. Disks are its own: they are removed with it.
     pub fittings: Fittings,
     /// What it is.
     pub facts: Facts,
@@ -48,6 +48,7 @@ pub(in crate::platforms) fn options_of(shape: &Shape) -> Result<Fittings, Refusa
         direct_disks: truth(shape, "direct_disk", true)?,
         pipes: 1,
         bridged: false,
+        exports: false,
         pin: cpu_list(&shape.pin),
         lifetime: LIFETIME,
     })
@@ -66,7 +67,7 @@ pub(in crate::platforms) struct Guest {
     fitted: Fitted,
     port: Port,
     arguments: Vec<String>,
-    disk: PathBuf,
+    disks: Vec<PathBuf>,
     log: PathBuf,
 }
 
@@ -75,18 +76,19 @@ impl Guest {
     pub(in crate::platforms) fn boot(plan: GuestPlan<'_>) -> Result<Self, Fault> {
         let GuestPlan { name, model, mut fittings, mut facts, disk_mib, index, bed } = plan;
         let disk = disk_image(bed, &format!("{name}-{index}"), disk_mib)?;
-        fittings.disks.insert(0, disk.clone());
+        fittings.disks.insert(0, disk);
         let fitted = Fitted::boot(&model, &fittings).map_err(|error| {
-            drop(fs::remove_file(&disk));
+            remove(&fittings.disks);
             failed(&error)
         })?;
         facts.storage_is_below = !fittings.direct_disks;
+        let disks = fittings.disks;
         facts.notes.insert("vmm".into(), version_of_qemu());
         let port = port_of(&fitted)?;
         fs::create_dir_all(&bed.logs).map_err(Fault::failed)?;
         let log = log_of(&bed.logs, name, index);
         let arguments = bed.worker_arguments.clone();
-        let guest = Self { name, facts, fitted, port, arguments, disk, log };
+        let guest = Self { name, facts, fitted, port, arguments, disks, log };
         carry_worker(&bed.worker, &guest.fitted.share())?;
         Ok(guest)
     }
@@ -150,7 +152,13 @@ impl Drop for Guest {
         self.fitted.end();
         // A log that cannot be kept must not hide why the machine ended.
         drop(fs::copy(self.fitted.logs().join("console.log"), &self.log));
-        drop(fs::remove_file(&self.disk));
+        remove(&self.disks);
+    }
+}
+
+fn remove(disks: &[PathBuf]) {
+    for disk in disks {
+        drop(fs::remove_file(disk));
     }
 }
 
@@ -161,16 +169,46 @@ fn port_of(fitted: &Fitted) -> Result<Port, Fault> {
     })
 }
 
+/// A socket of whichever family.
+pub(in crate::platforms) trait Socket:
+    Read + Write + Send + Sized + 'static
+{
+    /// Another handle of it.
+    fn another(&self) -> io::Result<Self>;
+    /// How long a read may wait.
+    fn wait_at_most(&self, time: Option<Duration>) -> io::Result<()>;
+}
+
+impl Socket for UnixStream {
+    fn another(&self) -> io::Result<Self> {
+        self.try_clone()
+    }
+
+    fn wait_at_most(&self, time: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(time)
+    }
+}
+
+impl Socket for TcpStream {
+    fn another(&self) -> io::Result<Self> {
+        self.try_clone()
+    }
+
+    fn wait_at_most(&self, time: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(time)
+    }
+}
+
 /// The port behind a socket, when the machine at its other end is ready; it is given up after that time, or when its
 /// machine `is_over`.
 pub(in crate::platforms) fn port_over(
-    socket: UnixStream,
+    socket: impl Socket,
     within: Duration,
     is_over: impl Fn() -> bool,
 ) -> io::Result<Port> {
-    let port = Port::new(socket.try_clone()?, socket.try_clone()?);
+    let port = Port::new(socket.another()?, socket.another()?);
     let deadline = Instant::now() + within;
-    socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+    socket.wait_at_most(Some(Duration::from_millis(500)))?;
     loop {
         match port.wait_until_ready() {
             Ok(()) => break,
@@ -180,7 +218,7 @@ pub(in crate::platforms) fn port_over(
             Err(_) => {}
         }
     }
-    socket.set_read_timeout(None)?;
+    socket.wait_at_most(None)?;
     Ok(port)
 }
 

@@ -13,6 +13,7 @@ mod guest;
 mod own;
 mod params;
 mod port;
+mod world;
 
 pub(super) use checked::{Expected, checked};
 pub(super) use fence::{Fence, memory_of_this_host_bytes};
@@ -22,6 +23,7 @@ pub(super) use guest::{
 pub(super) use own::{LIFETIME, Own, OwnPlan, Roots};
 pub(super) use params::{cpu_list, own_cpus, text, truth, whole};
 pub(super) use port::Port;
+pub(super) use world::{Shared, Sizes, World};
 
 use crate::{Fault, Kind, Refusal};
 

@@ -1,7 +1,7 @@
 //! One guest of a nested host.
 
-use super::world::World;
-use crate::platforms::kit::{Port, carry_worker, failed, port_over, taken_by_kernel_mib};
+use super::world::world_of;
+use crate::platforms::kit::{Port, World, carry_worker, failed, port_over, taken_by_kernel_mib};
 use crate::platforms::{Bed, Facts, Machine, Pipes, Shape, log_of};
 use crate::{Fault, Kind, Refusal};
 use std::fs;
@@ -29,15 +29,16 @@ pub(super) struct Nested {
 
 impl Nested {
     pub(super) fn boot(shape: &Shape, bed: &Bed) -> Result<Self, Fault> {
-        let world = World::of(shape, bed)?;
-        let place = world.take_place()?;
+        let world = world_of(shape, bed)?;
+        let place = world.take_place("nested-kvm")?;
         let name = format!("l2-{place}");
         let folder = world.fitted.share().join(&name);
         fs::create_dir_all(&folder).map_err(Fault::failed)?;
         carry_worker(&bed.worker, &folder)?;
         let last_number = 20 + u8::try_from(place).map_err(Fault::failed)?;
         let address = Ipv4Addr::new(10, 0, 2, last_number);
-        // Connected before the guest's QEMU opens the other end, which it would find closed otherwise.
+        // Connected before the guest's QEMU opens the other end, which it would find closed otherwise. A pipe can be used
+        // once only, since QEMU's other end does not notice that a guest has gone: the place is not given back later.
         let pipe = world.fitted.pipe(1 + place);
         let pipe = pipe.map_err(|error| failed(&error)).inspect_err(|_| world.give_back(place))?;
         let script = script(&name, place, address, shape)?;

@@ -21,7 +21,7 @@ impl Platform for NestedKvm {
 
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "qemu-system-x86_64", "qemu-system-x86")?;
-        world::Sizes::of(shape).map(drop)
+        world::sizes_of(shape).map(drop)
     }
 
     fn open(&self, shape: &Shape, bed: &Bed) -> Result<Box<dyn Machine>, Fault> {

@@ -3,8 +3,7 @@
 use super::kit::{Expected, Guest, GuestPlan, checked, options_of, truth};
 use super::{Bed, Facts, Machine, Platform, Shape, tcg};
 use crate::{Fault, Kind, Refusal};
-use std::path::PathBuf;
-use transect_testbed::fitted::Model;
+use transect_testbed::fitted::{Fittings, Model};
 use transect_testbed::xen::{self, XenOptions};
 
 /// dom0.
@@ -28,7 +27,7 @@ impl Platform for XenDom0 {
         // Nothing runs beside dom0; Xen itself takes some 200 MiB.
         let (dom0, all) = (shape.memory_mib, shape.memory_mib + 384);
         let host = Dom0 { dom0_cpus: shape.cpus, cpus: shape.cpus, dom0_mib: dom0, all_mib: all };
-        let guest = host.boot(self.name(), shape, bed, 1, Vec::new())?;
+        let guest = host.boot(self.name(), shape, bed, host.fittings(shape)?, shape.disk_mib)?;
         let (cpus, memory_mib) = (shape.cpus, shape.memory_mib);
         checked(Box::new(guest), &Expected { platform: self.name(), cpus, memory_mib })
     }
@@ -55,22 +54,22 @@ pub(super) struct Dom0 {
 }
 
 impl Dom0 {
-    /// Boots it with dom0's own disk and `more` ones.
+    /// What it gets as a rule.
+    pub(super) fn fittings(&self, shape: &Shape) -> Result<Fittings, Refusal> {
+        let (cpus, memory_mib) = (self.cpus, self.all_mib);
+        Ok(Fittings { cpus, memory_mib, bridged: true, ..options_of(shape)? })
+    }
+
+    /// Boots it with a disk of dom0's own beside those that it is given.
     pub(super) fn boot(
         &self,
         name: &'static str,
         shape: &Shape,
         bed: &Bed,
-        pipes: u32,
-        more: Vec<PathBuf>,
+        fittings: Fittings,
+        disk_mib: u32,
     ) -> Result<Guest, Fault> {
-        let mut fittings = options_of(shape)?;
         let taken = super::kit::taken_by_kernel_mib(self.dom0_mib);
-        fittings.cpus = self.cpus;
-        fittings.memory_mib = self.all_mib;
-        fittings.bridged = true;
-        fittings.pipes = pipes;
-        fittings.disks = more;
         let counted_time = truth(shape, "counted_time", false)?;
         let options = XenOptions {
             cpus: self.cpus,
@@ -94,7 +93,7 @@ impl Dom0 {
             model: Model::Xen(options),
             fittings,
             facts,
-            disk_mib: shape.disk_mib,
+            disk_mib,
             index: shape.index,
             bed,
         })

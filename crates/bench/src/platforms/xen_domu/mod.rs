@@ -1,22 +1,40 @@
 #![doc = include_str!("README.md")]
 
-use super::{Bed, Machine, Platform, Shape};
-use crate::{Fault, Kind, Refusal};
+mod domain;
+mod world;
+
+use super::kit::{Expected, checked, need_program};
+use super::{Bed, Machine, Platform, Shape, xen_dom0};
+use crate::{Fault, Refusal};
 
 /// A domain with a disk.
 #[derive(Debug)]
 pub(super) struct XenDomu {
     name: &'static str,
     about: &'static str,
+    disk: Disk,
+}
+
+/// What dom0 has behind a domain's disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disk {
+    Device,
+    File,
 }
 
 /// With a physical disk.
-pub(super) const PHYS: XenDomu =
-    XenDomu { name: "xen-domu-phys", about: "a Xen domain with a physical disk (phy:)" };
+pub(super) const PHYS: XenDomu = XenDomu {
+    name: "xen-domu-phys",
+    about: "a Xen domain, emulated (TCG), whose disk is one of dom0's (phy:)",
+    disk: Disk::Device,
+};
 
 /// With a file of its dom0 as its disk.
-pub(super) const LOOP: XenDomu =
-    XenDomu { name: "xen-domu-loop", about: "a Xen domain with a file in dom0 as its disk (loop)" };
+pub(super) const LOOP: XenDomu = XenDomu {
+    name: "xen-domu-loop",
+    about: "a Xen domain, emulated (TCG), whose disk is a file in dom0 (loop)",
+    disk: Disk::File,
+};
 
 impl Platform for XenDomu {
     fn name(&self) -> &'static str {
@@ -27,15 +45,24 @@ impl Platform for XenDomu {
         self.about
     }
 
-    fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
-        let why = "this version cannot give a domain a root file system with this host's programs";
-        Err(Refusal::new(Kind::NotHere, format!("platform {}", self.name), why)
-            .mend("xen-dom0 measures what Xen costs its first domain"))
+    fn opening_s(&self) -> f64 {
+        60.0
     }
 
-    fn open(&self, shape: &Shape, _: &Bed) -> Result<Box<dyn Machine>, Fault> {
-        // Nobody opens what refuses; who does gets the same reason.
+    fn slowness(&self) -> f64 {
+        50.0
+    }
+
+    fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
+        xen_dom0::can_run(self.name)?;
+        need_program(self.name, "diod", "diod")?;
+        world::sizes_of(self, shape).map(drop)
+    }
+
+    fn open(&self, shape: &Shape, bed: &Bed) -> Result<Box<dyn Machine>, Fault> {
         self.can_run(shape)?;
-        Err(Fault::failed(format!("platform {} is not driven", self.name)))
+        let expected =
+            Expected { platform: self.name, cpus: shape.cpus, memory_mib: shape.memory_mib };
+        checked(Box::new(domain::Domain::boot(self, shape, bed)?), &expected)
     }
 }

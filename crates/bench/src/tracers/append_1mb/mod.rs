@@ -82,6 +82,7 @@ impl Tracing for Appending {
             return Err(self.running.fault(&ended.how()));
         }
         Ok(TracerCost {
+            exits: None,
             events: None,
             bytes: Some(bytes),
             lost_events: None,

@@ -87,6 +87,7 @@ impl Tracing for Counting {
             return Err(self.running.fault("it did not print its counters"));
         }
         Ok(TracerCost {
+            exits: None,
             events: Some(events),
             bytes: Some(0),
             // Counted in place, on each CPU.

@@ -80,6 +80,7 @@ impl Tracing for Spliced {
         }
         let totals = readers.stop(&traced.instance).map_err(Fault::failed)?;
         Ok(TracerCost {
+            exits: None,
             events: Some(totals.events()),
             bytes: Some(pages.bytes()),
             lost_events: Some(totals.lost()),

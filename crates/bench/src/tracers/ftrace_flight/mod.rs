@@ -50,6 +50,7 @@ impl Tracing for Flight {
         }
         let cpus = self.0.switch_off()?;
         Ok(TracerCost {
+            exits: None,
             // What was overwritten was recorded: that is what a flight recorder is for.
             events: Some(cpus.iter().map(|cpu| cpu.entries + cpu.overrun).sum()),
             bytes: Some(0),

@@ -53,6 +53,7 @@ impl Tracing for Idle {
         }
         let cpus = self.0.switch_off()?;
         Ok(TracerCost {
+            exits: None,
             events: Some(cpus.iter().map(|cpu| cpu.entries + cpu.overrun).sum()),
             bytes: Some(0),
             lost_events: Some(cpus.iter().map(|cpu| cpu.commit_overrun + cpu.dropped).sum()),

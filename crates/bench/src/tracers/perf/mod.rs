@@ -92,6 +92,7 @@ impl Tracing for Recording {
         }
         let counted = data::count(&self.output)?;
         Ok(TracerCost {
+            exits: None,
             events: Some(counted.samples),
             bytes: Some(counted.bytes),
             lost_events: Some(counted.lost()),

@@ -67,6 +67,7 @@ impl Tracing for Counting {
         let failed = |why: String| Fault::failed(format!("{}: {why}", self.output.display()));
         let text = fs::read_to_string(&self.output).map_err(|error| failed(error.to_string()))?;
         Ok(TracerCost {
+            exits: None,
             events: Some(sum(&text).map_err(failed)?),
             bytes: Some(0),
             // Counters have no room to run out of.

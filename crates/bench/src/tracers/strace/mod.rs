@@ -72,6 +72,7 @@ impl Tracing for Attached {
         let failed = |why: String| Fault::failed(format!("{}: {why}", self.output.display()));
         let text = fs::read_to_string(&self.output).map_err(|error| failed(error.to_string()))?;
         Ok(TracerCost {
+            exits: None,
             events: Some(total(&text).map_err(failed)?),
             bytes: Some(text.len() as u64),
             // The traced thread waits for strace at each of its calls.

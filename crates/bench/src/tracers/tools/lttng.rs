@@ -173,6 +173,7 @@ impl Session {
             return Err(self.daemon.fault(&ended.how()));
         }
         Ok(TracerCost {
+            exits: None,
             events: Some(self.count()?),
             bytes: Some(bytes),
             lost_events: lost,

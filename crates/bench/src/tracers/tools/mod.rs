@@ -3,6 +3,7 @@
 pub(super) mod child;
 pub(super) mod cpu;
 pub(super) mod events;
+mod exits;
 pub(super) mod instance;
 pub(super) mod lttng;
 pub(super) mod params;

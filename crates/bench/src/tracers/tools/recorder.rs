@@ -7,7 +7,7 @@
 use super::{
     END_PATIENCE, START_PATIENCE,
     child::{Ended, Running},
-    events,
+    events, exits,
     params::Params,
     program,
 };
@@ -38,6 +38,7 @@ pub(crate) enum Collector {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     running: Running,
+    transect: PathBuf,
     output: PathBuf,
     version: String,
 }
@@ -100,7 +101,7 @@ impl Recorder {
         running.wait_until("sign that it records", START_PATIENCE, |_| begun.exists())?;
         check_collector(&running, collector)?;
         running.traces_now();
-        Ok(Self { running, output, version })
+        Ok(Self { running, transect: scene.transect.to_owned(), output, version })
     }
 
     /// Ends it. Where it left a recording, its manifest says how many events and bytes.
@@ -108,6 +109,7 @@ impl Recorder {
         let ended = self.end()?;
         let mut cost = read_cost(&self.output)?;
         cost.consumer_cpu_ns = Some(ended.cpu_ns);
+        cost.exits = exits::of(&self.transect, &self.output)?;
         cost.version = self.version;
         Ok(cost)
     }

@@ -107,6 +107,7 @@ impl Tracing for Recording {
         let cpus = self.statistics()?;
         let failed = |error| Fault::failed(format!("{}: {error}", self.output.display()));
         Ok(TracerCost {
+            exits: None,
             // It looks before its readers take what is left, which they do when tracing is off.
             events: Some(cpus.iter().map(|cpu| cpu.read + cpu.entries).sum()),
             bytes: Some(fs::metadata(&self.output).map_err(failed)?.len()),

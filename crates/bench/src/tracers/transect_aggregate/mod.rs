@@ -70,6 +70,7 @@ impl Tracing for Windows {
         let failed = |error| Fault::failed(format!("{}: {error}", self.log.display()));
         let text = fs::read_to_string(&self.log).map_err(failed)?;
         Ok(TracerCost {
+            exits: None,
             events: None,
             bytes: Some(text.len() as u64),
             lost_events: Some(lost_events(&text)),

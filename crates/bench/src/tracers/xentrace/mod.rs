@@ -135,6 +135,7 @@ impl Tracing for Recording {
         let totals = count(&output)?;
         let cpu_ns = finished.cpu.user_ns + finished.cpu.sys_ns;
         Ok(TracerCost {
+            exits: None,
             events: Some(totals.records - totals.wraps - totals.lost_records),
             bytes: Some(finished.bytes),
             lost_events: Some(totals.lost),

@@ -6,6 +6,9 @@ use super::{
 };
 use crate::{Better, Distribution, Fault, Metric, Refusal, Unit, refusal::Kind};
 
+/// A request taken in hand later than this has been sent late, ns: much more than a thread's wakeup takes on an idle CPU.
+const LATE_NS: u64 = 1_000_000;
+
 /// What all threads of the generator measured at one rate.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
@@ -106,6 +109,9 @@ impl Step {
         ];
         metrics.extend(latency("latency", &total.latencies_ns, total.failed()));
         metrics.extend(latency("generator_late", &self.lateness_ns, 0));
+        let late = self.lateness_ns.partition_point(|&ns| ns <= LATE_NS);
+        let late = 1.0 - late as f64 / self.lateness_ns.len().max(1) as f64;
+        metrics.push(Metric::new("generator_late_share", Unit::Share, Better::Less, late));
         metrics.push(Metric::per_second("offered_rate", total.offered as f64 / self.seconds));
         let failed = total.failed() as f64;
         metrics.push(Metric::new("failed_requests", Unit::Count, Better::Less, failed));
