@@ -104,7 +104,7 @@ fn a_host_is_rebooted_as_often_as_it_must_be_and_nothing_runs_under_another_entr
         match entry {
             Entry::Rebooting { .. } => entry_now.clear(),
             Entry::Booted { boot, .. } => entry_now.clone_from(boot),
-            Entry::RunEnded(ended) => {
+            Entry::Ended(ended) => {
                 let wants = match ended.key.cell.platform.as_str() {
                     "native" => "this kernel",
                     _ => "another kernel",
