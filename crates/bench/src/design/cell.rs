@@ -75,7 +75,8 @@ impl Cell {
     }
 
     /// The name of the second measurement of the cell of this name.
-    pub(crate) fn again_id(id: &str) -> String {
+    #[must_use]
+    pub fn again_id(id: &str) -> String {
         format!("{id}~again")
     }
 

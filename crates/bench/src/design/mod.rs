@@ -1,14 +1,14 @@
 //! What is run in which order, and what may be said of it.
 //!
 //! # What
-//! A [`Layout`] names the cells of a plan and which of them are compared. [`Blocks`] gives each block's order,
-//! a [`Ledger`] holds what was measured, [`decide`] says whether to go on, [`summarise`] what came out. [`compare`] puts
+//! A [`Layout`] names the cells of a plan and which of them are compared. [`crate::procedure::of_block`] gives each
+//! block's order, a [`Ledger`] holds what was measured, [`decide`] says whether to go on, [`summarise`] what came out. [`compare`] puts
 //! two result sets beside each other, [`gate`] makes an exit code of intervals. `docs/bench-method.md` is the method for
 //! people.
 //!
 //! # Data flow
 //! ```text
-//! cells ─▶ Layout ─▶ Blocks ─order─▶ (the procedure runs) ─value─▶ Ledger ─┬▶ decide ─▶ go on, enough, given up
+//! cells ─▶ Layout ─▶ (the procedure runs, block by block) ─value─▶ Ledger ─┬▶ decide ─▶ go on, enough, given up
 //!                                                    sentinel, exclusion ─▶│
 //!                                                                          └▶ summarise ─▶ gate · compare · reports
 //! ```
@@ -16,13 +16,12 @@
 //! # Design constraints
 //! - *Cost* is what all ratios are of: a time as it is, a rate upside down. A ratio above 1 is always slower.
 //! - A difference is only ever taken within a block: what the machine does from one block to the next cancels.
-//! - The order of a block depends on the seed and the block's number alone: a resumed run gets the same.
 //! - A value leaves for a recorded cause ([`Cause`]); no cause speaks of the value.
 //! - Pure: nothing here reads, writes or asks the time.
 //!
 //! # Example
 //! ```
-//! use transect_bench::design::{Cell, Goal, Layout, Ledger, Reference, Blocks, decide, summarise, Step};
+//! use transect_bench::design::{Cell, Goal, Layout, Ledger, Reference, decide, summarise, Step};
 //! use transect_bench::{Better, CacheState, workloads::Family};
 //!
 //! let cell = |arm: &str| Cell {
@@ -34,10 +33,10 @@
 //! };
 //! let reference = Reference { arm: "none".into(), platform: None };
 //! let layout = Layout::new(vec![cell("none"), cell("perf")], &reference)?;
-//! let blocks = Blocks::new(layout.ids(), 42);
+//! let ids: Vec<String> = layout.ids().map(str::to_owned).collect();
 //! let (mut ledger, goal) = (Ledger::new(layout), Goal::fixed(6));
 //! for block in 0.. {
-//!     for id in blocks.order(block) {
+//!     for id in &ids {
 //!         let noise = 1.0 + 0.001 * f64::from(block) / 6.0;
 //!         ledger.record(block, id, noise * if id.ends_with("perf") { 1.4 } else { 1.0 })?;
 //!     }
@@ -51,7 +50,6 @@
 //! # Ok::<(), transect_bench::Refusal>(())
 //! ```
 
-mod blocks;
 mod cell;
 pub mod compare;
 mod decide;
@@ -64,7 +62,6 @@ mod sentinel;
 mod summary;
 mod verdict;
 
-pub use blocks::Blocks;
 pub use cell::{Cell, Label};
 pub use decide::{Decision, Goal, Progress, Step, decide};
 pub use estimate::{Estimate, MIN_BLOCKS, Point};

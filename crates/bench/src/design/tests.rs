@@ -4,7 +4,7 @@ use super::{
     *,
 };
 use crate::{Better, CacheState, refusal::Kind, statistics::random::Random, workloads::Family};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 fn cell(platform: &str, workload: &str, arm: &str) -> Cell {
     Cell {
@@ -86,36 +86,6 @@ fn layouts_without_a_base_or_with_two_of_a_name_are_refused() {
     let error = layout.add("native/tar/none", "native/zstd/none").unwrap_err();
     assert_eq!(error.kind, Kind::Senseless);
     assert_eq!(layout.add("native/tar/none", "nobody").unwrap_err().kind, Kind::Plan);
-}
-
-#[test]
-fn a_block_holds_every_cell_once_and_its_order_is_its_own() {
-    let layout = layout();
-    let blocks = Blocks::new(layout.ids(), 7);
-    let whole: BTreeSet<&str> = layout.ids().collect();
-    let orders: Vec<Vec<&str>> = blocks.iter().take(30).map(|(_, order)| order).collect();
-    for order in &orders {
-        assert_eq!(order.len(), whole.len());
-        assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), whole);
-    }
-    assert!(orders.iter().collect::<BTreeSet<_>>().len() > 25);
-    assert_eq!(orders[17], Blocks::new(layout.ids(), 7).order(17));
-    assert_ne!(orders[17], Blocks::new(layout.ids(), 8).order(17));
-}
-
-#[test]
-fn cells_of_one_machine_stay_together_where_that_is_asked_for() {
-    let layout = layout();
-    let cells = layout.cells().iter().map(|cell| (cell.platform.clone(), cell.id.clone()));
-    let blocks = Blocks::by_machine(cells, 1);
-    let mut first = BTreeSet::new();
-    for block in 0..20 {
-        let order = blocks.order(block);
-        let platforms: Vec<&str> = order.iter().filter_map(|id| id.split('/').next()).collect();
-        assert_eq!(platforms.chunk_by(|a, b| a == b).count(), 2, "{order:?}");
-        first.insert(order[0].to_owned());
-    }
-    assert!(first.len() > 3, "{first:?}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ mod stopping;
 pub use boot::{Boots, ByHand, Grub};
 pub use confirm::confirm;
 pub use folder::Results;
-pub use order::Unit;
+pub use order::{Unit, of_block};
 
 use crate::{
     Fault, catalog,

@@ -1,4 +1,7 @@
 //! The order of a block: a function of the plan's seed and the block's number, and of nothing else.
+//!
+//! Under drift the order is the largest error there is. In random order a cell is as often before as behind any
+//! other, so that what the machine does meanwhile falls on both alike (R. Fisher, *The Design of Experiments*, 1935).
 
 use crate::{
     plan::{Cell, Label, Plan},
@@ -20,7 +23,8 @@ pub struct Unit {
 }
 
 /// A block's units in their order, each with its runs in theirs. Units that need the same boot follow each other.
-pub(crate) fn of_block(plan: &Plan, cells: &[Cell], block: u32) -> Vec<Unit> {
+#[must_use]
+pub fn of_block(plan: &Plan, cells: &[Cell], block: u32) -> Vec<Unit> {
     let mut units: BTreeMap<(&str, u32), Vec<(Cell, Label)>> = BTreeMap::new();
     for cell in cells {
         let runs = units.entry((&cell.platform, cell.group.guests)).or_default();

@@ -19,6 +19,10 @@ impl Platform for NestedKvm {
         "a guest under the real KVM of an emulated host (L2 in L1 under TCG)"
     }
 
+    fn opening_s(&self) -> f64 {
+        40.0
+    }
+
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "qemu-system-x86_64", "qemu-system-x86")?;
         world::sizes_of(shape).map(drop)

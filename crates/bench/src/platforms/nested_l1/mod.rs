@@ -17,6 +17,10 @@ impl Platform for NestedL1 {
         "a nested KVM host itself, emulated (TCG): what nested-kvm's guests are compared with"
     }
 
+    fn opening_s(&self) -> f64 {
+        15.0
+    }
+
     fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "qemu-system-x86_64", "qemu-system-x86")
     }

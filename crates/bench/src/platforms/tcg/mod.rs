@@ -18,6 +18,10 @@ impl Platform for Tcg {
         "a QEMU guest with Debian's kernel, every instruction emulated (TCG)"
     }
 
+    fn opening_s(&self) -> f64 {
+        13.0
+    }
+
     fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "qemu-system-x86_64", "qemu-system-x86")
     }

@@ -40,6 +40,10 @@ impl Platform for Uml {
         "Debian's User Mode Linux: a kernel that is a process; one CPU, no network"
     }
 
+    fn opening_s(&self) -> f64 {
+        4.0
+    }
+
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "linux.uml", "user-mode-linux")?;
         need_program(self.name(), "crun", "crun")?;

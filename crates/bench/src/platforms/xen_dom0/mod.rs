@@ -18,6 +18,10 @@ impl Platform for XenDom0 {
         "the dom0 of a Xen host, emulated (TCG)"
     }
 
+    fn opening_s(&self) -> f64 {
+        30.0
+    }
+
     fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
         can_run(self.name())
     }

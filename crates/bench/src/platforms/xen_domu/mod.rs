@@ -46,11 +46,7 @@ impl Platform for XenDomu {
     }
 
     fn opening_s(&self) -> f64 {
-        60.0
-    }
-
-    fn slowness(&self) -> f64 {
-        50.0
+        35.0
     }
 
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
