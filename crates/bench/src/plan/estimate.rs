@@ -1,7 +1,7 @@
 //! About how long a plan takes: for people who decide whether to wait, and for nothing else.
 
 use super::{Cell, Plan};
-use crate::{Fault, catalog};
+use crate::{Fault, Unit, catalog};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -24,18 +24,26 @@ impl Plan {
     pub fn estimated(&self, cells: &[Cell]) -> Result<Estimated, Fault> {
         let (mut block_s, mut runs_a_block) = (0.0, 0);
         let mut units = BTreeSet::new();
+        let host_cpus = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
         for cell in cells {
             let platform = catalog::platform(&cell.platform)?;
-            let about = catalog::workload(&cell.group.workload)?.about();
+            let workload = catalog::workload(&cell.group.workload)?;
+            let expected_s = workload.expected_s(&self.job(cell, String::new()));
             let is_twice = cell.tracer == self.reference.tracer;
             let times = if is_twice { 2 } else { 1 };
             runs_a_block += times;
-            // Machines beyond this host's CPUs share them.
-            let share = f64::from(cell.group.guests).max(1.0);
-            let run_s = (about.expected_s + AROUND_S) * platform.slowness() * share;
+            let guests = f64::from(cell.group.guests).max(1.0);
+            // A fixed amount of work takes longer where machines share CPUs; what runs for a fixed time does not.
+            let is_fixed_work = workload.about().metric.1 == Unit::Seconds;
+            let slower = if is_fixed_work {
+                platform.slowness() * (guests / host_cpus).max(1.0)
+            } else {
+                1.0
+            };
+            let run_s = expected_s * slower + AROUND_S * guests;
             block_s += f64::from(u32::try_from(times).unwrap_or(1)) * run_s;
             if units.insert((&cell.platform, cell.group.guests)) {
-                block_s += platform.opening_s() * share;
+                block_s += platform.opening_s() * guests;
             }
         }
         let looks = &self.procedure.looks;

@@ -67,7 +67,7 @@ pub trait Platform: Sync {
     fn opening_s(&self) -> f64 {
         1.0
     }
-    /// How much slower than native it is about, for estimates only.
+    /// How much longer than native a fixed piece of work takes about, for estimates only.
     fn slowness(&self) -> f64 {
         1.0
     }

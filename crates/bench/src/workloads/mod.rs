@@ -40,6 +40,10 @@ pub trait Workload: Sync {
     fn measured_by(&self) -> MeasuredBy {
         MeasuredBy::Workload
     }
+    /// About how long one run of this job takes on a native machine, seconds.
+    fn expected_s(&self, _: &Job) -> f64 {
+        self.about().expected_s
+    }
 }
 
 /// Who measures a workload's primary metric.

@@ -23,6 +23,10 @@ impl Platform for NestedKvm {
         40.0
     }
 
+    fn slowness(&self) -> f64 {
+        16.0
+    }
+
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "qemu-system-x86_64", "qemu-system-x86")?;
         world::sizes_of(shape).map(drop)

@@ -21,6 +21,10 @@ impl Platform for NestedL1 {
         15.0
     }
 
+    fn slowness(&self) -> f64 {
+        12.0
+    }
+
     fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "qemu-system-x86_64", "qemu-system-x86")
     }

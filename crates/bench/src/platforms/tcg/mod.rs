@@ -22,6 +22,10 @@ impl Platform for Tcg {
         13.0
     }
 
+    fn slowness(&self) -> f64 {
+        12.0
+    }
+
     fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "qemu-system-x86_64", "qemu-system-x86")
     }

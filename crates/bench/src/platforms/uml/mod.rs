@@ -44,6 +44,10 @@ impl Platform for Uml {
         4.0
     }
 
+    fn slowness(&self) -> f64 {
+        3.0
+    }
+
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
         need_program(self.name(), "linux.uml", "user-mode-linux")?;
         need_program(self.name(), "crun", "crun")?;

@@ -22,6 +22,10 @@ impl Platform for XenDom0 {
         30.0
     }
 
+    fn slowness(&self) -> f64 {
+        16.0
+    }
+
     fn can_run(&self, _: &Shape) -> Result<(), Refusal> {
         can_run(self.name())
     }

@@ -49,6 +49,10 @@ impl Platform for XenDomu {
         35.0
     }
 
+    fn slowness(&self) -> f64 {
+        16.0
+    }
+
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
         xen_dom0::can_run(self.name)?;
         need_program(self.name, "diod", "diod")?;

@@ -69,6 +69,14 @@ impl Workload for Web {
         }
     }
 
+    fn expected_s(&self, job: &Job) -> f64 {
+        let of_search = self.about().expected_s;
+        Plan::of(job).map_or(of_search, |plan| match plan.is_search {
+            true => of_search,
+            false => plan.warm_s + plan.seconds + 1.0,
+        })
+    }
+
     fn prepare<'a>(&self, place: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault> {
         self.can_run(place.job)?;
         if place.job.role == Role::Server {
