@@ -2,9 +2,7 @@
 //!
 //! Both take stamps of their own, a moment apart: an event that happened at an edge of a window may lie
 //! in one window here and in the next there. So a count may differ by the events that lie within
-//! `edge_ns` of the window's two edges, which the recording tells, and by no more. Where the machine below may take a
-//! CPU away between the two stamps of one event, each CPU can have one event in flight at an edge, however far apart
-//! its stamps then lie: a count that differs by such events alone makes its row one that is off. And guest mode lies between
+//! `edge_ns` of the window's two edges, which the recording tells, and by no more. And guest mode lies between
 //! the stamps of two programs, an entry's and an exit's: where one collector's program at the one runs longer
 //! than at the other, every exit moves the other's stamps by that, up to `exit_ns`. And after a switch that the
 //! kernel did not trace, each side learns from its own events who is there: time that one of them does not know
@@ -24,9 +22,6 @@ pub(crate) struct Slack {
     pub(crate) edge_ns: i64,
     /// An exit may take this from the time in guest mode.
     pub(crate) exit_ns: i64,
-    /// Events that may be stamped by one side and not yet by the other at an edge, however long that takes: one a CPU
-    /// where CPUs are emulated.
-    pub(crate) in_flight: i64,
 }
 
 /// What came of a comparison.
@@ -45,7 +40,7 @@ pub(crate) struct Compared {
     /// Of these, counts.
     #[allow(dead_code, reason = "asked for on emulated hosts only")]
     pub(crate) wrong_counts: usize,
-    /// Rows of which a time differs more than it may, or a count by events in flight.
+    /// Rows of which a time differs more than it may.
     #[allow(dead_code, reason = "asked for on emulated hosts only")]
     pub(crate) off: usize,
 }
@@ -120,20 +115,17 @@ pub(crate) fn compare(
         compared.rows += usize::from(!is_doubtful);
         compared.doubtful += usize::from(is_doubtful);
         compared.exact += usize::from(may_differ == 0);
-        let mut is_off = false;
         for column in COUNTS {
             // What cannot be had live is null.
             let (Some(a), Some(b)) = (number(our, column), number(their, column)) else { continue };
-            let beyond = (a - b).abs() - may_differ;
-            if beyond > 0 {
-                let is_in_flight = beyond <= 2 * slack.in_flight;
-                compared.wrong_counts += usize::from(!is_in_flight);
-                is_off |= is_in_flight;
+            if (a - b).abs() > may_differ {
+                compared.wrong_counts += 1;
                 compared.wrong.push(format!(
                     "{key:?}: {column} {a} live, {b} offline ({may_differ} events at the edges)"
                 ));
             }
         }
+        let mut is_off = false;
         for column in TIMES.iter().filter(|_| !is_doubtful).copied() {
             let (Some(a), Some(b)) = (number(our, column), number(their, column)) else { continue };
             let exits = number(their, "exits").filter(|_| column == "guest_ns").unwrap_or(0);

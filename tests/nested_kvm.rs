@@ -347,8 +347,7 @@ fn keep_as_sample(log: &Path) -> Result<()> {
 }
 
 /// Every program takes tens of microseconds in an emulated host, and the two stamp one after the other.
-const EMULATED: live_equals::Slack =
-    live_equals::Slack { edge_ns: 100_000, exit_ns: 10_000, in_flight: 2 };
+const EMULATED: live_equals::Slack = live_equals::Slack { edge_ns: 100_000, exit_ns: 10_000 };
 
 fn expect_equal_windows(offline: &[Value], live: &[Value]) -> Result<()> {
     let of_guests = |whose: &str| whose.contains("starved") || whose.contains("greedy");
@@ -357,17 +356,13 @@ fn expect_equal_windows(offline: &[Value], live: &[Value]) -> Result<()> {
         "{} rows, {} without an event near an edge, times within {} ppm",
         compared.rows, compared.exact, compared.worst_ppm
     );
-    let health = live.iter().filter(|row| row["table"] == "health");
-    let missed: Vec<_> = health.map(|row| &row["missed_events"]).collect();
-    println!("events that live missed so far, at each window's end: {missed:?}");
     ensure!(compared.rows >= 8, "hardly a row in both: {compared:?}");
     ensure!(compared.wrong_counts == 0, "{:#?}", compared.wrong);
     // The machine below takes the emulated CPU away when it likes, between the two programs' stamps of one event, too
-    // (7 and 22 ms were seen while that machine was busy): that event's two windows differ by it, those of the vCPU that
-    // comes and of the one that goes, and their VMs': eight rows, and no others. What is wrong in a program is wrong in
-    // all.
+    // (7 and 22 ms were seen while that machine was busy): that event's two windows differ by it, and no others. What is
+    // wrong in a program is wrong in all.
     println!("{} rows differ: {:#?}", compared.off, compared.wrong);
-    ensure!(compared.off * 2 <= compared.rows, "{:#?}", compared.wrong);
+    ensure!(compared.off * 4 <= compared.rows, "{:#?}", compared.wrong);
     let exits = live.iter().filter(|row| row["table"] == "windows" && row["vcpu"] == 0);
     let exits: i64 = exits.filter_map(|row| row["exits"].as_i64()).sum();
     ensure!(exits > 1000, "only {exits} exits");

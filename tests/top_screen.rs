@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use std::{
     path::Path,
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -28,7 +29,10 @@ fn look(
     again: Option<&str>,
     until: impl Fn(&str) -> bool,
 ) -> Result<Option<String>> {
-    let socket = format!("transect-e2e-{}", std::process::id());
+    // A server of its own: tests of one process look at the same time.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let socket = format!("transect-e2e-{}-{number}", std::process::id());
     let tmux = |args: &[&str]| Command::new("tmux").args(["-L", &socket]).args(args).output();
     let command = format!(
         "env LC_ALL=C.UTF-8 {} top {}; sleep 60",
@@ -51,7 +55,7 @@ fn look(
             tmux(&["send-keys", key])?;
             std::thread::sleep(Duration::from_millis(150));
         }
-        if (is_open && until(&screen)) || begun.elapsed() > Duration::from_secs(30) {
+        if (is_open && until(&screen)) || begun.elapsed() > Duration::from_secs(60) {
             break screen;
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -139,6 +139,26 @@ fn killed_twice_it_goes_on_and_every_run_is_there_once() {
     assert_eq!(measured.len(), RUNS, "{measured:#?}");
     assert!(measured.values().all(|times| *times == 1), "{measured:#?}");
     faces(&results, folder.path());
+    confirmed(&results);
+}
+
+/// The suspects of both workloads are halved, or it is said why not; who asks again gets no other answer.
+fn confirmed(results: &Path) {
+    let at = results.to_str().unwrap();
+    for _ in 0..2 {
+        let out = transect(&["bench", "confirm", at, "--times", "4", "--quiet"]);
+        assert!(out.status.success(), "{}", said(&out));
+        let entries = lines(results);
+        let answers: Vec<&Value> = of_kind(&entries, "confirmed").collect();
+        assert_eq!(answers.len(), 2, "{answers:#?}");
+        for answer in answers {
+            assert_eq!(answer["tracer"], "none");
+            match answer["elasticity"].as_object() {
+                Some(elasticity) => assert_eq!(elasticity["runs"], serde_json::json!([4, 4])),
+                None => assert!(answer["refused"]["why"].is_string(), "{answer}"),
+            }
+        }
+    }
 }
 
 /// Everything that shows results, over these.
