@@ -43,6 +43,9 @@ export interface Wish {
   readonly columns: number;
 }
 
+/** More windows than these are asked for in one sum. */
+const MOST_SINGLE = 10;
+
 export class Feed {
   private polling: AbortController | undefined;
   private loading: AbortController | undefined;
@@ -160,8 +163,19 @@ export class Feed {
     return (await api.history(from_unix_ns, until_unix_ns, step_ns, this.known(tables), signal)).windows;
   }
 
-  moment(from_unix_ns: number, until_unix_ns: number, signal: AbortSignal): Promise<readonly WindowJson[]> {
-    return this.stretch(from_unix_ns, until_unix_ns, DETAIL, signal);
+  /**
+   * The windows of a bin, one by one where they are few: edges of windows are known to some µs of the wall clock, so that a bin of
+   * one may seem longer than one, and steps begin at multiples of their length, which bins do not. A window is in the bin that
+   * its middle is in.
+   */
+  async moment(from_unix_ns: number, until_unix_ns: number, signal: AbortSignal): Promise<readonly WindowJson[]> {
+    const window_ns = this.newest?.dur ?? 1e9;
+    if (until_unix_ns - from_unix_ns > MOST_SINGLE * window_ns) return this.stretch(from_unix_ns, until_unix_ns, DETAIL, signal);
+    const { windows } = await api.history(from_unix_ns, until_unix_ns, window_ns, this.known(DETAIL), signal);
+    return windows.filter((window) => {
+      const middle = window.ended_unix_ns - window.dur / 2;
+      return from_unix_ns <= middle && middle < until_unix_ns;
+    });
   }
 }
 

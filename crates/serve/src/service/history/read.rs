@@ -2,6 +2,7 @@
 
 use super::index::Index;
 use super::series::Place;
+use crate::service::hub::began_unix_ns;
 use std::io;
 use std::sync::Arc;
 use transect_live::Snapshot;
@@ -46,12 +47,15 @@ pub(crate) fn plan(
 ) -> Vec<Piece> {
     let series = index.places(from, until);
     let fits = series.iter().rposition(|(tier, _)| tier.step_ns <= step_ns).unwrap_or(0);
+    let in_memory = memory.iter().map(|window| began_unix_ns(window)).min();
     let mut pieces: Vec<Piece> = Vec::new();
     let mut begin = from;
     // Coarser series end where the finer ones begin: at an edge of theirs, if they get that far.
     for number in (fits..series.len()).rev() {
         let (tier, places) = &series[number];
-        let finer = series[fits..number].iter().filter_map(|(_, finer)| first(finer)).min();
+        let finer = series[fits..number].iter().filter_map(|(_, finer)| first(finer));
+        // What is in memory and not yet on disk is finer than any coarser series, too.
+        let finer = finer.chain(in_memory.filter(|_| number > fits)).min();
         let own = first(places).map(|own| own.max(begin));
         if own.is_none() || finer.is_some_and(|finer| own >= Some(finer)) {
             continue;
