@@ -23,7 +23,7 @@
  *   one folded record of both; anything else writes the BEGIN out first. Order is kept, nothing is lost.
  *
  * The same file is compiled for user space by the harness of the tests, which supplies
- * log_clock_ns, log_cpu, log_current_tid, log_task_prio, log_chunk, LOG_POINT and the three globals.
+ * log_clock_ns, log_cpu, log_current_tid, log_task_prio, log_chunk, LOG_POINT, LOG_GLOBAL and the three globals.
  */
 #ifndef TRANSECT_LOG_H
 #define TRANSECT_LOG_H
@@ -111,7 +111,6 @@ LOG_GLOBAL s64 log_make_room(struct log *log, u64 ns, u64 end_ns, u64 events)
 	head = log->head;
 	offset = head & CHUNK_MASK;
 	base = log->last_ns;
-
 	if (offset && offset > CHUNK_BYTES - 8 * ROOM_WORDS) {
 		log_skip_rest(log);
 		head = log->head;

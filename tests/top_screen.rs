@@ -55,7 +55,7 @@ fn look(
             tmux(&["send-keys", key])?;
             std::thread::sleep(Duration::from_millis(150));
         }
-        if (is_open && until(&screen)) || begun.elapsed() > Duration::from_secs(60) {
+        if (is_open && until(&screen)) || begun.elapsed() > Duration::from_secs(30) {
             break screen;
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -272,8 +272,8 @@ fn wait_for_xentrace(host: &XenHost) -> Result<u32> {
     wait_for_another(host, 0)
 }
 
-/// The pid of its xentrace once it is another than this one. The one CPU is left to the recorder between looks: it has
-/// its programs verified first, which takes an emulated kernel a minute.
+/// The pid of its xentrace once it is another than this one. The one CPU is left to the recorder between looks: its
+/// start takes an emulated dom0 most of a minute.
 fn wait_for_another(host: &XenHost, than: u32) -> Result<u32> {
     let wait =
         format!("until p=$(pidof xentrace) && [ \"$p\" != {than} ]; do sleep 0.3; done; echo $p");

@@ -11,7 +11,9 @@ transect=$(realpath "${CARGO_TARGET_DIR:-target}")/release/transect
 [[ -e $plan ]] || { echo "study: there is no $plan" >&2; exit 2; }
 
 if [[ -e $results/plan.toml ]]; then
-    # What is finished is not done again.
+    # What is finished is not done again; results of another plan are not this study's.
+    cmp -s "$plan" "$results/plan.toml" ||
+        { echo "study: $results is of another plan than $plan: remove it, or name another folder" >&2; exit 2; }
     "$transect" bench resume "$results"
 else
     mkdir -p "$(dirname "$results")"

@@ -4,7 +4,8 @@
 //! ```text
 //! distributed, N guests               not distributed, N guests
 //! guest 0 … N-1   Server              guest 0 … N-1   Whole
-//! outside         Generator           below           Bystander (the host, sampled and traced)
+//! outside         Generator           between         Bystander (the machine between, traced)
+//! between         Bystander           below           Bystander (the host, sampled and traced)
 //! below           Bystander
 //! ```
 //! The generator runs on this host or on one machine more, as the plan says; bystanders only where the guests are

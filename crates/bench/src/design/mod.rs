@@ -1,4 +1,4 @@
-//! What is run in which order, and what may be said of it.
+//! What is compared with what, and what may be said of it.
 //!
 //! # What
 //! A [`Layout`] names the cells of a plan and which of them are compared. [`crate::procedure::of_block`] gives each

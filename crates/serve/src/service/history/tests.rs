@@ -215,6 +215,30 @@ fn memory_goes_on_where_the_disk_ends() {
     );
 }
 
+/// A coarser step is written as soon as it is over, the windows in it later: until then memory has them alone.
+#[test]
+fn what_is_in_memory_alone_is_found_behind_a_coarser_step_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = windows(30);
+    drop(write(plan_of(dir.path(), 1), &all));
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_string_lossy().starts_with("w-") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let (index, _) = write(plan_of(dir.path(), 1), &[]);
+    assert!(!plan(&index, &[], 1, (0, u64::MAX, S)).is_empty(), "the coarser series are there");
+    for (at, window) in all.iter().enumerate().skip(1) {
+        // From as far before it as a question's beginning may be put back to an edge of a step.
+        let from = super::super::hub::began_unix_ns(window) - S / 4;
+        let asked = (from, window.ended_unix_ns, S);
+        let found = plan(&index, &all[at - 1..], 1, asked);
+        let found: Vec<_> = found.iter().flat_map(|piece| piece.read().unwrap()).collect();
+        assert_eq!(found.iter().map(|(w, _)| w.ts).collect::<Vec<_>>(), [window.ts]);
+    }
+}
+
 #[test]
 fn a_second_daemon_is_refused() {
     let dir = tempfile::tempdir().unwrap();
