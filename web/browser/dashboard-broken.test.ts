@@ -15,6 +15,7 @@ after(async () => {
 const notices = (): Promise<string> => opened.page.locator("#notices").innerText();
 const says = (pattern: RegExp, timeout = 20_000): Promise<unknown> => opened.page.waitForFunction((source) => new RegExp(source).test(document.querySelector("#notices")!.textContent ?? ""), pattern.source, { timeout });
 const quiet = (): Promise<unknown> => opened.page.waitForFunction(() => document.querySelector("#notices")!.childElementCount === 0, null, { timeout: 30_000 });
+const isHistory = (path: string): boolean => path.startsWith("/api/v1/history");
 const bins = (): Promise<{ length: number; newest: number }> => inPage(opened.page, (app) => ({ length: app.range!.actors.length, newest: app.range!.actors.newest! + app.origin_ns }), null);
 
 test("what cannot be had is said with its reason, in its panel and in the list; it is no zero", async () => {
@@ -61,6 +62,27 @@ test("the server goes and comes back: said, hatched, and what went by meanwhile 
   const now = await bins();
   assert.ok(now.newest > before.newest + 2e9);
   assert.ok(await inPage(opened.page, (app, at: number) => app.range!.actors.covers(at - app.origin_ns), before.newest + 1e9), "no gap is left of what the server knows");
+});
+
+test("a history that lags behind live windows: what it did not have yet is read again, once", async () => {
+  // The range is read without its newest windows, and slowly: live ones that come meanwhile do not follow on it.
+  opened.double.lag = { newest: opened.double.newest() - 3, answer_ms: 600 };
+  const asked = opened.double.asked.length;
+  await inPage(opened.page, (app) => app.reload(), null);
+  while (opened.double.asked.slice(asked).filter(isHistory).length < 5) await opened.page.waitForTimeout(20);
+  opened.double.lag = undefined;
+  await settled(opened.page);
+  const { newest } = await bins();
+  await opened.page.waitForFunction((ts) => window.dashboard!.range!.actors.newest! + window.dashboard!.origin_ns > ts + 1.5e9, newest);
+  await settled(opened.page);
+  const holes = await inPage(opened.page, (app) => {
+    const lanes = app.range!.actors;
+    return Array.from({ length: lanes.length - 1 }, (_, at) => lanes.bin(at + 1).from - lanes.bin(at).to).filter((hole) => hole > 1e8);
+  }, null);
+  assert.deepEqual(holes, []);
+  const histories = opened.double.asked.slice(asked).filter(isHistory);
+  // Four pieces and the coarse one, then what was missed of both.
+  assert.ok(histories.length >= 7 && histories.length <= 11, histories.join("\n"));
 });
 
 test("401: a token is asked for, a wrong one is told, the right one goes on", async () => {

@@ -36,6 +36,8 @@ export type Mode = "ok" | "gone" | "denied" | "full" | "read-only";
 
 export class Double {
   mode: Mode = "ok";
+  /** A history whose newest window is this one, though there are newer ones, and that takes its time. */
+  lag: { readonly newest: number; readonly answer_ms: number } | undefined;
   /** Snapshots that were taken. */
   readonly taken: { id: string; reason: string; taken_unix_ns: number; seconds: number; bytes: number }[] = [];
   /** Requests so far, by path. */
@@ -192,7 +194,10 @@ class Service {
         const step_ns = lengthOf(parameter("step"));
         const [from, until] = [Number(parameter("from")), Number(parameter("until"))];
         if ((until - from) / step_ns > 2001) return this.json(response, { error: `${Math.round((until - from) / step_ns)} steps are too many`, hint: "at most 2,000" }, 400);
-        return this.json(response, double.history(from, until, step_ns, tables));
+        const { lag } = double;
+        const answer = double.history(from, lag ? Math.min(until, (lag.newest + 1) * double.window_ns) : until, step_ns, tables);
+        if (lag) await new Promise((done) => setTimeout(done, lag.answer_ms));
+        return this.json(response, answer);
       }
       case "/api/v1/snapshots":
         return request.method === "POST" ? this.take(request, response) : this.json(response, { snapshots: double.taken });

@@ -35,6 +35,8 @@ export class App implements Hears {
   range: Range | undefined;
   rangeError: string | undefined;
   private loading = false;
+  /** Goes up with every read of a range or of what was missed in it: only the last one's end counts. */
+  private reads = 0;
   newest: WindowJson | undefined;
   machines = new Machines();
   /** Windows that came while a range was being loaded. */
@@ -107,10 +109,22 @@ export class App implements Hears {
     this.changes++;
     this.machines = new Machines(window.machines);
     if (first) this.reload();
-    else if (this.loading) this.pending.push(window);
-    else if (this.following) this.append(window);
+    else this.take(window);
     if (this.moment === undefined) this.pick([window]);
     this.repaint();
+  }
+
+  /** Puts a window behind what is there, or keeps it while something is being read. */
+  private take(window: WindowJson): void {
+    if (this.loading) this.pending.push(window);
+    else if (this.following) this.append(window);
+  }
+
+  private takePending(): void {
+    // One of them may find that more has to be read first: then it and those behind it wait again.
+    const { pending } = this;
+    this.pending = [];
+    for (const window of pending) this.take(window);
   }
 
   private append(window: WindowJson): void {
@@ -128,19 +142,16 @@ export class App implements Hears {
   private catchUp(range: Range, from: Rel, to: Rel, window: WindowJson): void {
     if (to - from > this.seen.length_ns) return this.reload();
     this.loading = true;
-    this.pending.push(window);
+    const read = ++this.reads;
     const over = (): void => {
-      if (range !== this.range) return;
+      if (read !== this.reads) return;
       this.loading = false;
-      const { pending } = this;
-      this.pending = [];
-      for (const next of pending) {
-        range.addFine(next);
-        range.addCoarse(next);
-      }
+      // What could not be had of it stays a gap: it is not asked for again.
+      range.addFine(window);
+      range.addCoarse(window);
+      this.takePending();
       this.repaint();
     };
-    // What cannot be had of it stays a gap.
     this.feed.missed(range, from + range.origin.unix_ns, to + range.origin.unix_ns).then(over, over);
   }
 
@@ -152,8 +163,7 @@ export class App implements Hears {
     this.changes++;
     if (done) {
       this.loading = false;
-      for (const window of this.pending) this.append(window);
-      this.pending = [];
+      this.takePending();
       if (this.moment === undefined) this.moments.refreshTables();
       else this.moments.pickAgain();
     }
@@ -173,6 +183,7 @@ export class App implements Hears {
   reload(): void {
     if (!this.newest) return;
     this.loading = true;
+    this.reads++;
     this.pending = [];
     const until = this.seen.until_ms === undefined ? this.newest.ended_unix_ns + 1 : this.seen.until_ms * 1e6;
     const columns = Math.min(MOST_BINS, Math.max(FEWEST_BINS, Math.floor(this.panels.widest / PIXELS_PER_BIN)));
