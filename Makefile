@@ -53,7 +53,7 @@ fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
 bench: setup build ## Speed against peers, as ratios measured in the same run
 	@bash tests/house/bench.sh
 
-study: setup build ## One of the benchmark's studies, NAME=tracers, and its page (a quarter of an hour to an hour)
+study: setup build ## One of the benchmark's studies, NAME=tracers, and its page (a quarter of an hour to an hour and a half)
 	@bash tests/house/study.sh "$(NAME)"
 
 study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (half an hour to an hour), and its page
