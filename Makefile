@@ -15,7 +15,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build web agent demo test bench lint fuzz study study-xenmon
+.PHONY: help setup build web agent demo test test-reboots bench lint fuzz study study-xenmon
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,6 +46,9 @@ lint: ## Formatting, clippy, layering
 
 test: setup build ## The whole test suite
 	@bash tests/house/test.sh
+
+test-reboots: setup build ## The benchmark's reboots, on a machine with GRUB and systemd (ten minutes)
+	@TRANSECT_BIN_DIR="$(abspath $(TARGET))" cargo test --workspace --locked --test bench_reboots -- --ignored --nocapture
 
 fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
 	@bash fuzz/run.sh $(FUZZ_SECONDS)

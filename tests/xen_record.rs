@@ -257,12 +257,15 @@ fn a_killed_recorder(host: &XenHost, here: &Path) -> Result<()> {
     out.ok().map(drop)
 }
 
-/// A command that tells xentrace to end while it waits in `poll` (system call 7): told while it writes, it fails instead, and
-/// leaves Xen's tracing on. Stopped, it cannot go from the one to the other meanwhile.
+/// A command that tells xentrace to end while it waits in `poll` (system call 7, and 219 where it goes on with one that
+/// was stopped): told while it writes, it fails instead, and leaves Xen's tracing on. Stopped, it cannot go from the one
+/// to the other meanwhile; and it has stopped when its state says so, for which it needs the one CPU itself.
 fn ended_while_it_waits(pid: u32) -> String {
     format!(
-        "for i in $(seq 500); do kill -STOP {pid}; read call rest < /proc/{pid}/syscall; \
-         if [ \"$call\" = 7 ]; then kill -TERM {pid}; kill -CONT {pid}; exit 0; fi; \
+        "for i in $(seq 500); do kill -STOP {pid}; state=; \
+         until [ \"$state\" = T ]; do sleep 0.01; read id name state rest < /proc/{pid}/stat; done; \
+         read call rest < /proc/{pid}/syscall; \
+         case $call in 7|219) kill -TERM {pid}; kill -CONT {pid}; exit 0;; esac; \
          kill -CONT {pid}; sleep 0.01; done; echo \"never in poll: $call\"; exit 1"
     )
 }

@@ -67,12 +67,20 @@ told_of() {
 	done
 }
 
-# What the benchmark's machines have beside (src/fitted.rs): a card, a disk of their own, a port for their worker.
+# What the benchmark's machines have beside (src/fitted.rs): modules, a card, a disk of their own, a port for their worker.
 fittings() {
+	fit_modules
 	fit_disk /dev/vda
 	fit_card
 	worker=$(port_of testbed.pipe.0)
 	if [ -n "$worker" ]; then serve_workers $worker & fi
+}
+
+# Modules are looked for where the shared folder may have some, now or later.
+fit_modules() {
+	[ -d /host/lib/modules ] || return 0
+	mount -t tmpfs modules /host/lib/modules
+	ln -s /run/testbed/share/modules /host/lib/modules/$(uname -r)
 }
 
 # fit_disk DEVICE

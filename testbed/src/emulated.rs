@@ -183,14 +183,9 @@ fn add_common_devices(line: &mut Line, run: &RunDir) -> Result<()> {
     let socket = format!("socket,id=control,path={},server=on,wait=off", control.display());
     line.option("-chardev", socket);
     line.option("-device", "virtserialport,chardev=control,name=testbed.control");
-    let mut virtfs = |path: &Path, tag: &str, more: &str| {
-        let local = "security_model=none,multidevs=remap";
-        let path = path.display();
-        line.option("-virtfs", format!("local,path={path},mount_tag={tag},{more}{local}"));
-    };
-    virtfs(Path::new("/"), "root", "readonly=on,");
-    virtfs(&share, "share", "");
-    virtfs(&cache::folder()?, "cache", "readonly=on,");
+    line.folder(Path::new("/"), "root", true);
+    line.folder(&share, "share", false);
+    line.folder(&cache::folder()?, "cache", true);
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //!   itself runs workers (`serve_workers` of `guest/host-common.sh`); the others are for guests of the machine.
 //! * a card on QEMU's user-mode network: the machine is 10.0.2.15, this one 10.0.2.2 ([`Fitted::forward`]). With
 //!   `bridged`, guests of the machine can join that network.
+//! * kernel modules, if some are carried into its shared folder ([`carry_lttng`]).
 //! * disks, the first of them its own: an ext4 file system at [`SCRATCH`].
 //!
 //! **Constraints.** Threads of QEMU can be pinned; the machine dies with the run's deadline and with its owner.
@@ -15,6 +16,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +26,17 @@ use crate::emulated::{Emulated, Kind};
 use crate::initramfs;
 use crate::job::{JobPlan, Place};
 use crate::kernel::{Flavour, Kernel};
+use crate::lttng;
 use crate::qemu::{Accelerator, Line};
 use crate::rundir::RunDir;
 use crate::xen::{self, XenOptions};
 
 /// Where a machine's own disk is mounted, as the machine sees it.
 pub const SCRATCH: &str = "/run/testbed/scratch";
+
+/// The folder, below the one that a machine and this one share, that the machine sees as `/lib/modules/RELEASE` of its
+/// kernel, if this machine's root has a `/lib/modules` at all.
+pub const MODULES: &str = "modules";
 
 /// The folder that the machine and this one share, as the machine sees it; here it is [`Fitted::share`].
 pub const SHARE: &str = "/run/testbed/share";
@@ -123,16 +130,23 @@ impl Fitted {
         UnixStream::connect(&path).with_context(|| format!("cannot connect {}", path.display()))
     }
 
-    /// Makes a TCP port of `address` in the machine's network reachable from here, and says where.
+    /// Makes a port of `address` in the machine's network reachable from here, TCP and UDP alike, and says where.
     pub fn forward(&self, address: Ipv4Addr, port: u16) -> Result<SocketAddr> {
         // Between the choice of a free port and QEMU's bind another may take it: that is seen, and another is chosen.
         let mut last = String::new();
         for _ in 0..5 {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-            let order = format!("hostfwd_add net tcp:{free}-{address}:{port}");
-            last = self.monitor(&order)?;
-            if last.trim().is_empty() {
+            let here = ["tcp", "udp"].map(|kind| format!("{kind}:{free}"));
+            let mut is_forwarded = |here: &str| {
+                last = self.monitor(&format!("hostfwd_add net {here}-{address}:{port}"))?;
+                Ok::<_, anyhow::Error>(last.trim().is_empty())
+            };
+            if is_forwarded(&here[0])? && is_forwarded(&here[1])? {
                 return Ok(free);
+            }
+            // Half of it may be there, which nobody would take away.
+            for here in &here {
+                self.monitor(&format!("hostfwd_remove net {here}"))?;
             }
         }
         Err(self.place.run().failure(format!("QEMU forwards no port: {last}")))
@@ -285,4 +299,18 @@ pub fn in_cache(path: &Path) -> Result<PathBuf> {
 pub fn inner_images() -> Result<(PathBuf, PathBuf)> {
     let kernel = Kernel::get(Flavour::Full)?;
     Ok((in_cache(&kernel.vmlinux())?, in_cache(&initramfs::of_fitted(&kernel, false)?)?))
+}
+
+/// Puts LTTng's kernel modules where a machine of that shared folder looks for modules ([`MODULES`]). They are made if need
+/// be, which takes a minute or two and needs the network.
+pub fn carry_lttng(share: &Path) -> Result<()> {
+    ensure!(
+        Path::new("/lib/modules").is_dir(),
+        "machines see this one's root, and it has no /lib/modules where theirs could be: mkdir it"
+    );
+    let from = lttng::modules(&Kernel::get(Flavour::Full)?)?;
+    let (from, to) = (from.as_path(), share.join(MODULES));
+    let copied = Command::new("cp").arg("-rT").args([from, &to]).status().context("cp")?;
+    ensure!(copied.success(), "cannot copy {} to {}", from.display(), to.display());
+    Ok(())
 }

@@ -63,6 +63,18 @@ pub fn of_fitted(kernel: &Kernel, hosts: bool) -> Result<PathBuf> {
     })
 }
 
+/// The image of a machine that boots by GRUB ([`crate::booting`]).
+pub fn of_booting(kernel: &Kernel) -> Result<PathBuf> {
+    let modules = kernel.modules(BOOTING_MODULES)?;
+    image("booting", kernel, BOOTING_INIT, &modules, |cpio| cpio.script("init", BOOTING_INIT))
+}
+
+const BOOTING_INIT: &str =
+    concat!(include_str!("../guest/host-common.sh"), include_str!("../guest/booting-init.sh"));
+
+const BOOTING_MODULES: &[&str] =
+    &["virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "crc32c_generic", "ext4", "overlay"];
+
 /// The base image of guests.
 pub fn of_guest(kernel: &Kernel) -> Result<PathBuf> {
     let modules = kernel.modules(GUEST_MODULES)?;

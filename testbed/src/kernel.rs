@@ -70,6 +70,7 @@ const KEPT: &[&str] = &[
 #[derive(Clone, Debug)]
 pub struct Kernel {
     folder: PathBuf,
+    release: String,
 }
 
 impl Kernel {
@@ -78,7 +79,7 @@ impl Kernel {
         let package = concrete_package(flavour)?;
         let key = Key::new(&package).with(KEPT).name();
         let folder = cache::entry(&key, |folder| unpack(&package, folder))?;
-        Ok(Self { folder })
+        Ok(Self { folder, release: release_of(&package).to_owned() })
     }
 
     /// The bzImage.
@@ -89,6 +90,16 @@ impl Kernel {
     /// The ELF image inside the bzImage.
     pub fn vmlinux(&self) -> PathBuf {
         self.folder.join("vmlinux")
+    }
+
+    /// What `uname -r` says in it.
+    pub(crate) fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// The list of its built-in modules, `modules.builtin`.
+    pub(crate) fn builtin(&self) -> PathBuf {
+        self.folder.join("modules.builtin")
     }
 
     /// The cache entry's name: differs whenever the kernel does.
@@ -124,11 +135,15 @@ fn resolve(meta: &str) -> Result<String> {
     concrete.map(str::to_owned).with_context(|| format!("apt knows no kernel behind {meta}"))
 }
 
+fn release_of(package: &str) -> &str {
+    package.trim_start_matches("linux-image-")
+}
+
 fn unpack(package: &str, into: &Path) -> Result<()> {
     let work = tempfile::tempdir_in(into)?;
     let root = work.path().join("root");
     packages::unpack(&[package], &root)?;
-    let version = package.trim_start_matches("linux-image-");
+    let version = release_of(package);
     keep_images(&root, version, into)?;
     keep_modules(&root, version, into)
 }

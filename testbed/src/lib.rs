@@ -36,6 +36,7 @@
 //! ```
 
 mod again;
+pub mod booting;
 pub mod cache;
 mod carry;
 mod compile;
@@ -51,6 +52,7 @@ pub mod initramfs;
 mod job;
 pub mod kernel;
 mod lateness;
+mod lttng;
 mod nested;
 mod packages;
 pub mod probe;

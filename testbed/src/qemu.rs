@@ -1,7 +1,7 @@
 //! The QEMU command lines of guests, as data.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    fn arguments(self, vcpus: u32) -> [&'static str; 4] {
+    pub(crate) fn arguments(self, vcpus: u32) -> [&'static str; 4] {
         match self {
             Self::Kvm => ["-accel", "kvm", "-cpu", "host"],
             Self::Tcg if vcpus == 1 => ["-accel", "tcg,thread=multi", "-cpu", "EPYC"],
@@ -96,6 +96,14 @@ pub(crate) struct Line(pub(crate) Vec<OsString>);
 impl Line {
     pub(crate) fn words(&mut self, words: &[&str]) {
         self.0.extend(words.iter().map(OsString::from));
+    }
+
+    /// A folder of this machine, over 9p.
+    pub(crate) fn folder(&mut self, path: &Path, tag: &str, is_read_only: bool) {
+        let path = path.display();
+        let more = if is_read_only { "readonly=on," } else { "" };
+        let local = "security_model=none,multidevs=remap";
+        self.option("-virtfs", format!("local,path={path},mount_tag={tag},{more}{local}"));
     }
 
     pub(crate) fn option(&mut self, option: &str, value: impl Into<OsString>) {

@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-missing=()
+missing=() run=()
+((EUID == 0)) || run=(sudo)
 while read -r package; do
     [[ -z $package || $package == \#* ]] && continue
     dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
@@ -12,8 +13,6 @@ done < testbed/packages.txt
 
 if ((${#missing[@]})); then
     echo "setup: installing ${missing[*]}"
-    run=()
-    ((EUID == 0)) || run=(sudo)
     "${run[@]}" apt-get update -q >/dev/null
     # Servers that the benchmark starts for itself must not start because they were installed.
     policy=/usr/sbin/policy-rc.d
@@ -24,6 +23,9 @@ if ((${#missing[@]})); then
     fi
     DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get install -yq --no-install-recommends "${missing[@]}" >/dev/null
 fi
+
+# The benchmark's machines see this one's root, read only, and have modules of their own kernels over this folder.
+[[ -d /lib/modules ]] || "${run[@]}" mkdir /lib/modules
 
 venv=$TRANSECT_CACHE/venv
 if [[ -f tests/requirements.txt ]] && ! cmp -s tests/requirements.txt "$venv/requirements.txt"; then

@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+log=$TRANSECT_CACHE/test.log
 started=$SECONDS
 step() { printf '\n== %s (%d s so far)\n' "$1" "$((SECONDS - started))"; }
 
@@ -16,7 +17,12 @@ step "unit, property, golden and end-to-end tests"
 RUST_BACKTRACE=0 \
 TRANSECT_BIN_DIR=$(realpath "${CARGO_TARGET_DIR:-target}") \
 TRANSECT_PYTHON=$TRANSECT_CACHE/venv/bin/python \
-    cargo test --workspace --locked --no-fail-fast
+    cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || {
+    # What failed, once more where it is looked for, each with what it said.
+    printf '\n== what failed, of all that %s has\n' "$log"
+    awk '/^---- .* ----$/ { shown = 1 } /^failures:$/ { shown = 0 } shown' "$log"
+    exit 1
+}
 
 step "the page: types, core, and in a real browser"
 (cd web && npm test --silent && npm run --silent test:browser)

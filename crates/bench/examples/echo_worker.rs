@@ -1,13 +1,13 @@
 //! A worker that only says what it finds: for tests of platforms. `Prepare` is answered by `Faulted` with a report, for
 //! that is the only message with a free text; its job's workload names what is to be found out.
 //!
-//! `read:PATH`, `write:MIB` (into the current folder), `listen` (answers "here" to one connection after the other; the
-//! report is the port), `ask:HOST:PORT`, `run:COMMAND`, `hang`.
+//! `read:PATH`, `write:MIB` (into the current folder), `listen` (answers "here" to one connection after the other, and a
+//! datagram with itself; the report is the port of both), `ask:HOST:PORT`, `run:COMMAND`, `hang`.
 #![allow(clippy::print_stdout, reason = "the protocol is spoken on standard output")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use transect_bench::Fault;
 use transect_bench::protocol::{FromWorker, PROTOCOL, ToWorker, WorkerFacts};
@@ -101,6 +101,13 @@ fn find_out(what: &str) -> Anyhow<String> {
         "listen" => {
             let listener = TcpListener::bind("0.0.0.0:0")?;
             let port = listener.local_addr()?.port();
+            let socket = UdpSocket::bind(("0.0.0.0", port))?;
+            std::thread::spawn(move || {
+                let mut datagram = [0; 64];
+                while let Ok((length, from)) = socket.recv_from(&mut datagram) {
+                    drop(socket.send_to(&datagram[..length], from));
+                }
+            });
             std::thread::spawn(move || {
                 for mut stream in listener.incoming().flatten() {
                     drop(stream.write_all(b"here"));

@@ -16,7 +16,7 @@
 
 use crate::{Fault, Metric, limiter::perturb::Lever, sampling::Samples};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// To the worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +86,19 @@ pub enum CacheState {
     Hot,
     /// What LTTng-Xen's paper did: the cache is filled with another file, so that the workload's are displaced.
     Displaced,
+}
+
+impl CacheState {
+    /// As plans and tables write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Cold => "cold",
+            Self::Hot => "hot",
+            Self::Displaced => "displaced",
+        }
+    }
 }
 
 /// What the cache was found to be.
@@ -162,6 +175,19 @@ pub enum Param {
     Text(String),
 }
 
+/// As a plan writes it.
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => value.fmt(f),
+            // With its point: 1.0 is another kind than 1.
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Bool(value) => value.fmt(f),
+            Self::Text(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
 /// Which part of a workload a job is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -223,8 +249,11 @@ pub struct TracerCost {
     pub bytes: Option<u64>,
     /// Events lost. A lossy run is another arm: it did less than it should have.
     pub lost_events: Option<u64>,
-    /// CPU time of the tracer's own processes, ns.
+    /// CPU time of the tracer's own processes while it traced, ns.
     pub consumer_cpu_ns: Option<u64>,
+    /// Their CPU time after they were told to end, ns: what was left to write, indexes, detaching. The workload has ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing_cpu_ns: Option<u64>,
     /// Exits of guests of the machine it traced; `None` where it does not tell, or there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exits: Option<Exits>,

@@ -60,7 +60,7 @@ impl Refusal {
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// It is not done here, for a reason that will not go away by trying again.
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] Refusal),
     /// It was tried and went wrong: what, where, and what the program said.
     #[error("{0}")]

@@ -10,7 +10,9 @@
 
 mod common;
 
-use common::{Place, Talk, eventually, open, processes_with, shape, talks_over_tcp, works};
+use common::{
+    Place, Talk, eventually, open, processes_with, shape, talks_over_tcp, talks_over_udp, works,
+};
 
 #[test]
 fn a_guest_of_a_nested_host_works_beside_it_and_leaves_nothing() {
@@ -19,6 +21,7 @@ fn a_guest_of_a_nested_host_works_beside_it_and_leaves_nothing() {
     assert_eq!(machine.facts().accelerator, "kvm under tcg");
     works(machine.as_mut(), &shape);
     talks_over_tcp(machine.as_mut());
+    talks_over_udp(machine.as_mut());
     // Its host counts its exits meanwhile: it is real KVM.
     let mut below = Talk::over(machine.worker_below().unwrap());
     let count = "run:test -e /dev/kvm && pgrep -fc '[q]emu-system.*l2-0'";

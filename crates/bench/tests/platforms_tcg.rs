@@ -10,7 +10,9 @@
 
 mod common;
 
-use common::{Place, Talk, eventually, open, processes_with, shape, talks_over_tcp, works};
+use common::{
+    Place, Talk, eventually, open, processes_with, shape, talks_over_tcp, talks_over_udp, works,
+};
 
 #[test]
 fn a_guest_works_is_reached_and_leaves_nothing() {
@@ -20,6 +22,7 @@ fn a_guest_works_is_reached_and_leaves_nothing() {
     assert!(!machine.facts().emulated.is_empty());
     works(machine.as_mut(), &shape);
     talks_over_tcp(machine.as_mut());
+    talks_over_udp(machine.as_mut());
     let tids = machine.host_tids();
     assert!(tids.len() > 1, "{tids:?}");
     // Dropped while it works.

@@ -10,7 +10,9 @@
 
 mod common;
 
-use common::{Place, Talk, eventually, open, processes_with, shape, talks_over_tcp, works};
+use common::{
+    Place, Talk, eventually, open, processes_with, shape, talks_over_tcp, talks_over_udp, works,
+};
 
 #[test]
 fn dom0_works_is_reached_and_leaves_nothing() {
@@ -19,6 +21,7 @@ fn dom0_works_is_reached_and_leaves_nothing() {
     assert_eq!(machine.facts().accelerator, "xen under tcg");
     works(machine.as_mut(), &shape);
     talks_over_tcp(machine.as_mut());
+    talks_over_udp(machine.as_mut());
     let mut talk = Talk::with(machine.as_mut());
     assert_eq!(talk.ask("run:cat /sys/hypervisor/type").trim(), "xen");
     talk.tell("hang");
@@ -37,6 +40,7 @@ fn domains_work_on_disks_of_either_kind_and_leave_nothing() {
         assert!(machine.facts().notes["disk"].ends_with(disk), "{:?}", machine.facts().notes);
         works(machine.as_mut(), &shape);
         talks_over_tcp(machine.as_mut());
+        talks_over_udp(machine.as_mut());
         let mut talk = Talk::with(machine.as_mut());
         assert_eq!(
             talk.ask("run:cat /sys/hypervisor/type; grep -c xvda /proc/mounts").trim(),

@@ -1,5 +1,10 @@
 //! `transect bench` as its users call it: a real matrix on this machine, killed and gone on with; its faces; what it refuses.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests report by failing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests report by failing"
+)]
 
 use serde_json::Value;
 use std::{
@@ -227,7 +232,7 @@ fn a_plan_that_makes_no_sense_is_refused_with_its_line() {
         std::fs::write(&plan, PLAN.replace(change.0, change.1)).unwrap();
         let out = transect(&["bench", "plan", plan.to_str().unwrap()]);
         assert_eq!(out.status.code(), Some(2), "{}", said(&out));
-        assert!(said(&out).contains(told), "{told} is not in {}", said(&out));
+        assert_eq!(said(&out).matches(told).count(), 1, "{told} is not once in {}", said(&out));
     };
     tried(("seed = 11", "seed = 11\ncolour = 3"), "colour");
     tried(("seed = 11", "seed = \"x\""), "line");
@@ -253,5 +258,67 @@ fn the_plans_of_the_program_are_plans() {
     ] {
         let out = transect(&["bench", "plan", plan]);
         assert!(out.status.success(), "{plan}: {}", said(&out));
+    }
+}
+
+#[test]
+fn the_plan_of_the_documentation_is_a_plan() {
+    let page = include_str!("../../../docs/bench.md");
+    let (_, after) = page.split_once("```toml\n").unwrap();
+    let (plan, _) = after.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    std::fs::write(&path, plan).unwrap();
+    let out = transect(&["bench", "plan", path.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", said(&out));
+}
+
+const LTTNG: &str = r#"
+name = "lttng"
+seed = 12
+
+[machine]
+memory_mib = 512
+disk_mib = 128
+
+[procedure]
+looks = [2]
+limit_s = 120
+
+[[matrix]]
+platforms = ["tcg"]
+tracers = ["none", "lttng-kernel"]
+workloads = ["micro/syscall"]
+
+[workloads."micro/syscall"]
+seconds = 0.02
+batches = 5
+"#;
+
+/// Its modules are made for the guest's kernel, from packages.
+#[test]
+fn a_guest_is_traced_by_lttng_s_modules() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, results) = (folder.path().join("plan.toml"), folder.path().join("results"));
+    std::fs::write(&plan, LTTNG).unwrap();
+    let at = results.to_str().unwrap();
+    let planned = transect(&["bench", "plan", plan.to_str().unwrap(), "--json"]);
+    let planned: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    if let Some(first) = planned["planned"]["refused"].as_array().unwrap().first() {
+        println!("skipped: {first}");
+        return;
+    }
+    let out = transect(&["bench", "run", plan.to_str().unwrap(), "-o", at]);
+    assert!(out.status.success(), "{}", said(&out));
+    let entries = lines(&results);
+    let traced: Vec<&Value> =
+        of_kind(&entries, "ended").filter(|run| run["tracer"] == "lttng-kernel").collect();
+    assert_eq!(traced.len(), 2, "{traced:#?}");
+    for run in traced {
+        let cost = &run["outcome"]["measured"]["parts"][0]["result"]["tracer"];
+        let number = |name: &str| cost[name].as_u64().unwrap_or_else(|| panic!("{name}: {run}"));
+        // A system call is entered and left. What found no room was counted.
+        assert!(number("events") + number("lost_events") > 1000, "{run}");
+        assert!(number("bytes") > 4 * number("events"), "{run}");
     }
 }

@@ -1,5 +1,6 @@
 //! A plan whose platforms need this host booted otherwise. What boots here is the test's: it counts, and the next process
 //! (here: the next call) finds another boot.
+//! A whole machine does it, with GRUB and systemd, in `tests/bench_reboots.rs`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests report by failing")]
 
 use std::sync::{Arc, Mutex, atomic::AtomicBool};
@@ -43,11 +44,21 @@ const RUNS_A_BLOCK: usize = 4;
 struct Booted {
     boots: Mutex<Vec<String>>,
     over: Mutex<u32>,
+    /// If not, every entry boots the same.
+    knows_entries: bool,
 }
 
 impl Boots for Booted {
     fn id(&self) -> Result<String, Fault> {
         Ok(format!("boot {}", self.boots.lock().unwrap().len()))
+    }
+
+    fn running(&self) -> Result<String, Fault> {
+        Ok(if self.knows_entries {
+            self.boots.lock().unwrap().last().unwrap().clone()
+        } else {
+            "the default".into()
+        })
     }
 
     fn reboot_into(&self, entry: &str) -> Result<(), Fault> {
@@ -58,6 +69,15 @@ impl Boots for Booted {
     fn over(&self) -> Result<(), Fault> {
         *self.over.lock().unwrap() += 1;
         Ok(())
+    }
+}
+
+fn own(booted: &Arc<Booted>) -> Own {
+    Own {
+        worker: env!("CARGO_BIN_EXE_transect").into(),
+        worker_arguments: vec!["bench".into(), "worker".into()],
+        version: "of the tests".into(),
+        boots: Arc::clone(booted) as Arc<dyn Boots>,
     }
 }
 
@@ -76,13 +96,8 @@ fn a_host_is_rebooted_as_often_as_it_must_be_and_nothing_runs_under_another_entr
     }
     let folder = tempfile::tempdir().unwrap();
     let results = Results::at(folder.path().join("results"));
-    let booted = Arc::new(Booted::default());
-    let own = Own {
-        worker: env!("CARGO_BIN_EXE_transect").into(),
-        worker_arguments: vec!["bench".into(), "worker".into()],
-        version: "of the tests".into(),
-        boots: Arc::clone(&booted) as Arc<dyn Boots>,
-    };
+    let booted = Arc::new(Booted { knows_entries: true, ..Booted::default() });
+    let own = own(&booted);
     let go_on = AtomicBool::new(false);
     let mut state = procedure::run(PLAN, &results, &own, &go_on, &mut Nobody).unwrap();
     let mut calls = 1;
@@ -118,4 +133,25 @@ fn a_host_is_rebooted_as_often_as_it_must_be_and_nothing_runs_under_another_entr
     let boots = booted.boots.lock().unwrap();
     assert!((4..=6).contains(&boots.len()), "{boots:?}");
     assert!(boots.windows(2).all(|two| two[0] != two[1]), "{boots:?}");
+}
+
+#[test]
+fn an_entry_that_the_boot_loader_does_not_know_is_seen() {
+    let planned = Plan::parse(PLAN, "of the tests").unwrap().planned().unwrap();
+    if let Some(first) = planned.refused.first() {
+        println!("skipped: {}", first.refusal);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let results = Results::at(folder.path().join("results"));
+    let booted = Arc::new(Booted::default());
+    let (own, go_on) = (own(&booted), AtomicBool::new(false));
+    procedure::run(PLAN, &results, &own, &go_on, &mut Nobody).unwrap();
+    // The first entry comes up; whatever it is, nothing contradicts it.
+    procedure::resume(&results, &own, &go_on, &mut Nobody).unwrap();
+    let fault = procedure::resume(&results, &own, &go_on, &mut Nobody).unwrap_err().to_string();
+    for entry in ["this kernel", "another kernel"] {
+        assert!(fault.contains(entry), "{fault}");
+    }
+    assert_eq!(booted.boots.lock().unwrap().len(), 2, "it does not go on rebooting");
 }

@@ -20,6 +20,7 @@ mount_remote / ro,cache=loose /host
 mount_own
 mount_remote /mnt/$(told_of testbed.name) cache=none /host/run/testbed/share
 hostname $(told_of testbed.name)
+fit_modules
 fit_disk /dev/xvda
 port=$(told_of testbed.worker)
 nc ${port%:*} ${port#*:} -e /init serve

@@ -13,8 +13,7 @@ use std::{
 const MEMORY_ONLY: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
 /// Where the kernel is told to drop clean pages, directory entries and inodes.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
-/// How often the filler is read before displacing is given up. What was read once may stay on the active list while
-/// a single pass goes through the inactive one (Linux, mm/workingset.c); the second pass activates the filler.
+/// How often the filler is read before displacing is given up.
 const PASSES: u32 = 3;
 
 /// Is a file's file system nothing but its page cache?
@@ -28,11 +27,7 @@ pub(super) fn is_memory_only(path: &Path) -> Result<bool, Fault> {
 pub(super) fn drop_all(files: &[PathBuf]) -> Result<String, Fault> {
     // Only clean pages can be dropped.
     sync();
-    for path in files {
-        let drop =
-            || fadvise(&File::open(path)?, 0, None, Advice::DontNeed).map_err(io::Error::from);
-        drop().map_err(|error| failed("drop the cache of", path, &error))?;
-    }
+    drop_clean(files)?;
     Ok(match fs::write(DROP_CACHES, "3") {
         Ok(()) => "sync, fadvise and drop_caches".into(),
         Err(error) => {
@@ -41,15 +36,29 @@ pub(super) fn drop_all(files: &[PathBuf]) -> Result<String, Fault> {
     })
 }
 
+fn drop_clean(files: &[PathBuf]) -> Result<(), Fault> {
+    for path in files {
+        let drop =
+            || fadvise(&File::open(path)?, 0, None, Advice::DontNeed).map_err(io::Error::from);
+        drop().map_err(|error| failed("drop the cache of", path, &error))?;
+    }
+    Ok(())
+}
+
 /// Reads a filler until that is enough, as LTTng-Xen's step before each cold test did ("an archiving application runs
 /// in order to fill empty buffers ... no reusable content exists in the buffers", section 4). Theirs was an archive;
 /// this one is a file of holes, which fills the cache as well and needs no disk. Says how.
+///
+/// The files are dropped before: what is kept from another machine is accounted to that one's control group (Linux,
+/// Documentation/admin-guide/cgroup-v2.rst, "Memory Ownership"), and no filler in this one's would displace it.
 pub(super) fn displace(
+    files: &[PathBuf],
     folder: &Path,
     is_enough: impl Fn() -> Result<bool, Fault>,
 ) -> Result<String, Fault> {
-    // Dirty pages are displaced last.
+    // Dirty pages can neither be dropped nor displaced.
     sync();
+    drop_clean(files)?;
     let bytes = crate::worker::memory_bytes()
         .map_err(|error| Fault::failed(format!("cannot tell the memory's size: {error}")))?;
     let filler =
@@ -58,7 +67,7 @@ pub(super) fn displace(
     for pass in 1..=PASSES {
         read_from_start(&filler).map_err(|error| failed("read a filler in", folder, &error))?;
         if is_enough()? {
-            return Ok(format!("a filler of {bytes} bytes read {pass} times"));
+            return Ok(format!("fadvise, then a filler of {bytes} bytes read {pass} times"));
         }
     }
     let why = format!("a filler of {bytes} bytes, read {PASSES} times, did not displace the files");

@@ -5,7 +5,7 @@
 //! | any | nothing | – | – |
 //! | cold | write back; `posix_fadvise(DONTNEED)` of each file; `drop_caches` where it may be written | at most 1 % of the files' pages are in memory | ≥ 90 % of the files' bytes were read from devices |
 //! | hot | reading all of it, and the programs | ≥ 99 % of the pages are in memory | ≤ 1 % of the files' bytes + 1 MiB were read from devices |
-//! | displaced | reading another, sparse file as large as memory | as cold | as cold |
+//! | displaced | dropping the files, and reading another, sparse file as large as memory | as cold | as cold |
 //!
 //! "Read from devices" means by the workload's processes, where the kernel keeps an account of that; else by everybody on
 //! the machine. The mebibyte is for the file system's own blocks, which writing brings in (bitmaps, tables of inodes); a
@@ -86,7 +86,7 @@ impl Caches {
             CacheState::Displaced => {
                 caches.refuse_memory()?;
                 let enough = || Ok(is_cold(&caches.extent()?));
-                empty::displace(folder, enough)?
+                empty::displace(&caches.files, folder, enough)?
             }
         };
         Ok(caches)
@@ -97,7 +97,7 @@ impl Caches {
         let mut extent = self.extent()?;
         for _ in 0..HOT_TRIES {
             let is_to_be_read = self.asked == CacheState::Hot && extent.resident_pages.is_some();
-            if is_to_be_read && !is_all(&extent) {
+            if is_to_be_read && !(is_all(&extent) && self.are_programs_there()?) {
                 self.read_all()?;
                 extent = self.extent()?;
             }
@@ -175,6 +175,12 @@ impl Caches {
 
     fn extent(&self) -> Result<Extent, Fault> {
         resident::look(&self.files)
+    }
+
+    /// Of a program that went, what it maps is read from devices while it runs.
+    fn are_programs_there(&self) -> Result<bool, Fault> {
+        let extent = resident::look(&self.programs)?;
+        Ok(extent.resident_pages.is_none() || is_all(&extent))
     }
 
     fn refuse_memory(&self) -> Result<(), Fault> {

@@ -9,7 +9,7 @@ use super::{
     layout::Relation,
     ledger::Ledger,
     summary::Summary,
-    verdict::{Floor, Verdict, judge},
+    verdict::{Floor, Surprise, Verdict, judge},
 };
 use crate::{
     Better, Refusal,
@@ -290,8 +290,11 @@ fn correct(rows: &mut [Row], level: f64) {
         for (row, adjusted) in these.iter_mut().zip(holm(&p)) {
             row.p_adjusted = Some(adjusted);
         }
-    }
-    for row in rows {
-        row.verdict = judge(row.ratio, row.interval, row.p_adjusted, level, row.floor);
+        for row in these {
+            let (before, after) = row.n;
+            let least = mann_whitney::least_p(before, after) * p.len() as f64;
+            let surprise = Surprise { adjusted: row.p_adjusted, least, level };
+            row.verdict = judge(row.ratio, row.interval, surprise, row.floor);
+        }
     }
 }

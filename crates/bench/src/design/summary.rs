@@ -7,12 +7,12 @@ use super::{
     layout::{Contrast, Layout, Relation},
     ledger::{Entry, Exclusion, Ledger},
     sentinel::SentinelSummary,
-    verdict::{Floor, Verdict, judge},
+    verdict::{Floor, Surprise, Verdict, judge},
 };
 use crate::{
     Better, Refusal,
     refusal::Kind,
-    statistics::{holm::holm, quantile, relative},
+    statistics::{holm::holm, quantile, relative, signed_rank},
     workloads::Family,
 };
 use serde::{Deserialize, Serialize};
@@ -120,9 +120,10 @@ pub fn summarise(ledger: &Ledger, goal: &Goal) -> Summary {
     for (found, floor) in contrasts.iter_mut().zip(floors) {
         found.floor = floor;
     }
-    correct(&mut contrasts);
+    let questions = correct(&mut contrasts);
     for found in &mut contrasts {
-        found.verdict = verdict_of(found, goal.level());
+        let asked = found.p_adjusted.and_then(|_| questions.get(&found.family)).copied();
+        found.verdict = verdict_of(found, asked.unwrap_or(1), goal.level());
     }
     Summary {
         cells: layout.cells().iter().map(|cell| describe(ledger, cell)).collect(),
@@ -156,26 +157,30 @@ fn floor_of(layout: &Layout, all: &[ContrastSummary], of: &Contrast) -> Option<F
     Some(floor(&of.cell)?.or(floor(&of.base)?))
 }
 
-/// Holm's correction within each family, of everything but A/A.
-fn correct(contrasts: &mut [ContrastSummary]) {
+/// Holm's correction within each family, of everything but A/A. Returns how many questions each family asks.
+fn correct(contrasts: &mut [ContrastSummary]) -> BTreeMap<Family, usize> {
     let mut families: BTreeMap<Family, Vec<(usize, f64)>> = BTreeMap::new();
     for (at, found) in contrasts.iter().enumerate() {
         if let Some(p) = found.estimate.p.filter(|_| found.contrast.relation != Relation::Again) {
             families.entry(found.family).or_default().push((at, p));
         }
     }
+    let questions = families.iter().map(|(family, these)| (*family, these.len())).collect();
     for family in families.into_values() {
         let (places, p): (Vec<usize>, Vec<f64>) = family.into_iter().unzip();
         for (at, adjusted) in places.into_iter().zip(holm(&p)) {
             contrasts[at].p_adjusted = Some(adjusted);
         }
     }
+    questions
 }
 
-fn verdict_of(found: &ContrastSummary, level: f64) -> Verdict {
+fn verdict_of(found: &ContrastSummary, questions: usize, level: f64) -> Verdict {
     let estimate = &found.estimate;
     let interval = estimate.low.zip(estimate.high);
-    judge(estimate.ratio, interval, found.p_adjusted.or(estimate.p), level, found.floor)
+    let adjusted = found.p_adjusted.or(estimate.p);
+    let least = signed_rank::least_p(estimate.n) * questions as f64;
+    judge(estimate.ratio, interval, Surprise { adjusted, least, level }, found.floor)
 }
 
 fn describe(ledger: &Ledger, cell: &Cell) -> CellSummary {

@@ -192,6 +192,23 @@ fn many_questions_need_better_answers() {
 }
 
 #[test]
+fn ten_blocks_are_too_few_for_thirty_questions_however_clear_the_answers() {
+    let mut arms = vec![cell("native", "tar", "none")];
+    arms.extend((0..30).map(|at| cell("native", "tar", &format!("arm{at}"))));
+    let mut ledger = Ledger::new(Layout::new(arms, &reference()).unwrap());
+    let cost = |cell: &Cell| if cell.arm == "none" { 1.0 } else { 5.0 };
+    let verdicts = |ledger: &Ledger, blocks: usize| {
+        let summary = summarise(ledger, &Goal::fixed(blocks));
+        let arms = summary.contrasts.into_iter().filter(|c| c.contrast.relation == Relation::Arm);
+        arms.map(|found| found.verdict).collect::<Vec<_>>()
+    };
+    fill(&mut ledger, 0..10, 0.002, cost);
+    assert_eq!(verdicts(&ledger, 10), [Verdict::TooFew; 30]);
+    fill(&mut ledger, 10..12, 0.002, cost);
+    assert_eq!(verdicts(&ledger, 12), [Verdict::Slower; 30]);
+}
+
+#[test]
 fn values_that_no_ratio_can_be_formed_of_and_second_ones_are_refused() {
     let mut ledger = Ledger::new(layout());
     for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {

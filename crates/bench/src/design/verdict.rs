@@ -14,7 +14,8 @@ pub enum Verdict {
     Faster,
     /// Nothing may be said. That is not "no difference": the interval says how large one could be.
     NotResolved(Unresolved),
-    /// There are too few blocks for an interval.
+    /// There are too few blocks for an interval; or it does not hold 1, but of so few blocks no answer at all would be a
+    /// surprise among as many questions as the family asks.
     TooFew,
 }
 
@@ -71,20 +72,33 @@ impl Floor {
     }
 }
 
-/// What may be said of a ratio with its interval, Holm-adjusted probability and floor.
+/// How much of a surprise an answer is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surprise {
+    /// Its probability, adjusted by Holm's correction if it is one of many.
+    pub(super) adjusted: Option<f64>,
+    /// The smallest one that so few values could have, were all of the family's questions answered as clearly.
+    pub(super) least: f64,
+    /// At most this is a surprise.
+    pub(super) level: f64,
+}
+
+/// What may be said of a ratio with its interval, probability and floor.
 pub(super) fn judge(
     ratio: Option<f64>,
     interval: Option<(f64, f64)>,
-    adjusted: Option<f64>,
-    level: f64,
+    surprise: Surprise,
     floor: Option<Floor>,
 ) -> Verdict {
     let (Some(ratio), Some((low, high))) = (ratio, interval) else { return Verdict::TooFew };
     if low <= 1.0 && high >= 1.0 {
         return Verdict::NotResolved(Unresolved::Interval);
     }
-    if adjusted.is_none_or(|p| p > level) {
-        return Verdict::NotResolved(Unresolved::Family);
+    if surprise.adjusted.is_none_or(|p| p > surprise.level) {
+        return match surprise.least > surprise.level {
+            true => Verdict::TooFew,
+            false => Verdict::NotResolved(Unresolved::Family),
+        };
     }
     match floor {
         None => Verdict::NotResolved(Unresolved::NoFloor),

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Scope {
     /// One machine before and after: a plan that is resumed, or two results that are to differ in one thing only.
     OneMachine,
+    /// One machine before and after it was booted by another entry: everything may differ but its programs.
+    Boots,
     /// Platforms of one plan: their kernels and devices differ by nature, their programs, memory and CPUs must not.
     Platforms,
 }
@@ -67,7 +69,9 @@ fn weight(name: &str, scope: Scope) -> Weight {
         (Some((_, weight, _)), Scope::OneMachine) | (Some((_, _, weight)), Scope::Platforms) => {
             *weight
         }
-        (None, _) => Weight::Told,
+        (Some((_, Weight::Moves, _)), Scope::Boots) => Weight::Moves,
+        (Some(("program.", _, _)), Scope::Boots) => Weight::Forbids,
+        (_, Scope::Boots) | (None, _) => Weight::Told,
     }
 }
 
@@ -180,6 +184,20 @@ mod tests {
         assert!(refused(&a, &b, Scope::Platforms).is_none());
         let told = difference(&environment(&a), &environment(&b), Scope::Platforms);
         assert_eq!(told.first().unwrap().weight, Weight::Told);
+    }
+
+    #[test]
+    fn another_boot_may_be_another_kernel_and_no_other_program() {
+        let before =
+            [("kernel.release", "6.1"), ("memory.total_bytes", "1000"), ("program.fio", "a")];
+        let xen =
+            environment(&[("kernel.release", "6.12"), ("memory.total_bytes", "700"), before[2]]);
+        let told = difference(&environment(&before), &xen, Scope::Boots);
+        assert_eq!(refuse("resume", &told), None);
+        assert_eq!(told.len(), 2, "{told:?}");
+        let other = environment(&[before[0], before[1], ("program.fio", "b")]);
+        let found = difference(&environment(&before), &other, Scope::Boots);
+        assert!(refuse("resume", &found).is_some(), "{found:?}");
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub enum Entry {
         boot: String,
         /// `/proc/sys/kernel/random/boot_id` since.
         boot_id: String,
+        /// What runs since: see [`crate::procedure::Boots::running`]. Older programs did not look.
+        #[serde(default)]
+        running: String,
     },
     /// The same small piece of work on this host, before and after every block: how fast is it now?
     Sentinel {

@@ -38,6 +38,8 @@ pub struct State {
     pub rebooting: Option<(String, String)>,
     /// The entry that this host was booted by, and that boot.
     pub booted: Option<(String, String)>,
+    /// What ran, by the entry that this host was booted by.
+    pub running: BTreeMap<String, String>,
     /// What came of halving suspects.
     pub confirmed: BTreeMap<Cell, Confirmation>,
     under_way: Option<RunKey>,
@@ -84,8 +86,11 @@ impl State {
             Entry::Rebooting { boot, boot_id } => {
                 self.rebooting = Some((boot.clone(), boot_id.clone()));
             }
-            Entry::Booted { boot, boot_id } => {
+            Entry::Booted { boot, boot_id, running } => {
                 self.booted = Some((boot.clone(), boot_id.clone()));
+                if !running.is_empty() {
+                    self.running.insert(boot.clone(), running.clone());
+                }
                 self.rebooting = None;
             }
             Entry::Sentinel { block, took_s } => self.sentinels.push((*block, *took_s)),

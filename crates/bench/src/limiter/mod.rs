@@ -218,6 +218,8 @@ pub struct Offered {
     pub sent_per_s: f64,
     /// Share of requests that left later than they should have, 0 to 1.
     pub late_share: f64,
+    /// All of it conformed, and it was the most that was to be tried.
+    pub is_most: bool,
 }
 
 /// All that is known of a run.

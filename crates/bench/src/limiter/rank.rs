@@ -9,6 +9,8 @@ use super::{Limiter, LimiterKind as Kind, LimiterKind, Suspect};
 const EXPLAINS: &[(Kind, &[Kind], f64)] = &[
     (Kind::CpuQuota, &[Kind::RunQueue, Kind::SingleThread, Kind::AllCpus, Kind::Lock], 0.3),
     (Kind::Steal, &[Kind::SingleThread, Kind::AllCpus, Kind::RunQueue, Kind::PacketRate], 0.2),
+    // Who is not run does not empty its sockets.
+    (Kind::Steal, &[Kind::PacketLoss], 0.5),
     (Kind::RunQueue, &[Kind::SingleThread, Kind::AllCpus], 0.5),
     (Kind::Memory, &[Kind::DiskBandwidth, Kind::DiskLatency, Kind::SingleThread], 0.3),
     (Kind::Swap, &[Kind::Memory, Kind::DiskBandwidth, Kind::DiskLatency], 0.3),
@@ -18,8 +20,10 @@ const EXPLAINS: &[(Kind, &[Kind], f64)] = &[
     (Kind::Lock, &[Kind::SingleThread], 0.3),
     (Kind::Emulator, &[Kind::SingleThread, Kind::AllCpus, Kind::ExitHandling], 0.2),
     (Kind::Emulator, &[Kind::PacketRate, Kind::Steal], 0.2),
+    (Kind::Emulator, &[Kind::PacketLoss], 0.5),
     (Kind::ExitHandling, &[Kind::SingleThread, Kind::AllCpus, Kind::PacketRate], 0.3),
-    (Kind::TracerConsumer, &[Kind::AllCpus, Kind::RunQueue], 0.2),
+    // What an emulator is busy with is what it executes.
+    (Kind::TracerConsumer, &[Kind::AllCpus, Kind::RunQueue, Kind::Emulator], 0.2),
     // Waiting for a load that does not come looks like anything.
     (Kind::Generator, ALL_OF_THE_MACHINE, 0.5),
 ];
@@ -94,6 +98,12 @@ mod tests {
         assert_eq!(first(&[(Kind::SingleThread, 0.9), (Kind::CpuQuota, 0.1)]), Kind::SingleThread);
         assert_eq!(first(&[(Kind::DiskLatency, 0.8), (Kind::Memory, 0.4)]), Kind::Memory);
         assert_eq!(first(&[(Kind::Latency, 0.9), (Kind::ListenQueue, 0.5)]), Kind::ListenQueue);
+        assert_eq!(
+            first(&[(Kind::Emulator, 0.9), (Kind::TracerConsumer, 0.3)]),
+            Kind::TracerConsumer
+        );
+        assert_eq!(first(&[(Kind::PacketLoss, 0.8), (Kind::Steal, 0.5)]), Kind::Steal);
+        assert_eq!(first(&[(Kind::PacketLoss, 0.8), (Kind::Steal, 0.3)]), Kind::PacketLoss);
         assert_eq!(first(&[]), Kind::Unknown);
     }
 

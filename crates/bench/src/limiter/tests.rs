@@ -93,12 +93,45 @@ fn a_little_steal_is_none() {
 
 #[test]
 fn a_vcpu_that_waits_on_the_host() {
-    let mut host = watching(vec![thread("CPU 0/KVM", 0.55, 0.4)]);
+    let full = CpuTimes { user: 10 * SECOND, ..CpuTimes::default() };
+    let vcpu = watching(vec![thread("CPU 0/KVM", 0.55, 0.4)]);
+    let mut host = with_cpus(vcpu, [full, idle().cpus[1].times]);
     let other = ThreadUse { tid: 9, pid: 9, ..thread("stress", 0.45, 0.0) };
     host.others = vec![other];
     let limiter = on_host(&watching(vec![thread("spin", 0.97, 0.0)]), &host, "kvm");
     assert_eq!((limiter.kind, limiter.place), (LimiterKind::Steal, Place::Host), "{limiter:?}");
     assert!(limiter.evidence.contains("`stress`"), "{}", limiter.evidence);
+}
+
+#[test]
+fn threads_of_a_vmm_that_wait_for_each_other_are_not_stolen_from() {
+    let busy = CpuTimes { user: 7 * SECOND, idle: 3 * SECOND, ..CpuTimes::default() };
+    let threads = vec![thread("CPU 0/TCG", 0.75, 0.05), thread("qemu-system-x86", 0.62, 0.14)];
+    let host = with_cpus(watching(threads), [busy, busy]);
+    let machine = watching(vec![waiting_for_peer(0.1)]);
+    let limiter = on_host(&machine, &host, "tcg");
+    assert_eq!(limiter.kind, LimiterKind::Emulator, "{limiter:?}");
+    assert!(limiter.runners_up.iter().all(|other| other.kind != LimiterKind::Steal), "{limiter:?}");
+}
+
+#[test]
+fn who_floods_is_not_the_limit() {
+    let machine = watching(vec![waiting_for_peer(0.1)]);
+    let generator = watching(vec![ThreadUse { wait_ns: 0, ..thread("iperf", 0.98, 0.0) }]);
+    let of = |udp_buffer_errors| {
+        let mut host = watching(vec![waiting_for_peer(0.2)]);
+        host.net = NetCounts { udp_received: 100_000, udp_buffer_errors, ..NetCounts::default() };
+        let (host, facts) = (Some(&host), &RunFacts::default());
+        suspect(&Scene { machine: &machine, host, generator: Some(&generator), facts })
+    };
+    let limiter = of(6_000_000);
+    assert_eq!(
+        (limiter.kind, limiter.place),
+        (LimiterKind::PacketLoss, Place::Host),
+        "{limiter:?}"
+    );
+    assert!(limiter.evidence.contains("98.4 %"), "{}", limiter.evidence);
+    assert_eq!(of(0).kind, LimiterKind::Generator);
 }
 
 #[test]
@@ -213,6 +246,26 @@ fn a_deep_asynchronous_queue_is_seen_without_sleeping_at_the_disk() {
     assert!(limiter.evidence.contains("disk vda busy 97 % of the time, queue 31"), "{limiter:?}");
 }
 
+/// Small synchronous writes to a fast disk, whose completion woke the sampler too: of 62 samples 44 found the thread
+/// running, which had a CPU 30 % of the time.
+#[test]
+fn samples_that_come_with_the_disks_interrupts_do_not_hide_it() {
+    let sleeps = Sleeps { disk: 29, running: 71, ..Sleeps::default() };
+    let mut samples = watching(vec![ThreadUse { sleeps, ..thread("writer", 0.30, 0.03) }]);
+    let counts = DiskCounts {
+        writes: 140_000,
+        written_bytes: 292_000_000,
+        flushes: 69_000,
+        busy_ns: 78 * SECOND / 10,
+        queue_ns: 12 * SECOND,
+        ..DiskCounts::default()
+    };
+    samples.disks = vec![DiskUse { name: "vda".into(), counts, in_flight_max: 1 }];
+    let limiter = alone(&samples);
+    assert_eq!(limiter.kind, LimiterKind::DiskLatency, "{limiter:?}");
+    assert!(limiter.evidence.contains("waited for 67 %"), "{limiter:?}");
+}
+
 #[test]
 fn exits_by_trace_and_by_the_hosts_clocks() {
     let machine = watching(vec![thread("pipe", 0.9, 0.0)]);
@@ -260,7 +313,7 @@ fn a_tracers_consumer() {
 fn a_generator_that_is_late() {
     let machine = watching(vec![thread("nginx", 0.9, 0.0)]);
     let of = |due_per_s, sent_per_s, late_share| {
-        let offered = Some(Offered { due_per_s, sent_per_s, late_share });
+        let offered = Some(Offered { due_per_s, sent_per_s, late_share, is_most: false });
         let facts = RunFacts { offered, ..RunFacts::default() };
         suspect(&Scene { machine: &machine, host: None, generator: None, facts: &facts })
     };
@@ -268,6 +321,35 @@ fn a_generator_that_is_late() {
     assert_eq!((limiter.kind, limiter.place), (LimiterKind::Generator, Place::Generator));
     assert_eq!(of(1000.0, 700.0, 0.0).kind, LimiterKind::Generator);
     assert_eq!(of(1000.0, 999.0, 0.01).kind, LimiterKind::SingleThread);
+}
+
+#[test]
+fn an_offer_that_was_met() {
+    let machine = watching(vec![waiting_for_peer(0.6)]);
+    let of = |is_most| {
+        let (due_per_s, late_share) = (1e5, 0.0);
+        let offered = Some(Offered { due_per_s, sent_per_s: due_per_s, late_share, is_most });
+        let facts = RunFacts { offered, ..RunFacts::default() };
+        suspect(&Scene { machine: &machine, host: None, generator: None, facts: &facts })
+    };
+    let limiter = of(true);
+    assert_eq!((limiter.kind, limiter.place), (LimiterKind::Generator, Place::Generator));
+    assert!(limiter.evidence.contains("all of 100000 requests/s"), "{}", limiter.evidence);
+    assert_eq!(of(false).kind, LimiterKind::Latency);
+}
+
+#[test]
+fn waiting_at_a_lock_for_who_computes_is_no_lock() {
+    let waiter = |tid| {
+        let sleeps = Sleeps { lock: 95, running: 5, ..Sleeps::default() };
+        ThreadUse { tid, slices: 4000, sleeps, ..thread("zstd", 0.01, 0.01) }
+    };
+    // zstd: one thread compresses, two hand it its blocks.
+    let limiter = alone(&watching(vec![thread("zstd", 0.93, 0.02), waiter(8), waiter(9)]));
+    assert_eq!(limiter.kind, LimiterKind::SingleThread, "{limiter:?}");
+    // The same threads when nobody computes.
+    let limiter = alone(&watching(vec![thread("zstd", 0.3, 0.02), waiter(8), waiter(9)]));
+    assert_eq!(limiter.kind, LimiterKind::Lock, "{limiter:?}");
 }
 
 #[test]
@@ -291,6 +373,9 @@ fn idle_says_unknown_and_what_was_looked_at() {
     let limiter = alone(&idle());
     assert_eq!(limiter.kind, LimiterKind::Unknown);
     assert!(limiter.evidence.contains("CPUs busy 0 %"), "{}", limiter.evidence);
+    assert!(!limiter.evidence.contains("short"), "{}", limiter.evidence);
+    let short = alone(&Samples { taken: 3, ..idle() });
+    assert!(short.evidence.contains("3 samples of so short a run"), "{}", short.evidence);
     let mut blind = idle();
     blind.missing.insert("/proc/pressure".into(), "not supported".into());
     assert_eq!(alone(&blind).blind, ["machine: /proc/pressure: not supported"]);

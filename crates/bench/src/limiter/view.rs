@@ -85,6 +85,22 @@ impl<'a> View<'a> {
         self.watched().map_or(&[], |watched| &watched.threads)
     }
 
+    /// Share of the measured time that a thread slept at a place where so many of its samples found it.
+    ///
+    /// The scheduler tells to the nanosecond for how long it did not sleep; samples only tell where it did. They do not
+    /// tell for how long: what wakes the sampler and what wakes the thread may be the same interrupt, and then a thread
+    /// that runs a third of the time is found running in two thirds of them.
+    pub(super) fn slept_at(&self, thread: &ThreadUse, samples: u64) -> f64 {
+        let (all, asleep) = (thread.sleeps.all(), thread.sleeps.asleep());
+        // A thread that came late does not hold the run for what it slept before.
+        let present = part(all, all.max(self.samples.taken - 1));
+        if asleep < 3 {
+            return present * part(samples, all);
+        }
+        let slept = (present - self.share(thread.cpu_ns + thread.wait_ns)).max(0.0);
+        slept * part(samples, asleep)
+    }
+
     /// The thread with most CPU time.
     pub(super) fn busiest(&self) -> Option<&'a ThreadUse> {
         self.threads().iter().max_by_key(|thread| thread.cpu_ns)
@@ -170,5 +186,9 @@ pub(super) fn looked_at(scene: &Scene<'_>) -> String {
         let (io, memory) = (view.share(pressure.io.some), view.share(pressure.memory.some));
         looked.push(format!("stalled for I/O {}, memory {}", percent(io), percent(memory)));
     }
-    format!("nothing near a limit: {}", looked.join(", "))
+    let few = match view.samples.taken {
+        taken @ ..5 => format!(", of which {taken} samples of so short a run would tell little"),
+        _ => String::new(),
+    };
+    format!("nothing near a limit: {}{few}", looked.join(", "))
 }

@@ -30,11 +30,8 @@ pub struct Group {
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.workload)?;
-        match self.cache {
-            CacheState::Any => {}
-            CacheState::Cold => f.write_str(" cold")?,
-            CacheState::Hot => f.write_str(" hot")?,
-            CacheState::Displaced => f.write_str(" displaced")?,
+        if self.cache != CacheState::Any {
+            write!(f, " {}", self.cache.name())?;
         }
         if self.guests > 1 {
             write!(f, " ×{}", self.guests)?;

@@ -150,12 +150,14 @@ impl Plan {
                 let Some((_, default, _)) = about.params.iter().find(|(name, ..)| name == key)
                 else {
                     let known: Vec<&str> = about.params.iter().map(|(name, ..)| *name).collect();
-                    let why = format!("[workloads.\"{name}\"] has no {key}; it has {known:?}");
+                    let why =
+                        format!("[workloads.\"{name}\"] has no {key}; it has {}", known.join(", "));
                     return Err(self.wrong(why).into());
                 };
                 if !is_of_the_kind(value, default) {
-                    let why =
-                        format!("[workloads.\"{name}\"] {key}: {value:?} in place of {default:?}");
+                    let why = format!(
+                        "[workloads.\"{name}\"] {key}: {value} in place of a value like {default}"
+                    );
                     return Err(self.wrong(why).into());
                 }
             }
@@ -213,8 +215,11 @@ impl Plan {
         }
         for cache in &matrix.caches {
             if !about.caches.contains(cache) {
-                let what = format!("plan {}: {} with a {cache:?} cache", self.name, about.name);
-                let why = format!("it can be {:?}", about.caches);
+                let cache = cache.name();
+                let what =
+                    format!("plan {}: {} with a cache that is {cache}", self.name, about.name);
+                let can_be: Vec<_> = about.caches.iter().map(|cache| cache.name()).collect();
+                let why = format!("it can be {}", can_be.join(", "));
                 return Err(Refusal::new(Kind::Senseless, what, why).into());
             }
         }

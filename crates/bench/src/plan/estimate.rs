@@ -1,7 +1,7 @@
 //! About how long a plan takes: for people who decide whether to wait, and for nothing else.
 
 use super::{Cell, Plan};
-use crate::{Fault, Unit, catalog};
+use crate::{Fault, Unit, catalog, crew::roles};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -28,7 +28,15 @@ impl Plan {
         for cell in cells {
             let platform = catalog::platform(&cell.platform)?;
             let workload = catalog::workload(&cell.group.workload)?;
-            let expected_s = workload.expected_s(&self.job(cell, String::new()));
+            let mut job = self.job(cell, String::new());
+            // What one of the machines does: its share, where work is shared out.
+            if let Some(part) = roles(&workload.about(), &job.params, cell.group.guests, &[])
+                .ok()
+                .and_then(|parts| parts.into_iter().next())
+            {
+                job.params.extend(part.params);
+            }
+            let expected_s = workload.expected_s(&job);
             let is_twice = cell.tracer == self.reference.tracer;
             let times = if is_twice { 2 } else { 1 };
             runs_a_block += times;

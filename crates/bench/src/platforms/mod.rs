@@ -50,6 +50,8 @@ pub struct Bed {
     pub scratch: PathBuf,
     /// A folder for what the machine said (consoles), kept.
     pub logs: PathBuf,
+    /// Will somebody want LTTng's kernel modules in it, or in its host?
+    pub lttng: bool,
 }
 
 /// A kind of machine.

@@ -70,10 +70,11 @@ impl Run<'_> {
             // Ended from outside: not a fault of anybody's, and done again when it goes on.
             return Ok(());
         }
+        let family = catalog::workload(&key.cell.group.workload)?.about().family;
         let outcome = match result {
             Ok(mut result) => {
                 let accelerator = machines.as_ref().map(Machines::accelerator).unwrap_or_default();
-                result.limiter = limits::of(&result, accelerator);
+                result.limiter = limits::of(&result, accelerator, family);
                 result.excluded = exclusions::of(&result, &self.plan.procedure);
                 Outcome::Measured(result)
             }

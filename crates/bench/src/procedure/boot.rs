@@ -6,12 +6,22 @@
 //! rebooted; `resume` goes on there. A host that does not come up again there comes up with its default entry.
 
 use crate::Fault;
-use std::{path::PathBuf, process::Command};
+use std::{collections::BTreeMap, path::PathBuf, process::Command};
 
 /// What boots this host.
 pub trait Boots: std::fmt::Debug + Send + Sync {
     /// Differs from boot to boot.
     fn id(&self) -> Result<String, Fault>;
+    /// What was booted: differs from entry to entry, and not between two boots by the same.
+    fn running(&self) -> Result<String, Fault> {
+        let read = |path: &str| read(path).map(|text| text.trim().to_owned());
+        let kernel = [read("/proc/sys/kernel/osrelease")?, read("/proc/cmdline")?].join(" ");
+        // Linux under Xen may have the same words as without.
+        Ok(match read("/sys/hypervisor/type") {
+            Ok(below) => format!("{kernel} (under {below})"),
+            Err(_) => kernel,
+        })
+    }
     /// Reboots into an entry of the boot loader, once. Does not wait for it.
     fn reboot_into(&self, entry: &str) -> Result<(), Fault>;
     /// Everything is done: it is not to go on after another boot.
@@ -71,9 +81,33 @@ impl Boots for Grub {
 }
 
 fn boot_id() -> Result<String, Fault> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    let id = std::fs::read_to_string(path);
-    id.map(|id| id.trim().to_owned()).map_err(|error| Fault::failed(format!("{path}: {error}")))
+    read("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
+}
+
+fn read(path: &str) -> Result<String, Fault> {
+    std::fs::read_to_string(path).map_err(|error| Fault::failed(format!("{path}: {error}")))
+}
+
+/// Refuses what came up if it is not `entry`, as far as that can be seen: `grub-reboot` takes any name, and GRUB boots its
+/// default where it knows none of it.
+pub(super) fn check(
+    entry: &str,
+    running: &str,
+    before: &BTreeMap<String, String>,
+) -> Result<(), Fault> {
+    let same = before.iter().find(|(other, what)| *other != entry && *what == running);
+    if let Some((other, _)) = same {
+        return Err(Fault::failed(format!(
+            "this host was to be booted by \"{entry}\", and what runs is what \"{other}\" booted: {running}. Is there such an \
+             entry of its boot loader? (`grep -E 'menuentry |submenu ' /boot/grub/grub.cfg`; one in a submenu is SUBMENU>ENTRY)"
+        )));
+    }
+    match before.get(entry) {
+        Some(what) if what != running => Err(Fault::failed(format!(
+            "booted by \"{entry}\" this host runs {running}, and the last time {what}: results of two kernels are no results of one"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn run(command: &mut Command) -> Result<String, Fault> {

@@ -1,13 +1,19 @@
 //! What held a cell back, from what its parts' samplers saw.
 
 use crate::{
-    journal::{CellResult, PartResult},
+    Fault, catalog,
+    journal::{CellResult, Entry, Outcome, PartResult},
     limiter::{self, Limiter, Offered, RunFacts, Scene},
     protocol::{Role, RunResult},
+    workloads::Family,
 };
+use std::collections::BTreeMap;
 
-/// The suspected limiter of a cell; `None` where nothing was sampled.
-pub(super) fn of(result: &CellResult, accelerator: &str) -> Option<Limiter> {
+/// The suspected limiter of a cell; `None` where nothing was sampled, and where nothing is done that could be limited.
+pub(super) fn of(result: &CellResult, accelerator: &str, family: Family) -> Option<Limiter> {
+    if family == Family::Footprint {
+        return None;
+    }
     let sampled = |part: &&PartResult| part.result.samples != crate::sampling::Samples::default();
     let part =
         |is_it: fn(Role) -> bool| result.parts.iter().filter(sampled).find(|part| is_it(part.role));
@@ -28,6 +34,28 @@ pub(super) fn of(result: &CellResult, accelerator: &str) -> Option<Limiter> {
     }))
 }
 
+/// Names all limiters anew: by the rules of this program, from the samples that were kept.
+pub(crate) fn judge_again(entries: &mut [Entry]) -> Result<(), Fault> {
+    let mut accelerators = BTreeMap::new();
+    for entry in entries {
+        match entry {
+            Entry::Opened(opened) => {
+                accelerators.insert(opened.platform.clone(), opened.facts.accelerator.clone());
+            }
+            Entry::Ended(ended) => {
+                let cell = &ended.key.cell;
+                let family = catalog::workload(&cell.group.workload)?.about().family;
+                let accelerator = accelerators.get(&cell.platform).map_or("", String::as_str);
+                if let Outcome::Measured(result) = &mut ended.outcome {
+                    result.limiter = of(result, accelerator, family);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// What an open-loop generator says of itself.
 fn offered(of_generator: &RunResult) -> Option<Offered> {
     let metric = |name: &str| {
@@ -35,5 +63,6 @@ fn offered(of_generator: &RunResult) -> Option<Offered> {
     };
     // It sends whatever is due, late if it must.
     let (due_per_s, late_share) = (metric("offered_rate")?, metric("generator_late_share")?);
-    Some(Offered { due_per_s, sent_per_s: due_per_s, late_share })
+    let is_most = metric("offer_held") == Some(1.0);
+    Some(Offered { due_per_s, sent_per_s: due_per_s, late_share, is_most })
 }

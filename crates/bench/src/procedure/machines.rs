@@ -65,9 +65,10 @@ impl Machines {
             own: own.clone(),
             _scratch: scratch,
         };
+        let lttng = wants_lttng(plan, &unit.platform)?;
         for index in 0..unit.guests {
             let began = Instant::now();
-            let bed = open.bed(index, logs)?;
+            let bed = open.bed(index, lttng, logs)?;
             let shape = plan.shape(&unit.platform, index);
             let mut machine = platform.open(&shape, &bed)?;
             let pipes = machine.worker()?;
@@ -105,7 +106,7 @@ impl Machines {
         between.into_iter().chain(below).collect()
     }
 
-    fn bed(&self, index: u32, logs: &Path) -> Result<Bed, Fault> {
+    fn bed(&self, index: u32, lttng: bool, logs: &Path) -> Result<Bed, Fault> {
         let scratch = self._scratch.path().join(index.to_string());
         std::fs::create_dir_all(&scratch).map_err(Fault::failed)?;
         Ok(Bed {
@@ -113,6 +114,7 @@ impl Machines {
             worker_arguments: self.own.worker_arguments.clone(),
             scratch,
             logs: logs.to_owned(),
+            lttng,
         })
     }
 
@@ -336,6 +338,16 @@ impl Machines {
         }
         closed
     }
+}
+
+/// Does the plan have an arm there that needs LTTng's kernel modules?
+fn wants_lttng(plan: &Plan, platform: &str) -> Result<bool, Fault> {
+    for cell in plan.cells()? {
+        if cell.platform == platform && catalog::tracer(&cell.tracer)?.needs_lttng_modules() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Are all machines there, and is the result still wanted?

@@ -26,6 +26,7 @@ mod stopping;
 pub use boot::{Boots, ByHand, Grub};
 pub use confirm::confirm;
 pub use folder::Results;
+pub(crate) use limits::judge_again;
 pub use order::{Unit, of_block};
 
 use crate::{
@@ -143,19 +144,18 @@ fn subject(cells: &[Cell], results: &Results, own: &Own) -> Subject {
     }
 }
 
-/// Results of two machines are no results. After a reboot into another entry the kernel is meant to differ: what each
-/// platform ran on is in the journal.
+/// Results of two machines are no results. After a reboot into another entry the kernel is meant to differ, and Xen keeps
+/// memory for itself: what each platform ran on is in the journal.
 fn refuse_another_machine(
     results: &Results,
     cells: &[Cell],
     own: &Own,
     state: &State,
 ) -> Result<(), Fault> {
-    if state.rebooting.is_some() || state.booted.is_some() {
-        return Ok(());
-    }
+    let was_rebooted = state.rebooting.is_some() || state.booted.is_some();
+    let scope = if was_rebooted { Scope::Boots } else { Scope::OneMachine };
     let now = Environment::capture(&subject(cells, results, own));
-    let differences = difference(&results.environment()?, &now, Scope::OneMachine);
+    let differences = difference(&results.environment()?, &now, scope);
     let what = format!("going on with {}", results.folder().display());
     refuse(&what, &differences).map_or(Ok(()), |refusal| Err(refusal.into()))
 }
@@ -229,7 +229,9 @@ impl<'a> Run<'a> {
             && by == entry
             && *before != now
         {
-            self.write(Entry::Booted { boot: entry.clone(), boot_id: now })?;
+            let running = self.own.boots.running()?;
+            boot::check(entry, &running, &self.state.running)?;
+            self.write(Entry::Booted { boot: entry.clone(), boot_id: now, running })?;
             return Ok(Went::On);
         }
         self.write(Entry::Rebooting { boot: entry.clone(), boot_id: now })?;

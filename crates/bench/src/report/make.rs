@@ -6,21 +6,51 @@ use super::{
     ledger::{self, Lossy},
 };
 use crate::{
-    Better, Distribution, Fault, Metric, Unit, catalog,
+    Better, Distribution, Fault, Kind, Metric, Refusal, Unit, catalog,
     design::{self, ContrastSummary, Label, Relation, Summary},
     journal::{self, CellResult, Confirmation, Entry, Outcome, State},
     plan::{Cell, Plan},
-    procedure::Results,
+    procedure::{self, Results},
     protocol::TracerCost,
     statistics::quantile::{median, quantile},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is asked of a report besides what the plan says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    /// Platforms are compared with this one instead of the plan's reference: what a guest costs over its own host.
+    pub against: Option<&'a str>,
+    /// Limiters are named by this program's rules, from the samples that were kept, and not as they were named then.
+    pub judges_again: bool,
+}
 
 /// Everything there is to show of a folder of results, finished or not.
 pub fn of(results: &Results) -> Result<Report, Fault> {
+    of_asked(results, Asked::default())
+}
+
+/// The same, as it is asked for.
+///
+/// # Errors
+/// As [`of`]; and the plan does not have the platform of [`Asked::against`].
+pub fn of_asked(results: &Results, asked: Asked<'_>) -> Result<Report, Fault> {
     let text = results.plan_text()?;
-    let plan = Plan::parse(&text, &results.plan().display().to_string())?;
-    let entries = journal::read(&results.journal())?;
+    let mut plan = Plan::parse(&text, &results.plan().display().to_string())?;
+    if let Some(platform) = asked.against {
+        let cells = plan.cells()?;
+        let there: BTreeSet<&str> = cells.iter().map(|cell| cell.platform.as_str()).collect();
+        if !there.contains(platform) {
+            let all = there.into_iter().collect::<Vec<_>>().join(", ");
+            let why = format!("these results have none of that name, they have {all}");
+            return Err(Refusal::new(Kind::Plan, format!("platform {platform}"), why).into());
+        }
+        platform.clone_into(&mut plan.reference.platform);
+    }
+    let mut entries = journal::read(&results.journal())?;
+    if asked.judges_again {
+        procedure::judge_again(&mut entries)?;
+    }
     let state = State::of(&entries)?;
     let mut ledger = ledger::ledger_of(&plan, &state, Lossy::Apart)?;
     let warming = ledger.exclude_warm_up();
@@ -300,6 +330,7 @@ fn tracer_of(runs: &[Run<'_>]) -> Option<TracerCost> {
         bytes: of(|cost| cost.bytes),
         lost_events: of(|cost| cost.lost_events),
         consumer_cpu_ns: of(|cost| cost.consumer_cpu_ns),
+        closing_cpu_ns: of(|cost| cost.closing_cpu_ns),
         version: last.version.clone(),
     })
 }
@@ -400,3 +431,6 @@ fn unsaid(report: &Report) -> Vec<String> {
     };
     emulated.map(sentence).collect()
 }
+
+#[cfg(test)]
+mod tests;

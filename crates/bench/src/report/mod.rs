@@ -15,7 +15,7 @@ mod sets;
 pub mod text;
 mod view;
 
-pub use make::of;
+pub use make::{Asked, of, of_asked};
 pub use model::{
     Comparison, Contrast, Estimate, Point, Report, ReportedCell, ReportedPlatform, Suspect, Verdict,
 };

@@ -198,7 +198,7 @@ pub enum Verdict {
     Better,
     /// The interval holds 1, or lies within the noise.
     NotResolved,
-    /// Fewer than 6 blocks, or no A/A.
+    /// Fewer than 6 blocks, or so few that nothing could be resolved among as many questions as the family asks.
     TooFew,
 }
 

@@ -196,9 +196,7 @@ impl Comparison {
 pub(super) const fn cache_word(cache: CacheState) -> &'static str {
     match cache {
         CacheState::Any => "",
-        CacheState::Cold => "cold",
-        CacheState::Hot => "hot",
-        CacheState::Displaced => "displaced",
+        asked => asked.name(),
     }
 }
 

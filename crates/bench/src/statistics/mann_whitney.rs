@@ -65,6 +65,13 @@ fn by_normal(above: f64, ties: &[usize], n: usize, m: usize) -> Test {
     Test { statistic: above, p: p.min(1.0), method: Method::Normal }
 }
 
+/// The smallest `p` that samples of these sizes can have: all of the one below all of the other.
+#[must_use]
+pub fn least_p(n: usize, m: usize) -> f64 {
+    // Larger samples can have any.
+    if n + m > EXACT_UP_TO { 0.0 } else { (2.0 / orders(n, m) as f64).min(1.0) }
+}
+
 /// The interval of the shift `second − first`. `None` if there are too few values for such confidence.
 #[must_use]
 pub fn interval(first: &[f64], second: &[f64], confidence: f64) -> Option<Interval> {
@@ -140,6 +147,7 @@ mod tests {
         // 1 2 | 3 4: of six orders one has U = 4 and one U = 0.
         let test = test(&[1.0, 2.0], &[3.0, 4.0]).unwrap();
         assert_eq!((test.statistic, test.p, test.method), (4.0, 1.0 / 3.0, Method::Exact));
+        assert_eq!((least_p(2, 2), least_p(60, 61)), (1.0 / 3.0, 0.0));
         assert_eq!(interval(&[1.0, 2.0], &[3.0, 4.0], 0.95), None);
         let short = interval(&[1.0, 2.0], &[3.0, 4.0], 0.6).unwrap();
         assert_eq!((short.low, short.high), (1.0, 3.0));

@@ -105,6 +105,13 @@ fn by_normal(signed: &Signed) -> Test {
     Test { statistic: signed.statistic(), p: p.min(1.0), method: Method::Normal }
 }
 
+/// The smallest `p` that so many differences can have: all of them of one sign.
+#[must_use]
+pub fn least_p(n: usize) -> f64 {
+    // More of them can have any.
+    if n > EXACT_UP_TO { 0.0 } else { (2.0 * share(1, n)).min(1.0) }
+}
+
 /// The interval of the differences' centre. `None` if there are too few values for such confidence: below 6 for 95 %,
 /// below 7 for 97 %.
 #[must_use]
@@ -184,6 +191,14 @@ mod tests {
         assert_eq!((six.low, six.high, six.achieved), (1.0, 6.0, 1.0 - 2.0 / 64.0));
         assert_eq!(interval(&values, 0.97), None);
         assert_eq!(interval(&[], 0.95), None);
+    }
+
+    #[test]
+    fn no_test_gives_less_than_the_least() {
+        let same: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!(test(&same, Zeros::Drop).unwrap().p, least_p(10));
+        assert_eq!((least_p(0), least_p(1), least_p(2)), (1.0, 1.0, 0.5));
+        assert_eq!(least_p(EXACT_UP_TO + 1), 0.0);
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub trait Tracer: Sync {
     fn environment(&self, _job: &Job) -> Result<Vec<(String, String)>, Refusal> {
         Ok(Vec::new())
     }
+    /// Does it need LTTng's kernel modules, which the testbed's machines can be given?
+    fn needs_lttng_modules(&self) -> bool {
+        false
+    }
     /// Why it cannot run on the machine this is called on.
     fn can_run(&self, job: &Job) -> Result<(), Refusal>;
     /// Starts it, and comes back when it traces: not a moment before. The calling thread must live until

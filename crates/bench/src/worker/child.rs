@@ -7,7 +7,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
 use std::{
-    io::{BufReader, Write},
+    io::{BufReader, ErrorKind, Write},
     os::unix::process::CommandExt,
     process::{Child, ChildStdin, Command, Stdio},
 };
@@ -63,9 +63,12 @@ impl One {
 
     fn tell(&mut self, line: &str) -> Result<(), Fault> {
         let Some(input) = &mut self.input else { return Ok(()) };
-        input
-            .write_all(line.as_bytes())
-            .map_err(|error| Fault::failed(format!("the workload's process is gone: {error}")))
+        match input.write_all(line.as_bytes()) {
+            Ok(()) => Ok(()),
+            // Nobody reads it any more: its output has closed too, and who waits for that says how it ended.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(Fault::failed(format!("cannot tell the workload: {error}"))),
+        }
     }
 
     /// The measured part is to end.

@@ -116,7 +116,7 @@ fn checked(mut job: Job) -> Result<(Job, &'static dyn Tracer), Stop> {
     let about = workload.about();
     job.params = params::complete(&about, &job.params)?;
     if !about.caches.contains(&job.cache) {
-        let what = format!("workload {} with cache {:?}", about.name, job.cache);
+        let what = format!("workload {} with a cache that is {}", about.name, job.cache.name());
         return Err(Refusal::new(Kind::Senseless, what, "it makes no sense for it").into());
     }
     workload.can_run(&job)?;

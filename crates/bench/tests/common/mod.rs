@@ -28,6 +28,7 @@ impl Place {
             worker_arguments: vec!["a b".into(), "it's".into()],
             scratch: folder.path().join("scratch"),
             logs: folder.path().join("logs"),
+            lttng: false,
         };
         Self { folder, bed }
     }
@@ -182,6 +183,26 @@ pub fn talks_over_tcp(machine: &mut dyn Machine) {
     });
     assert_eq!(talk.ask(&format!("ask:{gateway}:{port}")), "from below");
     server.join().unwrap();
+    talk.end();
+}
+
+/// A datagram comes back through the port that leads into the machine.
+pub fn talks_over_udp(machine: &mut dyn Machine) {
+    let mut talk = Talk::with(machine);
+    let port: u16 = talk.ask("listen").parse().unwrap();
+    let address = machine.reach(port).unwrap();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut answer = [0; 64];
+    loop {
+        socket.send(b"and back").unwrap();
+        if socket.recv(&mut answer).is_ok_and(|length| &answer[..length] == b"and back") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "no datagram comes back from {address}");
+    }
     talk.end();
 }
 

@@ -261,6 +261,7 @@ fn tracer_cost(
         bytes: Some(bytes),
         lost_events: Some(lost),
         consumer_cpu_ns: Some(cpu_ns),
+        closing_cpu_ns: Some(cpu_ns / 4),
         version: version.into(),
     })
 }

@@ -136,16 +136,27 @@ fn what_takes_too_long_is_ended_with_everything_below_it() {
 
 #[test]
 fn a_job_whose_process_dies_has_failed_and_the_next_one_runs() {
-    let mut worker = Worker::start();
-    let bystander = Job { role: Role::Bystander, ..job("", &[]) };
-    worker.prepare(bystander).unwrap();
-    let inner = below(worker.child.id());
-    worker.tell(&ToWorker::Go);
-    // The youngest is the job's.
-    kill(*inner.iter().max().unwrap(), Signal::KILL);
-    let fault = worker.result().unwrap_err();
-    assert!(matches!(&fault, Fault::Failed(why) if why.contains("signal: 9")), "{fault}");
-    worker.run(job("micro/syscall", &[("seconds", Param::Float(0.02))])).unwrap();
+    for when in ["as soon as it has begun", "as soon as it is to begin", "before it has begun"] {
+        let mut worker = Worker::start();
+        let bystander = Job { role: Role::Bystander, ..job("", &[]) };
+        worker.prepare(bystander).unwrap();
+        // The youngest is the job's.
+        let ones = *below(worker.child.id()).iter().max().unwrap();
+        if when == "as soon as it has begun" {
+            worker.tell(&ToWorker::Go);
+        }
+        kill(ones, Signal::KILL);
+        if when == "before it has begun" {
+            soon("it lives", || !is_there(ones));
+        }
+        if when != "as soon as it has begun" {
+            worker.tell(&ToWorker::Go);
+        }
+        let fault = worker.result().unwrap_err();
+        let told = matches!(&fault, Fault::Failed(why) if why.contains("signal: 9"));
+        assert!(told, "{when}: {fault}");
+        worker.run(job("micro/syscall", &[("seconds", Param::Float(0.02))])).unwrap();
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub use levers::Applied;
 use super::{Limiter, LimiterKind};
 use crate::{Kind, Refusal, sampling::Samples};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Whose resources may be touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +91,31 @@ impl Lever {
             Self::Affinity { from, to } => to.len() as f64 / from.len().max(1) as f64,
             Self::GeneratorThreads { from, to } => f64::from(*to) / f64::from((*from).max(1)),
             _ => 0.5,
+        }
+    }
+}
+
+/// What is halved, for people.
+impl fmt::Display for Lever {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Affinity { from, to } => write!(f, "CPUs {} → {}", list(from), list(to)),
+            Self::CpuQuota { from, to } => write!(f, "CPU time {from:.2} → {to:.2} CPUs"),
+            Self::Disk { name, bytes_per_s, requests_per_s } => {
+                write!(f, "{name}")?;
+                if let Some(bytes) = bytes_per_s {
+                    write!(f, ", {} kB/s each way", bytes / 1000)?;
+                }
+                requests_per_s.map_or(Ok(()), |some| write!(f, ", {some} requests/s each way"))
+            }
+            Self::Memory { from, to } => {
+                write!(f, "memory {} → {} MiB", from >> 20, to >> 20)
+            }
+            Self::Network { interface, bits_per_s } => {
+                write!(f, "{interface}, {} kbit/s", bits_per_s / 1000)
+            }
+            Self::GeneratorThreads { from, to } => write!(f, "generator's threads {from} → {to}"),
         }
     }
 }

@@ -132,9 +132,10 @@ pub(super) fn run_queue_of(view: &View<'_>) -> Option<Suspect> {
         return None;
     }
     let thread = view.threads().iter().max_by_key(|thread| thread.wait_ns)?;
-    let held = view.share(thread.wait_ns);
-    // With more own threads than CPUs they wait for each other: as much as strangers had is strangers' doing.
+    // With more own threads than CPUs they wait for each other: as much as strangers had is strangers' doing. However many
+    // there are: nobody waits longer for strangers than these had CPUs.
     let strangers = (view.busy() * view.cpu_count() - view.watched_cpus()).max(0.0);
+    let held = view.share(thread.wait_ns).min(strangers);
     let too_many = view.demand() > view.cpu_count() && strangers < 0.5 * view.watched_cpus();
     if too_many {
         return None;
@@ -145,7 +146,7 @@ pub(super) fn run_queue_of(view: &View<'_>) -> Option<Suspect> {
     let evidence = format!(
         "thread {} was runnable without a CPU {} of the time; others had {strangers:.2} of its {} CPUs; {}",
         thread_name(thread),
-        percent(held),
+        percent(view.share(thread.wait_ns)),
         view.cpu_count(),
         culprit(view, thread)
     );

@@ -3,7 +3,7 @@
 use crate::{
     limiter::{
         LimiterKind, Scene, Suspect,
-        view::{View, part, percent, rate},
+        view::{View, percent, rate},
     },
     sampling::{DiskUse, GroupUse},
 };
@@ -72,8 +72,7 @@ pub(super) fn waited(view: &View<'_>, busy: f64) -> f64 {
         .threads()
         .iter()
         .filter(|thread| thread.sleeps.all() >= 3)
-        // A thread that came late does not hold the run for what it slept before.
-        .map(|thread| part(thread.sleeps.disk, thread.sleeps.all().max(view.samples.taken - 1)))
+        .map(|thread| view.slept_at(thread, thread.sleeps.disk))
         .fold(0.0, f64::max);
     let is_async = busy >= 0.9 && stalled >= 0.5;
     match view.watched() {

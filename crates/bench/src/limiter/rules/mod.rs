@@ -46,13 +46,13 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::Steal,
-        threshold: "≥ 10 % of the time that a vCPU wanted was stolen; or on the host a VMM thread waited ≥ 10 %",
+        threshold: "≥ 10 % of the time that a vCPU wanted was stolen; or on the host a VMM thread waited ≥ 10 %, and others had as much",
         source: "USE, CPU saturation of the tenant; XenMon's “waited”",
         check: cpu::steal,
     },
     Rule {
         kind: LimiterKind::RunQueue,
-        threshold: "a thread waited for a CPU ≥ 10 %, and ≥ 15 % of what it wanted; not if the workload had ≥ 85 % of its CPUs, or wanted more than all while others had less than half of what it had",
+        threshold: "a thread waited for a CPU ≥ 10 %, and ≥ 15 % of what it wanted, and others had as much as it waited; not if the workload had ≥ 85 % of its CPUs, or wanted more than all while others had less than half of what it had",
         source: "Gregg 2013: “LAT” (run-queue latency) of client and destination; USE, CPU saturation",
         check: cpu::run_queue,
     },
@@ -106,13 +106,13 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::PacketLoss,
-        threshold: "≥ 1 % of TCP segments sent again, of datagrams dropped at a socket, or of packets at a backlog",
+        threshold: "≥ 1 % (on the host: 10 %) of TCP segments sent again, of datagrams dropped at a socket, or of packets at a backlog",
         source: "USE, network errors; Gregg 2013: “CPU scheduler latency causing TCP breakdown”",
         check: network::loss,
     },
     Rule {
         kind: LimiterKind::Lock,
-        threshold: "≥ 2 active threads, asleep at a futex ≥ 25 % on average",
+        threshold: "≥ 2 active threads, asleep at a futex ≥ 25 % on average, none ≥ 80 % on a CPU, and CPUs left",
         source: "USE, software resources: mutex saturation",
         check: waiting::lock,
     },
@@ -124,7 +124,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::Generator,
-        threshold: "requests late ≥ 5 % or < 95 % of those due sent; or its CPU rules fire at ≥ 80 % (quota, steal, run queue ≥ 30 %)",
+        threshold: "requests late ≥ 5 % or < 95 % of those due sent; or all conformed and no more were to be tried; or its CPU rules fire at ≥ 80 % (quota, steal, run queue ≥ 30 %) while no sockets drop ≥ 20 % of what it sends",
         source: "Gregg 2013: “client iperf @80% CPU”; active benchmarking",
         check: others::generator,
     },
@@ -136,7 +136,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::Emulator,
-        threshold: "the accelerator is TCG, and a thread of the VMM had a CPU ≥ 80 %",
+        threshold: "the accelerator is TCG, and a thread of the VMM had a CPU ≥ 50 %",
         source: "Gregg 2013, I/O path: “glue” threads; QEMU executes a vCPU in one thread (docs/devel/multi-thread-tcg.rst)",
         check: virt::emulator,
     },

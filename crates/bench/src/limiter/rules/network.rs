@@ -109,32 +109,44 @@ pub(super) fn listen_queue(scene: &Scene<'_>) -> Vec<Suspect> {
 
 /// See [`super::RULES`].
 pub(super) fn loss(scene: &Scene<'_>) -> Vec<Suspect> {
-    View::machine(scene)
-        .and_then(|view| {
-            let net = &view.samples.net;
-            let losses = [
-                ("TCP segments sent again", net.tcp_retransmitted, net.tcp_sent),
-                (
-                    "datagrams dropped at full sockets",
-                    net.udp_buffer_errors,
-                    net.udp_received + net.udp_buffer_errors,
-                ),
-                (
-                    "packets dropped at a CPU's backlog",
-                    net.softnet_dropped,
-                    net.softnet_processed + net.softnet_dropped,
-                ),
-            ];
-            let (what, lost, all) = losses
-                .into_iter()
-                .filter(|(_, _, all)| *all >= 100)
-                .max_by(|(_, a, of_a), (_, b, of_b)| part(*a, *of_a).total_cmp(&part(*b, *of_b)))?;
-            let lost_share = part(lost, all);
-            let evidence = format!("{lost} of {all} {what} ({:.1} %)", lost_share * 100.0);
-            // 1 % of loss already holds a TCP connection for most of its time (Mathis: throughput ~ 1/√loss).
-            let held = (lost_share.sqrt() * 3.0).min(0.8);
-            (lost_share >= 0.01).then(|| view.suspect(LimiterKind::PacketLoss, held, evidence))
-        })
+    // On the host, where others' packets are too, only what is too much to be theirs.
+    [(View::machine(scene), 0.01), (View::host(scene), 0.1)]
         .into_iter()
+        .filter_map(|(view, least)| loss_of(&view?, least))
         .collect()
+}
+
+fn loss_of(view: &View<'_>, least: f64) -> Option<Suspect> {
+    let net = &view.samples.net;
+    let losses = [
+        ("TCP segments sent again", net.tcp_retransmitted, net.tcp_sent),
+        ("datagrams dropped at full sockets", net.udp_buffer_errors, datagrams(view)),
+        (
+            "packets dropped at a CPU's backlog",
+            net.softnet_dropped,
+            net.softnet_processed + net.softnet_dropped,
+        ),
+    ];
+    let (what, lost, all) = losses
+        .into_iter()
+        .filter(|(_, _, all)| *all >= 100)
+        .max_by(|(_, a, of_a), (_, b, of_b)| part(*a, *of_a).total_cmp(&part(*b, *of_b)))?;
+    let lost_share = part(lost, all);
+    let evidence = format!("{lost} of {all} {what} ({:.1} %)", lost_share * 100.0);
+    // 1 % of loss already holds a TCP connection for most of its time (Mathis: throughput ~ 1/√loss).
+    let held = (lost_share.sqrt() * 3.0).min(0.8);
+    (lost_share >= least).then(|| view.suspect(LimiterKind::PacketLoss, held, evidence))
+}
+
+/// Datagrams that came to sockets, whether there was room or not.
+fn datagrams(view: &View<'_>) -> u64 {
+    view.samples.net.udp_received + view.samples.net.udp_buffer_errors
+}
+
+/// Do sockets drop a good part of what comes? Then whoever sends is not too slow.
+pub(super) fn is_flooded(scene: &Scene<'_>) -> bool {
+    View::both(scene).iter().any(|view| {
+        let all = datagrams(view);
+        all >= 100 && part(view.samples.net.udp_buffer_errors, all) >= 0.2
+    })
 }

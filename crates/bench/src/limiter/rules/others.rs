@@ -1,6 +1,6 @@
 //! What measures: the load generator and the tracer.
 
-use super::cpu;
+use super::{cpu, network};
 use crate::limiter::{
     LimiterKind, Scene, Suspect,
     view::{View, percent},
@@ -9,7 +9,8 @@ use crate::limiter::{
 /// See [`super::RULES`].
 pub(super) fn generator(scene: &Scene<'_>) -> Vec<Suspect> {
     let offered = offered(scene);
-    let sampled = View::generator(scene).and_then(|view| {
+    let generator = View::generator(scene).filter(|_| !network::is_flooded(scene));
+    let sampled = generator.and_then(|view| {
         let inner = [
             (cpu::single_thread_of(&view), 0.8),
             (cpu::all_cpus_of(&view), 0.8),
@@ -28,19 +29,26 @@ pub(super) fn generator(scene: &Scene<'_>) -> Vec<Suspect> {
     offered.or(sampled).into_iter().collect()
 }
 
-/// An open-loop generator that is late measures itself.
+/// An open-loop generator that is late, or was at its end, measures itself.
 fn offered(scene: &Scene<'_>) -> Option<Suspect> {
     let offered = scene.facts.offered?;
     let sent = offered.sent_per_s / offered.due_per_s;
-    if offered.late_share < 0.05 && !(offered.due_per_s > 0.0 && sent < 0.95) {
+    let is_late = offered.late_share >= 0.05 || (offered.due_per_s > 0.0 && sent < 0.95);
+    let evidence = if is_late {
+        format!(
+            "{:.0} of {:.0} requests/s that were due were sent, {} of them late",
+            offered.sent_per_s,
+            offered.due_per_s,
+            percent(offered.late_share)
+        )
+    } else if offered.is_most {
+        format!(
+            "all of {:.0} requests/s conformed, and no more were to be tried",
+            offered.due_per_s
+        )
+    } else {
         return None;
-    }
-    let evidence = format!(
-        "{:.0} of {:.0} requests/s that were due were sent, {} of them late",
-        offered.sent_per_s,
-        offered.due_per_s,
-        percent(offered.late_share)
-    );
+    };
     // How long it held the server cannot be known, but that the figure is the generator's is certain.
     let view = View::machine(scene)?;
     let mut suspect = view.suspect(LimiterKind::Generator, 1.0, evidence);

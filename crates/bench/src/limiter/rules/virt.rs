@@ -65,7 +65,7 @@ pub(super) fn emulator(scene: &Scene<'_>) -> Vec<Suspect> {
                 thread_name(thread),
                 percent(held)
             );
-            (held >= 0.8).then(|| view.suspect(LimiterKind::Emulator, held, evidence))
+            (held >= 0.5).then(|| view.suspect(LimiterKind::Emulator, held, evidence))
         })
         .into_iter()
         .collect()

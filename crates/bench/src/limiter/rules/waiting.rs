@@ -11,13 +11,17 @@ pub(super) fn lock(scene: &Scene<'_>) -> Vec<Suspect> {
 }
 
 fn lock_of(view: &View<'_>) -> Option<Suspect> {
+    // Who waits for a thread that computes, or where no CPU is left, would not be faster without the lock.
+    let computes = view.busiest().is_some_and(|thread| view.share(thread.cpu_ns) >= 0.8);
+    if computes || view.watched_cpus() >= 0.85 * view.cpu_count() {
+        return None;
+    }
     let active: Vec<_> = view.active().filter(|thread| thread.sleeps.all() >= 3).collect();
     let at_lock: Vec<_> = active.iter().filter(|thread| thread.sleeps.lock > 0).collect();
     if at_lock.len() < 2 {
         return None;
     }
-    let share = |lock, all| part(lock, all);
-    let sum: f64 = active.iter().map(|thread| share(thread.sleeps.lock, thread.sleeps.all())).sum();
+    let sum: f64 = active.iter().map(|thread| view.slept_at(thread, thread.sleeps.lock)).sum();
     let held = sum / active.len() as f64;
     if held < 0.25 {
         return None;

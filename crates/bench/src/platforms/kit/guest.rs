@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use transect_testbed::fitted::{Fitted, Fittings, Model};
+use transect_testbed::fitted::{Fitted, Fittings, Model, carry_lttng};
 
 /// The machine, and this host, on QEMU's user-mode network (QEMU `docs/system/devices/net.rst`).
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
@@ -88,8 +88,8 @@ impl Guest {
         fs::create_dir_all(&bed.logs).map_err(Fault::failed)?;
         let log = log_of(&bed.logs, name, index);
         let arguments = bed.worker_arguments.clone();
-        let guest = Self { name, facts, fitted, port, arguments, disks, log };
-        carry_worker(&bed.worker, &guest.fitted.share())?;
+        let mut guest = Self { name, facts, fitted, port, arguments, disks, log };
+        carry(bed, &guest.fitted.share(), &mut guest.facts)?;
         Ok(guest)
     }
 
@@ -220,6 +220,20 @@ pub(in crate::platforms) fn port_over(
     }
     socket.wait_at_most(None)?;
     Ok(port)
+}
+
+/// Puts what a machine is to have where it sees it: the worker, and LTTng's modules if somebody wants them. A machine without
+/// the latter is as good for everybody else: why it has none is among its notes.
+pub(in crate::platforms) fn carry(bed: &Bed, share: &Path, facts: &mut Facts) -> Result<(), Fault> {
+    carry_worker(&bed.worker, share)?;
+    if bed.lttng {
+        let note = match carry_lttng(share) {
+            Ok(()) => "made from lttng-modules-dkms, without the probe of timers".to_owned(),
+            Err(error) => format!("could not be made: {error:#}"),
+        };
+        facts.notes.insert("LTTng's modules".into(), note);
+    }
+    Ok(())
 }
 
 /// Puts the worker's binary where machines see it; `share` is their shared folder.

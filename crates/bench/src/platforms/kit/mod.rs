@@ -4,12 +4,14 @@
 //! ```text
 //! platform ─▶ Own (processes of this host in a Fence) ─┐
 //!          ─▶ Guest (a machine of the testbed, a Port) ─┼─▶ checked() ─▶ Machine
+//!          ─▶ Hosted (a guest of a World, a Port)      ─┤
 //!          ─▶ … its own                                ─┘
 //! ```
 
 mod checked;
 mod fence;
 mod guest;
+mod hosted;
 mod own;
 mod params;
 mod port;
@@ -18,8 +20,9 @@ mod world;
 pub(super) use checked::{Expected, checked};
 pub(super) use fence::{Fence, memory_of_this_host_bytes};
 pub(super) use guest::{
-    Guest, GuestPlan, carry_worker, disk_image, options_of, port_over, taken_by_kernel_mib,
+    Guest, GuestPlan, carry, carry_worker, disk_image, options_of, port_over, taken_by_kernel_mib,
 };
+pub(super) use hosted::{Console, Hosted, Running, address_of_guest, folder_of_guest};
 pub(super) use own::{LIFETIME, Own, OwnPlan, Roots};
 pub(super) use params::{cpu_list, own_cpus, text, truth, whole};
 pub(super) use port::Port;

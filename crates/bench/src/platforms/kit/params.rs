@@ -54,8 +54,8 @@ pub(in crate::platforms) fn cpu_list(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The CPUs of this host that a machine without vCPUs of its own gets: those it is pinned to, else the first ones that
-/// this process may use.
+/// The CPUs of this host that a machine without vCPUs of its own gets: those it is pinned to, else those whose turn it is
+/// among the ones that this process may use. So several machines have as many of them together as vCPUs would find.
 ///
 /// # Errors
 /// Refuses if there are fewer than the shape asks for, or the pinning names another number of them.
@@ -72,7 +72,16 @@ pub(in crate::platforms) fn own_cpus(platform: &str, shape: &Shape) -> Result<Ve
         let why = format!("{wanted} CPUs are asked for, but {} are there for it", from.len());
         return Err(Refusal::new(Kind::Different, what(), why));
     }
-    Ok(from[..wanted].to_vec())
+    let first = if shape.pin.is_empty() { shape.index } else { 0 };
+    Ok(in_turn(from, first, wanted))
+}
+
+/// `wanted` of them, those of machine `index`; after the last comes the first again.
+fn in_turn(cpus: &[u32], index: u32, wanted: usize) -> Vec<u32> {
+    let first = usize::try_from(index).unwrap_or(0).wrapping_mul(wanted) % cpus.len().max(1);
+    let mut turn: Vec<u32> = cpus.iter().cycle().skip(first).take(wanted).copied().collect();
+    turn.sort_unstable();
+    turn
 }
 
 /// CPUs that this process may run on.
@@ -82,4 +91,18 @@ fn allowed_cpus() -> Vec<u32> {
         .filter(|cpu| set.is_set(*cpu))
         .filter_map(|cpu| u32::try_from(cpu).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_turn;
+
+    #[test]
+    fn machines_take_cpus_in_turn_and_share_them_when_there_are_no_more() {
+        let all =
+            |cpus: &[u32], wanted| (0..3).map(|i| in_turn(cpus, i, wanted)).collect::<Vec<_>>();
+        assert_eq!(all(&[0, 1], 1), [[0], [1], [0]]);
+        assert_eq!(all(&[2, 3, 5], 2), [[2, 3], [2, 5], [3, 5]]);
+        assert_eq!(all(&[0, 1], 2), [[0, 1], [0, 1], [0, 1]]);
+    }
 }

@@ -20,7 +20,7 @@ impl Platform for NestedKvm {
     }
 
     fn opening_s(&self) -> f64 {
-        40.0
+        62.0
     }
 
     fn slowness(&self) -> f64 {
@@ -36,7 +36,7 @@ impl Platform for NestedKvm {
         self.can_run(shape)?;
         let expected =
             Expected { platform: self.name(), cpus: shape.cpus, memory_mib: shape.memory_mib };
-        let open = || checked(Box::new(guest::Nested::boot(shape, bed)?), &expected);
+        let open = || checked(Box::new(guest::boot(shape, bed)?), &expected);
         open().or_else(|first| match first {
             Fault::Refused(refusal) => Err(refusal.into()),
             // An emulated host or its guest may hang of the emulator: once more, on another host unless others use it.

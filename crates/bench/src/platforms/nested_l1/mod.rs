@@ -18,7 +18,7 @@ impl Platform for NestedL1 {
     }
 
     fn opening_s(&self) -> f64 {
-        15.0
+        12.0
     }
 
     fn slowness(&self) -> f64 {

@@ -19,7 +19,7 @@ impl Platform for Tcg {
     }
 
     fn opening_s(&self) -> f64 {
-        13.0
+        11.0
     }
 
     fn slowness(&self) -> f64 {

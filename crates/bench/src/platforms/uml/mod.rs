@@ -41,7 +41,7 @@ impl Platform for Uml {
     }
 
     fn opening_s(&self) -> f64 {
-        4.0
+        2.0
     }
 
     fn slowness(&self) -> f64 {

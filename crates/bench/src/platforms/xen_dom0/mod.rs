@@ -1,6 +1,6 @@
 //! Xen's dom0, emulated. See README.md.
 
-use super::kit::{Expected, Guest, GuestPlan, checked, options_of, truth};
+use super::kit::{Expected, Guest, GuestPlan, checked, options_of, taken_by_kernel_mib, truth};
 use super::{Bed, Facts, Machine, Platform, Shape, tcg};
 use crate::{Fault, Kind, Refusal};
 use transect_testbed::fitted::{Fittings, Model};
@@ -19,7 +19,7 @@ impl Platform for XenDom0 {
     }
 
     fn opening_s(&self) -> f64 {
-        30.0
+        16.0
     }
 
     fn slowness(&self) -> f64 {
@@ -47,6 +47,15 @@ pub(super) fn can_run(platform: &str) -> Result<(), Refusal> {
         Some(why) => Err(Refusal::new(Kind::Missing, format!("platform {platform}"), why)
             .mend("apt-get install qemu-system-x86")),
     }
+}
+
+/// What dom0's kernel sets aside for devices that cannot reach all memory, before it counts `MemTotal`. Only dom0 does
+/// (Linux 6.1, `include/linux/swiotlb.h`, `IO_TLB_DEFAULT_SIZE`; `arch/x86/kernel/pci-dma.c`, `pci_xen_swiotlb_init`).
+const SWIOTLB_MIB: u32 = 64;
+
+/// What dom0's kernel takes of its memory before it counts `MemTotal`.
+pub(super) fn taken_by_dom0_mib(memory_mib: u32) -> u32 {
+    taken_by_kernel_mib(memory_mib) + SWIOTLB_MIB
 }
 
 /// The sizes of a Xen host.
@@ -77,7 +86,7 @@ impl Dom0 {
         fittings: Fittings,
         disk_mib: u32,
     ) -> Result<Guest, Fault> {
-        let taken = super::kit::taken_by_kernel_mib(self.dom0_mib);
+        let taken = taken_by_dom0_mib(self.dom0_mib);
         let counted_time = truth(shape, "counted_time", false)?;
         let options = XenOptions {
             cpus: self.cpus,

@@ -2,13 +2,16 @@
 
 use super::world::world_of;
 use super::{Disk, XenDomu};
-use crate::platforms::kit::{Port, World, carry_worker, failed, port_over, taken_by_kernel_mib};
-use crate::platforms::{Bed, Facts, Machine, Pipes, Shape, log_of};
+use crate::platforms::kit::{
+    Console, Hosted, Running, World, address_of_guest, failed, folder_of_guest, port_over,
+    taken_by_kernel_mib,
+};
+use crate::platforms::{Bed, Shape, log_of};
 use crate::{Fault, Kind, Refusal};
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transect_testbed::fitted::{SCRATCH, SHARE, domain_images};
@@ -18,68 +21,47 @@ const BOOT: Duration = Duration::from_secs(240);
 /// What `xl` may take.
 const XL_WITHIN_S: u64 = 120;
 
+/// What `xl` knows by this name.
 pub(super) struct Domain {
     platform: &'static str,
     name: String,
-    facts: Facts,
-    port: Port,
-    arguments: Vec<String>,
-    address: Ipv4Addr,
-    console: PathBuf,
-    log: PathBuf,
     is_there: bool,
     world: Arc<World>,
 }
 
-impl Domain {
-    pub(super) fn boot(platform: &XenDomu, shape: &Shape, bed: &Bed) -> Result<Self, Fault> {
-        let world = world_of(platform, shape, bed)?;
-        let place = world.take_place(platform.name)?;
-        let name = format!("domu-{place}");
-        let folder = world.fitted.share().join(&name);
-        fs::create_dir_all(&folder).map_err(Fault::failed)?;
-        carry_worker(&bed.worker, &folder)?;
-        let address = Ipv4Addr::new(10, 0, 2, 20 + u8::try_from(place).map_err(Fault::failed)?);
-        // The domain connects to 10.0.2.2, which QEMU makes this host's loopback.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Fault::failed)?;
-        let port = listener.local_addr().map_err(Fault::failed)?.port();
-        let target = match platform.disk {
-            Disk::Device => device(place),
-            Disk::File => format!("{SCRATCH}/{name}.img"),
-        };
-        let configuration = configuration(&name, &target, address, port, shape)?;
-        fs::write(folder.join("xl.cfg"), configuration).map_err(Fault::failed)?;
-        let create = script(&name, &target, platform.disk, shape.disk_mib);
-        world
-            .fitted
-            .run(&create)
-            .within(XL_WITHIN_S)
-            .and_then(|out| out.ok())
-            .map_err(|error| failed(&error))?;
-        let console = world.fitted.share().join(format!("console/guest-{name}.log"));
-        let ready = connected(&listener, &world, &console)
-            .and_then(|stream| port_over(stream, BOOT, || has_panicked(&console)));
-        let port = ready.map_err(|error| {
-            let last = last_lines(&console);
-            Fault::failed(format!("{}: {error}\n{last}", platform.name))
-        })?;
-        let mut facts = world.host().facts_of_a_guest();
-        facts.notes.insert("disk".into(), target);
-        // A loop device reads through dom0's page cache.
-        facts.storage_is_below |= platform.disk == Disk::File;
-        Ok(Self {
-            platform: platform.name,
-            name,
-            facts,
-            port,
-            arguments: bed.worker_arguments.clone(),
-            address,
-            console,
-            log: log_of(&bed.logs, platform.name, shape.index),
-            is_there: true,
-            world,
-        })
-    }
+/// A domain that has booted.
+pub(super) fn boot(platform: &XenDomu, shape: &Shape, bed: &Bed) -> Result<Hosted<Domain>, Fault> {
+    let world = world_of(platform, shape, bed)?;
+    let place = world.take_place(platform.name)?;
+    let name = format!("domu-{place}");
+    let (folder, mut facts) = folder_of_guest(&world, &name, bed)?;
+    let address = address_of_guest(place)?;
+    // The domain connects to 10.0.2.2, which QEMU makes this host's loopback.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Fault::failed)?;
+    let port = listener.local_addr().map_err(Fault::failed)?.port();
+    let target = match platform.disk {
+        Disk::Device => device(place),
+        Disk::File => format!("{SCRATCH}/{name}.img"),
+    };
+    let configuration = configuration(&name, &target, address, port, shape)?;
+    fs::write(folder.join("xl.cfg"), configuration).map_err(Fault::failed)?;
+    let create = script(&name, &target, platform.disk, shape.disk_mib);
+    let created = world.fitted.run(&create).within(XL_WITHIN_S).and_then(|out| out.ok());
+    created.map_err(|error| failed(&error))?;
+    let console = Console(world.fitted.share().join(format!("console/guest-{name}.log")));
+    let running =
+        Domain { platform: platform.name, name, is_there: true, world: Arc::clone(&world) };
+    let ready = connected(&listener, &world, &console)
+        .and_then(|stream| port_over(stream, BOOT, || console.has_panicked()));
+    let port = ready.map_err(|error| {
+        Fault::failed(format!("{}: {error}\n{}", platform.name, console.last_lines()))
+    })?;
+    facts.notes.insert("disk".into(), target);
+    // A loop device reads through dom0's page cache.
+    facts.storage_is_below |= platform.disk == Disk::File;
+    let log = log_of(&bed.logs, platform.name, shape.index);
+    let arguments = bed.worker_arguments.clone();
+    Ok(Hosted { facts, port, arguments, address, console, log, running, world })
 }
 
 /// dom0's own disk is `/dev/vda`.
@@ -124,7 +106,7 @@ fn script(name: &str, target: &str, disk: Disk, disk_mib: u32) -> String {
 }
 
 /// The connection that the domain opens when it is up.
-fn connected(listener: &TcpListener, world: &World, console: &Path) -> io::Result<TcpStream> {
+fn connected(listener: &TcpListener, world: &World, console: &Console) -> io::Result<TcpStream> {
     listener.set_nonblocking(true)?;
     let deadline = Instant::now() + BOOT;
     loop {
@@ -140,64 +122,24 @@ fn connected(listener: &TcpListener, world: &World, console: &Path) -> io::Resul
         if Instant::now() > deadline {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        if has_panicked(console) || world.fitted.check_alive().is_err() {
+        if console.has_panicked() || world.fitted.check_alive().is_err() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-fn text_of(console: &Path) -> String {
-    // What there is not yet has said nothing.
-    String::from_utf8_lossy(&fs::read(console).unwrap_or_default()).into_owned()
-}
-
-fn has_panicked(console: &Path) -> bool {
-    text_of(console).contains("Kernel panic")
-}
-
-fn last_lines(console: &Path) -> String {
-    let text = text_of(console);
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(10)..].join("\n")
-}
-
-impl Machine for Domain {
-    fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    fn worker(&mut self) -> Result<Pipes, Fault> {
-        self.port.worker(&self.arguments)
-    }
-
-    fn worker_below(&mut self) -> Result<Pipes, Fault> {
-        self.world.host().worker()
-    }
-
-    fn reach(&mut self, port: u16) -> Result<SocketAddr, Fault> {
-        self.world.host().forward(self.address, port)
-    }
-
-    fn gateway(&self) -> Option<IpAddr> {
-        self.world.host().gateway()
-    }
-
-    fn host_tids(&self) -> Vec<u32> {
-        self.world.host().host_tids()
-    }
-
-    fn check_alive(&mut self) -> Result<(), Fault> {
-        self.world.host().check_alive()?;
+impl Running for Domain {
+    fn check_alive(&self, console: &Console) -> Result<(), Fault> {
         // Asking `xl` would be work for dom0 while something is measured.
-        if has_panicked(&self.console) {
-            let last = last_lines(&self.console);
+        if console.has_panicked() {
+            let last = console.last_lines();
             return Err(Fault::failed(format!("{}: its kernel panicked\n{last}", self.platform)));
         }
         Ok(())
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), Fault> {
+    fn end(&mut self) -> Result<(), Fault> {
         self.is_there = false;
         let destroy = self.world.fitted.run(&format!("xl destroy {}", self.name));
         let ended = destroy.within(XL_WITHIN_S).and_then(|out| out.ok());
@@ -210,8 +152,6 @@ impl Machine for Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // Its console is worth keeping; whether it can be is not worth another failure.
-        drop(fs::copy(&self.console, &self.log));
         if self.is_there && self.world.fitted.check_alive().is_ok() {
             drop(self.world.fitted.run(&format!("xl destroy {}", self.name)).spawn());
         }

@@ -46,7 +46,7 @@ impl Platform for XenDomu {
     }
 
     fn opening_s(&self) -> f64 {
-        35.0
+        58.0
     }
 
     fn slowness(&self) -> f64 {
@@ -63,6 +63,6 @@ impl Platform for XenDomu {
         self.can_run(shape)?;
         let expected =
             Expected { platform: self.name, cpus: shape.cpus, memory_mib: shape.memory_mib };
-        checked(Box::new(domain::Domain::boot(self, shape, bed)?), &expected)
+        checked(Box::new(domain::boot(self, shape, bed)?), &expected)
     }
 }

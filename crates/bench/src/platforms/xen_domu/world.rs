@@ -2,7 +2,7 @@
 
 use super::{Disk, XenDomu};
 use crate::platforms::kit::{Guest, Shared, Sizes, World, disk_image, failed, taken_by_kernel_mib};
-use crate::platforms::xen_dom0::Dom0;
+use crate::platforms::xen_dom0::{Dom0, taken_by_dom0_mib};
 use crate::platforms::{Bed, Shape};
 use crate::{Fault, Refusal};
 use std::sync::{Arc, Mutex, Weak};
@@ -20,7 +20,7 @@ static SHARED: Shared = Mutex::new(Weak::new());
 /// What this shape's host is made for.
 pub(super) fn sizes_of(platform: &XenDomu, shape: &Shape) -> Result<Sizes, Refusal> {
     let each = shape.memory_mib + taken_by_kernel_mib(shape.memory_mib) + BESIDE_A_DOMAIN_MIB;
-    let own = DOM0_MIB + taken_by_kernel_mib(DOM0_MIB) + XEN_MIB;
+    let own = DOM0_MIB + taken_by_dom0_mib(DOM0_MIB) + XEN_MIB;
     Sizes::of(platform.name, shape, own, each)
 }
 

@@ -32,7 +32,7 @@ const JUDGED: [Head; 7] = [
     words("interval", "signed-rank interval of the change, in the same unit"),
     words(
         "verdict",
-        "worse or better: beyond the noise; not resolved: the interval holds 1, or is within the noise; too few: fewer than 6 blocks, or no A/A",
+        "worse or better: beyond the noise; not resolved: the interval holds 1, or is within the noise; too few: fewer blocks than 6, or than so many questions take",
     ),
     words("limiter", "what is suspected to have held it back; evidence below"),
     numbers("floor", "relative effects below this cannot be told from noise here (A/A)"),

@@ -75,7 +75,7 @@ pub(super) fn glance(report: &Report) -> Element {
         tile(Verdict::Worse, "beyond the noise"),
         tile(Verdict::Better, "beyond the noise"),
         tile(Verdict::NotResolved, "interval holds 1, or within the noise"),
-        tile(Verdict::TooFew, "fewer than 6 blocks, or no A/A"),
+        tile(Verdict::TooFew, "fewer blocks than 6, or than so many questions take"),
     ]);
     let section = el("section").attr("id", "glance").child(el("h2").text("At a glance"));
     let section = if compared.is_empty() {

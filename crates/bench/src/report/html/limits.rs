@@ -58,7 +58,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Element> {
 
 /// What the tracers recorded, lost and took.
 pub(super) fn tracers(view: &View<'_>) -> Option<Element> {
-    const HEADS: [Head; 10] = [
+    const HEADS: [Head; 11] = [
         words("workload", ""),
         words("platform", ""),
         words("tracer", ""),
@@ -67,7 +67,8 @@ pub(super) fn tracers(view: &View<'_>) -> Option<Element> {
         numbers("bytes/event", ""),
         numbers("lost", "events lost in a run, median"),
         numbers("lossy runs", "runs in which events were lost: these are another arm"),
-        numbers("consumer CPU", "CPU time of the tracer's own processes in a run, median"),
+        numbers("consumer CPU", "CPU time of the tracer's own processes while they traced, median"),
+        numbers("closing CPU", "their CPU time after they were told to end, median"),
         words("version", "as the tracer prints it"),
     ];
     let rows = rows(view, |cell| {
@@ -83,6 +84,7 @@ pub(super) fn tracers(view: &View<'_>) -> Option<Element> {
             lost(cost.events, cost.lost_events),
             lossy(cell),
             maybe_figure(number(cost.consumer_cpu_ns), |ns| quantity(ns, Unit::Nanoseconds)),
+            maybe_figure(number(cost.closing_cpu_ns), |ns| quantity(ns, Unit::Nanoseconds)),
             el("td").class("version").attr("title", &cost.version).text(&cost.version),
         ])
     });

@@ -39,7 +39,14 @@ const COLUMNS: &[Column] = &[
     number("tracer_events", "events recorded, median over the runs"),
     number("tracer_bytes", "bytes written, median over the runs"),
     number("tracer_lost_events", "events lost, median over the runs"),
-    number("tracer_consumer_cpu_ns", "CPU time of the tracer's processes, median over the runs"),
+    number(
+        "tracer_consumer_cpu_ns",
+        "CPU time of the tracer's processes while they traced, median over the runs",
+    ),
+    number(
+        "tracer_closing_cpu_ns",
+        "their CPU time after they were told to end, median over the runs",
+    ),
     counts("lossy_runs", "runs in which events were lost"),
     switch("is_lossy", "events were lost: another arm than one that loses nothing"),
 ];
@@ -86,7 +93,7 @@ fn limiter(suspect: Option<&Suspect>) -> [Value; 7] {
     ]
 }
 
-fn tracer(cost: Option<&TracerCost>) -> [Value; 5] {
+fn tracer(cost: Option<&TracerCost>) -> [Value; 6] {
     let Some(cost) = cost else {
         return std::array::from_fn(|_| Value::Missing);
     };
@@ -97,6 +104,7 @@ fn tracer(cost: Option<&TracerCost>) -> [Value; 5] {
         number(cost.bytes),
         number(cost.lost_events),
         number(cost.consumer_cpu_ns),
+        number(cost.closing_cpu_ns),
     ]
 }
 

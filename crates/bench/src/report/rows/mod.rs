@@ -23,7 +23,7 @@ pub use machines::machines;
 pub use runs::runs;
 
 use super::Report;
-use crate::{Better, CacheState, Unit, plan::Cell};
+use crate::{Better, Unit, plan::Cell};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,20 +136,11 @@ const BETTER: Column = text("better", "which way is good: less, more");
 fn cell_values(cell: &Cell) -> [Value; 5] {
     [
         Value::text(&cell.group.workload),
-        Value::text(cache_name(cell.group.cache)),
+        Value::text(cell.group.cache.name()),
         Value::Count(cell.group.guests.into()),
         Value::text(&cell.platform),
         Value::text(&cell.tracer),
     ]
-}
-
-const fn cache_name(cache: CacheState) -> &'static str {
-    match cache {
-        CacheState::Any => "any",
-        CacheState::Cold => "cold",
-        CacheState::Hot => "hot",
-        CacheState::Displaced => "displaced",
-    }
 }
 
 const fn better_name(better: Better) -> &'static str {

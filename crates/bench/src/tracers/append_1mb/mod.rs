@@ -81,13 +81,6 @@ impl Tracing for Appending {
         if !ended.is_in_order() {
             return Err(self.running.fault(&ended.how()));
         }
-        Ok(TracerCost {
-            exits: None,
-            events: None,
-            bytes: Some(bytes),
-            lost_events: None,
-            consumer_cpu_ns: Some(ended.cpu_ns),
-            version: self.version,
-        })
+        Ok(TracerCost { bytes: Some(bytes), version: self.version, ..ended.cost() })
     }
 }

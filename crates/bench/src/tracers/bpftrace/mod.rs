@@ -14,10 +14,14 @@ use crate::{
         },
     },
 };
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 /// Said by the probe that is attached last.
 const READY: &str = "all probes are attached";
+
+/// A SIGINT that comes while it is not in `epoll_wait` sets a flag that is only looked at when another signal interrupts
+/// that (`BPFtrace::poll_perf_events`, src/bpftrace.cpp of 0.17): it would count for ever.
+const TOLD_AGAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// The arm.
 #[derive(Debug)]
@@ -51,7 +55,8 @@ impl Tracer for Bpftrace {
         let mut command = Command::new(&bpftrace);
         command.args(["-B", "line", "-e", &program_text(&events)]);
         let version = program::version(&bpftrace)?;
-        let mut running = Running::start("bpftrace", &mut command, scene.folder)?;
+        let running = Running::start("bpftrace", &mut command, scene.folder)?;
+        let mut running = running.told_again_every(TOLD_AGAIN_EVERY);
         running.wait_until("attached probes", START_PATIENCE, |it| it.said().contains(READY))?;
         running.traces_now();
         Ok(Box::new(Counting { running, probes: events.len(), version }))
@@ -87,13 +92,12 @@ impl Tracing for Counting {
             return Err(self.running.fault("it did not print its counters"));
         }
         Ok(TracerCost {
-            exits: None,
             events: Some(events),
             bytes: Some(0),
             // Counted in place, on each CPU.
             lost_events: Some(0),
-            consumer_cpu_ns: Some(ended.cpu_ns),
             version: self.version,
+            ..ended.cost()
         })
     }
 }

@@ -57,6 +57,18 @@ pub(super) fn params() -> Vec<(&'static str, Param, &'static str)> {
     vec![events::param(), ("buffer_kib", Param::Int(0), buffer)]
 }
 
+/// Traces into buffers that nobody reads, what passes the filter if there is one.
+pub(super) fn unread(
+    arm: &dyn Tracer,
+    scene: &Scene<'_>,
+    filter: Option<&str>,
+) -> Result<Box<dyn Tracing>, Fault> {
+    let traced = Traced::make(arm.name(), &Params::of(arm, scene.job)?)?;
+    traced.enable(filter)?;
+    traced.switch_on()?;
+    Ok(Box::new(Unread(traced)))
+}
+
 /// What all three need.
 pub(super) fn can_run(arm: &dyn Tracer, job: &Job) -> Result<(), Refusal> {
     let params = Params::of(arm, job)?;
@@ -75,16 +87,36 @@ struct Spliced {
 impl Tracing for Spliced {
     fn stop(self: Box<Self>) -> Result<TracerCost, Fault> {
         let Spliced { readers, pages, traced } = *self;
-        if !traced.is_on() {
-            return Err(Fault::failed("ftrace: tracing was switched off before the run was over"));
-        }
+        traced.was_on()?;
+        let traced_cpu_ns = pages.cpu_ns();
         let totals = readers.stop(&traced.instance).map_err(Fault::failed)?;
         Ok(TracerCost {
             exits: None,
             events: Some(totals.events()),
             bytes: Some(pages.bytes()),
             lost_events: Some(totals.lost()),
-            consumer_cpu_ns: Some(pages.cpu_ns()),
+            consumer_cpu_ns: Some(traced_cpu_ns),
+            closing_cpu_ns: Some(pages.cpu_ns().saturating_sub(traced_cpu_ns)),
+            version: instance::version(),
+        })
+    }
+}
+
+struct Unread(Traced);
+
+impl Tracing for Unread {
+    fn stop(self: Box<Self>) -> Result<TracerCost, Fault> {
+        self.0.was_on()?;
+        let cpus = self.0.switch_off()?;
+        Ok(TracerCost {
+            exits: None,
+            // What was overwritten was recorded: that is what a flight recorder is for.
+            events: Some(cpus.iter().map(|cpu| cpu.entries + cpu.overrun).sum()),
+            bytes: Some(0),
+            lost_events: Some(cpus.iter().map(|cpu| cpu.commit_overrun + cpu.dropped).sum()),
+            // The kernel itself traces: there is no process that reads.
+            consumer_cpu_ns: Some(0),
+            closing_cpu_ns: Some(0),
             version: instance::version(),
         })
     }

@@ -23,7 +23,7 @@ pub(super) struct Pages {
 #[derive(Debug, Default)]
 struct Sums {
     bytes: AtomicU64,
-    /// CPU time of the reader threads, each counted when it ends.
+    /// CPU time of the reader threads, each counted whenever it has taken something, and when it ends.
     cpu_ns: AtomicU64,
 }
 
@@ -43,7 +43,7 @@ impl Pages {
         self.sums.bytes.load(Relaxed)
     }
 
-    /// CPU time of the readers that have ended, ns.
+    /// CPU time of the readers, ns: of one that runs, up to what it took last.
     pub(super) fn cpu_ns(&self) -> u64 {
         self.sums.cpu_ns.load(Relaxed)
     }
@@ -52,13 +52,32 @@ impl Pages {
 impl PageSink for Pages {
     fn cpu(&self, cpu: CpuId) -> io::Result<Box<dyn CpuSink>> {
         let file = File::create(self.folder.join(format!("cpu{cpu}.raw")))?;
-        Ok(Box::new(CpuPages { file, sums: self.sums.clone() }))
+        Ok(Box::new(CpuPages { file, sums: self.sums.clone(), counted_ns: 0 }))
     }
 }
 
 struct CpuPages {
     file: File,
     sums: Arc<Sums>,
+    /// What of the reader's CPU time is in the sum.
+    counted_ns: u64,
+}
+
+impl CpuPages {
+    fn took(&mut self, bytes: u64) {
+        self.sums.bytes.fetch_add(bytes, Relaxed);
+        self.count_cpu_time();
+    }
+
+    /// In the reader's own thread.
+    fn count_cpu_time(&mut self) {
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        let s = u64::try_from(used.tv_sec).unwrap_or(0);
+        let ns = u64::try_from(used.tv_nsec).unwrap_or(0);
+        let used_ns = s * 1_000_000_000 + ns;
+        self.sums.cpu_ns.fetch_add(used_ns.saturating_sub(self.counted_ns), Relaxed);
+        self.counted_ns = used_ns;
+    }
 }
 
 impl CpuSink for CpuPages {
@@ -67,12 +86,12 @@ impl CpuSink for CpuPages {
     }
 
     fn spliced(&mut self, bytes: u64) {
-        self.sums.bytes.fetch_add(bytes, Relaxed);
+        self.took(bytes);
     }
 
     fn pages(&mut self, pages: &[u8]) -> io::Result<()> {
         self.file.write_all(pages)?;
-        self.sums.bytes.fetch_add(pages.len() as u64, Relaxed);
+        self.took(pages.len() as u64);
         Ok(())
     }
 }
@@ -80,9 +99,6 @@ impl CpuSink for CpuPages {
 impl Drop for CpuPages {
     /// Happens in the reader's own thread, as its last act: all that the thread used is known then.
     fn drop(&mut self) {
-        let used = clock_gettime(ClockId::ThreadCPUTime);
-        let s = u64::try_from(used.tv_sec).unwrap_or(0);
-        let ns = u64::try_from(used.tv_nsec).unwrap_or(0);
-        self.sums.cpu_ns.fetch_add(s * 1_000_000_000 + ns, Relaxed);
+        self.count_cpu_time();
     }
 }

@@ -2,14 +2,8 @@
 
 use crate::{
     Fault, Job, Refusal,
-    protocol::{Param, TracerCost},
-    tracers::{
-        Scene, Tracer, Tracing, ftrace,
-        tools::{
-            instance::{self, Traced},
-            params::Params,
-        },
-    },
+    protocol::Param,
+    tracers::{Scene, Tracer, Tracing, ftrace},
 };
 
 /// The arm.
@@ -34,29 +28,6 @@ impl Tracer for FtraceFlight {
     }
 
     fn start(&self, scene: &Scene<'_>) -> Result<Box<dyn Tracing>, Fault> {
-        let traced = Traced::make(self.name(), &Params::of(self, scene.job)?)?;
-        traced.enable(None)?;
-        traced.switch_on()?;
-        Ok(Box::new(Flight(traced)))
-    }
-}
-
-struct Flight(Traced);
-
-impl Tracing for Flight {
-    fn stop(self: Box<Self>) -> Result<TracerCost, Fault> {
-        if !self.0.is_on() {
-            return Err(Fault::failed("ftrace: tracing was switched off before the run was over"));
-        }
-        let cpus = self.0.switch_off()?;
-        Ok(TracerCost {
-            exits: None,
-            // What was overwritten was recorded: that is what a flight recorder is for.
-            events: Some(cpus.iter().map(|cpu| cpu.entries + cpu.overrun).sum()),
-            bytes: Some(0),
-            lost_events: Some(cpus.iter().map(|cpu| cpu.commit_overrun + cpu.dropped).sum()),
-            consumer_cpu_ns: Some(0),
-            version: instance::version(),
-        })
+        ftrace::unread(self, scene, None)
     }
 }

@@ -2,14 +2,8 @@
 
 use crate::{
     Fault, Job, Refusal,
-    protocol::{Param, TracerCost},
-    tracers::{
-        Scene, Tracer, Tracing, ftrace,
-        tools::{
-            instance::{self, Traced},
-            params::Params,
-        },
-    },
+    protocol::Param,
+    tracers::{Scene, Tracer, Tracing, ftrace},
 };
 
 /// Holds for no event: `common_pid`, which every event has, is below 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).
@@ -37,28 +31,6 @@ impl Tracer for FtraceIdle {
     }
 
     fn start(&self, scene: &Scene<'_>) -> Result<Box<dyn Tracing>, Fault> {
-        let traced = Traced::make(self.name(), &Params::of(self, scene.job)?)?;
-        traced.enable(Some(NEVER))?;
-        traced.switch_on()?;
-        Ok(Box::new(Idle(traced)))
-    }
-}
-
-struct Idle(Traced);
-
-impl Tracing for Idle {
-    fn stop(self: Box<Self>) -> Result<TracerCost, Fault> {
-        if !self.0.is_on() {
-            return Err(Fault::failed("ftrace: tracing was switched off before the run was over"));
-        }
-        let cpus = self.0.switch_off()?;
-        Ok(TracerCost {
-            exits: None,
-            events: Some(cpus.iter().map(|cpu| cpu.entries + cpu.overrun).sum()),
-            bytes: Some(0),
-            lost_events: Some(cpus.iter().map(|cpu| cpu.commit_overrun + cpu.dropped).sum()),
-            consumer_cpu_ns: Some(0),
-            version: instance::version(),
-        })
+        ftrace::unread(self, scene, Some(NEVER))
     }
 }

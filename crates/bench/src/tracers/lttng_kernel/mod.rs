@@ -14,6 +14,7 @@ use crate::{
     },
 };
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -38,21 +39,30 @@ impl Tracer for LttngKernel {
         [events::param()].into_iter().chain(lttng::params()).collect()
     }
 
+    fn needs_lttng_modules(&self) -> bool {
+        true
+    }
+
     fn can_run(&self, job: &Job) -> Result<(), Refusal> {
         let params = Params::of(self, job)?;
         lttng::can_run(self.name())?;
         let tracefs = events::tracefs(self.name())?;
         let events = events::present(self.name(), &tracefs, params.text("events"))?;
         words(&events)?;
-        need_modules(Path::new("/"), &program::kernel_release())
+        need_modules(Path::new("/"), &program::kernel_release(), &probes(&events))
     }
 
     fn start(&self, scene: &Scene<'_>) -> Result<Box<dyn Tracing>, Fault> {
         let params = Params::of(self, scene.job)?;
         let (_, events) = events::here(self.name(), params.text("events"))?;
         let words = words(&events)?;
-        let mut session =
-            Session::start(self.name(), Domain::Kernel, &params, &words, scene.folder)?;
+        let mut session = Session::start(
+            self.name(),
+            Domain::Kernel(&probes(&events)),
+            &params,
+            &words,
+            scene.folder,
+        )?;
         // `lttng start` comes back when the modules trace.
         session.traces_now();
         Ok(Box::new(Recording(session)))
@@ -90,14 +100,33 @@ fn words(events: &[Event]) -> Result<Vec<Vec<String>>, Refusal> {
     Ok(words)
 }
 
-/// Are LTTng's modules loaded, or there for this kernel?
-fn need_modules(root: &Path, release: &str) -> Result<(), Refusal> {
-    let loaded = root.join("sys/module").join(MODULE.replace('-', "_"));
+/// The modules with these events, as lttng-sessiond(8) names them. System calls are the tracer's own.
+fn probes(events: &[Event]) -> Vec<String> {
+    let systems: BTreeSet<&str> = events.iter().map(|event| event.system.as_str()).collect();
+    let of = |system| match system {
+        "raw_syscalls" | "syscalls" => None,
+        "kvm" => Some("kvm-x86".to_owned()),
+        system => Some(system.to_owned()),
+    };
+    systems.into_iter().filter_map(of).collect()
+}
+
+/// Are LTTng's modules there for this kernel, with these probes? What is loaded already counts.
+fn need_modules(root: &Path, release: &str, probes: &[String]) -> Result<(), Refusal> {
     let modules = root.join("lib/modules").join(release);
-    if loaded.exists() || has_module(&modules) {
-        return Ok(());
-    }
+    let is_there = |name: &str| {
+        root.join("sys/module").join(name.replace('-', "_")).exists() || has_module(&modules, name)
+    };
     let what = "tracer lttng-kernel";
+    if is_there(MODULE) {
+        let lacks = probes.iter().find(|probe| !is_there(&format!("lttng-probe-{probe}")));
+        return lacks.map_or(Ok(()), |probe| {
+            let why = format!("{} has no lttng-probe-{probe}.ko", modules.display());
+            let mend =
+                "set `events` of [tracers.lttng-kernel] to what it has, e.g. sched,syscalls,irq";
+            Err(Refusal::new(Kind::Missing, what, why).mend(mend))
+        });
+    }
     if root.join("proc/modules").exists() {
         let why = format!("{} has no {MODULE}.ko", modules.display());
         let mend = "apt-get install lttng-modules-dkms, with the headers of this kernel";
@@ -107,15 +136,17 @@ fn need_modules(root: &Path, release: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Kind::NotHere, what, why).mend("use a guest with a distribution's kernel"))
 }
 
-fn has_module(folder: &Path) -> bool {
+fn has_module(folder: &Path, module: &str) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     let is_it = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.starts_with(MODULE) && name[MODULE.len()..].starts_with(".ko")
+        name.strip_prefix(module).is_some_and(|rest| rest.starts_with(".ko"))
     };
     let mut paths = entries.flatten().map(|entry| entry.path());
     // The links `build` and `source` lead to whole source trees.
-    paths.any(|path| is_it(&path) || (!path.is_symlink() && path.is_dir() && has_module(&path)))
+    paths.any(|path| {
+        is_it(&path) || (!path.is_symlink() && path.is_dir() && has_module(&path, module))
+    })
 }
 
 #[cfg(test)]
@@ -144,15 +175,20 @@ mod tests {
     #[test]
     fn without_modules_the_reason_says_which_lack_it_is() {
         let root = tempfile::tempdir().unwrap();
-        let refusal = need_modules(root.path(), "6.1").unwrap_err();
+        let refusal = need_modules(root.path(), "6.1", &[]).unwrap_err();
         assert_eq!(refusal.kind, Kind::NotHere);
         fs::create_dir_all(root.path().join("proc")).unwrap();
         fs::write(root.path().join("proc/modules"), "").unwrap();
-        assert_eq!(need_modules(root.path(), "6.1").unwrap_err().kind, Kind::Missing);
+        assert_eq!(need_modules(root.path(), "6.1", &[]).unwrap_err().kind, Kind::Missing);
         let dkms = root.path().join("lib/modules/6.1/updates/dkms");
         fs::create_dir_all(&dkms).unwrap();
         fs::write(dkms.join("lttng-tracer.ko.xz"), "").unwrap();
-        assert_eq!(need_modules(root.path(), "6.1"), Ok(()));
-        assert!(need_modules(root.path(), "6.2").is_err());
+        assert_eq!(need_modules(root.path(), "6.1", &[]), Ok(()));
+        assert!(need_modules(root.path(), "6.2", &[]).is_err());
+        let probes = probes(&[event("sched", "sched_switch"), event("raw_syscalls", "sys_enter")]);
+        assert_eq!(probes, ["sched"]);
+        assert!(need_modules(root.path(), "6.1", &probes).is_err());
+        fs::write(dkms.join("lttng-probe-sched.ko"), "").unwrap();
+        assert_eq!(need_modules(root.path(), "6.1", &probes), Ok(()));
     }
 }

@@ -92,12 +92,11 @@ impl Tracing for Recording {
         }
         let counted = data::count(&self.output)?;
         Ok(TracerCost {
-            exits: None,
             events: Some(counted.samples),
             bytes: Some(counted.bytes),
             lost_events: Some(counted.lost()),
-            consumer_cpu_ns: Some(ended.cpu_ns),
             version: self.version,
+            ..ended.cost()
         })
     }
 }

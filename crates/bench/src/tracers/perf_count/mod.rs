@@ -67,13 +67,12 @@ impl Tracing for Counting {
         let failed = |why: String| Fault::failed(format!("{}: {why}", self.output.display()));
         let text = fs::read_to_string(&self.output).map_err(|error| failed(error.to_string()))?;
         Ok(TracerCost {
-            exits: None,
             events: Some(sum(&text).map_err(failed)?),
             bytes: Some(0),
             // Counters have no room to run out of.
             lost_events: Some(0),
-            consumer_cpu_ns: Some(ended.cpu_ns),
             version: self.version,
+            ..ended.cost()
         })
     }
 }

@@ -72,13 +72,12 @@ impl Tracing for Attached {
         let failed = |why: String| Fault::failed(format!("{}: {why}", self.output.display()));
         let text = fs::read_to_string(&self.output).map_err(|error| failed(error.to_string()))?;
         Ok(TracerCost {
-            exits: None,
             events: Some(total(&text).map_err(failed)?),
             bytes: Some(text.len() as u64),
             // The traced thread waits for strace at each of its calls.
             lost_events: Some(0),
-            consumer_cpu_ns: Some(ended.cpu_ns),
             version: self.version,
+            ..ended.cost()
         })
     }
 }

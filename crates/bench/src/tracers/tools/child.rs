@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "prctl(2) between fork and exec; wait4(2)")]
 
 use super::cpu;
-use crate::Fault;
+use crate::{Fault, protocol::TracerCost};
 use rustix::{
     io::Errno,
     process::{
@@ -34,8 +34,12 @@ pub(crate) struct Running {
     name: &'static str,
     pid: Pid,
     end_signal: Signal,
+    /// How long it gets until it is told to end once more.
+    told_again_every: Option<Duration>,
     said: PathBuf,
     cpu_before_ns: u64,
+    /// What it had used when it was told to end.
+    cpu_traced_ns: Option<u64>,
     ended: Option<Ended>,
 }
 
@@ -46,8 +50,10 @@ pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
-    /// CPU time since [`Running::traces_now`], its own and that of its children that it waited for, ns.
-    pub(crate) cpu_ns: u64,
+    /// CPU time from [`Running::traces_now`] until it was told to end, its own and its children's, ns.
+    pub(crate) traced_cpu_ns: u64,
+    /// CPU time from then on, its own and that of its children that it waited for, ns.
+    pub(crate) closing_cpu_ns: u64,
 }
 
 impl Running {
@@ -63,21 +69,41 @@ impl Running {
         command.stdin(Stdio::null()).stdout(out.try_clone().map_err(failed)?).stderr(out);
         // ^C at a terminal is for the procedure, which ends its tracers in order.
         command.process_group(0);
-        // SAFETY: between fork and exec only async-signal-safe functions may be called; this is a plain prctl(2).
+        // SAFETY: between fork and exec only async-signal-safe functions may be called; these are signal(2) and a
+        // plain prctl(2).
         unsafe {
-            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::INT))?));
+            command.pre_exec(|| {
+                // Shells start what runs in the background with SIGINT ignored, which is inherited.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(set_parent_process_death_signal(Some(Signal::INT))?)
+            });
         }
         let child = command.spawn().map_err(failed)?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
         // Dropping a `Child` neither ends nor reaps it: that is done here, with its CPU time.
         drop(child);
-        Ok(Self { name, pid, end_signal: Signal::INT, said, cpu_before_ns: 0, ended: None })
+        Ok(Self {
+            name,
+            pid,
+            end_signal: Signal::INT,
+            told_again_every: None,
+            said,
+            cpu_before_ns: 0,
+            cpu_traced_ns: None,
+            ended: None,
+        })
     }
 
     /// Another signal to end it with.
     pub(crate) fn ends_by(mut self, signal: Signal) -> Self {
         self.end_signal = signal;
+        self
+    }
+
+    /// It is told to end again and again, until it does: it may not hear the first time.
+    pub(crate) fn told_again_every(mut self, time: Duration) -> Self {
+        self.told_again_every = Some(time);
         self
     }
 
@@ -132,6 +158,11 @@ impl Running {
         Fault::failed(format!("{}: {what}: {}", self.name, self.last_words()))
     }
 
+    /// What it uses from here on does not count as tracing: the workload has ended. For what has to be told more than to end.
+    pub(crate) fn closes_now(&mut self) {
+        self.cpu_traced_ns.get_or_insert(cpu::until_now_ns(self.pid()));
+    }
+
     /// Tells it to end and waits for that.
     ///
     /// # Errors
@@ -140,15 +171,21 @@ impl Running {
         if let Some(ended) = self.look()? {
             return Err(self.fault(&format!("{} before the run was over", ended.how())));
         }
+        self.closes_now();
         let _ = kill_process(self.pid, self.end_signal);
         self.wait(patience)
     }
 
     fn wait(&mut self, patience: Duration) -> Result<Ended, Fault> {
         let started = Instant::now();
+        let mut told = started;
         loop {
             if let Some(ended) = self.look()? {
                 return Ok(ended);
+            }
+            if self.told_again_every.is_some_and(|time| told.elapsed() >= time) {
+                let _ = kill_process(self.pid, self.end_signal);
+                told = Instant::now();
             }
             if started.elapsed() > patience {
                 self.kill();
@@ -164,9 +201,12 @@ impl Running {
             // What it started and did not wait for. Its pid is still its own: it is not reaped yet.
             let _ = kill_process_group(self.pid, Signal::KILL);
             let ended = wait4(self.pid).map_err(|error| self.fault(&format!("wait4: {error}")))?;
-            self.ended = ended.map(|ended| Ended {
-                cpu_ns: ended.cpu_ns.saturating_sub(self.cpu_before_ns),
-                ..ended
+            self.ended = ended.map(|reaped| {
+                let all = reaped.cpu_ns.saturating_sub(self.cpu_before_ns);
+                let traced = self.cpu_traced_ns.unwrap_or(0).saturating_sub(self.cpu_before_ns);
+                let traced_cpu_ns = traced.min(all);
+                let closing_cpu_ns = all - traced_cpu_ns;
+                Ended { code: reaped.code, signal: reaped.signal, traced_cpu_ns, closing_cpu_ns }
             });
         }
         Ok(self.ended)
@@ -187,6 +227,15 @@ impl Running {
 }
 
 impl Ended {
+    /// What it used, as a cost.
+    pub(crate) fn cost(&self) -> TracerCost {
+        TracerCost {
+            consumer_cpu_ns: Some(self.traced_cpu_ns),
+            closing_cpu_ns: Some(self.closing_cpu_ns),
+            ..TracerCost::default()
+        }
+    }
+
     /// For people.
     pub(crate) fn how(&self) -> String {
         match (self.code, self.signal) {
@@ -217,8 +266,15 @@ impl Drop for Running {
     }
 }
 
+/// An ended child, and all CPU time that it and its children had.
+struct Reaped {
+    code: Option<i32>,
+    signal: Option<i32>,
+    cpu_ns: u64,
+}
+
 /// Reaps an ended child.
-fn wait4(pid: Pid) -> io::Result<Option<Ended>> {
+fn wait4(pid: Pid) -> io::Result<Option<Reaped>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: both pointers are to variables that outlive the call; usage is zeroed in case nothing is written.
@@ -233,7 +289,7 @@ fn wait4(pid: Pid) -> io::Result<Option<Ended>> {
             error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
             error => Err(error),
         },
-        _ => Ok(Some(Ended {
+        _ => Ok(Some(Reaped {
             code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
             cpu_ns: nanos(usage.ru_utime) + nanos(usage.ru_stime),
@@ -258,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_counts_from_when_it_traces_with_the_children() {
+    fn cpu_time_counts_from_when_it_traces_and_the_end_apart_with_the_children() {
         let folder = tempfile::tempdir().unwrap();
         let busy = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
         let mut it = sh(
@@ -272,8 +328,35 @@ mod tests {
         it.traces_now();
         let ended = it.end(SOON).unwrap();
         assert_eq!(ended.code, Some(0));
-        assert!(before > 1_000_000 && ended.cpu_ns > 1_000_000, "{before} {ended:?}");
-        assert!(ended.cpu_ns < before * 10, "what it did before is not in it: {before} {ended:?}");
+        let closing = ended.closing_cpu_ns;
+        assert!(before > 1_000_000 && closing > 1_000_000, "{before} {ended:?}");
+        assert!(closing < before * 10, "what it did before is not in it: {before} {ended:?}");
+        assert!(ended.traced_cpu_ns < closing, "its work came after it was told to end: {ended:?}");
+    }
+
+    #[test]
+    fn what_it_does_while_it_traces_is_no_closing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut it = sh("trap 'exit 0' INT; echo ready; while :; do :; done", folder.path());
+        it.wait_until("ready", SOON, |it| it.said().contains("ready")).unwrap();
+        it.traces_now();
+        let before = cpu::until_now_ns(it.pid());
+        while cpu::until_now_ns(it.pid()) < before + 50_000_000 {
+            thread::sleep(LOOK_EVERY);
+        }
+        let ended = it.end(SOON).unwrap();
+        assert!(ended.traced_cpu_ns >= 50_000_000, "{ended:?}");
+        assert!(ended.closing_cpu_ns < ended.traced_cpu_ns, "{ended:?}");
+    }
+
+    #[test]
+    fn one_that_does_not_hear_is_told_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let deaf =
+            "trap 'n=x$n; [ $n != xx ] || exit 0' INT; echo up; while :; do sleep 0.01; done";
+        let mut it = sh(deaf, folder.path()).told_again_every(Duration::from_millis(100));
+        it.wait_until("up", SOON, |it| it.said().contains("up")).unwrap();
+        assert_eq!(it.end(SOON).unwrap().code, Some(0));
     }
 
     #[test]

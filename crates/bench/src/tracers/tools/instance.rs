@@ -55,6 +55,14 @@ impl Traced {
         }
     }
 
+    /// Fails if somebody switched tracing or an event off.
+    pub(crate) fn was_on(&self) -> Result<(), Fault> {
+        match self.is_on() {
+            true => Ok(()),
+            false => Err(Fault::failed("ftrace: tracing was switched off before the run was over")),
+        }
+    }
+
     /// Is tracing on, with all events?
     pub(crate) fn is_on(&self) -> bool {
         let folder = format!("instances/{}", self.instance.name());
@@ -69,11 +77,6 @@ impl Traced {
     /// Switches tracing off; the kernel's counters of all CPUs.
     pub(crate) fn switch_off(&self) -> Result<Vec<CpuStats>, Fault> {
         self.instance.set_tracing(false).map_err(Fault::failed)?;
-        self.stats()
-    }
-
-    /// The kernel's counters of all CPUs.
-    pub(crate) fn stats(&self) -> Result<Vec<CpuStats>, Fault> {
         let cpus = cpus::possible().map_err(Fault::failed)?;
         let online = cpus.into_iter().filter_map(|cpu| self.instance.cpu_stats(cpu).ok());
         Ok(online.collect())

@@ -22,9 +22,9 @@ const PID_FILE: &str = "/var/run/lttng/lttng-sessiond.pid";
 
 /// Whom to trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Domain {
-    /// `-k`.
-    Kernel,
+pub(crate) enum Domain<'a> {
+    /// `-k`, with these probes only: loading all of them takes most of a minute on an emulated machine.
+    Kernel(&'a [String]),
     /// `-u`.
     User,
 }
@@ -93,7 +93,7 @@ impl Session {
     /// Starts the daemon and a session that records these events; it traces when this comes back.
     pub(crate) fn start(
         arm: &'static str,
-        domain: Domain,
+        domain: Domain<'_>,
         params: &Params,
         events: &[Vec<String>],
         folder: &Path,
@@ -106,7 +106,12 @@ impl Session {
             .map_err(|error| Fault::failed(format!("{}: {error}", home.display())))?;
         let mut command = Command::new(&tools.sessiond);
         command.env("LTTNG_HOME", &home);
-        command.args((domain == Domain::User).then_some("--no-kernel"));
+        match domain {
+            // An empty list would mean all of them.
+            Domain::Kernel([]) => command.arg("--kmod-probes=sched"),
+            Domain::Kernel(probes) => command.arg(format!("--kmod-probes={}", probes.join(","))),
+            Domain::User => command.arg("--no-kernel"),
+        };
         let daemon = Running::start("lttng-sessiond", &mut command, folder)?;
         let daemon = daemon.ends_by(Signal::TERM);
         let mut session = Self { daemon, tools, home, trace, version, is_there: false };
@@ -116,7 +121,7 @@ impl Session {
 
     fn begin(
         &mut self,
-        domain: Domain,
+        domain: Domain<'_>,
         params: &Params,
         events: &[Vec<String>],
     ) -> Result<(), Fault> {
@@ -124,7 +129,7 @@ impl Session {
         self.daemon.wait_until("answer", START_PATIENCE, |_| {
             lttng_command(&lttng, &home, &["list"]).output().is_ok_and(|it| it.status.success())
         })?;
-        let kind = if domain == Domain::Kernel { "-k" } else { "-u" };
+        let kind = if domain == Domain::User { "-u" } else { "-k" };
         let trace = format!("--output={}", self.trace.display());
         self.say(&["create", NAME, &trace])?;
         self.is_there = true;
@@ -162,6 +167,7 @@ impl Session {
 
     /// Ends session and daemon, and counts what was recorded.
     pub(crate) fn stop(mut self) -> Result<TracerCost, Fault> {
+        self.daemon.closes_now();
         // Comes back when the consumers have written everything.
         self.say(&["stop"])?;
         let lost = lost_events(&self.say(&["list", NAME])?);
@@ -173,12 +179,11 @@ impl Session {
             return Err(self.daemon.fault(&ended.how()));
         }
         Ok(TracerCost {
-            exits: None,
             events: Some(self.count()?),
             bytes: Some(bytes),
             lost_events: lost,
-            consumer_cpu_ns: Some(ended.cpu_ns),
             version: std::mem::take(&mut self.version),
+            ..ended.cost()
         })
     }
 

@@ -1,8 +1,9 @@
 //! `transect record`, as five arms start it.
 //!
 //! It records together with a command, which it starts when tracing is on and not before
-//! (crates/cli/src/verbs/record/continuous.rs): that command makes a file, and then sleeps. So its beginning is known,
-//! and it costs no CPU time while the workload runs.
+//! (crates/cli/src/verbs/record/continuous.rs): that command makes a file, and then waits for somebody who never comes. So
+//! its beginning is known, and it costs no CPU time while the workload runs. It is one program and not two: in an emulated
+//! guest, where starting `sleep` takes 30 to 100 ms of the only CPU, the workload would pay for that.
 
 use super::{
     END_PATIENCE, START_PATIENCE,
@@ -16,14 +17,15 @@ use crate::{
     protocol::{Param, TracerCost},
     tracers::{Scene, Tracer},
 };
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// The command: `$0` is the file. (`sleep infinity` is not POSIX.)
-const COMMAND: [&str; 3] = ["sh", "-c", ": >\"$0\"; exec sleep 2147483647"];
+/// The command: `$0` is the file, `$1` a FIFO that nobody ever opens at its other end: the shell waits in open(2).
+const COMMAND: [&str; 3] = ["sh", "-c", ": >\"$0\"; read -r never <\"$1\""];
 
 /// Which collector an arm means. transect takes the other one where it must; an arm does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +88,9 @@ impl Recorder {
         let params = Params::of(arm, scene.job)?;
         let (_, events) = events::here(arm.name(), params.text("events"))?;
         let output = scene.folder.join("recording.transect");
-        let begun = scene.folder.join("begun");
+        let (begun, fifo) = (scene.folder.join("begun"), scene.folder.join("never"));
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .map_err(|error| Fault::failed(format!("no FIFO {}: {error}", fifo.display())))?;
         let mut command = Command::new(scene.transect);
         command.arg("record").arg("--output").arg(&output);
         command.args(events.iter().flat_map(|event| ["-e".to_owned(), event.to_string()]));
@@ -95,7 +99,7 @@ impl Recorder {
         if let Some(kib) = params.wish("buffer_kib") {
             command.arg("--buffer-size").arg(format!("{kib}K"));
         }
-        command.args(more).arg("--").args(COMMAND).arg(&begun);
+        command.args(more).arg("--").args(COMMAND).arg(&begun).arg(&fifo);
         let version = program::version(scene.transect)?;
         let mut running = Running::start("transect", &mut command, scene.folder)?;
         running.wait_until("sign that it records", START_PATIENCE, |_| begun.exists())?;
@@ -107,26 +111,24 @@ impl Recorder {
     /// Ends it. Where it left a recording, its manifest says how many events and bytes.
     pub(crate) fn stop(mut self) -> Result<TracerCost, Fault> {
         let ended = self.end()?;
-        let mut cost = read_cost(&self.output)?;
-        cost.consumer_cpu_ns = Some(ended.cpu_ns);
-        cost.exits = exits::of(&self.transect, &self.output)?;
-        cost.version = self.version;
-        Ok(cost)
+        Ok(TracerCost {
+            consumer_cpu_ns: Some(ended.traced_cpu_ns),
+            closing_cpu_ns: Some(ended.closing_cpu_ns),
+            exits: exits::of(&self.transect, &self.output)?,
+            version: self.version,
+            ..read_cost(&self.output)?
+        })
     }
 
     /// Ends a flight recorder, which leaves no recording.
     pub(crate) fn stop_without_recording(mut self) -> Result<TracerCost, Fault> {
         let ended = self.end()?;
-        Ok(TracerCost {
-            bytes: Some(0),
-            consumer_cpu_ns: Some(ended.cpu_ns),
-            version: self.version,
-            ..TracerCost::default()
-        })
+        Ok(TracerCost { bytes: Some(0), version: self.version, ..ended.cost() })
     }
 
     /// Has a flight recorder write what it holds, and ends it. Where, and what that was.
     pub(crate) fn stop_with_snapshot(mut self, transect: &Path) -> Result<TracerCost, Fault> {
+        self.running.closes_now();
         let pid = self.running.pid().to_string();
         let output = Command::new(transect)
             .args(["snapshot", "--pid", &pid])

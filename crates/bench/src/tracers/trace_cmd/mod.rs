@@ -107,13 +107,12 @@ impl Tracing for Recording {
         let cpus = self.statistics()?;
         let failed = |error| Fault::failed(format!("{}: {error}", self.output.display()));
         Ok(TracerCost {
-            exits: None,
             // It looks before its readers take what is left, which they do when tracing is off.
             events: Some(cpus.iter().map(|cpu| cpu.read + cpu.entries).sum()),
             bytes: Some(fs::metadata(&self.output).map_err(failed)?.len()),
             lost_events: Some(cpus.iter().map(CpuStats::lost).sum()),
-            consumer_cpu_ns: Some(ended.cpu_ns),
             version: self.version,
+            ..ended.cost()
         })
     }
 }

@@ -70,12 +70,10 @@ impl Tracing for Windows {
         let failed = |error| Fault::failed(format!("{}: {error}", self.log.display()));
         let text = fs::read_to_string(&self.log).map_err(failed)?;
         Ok(TracerCost {
-            exits: None,
-            events: None,
             bytes: Some(text.len() as u64),
             lost_events: Some(lost_events(&text)),
-            consumer_cpu_ns: Some(ended.cpu_ns),
             version: self.version,
+            ..ended.cost()
         })
     }
 }

@@ -121,6 +121,7 @@ struct Recording {
 impl Tracing for Recording {
     fn stop(self: Box<Self>) -> Result<TracerCost, Fault> {
         let Recording { collector, cpu_before_ns, output, dom0 } = *self;
+        let traced_cpu_ns = collector.cpu_ns().saturating_sub(cpu_before_ns);
         let finished = collector.stop();
         if let Some(failure) = finished.failure {
             return Err(Fault::failed(failure));
@@ -139,7 +140,8 @@ impl Tracing for Recording {
             events: Some(totals.records - totals.wraps - totals.lost_records),
             bytes: Some(finished.bytes),
             lost_events: Some(totals.lost),
-            consumer_cpu_ns: Some(cpu_ns.saturating_sub(cpu_before_ns)),
+            consumer_cpu_ns: Some(traced_cpu_ns),
+            closing_cpu_ns: Some(cpu_ns.saturating_sub(cpu_before_ns + traced_cpu_ns)),
             version: format!("xentrace of Xen {}", dom0.version),
         })
     }

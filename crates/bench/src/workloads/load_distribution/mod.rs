@@ -62,6 +62,16 @@ impl Workload for LoadDistribution {
         })
     }
 
+    fn expected_s(&self, job: &Job) -> f64 {
+        let given = Given(job);
+        let number = |name| given.number(name, 0.0..=f64::MAX).unwrap_or(1.0);
+        let mib_a_second = match given.word("program", &["bzip2", "tar"]) {
+            Ok("tar") => 200.0,
+            _ => 10.0,
+        };
+        number("tasks") * number("size_mib") / mib_a_second
+    }
+
     fn prepare<'a>(&self, place: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault> {
         self.can_run(place.job)?;
         let given = Given(place.job);

@@ -57,11 +57,16 @@ impl Workload for MemoryLoss {
     fn prepare<'a>(&self, place: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault> {
         self.can_run(place.job)?;
         let (settle, length) = times(place.job)?;
-        Ok(Box::new(Idle { length: settle + length, cancelled: place.cancelled }))
+        // Longer than it is looked at: in a container its own threads are looked at, and must not end before.
+        let length = settle + length + MARGIN;
+        Ok(Box::new(Idle { length, cancelled: place.cancelled }))
     }
 }
 
-/// Does nothing for as long as the host is looked at.
+/// For how long a machine still does nothing when it has been looked at.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Does nothing for as long as the host is looked at, and a little longer.
 struct Idle<'a> {
     length: Duration,
     cancelled: &'a AtomicBool,

@@ -59,7 +59,7 @@ pub(crate) fn choice<'a>(job: &'a Job, name: &str, of: &[&str]) -> Result<&'a st
 
 fn refused(job: &Job, name: &str, wanted: &str) -> Refusal {
     let why = match job.params.get(name) {
-        Some(value) => format!("parameter {name} = {value:?}: it must be {wanted}"),
+        Some(value) => format!("parameter {name} = {value}: it must be {wanted}"),
         None => format!("parameter {name} is missing: it must be {wanted}"),
     };
     Refusal::new(Kind::Plan, format!("workload {}", job.workload), why)

@@ -272,7 +272,8 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn search(&mut self) -> Result<Step, Fault> {
+    /// The best step, and whether it was the highest that may be tried.
+    fn search(&mut self) -> Result<(Step, bool), Fault> {
         let plan = self.plan;
         let mut search = Search::new(plan.rate, plan.rate_max, plan.resolution);
         let (mut best, mut number) = (None, 0);
@@ -293,7 +294,7 @@ impl<'a> Generator<'a> {
             ),
             None => format!("{number} steps; even rate_max held: the capacity is higher than that"),
         });
-        Ok(best)
+        Ok((best, search.failed().is_none()))
     }
 
     fn nothing_held(&self, search: &Search) -> String {
@@ -304,12 +305,21 @@ impl<'a> Generator<'a> {
 
 impl Prepared for Generator<'_> {
     fn run(&mut self) -> Result<Vec<Metric>, Fault> {
-        let step = if self.plan.is_search { self.search()? } else { self.step(self.plan.rate, 0)? };
+        let (step, is_most) = match self.plan.is_search {
+            true => self.search()?,
+            false => {
+                let step = self.step(self.plan.rate, 0)?;
+                let holds = step.holds(self.plan.criterion);
+                (step, holds)
+            }
+        };
         self.notes.extend(step.notes());
         let mut metrics = step.metrics()?;
         if self.plan.is_search {
             metrics.push(Metric::per_second("held_rate", step.rate));
         }
+        let is_most = f64::from(u8::from(is_most));
+        metrics.push(Metric::new("offer_held", Unit::Count, Better::Less, is_most));
         let share = step.received_bytes as f64 / (self.plan.seconds + self.plan.warm_s);
         metrics.push(Metric::bytes_per_second("received", share));
         Ok(metrics)

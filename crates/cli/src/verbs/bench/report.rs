@@ -16,7 +16,7 @@ use transect_bench::{
     },
     procedure::Results,
     published,
-    report::{self, Chosen, rows, text},
+    report::{self, Asked, Chosen, rows, text},
 };
 
 /// Arguments of `transect bench report`.
@@ -25,6 +25,12 @@ pub(super) struct Args {
     /// The folder of results
     #[arg(value_name = "DIR")]
     results: PathBuf,
+    /// Compare platforms with this one instead of the plan's reference: what a guest costs over its own host
+    #[arg(long, value_name = "PLATFORM")]
+    against: Option<String>,
+    /// Name limiters by the rules of this program, from the samples that were kept, and not as they were named then
+    #[arg(long)]
+    rejudge: bool,
     /// Everything as JSON
     #[arg(long, group = "form")]
     json: bool,
@@ -143,7 +149,8 @@ fn percent(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let results = Results::at(&args.results);
-    let report = report::of(&results)?;
+    let asked = Asked { against: args.against.as_deref(), judges_again: args.rejudge };
+    let report = report::of_asked(&results, asked)?;
     if let Some(folder) = &args.parquet {
         for table in rows::all(&report) {
             parquet::write(&table, folder)?;

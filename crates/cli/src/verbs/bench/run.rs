@@ -159,7 +159,7 @@ fn told(confirmation: &Confirmation) -> String {
     if let Some(refusal) = &confirmation.refused {
         return format!("{cell}: not halved: {}", refusal.why);
     }
-    let lever = confirmation.lever.as_ref().map(|lever| format!("{lever:?}")).unwrap_or_default();
+    let lever = confirmation.lever.as_ref().map(ToString::to_string).unwrap_or_default();
     match &confirmation.elasticity {
         Some(Elasticity { value, interval: Some((low, high)), verdict, .. }) => format!(
             "{cell}: {lever}: elasticity {value:.2} [{low:.2} … {high:.2}], {}",
@@ -234,8 +234,10 @@ impl Witness for Teller {
                 }
             }
             Entry::Stopped(stop) => {
-                let how = if stop.is_precise { "precise enough" } else { "given up" };
-                self.line(&format!("{}: {how} after {} blocks", stop.workload, stop.blocks));
+                // A plan with a fixed number of blocks has no precision to reach.
+                let how = if stop.is_precise { "done" } else { "not as precise as wished" };
+                let blocks = if stop.blocks == 1 { "block" } else { "blocks" };
+                self.line(&format!("{}: {how} after {} {blocks}", stop.workload, stop.blocks));
             }
             Entry::Finished { why, .. } => self.line(&format!("done: {why}")),
             Entry::Confirmed(confirmation) => self.line(&told(confirmation)),
