@@ -44,22 +44,29 @@ fn killed_agents_cost_a_marked_interval_and_frozen_guests_nothing() {
         let freezes = freezes.agent(&agent, &["--virtio-serial"]).boot().unwrap();
         expect_errors_with_mends(host, &freezes).unwrap();
         // Last: its agent is killed so long after its start, which must be while we record.
-        let restarts = host.guest("restarts").workload(work).agent_killed_after_ms(6_000);
+        let restarts = host.guest("restarts").workload(work).agent_killed_after_ms(15_000);
         let restarts = restarts.agent(&agent, &["--vsock"]).boot().unwrap();
 
         let record = host
             .run(&format!(
-                "./transect record --full -o r.transect --guest virtio-serial:{} --guest vsock:{} \
-             --duration 13s",
+                "./transect record --full -o r.transect --guest virtio-serial:{} --guest vsock:{}",
                 port_of(&freezes).unwrap(),
                 restarts.cid().unwrap(),
             ))
             .spawn()
             .unwrap();
-        host.run("sleep 3").within(120).unwrap().expect_success();
+        // Each has told of itself for a while when something is done to it, and does so again after.
+        let begun = "until grep -qs 1 /sys/kernel/tracing/instances/transect*/tracing_on; do sleep 0.2; done; sleep 2";
+        host.run(begun).within(120).unwrap().expect_success();
+        let too_early = restarts.marks().unwrap().contains("agent ended");
+        assert!(!too_early, "the agent was killed before the recording began");
         freezes.freeze().unwrap();
         host.run("sleep 7").within(120).unwrap().expect_success();
         freezes.thaw().unwrap();
+        restarts.wait_for("agent started").times(2).within(120).unwrap();
+        freezes.expect_to_go_on("lateness").unwrap();
+        let ends = "sleep 3; ./transect stop r.transect";
+        host.run(ends).within(120).unwrap().expect_success();
         let out = record.finish_within(240).unwrap();
         println!("{}{}", out.stdout, out.stderr);
         assert!(out.expect_success().stderr.contains("no sign of life"), "{}", out.stderr);

@@ -2,7 +2,9 @@
 //!
 //! Both take stamps of their own, a moment apart: an event that happened at an edge of a window may lie
 //! in one window here and in the next there. So a count may differ by the events that lie within
-//! `edge_ns` of the window's two edges, which the recording tells, and by no more. And guest mode lies between
+//! `edge_ns` of the window's two edges, which the recording tells, and by no more. Where the machine was taken away
+//! between the two stamps of an event, they lie further apart: by what the times of the two windows that meet there
+//! differ, for the event is what parts them. And guest mode lies between
 //! the stamps of two programs, an entry's and an exit's: where one collector's program at the one runs longer
 //! than at the other, every exit moves the other's stamps by that, up to `exit_ns`. And after a switch that the
 //! kernel did not trace, each side learns from its own events who is there: time that one of them does not know
@@ -75,6 +77,11 @@ fn windows(rows: &[Value]) -> BTreeMap<Key, &Value> {
     of_table(rows, "windows").filter_map(|row| Some((key(row)?, row))).collect()
 }
 
+/// Time of a window that one side or the other knows nothing of.
+fn doubt_ns(our: &Value, their: &Value) -> i64 {
+    [our, their].iter().filter_map(|row| number(row, "unknown_ns")).sum()
+}
+
 /// Where the second window begins.
 fn second(windows: &BTreeMap<Key, &Value>) -> Option<i64> {
     let mut starts: Vec<i64> = windows.keys().map(|(ts, _)| *ts).collect();
@@ -108,10 +115,21 @@ pub(crate) fn compare(
 ) -> Compared {
     let (theirs, ours) = (windows(offline), windows(live));
     let stamps = counted(offline);
-    let near = |edge: i64| {
-        let from = stamps.partition_point(|stamp| *stamp < edge - slack.edge_ns);
-        let to = stamps.partition_point(|stamp| *stamp <= edge + slack.edge_ns);
+    let near = |edge: i64, apart_ns: i64| {
+        let from = stamps.partition_point(|stamp| *stamp < edge - apart_ns);
+        let to = stamps.partition_point(|stamp| *stamp <= edge + apart_ns);
         i64::try_from(to - from).unwrap_or(i64::MAX)
+    };
+    // How far apart the two sides' times of a window are; nothing is told by those that are in doubt.
+    let apart = |ts: i64, whose: &str| {
+        let key = (ts, whose.to_owned());
+        let (Some(their), Some(our)) = (theirs.get(&key), ours.get(&key)) else { return 0 };
+        let dur = number(their, "dur").unwrap_or(1);
+        if doubt_ns(our, their) > dur / 50 {
+            return 0;
+        }
+        let of = |column: &str| Some((number(our, column)? - number(their, column)?).abs());
+        TIMES.iter().filter_map(|column| of(column)).max().unwrap_or(0)
     };
     let starts: Vec<i64> = theirs.keys().map(|(ts, _)| *ts).collect();
     let (first, last) = (starts.first().copied(), starts.last().copied());
@@ -132,8 +150,11 @@ pub(crate) fn compare(
         }
         let Some(our) = ours.get(key) else { continue };
         let dur = number(their, "dur").unwrap_or(1);
-        let may_differ = near(key.0) + near(key.0 + dur);
-        let doubt_ns: i64 = [*our, *their].iter().filter_map(|row| number(row, "unknown_ns")).sum();
+        let (ts, whose) = (key.0, key.1.as_str());
+        let [before, here, after] = [ts - dur, ts, ts + dur].map(|ts| apart(ts, whose));
+        let may_differ =
+            near(ts, slack.edge_ns + before + here) + near(ts + dur, slack.edge_ns + here + after);
+        let doubt_ns = doubt_ns(our, their);
         let is_doubtful = doubt_ns > dur / 50;
         compared.rows += usize::from(!is_doubtful);
         compared.doubtful += usize::from(is_doubtful);
@@ -165,4 +186,35 @@ pub(crate) fn compare(
         compared.off += usize::from(is_off);
     }
     compared
+}
+
+/// An event that the two sides stamped on either side of an edge: counted in one window here and in the next there.
+#[test]
+fn a_count_moves_only_with_the_time_that_its_event_parts() {
+    const MS: i64 = 1_000_000;
+    let row = |window: i64, gotten_ns: i64, allocations: i64| {
+        serde_json::json!({
+            "table": "windows", "machine_id": 1, "vcpu": 0, "ts": window * 1000 * MS, "dur": 1000 * MS,
+            "gotten_ns": gotten_ns, "allocations": allocations,
+        })
+    };
+    let of = |middle: [(i64, i64); 2]| {
+        let inner = [(2, middle[0]), (3, middle[1])];
+        let all = [(0, (0, 0)), (1, (0, 0)), inner[0], inner[1], (4, (0, 0)), (5, (0, 0))];
+        let mut rows: Vec<Value> =
+            all.iter().map(|(at, (ns, count))| row(*at, *ns, *count)).collect();
+        rows.push(serde_json::json!({"table": "machines", "machine_id": 1, "name": "one"}));
+        // Half a millisecond before the edge of the two windows in the middle.
+        rows.push(serde_json::json!({"table": "cpu_slices", "cpu": 0, "ts": 3000 * MS - MS / 2}));
+        rows
+    };
+    let slack = Slack { edge_ns: 100_000, exit_ns: 0 };
+    let compare = |live| compare(&of([(500 * MS, 11), (500 * MS, 10)]), &of(live), slack, |_| true);
+    // Stamped 2 ms later: half a millisecond more in the window before, one and a half less in the one after.
+    let moved = compare([(500 * MS + MS / 2, 10), (498 * MS + MS / 2, 11)]);
+    assert_eq!((moved.wrong_counts, moved.off), (0, 1), "{moved:#?}");
+    let wrong = compare([(500 * MS, 10), (500 * MS, 11)]);
+    assert_eq!((wrong.wrong_counts, wrong.off), (2, 0), "{wrong:#?}");
+    let twice = compare([(500 * MS + MS / 2, 9), (498 * MS + MS / 2, 12)]);
+    assert_eq!(twice.wrong_counts, 2, "{twice:#?}");
 }

@@ -399,22 +399,26 @@ fn both_collectors_give_the_same_tables() {
         let both = bed.guest("both", "mix:rounds=1000").unwrap();
         // Full is on for longer, at both ends.
         let out = bed
-        .host
-        .run(&format!(
-            "{0} record --full -o full.transect & sleep 2; \
-             {0} record -o compact.transect --duration 2s; sleep 0.5; {0} stop full.transect; wait $!",
-            bed.transect
-        ))
-        .within(240)
-        .unwrap();
+            .host
+            .run(&format!(
+                "{0} record --full -o full.transect & full=$!; \
+                 until grep -qs 1 /sys/kernel/tracing/instances/transect*/tracing_on; do sleep 0.2; done; \
+                 {0} record -o compact.transect --duration 2s; sleep 0.5; \
+                 {0} stop full.transect; wait $full",
+                bed.transect
+            ))
+            .within(240)
+            .unwrap();
         out.expect_success();
+        both.expect_to_go_on("getppid").unwrap();
         both.kill().unwrap();
         let full = Told::of(&bed.fetch("full.transect").unwrap()).unwrap();
         let compact = Told::of(&bed.fetch("compact.transect").unwrap()).unwrap();
 
         let at = place_of(&compact.exits, &full.exits, |a, b| a.what == b.what);
         let at = at.expect("the compact recording's exits are not in the full one's, in order");
-        assert!(compact.exits.len() > 500, "only {} exits", compact.exits.len());
+        let (few, of) = (compact.exits.len(), full.exits.len());
+        assert!(few > 500, "only {few} exits, {of} in the full recording; {}", out.stderr);
         let same = &full.exits[at..at + compact.exits.len()];
         // Each collector's own work lies between the other's stamps, so lengths differ by it.
         let mut off: Vec<i64> =
@@ -491,7 +495,7 @@ fn a_guest_that_dies_costs_only_its_own_interval() {
         let stays = bed.guest("stays", "periodic:period_ms=20:work_us=500").unwrap();
         let dies = bed.guest("dies", "periodic:period_ms=20:work_us=500").unwrap();
         let command = format!(
-            "{} record -o dies.transect {} {} --duration 8s",
+            "{} record -o dies.transect {} {}",
             bed.transect,
             spec(&stays).unwrap(),
             spec(&dies).unwrap()
@@ -501,6 +505,8 @@ fn a_guest_that_dies_costs_only_its_own_interval() {
         let begun = "until [ -e dies.transect/guest-dies.compact ]; do sleep 0.2; done; sleep 3";
         bed.host.run(begun).within(240).unwrap().expect_success();
         dies.kill().unwrap();
+        let ends = format!("sleep 3; {} stop dies.transect", bed.transect);
+        bed.host.run(&ends).within(240).unwrap().expect_success();
         record.finish_within(240).unwrap().expect_success();
         let report = report(&bed.fetch("dies.transect").unwrap()).unwrap();
         expect_states_to_fill_the_window(&report).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::initramfs;
 use crate::job::{Job, JobPlan, Output, Place, quoted};
@@ -335,9 +335,20 @@ impl Guest {
         self.on_host(&format!("kill -CONT {}", self.pid()?)).map(drop)
     }
 
-    /// Kills it, as a crash of its QEMU would.
+    /// Waits until it says this once more: it is still alive, which the exits of a guest that hung would not tell.
+    pub fn expect_to_go_on(&self, text: &str) -> Result<()> {
+        let said = self.marks()?.lines().filter(|line| line.contains(text)).count();
+        // The last line may be one that still grows: it does not count as a new one.
+        self.wait_for(text).times(said + 1).within(120).map(drop)
+    }
+
+    /// Kills it, as a crash of its QEMU would. That it was there no more is an error.
     pub fn kill(self) -> Result<()> {
-        self.job.kill()
+        match self.job.ended_by_itself() {
+            None => self.job.kill(),
+            // Dropped here, which notes it.
+            Some(code) => bail!("guest {} had ended by itself, with {code}", self.name),
+        }
     }
 
     /// What its kernel wrote to its serial console.
