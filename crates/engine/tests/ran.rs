@@ -147,6 +147,42 @@ proptest! {
     }
 }
 
+/// A vCPU that runs for a tenth of a millisecond now and then, with its first events a moment after the switch: that
+/// is all the room its clock's offset has. Now and then they come half a millisecond later.
+fn made_brief(offset: i64) -> Made {
+    let mut dice = Dice(1);
+    let (mut records, mut truth, mut t) = (Vec::new(), Vec::new(), 1u64 << 45);
+    let mut change = |t, old, new| {
+        records.push((t, XenEvent::RunstateChange { vcpu: VCPU, old, new }));
+    };
+    for round in 0..200 {
+        t += dice.roll(6_000_000, 40_000_000);
+        change(t, Runstate::Blocked, Runstate::Running);
+        t += if round % 10 == 0 { dice.roll(500_000, 600_000) } else { 0 };
+        for after in [20_000, 24_000, 28_000, 32_000, 60_000, 90_000] {
+            let host = t + after + dice.roll(0, 2_000);
+            truth.push(((host as i64 - offset) as u64, host));
+        }
+        t += 100_000;
+        change(t, Runstate::Running, Runstate::Blocked);
+    }
+    let mut writer = Writer::new(Vec::new(), 4096);
+    for (t, event) in records {
+        writer.event(CpuId(0), t, &event).unwrap();
+    }
+    Made { xen: writer.finish().unwrap(), truth }
+}
+
+#[test]
+fn an_offset_is_found_wherever_it_lies_beside_the_bins_of_the_vote() {
+    for part in 0..64 {
+        let made = made_brief((1 << 40) + part * (1 << 19) / 64);
+        for (off, bound) in found(&made) {
+            assert!(off <= bound, "at {part} of 64: off by {off}, bound {bound}");
+        }
+    }
+}
+
 #[test]
 fn the_same_counter_is_seen_to_be_it_and_another_is_not() {
     let clock = Clock { offset: 0, jump: 0, drift_ppm: 0, emulated: false };

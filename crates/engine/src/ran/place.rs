@@ -173,8 +173,9 @@ fn offset(running: &Running, dom: u16, stamps: &Stamps, scale: Scale) -> Result<
         let Some(runs) = running.vcpu(dom, cpu) else { continue };
         let in_xen_ticks: Vec<i128> = of_cpu.iter().map(|stamp| scale.at(*stamp)).collect();
         for candidate in vote::candidates(runs.intervals(), &in_xen_ticks) {
+            // Its two bins, and the one above: a pair's offset is too low by how long after the switch its event came.
             found.extend(
-                (0..2 * STEPS)
+                (0..3 * STEPS)
                     .map(|step| candidate + step * BIN / STEPS)
                     .map(|offset| (judged(running, dom, stamps, scale, offset), offset))
                     .map(|(share, offset)| (share.skill(), share, offset))
