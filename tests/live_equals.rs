@@ -3,8 +3,8 @@
 //! Both take stamps of their own, a moment apart: an event that happened at an edge of a window may lie
 //! in one window here and in the next there. So a count may differ by the events that lie within
 //! `edge_ns` of the window's two edges, which the recording tells, and by no more. Where the machine was taken away
-//! between the two stamps of an event, they lie further apart: by what the times of the two windows that meet there
-//! differ, for the event is what parts them. And guest mode lies between
+//! between the two stamps of an event (`is_paused`), they lie further apart: by what the times of the two windows that
+//! meet there differ, for the event is what parts them. And guest mode lies between
 //! the stamps of two programs, an entry's and an exit's: where one collector's program at the one runs longer
 //! than at the other, every exit moves the other's stamps by that, up to `exit_ns`. And after a switch that the
 //! kernel did not trace, each side learns from its own events who is there: time that one of them does not know
@@ -24,6 +24,8 @@ pub(crate) struct Slack {
     pub(crate) edge_ns: i64,
     /// An exit may take this from the time in guest mode.
     pub(crate) exit_ns: i64,
+    /// The machine may be taken away between the two stamps of an event for longer than that: an emulated one.
+    pub(crate) is_paused: bool,
 }
 
 /// What came of a comparison.
@@ -125,7 +127,7 @@ pub(crate) fn compare(
         let key = (ts, whose.to_owned());
         let (Some(their), Some(our)) = (theirs.get(&key), ours.get(&key)) else { return 0 };
         let dur = number(their, "dur").unwrap_or(1);
-        if doubt_ns(our, their) > dur / 50 {
+        if !slack.is_paused || doubt_ns(our, their) > dur / 50 {
             return 0;
         }
         let of = |column: &str| Some((number(our, column)? - number(their, column)?).abs());
@@ -208,11 +210,20 @@ fn a_count_moves_only_with_the_time_that_its_event_parts() {
         rows.push(serde_json::json!({"table": "cpu_slices", "cpu": 0, "ts": 3000 * MS - MS / 2}));
         rows
     };
-    let slack = Slack { edge_ns: 100_000, exit_ns: 0 };
-    let compare = |live| compare(&of([(500 * MS, 11), (500 * MS, 10)]), &of(live), slack, |_| true);
+    let with = |is_paused, live| {
+        let slack = Slack { edge_ns: 100_000, exit_ns: 0, is_paused };
+        compare(&of([(500 * MS, 11), (500 * MS, 10)]), &of(live), slack, |_| true)
+    };
+    let compare = |live| with(true, live);
     // Stamped 2 ms later: half a millisecond more in the window before, one and a half less in the one after.
-    let moved = compare([(500 * MS + MS / 2, 10), (498 * MS + MS / 2, 11)]);
+    let later = [(500 * MS + MS / 2, 10), (498 * MS + MS / 2, 11)];
+    let moved = compare(later);
     assert_eq!((moved.wrong_counts, moved.off), (0, 1), "{moved:#?}");
+    assert_eq!(
+        with(false, later).wrong_counts,
+        2,
+        "nothing is taken away from a machine of its own"
+    );
     let wrong = compare([(500 * MS, 10), (500 * MS, 11)]);
     assert_eq!((wrong.wrong_counts, wrong.off), (2, 0), "{wrong:#?}");
     let twice = compare([(500 * MS + MS / 2, 9), (498 * MS + MS / 2, 12)]);

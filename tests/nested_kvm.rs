@@ -347,7 +347,8 @@ fn keep_as_sample(log: &Path) -> Result<()> {
 }
 
 /// Every program takes tens of microseconds in an emulated host, and the two stamp one after the other.
-const EMULATED: live_equals::Slack = live_equals::Slack { edge_ns: 100_000, exit_ns: 10_000 };
+const EMULATED: live_equals::Slack =
+    live_equals::Slack { edge_ns: 100_000, exit_ns: 10_000, is_paused: true };
 
 fn expect_equal_windows(offline: &[Value], live: &[Value]) -> Result<()> {
     let of_guests = |whose: &str| whose.contains("starved") || whose.contains("greedy");

@@ -136,7 +136,7 @@ fn windows_equal_a_recordings(source: &str, chat: &str, least: i64, ppm: u64) {
     assert!(export.status.success(), "{}", String::from_utf8_lossy(&export.stderr));
     let read = |name: &str| lines(&fs::read_to_string(scratch.path(name)).unwrap());
     let (offline, live) = (read("r.jsonl"), read("top.jsonl"));
-    let slack = live_equals::Slack { edge_ns: 10_000, exit_ns: 0 };
+    let slack = live_equals::Slack { edge_ns: 10_000, exit_ns: 0, is_paused: false };
     let compared = live_equals::compare(&offline, &live, slack, |whose| {
         groups.iter().any(|group| group == whose)
     });
