@@ -15,7 +15,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use transect_compact::Compact;
+use transect_compact::{Compact, Item};
+use transect_model::ids::Tid;
 use transect_store::Recording;
 
 const FAST: &str =
@@ -320,6 +321,59 @@ fn how_far_a_snapshot_reaches_back_is_told() {
     assert!(later_ns >= -500_000_000, "told {told}, held since {held}");
     // It is looked up every 2 s, and written to until the snapshot's files are there.
     assert!(later_ns <= 10_000_000_000, "told {told}, held since {held}");
+}
+
+/// Where in a recording the thread is not for as long as another snapshot was taken: the gap that is told, and the
+/// stretch without its events, ns.
+fn hole_of(dir: &Path, tid: Tid) -> ((u64, u64), (u64, u64)) {
+    let recording = Recording::open(dir).unwrap();
+    let gaps = &recording.manifest.gaps;
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    let (from, to) = (gaps[0].from.unwrap(), gaps[0].to.unwrap());
+    let file = Compact::parse(&recording.sources[0].bytes).unwrap();
+    let items = file.cpus().filter_map(|cpu| file.stream(cpu)).flatten();
+    let stamp_of = |item| match item {
+        Item::Event { ts, tid: by, .. } if by == tid => Some(ts.get()),
+        _ => None,
+    };
+    let mut stamps: Vec<u64> = items.filter_map(stamp_of).collect();
+    stamps.sort_unstable();
+    let after = stamps.partition_point(|stamp| *stamp <= from);
+    ((from, to), (stamps[after - 1], stamps[after]))
+}
+
+/// Nobody writes while a snapshot is taken: one that comes soon after says so, and of when.
+#[test]
+fn a_snapshot_says_what_the_one_before_kept_out_of_it() {
+    if !can_record_compact() {
+        return;
+    }
+    // Who takes the snapshot may have to wait for a CPU between letting them write again and looking at the clock.
+    let is_right = (0..5).any(|_| {
+        let scratch = Scratch::new();
+        let serving = Serving::start(&scratch.path(""), FAST);
+        let mut busy = Command::new("python3")
+            .args(["-c", "import time\nwhile True: time.sleep(0.0001)"])
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        let take = || serving.post("/api/v1/snapshots", "{\"seconds\": 600}").json();
+        let [first, second] = [take(), take()].map(|taken| {
+            let id = taken["id"].as_str().unwrap();
+            scratch.path(&format!("data/snapshots/{id}.transect"))
+        });
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert_eq!(Recording::open(&first).unwrap().manifest.gaps, []);
+        let ((from, to), (last, next)) = hole_of(&second, Tid(i32::try_from(busy.id()).unwrap()));
+        eprintln!("{} ns are told, {} ns have no events", to - from, next - last);
+        let question = "SELECT cause, dur FROM lost";
+        let rows = scratch.run(&["sql", second.to_str().unwrap(), "--csv", question]);
+        let rows = String::from_utf8_lossy(&rows.stdout).into_owned();
+        assert_eq!(rows.trim(), format!("cause,dur\nsnapshot,{}", to - from));
+        2 * (next - from) > to - from
+    });
+    assert!(is_right, "events where none were to be");
 }
 
 /// With no more than the systemd unit gives it.

@@ -29,6 +29,8 @@ pub enum LostCause {
     GuestStalled,
     /// Xen's tracing was off: its `xentrace` had been told to end by someone else.
     XentraceEnded,
+    /// A flight recorder's earlier snapshot was being taken.
+    Snapshot,
     /// The disk was full.
     DiskFull,
     /// The file ends in the middle of the stream.
@@ -45,6 +47,7 @@ impl LostCause {
             LostCause::GuestDisconnected => "guest_disconnected",
             LostCause::GuestStalled => "guest_stalled",
             LostCause::XentraceEnded => "xentrace_ended",
+            LostCause::Snapshot => "snapshot",
             LostCause::DiskFull => "disk_full",
             LostCause::TruncatedFile => "truncated_file",
             LostCause::CorruptPage => "corrupt_page",

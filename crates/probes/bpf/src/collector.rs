@@ -9,6 +9,7 @@ use transect_model::ids::CpuId;
 use crate::{
     Aggregates, BpfError, KvmExitMethod, Plan, Stats, choice,
     consumer::Consumer,
+    live::monotonic_ns,
     load::{self, FLUSH, Loaded},
     memory::{Memory, Take, Which},
     program::Program,
@@ -25,6 +26,8 @@ pub struct Compact {
     extra: Vec<&'static str>,
     absent: Vec<String>,
     kvm_exit: KvmExitMethod,
+    /// Of a flight recorder, as far back as its logs reach.
+    pauses: Vec<Pause>,
 }
 
 /// What is left when a recording has ended.
@@ -51,6 +54,16 @@ pub struct Pulled {
     pub tid: u32,
 }
 
+/// Nothing was written meanwhile, as a snapshot was taken: a hole in those that come later. ns of
+/// `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Nothing in the logs is from between this
+    pub from_ns: u64,
+    /// and this.
+    pub to_ns: u64,
+}
+
 impl Compact {
     /// Loads what the plan wants and this kernel has. Nothing is recorded yet.
     ///
@@ -59,7 +72,8 @@ impl Compact {
     pub fn load(plan: &Plan) -> Result<Self, BpfError> {
         let Loaded { object, memory, programs, extra, absent, names } = load::load(plan)?;
         let kvm_exit = choice::kvm_exit_method(&names);
-        Ok(Self { links: Vec::new(), object, memory, programs, extra, absent, kvm_exit })
+        let (links, pauses) = (Vec::new(), Vec::new());
+        Ok(Self { links, object, memory, programs, extra, absent, kvm_exit, pauses })
     }
 
     /// Events wanted that this kernel lacks or refused, with the reason.
@@ -191,14 +205,25 @@ impl Compact {
     ///
     /// # Errors
     /// The sink's; recording goes on all the same.
-    pub fn snapshot(&self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
+    pub fn snapshot(&mut self, sink: &mut dyn LogSink) -> Result<u64, BpfError> {
         let control = self.memory.control();
+        let begun_ns = self.trigger().map_or_else(monotonic_ns, |pulled| pulled.ns);
         control.paused.store(1, SeqCst);
         quiesce();
+        // Who was writing when it began came later.
+        let from_ns = self.memory.newest_ns().max(begun_ns);
         let result = self.flush_pending().and_then(|()| self.copy_all(sink));
         control.trigger_ns.store(0, SeqCst);
         control.paused.store(0, SeqCst);
+        let reach_ns = self.memory.nothing_held_before_ns().unwrap_or(0);
+        self.pauses.retain(|pause| pause.to_ns > reach_ns);
+        self.pauses.push(Pause { from_ns, to_ns: monotonic_ns() });
         result
+    }
+
+    /// When earlier snapshots kept the writers waiting, oldest first, as far as the logs reach back.
+    pub fn pauses(&self) -> &[Pause] {
+        &self.pauses
     }
 
     /// Since when a flight recorder holds all events of all CPUs, ns of `CLOCK_MONOTONIC`; none: since it was

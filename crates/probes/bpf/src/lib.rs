@@ -57,7 +57,7 @@ mod stats;
 pub use aggregate::{Aggregate, Aggregates, BUCKETS, ExitHistogram, Histogram};
 pub use can_run::{Capabilities, KvmExitMethod, can_run};
 pub use choice::exit_isa;
-pub use collector::{Compact, Finished, Pulled};
+pub use collector::{Compact, Finished, Pause, Pulled};
 pub use consumer::Consumer;
 pub use error::{BpfError, WhyNot};
 pub use layout::CHUNK_BYTES;

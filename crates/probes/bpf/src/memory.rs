@@ -260,10 +260,25 @@ impl Memory {
         None
     }
 
+    fn all_logs(&self) -> impl Iterator<Item = &Log> {
+        (0..self.cpus).flat_map(|cpu| Which::ALL.map(|which| self.log(cpu, which)))
+    }
+
     /// Since when all logs hold everything; none: since they began.
     pub(crate) fn all_held_since_ns(&self) -> Option<u64> {
-        let logs = (0..self.cpus).flat_map(|cpu| Which::ALL.map(|which| self.log(cpu, which)));
-        logs.filter_map(|log| self.held_since_ns(log)).max()
+        self.all_logs().filter_map(|log| self.held_since_ns(log)).max()
+    }
+
+    /// Before this no main log holds anything; none: one holds everything since it began.
+    pub(crate) fn nothing_held_before_ns(&self) -> Option<u64> {
+        let main = (0..self.cpus).map(|cpu| self.log(cpu, Which::Main));
+        let since: Option<Vec<u64>> = main.map(|log| self.held_since_ns(log)).collect();
+        since?.into_iter().min()
+    }
+
+    /// The newest stamp in any log; writers must be paused.
+    pub(crate) fn newest_ns(&self) -> u64 {
+        self.all_logs().map(|log| log.last_ns.load(Acquire)).max().unwrap_or(0)
     }
 
     /// Takes what is new in all logs of all CPUs, or where that is worth a block. Returns the largest

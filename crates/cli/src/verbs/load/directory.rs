@@ -117,6 +117,7 @@ fn lost(lost: &LostCount) -> (StreamKey, u64) {
 fn gap(gap: &Gap) -> RawGap {
     let cause = match gap.cause.as_str() {
         "guest_stalled" => LostCause::GuestStalled,
+        "snapshot" => LostCause::Snapshot,
         "disk_full" => LostCause::DiskFull,
         "xentrace_ended" => LostCause::XentraceEnded,
         _ => LostCause::GuestDisconnected,

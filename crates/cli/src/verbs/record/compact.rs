@@ -16,7 +16,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use transect_bpf::{BpfError, Consumer, LogSink, Plan, Stats, exit_isa};
+use transect_bpf::{BpfError, Consumer, LogSink, Pause, Plan, Stats, exit_isa};
 use transect_clock::evidence::Evidence;
 use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, Totals};
 use transect_guest::stamp::{StampClock, TscReading};
@@ -24,7 +24,7 @@ use transect_model::{
     event::Comm,
     ids::{CpuId, MachineId, Tid},
 };
-use transect_store::{RecordingWriter, StoreError};
+use transect_store::{RecordingWriter, StoreError, manifest::Gap};
 use transect_tracefs::{cpus, threads};
 
 /// The host's kernel, recorded by BPF programs.
@@ -251,8 +251,10 @@ impl HostKernel for CompactKernel {
             last_ns.map_or(0, |last| transect_bpf::live::monotonic_ns().saturating_sub(last));
         let mut sink = Newest::new(sink, from_ns);
         let bpf = self.bpf()?;
+        let pauses = bpf.pauses().to_vec();
         let dumped = bpf.snapshot(&mut sink);
         self.stats = bpf.stats();
+        let begins_ns = sink.begins_ns();
         let totals = self.totals();
         for (cpu, count) in &totals.lost {
             *self.lost_before.entry(*cpu).or_default() += count;
@@ -261,11 +263,28 @@ impl HostKernel for CompactKernel {
         self.lost_before.entry(CpuId(0)).or_default();
         self.read_clock()?;
         dumped?;
+        if let Some(begins_ns) = begins_ns {
+            self.tell_pauses(pauses.iter().filter(|pause| pause.to_ns > begins_ns))?;
+        }
         Ok(totals)
     }
 }
 
 impl CompactKernel {
+    /// Says what earlier snapshots kept out of this one.
+    fn tell_pauses<'p>(&self, pauses: impl Iterator<Item = &'p Pause>) -> anyhow::Result<()> {
+        let writer = self.writer.as_ref().context("recording was not begun")?;
+        for Pause { from_ns, to_ns } in pauses {
+            writer.gap(Gap {
+                machine_id: self.host,
+                from: Some(*from_ns),
+                to: Some(*to_ns),
+                cause: "snapshot".to_owned(),
+            })?;
+        }
+        Ok(())
+    }
+
     /// Takes the rest and ends the programs; returns what failed.
     fn end_consumer(&mut self) -> Option<anyhow::Error> {
         let (bpf, consumer) = (self.bpf.take()?, self.consumer.take()?);

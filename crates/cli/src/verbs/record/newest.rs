@@ -11,6 +11,7 @@ pub(super) struct Newest<S> {
     from_ns: u64,
     /// The slice before, until it is known how new it is.
     held: Option<Held>,
+    begins_ns: Option<u64>,
 }
 
 struct Held {
@@ -24,7 +25,12 @@ struct Held {
 
 impl<S: LogSink> Newest<S> {
     pub(super) fn new(sink: S, from_ns: u64) -> Self {
-        Newest { sink, from_ns, held: None }
+        Newest { sink, from_ns, held: None, begins_ns: None }
+    }
+
+    /// Where the first of the main logs begins, of what was passed on; none: nothing was.
+    pub(super) fn begins_ns(&self) -> Option<u64> {
+        self.begins_ns
     }
 
     /// Passes on what is held, unless the next of its log says that it is too old.
@@ -37,6 +43,9 @@ impl<S: LogSink> Newest<S> {
         });
         if is_old {
             return Ok(());
+        }
+        if side == 0 {
+            self.begins_ns = Some(self.begins_ns.map_or(sync_ns, |first| first.min(sync_ns)));
         }
         self.sink.slice(cpu, side, position, sync_ns, lost, &words)
     }
