@@ -92,7 +92,8 @@ fn a_command_longer_than_the_duration_is_ended() {
     assert!(said.contains("sleep was ended with SIGTERM"), "{said}");
     assert_eq!(output.status.code(), Some(128 + 15));
     let cost = Recording::open(&scratch.path("d.transect")).unwrap().manifest.cost.unwrap();
-    assert!((300_000_000..2_000_000_000).contains(&cost.wall_ns), "{cost:?}");
+    // Far from the hundred seconds that the command would take.
+    assert!((300_000_000..30_000_000_000).contains(&cost.wall_ns), "{cost:?}");
 }
 
 #[test]
