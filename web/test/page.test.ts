@@ -106,14 +106,9 @@ test("thousands of tracks make rows in a few milliseconds, and frames look at th
   const many: Track[] = [{ track: 1, parent: null, machine_id: 0, layer: "", kind: "machine", name: "m", detail: "", sort: 0, cpu: null, vcpu: null, tid: null, intervals: 0, busy_ns: 0, shape: "" }];
   for (let i = 2; i < 20_002; i++) many.push({ ...many[0]!, track: i, parent: 1, kind: "thread", name: `t${i}`, sort: i });
   const tree = new TrackTree(many);
-  let rows = tree.rows(state());
-  // The best of three: the machine may do something else meanwhile.
-  const took = [1, 2, 3].map(() => {
-    const started = performance.now();
-    rows = tree.rows(state());
-    return performance.now() - started;
-  });
-  assert.ok(Math.min(...took) < 400, `${took} ms`);
+  const started = performance.now();
+  const rows = tree.rows(state());
+  assert.ok(performance.now() - started < 400);
   assert.equal(rows.length, 20_001);
   const { first, last } = visibleRows(rows, 200_000, 800);
   assert.ok(last - first < 40);

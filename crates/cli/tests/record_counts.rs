@@ -92,8 +92,7 @@ fn a_command_longer_than_the_duration_is_ended() {
     assert!(said.contains("sleep was ended with SIGTERM"), "{said}");
     assert_eq!(output.status.code(), Some(128 + 15));
     let cost = Recording::open(&scratch.path("d.transect")).unwrap().manifest.cost.unwrap();
-    // Far from the hundred seconds that the command would take.
-    assert!((300_000_000..30_000_000_000).contains(&cost.wall_ns), "{cost:?}");
+    assert!((300_000_000..2_000_000_000).contains(&cost.wall_ns), "{cost:?}");
 }
 
 #[test]

@@ -542,8 +542,7 @@ fn a_guest_that_never_comes_back_does_not_hold_up_the_end() {
     thread::sleep(Duration::from_millis(100));
     let stopping_at = Instant::now();
     let outcome = session.stop().unwrap();
-    // A link that is waited for takes five seconds.
-    assert!(stopping_at.elapsed() < Duration::from_secs(4), "{:?}", stopping_at.elapsed());
+    assert!(stopping_at.elapsed() < Duration::from_millis(500), "{:?}", stopping_at.elapsed());
     assert!(!outcome.complete);
     let told = scene.notebook.told.lock().unwrap();
     assert_eq!((told.gaps.len(), told.ends.len()), (1, 1));
@@ -561,8 +560,7 @@ fn a_guest_frozen_at_the_end_costs_its_rest_and_a_bounded_wait() {
     wire.freeze(true);
     let stopping_at = Instant::now();
     let outcome = session.stop().unwrap();
-    // An answer is waited for fifteen seconds.
-    assert!(stopping_at.elapsed() < Duration::from_secs(10), "{:?}", stopping_at.elapsed());
+    assert!(stopping_at.elapsed() < Duration::from_secs(2), "{:?}", stopping_at.elapsed());
     assert!(!outcome.complete && outcome.gaps == 1, "{outcome:?}");
     wire.cut();
     scene.until_agent_is_idle();
@@ -638,7 +636,7 @@ fn a_peer_that_is_no_agent_is_silent_not_a_hang() {
     assert!(!session.wait_started());
     let error = session.stop().unwrap_err().to_string();
     assert!(error.contains("no answer for 2 s") && error.contains("transect-agent"), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(4));
     drop(listener);
 }
 
