@@ -215,9 +215,10 @@ impl Compact {
         let result = self.flush_pending().and_then(|()| self.copy_all(sink));
         control.trigger_ns.store(0, SeqCst);
         control.paused.store(0, SeqCst);
+        let pause = Pause { from_ns, to_ns: monotonic_ns() };
         let reach_ns = self.memory.nothing_held_before_ns().unwrap_or(0);
         self.pauses.retain(|pause| pause.to_ns > reach_ns);
-        self.pauses.push(Pause { from_ns, to_ns: monotonic_ns() });
+        self.pauses.push(pause);
         result
     }
 

@@ -263,24 +263,27 @@ impl HostKernel for CompactKernel {
         self.lost_before.entry(CpuId(0)).or_default();
         self.read_clock()?;
         dumped?;
-        if let Some(begins_ns) = begins_ns {
-            self.tell_pauses(pauses.iter().filter(|pause| pause.to_ns > begins_ns))?;
-        }
+        self.tell_pauses(&pauses, begins_ns)?;
         Ok(totals)
     }
 }
 
 impl CompactKernel {
-    /// Says what earlier snapshots kept out of this one.
-    fn tell_pauses<'p>(&self, pauses: impl Iterator<Item = &'p Pause>) -> anyhow::Result<()> {
-        let writer = self.writer.as_ref().context("recording was not begun")?;
-        for Pause { from_ns, to_ns } in pauses {
-            writer.gap(Gap {
-                machine_id: self.host,
-                from: Some(*from_ns),
-                to: Some(*to_ns),
-                cause: "snapshot".to_owned(),
-            })?;
+    /// Says what earlier snapshots kept out of this one, which begins then.
+    fn tell_pauses(&self, pauses: &[Pause], begins_ns: Option<u64>) -> anyhow::Result<()> {
+        let Some(begins_ns) = begins_ns else { return Ok(()) };
+        let within = pauses.iter().filter(|pause| pause.to_ns > begins_ns);
+        let gap = |pause: &Pause| Gap {
+            machine_id: self.host,
+            from: Some(pause.from_ns),
+            to: Some(pause.to_ns),
+            cause: "snapshot".to_owned(),
+        };
+        let gaps: Vec<Gap> = within.map(gap).collect();
+        if !gaps.is_empty() {
+            // Once for all: the manifest is written each time.
+            let writer = self.writer.as_ref().context("recording was not begun")?;
+            writer.update(|manifest| manifest.gaps.extend(gaps))?;
         }
         Ok(())
     }

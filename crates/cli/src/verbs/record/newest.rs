@@ -112,5 +112,6 @@ mod tests {
         }
         newest.round_done().unwrap();
         assert_eq!(newest.sink.0, [(0, 0, 2), (0, 0, 3), (0, 1, 4), (1, 0, 6)]);
+        assert_eq!(newest.begins_ns(), Some(80), "neither what was left out nor a side log");
     }
 }
