@@ -91,15 +91,15 @@ for (const [what, hash, wanted] of [["the whole recording", "", undefined], ["wh
     const browser = await launch();
     try {
       const page = await browser.newPage({ viewport: { width: 1200, height: 700 } });
-      // As the real server answers while it makes the tables: the window is known before there is any track.
+      // As the real server answers while it makes the tables: the window is known before there is any track. Tracks
+      // come at once, as where they are there just after the recording was described.
       let early = true;
       await page.route("**/api/recording", async (route) => {
         const answer = await route.fetch();
         const info = (await answer.json()) as Record<string, unknown>;
         const building = { stage: "events", state: "building", done: 3, total: 10 };
-        await route.fulfill({ json: early ? { ...info, origin: "0", from: "0", to: "0", building } : info });
+        await route.fulfill({ json: early ? { ...info, origin: "0", from: "0", to: "0", tracks: 0, keys: 0, building } : info });
       });
-      await page.route(/api\/(tracks|keys)$/, (route) => (early ? route.fulfill({ body: "" }) : route.continue()));
       const link = hash === "" ? "" : `#${encode({ range: wanted! }, BigInt((server.answers.info({ done: 0, total: 1, state: "" }) as { origin: string }).origin))}`;
       await page.goto(server.url + link);
       await page.waitForFunction(() => document.querySelector("#progress b")?.textContent?.match(/Step \d of 3.* \d+ %/) && window.transect?.model.tracks.length === 0);

@@ -37,6 +37,8 @@ export interface RecordingInfo {
   readonly from: string;
   readonly to: string;
   readonly window?: { readonly from: string; readonly to: string } | null;
+  /** How many tracks there were when this was said. */
+  readonly tracks: number;
   readonly machines: readonly MachineInfo[];
   readonly lost?: readonly LostInfo[];
   readonly problems?: readonly (string | Readonly<Record<string, unknown>>)[];
