@@ -184,7 +184,6 @@ test("filter, kinds, order, large panel, help, theme: all from the keyboard", as
   await home();
   await press("/");
   await opened.page.keyboard.type("web");
-  await opened.page.waitForTimeout(150);
   await press("Enter");
   assert.ok(Object.keys(await rows()).every((name) => /web|shop/.test(name)), JSON.stringify(await rows()));
   await press("Escape", "c");

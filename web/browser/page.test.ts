@@ -68,8 +68,20 @@ test("wheel zooms at the pointer, Shift and wheel pan, U goes back", async () =>
   const at = await withApp(page, (app) => app.focusTime, null);
   // Moves that follow one another closely are one step back: what comes now is a new one.
   await page.waitForTimeout(700);
+  await withApp(page, (app) => {
+    const { history } = app as unknown as { history: { leave: (...what: unknown[]) => void; moves: number[] } };
+    const leave = history.leave.bind(history);
+    history.moves = [];
+    history.leave = (...what) => {
+      history.moves.push(what[1] as number);
+      leave(...what);
+    };
+  }, null);
   for (let i = 0; i < 6; i++) await page.mouse.wheel(0, -240);
   await idle(page);
+  // A machine that is busy may have had pauses between them; each makes a step of its own.
+  const moves = await withApp(page, (app) => (app.history as unknown as { moves: number[] }).moves, null);
+  const steps = 1 + moves.slice(1).filter((at, i) => at - moves[i]! >= 600).length;
   const near = await span();
   assert.ok(near < 1e9, `${near}`);
   assert.ok(Math.abs((await withApp(page, (app) => app.focusTime, null)) - at) < near * 0.005);
@@ -82,10 +94,13 @@ test("wheel zooms at the pointer, Shift and wheel pan, U goes back", async () =>
   await page.keyboard.press("u");
   await idle(page);
   assert.ok(Math.abs((await view()).from - before) < 1);
-  await page.keyboard.press("u");
-  await idle(page);
+  for (let i = 0; i < steps; i++) {
+    assert.ok((await span()) < 4e9);
+    await page.keyboard.press("u");
+    await idle(page);
+  }
   assert.ok((await span()) >= 4e9);
-  await page.keyboard.press("Shift+U");
+  for (let i = 0; i < steps; i++) await page.keyboard.press("Shift+U");
   await idle(page);
   assert.ok((await span()) < 1e9);
 });

@@ -47,14 +47,14 @@ function key(app: App, event: KeyboardEvent): void {
 
 function inputs(app: App): void {
   const filter = need<HTMLInputElement>("#filter");
-  filter.addEventListener("input", debounced(80, () => app.see({ filter: filter.value.trim() })));
+  const refilter = (): void => app.see({ filter: filter.value.trim() });
+  filter.addEventListener("input", debounced(80, refilter));
   const own = need<HTMLInputElement>("#own");
   const back = (): void => app.panels.fleet.focusable.focus({ preventScroll: true });
   filter.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") {
-      filter.value = "";
-      app.see({ filter: "" });
-    }
+    if (event.key === "Escape") filter.value = "";
+    // At once: who is that quick is not kept waiting for what was typed last.
+    if (event.key === "Escape" || event.key === "Enter") refilter();
     if (event.key === "Escape" || event.key === "Enter" || event.key === "ArrowDown") back();
   });
   own.addEventListener("keydown", (event) => {
