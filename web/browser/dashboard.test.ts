@@ -237,7 +237,7 @@ test("dark and light, a desk, a wall and a phone: nothing overflows, every panel
 test("recorded windows of real guests: who starves, behind whom, by which exits; a CPU nobody saw idle is unknown", async (context) => {
   const log = testdata("live/nested.jsonl");
   if (!existsSync(log)) return context.skip(`skipped: there is no ${log}`);
-  const real = await openDashboard({ log, history_s: 60 }, { hash: "#range=1min" });
+  const real = await openDashboard({ log, frozen_ms: NOON_MS, history_s: 60 }, { hash: "#range=1min" });
   try {
     const [first] = await inPage(real.page, (app) => app.panels.fleet.rows.filter(({ actor }) => actor.kind === "vm").map(({ actor, shares }) => [actor.name, shares.waited] as const), null);
     assert.equal(first![0], "starved");

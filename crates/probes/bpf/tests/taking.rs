@@ -63,8 +63,7 @@ fn what_little_there_is_is_taken_four_times_a_second() {
     }
     let calm_end = Instant::now();
     // What is worth a block does not wait for its turn, but for the next look.
-    let burst = Instant::now();
-    while burst.elapsed() < Duration::from_millis(300) {
+    for _ in 0..30 {
         call_getppid(2_000);
         std::thread::sleep(Duration::from_millis(10));
     }
