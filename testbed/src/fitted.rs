@@ -12,7 +12,7 @@
 //! **Constraints.** Threads of QEMU can be pinned; the machine dies with the run's deadline and with its owner.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -204,7 +204,11 @@ impl Fitted {
 fn until_prompt(stream: &mut UnixStream) -> Result<String> {
     let (mut said, mut some) = (Vec::new(), [0; 512]);
     while !said.ends_with(b"(qemu) ") {
-        let count = stream.read(&mut some).context("QEMU's monitor does not answer")?;
+        let count = match stream.read(&mut some) {
+            // Stopped and going on.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            other => other.context("QEMU's monitor does not answer")?,
+        };
         ensure!(count > 0, "QEMU's monitor went away");
         said.extend_from_slice(&some[..count]);
     }

@@ -12,7 +12,11 @@ mod view_support;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 use view_support::{Served, column, compact, made_up, pair, testdata};
 
 /// One track's name of SQL's table, and the condition on its rows.
@@ -327,6 +331,34 @@ fn strangers_get_nothing() {
     ] {
         let (status, body) = served.ask("GET", path, None, &own(&[]));
         assert_eq!(status, 404, "{path}: {}", String::from_utf8_lossy(&body));
+    }
+}
+
+/// A program that was stopped and goes on (SIGSTOP, a freezer, a debugger) is told so in place of what it waited for.
+#[test]
+fn a_program_that_was_stopped_still_answers_who_was_asking() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &[&testdata("tracedat/v7-all.dat")]);
+    served.ready();
+    let head = format!(
+        "GET /api/recording HTTP/1.0\r\nHost: {}\r\nAuthorization: {}\r\n\r\n",
+        served.host(),
+        served.token()[0].1
+    );
+    // One had said nothing yet, the other half of what it wants.
+    let mut asking = [0, head.len() / 2].map(|said| {
+        let mut stream = TcpStream::connect(served.host()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.write_all(&head.as_bytes()[..said]).unwrap();
+        (stream, said)
+    });
+    thread::sleep(Duration::from_millis(300));
+    served.stop_and_go_on();
+    for (stream, said) in &mut asking {
+        stream.write_all(&head.as_bytes()[*said..]).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{said} bytes before: {answer:?}");
     }
 }
 

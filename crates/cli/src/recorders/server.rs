@@ -94,9 +94,12 @@ fn read_request(mut stream: &UnixStream) -> Result<Request, String> {
     let mut line = [0; MAX_REQUEST_BYTES];
     let mut have = 0;
     while have < line.len() && !line[..have].contains(&b'\n') {
-        match stream.read(&mut line[have..]).map_err(failed)? {
-            0 => break,
-            more => have += more,
+        match stream.read(&mut line[have..]) {
+            Ok(0) => break,
+            Ok(more) => have += more,
+            // Stopped and going on.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(error)),
         }
     }
     let word = String::from_utf8_lossy(&line[..have]);

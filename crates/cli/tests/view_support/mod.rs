@@ -7,6 +7,7 @@
     reason = "tests report by failing"
 )]
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -106,6 +107,14 @@ impl Served {
         let (host, token) = (site.strip_prefix("http://").unwrap().to_owned(), token.to_owned());
         assert_eq!(token.len(), 32);
         Served { child, host, token }
+    }
+
+    /// Stops the program for a moment.
+    pub(crate) fn stop_and_go_on(&self) {
+        for signal in [Signal::STOP, Signal::CONT] {
+            kill_process(Pid::from_child(&self.child), signal).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+        }
     }
 
     pub(crate) fn host(&self) -> String {

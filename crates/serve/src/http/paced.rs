@@ -85,8 +85,14 @@ impl Paced for Plain<'_> {
 
 impl Read for Plain<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.left()?))?;
-        (&mut &*self.stream).read(to)
+        // A process that was stopped and goes on is told so in place of what it waited for (signal(7)).
+        loop {
+            self.stream.set_read_timeout(Some(self.left()?))?;
+            match (&mut &*self.stream).read(to) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
     }
 }
 
@@ -185,6 +191,7 @@ pub(crate) fn let_it_finish(stream: &TcpStream) {
             return;
         }
         match (&mut &*stream).read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
             Ok(len) => rest += len,
         }

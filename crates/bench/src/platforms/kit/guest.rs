@@ -209,8 +209,9 @@ pub(in crate::platforms) fn port_over(
     let port = Port::new(socket.another()?, socket.another()?);
     let deadline = Instant::now() + within;
     socket.wait_at_most(Some(Duration::from_millis(500)))?;
+    let mut line = Vec::new();
     loop {
-        match port.wait_until_ready() {
+        match port.wait_until_ready(&mut line) {
             Ok(()) => break,
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             Err(_) if is_over() => return Err(io::ErrorKind::UnexpectedEof.into()),

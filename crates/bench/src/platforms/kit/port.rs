@@ -44,16 +44,17 @@ impl Port {
     }
 
     /// Waits until the other side says that it is ready. Ends when the port does: end the machine to end the waiting.
-    pub(in crate::platforms) fn wait_until_ready(&self) -> io::Result<()> {
+    /// Where a read's time is over in the middle of a line, `line` keeps what there is of it for the next call.
+    pub(in crate::platforms) fn wait_until_ready(&self, line: &mut Vec<u8>) -> io::Result<()> {
         let mut reader = lock(&self.reader);
         loop {
-            let mut line = Vec::new();
-            if reader.read_until(b'\n', &mut line)? == 0 {
+            if reader.read_until(b'\n', line)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if line.trim_ascii().ends_with(b"testbed: ready") {
                 return Ok(());
             }
+            line.clear();
         }
     }
 
@@ -183,9 +184,22 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_comes_in_two_parts_is_one() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        here.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let port = Port::new(here.try_clone().unwrap(), here);
+        let mut line = Vec::new();
+        there.write_all(b"noise\ntestbed: rea").unwrap();
+        let error = port.wait_until_ready(&mut line).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        there.write_all(b"dy\n").unwrap();
+        port.wait_until_ready(&mut line).unwrap();
+    }
+
+    #[test]
     fn workers_follow_one_another_and_each_ends() {
         let (port, other) = port();
-        port.wait_until_ready().unwrap();
+        port.wait_until_ready(&mut Vec::new()).unwrap();
         for _ in 0..2 {
             let mut pipes = port.worker(&["a b".into(), "it's".into()]).unwrap();
             writeln!(pipes.to, "over").unwrap();

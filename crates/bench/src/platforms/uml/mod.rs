@@ -139,7 +139,7 @@ fn wait_until_ready(port: &Port) -> Result<(), String> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let waiting = port.clone();
     // It ends with the kernel's process if not before.
-    std::thread::spawn(move || drop(sender.send(waiting.wait_until_ready())));
+    std::thread::spawn(move || drop(sender.send(waiting.wait_until_ready(&mut Vec::new()))));
     match receiver.recv_timeout(READY_WITHIN) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(format!("it ended: {error}")),
