@@ -98,21 +98,27 @@ impl Read for Plain<'_> {
 
 impl Write for Plain<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.left()?;
-        self.stream.set_write_timeout(Some(LOOK))?;
-        // Small enough that the speed is looked at again and again.
-        let begun = Instant::now();
-        let written = (&mut &*self.stream).write(&bytes[..bytes.len().min(256 << 10)])?;
-        let (waited, sent) = &mut self.waited;
-        *waited += begun.elapsed();
-        *sent += u64::try_from(written).unwrap_or(0);
-        if *waited >= LOOK {
-            if *sent < LEAST_BYTES {
-                return Err(io::ErrorKind::TimedOut.into());
+        loop {
+            self.left()?;
+            self.stream.set_write_timeout(Some(LOOK))?;
+            // Small enough that the speed is looked at again and again.
+            let begun = Instant::now();
+            let result = (&mut &*self.stream).write(&bytes[..bytes.len().min(256 << 10)]);
+            let (waited, sent) = &mut self.waited;
+            *waited += begun.elapsed();
+            *sent += result.as_ref().map_or(0, |written| u64::try_from(*written).unwrap_or(0));
+            if *waited >= LOOK {
+                if *sent < LEAST_BYTES {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                self.waited = (Duration::ZERO, 0);
             }
-            self.waited = (Duration::ZERO, 0);
+            match result {
+                // What was waited until then counts.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
         }
-        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
