@@ -4,7 +4,7 @@ use super::{RecorderState, Request, place};
 use anyhow::Context;
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::{UnixListener, UnixStream},
@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The longest request. Everything longer is not one.
-const MAX_REQUEST_BYTES: usize = 64;
+const MAX_REQUEST_BYTES: u64 = 64;
 /// A client sends its line at once; one that does not must not hold up the recorder.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -86,23 +86,15 @@ impl Drop for ControlServer {
     }
 }
 
-fn read_request(mut stream: &UnixStream) -> Result<Request, String> {
+fn read_request(stream: &UnixStream) -> Result<Request, String> {
     let failed = |e: io::Error| format!("cannot read the request: {e}");
     stream.set_nonblocking(false).map_err(failed)?;
     stream.set_read_timeout(Some(REQUEST_TIMEOUT)).map_err(failed)?;
     stream.set_write_timeout(Some(REQUEST_TIMEOUT)).map_err(failed)?;
-    let mut line = [0; MAX_REQUEST_BYTES];
-    let mut have = 0;
-    while have < line.len() && !line[..have].contains(&b'\n') {
-        match stream.read(&mut line[have..]) {
-            Ok(0) => break,
-            Ok(more) => have += more,
-            // Stopped and going on.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    let word = String::from_utf8_lossy(&line[..have]);
+    let mut line = Vec::new();
+    let mut bounded = BufReader::new(stream.take(MAX_REQUEST_BYTES));
+    bounded.read_until(b'\n', &mut line).map_err(failed)?;
+    let word = String::from_utf8_lossy(&line);
     Request::from_word(word.trim()).ok_or_else(|| format!("unknown request {word:?}"))
 }
 
