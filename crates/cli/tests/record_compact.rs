@@ -20,6 +20,16 @@ fn items(dir: &Path) -> Vec<Item> {
     file.cpus().filter_map(|cpu| file.stream(cpu)).flatten().collect()
 }
 
+/// What a recording that is being made has so far.
+fn written(dir: &Path, wanted: impl Fn(Tid, &CoreEvent) -> bool) -> usize {
+    let Ok(bytes) = fs::read(dir.join("host.compact")) else { return 0 };
+    let Ok(file) = Compact::parse(&bytes) else { return 0 };
+    let items = file.cpus().filter_map(|cpu| file.stream(cpu)).flatten();
+    items
+        .filter(|item| matches!(item, Item::Event { tid, event, .. } if wanted(*tid, event)))
+        .count()
+}
+
 fn count(dir: &Path, wanted: impl Fn(Tid, &CoreEvent) -> bool) -> u64 {
     let is_wanted =
         |item: &&Item| matches!(item, Item::Event { tid, event, .. } if wanted(*tid, event));
@@ -220,13 +230,13 @@ fn after_a_kill_everything_written_is_read() {
     let recorder = scratch.start_compact(&["record", "-o", "k", "--profile", "io"]);
     let load = getppids(100_000);
     assert!(Command::new(&load[0]).args(&load[1..]).status().unwrap().success());
-    thread::sleep(Duration::from_millis(400));
+    let dir = scratch.path("k");
+    // All calls were made: the recorder takes what it has not yet without being told.
+    wait_for("all calls to be written", || written(&dir, is_getppid) >= 100_000);
     recorder.signal(Signal::KILL);
     let pid = recorder.pid();
     let _ = recorder.wait();
-    let dir = scratch.path("k");
     assert!(Recording::open(&dir).unwrap().is_recovered());
-    // All calls were made, and 0.4 s are longer than the recorder ever waits.
     assert!(count(&dir, is_getppid) >= 100_000);
     let output = scratch.run(&["report", "k"]);
     assert!(output.status.success(), "{}", said(&output));

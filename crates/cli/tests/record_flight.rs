@@ -90,7 +90,10 @@ fn a_trigger_freezes_the_buffers_at_the_event_itself() {
             if let Some(since) = &mut since {
                 *since += 1;
             }
-            if payload.windows(10).any(|bytes| bytes == b"trigger-me") {
+            // The thread has the name before it is traced that it executes: it may be switched out in between.
+            let event = trace.events().event_of(payload);
+            let is_exec = event.is_some_and(|event| &*event.name == "sched_process_exec");
+            if is_exec && payload.windows(10).any(|bytes| bytes == b"trigger-me") {
                 since = since.or(Some(0));
             }
         }

@@ -13,6 +13,7 @@ use std::{
     io::Write as _,
     net::TcpListener,
     process::{Child, Command, Stdio},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// Killed in the end.
@@ -55,13 +56,19 @@ impl Prometheus {
         Some(prometheus)
     }
 
-    /// The result of a query.
-    fn query(&self, query: &str) -> Vec<Value> {
+    /// The result of a query at a time, Unix seconds.
+    fn query_at(&self, time: f64, query: &str) -> Vec<Value> {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let answer = ask(&self.host, "GET", &format!("/api/v1/query?query={escaped}"), "", "");
+        let path = format!("/api/v1/query?query={escaped}&time={time:.3}");
+        let answer = ask(&self.host, "GET", &path, "", "");
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()["data"]["result"].as_array().cloned().unwrap_or_default()
     }
+}
+
+/// Unix seconds.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
 fn number(row: &Value) -> f64 {
@@ -85,24 +92,30 @@ fn prometheus_scrapes_and_answers_and_promtool_finds_nothing() {
         assert!(out.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
     }
     let Some(prometheus) = Prometheus::start(&scratch, &serving.host) else { return };
+    // As of a scrape that came in time: one that does not, of a machine that stands still, hides the series.
+    let mut scraped = None;
     wait_for("four scrapes", || {
-        let scrapes = prometheus.query("count_over_time(transect_windows_total[1m])");
-        scrapes.first().is_some_and(|row| number(row) >= 4.0)
+        let last = prometheus.query_at(now(), "timestamp(up{job=\"transect\"} == 1)");
+        scraped = last.first().map(number);
+        scraped.is_some_and(|time| {
+            let scrapes = "count_over_time(transect_windows_total[1m])";
+            prometheus.query_at(time, scrapes).first().is_some_and(|row| number(row) >= 4.0)
+        })
     });
-    assert!((number(&prometheus.query("up{job=\"transect\"}")[0]) - 1.0).abs() < 1e-9);
+    let query = |query: &str| prometheus.query_at(scraped.unwrap(), query);
     // A CPU's states are its time: all of every window's second.
-    let query = "sum by (cpu) (transect_cpu_time_seconds_total) / scalar(transect_windows_total)";
-    let cpus = prometheus.query(query);
+    let cpus =
+        query("sum by (cpu) (transect_cpu_time_seconds_total) / scalar(transect_windows_total)");
     let count = std::thread::available_parallelism().unwrap().get();
     assert!(cpus.len() >= count, "{cpus:?}");
     for row in &cpus {
         assert!((number(row) - 1.0).abs() < 1e-6, "{row}");
     }
     // Histograms are taken for what they are.
-    let query = "histogram_quantile(0.5, sum by (le) (transect_cgroup_wait_seconds_bucket))";
-    let median = number(&prometheus.query(query)[0]);
+    let median = "histogram_quantile(0.5, sum by (le) (transect_cgroup_wait_seconds_bucket))";
+    let median = number(&query(median)[0]);
     assert!(median > 0.0 && median < 17.0, "{median}");
-    let missing = prometheus.query("transect_missing_metric_info{metric=\"net_durations\"}");
+    let missing = query("transect_missing_metric_info{metric=\"net_durations\"}");
     assert!(missing[0]["metric"]["reason"].as_str().unwrap().len() > 10, "{missing:?}");
     // It asked for OpenMetrics, and knows the kinds.
     let metadata = ask(

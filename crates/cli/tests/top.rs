@@ -108,10 +108,30 @@ fn windows_equal_a_recordings(source: &str, chat: &str, least: i64, ppm: u64) {
         return;
     }
     let _alone = ALONE.lock();
-    let (Some(mut steady), Some(mut chatty)) = (Group::make("steady"), Group::make("chatty"))
-    else {
-        return;
-    };
+    // Each side stamps an event itself, a moment apart: who has the machine taken away in that moment gets another time
+    // of it. Only where that may have been are they compared once more, and no more than that.
+    for _ in 0..3 {
+        let before = stolen_ticks();
+        let Some(wrong) = differences(source, chat, least, ppm) else { return };
+        let stolen = stolen_ticks() - before;
+        if wrong.is_empty() {
+            return;
+        }
+        assert!(stolen > 0, "{wrong:#?}");
+        eprintln!("once more, for the machine was taken away for {stolen} ticks: {wrong:#?}");
+    }
+    panic!("three times in a row");
+}
+
+/// How long this machine has been taken away by the one it is a guest of.
+fn stolen_ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    stat.lines().next().unwrap().split_whitespace().nth(8).unwrap().parse().unwrap()
+}
+
+/// What differs between a recording's windows and live ones. None: there are no control groups here.
+fn differences(source: &str, chat: &str, least: i64, ppm: u64) -> Option<Vec<String>> {
+    let (mut steady, mut chatty) = (Group::make("steady")?, Group::make("chatty")?);
     // No CPU is ever idle: not every kernel traces the switches into and out of idleness.
     let cpus = std::thread::available_parallelism().unwrap().get();
     for cpu in 0..cpus {
@@ -148,8 +168,7 @@ fn windows_equal_a_recordings(source: &str, chat: &str, least: i64, ppm: u64) {
         let differs = wrong.strip_suffix(" ppm").and_then(|rest| rest.rsplit(' ').next());
         differs.and_then(|text| text.parse::<u64>().ok()).is_some_and(|by| by <= ppm)
     };
-    let wrong: Vec<_> = compared.wrong.iter().filter(|wrong| !is_slight(wrong)).collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    let wrong: Vec<_> = compared.wrong.iter().filter(|wrong| !is_slight(wrong)).cloned().collect();
     assert!(compared.rows >= 4, "{compared:?}");
     let executions: i64 = live
         .iter()
@@ -167,6 +186,7 @@ fn windows_equal_a_recordings(source: &str, chat: &str, least: i64, ppm: u64) {
         .map(|row| (row["untracked_events"].clone(), row["missed_events"].clone()))
         .collect();
     assert!(lost.iter().all(|(a, b)| a == 0 && b == 0), "{lost:?}");
+    Some(wrong)
 }
 
 #[test]

@@ -364,7 +364,6 @@ impl Source for HostSource {
             ended_unix_ns: unix_now_ns().saturating_sub(late_ns),
             missed_windows: self.missed_before(&window),
             machines: self.machine_rows(),
-            missing: self.missing_now(),
             health: Health {
                 late_threads: window.late_threads,
                 untracked_events: self.before.untracked_events + window.untracked_events,
@@ -382,6 +381,8 @@ impl Source for HostSource {
         cgroups.forget_the_dead();
         self.containers.fill(&mut snapshot);
         self.look_at_pressure(&mut snapshot);
+        // Which control groups have PSI is known by now.
+        snapshot.missing = self.missing_now();
         if self.awaits_kvm && has_kvm(&self.modules) {
             self.count_kvm();
         }

@@ -112,15 +112,10 @@ impl Scratch {
         let child =
             self.transect(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let recorder = Recorder { child };
-        let mut seen = (0, Instant::now());
         wait_for("the recorder to attach its programs", || {
-            let links = bpf_links(recorder.pid());
-            if links != seen.0 {
-                seen = (links, Instant::now());
-            }
-            links > 1
-                && seen.1.elapsed() > Duration::from_millis(300)
+            bpf_links(recorder.pid()) > 1
                 && state_file(recorder.pid()).exists()
+                && is_polling(recorder.pid())
         });
         recorder
     }
@@ -153,9 +148,10 @@ impl Recorder {
     fn wait_until_recording(&self) {
         wait_for("the recorder to switch tracing on", || {
             self.instance().is_some_and(|path| {
-                fs::read_to_string(path.join("tracing_on")).is_ok_and(|on| on.trim() == "1")
-                    // A new instance has tracing on for a moment before anything is set up.
-                    && fs::read_to_string(path.join("set_event")).is_ok_and(|set| !set.is_empty())
+                // A new instance has tracing on for a moment before anything is set up: asked in this order, what is
+                // on is what was switched on after the events were set.
+                fs::read_to_string(path.join("set_event")).is_ok_and(|set| !set.is_empty())
+                    && fs::read_to_string(path.join("tracing_on")).is_ok_and(|on| on.trim() == "1")
                     && state_file(self.pid()).exists()
             })
         });
@@ -190,6 +186,13 @@ impl Drop for Recorder {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Does its main thread wait for what comes? It does once everything is switched on, and not before.
+fn is_polling(pid: i32) -> bool {
+    let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number: i64| [libc::SYS_poll, libc::SYS_ppoll].contains(&number))
 }
 
 fn state_file(pid: i32) -> PathBuf {
@@ -245,11 +248,14 @@ pub(crate) fn trace_cmd_count(dir: &Path, name: &str) -> Option<u64> {
     Some(lines.count() as u64)
 }
 
-/// A shell command that calls getppid exactly `calls` times, and its filter.
+/// A command that calls getppid exactly `calls` times.
 pub(crate) fn getppids(calls: u32) -> Vec<String> {
-    let script = format!(
-        "import os, ctypes; f = ctypes.CDLL(None).syscall; [f({}) for _ in range({calls})]",
-        libc::SYS_getppid
-    );
+    system_calls(libc::SYS_getppid, calls)
+}
+
+/// A command that makes a system call without arguments exactly so many times.
+pub(crate) fn system_calls(nr: i64, calls: u32) -> Vec<String> {
+    let script =
+        format!("import ctypes; f = ctypes.CDLL(None).syscall; [f({nr}) for _ in range({calls})]");
     vec!["python3".to_owned(), "-c".to_owned(), script]
 }

@@ -88,15 +88,31 @@ impl Collector {
     /// buffers stay, and they may come back. Call it a few times a second; what such a CPU
     /// records before is in its buffer. Returns the new ones.
     pub fn follow_hotplug(&mut self, instance: &Instance) -> Result<Vec<CpuId>, TracefsError> {
-        let mut added = Vec::new();
-        for cpu in cpus::online()? {
-            if !self.readers.contains_key(&cpu) {
-                let reader = self.spawn(CpuReader::open(instance, cpu)?, cpu)?;
-                self.readers.insert(cpu, reader);
-                added.push(cpu);
+        let new: Vec<_> = cpus::online()?.into_iter().filter(|cpu| !self.reads(*cpu)).collect();
+        new.iter().try_for_each(|cpu| self.read_too(instance, *cpu))?;
+        Ok(new)
+    }
+
+    /// Starts readers for CPUs that were online at any time since the last look: they have recorded.
+    fn read_the_rest(&mut self, instance: &Instance) -> Result<(), TracefsError> {
+        for cpu in cpus::possible()?.into_iter().filter(|cpu| !self.reads(*cpu)).collect::<Vec<_>>()
+        {
+            // One that never was online has no numbers.
+            if instance.cpu_stats(cpu).is_ok_and(|stats| stats.entries + stats.lost() > 0) {
+                self.read_too(instance, cpu)?;
             }
         }
-        Ok(added)
+        Ok(())
+    }
+
+    fn reads(&self, cpu: CpuId) -> bool {
+        self.readers.contains_key(&cpu)
+    }
+
+    fn read_too(&mut self, instance: &Instance, cpu: CpuId) -> Result<(), TracefsError> {
+        let reader = self.spawn(CpuReader::open(instance, cpu)?, cpu)?;
+        self.readers.insert(cpu, reader);
+        Ok(())
     }
 
     fn spawn(&self, mut reader: CpuReader, cpu: CpuId) -> Result<JoinHandle<()>, TracefsError> {
@@ -134,10 +150,12 @@ impl Collector {
     /// The first failure of a reader that was not taken before. All have ended either way.
     pub fn stop(mut self, instance: &Instance) -> Result<Totals, TracefsError> {
         let off = instance.set_tracing(false);
+        let rest = self.read_the_rest(instance);
         thread::sleep(SETTLE);
         let cpus: Vec<_> = self.readers.keys().copied().collect();
         self.end_readers();
         off?;
+        rest?;
         match self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),
             None => Ok(Totals::read(instance, cpus)),

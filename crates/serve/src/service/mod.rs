@@ -247,7 +247,7 @@ impl Daemon {
 
     /// Ends in order: what was taken is written.
     pub fn stop(self) {
-        notify::tell("STOPPING=1");
+        notify::tell("STOPPING=1", Duration::from_secs(1));
         self.stop.store(true, Relaxed);
         self.service.snapshots.end();
         self.service.hub.end("the daemon ends".to_owned());
@@ -337,8 +337,10 @@ impl Windows {
             if let Some(queue) = &self.queue {
                 queue.push(&kept);
             }
-            notify::tell(if is_ready { "WATCHDOG=1" } else { "READY=1" });
-            is_ready = true;
+            // Windows wait for nobody: what it has no room for now is said after the next one.
+            let told =
+                notify::tell(if is_ready { "WATCHDOG=1" } else { "READY=1" }, Duration::ZERO);
+            is_ready |= told;
         }
     }
 

@@ -6,16 +6,16 @@ use ratatui_crossterm::{
     CrosstermBackend,
     crossterm::{
         cursor::{Hide, Show},
-        execute,
+        execute, queue,
         terminal::{
-            Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
-            enable_raw_mode,
+            BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+            LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
         },
     },
 };
 use signal_hook::{consts::SIGTSTP, low_level::emulate_default_handler};
 use std::{
-    io::{self, IsTerminal as _, Stdout},
+    io::{self, BufWriter, IsTerminal as _, Stdout},
     sync::{
         Once,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -39,8 +39,13 @@ pub fn check() -> Result<(), ScreenError> {
     }
 }
 
+/// More than a large screen's changes take: standard output alone would hand them over by the KiB.
+const FRAME_BYTES: usize = 256 << 10;
+
+type Backend = CrosstermBackend<BufWriter<Stdout>>;
+
 /// The terminal while it is ours. Gives it back when it goes, and when the process panics.
-pub(super) struct Screen(Terminal<CrosstermBackend<Stdout>>);
+pub(super) struct Screen(Terminal<Backend>);
 
 impl Screen {
     pub(super) fn open() -> io::Result<Self> {
@@ -53,9 +58,12 @@ impl Screen {
         Ok((size.width, size.height))
     }
 
+    /// All of a window at once, never half of it and half of the one before: in one write, and told to the terminal
+    /// as one update where it knows of such.
     pub(super) fn draw(&mut self, draw: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
+        queue!(self.0.backend_mut(), BeginSynchronizedUpdate)?;
         self.0.draw(|frame| draw(frame.area(), frame.buffer_mut()))?;
-        Ok(())
+        execute!(self.0.backend_mut(), EndSynchronizedUpdate)
     }
 
     /// As Control and Z does elsewhere: the shell has its terminal until it lets us go on.
@@ -84,11 +92,11 @@ impl Drop for Screen {
 
 /// Takes the terminal. Its `clear` is not used: that asks where the cursor is, and the answer would come to the
 /// thread that reads keys.
-fn enter() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+fn enter() -> io::Result<Terminal<Backend>> {
     IS_OURS.store(true, SeqCst);
     enable_raw_mode()?;
     execute!(io::stdout(), EnterAlternateScreen, Hide, Clear(ClearType::All))?;
-    Terminal::new(CrosstermBackend::new(io::stdout()))
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(FRAME_BYTES, io::stdout())))
 }
 
 /// Gives the terminal back, once. What fails here cannot be mended: the terminal is gone.

@@ -20,8 +20,12 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// Windows that the source may be ahead of the history.
+const AHEAD: i64 = 14;
 
 struct Fake;
 
@@ -114,10 +118,13 @@ impl Running {
         Running::of(made, change)
     }
 
-    fn of(made: Made, change: impl FnOnce(&mut Config)) -> Self {
+    fn of(mut made: Made, change: impl FnOnce(&mut Config)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = Running::config(data.path());
         change(&mut config);
+        // Not faster than they are written, so that nothing is lost: a frame has 10, and some may wait.
+        let allowed = Arc::new(AtomicI64::new(AHEAD));
+        made.allowed = config.history.then(|| Arc::clone(&allowed));
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = Arc::clone(&log);
         let parts = Parts {
@@ -129,6 +136,17 @@ impl Running {
         };
         let daemon = Daemon::start(&config, parts).unwrap();
         let address = daemon.address;
+        if let Some(index) = daemon.service.index.as_ref().map(Arc::clone) {
+            // Until the source is gone.
+            std::thread::spawn(move || {
+                while Arc::strong_count(&allowed) > 1 {
+                    let numbers = index.numbers();
+                    let taken = i64::try_from(numbers.written + numbers.lost).unwrap();
+                    allowed.store(taken + AHEAD, Relaxed);
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
         let running = Running { daemon: Some(daemon), address, log, data };
         let service = || running.daemon.as_ref().map(|daemon| &daemon.service);
         wait_for("a window", || service().is_some_and(|service| service.hub.newest().is_some()));
