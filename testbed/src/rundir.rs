@@ -32,7 +32,7 @@ end_all "$1"
 [ -e "$1/keep" ] || rm -rf "$1"
 "#;
 
-/// Makes itself known to the guard before it becomes the wanted program.
+/// Makes itself known to the guard before it becomes the wanted program: also where its owner dies before it does that.
 const ENTER: &str = r#": >"$0/live/$$"; exec "$@""#;
 
 /// Folders of this process that still exist: a panic anywhere keeps all of them.
@@ -171,7 +171,10 @@ impl RunDir {
             .spawn()
             .context("cannot start a process")?;
         let live = self.path.join("live").join(child.id().to_string());
-        Ok(Process { child: Mutex::new(child), live })
+        let process = Process { child: Mutex::new(child), live };
+        // The shell may not have come so far: who has a process has one that the guard knows.
+        File::create(&process.live).context("cannot make a process known to the guard")?;
+        Ok(process)
     }
 }
 

@@ -80,7 +80,9 @@ fn a_killed_owner_leaves_nothing() {
     let said = || std::fs::read_to_string(&note).unwrap_or_default();
     eventually("the owner says its folder", || !said().is_empty());
     let folder = PathBuf::from(said());
+    // The guard knows the group as soon as the owner has it.
     let live: Vec<_> = std::fs::read_dir(folder.join("live")).unwrap().collect();
+    assert_eq!(live.len(), 1, "{live:?}");
     let group = live[0].as_ref().unwrap().file_name().into_string().unwrap();
     owner.kill().unwrap();
     owner.wait().unwrap();
