@@ -1,5 +1,6 @@
 //! One Xen host: PVH and PV domUs, what Xen's own trace says about them, the kernels' traces beside it, network and
-//! disk, and nothing left. Shares of CPU time are exact because the host's time is counted in instructions.
+//! disk, and nothing left. Shares of CPU time are exact because the host's time is counted in instructions and it is never
+//! idle.
 
 #![allow(
     clippy::unwrap_used,
@@ -41,8 +42,10 @@ fn scene(host: &XenHost) -> bool {
     network_and_disk_work(host, &duty);
     let hog = host.domu("hog").pvh().cap(30).tsc_mode(TscMode::Native).workload("hog");
     let hog = hog.boot().unwrap();
+    let filler = host.never_idle().unwrap();
     let names: Vec<_> = host.domains().unwrap().into_iter().map(|it| (it.name, it.id)).collect();
-    let expected = [("Domain-0", 0), ("duty", duty.id()), ("hog", hog.id())];
+    let expected =
+        [("Domain-0", 0), ("duty", duty.id()), ("hog", hog.id()), ("filler", filler.id())];
     assert!(
         names == expected.map(|(name, id)| (name.to_owned(), id)) || hog.panicked(),
         "{names:?}"

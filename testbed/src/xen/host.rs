@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::domains::Domain;
-use super::domu::DomUPlan;
+use super::domu::{DomU, DomUPlan, TscMode};
 use super::image;
 use super::tools::XenTools;
 use crate::compile::WORKLOAD;
@@ -31,6 +31,10 @@ const KIND: Kind = Kind {
 
 const COUNTED: &str = "tcg,thread=single,tb-size=512";
 const MEASURED: &str = "tcg,thread=multi,tb-size=512";
+
+/// Small beside the default of 256. credit2 counts 10 ms, times the largest weight over this one, in 31 bits of
+/// nanoseconds (`t2c_update`, xen/common/sched/credit2.c of 4.17): it must not be 200 times smaller than another's.
+const FILLER_WEIGHT: u32 = 16;
 
 /// What Xen schedules vCPUs with. Debian builds its Xen with the first two only; a host that comes up with another
 /// scheduler than was asked for is an error.
@@ -72,8 +76,8 @@ pub struct XenOptions {
     /// Xen's scheduler.
     pub scheduler: Scheduler,
     /// Whether time is counted in instructions, 4 ns each, instead of taken from this machine. Then nothing that goes
-    /// on beside can be seen inside: a cap of 30 % is 30.0 % under any load. pCPUs take turns on one thread; idle ones
-    /// wait in real time.
+    /// on beside can be seen inside: a cap of 30 % is 30.0 % under any load. pCPUs take turns on one thread; while all
+    /// are idle they wait in real time, and may wake late ([`XenHost::never_idle`]).
     pub counted_time: bool,
     /// More of Xen's command line, as `tbuf_size=64`.
     pub xen_arguments: String,
@@ -101,6 +105,7 @@ impl Default for XenOptions {
 pub struct XenHost {
     pub(super) place: Arc<dyn Place>,
     scheduler: Scheduler,
+    cpus: u32,
     next_address: Arc<AtomicU32>,
 }
 
@@ -126,7 +131,7 @@ impl XenHost {
         let log = fs::read(place.run().path().join("console.log")).context("no console log")?;
         check_scheduler(&String::from_utf8_lossy(&log), options.scheduler)?;
         let (place, next_address) = (Arc::new(place), Arc::new(AtomicU32::new(2)));
-        Ok(Self { place, scheduler: options.scheduler, next_address })
+        Ok(Self { place, scheduler: options.scheduler, cpus: options.cpus, next_address })
     }
 
     /// One host for all tests of a process: booted by the first caller, ended when the process ends.
@@ -144,6 +149,16 @@ impl XenHost {
     /// A guest of Xen; para-virtual unless [`DomUPlan::pvh`] is asked for.
     pub fn domu(&self, name: &str) -> DomUPlan {
         DomUPlan::new(self.clone(), name)
+    }
+
+    /// Boots a domU, `filler`, that takes all that nobody else wants: until it is destroyed, counted time is of
+    /// instructions only. While all pCPUs are idle it is this machine's, and how late that wakes QEMU is seen inside:
+    /// after 17 ms credit2 has forgotten a part of what a capped domain has a right to.
+    pub fn never_idle(&self) -> Result<DomU> {
+        let filler = self.domu("filler").pv().vcpus(self.cpus).tsc_mode(TscMode::Native);
+        let filler = filler.workload(&format!("hog:threads={}", self.cpus)).boot()?;
+        self.weigh(filler.name(), FILLER_WEIGHT)?;
+        Ok(filler)
     }
 
     /// The last number of an address on the bridge that no other domU has.
