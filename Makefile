@@ -29,7 +29,7 @@ build: web ## Build the binaries (release) and the static guest agent
 
 web: ## Build the page of `transect view` into web/dist
 	@cd web && if ! cmp -s package-lock.json node_modules/.installed-lock; then \
-	    npm ci --prefer-offline --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed-lock; fi
+	    npm ci --prefer-offline --fetch-retries=5 --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed-lock; fi
 	@cd web && npm run --silent build
 
 agent: ## Build the static guest agent

@@ -6,6 +6,9 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 
+/// A server that fails once is asked again.
+const RETRIES: &str = "Acquire::Retries=5";
+
 /// What a package depends on (`Depends` and `PreDepends`), as apt writes it; apt's lists are brought up to date if it
 /// does not know the package.
 pub(crate) fn depends(options: &[&str], package: &str) -> Result<String> {
@@ -27,7 +30,7 @@ pub(crate) fn unpack(packages: &[&str], root: &Path) -> Result<()> {
     let mut download = Command::new("apt-get");
     // The sandbox user of apt may not enter our folder; root's downloads are checked by hash all the same.
     download
-        .args(["-q", "-o", "APT::Sandbox::User=root", "download"])
+        .args(["-q", "-o", RETRIES, "-o", "APT::Sandbox::User=root", "download"])
         .args(packages)
         .current_dir(work.path());
     if run_tool(&mut download, "apt").is_err() {
@@ -43,7 +46,7 @@ pub(crate) fn unpack(packages: &[&str], root: &Path) -> Result<()> {
 }
 
 fn update() -> Result<()> {
-    run_tool(Command::new("apt-get").args(["-q", "update"]), "apt").map(drop)
+    run_tool(Command::new("apt-get").args(["-q", "-o", RETRIES, "update"]), "apt").map(drop)
 }
 
 fn debs_in(folder: &Path) -> Result<Vec<PathBuf>> {

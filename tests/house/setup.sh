@@ -13,7 +13,9 @@ done < testbed/packages.txt
 
 if ((${#missing[@]})); then
     echo "setup: installing ${missing[*]}"
-    "${run[@]}" apt-get update -q >/dev/null
+    # A server that fails once does not fail the setup.
+    retries=(-o Acquire::Retries=5)
+    "${run[@]}" apt-get "${retries[@]}" update -q >/dev/null
     # Servers that the benchmark starts for itself must not start because they were installed.
     policy=/usr/sbin/policy-rc.d
     if [[ ! -e $policy ]]; then
@@ -21,7 +23,7 @@ if ((${#missing[@]})); then
         "${run[@]}" chmod 755 "$policy"
         trap '"${run[@]}" rm -f "$policy"' EXIT
     fi
-    DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get install -yq --no-install-recommends "${missing[@]}" >/dev/null
+    DEBIAN_FRONTEND=noninteractive "${run[@]}" apt-get "${retries[@]}" install -yq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
 # The benchmark's machines see this one's root, read only, and have modules of their own kernels over this folder.
@@ -31,6 +33,6 @@ venv=$TRANSECT_CACHE/venv
 if [[ -f tests/requirements.txt ]] && ! cmp -s tests/requirements.txt "$venv/requirements.txt"; then
     echo "setup: Python environment in $venv"
     python3 -m venv "$venv"
-    "$venv/bin/pip" install -q --disable-pip-version-check -r tests/requirements.txt
+    "$venv/bin/pip" install -q --disable-pip-version-check --retries 8 -r tests/requirements.txt
     cp tests/requirements.txt "$venv/requirements.txt"
 fi
