@@ -2,7 +2,8 @@
 # Fuzzes every codec: fuzz/run.sh [SECONDS, default 60] [TARGET...]
 # Stable Rust, no cargo-fuzz: the coverage instrumentation it would pass is passed here. A crash, a
 # hang of more than 10 s on one input or more than 512 MiB of memory ends with status 1 and leaves
-# the input in fuzz/artifacts.
+# the input in fuzz/artifacts, which is named. What is found is kept and built on by the next run;
+# with CI set every run tries the same inputs, as far as it comes: what fails there fails again.
 set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
@@ -17,7 +18,11 @@ RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
  -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1" \
     cargo build --release --quiet --target "$host" --target-dir "$target_dir"
 
-corpus=$target_dir/corpus
+corpus=$target_dir/corpus seed=
+if [ -n "${CI:-}" ]; then
+    corpus=$target_dir/corpus-ci seed=-seed=1
+    rm -rf "$corpus"
+fi
 data=../testdata
 mkdir -p artifacts "$corpus"
 
@@ -46,7 +51,7 @@ done
 # All at once: the script takes SECONDS, whatever the number of targets.
 fuzz() { # TARGET
     "$target_dir/$host/release/$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=512 \
-        -max_len=65536 -artifact_prefix=artifacts/ -print_final_stats=1 \
+        -max_len=65536 -artifact_prefix="artifacts/$1-" -print_final_stats=1 $seed \
         "$corpus/$1" > "$target_dir/$1.log" 2>&1
 }
 jobs=
@@ -66,7 +71,8 @@ for job in $jobs; do
         echo "fuzz $target: $runs runs in $seconds s, no crash, at most $peak MiB"
     else
         status=1
-        echo "fuzz $target: failed; the input is in fuzz/artifacts, the end of $log says:"
+        input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
+        echo "fuzz $target: failed${input:+ on $PWD/$input}; the end of $log says:"
         tail -40 "$log"
     fi
 done
