@@ -12,6 +12,9 @@ const BLOCK_BYTES: i64 = 4096;
 const WRITES: i64 = 200;
 const READS: i64 = 120;
 const PINGS: i64 = 20;
+/// What is set before there is a card: else a kernel asks anew, some 15 to 45 s after the last answer, whether its
+/// neighbour is still there, and that may be after the last window.
+const NEIGHBOURS_STAY: &str = "net.ipv4.neigh.default.base_reachable_time_ms=3600000";
 /// What `netif_receive_skb` does not see of a packet any more, and the device counts.
 const ETHERNET_HEAD_BYTES: i64 = 14;
 
@@ -76,7 +79,7 @@ fn watch_a_guest_with_a_disk_and_a_tap(bed: &Bed) -> Result<()> {
     let watching = bed
         .host
         .run(&format!(
-            "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1; \
+            "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 {NEIGHBOURS_STAY} || exit; \
              {0} serve --listen 127.0.0.1:9755 --data $PWD/store-data 2>serve.err & serve=$!; \
              {0} top --log store.jsonl & top=$!; \
              until [ -e store.end ]; do sleep 1; done; {wget}/metrics >metrics.txt; \
@@ -89,12 +92,13 @@ fn watch_a_guest_with_a_disk_and_a_tap(bed: &Bed) -> Result<()> {
     run(&format!("until [ -s store.jsonl ] && {wget}/readyz; do sleep 1; done"))?;
     let before = block_stat(bed)?;
     // With IPv6 its kernel asks for routers, whenever it likes.
+    let quiet = format!("ipv6.disable=1 sysctl.{NEIGHBOURS_STAY}");
     let guest = bed
         .host
         .guest("store")
         .disk_at("/dev/nullb0")
         .tap("tap7", "10.77.0.2")
-        .kernel_arguments("ipv6.disable=1")
+        .kernel_arguments(&quiet)
         .workload(&format!("disk:after_ms=20000:n={WRITES}:read={READS}"))
         .boot()?;
     run(&format!(
