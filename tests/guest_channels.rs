@@ -43,8 +43,7 @@ fn killed_agents_cost_a_marked_interval_and_frozen_guests_nothing() {
         let freezes = host.guest("freezes").workload(work).port("org.transect.0");
         let freezes = freezes.agent(&agent, &["--virtio-serial"]).boot().unwrap();
         expect_errors_with_mends(host, &freezes).unwrap();
-        // Last: its agent is killed so long after its start, which must be while we record.
-        let restarts = host.guest("restarts").workload(work).agent_killed_after_ms(15_000);
+        let restarts = host.guest("restarts").workload(work).agent_killed_at_order(2719);
         let restarts = restarts.agent(&agent, &["--vsock"]).boot().unwrap();
 
         let record = host
@@ -59,7 +58,8 @@ fn killed_agents_cost_a_marked_interval_and_frozen_guests_nothing() {
         let begun = "until grep -qs 1 /sys/kernel/tracing/instances/transect*/tracing_on; do sleep 0.2; done; sleep 2";
         host.run(begun).within(120).unwrap().expect_success();
         let too_early = restarts.marks().unwrap().contains("agent ended");
-        assert!(!too_early, "the agent was killed before the recording began");
+        assert!(!too_early, "the agent has ended before it was killed");
+        restarts.order(2719).unwrap();
         freezes.freeze().unwrap();
         host.run("sleep 7").within(120).unwrap().expect_success();
         freezes.thaw().unwrap();

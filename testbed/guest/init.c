@@ -7,8 +7,8 @@
 //   testbed.marks=console               there is no port for marks
 //   testbed.address=A.B.C.D             the address of eth0, in a network of 256
 //   testbed.workload=MODE:key=val+MODE  started after the agent, each a process of /bin/workload
-//   testbed.agent_kill_after_ms=N       the agent is killed once, N ms after its start (it is started
-//                                       again at once: this is how a test provokes a reconnect)
+//   testbed.agent_kill_port=N           the agent is killed once, when somebody connects to this vsock port (it
+//                                       is started again at once: this is how a test provokes a reconnect)
 // Files of the initramfs:
 //   /modules.list      modules in the order in which they must be loaded, one path a line
 //   /bin/agent         optional: started, and started again whenever it ends
@@ -18,6 +18,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/vm_sockets.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -222,14 +224,27 @@ static long uptime_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// Reaps for ever; the agent is started again when it ends, workloads are not.
-static void supervise(pid_t agent)
+// Where the order to kill the agent comes; -1 if none will.
+static int listen_for_order(void)
 {
-	long kill_after = atol(parameter("testbed.agent_kill_after_ms"));
+	struct sockaddr_vm address = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY };
+	address.svm_port = atol(parameter("testbed.agent_kill_port"));
+	if (!address.svm_port)
+		return -1;
+	int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 1))
+		mark("vsock port %u failed: %s", address.svm_port, strerror(errno));
+	return fd;
+}
+
+// Reaps for ever; the agent is started again when it ends, workloads are not.
+static void supervise(pid_t agent, int order)
+{
 	pid_t killer = -1;
-	if (agent > 0 && kill_after > 0 && !(killer = fork())) {
-		usleep(kill_after * 1000);
-		kill(agent, SIGKILL);
+	if (agent > 0 && order >= 0 && !(killer = fork())) {
+		// The connection ends with this process: who gives the order sees that it is carried out.
+		if (accept(order, NULL, NULL) >= 0)
+			kill(agent, SIGKILL);
 		_exit(0);
 	}
 	for (;;) {
@@ -263,9 +278,10 @@ int main(void)
 	pid_t agent = start_agent();
 	if (agent > 0)
 		mark("agent started pid=%d", (int)agent);
+	int order = listen_for_order();
 	char name[128];
 	snprintf(name, sizeof name, "%s", parameter("testbed.name"));
 	mark("ready name=%s vcpus=%ld uptime_ms=%ld", name, sysconf(_SC_NPROCESSORS_ONLN), uptime_ms());
 	start_workloads();
-	supervise(agent);
+	supervise(agent, order);
 }

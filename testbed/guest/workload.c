@@ -20,11 +20,12 @@
 //                                        traces this kernel, then writes tracefs' text to a file or disk;
 //                                        with a port, once a UDP datagram has come there
 //   sh        run=COMMAND                busybox sh -c COMMAND (spaces written as '_')
-// Every mode takes after_ms=N: sleep first.
+// Every mode takes after_ms=N: sleep first; and after_port=N: wait until somebody connects to this vsock port.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/vm_sockets.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -471,12 +472,23 @@ static int shell(void)
 	return 127;
 }
 
+static int wait_for_order(long port)
+{
+	struct sockaddr_vm address = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port };
+	int fd = socket(AF_VSOCK, SOCK_STREAM, 0), peer = -1;
+	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof address) && !listen(fd, 1))
+		peer = accept(fd, NULL, NULL);
+	return peer < 0 || close(peer) || close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	argc_ = argc;
 	argv_ = argv;
 	const char *mode = argc > 1 ? argv[1] : "";
 	long after_ms = number("after_ms", 0), n = number("n", 100);
+	if (number("after_port", 0) && wait_for_order(number("after_port", 0)))
+		return 1;
 	if (after_ms)
 		sleep_until(now_ns() + after_ms * 1000000);
 	if (!strcmp(mode, "hog"))

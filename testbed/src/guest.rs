@@ -107,9 +107,9 @@ impl GuestPlan {
         self
     }
 
-    /// Kills the agent once, so long after its start: a reconnect to order.
-    pub fn agent_killed_after_ms(mut self, after_ms: u32) -> Self {
-        self.append += &format!(" testbed.agent_kill_after_ms={after_ms}");
+    /// Kills the agent once, at the [order](Guest::order) over this vsock port: a reconnect.
+    pub fn agent_killed_at_order(mut self, port: u32) -> Self {
+        self.append += &format!(" testbed.agent_kill_port={port}");
         self
     }
 
@@ -323,6 +323,19 @@ impl Guest {
     /// Pins all its threads to these host CPUs from now on.
     pub fn pin(&self, cpus: &str) -> Result<()> {
         self.on_host(&format!("taskset -acp {cpus} {}", self.pid()?)).map(drop)
+    }
+
+    /// Gives it the order that is waited for at a vsock port of it: a workload's `after_port=`, or
+    /// [`GuestPlan::agent_killed_at_order`]. Comes back when it was taken.
+    pub fn order(&self, port: u32) -> Result<()> {
+        let cid = self.cid.context("a guest without vsock takes no orders")?;
+        // A struct sockaddr_vm; the other side hangs up.
+        let connect = format!(
+            "socket(S, 40, 1, 0) && connect(S, pack('SSLLx4', 40, 0, {port}, {cid})) || exit 1; \
+             sysread S, $_, 1"
+        );
+        let command = format!("until perl -e {}; do sleep 0.1; done", quoted(&connect));
+        JobPlan::new(Arc::clone(&self.place), &command).within(120)?.ok().map(drop)
     }
 
     /// Stops its QEMU: from inside, time jumps when it is thawed.

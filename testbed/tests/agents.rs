@@ -33,13 +33,15 @@ fn over_vsock_under_kvm_and_again_after_it_was_killed() {
     on_shared_host(|host| {
         host.put(&echo, "echo").unwrap();
         let plan =
-            host.guest("answering").agent(&echo, &["vsock", "2718"]).agent_killed_after_ms(1500);
+            host.guest("answering").agent(&echo, &["vsock", "2718"]).agent_killed_at_order(2719);
         let guest = plan.boot().unwrap();
-        let ask = format!("./echo ask-vsock {} 2718", guest.cid().unwrap());
+        // One that was started needs a moment to listen.
+        let cid = guest.cid().unwrap();
+        let ask = format!("until ./echo ask-vsock {cid} 2718; do sleep 0.1; done");
         let first = host.run(&ask).within(240).unwrap();
+        guest.order(2719).unwrap();
         guest.wait_for("agent started").times(2).within(120).unwrap();
-        // The new one needs a moment to listen.
-        let second = host.run(&format!("sleep 0.5; {ask}")).within(240).unwrap();
+        let second = host.run(&ask).within(240).unwrap();
         assert_ne!(pid(&first.expect_success().stdout), pid(&second.expect_success().stdout));
     });
 }

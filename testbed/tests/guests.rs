@@ -5,11 +5,19 @@ use transect_testbed::on_shared_host;
 #[test]
 fn a_guest_boots_works_and_leaves_kvm_events() {
     on_shared_host(|host| {
-        let guest =
-            host.guest("mixed").vcpus(2).disk_mib(16).workload("mix:after_ms=200").boot().unwrap();
-        let perf =
-            host.run("perf stat -x, -a -e kvm:kvm_exit,kvm:kvm_entry sleep 2").spawn().unwrap();
+        let mixed = host.guest("mixed").vcpus(2).disk_mib(16).workload("mix:after_port=2720");
+        let guest = mixed.boot().unwrap();
+        let perf = host
+            .run(
+                "rm -f mix.done; perf stat -x, -a -e kvm:kvm_exit,kvm:kvm_entry \
+                 sh -c 'echo counting; until [ -e mix.done ]; do sleep 0.1; done'",
+            )
+            .spawn()
+            .unwrap();
+        perf.wait_for("counting").within(240).unwrap();
+        guest.order(2720).unwrap();
         guest.wait_for("mix done").within(240).unwrap();
+        host.run("touch mix.done").within(240).unwrap().expect_success();
         let counted = perf.finish_within(240).unwrap();
         let counts: Vec<u64> = counted
             .expect_success()
