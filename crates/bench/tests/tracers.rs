@@ -8,9 +8,10 @@
 
 mod tracers_support;
 
+use std::{fs, path::Path};
 use tracers_support::{
     BLOCKS, CALL_EVENT, CALLS, ROUNDS, STRANGERS, be_the_load, drop_it, job, text, trace,
-    trace_unread,
+    trace_unread, trace_until,
 };
 use transect_bench::{Kind, protocol::Param, protocol::TracerCost, tracers::registry};
 
@@ -227,10 +228,19 @@ fn xentrace() {
 
 #[test]
 fn the_control_appends() {
+    const EACH: u64 = 100_000;
     let every = [("every_ms", Param::Int(50)), ("bytes", Param::Int(100_000))];
-    let Some(cost) = trace("append-1mb", &every, 300_000) else { return };
+    let mut lengths = Vec::new();
+    // An append that another one follows is one that it has said; whether it has said the last one is not known.
+    let has_two_more = |folder: &Path| {
+        lengths.push(fs::metadata(folder.join("appended")).unwrap().len());
+        lengths.last().unwrap() / EACH >= lengths[0] / EACH + 2
+    };
+    let Some(cost) = trace_until("append-1mb", &every, has_two_more) else { return };
     assert_eq!((cost.events, cost.lost_events), (None, None));
-    assert!(cost.bytes.is_some_and(|bytes| bytes > 0 && bytes % 100_000 == 0), "{cost:?}");
+    let more = lengths.last().unwrap() / EACH - lengths[0] / EACH - 1;
+    let bytes = cost.bytes.unwrap();
+    assert!(bytes >= more * EACH && bytes % EACH == 0, "{cost:?} {lengths:?}");
     drop_it("append-1mb");
 }
 

@@ -98,12 +98,31 @@ pub(crate) fn trace_unread(name: &str, params: &[(&str, Param)], calls: u64) -> 
     with(name, &job, |scene, load| trace_in(name, scene, load, calls, Load::run_before_all))
 }
 
+/// The same, and the load makes its calls again and again until something holds of the arm's folder.
+pub(crate) fn trace_until(
+    name: &str,
+    params: &[(&str, Param)],
+    mut holds: impl FnMut(&Path) -> bool,
+) -> Option<TracerCost> {
+    let job = job(name, params);
+    let mut again = |scene: &Scene<'_>, load: &mut Load, calls| {
+        let started = Instant::now();
+        while !holds(scene.folder) {
+            assert!(started.elapsed() < SOON, "{name}: it does not come to hold");
+            load.run(calls);
+        }
+    };
+    with(name, &job, |scene, load| {
+        trace_in(name, scene, load, CALLS, |load, calls| again(scene, load, calls))
+    })
+}
+
 fn trace_in(
     name: &str,
     scene: &Scene<'_>,
     load: &mut Load,
     calls: u64,
-    run: fn(&mut Load, u64),
+    run: impl FnOnce(&mut Load, u64),
 ) -> TracerCost {
     let tracing = arm(name).start(scene).unwrap_or_else(|fault| panic!("{name}: {fault}"));
     run(load, calls);

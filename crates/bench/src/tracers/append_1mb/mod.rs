@@ -9,10 +9,11 @@ use crate::{
     },
 };
 use rustix::process::Signal;
-use std::{fs, path::PathBuf, process::Command};
+use std::process::Command;
 
-/// `$1` the file, `$2` how much, `$3` how long to wait.
-const SCRIPT: &str = "while :; do head -c \"$2\" /dev/zero >>\"$1\" || exit 1; sleep \"$3\"; done";
+/// `$1` the file, `$2` how much, `$3` how long to wait. It says when it has appended: the file grows by parts.
+const SCRIPT: &str =
+    "while :; do head -c \"$2\" /dev/zero >>\"$1\" || exit 1; echo appended; sleep \"$3\"; done";
 
 /// The arm.
 #[derive(Debug)]
@@ -54,29 +55,30 @@ impl Tracer for Append1Mb {
         let version = program::version(&program::find(self.name(), "head", "coreutils")?)?;
         let running = Running::start("sh", &mut command, scene.folder)?;
         let mut running = running.ends_by(Signal::TERM);
-        running
-            .wait_until("first bytes in its file", START_PATIENCE, |_| length(&file) >= bytes)?;
-        let before = length(&file);
+        running.wait_until("first bytes in its file", START_PATIENCE, |it| finished(it) > 0)?;
+        let before = finished(&running);
         running.traces_now();
-        Ok(Box::new(Appending { running, file, before, version }))
+        Ok(Box::new(Appending { running, bytes, before, version }))
     }
 }
 
-fn length(file: &PathBuf) -> u64 {
-    fs::metadata(file).map_or(0, |meta| meta.len())
+/// Appends that it has finished.
+fn finished(running: &Running) -> u64 {
+    running.said().lines().filter(|line| *line == "appended").count() as u64
 }
 
 struct Appending {
     running: Running,
-    file: PathBuf,
-    /// Bytes that were there when the run began.
+    /// How much it appends each time.
+    bytes: u64,
+    /// Appends that were finished when the run began.
     before: u64,
     version: String,
 }
 
 impl Tracing for Appending {
     fn stop(mut self: Box<Self>) -> Result<TracerCost, Fault> {
-        let bytes = length(&self.file).saturating_sub(self.before);
+        let bytes = finished(&self.running).saturating_sub(self.before) * self.bytes;
         let ended = self.running.end(END_PATIENCE)?;
         if !ended.is_in_order() {
             return Err(self.running.fault(&ended.how()));
