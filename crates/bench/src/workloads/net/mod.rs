@@ -7,3 +7,5 @@ pub mod random;
 
 #[cfg(test)]
 pub(crate) mod bench_of;
+#[cfg(test)]
+pub(crate) mod undisturbed;
