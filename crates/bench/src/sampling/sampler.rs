@@ -364,21 +364,81 @@ fn ns(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::parse, *};
+    use std::{
+        io::{BufRead, BufReader, Write},
+        process::{Child, ChildStdout, Command, Stdio},
+    };
+
+    /// A shell that does what a script says. It ends when the test does.
+    struct Shell {
+        child: Child,
+        says: BufReader<ChildStdout>,
+    }
+
+    impl Shell {
+        fn run(script: &str) -> Self {
+            let mut command = Command::new("sh");
+            let command = command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let says = BufReader::new(child.stdout.take().unwrap());
+            Self { child, says }
+        }
+
+        fn tell(&mut self) {
+            self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        }
+
+        fn hear(&mut self, what: &str) {
+            let mut line = String::new();
+            self.says.read_line(&mut line).unwrap();
+            assert_eq!(line.trim(), what);
+        }
+
+        /// Begins a measured part.
+        fn sampled(&self, every_ms: u64) -> Sampler {
+            let sampler = Sampler::start(Watch { pids: vec![self.child.id()], every_ms }).unwrap();
+            sampler.begin().unwrap();
+            sampler
+        }
+
+        /// CPU time that it had or waited for, ns.
+        fn wanted_ns(&self) -> u64 {
+            let text = fs::read(format!("/proc/{}/schedstat", self.child.id())).unwrap();
+            let sched = parse::schedstat(&text).unwrap();
+            sched.cpu_ns + sched.wait_ns
+        }
+
+        /// CPU time of its children that have ended, and its own, ms.
+        fn accounted_ms(&self) -> u64 {
+            let text = fs::read(format!("/proc/{}/stat", self.child.id())).unwrap();
+            let stat = parse::thread_stat(&text).unwrap();
+            (stat.user + stat.system + stat.children) * 1000
+                / rustix::param::clock_ticks_per_second()
+        }
+    }
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
 
     #[test]
     fn sees_a_process_that_spins_and_what_itself_costs() {
-        let mut child =
-            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let watch = Watch { pids: vec![child.id()], every_ms: 20 };
-        let sampler = Sampler::start(watch).unwrap();
-        sampler.begin().unwrap();
-        std::thread::sleep(Duration::from_millis(400));
+        let mut shell = Shell::run("echo up; while :; do :; done");
+        shell.hear("up");
+        let sampler = shell.sampled(20);
+        // Much more than is looked for: should the sampler's CPU stand still, it does not do so all the time.
+        let (from, started) = (shell.wanted_ns(), Instant::now());
+        while shell.wanted_ns() < from + 1_500_000_000 {
+            assert!(started.elapsed() < Duration::from_secs(60), "it does not spin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let samples = sampler.finish().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
         let watched = samples.watched.as_ref().unwrap();
-        assert!(watched.cpu_ns + watched.wait_ns > 200_000_000, "{watched:?}");
+        assert!(watched.cpu_ns + watched.wait_ns >= 1_500_000_000, "{watched:?}");
         assert!(watched.cpu_ns <= samples.wall_ns * 2, "{watched:?}");
         assert_eq!(watched.threads.first().unwrap().name, "sh");
         assert_eq!(watched.sleeps.asleep(), 0, "{watched:?}");
@@ -395,18 +455,20 @@ mod tests {
 
     #[test]
     fn short_lived_children_are_accounted_for() {
-        let script = "for i in 1 2 3 4 5 6 7 8 9 10; do sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'; done; sleep 9";
-        let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
-        let sampler = Sampler::start(Watch { pids: vec![child.id()], every_ms: 1000 }).unwrap();
-        sampler.begin().unwrap();
-        std::thread::sleep(Duration::from_millis(900));
+        let child = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+        let mut shell = Shell::run(&format!("while read go; do sh -c '{child}'; echo done; done"));
+        // No sample comes while they live.
+        let sampler = shell.sampled(3_600_000);
+        let from = shell.accounted_ms();
+        while shell.accounted_ms() < from + 100 {
+            shell.tell();
+            shell.hear("done");
+        }
         let samples = sampler.finish().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
         let watched = samples.watched.unwrap();
         let sampled: u64 = watched.threads.iter().map(|thread| thread.cpu_ns).sum();
         assert!(watched.cpu_ns >= sampled);
-        assert!(watched.cpu_ns > 50_000_000, "{watched:?}");
+        assert!(watched.cpu_ns >= 100_000_000, "{watched:?}");
     }
 
     #[test]
