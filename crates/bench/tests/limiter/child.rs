@@ -5,10 +5,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     process::{Child, ChildStdin, Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::mpsc::{Receiver, channel},
     time::Duration,
 };
 use transect_bench::{
@@ -20,7 +17,34 @@ use transect_bench::{
 pub(crate) struct Load {
     child: Child,
     stdin: ChildStdin,
-    count: Arc<AtomicU64>,
+    says: Receiver<String>,
+}
+
+/// What `count` did in a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Each second.
+    pub(crate) rate: f64,
+    /// CPUs that it had.
+    pub(crate) cpus: f64,
+    /// Each second that it had a CPU: how fast that is.
+    pub(crate) speed: f64,
+}
+
+/// How far `count` was, and when.
+#[derive(Clone, Copy)]
+struct Count {
+    done: u64,
+    at_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Count {
+    fn of(line: &str) -> Option<Self> {
+        let mut numbers = line.strip_prefix("COUNT ")?.split(' ').map(|word| word.parse().unwrap());
+        let mut next = || numbers.next().unwrap();
+        Some(Self { done: next(), at_ns: next(), cpu_ns: next() })
+    }
 }
 
 impl Load {
@@ -44,16 +68,12 @@ impl Load {
         let stdin = child.stdin.take().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.any(|line| line.ends_with("READY")), "the load ended: {spec}");
-        let count = Arc::new(AtomicU64::new(0));
-        let latest = count.clone();
+        let (send, says) = channel();
+        // Until nobody listens any more, or there is nothing more to hear.
         std::thread::spawn(move || {
-            for line in lines {
-                if let Some(Ok(value)) = line.strip_prefix("COUNT ").map(str::parse) {
-                    latest.store(value, Ordering::Relaxed);
-                }
-            }
+            lines.map(|line| send.send(line)).take_while(Result::is_ok).count()
         });
-        Self { child, stdin, count }
+        Self { child, stdin, says }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -62,13 +82,31 @@ impl Load {
 
     pub(crate) fn go(&mut self) {
         self.stdin.write_all(b"go\n").unwrap();
+        while self.hear() != "RUNS" {}
     }
 
-    /// How much `count` did in so long, each second.
-    pub(crate) fn rate(&self, window: Duration) -> f64 {
-        let before = self.count.load(Ordering::Relaxed);
-        std::thread::sleep(window);
-        (self.count.load(Ordering::Relaxed) - before) as f64 / window.as_secs_f64()
+    fn hear(&self) -> String {
+        self.says.recv_timeout(Duration::from_secs(30)).expect("the load says nothing")
+    }
+
+    /// What `count` does from now on, for so long at least, by its own clock.
+    pub(crate) fn pace(&self, window: Duration) -> Pace {
+        let from = self.count_at(load::monotonic_ns());
+        let to = self.count_at(from.at_ns + u64::try_from(window.as_nanos()).unwrap());
+        let seconds = |from: u64, to: u64| Duration::from_nanos(to - from).as_secs_f64();
+        let (done, cpu) = ((to.done - from.done) as f64, seconds(from.cpu_ns, to.cpu_ns));
+        let wall = seconds(from.at_ns, to.at_ns);
+        Pace { rate: done / wall, cpus: cpu / wall, speed: done / cpu }
+    }
+
+    /// What it says at that time, or as soon as it does after.
+    fn count_at(&self, at_ns: u64) -> Count {
+        loop {
+            match Count::of(&self.hear()) {
+                Some(count) if count.at_ns >= at_ns => return count,
+                _ => {}
+            }
+        }
     }
 
     /// Samples it while it runs.

@@ -1,6 +1,9 @@
 //! Synthetic loads, each with one limiter: run in a child process of the test (this binary again).
 
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    time::{ClockId, clock_gettime},
+};
 use std::{
     hint::black_box,
     io::{Read, Write},
@@ -17,7 +20,7 @@ use std::{
 /// The variable that makes this binary a load.
 pub(crate) const VARIABLE: &str = "TRANSECT_BENCH_LOAD";
 
-/// Runs `LOAD ARGUMENT…` for ever, after a line on stdin.
+/// Runs `LOAD ARGUMENT…` for ever, after a line on stdin. Says when it can, and when it does.
 pub(crate) fn run(spec: &str) {
     let words: Vec<_> = spec.split(' ').collect();
     if let Ok(cpu) = std::env::var("TRANSECT_BENCH_CPU") {
@@ -32,6 +35,7 @@ pub(crate) fn run(spec: &str) {
     let _ = std::fs::write("/proc/self/autogroup", "-20");
     println!("READY");
     std::io::stdin().read_line(&mut String::new()).unwrap();
+    println!("RUNS");
     match words.as_slice() {
         ["spin", threads] => spin("spin", threads.parse().unwrap()),
         ["culprit"] => spin("culprit", 1),
@@ -73,7 +77,7 @@ fn spin(name: &str, count: usize) {
     threads(name, count, || work(Duration::from_secs(3600)));
 }
 
-/// Spins and says how far it got, every 20 ms.
+/// Spins and says how far it got, every 20 ms, and what time it is and what CPU time it has had by then, ns.
 fn count() {
     let done = Arc::new(AtomicU64::new(0));
     let counter = done.clone();
@@ -88,8 +92,19 @@ fn count() {
     });
     loop {
         std::thread::sleep(Duration::from_millis(20));
-        println!("COUNT {}", done.load(Ordering::Relaxed));
+        let (now, cpu) = (monotonic_ns(), clock_ns(ClockId::ProcessCPUTime));
+        println!("COUNT {} {now} {cpu}", done.load(Ordering::Relaxed));
     }
+}
+
+/// `CLOCK_MONOTONIC`, the same in all processes, ns.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(ClockId::Monotonic)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
 }
 
 fn sleep() {
