@@ -119,7 +119,8 @@ fn asked_to_end_it_cleans_up() {
 fn what_takes_too_long_is_ended_with_everything_below_it() {
     let mut worker = Worker::start();
     let params = [("processes", Param::Int(20)), ("seconds", Param::Float(60.0))];
-    let slow = Job { limit_s: 1, ..job("proc-walk", &params) };
+    // The preparation has so long too.
+    let slow = Job { limit_s: 4, ..job("proc-walk", &params) };
     worker.prepare(slow).unwrap();
     let during = below(worker.child.id());
     worker.tell(&ToWorker::Go);
@@ -140,8 +141,9 @@ fn a_job_whose_process_dies_has_failed_and_the_next_one_runs() {
         let mut worker = Worker::start();
         let bystander = Job { role: Role::Bystander, ..job("", &[]) };
         worker.prepare(bystander).unwrap();
-        // The youngest is the job's.
-        let ones = *below(worker.child.id()).iter().max().unwrap();
+        // The job's is the one that has none below it.
+        let all = below(worker.child.id());
+        let ones = *all.iter().find(|pid| below(**pid).is_empty()).unwrap();
         if when == "as soon as it has begun" {
             worker.tell(&ToWorker::Go);
         }
