@@ -12,6 +12,8 @@
 
 mod child;
 mod load;
+#[path = "../../src/workloads/net/stops.rs"]
+mod stops;
 
 use child::{Load, Pace, expect, expect_of, seen};
 use std::{

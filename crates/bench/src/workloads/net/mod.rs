@@ -8,4 +8,6 @@ pub mod random;
 #[cfg(test)]
 pub(crate) mod bench_of;
 #[cfg(test)]
+pub(crate) mod stops;
+#[cfg(test)]
 pub(crate) mod undisturbed;

@@ -1,15 +1,10 @@
 //! For tests of what takes how long: on a virtual machine whose CPUs its host sometimes stops.
 
+use super::stops::Stops;
 use crate::Fault;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A run in which a CPU was missed for this long does not say how quick anything is.
@@ -38,49 +33,6 @@ pub(crate) fn undisturbed<T>(mut run: impl FnMut() -> Result<T, Fault>, check: i
         }
         round += 1;
     }
-}
-
-/// A thread on each CPU, which sees when it is not let.
-struct Stops {
-    is_over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Duration>>,
-}
-
-impl Stops {
-    fn watch() -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let all = sched_getaffinity(None).unwrap();
-        let watch = |cpu| {
-            let is_over = Arc::clone(&is_over);
-            thread::spawn(move || missed_on(cpu, &is_over))
-        };
-        let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
-        let threads = cpus.map(watch).collect();
-        Self { is_over, threads }
-    }
-
-    /// For how long the CPU that stood still for longest did.
-    fn end(self) -> Duration {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap_or_default()
-    }
-}
-
-/// How much later than it wanted a thread came back to a CPU, as far as that is more than another thread's turn.
-fn missed_on(cpu: usize, is_over: &AtomicBool) -> Duration {
-    const EVERY: Duration = Duration::from_millis(5);
-    const TURN: Duration = Duration::from_millis(20);
-    let mut one = CpuSet::new();
-    one.set(cpu);
-    sched_setaffinity(None, &one).unwrap();
-    let mut missed = Duration::ZERO;
-    while !is_over.load(Ordering::Relaxed) {
-        let from = Instant::now();
-        thread::sleep(EVERY);
-        let late = from.elapsed().saturating_sub(EVERY);
-        missed += if late > TURN { late } else { Duration::ZERO };
-    }
-    missed
 }
 
 #[test]
