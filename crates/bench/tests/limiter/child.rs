@@ -86,7 +86,9 @@ impl Load {
     }
 
     fn hear(&self) -> String {
-        self.says.recv_timeout(Duration::from_secs(30)).expect("the load says nothing")
+        self.says
+            .recv_timeout(Duration::from_secs(30))
+            .unwrap_or_else(|why| panic!("the load says nothing: {why}"))
     }
 
     /// What `count` does from now on, for so long at least, by its own clock.
