@@ -89,8 +89,8 @@ for (const [what, hash, wanted] of [["the whole recording", "", undefined], ["wh
   test(`opened before there is a single track, the page comes to show ${what}`, async () => {
     const server = await start({ seconds: 2, building_ms: 3_600_000 });
     const browser = await launch();
+    const page = await browser.newPage({ viewport: { width: 1200, height: 700 } });
     try {
-      const page = await browser.newPage({ viewport: { width: 1200, height: 700 } });
       // As the real server answers while it makes the tables: the window is known before there is any track. Tracks
       // come at once, as where they are there just after the recording was described.
       let early = true;
@@ -112,21 +112,68 @@ for (const [what, hash, wanted] of [["the whole recording", "", undefined], ["wh
       const target = wanted ?? home;
       assert.ok(Math.abs(view.from - target.from) < 1 && Math.abs(view.to - target.to) < 1, JSON.stringify([view, target]));
     } finally {
+      // An answer that is being made still is put into the page, not after it.
+      await page.unrouteAll({ behavior: "wait" });
       await browser.close();
       await server.close();
     }
   });
 }
 
+test("the bar of progress goes when what was made is there to be drawn, not before", async () => {
+  const server = await start({ seconds: 2, building_ms: 3_600_000 });
+  const browser = await launch();
+  const page = await browser.newPage({ viewport: { width: 1200, height: 700 } });
+  let give = (): void => undefined;
+  const given = new Promise<void>((done) => (give = done));
+  try {
+    await page.addInitScript(() => {
+      const { close } = EventSource.prototype;
+      EventSource.prototype.close = function (): void {
+        document.documentElement.dataset["heard"] = "all";
+        close.call(this);
+      };
+    });
+    // Before there is a track the page is opened; the description of when all is made is kept back.
+    await page.route("**/api/recording", async (route) => {
+      const answer = await route.fetch();
+      const info = (await answer.json()) as { building: { state: string } };
+      if (info.building.state === "ready") await given;
+      const early = { origin: "0", from: "0", to: "0", tracks: 0, keys: 0, building: { stage: "events", state: "building", done: 3, total: 10 } };
+      await route.fulfill({ json: info.building.state === "ready" ? info : { ...info, ...early } });
+    });
+    await page.goto(server.url);
+    await page.waitForFunction(() => window.transect?.model.tracks.length === 0);
+    server.finish();
+    await page.waitForFunction(() => document.documentElement.dataset["heard"] === "all");
+    assert.equal(await page.evaluate(() => document.querySelector<HTMLElement>("#progress")!.hidden), false, "the server is ready, the page is not");
+    let over = false;
+    const idled = idle(page).then(() => (over = true));
+    await page.waitForTimeout(500);
+    assert.ok(!over, "the page waits for what it asked for");
+    give();
+    const tracks = await page.waitForFunction(() => document.querySelector<HTMLElement>("#progress")!.hidden && { many: window.transect!.model.tracks.length });
+    assert.ok((await tracks.jsonValue() as { many: number }).many > 0);
+    await idled;
+    assert.ok(await withApp(page, (app) => app.tracksOnScreen().length > 0, null));
+  } finally {
+    give();
+    await page.unrouteAll({ behavior: "wait" });
+    await browser.close();
+    await server.close();
+  }
+});
+
 test("without a key the page says what to do", async () => {
   const server = await start({ seconds: 1 });
   const browser = await launch();
+  const page = await browser.newPage();
   try {
-    const page = await browser.newPage();
     await page.route("**/api/**", (route) => route.fulfill({ status: 403, contentType: "application/json", body: '{"error":"no or a wrong key"}' }));
     await page.goto(server.url);
     await page.waitForFunction(() => document.querySelector("#nothing")?.textContent?.includes("carries the key"));
   } finally {
+    await page.unrouteAll({ behavior: "wait" });
     await browser.close();
     await server.close();
   }

@@ -99,6 +99,9 @@ export class App {
   /** Hears how far the building of tiles is, until it is over. */
   follow: () => void = () => undefined;
 
+  /** Is the recording's description being read again? */
+  renewing: () => boolean = () => false;
+
   /** More of the recording has been built: its description and tracks are read again. */
   renew(model: Model): void {
     const first = this.model.tracks.length === 0;
@@ -210,12 +213,12 @@ export class App {
     this.writeUrl();
   }
 
-  /** Resolves when all tiles of the view are there and drawn. For scripts and tests. */
+  /** Resolves when the newest description and all tiles of the view are there and drawn. For scripts and tests. */
   async idle(): Promise<void> {
     do {
       await new Promise((done) => setTimeout(done, 40));
       this.busy.hurry();
-    } while (this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough || this.minimap.stale || this.busy.waits);
+    } while (this.renewing() || this.loader.busy || this.frame !== 0 || this.glide !== undefined || this.rough || this.minimap.stale || this.busy.waits);
     this.summarise();
   }
 

@@ -44,6 +44,7 @@ async function start(): Promise<void> {
   };
   const follower = new Follower(app);
   app.follow = () => follower.start();
+  app.renewing = () => follower.renewing;
   const building = app.model.info.building;
   if (!building || building.state === "ready") return;
   app.progress(building);
@@ -89,6 +90,10 @@ class Follower {
   private stage: string | null | undefined;
   private asked = 0;
   private taken = 0;
+  /** The newest renewal that is over, well or badly. */
+  private ended = 0;
+  /** The message after which there are no more: said once the description that goes with it is shown. */
+  private last: BuildState | undefined;
   private readonly retry = debounced(300, () => this.app.loader.retry());
 
   constructor(private readonly app: App) {}
@@ -101,10 +106,16 @@ class Follower {
     this.events.onmessage = (event: MessageEvent<string>) => this.hear(JSON.parse(event.data) as BuildState);
   }
 
+  /** Is there a description under way that is newer than what is shown? */
+  get renewing(): boolean {
+    return this.asked > this.ended;
+  }
+
   private hear(now: BuildState): void {
-    this.app.progress(now);
     const last = now.state === "ready" || now.state === "failed";
+    this.last = last ? now : undefined;
     if (last) this.stop();
+    else this.app.progress(now);
     const nothingYet = now.stage === "tiles" && this.app.model.tracks.length === 0;
     if (last || now.stage !== this.stage || nothingYet) this.renew();
     else this.retry();
@@ -119,16 +130,23 @@ class Follower {
 
   private renew(): void {
     const asked = ++this.asked;
-    Model.load().then(
-      // An answer that was overtaken is dropped.
-      (model) => asked > this.taken && this.take(model, asked),
-      (error: unknown) => nothing(this.app, error),
-    );
+    Model.load()
+      .then(
+        // An answer that was overtaken is dropped.
+        (model) => asked > this.taken && this.take(model, asked),
+        (error: unknown) => nothing(this.app, error),
+      )
+      .finally(() => this.end(asked));
   }
 
   private take(model: Model, asked: number): void {
     this.taken = asked;
     this.app.renew(model);
+  }
+
+  private end(asked: number): void {
+    this.ended = Math.max(this.ended, asked);
+    if (this.last && !this.renewing) this.app.progress(this.last);
   }
 }
 
