@@ -45,6 +45,23 @@ class Daemon {
     return readFileSync(join(this.dir, "control.token"), "utf8").trim();
   }
 
+  /** The window that is this many further than the newest, or than the first if there is none yet. */
+  async window(further: number): Promise<WindowJson> {
+    let window = await this.newer(0);
+    for (let i = 0; i < further; i++) window = await this.newer(window.ts);
+    return window;
+  }
+
+  private async newer(ts: number): Promise<WindowJson> {
+    for (;;) {
+      const answer = await fetch(new URL(`api/v1/now?after=${ts}`, this.url));
+      if (answer.status === 200) return (await answer.json()) as WindowJson;
+      // None that is newer yet, or none at all: windows are late on a machine that stood still.
+      assert.ok([204, 503].includes(answer.status), `${answer.status}: ${await answer.text()}`);
+      await new Promise((done) => setTimeout(done, 100));
+    }
+  }
+
   async stop(): Promise<void> {
     const over = new Promise((done) => this.child.once("exit", done));
     this.child.kill("SIGTERM");
@@ -95,10 +112,9 @@ test("transect serve: every metric of the Grafana dashboard is among its metrics
   try {
     // Two windows: the first ones to be counted, with some traffic in them.
     await fetch(new URL("api/v1/status", daemon.url));
-    await new Promise((done) => setTimeout(done, 2500));
     // A metric has no series, and is not there, where there is nobody it could be about; that is asked of the same daemon,
     // and before: who comes in between is among the metrics, and who goes stays there.
-    const now = (await (await fetch(new URL("api/v1/now", daemon.url))).json()) as WindowJson;
+    const now = await daemon.window(1);
     const text = await (await fetch(new URL("metrics", daemon.url), { headers: { accept: "application/openmetrics-text; version=1.0.0" } })).text();
     const families = new Map([...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, kind]) => [name!, kind!]));
     const known = (series: string): boolean => {
@@ -136,7 +152,7 @@ test("transect serve: the dashboard loads, drills down, takes a snapshot and ope
     const page_there = await (await fetch(daemon.url)).text();
     if (!page_there.includes("p-fleet")) return context.skip("skipped: the program was built without the page: make build");
     // Both share a CPU for some windows.
-    await new Promise((done) => setTimeout(done, 6000));
+    await daemon.window(6);
     const { page, errors } = await visit(browser, `${daemon.url}?token=${daemon.token}`, { hash: "#range=30s" });
     assert.ok(!page.url().includes("token"), "the token does not stay in the address");
 
