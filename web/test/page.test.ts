@@ -102,16 +102,41 @@ test("rows by height", () => {
   assert.deepEqual(visibleRows([], 0, 100), { first: 0, last: 0 });
 });
 
-test("thousands of tracks make rows in a few milliseconds, and frames look at the visible only", () => {
+/** A set that counts what it is asked. */
+class Asked extends Set<number> {
+  many = 0;
+  override has(id: number): boolean {
+    this.many++;
+    return super.has(id);
+  }
+}
+
+test("thousands of tracks: each is looked at a few times to make the rows, and frames look at the visible only", () => {
   const many: Track[] = [{ track: 1, parent: null, machine_id: 0, layer: "", kind: "machine", name: "m", detail: "", sort: 0, cpu: null, vcpu: null, tid: null, intervals: 0, busy_ns: 0, shape: "" }];
   for (let i = 2; i < 20_002; i++) many.push({ ...many[0]!, track: i, parent: 1, kind: "thread", name: `t${i}`, sort: i });
+  let kinds = 0;
+  for (const track of many) {
+    const { kind } = track;
+    Object.defineProperty(track, "kind", { get: () => (kinds++, kind) });
+  }
   const tree = new TrackTree(many);
-  const started = performance.now();
-  const rows = tree.rows(state());
-  assert.ok(performance.now() - started < 400);
+  const folded = new Asked();
+  const opened = new Asked();
+  const rows = tree.rows(state({ folded, opened }));
   assert.equal(rows.length, 20_001);
-  const { first, last } = visibleRows(rows, 200_000, 800);
+  assert.ok(folded.many >= rows.length && folded.many <= rows.length + 10, `${folded.many} questions about what is folded`);
+  assert.ok(opened.many <= 2 * rows.length + 10, `${opened.many} questions about what is opened`);
+  assert.ok(kinds >= rows.length && kinds <= 16 * rows.length, `${kinds} looks at tracks`);
+  let looks = 0;
+  const counted = new Proxy(rows, {
+    get: (target, name, receiver) => {
+      if (typeof name === "string" && /^\d+$/.test(name)) looks++;
+      return Reflect.get(target, name, receiver) as unknown;
+    },
+  });
+  const { first, last } = visibleRows(counted, 200_000, 800);
   assert.ok(last - first < 40);
+  assert.ok(looks <= 60, `${looks} looks at rows`);
 });
 
 test("every command has keys, no key has two commands, shifted signs work", () => {
