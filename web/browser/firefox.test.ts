@@ -12,12 +12,12 @@ test("in Firefox", { skip: path === undefined ? "no Firefox here" : false }, asy
   const firefox = await Firefox.start(path!);
   try {
     await firefox.go(server.url);
-    await firefox.run("for (let i = 0; i < 200 && !window.transect; i++) await new Promise((r) => setTimeout(r, 50)); if (!window.transect) throw new Error(document.body.innerText);");
+    await firefox.run("await until(() => window.transect);");
     const seen = await firefox.run<{ colours: number; arrows: number; title: string; notices: string }>(`
       await app.idle();
       app.setView({ from: 5e8, to: 6e8 });
       app.run("flows");
-      for (let i = 0; i < 100 && app.overlay.arrows.length === 0; i++) await new Promise((r) => setTimeout(r, 50));
+      await until(() => app.overlay.arrows.length > 0);
       await app.idle();
       return { colours: new Set(app.stage.pixels.data).size, arrows: app.overlay.arrows.length, title: document.title, notices: document.querySelector("#notices").innerText };
     `);
@@ -27,7 +27,7 @@ test("in Firefox", { skip: path === undefined ? "no Firefox here" : false }, asy
     const facts = await firefox.run<string>(`
       const track = app.model.tracks.find((t) => t.kind === "vcpu" && app.model.machineName(t.machine_id) === "periodic").track;
       app.jump(track, 5.05e8);
-      for (let i = 0; i < 100 && !document.querySelector("#panel").textContent.includes("preempted by"); i++) await new Promise((r) => setTimeout(r, 50));
+      await until(() => document.querySelector("#panel").textContent.includes("preempted by"));
       await app.idle();
       return document.querySelector("#panel").textContent;
     `);

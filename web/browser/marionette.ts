@@ -44,13 +44,22 @@ export class Firefox {
     await this.send("WebDriver:Navigate", { url });
   }
 
-  /** Runs an async function's body in the page; `app` is the page's `App`. */
+  /** Runs an async function's body in the page; `app` is the page's `App`, `until` waits for a state as long as a script may run. */
   async run<T>(body: string): Promise<T> {
-    const script = `const done = arguments[arguments.length - 1]; const app = window.wrappedJSObject ? window.wrappedJSObject.transect : window.transect; (async () => { ${body} })().then((v) => done(JSON.stringify({ value: v })), (e) => done(JSON.stringify({ error: String(e) })));`;
-    const answer = (await this.send("WebDriver:ExecuteAsyncScript", { script, args: [], sandbox: null })) as { value: string };
+    const script = `const done = arguments[arguments.length - 1]; const app = window.wrappedJSObject ? window.wrappedJSObject.transect : window.transect; const until = async (holds) => { while (!holds()) await new Promise((again) => setTimeout(again, 50)); }; (async () => { ${body} })().then((v) => done(JSON.stringify({ value: v })), (e) => done(JSON.stringify({ error: String(e) })));`;
+    const answer = (await this.send("WebDriver:ExecuteAsyncScript", { script, args: [], sandbox: null }).catch(async (error: Error) => {
+      // What was waited for did not come: what is there instead tells why.
+      throw new Error(`${error.message}: ${body.trim()}\n${await this.text().catch(String)}`);
+    })) as { value: string };
     const { value, error } = JSON.parse(answer.value) as { value: T; error?: string };
     if (error) throw new Error(error);
     return value;
+  }
+
+  /** What stands in the page. */
+  private async text(): Promise<string> {
+    const answer = (await this.send("WebDriver:ExecuteScript", { script: "return document.body.innerText;", args: [], sandbox: null })) as { value: string };
+    return answer.value;
   }
 
   async screenshot(): Promise<Buffer> {
@@ -65,7 +74,8 @@ export class Firefox {
     await gone;
     clearTimeout(timer);
     this.socket.destroy();
-    rmSync(this.profile, { recursive: true, force: true });
+    // Its own children may still write there.
+    rmSync(this.profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   }
 
   private send(command: string, parameters: object): Promise<unknown> {
