@@ -8,8 +8,11 @@ before(async () => {
   opened = await openDashboard({ vms: 3, groups: 1, history_s: 120, missing: ["exits", "exit_durations", "guest_time", "block_io"] }, { hash: "#range=2min" });
 });
 after(async () => {
-  assert.deepEqual(opened.errors, []);
-  await opened.close();
+  try {
+    assert.deepEqual(opened.errors, []);
+  } finally {
+    await opened.close();
+  }
 });
 
 const notices = (): Promise<string> => opened.page.locator("#notices").innerText();

@@ -14,8 +14,11 @@ before(async () => {
   opened = await openDashboard({ frozen_ms: NOON_MS, gaps: [[500, 420]] });
 });
 after(async () => {
-  assert.deepEqual(opened.errors, []);
-  await opened.close();
+  try {
+    assert.deepEqual(opened.errors, []);
+  } finally {
+    await opened.close();
+  }
 });
 
 const texts = (selector: string): Promise<string[]> => opened.page.locator(selector).allInnerTexts();

@@ -9,8 +9,11 @@ before(async () => {
   await idle(opened.page);
 });
 after(async () => {
-  assert.deepEqual(opened.errors, []);
-  await opened.close();
+  try {
+    assert.deepEqual(opened.errors, []);
+  } finally {
+    await opened.close();
+  }
 });
 
 beforeEach(() => fresh());
