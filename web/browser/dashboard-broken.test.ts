@@ -52,6 +52,31 @@ test("follows: new windows come without being asked for one by one, and the bins
   assert.equal(gaps, 0);
 });
 
+test("buttons whose words are written anew with every window keep the focus, and a click on them counts", async () => {
+  const { page } = opened;
+  const painted = async (): Promise<void> => {
+    const ts = await inPage(page, (app) => app.newest!.ts, null);
+    await page.waitForFunction((before) => window.dashboard!.newest!.ts > before, ts);
+    await settled(page);
+  };
+  await page.locator("#p-fleet .row", { hasText: "web1" }).click();
+  await settled(page);
+  for (const [selector, holds] of [["#p-exits .turn", () => window.dashboard!.seen.exits === "who"], ["#crumbs .crumb", () => window.dashboard!.seen.focus === undefined]] as const) {
+    const button = page.locator(selector);
+    await button.focus();
+    await painted();
+    assert.ok(await button.evaluate((element) => element === document.activeElement), `${selector} has lost the focus`);
+    await button.hover();
+    await page.mouse.down();
+    await painted();
+    await page.mouse.up();
+    assert.ok(await page.evaluate(holds), `a click on ${selector} was lost`);
+    await settled(page);
+  }
+  await page.keyboard.press("e");
+  await settled(page);
+});
+
 test("the server goes and comes back: said, hatched, and what went by meanwhile is read again", async () => {
   const before = await bins();
   await opened.stop();

@@ -217,6 +217,51 @@ test("a snapshot: taken with S, listed, marked, opened in the timeline with V; a
   await opened.page.evaluate(() => document.querySelectorAll<HTMLElement>("#notices button").forEach((button) => button.click()));
 });
 
+test("a remark's link keeps its focus, and a click on it counts, while what is said above it changes", async () => {
+  await home();
+  await press("s");
+  const link = opened.page.locator("#notices a");
+  await link.waitFor();
+  await link.focus();
+  const box = (await link.boundingBox())!;
+  const status = async (mode: "full" | "ok"): Promise<void> => {
+    opened.double.mode = mode;
+    await inPage(opened.page, (app) => app.moments.refreshStatus(), null);
+    await opened.page.waitForFunction((full) => document.querySelector("#notices")!.textContent!.includes("The history is full") === full, mode === "full");
+  };
+  await status("full");
+  assert.equal(await opened.page.evaluate(() => document.activeElement?.getAttribute("href")), await link.getAttribute("href"));
+  await status("ok");
+  assert.deepEqual(await link.boundingBox(), box);
+  await opened.page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await opened.page.mouse.down();
+  await status("full");
+  await status("ok");
+  const popup = opened.page.context().waitForEvent("page");
+  await opened.page.mouse.up();
+  await (await popup).close();
+  // A line that says what it said is the same line, with whatever somebody does in it.
+  await status("full");
+  const same = await opened.page.evaluate(async () => {
+    const { moments, panels } = window.dashboard!;
+    const line = document.querySelector("#notices .bad")!;
+    const refreshed = new Promise<void>((done) => {
+      panels.notices = () => {
+        delete (panels as { notices?: unknown }).notices;
+        panels.notices();
+        done();
+      };
+    });
+    moments.refreshStatus();
+    await refreshed;
+    return line.isConnected;
+  });
+  assert.ok(same, "the line is another one");
+  await status("ok");
+  await opened.page.evaluate(() => document.querySelectorAll<HTMLElement>("#notices button").forEach((button) => button.click()));
+  assert.equal(await opened.page.locator("#notices p").count(), 0);
+});
+
 test("dark and light, a desk, a wall and a phone: nothing overflows, every panel has its room", async () => {
   for (const [name, viewport, scheme, hash] of [
     ["desk", { width: 1280, height: 720 }, "dark", ""],

@@ -1,7 +1,7 @@
 // The chosen moment: its windows in full, the snapshots near it, taking one. And what is asked now and then: status,
 // snapshots, the sums that tables show.
 import { ApiError } from "../../src/api/call.ts";
-import { make, need } from "../../src/page/dom.ts";
+import { make, need, write } from "../../src/page/dom.ts";
 import { ago, clock, moment as momentText } from "../core/clock.ts";
 import type { Rel } from "../core/lanes.ts";
 import { api, viewPath, type SnapshotJson } from "./api.ts";
@@ -220,13 +220,13 @@ export class Moments {
     const nearest = this.nearest();
     const open = need<HTMLButtonElement>("#b-open");
     open.disabled = nearest === undefined;
-    open.textContent = nearest ? `Open snapshot of ${momentText(nearest.unix_ms, Date.now())}` : "No snapshot yet";
+    write(open, nearest ? `Open snapshot of ${momentText(nearest.unix_ms, Date.now())}` : "No snapshot yet");
     if (nearest) open.title = `${nearest.reason || "snapshot"}: open it in the timeline (V)`;
     const snap = need<HTMLButtonElement>("#b-snap");
     snap.disabled = this.taking;
     const reach = this.reachText();
     if (reach !== undefined) snap.title = `Record the last ${this.seconds()} s in full (S). The flight recorder reaches back ${reach}`;
-    snap.textContent = this.taking ? "Taking a snapshot …" : "Take a snapshot now";
+    write(snap, this.taking ? "Taking a snapshot …" : "Take a snapshot now");
     need("#b-let").hidden = app.moment === undefined;
     when.replaceChildren(...this.words());
   }

@@ -1,5 +1,5 @@
 // The panels: where they are, which of them are shown, what is written above them, and pointer and keys inside them.
-import { make, need } from "../../src/page/dom.ts";
+import { make, need, write } from "../../src/page/dom.ts";
 import { clock } from "../core/clock.ts";
 import { lengthText, RANGES } from "../core/steps.ts";
 import { api } from "./api.ts";
@@ -14,6 +14,8 @@ import { Tip } from "./tip.ts";
 
 /** Text is written so often at most. */
 const WRITE_MS = 120;
+/** Remarks that are kept. */
+const MOST_NOTES = 4;
 
 const panelOf = (name: string): HTMLElement => need(`#p-${name}`);
 
@@ -23,7 +25,14 @@ export class Panels {
   private readonly exits: { readonly time: ExitHeat; readonly who: ExitGrid };
   private readonly texts: readonly (Reasons | Threads | Server)[];
   private readonly tip = new Tip();
+  /** All of this host, and on which VM or container one is. They stay: a button that is made anew loses focus and click. */
+  private readonly home = make("button", { class: "crumb", title: "All of this host (Esc)" });
+  private readonly here = { mark: make("span", { class: "dim" }, "›"), name: make("b") };
+  private readonly turn = { note: make("span", { class: "note" }), button: make("button", { class: "turn", title: "The other view (E)" }) };
+  /** Remarks that stay until they are put away, the newest first, below lines of how it stands. */
   private readonly notes: HTMLElement[] = [];
+  private lines: readonly HTMLElement[] = [];
+  private said = "";
   private stale = true;
   private written = -Infinity;
 
@@ -35,8 +44,20 @@ export class Panels {
     this.texts = [new Reasons(app, panelOf("reasons")), new Threads(app, panelOf("threads")), new Server(app, panelOf("server"))];
     for (const plot of [...alone, this.exits.time, this.exits.who]) plot.body.append(this.holder(plot));
     for (const plot of this.plots) this.listen(plot);
+    this.exits.time.setTitle("Exits", this.turn.note, this.turn.button);
+    this.button(this.turn.button, () => app.see({ exits: app.seen.exits === "time" ? "who" : "time" }));
+    need("#crumbs").replaceChildren(make("b", { class: "brand" }, "transect"), this.home, this.here.mark, this.here.name);
+    this.button(this.home, () => app.back());
     new ResizeObserver(() => this.resized()).observe(need("#grid"));
     window.addEventListener("resize", () => this.resized());
+  }
+
+  /** As all buttons: keys go to the rows again. */
+  private button(button: HTMLElement, act: () => void): void {
+    button.addEventListener("click", () => {
+      act();
+      this.fleet.focusable.focus({ preventScroll: true });
+    });
   }
 
   private holder(plot: Plot): HTMLElement {
@@ -70,17 +91,17 @@ export class Panels {
     const { app } = this;
     const { seen } = app;
     const host = app.status?.host ?? app.machines.hostName;
-    const home = make("button", { class: "crumb", title: "All of this host (Esc)" }, host);
-    home.addEventListener("click", () => app.back());
-    const here = seen.focus === undefined ? [] : [make("span", { class: "dim" }, "›"), make("b", {}, app.actor(seen.focus).name)];
-    need("#crumbs").replaceChildren(make("b", { class: "brand" }, "transect"), home, ...here);
-    document.title = `${seen.focus === undefined ? host : app.actor(seen.focus).name} · transect`;
+    const here = seen.focus === undefined ? undefined : app.actor(seen.focus).name;
+    write(this.home, host);
+    write(this.here.name, here ?? "");
+    this.here.mark.hidden = this.here.name.hidden = here === undefined;
+    document.title = `${here ?? host} · transect`;
     RANGES.forEach(([, length_ns], i) => need(`[data-command="range${i + 1}"]`).setAttribute("aria-pressed", String(length_ns === seen.length_ns)));
     const own = need<HTMLInputElement>("#own");
     if (document.activeElement !== own) own.value = RANGES.some(([, length_ns]) => length_ns === seen.length_ns) ? "" : lengthText(seen.length_ns);
     const pause = need("#b-pause");
     pause.setAttribute("aria-pressed", String(!app.following));
-    pause.textContent = app.following ? "Pause" : "Follow";
+    write(pause, app.following ? "Pause" : "Follow");
     const filter = need<HTMLInputElement>("#filter");
     if (document.activeElement !== filter) filter.value = seen.filter;
     this.live();
@@ -92,8 +113,7 @@ export class Panels {
     const [mark, text, kind] = liveText(app);
     const live = need("#live");
     live.className = kind;
-    const line = `${mark} ${text}`;
-    if (live.textContent !== line) live.textContent = line;
+    write(live, `${mark} ${text}`);
   }
 
   paint(): void {
@@ -117,10 +137,9 @@ export class Panels {
   private exitsTitle(): void {
     const { app } = this;
     const who = app.seen.focus === undefined ? "VM" : "vCPU";
-    const button = make("button", { class: "turn", title: "The other view (E)" }, app.seen.exits === "time" ? `${who} × reason` : "over time");
-    button.addEventListener("click", () => app.see({ exits: app.seen.exits === "time" ? "who" : "time" }));
-    const note = app.titleNote(app.seen.exits === "time" ? "per second, by reason" : app.sumText);
-    if (this.exits.time.shown || this.exits.who.shown) this.exits.time.setTitle("Exits", note, button);
+    const isTime = app.seen.exits === "time";
+    write(this.turn.note, isTime ? "per second, by reason" : app.sumText);
+    write(this.turn.button, isTime ? `${who} × reason` : "over time");
   }
 
   /** The line at the moment, in all panels. */
@@ -197,13 +216,18 @@ export class Panels {
     const line = make("p", { class: kind }, make("span", {}, text, " ", more), close);
     close.addEventListener("click", () => {
       this.notes.splice(this.notes.indexOf(line), 1);
-      this.notices();
+      line.remove();
+      this.resized();
     });
+    const [newest] = this.notes;
+    if (newest) newest.before(line);
+    else need("#notices").append(line);
     this.notes.unshift(line);
-    this.notes.length = Math.min(this.notes.length, 4);
-    this.notices();
+    for (const old of this.notes.splice(MOST_NOTES)) old.remove();
+    this.resized();
   }
 
+  /** How it stands, above the remarks; lines that say what they said are left as they are. */
   notices(): void {
     const { app } = this;
     const place = need("#notices");
@@ -215,7 +239,13 @@ export class Panels {
     if (ended) lines.push(make("p", { class: "bad" }, make("span", {}, `The server takes no more windows: ${ended}. What it has can still be seen; start it anew.`)));
     if (app.historyTrouble !== undefined) lines.push(make("p", { class: "bad" }, make("span", {}, app.historyTrouble)));
     if (app.rangeError !== undefined && !app.trouble) lines.push(make("p", { class: "bad" }, make("span", {}, `This range cannot be shown: ${app.rangeError}`)));
-    place.replaceChildren(...lines, ...this.notes);
+    const said = lines.map((line) => line.textContent).join("\n");
+    if (said !== this.said) {
+      this.said = said;
+      for (const line of this.lines) line.remove();
+      this.lines = lines;
+      place.prepend(...lines);
+    }
     this.resized();
   }
 

@@ -17,6 +17,11 @@ export function make<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: 
   return element;
 }
 
+/** Writes an element's text if it is another one: what is left alone keeps a selection, and tells nobody of a change. */
+export function write(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 /** Saves bytes under a name, as if from a link. */
 export function download(blob: Blob, name: string): void {
   const url = URL.createObjectURL(blob);
