@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { percent } from "../src/core/format.ts";
+import { percent, thousands } from "../src/core/format.ts";
 import { inPage, openDashboard, settled, visit, type OpenedDashboard } from "./dashboard-kit.ts";
 import { testdata } from "./real.ts";
 
@@ -181,6 +181,34 @@ test("ranges, own ranges, zoom, pan, pause and now; the address brings all of it
   assert.match((await texts("#live"))[0]!, /paused/);
   await press(" ");
   assert.match((await texts("#live"))[0]!, /live/);
+});
+
+test("a VM's tables are sums of the range that is seen, whichever it comes to be", async () => {
+  await home();
+  await opened.page.locator('#p-fleet .row:has(b:text-is("batch1"))').click();
+  await settled(opened.page);
+  const counts = async (): Promise<string[][]> => (await opened.page.locator("#p-reasons tbody tr").allInnerTexts()).map((line) => line.split("\t").slice(0, 2));
+  const wanted = (from_ms: number, until_ms: number): string[][] => {
+    const [whole] = opened.double.history(from_ms * 1e6, until_ms * 1e6, 1e15, ["machines", "exit_windows"]).windows;
+    const id = whole!.machines!.find(({ name }) => name === "batch1")!.machine_id;
+    const sums = new Map<string, number>();
+    for (const row of whole!.exit_windows!) if (row.machine_id === id) sums.set(row.reason, (sums.get(row.reason) ?? 0) + row.count);
+    return [...sums].map(([reason, count]) => [reason, thousands(count)]).sort();
+  };
+  const MIN_MS = 60_000;
+  assert.deepEqual((await counts()).sort(), wanted(NOON_MS - 15 * MIN_MS, NOON_MS), "15 minutes");
+  await press("2");
+  assert.deepEqual((await counts()).sort(), wanted(NOON_MS - 60 * MIN_MS, NOON_MS), "an hour");
+  await press("a");
+  const { from, to } = await inPage(opened.page, (app) => ({ from: app.unixMs(app.view.from), to: app.unixMs(app.view.to) }), null);
+  assert.ok(to < NOON_MS);
+  assert.deepEqual((await counts()).sort(), wanted(from, to), "an hour of before");
+  await press("+");
+  const zoomed = await inPage(opened.page, (app) => ({ from: app.unixMs(app.view.from), to: app.unixMs(app.view.to) }), null);
+  assert.ok(zoomed.to - zoomed.from < to - from);
+  assert.deepEqual((await counts()).sort(), wanted(zoomed.from, zoomed.to), "half of that");
+  await press("n");
+  assert.deepEqual((await counts()).sort(), wanted(zoomed.from + NOON_MS - zoomed.to, NOON_MS), "up to now");
 });
 
 test("filter, kinds, order, large panel, help, theme: all from the keyboard", async () => {

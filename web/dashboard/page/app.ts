@@ -185,6 +185,7 @@ export class App implements Hears {
     this.loading = true;
     this.reads++;
     this.pending = [];
+    this.moments.dropTables();
     const until = this.seen.until_ms === undefined ? this.newest.ended_unix_ns + 1 : this.seen.until_ms * 1e6;
     const columns = Math.min(MOST_BINS, Math.max(FEWEST_BINS, Math.floor(this.panels.widest / PIXELS_PER_BIN)));
     this.feed.load({ from_unix_ns: until - this.seen.length_ns, until_unix_ns: until, focus: this.seen.focus, columns });

@@ -29,6 +29,8 @@ export class Moments {
   private summing: AbortController | undefined;
   private taking = false;
   private tablesAt = 0;
+  /** What the tables are sums of; undefined while they are of a moment, or empty. */
+  private summed: string | undefined;
   private asked = 0;
 
   constructor(private readonly app: App) {}
@@ -87,12 +89,12 @@ export class Moments {
     const bin = app.moment === undefined ? undefined : app.range?.actors.at(app.moment);
     if (app.moment === undefined || !app.range) {
       app.pick(app.newest ? [app.newest] : []);
-      this.tablesAt = 0;
       this.refreshTables();
       return;
     }
     if (bin === undefined || !app.range.actors.covers(app.moment)) {
       app.pick([]);
+      this.summed = undefined;
       app.tableWindows = [];
       app.tableState = "Nothing is known of this moment.";
       app.repaint();
@@ -104,6 +106,7 @@ export class Moments {
 
   private ask(from_unix_ns: number, until_unix_ns: number): void {
     const { app } = this;
+    this.summed = undefined;
     const { signal } = (this.asking = new AbortController());
     this.asked++;
     app.tableState = "Reading …";
@@ -116,7 +119,10 @@ export class Moments {
           app.tableWindows = windows;
         },
         (error: unknown) => {
-          if (!signal.aborted) app.tableState = error instanceof Error ? error.message : String(error);
+          if (signal.aborted) return;
+          // What was there before is of another time.
+          app.tableWindows = [];
+          app.tableState = error instanceof Error ? error.message : String(error);
         },
       )
       .finally(() => {
@@ -126,14 +132,26 @@ export class Moments {
       });
   }
 
+  /** Sums of another range, VM or container than what is seen now go: they would stand under its title. */
+  dropTables(): void {
+    const { app } = this;
+    if (app.moment !== undefined || this.summed === summedOf(app)) return;
+    this.summing?.abort();
+    this.summed = undefined;
+    app.tableWindows = [];
+    app.tableState = "Reading …";
+  }
+
   /** The sums that the tables of a VM or container show. */
   refreshTables(): void {
     const { app } = this;
     if (app.seen.focus === undefined || app.moment !== undefined || !app.range) return;
+    this.dropTables();
     const { from, to } = app.view;
-    // Longer ranges change slowly, and cost the server more.
-    if (Date.now() - this.tablesAt < Math.max(TABLES_EVERY_MS * 0.9, (to - from) / 1e6 / 30) && app.tableWindows.length > 0) return;
+    // Those that go on are nearly the same a moment later; longer ranges change slowly, and cost the server more.
+    if (app.following && Date.now() - this.tablesAt < Math.max(TABLES_EVERY_MS * 0.9, (to - from) / 1e6 / 30) && app.tableWindows.length > 0) return;
     this.tablesAt = Date.now();
+    this.summed = summedOf(app);
     this.summing?.abort();
     const { signal } = (this.summing = new AbortController());
     const { focus } = app.seen;
@@ -241,6 +259,11 @@ export class Moments {
     const back = reach === undefined ? "" : isIn ? ` · a snapshot still has it (${reach} back)` : ` · too long ago for a snapshot: it reaches back ${reach}`;
     return [make("b", {}, `◈ ${momentText(at_ms, Date.now())}`), make("span", { class: "dim" }, `numbers, matrix and tables are of this moment${bin}${back}`)];
   }
+}
+
+/** A VM or container and a range of it: the same as long as it follows, or stands still. */
+function summedOf({ seen: { focus, length_ns, until_ms } }: App): string {
+  return JSON.stringify([focus, length_ns, until_ms]);
 }
 
 function stepText(app: App): string {
