@@ -130,7 +130,10 @@ test("keys alone reach everything: zoom to nanoseconds, whole, rows, facts, mark
   await page.waitForFunction(() => document.querySelector("#panel")?.textContent?.includes("lasts"));
   const first = await withApp(page, (app) => app.state.chosen!.ts, null);
   await page.keyboard.press("ArrowRight");
-  await page.waitForFunction((before) => (window as unknown as { transect: { state: { chosen?: { ts: number } } } }).transect.state.chosen?.ts !== before && document.querySelector("#panel")?.textContent?.includes("lasts"), first);
+  await page.waitForFunction((before) => {
+    const { chosen } = window.transect!.state;
+    return chosen !== undefined && chosen.ts > before && document.querySelector("#panel")?.textContent?.includes("lasts");
+  }, first);
   await page.keyboard.press("p");
   await page.waitForSelector(".name.pinrow");
   await page.keyboard.press("p");
@@ -145,6 +148,48 @@ test("keys alone reach everything: zoom to nanoseconds, whole, rows, facts, mark
   await page.keyboard.press("Escape");
   assert.ok(!(await page.locator("#help").isVisible()));
   await withApp(page, (app) => app.removeMark(0), null);
+});
+
+test("Escape while it is asked what is there: the answer chooses nothing; while it is asked the former is not shown", async () => {
+  const { page } = opened;
+  const panel = (): Promise<string> => page.locator("#panel").innerText();
+  const chosen = (): Promise<{ track: number; ts: number } | undefined> => withApp(page, (app) => app.state.chosen, null);
+  const isAt = (request: { url(): string }): boolean => new URL(request.url()).pathname.endsWith("/api/at");
+  /** Does something that asks for facts, something else before the answer goes out, and waits until that is over. */
+  const meanwhile = async (ask: () => Promise<unknown>, act: () => Promise<unknown>): Promise<void> => {
+    let give = (): void => undefined;
+    const given = new Promise<void>((done) => (give = done));
+    await page.route("**/api/at?*", async (route) => {
+      await given;
+      await route.continue();
+    });
+    try {
+      const [request] = await Promise.all([page.waitForRequest(isAt), ask()]);
+      await act();
+      give();
+      // Answered, or not wanted any more.
+      await request.response();
+    } finally {
+      give();
+      await page.unrouteAll({ behavior: "wait" });
+    }
+    await idle(page);
+  };
+  for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
+  await meanwhile(() => page.keyboard.press("Enter"), () => page.keyboard.press("Escape"));
+  assert.equal(await chosen(), undefined, "nobody waits for what is at a moment");
+  assert.match(await panel(), /^Click an interval/);
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => window.transect!.state.facts !== undefined);
+  const first = (await chosen())!;
+  await meanwhile(() => withApp(page, (app, one: typeof first) => app.choose({ dur: 1, key: 0, ...one }), first), () => page.keyboard.press("Escape"));
+  assert.equal(await chosen(), undefined, "nobody waits for an interval's facts");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => window.transect!.state.facts !== undefined);
+  const second = (await chosen())!;
+  await meanwhile(() => page.keyboard.press("ArrowRight"), async () => assert.equal(await panel(), "…"));
+  assert.ok((await chosen())!.ts > second.ts);
+  assert.match(await panel(), /lasts/);
 });
 
 test("dragging selects a range; its statistics are the server's, machines, states and exits", async () => {

@@ -321,8 +321,10 @@ export class App {
     else if (found?.hit.kind === "shares") this.glideTo(fit(found.hit, this.model.whole));
   }
 
-  /** Chooses an interval and asks for its facts. */
+  /** Chooses an interval and asks for its facts, or lets go of what is chosen or asked for. */
   choose(chosen: { track: number; ts: Rel; dur: number; key: number } | undefined): void {
+    this.factsAbort?.abort();
+    this.factsAbort = undefined;
     this.state.chosen = chosen;
     this.state.facts = this.state.factsError = undefined;
     if (chosen) {
@@ -339,6 +341,13 @@ export class App {
     this.state.facts = this.state.factsError = undefined;
     this.openDock("facts");
     void this.askFacts(track, at);
+    // What was chosen before is not what is shown any more.
+    this.dock.refresh("facts");
+  }
+
+  /** Is it being asked what is chosen, or its facts? */
+  get asking(): boolean {
+    return this.factsAbort !== undefined;
   }
 
   private async askFacts(track: number, at: Rel): Promise<void> {
@@ -356,6 +365,7 @@ export class App {
       if (abort.signal.aborted) return;
       this.state.factsError = error instanceof Error ? error.message : String(error);
     }
+    this.factsAbort = undefined;
     this.dock.refresh("facts");
     this.redraw();
   }

@@ -209,7 +209,7 @@ function close(app: App): void {
   const { state } = app;
   if (state.measureFrom) state.measureFrom = state.measureTo = undefined;
   else if (state.selection) app.clearSelection();
-  else if (state.chosen) app.choose(undefined);
+  else if (state.chosen || app.asking) app.choose(undefined);
   else if (state.dock) app.openDock(undefined);
   else if (state.filterText) app.setFilter("");
   app.redraw();

@@ -9,6 +9,8 @@ import { make } from "./dom.ts";
 export function factsPanel(app: App): HTMLElement {
   const { model, state } = app;
   const chosen = state.chosen;
+  if (!chosen && state.factsError) return make("p", { class: "bad" }, state.factsError);
+  if (!chosen && app.asking) return make("p", { class: "dim" }, "…");
   if (!chosen) return make("p", { class: "dim" }, "Click an interval, or press Enter: its facts, who woke it and who preempted it appear here.");
   const facts = state.facts;
   const label = facts?.label || model.label(chosen.key);
