@@ -168,7 +168,7 @@ test("Escape while it is asked what is there: the answer chooses nothing; while 
       await act();
       give();
       // Answered, or not wanted any more.
-      await request.response();
+      await (await request.response())?.finished();
     } finally {
       give();
       await page.unrouteAll({ behavior: "wait" });
@@ -188,6 +188,7 @@ test("Escape while it is asked what is there: the answer chooses nothing; while 
   await page.waitForFunction(() => window.transect!.state.facts !== undefined);
   const second = (await chosen())!;
   await meanwhile(() => page.keyboard.press("ArrowRight"), async () => assert.equal(await panel(), "…"));
+  await page.waitForFunction(() => window.transect!.state.facts !== undefined);
   assert.ok((await chosen())!.ts > second.ts);
   assert.match(await panel(), /lasts/);
 });

@@ -85,6 +85,32 @@ test("while tiles are being built the page draws what is there, shows progress, 
   }
 });
 
+test("while tiles are being made, those that were missing are asked for again as it goes on", async () => {
+  const { page, close, errors } = await open({ seconds: 2, building_ms: 3_600_000 });
+  let give = (): void => undefined;
+  const given = new Promise<void>((done) => (give = done));
+  try {
+    // With the recording's description everything is asked for again anyway: here none comes.
+    await page.route("**/api/recording", async (route) => {
+      await given;
+      await route.continue();
+    });
+    await withApp(page, (app) => {
+      const retry = app.loader.retry.bind(app.loader);
+      app.loader.retry = () => {
+        document.documentElement.dataset["retries"] = String(1 + Number(document.documentElement.dataset["retries"] ?? 0));
+        retry();
+      };
+    }, null);
+    await page.waitForFunction(() => Number(document.documentElement.dataset["retries"] ?? 0) >= 5);
+    assert.deepEqual(errors, []);
+  } finally {
+    give();
+    await page.unrouteAll({ behavior: "wait" });
+    await close();
+  }
+});
+
 for (const [what, hash, wanted] of [["the whole recording", "", undefined], ["what the address says", "#r=ADDRESS", { from: 5e8, to: 6e8 }]] as const) {
   test(`opened before there is a single track, the page comes to show ${what}`, async () => {
     const server = await start({ seconds: 2, building_ms: 3_600_000 });

@@ -16,6 +16,7 @@ import { reasonsOf, threadsOf } from "../dashboard/core/merge.ts";
 import { heatRgb, KEY, shareOf, statePaints } from "../dashboard/core/paints.ts";
 import { rowsOf, sharesOfBins } from "../dashboard/core/rows.ts";
 import { lengthText, parseLength, stepFor, stepsFor } from "../dashboard/core/steps.ts";
+import { Feed } from "../dashboard/page/feed.ts";
 import { decode, encode, START } from "../dashboard/core/url.ts";
 import type { WindowJson } from "../dashboard/core/wire.ts";
 import { Columns, SLOTS } from "../src/core/columns.ts";
@@ -318,4 +319,29 @@ test("a group that no container stands for is beside them, one in a container is
   const gotten = rowsOf(range.actors, 0, S, "name", "all", "", range.labels).map(({ actor, shares }) => [actor.name, Math.round(shares.gotten * 100)]);
   assert.deepEqual(new Map(gotten as [string, number][]).get("(root group)"), 10);
   assert.deepEqual(new Map(gotten as [string, number][]).get("shop"), 30);
+});
+
+test("who wants another attempt while one is under way gets it when that one is over, not after its wait", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const asked: ((answer: Response) => void)[] = [];
+  context.mock.method(globalThis, "fetch", () => new Promise<Response>((done) => asked.push(done)));
+  const feed = new Feed({ window: () => undefined, troubled: () => undefined, loaded: () => undefined });
+  const deny = async (): Promise<void> => {
+    asked.at(-1)!(new Response('{"error":"this address needs a token"}', { status: 401 }));
+    // What follows of an answer without any time.
+    for (let i = 0; i < 50; i++) await new Promise(setImmediate);
+  };
+  void feed.follow();
+  assert.equal(asked.length, 1);
+  await deny();
+  assert.equal(asked.length, 1, "it waits");
+  feed.retry();
+  for (let i = 0; i < 50; i++) await new Promise(setImmediate);
+  assert.equal(asked.length, 2, "while it waits it is tried at once");
+  feed.retry();
+  assert.equal(asked.length, 2, "one attempt at a time");
+  await deny();
+  assert.equal(asked.length, 3, "and while one is under way, after that one");
+  await deny();
+  assert.equal(asked.length, 3, "once");
 });

@@ -52,6 +52,8 @@ export class Feed {
   private failed = 0;
   private troubled: Trouble | undefined;
   private wake: (() => void) | undefined;
+  /** Somebody wanted another attempt while one was under way. */
+  private again = false;
   newest: WindowJson | undefined;
   private tables: ReadonlySet<string> | undefined;
 
@@ -60,6 +62,7 @@ export class Feed {
   /** Follows until the page ends. */
   async follow(): Promise<never> {
     for (;;) {
+      this.again = false;
       try {
         await this.poll();
         this.failed = 0;
@@ -67,16 +70,19 @@ export class Feed {
       } catch (error) {
         this.tell(troubleOf(error));
         const wait = AGAIN_MS[Math.min(this.failed++, AGAIN_MS.length - 1)]!;
+        if (this.again) continue;
         await new Promise<void>((done) => {
           this.wake = done;
           setTimeout(done, wait);
         });
+        this.wake = undefined;
       }
     }
   }
 
-  /** Tries again at once: somebody gave a token, or the machine woke up. */
+  /** Tries again at once, or after the attempt that is under way: somebody gave a token, or the machine woke up. */
   retry(): void {
+    this.again = true;
     this.wake?.();
   }
 

@@ -39,6 +39,17 @@ export function debounced(ms: number, act: () => void): () => void {
   };
 }
 
+/** Calls `act` at most every `ms`, the last time after the last call. */
+export function throttled(ms: number, act: () => void): () => void {
+  let timer = 0;
+  return () => {
+    timer ||= window.setTimeout(() => {
+      timer = 0;
+      act();
+    }, ms);
+  };
+}
+
 /** localStorage that may be forbidden or full. */
 export const memory = {
   get(name: string): string | null {

@@ -4,7 +4,7 @@ import type { BuildState, RecordingInfo } from "../api/types.ts";
 import { thousands } from "../core/format.ts";
 import type { Command } from "../core/keymap.ts";
 import { App } from "./app.ts";
-import { debounced, make, need } from "./dom.ts";
+import { debounced, make, need, throttled } from "./dom.ts";
 import { Finder } from "./finder.ts";
 import { Input } from "./input.ts";
 import { Model } from "./model.ts";
@@ -94,7 +94,7 @@ class Follower {
   private ended = 0;
   /** The message after which there are no more: said once the description that goes with it is shown. */
   private last: BuildState | undefined;
-  private readonly retry = debounced(300, () => this.app.loader.retry());
+  private readonly retry = throttled(300, () => this.app.loader.retry());
 
   constructor(private readonly app: App) {}
 
