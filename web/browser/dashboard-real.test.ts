@@ -124,8 +124,14 @@ test("transect serve: every metric of the Grafana dashboard is among its metrics
     const names = new Set(exprs().flatMap(namesOf));
     assert.ok(names.size > 25);
     const { triggers } = (await (await fetch(new URL("api/v1/triggers", daemon.url))).json()) as { triggers: readonly unknown[] };
+    const guests = new Set(now.machines!.filter(({ kind }) => kind === "guest").map(({ machine_id }) => machine_id));
+    const ofGuests = now.windows!.filter(({ machine_id }) => guests.has(machine_id));
     const nobody: readonly (readonly [RegExp, boolean])[] = [
-      [/^transect_(vm|vcpu)_/, now.machines!.every(({ kind }) => kind !== "guest")],
+      [/^transect_(vm|vcpu)_/, guests.size === 0],
+      // A guest that has just come has no vCPU that ran yet, and none that exited.
+      [/^transect_vcpu_/, ofGuests.every(({ vcpu }) => vcpu === null || vcpu === undefined)],
+      [/^transect_vm_guest_/, ofGuests.every(({ guest_ns }) => guest_ns === null || guest_ns === undefined)],
+      [/^transect_vm_exit/, now.exit_windows!.length === 0],
       [/^transect_container_/, (now.container_windows ?? []).length === 0],
       [/^transect_cgroup_(throttled_)?periods_/, (now.pressure_windows ?? []).every(({ periods }) => periods === null)],
       [/^transect_pressure_/, (now.pressure_windows ?? []).length === 0],
