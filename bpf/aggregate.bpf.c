@@ -4,7 +4,9 @@
  * less than records, and nothing per event afterwards.
  *
  * Exits: from kvm_exit to the kvm_entry of the same vCPU on the same CPU, by VM, vCPU and reason.
- * Run queue: from sched_waking, sched_wakeup_new or being preempted to being switched in, by process.
+ * Run queue: from sched_waking, sched_wakeup_new or leaving a CPU while runnable to being switched in, by
+ * process. What of such a wait was not seen (some kernels trace nothing while certain threads are
+ * current) leaves it uncounted: each switch to a thread is one wait, in a histogram or in `uncounted`.
  */
 
 #define BUCKETS 40 /* by powers of two of ns: up to 18 minutes */
@@ -59,7 +61,15 @@ struct {
 	__type(value, u64);
 } waiting_since SEC(".maps");
 
-/* What found no room in a histogram map. */
+/* Whom the last switch on each CPU gave it to, by address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} switched_to SEC(".maps");
+
+/* What found no room in a histogram map, and waits whose beginning or end was not seen. */
 u64 uncounted SEC(".bss.uncounted") = 0;
 
 static __always_inline u32 bucket_of(u64 ns)
@@ -148,21 +158,20 @@ int BPF_PROG(aggregate_entry, struct kvm_vcpu *vcpu)
 	return 0;
 }
 
+/* Where there is no room for it, the way in finds no beginning. */
 static __always_inline int aggregate_wait(struct task_struct *task)
 {
 	u64 *since = bpf_task_storage_get(&waiting_since, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (since)
 		*since = log_clock_ns();
-	else
-		__sync_fetch_and_add(&uncounted, 1);
 	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(aggregate_waking, struct task_struct *task)
 {
-	return wanted(task) ? aggregate_wait(task) : 0;
+	return wanted(task) && !goes_on(task) ? aggregate_wait(task) : 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
@@ -171,21 +180,41 @@ int BPF_PROG(aggregate_wakeup_new, struct task_struct *task)
 	return wanted(task) ? aggregate_wait(task) : 0;
 }
 
+/* The end of a wait that was not seen: it is over all the same. */
+static __always_inline void aggregate_unseen(struct task_struct *task)
+{
+	u64 *since = bpf_task_storage_get(&waiting_since, task, 0, 0);
+
+	if (since)
+		*since = 0;
+	__sync_fetch_and_add(&uncounted, 1);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(aggregate_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	u32 tgid = next->tgid;
-	u64 *since;
+	u32 tgid = next->tgid, zero = 0;
+	u64 *since, *to = bpf_map_lookup_elem(&switched_to, &zero);
 
-	/* The one who leaves without wanting to waits from here on. */
-	if (preempt && prev->pid && wanted(prev))
-		aggregate_wait(prev);
+	if (!to)
+		return 0;
+	if (prev->pid && wanted_itself(prev)) {
+		/* Before the first switch here it had the CPU already. */
+		if (*to && *to != (u64)prev)
+			aggregate_unseen(prev);
+		/* The one who leaves without sleeping waits from here on. */
+		if (is_queued(prev))
+			aggregate_wait(prev);
+	}
+	*to = (u64)next;
 	if (!next->pid)
 		return 0;
 	since = bpf_task_storage_get(&waiting_since, next, 0, 0);
-	if (!since || !*since)
-		return 0;
-	count_into(&queue_histograms, &tgid, log_clock_ns() - *since);
-	*since = 0;
+	if (since && *since) {
+		count_into(&queue_histograms, &tgid, log_clock_ns() - *since);
+		*since = 0;
+	} else if (wanted_itself(next)) {
+		__sync_fetch_and_add(&uncounted, 1);
+	}
 	return 0;
 }

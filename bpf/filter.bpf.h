@@ -77,14 +77,20 @@ static __always_inline bool wanted_here(void)
 	return filter_passes((void *)bpf_get_current_task(), id, id >> 32);
 }
 
-/* Is an event that concerns another thread wanted? */
-static __always_inline bool wanted(struct task_struct *task)
+/* Is a thread wanted, whoever is current? */
+static __always_inline bool wanted_itself(struct task_struct *task)
 {
 	if (!cfg.special)
 		return true;
 	if (is_empty())
 		return false;
-	return !filter_is_on() || filter_passes(task, task->pid, task->tgid) || wanted_here();
+	return !filter_is_on() || filter_passes(task, task->pid, task->tgid);
+}
+
+/* Is an event that concerns another thread wanted? */
+static __always_inline bool wanted(struct task_struct *task)
+{
+	return wanted_itself(task) || wanted_here();
 }
 
 #endif

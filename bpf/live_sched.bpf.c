@@ -237,14 +237,6 @@ static __always_inline bool is_off_cpu(struct task_struct *task)
 	return bpf_core_field_exists(task->on_cpu) && !task->on_cpu;
 }
 
-/* Queued, and not only because its removal is delayed: it has not slept, or is awake already. */
-static __always_inline bool is_queued(struct task_struct *task)
-{
-	if (!task->on_rq)
-		return false;
-	return !bpf_core_field_exists(task->se.sched_delayed) || !task->se.sched_delayed;
-}
-
 SEC("tp_btf/sched_waking")
 int BPF_PROG(live_waking, struct task_struct *task)
 {

@@ -52,6 +52,14 @@ static __always_inline u32 left_state(unsigned long long *ctx, struct task_struc
 	return BPF_CORE_READ((struct task_struct___state *)prev, state);
 }
 
+/* Queued, and not only because its removal is delayed: it has not slept, or is awake already. */
+static __always_inline bool is_queued(struct task_struct *task)
+{
+	if (!task->on_rq)
+		return false;
+	return !bpf_core_field_exists(task->se.sched_delayed) || !task->se.sched_delayed;
+}
+
 /*
  * A thread that still has its CPU and is still queued has not slept yet, and will not
  * (ttwu_runnable, kernel/sched/core.c): it just goes on, which is no wakeup. ftrace's stream tells
@@ -60,9 +68,7 @@ static __always_inline u32 left_state(unsigned long long *ctx, struct task_struc
  */
 static __always_inline bool goes_on(struct task_struct *task)
 {
-	if (!bpf_core_field_exists(task->on_cpu) || !task->on_cpu || !task->on_rq)
-		return false;
-	return !bpf_core_field_exists(task->se.sched_delayed) || !task->se.sched_delayed;
+	return bpf_core_field_exists(task->on_cpu) && task->on_cpu && is_queued(task);
 }
 
 #endif

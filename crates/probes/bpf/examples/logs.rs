@@ -88,6 +88,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         println!("exits: tgid {} vcpu {} reason {reason:#x}: {count}", row.tgid, row.vcpu);
     }
     println!("processes that waited for a CPU: {}", finished.aggregates.run_queue.len());
+    println!("exits and waits that were not counted: {}", finished.aggregates.uncounted);
     println!(
         "missed: {:?}; failure: {:?}",
         finished.stats.missed,

@@ -74,7 +74,8 @@ pub struct Aggregates {
     pub exits: Vec<ExitHistogram>,
     /// Waits for a CPU, by tgid.
     pub run_queue: BTreeMap<u32, Histogram>,
-    /// Durations that found no room (8192 rows fit each).
+    /// What is in none of these: durations that found no room (8192 rows fit each), and waits for a CPU whose
+    /// beginning or end was not seen, among them those that had begun before.
     pub uncounted: u64,
 }
 
@@ -107,8 +108,8 @@ pub(crate) fn programs(plan: &Plan, names: &Names, absent: &mut Vec<String>) -> 
 }
 
 /// Maps that only aggregates need: without any, they are not made.
-pub(crate) const MAPS: [&str; 4] =
-    ["exit_histograms", "last_exits", "queue_histograms", "waiting_since"];
+pub(crate) const MAPS: [&str; 5] =
+    ["exit_histograms", "last_exits", "queue_histograms", "waiting_since", "switched_to"];
 
 impl Aggregates {
     pub(crate) fn read(object: &Object, programs: &[&'static str]) -> Result<Self, BpfError> {

@@ -12,17 +12,17 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
 #![allow(unsafe_code, reason = "raw system calls of the load")]
 
+mod support;
+
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::mpsc,
-    thread::JoinHandle,
     time::Duration,
 };
+use support::{Busy, Load, is_skipped};
 
 use transect_bpf::{
-    Aggregate, Compact, Family, Filters, LogSink, Mode, Plan, SyscallMode, Trigger, TriggerEvent,
-    can_run,
+    Compact, Family, Filters, LogSink, Mode, Plan, SyscallMode, Trigger, TriggerEvent,
 };
 use transect_compact::{BlockWriter, FileHeader, Item, LogId, Slice, SliceSink, Totals};
 use transect_model::{
@@ -63,103 +63,11 @@ impl LogSink for Memory {
     }
 }
 
-/// A thread that does as it is told, one thing after the other.
-struct Load {
-    tid: u32,
-    orders: mpsc::SyncSender<Box<dyn FnOnce() + Send>>,
-    done: mpsc::Receiver<()>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Load {
-    fn start() -> Self {
-        let (orders, inbox) = mpsc::sync_channel::<Box<dyn FnOnce() + Send>>(1);
-        let (report, done) = mpsc::sync_channel(1);
-        let (say_tid, hear_tid) = mpsc::sync_channel(1);
-        let thread = std::thread::spawn(move || {
-            // Both ends of a call on one CPU, or they are not one record.
-            stay_on_cpu_0();
-            // SAFETY: no arguments, no effects.
-            let tid = unsafe { libc::gettid() };
-            say_tid.send(tid.cast_unsigned()).unwrap();
-            for order in inbox {
-                order();
-                report.send(()).unwrap();
-            }
-        });
-        Self { tid: hear_tid.recv().unwrap(), orders, done, thread: Some(thread) }
-    }
-
-    fn run(&self, order: impl FnOnce() + Send + 'static) {
-        self.orders.send(Box::new(order)).unwrap();
-        self.done.recv().unwrap();
-    }
-
-    fn only(&self) -> Filters {
-        Filters { tids: vec![self.tid], ..Filters::default() }
-    }
-
-    fn tid(&self) -> Tid {
-        Tid(self.tid.cast_signed())
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        let (nobody, _) = mpsc::sync_channel(1);
-        self.orders = nobody;
-        self.thread.take().map(JoinHandle::join);
-    }
-}
-
-/// Keeps the calling thread on the first CPU.
-fn stay_on_cpu_0() {
-    // SAFETY: a zeroed set is an empty one, CPU 0 is within it, and the call reads it only.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(0, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
-    }
-}
-
-/// Keeps CPU 0 from idling: not every kernel reports the switches between a thread and idleness.
-struct Busy(std::sync::Arc<std::sync::atomic::AtomicBool>, Option<JoinHandle<()>>);
-
-impl Busy {
-    fn start() -> Self {
-        let ends = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let theirs = ends.clone();
-        let thread = std::thread::spawn(move || {
-            stay_on_cpu_0();
-            while !theirs.load(std::sync::atomic::Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-        Busy(ends, Some(thread))
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
-        self.1.take().map(JoinHandle::join);
-    }
-}
-
 fn call_getppid(times: u32) {
     for _ in 0..times {
         // SAFETY: no arguments, no effects.
         unsafe { libc::syscall(libc::SYS_getppid) };
     }
-}
-
-/// Why the test cannot run here, said; the test then passes.
-fn is_skipped() -> bool {
-    let why = can_run().err();
-    if let Some(why) = &why {
-        println!("skipped: {why}");
-    }
-    why.is_some()
 }
 
 /// A tracefs instance of the test's own, gone with it.
@@ -437,35 +345,6 @@ fn a_sink_that_fails_ends_the_taking_and_nothing_else() {
     let finished = compact.stop(consumer).unwrap();
     assert!(finished.failure.unwrap().to_string().contains("recording stopped there"));
     assert!(finished.stats.lost() > 100_000, "what found no room is counted");
-}
-
-#[test]
-fn waits_for_a_cpu_are_counted_in_the_kernel() {
-    if is_skipped() {
-        return;
-    }
-    const SLEEPS: u64 = 100;
-    let load = Load::start();
-    let plan = Plan {
-        filters: load.only(),
-        aggregates: vec![Aggregate::RunQueueLatency],
-        ..Plan::of(&[])
-    };
-    let mut compact = Compact::load(&plan).unwrap();
-    compact.attach().unwrap();
-    load.run(|| {
-        for _ in 0..SLEEPS {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    });
-    compact.detach();
-    let aggregates = compact.aggregates().unwrap();
-    let ours = aggregates.run_queue.get(&std::process::id()).expect("our process has waited");
-    assert!(ours.count >= SLEEPS, "{ours:?}");
-    assert_eq!(ours.buckets.iter().sum::<u64>(), ours.count);
-    assert!(ours.total_ns > 0);
-    assert_eq!(aggregates.uncounted, 0);
-    assert_eq!(compact.stats().bytes(), 0, "nothing is recorded");
 }
 
 /// Threads in whose name anything was recorded.
