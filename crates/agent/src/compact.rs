@@ -24,6 +24,8 @@ const MAX_LOG_BYTES: u64 = 1 << 30;
 const MEMORY_SHARE: u64 = 8;
 /// Shortest pause between two rounds: for logs that fill within milliseconds.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
+/// Longest one. A round that must be over sooner cuts it short, and leaves the next one as long.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 /// Percent of a log: a round that found one fuller than this halves the pause, one that found all
 /// of them emptier than half of it makes it longer.
 const FULL_PERCENT: u64 = 20;
@@ -166,7 +168,7 @@ impl TraceRun for CompactRun {
     fn pump(&mut self, out: &mut PageOut<'_>, wait: Duration) -> io::Result<bool> {
         thread::sleep(self.pause.min(wait));
         let fill_percent = self.compact.drain(&mut ToFrames(out)).map_err(as_io)?;
-        self.pause = next_pause(self.pause, fill_percent, wait);
+        self.pause = next_pause(self.pause, fill_percent);
         Ok(true)
     }
 
@@ -210,14 +212,14 @@ fn as_io(error: BpfError) -> io::Error {
     }
 }
 
-fn next_pause(pause: Duration, fill_percent: u64, longest: Duration) -> Duration {
+fn next_pause(pause: Duration, fill_percent: u64) -> Duration {
     let next = match fill_percent {
         fill if fill > URGENT_PERCENT => MIN_PAUSE,
         fill if fill > FULL_PERCENT => pause / 2,
         fill if fill < FULL_PERCENT / 2 => pause * 5 / 4 + MIN_PAUSE,
         _ => pause,
     };
-    next.clamp(MIN_PAUSE, longest.max(MIN_PAUSE))
+    next.clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 fn totals(log: &LogStats) -> LogTotals {
@@ -256,8 +258,7 @@ mod tests {
 
     #[test]
     fn the_pause_follows_the_fill() {
-        let longest = Duration::from_millis(90);
-        let settle = |fill| (0..50).fold(MIN_PAUSE, |pause, _| next_pause(pause, fill, longest));
-        assert_eq!((settle(0), settle(30), settle(90)), (longest, MIN_PAUSE, MIN_PAUSE));
+        let settle = |fill| (0..50).fold(MIN_PAUSE, |pause, _| next_pause(pause, fill));
+        assert_eq!((settle(0), settle(30), settle(90)), (MAX_PAUSE, MIN_PAUSE, MIN_PAUSE));
     }
 }

@@ -35,8 +35,6 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(1);
 /// How often flags set by others are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long one round of moving pages may wait for more; readings of the clock are due as often.
-const PUMP_EVERY: Duration = Duration::from_millis(90);
 /// Between two Stats frames.
 const STATS_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a descriptive file in one Meta frame; the name takes the rest.
@@ -253,13 +251,13 @@ impl Session<'_> {
         let prepared = source.prepare(start).map_err(Break::Tell)?;
         let mut run = prepared.run;
         let clock = StampClock::from_name(&prepared.started.clock).filter(|_| version >= 2);
-        let mut readings = Readings { clock, taken_at: None };
+        let mut readings = Readings { clock, due_at: Instant::now() };
         send_meta(gate, &prepared.meta)?;
         gate.send(&Frame::Started(prepared.started))?;
         if let Some(early) = early.filter(|reading| clock == Some(reading.clock)) {
             gate.send(&Frame::Reading(early))?;
         }
-        readings.send(gate)?;
+        readings.send_if_due(gate)?;
         run.begin().map_err(Break::Tell)?;
         let flow = Flow::default();
         thread::scope(|scope| {
@@ -394,28 +392,36 @@ impl Flow {
     }
 }
 
-/// The machine's clock beside its TSC, sent from time to time.
+/// The machine's clock beside its TSC, sent every [`TscReading::EVERY`].
 struct Readings {
     /// `None`: this session's recorder does not know them.
     clock: Option<StampClock>,
-    taken_at: Option<Instant>,
+    due_at: Instant,
 }
 
 impl Readings {
-    fn send_if_due(&mut self, gate: &Gate<'_>) -> io::Result<()> {
-        match self.taken_at {
-            Some(at) if at.elapsed() < TscReading::EVERY => Ok(()),
-            _ => self.send(gate),
+    /// Sends one if it is time. Returns how long it is until the next: no round waits longer.
+    fn send_if_due(&mut self, gate: &Gate<'_>) -> io::Result<Duration> {
+        let now = Instant::now();
+        if now >= self.due_at {
+            self.due_at = next_due(self.due_at, now);
+            self.send(gate)?;
         }
+        Ok(self.due_at.saturating_duration_since(now))
     }
 
     fn send(&mut self, gate: &Gate<'_>) -> io::Result<()> {
-        self.taken_at = Some(Instant::now());
         match self.clock.and_then(TscReading::take) {
             Some(reading) => gate.send(&Frame::Reading(reading)),
             None => Ok(()),
         }
     }
+}
+
+/// One that comes late does not put off those after it, unless they would be late as well.
+fn next_due(due_at: Instant, now: Instant) -> Instant {
+    let next = due_at + TscReading::EVERY;
+    if next > now { next } else { now + TscReading::EVERY }
 }
 
 fn move_pages<R: TraceRun>(
@@ -431,8 +437,8 @@ fn move_pages<R: TraceRun>(
     while !flow.is_stopping.load(Ordering::Relaxed) {
         // Read before draining: what was recorded before this Ping came is drained after.
         let pinged = flow.pinged.load(Ordering::Relaxed);
-        readings.send_if_due(gate)?;
-        let is_drained = run.pump(&mut out, PUMP_EVERY)?;
+        let wait = readings.send_if_due(gate)?;
+        let is_drained = run.pump(&mut out, wait)?;
         out.flush()?;
         if is_drained && pinged != 0 {
             drained = Some(pinged);
