@@ -11,7 +11,8 @@
 //! it loses.
 //!
 //! **Deadlines.** Each wait is bounded by [`Limits`]; [`GuestSession::stop`] returns within
-//! `stop_idle` after the guest's last sign of life and `stop_total` at the latest.
+//! `stop_idle` after the guest's last sign of life and `stop_total` at the latest, beside what the sink
+//! takes: while it does not return, nobody listens, and the guest is not silent.
 
 mod link;
 mod run;

@@ -61,7 +61,7 @@ pub(super) struct Link<'c> {
     exchanger: Exchanger,
     asks_for_stamps: bool,
     out: Vec<u8>,
-    heard_at: Instant,
+    silence: Duration,
 }
 
 impl<'c> Link<'c> {
@@ -85,7 +85,7 @@ impl<'c> Link<'c> {
             exchanger: Exchanger::new(config.host_clock, now),
             asks_for_stamps: false,
             out: Vec::new(),
-            heard_at: now,
+            silence: Duration::ZERO,
         };
         let limit = limit.min(ANSWER_LIMIT);
         let welcome = link.shake_hands(Instant::now() + limit, limit, is_unwanted)?;
@@ -220,16 +220,21 @@ impl<'c> Link<'c> {
             }
             limit = limit.min(self.exchanger.due_in(now));
         }
+        let waiting_at = Instant::now();
         let read = self.channel.read(self.decoder.room(), limit);
         // At once: whatever is in these bytes has arrived by now.
         let host_recv = self.config.host_clock.now().unwrap_or_default();
         match read.map_err(|source| self.broken(source))? {
             Read1::Bytes(bytes) => {
                 self.decoder.filled(bytes);
-                self.heard_at = Instant::now();
+                self.silence = Duration::ZERO;
                 self.hand_on(host_recv, listener)
             }
-            Read1::Nothing => Ok(()),
+            Read1::Nothing => {
+                // If this program did not run meanwhile, nor could it hear.
+                self.silence += waiting_at.elapsed().min(limit);
+                Ok(())
+            }
             Read1::Closed => Err(self.closed()),
         }
     }
@@ -297,9 +302,15 @@ impl<'c> Link<'c> {
         })
     }
 
-    /// How long the agent has been silent.
+    /// How long it was waited in vain for the agent since it was heard. While the sink takes its time, what
+    /// the agent says waits in the channel: that is no silence.
     pub(super) fn silent_for(&self) -> Duration {
-        self.heard_at.elapsed()
+        self.silence
+    }
+
+    /// Silence up to now does not count.
+    pub(super) fn forgive_silence(&mut self) {
+        self.silence = Duration::ZERO;
     }
 
     /// When (host's trace clock) the Ping of this number was sent.

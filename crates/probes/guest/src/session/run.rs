@@ -303,13 +303,13 @@ impl Session<'_> {
 
     /// Stop, the rest of the pages, a last burst on the quiet channel, Bye.
     fn wind_down(&mut self, link: &mut Link<'_>, clock: StampClock) -> Result<(), SessionError> {
-        let stopping_at = Instant::now();
-        let deadline = stopping_at + link.limits().stop_total;
+        let deadline = Instant::now() + link.limits().stop_total;
         link.send(&Frame::Stop)?;
+        link.forgive_silence();
         let mut meta = MetaFiles::default();
         let mut is_stopped = false;
         while !is_stopped {
-            let silent_for = link.silent_for().min(stopping_at.elapsed());
+            let silent_for = link.silent_for();
             if silent_for > link.limits().stop_idle || Instant::now() > deadline {
                 return Err(link.silent(silent_for, "it did not finish; its last events are lost"));
             }
