@@ -89,7 +89,10 @@ impl Notebook {
     }
 }
 
-fn session(guest: &Guest, notebook: &Notebook) -> GuestSession {
+/// Longer than anything takes here: what waits for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn session(guest: &Guest, notebook: &Notebook, limits: Limits) -> GuestSession {
     let event = |name: &str| EventRequest {
         system: "sched".into(),
         name: name.into(),
@@ -105,15 +108,34 @@ fn session(guest: &Guest, notebook: &Notebook) -> GuestSession {
         buffer_bytes: 1 << 20,
         events: vec![event("sched_switch"), event("sched_waking")],
         compact: None,
-        limits: Limits { stall: Duration::from_secs(2), ..Limits::default() },
+        limits,
     };
     GuestSession::spawn(config, Box::new(notebook.clone())).unwrap()
 }
 
-fn record(guest: &Guest, notebook: &Notebook, time: Duration) -> Result<Outcome, SessionError> {
-    let session = session(guest, notebook);
+/// None of them is reached.
+fn long() -> Limits {
+    Limits {
+        start: PATIENCE,
+        stall: PATIENCE,
+        stop_idle: PATIENCE,
+        stop_total: PATIENCE,
+        ..Limits::default()
+    }
+}
+
+fn record(
+    guest: &Guest,
+    notebook: &Notebook,
+    is_enough: impl Fn(&GuestSession) -> bool,
+) -> Result<Outcome, SessionError> {
+    let session = session(guest, notebook, long());
     session.wait_started();
-    thread::sleep(time);
+    let deadline = Instant::now() + PATIENCE;
+    while !session.is_over() && !is_enough(&session) {
+        assert!(Instant::now() < deadline, "never enough: {:?}", session.progress());
+        thread::sleep(Duration::from_millis(5));
+    }
     session.stop()
 }
 
@@ -147,7 +169,7 @@ fn a_guests_port_serves_recorders_that_come_go_die_and_stall() {
     let mut boot = String::new();
     for _ in 0..2 {
         let notebook = Notebook::default();
-        let outcome = record(&guest, &notebook, Duration::from_secs(1)).unwrap();
+        let outcome = record(&guest, &notebook, |session| session.progress().events > 500).unwrap();
         let told = notebook.told.lock().unwrap();
         assert!(
             outcome.complete && outcome.gaps == 0 && told.notes.is_empty(),
@@ -164,9 +186,10 @@ fn a_guests_port_serves_recorders_that_come_go_die_and_stall() {
 
     // Dies in the middle: what it left in the port must not confuse the next one.
     let dying = Notebook { dies_at_bytes: Some(20_000), ..Notebook::default() };
-    assert!(record(&guest, &dying, Duration::from_secs(2)).is_err());
+    assert!(record(&guest, &dying, |_| false).is_err());
     let notebook = Notebook::default();
-    let session = session(&guest, &notebook);
+    let limits = Limits { stall: Duration::from_secs(2), ..long() };
+    let session = session(&guest, &notebook, limits);
     assert!(session.wait_started(), "{:?}", session.stop());
     notebook.until("events after a death", |told| told.bytes > 20_000);
 
@@ -184,20 +207,22 @@ fn a_guests_port_serves_recorders_that_come_go_die_and_stall() {
     assert_eq!(told.boots, [(boot.clone(), false), (boot, true)], "one boot, one source");
     drop(told);
 
-    // Dies for good.
+    // Dies for good, and would be looked for again long after.
     let notebook = Notebook::default();
-    let session = session_after(&guest, &notebook);
+    let limits = Limits { reconnect_min: PATIENCE, reconnect_max: PATIENCE, ..long() };
+    let session = session_after(&guest, &notebook, limits);
     guest.kill().unwrap();
     notebook.until("the death's note", |told| !told.notes.is_empty());
     let stopping_at = Instant::now();
     let outcome = session.stop().unwrap();
-    assert!(stopping_at.elapsed() < Duration::from_secs(2));
+    let took = stopping_at.elapsed();
+    assert!(took < PATIENCE, "{took:?}");
     assert!(!outcome.complete && outcome.gaps == 1, "{outcome:?}");
     assert_eq!(notebook.told.lock().unwrap().gaps[0].cause, GapCause::Disconnected);
 }
 
-fn session_after(guest: &Guest, notebook: &Notebook) -> GuestSession {
-    let session = session(guest, notebook);
+fn session_after(guest: &Guest, notebook: &Notebook, limits: Limits) -> GuestSession {
+    let session = session(guest, notebook, limits);
     assert!(session.wait_started(), "{:?}", session.stop());
     notebook.until("events", |told| told.bytes > 0);
     session
