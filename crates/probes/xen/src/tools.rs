@@ -154,8 +154,10 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         for (name, script) in scripts {
             let path = folder.join(name);
-            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            // By another process: one that is forked meanwhile would have it open for writing, too.
+            let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\" && chmod 755 \"$0\"";
+            let mut writer = Command::new("sh");
+            assert!(writer.args(["-c", write]).arg(path).arg(script).status().unwrap().success());
         }
         (root, tools)
     }

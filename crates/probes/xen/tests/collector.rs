@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failed expectation is the report")]
 
 use std::{
-    fs, io,
-    os::unix::fs::PermissionsExt,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
@@ -32,13 +32,22 @@ echo "change evtmask to 0x3ff000" >&2
 /// One that does as xentrace does: what it has at once, the rest when told to end.
 const GOOD: &str = "trap 'send late; echo ended >ended; exit 0' TERM\nsend early\nlisten";
 
+/// Writes a program by another process: while this one has it open for writing, another test may fork, and whoever
+/// has it open then keeps it from being run.
+fn program(path: &Path, text: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "cat >\"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut writer = command.spawn().unwrap();
+    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
+}
+
 struct Fake(tempfile::TempDir);
 
 impl Fake {
     fn new(script: &str) -> Self {
         let fake = Fake(tempfile::tempdir().unwrap());
-        fs::write(fake.xentrace(), format!("{PROLOGUE}{script}\n")).unwrap();
-        fs::set_permissions(fake.xentrace(), fs::Permissions::from_mode(0o755)).unwrap();
+        program(&fake.xentrace(), &format!("{PROLOGUE}{script}\n"));
         fake
     }
 
