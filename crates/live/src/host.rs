@@ -17,7 +17,7 @@ use std::{
 };
 use transect_bpf::{
     BpfError, exit_isa,
-    live::{Live, LivePlan, LiveWindow, monotonic_ns},
+    live::{Io, Live, LivePlan, LiveWindow, monotonic_ns},
 };
 use transect_guest::discover::{Roster, Vm, runs_vm};
 use transect_model::{
@@ -49,6 +49,8 @@ pub struct HostSource {
     machines: u32,
     vms: Vec<VmFacts>,
     devices: BTreeMap<u32, String>,
+    /// Devices that packets passed and that are not there for this process: those of other network namespaces.
+    strangers: BTreeSet<u32>,
     cgroups: Cgroups,
     containers: Containers,
     pressure: Pressure,
@@ -103,6 +105,7 @@ impl HostSource {
             machines: 1,
             vms: Vec::new(),
             devices: BTreeMap::new(),
+            strangers: BTreeSet::new(),
             cgroups: Cgroups::default(),
             containers: Containers::default(),
             pressure: Pressure::start(monotonic_ns()),
@@ -171,15 +174,37 @@ impl HostSource {
             *machines += 1;
             id
         });
-        self.devices = network::devices();
-        let has_taps = self.devices.values().any(|name| network::is_tap(name));
         let facts = |(id, vm): (MachineId, &Vm)| VmFacts {
             id,
             pid: vm.pid,
             vcpus: vm.vcpus.iter().map(|vcpu| (vcpu.vcpu, vcpu.tid)).collect(),
-            devices: if has_taps { network::taps_of(vm.pid, &self.devices) } else { Vec::new() },
+            devices: Vec::new(),
         };
         self.vms = self.roster.vms().map(facts).collect();
+        self.strangers.clear();
+        self.find_devices();
+    }
+
+    fn find_devices(&mut self) {
+        self.devices = network::devices();
+        if self.devices.values().any(|name| network::is_tap(name)) {
+            for vm in &mut self.vms {
+                vm.devices = network::taps_of(vm.pid, &self.devices);
+            }
+        }
+    }
+
+    /// A device may come long after its VM: whose packets are its is looked for when it has some.
+    fn find_new_devices(&mut self, window: &LiveWindow) {
+        let packets = window.io.iter().filter(|io| matches!(io.kind, Io::Xmit | Io::Receive));
+        let unknown =
+            |device: &u32| !self.devices.contains_key(device) && !self.strangers.contains(device);
+        let unknown: Vec<u32> = packets.map(|io| io.who).filter(unknown).collect();
+        if !unknown.is_empty() {
+            self.find_devices();
+            let devices = &self.devices;
+            self.strangers.extend(unknown.iter().filter(|device| !devices.contains_key(device)));
+        }
     }
 
     /// Looks for VMs where there may be new ones, and tells those that only KVM's events know.
@@ -210,6 +235,7 @@ impl HostSource {
         }
         let known: BTreeSet<i32> = self.roster.found().vms.iter().map(|vm| vm.pid).collect();
         self.vms.retain(|vm| known.contains(&vm.pid));
+        self.find_new_devices(window);
         for tgid in unknown(window, &known) {
             let id = *self.inferred.entry(tgid).or_insert_with(|| {
                 let id = MachineId(self.machines);
@@ -400,6 +426,34 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
 
+    fn next(source: &mut HostSource) -> Snapshot {
+        while let Some(edge_ns) = source.next_edge_ns() {
+            let left_ns = edge_ns.saturating_sub(monotonic_ns());
+            if left_ns == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_nanos(left_ns));
+        }
+        source.take().unwrap()
+    }
+
+    /// One that has come is one that is not known yet.
+    #[test]
+    fn the_first_packets_of_a_device_that_has_come_are_its_own() {
+        let plan = LivePlan { window_ns: 100_000_000, ..LivePlan::default() };
+        let Ok(mut source) = HostSource::start(&plan) else {
+            println!("skipped: BPF cannot run here");
+            return;
+        };
+        source.devices.clear();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"first", socket.local_addr().unwrap()).unwrap();
+        let windows: Vec<_> = (0..2).map(|_| next(&mut source)).collect();
+        let rows = windows.iter().flat_map(|window| &window.io);
+        let names: Vec<_> = rows.map(|(row, _)| (row.kind, row.name.as_str())).collect();
+        assert!(names.contains(&("xmit", "lo")) && names.contains(&("receive", "lo")), "{names:?}");
+    }
+
     /// KVM cannot be unloaded where tests run: a directory says that it comes. What is tried is that everything is
     /// loaded anew, and that no window is missed without being told.
     #[test]
@@ -409,16 +463,6 @@ mod tests {
         let Ok(mut source) = HostSource::start_among(&plan, modules.path()) else {
             println!("skipped: BPF cannot run here");
             return;
-        };
-        let next = |source: &mut HostSource| {
-            while let Some(edge_ns) = source.next_edge_ns() {
-                let left_ns = edge_ns.saturating_sub(monotonic_ns());
-                if left_ns == 0 {
-                    break;
-                }
-                std::thread::sleep(Duration::from_nanos(left_ns));
-            }
-            source.take().unwrap()
         };
         let mut windows = vec![next(&mut source)];
         assert!(source.awaits_kvm);
