@@ -77,7 +77,13 @@ impl Tracefs {
     fn start(name: &str, tid: u32) -> Option<Self> {
         let path = Path::new("/sys/kernel/tracing/instances")
             .join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&path).ok()?;
+        match fs::create_dir(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                panic!("{}: left by another", path.display())
+            }
+            Err(_) => return None,
+        }
         let instance = Self(path);
         instance.set("trace_clock", "mono");
         instance.set("buffer_size_kb", "8192");
@@ -102,7 +108,15 @@ impl Tracefs {
 impl Drop for Tracefs {
     fn drop(&mut self) {
         drop(fs::write(self.0.join("events/enable"), "0"));
-        drop(fs::remove_dir(&self.0));
+        // Busy as long as somebody looks into it.
+        for _ in 0..1000 {
+            match fs::remove_dir(&self.0) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                _ => return,
+            }
+        }
     }
 }
 
