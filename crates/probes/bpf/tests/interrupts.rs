@@ -172,24 +172,57 @@ fn calm_us(mut stamps_us: impl Iterator<Item = u64>) -> Option<u64> {
 /// Our programs were attached first and stamp first; tracefs prints whole µs of a clock read later.
 const AHEAD_US: u64 = 10;
 
-/// Of one kind of interrupt on one CPU: each of theirs must be the next of ours; where programs may
-/// not have run, it need not. Returns how many are the same.
+/// Of one kind of interrupt on one CPU, which come one after the other: each of ours must be one of theirs, stamped
+/// after the one before it was and before it was itself; and each of theirs one of ours, but where programs may not
+/// have run. Returns how many are the same.
 fn compare(theirs: &[(u64, bool)], ours: &[u64]) -> Result<usize, String> {
-    let mut left = ours.iter().copied().peekable();
-    let mut same = 0;
+    let is_one = |at: usize, after_us: u64, us: u64| {
+        ours.get(at).is_some_and(|ours| (after_us..=us + AHEAD_US).contains(ours))
+    };
+    // How many of ours the theirs up to here can be: one that need not be recorded leaves it open for a moment.
+    let mut same = BTreeSet::from([0]);
+    let mut after_us = 0;
     for (us, surely) in theirs {
-        let next = left.peek().copied();
-        if next.is_some_and(|next| *surely || next <= *us + AHEAD_US) {
-            left.next();
-            same += 1;
-        } else if *surely {
-            return Err(format!("theirs at {us} us is not recorded"));
+        let recorded = same.iter().filter(|at| is_one(**at, after_us, *us)).map(|at| at + 1);
+        let not = same.iter().filter(|_| !surely).copied();
+        let now: BTreeSet<usize> = recorded.chain(not).collect();
+        // Both read one clock; theirs is rounded.
+        after_us = us.saturating_sub(1);
+        // What is older than this one can be none of those that follow.
+        let is_possible = |at: &usize| ours.get(*at).is_none_or(|us| *us >= after_us);
+        let possible: BTreeSet<usize> = now.iter().copied().filter(is_possible).collect();
+        if possible.is_empty() {
+            let next = same.first().and_then(|at| ours.get(*at));
+            return Err(format!(
+                "theirs at {us} us: not recorded, or another before it ({next:?})"
+            ));
         }
+        same = possible;
     }
-    match left.next() {
-        Some(us) => Err(format!("{} more than theirs, the last {us} us", left.count() + 1)),
-        None => Ok(same),
+    match same.last() {
+        Some(count) if *count == ours.len() => Ok(*count),
+        _ => Err(format!("{} of ours, {same:?} of theirs", ours.len())),
     }
+}
+
+#[test]
+fn interrupts_that_need_not_be_recorded_take_none_from_those_that_must() {
+    let (sure, unsure) = (|us| (us, true), |us| (us, false));
+    assert_eq!(compare(&[sure(100), sure(200)], &[99, 199]), Ok(2));
+    assert_eq!(compare(&[unsure(100), sure(105)], &[104]), Ok(1));
+    assert_eq!(compare(&[sure(100), unsure(105)], &[99]), Ok(1));
+    assert_eq!(compare(&[unsure(100), sure(105)], &[98, 104]), Ok(2));
+    assert_eq!(compare(&[unsure(100), unsure(150), sure(200)], &[149, 190]), Ok(2));
+    // One that hung between the two collectors' stamps.
+    assert_eq!(compare(&[sure(100), sure(900)], &[99, 300]), Ok(2));
+    // Missed, and another one's is not it.
+    assert!(compare(&[unsure(100), sure(200)], &[98]).is_err());
+    assert!(compare(&[sure(100), unsure(200)], &[198]).is_err());
+    assert!(compare(&[sure(100), sure(200)], &[99]).is_err());
+    // Invented.
+    assert!(compare(&[sure(100), sure(200)], &[99, 150, 199]).is_err());
+    assert!(compare(&[sure(100), unsure(200)], &[99, 300]).is_err());
+    assert!(compare(&[], &[99]).is_err());
 }
 
 #[test]
