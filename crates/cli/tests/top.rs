@@ -1,5 +1,5 @@
 //! `transect top`: equal to a recording of the same time, and honest about what it lacks.
-#![allow(clippy::unwrap_used, reason = "tests report by failing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
 #![allow(clippy::print_stderr, reason = "what was measured belongs in the log of a test run")]
 
 mod record_support;
