@@ -150,28 +150,41 @@ test("keys alone reach everything: zoom to nanoseconds, whole, rows, facts, mark
   await withApp(page, (app) => app.removeMark(0), null);
 });
 
+/** A page whose questions for facts are held back. */
+interface Holding {
+  letGo: () => Promise<void>;
+}
+
 test("Escape while it is asked what is there: the answer chooses nothing; while it is asked the former is not shown", async () => {
   const { page } = opened;
   const panel = (): Promise<string> => page.locator("#panel").innerText();
   const chosen = (): Promise<{ track: number; ts: number } | undefined> => withApp(page, (app) => app.state.chosen, null);
-  const isAt = (request: { url(): string }): boolean => new URL(request.url()).pathname.endsWith("/api/at");
-  /** Does something that asks for facts, something else before the answer goes out, and waits until that is over. */
+  /** Does something that asks for facts, something else before the question goes out, and waits until that is over. */
   const meanwhile = async (ask: () => Promise<unknown>, act: () => Promise<unknown>): Promise<void> => {
-    let give = (): void => undefined;
-    const given = new Promise<void>((done) => (give = done));
-    await page.route("**/api/at?*", async (route) => {
-      await given;
-      await route.continue();
+    await page.evaluate(() => {
+      const real = window.fetch;
+      let give = (): void => undefined;
+      const given = new Promise<void>((done) => (give = done));
+      const over: Promise<unknown>[] = [];
+      window.fetch = (input, init) => {
+        const isAt = (input as URL).pathname.endsWith("/api/at");
+        const answer = isAt ? given.then(() => real(input, init)) : real(input, init);
+        over.push(answer.catch(() => undefined));
+        return answer;
+      };
+      (window as unknown as Holding).letGo = async () => {
+        give();
+        window.fetch = real;
+        // Answered, or not wanted any more.
+        await Promise.all(over);
+      };
     });
     try {
-      const [request] = await Promise.all([page.waitForRequest(isAt), ask()]);
+      await ask();
+      await page.waitForFunction(() => window.transect!.asking);
       await act();
-      give();
-      // Answered, or not wanted any more.
-      await (await request.response())?.finished();
     } finally {
-      give();
-      await page.unrouteAll({ behavior: "wait" });
+      await page.evaluate(() => (window as unknown as Holding).letGo());
     }
     await idle(page);
   };
