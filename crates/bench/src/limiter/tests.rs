@@ -92,6 +92,27 @@ fn a_little_steal_is_none() {
 }
 
 #[test]
+fn what_is_stolen_beside_the_busy_cpu_holds_little() {
+    // A fifth of what the other CPU wanted, but 6 % of the time.
+    let busy = CpuTimes { user: 9 * SECOND, ..CpuTimes::default() };
+    let other = CpuTimes { user: 24 * SECOND / 10, steal: 6 * SECOND / 10, ..CpuTimes::default() };
+    let samples = with_cpus(watching(vec![thread("spin", 0.9, 0.0)]), [busy, other]);
+    let limiter = alone(&samples);
+    assert_eq!(limiter.kind, LimiterKind::SingleThread, "{limiter:?}");
+    assert!(limiter.runners_up.is_empty(), "{limiter:?}");
+}
+
+#[test]
+fn what_is_stolen_from_one_that_changes_its_cpu_adds_up() {
+    let half = CpuTimes { user: 4 * SECOND, steal: SECOND, ..CpuTimes::default() };
+    let samples = with_cpus(watching(vec![thread("spin", 0.8, 0.0)]), [half, half]);
+    let limiter = alone(&samples);
+    assert_eq!(limiter.kind, LimiterKind::Steal, "{limiter:?}");
+    assert!((limiter.held - 0.2).abs() < 1e-9, "{limiter:?}");
+    assert!(limiter.evidence.contains("all vCPUs together for 20 %"), "{}", limiter.evidence);
+}
+
+#[test]
 fn a_vcpu_that_waits_on_the_host() {
     let full = CpuTimes { user: 10 * SECOND, ..CpuTimes::default() };
     let vcpu = watching(vec![thread("CPU 0/KVM", 0.55, 0.4)]);

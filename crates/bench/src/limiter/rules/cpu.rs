@@ -5,7 +5,7 @@ use crate::{
         LimiterKind, Scene, Suspect,
         view::{View, part, percent, thread_name},
     },
-    sampling::ThreadUse,
+    sampling::{CpuTimes, ThreadUse},
 };
 
 /// See [`super::RULES`].
@@ -107,17 +107,27 @@ pub(super) fn steal(scene: &Scene<'_>) -> Vec<Suspect> {
 }
 
 pub(super) fn steal_of(view: &View<'_>) -> Option<Suspect> {
-    // Of a CPU that wanted to run for less than a quarter of the time nothing much is stolen, however large the ratio.
-    let wanted = view.cpus().filter(|(_, times)| view.share(times.busy() + times.steal) >= 0.25);
-    let (cpu, times) = wanted.max_by_key(|(_, times)| times.steal)?;
-    let held = part(times.steal, times.steal + times.busy());
+    let wanted = |times: &CpuTimes| times.busy() + times.steal;
+    let (cpu, times) = view.cpus().max_by_key(|(_, times)| times.steal)?;
+    // Of the whole time, not of what that CPU wanted: from one that is hardly wanted not much is stolen, however large the
+    // part. What runs on one CPU after the other is held by all that is stolen, what fills several by the part of each.
+    let all_stolen: u64 = view.cpus().map(|(_, times)| times.steal).sum();
+    let all_wanted: u64 = view.cpus().map(|(_, times)| wanted(&times)).sum();
+    let of_all = part(all_stolen, all_wanted.max(view.samples.wall_ns));
+    let of_one = view.share(times.steal);
+    let held = of_one.max(of_all);
     if held < 0.1 {
         return None;
     }
+    let together = if of_all > of_one {
+        format!("; all vCPUs together for {} of what they wanted", percent(of_all))
+    } else {
+        String::new()
+    };
     let evidence = format!(
-        "vCPU {cpu} was not run for {} of the time it wanted ({} of the whole)",
-        percent(held),
-        percent(view.share(times.steal))
+        "vCPU {cpu} was not run for {} of the time it wanted ({} of the whole{together})",
+        percent(part(times.steal, wanted(&times))),
+        percent(of_one),
     );
     Some(view.suspect(LimiterKind::Steal, held, evidence))
 }
