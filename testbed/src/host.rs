@@ -72,17 +72,21 @@ impl KvmHost {
     }
 
     /// One host for all tests of a process: booted by the first caller, ended when the process ends.
-    /// A second one is booted where the first has died.
+    /// Where it has died, or did not boot, another one is booted, a few times.
     pub fn shared() -> Result<&'static Self> {
-        static SHARED: [OnceLock<Result<KvmHost, String>>; 2] = [OnceLock::new(), OnceLock::new()];
-        let [first, second] = &SHARED;
-        let boot = || Self::boot().map_err(|error| format!("{error:#}"));
-        let mut host = first.get_or_init(boot);
-        if let Some(spent) = host.as_ref().ok().filter(|host| host.has_died()) {
-            spent.place.end();
-            host = second.get_or_init(boot);
+        static HOSTS: [OnceLock<Result<KvmHost, String>>; 6] = [const { OnceLock::new() }; 6];
+        let mut died = None;
+        for host in &HOSTS {
+            match host.get_or_init(|| Self::boot().map_err(|error| format!("{error:#}"))) {
+                Ok(host) if host.has_died() => {
+                    host.place.end();
+                    died = Some(anyhow!("each shared host has died"));
+                }
+                Ok(host) => return Ok(host),
+                Err(error) => died = Some(anyhow!("the shared host did not boot: {error}")),
+            }
         }
-        host.as_ref().map_err(|error| anyhow!("the shared host did not boot: {error}"))
+        Err(died.unwrap_or_else(|| anyhow!("there is no shared host")))
     }
 
     /// Has it ended by itself, does it no longer answer, or, where it is emulated, has a guest ended by itself or
