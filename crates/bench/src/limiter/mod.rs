@@ -194,6 +194,11 @@ impl Limiter {
             Place::Generator => format!("generator: {}", self.kind.words()),
         }
     }
+
+    /// What a [`Limiter::name`] names, wherever that is.
+    pub(crate) fn kind_of_name(name: &str) -> &str {
+        name.split_once(": ").map_or(name, |(_, kind)| kind)
+    }
 }
 
 /// What is known of a run besides samples. Everything optional: `default()` is a native run without tracer.
@@ -207,6 +212,13 @@ pub struct RunFacts {
     pub exits: Option<Exits>,
     /// What an open-loop generator was to send, and did.
     pub offered: Option<Offered>,
+}
+
+impl RunFacts {
+    /// Is the machine a container: threads of the host's own kernel, and no vCPUs?
+    fn shares_kernel(&self) -> bool {
+        matches!(self.accelerator.as_str(), "crun" | "systemd-nspawn")
+    }
 }
 
 /// Load of an open-loop generator.

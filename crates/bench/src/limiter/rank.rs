@@ -11,6 +11,7 @@ const EXPLAINS: &[(Kind, &[Kind], f64)] = &[
     (Kind::Steal, &[Kind::SingleThread, Kind::AllCpus, Kind::RunQueue, Kind::PacketRate], 0.2),
     // Who is not run does not empty its sockets.
     (Kind::Steal, &[Kind::PacketLoss], 0.5),
+    (Kind::RunQueue, &[Kind::PacketLoss], 0.5),
     (Kind::RunQueue, &[Kind::SingleThread, Kind::AllCpus], 0.5),
     (Kind::Memory, &[Kind::DiskBandwidth, Kind::DiskLatency, Kind::SingleThread], 0.3),
     (Kind::Swap, &[Kind::Memory, Kind::DiskBandwidth, Kind::DiskLatency], 0.3),

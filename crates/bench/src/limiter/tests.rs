@@ -125,6 +125,17 @@ fn a_vcpu_that_waits_on_the_host() {
 }
 
 #[test]
+fn a_containers_thread_that_waits_is_no_vcpu() {
+    let full = CpuTimes { user: 10 * SECOND, ..CpuTimes::default() };
+    let host = with_cpus(watching(vec![thread("iperf", 0.55, 0.4)]), [full, full]);
+    for accelerator in ["crun", "systemd-nspawn"] {
+        let limiter = on_host(&watching(vec![thread("iperf", 0.55, 0.4)]), &host, accelerator);
+        assert_eq!(limiter.name(), "host: run queue", "{limiter:?}");
+        assert!(!limiter.evidence.contains("vCPU"), "{}", limiter.evidence);
+    }
+}
+
+#[test]
 fn threads_of_a_vmm_that_wait_for_each_other_are_not_stolen_from() {
     let busy = CpuTimes { user: 7 * SECOND, idle: 3 * SECOND, ..CpuTimes::default() };
     let threads = vec![thread("CPU 0/TCG", 0.75, 0.05), thread("qemu-system-x86", 0.62, 0.14)];

@@ -100,6 +100,10 @@ pub(super) fn steal(scene: &Scene<'_>) -> Vec<Suspect> {
     let inside = View::machine(scene).and_then(|view| steal_of(&view));
     let below = View::host(scene).and_then(|view| {
         let waiting = run_queue_of(&view)?;
+        // A container's own threads are seen there: they are no vCPUs.
+        if scene.facts.shares_kernel() {
+            return Some(waiting);
+        }
         let evidence = format!("vCPUs wait: {}", waiting.evidence);
         Some(Suspect { kind: LimiterKind::Steal, evidence, ..waiting })
     });

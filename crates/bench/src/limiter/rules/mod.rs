@@ -46,7 +46,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::Steal,
-        threshold: "≥ 10 % of the whole time was stolen from a vCPU, or of what all wanted together (if that is less than one: of the whole); or on the host a VMM thread waited ≥ 10 %, and others had as much",
+        threshold: "≥ 10 % of the whole time was stolen from a vCPU, or of what all wanted together (if that is less than one: of the whole); or on the host a VMM thread (no container's) waited ≥ 10 %, and others had as much",
         source: "USE, CPU saturation of the tenant; XenMon's “waited”",
         check: cpu::steal,
     },

@@ -13,6 +13,7 @@ use super::{
     silent,
 };
 use crate::{
+    limiter::Limiter,
     plan::Label,
     report::{Report, ReportedCell, Suspect},
 };
@@ -94,7 +95,8 @@ pub(super) fn limiter(
 }
 
 fn of_suspect(cell: &ReportedCell, suspect: &Suspect, names: &[String], theirs: &str) -> Judged {
-    let is_named = names.contains(&suspect.name);
+    let kind = Limiter::kind_of_name(&suspect.name);
+    let is_named = names.iter().any(|name| name == kind);
     // What was suspected in the other runs is not kept: it may have been a named one in all of them.
     let most =
         if is_named { suspect.runs } else { suspect.of_runs - suspect.runs.min(suspect.of_runs) };

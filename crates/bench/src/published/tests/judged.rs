@@ -240,6 +240,7 @@ fn limiters_are_shares_of_runs() {
         ("latency", 6, 10, "unresolved"),
         ("disk bandwidth", 6, 10, "unresolved"),
         ("latency", 3, 3, "unresolved"),
+        ("generator: latency", 10, 10, "holds"),
     ] {
         let mut of = measured(&packets, &[1.0; 10]);
         of.limiter = Some(suspect(name, runs, of_runs));
