@@ -472,24 +472,29 @@ fn a_tar_is_a_recording_when_it_is_opened() {
     }
 }
 
-/// A full disk is told in one line, and leaves nothing.
-#[test]
-fn a_full_disk_leaves_no_excerpt() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(tiny) = Tiny::mount(dir.path().join("tiny"), "16M") else { return };
-    let recording = pair(dir.path());
-    good(dir.path(), &["tables", &recording]);
-    let filler = tiny.path().join("filler");
-    let mut full = fs::File::create(&filler).unwrap();
-    while full.write_all(&[1; 4096]).is_ok() {}
-    let end = full.metadata().unwrap().len();
-    let small = path_in(tiny.path(), "small.transect");
-    for room in [0, 16 << 10, 64 << 10] {
-        full.set_len(end - room).unwrap();
-        let (error, code) =
-            bad(dir.path(), &["export", &recording, "--to", "recording", "-o", &small]);
-        assert!(code == 1 && error.lines().count() == 1, "{error}");
-        assert!(error.contains("the file system is full"), "{error}");
-        assert_eq!(fs::read_dir(tiny.path()).unwrap().count(), 1, "something is left");
+/// Tier `make test`: on a file system of its own.
+mod host {
+    use super::*;
+
+    /// A full disk is told in one line, and leaves nothing.
+    #[test]
+    fn a_full_disk_leaves_no_excerpt() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(tiny) = Tiny::mount(dir.path().join("tiny"), "16M") else { return };
+        let recording = pair(dir.path());
+        good(dir.path(), &["tables", &recording]);
+        let filler = tiny.path().join("filler");
+        let mut full = fs::File::create(&filler).unwrap();
+        while full.write_all(&[1; 4096]).is_ok() {}
+        let end = full.metadata().unwrap().len();
+        let small = path_in(tiny.path(), "small.transect");
+        for room in [0, 16 << 10, 64 << 10] {
+            full.set_len(end - room).unwrap();
+            let (error, code) =
+                bad(dir.path(), &["export", &recording, "--to", "recording", "-o", &small]);
+            assert!(code == 1 && error.lines().count() == 1, "{error}");
+            assert!(error.contains("the file system is full"), "{error}");
+            assert_eq!(fs::read_dir(tiny.path()).unwrap().count(), 1, "something is left");
+        }
     }
 }

@@ -99,42 +99,6 @@ fn the_pair_has_the_rows_it_always_had() {
     assert_eq!(fs::read_to_string(golden).unwrap(), rows, "TRANSECT_BLESS=1 writes it anew");
 }
 
-/// DuckDB reads the same rows: counts, nulls and the sum of every column.
-#[test]
-fn duckdb_reads_the_same() {
-    let Some(python) = std::env::var_os("TRANSECT_PYTHON") else {
-        println!("skipped: TRANSECT_PYTHON is not set (make test sets it)");
-        return;
-    };
-    let dir = tempfile::tempdir().unwrap();
-    for recording in recordings(dir.path()) {
-        let made = tables(dir.path(), &[&recording]);
-        let output = Command::new(&python)
-            .arg(root().join("tests/tables/duckdb_check.py"))
-            .arg(made["path"].as_str().unwrap())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let seen: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout).unwrap();
-        for (table, count) in made["rows"].as_object().unwrap() {
-            let rows = seen.get(table).map_or(0, |seen| seen["rows"].as_u64().unwrap());
-            assert_eq!(count.as_u64(), Some(rows), "{table} of {recording}");
-        }
-        for (table, rows) in exported(dir.path(), &recording) {
-            let columns = seen[&table]["columns"].as_object().unwrap();
-            for (name, column) in columns {
-                let values: Vec<&Value> =
-                    rows.iter().map(|row| &row[name]).filter(|value| !value.is_null()).collect();
-                assert_eq!(column["values"].as_u64(), Some(values.len() as u64), "{table}.{name}");
-                if !values.is_empty() && column["type"] != "DOUBLE" {
-                    let sum: i128 = values.iter().map(|value| number(value)).sum();
-                    assert_eq!(column["sum"], sum.to_string(), "{table}.{name} of {recording}");
-                }
-            }
-        }
-    }
-}
-
 /// A number as it is, a truth value as 0 or 1, a text by its length.
 fn number(value: &Value) -> i128 {
     match value {
@@ -178,25 +142,6 @@ fn a_bare_files_tables_are_in_the_cache() {
     assert!(!path.exists(), "tables of a file that is gone");
 }
 
-/// A full disk is told in one line; there are no tables then, and the recording is as it was.
-#[test]
-fn a_full_disk_leaves_no_tables() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(tiny) = Tiny::mount(dir.path().join("tiny"), "64M") else { return };
-    let recording = pair(tiny.path());
-    let filler = tiny.path().join("filler");
-    let mut full = fs::File::create(&filler).unwrap();
-    while full.write_all(&[1; 4096]).is_ok() {}
-    let end = full.metadata().unwrap().len();
-    for room in [0, 16 << 10, 64 << 10, 128 << 10] {
-        full.set_len(end - room).unwrap();
-        fails_for_want_of_room(dir.path(), &recording);
-    }
-    drop(full);
-    fs::remove_file(&filler).unwrap();
-    assert_eq!(tables(dir.path(), &[&recording])["is_new"], true);
-}
-
 fn fails_for_want_of_room(cache: &Path, recording: &str) {
     let output = transect(cache, &["tables", recording]);
     assert_eq!(output.status.code(), Some(1));
@@ -204,4 +149,71 @@ fn fails_for_want_of_room(cache: &Path, recording: &str) {
     assert!(error.contains("the file system is full") && error.lines().count() == 1, "{error}");
     assert!(!Path::new(recording).join("tables").exists());
     assert!(!Path::new(recording).join("tables.tmp").exists());
+}
+
+/// Tier `make test`: beside DuckDB, and on a file system of its own.
+mod host {
+    use super::*;
+
+    /// DuckDB reads the same rows: counts, nulls and the sum of every column.
+    #[test]
+    fn duckdb_reads_the_same() {
+        let Some(python) = std::env::var_os("TRANSECT_PYTHON") else {
+            println!("skipped: TRANSECT_PYTHON is not set (make test sets it)");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        for recording in recordings(dir.path()) {
+            let made = tables(dir.path(), &[&recording]);
+            let output = Command::new(&python)
+                .arg(root().join("tests/tables/duckdb_check.py"))
+                .arg(made["path"].as_str().unwrap())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let seen: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout).unwrap();
+            for (table, count) in made["rows"].as_object().unwrap() {
+                let rows = seen.get(table).map_or(0, |seen| seen["rows"].as_u64().unwrap());
+                assert_eq!(count.as_u64(), Some(rows), "{table} of {recording}");
+            }
+            for (table, rows) in exported(dir.path(), &recording) {
+                let columns = seen[&table]["columns"].as_object().unwrap();
+                for (name, column) in columns {
+                    let values: Vec<&Value> = rows
+                        .iter()
+                        .map(|row| &row[name])
+                        .filter(|value| !value.is_null())
+                        .collect();
+                    assert_eq!(
+                        column["values"].as_u64(),
+                        Some(values.len() as u64),
+                        "{table}.{name}"
+                    );
+                    if !values.is_empty() && column["type"] != "DOUBLE" {
+                        let sum: i128 = values.iter().map(|value| number(value)).sum();
+                        assert_eq!(column["sum"], sum.to_string(), "{table}.{name} of {recording}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A full disk is told in one line; there are no tables then, and the recording is as it was.
+    #[test]
+    fn a_full_disk_leaves_no_tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(tiny) = Tiny::mount(dir.path().join("tiny"), "64M") else { return };
+        let recording = pair(tiny.path());
+        let filler = tiny.path().join("filler");
+        let mut full = fs::File::create(&filler).unwrap();
+        while full.write_all(&[1; 4096]).is_ok() {}
+        let end = full.metadata().unwrap().len();
+        for room in [0, 16 << 10, 64 << 10, 128 << 10] {
+            full.set_len(end - room).unwrap();
+            fails_for_want_of_room(dir.path(), &recording);
+        }
+        drop(full);
+        fs::remove_file(&filler).unwrap();
+        assert_eq!(tables(dir.path(), &[&recording])["is_new"], true);
+    }
 }

@@ -1,4 +1,4 @@
-//! Limiters that cannot be made on any machine: rules on constructed samples. Those that can are in `tests/limiter`.
+//! Limiters that cannot be made on any machine: rules on constructed samples. Those that can are in `tests/slow/limiter`.
 
 use super::*;
 use crate::sampling::{

@@ -104,12 +104,17 @@ fn assert_passes(script: &str) {
     print!("{said}");
 }
 
-#[test]
-fn the_trace_keeps_to_perfettos_schema_and_to_the_tables() {
-    assert_passes("check.py");
-}
+/// Tier `make test`: beside Perfetto's own schema.
+mod host {
+    use super::*;
 
-#[test]
-fn the_check_notices_every_alteration() {
-    assert_passes("test_check.py");
+    #[test]
+    fn the_trace_keeps_to_perfettos_schema_and_to_the_tables() {
+        assert_passes("check.py");
+    }
+
+    #[test]
+    fn the_check_notices_every_alteration() {
+        assert_passes("test_check.py");
+    }
 }

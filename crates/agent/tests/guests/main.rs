@@ -1,0 +1,17 @@
+//! Tier `make test-guests`: the static agent in guests that QEMU emulates.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests report by failing, and print what they skip"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+mod tcg {
+    mod compact;
+    mod session;
+}

@@ -1,0 +1,3 @@
+//! Tier `make test`: clocks of this host.
+
+mod real_clocks;

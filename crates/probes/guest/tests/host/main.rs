@@ -1,0 +1,3 @@
+//! Tier `make test`: guests discovered on this host.
+
+mod discover;

@@ -1,0 +1,3 @@
+//! Tier `make test`: the screen in a terminal of tmux.
+
+mod panic;

@@ -1,0 +1,9 @@
+//! Tier `make test-guests`: the built binaries on emulated hosts and guests.
+
+mod channels;
+mod nested;
+mod reboots;
+mod xen {
+    mod metrics;
+    mod record;
+}
