@@ -316,13 +316,17 @@ fn a_trigger_freezes_the_logs_at_the_event() {
         "--trigger",
         "raw_syscalls:sys_enter if dur>=80ms",
     ]);
-    // One call that takes longer than that without a switch: those that sleep do not count.
-    let busy = "import os; f = os.open('/dev/urandom', os.O_RDONLY); os.read(f, 1 << 28)";
-    let load = pinned(1, &["python3", "-c", busy].map(str::to_owned));
-    let mut left = 20;
-    while !scratch.path("t.1.transect").exists() && left > 0 {
+    // One call that takes longer than that without a switch: those that sleep do not count. How much it reads differs from
+    // try to try: beyond 0.95 s of a second the kernel takes the CPU from a real-time thread if another wants it.
+    for mebibytes in [64, 128, 256].into_iter().cycle().take(30) {
+        if scratch.path("t.1.transect").exists() {
+            break;
+        }
+        let busy = format!(
+            "import os; f = os.open('/dev/urandom', os.O_RDONLY); os.read(f, {mebibytes} << 20)"
+        );
+        let load = pinned(1, &["python3".to_owned(), "-c".to_owned(), busy]);
         let _ = Command::new("chrt").args(["-f", "50"]).args(&load).status();
-        left -= 1;
     }
     let (code, text) = recorder.wait();
     assert_eq!(code, Some(0), "{text}");
