@@ -15,13 +15,16 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build web agent demo test test-reboots bench lint fuzz study study-xenmon
+.PHONY: help setup tools build web agent demo check test test-guests bench lint fuzz study study-xenmon
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: ## Install what is missing: Debian packages, Python environment, guest images
 	@bash tests/house/setup.sh
+
+tools: ## The Python environment alone, with the test runner: no root
+	@bash tests/house/setup.sh tools
 
 build: web ## Build the binaries (release) and the static guest agent
 	@cargo build --release --locked -p transect-cli -p transect-testbed
@@ -43,12 +46,16 @@ lint: ## Formatting, clippy, layering
 	@cargo fmt --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@python3 tests/house/layers.py
+	@python3 tests/house/test_summary.py --quiet
 
-test: setup build ## The whole test suite
-	@bash tests/house/test.sh
+check: tools web ## Formatting, lints, types, unit, property and golden tests: no root, no guests, no browser (two minutes)
+	@bash tests/house/test.sh check
 
-test-reboots: setup build ## The benchmark's reboots, on a machine with GRUB and systemd (ten minutes)
-	@TRANSECT_BIN_DIR="$(abspath $(TARGET))" cargo test --workspace --locked --test bench_reboots -- --ignored --nocapture
+test: setup build ## All of check, peers, this host's own kernel, one browser, fuzzing, and one KVM host with two guests
+	@bash tests/house/test.sh test
+
+test-guests: setup build ## Every other test that boots a machine, and the slow ones; ONLY=xen for one kind (CONTRIBUTING.md)
+	@bash tests/house/test.sh guests $(ONLY)
 
 fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
 	@bash fuzz/run.sh $(FUZZ_SECONDS)

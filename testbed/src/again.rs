@@ -1,25 +1,59 @@
-//! Tests on an emulated host, which may die of its emulator.
-#![allow(clippy::print_stdout, reason = "what happened belongs in the log of a test run")]
+//! Emulated machines that die or hang of their emulator: a boot is tried twice, and a failed test reports its machine.
 
+use std::fmt::Display;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+
+use anyhow::Result;
 
 use crate::host::KvmHost;
 
-/// How often it is made at most: a host and its guests that die of the emulator twice in one test have been seen.
-const TRIES: usize = 3;
+/// A line of the output of a test: the failure is the emulator's. Counted by `tests/house/summary.py`, as is the next.
+pub(crate) const MACHINE_FAILED: &str = "testbed: an emulated machine died or hung";
+/// A line of the output of a test: a machine did not come up, or died, and another one took its place.
+pub(crate) const BOOTED_AGAIN: &str = "testbed: booted again";
 
-/// Makes a test on the host that this process' tests share, and again on another one where that host died meanwhile, a
-/// guest of it ended by itself, or something on it never happened: an emulated host or guest may die or hang of its
-/// emulator (QEMU's TCG executing code that the kernel has replaced), which says nothing about what is tested. Any other
-/// failure stands, and so does the last.
-#[expect(clippy::expect_used, reason = "a test that has no host has failed")]
-pub fn on_shared_host(test: impl Fn(&'static KvmHost)) {
-    for left in (0..TRIES).rev() {
-        let host = KvmHost::shared().expect("a host with KVM");
-        let Err(failure) = catch_unwind(AssertUnwindSafe(|| test(host))) else { return };
-        if left == 0 || !host.has_died() {
-            resume_unwind(failure);
-        }
-        println!("again, for the emulated host or a guest of it died or hung (above)");
+/// Prints one of these lines where nextest runs the tests (it sets `NEXTEST`); other programs print what they want.
+#[allow(clippy::print_stderr, reason = "the runner reads the output of a test")]
+pub(crate) fn report_to_runner(what: &str, why: &dyn Display) {
+    if std::env::var_os("NEXTEST").is_some() {
+        eprintln!("{what} ({why})");
     }
+}
+
+/// What did not come up, with the folder that has its logs.
+pub(crate) type BootFailure = (anyhow::Error, PathBuf);
+
+/// Boots a machine, and once more if it does not come up, because an emulated one may hang of its emulator; the second
+/// failure counts. An error of `boot` itself is one of the preparations, which another attempt would not mend.
+pub(crate) fn boot_twice<T>(boot: impl Fn() -> Result<Result<T, BootFailure>>) -> Result<T> {
+    let (first, logs) = match boot()? {
+        Ok(machine) => return Ok(machine),
+        Err(failure) => failure,
+    };
+    match boot()? {
+        Ok(machine) => {
+            report_to_runner(BOOTED_AGAIN, &first.root_cause());
+            // The machine is up: the logs of the first attempt have served.
+            drop(fs::remove_dir_all(logs));
+            Ok(machine)
+        }
+        Err((second, logs)) => {
+            report_to_runner(MACHINE_FAILED, &logs.display());
+            Err(second.context(format!("and before that: {first:#}")))
+        }
+    }
+}
+
+/// Runs a test on the host that the tests of this process share. If the test fails and the host or a guest of it has died
+/// or hung, the output of the test reports that: an emulated machine may do so of its emulator (QEMU's TCG executing code
+/// that the kernel has replaced). The runner then makes the test again, in another process and so on another host. Any
+/// other failure stands.
+#[expect(clippy::expect_used, reason = "a test that has no host has failed")]
+pub fn on_shared_host(test: impl FnOnce(&'static KvmHost)) {
+    let host = KvmHost::shared().expect("a host with KVM");
+    let Err(failure) = catch_unwind(AssertUnwindSafe(|| test(host))) else { return };
+    host.report_if_dead();
+    resume_unwind(failure);
 }

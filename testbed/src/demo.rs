@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::again::{BOOTED_AGAIN, report_to_runner};
 use crate::guest::Guest;
 use crate::host::{HostOptions, KvmHost};
 use crate::lateness::Lateness;
@@ -85,15 +86,16 @@ impl Seen {
     }
 }
 
-/// Plays the scene; once more on another host where an emulated one died or hung of its emulator (see
-/// [`crate::on_shared_host`]). `say` gets a line per step, with the seconds since the start.
+/// Plays the scene; once more on another host where an emulated one died or hung of its emulator. `say` gets a line per step, with the seconds since the start.
 pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Seen> {
     let start = Instant::now();
     let mut say = |what: &str| say(&format!("{:5.1} s  {what}", start.elapsed().as_secs_f64()));
     let host = KvmHost::boot_with(&HostOptions::default())?;
     match run_on(&host, plan, &mut say) {
         Err(error) if host.has_died() => {
-            say(&format!("again, for the emulated host died or hung: {error:#}"));
+            say(&format!("again, because the emulated host died or hung: {error:#}"));
+            report_to_runner(BOOTED_AGAIN, &error.root_cause());
+            host.forget_failures();
             drop(host);
             run_on(&KvmHost::boot_with(&HostOptions::default())?, plan, &mut say)
         }

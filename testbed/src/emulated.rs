@@ -73,6 +73,8 @@ impl Emulated {
         let next = AtomicU64::new(1);
         let machine = Self { kind, control: Mutex::new(control), answers, qemu, next, run };
         machine.wait_until_ready(deadline)?;
+        // Not before: a machine that does not come up is booted again by `boot_twice`.
+        machine.run.note_emulation();
         Ok(machine)
     }
 
@@ -150,7 +152,10 @@ impl Place for Emulated {
 
     fn check_alive(&self) -> Result<()> {
         match self.qemu.ended()? {
-            Some(status) => Err(self.failure(&format!("{} ended ({status})", self.kind.title))),
+            Some(status) => {
+                self.run.note_lateness();
+                Err(self.failure(&format!("{} ended ({status})", self.kind.title)))
+            }
             None => Ok(()),
         }
     }

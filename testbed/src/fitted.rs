@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::again::{BootFailure, boot_twice};
 use crate::emulated::{Emulated, Kind};
 use crate::initramfs;
 use crate::job::{JobPlan, Place};
@@ -83,27 +84,13 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// Boots one and waits until it takes commands. What does not come up is booted once more, because an emulated machine
-    /// may hang of its emulator; the second error counts.
+    /// Boots a machine and waits until it takes commands; a machine that does not come up is booted once more.
     pub fn boot(model: &Model, fittings: &Fittings) -> Result<Self> {
-        let place = Self::boot_once(model, fittings)?.or_else(|(first, logs)| {
-            let again = Self::boot_once(model, fittings)?;
-            let again =
-                again.map_err(|(error, _)| error.context(format!("and before that: {first:#}")));
-            if again.is_ok() {
-                // It is up: nobody will ask why it was not at first.
-                drop(std::fs::remove_dir_all(logs));
-            }
-            again
-        })?;
+        let place = boot_twice(|| Self::boot_once(model, fittings))?;
         Ok(Self { place: Arc::new(place) })
     }
 
-    /// The inner error comes with the folder that has the logs.
-    fn boot_once(
-        model: &Model,
-        fittings: &Fittings,
-    ) -> Result<Result<Emulated, (anyhow::Error, PathBuf)>> {
+    fn boot_once(model: &Model, fittings: &Fittings) -> Result<Result<Emulated, BootFailure>> {
         let (kind, run, mut line) = match model {
             Model::Guest(accelerator) => guest(*accelerator, fittings)?,
             Model::NestedHost => nested_host(fittings)?,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
+use crate::again::{MACHINE_FAILED, boot_twice, report_to_runner};
 use crate::carry;
 use crate::direct::Direct;
 use crate::guest::GuestPlan;
@@ -63,7 +64,7 @@ impl KvmHost {
 
     /// The same, with options.
     pub fn nested_with(options: &HostOptions) -> Result<Self> {
-        Ok(Self { place: Arc::new(nested::boot(options)?), nested: true })
+        Ok(Self { place: Arc::new(boot_twice(|| nested::boot(options))?), nested: true })
     }
 
     /// This machine, unchecked. Commands then act on it with the caller's rights.
@@ -95,6 +96,13 @@ impl KvmHost {
         self.place.check_alive().is_err()
             || self.nested && self.place.run().was_late()
             || self.run("true").within(ANSWER_SECONDS).is_err()
+    }
+
+    /// Prints that it or a guest of it is the cause of a failure, if that is so.
+    pub(crate) fn report_if_dead(&self) {
+        if self.has_died() {
+            report_to_runner(MACHINE_FAILED, &self.logs().display());
+        }
     }
 
     /// Whether it is a nested host: times on it are then no measurements.

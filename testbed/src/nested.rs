@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::again::BootFailure;
 use crate::emulated::{Emulated, Kind};
 use crate::host::HostOptions;
 use crate::initramfs;
@@ -15,7 +16,7 @@ use crate::rundir::RunDir;
 const KIND: Kind = Kind { title: "the nested host", boot: Duration::from_secs(120), prologue: "" };
 
 /// Boots one.
-pub(crate) fn boot(options: &HostOptions) -> Result<Emulated> {
+pub(crate) fn boot(options: &HostOptions) -> Result<Result<Emulated, BootFailure>> {
     let kernel = Kernel::get(Flavour::Full)?;
     let initrd = initramfs::of_host(&kernel)?;
     let run = RunDir::new(options.lifetime)?;
@@ -31,5 +32,6 @@ pub(crate) fn boot(options: &HostOptions) -> Result<Emulated> {
     // The other CPUs are started by PID 1 (host-init.sh), after all tracepoints have been patched.
     let one = "maxcpus=1";
     line.option("-append", format!("console=ttyS0 quiet panic=-1 noautogroup {one} {tsc}"));
-    Emulated::boot(KIND, run, line)
+    let logs = run.path().to_owned();
+    Ok(Emulated::boot(KIND, run, line).map_err(|error| (error, logs)))
 }

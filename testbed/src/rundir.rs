@@ -21,6 +21,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::again::{MACHINE_FAILED, report_to_runner};
+
 /// `$1` is the folder, `$2` the deadline in seconds. `live/` has one file per process group. (The `kill` of Debian's
 /// `sh` does not know `--`.)
 const GUARD: &str = r#"
@@ -44,6 +46,7 @@ pub struct RunDir {
     lifetime: Duration,
     guard: Mutex<Child>,
     late: AtomicBool,
+    emulated: AtomicBool,
 }
 
 impl RunDir {
@@ -67,7 +70,8 @@ impl RunDir {
             File::create(path.join("keep"))?;
         }
         lock(&OPEN).push(path.clone());
-        Ok(Self { path, lifetime, guard: Mutex::new(guard), late: AtomicBool::new(false) })
+        let [late, emulated] = [const { AtomicBool::new(false) }; 2];
+        Ok(Self { path, lifetime, guard: Mutex::new(guard), late, emulated })
     }
 
     /// The folder.
@@ -106,6 +110,11 @@ impl RunDir {
     /// Something of this run did not happen in time, or ended by itself.
     pub fn note_lateness(&self) {
         self.late.store(true, Ordering::Relaxed);
+    }
+
+    /// The machines of this run are emulated: they may die or hang of the emulator.
+    pub(crate) fn note_emulation(&self) {
+        self.emulated.store(true, Ordering::Relaxed);
     }
 
     /// Whether [`Self::note_lateness`] was called.
@@ -180,6 +189,9 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
+        if self.emulated.load(Ordering::Relaxed) && (self.was_late() || self.expired()) {
+            report_to_runner(MACHINE_FAILED, &self.path.display());
+        }
         let mut guard = lock(&self.guard);
         drop(guard.stdin.take());
         // The guard's end is the promise that nothing is left; it cannot fail in a way we could mend.

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::direct::Direct;
 use crate::guest::GuestPlan;
+use crate::job::Place;
 use crate::qemu::Accelerator;
 
 /// Entry point for plain emulated guests; the booted guest is a [`crate::Guest`].
@@ -20,6 +21,8 @@ impl TcgGuest {
 
     /// A guest that lives at most so long.
     pub fn plan_for(name: &str, lifetime: Duration) -> Result<GuestPlan> {
-        Ok(GuestPlan::new(Arc::new(Direct::new(lifetime)?), Accelerator::Tcg, name))
+        let place = Direct::new(lifetime)?;
+        place.run().note_emulation();
+        Ok(GuestPlan::new(Arc::new(place), Accelerator::Tcg, name))
     }
 }

@@ -13,6 +13,7 @@ use super::domains::Domain;
 use super::domu::{DomU, DomUPlan, TscMode};
 use super::image;
 use super::tools::XenTools;
+use crate::again::{BootFailure, boot_twice};
 use crate::compile::WORKLOAD;
 use crate::emulated::{Emulated, Kind};
 use crate::job::{JobPlan, Place, quoted};
@@ -118,16 +119,7 @@ impl XenHost {
     /// Boots one; what does not come up is booted once more, and the second error counts.
     pub fn boot_with(options: &XenOptions) -> Result<Self> {
         let images = Images::make()?;
-        let place = match boot_once(options, &images) {
-            Ok(place) => place,
-            Err((first, logs)) => {
-                let place = boot_once(options, &images)
-                    .map_err(|(again, _)| again.context(format!("and before that: {first:#}")))?;
-                // It is up: nobody will ask why it was not at first.
-                drop(fs::remove_dir_all(logs));
-                place
-            }
-        };
+        let place = boot_twice(|| boot_once(options, &images))?;
         let log = fs::read(place.run().path().join("console.log")).context("no console log")?;
         check_scheduler(&String::from_utf8_lossy(&log), options.scheduler)?;
         let (place, next_address) = (Arc::new(place), Arc::new(AtomicU32::new(2)));
@@ -251,13 +243,11 @@ impl Images {
     }
 }
 
-/// An error comes with the folder that has the logs.
-fn boot_once(options: &XenOptions, images: &Images) -> Result<Emulated, (anyhow::Error, PathBuf)> {
-    let run = RunDir::new(options.lifetime).map_err(|error| (error, PathBuf::new()))?;
+fn boot_once(options: &XenOptions, images: &Images) -> Result<Result<Emulated, BootFailure>> {
+    let run = RunDir::new(options.lifetime)?;
     let logs = run.path().to_owned();
-    link(images, &logs)
-        .and_then(|()| Emulated::boot(KIND, run, command_line(options, "")))
-        .map_err(|error| (error, logs))
+    link(images, &logs)?;
+    Ok(Emulated::boot(KIND, run, command_line(options, "")).map_err(|error| (error, logs)))
 }
 
 /// All that [`Emulated::boot`] wants; `words` are added to dom0's command line.

@@ -1,4 +1,4 @@
-//! Failures of an emulator are told from those of a test, in the output that the runner of the tests reads.
+//! A failure of an emulator is marked as such in the output of a test.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the report")]
 
