@@ -27,22 +27,26 @@ use transect_model::{
     ids::{CpuId, Tid, VcpuId},
 };
 
-/// Compiles the harness once.
+/// Compiles the harness once a process. Each test may be a process of its own, and the one must not run what the other is
+/// writing: hence the renaming.
 fn harness() -> &'static PathBuf {
     static HARNESS: OnceLock<PathBuf> = OnceLock::new();
     HARNESS.get_or_init(|| {
         let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        let binary = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-harness");
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let binary = folder.join("log-harness");
+        let made = folder.join(format!("log-harness.{}", std::process::id()));
         let status = Command::new("cc")
             .args(["-O1", "-g", "-Wall", "-Wno-unused-function", "-fsanitize=undefined"])
             .args(["-fno-sanitize-recover=all", "-I"])
             .arg(here.join("../../../bpf"))
             .arg(here.join("tests/harness.c"))
             .arg("-o")
-            .arg(&binary)
+            .arg(&made)
             .status()
             .expect("a C compiler");
         assert!(status.success(), "the harness does not compile");
+        std::fs::rename(&made, &binary).expect("a folder for temporary files");
         binary
     })
 }
