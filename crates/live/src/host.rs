@@ -437,56 +437,61 @@ mod tests {
         source.take().unwrap()
     }
 
-    /// One that has come is one that is not known yet.
-    #[test]
-    fn the_first_packets_of_a_device_that_has_come_are_its_own() {
-        let plan = LivePlan { window_ns: 100_000_000, ..LivePlan::default() };
-        let Ok(mut source) = HostSource::start(&plan) else {
-            println!("skipped: BPF cannot run here");
-            return;
-        };
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut seen = BTreeSet::new();
-        // What comes before the first window is in none.
-        for _ in 0..50 {
-            source.devices.clear();
-            socket.send_to(b"first", socket.local_addr().unwrap()).unwrap();
-            let window = next(&mut source);
-            for (row, _) in
-                window.io.iter().filter(|(row, _)| ["xmit", "receive"].contains(&row.kind))
-            {
-                // Those of other network namespaces have none here.
-                assert!(!row.name.is_empty() || !source.strangers.is_empty(), "{row:?}");
-                seen.insert((row.kind, row.name.clone()));
-            }
-            if ["xmit", "receive"].iter().all(|kind| seen.contains(&(*kind, "lo".to_owned()))) {
-                return;
-            }
-        }
-        panic!("{seen:?}");
-    }
+    /// Tier `make test`: BPF needs root.
+    mod host {
+        use super::*;
 
-    /// KVM cannot be unloaded where tests run: a directory says that it comes. What is tried is that everything is
-    /// loaded anew, and that no window is missed without being told.
-    #[test]
-    fn when_kvm_comes_counting_begins_anew_and_says_what_that_missed() {
-        let modules = tempfile::tempdir().unwrap();
-        let plan = LivePlan { window_ns: 100_000_000, ..LivePlan::default() };
-        let Ok(mut source) = HostSource::start_among(&plan, modules.path()) else {
-            println!("skipped: BPF cannot run here");
-            return;
-        };
-        let mut windows = vec![next(&mut source)];
-        assert!(source.awaits_kvm);
-        std::fs::create_dir(modules.path().join("kvm_amd")).unwrap();
-        windows.extend((0..4).map(|_| next(&mut source)));
-        assert!(!source.awaits_kvm);
-        for two in windows.windows(2) {
-            let (before, after) = (&two[0], &two[1]);
-            let missed = i64::try_from(after.missed_windows).unwrap();
-            assert_eq!(before.ts + before.dur * (1 + missed), after.ts);
-            assert!(after.threads.iter().any(|thread| thread.gotten_ns > 0));
+        /// One that has come is one that is not known yet.
+        #[test]
+        fn the_first_packets_of_a_device_that_has_come_are_its_own() {
+            let plan = LivePlan { window_ns: 100_000_000, ..LivePlan::default() };
+            let Ok(mut source) = HostSource::start(&plan) else {
+                println!("skipped: BPF cannot run here");
+                return;
+            };
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut seen = BTreeSet::new();
+            // What comes before the first window is in none.
+            for _ in 0..50 {
+                source.devices.clear();
+                socket.send_to(b"first", socket.local_addr().unwrap()).unwrap();
+                let window = next(&mut source);
+                for (row, _) in
+                    window.io.iter().filter(|(row, _)| ["xmit", "receive"].contains(&row.kind))
+                {
+                    // Those of other network namespaces have none here.
+                    assert!(!row.name.is_empty() || !source.strangers.is_empty(), "{row:?}");
+                    seen.insert((row.kind, row.name.clone()));
+                }
+                if ["xmit", "receive"].iter().all(|kind| seen.contains(&(*kind, "lo".to_owned()))) {
+                    return;
+                }
+            }
+            panic!("{seen:?}");
         }
-        assert!(!source.is_anew);
+
+        /// KVM cannot be unloaded where tests run: a directory says that it comes. What is tried is that everything is
+        /// loaded anew, and that no window is missed without being told.
+        #[test]
+        fn when_kvm_comes_counting_begins_anew_and_says_what_that_missed() {
+            let modules = tempfile::tempdir().unwrap();
+            let plan = LivePlan { window_ns: 100_000_000, ..LivePlan::default() };
+            let Ok(mut source) = HostSource::start_among(&plan, modules.path()) else {
+                println!("skipped: BPF cannot run here");
+                return;
+            };
+            let mut windows = vec![next(&mut source)];
+            assert!(source.awaits_kvm);
+            std::fs::create_dir(modules.path().join("kvm_amd")).unwrap();
+            windows.extend((0..4).map(|_| next(&mut source)));
+            assert!(!source.awaits_kvm);
+            for two in windows.windows(2) {
+                let (before, after) = (&two[0], &two[1]);
+                let missed = i64::try_from(after.missed_windows).unwrap();
+                assert_eq!(before.ts + before.dur * (1 + missed), after.ts);
+                assert!(after.threads.iter().any(|thread| thread.gotten_ns > 0));
+            }
+            assert!(!source.is_anew);
+        }
     }
 }

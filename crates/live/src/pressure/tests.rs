@@ -69,54 +69,6 @@ fn mounts_here() -> Mounts {
 }
 
 #[test]
-fn a_group_that_uses_up_its_bound_is_held_back() {
-    let mounts = mounts_here();
-    let (mount, bounds) = match (&mounts.cpu, &mounts.unified) {
-        (Some(cpu), _) => {
-            (cpu, [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "20000")].as_slice())
-        }
-        (None, Some(unified)) => (unified, [("cpu.max", "20000 100000")].as_slice()),
-        (None, None) => return println!("skipped: no control groups are mounted"),
-    };
-    let group = match Spinning::start(mount, "bound", bounds) {
-        Ok(group) => group,
-        Err(error) => {
-            return println!("skipped: no control group with a bound can be made here: {error}");
-        }
-    };
-    let (pressure, rows) = watched(&group);
-    assert!(pressure.missing().iter().all(|missing| missing.metric != Metric::Throttling.as_str()));
-    let row = rows.iter().find(|row| row.cgroup.as_deref() == Some(group.name.as_str())).unwrap();
-    assert_eq!((row.quota_ns, row.period_ns), (Some(20_000_000), Some(100_000_000)));
-    assert_eq!((row.ts, row.dur), (2_000, 3_000));
-    let (periods, throttled) = (row.periods.unwrap(), row.periods_throttled.unwrap());
-    assert!(throttled >= 2 && throttled <= periods, "{row:?}");
-    assert!(row.throttled_ns.unwrap() > 50_000_000, "{row:?}");
-}
-
-#[test]
-fn two_that_want_one_cpu_are_under_pressure() {
-    let mounts = mounts_here();
-    let Some(mount) = &mounts.unified else { return println!("skipped: no cgroup v2 is mounted") };
-    if fs::read("/proc/pressure/cpu").is_err() {
-        return println!("skipped: the kernel has no PSI");
-    }
-    let group = match Spinning::start(mount, "pressed", &[]) {
-        Ok(group) => group,
-        Err(error) => return println!("skipped: no control group can be made here: {error}"),
-    };
-    let (pressure, rows) = watched(&group);
-    assert!(
-        pressure.missing().iter().all(|missing| missing.metric != Metric::GroupPressure.as_str())
-    );
-    let host = rows.iter().find(|row| row.cgroup.is_none()).unwrap();
-    assert!(host.cpu_some_ns.is_some() && host.memory_some_ns.is_some(), "{host:?}");
-    let row = rows.iter().find(|row| row.cgroup.as_deref() == Some(group.name.as_str())).unwrap();
-    assert!(row.cpu_some_ns.unwrap() > 100_000_000, "{row:?}");
-    assert_eq!((row.quota_ns, row.throttled_ns), (None, None), "it has no bound");
-}
-
-#[test]
 fn what_counters_cannot_tell_is_not_told() {
     assert_eq!(grown(Some(5), Some(7)), Some(2));
     assert_eq!(grown(Some(7), Some(5)), None, "begun anew");
@@ -133,4 +85,68 @@ fn what_counters_cannot_tell_is_not_told() {
     pressure.forget_the_gone();
     pressure.forget_the_gone();
     assert_eq!(pressure.groups.len(), 0);
+}
+
+/// Tier `make test`: control groups need root.
+mod host {
+    use super::*;
+
+    #[test]
+    fn a_group_that_uses_up_its_bound_is_held_back() {
+        let mounts = mounts_here();
+        let (mount, bounds) = match (&mounts.cpu, &mounts.unified) {
+            (Some(cpu), _) => {
+                (cpu, [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "20000")].as_slice())
+            }
+            (None, Some(unified)) => (unified, [("cpu.max", "20000 100000")].as_slice()),
+            (None, None) => return println!("skipped: no control groups are mounted"),
+        };
+        let group = match Spinning::start(mount, "bound", bounds) {
+            Ok(group) => group,
+            Err(error) => {
+                return println!(
+                    "skipped: no control group with a bound can be made here: {error}"
+                );
+            }
+        };
+        let (pressure, rows) = watched(&group);
+        assert!(
+            pressure.missing().iter().all(|missing| missing.metric != Metric::Throttling.as_str())
+        );
+        let row =
+            rows.iter().find(|row| row.cgroup.as_deref() == Some(group.name.as_str())).unwrap();
+        assert_eq!((row.quota_ns, row.period_ns), (Some(20_000_000), Some(100_000_000)));
+        assert_eq!((row.ts, row.dur), (2_000, 3_000));
+        let (periods, throttled) = (row.periods.unwrap(), row.periods_throttled.unwrap());
+        assert!(throttled >= 2 && throttled <= periods, "{row:?}");
+        assert!(row.throttled_ns.unwrap() > 50_000_000, "{row:?}");
+    }
+
+    #[test]
+    fn two_that_want_one_cpu_are_under_pressure() {
+        let mounts = mounts_here();
+        let Some(mount) = &mounts.unified else {
+            return println!("skipped: no cgroup v2 is mounted");
+        };
+        if fs::read("/proc/pressure/cpu").is_err() {
+            return println!("skipped: the kernel has no PSI");
+        }
+        let group = match Spinning::start(mount, "pressed", &[]) {
+            Ok(group) => group,
+            Err(error) => return println!("skipped: no control group can be made here: {error}"),
+        };
+        let (pressure, rows) = watched(&group);
+        assert!(
+            pressure
+                .missing()
+                .iter()
+                .all(|missing| missing.metric != Metric::GroupPressure.as_str())
+        );
+        let host = rows.iter().find(|row| row.cgroup.is_none()).unwrap();
+        assert!(host.cpu_some_ns.is_some() && host.memory_some_ns.is_some(), "{host:?}");
+        let row =
+            rows.iter().find(|row| row.cgroup.as_deref() == Some(group.name.as_str())).unwrap();
+        assert!(row.cpu_some_ns.unwrap() > 100_000_000, "{row:?}");
+        assert_eq!((row.quota_ns, row.throttled_ns), (None, None), "it has no bound");
+    }
 }

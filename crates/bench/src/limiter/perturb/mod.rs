@@ -318,17 +318,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_disk_is_halved_in_what_it_is_short_of() {
-        let target = Target { pids: vec![1], ..Target::default() };
-        let Ok(lever) = plan(&limiter(LimiterKind::DiskLatency), &samples(), &target) else {
-            println!("skipped: no I/O controller here");
-            return;
-        };
-        let (bytes_per_s, requests_per_s) = (None, Some(1000));
-        assert_eq!(lever, Lever::Disk { name: "vda".into(), bytes_per_s, requests_per_s });
-        let lever = plan(&limiter(LimiterKind::DiskBandwidth), &samples(), &target).unwrap();
-        let (bytes_per_s, requests_per_s) = (Some(100_000_000), None);
-        assert_eq!(lever, Lever::Disk { name: "vda".into(), bytes_per_s, requests_per_s });
+    /// Tier `make test`: root, and an I/O controller.
+    mod host {
+        use super::*;
+
+        #[test]
+        fn a_disk_is_halved_in_what_it_is_short_of() {
+            let target = Target { pids: vec![1], ..Target::default() };
+            let Ok(lever) = plan(&limiter(LimiterKind::DiskLatency), &samples(), &target) else {
+                println!("skipped: no I/O controller here");
+                return;
+            };
+            let (bytes_per_s, requests_per_s) = (None, Some(1000));
+            assert_eq!(lever, Lever::Disk { name: "vda".into(), bytes_per_s, requests_per_s });
+            let lever = plan(&limiter(LimiterKind::DiskBandwidth), &samples(), &target).unwrap();
+            let (bytes_per_s, requests_per_s) = (Some(100_000_000), None);
+            assert_eq!(lever, Lever::Disk { name: "vda".into(), bytes_per_s, requests_per_s });
+        }
     }
 }

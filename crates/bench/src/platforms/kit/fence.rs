@@ -252,38 +252,43 @@ mod tests {
         assert_eq!(own_group(text, "cpuset"), None);
     }
 
-    #[test]
-    fn what_is_inside_is_limited_and_ends_with_it() {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: control groups need root");
-            return;
-        }
-        let run = RunDir::new(Duration::from_secs(60)).unwrap();
-        let fence = match Fence::new(&run, 64, &[0]) {
-            Ok(fence) => fence,
-            Err(error) => {
-                println!("skipped: {error}");
+    /// Tier `make test`: control groups need root.
+    mod host {
+        use super::*;
+
+        #[test]
+        fn what_is_inside_is_limited_and_ends_with_it() {
+            if !rustix::process::geteuid().is_root() {
+                println!("skipped: control groups need root");
                 return;
             }
-        };
-        let (folders, out) = (fence.folders.clone(), run.path().join("out"));
-        let script = format!("{}; exec setsid sleep 1000", fence.enter());
-        let words = ["sh", "-c", &script].map(Into::into);
-        let _sleeper = run.spawn(&words, &out, &out).unwrap();
-        // It enters one hierarchy after the other: only the last word of the script tells that it is in all of them.
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let is_sleeping = |pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
-        };
-        let mut pids = fence.pids();
-        while !(pids.len() == 1 && pids.iter().all(is_sleeping)) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-            pids = fence.pids();
+            let run = RunDir::new(Duration::from_secs(60)).unwrap();
+            let fence = match Fence::new(&run, 64, &[0]) {
+                Ok(fence) => fence,
+                Err(error) => {
+                    println!("skipped: {error}");
+                    return;
+                }
+            };
+            let (folders, out) = (fence.folders.clone(), run.path().join("out"));
+            let script = format!("{}; exec setsid sleep 1000", fence.enter());
+            let words = ["sh", "-c", &script].map(Into::into);
+            let _sleeper = run.spawn(&words, &out, &out).unwrap();
+            // It enters one hierarchy after the other: only the last word of the script tells that it is in all of them.
+            let deadline = Instant::now() + Duration::from_secs(60);
+            let is_sleeping = |pid: &u32| {
+                fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+            };
+            let mut pids = fence.pids();
+            while !(pids.len() == 1 && pids.iter().all(is_sleeping)) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+                pids = fence.pids();
+            }
+            assert_eq!(pids.len(), 1);
+            let limits = fs::read_to_string(format!("/proc/{}/status", pids[0])).unwrap();
+            assert!(limits.contains("Cpus_allowed_list:\t0\n"), "{limits}");
+            drop(fence);
+            assert!(folders.iter().all(|folder| !folder.exists()));
         }
-        assert_eq!(pids.len(), 1);
-        let limits = fs::read_to_string(format!("/proc/{}/status", pids[0])).unwrap();
-        assert!(limits.contains("Cpus_allowed_list:\t0\n"), "{limits}");
-        drop(fence);
-        assert!(folders.iter().all(|folder| !folder.exists()));
     }
 }

@@ -195,27 +195,32 @@ pub(super) fn finish(mut command: Command, name: &str) -> Result<String, Fault> 
 mod tests {
     use super::*;
 
-    #[test]
-    fn nobody_else_gets_in() {
-        let Some(programs) = Programs::find() else {
-            eprintln!("skipped: PostgreSQL is not installed");
-            return;
-        };
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: there is no second user without root");
-            return;
+    /// Tier `make test`: root, for a second user.
+    mod host {
+        use super::*;
+
+        #[test]
+        fn nobody_else_gets_in() {
+            let Some(programs) = Programs::find() else {
+                eprintln!("skipped: PostgreSQL is not installed");
+                return;
+            };
+            if !rustix::process::geteuid().is_root() {
+                eprintln!("skipped: there is no second user without root");
+                return;
+            }
+            let (folder, keep) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let cluster = Cluster::start(programs, (1, false), folder.path(), keep.path()).unwrap();
+            let select = |mut command: Command| {
+                command.args(["-n", "-S", "-t", "1"]).arg(cluster.database());
+                finish(command, "pgbench")
+            };
+            select(cluster.client(folder.path())).unwrap();
+            // The same question by root, whom the database does not know.
+            let mut by_root = Command::new(cluster.programs.path("pgbench"));
+            by_root.args(["-h", &cluster.socket, "-U", "postgres"]);
+            let fault = select(by_root).unwrap_err().to_string();
+            assert!(fault.contains("authentication failed"), "{fault}");
         }
-        let (folder, keep) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let cluster = Cluster::start(programs, (1, false), folder.path(), keep.path()).unwrap();
-        let select = |mut command: Command| {
-            command.args(["-n", "-S", "-t", "1"]).arg(cluster.database());
-            finish(command, "pgbench")
-        };
-        select(cluster.client(folder.path())).unwrap();
-        // The same question by root, whom the database does not know.
-        let mut by_root = Command::new(cluster.programs.path("pgbench"));
-        by_root.args(["-h", &cluster.socket, "-U", "postgres"]);
-        let fault = select(by_root).unwrap_err().to_string();
-        assert!(fault.contains("authentication failed"), "{fault}");
     }
 }
