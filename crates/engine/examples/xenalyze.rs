@@ -2,7 +2,7 @@
 //! runstates, with xenalyze's conventions at the edges:
 //! `cargo run --release --example xenalyze -- FILE.bin TSC_HZ`.
 
-#[path = "../tests/xen_runs/mod.rs"]
+#[path = "../tests/it/xen_runs/mod.rs"]
 mod xen_runs;
 
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Limiters that cannot be made on any machine: rules on constructed samples. Those that can are in `tests/slow/limiter`.
+//! Limiters that cannot be made on any machine: rules on constructed samples. Those that can are in `tests/it/slow/limiter`.
 
 use super::*;
 use crate::sampling::{

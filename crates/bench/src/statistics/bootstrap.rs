@@ -1,6 +1,6 @@
 //! The bootstrap: B. Efron, R. Tibshirani, *An Introduction to the Bootstrap*, 1993.
 //!
-//! A cross-check only. With 10 to 40 blocks and now and then a spike it covers less often than it says (`tests/slow/simulate.rs`
+//! A cross-check only. With 10 to 40 blocks and now and then a spike it covers less often than it says (`tests/it/slow/simulate.rs`
 //! prints how often), which the signed-rank interval does not.
 
 use super::{normal, quantile, random::Random};

@@ -16,7 +16,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// At 10, 14, 20, 28 and 40 blocks with 97 %: whichever it ends at, it covers 95 % and more (`tests/slow/simulate.rs`
+    /// At 10, 14, 20, 28 and 40 blocks with 97 %: whichever it ends at, it covers 95 % and more (`tests/it/slow/simulate.rs`
     /// prints how often).
     #[must_use]
     pub fn standard() -> Self {

@@ -12,7 +12,7 @@
 //!   which it was ([`Method`]).
 //! - Too little data is `None`, never a number.
 //! - All values are finite; whoever fills a sample sees to it ([`crate::design::Ledger`] does).
-//! - `tests/host/scipy.rs` holds everything here against SciPy to 1e-9.
+//! - `tests/it/host/scipy.rs` holds everything here against SciPy to 1e-9.
 
 pub mod bootstrap;
 pub mod changepoint;

@@ -1,7 +1,7 @@
 //! Makes the files of `testdata/{succeed,fail}/compact` that are not recorded.
 //!
 //! `cargo run -p transect-compact --example compact_corpus`, then describe them with
-//! `TRANSECT_UPDATE=1 cargo test -p transect-compact --test corpus` and review.
+//! `TRANSECT_UPDATE=1 cargo test -p transect-compact --test it corpus` and review.
 #![allow(clippy::unwrap_used, reason = "a tool for whoever changes the format")]
 
 use std::{fs, path::Path};

@@ -1,7 +1,7 @@
 //! Writes files that are wrong in one way each, for `testdata/fail/tracedat`.
 //!
 //! `cargo run -p transect-tracedat --example broken -- FOLDER`, then
-//! `TRANSECT_UPDATE=1 cargo test -p transect-tracedat --test fail` and read the difference.
+//! `TRANSECT_UPDATE=1 cargo test -p transect-tracedat --test it fail` and read the difference.
 #![allow(clippy::print_stderr, reason = "a tool of the developers")]
 
 use std::{error::Error, io::Cursor, path::Path};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * log.bpf.h in user space: one CPU, driven by a script on stdin, for the property tests of tests/log.rs.
+ * log.bpf.h in user space: one CPU, driven by a script on stdin, for the property tests of tests/it/log.rs.
  *
  * First line: chunks of the main log, fold, check_current, overwrite. Then one operation per line:
  *   OP STEP POINT COUNT A B C D E

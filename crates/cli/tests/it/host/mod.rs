@@ -1,0 +1,22 @@
+//! Tier `make test`: the binary on this host's own kernel, as its users run it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests report by failing, and print what they skip"
+)]
+
+mod bench;
+mod bench_reboots;
+mod record_compact;
+mod record_counts;
+mod record_ends;
+mod record_flight;
+mod serve;
+mod serve_prometheus;
+mod serve_support;
+mod top;
+mod top_screen;

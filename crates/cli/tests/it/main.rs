@@ -1,0 +1,16 @@
+//! The integration tests of this crate in one program, so that its libraries are linked once.
+
+mod bench_support;
+mod excerpt;
+mod faces;
+mod guests;
+mod host;
+mod record_support;
+mod sql;
+mod tables;
+mod view;
+mod view_stats;
+mod view_support;
+mod xen;
+mod xen_files;
+mod xen_kernels;

@@ -1,0 +1,12 @@
+//! Tier `make test`: the engine beside xenalyze.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests report by failing, and print what they skip"
+)]
+
+mod xenalyze;

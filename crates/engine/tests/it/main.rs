@@ -1,0 +1,16 @@
+//! The integration tests of this crate in one program, so that its libraries are linked once.
+
+mod compact;
+mod dsl;
+mod feed;
+mod host;
+mod io;
+mod ran;
+mod recordings;
+mod shards;
+mod stories;
+mod tiling;
+mod wanted;
+mod xen_runs;
+mod xen_tiling;
+mod xen_waits;

@@ -1,0 +1,8 @@
+//! The integration tests of this crate in one program, so that its libraries are linked once.
+
+mod broken;
+mod common;
+mod corpus;
+mod limits;
+mod readme;
+mod roundtrip;

@@ -1,0 +1,7 @@
+//! The integration tests of this crate in one program, so that its libraries are linked once.
+
+mod broken;
+mod common;
+mod fail;
+mod host;
+mod properties;

@@ -1,0 +1,13 @@
+//! Tier `make test`: the codec beside xenalyze and the headers of Xen.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests report by failing, and print what they skip"
+)]
+
+mod header;
+mod xenalyze;

@@ -1,0 +1,9 @@
+//! The integration tests of this crate in one program, so that its libraries are linked once.
+
+mod events;
+mod excerpt;
+mod read;
+mod recording;
+mod rows;
+mod tables;
+mod tables_place;

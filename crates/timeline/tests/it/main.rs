@@ -1,0 +1,6 @@
+//! The integration tests of this crate in one program, so that its libraries are linked once.
+
+mod common;
+mod files;
+mod kinds;
+mod truth;

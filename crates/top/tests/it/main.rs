@@ -1,0 +1,4 @@
+//! The integration tests of this crate in one program, so that its libraries are linked once.
+
+mod host;
+mod screen;
