@@ -14,6 +14,8 @@ endif
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
+# Built together always: a build of other packages could want other features of dependencies (tests/house/once.py).
+SHIPPED := -p transect-cli -p transect-testbed
 
 .PHONY: help setup tools build web agent demo check test test-guests bench lint fuzz study study-xenmon
 
@@ -27,7 +29,7 @@ tools: ## The Python environment alone, with the test runner: no root
 	@bash tests/house/setup.sh tools
 
 build: web ## Build the binaries (release) and the static guest agent
-	@cargo build --release --locked -p transect-cli -p transect-testbed
+	@cargo build --release --locked $(SHIPPED)
 	@$(MAKE) --no-print-directory agent
 
 web: ## Build the page of `transect view` into web/dist
@@ -44,9 +46,11 @@ demo: setup build ## Record a starved guest and its antagonist on real KVM, and 
 
 lint: ## Formatting, clippy, layering
 	@cargo fmt --check
-	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@bash tests/house/nextest.sh cargo clippy --workspace --all-targets --locked -- -D warnings
 	@python3 tests/house/layers.py
+	@python3 tests/house/once.py
 	@python3 tests/house/test_summary.py --quiet
+	@python3 tests/house/test_copy_tree.py --quiet
 
 check: tools web ## Formatting, lints, types, unit, property and golden tests: no root, no guests, no browser (two minutes)
 	@bash tests/house/test.sh check
@@ -67,5 +71,5 @@ study: setup build ## One of the benchmark's studies, NAME=tracers, and its page
 	@bash tests/house/study.sh "$(NAME)"
 
 study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (half an hour to an hour), and its page
-	@cargo run --release --locked -p transect-studies --bin study-xenmon -- \
-	    --transect "$(TARGET)/release/transect" --out docs/studies
+	@cargo build --release --locked $(SHIPPED) -p transect-studies
+	@"$(TARGET)/release/study-xenmon" --transect "$(TARGET)/release/transect" --out docs/studies

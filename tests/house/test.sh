@@ -22,7 +22,7 @@ part() {
 
 # A failure prints what the test saw; a backtrace of the harness would bury it.
 export RUST_BACKTRACE=0
-# The end-to-end tests run the release binaries that `make build` made.
+# Tests of whole programs run the shipped ones, which `make build` made.
 TRANSECT_BIN_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export TRANSECT_BIN_DIR
 
@@ -32,10 +32,10 @@ plain() { # NAME COMMAND...
     "$@" || { failed+=(--failed "$name"); return 1; }
 }
 
-rust() { # PROFILE [FILTER]
+rust() { # PROFILE [FILTER [ARGUMENTS OF NEXTEST]]
     local profile=$1 filter=${2:-} code=0
     rm -f "target/nextest/$profile/junit.xml"
-    "$venv/bin/cargo-nextest" nextest run --workspace --locked --profile "$profile" ${filter:+-E "$filter"} || code=$?
+    bash tests/house/nextest.sh --workspace --locked --tests --profile "$profile" ${filter:+-E "$filter"} "${@:3}" || code=$?
     cp "target/nextest/$profile/junit.xml" "$results/rust.xml" || code=1
     files+=("$results/rust.xml")
     return $code
@@ -64,14 +64,15 @@ test)
     export TRANSECT_PYTHON=$venv/bin/python
     part "unit, property, golden, peer and host tests, and the flagship" rust test
     part "examples in the documentation of the crates" plain "examples in the documentation" \
-        cargo test --workspace --locked --doc --quiet
+        bash tests/house/nextest.sh cargo test --workspace --locked --doc --quiet
     part "the page in Chromium" page browser test:browser
     part "fuzzing every codec" plain "fuzzing" bash fuzz/run.sh "${FUZZ_SECONDS:-60}"
     ;;
 guests)
     if [[ -z $only || $only == firefox ]]; then part "the page in Firefox" page firefox test:firefox; fi
     if [[ $only != firefox ]]; then
-        part "machines${only:+: $only}" rust guests "${only:+test(/(^|::)$only::/)}"
+        # A program that one kind of machine is given.
+        part "machines${only:+: $only}" rust guests "${only:+test(/(^|::)$only::/)}" --example echo_worker
     fi
     ;;
 *)

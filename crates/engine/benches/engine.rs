@@ -1,6 +1,6 @@
 //! What the engine costs over reading alone, on the same bytes in the same run.
 //!
-//! `cargo bench -p transect-engine --features synthetic --bench engine [-- FILE...]`; files are
+//! `cargo bench --profile release -p transect-engine --features synthetic --bench engine [-- FILE...]`; files are
 //! trace.dat or compact. Without any, the host's half of the corpus' pair, and a made-up compact
 //! recording of a million events.
 //!
@@ -56,6 +56,9 @@ impl TableSink for Counter {
 }
 
 fn main() -> Result<(), Failure> {
+    if cfg!(debug_assertions) {
+        return Err("built as tests are: use `cargo bench --profile release`".into());
+    }
     let files: Vec<String> =
         std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     for file in &files {

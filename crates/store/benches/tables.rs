@@ -1,13 +1,18 @@
 //! How fast rows become Parquet, beside the least that could be done with them: their bytes written
-//! to a file as they are. `cargo bench -p transect-store --bench tables`.
+//! to a file as they are. `cargo bench --profile release -p transect-store --bench tables`.
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
-#![allow(clippy::unwrap_used, reason = "a bench that cannot run has nothing to say")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a bench that cannot run has nothing to say"
+)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "small numbers")]
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufWriter, Write};
+use std::process::ExitCode;
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
 use transect_model::state::{EffectiveState, ThreadState};
@@ -93,4 +98,12 @@ fn raw(rows: Vec<(i64, u64, u64, u64, u64, u64)>) {
 }
 
 criterion_group!(benches, bench);
-criterion_main!(benches);
+fn main() -> ExitCode {
+    if cfg!(debug_assertions) {
+        eprintln!("built as tests are: use `cargo bench --profile release`");
+        return ExitCode::from(2);
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+    ExitCode::SUCCESS
+}

@@ -1,6 +1,6 @@
 //! Decode rate of compact against a floor measured in the same run.
 //!
-//! `cargo bench -p transect-compact --bench decode [-- FILE.compact]`
+//! `cargo bench --profile release -p transect-compact --bench decode [-- FILE.compact]`
 //!
 //! Without a file, a log of four million events is made up: system calls, switches, wakings,
 //! interrupts and VM exits, folded where the collector would. The floor is a loop that only steps
@@ -29,6 +29,10 @@ const ROUNDS: usize = 9;
 const MOST_WALKS: f64 = 12.0;
 
 fn main() -> ExitCode {
+    if cfg!(debug_assertions) {
+        eprintln!("built as tests are: use `cargo bench --profile release`");
+        return ExitCode::from(2);
+    }
     let argument = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     match run(argument.as_deref()) {
         Ok(()) => ExitCode::SUCCESS,

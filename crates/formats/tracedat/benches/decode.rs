@@ -1,6 +1,6 @@
 //! Decode rate of a whole trace.dat against `trace-cmd report` on the same file in the same run.
 //!
-//! `cargo bench -p transect-tracedat --bench decode [-- FILE]` (or `TRANSECT_BENCH_TRACE=FILE`).
+//! `cargo bench --profile release -p transect-tracedat --bench decode [-- FILE]` (or `TRANSECT_BENCH_TRACE=FILE`).
 //! Without a file, the host's half of the corpus' pair is repeated, its stamps going on, to about
 //! a million events: real pages of a KVM host, with sched, kvm and irq events.
 //!
@@ -31,6 +31,10 @@ struct Counts {
 }
 
 fn main() -> ExitCode {
+    if cfg!(debug_assertions) {
+        eprintln!("built as tests are: use `cargo bench --profile release`");
+        return ExitCode::from(2);
+    }
     let argument = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     let given = argument.or_else(|| std::env::var("TRANSECT_BENCH_TRACE").ok()).map(PathBuf::from);
     let made = std::env::temp_dir().join(format!("transect-bench-{}.dat", std::process::id()));

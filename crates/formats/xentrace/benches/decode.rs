@@ -1,6 +1,6 @@
 //! Pace of decoding beside xenalyze, on the same file in the same run.
 //!
-//! `cargo bench -p transect-xentrace --bench decode [-- FILE.bin | RECORDS]`
+//! `cargo bench --profile release -p transect-xentrace --bench decode [-- FILE.bin | RECORDS]`
 //!
 //! Without a file, one of fifty million records is made up. Ours reads the file, walks every stream
 //! and makes every typed event, on one core and on two; xenalyze reads it and prints its summary,
@@ -35,6 +35,10 @@ type Failed = Box<dyn Error>;
 type Measure = fn(&Path) -> Result<u64, Failed>;
 
 fn main() -> ExitCode {
+    if cfg!(debug_assertions) {
+        eprintln!("built as tests are: use `cargo bench --profile release`");
+        return ExitCode::from(2);
+    }
     let argument = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     match run(argument.as_deref()) {
         Ok(()) => ExitCode::SUCCESS,
