@@ -167,6 +167,7 @@ pub(crate) fn write_parquet(path: &Path, batch: &RecordBatch) {
     use parquet::arrow::ArrowWriter;
     use parquet::file::metadata::SortingColumn;
     use parquet::file::properties::WriterProperties;
+    const GROUP: usize = 1000;
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let ts = batch.schema().index_of("ts").ok().map(|at| SortingColumn {
         column_idx: i32::try_from(at).unwrap(),
@@ -174,11 +175,14 @@ pub(crate) fn write_parquet(path: &Path, batch: &RecordBatch) {
         nulls_first: false,
     });
     let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(1000))
+        .set_max_row_group_row_count(Some(GROUP))
         .set_sorting_columns(ts.map(|ts| vec![ts]))
         .build();
     let file = File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-    writer.write(batch).unwrap();
+    // Of a batch of many groups the writer would call itself for each: a thousand were too deep without optimisation.
+    for from in (0..batch.num_rows()).step_by(GROUP) {
+        writer.write(&batch.slice(from, GROUP.min(batch.num_rows() - from))).unwrap();
+    }
     writer.close().unwrap();
 }
