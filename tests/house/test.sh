@@ -32,10 +32,10 @@ plain() { # NAME COMMAND...
     "$@" || { failed+=(--failed "$name"); return 1; }
 }
 
-rust() { # PROFILE [FILTER [ARGUMENTS OF NEXTEST]]
+rust() { # PROFILE [FILTER]
     local profile=$1 filter=${2:-} code=0
     rm -f "target/nextest/$profile/junit.xml"
-    bash tests/house/nextest.sh --workspace --locked --tests --profile "$profile" ${filter:+-E "$filter"} "${@:3}" || code=$?
+    bash tests/house/nextest.sh --workspace --locked --tests --profile "$profile" ${filter:+-E "$filter"} || code=$?
     cp "target/nextest/$profile/junit.xml" "$results/rust.xml" || code=1
     files+=("$results/rust.xml")
     return $code
@@ -71,8 +71,7 @@ test)
 guests)
     if [[ -z $only || $only == firefox ]]; then part "the page in Firefox" page firefox test:firefox; fi
     if [[ $only != firefox ]]; then
-        # A program that one kind of machine is given.
-        part "machines${only:+: $only}" rust guests "${only:+test(/(^|::)$only::/)}" --example echo_worker
+        part "machines${only:+: $only}" rust guests "${only:+test(/(^|::)$only::/)}"
     fi
     ;;
 *)

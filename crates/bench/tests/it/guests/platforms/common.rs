@@ -1,4 +1,4 @@
-//! A bed for machines, and a conversation with the echo worker (examples/echo_worker.rs).
+//! A bed for machines, and a conversation with the echo worker (src/bin/echo-worker.rs).
 #![allow(unreachable_pub, reason = "a module of tests")]
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
 )]
 
 use std::io::{BufRead, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use transect_bench::platforms::{Bed, Machine, Pipes, Platform, Shape, registry};
 use transect_bench::protocol::{FromWorker, ToWorker, WorkerFacts};
@@ -40,12 +40,8 @@ impl Place {
     }
 }
 
-/// Cargo builds examples beside the programs.
 pub fn echo_worker() -> PathBuf {
-    let worker = Path::new(env!("CARGO_BIN_EXE_transect-bench-worker"))
-        .with_file_name("examples/echo_worker");
-    assert!(worker.exists(), "{} is not built: cargo build --examples", worker.display());
-    worker
+    PathBuf::from(env!("CARGO_BIN_EXE_echo-worker"))
 }
 
 pub fn platform(name: &str) -> &'static dyn Platform {
