@@ -48,7 +48,7 @@ lint: ## Formatting, clippy, layering
 	@cargo fmt --check
 	@bash tests/house/nextest.sh cargo clippy --workspace --all-targets --locked -- -D warnings
 	@python3 tests/house/layers.py
-	@python3 tests/house/once.py
+	@python3 tests/house/once.py $(SHIPPED)
 	@python3 tests/house/test_summary.py --quiet
 	@python3 tests/house/test_copy_tree.py --quiet
 

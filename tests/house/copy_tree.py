@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Makes one folder the copy of a work tree, and touches nothing in it that is the same: copy_tree.py TREE COPY.
 
-What cargo has built of the copy stays good, since files that have not changed keep their times. What git ignores in the
-tree is not copied; of what is only in the copy, what was built stays, which the builds
-compare with its sources themselves.
+Cargo's output for the copy stays good, since files that have not changed keep their times. Files that git ignores in the
+tree are not copied. The copy keeps the folders of the builds, and loses everything else that the tree does not have.
 """
 import os
 import shutil

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every dependency is compiled once: for the shipped binaries, the tests, the benchmark and the studies alike.
+"""Checks that every dependency is compiled once, for the binaries, the tests, the benchmark and the studies alike:
+once.py -p PACKAGE..., the packages that `make build` builds together.
 
 Cargo compiles a dependency again, and all that depends on it, where another command selects packages that want other
 features of it. What the shipped binaries are built with must do for all: a feature that only tests want is named in the
@@ -8,13 +9,6 @@ workspace's Cargo.toml too.
 import subprocess
 import sys
 from collections import defaultdict
-
-SHIPPED = ["-p", "transect-cli", "-p", "transect-testbed"]
-OTHERS = {
-    "the tests": ["--workspace", "-e", "normal,build,dev"],
-    "the benchmark": [*SHIPPED, "-p", "transect-benches", "-e", "normal,build"],
-    "the studies": [*SHIPPED, "-p", "transect-studies", "-e", "normal,build"],
-}
 
 
 def forms(lines: list[str]) -> dict[str, set[str]]:
@@ -38,16 +32,25 @@ def again(shipped: dict[str, set[str]], other: dict[str, set[str]]) -> list[str]
     """What another command compiles in a form that the shipped binaries do not have."""
     problems = []
     for package in sorted(shipped.keys() & other.keys()):
+        known = set(",".join(shipped[package]).split(","))
         for form in sorted(other[package] - shipped[package]):
-            known = set.union(*(set(features.split(",")) for features in shipped[package]))
-            problems.append((package, sorted(set(form.split(",")) - known) or form.split(",")))
-    return [f"{package} is compiled again, with {', '.join(filter(None, features)) or 'no features'}"
-            for package, features in problems]
+            features = sorted(set(form.split(",")) - known) or [form or "no features"]
+            problems.append(f"{package} is compiled again, with {', '.join(features)}")
+    return problems
 
 
 def main() -> int:
-    shipped = built([*SHIPPED, "-e", "normal,build"])
-    problems = [f"{problem}, for {what}" for what, arguments in OTHERS.items()
+    packages = sys.argv[1:]
+    if not packages:
+        print("once: which packages are built together?", file=sys.stderr)
+        return 2
+    shipped = built([*packages, "-e", "normal,build"])
+    others = {
+        "the tests": ["--workspace", "-e", "normal,build,dev"],
+        "the benchmark": [*packages, "-p", "transect-benches", "-e", "normal,build"],
+        "the studies": [*packages, "-p", "transect-studies", "-e", "normal,build"],
+    }
+    problems = [f"{problem}, for {what}" for what, arguments in others.items()
                 for problem in again(shipped, built(arguments))]
     for problem in problems:
         print(f"once: {problem}", file=sys.stderr)
