@@ -13,6 +13,7 @@
 //!      (plan, rows)        (tables)            (collect, chunk)            (pyramid, sums)
 //!                            one folder of a table = one unit = one file (unit)
 //! view/*.tiles ─▶ index in memory, chunks and tiles as they are asked for (view, answer)
+//! tables/*.parquet ─▶ single rows by time and conditions, as they are asked for (lookup)
 //! ```
 //!
 //! **Design constraints.** What is drawn is true: sums are whole numbers, and a test compares them
@@ -53,6 +54,7 @@ mod index;
 mod inside;
 mod key;
 mod label;
+mod lookup;
 mod names;
 mod next;
 mod plan;
@@ -71,6 +73,7 @@ pub use answer::{MAX_TILES, TilesRequest, stream, streams};
 pub use build::{Build, Progress};
 pub use error::TimelineError;
 pub use key::{Class, NOTHING, OTHERS};
+pub use lookup::{Condition, Lookup, Rows, Wanted};
 pub use names::Machine;
 pub use next::Budget;
 pub use pyramid::{EXACT_INTERVALS, MAX_LEVEL};

@@ -73,14 +73,18 @@ pub(crate) fn open(
     columns: &[&str],
 ) -> Result<ParquetRecordBatchReader, TimelineError> {
     let file = File::open(path).map_err(io_error("open", path))?;
-    let failed = || table_error(path);
-    let plain = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(failed())?;
-    let options = ArrowReaderOptions::new().with_schema(with_dictionaries(plain.schema()));
-    let metadata = ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options);
-    let builder =
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.map_err(failed())?);
+    let metadata = metadata_of(&file, path)?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
-    builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(failed())
+    builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(table_error(path))
+}
+
+/// A file's metadata, by which words come as dictionaries.
+pub(crate) fn metadata_of(file: &File, path: &Path) -> Result<ArrowReaderMetadata, TimelineError> {
+    let failed = || table_error(path);
+    let plain = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(failed())?;
+    let options = ArrowReaderOptions::new().with_schema(with_dictionaries(plain.schema()));
+    ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options).map_err(failed())
 }
 
 fn with_dictionaries(schema: &Schema) -> Arc<Schema> {
