@@ -2,9 +2,9 @@
 //! windows, history, metrics and snapshots ([`service`], `transect serve`).
 //!
 //! **What.** [`Server::start`] listens on a port of this machine, has the recording's tables and
-//! tiles made if they are not there, and answers the page: tracks, keys and tiles
-//! (`transect-timeline`), statistics, facts, arrows and SQL (`transect-query`). The addresses and
-//! what they answer are in docs/timeline-format.md.
+//! tiles made if they are not there, and answers the page: tracks, keys, tiles, facts and arrows
+//! (`transect-timeline`), statistics and SQL (`transect-query`). The addresses and what they
+//! answer are in docs/timeline-format.md.
 //!
 //! **Data flow.**
 //! ```text
@@ -26,6 +26,7 @@ mod app;
 mod guard;
 mod http;
 mod page;
+mod row;
 pub mod service;
 mod sql;
 mod state;

@@ -1,9 +1,9 @@
 //! Questions to the tables, asked by the server itself or by the page.
 
 use crate::http::Response;
+use crate::row::Row;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use serde_json::{Map, Value};
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -23,9 +23,6 @@ pub(crate) struct Result {
     /// Were there more rows than asked for, or than there is room for?
     pub(crate) is_truncated: bool,
 }
-
-/// One row by column name.
-pub(crate) type Row = Map<String, Value>;
 
 pub(crate) fn refusal(error: &QueryError) -> Response {
     let status = if error.is_bad_sql() { 400 } else { 500 };
@@ -76,26 +73,6 @@ pub(crate) fn rows(
     out.finish().map_err(|error| refusal(&error))?;
     drop(result);
     serde_json::from_slice(&bytes).map_err(|error| Response::error(500, &error.to_string()))
-}
-
-/// A whole number of a row.
-pub(crate) fn int(row: &Row, name: &str) -> Option<i64> {
-    row.get(name)?.as_i64()
-}
-
-/// A number of a row that is an id.
-pub(crate) fn id(row: &Row, name: &str) -> Option<u32> {
-    u32::try_from(int(row, name)?).ok()
-}
-
-/// A thread's number.
-pub(crate) fn tid(row: &Row, name: &str) -> Option<i32> {
-    i32::try_from(int(row, name)?).ok()
-}
-
-/// Words of a row; empty for null.
-pub(crate) fn text<'r>(row: &'r Row, name: &str) -> &'r str {
-    row.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Does `work`, which stops as soon as the client goes away.

@@ -1,16 +1,19 @@
 //! `/api/at`: everything about what is at a moment of a track.
 
 use super::flows::{Ends, Flow, Places, between};
-use super::{Answered, database, exact, view};
+use super::{Answered, columns_of, exact, failed, table_rows, tables, view};
 use crate::http::{Request, Response};
-use crate::sql::{Row, int, rows, tid};
+use crate::row::{Row, int, rows_of, tid};
 use crate::state::State;
 use serde_json::{Value, json};
-use transect_query::{Database, Stop};
-use transect_timeline::{Actor, Class, Kind, Shown, Track, View};
+use transect_timeline::{Actor, Class, Condition, Kind, Lookup, Shown, Track, View, Wanted};
 
 /// Arrows listed.
 const MAX_ARROWS: usize = 50;
+/// Rows of a table listed.
+const MAX_ROWS: usize = 8;
+/// No wait for a CPU is believed to be longer: the wakeup is looked for so far back.
+const LONGEST_WAIT_NS: i64 = 60_000_000_000;
 
 pub(crate) fn answer(state: &State, request: &Request) -> Answered {
     let wanted = |name: &str| {
@@ -19,20 +22,19 @@ pub(crate) fn answer(state: &State, request: &Request) -> Answered {
     };
     let ts = wanted("ts")?;
     let number = u32::try_from(wanted("track")?).unwrap_or(u32::MAX);
-    let (view, database) = (view(state)?, database(state)?);
+    let (view, lookup) = (view(state)?, Lookup::new(&tables(state)?));
     let unknown = || Response::error(404, &format!("there is no track {number}"));
     let track = view.track(number).ok_or_else(unknown)?;
-    let failed = |error| Response::error(500, &format!("{error}"));
-    let [before, here, after] = view.around(number, ts).map_err(failed)?;
+    let [before, here, after] = view.around(number, ts).map_err(|error| failed(&error))?;
     let here = here.ok_or_else(|| Response::error(404, "nothing is there"))?;
-    let places = Places::new(&view, &database)?;
-    let about = About { view: &view, database: &database, places, track };
+    let places = Places::new(&view, &lookup)?;
+    let about = About { view: &view, lookup: &lookup, places, track };
     about.facts(before, here, after).map(|facts| Response::json(&facts))
 }
 
 struct About<'a> {
     view: &'a View,
-    database: &'a Database,
+    lookup: &'a Lookup,
     places: Places<'a>,
     track: &'a Track,
 }
@@ -48,7 +50,7 @@ impl About<'_> {
         let range = (here.ts, here.ts.saturating_add(here.dur.max(1)));
         let number = self.track.track;
         let ends = Ends::Either(number);
-        let arrows = between(&self.places, self.database, range, ends, MAX_ARROWS)?;
+        let arrows = between(&self.places, self.lookup, range, ends, MAX_ARROWS)?;
         facts["rows"] = self.rows(&here)?;
         facts["previous"] = json!(before.map(|before| self.place(number, &before)));
         facts["next"] = json!(after.map(|after| self.place(number, &after)));
@@ -76,24 +78,45 @@ impl About<'_> {
     /// The rows of the table that begin here. A number of a counter began there, too.
     fn rows(&self, here: &Shown) -> Result<Value, Response> {
         let actor = &self.track.actor;
-        let table = match actor.kind {
-            Kind::Ticks => format!("\"ev_{}\"", actor.what.replace('"', "\"\"")),
+        let (table, shown_as) = match actor.kind {
+            Kind::Ticks => (format!("events/{}", actor.what), format!("ev_{}", actor.what)),
             // It is of the guests' slices, cut; those have tracks of their own.
             Kind::CpuGuest => return Ok(json!([])),
-            _ => self.track.table.clone(),
+            _ => (self.track.table.clone(), self.track.table.clone()),
         };
-        // A row of a thread may be shown in several pieces.
-        let when = match actor.kind {
-            Kind::Thread => format!("ts <= {at} AND ts + dur > {at}", at = here.ts),
-            _ => format!("ts = {}", here.ts),
+        let mut wanted = Wanted {
+            columns: columns_of(&table),
+            only: of_actor(actor),
+            limit: MAX_ROWS,
+            ..Wanted::default()
         };
-        let sql = format!("SELECT * FROM {table} WHERE {when} AND {} LIMIT 8", of_actor(actor));
-        let found = rows(self.database, &sql, 8, &Stop::never())?;
+        let found = match actor.kind {
+            // A row of a thread may be shown in several pieces.
+            Kind::Thread if self.overlaps() => {
+                wanted.ts = Some(i64::MIN..here.ts.saturating_add(1));
+                wanted.only = Condition::All(vec![wanted.only, Condition::EndsAfter(here.ts)]);
+                table_rows(self.lookup, &table, &wanted)?
+            }
+            Kind::Thread => {
+                let row = self.lookup.row_at(&table, &wanted, here.ts);
+                rows_of(row.map_err(|error| failed(&error))?.as_slice())?
+            }
+            _ => {
+                wanted.ts = Some(here.ts..here.ts.saturating_add(1));
+                table_rows(self.lookup, &table, &wanted)?
+            }
+        };
         let shown = found.into_iter().map(|row| {
             let values: Row = row.into_iter().map(|(name, value)| (name, exact(value))).collect();
-            json!({ "table": table.trim_matches('"'), "values": values })
+            json!({ "table": shown_as, "values": values })
         });
         Ok(shown.collect())
+    }
+
+    /// Has the actor more than one lane?
+    fn overlaps(&self) -> bool {
+        let is_lane = |track: &Track| track.lane > 0 && track.actor == self.track.actor;
+        self.view.tracks().iter().any(is_lane)
     }
 
     /// The exit that a vCPU is in, from the track of its exits.
@@ -116,14 +139,27 @@ impl About<'_> {
             _ => return Ok(None),
         };
         let Some(woken) = tid_of else { return Ok(None) };
+        let (at, begin) = (here.ts, here.ts.saturating_sub(LONGEST_WAIT_NS));
+        let of_thread = |more: Vec<Condition>| {
+            let only = [Condition::number("machine_id", machine), Condition::number("tid", woken)];
+            Condition::All(only.into_iter().chain(more).collect())
+        };
+        let wanted = |ts, only| Wanted {
+            columns: vec!["ts", "waker_tid"],
+            ts: Some(ts),
+            only,
+            ..Wanted::default()
+        };
         // Woken when this began, or long enough before to begin this.
-        let sql = format!(
-            "SELECT ts, waker_tid FROM wakeups WHERE machine_id = {machine} AND tid = {woken} \
-             AND ts <= {at} AND ts >= {at} - 60000000000 AND (ts = {at} OR ts + dur = {at}) \
-             ORDER BY ts DESC LIMIT 1",
-            at = here.ts
-        );
-        let found = rows(self.database, &sql, 1, &Stop::never())?;
+        let ends_here = Condition::EndsAt(at);
+        let now = wanted(at..at.saturating_add(1), of_thread(Vec::new()));
+        let before = wanted(begin..at, of_thread(vec![ends_here]));
+        let last = |wanted| self.lookup.last_row("wakeups", wanted).map_err(|error| failed(&error));
+        let found = match last(&now)? {
+            Some(row) => Some(row),
+            None => last(&before)?,
+        };
+        let found = rows_of(found.as_slice())?;
         let waker = found.first().and_then(|row| {
             let (ts, waker) = (int(row, "ts")?, tid(row, "waker_tid")?);
             let track = self.places.thread(machine, waker);
@@ -139,9 +175,14 @@ impl About<'_> {
     }
 
     fn vcpu_thread(&self, machine: u32, vcpu: u32) -> Result<(u32, Option<i32>), Response> {
-        let sql =
-            format!("SELECT vmm_tid FROM vcpus WHERE machine_id = {machine} AND vcpu = {vcpu}");
-        let found = rows(self.database, &sql, 1, &Stop::never())?;
+        let only = [Condition::number("machine_id", machine), Condition::number("vcpu", vcpu)];
+        let wanted = Wanted {
+            columns: vec!["vmm_tid"],
+            only: Condition::All(only.into()),
+            limit: 1,
+            ..Wanted::default()
+        };
+        let found = table_rows(self.lookup, "vcpus", &wanted)?;
         Ok((self.places.host(machine), found.first().and_then(|row| tid(row, "vmm_tid"))))
     }
 
@@ -163,21 +204,19 @@ impl About<'_> {
 }
 
 /// The condition that rows are the actor's.
-fn of_actor(actor: &Actor) -> String {
-    let mut sql = format!("machine_id = {}", actor.machine);
-    let is_event = actor.kind == Kind::Ticks;
+fn of_actor(actor: &Actor) -> Condition {
+    let mut parts = vec![Condition::number("machine_id", actor.machine)];
     let numbers = [
         ("cpu", actor.cpu.map(i64::from)),
         ("vcpu", actor.vcpu.map(i64::from)),
         ("tid", actor.tid.map(i64::from)),
     ];
-    for (column, number) in numbers {
-        if let Some(number) = number.filter(|_| !is_event) {
-            sql.push_str(&format!(" AND {column} = {number}"));
-        }
+    if actor.kind != Kind::Ticks {
+        let known = numbers.into_iter().filter_map(|(column, number)| Some((column, number?)));
+        parts.extend(known.map(|(column, number)| Condition::number(column, number)));
     }
     if matches!(actor.kind, Kind::Block | Kind::Net) {
-        sql.push_str(&format!(" AND device = '{}'", actor.what.replace('\'', "''")));
+        parts.push(Condition::Is("device", actor.what.clone()));
     }
-    sql
+    Condition::All(parts)
 }

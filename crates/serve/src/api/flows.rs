@@ -1,18 +1,21 @@
 //! `/api/flows`: who woke, preempted and asked whom, as arrows between tracks.
 
-use super::{Answered, Time, body, database, view};
+use super::handover::handovers;
+use super::{Answered, Time, body, failed, table_rows, tables, view};
 use crate::http::Response;
-use crate::sql::{Row, id, int, rows, text, tid};
+use crate::row::{Row, id, int, text, tid};
 use crate::state::State;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::error::ArrowError;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use transect_query::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
-use transect_query::{Database, Stop};
-use transect_timeline::{Kind, TimelineError, View, stream};
+use transect_timeline::{Condition, Kind, Lookup, TimelineError, View, Wanted, stream};
 
 /// Arrows at most.
 const MAX_FLOWS: usize = 20_000;
+/// vCPUs whose threads are told apart from others.
+const MAX_VCPUS: usize = 100_000;
 
 #[derive(serde::Deserialize)]
 struct Wish {
@@ -50,7 +53,7 @@ pub(crate) struct Places<'v> {
 }
 
 impl<'v> Places<'v> {
-    pub(crate) fn new(view: &'v View, database: &Database) -> Result<Self, Response> {
+    pub(crate) fn new(view: &'v View, lookup: &Lookup) -> Result<Self, Response> {
         let mut places = Places {
             view,
             threads: HashMap::new(),
@@ -74,8 +77,13 @@ impl<'v> Places<'v> {
                 _ => {}
             }
         }
-        let known = "SELECT machine_id, vcpu, vmm_tid FROM vcpus WHERE vmm_tid IS NOT NULL";
-        for row in rows(database, known, 100_000, &Stop::never())? {
+        let known = Wanted {
+            columns: vec!["machine_id", "vcpu", "vmm_tid"],
+            only: Condition::Known("vmm_tid"),
+            limit: MAX_VCPUS,
+            ..Wanted::default()
+        };
+        for row in table_rows(lookup, "vcpus", &known)? {
             if let (Some(machine), Some(vcpu), Some(tid)) =
                 (id(&row, "machine_id"), id(&row, "vcpu"), tid(&row, "vmm_tid"))
             {
@@ -124,15 +132,15 @@ impl<'v> Places<'v> {
 
 pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
     let wish: Wish = body(bytes)?;
-    let (view, database) = (view(state)?, database(state)?);
-    let places = Places::new(&view, &database)?;
+    let (view, lookup) = (view(state)?, Lookup::new(&tables(state)?));
+    let places = Places::new(&view, &lookup)?;
     let limit = wish.limit.unwrap_or(1000).min(MAX_FLOWS);
     let tracks: Vec<u32> = wish.tracks.unwrap_or_default();
     let ends = if tracks.is_empty() { Ends::Any } else { Ends::Both(&tracks) };
-    let mut flows = between(&places, &database, (wish.from.0, wish.to.0), ends, limit)?;
+    let mut flows = between(&places, &lookup, (wish.from.0, wish.to.0), ends, limit)?;
     flows.truncate(limit);
     let bytes = batch(&flows).map_err(TimelineError::from).and_then(|batch| stream(&batch));
-    bytes.map(Response::arrow).map_err(|error| Response::error(500, &error.to_string()))
+    bytes.map(Response::arrow).map_err(|error| failed(&error))
 }
 
 /// Whose arrows.
@@ -156,11 +164,11 @@ impl Ends<'_> {
     }
 
     /// The condition on a row, of those that each end be one of the tracks.
-    fn of(&self, from: &str, to: &str) -> String {
+    fn of(&self, from: Condition, to: Condition) -> Condition {
         match self {
-            Ends::Any => "true".to_owned(),
-            Ends::Both(_) => format!("({from}) AND ({to})"),
-            Ends::Either(_) => format!("(({from}) OR ({to}))"),
+            Ends::Any => Condition::always(),
+            Ends::Both(_) => Condition::All(vec![from, to]),
+            Ends::Either(_) => Condition::Any(vec![from, to]),
         }
     }
 
@@ -202,52 +210,44 @@ impl Actors {
         actors
     }
 
-    fn thread(&self, column: &str) -> String {
+    fn thread(&self, column: &'static str) -> Condition {
         any(self.threads.iter().map(|(machine, tid)| (*machine, i64::from(*tid))), column)
     }
 
-    fn vcpu(&self) -> String {
+    fn vcpu(&self) -> Condition {
         any(self.vcpus.iter().map(|(machine, vcpu)| (*machine, i64::from(*vcpu))), "vcpu")
     }
 
     /// Where no thread is named, who has a CPU is named by the machine.
-    fn by_vm(&self) -> String {
-        let vms: BTreeSet<String> = self.vcpus.iter().map(|(vm, _)| vm.to_string()).collect();
-        match vms.is_empty() {
-            true => "false".to_owned(),
-            false => {
-                format!("by_machine_id IN ({})", vms.into_iter().collect::<Vec<_>>().join(", "))
-            }
-        }
+    fn by_vm(&self) -> Condition {
+        let vms = self.vcpus.iter().map(|(vm, _)| i64::from(*vm));
+        Condition::In("by_machine_id", vms.collect())
     }
 
     /// Who has a CPU is named by the host's thread alone.
-    fn by(&self) -> String {
-        let tids: BTreeSet<String> = self.threads.iter().map(|(_, tid)| tid.to_string()).collect();
-        match tids.is_empty() {
-            true => "false".to_owned(),
-            false => format!("by_tid IN ({})", tids.into_iter().collect::<Vec<_>>().join(", ")),
-        }
+    fn by(&self) -> Condition {
+        let tids = self.threads.iter().map(|(_, tid)| i64::from(*tid));
+        Condition::In("by_tid", tids.collect())
     }
 }
 
 /// That the column has one of these numbers, each of its machine.
-fn any(of: impl Iterator<Item = (u32, i64)>, column: &str) -> String {
-    let mut by_machine: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+fn any(of: impl Iterator<Item = (u32, i64)>, column: &'static str) -> Condition {
+    let mut by_machine: BTreeMap<u32, BTreeSet<i64>> = BTreeMap::new();
     for (machine, number) in of {
-        by_machine.entry(machine).or_default().push(number.to_string());
+        by_machine.entry(machine).or_default().insert(number);
     }
     let parts = by_machine.into_iter().map(|(machine, numbers)| {
-        format!("(machine_id = {machine} AND {column} IN ({}))", numbers.join(", "))
+        let machine = Condition::number("machine_id", machine);
+        Condition::All(vec![machine, Condition::In(column, numbers)])
     });
-    let parts: Vec<String> = parts.collect();
-    if parts.is_empty() { "false".to_owned() } else { parts.join(" OR ") }
+    Condition::Any(parts.collect())
 }
 
 /// Arrows that begin in `[from, to)`, in order of time: `limit` of each kind at most.
 pub(crate) fn between(
     places: &Places<'_>,
-    database: &Database,
+    lookup: &Lookup,
     (from, to): (i64, i64),
     ends: Ends<'_>,
     limit: usize,
@@ -257,29 +257,44 @@ pub(crate) fn between(
     let has_device = ends.tracks().iter().any(|track| {
         places.view.track(*track).is_some_and(|track| track.actor.kind == Kind::Block)
     });
-    let ask = |sql: &str, ends: &str| {
-        let sql =
-            format!("{sql} AND ts >= {from} AND ts < {to} AND {ends} ORDER BY ts LIMIT {limit}");
-        rows(database, &sql, limit, &Stop::never())
+    let ask = |table: &str, columns: &[&'static str], only: Vec<Condition>| {
+        let wanted = Wanted {
+            columns: columns.to_vec(),
+            ts: Some(from..to),
+            only: Condition::All(only),
+            limit,
+        };
+        table_rows(lookup, table, &wanted)
     };
     let wakeups = ask(
-        "SELECT ts, dur, machine_id, tid, waker_tid FROM wakeups WHERE waker_tid <> 0",
-        &ends.of(&actors.thread("waker_tid"), &actors.thread("tid")),
+        "wakeups",
+        &["ts", "dur", "machine_id", "tid", "waker_tid"],
+        vec![
+            Condition::Not("waker_tid", 0),
+            ends.of(actors.thread("waker_tid"), actors.thread("tid")),
+        ],
     )?;
     let preempted = ask(
-        "SELECT ts, machine_id, vcpu, by_tid FROM vcpu_states \
-         WHERE state = 'preempted' AND by_tid > 0",
-        &ends.of(&actors.by(), &actors.vcpu()),
+        "vcpu_states",
+        &["ts", "machine_id", "vcpu", "by_tid"],
+        vec![
+            Condition::Is("state", "preempted".to_owned()),
+            Condition::Between("by_tid", 1..i64::MAX),
+            ends.of(actors.by(), actors.vcpu()),
+        ],
     )?;
-    let by_vcpus = ask(&by_vcpus(from, to), &ends.of(&actors.by_vm(), &actors.vcpu()))?;
+    let of_domains = ends.of(actors.by_vm(), actors.vcpu());
+    let by_vcpus = handovers(places.view, lookup, (from, to), of_domains, limit)?;
+    let has_device = if has_device { Condition::always() } else { Condition::never() };
     let requests = ask(
-        "SELECT ts, machine_id, tid, device FROM block_io WHERE tid <> 0",
-        &ends.of(&actors.thread("tid"), if has_device { "true" } else { "false" }),
+        "block_io",
+        &["ts", "machine_id", "tid", "device"],
+        vec![Condition::Not("tid", 0), ends.of(actors.thread("tid"), has_device)],
     )?;
     let mut flows: Vec<Flow> = Vec::new();
     flows.extend(wakeups.iter().filter_map(|row| wakeup(places, row)));
     flows.extend(preempted.iter().filter_map(|row| preemption(places, row)));
-    flows.extend(by_vcpus.iter().filter_map(|row| preemption_by_vcpu(places, row)));
+    flows.extend(by_vcpus.iter().filter_map(|handover| handover.flow(places)));
     flows.extend(requests.iter().filter_map(|row| request(places, row)));
     flows.retain(|flow| ends.has(flow));
     flows.sort_by_key(|flow| (flow.from.1, flow.to, flow.from.0));
@@ -302,38 +317,6 @@ fn preemption(places: &Places<'_>, row: &Row) -> Option<Flow> {
     (from != to).then_some(Flow { from: (from, ts), to: (to, ts), kind: "preempt" })
 }
 
-/// Under Xen no thread of a host is there to be named: of who has the CPU the domain is known, and
-/// which of its vCPUs it was, the CPU's slices tell. It need not have had the CPU when the wait
-/// began: Xen first takes it from the one, then gives it to the other.
-fn by_vcpus(from: i64, to: i64) -> String {
-    // A slice of before the range may reach into it; none is believed to be longer than this.
-    const LONGEST_NS: i64 = 10_000_000_000;
-    let (before, after) = (from.saturating_sub(LONGEST_NS), to.saturating_add(LONGEST_NS));
-    let waits = format!(
-        "SELECT ts, dur, machine_id, vcpu, cpu, by_machine_id FROM vcpu_states \
-         WHERE state = ''preempted'' AND by_tid IS NULL AND by_machine_id IS NOT NULL \
-         AND ts >= {from} AND ts < {to}"
-    );
-    let slices = format!(
-        "SELECT ts, dur, cpu, vcpu_machine_id AS had_machine_id, vcpu AS had_vcpu FROM cpu_slices \
-         WHERE vcpu IS NOT NULL AND ts >= {before} AND ts < {after} \
-         AND machine_id IN (SELECT machine_id FROM machines WHERE parent_id IS NULL)"
-    );
-    format!(
-        "SELECT * FROM (SELECT left_ts AS ts, machine_id, vcpu, by_machine_id, \
-         first_value(had_vcpu ORDER BY ts) AS had_vcpu \
-         FROM interval_join('{waits}', '{slices}', 'cpu') WHERE had_machine_id = by_machine_id \
-         GROUP BY left_ts, machine_id, vcpu, by_machine_id) WHERE true"
-    )
-}
-
-fn preemption_by_vcpu(places: &Places<'_>, row: &Row) -> Option<Flow> {
-    let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
-    let from = places.vcpu(id(row, "by_machine_id")?, id(row, "had_vcpu")?)?;
-    let to = places.vcpu(machine, id(row, "vcpu")?)?;
-    (from != to).then_some(Flow { from: (from, ts), to: (to, ts), kind: "preempt" })
-}
-
 fn request(places: &Places<'_>, row: &Row) -> Option<Flow> {
     let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
     let from = places.thread(machine, tid(row, "tid")?)?;
@@ -341,7 +324,7 @@ fn request(places: &Places<'_>, row: &Row) -> Option<Flow> {
     Some(Flow { from: (from, ts), to: (to, ts), kind: "block" })
 }
 
-fn batch(flows: &[Flow]) -> Result<RecordBatch, transect_query::arrow::error::ArrowError> {
+fn batch(flows: &[Flow]) -> Result<RecordBatch, ArrowError> {
     let tracks = |get: fn(&Flow) -> u32| -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(flows.iter().map(get)))
     };

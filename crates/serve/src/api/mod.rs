@@ -4,6 +4,7 @@ pub(crate) mod at;
 pub(crate) mod busy;
 pub(crate) mod export;
 pub(crate) mod flows;
+mod handover;
 pub(crate) mod next;
 pub(crate) mod query;
 pub(crate) mod recording;
@@ -12,12 +13,15 @@ pub(crate) mod stats;
 pub(crate) mod tiles;
 
 use crate::http::Response;
+use crate::row::{Row, rows_of};
 use crate::state::State;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
+use std::path::PathBuf;
 use std::sync::Arc;
+use transect_model::table::TABLES;
 use transect_query::Database;
-use transect_timeline::View;
+use transect_timeline::{Lookup, TimelineError, View, Wanted};
 
 /// The answer, or the refusal.
 pub(crate) type Answered = Result<Response, Response>;
@@ -49,6 +53,27 @@ fn view(state: &State) -> Result<Arc<View>, Response> {
 
 fn database(state: &State) -> Result<Arc<Database>, Response> {
     state.database().ok_or_else(|| not_yet(state))
+}
+
+/// The folder of the recording's tables.
+fn tables(state: &State) -> Result<PathBuf, Response> {
+    state.opened().map(|opened| opened.tables).ok_or_else(|| not_yet(state))
+}
+
+/// Rows of a table by column name.
+fn table_rows(lookup: &Lookup, table: &str, wanted: &Wanted) -> Result<Vec<Row>, Response> {
+    let batches = lookup.rows(table, wanted).map_err(|error| failed(&error))?;
+    rows_of(&batches)
+}
+
+/// Columns of a table, in the model's order.
+fn columns_of(table: &str) -> Vec<&'static str> {
+    let table = TABLES.iter().find(|doc| doc.name == table);
+    table.map_or_else(Vec::new, |doc| doc.columns.iter().map(|column| column.name).collect())
+}
+
+fn failed(error: &TimelineError) -> Response {
+    Response::error(500, &error.to_string())
 }
 
 fn not_yet(state: &State) -> Response {

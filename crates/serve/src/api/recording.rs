@@ -1,13 +1,15 @@
 //! `/api/recording` and `/api/progress`: what is open, what is missing of it, how far it is.
 
-use super::{Answered, exact};
+use super::{Answered, columns_of, exact, failed, table_rows};
 use crate::http::{Answer, Response};
-use crate::sql::{Row, id, int, rows, text};
+use crate::row::{Row, id, int, text};
 use crate::state::{Building, State};
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use transect_query::{Database, Stop};
+use transect_timeline::{Condition, Lookup, Wanted};
 
 /// Losses and problems that are listed; the tables have all.
 const LISTED: usize = 1000;
@@ -45,8 +47,8 @@ pub(crate) fn answer(state: &State) -> Answered {
         });
         extend(&mut about["problems"], hidden);
     }
-    if let Some(database) = state.database() {
-        of_tables(&database, &mut about)?;
+    if let Some(opened) = state.opened() {
+        add_tables(&Lookup::new(&opened.tables), &mut about)?;
     }
     Ok(Response::json(&about))
 }
@@ -61,20 +63,50 @@ fn extend(to: &mut Value, with: impl Iterator<Item = Value>) {
     }
 }
 
-fn of_tables(database: &Database, about: &mut Value) -> Result<(), Response> {
-    let ask = |sql: &str| rows(database, sql, LISTED, &Stop::never());
-    let machines = ask("SELECT * FROM machines ORDER BY machine_id")?;
-    about["machines"] = machines.iter().map(machine).collect();
-    let lost = ask("SELECT * FROM lost ORDER BY ts")?;
-    about["lost"] = lost.iter().map(hole).collect();
-    let log = ask("SELECT * FROM import_log ORDER BY data_loss DESC")?;
-    extend(&mut about["problems"], log.into_iter().map(Value::Object));
-    let window = ask("SELECT min(ts) AS first, max(ts + dur) AS last FROM windows")?;
-    if let Some((from, to)) = window.first().and_then(|w| Some((int(w, "first")?, int(w, "last")?)))
-    {
+fn add_tables(lookup: &Lookup, about: &mut Value) -> Result<(), Response> {
+    let mut machines = table_rows(lookup, "machines", &Wanted::default())?;
+    machines.sort_by_key(|row| id(row, "machine_id"));
+    about["machines"] = machines.iter().take(LISTED).map(machine).collect();
+    let lost = Wanted { limit: LISTED, ..Wanted::default() };
+    about["lost"] = table_rows(lookup, "lost", &lost)?.iter().map(hole).collect();
+    let problems = log_rows(lookup)?;
+    extend(&mut about["problems"], problems.into_iter().map(Value::Object));
+    if let Some((from, to)) = window(lookup)? {
         about["window"] = json!({ "from": from.to_string(), "to": to.to_string() });
     }
     Ok(())
+}
+
+/// Problems of the import: first those that lost data.
+fn log_rows(lookup: &Lookup) -> Result<Vec<Row>, Response> {
+    let mut rows = Vec::new();
+    for has_lost_data in [true, false] {
+        let wanted = Wanted {
+            columns: columns_of("import_log"),
+            only: Condition::number("data_loss", has_lost_data),
+            limit: LISTED - rows.len(),
+            ..Wanted::default()
+        };
+        rows.extend(table_rows(lookup, "import_log", &wanted)?);
+    }
+    Ok(rows)
+}
+
+/// From the first window's start to the last one's end.
+fn window(lookup: &Lookup) -> Result<Option<(i64, i64)>, Response> {
+    let wanted = Wanted { columns: vec!["ts", "dur"], ..Wanted::default() };
+    let mut window: Option<(i64, i64)> = None;
+    for batch in lookup.open("windows", &wanted).map_err(|error| failed(&error))? {
+        let batch = batch.map_err(|error| failed(&error))?;
+        let column = |at: usize| batch.column(at).as_primitive_opt::<Int64Type>();
+        let (Some(ts), Some(dur)) = (column(0), column(1)) else { continue };
+        for (ts, dur) in ts.values().iter().zip(dur.values()) {
+            let end = ts.saturating_add(*dur);
+            let (from, to) = window.unwrap_or((*ts, end));
+            window = Some((from.min(*ts), to.max(end)));
+        }
+    }
+    Ok(window)
 }
 
 fn machine(row: &Row) -> Value {

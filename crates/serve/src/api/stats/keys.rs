@@ -1,6 +1,6 @@
 //! From a row of sums to the key that its track shows it as.
 
-use crate::sql::{Row, id, int, text, tid};
+use crate::row::{Row, id, int, text, tid};
 use std::collections::HashMap;
 use transect_timeline::{Class, Key, Kind, View, vector_name};
 

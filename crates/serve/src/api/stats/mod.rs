@@ -6,7 +6,8 @@ mod states;
 
 use super::{Answered, Time, body, database, view};
 use crate::http::Response;
-use crate::sql::{Row, rows, while_wanted};
+use crate::row::Row;
+use crate::sql::{rows, while_wanted};
 use crate::state::State;
 use keys::Keys;
 use numbers::Numbers;

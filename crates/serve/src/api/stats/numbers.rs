@@ -2,7 +2,7 @@
 
 use super::{Ask, OfTrack, literal};
 use crate::http::Response;
-use crate::sql::int;
+use crate::row::int;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use transect_timeline::{Actor, Track};

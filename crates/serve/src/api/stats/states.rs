@@ -3,7 +3,7 @@
 use super::keys::Known;
 use super::{Ask, ByActor, OfTrack, literal};
 use crate::http::Response;
-use crate::sql::{Row, id, int};
+use crate::row::{Row, id, int};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use transect_timeline::{Actor, Kind};
