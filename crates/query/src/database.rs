@@ -71,7 +71,8 @@ impl Stop {
         Self(flag)
     }
 
-    fn is_set(&self) -> bool {
+    /// Is it set?
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

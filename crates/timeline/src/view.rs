@@ -174,7 +174,7 @@ impl View {
         indexes.filter(|index| index.left_out > 0).map(|i| (i.table.as_str(), i.left_out))
     }
 
-    fn stored(&self, track: &Track) -> Option<(usize, &Unit, &TrackEntry)> {
+    pub(crate) fn stored(&self, track: &Track) -> Option<(usize, &Unit, &TrackEntry)> {
         let (unit, at) = track.place?;
         let stored = &self.units[unit];
         Some((unit, stored, &stored.index.tracks[at]))
@@ -311,7 +311,7 @@ impl View {
     }
 
     /// A unit's key, as all of the view knows it.
-    fn key_number(&self, unit: usize, key: u32) -> u32 {
+    pub(crate) fn key_number(&self, unit: usize, key: u32) -> u32 {
         match key.checked_sub(RESERVED) {
             Some(at) => self.key_numbers[unit].get(at as usize).copied().unwrap_or(OTHERS),
             None => key,

@@ -1,6 +1,5 @@
 //! The statistics that `transect view` gives of a range, of every kind of track there is, against
-//! what the page draws of it: both are made from the tables, one by SQL, the other by the readers of
-//! the tiles.
+//! what the page draws of it, and against the rows of the tables, added up by SQL.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,28 +7,43 @@
     reason = "tests report by failing"
 )]
 
+use crate::view_support::state_sums::{Held, Subject, Sums, name_of_key, sums_by_sql};
 use crate::view_support::{Served, compact, made_up, pair, testdata};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-
-/// Of each key its time and how often; keys that no track shows as their labels.
-type Sums = BTreeMap<String, (i64, i64)>;
 
 fn int(value: &Value) -> i64 {
     let text = || value.as_str().and_then(|text| text.parse().ok());
     value.as_i64().or_else(text).unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The lanes of each actor.
-fn actors(tracks: &[Value]) -> BTreeMap<(String, i64, String), Vec<u64>> {
-    let mut actors: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+/// An actor's lanes, and whose rows are its.
+struct Lanes {
+    kind: String,
+    detail: String,
+    subject: Subject,
+    tracks: Vec<u64>,
+}
+
+fn actors(tracks: &[Value]) -> Vec<Lanes> {
+    let mut actors: BTreeMap<(String, i64, String), Lanes> = BTreeMap::new();
     for track in tracks.iter().filter(|track| track["intervals"] != 0) {
         let text = |name: &str| track[name].as_str().unwrap().to_owned();
-        let actor = (text("kind"), int(&track["machine_id"]), text("detail"));
-        actors.entry(actor).or_default().push(track["track"].as_u64().unwrap());
+        let (kind, machine, detail) = (text("kind"), int(&track["machine_id"]), text("detail"));
+        let number = ["tid", "vcpu", "cpu"].into_iter().find_map(|name| track[name].as_i64());
+        let value = match (number, kind.as_str()) {
+            (Some(number), _) => number.to_string(),
+            (None, "domain" | "lost") => String::new(),
+            (None, _) => text("name"),
+        };
+        let lanes = actors.entry((kind.clone(), machine, detail.clone())).or_insert_with(|| {
+            let subject = (machine, value);
+            Lanes { kind, detail, subject, tracks: Vec::new() }
+        });
+        lanes.tracks.push(track["track"].as_u64().unwrap());
     }
-    actors
+    actors.into_values().collect()
 }
 
 /// A recording that is served, and a range of it.
@@ -128,22 +142,46 @@ fn check_numbers(stats: &Value, drawn: &[(Value, i64)], detail: &str) {
     near("max", known.iter().map(|(value, _)| *value).fold(f64::NEG_INFINITY, f64::max));
 }
 
+/// The sums of a track's statistics by what the keys are known by in the tables.
+fn by_names(stats: &Value, names: &HashMap<String, String>) -> Held {
+    let mut held = Held::default();
+    for state in stats["states"].as_array().unwrap() {
+        let sum = held.sums.entry(names[&state["key"].to_string()].clone()).or_default();
+        sum.0 += int(&state["ns"]);
+        sum.1 += int(&state["count"]);
+        held.events += state["events"].as_i64().unwrap_or(0);
+    }
+    held
+}
+
 /// Compares all tracks of a recording; of how many of each kind there was anything to compare.
 fn compare(place: &Place) -> BTreeMap<String, usize> {
     let mut compared: BTreeMap<String, usize> = BTreeMap::new();
     let actors = actors(&place.served.tracks());
-    let shown: Vec<_> =
-        actors.iter().filter_map(|(actor, lanes)| Some((actor, place.drawn(lanes)?))).collect();
-    let firsts: Vec<u64> = shown.iter().map(|(actor, _)| actors[*actor][0]).collect();
+    let firsts: Vec<u64> = actors.iter().map(|lanes| lanes.tracks[0]).collect();
     let stats: Vec<Value> = firsts.chunks(500).flat_map(|some| place.stats(some)).collect();
-    for (((kind, _, detail), drawn), stats) in shown.iter().zip(&stats) {
-        let detail = format!("{}: {kind} {detail}", place.name);
+    let keys = place.served.keys();
+    let names = keys.iter().map(|key| (key["key"].to_string(), name_of_key(key))).collect();
+    let mut by_sql: BTreeMap<&str, Option<HashMap<Subject, Held>>> = BTreeMap::new();
+    for (lanes, stats) in actors.iter().zip(&stats) {
+        let kind = lanes.kind.as_str();
+        let detail = format!("{}: {kind} {}", place.name, lanes.detail);
+        let drawn = place.drawn(&lanes.tracks);
         if kind == "counter" {
-            check_numbers(stats, drawn, &detail);
+            drawn.iter().for_each(|drawn| check_numbers(stats, drawn, &detail));
         } else {
-            assert_eq!(by_stats(stats), by_tiles(drawn), "{detail}");
+            drawn.iter().for_each(|drawn| assert_eq!(by_stats(stats), by_tiles(drawn), "{detail}"));
+            let of_kind = by_sql.entry(kind);
+            let of_kind = of_kind.or_insert_with(|| sums_by_sql(&place.served, kind, place.range));
+            let held = of_kind.as_mut().and_then(|kind| kind.remove(&lanes.subject));
+            assert_eq!(by_names(stats, &names), held.unwrap_or_default(), "{detail}");
         }
-        *compared.entry(kind.clone()).or_default() += usize::from(!drawn.is_empty());
+        let is_empty = drawn.is_none_or(|drawn| drawn.is_empty());
+        *compared.entry(kind.to_owned()).or_default() += usize::from(!is_empty);
+    }
+    for (kind, rest) in by_sql {
+        let rest = rest.unwrap_or_default();
+        assert!(rest.is_empty(), "{}: {kind} without a track: {rest:?}", place.name);
     }
     compared
 }

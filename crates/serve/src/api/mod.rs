@@ -73,7 +73,8 @@ fn columns_of(table: &str) -> Vec<&'static str> {
 }
 
 fn failed(error: &TimelineError) -> Response {
-    Response::error(500, &error.to_string())
+    let status = if matches!(error, TimelineError::Request(_)) { 400 } else { 500 };
+    Response::error(status, &error.to_string())
 }
 
 fn not_yet(state: &State) -> Response {

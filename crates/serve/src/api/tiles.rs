@@ -1,6 +1,6 @@
 //! `/api/tracks`, `/api/keys`, `/api/tiles`: what is drawn.
 
-use super::{Answered, body, view};
+use super::{Answered, body, failed, view};
 use crate::http::Response;
 use crate::state::State;
 use std::sync::Arc;
@@ -9,11 +9,6 @@ use transect_timeline::{TilesRequest, TimelineError, stream};
 /// Before there are tables there are no tracks, which is no error: more come.
 fn empty() -> Response {
     Response::arrow(Vec::new()).with("X-Tiles-Missing", "building")
-}
-
-fn failed(error: &TimelineError) -> Response {
-    let status = if matches!(error, TimelineError::Request(_)) { 400 } else { 500 };
-    Response::error(status, &error.to_string())
 }
 
 pub(crate) fn tracks(state: &State) -> Answered {

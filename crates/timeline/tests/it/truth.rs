@@ -10,7 +10,7 @@
 use crate::common::{Place, Random, cpu_slices, exits, machines, vcpu_states};
 use std::collections::BTreeMap;
 use transect_model::table::Row;
-use transect_timeline::{EXACT_INTERVALS, Kind, OTHERS, Share, Tile, View};
+use transect_timeline::{EXACT_INTERVALS, Kind, OTHERS, Share, Tile, TimelineError, View};
 
 /// An interval as the rows have it: start, end, label of its key.
 type Plain = (i64, i64, String);
@@ -42,10 +42,41 @@ fn check_track(view: &View, track: u32, rows: &[Plain]) {
     let label = |key: u32| view.keys()[key as usize].label.clone();
     let shown: Vec<Plain> = all.iter().map(|i| (i.ts, i.ts + i.dur, label(i.key))).collect();
     assert_eq!(shown, rows, "track {track} is not its rows");
+    check_key_sums(view, track, rows);
     let top = view.top_level();
     let levels = (top.saturating_sub(12)..=top + 9).rev();
     let sums: usize = levels.map(|level| check_level(view, track, level, rows)).sum();
     assert!(sums > 20 || rows.len() < 10_000, "only {sums} tiles of sums were compared");
+}
+
+/// Time and number of each label in ranges that begin and end anywhere, chunks' ends included.
+fn check_key_sums(view: &View, track: u32, rows: &[Plain]) {
+    let mut random = Random::new(rows.len() as u64);
+    let mut moments: Vec<i64> = vec![i64::MIN / 4, i64::MAX / 4];
+    for _ in 0..40 {
+        let row = &rows[usize::try_from(random.below(rows.len() as u64)).unwrap()];
+        moments.extend([row.0, row.1, row.0 + (row.1 - row.0) / 2]);
+    }
+    for range in moments.chunks(2) {
+        let (from, to) = (range[0].min(range[1]), range[0].max(range[1]) + 1);
+        let mut expected: BTreeMap<String, (i64, u64)> = BTreeMap::new();
+        for (ts, end, label) in rows {
+            if *ts < to && (*end > from || *ts >= from) {
+                let sum = expected.entry(label.clone()).or_default();
+                *sum = (sum.0 + (*end).min(to) - (*ts).max(from), sum.1 + 1);
+            }
+        }
+        let (mut found, mut sums) = (BTreeMap::new(), BTreeMap::new());
+        view.add_key_sums(track, (from, to), &|| true, &mut sums).unwrap();
+        for (key, sum) in sums {
+            let of_label: &mut (i64, u64) =
+                found.entry(view.keys()[key as usize].label.clone()).or_default();
+            *of_label = (of_label.0 + sum.ns, of_label.1 + sum.count);
+        }
+        assert_eq!(found, expected, "track {track} from {from} to {to}");
+    }
+    let stopped = view.add_key_sums(track, (0, i64::MAX), &|| false, &mut BTreeMap::new());
+    assert!(matches!(stopped, Err(TimelineError::Stopped)));
 }
 
 /// How many of the level's tiles are sums.

@@ -6,6 +6,8 @@
     reason = "tests report by failing"
 )]
 
+pub(crate) mod state_sums;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;

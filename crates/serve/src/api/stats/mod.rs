@@ -1,22 +1,23 @@
-//! `/api/stats`: what a range holds, by SQL over the tables.
+//! `/api/stats`: what a range holds: of states by the tiles' intervals, of numbers, VMs and exits by
+//! SQL over the tables.
 
-mod keys;
 mod numbers;
 mod states;
 
-use super::{Answered, Time, body, database, view};
+use super::{Answered, Time, body, database, tables, view};
 use crate::http::Response;
 use crate::row::Row;
 use crate::sql::{rows, while_wanted};
 use crate::state::State;
-use keys::Keys;
 use numbers::Numbers;
 use serde_json::{Value, json};
-use states::StateSum;
-use std::collections::{BTreeMap, HashMap};
+use states::{Lanes, StateSum};
+use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
 use transect_query::{Database, Stop};
-use transect_timeline::{Actor, Kind, Track, View};
+use transect_timeline::{Actor, Kind, View};
 
 /// Tracks that may be asked for at once.
 const MAX_TRACKS: usize = 1000;
@@ -30,7 +31,7 @@ struct Wish {
     tracks: Option<Vec<u32>>,
 }
 
-pub(crate) fn answer(state: &State, bytes: &[u8], client: &TcpStream) -> Answered {
+pub(crate) fn answer(state: &Arc<State>, bytes: &[u8], client: &TcpStream) -> Answered {
     let wish: Wish = body(bytes)?;
     let (from, to) = (wish.from.0, wish.to.0);
     let tracks = wish.tracks.unwrap_or_default();
@@ -41,10 +42,11 @@ pub(crate) fn answer(state: &State, bytes: &[u8], client: &TcpStream) -> Answere
         let message = format!("{} tracks at once: ask for {MAX_TRACKS} at most", tracks.len());
         return Err(Response::error(400, &message));
     }
-    let (view, database) = (view(state)?, database(state)?);
+    let (view, database, tables) = (view(state)?, database(state)?, tables(state)?);
     while_wanted(client, |stop| {
-        let keys = Keys::new(&view);
-        let ask = Ask { view: &view, keys, database: &database, range: (from, to), stop };
+        let (view, database, tables) = (&*view, &*database, tables.as_path());
+        let lanes = Lanes::new(view);
+        let ask = Ask { state, view, lanes, database, tables, range: (from, to), stop };
         Ok(Response::json(&json!({
             "from": from.to_string(),
             "to": to.to_string(),
@@ -62,14 +64,12 @@ struct OfTrack {
     numbers: Option<Numbers>,
 }
 
-/// Tracks of one kind by their actor. All lanes of an actor have one answer, which the first of
-/// those that were asked for gets.
-type ByActor<'t> = BTreeMap<&'t Actor, u32>;
-
 struct Ask<'a> {
+    state: &'a Arc<State>,
     view: &'a View,
-    keys: Keys<'a>,
+    lanes: Lanes<'a>,
     database: &'a Database,
+    tables: &'a Path,
     range: (i64, i64),
     stop: &'a Stop,
 }
@@ -89,22 +89,19 @@ impl Ask<'_> {
         )
     }
 
+    /// Lanes of one actor have one answer, which the first of those that were asked for gets.
     fn tracks(&self, numbers: &[u32]) -> Result<Vec<Value>, Response> {
-        let mut by_kind: HashMap<Kind, Vec<&Track>> = HashMap::new();
+        let mut answered: HashSet<&Actor> = HashSet::new();
+        let mut found: HashMap<u32, OfTrack> = HashMap::new();
         for number in numbers {
             let unknown = || Response::error(400, &format!("there is no track {number}"));
             let track = self.view.track(*number).ok_or_else(unknown)?;
-            by_kind.entry(track.actor.kind).or_default().push(track);
-        }
-        let mut found: HashMap<u32, OfTrack> = HashMap::new();
-        for (kind, tracks) in by_kind {
-            // Backwards, so that the first of an actor's lanes is the one that stays.
-            if kind == Kind::Counter {
-                self.counters(&tracks, &mut found)?;
-                continue;
+            let of_track = found.entry(*number).or_default();
+            if track.actor.kind == Kind::Counter {
+                self.add_numbers(track, of_track)?;
+            } else if answered.insert(&track.actor) {
+                self.add_states(track, of_track)?;
             }
-            let of_actor = tracks.iter().rev().map(|t| (&t.actor, t.track)).collect();
-            self.of_kind(kind, &of_actor, &mut found)?;
         }
         let of_track = |number: &u32| found.remove(number).unwrap_or_default().json(*number);
         Ok(numbers.iter().map(of_track).collect())

@@ -4,7 +4,6 @@ use super::{Ask, OfTrack, literal};
 use crate::http::Response;
 use crate::row::int;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use transect_timeline::{Actor, Track};
 
 /// What a number was like while it was known.
@@ -44,15 +43,9 @@ fn subject(actor: &Actor) -> String {
 }
 
 impl Ask<'_> {
-    /// Each by a question of its own: what a number is, its name says.
-    pub(super) fn counters(
-        &self,
-        tracks: &[&Track],
-        found: &mut HashMap<u32, OfTrack>,
-    ) -> Result<(), Response> {
-        for track in tracks {
-            found.entry(track.track).or_default().numbers = self.numbers(track)?;
-        }
+    /// By a question of its own for each track: what a number is, its name says.
+    pub(super) fn add_numbers(&self, track: &Track, to: &mut OfTrack) -> Result<(), Response> {
+        to.numbers = self.numbers(track)?;
         Ok(())
     }
 
