@@ -1,11 +1,8 @@
 //! Conditions on rows: judged by a row group's statistics as far as these suffice, else by row.
 
-use arrow::array::AsArray;
-use arrow::array::{Array, BooleanArray, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::cast;
-use arrow::compute::kernels::cmp::eq;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow::error::ArrowError;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -216,7 +213,23 @@ fn is_known(column: &dyn Array) -> BooleanBuffer {
     }
 }
 
-/// Numbers beyond those of an `i64` are null: no condition names one.
+/// A column's numbers; null where it has none, or one beyond those of an `i64`, which no condition names.
+/// (Arrow's casts and comparisons know all types: megabytes of code for the few that tables have.)
+fn numbers(column: &dyn Array) -> Result<Int64Array, ArrowError> {
+    Ok(match column.data_type() {
+        DataType::Int64 => column.as_primitive::<Int64Type>().clone(),
+        DataType::Int32 => column.as_primitive::<Int32Type>().unary(i64::from),
+        DataType::UInt32 => column.as_primitive::<UInt32Type>().unary(i64::from),
+        DataType::UInt64 => {
+            column.as_primitive::<UInt64Type>().unary_opt(|number| i64::try_from(number).ok())
+        }
+        DataType::Boolean => column.as_boolean().iter().map(|is| is.map(i64::from)).collect(),
+        other => {
+            return Err(ArrowError::SchemaError(format!("a column of {other} where numbers are")));
+        }
+    })
+}
+
 fn by_number(
     batch: &RecordBatch,
     column: &str,
@@ -225,8 +238,7 @@ fn by_number(
     let Some(column) = batch.column_by_name(column) else {
         return Ok(BooleanBuffer::new_unset(batch.num_rows()));
     };
-    let column = cast(column, &DataType::Int64)?;
-    let numbers = column.as_primitive::<Int64Type>();
+    let numbers = numbers(column)?;
     let values = numbers.values();
     let wanted = BooleanBuffer::collect_bool(values.len(), |row| is_wanted(values[row]));
     Ok(match numbers.nulls() {
@@ -242,8 +254,7 @@ fn by_end(
     let (Some(ts), Some(dur)) = (batch.column_by_name("ts"), batch.column_by_name("dur")) else {
         return Ok(BooleanBuffer::new_unset(batch.num_rows()));
     };
-    let (ts, dur) = (cast(ts, &DataType::Int64)?, cast(dur, &DataType::Int64)?);
-    let (ts, dur) = (ts.as_primitive::<Int64Type>(), dur.as_primitive::<Int64Type>());
+    let (ts, dur) = (numbers(ts)?, numbers(dur)?);
     Ok(BooleanBuffer::collect_bool(ts.len(), |row| {
         let is_known = ts.is_valid(row) && dur.is_valid(row);
         is_known && is_wanted(ts.value(row).saturating_add(dur.value(row)))
@@ -254,14 +265,18 @@ fn is_word(batch: &RecordBatch, column: &str, word: &str) -> Result<BooleanBuffe
     let Some(column) = batch.column_by_name(column) else {
         return Ok(BooleanBuffer::new_unset(batch.num_rows()));
     };
-    let word = StringArray::new_scalar(word);
-    let found: BooleanArray = match column.data_type() {
-        DataType::Utf8 => eq(column, &word)?,
-        DataType::Dictionary(_, values) if **values == DataType::Utf8 => eq(column, &word)?,
-        _ => eq(&cast(column, &DataType::Utf8)?, &word)?,
-    };
-    Ok(match found.nulls() {
-        Some(nulls) => found.values() & nulls.inner(),
-        None => found.values().clone(),
-    })
+    let bad =
+        || ArrowError::SchemaError(format!("a column of {} where words are", column.data_type()));
+    if let Some(words) = column.as_string_opt::<i32>() {
+        let is = |row| words.is_valid(row) && words.value(row) == word;
+        return Ok(BooleanBuffer::collect_bool(words.len(), is));
+    }
+    let dictionary = column.as_dictionary_opt::<Int32Type>().ok_or_else(bad)?;
+    let words = dictionary.values().as_string_opt::<i32>().ok_or_else(bad)?;
+    let is_it: Vec<bool> = words.iter().map(|known| known == Some(word)).collect();
+    let keys = dictionary.keys();
+    Ok(BooleanBuffer::collect_bool(keys.len(), |row| {
+        let place = keys.is_valid(row).then(|| usize::try_from(keys.value(row)).ok()).flatten();
+        place.and_then(|place| is_it.get(place)).copied().unwrap_or(false)
+    }))
 }
