@@ -1,0 +1,181 @@
+//! The command line that `transect sql` and `transect-sql` share: what to ask, and how the answer is written.
+
+use crate::memory;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What to ask, and how the answer is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Wanted {
+    /// What to ask; several statements separated by ; (without it: standard input, or a prompt)
+    pub sql: Option<String>,
+    /// Read the SQL from a file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "sql")]
+    pub file: Option<PathBuf>,
+    /// Write comma-separated values
+    #[arg(long, group = "format")]
+    pub csv: bool,
+    /// Write one JSON array
+    #[arg(long, group = "format")]
+    pub json: bool,
+    /// Write one JSON object a line
+    #[arg(long, group = "format")]
+    pub jsonl: bool,
+    /// Write an Arrow IPC file
+    #[arg(long, value_name = "FILE", group = "format")]
+    pub arrow: Option<PathBuf>,
+    /// Write a Parquet file
+    #[arg(long, value_name = "FILE", group = "format")]
+    pub parquet: Option<PathBuf>,
+    /// Write to a file rather than to standard output; the format follows from its name (.csv,
+    /// .json, .jsonl, .arrow, .parquet) unless an option says it
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["arrow", "parquet"])]
+    pub output: Option<PathBuf>,
+    /// Rows shown on a terminal
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub rows: usize,
+    /// Say how the query would be run, and do not run it
+    #[arg(long)]
+    pub explain: bool,
+    /// List tables and columns with their meaning, and do not query
+    #[arg(long)]
+    pub schema: bool,
+    /// List the views with their columns and an example each, and do not query
+    #[arg(long)]
+    pub views: bool,
+    /// With --schema or --views: as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Memory for sorting, grouping and joining before it spills to a temporary folder
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory::parse)]
+    pub memory: usize,
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Aligned columns, as many rows as a terminal is to show.
+    Table(usize),
+    /// Comma-separated values.
+    Csv,
+    /// One JSON array.
+    Json,
+    /// One JSON object a line.
+    JsonLines,
+    /// An Arrow IPC file.
+    Arrow,
+    /// A Parquet file.
+    Parquet,
+}
+
+impl Wanted {
+    /// Where the answer goes (`-` is standard output), and how it is written there.
+    ///
+    /// # Errors
+    /// One line, where a file's name does not say its format.
+    pub fn target(&self) -> Result<(&Path, Layout), String> {
+        let stdout = Path::new("-");
+        if let Some(path) = &self.arrow {
+            return Ok((path, Layout::Arrow));
+        }
+        if let Some(path) = &self.parquet {
+            return Ok((path, Layout::Parquet));
+        }
+        let layout = match (self.csv, self.json, self.jsonl, &self.output) {
+            (true, ..) => Layout::Csv,
+            (_, true, ..) => Layout::Json,
+            (_, _, true, _) => Layout::JsonLines,
+            (_, _, _, Some(path)) => by_name(path)?,
+            _ => Layout::Table(self.rows),
+        };
+        Ok((self.output.as_deref().unwrap_or(stdout), layout))
+    }
+
+    /// The words that say the same, the SQL left out: it is the last.
+    pub fn options(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let switches = [
+            ("--csv", self.csv),
+            ("--json", self.json),
+            ("--jsonl", self.jsonl),
+            ("--explain", self.explain),
+            ("--schema", self.schema),
+            ("--views", self.views),
+            ("--markdown", self.markdown),
+        ];
+        words.extend(switches.iter().filter(|(_, is_on)| *is_on).map(|(word, _)| (*word).into()));
+        let files = [
+            ("--file", &self.file),
+            ("--arrow", &self.arrow),
+            ("--parquet", &self.parquet),
+            ("--output", &self.output),
+        ];
+        for (word, path) in files {
+            words.extend(path.iter().map(|path| {
+                let mut joined = OsString::from(format!("{word}="));
+                joined.push(path);
+                joined
+            }));
+        }
+        words.push(format!("--rows={}", self.rows).into());
+        words.push(format!("--memory={}", self.memory).into());
+        words
+    }
+}
+
+fn by_name(path: &Path) -> Result<Layout, String> {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    match extension {
+        "csv" => Ok(Layout::Csv),
+        "json" => Ok(Layout::Json),
+        "jsonl" | "ndjson" => Ok(Layout::JsonLines),
+        "arrow" | "feather" => Ok(Layout::Arrow),
+        "parquet" => Ok(Layout::Parquet),
+        "txt" => Ok(Layout::Table(usize::MAX)),
+        _ if path.as_os_str() == "-" => Ok(Layout::Table(usize::MAX)),
+        _ => Err(format!(
+            "{}: its name does not say the format; add --csv, --json or --jsonl, or end it in .csv, .json, .jsonl, \
+             .arrow, .parquet or .txt",
+            path.display()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        wanted: Wanted,
+    }
+
+    #[test]
+    fn what_is_handed_on_is_what_was_said() {
+        for words in [
+            &["x", "SELECT 1"][..],
+            &["x", "--csv", "--rows", "7", "--memory", "64M", "--", "-- a\nSELECT 1"],
+            &["x", "-f", "a.sql", "-o", "out.json", "--explain"],
+            &["x", "--schema", "--views", "--markdown", "--jsonl"],
+            &["x", "--parquet=-odd.parquet", "SELECT 2"],
+        ] {
+            let Line { wanted } = Line::parse_from(words);
+            let mut again: Vec<OsString> = vec!["x".into()];
+            again.extend(wanted.options());
+            again.extend(wanted.sql.iter().flat_map(|sql| ["--".into(), sql.into()]));
+            assert_eq!(Line::parse_from(again).wanted, wanted, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_says_the_format_or_an_option_does() {
+        let target =
+            |words: &[&str]| Line::parse_from(words).wanted.target().map(|(_, layout)| layout);
+        assert_eq!(target(&["x", "-o", "a.parquet"]), Ok(Layout::Parquet));
+        assert_eq!(target(&["x", "-o", "a.xyz", "--csv"]), Ok(Layout::Csv));
+        assert!(target(&["x", "-o", "a.xyz"]).unwrap_err().contains(".parquet"));
+        assert_eq!(target(&["x"]), Ok(Layout::Table(200)));
+    }
+}
