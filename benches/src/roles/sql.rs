@@ -1,7 +1,12 @@
-//! Answers SQL over a folder of tables, one query a line, as long as lines come: the engine of
-//! `transect sql`, warm after the first.
+//! Answers SQL over a folder of tables, one query a line, as long as lines come: by a child of the engine, as `transect view`
+//! asks one, warm after the first.
 
 use anyhow::{Context, Result};
+use arrow::{
+    array::{AsArray, RecordBatch},
+    compute::{cast, sum},
+    datatypes::{DataType, Float64Type},
+};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -9,14 +14,7 @@ use std::{
     path::PathBuf,
     time::Instant,
 };
-use transect_query::{
-    Database, Options, Stop,
-    arrow::{
-        array::{AsArray, RecordBatch},
-        compute::{cast, sum},
-        datatypes::{DataType, Float64Type},
-    },
-};
+use transect_ask::{Engine, Options, Patience, Query, program};
 
 /// `bench role sql`.
 #[derive(Debug, Args)]
@@ -38,25 +36,20 @@ pub struct Answer {
 
 impl Sql {
     pub(super) fn play(&self) -> Result<()> {
-        let database = Database::open(&self.tables, &Options::default())?;
+        let mut engine = Engine::start(&program()?, &self.tables, &Options::default())?;
         super::ready()?;
         for line in stdin().lock().lines() {
             let sql: String = serde_json::from_str(&line?)?;
-            super::told(&answer(&database, &sql)?)?;
+            super::told(&answer(&mut engine, sql)?)?;
         }
         Ok(())
     }
 }
 
-fn answer(database: &Database, sql: &str) -> Result<Answer> {
+fn answer(engine: &mut Engine, sql: String) -> Result<Answer> {
     let begun = Instant::now();
-    let mut batches = Vec::new();
-    for statement in database.parse(sql)? {
-        let mut rows = database.run(statement)?;
-        while let Some(batch) = rows.next(&Stop::never())? {
-            batches.push(batch);
-        }
-    }
+    let query = Query { sql, ..Query::default() };
+    let batches = engine.ask(&query, &Patience::default())?.batches()?;
     let seconds = begun.elapsed().as_secs_f64();
     let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
     let columns = batches.first().map_or(0, RecordBatch::num_columns);

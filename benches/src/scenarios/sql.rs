@@ -1,4 +1,4 @@
-//! SQL beside DuckDB on the same Parquet files: both warm, each in one process, asked in turn.
+//! SQL beside DuckDB on the same Parquet files: both warm, each in a process of its own, asked in turn.
 //!
 //! The first round of every query warms both up and checks that they answer the same.
 

@@ -6,6 +6,7 @@ use crate::views::Views;
 use crate::{catalog, functions, operators};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
@@ -52,13 +53,43 @@ pub struct Database {
     memory_bytes: usize,
 }
 
+/// A value for a statement's `$1`, `$2`, …
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parameter {
+    /// `NULL`.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// Text.
+    Text(String),
+}
+
+impl Parameter {
+    fn scalar(&self) -> ScalarValue {
+        match self {
+            Parameter::Null => ScalarValue::Null,
+            Parameter::Bool(value) => ScalarValue::Boolean(Some(*value)),
+            Parameter::Int(value) => ScalarValue::Int64(Some(*value)),
+            Parameter::Float(value) => ScalarValue::Float64(Some(*value)),
+            Parameter::Text(value) => ScalarValue::Utf8View(Some(value.clone())),
+        }
+    }
+}
+
 /// One statement of a text, parsed and not yet planned.
 #[derive(Clone, Debug)]
 pub struct Statement(Parsed);
 
-/// Ends a query from outside: from a signal handler or another thread.
+/// Ends a query from outside: from a signal handler or another thread, or when its time is over.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    flag: Arc<AtomicBool>,
+    at: Option<Instant>,
+}
 
 impl Stop {
     /// One that nobody sets.
@@ -68,12 +99,22 @@ impl Stop {
 
     /// One that is set whenever `flag` is.
     pub fn on(flag: Arc<AtomicBool>) -> Self {
-        Self(flag)
+        Self { flag, at: None }
     }
 
-    /// Is it set?
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// The same, which ends the query at a moment too; none is never.
+    pub fn at(self, at: Option<Instant>) -> Self {
+        Self { at, ..self }
+    }
+
+    fn look(&self) -> Result<(), QueryError> {
+        if self.flag.load(Ordering::Relaxed) {
+            return Err(QueryError::Stopped);
+        }
+        match self.at {
+            Some(at) if Instant::now() >= at => Err(QueryError::Time),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -120,7 +161,24 @@ impl Database {
     /// # Errors
     /// [`QueryError::Sql`] where it makes no sense for these tables, else why it cannot run.
     pub fn run(&self, statement: Statement) -> Result<Rows<'_>, QueryError> {
+        self.run_with(statement, &[])
+    }
+
+    /// The same, with values for `$1`, `$2`, … of it.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; and where a value is missing.
+    pub fn run_with(
+        &self,
+        statement: Statement,
+        parameters: &[Parameter],
+    ) -> Result<Rows<'_>, QueryError> {
         let plan = self.plan(statement)?;
+        let values: Vec<ScalarValue> = parameters.iter().map(Parameter::scalar).collect();
+        let plan = match values.is_empty() {
+            true => plan,
+            false => plan.with_param_values(values).map_err(|error| self.bad(&error))?,
+        };
         let failed = |error: DataFusionError| self.bad(&error);
         let context = self.context.clone();
         let abandoned = Abandoned::default();
@@ -221,7 +279,7 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), QueryError> {
         }
         _ => return Ok(()),
     };
-    Err(QueryError::Sql { message: refused.to_owned() })
+    Err(QueryError::sql(refused))
 }
 
 fn context(options: &Options) -> DfResult<SessionContext> {
@@ -318,9 +376,7 @@ impl<'d> Rows<'d> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut task = TaskContext::from_waker(&waker);
         loop {
-            if stop.is_set() {
-                return Err(QueryError::Stopped);
-            }
+            stop.look()?;
             match self.batches.poll_recv(&mut task) {
                 Poll::Ready(Some(batch)) => {
                     let failed = |e| QueryError::running(&e, self.database.memory_bytes);

@@ -1,8 +1,9 @@
 //! What can go wrong with a query, in one line for people.
 
 use crate::suggest::nearest;
-use datafusion::common::{Diagnostic, SchemaError, Span};
+use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -10,9 +11,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// The query makes no sense: its text must be changed.
-    #[error("{message}")]
+    #[error("{}{message}", place.map_or_else(String::new, |place| place.to_string()))]
     Sql {
-        /// What is wrong, where in the text, and what was perhaps meant.
+        /// Where in the text, if that is known.
+        place: Option<Place>,
+        /// What is wrong, and what was perhaps meant.
         message: String,
     },
     /// The query makes sense, and could not be answered.
@@ -24,6 +27,9 @@ pub enum QueryError {
     /// The caller's [`crate::Stop`] was set.
     #[error("stopped")]
     Stopped,
+    /// The time that the caller's [`crate::Stop`] gives is over.
+    #[error("the query's time is over")]
+    Time,
     /// The tables cannot be read.
     #[error("{}: {source}", path.display())]
     Tables {
@@ -37,7 +43,27 @@ pub enum QueryError {
     Write(#[from] io::Error),
 }
 
+/// A place in a query's text, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The column.
+    pub column: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: ", self.line, self.column)
+    }
+}
+
 impl QueryError {
+    /// A text that makes no sense as a whole.
+    pub fn sql(message: impl Into<String>) -> Self {
+        QueryError::Sql { place: None, message: message.into() }
+    }
+
     /// Is the query's text to blame, rather than the data or this machine?
     pub fn is_bad_sql(&self) -> bool {
         matches!(self, QueryError::Sql { .. })
@@ -52,10 +78,10 @@ impl QueryError {
     ) -> Self {
         match find(error) {
             Cause::Run(message) => QueryError::Run { message },
-            Cause::Sql(message) => {
-                let message = named(message, tables, functions);
-                QueryError::Sql { message: located(error, message) }
-            }
+            Cause::Sql(found, message) => QueryError::Sql {
+                place: error.diagnostic().and_then(place).or(found),
+                message: named(message, tables, functions),
+            },
         }
     }
 
@@ -69,7 +95,7 @@ impl QueryError {
 }
 
 enum Cause {
-    Sql(String),
+    Sql(Option<Place>, String),
     Run(String),
 }
 
@@ -78,14 +104,17 @@ fn find(error: &DataFusionError) -> Cause {
         DataFusionError::ObjectStore(e) => Cause::Run(e.to_string()),
         DataFusionError::IoError(e) => Cause::Run(e.to_string()),
         DataFusionError::ParquetError(e) => Cause::Run(e.to_string()),
-        root => Cause::Sql(plain(root)),
+        DataFusionError::SQL(e, _) => {
+            let (place, message) = syntax(&e.to_string());
+            Cause::Sql(place, message)
+        }
+        root => Cause::Sql(None, plain(root)),
     }
 }
 
 /// The error's own words, without DataFusion's name for its kind.
 fn plain(error: &DataFusionError) -> String {
     match error {
-        DataFusionError::SQL(e, _) => syntax(&e.to_string()),
         DataFusionError::SchemaError(e, _) => schema(e),
         other => one_line(&other.message()),
     }
@@ -96,8 +125,8 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// `sql parser error: Expected: …, found: … at Line: 1, Column: 8`, with the place in front.
-fn syntax(text: &str) -> String {
+/// `sql parser error: Expected: …, found: … at Line: 1, Column: 8`, as a place and words.
+fn syntax(text: &str) -> (Option<Place>, String) {
     let text = text.trim_start_matches("sql parser error: ");
     let (what, place) = match text.rsplit_once(" at Line: ") {
         Some((what, place)) => (what, place.split_once(", Column: ")),
@@ -105,10 +134,10 @@ fn syntax(text: &str) -> String {
     };
     let what = what.replace("Expected: ", "expected ").replace("found: EOF", "found the end");
     let what = lower(&what.replace("found: ", "found "));
-    match place {
-        Some((line, column)) => format!("line {line}, column {column}: {what}"),
-        None => what,
-    }
+    let place = place.and_then(|(line, column)| {
+        Some(Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
+    });
+    (place, what)
 }
 
 fn lower(text: &str) -> String {
@@ -171,19 +200,9 @@ fn named(message: String, tables: &[String], functions: &[String]) -> String {
     message
 }
 
-/// Puts the place in front.
-fn located(error: &DataFusionError, message: String) -> String {
-    match error.diagnostic().and_then(span) {
-        Some(span) => {
-            let (line, column) = (span.start.line, span.start.column);
-            format!("line {line}, column {column}: {message}")
-        }
-        None => message,
-    }
-}
-
-fn span(diagnostic: &Diagnostic) -> Option<Span> {
-    diagnostic.span.filter(|span| span.start.line > 0)
+fn place(diagnostic: &Diagnostic) -> Option<Place> {
+    let start = diagnostic.span.filter(|span| span.start.line > 0)?.start;
+    Some(Place { line: start.line, column: start.column })
 }
 
 /// The name in `table 'transect.public.exit' not found`.
@@ -198,7 +217,7 @@ fn exhausted(error: &DataFusionError, memory_bytes: usize) -> String {
     let disk = text.contains("disk");
     let who = text.split("for ").nth(1).and_then(|s| s.split(['[', '(', '#', ' ']).next());
     let who = who.filter(|who| !who.is_empty()).map_or(String::new(), |who| format!(" (in {who})"));
-    let limit = crate::memory::text(memory_bytes);
+    let limit = transect_ask::memory::text(memory_bytes);
     match disk {
         true => "the query spilled more to the temporary folder than it may: narrow it down (ts, \
                  machine_id), or give it more memory (--memory)"
@@ -217,6 +236,9 @@ mod tests {
     #[test]
     fn syntax_errors_say_the_place_first() {
         let text = "sql parser error: Expected: an expression, found: FROM at Line: 1, Column: 8";
-        assert_eq!(syntax(text), "line 1, column 8: expected an expression, found FROM");
+        let (place, message) = syntax(text);
+        assert_eq!(place, Some(Place { line: 1, column: 8 }));
+        let said = QueryError::Sql { place, message }.to_string();
+        assert_eq!(said, "line 1, column 8: expected an expression, found FROM");
     }
 }

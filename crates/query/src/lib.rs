@@ -16,6 +16,9 @@
 //! - Errors are one line for people: position and the nearest name where SQL is wrong.
 //! - Callers are synchronous: the async runtime stays in here.
 //!
+//! The program `transect-sql` (`src/bin`) is the only one that has this library, and DataFusion with it, in it: it answers
+//! in a terminal for `transect sql`, and over a pipe (`transect-ask`) for all others.
+//!
 //! # Example
 //! ```no_run
 //! # fn main() -> Result<(), transect_query::QueryError> {
@@ -36,7 +39,6 @@ mod database;
 pub mod docs;
 mod error;
 mod functions;
-mod memory;
 mod operators;
 pub mod output;
 #[cfg(test)]
@@ -46,6 +48,5 @@ mod suggest;
 pub mod views;
 
 pub use arrow;
-pub use database::{Database, Options, Rows, Statement, Stop};
-pub use error::QueryError;
-pub use memory::parse as parse_memory;
+pub use database::{Database, Options, Parameter, Rows, Statement, Stop};
+pub use error::{Place, QueryError};

@@ -4,12 +4,15 @@ use crate::api;
 use crate::guard::Guard;
 use crate::http::{self, Answer, Handler, Method, Request, Response};
 use crate::page;
+use crate::sql::{Asker, Sql};
 use crate::state::{Recording, State};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
+use transect_ask::Client;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -44,11 +47,15 @@ pub struct Server {
     url: String,
 }
 
-/// Queries under way at once: each has memory of its own besides the limit.
+/// Questions under way at once.
 const MAX_QUERIES: usize = 4;
+/// How long an answer by SQL may take: whoever opened the recording waits for it.
+const QUERY_TIME: Duration = Duration::from_secs(600);
 
 struct App {
     guard: Guard,
+    /// Who was let in knows the one token: all of them are one client.
+    client: Client,
     view: View,
 }
 
@@ -56,6 +63,7 @@ struct App {
 pub(crate) struct View {
     state: Arc<State>,
     queries: AtomicUsize,
+    sql: Arc<Sql>,
 }
 
 impl Server {
@@ -69,11 +77,11 @@ impl Server {
         let server = server.map_err(|source| ServeError::Listen { address, source })?;
         let guard = Guard::new(server.address())?;
         let url = guard.url();
-        let queries = transect_query::Options {
-            memory_bytes: options.memory_bytes,
-            threads: options.threads,
-        };
-        let app = Arc::new(App { guard, view: View::open(recording, queries) });
+        let engine =
+            transect_ask::Options { memory_bytes: options.memory_bytes, threads: options.threads };
+        let sql = Arc::new(Sql::new(engine, QUERY_TIME));
+        let view = View::open(recording, sql, options.threads);
+        let app = Arc::new(App { guard, client: Client::named("view"), view });
         let work = move || -> () { server.run(&app) };
         thread::Builder::new().name("view-listener".to_owned()).spawn(work)?;
         Ok(Server { url })
@@ -90,7 +98,7 @@ impl Handler for App {
         if let Some(refusal) = self.guard.refuse(request) {
             return refusal.into();
         }
-        match self.view.answer(request, client) {
+        match self.view.answer(request, &self.client, client) {
             Answer::Whole(page) if !request.path.starts_with("/api/") => {
                 page.with("Set-Cookie", self.guard.set_cookie()).into()
             }
@@ -101,24 +109,45 @@ impl Handler for App {
 
 impl View {
     /// Begins to make what is missing.
-    pub(crate) fn open(recording: Box<dyn Recording>, queries: transect_query::Options) -> Self {
-        let state = Arc::new(State::new(recording, queries));
+    pub(crate) fn open(recording: Box<dyn Recording>, sql: Arc<Sql>, threads: usize) -> Self {
+        let state = Arc::new(State::new(recording, threads));
         state.build(false);
-        View { state, queries: AtomicUsize::new(0) }
+        View { state, queries: AtomicUsize::new(0), sql }
+    }
+
+    /// Ends the engine's children that have its tables open.
+    pub(crate) fn close(&self) {
+        if let Some(opened) = self.state.opened() {
+            self.sql.pool.close(&opened.tables);
+        }
     }
 
     /// Answers who was let in.
-    pub(crate) fn answer(&self, request: &Request, client: &TcpStream) -> Answer {
+    pub(crate) fn answer(
+        &self,
+        request: &Request,
+        client: &Client,
+        connection: &TcpStream,
+    ) -> Answer {
         let Some(api) = request.path.strip_prefix("/api/") else {
             if request.method != Method::Get {
                 return Response::error(405, "pages are only read").into();
             }
             return page::answer(&request.path).into();
         };
-        self.api(api, request, client)
+        let asker = || {
+            let tables = api::tables(&self.state)?;
+            Ok(Asker { sql: &self.sql, client, connection, tables })
+        };
+        self.api(api, request, asker)
     }
 
-    fn api(&self, name: &str, request: &Request, client: &TcpStream) -> Answer {
+    fn api<'a>(
+        &self,
+        name: &str,
+        request: &Request,
+        asker: impl Fn() -> Result<Asker<'a>, Response>,
+    ) -> Answer {
         use Method::{Get, Post};
         let state = &self.state;
         let answer = match (request.method, name) {
@@ -132,8 +161,8 @@ impl View {
             (Post, "busy") => self.query(|| api::busy::answer(state, &request.body)),
             (Post, "next") => self.query(|| api::next::answer(state, &request.body)),
             (Post, "flows") => self.query(|| api::flows::answer(state, &request.body)),
-            (Post, "stats") => self.query(|| api::stats::answer(state, &request.body, client)),
-            (Post, "sql") => self.query(|| api::query::answer(state, &request.body, client)),
+            (Post, "stats") => self.query(|| api::stats::answer(state, &request.body, &asker()?)),
+            (Post, "sql") => self.query(|| api::query::answer(&asker()?, &request.body)),
             (Post, "export") => self.query(|| api::export::answer(state, &request.body)),
             _ => {
                 Err(Response::error(404, &format!("there is no {:?} /api/{name}", request.method)))

@@ -21,9 +21,7 @@ pub(crate) struct Guard {
 impl Guard {
     /// A guard with a new token of 128 random bits.
     pub(crate) fn new(address: SocketAddr) -> io::Result<Self> {
-        let mut random = [0; 16];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let token = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = token()?;
         let port = address.port();
         let hosts = [address.to_string(), format!("localhost:{port}")];
         // Cookies do not know ports: two recordings that are open at once need two names.
@@ -77,6 +75,13 @@ impl Guard {
     pub(crate) fn set_cookie(&self) -> String {
         format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.token)
     }
+}
+
+/// 128 random bits as text.
+pub(crate) fn token() -> io::Result<String> {
+    let mut random = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Compares in a time that does not tell where the difference is.

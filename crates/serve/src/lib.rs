@@ -3,19 +3,19 @@
 //!
 //! **What.** [`Server::start`] listens on a port of this machine, has the recording's tables and
 //! tiles made if they are not there, and answers the page: tracks, keys, tiles, facts and arrows
-//! (`transect-timeline`), statistics and SQL (`transect-query`). The addresses and what they
-//! answer are in docs/timeline-format.md.
+//! (`transect-timeline`), statistics and SQL (`transect-ask`: the engine is a process of its own). The addresses and
+//! what they answer are in docs/timeline-format.md.
 //!
 //! **Data flow.**
 //! ```text
 //! connection ─▶ request ─▶ guard (host, origin, token) ─▶ page │ api ─▶ answer
-//!   (http)                                                     └▶ view, database (state)
+//!   (http)                                                     └▶ view, tables (state) │ engine (sql)
 //! builder thread: Recording::open ─▶ tables ─▶ tiles ─▶ state; the page sees how far it is
 //! ```
 //!
 //! **Design constraints.**
 //! - Threads, not an async runtime: a browser has six connections, and every answer is work of
-//!   the CPU or a query that waits by itself. It also leaves tokio's features as they are.
+//!   the CPU or a query that waits by itself.
 //! - Who may ask is decided before anything is looked at (`guard`; of the daemon, `service::auth`). No path is ever opened: the
 //!   page's files are part of the program.
 //! - Requests, answers, connections and queries under way are bounded.

@@ -1,116 +1,98 @@
-//! Questions to the tables, asked by the server itself or by the page.
+//! Questions to the SQL engine, a process of its own: asked by the server itself, or by the page.
 
 use crate::http::Response;
-use crate::row::Row;
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use std::io;
+use crate::row::{Row, rows_of};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use serde_json::{Value, json};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::path::PathBuf;
 use std::time::Duration;
-use transect_query::output::{Format, writer};
-use transect_query::{Database, QueryError, Stop};
+use transect_ask::{Answer, AskError, Client, Limits, Patience, Pool, Query};
 
-/// Memory that a result may take.
-const MAX_RESULT_BYTES: usize = 64 << 20;
+/// What a result may take in memory.
+const MAX_RESULT_BYTES: u64 = 64 << 20;
 
-/// A result, whole or its beginning.
-pub(crate) struct Result {
-    pub(crate) schema: SchemaRef,
-    pub(crate) batches: Vec<RecordBatch>,
-    /// Were there more rows than asked for, or than there is room for?
-    pub(crate) is_truncated: bool,
+/// The engine's children, and how long one may take for an answer.
+pub(crate) struct Sql {
+    pub(crate) pool: Pool,
+    time: Duration,
 }
 
-pub(crate) fn refusal(error: &QueryError) -> Response {
-    let status = if error.is_bad_sql() { 400 } else { 500 };
-    Response::error(status, &error.to_string())
+impl Sql {
+    pub(crate) fn new(options: transect_ask::Options, time: Duration) -> Self {
+        Sql { pool: Pool::new(options), time }
+    }
 }
 
-/// Runs one statement and keeps up to `limit` rows.
-pub(crate) fn run(
-    database: &Database,
-    sql: &str,
-    limit: usize,
-    stop: &Stop,
-) -> std::result::Result<Result, QueryError> {
-    let bad = |message: &str| QueryError::Sql { message: message.to_owned() };
-    let mut statements = database.parse(sql)?.into_iter();
-    let (Some(statement), None) = (statements.next(), statements.next()) else {
-        return Err(bad("exactly one statement at a time"));
+/// A client that asks of a recording.
+pub(crate) struct Asker<'a> {
+    pub(crate) sql: &'a Sql,
+    pub(crate) client: &'a Client,
+    /// Its connection: what it does not wait for any more is not answered.
+    pub(crate) connection: &'a TcpStream,
+    pub(crate) tables: PathBuf,
+}
+
+impl Asker<'_> {
+    /// Runs one statement; up to `limit` rows of its answer.
+    pub(crate) fn ask(
+        &self,
+        sql: &str,
+        parameters: Vec<Value>,
+        limit: usize,
+    ) -> Result<Answer, AskError> {
+        let rows = u64::try_from(limit).unwrap_or(u64::MAX);
+        let ms = u64::try_from(self.sql.time.as_millis()).unwrap_or(u64::MAX);
+        let limits = Limits { rows, bytes: MAX_RESULT_BYTES, ms };
+        let query = Query { sql: sql.to_owned(), parameters, limits };
+        let patience = Patience { wanted: &|| self.is_wanted() };
+        self.sql.pool.ask(self.client, &self.tables, &query, &patience)
+    }
+
+    /// Does the client still wait?
+    pub(crate) fn is_wanted(&self) -> bool {
+        is_there(self.connection)
+    }
+
+    /// Why nothing can be asked by SQL; none if it can be.
+    pub(crate) fn missing(&self) -> Option<String> {
+        self.sql.pool.missing().map(|error| error.to_string())
+    }
+
+    /// Runs one of the server's own questions; its rows by name.
+    pub(crate) fn rows(&self, sql: &str, limit: usize) -> Result<Vec<Row>, Response> {
+        let answer = self.ask(sql, Vec::new(), limit).map_err(|error| refusal(&error))?;
+        let batches = answer.batches();
+        let batches = batches.map_err(|error| Response::error(500, &error.to_string()))?;
+        rows_of(&batches)
+    }
+}
+
+/// The answer to who asked what cannot be answered.
+pub(crate) fn refusal(error: &AskError) -> Response {
+    let status = match error {
+        error if error.is_bad_sql() => 400,
+        AskError::Missing { .. } | AskError::Version { .. } | AskError::Start { .. } => 501,
+        AskError::Busy => 503,
+        AskError::TooLong(_) => 504,
+        _ => 500,
     };
-    let mut rows = database.run(statement)?;
-    let mut result = Result { schema: rows.schema(), batches: Vec::new(), is_truncated: false };
-    let (mut count, mut bytes) = (0, 0);
-    while let Some(batch) = rows.next(stop)? {
-        let fits = batch.num_rows().min(limit - count);
-        bytes += batch.get_array_memory_size();
-        result.is_truncated = fits < batch.num_rows() || bytes > MAX_RESULT_BYTES;
-        count += fits;
-        result.batches.push(batch.slice(0, fits));
-        if result.is_truncated {
-            break;
+    match error {
+        AskError::Refused(refusal) if refusal.line.is_some() => {
+            let message = error.to_string();
+            let place = json!({ "error": message, "line": refusal.line, "column": refusal.column });
+            Response::json(&place).status(status)
         }
+        _ => Response::error(status, &error.to_string()),
     }
-    Ok(result)
 }
 
-/// Runs one of the server's own questions; its rows by name.
-pub(crate) fn rows(
-    database: &Database,
-    sql: &str,
-    limit: usize,
-    stop: &Stop,
-) -> std::result::Result<Vec<Row>, Response> {
-    let result = run(database, sql, limit, stop).map_err(|error| refusal(&error))?;
-    let mut bytes = Vec::new();
-    let mut out = writer(Format::Json, &result.schema, &mut bytes).map_err(|e| refusal(&e))?;
-    for batch in &result.batches {
-        out.write(batch).map_err(|error| refusal(&error))?;
-    }
-    out.finish().map_err(|error| refusal(&error))?;
-    drop(result);
-    serde_json::from_slice(&bytes).map_err(|error| Response::error(500, &error.to_string()))
-}
-
-/// Does `work`, which stops as soon as the client goes away.
-pub(crate) fn while_wanted<T>(client: &TcpStream, work: impl FnOnce(&Stop) -> T) -> T {
-    let gone = Arc::new(AtomicBool::new(false));
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let watch = || watch(client, &gone, &done);
-        // Without a watcher a query goes on that nobody wants, no more.
-        let watcher = thread::Builder::new().name("view-watch".to_owned());
-        let watcher = watcher.spawn_scoped(scope, watch).ok();
-        let result = work(&Stop::on(Arc::clone(&gone)));
-        done.store(true, Ordering::Relaxed);
-        if let Some(watcher) = watcher {
-            watcher.thread().unpark();
-        }
-        result
-    })
-}
-
-fn watch(client: &TcpStream, gone: &AtomicBool, done: &AtomicBool) {
-    // A duplicate shares the timeout with the connection; peeking does not take anything.
-    while !done.load(Ordering::Relaxed) {
-        thread::park_timeout(Duration::from_millis(200));
-        if client.set_nonblocking(true).is_err() {
-            return;
-        }
-        let peeked = client.peek(&mut [0]);
-        let blocking = client.set_nonblocking(false);
-        match peeked {
-            Ok(0) => gone.store(true, Ordering::Relaxed),
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-                gone.store(true, Ordering::Relaxed);
-            }
-            _ => {}
-        }
-        if blocking.is_err() {
-            return;
-        }
+/// Is the other end of a connection still there?
+fn is_there(connection: &TcpStream) -> bool {
+    let mut byte = [0];
+    match recv(connection, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((read, _)) => read > 0,
+        Err(error) => matches!(error, Errno::AGAIN | Errno::INTR),
     }
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use transect_query::Database;
 use transect_timeline::{Build, TimelineError, View};
 
 /// Told what is being made, how much of it is done, and of how much: 0 where that is not known.
@@ -80,23 +79,23 @@ struct Inner {
     /// Raised by every change that the page is told about.
     version: u64,
     view: Option<Arc<View>>,
-    database: Option<Arc<Database>>,
     opened: Option<Opened>,
 }
 
 /// Shared by the builder and all connections.
 pub(crate) struct State {
     pub(crate) recording: Box<dyn Recording>,
-    options: transect_query::Options,
+    /// Threads that make tiles.
+    threads: usize,
     inner: Mutex<Inner>,
     changed: Condvar,
     is_building: AtomicBool,
 }
 
 impl State {
-    pub(crate) fn new(recording: Box<dyn Recording>, options: transect_query::Options) -> Self {
+    pub(crate) fn new(recording: Box<dyn Recording>, threads: usize) -> Self {
         let (inner, changed) = (Mutex::default(), Condvar::new());
-        State { recording, options, inner, changed, is_building: AtomicBool::new(false) }
+        State { recording, threads, inner, changed, is_building: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -135,10 +134,6 @@ impl State {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.lock().building.state == "ready"
-    }
-
-    pub(crate) fn database(&self) -> Option<Arc<Database>> {
-        self.lock().database.clone()
     }
 
     pub(crate) fn opened(&self) -> Option<Opened> {
@@ -180,17 +175,13 @@ impl State {
                 self.progress(stage, done, total);
             }
         })?;
-        let database = Database::open(&opened.tables, &self.options).map_err(|e| e.to_string())?;
-        self.change(|inner| {
-            inner.database = Some(Arc::new(database));
-            inner.opened = Some(opened.clone());
-        });
+        self.change(|inner| inner.opened = Some(opened.clone()));
         let shown = Throttle::default();
         let stop = AtomicBool::new(false);
         let build = Build {
             tables: &opened.tables,
             parent: &opened.parent,
-            threads: self.options.threads.max(1),
+            threads: self.threads.max(1),
             progress: &|progress| {
                 if told.is_due() {
                     self.progress("tiles", progress.done, progress.total);

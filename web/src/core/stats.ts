@@ -8,6 +8,8 @@ export interface StatsAnswer {
   readonly tracks?: readonly TrackSums[];
   readonly vms?: readonly Readonly<Record<string, unknown>>[];
   readonly exits?: readonly Readonly<Record<string, unknown>>[];
+  /** Why what SQL says is not here. */
+  readonly missing?: string;
 }
 
 interface TrackSums {

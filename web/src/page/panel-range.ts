@@ -60,6 +60,7 @@ export class RangePanel {
       const ofTracks = tables.filter((table) => table.track !== undefined);
       const hidden = new Set(ofTracks.slice(MOST_TRACKS));
       root.append(make("div", { class: "columns" }, ...tables.filter((table) => !hidden.has(table)).map((table) => this.table(table))));
+      if (answer.missing) root.append(make("p", { class: "bad" }, answer.missing));
       if (hidden.size > 0) root.append(make("p", { class: "dim" }, `${hidden.size} more tracks: select over fewer rows`));
     }
     return root;

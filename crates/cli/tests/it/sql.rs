@@ -212,6 +212,24 @@ fn sql_comes_from_standard_input_too_and_a_closed_pipe_is_no_error() {
 }
 
 #[test]
+fn without_the_engine_sql_says_what_is_missing_and_makes_nothing() {
+    let cache = tempfile::tempdir().unwrap();
+    let (_dir, alone) = crate::view_support::alone();
+    let transect = |words: &[&str]| {
+        let mut command = Command::new(&alone);
+        command.env("XDG_CACHE_HOME", cache.path()).env("XDG_STATE_HOME", cache.path());
+        run(command.args(words).arg(recording("v7-all.dat")))
+    };
+    for words in [&["sql"][..], &["sql", "--csv"], &["sql", "--schema"]] {
+        let (said, code) = refused(transect(words));
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("transect-sql") && said.contains("make build"), "{said}");
+    }
+    assert!(cache.path().read_dir().unwrap().next().is_none(), "no tables were made");
+    ok(transect(&["report"]));
+}
+
+#[test]
 fn describing_tables_needs_no_recording() {
     let cache = tempfile::tempdir().unwrap();
     let schema = ok(run(transect(cache.path()).args(["sql", "--schema"])));

@@ -495,3 +495,56 @@ fn progress_has_a_share() {
     let stages = ["rows", "events", "tiles"].map(|stage| of(stage).len());
     assert!(stages.iter().sum::<usize>() > 0, "nothing was told: {told:?}");
 }
+
+#[test]
+fn without_the_engine_the_page_has_all_but_sql() {
+    let cache = tempfile::tempdir().unwrap();
+    let (_dir, alone) = view_support::alone();
+    let served = Served::by(&alone, cache.path(), &[&pair(cache.path())]);
+    served.ready();
+    let about = served.json("/api/recording");
+    assert!(about["machines"].as_array().unwrap().len() > 1, "{about}");
+    let track = served.tracks().into_iter().find(|track| track["kind"] == "vcpu").unwrap();
+    let number = track["track"].as_u64().unwrap();
+    let (exact, _) = served.tiles(30, 0, 1, &[number]);
+    let ts = exact[0]["ts"].as_i64().unwrap();
+    let at = served.json(&format!("/api/at?track={number}&ts={ts}"));
+    assert!(!at["rows"].as_array().unwrap().is_empty(), "{at}");
+    let range = json!({ "from": about["from"], "to": about["to"], "tracks": [number] });
+    assert!(!served.post("/api/flows", &range).is_empty());
+    let sql = json!({ "sql": "SELECT 1" });
+    let (status, said) = served.ask("POST", "/api/sql", Some(&sql), &served.token());
+    let said = String::from_utf8(said).unwrap();
+    assert!(
+        status == 501 && said.contains("transect-sql") && said.contains("make build"),
+        "{said}"
+    );
+    let stats: Value = serde_json::from_slice(&served.post("/api/stats", &range)).unwrap();
+    assert!(stats["missing"].as_str().unwrap().contains("transect-sql"), "{stats}");
+    assert!(!stats["tracks"][0]["states"].as_array().unwrap().is_empty(), "{stats}");
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_query_with_it() {
+    let cache = tempfile::tempdir().unwrap();
+    let served = Served::start(cache.path(), &[&pair(cache.path())]);
+    served.ready();
+    assert_eq!(served.sql("SELECT 7 AS n")[0]["n"], 7);
+    let before = served.engines();
+    assert_eq!(before.len(), 1, "one child for the one who may ask");
+    let endless = "SELECT count(*) FROM events a, events b, events c WHERE a.ts * 3 > b.ts + c.ts";
+    let body = json!({ "sql": endless }).to_string();
+    let mut stream = TcpStream::connect(served.host()).unwrap();
+    let (name, token) = served.token().remove(0);
+    let head = format!(
+        "POST /api/sql HTTP/1.1\r\nHost: {}\r\n{name}: {token}\r\nContent-Length: {}\r\n\r\n{body}",
+        served.host(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    drop(stream);
+    // Stopped, or ended and made again: the next question waits for no more than that.
+    assert_eq!(served.sql("SELECT 8 AS n")[0]["n"], 8);
+    assert_eq!(served.engines().len(), 1);
+}

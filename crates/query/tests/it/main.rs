@@ -4,3 +4,4 @@ mod common;
 mod docs;
 mod golden;
 mod limits;
+mod pipe;

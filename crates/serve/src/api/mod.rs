@@ -20,7 +20,6 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 use transect_model::table::TABLES;
-use transect_query::Database;
 use transect_timeline::{Lookup, TimelineError, View, Wanted};
 
 /// The answer, or the refusal.
@@ -51,12 +50,8 @@ fn view(state: &State) -> Result<Arc<View>, Response> {
     state.view().ok_or_else(|| not_yet(state))
 }
 
-fn database(state: &State) -> Result<Arc<Database>, Response> {
-    state.database().ok_or_else(|| not_yet(state))
-}
-
-/// The folder of the recording's tables.
-fn tables(state: &State) -> Result<PathBuf, Response> {
+/// The folder of tables.
+pub(crate) fn tables(state: &State) -> Result<PathBuf, Response> {
     state.opened().map(|opened| opened.tables).ok_or_else(|| not_yet(state))
 }
 

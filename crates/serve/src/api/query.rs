@@ -1,12 +1,9 @@
 //! `/api/sql`: any question, as `transect sql` answers it.
 
-use super::{Answered, body, database};
+use super::{Answered, body};
 use crate::http::Response;
-use crate::sql::{refusal, run, while_wanted};
-use crate::state::State;
-use std::net::TcpStream;
-use transect_query::arrow::record_batch::RecordBatch;
-use transect_timeline::streams;
+use crate::sql::{Asker, refusal};
+use serde_json::Value;
 
 /// Rows that are given if nobody says how many.
 const DEFAULT_ROWS: usize = 10_000;
@@ -17,16 +14,15 @@ const MAX_ROWS: usize = 200_000;
 struct Question {
     sql: String,
     limit: Option<usize>,
+    #[serde(default)]
+    parameters: Vec<Value>,
 }
 
-pub(crate) fn answer(state: &State, bytes: &[u8], client: &TcpStream) -> Answered {
+pub(crate) fn answer(asker: &Asker<'_>, bytes: &[u8]) -> Answered {
     let question: Question = body(bytes)?;
-    let database = database(state)?;
     let limit = question.limit.unwrap_or(DEFAULT_ROWS).min(MAX_ROWS);
-    let result = while_wanted(client, |stop| run(&database, &question.sql, limit, stop));
-    let result = result.map_err(|error| refusal(&error))?;
-    let batches: &[RecordBatch] = &result.batches;
-    let bytes = streams(&result.schema, batches);
-    let bytes = bytes.map_err(|error| Response::error(500, &error.to_string()))?;
-    Ok(Response::arrow(bytes).with("X-Truncated", result.is_truncated.to_string()))
+    let answer = asker.ask(&question.sql, question.parameters, limit);
+    let answer = answer.map_err(|error| refusal(&error))?;
+    // What the engine wrote is what the page reads.
+    Ok(Response::arrow(answer.arrow).with("X-Truncated", answer.end.truncated.to_string()))
 }

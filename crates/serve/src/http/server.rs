@@ -20,6 +20,9 @@ const TURN: Duration = Duration::from_millis(100);
 pub(crate) trait Handler: Send + Sync + 'static {
     /// The answer. `client` is whoever asks, to see whether it is still there.
     fn answer(&self, request: &Request, client: &TcpStream) -> Answer;
+
+    /// A client's connection is closed.
+    fn gone(&self, _peer: SocketAddr) {}
 }
 
 /// What the listener counts, from its start.
@@ -89,14 +92,14 @@ impl Server {
     pub(crate) fn run(&self, handler: &Arc<impl Handler>) -> ! {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => self.accept(stream, handler),
+                Ok((stream, peer)) => self.accept(stream, peer, handler),
                 // The client went away again, or there are too many files open: others come.
                 Err(_) => thread::sleep(TURN),
             }
         }
     }
 
-    fn accept(&self, stream: TcpStream, handler: &Arc<impl Handler>) {
+    fn accept(&self, stream: TcpStream, peer: SocketAddr, handler: &Arc<impl Handler>) {
         let counts = &self.counts;
         if counts.open.fetch_add(1, Ordering::Relaxed) >= self.max_connections {
             counts.open.fetch_sub(1, Ordering::Relaxed);
@@ -115,6 +118,7 @@ impl Server {
         let _ = thread::Builder::new().name(self.thread_name.to_owned()).spawn(move || {
             give_way(niceness);
             let _ = serve(&stream, tls.as_ref(), handler.as_ref(), &guard.0);
+            handler.gone(peer);
         });
     }
 }

@@ -257,6 +257,12 @@ impl Auth {
             COOKIE_FOR.as_secs()
         )
     }
+
+    /// The cookie by which a browser's connections are known as one client's: until it is closed.
+    pub(crate) fn client_cookie(&self, cookie: &str, name: &str) -> String {
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        format!("{cookie}={name}; HttpOnly; SameSite=Strict; Path=/view/{secure}")
+    }
 }
 
 /// The answer to a token that is not known.

@@ -429,4 +429,8 @@ impl Handler for Service {
         }
         answer
     }
+
+    fn gone(&self, peer: SocketAddr) {
+        self.views.gone(peer);
+    }
 }

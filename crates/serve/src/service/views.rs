@@ -1,14 +1,20 @@
 //! Timelines of snapshots that are open: the last few.
 
 use crate::app::View;
+use crate::sql::Sql;
 use crate::state::Recording;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use transect_ask::Client;
 
-/// Each has a database and tiles in memory.
+/// Each has tiles in memory.
 const MAX_OPEN: usize = 2;
-/// Memory for its queries, bytes.
+/// Memory for the queries of a client, bytes.
 const MEMORY_BYTES: usize = 256 << 20;
+/// How long one of its queries may take.
+const QUERY_TIME: Duration = Duration::from_secs(60);
 
 /// Opens a recording by its path.
 pub type Open = Box<dyn Fn(&Path) -> Box<dyn Recording> + Send + Sync>;
@@ -17,17 +23,26 @@ pub(crate) struct Views {
     open: Open,
     /// The one asked last comes last.
     known: Mutex<Vec<(String, Arc<View>)>>,
+    sql: Arc<Sql>,
 }
 
 impl Views {
     pub(crate) fn new(open: Open) -> Self {
-        Views { open, known: Mutex::default() }
+        let engine = transect_ask::Options { memory_bytes: MEMORY_BYTES, threads: 1 };
+        Views { open, known: Mutex::default(), sql: Arc::new(Sql::new(engine, QUERY_TIME)) }
     }
 
     /// Closes one whose recording is gone.
     pub(crate) fn forget(&self, id: &str) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(of, _)| of != id);
+        for (_, view) in known.extract_if(.., |(of, _)| of == id) {
+            view.close();
+        }
+    }
+
+    /// Ends what works for a connection that is closed.
+    pub(crate) fn gone(&self, peer: SocketAddr) {
+        self.sql.pool.forget(&Client::connection(peer));
     }
 
     pub(crate) fn get(&self, id: &str, path: &Path) -> Arc<View> {
@@ -38,8 +53,7 @@ impl Views {
             known.push(found);
             return view;
         }
-        let queries = transect_query::Options { memory_bytes: MEMORY_BYTES, threads: 1 };
-        let view = Arc::new(View::open((self.open)(path), queries));
+        let view = Arc::new(View::open((self.open)(path), Arc::clone(&self.sql), 1));
         if known.len() >= MAX_OPEN {
             known.remove(0);
         }

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     api_only: bool,
     /// Memory for queries before they spill to a temporary folder
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = transect_query::parse_memory)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = transect_ask::memory::parse)]
     memory: usize,
     #[command(flatten)]
     source: SourceArgs,

@@ -8,18 +8,27 @@
 
 pub(crate) mod state_sums;
 
+use arrow::array::{Array, RecordBatch};
+use arrow::ipc::reader::StreamReader;
+use arrow::util::display::array_value_to_string;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use transect_engine::synthetic::Plan;
-use transect_query::arrow::array::{Array, RecordBatch};
-use transect_query::arrow::ipc::reader::StreamReader;
-use transect_query::arrow::util::display::array_value_to_string;
+
+/// A copy of the program that has nothing beside it.
+pub(crate) fn alone() -> (tempfile::TempDir, PathBuf) {
+    let program = Path::new(env!("CARGO_BIN_EXE_transect"));
+    let dir = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+    let alone = dir.path().join("transect");
+    fs::hard_link(program, &alone).unwrap();
+    (dir, alone)
+}
 
 /// A file of `testdata/succeed`.
 pub(crate) fn testdata(name: &str) -> String {
@@ -99,7 +108,12 @@ impl Drop for Served {
 
 impl Served {
     pub(crate) fn start(cache: &Path, words: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_transect"));
+        Self::by(Path::new(env!("CARGO_BIN_EXE_transect")), cache, words)
+    }
+
+    /// By this copy of the program.
+    pub(crate) fn by(program: &Path, cache: &Path, words: &[&str]) -> Self {
+        let mut command = Command::new(program);
         command.arg("view").arg("--api-only").args(words).env("XDG_CACHE_HOME", cache);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
@@ -108,6 +122,18 @@ impl Served {
         let (host, token) = (site.strip_prefix("http://").unwrap().to_owned(), token.to_owned());
         assert_eq!(token.len(), 32);
         Served { child, host, token }
+    }
+
+    /// The engine's processes that it has, by their numbers.
+    pub(crate) fn engines(&self) -> Vec<u32> {
+        let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let children: Vec<String> = tasks.filter_map(|task| of_task(task.ok()?)).collect();
+        children
+            .iter()
+            .flat_map(|text| text.split_whitespace())
+            .map(|pid| pid.parse().unwrap())
+            .collect()
     }
 
     /// Stops the program for a moment.

@@ -4,19 +4,16 @@
 mod numbers;
 mod states;
 
-use super::{Answered, Time, body, database, tables, view};
+use super::{Answered, Time, body, view};
 use crate::http::Response;
 use crate::row::Row;
-use crate::sql::{rows, while_wanted};
+use crate::sql::Asker;
 use crate::state::State;
 use numbers::Numbers;
 use serde_json::{Value, json};
 use states::{Lanes, StateSum};
 use std::collections::{HashMap, HashSet};
-use std::net::TcpStream;
-use std::path::Path;
 use std::sync::Arc;
-use transect_query::{Database, Stop};
 use transect_timeline::{Actor, Kind, View};
 
 /// Tracks that may be asked for at once.
@@ -31,7 +28,7 @@ struct Wish {
     tracks: Option<Vec<u32>>,
 }
 
-pub(crate) fn answer(state: &Arc<State>, bytes: &[u8], client: &TcpStream) -> Answered {
+pub(crate) fn answer(state: &Arc<State>, bytes: &[u8], asker: &Asker<'_>) -> Answered {
     let wish: Wish = body(bytes)?;
     let (from, to) = (wish.from.0, wish.to.0);
     let tracks = wish.tracks.unwrap_or_default();
@@ -42,19 +39,22 @@ pub(crate) fn answer(state: &Arc<State>, bytes: &[u8], client: &TcpStream) -> An
         let message = format!("{} tracks at once: ask for {MAX_TRACKS} at most", tracks.len());
         return Err(Response::error(400, &message));
     }
-    let (view, database, tables) = (view(state)?, database(state)?, tables(state)?);
-    while_wanted(client, |stop| {
-        let (view, database, tables) = (&*view, &*database, tables.as_path());
-        let lanes = Lanes::new(view);
-        let ask = Ask { state, view, lanes, database, tables, range: (from, to), stop };
-        Ok(Response::json(&json!({
-            "from": from.to_string(),
-            "to": to.to_string(),
-            "tracks": ask.tracks(&tracks)?,
-            "vms": ask.vms()?,
-            "exits": ask.exits()?,
-        })))
-    })
+    let view = view(state)?;
+    let lanes = Lanes::new(&view);
+    let missing = asker.missing();
+    let has_sql = missing.is_none();
+    let ask = Ask { state, view: &view, lanes, asker, has_sql, range: (from, to) };
+    let mut answer = json!({
+        "from": from.to_string(),
+        "to": to.to_string(),
+        "tracks": ask.tracks(&tracks)?,
+        "vms": ask.vms()?,
+        "exits": ask.exits()?,
+    });
+    if let Some(missing) = missing {
+        answer["missing"] = json!(missing);
+    }
+    Ok(Response::json(&answer))
 }
 
 /// What a track holds of the range.
@@ -68,15 +68,15 @@ struct Ask<'a> {
     state: &'a Arc<State>,
     view: &'a View,
     lanes: Lanes<'a>,
-    database: &'a Database,
-    tables: &'a Path,
+    asker: &'a Asker<'a>,
+    /// Is there an engine? Without one only what the tiles tell is told.
+    has_sql: bool,
     range: (i64, i64),
-    stop: &'a Stop,
 }
 
 impl Ask<'_> {
     fn rows(&self, sql: &str) -> Result<Vec<Row>, Response> {
-        rows(self.database, sql, MAX_SUMS, self.stop)
+        if self.has_sql { self.asker.rows(sql, MAX_SUMS) } else { Ok(Vec::new()) }
     }
 
     /// Length of a row within the range, and the condition that it reaches into it, for rows whose

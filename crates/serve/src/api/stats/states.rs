@@ -58,7 +58,7 @@ impl Ask<'_> {
     /// Adds up the intervals of all lanes of a track's actor.
     pub(super) fn add_states(&self, track: &Track, to: &mut OfTrack) -> Result<(), Response> {
         let mut sums: BTreeMap<u32, KeySum> = BTreeMap::new();
-        let is_wanted = || !self.stop.is_set();
+        let is_wanted = || self.asker.is_wanted();
         for lane in self.lanes.0.get(&track.actor).into_iter().flatten() {
             let added = self.view.add_key_sums(*lane, self.range, &is_wanted, &mut sums);
             added.map_err(|error| refused(self.state, &error))?;
@@ -99,7 +99,7 @@ impl Ask<'_> {
             ..Wanted::default()
         };
         let mut events: HashMap<String, u64> = HashMap::new();
-        let lookup = Lookup::new(self.tables);
+        let lookup = Lookup::new(&self.asker.tables);
         for batch in lookup.open("lost", &wanted).map_err(|error| failed(&error))? {
             for row in rows_of(&[batch.map_err(|error| failed(&error))?])? {
                 let count = row.get("count").and_then(Value::as_u64).unwrap_or(0);

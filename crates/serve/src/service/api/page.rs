@@ -1,10 +1,12 @@
 //! What a browser opens: the dashboard, and the timelines of snapshots.
 
+use crate::guard;
 use crate::http::{Answer, Method, Request, Response};
 use crate::page;
 use crate::service::Service;
 use crate::service::auth::{self, Scope};
 use std::net::TcpStream;
+use transect_ask::Client;
 
 /// The dashboard among the page's files.
 const DASHBOARD: &str = "/dashboard.html";
@@ -68,5 +70,27 @@ fn view(
     let Some(path) = path else {
         return Ok(Response::empty(302).with("Location", format!("/view/{id}/")).into());
     };
-    Ok(service.views.get(id, &recording).answer(&request.below(path), client))
+    let known = request.cookie(CLIENT).filter(|name| is_name(name));
+    let who = match (known, client.peer_addr()) {
+        (Some(name), _) => Client::named(name),
+        (None, Ok(peer)) => Client::connection(peer),
+        (None, Err(error)) => return Err(Response::error(500, &error.to_string())),
+    };
+    let is_page = path == "/";
+    let answer = service.views.get(id, &recording).answer(&request.below(path), &who, client);
+    Ok(match (answer, guard::token()) {
+        (Answer::Whole(page), Ok(name)) if is_page && known.is_none() => {
+            page.with("Set-Cookie", service.auth().client_cookie(CLIENT, &name)).into()
+        }
+        (answer, _) => answer,
+    })
+}
+
+/// Says that several connections are of one browser, so that the engine has one child for all of them. It gives no
+/// right to anything, and whoever has none is the connection that it asks over.
+const CLIENT: &str = "transect-client";
+
+/// One of ours, or as good as one: nobody guesses another's.
+fn is_name(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

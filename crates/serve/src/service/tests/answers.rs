@@ -136,6 +136,21 @@ fn snapshots_are_taken_listed_packed_and_opened() {
         let about = running.get(&format!("/view/{id}/api/recording")).json();
         about["name"] == "a snapshot" && about["building"]["error"] == "this recording is made up"
     });
+    // A browser's connections are one client's, by a cookie that it gets with the page, once.
+    let page = format!("/view/{id}/");
+    let cookie = running.get(&page).header("set-cookie").unwrap().to_owned();
+    let (name, rest) = cookie.split_once("; ").unwrap();
+    assert!(name.starts_with("transect-client=") && name.len() == 16 + 32, "{cookie}");
+    assert!(
+        rest.contains("HttpOnly")
+            && rest.contains("SameSite=Strict")
+            && rest.contains("Path=/view/"),
+        "{cookie}"
+    );
+    let known = running.ask("GET", &page, &[("Cookie", name)], "");
+    assert_eq!(known.header("set-cookie"), None);
+    let made_up = running.ask("GET", &page, &[("Cookie", "transect-client=x")], "");
+    assert!(made_up.header("set-cookie").is_some());
     assert_eq!(running.get("/view/nothing/").status, 404);
     assert_eq!(running.get("/api/v1/snapshots/nothing.tar").status, 404);
     for bad in

@@ -1,7 +1,7 @@
 //! The prompt: SQL line by line, with history and completion.
 
-use super::answer;
-use super::complete::{COMMANDS, SqlHelper};
+use crate::answer;
+use crate::complete::{COMMANDS, SqlHelper};
 use anyhow::Context as _;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;

@@ -1,14 +1,14 @@
 //! From SQL text to rows in a file or on standard output.
 
-use super::{Args, bad};
 use crate::output::Output;
 use anyhow::Context as _;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use transect_ask::{Layout, Wanted};
 use transect_query::output::{Format, Limits, writer};
-use transect_query::{Database, Rows, Statement, Stop};
+use transect_query::{Database, QueryError, Rows, Statement, Stop};
 
 /// Where results go, and how they are written.
 pub(super) struct Target {
@@ -17,22 +17,18 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
-        let stdout = || PathBuf::from("-");
-        if let Some(path) = &args.arrow {
-            return Ok(Self { path: path.clone(), format: Format::Arrow });
-        }
-        if let Some(path) = &args.parquet {
-            return Ok(Self { path: path.clone(), format: Format::Parquet });
-        }
-        let format = match (args.csv, args.json, args.jsonl, &args.output) {
-            (true, ..) => Format::Csv,
-            (_, true, ..) => Format::Json,
-            (_, _, true, _) => Format::JsonLines,
-            (_, _, _, Some(path)) => by_name(path)?,
-            _ => Format::Table(limits(args.rows)),
+    pub(super) fn of(wanted: &Wanted) -> anyhow::Result<Self> {
+        let (path, layout) = wanted.target().map_err(QueryError::sql)?;
+        let format = match layout {
+            Layout::Table(rows) if path.as_os_str() == "-" => Format::Table(limits(rows)),
+            Layout::Table(_) => Format::Table(Limits::default()),
+            Layout::Csv => Format::Csv,
+            Layout::Json => Format::Json,
+            Layout::JsonLines => Format::JsonLines,
+            Layout::Arrow => Format::Arrow,
+            Layout::Parquet => Format::Parquet,
         };
-        Ok(Self { path: args.output.clone().unwrap_or_else(stdout), format })
+        Ok(Self { path: path.to_owned(), format })
     }
 }
 
@@ -43,24 +39,6 @@ pub(super) fn limits(rows: usize) -> Limits {
     }
     let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     Limits { rows: Some(rows), width }
-}
-
-fn by_name(path: &Path) -> anyhow::Result<Format> {
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    match extension {
-        "csv" => Ok(Format::Csv),
-        "json" => Ok(Format::Json),
-        "jsonl" | "ndjson" => Ok(Format::JsonLines),
-        "arrow" | "feather" => Ok(Format::Arrow),
-        "parquet" => Ok(Format::Parquet),
-        "txt" => Ok(Format::Table(Limits::default())),
-        _ if path.as_os_str() == "-" => Ok(Format::Table(limits(usize::MAX))),
-        _ => Err(bad(&format!(
-            "{}: its name does not say the format; add --csv, --json or --jsonl, or end it in \
-             .csv, .json, .jsonl, .arrow, .parquet or .txt",
-            path.display()
-        ))),
-    }
 }
 
 /// Set by ^C; a second one ends the program at once.
@@ -90,11 +68,12 @@ pub(super) fn all(
     let sql = if explain { format!("EXPLAIN FORMAT TREE {sql}") } else { sql.to_owned() };
     let statements = database.parse(&sql)?;
     if statements.is_empty() {
-        return Err(bad("there is no SQL to run"));
+        return Err(QueryError::sql("there is no SQL to run").into());
     }
     let is_file = matches!(target.format, Format::Arrow | Format::Parquet);
     if is_file && statements.len() > 1 {
-        return Err(bad("an Arrow or Parquet file holds the result of one statement"));
+        let what = "an Arrow or Parquet file holds the result of one statement";
+        return Err(QueryError::sql(what).into());
     }
     // The file takes its name only when everything is in it.
     let mut output = Output::create(&target.path)?;
@@ -113,7 +92,7 @@ pub(super) fn all(
 /// `-: …` says nothing.
 fn unnamed_stdout(error: anyhow::Error) -> anyhow::Error {
     if error.to_string() == "-" {
-        return match error.downcast::<transect_query::QueryError>() {
+        return match error.downcast::<QueryError>() {
             Ok(error) => error.into(),
             Err(error) => error,
         };
@@ -127,7 +106,7 @@ pub(super) fn write(
     format: Format,
     to: &mut (impl Write + Send),
     stop: &Stop,
-) -> Result<usize, transect_query::QueryError> {
+) -> Result<usize, QueryError> {
     let schema = rows.schema();
     let mut count = 0;
     if schema.fields().is_empty() {
@@ -152,7 +131,7 @@ pub(super) fn one(
     statement: Statement,
     rows: usize,
     stop: &Stop,
-) -> Result<usize, transect_query::QueryError> {
+) -> Result<usize, QueryError> {
     let answer = database.run(statement)?;
     let mut out = io::BufWriter::new(io::stdout());
     write(answer, Format::Table(limits(rows)), &mut out, stop)

@@ -1,0 +1,125 @@
+//! `transect-sql`: the SQL engine, a program of its own.
+//!
+//! **Data flow.** A folder of tables → a database (`transect-query`) → each statement's rows → one writer ([`answer`]);
+//! without SQL on a terminal, [`prompt`] asks for it. With `--pipe` questions come over standard input, and answers go
+//! to standard output ([`pipe`]): so `transect serve` and `transect view` ask, of whose processes none has an engine.
+//!
+//! `transect sql` makes a recording's tables and becomes this program.
+//!
+//! Exit code 2 says that the SQL is wrong, 1 that it could not be answered.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a binary that prints")]
+
+mod answer;
+mod complete;
+mod output;
+mod pipe;
+mod prompt;
+
+use anyhow::Context as _;
+use clap::Parser;
+use std::io::{self, IsTerminal, Read, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use transect_ask::{Wanted, protocol};
+use transect_query::{Database, Options, QueryError, docs};
+
+#[derive(Parser)]
+#[command(
+    name = "transect-sql",
+    version,
+    about = "Answer SQL over the tables of a recording: the engine of transect sql, serve and view",
+    after_help = "Examples:\n  \
+        transect sql demo.transect 'SELECT * FROM exit_latency'       makes the tables first: what you want\n  \
+        transect-sql demo.transect/tables 'SELECT * FROM machines'    tables that are there\n  \
+        transect-sql --views                                          what is there to ask\n\n\
+        Tables, views, functions and the protocol of --pipe: docs/sql.md."
+)]
+struct Cli {
+    /// The folder of tables
+    tables: Option<PathBuf>,
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Threads, and parts that a query is done in; as many as there are CPUs unless said
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Take requests on standard input and answer on standard output: for programs
+    #[arg(long, conflicts_with_all = ["sql", "file", "format", "output", "explain", "schema", "views"])]
+    pipe: bool,
+    /// End if this is not the version
+    #[arg(long, value_name = "VERSION", hide = true)]
+    of_version: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast_ref::<QueryError>() {
+            Some(QueryError::Stopped) => ExitCode::from(130),
+            known => {
+                eprintln!("transect: {error:#}");
+                ExitCode::from(if known.is_some_and(QueryError::is_bad_sql) { 2 } else { 1 })
+            }
+        },
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    if let Some(theirs) = cli.of_version.as_deref().filter(|theirs| *theirs != protocol::VERSION) {
+        let ours = protocol::VERSION;
+        anyhow::bail!("transect is {theirs}, and transect-sql {ours}: install the two together");
+    }
+    if cli.wanted.schema || cli.wanted.views {
+        return print_docs(&cli.wanted);
+    }
+    let Some(tables) = &cli.tables else {
+        return Err(QueryError::sql("which tables? transect-sql FOLDER 'SELECT …'").into());
+    };
+    let threads = cli.threads.unwrap_or(Options::default().threads);
+    let options = Options { memory_bytes: cli.wanted.memory, threads };
+    if cli.pipe {
+        return pipe::run(tables, &options);
+    }
+    let sql = sql_text(&cli.wanted)?;
+    let target = answer::Target::of(&cli.wanted)?;
+    let database = Database::open(tables, &options)?;
+    match sql {
+        Some(sql) => answer::all(&database, &sql, cli.wanted.explain, &target),
+        None => prompt::run(&database, cli.wanted.rows),
+    }
+}
+
+/// The SQL to run; none to ask for it.
+fn sql_text(wanted: &Wanted) -> anyhow::Result<Option<String>> {
+    if let Some(sql) = &wanted.sql {
+        return Ok(Some(sql.clone()));
+    }
+    if let Some(file) = &wanted.file {
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        return Ok(Some(text));
+    }
+    if io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text).context("standard input")?;
+    Ok(Some(text))
+}
+
+fn print_docs(wanted: &Wanted) -> anyhow::Result<()> {
+    let text = match (wanted.views, wanted.markdown) {
+        (false, false) => docs::tables_text(None),
+        (false, true) => docs::tables_markdown(),
+        (true, false) => docs::views_text(None),
+        (true, true) => docs::views_markdown(),
+    };
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// Did the error come from a reader that closed our standard output?
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,251 @@
+//! Questions over standard input, answers over standard output: the protocol of `transect-ask`.
+//!
+//! **Design constraints.** One question after the other; requests are read beside them, so that what nobody wants can
+//! be cancelled. When whoever asks goes away, so does this process, in the middle of a query too. What an answer may
+//! take is bounded here, and watched by the other side.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use transect_ask::protocol::{
+    self, End, Hello, Kind, Limits, MAX_REQUEST_BYTES, Part, Query, Refusal, Request,
+};
+use transect_query::arrow::error::ArrowError;
+use transect_query::arrow::ipc::writer::StreamWriter;
+use transect_query::{Database, Options, Parameter, QueryError, Stop};
+
+/// Memory beside that which queries are given for sorting, grouping and joining: batches on their way, stacks, plans.
+const BESIDE_BYTES: usize = 512 << 20;
+
+/// Answers until there is nobody to answer.
+pub(crate) fn run(tables: &Path, options: &Options) -> anyhow::Result<()> {
+    bound(options.memory_bytes);
+    // Frames are written whole: what looks for line ends only costs.
+    let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let database = match Database::open(tables, options) {
+        Ok(database) => database,
+        Err(error) => {
+            let refusal = Refusal { kind: Kind::Tables, ..refusal(None, &error) };
+            protocol::write_json(&mut out, Part::Refusal, &refusal)?;
+            return Ok(());
+        }
+    };
+    let asked = Arc::new(Asked::default());
+    let (to, questions) = channel();
+    let reader = Arc::clone(&asked);
+    thread::Builder::new().name("requests".to_owned()).spawn(move || read(&reader, &to))?;
+    protocol::write_json(&mut out, Part::Hello, &Hello::ours())?;
+    answer_all(&database, &asked, &questions, &mut out)
+}
+
+/// A query that no limit of the engine's own holds back (`repeat('x', 2000000000)`) ends this process and nothing else.
+/// If a machine has no memory left, this process is the one that it ends.
+fn bound(memory_bytes: usize) {
+    let most = memory_bytes.saturating_mul(2).saturating_add(BESIDE_BYTES) as u64;
+    for (what, most) in [(Resource::Data, most), (Resource::Core, 0)] {
+        let maximum = getrlimit(what).maximum;
+        let most = Some(maximum.map_or(most, |maximum| maximum.min(most)));
+        // One that cannot be had leaves the others, and the watching from outside.
+        let _ = setrlimit(what, Rlimit { current: most, maximum: most });
+    }
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+/// Questions that were asked and not answered, and how each is stopped.
+#[derive(Default)]
+struct Asked(Mutex<HashMap<u64, Arc<AtomicBool>>>);
+
+impl Asked {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<AtomicBool>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question, when it came, and what stops it.
+struct Question {
+    id: u64,
+    query: Query,
+    came: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+/// Takes requests; ends the process when no more can come.
+fn read(asked: &Asked, to: &Sender<Question>) -> ! {
+    let mut from = io::stdin().lock();
+    loop {
+        let request = match protocol::read(&mut from, MAX_REQUEST_BYTES) {
+            Ok(Some((Part::Request, bytes))) => protocol::parse(&bytes),
+            Ok(Some((other, _))) => {
+                Err(format!("a frame of kind {other:?} where requests are taken"))
+            }
+            Ok(None) => process::exit(0),
+            Err(error) => Err(error.to_string()),
+        };
+        match request {
+            Ok(Request::Query { id, query }) => {
+                let stop = Arc::new(AtomicBool::new(false));
+                asked.lock().insert(id, Arc::clone(&stop));
+                let question = Question { id, query, came: Instant::now(), stop };
+                if to.send(question).is_err() {
+                    process::exit(1);
+                }
+            }
+            Ok(Request::Cancel { id }) => {
+                if let Some(stop) = asked.lock().get(&id) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+            Err(what) => {
+                eprintln!("transect-sql: no request: {what}");
+                process::exit(1);
+            }
+        }
+    }
+}
+
+fn answer_all(
+    database: &Database,
+    asked: &Asked,
+    questions: &Receiver<Question>,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    for question in questions {
+        let Question { id, query, came, stop } = &question;
+        let limits = query.limits;
+        let until = came.checked_add(Duration::from_millis(limits.ms));
+        let stop = Stop::on(Arc::clone(stop)).at(until);
+        let answered = answer(database, query, &stop, out);
+        asked.lock().remove(id);
+        match answered {
+            Ok((rows, truncated)) => {
+                let ms = came.elapsed().as_secs_f64() * 1e3;
+                protocol::write_json(out, Part::End, &End { id: *id, rows, ms, truncated })?;
+            }
+            // Whoever asked does not read any more.
+            Err(QueryError::Write(error)) => return Err(error.into()),
+            Err(error) => protocol::write_json(out, Part::Refusal, &refusal(Some(*id), &error))?,
+        }
+    }
+    Ok(())
+}
+
+fn refusal(id: Option<u64>, error: &QueryError) -> Refusal {
+    let (kind, place) = match error {
+        QueryError::Sql { place, .. } => (Kind::Sql, *place),
+        QueryError::Stopped => (Kind::Stopped, None),
+        QueryError::Time => (Kind::Time, None),
+        QueryError::Tables { .. } => (Kind::Tables, None),
+        QueryError::Run { .. } | QueryError::Write(_) => (Kind::Run, None),
+    };
+    let (line, column) = (place.map(|place| place.line), place.map(|place| place.column));
+    Refusal { id, kind, message: error.to_string(), line, column }
+}
+
+/// Sends what Arrow has written.
+fn send(written: &mut Vec<u8>, to: &mut impl Write) -> io::Result<()> {
+    protocol::write(to, Part::Arrow, written)?;
+    written.clear();
+    Ok(())
+}
+
+/// Sends the rows that fit; how many there were, and whether there were more.
+fn answer(
+    database: &Database,
+    query: &Query,
+    stop: &Stop,
+    to: &mut impl Write,
+) -> Result<(u64, bool), QueryError> {
+    let mut statements = database.parse(&query.sql)?.into_iter();
+    let (Some(statement), None) = (statements.next(), statements.next()) else {
+        return Err(QueryError::sql("exactly one statement at a time"));
+    };
+    let parameters: Vec<Parameter> =
+        query.parameters.iter().map(parameter).collect::<Result<_, _>>()?;
+    let mut rows = database.run_with(statement, &parameters)?;
+    let mut left = Left::new(query.limits);
+    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).map_err(other)?;
+    while let Some(batch) = rows.next(stop)? {
+        let fits = left.take(batch.num_rows(), batch.get_array_memory_size());
+        let whole = fits == batch.num_rows();
+        if fits > 0 || left.bytes > 0 {
+            writer.write(&batch.slice(0, fits)).map_err(other)?;
+            send(writer.get_mut(), to)?;
+        } else if left.sent == 0 {
+            return Err(too_large(batch.num_rows(), batch.get_array_memory_size()));
+        }
+        if !whole {
+            left.truncated = true;
+            break;
+        }
+    }
+    writer.finish().map_err(other)?;
+    send(writer.get_mut(), to)?;
+    Ok((left.sent, left.truncated))
+}
+
+/// What still fits.
+struct Left {
+    rows: u64,
+    bytes: u64,
+    sent: u64,
+    truncated: bool,
+}
+
+impl Left {
+    fn new(limits: Limits) -> Self {
+        Left { rows: limits.rows, bytes: limits.bytes, sent: 0, truncated: false }
+    }
+
+    /// How many rows of a batch fit. Of one whose bytes do not, none does.
+    fn take(&mut self, rows: usize, bytes: usize) -> usize {
+        let Some(left) = self.bytes.checked_sub(bytes as u64) else {
+            self.bytes = 0;
+            return 0;
+        };
+        self.bytes = left;
+        let fits = usize::try_from(self.rows).map_or(rows, |left| rows.min(left));
+        self.rows -= fits as u64;
+        self.sent += fits as u64;
+        fits
+    }
+}
+
+fn too_large(rows: usize, bytes: usize) -> QueryError {
+    QueryError::Run {
+        message: format!(
+            "the first {rows} rows take {} MiB, which is more than an answer may: ask for fewer or shorter columns",
+            bytes >> 20
+        ),
+    }
+}
+
+fn parameter(value: &serde_json::Value) -> Result<Parameter, QueryError> {
+    use serde_json::Value;
+    let bad = || {
+        QueryError::sql(format!("{value} is no parameter: null, true, false, numbers and text are"))
+    };
+    Ok(match value {
+        Value::Null => Parameter::Null,
+        Value::Bool(value) => Parameter::Bool(*value),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(value), _) => Parameter::Int(value),
+            (None, Some(value)) => Parameter::Float(value),
+            (None, None) => return Err(bad()),
+        },
+        Value::String(text) => Parameter::Text(text.clone()),
+        Value::Array(_) | Value::Object(_) => return Err(bad()),
+    })
+}
+
+fn other(error: ArrowError) -> QueryError {
+    QueryError::Run { message: error.to_string() }
+}

@@ -1,0 +1,371 @@
+//! The engine as a process of its own: what it answers, what ends it, and what does not.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests report by failing"
+)]
+
+use crate::common;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use transect_ask::protocol::{self, Hello, Kind, Part, Query, Refusal, Request};
+use transect_ask::{AskError, Client, Engine, Limits, MAX_CHILDREN, Options, Patience, Pool};
+use transect_query::arrow::array::{AsArray, RecordBatch};
+use transect_query::arrow::datatypes::Int64Type;
+use transect_query::{Database, Stop};
+
+const ENGINE: &str = env!("CARGO_BIN_EXE_transect-sql");
+/// It compares more pairs of rows than anybody waits for.
+const ENDLESS: &str = "SELECT count(*) AS n FROM range(3000000) AS a, range(3000000) AS b \
+                       WHERE a.value * 7 > b.value * 11 + 3";
+
+fn options() -> Options {
+    Options { memory_bytes: 64 << 20, threads: 2 }
+}
+
+fn engine(tables: &Path) -> Engine {
+    Engine::start(Path::new(ENGINE), tables, &options()).unwrap()
+}
+
+fn pool() -> Pool {
+    Pool::of(|| Ok(PathBuf::from(ENGINE)), options())
+}
+
+fn query(sql: &str) -> Query {
+    Query { sql: sql.to_owned(), ..Query::default() }
+}
+
+fn ask(engine: &mut Engine, sql: &str) -> Result<Vec<RecordBatch>, AskError> {
+    engine.ask(&query(sql), &Patience::default()).map(|answer| answer.batches().unwrap())
+}
+
+fn refusal(error: AskError) -> Refusal {
+    match error {
+        AskError::Refused(refusal) => refusal,
+        other => panic!("{other}"),
+    }
+}
+
+fn number(batches: &[RecordBatch]) -> i64 {
+    batches[0].column(0).as_primitive::<Int64Type>().value(0)
+}
+
+#[test]
+fn a_child_answers_what_the_library_does() {
+    let (dir, database) = common::open();
+    let mut engine = engine(dir.path());
+    for sql in [
+        "SELECT * FROM exits ORDER BY ts",
+        "SELECT * FROM antagonists",
+        "SELECT * FROM ev_sched_switch",
+        "SELECT reason, quantiles(dur, [0.5, 0.9]) AS q FROM exits GROUP BY reason ORDER BY reason",
+        "SELECT * FROM exits WHERE ts < 0",
+        "SHOW TABLES",
+    ] {
+        let mut rows = database.run(database.parse(sql).unwrap().remove(0)).unwrap();
+        let mut expected = Vec::new();
+        while let Some(batch) = rows.next(&Stop::never()).unwrap() {
+            expected.push(batch);
+        }
+        let query = query(sql);
+        let answer = engine.ask(&query, &Patience::default()).unwrap();
+        let batches = answer.batches().unwrap();
+        let count: usize = expected.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(answer.end.rows, count as u64, "{sql}");
+        assert!(!answer.end.truncated, "{sql}");
+        let text = |batches: &[RecordBatch]| {
+            let options = transect_query::arrow::util::display::FormatOptions::default();
+            let mut lines = Vec::new();
+            for batch in batches {
+                for row in 0..batch.num_rows() {
+                    let cells = batch.columns().iter().map(|column| {
+                        let cells = transect_query::arrow::util::display::ArrayFormatter::try_new(
+                            column, &options,
+                        );
+                        cells.unwrap().value(row).to_string()
+                    });
+                    lines.push(cells.collect::<Vec<_>>());
+                }
+            }
+            lines.sort();
+            lines
+        };
+        assert_eq!(text(&batches), text(&expected), "{sql}");
+    }
+}
+
+#[test]
+fn mistakes_have_a_place_and_end_nothing() {
+    let dir = common::fixture();
+    let mut engine = engine(dir.path());
+    let bad = refusal(ask(&mut engine, "SELECT *\nFROM exit").unwrap_err());
+    assert_eq!((bad.kind, bad.line, bad.column), (Kind::Sql, Some(2), Some(6)), "{bad:?}");
+    assert!(
+        bad.message.starts_with("line 2, column 6: ") && bad.message.contains("exits"),
+        "{bad:?}"
+    );
+    let bad = refusal(ask(&mut engine, "SELECT 1; SELECT 2").unwrap_err());
+    assert_eq!((bad.kind, bad.line), (Kind::Sql, None), "{bad:?}");
+    let bad = refusal(ask(&mut engine, "SELECT 1 FROM WHERE").unwrap_err());
+    assert_eq!((bad.kind, bad.line), (Kind::Sql, Some(1)), "{bad:?}");
+    assert_eq!(number(&ask(&mut engine, "SELECT 7").unwrap()), 7);
+}
+
+#[test]
+fn values_stand_for_their_places_and_are_no_sql() {
+    let dir = common::fixture();
+    let mut engine = engine(dir.path());
+    let mut of = |sql: &str, parameters: serde_json::Value| {
+        let parameters = parameters.as_array().unwrap().clone();
+        let query = Query { parameters, ..query(sql) };
+        engine.ask(&query, &Patience::default()).map(|answer| answer.batches().unwrap())
+    };
+    let hostile = "' OR 1 = 1 --";
+    let found = of("SELECT count(*) FROM machines WHERE name = $1", serde_json::json!([hostile]));
+    assert_eq!(number(&found.unwrap()), 0);
+    assert_eq!(number(&of("SELECT $1 + $2", serde_json::json!([40, 2])).unwrap()), 42);
+    let missing = refusal(of("SELECT $1 + $2", serde_json::json!([40])).unwrap_err());
+    assert_eq!(missing.kind, Kind::Sql, "{missing:?}");
+    let bad = refusal(of("SELECT $1", serde_json::json!([[1]])).unwrap_err());
+    assert_eq!(bad.kind, Kind::Sql, "{bad:?}");
+}
+
+#[test]
+fn an_answer_is_cut_at_its_limits_and_says_so() {
+    let dir = common::fixture();
+    let mut engine = engine(dir.path());
+    let mut of = |sql: &str, limits: Limits| {
+        engine.ask(&Query { limits, ..query(sql) }, &Patience::default())
+    };
+    let all = Limits::default();
+    let answer = of("SELECT * FROM range(100000)", Limits { rows: 10, ..all }).unwrap();
+    let rows: usize = answer.batches().unwrap().iter().map(RecordBatch::num_rows).sum();
+    assert_eq!((rows, answer.end.rows, answer.end.truncated), (10, 10, true));
+    let answer = of("SELECT * FROM range(10)", Limits { rows: 10, ..all }).unwrap();
+    assert_eq!((answer.end.rows, answer.end.truncated), (10, false));
+    let answer = of("SELECT * FROM range(1000000)", Limits { bytes: 1 << 20, ..all }).unwrap();
+    assert!(
+        answer.end.truncated && answer.end.rows > 0 && answer.end.rows < 200_000,
+        "{:?}",
+        answer.end
+    );
+    let error = of("SELECT repeat('x', 3000000)", Limits { bytes: 1 << 20, ..all }).unwrap_err();
+    assert!(refusal(error).message.contains("more than an answer may"));
+    let answer = of("SELECT * FROM range(3)", Limits { rows: 0, ..all }).unwrap();
+    assert_eq!((answer.end.rows, answer.end.truncated), (0, true));
+}
+
+#[test]
+fn a_query_ends_when_its_time_is_over() {
+    let dir = common::fixture();
+    let pool = pool();
+    let client = Client::named("a");
+    let limits = Limits { ms: 300, ..Limits::default() };
+    let slow = Query { limits, ..query(ENDLESS) };
+    let error = pool.ask(&client, dir.path(), &slow, &Patience::default()).unwrap_err();
+    assert!(matches!(error, AskError::TooLong(_)), "{error}");
+    let answer = pool.ask(&client, dir.path(), &query("SELECT 7"), &Patience::default()).unwrap();
+    assert_eq!(number(&answer.batches().unwrap()), 7);
+}
+
+#[test]
+fn what_takes_all_memory_ends_a_child_and_not_who_asks() {
+    let dir = common::fixture();
+    let pool = pool();
+    let client = Client::named("a");
+    let huge = query("SELECT repeat('x', 2000000000)");
+    let error = pool.ask(&client, dir.path(), &huge, &Patience::default()).unwrap_err();
+    assert!(matches!(error, AskError::Ended(_)), "{error}");
+    assert!(error.to_string().starts_with("the query engine ended: "), "{error}");
+    assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    assert_eq!(pool.children(), 0);
+    let answer = pool.ask(&client, dir.path(), &query("SELECT 7"), &Patience::default()).unwrap();
+    assert_eq!(number(&answer.batches().unwrap()), 7);
+}
+
+#[test]
+fn what_nobody_wants_is_stopped_and_the_child_goes_on() {
+    let dir = common::fixture();
+    let mut engine = engine(dir.path());
+    let wanted = AtomicBool::new(true);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            wanted.store(false, Ordering::Relaxed);
+        });
+        let patience = Patience { wanted: &|| wanted.load(Ordering::Relaxed) };
+        let error = engine.ask(&query(ENDLESS), &patience).unwrap_err();
+        assert!(matches!(error, AskError::Stopped), "{error}");
+    });
+    if engine.is_usable() {
+        assert_eq!(number(&ask(&mut engine, "SELECT 7").unwrap()), 7);
+    }
+}
+
+/// The engine without a client around it.
+fn bare(tables: &Path) -> Child {
+    let mut command = Command::new(ENGINE);
+    command.args(["--pipe", "--threads=2", "--memory=64M"]).arg(tables);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for its end; it is a failure if it does not come.
+fn ended(child: &mut Child) -> std::process::ExitStatus {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match child.try_wait().unwrap() {
+            Some(status) => return status,
+            None if Instant::now() > until => {
+                let _ = child.kill();
+                panic!("it goes on");
+            }
+            None => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+#[test]
+fn a_child_ends_with_who_asked_in_the_middle_of_a_query() {
+    let dir = common::fixture();
+    let mut child = bare(dir.path());
+    let mut from = child.stdout.take().unwrap();
+    let (part, hello) = protocol::read(&mut from, 1 << 20).unwrap().unwrap();
+    assert_eq!((part, protocol::parse(&hello)), (Part::Hello, Ok(Hello::ours())));
+    let mut to = child.stdin.take().unwrap();
+    let request = Request::Query { id: 1, query: query(ENDLESS) };
+    protocol::write_json(&mut to, Part::Request, &request).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    assert!(child.try_wait().unwrap().is_none(), "it still works");
+    drop(to);
+    assert!(ended(&mut child).success());
+    assert_eq!(from.read(&mut [0]).unwrap(), 0, "nothing was answered");
+}
+
+#[test]
+fn what_is_no_request_ends_a_child_with_one_line() {
+    let dir = common::fixture();
+    for bytes in [
+        &b"\x04\0\0\0Q{}{}"[..],
+        b"\xff\xff\xff\xffQ",
+        b"\x02\0\0\0A{}",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x05\0",
+    ] {
+        let mut child = bare(dir.path());
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        assert_eq!(ended(&mut child).code(), Some(1), "{bytes:?}");
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn tables_that_are_not_there_and_another_version_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Engine::start(Path::new(ENGINE), &dir.path().join("none"), &options()).unwrap_err();
+    let error = refusal(error);
+    assert!(error.kind == Kind::Tables && error.message.contains("none"), "{error:?}");
+    let other = dir.path().join("other");
+    let hello = r#"{"version":"9.9.9","protocol":99}"#;
+    let script =
+        format!("#!/bin/sh\nprintf '\\0{:o}\\0\\0\\0H%s' '{hello}'\ncat >/dev/null\n", hello.len());
+    std::fs::write(&other, script).unwrap();
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let error = Engine::start(&other, dir.path(), &options()).unwrap_err();
+    assert!(matches!(error, AskError::Version { .. }), "{error}");
+    assert!(
+        error.to_string().contains("9.9.9") && error.to_string().contains("install"),
+        "{error}"
+    );
+    let error = Engine::start(&dir.path().join("absent"), dir.path(), &options()).unwrap_err();
+    assert!(matches!(error, AskError::Start { .. }), "{error}");
+    // Another program of that name says nothing that is a frame.
+    let error = Engine::start(Path::new("/bin/true"), dir.path(), &options()).unwrap_err();
+    assert!(matches!(error, AskError::Ended(_)), "{error}");
+}
+
+#[test]
+fn nobody_sees_what_another_client_made() {
+    let dir = common::fixture();
+    let pool = pool();
+    let of = |client: &str, sql: &str| {
+        let answer =
+            pool.ask(&Client::named(client), dir.path(), &query(sql), &Patience::default());
+        answer.map(|answer| answer.batches().unwrap())
+    };
+    let machines = "SELECT count(*) FROM machines WHERE name = 'FORGED'";
+    // Whether it may is another matter: nobody else is told.
+    let _ = of("a", "CREATE OR REPLACE TABLE machines AS SELECT 0 AS machine_id, 'FORGED' AS name");
+    assert_eq!(number(&of("b", machines).unwrap()), 0);
+    assert_eq!(pool.children(), 2);
+    pool.forget(&Client::named("a"));
+    assert_eq!(pool.children(), 1);
+    pool.close(dir.path());
+    assert_eq!(pool.children(), 0);
+}
+
+#[test]
+fn there_are_so_many_children_and_an_idle_one_gives_way() {
+    let dir = common::fixture();
+    let pool = pool();
+    let of = |client: &str, sql: &str, wanted: &dyn Fn() -> bool| {
+        pool.ask(&Client::named(client), dir.path(), &query(sql), &Patience { wanted })
+    };
+    for client in ["a", "b", "c", "d", "e", "a", "f"] {
+        of(client, "SELECT 1", &|| true).unwrap();
+        assert!(pool.children() <= MAX_CHILDREN);
+    }
+    assert_eq!(pool.children(), MAX_CHILDREN);
+    let (wanted, at_work) = (AtomicBool::new(true), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for client in ["p", "q", "r", "s"] {
+            let (wanted, at_work, of) = (&wanted, &at_work, &of);
+            scope.spawn(move || {
+                let is_asked = AtomicBool::new(false);
+                let patience = || {
+                    // Asked while the question is under way, and not before.
+                    if !is_asked.swap(true, Ordering::Relaxed) {
+                        at_work.fetch_add(1, Ordering::Relaxed);
+                    }
+                    wanted.load(Ordering::Relaxed)
+                };
+                of(client, ENDLESS, &patience).unwrap_err()
+            });
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        while at_work.load(Ordering::Relaxed) < 4 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let error = of("t", "SELECT 1", &|| true).unwrap_err();
+        assert!(matches!(error, AskError::Busy), "{error}");
+        wanted.store(false, Ordering::Relaxed);
+    });
+    of("t", "SELECT 1", &|| true).unwrap();
+}
+
+#[test]
+fn a_client_asks_one_question_after_the_other_of_one_child() {
+    let (dir, _database): (_, Database) = common::open();
+    let pool = Arc::new(pool());
+    let client = Client::connection("127.0.0.1:1".parse().unwrap());
+    thread::scope(|scope| {
+        for number in 0..8_i64 {
+            let (pool, client, dir) = (&pool, &client, &dir);
+            scope.spawn(move || {
+                let sql = format!("SELECT count(*) + {number} FROM range(1000)");
+                let answer =
+                    pool.ask(client, dir.path(), &query(&sql), &Patience::default()).unwrap();
+                assert_eq!(self::number(&answer.batches().unwrap()), 1000 + number);
+            });
+        }
+    });
+    assert_eq!(pool.children(), 1);
+}
