@@ -15,7 +15,9 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
 # Built together always: a build of other packages could want other features of dependencies (tests/house/once.py).
-SHIPPED := -p transect-cli -p transect-testbed
+SHIPPED := -p transect-cli -p transect-testbed -p transect-query
+# What the demo needs of them: without the SQL engine, which takes longer to compile than all the rest.
+FIRST := --bin transect --bin testbed --bin testbed-demo
 
 .PHONY: help setup tools build web agent demo check test test-guests bench lint fuzz study study-xenmon
 
@@ -41,8 +43,12 @@ agent: ## Build the static guest agent
 	@RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile agent \
 	    --target $$(rustc -vV | sed -n 's/^host: //p') -p transect-agent
 
-demo: setup build ## Record a starved guest and its antagonist on real KVM, and print the report
+demo: setup web ## Record a starved guest and its antagonist on real KVM, and print the report
+	@cargo build --release --locked $(SHIPPED) $(FIRST)
+	@$(MAKE) --no-print-directory agent
 	@bash tests/house/demo.sh
+	@echo && echo "Building the SQL engine, for transect sql, serve and view ..."
+	@cargo build --release --locked $(SHIPPED)
 
 lint: ## Formatting, clippy, layering
 	@cargo fmt --check

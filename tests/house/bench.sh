@@ -3,7 +3,7 @@
 # bench.json beside the build output. Arguments are bench's (--list, --only NAME, --quick, …).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release --locked -p transect-cli -p transect-testbed -p transect-benches
+cargo build --release --locked -p transect-cli -p transect-testbed -p transect-query -p transect-benches
 target=$(realpath "${CARGO_TARGET_DIR:-target}")
 if ((EUID == 0)); then
     exec "$target/release/bench" "$@"

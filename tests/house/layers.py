@@ -4,6 +4,8 @@
 Every workspace crate declares its layer in Cargo.toml ([package.metadata.transect] layer = N, or
 "test" for what only tests use). A crate may depend on lower layers, and within a layer only where
 listed here. A codec (crates/formats/*) never depends on another, except tracedat on ftrace.
+
+DataFusion is in one program: nothing but ENGINE may depend on it, directly or through others.
 """
 import json
 import subprocess
@@ -15,6 +17,18 @@ WITHIN_LAYER = {
     ("transect-live", "transect-engine"): "live is the engine fed with a stream, where the kernel does not add up itself",
     ("transect-tracedat", "transect-ftrace"): "trace.dat carries ftrace pages and formats",
 }
+
+# The only package that has the SQL engine in it, and its library.
+ENGINE, LIBRARY = "transect-query", "datafusion"
+
+
+def with_engine(packages: set[str]) -> list[str]:
+    """Which of these packages, other than the engine's own, are built with it."""
+    tree = subprocess.run(
+        ["cargo", "tree", "--workspace", "--locked", "--prefix", "none", "-f", "{p}", "-e", "normal,build", "-i", LIBRARY],
+        check=True, capture_output=True, text=True).stdout
+    found = {line.split()[0] for line in tree.splitlines() if line}
+    return sorted((found & packages) - {ENGINE})
 
 
 def main() -> int:
@@ -42,10 +56,11 @@ def main() -> int:
                 problems.append(f"{name} (layer {layers[name]}) depends upwards on {other} (layer {layers[other]})")
             elif layers[other] == layers[name] and (name, other) not in WITHIN_LAYER:
                 problems.append(f"{name} depends on {other} of its own layer {layers[name]}")
+    problems += [f"{name} is built with {LIBRARY}: only {ENGINE} may be" for name in with_engine(set(packages))]
     for problem in problems:
         print(f"layers: {problem}", file=sys.stderr)
     if not problems:
-        print(f"layers: {len(packages)} crates, no dependency upwards")
+        print(f"layers: {len(packages)} crates, no dependency upwards, {LIBRARY} in {ENGINE} alone")
     return 1 if problems else 0
 
 
