@@ -75,6 +75,8 @@ impl Engine {
         command.arg(format!("--memory={}", options.memory_bytes));
         command.arg(format!("--threads={}", options.threads));
         command.arg("--").arg(tables);
+        // Frames of a backtrace would hide why it ended.
+        command.env("RUST_BACKTRACE", "0");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
@@ -305,7 +307,7 @@ impl Engine {
             let _ = errors.take(SAID_BYTES).read_to_end(&mut said);
         }
         let said = String::from_utf8_lossy(&said);
-        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+        let last = said.lines().map(str::trim).rfind(|line| is_reason(line));
         let plain = |line: &str| -> String {
             line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
         };
@@ -314,6 +316,11 @@ impl Engine {
             None => how,
         })
     }
+}
+
+/// Is it more than Rust's own advice about backtraces?
+fn is_reason(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with("note: ") && !line.starts_with("stack backtrace")
 }
 
 /// Of what a child said before it ended.

@@ -29,8 +29,8 @@ use transect_query::{Database, Options, QueryError, docs};
     version,
     about = "Answer SQL over the tables of a recording: the engine of transect sql, serve and view",
     after_help = "Examples:\n  \
-        transect sql demo.transect 'SELECT * FROM exit_latency'       makes the tables first: what you want\n  \
-        transect-sql demo.transect/tables 'SELECT * FROM machines'    tables that are there\n  \
+        transect sql demo.transect 'SELECT * FROM exit_latency'       makes the tables, too\n  \
+        transect-sql demo.transect/tables 'SELECT * FROM machines'    of these tables\n  \
         transect-sql --views                                          what is there to ask\n\n\
         Tables, views, functions and the protocol of --pipe: docs/sql.md."
 )]
