@@ -1,4 +1,4 @@
-//! An answer as it came: an Arrow IPC stream.
+//! A query's answer, kept as the Arrow IPC stream that the engine wrote.
 
 use crate::protocol::End;
 use arrow::array::RecordBatch;
@@ -8,17 +8,17 @@ use arrow::ipc::reader::StreamReader;
 /// One query's answer.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// An Arrow IPC stream, whole.
+    /// The complete Arrow IPC stream.
     pub arrow: Vec<u8>,
-    /// How it ended.
+    /// Rows, time, and whether rows were left out.
     pub end: End,
 }
 
 impl Answer {
-    /// Its rows.
+    /// Decodes the rows.
     ///
     /// # Errors
-    /// The engine's stream is none.
+    /// The bytes are no Arrow IPC stream.
     pub fn batches(&self) -> Result<Vec<RecordBatch>, ArrowError> {
         StreamReader::try_new(self.arrow.as_slice(), None)?.collect()
     }

@@ -1,10 +1,10 @@
-//! The command line that `transect sql` and `transect-sql` share: what to ask, and how the answer is written.
+//! Command line shared by `transect sql` and `transect-sql`: the query and the output format.
 
 use crate::memory;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What to ask, and how the answer is written.
+/// The query and the output format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Wanted {
     /// What to ask; several statements separated by ; (without it: standard input, or a prompt)
@@ -51,10 +51,10 @@ pub struct Wanted {
     pub memory: usize,
 }
 
-/// How an answer is written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Aligned columns, as many rows as a terminal is to show.
+    /// Aligned columns, with the number of rows shown on a terminal.
     Table(usize),
     /// Comma-separated values.
     Csv,
@@ -69,10 +69,10 @@ pub enum Layout {
 }
 
 impl Wanted {
-    /// Where the answer goes (`-` is standard output), and how it is written there.
+    /// Output file (`-` is standard output) and format.
     ///
     /// # Errors
-    /// One line, where a file's name does not say its format.
+    /// The file's name implies no format and no option gives one.
     pub fn target(&self) -> Result<(&Path, Layout), String> {
         let stdout = Path::new("-");
         if let Some(path) = &self.arrow {
@@ -91,7 +91,7 @@ impl Wanted {
         Ok((self.output.as_deref().unwrap_or(stdout), layout))
     }
 
-    /// The words that say the same, the SQL left out: it is the last.
+    /// These options as command-line arguments, without the SQL, which comes last.
     pub fn options(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let switches = [

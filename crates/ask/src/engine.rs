@@ -1,4 +1,4 @@
-//! One child: it is started, asked, and ended.
+//! One child process of the engine: start, queries, cancellation, end.
 
 use crate::answer::Answer;
 use crate::error::AskError;
@@ -11,20 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a child may take to open the tables.
+/// Limit for a child to open the tables.
 const START: Duration = Duration::from_secs(30);
-/// How long it may take, beyond its time, to say that the time is over.
+/// Added to a query's time limit before the child is killed: the child reports the timeout itself.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long it may take to stop.
+/// Limit for a child to acknowledge a cancellation.
 const STOP: Duration = Duration::from_millis(500);
-/// How often who waits looks whether the answer is still wanted.
+/// Interval at which cancellation and deadline are checked.
 const TURN: Duration = Duration::from_millis(100);
-/// What an IPC stream has beside the columns.
+/// Allowance for IPC metadata on top of an answer's byte limit.
 const FRAMING_BYTES: u64 = 16 << 20;
-/// Bytes that a pipe holds, if the kernel gives so many.
+/// Requested capacity of the pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// How a child works.
+/// Resources of the engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Memory that queries may use for sorting, grouping and joining before they spill, bytes.
@@ -40,10 +40,10 @@ impl Default for Options {
     }
 }
 
-/// Who waits for an answer.
+/// Cancellation of a query by the caller.
 #[derive(Clone, Copy)]
 pub struct Patience<'p> {
-    /// Is the answer still wanted? Asked ten times a second.
+    /// Returns false once the answer is no longer needed. Called ten times a second.
     pub wanted: &'p dyn Fn() -> bool,
 }
 
@@ -53,7 +53,7 @@ impl Default for Patience<'_> {
     }
 }
 
-/// A child that has a recording's tables open. It ends when this is dropped.
+/// A child process with a recording's tables open. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Engine {
     child: Child,
@@ -64,7 +64,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts `program` over the folder `tables`, and waits until it has them open.
+    /// Starts `program` on the folder `tables` and waits for its [`Hello`].
     ///
     /// # Errors
     /// It cannot be started, is of another version, or cannot read the tables.
@@ -75,7 +75,7 @@ impl Engine {
         command.arg(format!("--memory={}", options.memory_bytes));
         command.arg(format!("--threads={}", options.threads));
         command.arg("--").arg(tables);
-        // Frames of a backtrace would hide why it ended.
+        // The last line on stderr is reported as the reason of an exit.
         command.env("RUST_BACKTRACE", "0");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
@@ -87,14 +87,14 @@ impl Engine {
         // A smaller one is slower, no more.
         let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE_BYTES);
         let mut engine = Engine { child, to, from, queries: 0, is_lost: false };
-        engine.greet(program)?;
+        engine.read_hello(program)?;
         Ok(engine)
     }
 
-    fn greet(&mut self, program: &Path) -> Result<(), AskError> {
+    fn read_hello(&mut self, program: &Path) -> Result<(), AskError> {
         let until = Instant::now().checked_add(START);
         let mut bytes = Vec::new();
-        let part = match self.frame(protocol::MAX_REQUEST_BYTES, until, &|| true, &mut bytes) {
+        let part = match self.read_frame(protocol::MAX_REQUEST_BYTES, until, &|| true, &mut bytes) {
             Err(AskError::TooLong(_)) => {
                 let why = format!("it did not open the tables within {} s", START.as_secs());
                 return Err(AskError::Ended(why));
@@ -117,31 +117,26 @@ impl Engine {
         }
     }
 
-    /// Its process, while it lives.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Can it be asked again?
+    /// True if it can answer another query.
     pub fn is_usable(&self) -> bool {
         !self.is_lost
     }
 
-    /// Asks, and waits for the whole answer.
+    /// Sends a query and reads the whole answer.
     ///
     /// # Errors
-    /// See [`AskError`]; after most of them it cannot be asked again ([`Engine::is_usable`]).
+    /// See [`AskError`]. Check [`Engine::is_usable`] before the next query.
     pub fn ask(&mut self, query: &Query, patience: &Patience<'_>) -> Result<Answer, AskError> {
         self.queries += 1;
         let id = self.queries;
         let request = Request::Query { id, query: query.clone() };
         if protocol::write_json(&mut self.to, Part::Request, &request).is_err() {
-            return Err(self.lost());
+            return Err(self.exit_error());
         }
         let time = Duration::from_millis(query.limits.ms);
-        // Beyond what a clock counts there is no end.
+        // A limit that does not fit an `Instant` is no limit.
         let until = time.checked_add(GRACE).and_then(|time| Instant::now().checked_add(time));
-        let answered = self.answer(id, query.limits.bytes, until, patience);
+        let answered = self.read_answer(id, query.limits.bytes, until, patience);
         match answered {
             Ok(answer) => Ok(answer),
             Err(AskError::Refused(refusal)) => Err(match refusal.kind {
@@ -153,21 +148,21 @@ impl Engine {
                 }
             }),
             Err(AskError::Stopped) => {
-                self.stop(id);
+                self.cancel(id);
                 Err(AskError::Stopped)
             }
             Err(AskError::TooLong(_)) => {
-                self.end();
+                self.kill();
                 Err(AskError::TooLong(time))
             }
             Err(error) => {
-                self.end();
+                self.kill();
                 Err(error)
             }
         }
     }
 
-    fn answer(
+    fn read_answer(
         &mut self,
         id: u64,
         bytes: u64,
@@ -179,7 +174,7 @@ impl Engine {
         loop {
             let begin = arrow.len();
             let left = most.saturating_sub(begin as u64);
-            let part = match self.frame(left, until, patience.wanted, &mut arrow) {
+            let part = match self.read_frame(left, until, patience.wanted, &mut arrow) {
                 Err(AskError::TooLarge(_)) => return Err(AskError::TooLarge(bytes)),
                 other => other?,
             };
@@ -204,24 +199,28 @@ impl Engine {
         }
     }
 
-    /// Has it stop what nobody wants; one that does not within a moment is ended.
-    fn stop(&mut self, id: u64) {
+    /// Cancels a query; kills a child that does not acknowledge within [`STOP`].
+    fn cancel(&mut self, id: u64) {
+        if self.is_lost {
+            return self.kill();
+        }
         let until = Instant::now().checked_add(STOP);
         let cancel = Request::Cancel { id };
         if protocol::write_json(&mut self.to, Part::Request, &cancel).is_err() {
-            return self.end();
+            return self.kill();
         }
         loop {
-            match self.frame(u64::MAX, until, &|| true, &mut Vec::new()) {
+            match self.read_frame(u64::MAX, until, &|| true, &mut Vec::new()) {
                 Ok(Part::Arrow) => {}
                 Ok(Part::End | Part::Refusal) => return,
-                _ => return self.end(),
+                _ => return self.kill(),
             }
         }
     }
 
-    /// The next frame, of up to `most` bytes, which are added to `to`.
-    fn frame(
+    /// Reads the next frame, of up to `most` bytes, and appends its body to `to`. If it is interrupted within
+    /// the body, the stream has no frame boundary any more and the child is killed.
+    fn read_frame(
         &mut self,
         most: u64,
         until: Option<Instant>,
@@ -236,11 +235,12 @@ impl Engine {
         }
         let begin = to.len();
         to.resize(begin + length as usize, 0);
-        self.fill(to.get_mut(begin..).unwrap_or_default(), until, wanted)?;
+        let body = to.get_mut(begin..).unwrap_or_default();
+        self.fill(body, until, wanted).inspect_err(|_| self.is_lost = true)?;
         Ok(part)
     }
 
-    /// Reads as many bytes as there is room for.
+    /// Fills `room` from the pipe.
     fn fill(
         &mut self,
         mut room: &mut [u8],
@@ -248,19 +248,23 @@ impl Engine {
         wanted: &dyn Fn() -> bool,
     ) -> Result<(), AskError> {
         while !room.is_empty() {
-            self.wait(until, wanted)?;
+            self.wait_readable(until, wanted)?;
             match self.from.read(room) {
-                Ok(0) => return Err(self.lost()),
+                Ok(0) => return Err(self.exit_error()),
                 Ok(read) => room = room.get_mut(read..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(self.lost()),
+                Err(_) => return Err(self.exit_error()),
             }
         }
         Ok(())
     }
 
-    /// Until there is something to read.
-    fn wait(&mut self, until: Option<Instant>, wanted: &dyn Fn() -> bool) -> Result<(), AskError> {
+    /// Waits until the pipe is readable.
+    fn wait_readable(
+        &mut self,
+        until: Option<Instant>,
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<(), AskError> {
         loop {
             let left = until.map_or(TURN, |until| until.saturating_duration_since(Instant::now()));
             let turn = Timespec::try_from(left.min(TURN)).unwrap_or_default();
@@ -268,7 +272,7 @@ impl Engine {
             match poll(&mut fds, Some(&turn)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => return Ok(()),
-                Err(_) => return Err(self.lost()),
+                Err(_) => return Err(self.exit_error()),
             }
             if !wanted() {
                 return Err(AskError::Stopped);
@@ -279,20 +283,20 @@ impl Engine {
         }
     }
 
-    fn end(&mut self) {
+    fn kill(&mut self) {
         self.is_lost = true;
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// How it ended, now that its pipe is closed.
-    fn lost(&mut self) -> AskError {
+    /// Collects the exit status and the reason after the pipe was closed.
+    fn exit_error(&mut self) -> AskError {
         self.is_lost = true;
         let until = Instant::now() + GRACE;
         let status = loop {
             match self.child.try_wait() {
                 Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-                // It closed its pipe and goes on.
+                // The pipe is closed but the process still runs.
                 Ok(None) => {
                     let _ = self.child.kill();
                     break self.child.wait();
@@ -318,16 +322,16 @@ impl Engine {
     }
 }
 
-/// Is it more than Rust's own advice about backtraces?
+/// False for empty lines and Rust's hints about backtraces.
 fn is_reason(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("note: ") && !line.starts_with("stack backtrace")
 }
 
-/// Of what a child said before it ended.
+/// Bytes of stderr that are searched for the reason.
 const SAID_BYTES: u64 = 64 << 10;
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }

@@ -1,66 +1,66 @@
-//! Why there is no answer, in one line for people.
+//! Errors of a query, each one line.
 
 use crate::protocol::{Kind, Refusal};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why there is no (further) answer.
+/// A query that has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The engine is not installed.
     #[error(
-        "SQL needs the program {name}, which is not beside {here}: `make build` builds it, and packages of transect have it",
+        "SQL needs the program {name}, which is missing beside {here}: `make build` builds it; install both in one folder",
         name = crate::NAME,
         here = here.display()
     )]
     Missing {
-        /// The program that looked for it.
+        /// This program.
         here: PathBuf,
     },
-    /// It is of another build.
+    /// The engine has another version or protocol.
     #[error("{}: it is {theirs}, and this program {ours}: install the two together", path.display())]
     Version {
         /// The engine.
         path: PathBuf,
-        /// What it says it is.
+        /// The engine's version.
         theirs: String,
-        /// What this side is.
+        /// This program's version.
         ours: String,
     },
-    /// It cannot be started.
+    /// The engine cannot be started.
     #[error("{}: {source}", path.display())]
     Start {
         /// The engine.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The engine's own words.
+    /// The engine refused the query.
     #[error("{}", .0.message)]
     Refused(Refusal),
-    /// The process is gone.
+    /// The child exited.
     #[error("the query engine ended: {0}")]
     Ended(String),
-    /// It said what is no part of the protocol.
+    /// The child violated the protocol and was killed.
     #[error("the query engine was ended: it answered {0}")]
     Confused(String),
-    /// The time is over.
+    /// The query exceeded its time limit.
     #[error("the query took longer than {} s and was ended: narrow it down (ts, machine_id)", .0.as_secs())]
     TooLong(Duration),
-    /// The answer is larger than what was asked for.
+    /// The answer exceeded its byte limit.
     #[error("the answer is larger than {} MiB, and the query was ended: ask for fewer rows or columns", .0 >> 20)]
     TooLarge(u64),
-    /// Nobody waits for it any more.
+    /// The caller cancelled the query.
     #[error("stopped")]
     Stopped,
-    /// As many engines as may be are at work for others.
+    /// All children are busy with other clients' queries.
     #[error("too many questions at once: ask again")]
     Busy,
 }
 
 impl AskError {
-    /// Is the query's text to blame, rather than the data or this machine?
+    /// True if the query's text must be changed.
     pub fn is_bad_sql(&self) -> bool {
         matches!(self, AskError::Refused(Refusal { kind: Kind::Sql, .. }))
     }

@@ -1,8 +1,8 @@
-//! Asks the SQL engine, which is a program of its own.
+//! Client of the SQL engine, which runs in a process of its own.
 //!
-//! **What.** `transect-sql` has DataFusion in it and nothing else has. This crate is all that others know of it: where
-//! it is ([`program`]), what is said over its pipe ([`protocol`]), one child of a client ([`Engine`]), the children of
-//! several ([`Pool`]), and the words of its command line ([`Wanted`]), which `transect sql` takes and hands on.
+//! **What.** `transect-sql` is the only program that links DataFusion. This crate holds the rest: the engine's location
+//! ([`program`]), the protocol on its pipe ([`protocol`]), one child process ([`Engine`]), the children of several clients
+//! ([`Pool`]), and the command line ([`Wanted`]) that `transect sql` parses and passes on.
 //!
 //! **Data flow.**
 //! ```text
@@ -11,10 +11,9 @@
 //! ```
 //!
 //! **Design constraints.**
-//! - The engine is not trusted with the life of who asks: it answers within the time and the bytes it was given, or
-//!   it is ended. Its death is an answer, one line.
-//! - Who waits for an answer can stop waiting at any time.
-//! - Both sides are of one version: what a child of another one answers is not looked at.
+//! - A child is killed when it exceeds the time or the bytes of a query. Its exit becomes a one-line error of that query.
+//! - The caller can cancel a query at any time.
+//! - Client and engine must have the same version; it is compared before the first query.
 //!
 //! # Example
 //! ```no_run

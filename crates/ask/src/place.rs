@@ -1,16 +1,16 @@
-//! Where the engine is.
+//! Location of the engine.
 
 use crate::error::AskError;
 use std::path::PathBuf;
 
-/// The engine's program.
+/// File name of the engine.
 pub const NAME: &str = "transect-sql";
 
-/// The engine beside the program that runs. No search path is looked at: a daemon of root's runs what was installed
-/// with it, and nothing that lies elsewhere under the same name.
+/// Path of the engine, in the folder of the running program. `PATH` is not searched, so that a root daemon cannot be
+/// made to run another program of that name.
 ///
 /// # Errors
-/// [`AskError::Missing`] if there is none.
+/// [`AskError::Missing`] if there is no such file.
 pub fn program() -> Result<PathBuf, AskError> {
     let here = std::env::current_exe().unwrap_or_default();
     let beside = here.with_file_name(NAME);

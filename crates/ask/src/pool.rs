@@ -1,7 +1,7 @@
-//! The children of several clients.
+//! Children of several clients: one per client and recording, at most [`MAX_CHILDREN`].
 //!
-//! One a client and recording, so that nobody sees what another asked for, changed or broke. An idle one is kept for
-//! the next question of the same client, for a while, and gives way where there are as many as there may be.
+//! Clients share no child, so they share neither definitions nor failures. An idle child is kept for [`IDLE`] for the next
+//! query of its client; at the limit, the child that has been idle longest is ended for a new client.
 
 use crate::answer::Answer;
 use crate::engine::{Engine, Options, Patience};
@@ -14,35 +14,35 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Children at once.
+/// Limit of child processes.
 pub const MAX_CHILDREN: usize = 4;
-/// How long an idle one is kept.
+/// Time after which an idle child is ended.
 const IDLE: Duration = Duration::from_secs(60);
-/// How often idle ones are looked at.
+/// Interval of the search for idle children.
 const LOOK: Duration = Duration::from_secs(5);
-/// How often who waits for another question of the same client looks whether it is still wanted.
+/// Interval at which a query that waits for its client's child checks for cancellation.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Who asks.
+/// Identity of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client(String);
 
 impl Client {
-    /// Whoever has this connection.
+    /// Identity by connection.
     pub fn connection(peer: SocketAddr) -> Self {
         Client(format!("connection {peer}"))
     }
 
-    /// Whoever knows this name.
+    /// Identity by a secret or fixed name.
     pub fn named(name: &str) -> Self {
         Client(format!("name {name}"))
     }
 }
 
-/// Where the engine is.
+/// Locates the engine.
 type Find = dyn Fn() -> Result<PathBuf, AskError> + Send + Sync;
 
-/// The children of all clients.
+/// Child processes of all clients.
 #[derive(Clone)]
 pub struct Pool(Arc<Inner>);
 
@@ -53,12 +53,12 @@ struct Inner {
     given_back: Condvar,
 }
 
-/// A child, or one that is being started.
+/// Entry of one child, which may still be starting.
 struct Slot {
     client: Client,
     tables: PathBuf,
     number: u64,
-    /// None while it is at work.
+    /// None while a query uses it.
     engine: Option<Engine>,
     used: Instant,
 }
@@ -70,12 +70,12 @@ impl Slot {
 }
 
 impl Pool {
-    /// Children of the engine beside this program.
+    /// Uses the engine in this program's folder.
     pub fn new(options: Options) -> Self {
         Self::of(place::program, options)
     }
 
-    /// Children of the engine that `find` finds.
+    /// Uses the engine that `find` returns; called for each new child.
     pub fn of(
         find: impl Fn() -> Result<PathBuf, AskError> + Send + Sync + 'static,
         options: Options,
@@ -87,16 +87,17 @@ impl Pool {
             given_back: Condvar::new(),
         });
         let of_pool = Arc::downgrade(&inner);
-        // Without it idle children stay until they have to give way.
-        let _ =
-            thread::Builder::new().name("sql-children".to_owned()).spawn(move || look(&of_pool));
+        // Without the thread idle children stay until the limit is reached.
+        let _ = thread::Builder::new()
+            .name("sql-children".to_owned())
+            .spawn(move || end_stale(&of_pool));
         Pool(inner)
     }
 
-    /// Asks a child of this client that has these tables open; one that is there, or a new one.
+    /// Runs a query in the client's child for these tables, which is started if needed.
     ///
     /// # Errors
-    /// See [`AskError`]. Whatever happened to the child, the next question is answered by another.
+    /// See [`AskError`]. A child that cannot go on is replaced at the next query.
     pub fn ask(
         &self,
         client: &Client,
@@ -112,22 +113,22 @@ impl Pool {
         turn.engine.insert(engine).ask(query, patience)
     }
 
-    /// Ends what is left of a client.
-    pub fn forget(&self, client: &Client) {
-        self.0.end(|slot| slot.client == *client);
+    /// Ends the idle children of a client.
+    pub fn end_client(&self, client: &Client) {
+        self.0.end_idle(|slot| slot.client == *client);
     }
 
-    /// Ends what has these tables open: they go away.
-    pub fn close(&self, tables: &Path) {
-        self.0.end(|slot| slot.tables == tables);
+    /// Ends the idle children that have these tables open.
+    pub fn end_recording(&self, tables: &Path) {
+        self.0.end_idle(|slot| slot.tables == tables);
     }
 
-    /// Why nothing can be asked; none if there is an engine.
+    /// The error if the engine is missing.
     pub fn missing(&self) -> Option<AskError> {
         (self.0.find)().err()
     }
 
-    /// How many there are, at work and idle.
+    /// Number of children, busy and idle.
     pub fn children(&self) -> usize {
         self.0.lock().len()
     }
@@ -143,7 +144,7 @@ impl Pool {
             if let Some(engine) = own.engine.take() {
                 return Ok(Turn { pool: &self.0, number: own.number, engine: Some(engine) });
             }
-            // It answers one question after the other.
+            // A child runs one query at a time.
             let waited = self.0.given_back.wait_timeout(children, TURN);
             (children, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if !(patience.wanted)() {
@@ -170,8 +171,8 @@ impl Inner {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends idle ones; those at work end when nobody wants their answer.
-    fn end(&self, which: impl Fn(&Slot) -> bool) {
+    /// Ends matching idle children; busy ones end by their query's cancellation.
+    fn end_idle(&self, which: impl Fn(&Slot) -> bool) {
         let mut children = self.lock();
         let ended: Vec<Slot> =
             children.extract_if(.., |slot| slot.engine.is_some() && which(slot)).collect();
@@ -180,7 +181,7 @@ impl Inner {
     }
 }
 
-/// A client's turn with its child, which goes back when it is over, if it can be asked again.
+/// Exclusive use of a child for one query; on drop a usable child returns to the pool.
 struct Turn<'p> {
     pool: &'p Inner,
     number: u64,
@@ -210,11 +211,11 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Ends children that were idle for long, until the pool is gone.
-fn look(pool: &Weak<Inner>) {
+/// Ends children idle for longer than [`IDLE`], until the pool is dropped.
+fn end_stale(pool: &Weak<Inner>) {
     loop {
         thread::sleep(LOOK);
         let Some(pool) = pool.upgrade() else { return };
-        pool.end(|slot| slot.used.elapsed() > IDLE);
+        pool.end_idle(|slot| slot.used.elapsed() > IDLE);
     }
 }

@@ -1,21 +1,20 @@
-//! What is said over the engine's pipe.
+//! Protocol on the engine's pipe.
 //!
-//! A frame is its length (u32, little-endian), one byte that says what it is, and as many bytes. The engine begins with
-//! [`Hello`], or with a [`Refusal`] if it cannot open the tables. Then it takes [`Request`]s, one after the other, and
-//! answers each query with one Arrow IPC stream, cut into frames of [`Part::Arrow`], and an [`End`]; or with a
-//! [`Refusal`], at any time. docs/sql.md has the same for people.
+//! A frame is a length (u32, little-endian), a type byte ([`Part`]) and a body of that length. The engine sends [`Hello`]
+//! first, or a [`Refusal`] if it cannot open the tables. It answers queries in order, each with one Arrow IPC stream in
+//! [`Part::Arrow`] frames and an [`End`], or with a [`Refusal`], also after some rows. docs/sql.md documents the frames.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, Read, Write};
 
-/// Raised when either side would misunderstand the other.
+/// Version of the protocol, raised by every incompatible change.
 pub const PROTOCOL: u32 = 1;
-/// Both sides are of one build.
+/// Version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// A request is text that people wrote.
+/// Limit of a request.
 pub const MAX_REQUEST_BYTES: u64 = 4 << 20;
 
-/// What a frame is.
+/// Type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// A [`Request`], to the engine.
@@ -48,26 +47,26 @@ impl Part {
     }
 }
 
-/// To the engine.
+/// Message to the engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Answer this; queries are answered in the order they come.
+    /// Run a query.
     Query {
-        /// Says which query the answer is of.
+        /// Number that the answer repeats.
         id: u64,
-        /// What to ask.
+        /// The query.
         #[serde(flatten)]
         query: Query,
     },
-    /// Stop answering that one: it ends with a [`Refusal`] of [`Kind::Stopped`], unless it has ended.
+    /// Cancel a query, which then ends with [`Kind::Stopped`] unless it has already ended.
     Cancel {
         /// The query's.
         id: u64,
     },
 }
 
-/// One question.
+/// One query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Query {
     /// One statement.
@@ -75,12 +74,12 @@ pub struct Query {
     /// Values for `$1`, `$2`, … of it: null, true and false, numbers, text.
     #[serde(default)]
     pub parameters: Vec<serde_json::Value>,
-    /// What its answer may take.
+    /// Limits of the answer.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// What an answer may take. Rows beyond are left out, and said to be; of the others the query ends.
+/// Limits of an answer. Rows beyond `rows` or `bytes` are left out ([`End::truncated`]); `ms` ends the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Rows.
@@ -104,7 +103,7 @@ impl Default for Limits {
     }
 }
 
-/// The engine's first words.
+/// First frame of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`VERSION`].
@@ -114,7 +113,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// This side's.
+    /// Of this program.
     pub fn ours() -> Self {
         Hello { version: VERSION.to_owned(), protocol: PROTOCOL }
     }
@@ -133,43 +132,43 @@ pub struct End {
     pub truncated: bool,
 }
 
-/// Why there is no (whole) answer.
+/// A query without a (complete) answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Of which query; none: the engine itself cannot go on.
+    /// The query's number; none if the engine itself failed.
     pub id: Option<u64>,
-    /// What is to blame.
+    /// Category.
     pub kind: Kind,
-    /// One line for people, the place included.
+    /// One line, including the position.
     pub message: String,
-    /// Where in the text, from 1.
+    /// Line in the query's text, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// Where in the line, from 1.
+    /// Column in that line, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
 }
 
-/// What is to blame.
+/// Category of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The query's text.
     Sql,
-    /// It makes sense, and could not be answered: too little memory, damaged data.
+    /// The query is valid and failed: too little memory, damaged data.
     Run,
-    /// It was cancelled.
+    /// Cancelled.
     Stopped,
-    /// Its time is over.
+    /// Time limit exceeded.
     Time,
-    /// The tables cannot be read; nothing can be asked.
+    /// The tables cannot be read.
     Tables,
 }
 
 /// Writes a frame.
 ///
 /// # Errors
-/// The pipe's; a frame of 4 GiB or more is none.
+/// The pipe's; or the body has 4 GiB or more.
 pub fn write(to: &mut impl Write, part: Part, bytes: &[u8]) -> io::Result<()> {
     let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "a frame of 4 GiB or more");
     let length = u32::try_from(bytes.len()).map_err(too_long)?.to_le_bytes();
@@ -189,7 +188,7 @@ pub fn write_json(to: &mut impl Write, part: Part, value: &impl Serialize) -> io
 /// Reads a frame; none at the end of the pipe.
 ///
 /// # Errors
-/// The pipe's; [`io::ErrorKind::InvalidData`] for what is no frame, or is longer than `max`.
+/// The pipe's; [`io::ErrorKind::InvalidData`] for an unknown type or a body longer than `max`.
 pub fn read(from: &mut impl Read, max: u64) -> io::Result<Option<(Part, Vec<u8>)>> {
     let mut head = [0; HEAD_BYTES];
     if !read_whole(from, &mut head)? {
@@ -231,10 +230,10 @@ fn read_whole(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What a frame of JSON says.
+/// Decodes a body of JSON.
 ///
 /// # Errors
-/// It is none of that kind.
+/// The body is no JSON of that type.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }

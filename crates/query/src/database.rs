@@ -27,22 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
-
-/// How queries may run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Memory that queries may use for sorting, grouping and joining before they spill, bytes.
-    pub memory_bytes: usize,
-    /// Threads, and partitions of every query.
-    pub threads: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { memory_bytes: 1 << 30, threads }
-    }
-}
+use transect_ask::Options;
 
 /// The tables of one recording, with views and functions.
 pub struct Database {

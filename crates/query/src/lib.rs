@@ -48,5 +48,6 @@ mod suggest;
 pub mod views;
 
 pub use arrow;
-pub use database::{Database, Options, Parameter, Rows, Statement, Stop};
+pub use database::{Database, Parameter, Rows, Statement, Stop};
 pub use error::{Place, QueryError};
+pub use transect_ask::Options;

@@ -118,7 +118,7 @@ impl View {
     /// Ends the engine's children that have its tables open.
     pub(crate) fn close(&self) {
         if let Some(opened) = self.state.opened() {
-            self.sql.pool.close(&opened.tables);
+            self.sql.pool.end_recording(&opened.tables);
         }
     }
 

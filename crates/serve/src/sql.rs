@@ -1,4 +1,4 @@
-//! Questions to the SQL engine, a process of its own: asked by the server itself, or by the page.
+//! SQL queries of the page and of the server itself, run by the engine's child processes.
 
 use crate::http::Response;
 use crate::row::{Row, rows_of};
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use transect_ask::{Answer, AskError, Client, Limits, Patience, Pool, Query};
 
-/// What a result may take in memory.
+/// Byte limit of a result.
 const MAX_RESULT_BYTES: u64 = 64 << 20;
 
-/// The engine's children, and how long one may take for an answer.
+/// The engine's children and the time limit of a query.
 pub(crate) struct Sql {
     pub(crate) pool: Pool,
     time: Duration,
@@ -25,17 +25,17 @@ impl Sql {
     }
 }
 
-/// A client that asks of a recording.
+/// One client's access to one recording's tables.
 pub(crate) struct Asker<'a> {
     pub(crate) sql: &'a Sql,
     pub(crate) client: &'a Client,
-    /// Its connection: what it does not wait for any more is not answered.
+    /// The client's connection; its end cancels the query.
     pub(crate) connection: &'a TcpStream,
     pub(crate) tables: PathBuf,
 }
 
 impl Asker<'_> {
-    /// Runs one statement; up to `limit` rows of its answer.
+    /// Runs one statement and returns up to `limit` rows.
     pub(crate) fn ask(
         &self,
         sql: &str,
@@ -50,17 +50,17 @@ impl Asker<'_> {
         self.sql.pool.ask(self.client, &self.tables, &query, &patience)
     }
 
-    /// Does the client still wait?
+    /// True while the client's connection is open.
     pub(crate) fn is_wanted(&self) -> bool {
         is_there(self.connection)
     }
 
-    /// Why nothing can be asked by SQL; none if it can be.
+    /// The error if there is no engine.
     pub(crate) fn missing(&self) -> Option<String> {
         self.sql.pool.missing().map(|error| error.to_string())
     }
 
-    /// Runs one of the server's own questions; its rows by name.
+    /// Runs a query of the server itself; rows by column name.
     pub(crate) fn rows(&self, sql: &str, limit: usize) -> Result<Vec<Row>, Response> {
         let answer = self.ask(sql, Vec::new(), limit).map_err(|error| refusal(&error))?;
         let batches = answer.batches();
@@ -69,7 +69,7 @@ impl Asker<'_> {
     }
 }
 
-/// The answer to who asked what cannot be answered.
+/// HTTP response for a failed query.
 pub(crate) fn refusal(error: &AskError) -> Response {
     let status = match error {
         error if error.is_bad_sql() => 400,
@@ -88,7 +88,7 @@ pub(crate) fn refusal(error: &AskError) -> Response {
     }
 }
 
-/// Is the other end of a connection still there?
+/// True if the peer has not closed the connection.
 fn is_there(connection: &TcpStream) -> bool {
     let mut byte = [0];
     match recv(connection, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {

@@ -210,6 +210,25 @@ fn what_nobody_wants_is_stopped_and_the_child_goes_on() {
     }
 }
 
+#[test]
+fn cancellation_within_a_frame_ends_the_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let torn = dir.path().join("torn");
+    let hello = serde_json::to_string(&Hello::ours()).unwrap();
+    // An Arrow frame of 100 bytes of which 10 come; they look like frames themselves.
+    let script = format!(
+        "#!/bin/sh\nprintf '\\{:o}\\0\\0\\0H%s' '{hello}'\nprintf '\\144\\0\\0\\0A\\0\\0\\0\\0E\\0\\0\\0\\0E'\n\
+         exec sleep 60\n",
+        hello.len()
+    );
+    std::fs::write(&torn, script).unwrap();
+    std::fs::set_permissions(&torn, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut engine = Engine::start(&torn, dir.path(), &options()).unwrap();
+    let error = engine.ask(&query("SELECT 1"), &Patience { wanted: &|| false }).unwrap_err();
+    assert!(matches!(error, AskError::Stopped), "{error}");
+    assert!(!engine.is_usable());
+}
+
 /// The engine without a client around it.
 fn bare(tables: &Path) -> Child {
     let mut command = Command::new(ENGINE);
@@ -307,9 +326,9 @@ fn nobody_sees_what_another_client_made() {
     let _ = of("a", "CREATE OR REPLACE TABLE machines AS SELECT 0 AS machine_id, 'FORGED' AS name");
     assert_eq!(number(&of("b", machines).unwrap()), 0);
     assert_eq!(pool.children(), 2);
-    pool.forget(&Client::named("a"));
+    pool.end_client(&Client::named("a"));
     assert_eq!(pool.children(), 1);
-    pool.close(dir.path());
+    pool.end_recording(dir.path());
     assert_eq!(pool.children(), 0);
 }
 

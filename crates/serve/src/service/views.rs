@@ -42,7 +42,7 @@ impl Views {
 
     /// Ends what works for a connection that is closed.
     pub(crate) fn gone(&self, peer: SocketAddr) {
-        self.sql.pool.forget(&Client::connection(peer));
+        self.sql.pool.end_client(&Client::connection(peer));
     }
 
     pub(crate) fn get(&self, id: &str, path: &Path) -> Arc<View> {

@@ -1,10 +1,10 @@
-//! `transect-sql`: the SQL engine, a program of its own.
+//! `transect-sql`: the SQL engine as a program.
 //!
 //! **Data flow.** A folder of tables → a database (`transect-query`) → each statement's rows → one writer ([`answer`]);
-//! without SQL on a terminal, [`prompt`] asks for it. With `--pipe` questions come over standard input, and answers go
-//! to standard output ([`pipe`]): so `transect serve` and `transect view` ask, of whose processes none has an engine.
+//! without SQL on a terminal, [`prompt`] reads statements. With `--pipe` it serves `transect serve` and `transect view`
+//! over standard input and output ([`pipe`]).
 //!
-//! `transect sql` makes a recording's tables and becomes this program.
+//! `transect sql` makes a recording's tables and executes this program.
 //!
 //! Exit code 2 says that the SQL is wrong, 1 that it could not be answered.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a binary that prints")]

@@ -1,8 +1,8 @@
-//! Questions over standard input, answers over standard output: the protocol of `transect-ask`.
+//! Protocol of `transect-ask`: queries on standard input, answers on standard output.
 //!
-//! **Design constraints.** One question after the other; requests are read beside them, so that what nobody wants can
-//! be cancelled. When whoever asks goes away, so does this process, in the middle of a query too. What an answer may
-//! take is bounded here, and watched by the other side.
+//! **Design constraints.** Queries run one at a time; a second thread reads requests, so that a running query can be
+//! cancelled. The process exits when standard input ends, also during a query. Limits of an answer are enforced here and
+//! checked by the client.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
@@ -23,13 +23,13 @@ use transect_query::arrow::error::ArrowError;
 use transect_query::arrow::ipc::writer::StreamWriter;
 use transect_query::{Database, Options, Parameter, QueryError, Stop};
 
-/// Memory beside that which queries are given for sorting, grouping and joining: batches on their way, stacks, plans.
+/// Memory for batches in flight, stacks and plans, on top of twice the limit for sorting, grouping and joining.
 const BESIDE_BYTES: usize = 512 << 20;
 
-/// Answers until there is nobody to answer.
+/// Answers queries until standard input ends.
 pub(crate) fn run(tables: &Path, options: &Options) -> anyhow::Result<()> {
     bound(options.memory_bytes);
-    // Frames are written whole: what looks for line ends only costs.
+    // `Stdout` would search every frame for line ends.
     let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let database = match Database::open(tables, options) {
         Ok(database) => database,
@@ -47,20 +47,20 @@ pub(crate) fn run(tables: &Path, options: &Options) -> anyhow::Result<()> {
     answer_all(&database, &asked, &questions, &mut out)
 }
 
-/// A query that no limit of the engine's own holds back (`repeat('x', 2000000000)`) ends this process and nothing else.
-/// If a machine has no memory left, this process is the one that it ends.
+/// Limits this process's memory, which DataFusion's own limit does not cover (`repeat('x', 2000000000)`), and makes it
+/// the OOM killer's first choice.
 fn bound(memory_bytes: usize) {
     let most = memory_bytes.saturating_mul(2).saturating_add(BESIDE_BYTES) as u64;
     for (what, most) in [(Resource::Data, most), (Resource::Core, 0)] {
         let maximum = getrlimit(what).maximum;
         let most = Some(maximum.map_or(most, |maximum| maximum.min(most)));
-        // One that cannot be had leaves the others, and the watching from outside.
+        // If a limit cannot be set, the client's limits still hold.
         let _ = setrlimit(what, Rlimit { current: most, maximum: most });
     }
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Questions that were asked and not answered, and how each is stopped.
+/// Cancellation flags of the queries that have no answer yet.
 #[derive(Default)]
 struct Asked(Mutex<HashMap<u64, Arc<AtomicBool>>>);
 
@@ -70,7 +70,7 @@ impl Asked {
     }
 }
 
-/// A question, when it came, and what stops it.
+/// A query in the queue.
 struct Question {
     id: u64,
     query: Query,
@@ -78,7 +78,7 @@ struct Question {
     stop: Arc<AtomicBool>,
 }
 
-/// Takes requests; ends the process when no more can come.
+/// Reads requests; ends the process at the end of input or at an invalid request.
 fn read(asked: &Asked, to: &Sender<Question>) -> ! {
     let mut from = io::stdin().lock();
     loop {
@@ -130,7 +130,7 @@ fn answer_all(
                 let ms = came.elapsed().as_secs_f64() * 1e3;
                 protocol::write_json(out, Part::End, &End { id: *id, rows, ms, truncated })?;
             }
-            // Whoever asked does not read any more.
+            // The client closed the pipe.
             Err(QueryError::Write(error)) => return Err(error.into()),
             Err(error) => protocol::write_json(out, Part::Refusal, &refusal(Some(*id), &error))?,
         }
@@ -150,14 +150,14 @@ fn refusal(id: Option<u64>, error: &QueryError) -> Refusal {
     Refusal { id, kind, message: error.to_string(), line, column }
 }
 
-/// Sends what Arrow has written.
+/// Sends one Arrow frame.
 fn send(written: &mut Vec<u8>, to: &mut impl Write) -> io::Result<()> {
     protocol::write(to, Part::Arrow, written)?;
     written.clear();
     Ok(())
 }
 
-/// Sends the rows that fit; how many there were, and whether there were more.
+/// Sends the rows within the limits; returns their number and whether rows were left out.
 fn answer(
     database: &Database,
     query: &Query,
@@ -192,7 +192,7 @@ fn answer(
     Ok((left.sent, left.truncated))
 }
 
-/// What still fits.
+/// Remaining rows and bytes of an answer.
 struct Left {
     rows: u64,
     bytes: u64,
@@ -205,7 +205,7 @@ impl Left {
         Left { rows: limits.rows, bytes: limits.bytes, sent: 0, truncated: false }
     }
 
-    /// How many rows of a batch fit. Of one whose bytes do not, none does.
+    /// Number of rows of a batch to send; none if its bytes exceed the rest.
     fn take(&mut self, rows: usize, bytes: usize) -> usize {
         let Some(left) = self.bytes.checked_sub(bytes as u64) else {
             self.bytes = 0;
