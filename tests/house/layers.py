@@ -18,17 +18,16 @@ WITHIN_LAYER = {
     ("transect-tracedat", "transect-ftrace"): "trace.dat carries ftrace pages and formats",
 }
 
-# The only package that has the SQL engine in it, and its library.
+# The only package that may depend on the SQL library, whose crates all begin with this name.
 ENGINE, LIBRARY = "transect-query", "datafusion"
 
 
-def with_engine(packages: set[str]) -> list[str]:
-    """Which of these packages, other than the engine's own, are built with it."""
+def library_outside_engine() -> list[str]:
+    """Crates of the SQL library that packages other than the engine are built with."""
     tree = subprocess.run(
-        ["cargo", "tree", "--workspace", "--locked", "--prefix", "none", "-f", "{p}", "-e", "normal,build", "-i", LIBRARY],
+        ["cargo", "tree", "--workspace", "--exclude", ENGINE, "--locked", "--prefix", "none", "-f", "{p}", "-e", "normal,build"],
         check=True, capture_output=True, text=True).stdout
-    found = {line.split()[0] for line in tree.splitlines() if line}
-    return sorted((found & packages) - {ENGINE})
+    return sorted({line.split()[0] for line in tree.splitlines() if line.startswith(LIBRARY)})
 
 
 def main() -> int:
@@ -56,7 +55,7 @@ def main() -> int:
                 problems.append(f"{name} (layer {layers[name]}) depends upwards on {other} (layer {layers[other]})")
             elif layers[other] == layers[name] and (name, other) not in WITHIN_LAYER:
                 problems.append(f"{name} depends on {other} of its own layer {layers[name]}")
-    problems += [f"{name} is built with {LIBRARY}: only {ENGINE} may be" for name in with_engine(set(packages))]
+    problems += [f"only {ENGINE} may depend on {name}: cargo tree --workspace -i {name}" for name in library_outside_engine()]
     for problem in problems:
         print(f"layers: {problem}", file=sys.stderr)
     if not problems:
