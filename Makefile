@@ -16,7 +16,7 @@ PYTHON := $(TRANSECT_CACHE)/venv/bin/python
 FUZZ_SECONDS ?= 60
 # Built together always: a build of other packages could want other features of dependencies (tests/house/once.py).
 SHIPPED := -p transect-cli -p transect-testbed -p transect-query
-# What the demo needs of them: without the SQL engine, which takes longer to compile than all the rest.
+# The programs that the demo needs: all but the SQL engine.
 FIRST := --bin transect --bin testbed --bin testbed-demo
 
 .PHONY: help setup tools build web agent demo check test test-guests bench lint fuzz study study-xenmon
