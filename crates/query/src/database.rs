@@ -1,5 +1,7 @@
 //! A recording's tables, open for queries.
 
+use crate::allowed::check_is_query;
+use crate::catalog::Tables;
 use crate::error::QueryError;
 use crate::stopping::{Abandoned, stoppable};
 use crate::views::Views;
@@ -9,10 +11,10 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::disk_manager::DiskManagerBuilder;
-use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
@@ -115,14 +117,21 @@ impl Database {
     /// # Errors
     /// If the folder or a file in it cannot be read.
     pub fn open(tables: &Path, options: &Options) -> Result<Self, QueryError> {
-        let unreadable = |source| QueryError::Tables { path: tables.to_owned(), source };
-        tables.read_dir().map_err(unreadable)?;
+        Self::with_tables(Tables::find(tables)?, options)
+    }
+
+    /// Opens tables that were found before.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn with_tables(tables: Tables, options: &Options) -> Result<Self, QueryError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.max(1))
             .thread_name("transect-sql")
             .thread_stack_size(STACK_BYTES)
             .build()?;
-        let context = context(options).map_err(|error| QueryError::planning(&error, &[], &[]))?;
+        let context = context(options, !tables.is_held())
+            .map_err(|error| QueryError::planning(&error, &[], &[]))?;
         functions::register(&context);
         operators::register(&context);
         catalog::register(&context, tables)?;
@@ -189,7 +198,7 @@ impl Database {
         let state = self.context.state();
         let planned = self.on_worker(async move { state.statement_to_plan(statement.0).await });
         let plan = planned.map_err(|error| self.bad(&error))?;
-        check_read_only(&plan)?;
+        check_is_query(&plan)?;
         Ok(plan)
     }
 
@@ -254,20 +263,8 @@ impl Database {
     }
 }
 
-/// Statements that write files would change a recording behind its back.
-fn check_read_only(plan: &LogicalPlan) -> Result<(), QueryError> {
-    let refused = match plan {
-        LogicalPlan::Dml(_) => "a recording's tables are not changed by SQL",
-        LogicalPlan::Copy(_) => "COPY is not needed: use -o FILE, --parquet FILE or --csv",
-        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(_)) => {
-            "only the recording's own tables can be read"
-        }
-        _ => return Ok(()),
-    };
-    Err(QueryError::sql(refused))
-}
-
-fn context(options: &Options) -> DfResult<SessionContext> {
+/// A session; without `may_spill` its queries write no files.
+fn context(options: &Options, may_spill: bool) -> DfResult<SessionContext> {
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads.max(1))
         .with_information_schema(true)
@@ -280,9 +277,18 @@ fn context(options: &Options) -> DfResult<SessionContext> {
     // A view's ORDER BY is the order its rows are meant to be read in.
     settings.sql_parser.enable_subquery_sort_elimination = false;
     settings.execution.split_file_groups_by_statistics = true;
+    let memory: Arc<dyn MemoryPool> = match may_spill {
+        true => Arc::new(FairSpillPool::new(options.memory_bytes)),
+        // Shares for operators that spill would only make them fail sooner.
+        false => Arc::new(GreedyMemoryPool::new(options.memory_bytes)),
+    };
+    let disk = match may_spill {
+        true => DiskManagerMode::OsTmpDirectory,
+        false => DiskManagerMode::Disabled,
+    };
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_bytes)))
-        .with_disk_manager_builder(DiskManagerBuilder::default())
+        .with_memory_pool(memory)
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
         .build_arc()?;
     Ok(SessionContext::new_with_config_rt(config, runtime))
 }

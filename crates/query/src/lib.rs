@@ -34,6 +34,7 @@
 //! # }
 //! ```
 
+mod allowed;
 mod catalog;
 mod database;
 pub mod docs;
@@ -48,6 +49,7 @@ mod suggest;
 pub mod views;
 
 pub use arrow;
+pub use catalog::Tables;
 pub use database::{Database, Parameter, Rows, Statement, Stop};
 pub use error::{Place, QueryError};
 pub use transect_ask::Options;

@@ -1,6 +1,6 @@
 //! `ev_NAME`, one table per kind of event with one column per field, and `events` over all.
 
-use super::files::{Files, metadata};
+use super::files::{Files, Reach, TableFile};
 use super::table::RecordingTable;
 use super::{add, internal};
 use crate::error::QueryError;
@@ -21,13 +21,25 @@ const COMMON: [(&str, DataType, bool); 4] = [
     ("tid", DataType::Int32, true),
 ];
 
-/// Registers a table for each event that was recorded, and `events`.
-pub(crate) fn register(context: &SessionContext, dir: &Path) -> Result<(), QueryError> {
-    let mut selects = Vec::new();
+/// The files of each event that was recorded, by its name.
+pub(crate) fn find(dir: &Path, reach: Reach) -> Result<Vec<(String, Files)>, QueryError> {
+    let mut found = Vec::new();
     for event in names(dir)? {
-        let files = Files::of_table(&dir.join("events"), &format!("name={event}"))?;
+        let files = Files::of_table(&dir.join("events"), &format!("name={event}"), reach)?;
+        found.push((event, files));
+    }
+    Ok(found)
+}
+
+/// Registers a table for each event that was recorded, and `events`.
+pub(crate) fn register(
+    context: &SessionContext,
+    found: Vec<(String, Files)>,
+) -> Result<(), QueryError> {
+    let mut selects = Vec::new();
+    for (event, files) in found {
         let Some(first) = files.0.first() else { continue };
-        let schema = file_schema(&first.path)?;
+        let schema = file_schema(first)?;
         let table = format!("ev_{event}");
         selects.push(select(&event, &table, &schema));
         add(context, &table, Arc::new(RecordingTable::new(schema, files)))?;
@@ -57,12 +69,12 @@ fn names(dir: &Path) -> Result<Vec<String>, QueryError> {
     Ok(names)
 }
 
-fn file_schema(path: &Path) -> Result<SchemaRef, QueryError> {
-    let metadata = metadata(path)?;
+fn file_schema(file: &TableFile) -> Result<SchemaRef, QueryError> {
+    let metadata = file.read_metadata()?;
     let description = metadata.file_metadata().schema_descr();
     let schema = parquet_to_arrow_schema(description, None).map_err(|error| {
         let source = io::Error::new(io::ErrorKind::InvalidData, error);
-        QueryError::Tables { path: path.to_owned(), source }
+        QueryError::Tables { path: file.path.clone(), source }
     })?;
     let view = |field: &Arc<Field>| match field.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => {

@@ -1,11 +1,14 @@
 //! The Parquet files of one table, and what they prove about themselves.
 
+use super::held::{Held, HeldFile};
 use crate::error::QueryError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use url::Url;
 
 /// One file.
 #[derive(Clone, Debug)]
@@ -13,6 +16,47 @@ pub(crate) struct TableFile {
     pub(crate) path: PathBuf,
     /// The only machine its rows are of, by the folder's name.
     pub(crate) machine_id: Option<u32>,
+    /// The open file, if it is not to be opened by its path.
+    pub(crate) held: Option<Arc<HeldFile>>,
+}
+
+impl TableFile {
+    fn new(path: PathBuf, machine_id: Option<u32>, reach: Reach) -> Result<Self, QueryError> {
+        let held = match reach {
+            Reach::ByPath => None,
+            Reach::Held => Some(Arc::new(HeldFile::open(&path)?)),
+        };
+        Ok(Self { path, machine_id, held })
+    }
+
+    pub(crate) fn url(&self) -> io::Result<Url> {
+        if let Some(held) = &self.held {
+            return Ok(held.url().clone());
+        }
+        let no_url = || format!("{}: no absolute path", self.path.display());
+        Url::from_file_path(self.path.canonicalize()?).map_err(|()| io::Error::other(no_url()))
+    }
+
+    /// The file's own description: schema, row groups, statistics.
+    pub(crate) fn read_metadata(&self) -> Result<ParquetMetaData, QueryError> {
+        let failed = |source| QueryError::Tables { path: self.path.clone(), source };
+        let mut reader = ParquetMetaDataReader::new();
+        let parsed = match &self.held {
+            Some(held) => reader.try_parse(&Held(Arc::clone(held))),
+            None => reader.try_parse(&fs::File::open(&self.path).map_err(failed)?),
+        };
+        let metadata = parsed.and_then(|()| reader.finish());
+        metadata.map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))
+    }
+}
+
+/// How the files of tables are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Opened by their paths when they are needed.
+    ByPath,
+    /// Opened at once and kept open.
+    Held,
 }
 
 /// The files of one table, in the order of their names (`bucket=10` after `bucket=9`).
@@ -21,13 +65,13 @@ pub(crate) struct Files(pub(crate) Vec<TableFile>);
 
 impl Files {
     /// The files of a table of this name below `dir`.
-    pub(crate) fn of_table(dir: &Path, name: &str) -> Result<Self, QueryError> {
+    pub(crate) fn of_table(dir: &Path, name: &str, reach: Reach) -> Result<Self, QueryError> {
         let single = dir.join(format!("{name}.parquet"));
         let mut files = Vec::new();
         if single.is_file() {
-            files.push(TableFile { path: single, machine_id: None });
+            files.push(TableFile::new(single, None, reach)?);
         }
-        collect(&dir.join(name), None, &mut files)?;
+        collect(&dir.join(name), None, reach, &mut files)?;
         files.sort_by_cached_key(|file| natural(&file.path));
         Ok(Self(files))
     }
@@ -36,6 +80,7 @@ impl Files {
 fn collect(
     dir: &Path,
     machine_id: Option<u32>,
+    reach: Reach,
     files: &mut Vec<TableFile>,
 ) -> Result<(), QueryError> {
     let failed = |source| QueryError::Tables { path: dir.to_owned(), source };
@@ -50,9 +95,9 @@ fn collect(
         let name = name.to_string_lossy();
         if path.is_dir() {
             let machine = name.strip_prefix("machine_id=").and_then(|id| id.parse().ok());
-            collect(&path, machine.or(machine_id), files)?;
+            collect(&path, machine.or(machine_id), reach, files)?;
         } else if name.ends_with(".parquet") && !name.starts_with('.') {
-            files.push(TableFile { path, machine_id });
+            files.push(TableFile::new(path, machine_id, reach)?);
         }
     }
     Ok(())
@@ -70,15 +115,6 @@ fn natural(path: &Path) -> Vec<(String, u64)> {
         }
     }
     parts
-}
-
-/// A file's own description: schema, row groups, statistics.
-pub(crate) fn metadata(path: &Path) -> Result<ParquetMetaData, QueryError> {
-    let failed = |source| QueryError::Tables { path: path.to_owned(), source };
-    let file = fs::File::open(path).map_err(failed)?;
-    ParquetMetaDataReader::new()
-        .parse_and_finish(&file)
-        .map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
 /// First and last `ts` of a file whose rows are sorted by `ts`: every row group says so, and

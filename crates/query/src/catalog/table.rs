@@ -1,6 +1,6 @@
 //! A table of a recording: its files picked by machine, its order by `ts` declared where true.
 
-use super::files::{Files, TableFile, metadata, sorted_range};
+use super::files::{Files, TableFile, sorted_range};
 use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -10,13 +10,12 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType, col};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
-use url::Url;
 
 /// One table and its files.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ impl RecordingTable {
     fn is_sorted(&self) -> bool {
         *self.is_sorted.get_or_init(|| {
             let sorted = |file: &TableFile| {
-                metadata(&file.path)
+                file.read_metadata()
                     .is_ok_and(|m| sorted_range(&m).is_some() || m.file_metadata().num_rows() == 0)
             };
             self.schema.index_of("ts").is_ok() && self.files.0.iter().all(sorted)
@@ -58,7 +57,8 @@ impl RecordingTable {
     }
 
     fn listing(&self, state: &dyn Session, files: &[&TableFile]) -> Result<ListingTable> {
-        let urls = files.iter().map(|file| file_url(file)).collect::<Result<Vec<_>>>()?;
+        let urls = files.iter().map(|file| ListingTableUrl::try_new(file.url()?, None));
+        let urls = urls.collect::<Result<Vec<_>>>()?;
         let mut options =
             ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
         if self.is_sorted() {
@@ -70,13 +70,6 @@ impl RecordingTable {
         let statistics = state.runtime_env().cache_manager.get_file_statistic_cache();
         Ok(ListingTable::try_new(config)?.with_cache(statistics))
     }
-}
-
-fn file_url(file: &TableFile) -> Result<ListingTableUrl> {
-    let no_url =
-        || DataFusionError::Execution(format!("{}: no absolute path", file.path.display()));
-    let path = file.path.canonicalize()?;
-    ListingTableUrl::try_new(Url::from_file_path(path).map_err(|()| no_url())?, None)
 }
 
 /// The machines for which no filter that is about `machine_id` alone says no.

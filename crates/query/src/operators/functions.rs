@@ -4,6 +4,7 @@
 use super::cutting::CutTable;
 use super::merge_exec::Kind;
 use super::merged::MergedTable;
+use crate::allowed::check_is_query;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::datasource::ViewTable;
@@ -152,10 +153,7 @@ fn plan(session: &dyn Session, text: &str) -> Result<LogicalPlan> {
     let Some(planned) = state.create_logical_plan(&source(text)).now_or_never() else {
         return Err(DataFusionError::Internal(format!("planning of '{text}' had to wait")));
     };
-    match planned? {
-        LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
-            plan_err!("'{text}' is no query")
-        }
-        plan => Ok(plan),
-    }
+    let plan = planned?;
+    check_is_query(&plan).map_err(|error| DataFusionError::Plan(error.to_string()))?;
+    Ok(plan)
 }

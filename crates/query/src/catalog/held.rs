@@ -1,0 +1,203 @@
+//! Files of tables that are opened once and then read by their descriptors.
+//!
+//! A process that may not open files any more can still read these.
+
+use crate::error::QueryError;
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::datasource::listing::ListingTableUrl;
+use datafusion::object_store::path::Path as Location;
+use datafusion::object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use parquet::file::reader::{ChunkReader, Length};
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+use url::Url;
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct HeldFile {
+    file: File,
+    bytes: u64,
+    modified: SystemTime,
+    url: Url,
+    location: Location,
+}
+
+impl HeldFile {
+    pub(crate) fn open(path: &Path) -> Result<Self, QueryError> {
+        let failed = |source| QueryError::Tables { path: path.to_owned(), source };
+        let no_url = || failed(io::Error::new(io::ErrorKind::InvalidInput, "no absolute path"));
+        let absolute = path.canonicalize().map_err(failed)?;
+        let url = Url::from_file_path(absolute).map_err(|()| no_url())?;
+        let listed = ListingTableUrl::try_new(url.clone(), None).map_err(|_| no_url())?;
+        let file = File::open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        let modified = about.modified().map_err(failed)?;
+        Ok(Self { file, bytes: about.len(), modified, url, location: listed.prefix().clone() })
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    fn read_range(&self, range: Range<u64>) -> io::Result<Bytes> {
+        let within = range.start..range.end.min(self.bytes);
+        let length = usize::try_from(within.end.saturating_sub(within.start));
+        let mut bytes = vec![0; length.map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut bytes, within.start)?;
+        Ok(bytes.into())
+    }
+
+    fn meta(&self) -> ObjectMeta {
+        ObjectMeta {
+            location: self.location.clone(),
+            last_modified: self.modified.into(),
+            size: self.bytes,
+            e_tag: None,
+            version: None,
+        }
+    }
+}
+
+/// The Parquet reader reads the footer through this.
+#[derive(Clone, Debug)]
+pub(crate) struct Held(pub(crate) Arc<HeldFile>);
+
+impl Length for Held {
+    fn len(&self) -> u64 {
+        self.0.bytes
+    }
+}
+
+impl ChunkReader for Held {
+    type T = From;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<From> {
+        Ok(From { file: Arc::clone(&self.0), at: start })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let bytes = self.0.read_range(start..start.saturating_add(length as u64))?;
+        if bytes.len() == length {
+            return Ok(bytes);
+        }
+        let missing = length - bytes.len();
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{missing} bytes short")).into())
+    }
+}
+
+/// A file from an offset on.
+pub(crate) struct From {
+    file: Arc<HeldFile>,
+    at: u64,
+}
+
+impl Read for From {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.file.read_at(into, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// The store of all open files, in place of the file system.
+#[derive(Debug, Default)]
+pub(crate) struct HeldStore(HashMap<Location, Arc<HeldFile>>);
+
+impl HeldStore {
+    pub(crate) fn new<'f>(files: impl Iterator<Item = &'f Arc<HeldFile>>) -> Self {
+        Self(files.map(|file| (file.location.clone(), Arc::clone(file))).collect())
+    }
+
+    fn find(&self, location: &Location) -> Result<&HeldFile> {
+        self.0.get(location).map(Arc::as_ref).ok_or_else(|| Error::NotFound {
+            path: location.to_string(),
+            source: "it is no file of these tables".into(),
+        })
+    }
+}
+
+impl fmt::Display for HeldStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("open files")
+    }
+}
+
+fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::Generic { store: "open files", source: source.into() }
+}
+
+fn read_only() -> Error {
+    Error::NotSupported { source: "tables are only read".into() }
+}
+
+#[async_trait]
+impl ObjectStore for HeldStore {
+    async fn get_opts(&self, location: &Location, options: GetOptions) -> Result<GetResult> {
+        let file = self.find(location)?;
+        let meta = file.meta();
+        options.check_preconditions(&meta)?;
+        let range = match &options.range {
+            Some(range) => range.as_range(file.bytes).map_err(failed)?,
+            None => 0..file.bytes,
+        };
+        let bytes = match options.head {
+            true => Bytes::new(),
+            false => file.read_range(range.clone()).map_err(failed)?,
+        };
+        let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
+        Ok(GetResult { payload, meta, range, attributes: Default::default() })
+    }
+
+    async fn get_ranges(&self, location: &Location, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let file = self.find(location)?;
+        ranges.iter().map(|range| file.read_range(range.clone()).map_err(failed)).collect()
+    }
+
+    fn list(&self, prefix: Option<&Location>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let is_below = |file: &&Arc<HeldFile>| {
+            prefix.is_none_or(|prefix| file.location.prefix_matches(prefix))
+        };
+        let found: Vec<_> = self.0.values().filter(is_below).map(|file| Ok(file.meta())).collect();
+        stream::iter(found).boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Location>) -> Result<ListResult> {
+        Err(Error::NotSupported { source: "open files have no folders".into() })
+    }
+
+    async fn put_opts(&self, _: &Location, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        Err(read_only())
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        _: &Location,
+        _: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        Err(read_only())
+    }
+
+    fn delete_stream(
+        &self,
+        _: BoxStream<'static, Result<Location>>,
+    ) -> BoxStream<'static, Result<Location>> {
+        stream::once(async { Err(read_only()) }).boxed()
+    }
+
+    async fn copy_opts(&self, _: &Location, _: &Location, _: CopyOptions) -> Result<()> {
+        Err(read_only())
+    }
+}
