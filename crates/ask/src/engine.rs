@@ -19,8 +19,11 @@ const GRACE: Duration = Duration::from_secs(1);
 const STOP: Duration = Duration::from_millis(500);
 /// Interval at which cancellation and deadline are checked.
 const TURN: Duration = Duration::from_millis(100);
-/// Allowance for IPC metadata on top of an answer's byte limit.
-const FRAMING_BYTES: u64 = 16 << 20;
+/// Allowance for IPC metadata on top of an answer's byte limit, which is of columns in memory.
+fn framing_bytes(bytes: u64) -> u64 {
+    (bytes / 4).saturating_add(1 << 20)
+}
+
 /// Requested capacity of the pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
@@ -31,12 +34,14 @@ pub struct Options {
     pub memory_bytes: usize,
     /// Threads, and partitions of every query.
     pub threads: usize,
+    /// Refuse to start a child around which a wall is missing.
+    pub require_sandbox: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { memory_bytes: 1 << 30, threads }
+        Self { memory_bytes: 1 << 30, threads, require_sandbox: false }
     }
 }
 
@@ -57,7 +62,8 @@ impl Default for Patience<'_> {
 #[derive(Debug)]
 pub struct Engine {
     child: Child,
-    to: ChildStdin,
+    /// None once its end is wanted: the child ends with its input.
+    to: Option<ChildStdin>,
     from: ChildStdout,
     queries: u64,
     is_lost: bool,
@@ -74,9 +80,13 @@ impl Engine {
         command.arg("--pipe");
         command.arg(format!("--memory={}", options.memory_bytes));
         command.arg(format!("--threads={}", options.threads));
+        if options.require_sandbox {
+            command.arg("--require-sandbox");
+        }
         command.arg("--").arg(tables);
-        // The last line on stderr is reported as the reason of an exit.
-        command.env("RUST_BACKTRACE", "0");
+        // The caller's environment may hold secrets. Without RUST_BACKTRACE the last line on stderr is the reason of an
+        // exit.
+        command.env_clear();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
@@ -86,7 +96,7 @@ impl Engine {
         };
         // A smaller one is slower, no more.
         let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE_BYTES);
-        let mut engine = Engine { child, to, from, queries: 0, is_lost: false };
+        let mut engine = Engine { child, to: Some(to), from, queries: 0, is_lost: false };
         engine.read_hello(program)?;
         Ok(engine)
     }
@@ -104,7 +114,7 @@ impl Engine {
         match part {
             Part::Hello => {
                 let theirs: Hello = parse(&bytes).map_err(AskError::Confused)?;
-                if theirs == Hello::ours() {
+                if theirs.fits(&Hello::ours()) {
                     return Ok(());
                 }
                 let text =
@@ -130,7 +140,7 @@ impl Engine {
         self.queries += 1;
         let id = self.queries;
         let request = Request::Query { id, query: query.clone() };
-        if protocol::write_json(&mut self.to, Part::Request, &request).is_err() {
+        if self.send(&request).is_err() {
             return Err(self.exit_error());
         }
         let time = Duration::from_millis(query.limits.ms);
@@ -162,6 +172,11 @@ impl Engine {
         }
     }
 
+    fn send(&mut self, request: &Request) -> io::Result<()> {
+        let to = self.to.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        protocol::write_json(to, Part::Request, request)
+    }
+
     fn read_answer(
         &mut self,
         id: u64,
@@ -169,7 +184,7 @@ impl Engine {
         until: Option<Instant>,
         patience: &Patience<'_>,
     ) -> Result<Answer, AskError> {
-        let most = bytes.saturating_add(FRAMING_BYTES);
+        let most = bytes.saturating_add(framing_bytes(bytes));
         let mut arrow = Vec::new();
         loop {
             let begin = arrow.len();
@@ -206,7 +221,7 @@ impl Engine {
         }
         let until = Instant::now().checked_add(STOP);
         let cancel = Request::Cancel { id };
-        if protocol::write_json(&mut self.to, Part::Request, &cancel).is_err() {
+        if self.send(&cancel).is_err() {
             return self.kill();
         }
         loop {
@@ -285,6 +300,8 @@ impl Engine {
 
     fn kill(&mut self) {
         self.is_lost = true;
+        // A daemon without CAP_KILL cannot signal a child of another user. That child ends with its input.
+        self.to = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -298,6 +315,7 @@ impl Engine {
                 Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
                 // The pipe is closed but the process still runs.
                 Ok(None) => {
+                    self.to = None;
                     let _ = self.child.kill();
                     break self.child.wait();
                 }

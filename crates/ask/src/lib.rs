@@ -35,6 +35,7 @@ pub mod memory;
 mod place;
 mod pool;
 pub mod protocol;
+mod sandbox;
 
 pub use answer::Answer;
 pub use command::{Layout, Wanted};
@@ -43,3 +44,4 @@ pub use error::AskError;
 pub use place::{NAME, program};
 pub use pool::{Client, MAX_CHILDREN, Pool};
 pub use protocol::{Limits, Query};
+pub use sandbox::missing_walls;

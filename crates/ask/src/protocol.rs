@@ -5,10 +5,11 @@
 //! [`Part::Arrow`] frames and an [`End`], or with a [`Refusal`], also after some rows. docs/sql.md documents the frames.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::fmt;
 use std::io::{self, Read, Write};
 
 /// Version of the protocol, raised by every incompatible change.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// Version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Limit of a request.
@@ -110,12 +111,35 @@ pub struct Hello {
     pub version: String,
     /// [`PROTOCOL`].
     pub protocol: u32,
+    /// Walls that this kernel does not have.
+    #[serde(default)]
+    pub missing_walls: Vec<MissingWall>,
 }
 
 impl Hello {
     /// Of this program.
     pub fn ours() -> Self {
-        Hello { version: VERSION.to_owned(), protocol: PROTOCOL }
+        Hello { version: VERSION.to_owned(), protocol: PROTOCOL, missing_walls: Vec::new() }
+    }
+
+    /// True if both are of the same version and protocol.
+    pub fn fits(&self, other: &Hello) -> bool {
+        (&self.version, self.protocol) == (&other.version, other.protocol)
+    }
+}
+
+/// A wall around the engine that could not be raised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingWall {
+    /// `user`, `syscalls` or `limits`: see docs/sql.md.
+    pub wall: String,
+    /// The reason, one line.
+    pub why: String,
+}
+
+impl fmt::Display for MissingWall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.wall, self.why)
     }
 }
 
@@ -163,6 +187,8 @@ pub enum Kind {
     Time,
     /// The tables cannot be read.
     Tables,
+    /// A wall is missing and required.
+    Walls,
 }
 
 /// Writes a frame.

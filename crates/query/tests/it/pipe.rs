@@ -27,7 +27,7 @@ const ENDLESS: &str = "SELECT count(*) AS n FROM range(3000000) AS a, range(3000
                        WHERE a.value * 7 > b.value * 11 + 3";
 
 fn options() -> Options {
-    Options { memory_bytes: 64 << 20, threads: 2 }
+    Options { memory_bytes: 64 << 20, threads: 2, ..Options::default() }
 }
 
 fn engine(tables: &Path) -> Engine {

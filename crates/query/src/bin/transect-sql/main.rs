@@ -14,6 +14,7 @@ mod complete;
 mod output;
 mod pipe;
 mod prompt;
+mod walls;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -45,6 +46,12 @@ struct Cli {
     /// Take requests on standard input and answer on standard output: for programs
     #[arg(long, conflicts_with_all = ["sql", "file", "format", "output", "explain", "schema", "views"])]
     pipe: bool,
+    /// With --pipe: end if a wall around this process is missing
+    #[arg(long, requires = "pipe")]
+    require_sandbox: bool,
+    /// Name the walls that this machine does not have around a child of serve or view, and end: exit code 1 if there are any
+    #[arg(long, exclusive = true)]
+    check_sandbox: bool,
     /// End if this is not the version
     #[arg(long, value_name = "VERSION", hide = true)]
     of_version: Option<String>,
@@ -52,6 +59,9 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if cli.check_sandbox {
+        return check_sandbox();
+    }
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -63,6 +73,15 @@ fn main() -> ExitCode {
             }
         },
     }
+}
+
+/// Raises the walls around this process and names those that are missing.
+fn check_sandbox() -> ExitCode {
+    let missing = walls::raise(&Options::default(), 0);
+    for wall in &missing {
+        println!("{wall}");
+    }
+    if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run(cli: &Cli) -> anyhow::Result<()> {
@@ -77,9 +96,9 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         return Err(QueryError::sql("which tables? transect-sql FOLDER 'SELECT …'").into());
     };
     let threads = cli.threads.unwrap_or(Options::default().threads);
-    let options = Options { memory_bytes: cli.wanted.memory, threads };
+    let options = Options { memory_bytes: cli.wanted.memory, threads, ..Options::default() };
     if cli.pipe {
-        return pipe::run(tables, &options);
+        return pipe::run(tables, &options, cli.require_sandbox);
     }
     let sql = sql_text(&cli.wanted)?;
     let target = answer::Target::of(&cli.wanted)?;

@@ -2,9 +2,9 @@
 //!
 //! **Design constraints.** Queries run one at a time; a second thread reads requests, so that a running query can be
 //! cancelled. The process exits when standard input ends, also during a query. Limits of an answer are enforced here and
-//! checked by the client.
+//! checked by the client. The tables are opened first, and the walls ([`walls`]) stand before the first request is read.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::walls;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,24 +17,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use transect_ask::protocol::{
-    self, End, Hello, Kind, Limits, MAX_REQUEST_BYTES, Part, Query, Refusal, Request,
+    self, End, Hello, Kind, Limits, MAX_REQUEST_BYTES, MissingWall, Part, Query, Refusal, Request,
 };
 use transect_query::arrow::error::ArrowError;
 use transect_query::arrow::ipc::writer::StreamWriter;
-use transect_query::{Database, Options, Parameter, QueryError, Stop};
-
-/// Memory for batches in flight, stacks and plans, on top of twice the limit for sorting, grouping and joining.
-const BESIDE_BYTES: usize = 512 << 20;
+use transect_query::{Database, Options, Parameter, QueryError, Stop, Tables};
 
 /// Answers queries until standard input ends.
-pub(crate) fn run(tables: &Path, options: &Options) -> anyhow::Result<()> {
-    bound(options.memory_bytes);
+pub(crate) fn run(tables: &Path, options: &Options, require_sandbox: bool) -> anyhow::Result<()> {
     // `Stdout` would search every frame for line ends.
     let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let database = match Database::open(tables, options) {
-        Ok(database) => database,
-        Err(error) => {
-            let refusal = Refusal { kind: Kind::Tables, ..refusal(None, &error) };
+    let (database, missing_walls) = match open(tables, options, require_sandbox) {
+        Ok(opened) => opened,
+        Err(refusal) => {
             protocol::write_json(&mut out, Part::Refusal, &refusal)?;
             return Ok(());
         }
@@ -43,21 +38,28 @@ pub(crate) fn run(tables: &Path, options: &Options) -> anyhow::Result<()> {
     let (to, questions) = channel();
     let reader = Arc::clone(&asked);
     thread::Builder::new().name("requests".to_owned()).spawn(move || read(&reader, &to))?;
-    protocol::write_json(&mut out, Part::Hello, &Hello::ours())?;
-    answer_all(&database, &asked, &questions, &mut out)
+    let hello = Hello { missing_walls, ..Hello::ours() };
+    protocol::write_json(&mut out, Part::Hello, &hello)?;
+    answer_all(&database, options.threads, &asked, &questions, &mut out)
 }
 
-/// Limits this process's memory, which DataFusion's own limit does not cover (`repeat('x', 2000000000)`), and makes it
-/// the OOM killer's first choice.
-fn bound(memory_bytes: usize) {
-    let most = memory_bytes.saturating_mul(2).saturating_add(BESIDE_BYTES) as u64;
-    for (what, most) in [(Resource::Data, most), (Resource::Core, 0)] {
-        let maximum = getrlimit(what).maximum;
-        let most = Some(maximum.map_or(most, |maximum| maximum.min(most)));
-        // If a limit cannot be set, the client's limits still hold.
-        let _ = setrlimit(what, Rlimit { current: most, maximum: most });
+/// Opens the tables and raises the walls.
+fn open(
+    tables: &Path,
+    options: &Options,
+    require_sandbox: bool,
+) -> Result<(Database, Vec<MissingWall>), Refusal> {
+    let failed = |error: &QueryError| Refusal { kind: Kind::Tables, ..refusal(None, error) };
+    walls::limits::raise_descriptors();
+    let tables = Tables::hold(tables).map_err(|error| failed(&error))?;
+    let missing = walls::raise(options, tables.count_files());
+    if require_sandbox && !missing.is_empty() {
+        let missing: Vec<_> = missing.iter().map(MissingWall::to_string).collect();
+        let message = format!("the sandbox is not complete: {}", missing.join("; "));
+        return Err(Refusal { id: None, kind: Kind::Walls, message, line: None, column: None });
     }
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let database = Database::with_tables(tables, options).map_err(|error| failed(&error))?;
+    Ok((database, missing))
 }
 
 /// Cancellation flags of the queries that have no answer yet.
@@ -114,14 +116,16 @@ fn read(asked: &Asked, to: &Sender<Question>) -> ! {
 
 fn answer_all(
     database: &Database,
+    threads: usize,
     asked: &Asked,
     questions: &Receiver<Question>,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     for question in questions {
         let Question { id, query, came, stop } = &question;
-        let limits = query.limits;
-        let until = came.checked_add(Duration::from_millis(limits.ms));
+        let time = Duration::from_millis(query.limits.ms);
+        walls::limits::set_cpu_time(time, threads);
+        let until = came.checked_add(time);
         let stop = Stop::on(Arc::clone(stop)).at(until);
         let answered = answer(database, query, &stop, out);
         asked.lock().remove(id);

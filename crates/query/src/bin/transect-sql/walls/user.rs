@@ -1,0 +1,47 @@
+//! The user that queries run as.
+
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
+};
+
+/// First of the numbers that no distribution and no container manager gives to a user (systemd, UIDS-GIDS.md).
+const FIRST_UNUSED: u32 = 0x7000_0000;
+/// `nobody`.
+const NOBODY: u32 = 65534;
+
+/// Gives up all privileges. As root the process becomes a user of its own, whose number follows from its process number:
+/// no other process can signal or trace it. Returns whether it changed its user.
+pub(super) fn become_own() -> Result<bool, String> {
+    let changed = change();
+    let none = CapabilitySet::empty();
+    let no_capabilities = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let dropped = set_capabilities(None, no_capabilities);
+    let kept = set_no_new_privs(true);
+    dropped.map_err(|error| format!("capabilities stay: {error}"))?;
+    kept.map_err(|error| format!("no_new_privs: {error}"))?;
+    changed
+}
+
+fn change() -> Result<bool, String> {
+    if !geteuid().is_root() {
+        return Ok(false);
+    }
+    let own = FIRST_UNUSED + std::process::id();
+    // A user namespace may have no such number.
+    let changed = become_user(own).or_else(|error| match error {
+        Errno::INVAL => become_user(NOBODY),
+        other => Err(other),
+    });
+    changed.map_err(|error| format!("queries run as user {}: {error}", geteuid().as_raw()))?;
+    Ok(true)
+}
+
+fn become_user(number: u32) -> Result<(), Errno> {
+    let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)
+}
