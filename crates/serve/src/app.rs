@@ -23,6 +23,8 @@ pub struct Options {
     pub memory_bytes: usize,
     /// Threads that make tiles, and that a query uses.
     pub threads: usize,
+    /// Answer no query if a wall around it is missing.
+    pub require_sandbox: bool,
 }
 
 /// Why nothing is served.
@@ -77,8 +79,11 @@ impl Server {
         let server = server.map_err(|source| ServeError::Listen { address, source })?;
         let guard = Guard::new(server.address())?;
         let url = guard.url();
-        let engine =
-            transect_ask::Options { memory_bytes: options.memory_bytes, threads: options.threads };
+        let engine = transect_ask::Options {
+            memory_bytes: options.memory_bytes,
+            threads: options.threads,
+            require_sandbox: options.require_sandbox,
+        };
         let sql = Arc::new(Sql::new(engine, QUERY_TIME));
         let view = View::open(recording, sql, options.threads);
         let app = Arc::new(App { guard, client: Client::named("view"), view });

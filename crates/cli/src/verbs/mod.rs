@@ -11,6 +11,7 @@ mod record;
 mod report;
 #[cfg(test)]
 mod sample;
+mod sandbox;
 mod serve;
 mod snapshot;
 mod sql;

@@ -179,7 +179,7 @@ impl Daemon {
             snapshots: Arc::new(snapshots),
             watches: Mutex::new(config.triggers.iter().cloned().map(Watch::new).collect()),
             counters: Mutex::new(Counters::new(&config.metrics)),
-            views: views::Views::new(parts.open),
+            views: views::Views::new(parts.open, config.require_sandbox),
             readers: Permits::new(READERS),
             counts: server.counts(),
             answers: Default::default(),

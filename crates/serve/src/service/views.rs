@@ -27,8 +27,9 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    pub(crate) fn new(open: Open) -> Self {
-        let engine = transect_ask::Options { memory_bytes: MEMORY_BYTES, threads: 1 };
+    pub(crate) fn new(open: Open, require_sandbox: bool) -> Self {
+        let engine =
+            transect_ask::Options { memory_bytes: MEMORY_BYTES, threads: 1, require_sandbox };
         Views { open, known: Mutex::default(), sql: Arc::new(Sql::new(engine, QUERY_TIME)) }
     }
 

@@ -6,7 +6,7 @@
 mod log;
 
 use super::record::flight_service;
-use crate::verbs::view;
+use crate::verbs::{sandbox, view};
 use anyhow::{Context as _, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Serve other addresses than this machine's without tokens or TLS
     #[arg(long)]
     insecure: bool,
+    /// Refuse to start if a wall around SQL queries is missing on this machine
+    #[arg(long)]
+    require_sandbox: bool,
 }
 
 impl Args {
@@ -80,6 +83,7 @@ impl Args {
             config.source = source;
         }
         config.insecure |= self.insecure;
+        config.require_sandbox |= self.require_sandbox;
         let whose = path.as_ref().map(|path| path.display().to_string());
         let whose = whose.unwrap_or_else(|| "command line".to_owned());
         config.check().map_err(|why| anyhow::anyhow!("{whose}: {why}"))?;
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut signals = Signals::listen()?;
     let tell = log::start();
+    sandbox::check(config.require_sandbox, &*tell)?;
     let daemon = start(&config, Arc::clone(&tell))?;
     tell(&format!("serving {}", daemon.url()));
     if let Some(token) = daemon.control_token() {

@@ -10,6 +10,7 @@ mod browser;
 mod recording;
 
 use super::load::SourceArgs;
+use super::sandbox;
 use anyhow::Context as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -40,9 +41,12 @@ pub(crate) struct Args {
     /// Serve what the page asks for although this program has no page (for tests)
     #[arg(long, hide = true)]
     api_only: bool,
-    /// Memory for queries before they spill to a temporary folder
+    /// Memory for a query's sorting, grouping and joining
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = transect_ask::memory::parse)]
     memory: usize,
+    /// Refuse to start if a wall around SQL queries is missing on this machine
+    #[arg(long)]
+    require_sandbox: bool,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -57,7 +61,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(path.exists(), "{}: there is no such recording", path.display());
     let stop = interrupted()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let options = Options { address: args.listen, memory_bytes: args.memory, threads };
+    sandbox::check(args.require_sandbox, &|line| eprintln!("transect: {line}"))?;
+    let options = Options {
+        address: args.listen,
+        memory_bytes: args.memory,
+        threads,
+        require_sandbox: args.require_sandbox,
+    };
     let shown = recording::Shown::new(path.clone(), args.source.clone());
     let server = Server::start(Box::new(shown), &options)?;
     println!("{}", server.url());

@@ -131,6 +131,8 @@ pub(super) const FIELDS: &[Field] = &[
         |c, v| c.control_tokens = Some(path(v)?), |c| c.control_tokens.as_deref().map(shown)),
     field!("access" "insecure" "Serve other addresses without TLS, and without tokens where none are configured.",
         |c, v| c.insecure = flag(v)?, |c| Some(c.insecure.to_string())),
+    field!("access" "require_sandbox" "Refuse to start if a wall around SQL queries is missing on this machine.",
+        |c, v| c.require_sandbox = flag(v)?, |c| Some(c.require_sandbox.to_string())),
     field!("tls" "certificate" "The certificate and those that signed it, PEM.",
         |c, v| c.tls_certificate = Some(path(v)?), |c| c.tls_certificate.as_deref().map(shown)),
     field!("tls" "key" "Its key, PEM.",

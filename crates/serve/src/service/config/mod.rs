@@ -52,6 +52,8 @@ pub struct Config {
     pub control_tokens: Option<PathBuf>,
     /// May another address than this machine's be served without TLS or tokens?
     pub insecure: bool,
+    /// Is a missing wall around SQL queries a reason not to start?
+    pub require_sandbox: bool,
     /// The certificate and what it is signed by, PEM.
     pub tls_certificate: Option<PathBuf>,
     /// Its key, PEM.
@@ -125,6 +127,7 @@ impl Default for Config {
             read_tokens: None,
             control_tokens: None,
             insecure: false,
+            require_sandbox: false,
             tls_certificate: None,
             tls_key: None,
             connections: 512,
