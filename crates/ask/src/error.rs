@@ -54,9 +54,14 @@ pub enum AskError {
     /// The caller cancelled the query.
     #[error("stopped")]
     Stopped,
-    /// All children are busy with other clients' queries.
+    /// All children are busy, and the client's owner has fewer than its limit.
     #[error("too many questions at once: ask again")]
     Busy,
+    /// The client's owner has its limit of children, and all of them are busy.
+    #[error(
+        "too many questions at once: all {0} query engines of this client are busy: ask again when one of them is done"
+    )]
+    TooMany(usize),
 }
 
 impl AskError {

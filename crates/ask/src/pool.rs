@@ -1,15 +1,20 @@
 //! Children of several clients: one per client and recording, at most [`MAX_CHILDREN`].
 //!
 //! Clients share no child, so they share neither definitions nor failures. An idle child is kept for [`IDLE`] for the next
-//! query of its client; at the limit, the child that has been idle longest is ended for a new client.
+//! query of its client. Each client belongs to an owner, a user for example. An owner that has its limit of children
+//! replaces its own longest idle one; an owner below its limit replaces, when all places are taken, the longest idle
+//! child of the owner that has most children. An owner thus cannot end all children of the others by using
+//! many clients.
 
 use crate::answer::Answer;
 use crate::engine::{Engine, Options, Patience};
 use crate::error::AskError;
 use crate::place;
 use crate::protocol::Query;
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,19 +28,22 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Interval at which a query that waits for its client's child checks for cancellation.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Identity of a client.
+/// Identity of a client. The owner is part of it: clients of two owners are different whatever they are called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Client(String);
+pub struct Client {
+    owner: String,
+    name: String,
+}
 
 impl Client {
     /// Identity by connection.
-    pub fn connection(peer: SocketAddr) -> Self {
-        Client(format!("connection {peer}"))
+    pub fn connection(owner: &str, peer: SocketAddr) -> Self {
+        Client { owner: owner.to_owned(), name: format!("connection {peer}") }
     }
 
     /// Identity by a secret or fixed name.
-    pub fn named(name: &str) -> Self {
-        Client(format!("name {name}"))
+    pub fn named(owner: &str, name: &str) -> Self {
+        Client { owner: owner.to_owned(), name: format!("name {name}") }
     }
 }
 
@@ -49,6 +57,8 @@ pub struct Pool(Arc<Inner>);
 struct Inner {
     find: Box<Find>,
     options: Options,
+    /// Limit of children per owner.
+    per_owner: AtomicUsize,
     children: Mutex<Vec<Slot>>,
     given_back: Condvar,
 }
@@ -83,6 +93,7 @@ impl Pool {
         let inner = Arc::new(Inner {
             find: Box::new(find),
             options,
+            per_owner: AtomicUsize::new(MAX_CHILDREN),
             children: Mutex::default(),
             given_back: Condvar::new(),
         });
@@ -92,6 +103,12 @@ impl Pool {
             .name("sql-children".to_owned())
             .spawn(move || end_stale(&of_pool));
         Pool(inner)
+    }
+
+    /// Limits the children of each owner, which is [`MAX_CHILDREN`] at first. An owner that has more keeps them until they
+    /// are idle and displaced, or idle for [`IDLE`].
+    pub fn limit_owners(&self, children: usize) {
+        self.0.per_owner.store(children.max(1), Ordering::Relaxed);
     }
 
     /// Runs a query in the client's child for these tables, which is started if needed.
@@ -133,6 +150,11 @@ impl Pool {
         self.0.lock().len()
     }
 
+    /// Number of an owner's children, busy and idle.
+    pub fn children_of_owner(&self, owner: &str) -> usize {
+        count_owned(&self.0.lock(), owner)
+    }
+
     fn turn(
         &self,
         client: &Client,
@@ -151,12 +173,7 @@ impl Pool {
                 return Err(AskError::Stopped);
             }
         }
-        let mut displaced = None;
-        if children.len() >= MAX_CHILDREN {
-            let idle = children.iter().enumerate().filter(|(_, slot)| slot.engine.is_some());
-            let oldest = idle.min_by_key(|(_, slot)| slot.used).map(|(place, _)| place);
-            displaced = Some(children.remove(oldest.ok_or(AskError::Busy)?));
-        }
+        let displaced = make_room(&mut children, client, self.0.per_owner.load(Ordering::Relaxed))?;
         let number = children.iter().map(|slot| slot.number + 1).max().unwrap_or(0);
         let (client, tables) = (client.clone(), tables.to_owned());
         children.push(Slot { client, tables, number, engine: None, used: Instant::now() });
@@ -164,6 +181,30 @@ impl Pool {
         drop(displaced);
         Ok(Turn { pool: &self.0, number, engine: None })
     }
+}
+
+fn count_owned(children: &[Slot], owner: &str) -> usize {
+    children.iter().filter(|slot| slot.client.owner == owner).count()
+}
+
+/// Removes the idle child that gives way to a new one of this client, if one has to.
+fn make_room(
+    children: &mut Vec<Slot>,
+    client: &Client,
+    per_owner: usize,
+) -> Result<Option<Slot>, AskError> {
+    let idle = children.iter().enumerate().filter(|(_, slot)| slot.engine.is_some());
+    let (place, otherwise) = if count_owned(children, &client.owner) >= per_owner {
+        let own = idle.filter(|(_, slot)| slot.client.owner == client.owner);
+        (own.min_by_key(|(_, slot)| slot.used), AskError::TooMany(per_owner))
+    } else if children.len() >= MAX_CHILDREN {
+        let most = |slot: &Slot| Reverse(count_owned(children, &slot.client.owner));
+        (idle.min_by_key(|(_, slot)| (most(slot), slot.used)), AskError::Busy)
+    } else {
+        return Ok(None);
+    };
+    let (place, _) = place.ok_or(otherwise)?;
+    Ok(Some(children.remove(place)))
 }
 
 impl Inner {

@@ -86,7 +86,7 @@ impl Server {
         };
         let sql = Arc::new(Sql::new(engine, QUERY_TIME));
         let view = View::open(recording, sql, options.threads);
-        let app = Arc::new(App { guard, client: Client::named("view"), view });
+        let app = Arc::new(App { guard, client: Client::named("view", "page"), view });
         let work = move || -> () { server.run(&app) };
         thread::Builder::new().name("view-listener".to_owned()).spawn(work)?;
         Ok(Server { url })
@@ -103,7 +103,7 @@ impl Handler for App {
         if let Some(refusal) = self.guard.refuse(request) {
             return refusal.into();
         }
-        match self.view.answer(request, &self.client, client) {
+        match self.view.answer(request, client, || Ok((self.client.clone(), ()))) {
             Answer::Whole(page) if !request.path.starts_with("/api/") => {
                 page.with("Set-Cookie", self.guard.set_cookie()).into()
             }
@@ -127,12 +127,13 @@ impl View {
         }
     }
 
-    /// Answers who was let in.
-    pub(crate) fn answer(
+    /// Answers a request that has been authorized. `admit` is called once for a request that costs memory and time: it
+    /// returns the client and a value that is kept until the work is done, or the refusal.
+    pub(crate) fn answer<T>(
         &self,
         request: &Request,
-        client: &Client,
         connection: &TcpStream,
+        admit: impl FnOnce() -> Result<(Client, T), Response>,
     ) -> Answer {
         let Some(api) = request.path.strip_prefix("/api/") else {
             if request.method != Method::Get {
@@ -140,35 +141,36 @@ impl View {
             }
             return page::answer(&request.path).into();
         };
-        let asker = || {
-            let tables = api::tables(&self.state)?;
-            Ok(Asker { sql: &self.sql, client, connection, tables })
-        };
-        self.api(api, request, asker)
+        self.answer_api(api, request, connection, admit)
     }
 
-    fn api<'a>(
+    fn answer_api<T>(
         &self,
         name: &str,
         request: &Request,
-        asker: impl Fn() -> Result<Asker<'a>, Response>,
+        connection: &TcpStream,
+        admit: impl FnOnce() -> Result<(Client, T), Response>,
     ) -> Answer {
         use Method::{Get, Post};
-        let state = &self.state;
+        let (state, body) = (&self.state, &request.body);
         let answer = match (request.method, name) {
             (Get, "recording") => api::recording::answer(state),
             (Get, "progress") => return api::recording::progress(Arc::clone(state)),
             (Get, "tracks") => api::tiles::tracks(state),
             (Get, "keys") => api::tiles::keys(state),
-            (Post, "tiles") => api::tiles::tiles(state, &request.body),
-            (Post, "search") => api::search::answer(state, &request.body),
-            (Get, "at") => self.query(|| api::at::answer(state, request)),
-            (Post, "busy") => self.query(|| api::busy::answer(state, &request.body)),
-            (Post, "next") => self.query(|| api::next::answer(state, &request.body)),
-            (Post, "flows") => self.query(|| api::flows::answer(state, &request.body)),
-            (Post, "stats") => self.query(|| api::stats::answer(state, &request.body, &asker()?)),
-            (Post, "sql") => self.query(|| api::query::answer(&asker()?, &request.body)),
-            (Post, "export") => self.query(|| api::export::answer(state, &request.body)),
+            (Post, "tiles") => api::tiles::tiles(state, body),
+            (Post, "search") => api::search::answer(state, body),
+            (Get, "at") => self.answer_question(admit, |_| api::at::answer(state, request)),
+            (Post, "busy") => self.answer_question(admit, |_| api::busy::answer(state, body)),
+            (Post, "next") => self.answer_question(admit, |_| api::next::answer(state, body)),
+            (Post, "flows") => self.answer_question(admit, |_| api::flows::answer(state, body)),
+            (Post, "stats") => self.answer_question(admit, |client| {
+                api::stats::answer(state, body, &self.open_asker(client, connection)?)
+            }),
+            (Post, "sql") => self.answer_question(admit, |client| {
+                api::query::answer(&self.open_asker(client, connection)?, body)
+            }),
+            (Post, "export") => self.answer_question(admit, |_| api::export::answer(state, body)),
             _ => {
                 Err(Response::error(404, &format!("there is no {:?} /api/{name}", request.method)))
             }
@@ -176,11 +178,28 @@ impl View {
         answer.unwrap_or_else(|refusal| refusal).into()
     }
 
-    /// Runs what takes memory and time, if not too much of it is under way.
-    fn query(&self, work: impl FnOnce() -> api::Answered) -> api::Answered {
-        let _guard = Running::new(&self.queries)
-            .ok_or_else(|| Response::error(503, "too many questions at once: ask again"))?;
-        work()
+    fn open_asker<'a>(
+        &'a self,
+        client: &'a Client,
+        connection: &'a TcpStream,
+    ) -> Result<Asker<'a>, Response> {
+        let tables = api::tables(&self.state)?;
+        Ok(Asker { sql: &self.sql, client, connection, tables })
+    }
+
+    /// Runs what takes memory and time, if the client is admitted and not too much of it is under way.
+    fn answer_question<T>(
+        &self,
+        admit: impl FnOnce() -> Result<(Client, T), Response>,
+        work: impl FnOnce(&Client) -> api::Answered,
+    ) -> api::Answered {
+        // First: a client that is refused must not take a place meanwhile.
+        let (client, _turn) = admit()?;
+        let _guard = Running::new(&self.queries).ok_or_else(|| {
+            let busy = Response::error(503, "too many questions at once: ask again");
+            busy.with("Retry-After", "1")
+        })?;
+        work(&client)
     }
 }
 

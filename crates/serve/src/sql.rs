@@ -74,6 +74,7 @@ pub(crate) fn refusal(error: &AskError) -> Response {
     let status = match error {
         error if error.is_bad_sql() => 400,
         AskError::Missing { .. } | AskError::Version { .. } | AskError::Start { .. } => 501,
+        AskError::TooMany(_) => 429,
         AskError::Busy => 503,
         AskError::TooLong(_) => 504,
         _ => 500,
@@ -83,6 +84,9 @@ pub(crate) fn refusal(error: &AskError) -> Response {
             let message = error.to_string();
             let place = json!({ "error": message, "line": refusal.line, "column": refusal.column });
             Response::json(&place).status(status)
+        }
+        AskError::Busy | AskError::TooMany(_) => {
+            Response::error(status, &error.to_string()).with("Retry-After", "1")
         }
         _ => Response::error(status, &error.to_string()),
     }
@@ -94,5 +98,19 @@ fn is_there(connection: &TcpStream) -> bool {
     match recv(connection, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((read, _)) => read > 0,
         Err(error) => matches!(error, Errno::AGAIN | Errno::INTR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_without_a_child_is_refused_for_now() {
+        for (error, status) in [(AskError::Busy, 503), (AskError::TooMany(2), 429)] {
+            let response = refusal(&error);
+            assert_eq!(response.status, status);
+            assert_eq!(response.headers, [("Retry-After", "1".to_owned())]);
+        }
     }
 }

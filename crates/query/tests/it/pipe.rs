@@ -166,7 +166,7 @@ fn an_answer_is_cut_at_its_limits_and_says_so() {
 fn a_query_ends_when_its_time_is_over() {
     let dir = common::fixture();
     let pool = pool();
-    let client = Client::named("a");
+    let client = Client::named("user 1", "a");
     let limits = Limits { ms: 300, ..Limits::default() };
     let slow = Query { limits, ..query(ENDLESS) };
     let error = pool.ask(&client, dir.path(), &slow, &Patience::default()).unwrap_err();
@@ -179,7 +179,7 @@ fn a_query_ends_when_its_time_is_over() {
 fn what_takes_all_memory_ends_a_child_and_not_who_asks() {
     let dir = common::fixture();
     let pool = pool();
-    let client = Client::named("a");
+    let client = Client::named("user 1", "a");
     let huge = query("SELECT repeat('x', 2000000000)");
     let error = pool.ask(&client, dir.path(), &huge, &Patience::default()).unwrap_err();
     assert!(matches!(error, AskError::Ended(_)), "{error}");
@@ -318,7 +318,7 @@ fn nobody_sees_what_another_client_made() {
     let pool = pool();
     let of = |client: &str, sql: &str| {
         let answer =
-            pool.ask(&Client::named(client), dir.path(), &query(sql), &Patience::default());
+            pool.ask(&Client::named(client, "page"), dir.path(), &query(sql), &Patience::default());
         answer.map(|answer| answer.batches().unwrap())
     };
     let machines = "SELECT count(*) FROM machines WHERE name = 'FORGED'";
@@ -326,7 +326,7 @@ fn nobody_sees_what_another_client_made() {
     let _ = of("a", "CREATE OR REPLACE TABLE machines AS SELECT 0 AS machine_id, 'FORGED' AS name");
     assert_eq!(number(&of("b", machines).unwrap()), 0);
     assert_eq!(pool.children(), 2);
-    pool.end_client(&Client::named("a"));
+    pool.end_client(&Client::named("a", "page"));
     assert_eq!(pool.children(), 1);
     pool.end_recording(dir.path());
     assert_eq!(pool.children(), 0);
@@ -337,7 +337,7 @@ fn there_are_so_many_children_and_an_idle_one_gives_way() {
     let dir = common::fixture();
     let pool = pool();
     let of = |client: &str, sql: &str, wanted: &dyn Fn() -> bool| {
-        pool.ask(&Client::named(client), dir.path(), &query(sql), &Patience { wanted })
+        pool.ask(&Client::named(client, "page"), dir.path(), &query(sql), &Patience { wanted })
     };
     for client in ["a", "b", "c", "d", "e", "a", "f"] {
         of(client, "SELECT 1", &|| true).unwrap();
@@ -371,11 +371,82 @@ fn there_are_so_many_children_and_an_idle_one_gives_way() {
     of("t", "SELECT 1", &|| true).unwrap();
 }
 
+/// Runs one query of a client of this owner.
+fn ask_as(pool: &Pool, tables: &Path, client: (&str, &str), sql: &str) -> Result<(), AskError> {
+    let client = Client::named(client.0, client.1);
+    pool.ask(&client, tables, &query(sql), &Patience::default()).map(|_| ())
+}
+
+#[test]
+fn owner_at_its_limit_displaces_only_its_own_children() {
+    let dir = common::fixture();
+    let pool = pool();
+    pool.limit_owners(2);
+    let ask = |owner: &str, name: &str| {
+        ask_as(&pool, dir.path(), (owner, name), "SELECT 1").unwrap();
+    };
+    let owned = || ["user 1", "user 2", "user 3"].map(|owner| pool.children_of_owner(owner));
+    ask("user 2", "a");
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        ask("user 1", name);
+    }
+    assert_eq!(owned(), [2, 1, 0]);
+    ask("user 3", "a");
+    assert_eq!(owned(), [2, 1, 1]);
+    // All places are taken: the owner that has most children gives one, though its own have been idle for less time.
+    ask("user 3", "b");
+    assert_eq!(owned(), [1, 1, 2]);
+    ask("user 3", "c");
+    assert_eq!(owned(), [1, 1, 2]);
+    // The same name of another owner is another client, which does not use that child.
+    ask("user 1", "a");
+    assert_eq!(owned(), [2, 1, 1]);
+}
+
+#[test]
+fn owner_whose_children_are_busy_is_refused_and_others_are_answered() {
+    let dir = common::fixture();
+    let pool = pool();
+    pool.limit_owners(2);
+    let (wanted, at_work) = (AtomicBool::new(true), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for name in ["a", "b"] {
+            let (pool, dir, wanted, at_work) = (&pool, &dir, &wanted, &at_work);
+            scope.spawn(move || {
+                let is_asked = AtomicBool::new(false);
+                let patience = || {
+                    if !is_asked.swap(true, Ordering::Relaxed) {
+                        at_work.fetch_add(1, Ordering::Relaxed);
+                    }
+                    wanted.load(Ordering::Relaxed)
+                };
+                let client = Client::named("user 1", name);
+                let patience = Patience { wanted: &patience };
+                pool.ask(&client, dir.path(), &query(ENDLESS), &patience).unwrap_err()
+            });
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        while at_work.load(Ordering::Relaxed) < 2 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let error = ask_as(&pool, dir.path(), ("user 1", "c"), "SELECT 1").unwrap_err();
+        let others: Vec<_> = ["a", "b", "c"]
+            .iter()
+            .map(|name| ask_as(&pool, dir.path(), ("user 2", name), "SELECT 1"))
+            .collect();
+        // Before anything is asserted: a failure would wait for the threads for good.
+        wanted.store(false, Ordering::Relaxed);
+        assert!(matches!(error, AskError::TooMany(2)), "{error}");
+        assert!(others.iter().all(Result::is_ok), "{others:?}");
+    });
+    ask_as(&pool, dir.path(), ("user 1", "c"), "SELECT 1").unwrap();
+}
+
 #[test]
 fn a_client_asks_one_question_after_the_other_of_one_child() {
     let (dir, _database): (_, Database) = common::open();
     let pool = Arc::new(pool());
-    let client = Client::connection("127.0.0.1:1".parse().unwrap());
+    let client = Client::connection("user 1", "127.0.0.1:1".parse().unwrap());
     thread::scope(|scope| {
         for number in 0..8_i64 {
             let (pool, client, dir) = (&pool, &client, &dir);

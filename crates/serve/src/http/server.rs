@@ -21,8 +21,8 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// The answer. `client` is whoever asks, to see whether it is still there.
     fn answer(&self, request: &Request, client: &TcpStream) -> Answer;
 
-    /// A client's connection is closed.
-    fn gone(&self, _peer: SocketAddr) {}
+    /// A client's connection is about to be closed; no request of it comes any more.
+    fn gone(&self, _peer: SocketAddr, _client: &TcpStream) {}
 }
 
 /// What the listener counts, from its start.
@@ -117,8 +117,9 @@ impl Server {
         // Without a thread the connection is closed, and the browser tries again.
         let _ = thread::Builder::new().name(self.thread_name.to_owned()).spawn(move || {
             give_way(niceness);
+            let closing = Closing { handler: handler.as_ref(), peer, stream: &stream };
             let _ = serve(&stream, tls.as_ref(), handler.as_ref(), &guard.0);
-            handler.gone(peer);
+            drop(closing);
         });
     }
 }
@@ -130,6 +131,19 @@ pub(crate) fn give_way(niceness: i32) {
         && let Ok(now) = rustix::process::getpriority_process(None)
     {
         let _ = rustix::process::setpriority_process(None, (now + niceness).clamp(-20, 19));
+    }
+}
+
+/// Has the handler forget a connection before its descriptor is closed, also when an answer panicked.
+struct Closing<'c, H: Handler> {
+    handler: &'c H,
+    peer: SocketAddr,
+    stream: &'c TcpStream,
+}
+
+impl<H: Handler> Drop for Closing<'_, H> {
+    fn drop(&mut self) {
+        self.handler.gone(self.peer, self.stream);
     }
 }
 

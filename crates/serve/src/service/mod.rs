@@ -18,16 +18,21 @@
 //!   client, not for a snapshot.
 //! - Everything is bounded: windows in memory, bytes on disk, names in metrics, snapshots,
 //!   connections, clients that wait, readers of history.
+//! - Questions of timelines have limits for each client ([`fairness`]), which is a user of this machine or an
+//!   address ([`peer`]): one client cannot take all places or all time.
 //! - Routes are one table, of which the description is made, too.
 
+mod accounts;
 mod api;
 mod auth;
 mod config;
+mod fairness;
 mod history;
 mod hub;
 mod metrics;
 mod notify;
 mod openapi;
+mod peer;
 mod permits;
 mod reload;
 mod rendered;
@@ -52,9 +57,11 @@ use config::values as config_values;
 
 use crate::http::{self, Answer, Handler, Request, Response};
 use auth::{Auth, Scope};
+use fairness::Fairness;
 use history::{Index, Opened, Queue};
 use hub::Hub;
 use metrics::Counters;
+use peer::Peers;
 use permits::Permits;
 use routes::Call;
 use snapshots::{Snapshots, Wish};
@@ -64,6 +71,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transect_ask::Client;
 use transect_live::Source;
 use triggers::Watch;
 
@@ -126,10 +134,14 @@ pub(crate) struct Service {
     watches: Mutex<Vec<Watch>>,
     counters: Mutex<Counters>,
     views: views::Views,
+    peers: Peers,
+    fairness: Fairness,
     readers: Permits,
     counts: Arc<http::Counts>,
     /// Answers by class: 2xx, 3xx, 4xx, 5xx.
     answers: [AtomicU64; 4],
+    /// Questions that were answered with 429: a limit of one client was reached.
+    refused_questions: AtomicU64,
     host_name: String,
     /// What is configured, and whether all of it holds.
     settings: Mutex<reload::Settings>,
@@ -179,10 +191,17 @@ impl Daemon {
             snapshots: Arc::new(snapshots),
             watches: Mutex::new(config.triggers.iter().cloned().map(Watch::new).collect()),
             counters: Mutex::new(Counters::new(&config.metrics)),
-            views: views::Views::new(parts.open, config.require_sandbox),
+            views: views::Views::new(
+                parts.open,
+                config.children_per_client,
+                config.require_sandbox,
+            ),
+            peers: Peers::default(),
+            fairness: Fairness::new(config.questions_per_minute),
             readers: Permits::new(READERS),
             counts: server.counts(),
             answers: Default::default(),
+            refused_questions: AtomicU64::new(0),
             host_name: parts.host_name,
             settings: Mutex::new(reload::Settings::new(config.clone(), address, tls)),
         });
@@ -427,10 +446,16 @@ impl Handler for Service {
         if let Some(count) = self.answers.get(class) {
             count.fetch_add(1, Relaxed);
         }
+        if status == 429 {
+            self.refused_questions.fetch_add(1, Relaxed);
+        }
         answer
     }
 
-    fn gone(&self, peer: SocketAddr) {
-        self.views.gone(peer);
+    fn gone(&self, address: SocketAddr, client: &TcpStream) {
+        // A connection that has asked nothing has no child.
+        if let Some(peer) = self.peers.forget(client) {
+            self.views.end_client(&Client::connection(&peer.to_string(), address));
+        }
     }
 }

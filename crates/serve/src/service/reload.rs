@@ -83,6 +83,8 @@ impl Service {
             tls.replace(read);
         }
         self.snapshots.limit(config.snapshots_keep, config.snapshots_limit_bytes);
+        self.fairness.set_limit(config.questions_per_minute);
+        self.views.limit_children(config.children_per_client);
         let mut watches = self.watches();
         let mut known = std::mem::take(&mut *watches);
         // One that is the same goes on: it does not fire again for what it fired for.

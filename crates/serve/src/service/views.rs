@@ -3,7 +3,6 @@
 use crate::app::View;
 use crate::sql::Sql;
 use crate::state::Recording;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,10 +26,18 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    pub(crate) fn new(open: Open, require_sandbox: bool) -> Self {
+    pub(crate) fn new(open: Open, children_per_client: usize, require_sandbox: bool) -> Self {
         let engine =
             transect_ask::Options { memory_bytes: MEMORY_BYTES, threads: 1, require_sandbox };
-        Views { open, known: Mutex::default(), sql: Arc::new(Sql::new(engine, QUERY_TIME)) }
+        let views =
+            Views { open, known: Mutex::default(), sql: Arc::new(Sql::new(engine, QUERY_TIME)) };
+        views.limit_children(children_per_client);
+        views
+    }
+
+    /// Limits the engine's children of each client.
+    pub(crate) fn limit_children(&self, per_client: usize) {
+        self.sql.pool.limit_owners(per_client);
     }
 
     /// Closes one whose recording is gone.
@@ -41,9 +48,9 @@ impl Views {
         }
     }
 
-    /// Ends what works for a connection that is closed.
-    pub(crate) fn gone(&self, peer: SocketAddr) {
-        self.sql.pool.end_client(&Client::connection(peer));
+    /// Ends the idle children of a client that is gone.
+    pub(crate) fn end_client(&self, client: &Client) {
+        self.sql.pool.end_client(client);
     }
 
     pub(crate) fn get(&self, id: &str, path: &Path) -> Arc<View> {

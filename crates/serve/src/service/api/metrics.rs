@@ -32,6 +32,7 @@ fn around(service: &Service) -> Around {
         snapshots_bytes: snapshots.bytes,
         triggers: triggers.collect(),
         answers,
+        refused_questions: service.refused_questions.load(Relaxed),
         turned_away: service.counts.turned_away.load(Relaxed),
         bad: service.counts.bad.load(Relaxed),
         connections: service.counts.open.load(Relaxed) as u64,

@@ -5,6 +5,8 @@ use crate::http::{Answer, Method, Request, Response};
 use crate::page;
 use crate::service::Service;
 use crate::service::auth::{self, Scope};
+use crate::service::fairness::Turn;
+use std::io;
 use std::net::TcpStream;
 use transect_ask::Client;
 
@@ -71,13 +73,9 @@ fn view(
         return Ok(Response::empty(302).with("Location", format!("/view/{id}/")).into());
     };
     let known = request.cookie(CLIENT).filter(|name| is_name(name));
-    let who = match (known, client.peer_addr()) {
-        (Some(name), _) => Client::named(name),
-        (None, Ok(peer)) => Client::connection(peer),
-        (None, Err(error)) => return Err(Response::error(500, &error.to_string())),
-    };
+    let admit = || admit_question(service, known, client);
     let is_page = path == "/";
-    let answer = service.views.get(id, &recording).answer(&request.below(path), &who, client);
+    let answer = service.views.get(id, &recording).answer(&request.below(path), client, admit);
     Ok(match (answer, guard::token()) {
         (Answer::Whole(page), Ok(name)) if is_page && known.is_none() => {
             page.with("Set-Cookie", service.auth().client_cookie(CLIENT, &name)).into()
@@ -86,11 +84,30 @@ fn view(
     })
 }
 
-/// Says that several connections are of one browser, so that the engine has one child for all of them. It gives no
-/// right to anything, and whoever has none is the connection that it asks over.
+/// Admits a question of this connection, and returns the client that it is asked for. `name` is of the cookie.
+fn admit_question<'s>(
+    service: &'s Service,
+    name: Option<&str>,
+    connection: &TcpStream,
+) -> Result<(Client, Turn<'s>), Response> {
+    // Nothing of it arrives.
+    let failed = |_: io::Error| Response::error(400, "the client has closed the connection");
+    let peer = service.peers.identify(connection).map_err(failed)?;
+    let turn = service.fairness.admit(&peer).map_err(|refused| refused.into_response(&peer))?;
+    let owner = peer.to_string();
+    let client = match name {
+        Some(name) => Client::named(&owner, name),
+        None => Client::connection(&owner, connection.peer_addr().map_err(failed)?),
+    };
+    Ok((client, turn))
+}
+
+/// The cookie by which several connections are one browser's, so that the engine has one child for all of them. It names
+/// a client of the connection's owner, so that another user's cookie leads to no child of that user. Without one, each
+/// connection is a client.
 const CLIENT: &str = "transect-client";
 
-/// One of ours, or as good as one: nobody guesses another's.
+/// True for a name as this server makes them.
 fn is_name(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
+use transect_ask::MAX_CHILDREN;
 
 /// A setting.
 pub(super) struct Field {
@@ -143,6 +144,12 @@ pub(super) const FIELDS: &[Field] = &[
     field!("limits" "waiting" "Clients that wait for a window at once.",
         |c, v| c.waiting = count(v, 1..=10_000).ok_or("a whole number from 1 to 10000")?,
         |c| Some(c.waiting.to_string())),
+    field!("limits" "questions_per_minute" "Questions of snapshots' timelines that one client (a user of this machine, or an address) may ask a minute.",
+        |c, v| c.questions_per_minute = count(v, 1..=1_000_000).ok_or("a whole number from 1 to 1000000")?,
+        |c| Some(c.questions_per_minute.to_string())),
+    field!("limits" "children_per_client" "SQL engines that one client may have, of four for all, 1 to 4.",
+        |c, v| c.children_per_client = count(v, 1..=MAX_CHILDREN as u64).ok_or("a whole number from 1 to 4")?,
+        |c| Some(c.children_per_client.to_string())),
     field!("history" "enabled" "Keep a history on disk.",
         |c, v| c.history = flag(v)?, |c| Some(c.history.to_string())),
     field!("history" "limit" "Bytes it may take, 16MiB at least.",

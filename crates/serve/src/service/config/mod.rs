@@ -20,11 +20,13 @@ pub const DEFAULT_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9619);
 
 /// Settings that hold as soon as they are read; so do triggers and, where there is TLS, its files.
-const AT_ONCE: [&str; 6] = [
+const AT_ONCE: [&str; 8] = [
     "host_names",
     "access.read",
     "access.read_tokens",
     "access.control_tokens",
+    "limits.questions_per_minute",
+    "limits.children_per_client",
     "snapshots.keep",
     "snapshots.limit",
 ];
@@ -62,6 +64,10 @@ pub struct Config {
     pub connections: usize,
     /// Clients that wait for a window at once.
     pub waiting: usize,
+    /// Questions of snapshots' timelines that one client may ask a minute.
+    pub questions_per_minute: usize,
+    /// Processes of the SQL engine that one client may have.
+    pub children_per_client: usize,
     /// Is there a history?
     pub history: bool,
     /// Bytes it may take.
@@ -132,6 +138,8 @@ impl Default for Config {
             tls_key: None,
             connections: 512,
             waiting: 256,
+            questions_per_minute: 300,
+            children_per_client: 2,
             history: true,
             history_limit_bytes: 2 << 30,
             history_keep: hours(24),
@@ -223,6 +231,8 @@ impl Config {
         self.read_needs_token = other.read_needs_token;
         self.read_tokens.clone_from(&other.read_tokens);
         self.control_tokens.clone_from(&other.control_tokens);
+        self.questions_per_minute = other.questions_per_minute;
+        self.children_per_client = other.children_per_client;
         self.snapshots_keep = other.snapshots_keep;
         self.snapshots_limit_bytes = other.snapshots_limit_bytes;
         self.triggers.clone_from(&other.triggers);

@@ -13,6 +13,7 @@ fn what_is_printed_is_what_is_read() {
     other.history_keep = Duration::from_secs(90_000);
     other.listen = "[::1]:80".parse().unwrap();
     other.host_names = vec!["proxy.example".to_owned()];
+    (other.questions_per_minute, other.children_per_client) = (2, 4);
     assert_eq!(other.triggers.len(), 1);
     assert_eq!(Config::parse(&other.print()).unwrap(), other);
     assert_eq!(Config::parse("").unwrap(), defaults);
@@ -33,6 +34,12 @@ fn every_mistake_is_named_with_line_and_field() {
         ("[history]\nlimit = \"1KiB\"", "line 2: history.limit"),
         ("[history]\nlimit = 5", "line 2: history.limit: 5; it has to be a size"),
         ("[limits]\nconnections = -1", "line 2: limits.connections: -1"),
+        ("[limits]\nquestions_per_minute = 0", "line 2: limits.questions_per_minute: 0"),
+        ("[limits]\nchildren_per_client = 0", "line 2: limits.children_per_client: 0"),
+        (
+            "[limits]\nchildren_per_client = 5",
+            "line 2: limits.children_per_client: 5; it has to be a whole number from 1 to 4",
+        ),
         ("[limits]\nconnections = 99999999999999999999", "line 2: limits.connections"),
         ("[tls]\nkey = \"a\"", "tls: certificate and key"),
         (

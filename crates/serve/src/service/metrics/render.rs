@@ -22,6 +22,7 @@ pub(crate) struct Around {
     pub(crate) triggers: Vec<(String, u64, u64)>,
     /// Answers by class: 2xx, 3xx, 4xx, 5xx.
     pub(crate) answers: [u64; 4],
+    pub(crate) refused_questions: u64,
     pub(crate) turned_away: u64,
     pub(crate) bad: u64,
     pub(crate) connections: u64,
@@ -330,6 +331,8 @@ fn faces(page: &mut Page, around: &Around) {
     page.begin(f::REFUSED);
     page.count(&[("why", "connections")], around.turned_away);
     page.count(&[("why", "request")], around.bad);
+    page.begin(f::QUESTIONS_REFUSED);
+    page.count(&[], around.refused_questions);
     page.begin(f::CONNECTIONS);
     page.count(&[], around.connections);
     page.begin(f::WAITING);

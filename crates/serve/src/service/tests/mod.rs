@@ -8,6 +8,7 @@
 
 mod access;
 mod answers;
+mod fairness;
 mod hostile;
 mod reload;
 mod soak;
