@@ -16,7 +16,7 @@ export class ApiError extends Error {
  */
 export const ROOT = new URL("../", import.meta.url);
 
-/** How often, and after how long, a question is put again to a server that has too many at once (503). */
+/** Waits before a question is repeated that the server refused for now: too many of all clients (503) or of this one (429). */
 const AGAIN = [80, 200, 500, 1200];
 
 /** Sends a request; throws `ApiError` with the server's own line. */
@@ -25,7 +25,7 @@ export async function call(path: string, body?: unknown, signal?: AbortSignal): 
     try {
       return await once(path, body, signal);
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 503) throw error;
+      if (!(error instanceof ApiError) || ![429, 503].includes(error.status)) throw error;
     }
     await new Promise((done) => setTimeout(done, wait_ms));
     if (signal?.aborted) throw new DOMException("not wanted any more", "AbortError");
