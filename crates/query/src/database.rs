@@ -19,6 +19,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use futures::{FutureExt, StreamExt};
+use std::any::Any;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -387,11 +388,19 @@ impl<'d> Rows<'d> {
         self.is_joined = true;
         match self.runtime.block_on(&mut self.query) {
             Err(error) if error.is_panic() => {
-                Err(QueryError::Run { message: format!("the query broke off: {error}") })
+                let panic = error.into_panic();
+                let what = panic_text(panic.as_ref());
+                Err(QueryError::Run { message: format!("the query broke off: {what}") })
             }
             _ => Ok(None),
         }
     }
+}
+
+/// The text of a panic in a library.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
 }
 
 impl Drop for Rows<'_> {

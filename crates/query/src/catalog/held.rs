@@ -60,6 +60,10 @@ impl HeldFile {
         Ok(bytes.into())
     }
 
+    fn failed(&self, error: &io::Error) -> Error {
+        failed(format!("/{}: {error}", self.location))
+    }
+
     fn meta(&self) -> ObjectMeta {
         ObjectMeta {
             location: self.location.clone(),
@@ -155,7 +159,7 @@ impl ObjectStore for HeldStore {
         };
         let bytes = match options.head {
             true => Bytes::new(),
-            false => file.read_range(range.clone()).map_err(failed)?,
+            false => file.read_range(range.clone()).map_err(|error| file.failed(&error))?,
         };
         let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
         Ok(GetResult { payload, meta, range, attributes: Default::default() })
@@ -163,7 +167,8 @@ impl ObjectStore for HeldStore {
 
     async fn get_ranges(&self, location: &Location, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let file = self.find(location)?;
-        ranges.iter().map(|range| file.read_range(range.clone()).map_err(failed)).collect()
+        let read = |range: &Range<u64>| file.read_range(range.clone());
+        ranges.iter().map(|range| read(range).map_err(|error| file.failed(&error))).collect()
     }
 
     fn list(&self, prefix: Option<&Location>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -199,5 +204,72 @@ impl ObjectStore for HeldStore {
 
     async fn copy_opts(&self, _: &Location, _: &Location, _: CopyOptions) -> Result<()> {
         Err(read_only())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests report by failing")]
+    use super::*;
+    use datafusion::object_store::{GetRange, ObjectStoreExt as _};
+    use futures::FutureExt as _;
+
+    /// Open files never wait.
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        work.now_or_never().unwrap()
+    }
+
+    fn store(dir: &Path) -> (HeldStore, Location) {
+        let path = dir.join("a b.parquet");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let file = Arc::new(HeldFile::open(&path).unwrap());
+        let location = file.location.clone();
+        (HeldStore::new([&file].into_iter()), location)
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, location) = store(dir.path());
+        let get = |range| {
+            let options = GetOptions { range, ..GetOptions::default() };
+            block_on(async { store.get_opts(&location, options).await?.bytes().await })
+        };
+        assert_eq!(get(None).unwrap(), "0123456789");
+        assert_eq!(get(Some(GetRange::Bounded(2..4))).unwrap(), "23");
+        assert_eq!(get(Some(GetRange::Bounded(8..99))).unwrap(), "89");
+        assert_eq!(get(Some(GetRange::Suffix(3))).unwrap(), "789");
+        assert!(get(Some(GetRange::Bounded(10..11))).is_err());
+        let ranges = block_on(store.get_ranges(&location, &[0..1, 9..10])).unwrap();
+        assert_eq!(ranges, ["0", "9"]);
+        assert_eq!(block_on(store.head(&location)).unwrap().size, 10);
+        let listed: Vec<_> = block_on(store.list(None).collect());
+        assert_eq!(listed.len(), 1);
+    }
+
+    #[test]
+    fn other_files_do_not_exist_and_nothing_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, location) = store(dir.path());
+        let other = Location::from("etc/passwd");
+        assert!(matches!(block_on(store.get(&other)), Err(Error::NotFound { .. })));
+        assert!(block_on(store.put(&location, "x".into())).is_err());
+        assert!(block_on(store.delete(&location)).is_err());
+        assert!(block_on(store.copy(&location, &other)).is_err());
+        assert_eq!(std::fs::read(dir.path().join("a b.parquet")).unwrap(), b"0123456789");
+    }
+
+    #[test]
+    fn file_that_was_cut_is_an_error_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, location) = store(dir.path());
+        File::options()
+            .write(true)
+            .open(dir.path().join("a b.parquet"))
+            .unwrap()
+            .set_len(4)
+            .unwrap();
+        let error = block_on(store.get_ranges(&location, &[0..8])).unwrap_err().to_string();
+        assert!(error.contains("a b.parquet: failed to fill whole buffer"), "{error}");
     }
 }
