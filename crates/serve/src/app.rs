@@ -11,8 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
-use transect_ask::Client;
+use transect_ask::{Client, Limits};
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -51,8 +50,8 @@ pub struct Server {
 
 /// Questions under way at once.
 const MAX_QUERIES: usize = 4;
-/// How long an answer by SQL may take: whoever opened the recording waits for it.
-const QUERY_TIME: Duration = Duration::from_secs(600);
+/// The page of one recording is used by its owner, who waits for an answer.
+const LIMITS: Limits = Limits { rows: u64::MAX, bytes: 64 << 20, ms: 600_000 };
 
 struct App {
     guard: Guard,
@@ -84,7 +83,7 @@ impl Server {
             threads: options.threads,
             require_sandbox: options.require_sandbox,
         };
-        let sql = Arc::new(Sql::new(engine, QUERY_TIME));
+        let sql = Arc::new(Sql::new(engine, LIMITS));
         let view = View::open(recording, sql, options.threads);
         let app = Arc::new(App { guard, client: Client::named("view", "page"), view });
         let work = move || -> () { server.run(&app) };
@@ -128,8 +127,8 @@ impl View {
     }
 
     /// Answers a request that has been authorized. `admit` is called once for a request that costs memory and time: it
-    /// returns the client and a value that is kept until the work is done, or the refusal.
-    pub(crate) fn answer<T>(
+    /// returns the client and a value that is kept until the answer is sent, or the refusal.
+    pub(crate) fn answer<T: Send + Sync + 'static>(
         &self,
         request: &Request,
         connection: &TcpStream,
@@ -144,7 +143,7 @@ impl View {
         self.answer_api(api, request, connection, admit)
     }
 
-    fn answer_api<T>(
+    fn answer_api<T: Send + Sync + 'static>(
         &self,
         name: &str,
         request: &Request,
@@ -188,18 +187,19 @@ impl View {
     }
 
     /// Runs what takes memory and time, if the client is admitted and not too much of it is under way.
-    fn answer_question<T>(
+    fn answer_question<T: Send + Sync + 'static>(
         &self,
         admit: impl FnOnce() -> Result<(Client, T), Response>,
         work: impl FnOnce(&Client) -> api::Answered,
     ) -> api::Answered {
         // First: a client that is refused must not take a place meanwhile.
-        let (client, _turn) = admit()?;
+        let (client, turn) = admit()?;
         let _guard = Running::new(&self.queries).ok_or_else(|| {
             let busy = Response::error(503, "too many questions at once: ask again");
             busy.with("Retry-After", "1")
         })?;
-        work(&client)
+        // An answer that is not taken is memory, which counts as long as it is there.
+        Ok(work(&client)?.keep_until_sent(turn))
     }
 }
 

@@ -7,21 +7,17 @@ use rustix::net::{RecvFlags, recv};
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::time::Duration;
 use transect_ask::{Answer, AskError, Client, Limits, Patience, Pool, Query};
 
-/// Byte limit of a result.
-const MAX_RESULT_BYTES: u64 = 64 << 20;
-
-/// The engine's children and the time limit of a query.
+/// The engine's children and the limits of each answer.
 pub(crate) struct Sql {
     pub(crate) pool: Pool,
-    time: Duration,
+    limits: Limits,
 }
 
 impl Sql {
-    pub(crate) fn new(options: transect_ask::Options, time: Duration) -> Self {
-        Sql { pool: Pool::new(options), time }
+    pub(crate) fn new(options: transect_ask::Options, limits: Limits) -> Self {
+        Sql { pool: Pool::new(options), limits }
     }
 }
 
@@ -43,8 +39,7 @@ impl Asker<'_> {
         limit: usize,
     ) -> Result<Answer, AskError> {
         let rows = u64::try_from(limit).unwrap_or(u64::MAX);
-        let ms = u64::try_from(self.sql.time.as_millis()).unwrap_or(u64::MAX);
-        let limits = Limits { rows, bytes: MAX_RESULT_BYTES, ms };
+        let limits = Limits { rows, ..self.sql.limits };
         let query = Query { sql: sql.to_owned(), parameters, limits };
         let patience = Patience { wanted: &|| self.is_wanted() };
         self.sql.pool.ask(self.client, &self.tables, &query, &patience)

@@ -2,7 +2,9 @@
 
 use super::paced::{Paced, Phase};
 use super::request::Request;
+use std::any::Any;
 use std::borrow::Cow;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write};
 use std::sync::Arc;
@@ -34,6 +36,18 @@ pub(crate) struct Response {
     pub(crate) shared: Vec<Arc<Vec<u8>>>,
     /// What comes after the body: a file, and how many bytes of it.
     file: Option<(Arc<File>, u64)>,
+    /// Dropped with the answer, once it is sent.
+    kept: Option<Kept>,
+}
+
+/// A value that lasts as long as an answer.
+#[derive(Clone)]
+struct Kept(#[expect(dead_code, reason = "only its end matters")] Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
 }
 
 /// Events are given until it says that there are no more; each is one line of JSON. None is a sign
@@ -61,7 +75,7 @@ impl From<Response> for Answer {
 impl Response {
     pub(crate) fn new(kind: &'static str, body: impl Into<Body>) -> Self {
         let (headers, shared) = (Vec::new(), Vec::new());
-        Response { status: 200, kind, headers, body: body.into(), shared, file: None }
+        Response { status: 200, kind, headers, body: body.into(), shared, file: None, kept: None }
     }
 
     /// The rest of a file, from where it stands.
@@ -104,6 +118,12 @@ impl Response {
 
     pub(crate) fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((header, value.into()));
+        self
+    }
+
+    /// Keeps a value until the answer is sent.
+    pub(crate) fn keep_until_sent(mut self, value: impl Send + Sync + 'static) -> Self {
+        self.kept = Some(Kept(Arc::new(value)));
         self
     }
 

@@ -6,7 +6,7 @@
 use super::peer::Peer;
 use crate::http::Response;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Questions of one client that are under way at once. A view runs four, so no client has all of them.
@@ -18,7 +18,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Shares of all clients.
-pub(crate) struct Fairness(Mutex<Shares>);
+#[derive(Clone)]
+pub(crate) struct Fairness(Arc<Mutex<Shares>>);
 
 struct Shares {
     per_minute: u32,
@@ -43,10 +44,10 @@ impl Share {
     }
 }
 
-/// A question under way; given back on drop.
+/// A question under way, until its answer is sent; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Turn<'f> {
-    fairness: &'f Fairness,
+pub(crate) struct Turn {
+    fairness: Fairness,
     /// None: it is of the common share.
     peer: Option<Peer>,
 }
@@ -89,7 +90,7 @@ impl Fairness {
     pub(crate) fn new(per_minute: usize) -> Self {
         let (own, common) = (HashMap::new(), Share::default());
         let shares = Shares { per_minute: clamp_count(per_minute), own, common, swept: None };
-        Fairness(Mutex::new(shares))
+        Fairness(Arc::new(Mutex::new(shares)))
     }
 
     /// Changes the limit. Questions that were asked still count.
@@ -101,11 +102,11 @@ impl Fairness {
     ///
     /// # Errors
     /// The client has reached one of its limits; a refused question does not count.
-    pub(crate) fn admit(&self, peer: &Peer) -> Result<Turn<'_>, Refused> {
+    pub(crate) fn admit(&self, peer: &Peer) -> Result<Turn, Refused> {
         self.admit_at(peer, Instant::now())
     }
 
-    fn admit_at(&self, peer: &Peer, now: Instant) -> Result<Turn<'_>, Refused> {
+    fn admit_at(&self, peer: &Peer, now: Instant) -> Result<Turn, Refused> {
         let mut shares = self.lock();
         shares.drop_unused(now);
         let interval = MINUTE / shares.per_minute;
@@ -123,7 +124,8 @@ impl Fairness {
         }
         share.full = Some(full);
         share.under_way += 1;
-        Ok(Turn { fairness: self, peer })
+        drop(shares);
+        Ok(Turn { fairness: self.clone(), peer })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shares> {
@@ -159,7 +161,7 @@ impl Shares {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         let mut shares = self.fairness.lock();
         let share = match self.peer {

@@ -5,15 +5,14 @@ use crate::sql::Sql;
 use crate::state::Recording;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use transect_ask::Client;
+use transect_ask::{Client, Limits};
 
 /// Each has tiles in memory.
 const MAX_OPEN: usize = 2;
 /// Memory for the queries of a client, bytes.
 const MEMORY_BYTES: usize = 256 << 20;
-/// How long one of its queries may take.
-const QUERY_TIME: Duration = Duration::from_secs(60);
+/// Limits of an answer, which lies in the daemon's memory until it is taken.
+const LIMITS: Limits = Limits { rows: u64::MAX, bytes: 16 << 20, ms: 60_000 };
 
 /// Opens a recording by its path.
 pub type Open = Box<dyn Fn(&Path) -> Box<dyn Recording> + Send + Sync>;
@@ -30,7 +29,7 @@ impl Views {
         let engine =
             transect_ask::Options { memory_bytes: MEMORY_BYTES, threads: 1, require_sandbox };
         let views =
-            Views { open, known: Mutex::default(), sql: Arc::new(Sql::new(engine, QUERY_TIME)) };
+            Views { open, known: Mutex::default(), sql: Arc::new(Sql::new(engine, LIMITS)) };
         views.limit_children(children_per_client);
         views
     }

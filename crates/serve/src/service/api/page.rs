@@ -85,11 +85,11 @@ fn view(
 }
 
 /// Admits a question of this connection, and returns the client that it is asked for. `name` is of the cookie.
-fn admit_question<'s>(
-    service: &'s Service,
+fn admit_question(
+    service: &Service,
     name: Option<&str>,
     connection: &TcpStream,
-) -> Result<(Client, Turn<'s>), Response> {
+) -> Result<(Client, Turn), Response> {
     // Nothing of it arrives.
     let failed = |_: io::Error| Response::error(400, "the client has closed the connection");
     let peer = service.peers.identify(connection).map_err(failed)?;
