@@ -11,6 +11,7 @@
 
 mod bench;
 mod bench_reboots;
+mod hostile;
 mod record_compact;
 mod record_counts;
 mod record_ends;

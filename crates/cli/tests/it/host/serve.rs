@@ -122,25 +122,6 @@ fn a_snapshot_is_a_recording_of_the_last_seconds() {
     assert!(about["tracks"].as_u64() > Some(3), "{about}");
     let rows = serving.ask("POST", &format!("/view/{id}/api/sql"), "", "{\"sql\": \"SELECT 1\"}");
     assert_eq!(rows.status, 200);
-    // A query that no limit holds back ends a child; the daemon and its next answers stay.
-    let ask = |sql: &str| {
-        let body = serde_json::json!({ "sql": sql }).to_string();
-        serving.ask("POST", &format!("/view/{id}/api/sql"), "", &body)
-    };
-    let huge = ask("select repeat('x',2000000000)");
-    assert_eq!(huge.status, 500, "{}", huge.text());
-    let said = huge.json();
-    assert!(said["error"].as_str().unwrap().starts_with("the query engine ended: "), "{said}");
-    assert!(serving.memory_bytes() < 1 << 30, "{}", serving.memory_bytes());
-    assert_eq!(ask("select 1").status, 200);
-    // What a stranger defines nobody else is told.
-    let forged =
-        ask("create or replace table machines as select 0 machine_id, 'FORGED' name, 'host' kind");
-    let told = ask("select name from machines");
-    assert_eq!(told.status, 200, "{}", forged.head);
-    assert!(!told.body.windows(6).any(|bytes| bytes == b"FORGED"));
-    let about = serving.get(&format!("/view/{id}/api/recording"));
-    assert!(!about.text().contains("FORGED"), "{}", about.text());
     // A second one has what came after the first.
     let second = serving.post("/api/v1/snapshots", "{\"seconds\": 5}").json();
     assert!(second["events"].as_u64() > Some(10) && second["id"] != id, "{second}");
@@ -428,7 +409,9 @@ fn the_units_capabilities_are_enough() {
     }
     setpriv.arg(env!("CARGO_BIN_EXE_transect"));
     let scratch = Scratch::new();
-    let serving = Serving::by(setpriv, &scratch.path(""), FAST);
+    // The walls around its children, too.
+    let settings = FAST.replace("[history]", "[access]\nrequire_sandbox = true\n[history]");
+    let serving = Serving::by(setpriv, &scratch.path(""), &settings);
     serving.wait_until_ready();
     let limited = serving.get("/api/v1/now?tables=missing").json();
     assert_eq!(serving.post("/api/v1/snapshots", "").status, 201);

@@ -1,0 +1,206 @@
+//! A stranger's queries beside a daemon of root's: it neither dies nor lies nor grows, and others go on.
+
+use crate::host::serve_support::Serving;
+use crate::record_support::{Scratch, can_record_compact, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SCRIPT: &str = include_str!("hostile_queries.py");
+
+/// Processes whose parent is this one.
+fn children(parent: u32) -> Vec<u32> {
+    let listed = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let of_thread = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+    let all = tasks.flatten().filter_map(of_thread).collect::<String>();
+    assert!(listed.is_ok(), "a kernel without /proc/PID/task/TID/children");
+    all.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Clock ticks of CPU time of a process.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
+/// True if the daemon's children use less than a tenth of a CPU.
+fn children_are_idle(daemon: u32) -> bool {
+    let ticks = || children(daemon).into_iter().map(cpu_ticks).sum::<u64>();
+    let before = ticks();
+    thread::sleep(Duration::from_millis(500));
+    ticks().saturating_sub(before) < 5
+}
+
+fn status_field(pid: u32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_default().trim_start_matches(':').trim().to_owned()
+}
+
+fn metric(serving: &Serving, name: &str) -> u64 {
+    let metrics = serving.get("/metrics").text();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_default().trim().parse().unwrap()
+}
+
+/// The longest time for which this machine let a thread that slept for 20 ms wait.
+fn watch_stalls(over: &AtomicBool, longest_ms: &AtomicU64) {
+    while !over.load(Relaxed) {
+        let begun = Instant::now();
+        thread::sleep(Duration::from_millis(20));
+        let ms = u64::try_from(begun.elapsed().as_millis()).unwrap();
+        longest_ms.fetch_max(ms, Relaxed);
+    }
+}
+
+/// One of each hostile query and 250 other requests; with `TRANSECT_LONG=1` 200 queries and 1,000 requests.
+#[test]
+fn hostile_queries_of_a_stranger_hurt_nobody_else() {
+    if !can_record_compact() {
+        return;
+    }
+    let is_long = std::env::var_os("TRANSECT_LONG").is_some();
+    let (queries, requests, per_minute) = if is_long { (200, 1000, 600) } else { (50, 250, 120) };
+    let scratch = Scratch::new();
+    let settings = format!("[limits]\nquestions_per_minute = {per_minute}\n");
+    let serving = Serving::start(&scratch.path(""), &settings);
+    thread::sleep(Duration::from_secs(2));
+    let taken = serving.post("/api/v1/snapshots", "{\"seconds\": 5}").json();
+    let id = taken["id"].as_str().unwrap();
+    let recording = || serving.get(&format!("/view/{id}/api/recording")).json();
+    wait_for("the timeline", || recording()["building"]["state"] == "ready");
+    let machines = recording()["machines"].clone();
+    let ask = |sql: &str| {
+        let body = serde_json::json!({ "sql": sql }).to_string();
+        serving.ask("POST", &format!("/view/{id}/api/sql"), "", &body)
+    };
+    let missed_before = metric(&serving, "transect_windows_missed_total");
+    let (over, longest_ms) = (AtomicBool::new(false), AtomicU64::new(0));
+    let found: Value = thread::scope(|scope| {
+        scope.spawn(|| watch_stalls(&over, &longest_ms));
+        // Another user's queries beside them. Without root there is no other user.
+        scope.spawn(|| {
+            while !over.load(Relaxed) && rustix::process::geteuid().is_root() {
+                let answer = ask("select count(*) from machines");
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                thread::sleep(Duration::from_secs(1));
+            }
+        });
+        let mut attack = Command::new("python3");
+        attack.args(["-c", SCRIPT, &serving.host, id]);
+        attack.args([queries.to_string(), requests.to_string()]);
+        let output = attack.output();
+        over.store(true, Relaxed);
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    });
+    let quiet_since = Instant::now();
+    wait_for("the children are idle", || children_are_idle(serving.child.id()));
+    let quiet_after = quiet_since.elapsed();
+
+    let answers = found["answers"].as_array().unwrap();
+    assert_eq!(answers.len(), queries);
+    for answer in answers {
+        let (status, error) = (answer["status"].as_u64().unwrap(), answer["error"].as_str());
+        if answer["is_cut"] == true {
+            assert!(status == 200 && answer["truncated"] == "true", "{answer}");
+        } else {
+            assert!([400, 500, 504].contains(&status), "{answer}");
+            assert!(error.is_some_and(|error| !error.is_empty()), "{answer}");
+        }
+    }
+    let refused = &found["refused"];
+    assert!(refused["status"] == 429 && refused["again"].is_string(), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("120 a minute") || is_long, "{refused}");
+    let statuses = found["statuses"].as_array().unwrap();
+    assert_eq!(statuses.len(), requests);
+    assert!(
+        statuses.iter().all(|status| [200, 400, 404, 405, 429].map(Value::from).contains(status))
+    );
+
+    // Nothing is forged, nothing is written, nothing grows, nothing is missed.
+    assert_eq!(recording()["machines"], machines);
+    if rustix::process::geteuid().is_root() {
+        let names = ask("select name from machines");
+        assert_eq!(names.status, 200, "{}", names.text());
+        assert!(!names.body.windows(6).any(|bytes| bytes == b"FORGED"));
+    }
+    for path in ["/tmp/transect-forged.csv", "/dev/shm/transect-forged.parquet"] {
+        assert!(!fs::exists(path).unwrap(), "{path}");
+    }
+    let most: u64 =
+        status_field(serving.child.id(), "VmHWM").trim_end_matches(" kB").parse().unwrap();
+    let missed = metric(&serving, "transect_windows_missed_total") - missed_before;
+    let longest_ms = longest_ms.load(Relaxed);
+    println!(
+        "{queries} hostile queries and {requests} requests in {} s: {} MiB of memory at most, {missed} of {} windows missed, \
+         children idle after {quiet_after:?}, longest stall of this machine {longest_ms} ms",
+        found["seconds"],
+        most >> 10,
+        metric(&serving, "transect_windows_total"),
+    );
+    assert!(most <= 256 << 10, "{most} kB");
+    // A machine that stands still misses windows by itself.
+    assert!(missed == 0 || longest_ms > 500, "{missed} windows missed, {longest_ms} ms");
+    assert_eq!(metric(&serving, "transect_history_windows_total{how=\"lost\"}"), 0);
+}
+
+/// What a child of a daemon may do, by what the kernel says about it.
+#[test]
+fn child_of_the_daemon_stands_behind_its_walls() {
+    if !can_record_compact() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let serving = Serving::start(&scratch.path(""), "[access]\nrequire_sandbox = true\n");
+    thread::sleep(Duration::from_secs(1));
+    let taken = serving.post("/api/v1/snapshots", "{\"seconds\": 5}").json();
+    let path = format!("/view/{}/api/", taken["id"].as_str().unwrap());
+    wait_for("the timeline", || {
+        let recording = serving.get(&format!("{path}recording")).json();
+        recording["building"]["state"] == "ready"
+    });
+    // The client of a browser keeps its child when the connection ends.
+    let cookie = "Cookie: transect-client=0123456789abcdef0123456789abcdef\r\n";
+    let answer = serving.ask("POST", &format!("{path}sql"), cookie, "{\"sql\": \"select 1\"}");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let children = children(serving.child.id());
+    let [child] = children[..] else { panic!("{children:?}") };
+    assert_eq!(status_field(child, "NoNewPrivs"), "1");
+    assert_eq!(status_field(child, "Seccomp"), "2");
+    let limits = fs::read_to_string(format!("/proc/{child}/limits")).unwrap();
+    let limit = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!(limit("Max data size"), (1_u64 << 30).to_string());
+    assert_eq!(limit("Max core file size"), "0");
+    for name in ["Max address space", "Max open files", "Max cpu time"] {
+        assert_ne!(limit(name), "unlimited", "{name}\n{limits}");
+    }
+    if rustix::process::geteuid().is_root() {
+        let own = (0x7000_0000 + child).to_string();
+        let user = status_field(child, "Uid");
+        // In a user namespace without that number it is nobody.
+        assert!(user.split_whitespace().all(|uid| uid == own || uid == "65534"), "{user}");
+        assert_eq!(status_field(child, "Groups"), "");
+        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            assert_eq!(status_field(child, set).trim_start_matches('0'), "", "{set}");
+        }
+        assert_ne!(limit("Max processes"), "unlimited");
+        assert_eq!(fs::read(format!("/proc/{child}/environ")).unwrap(), b"");
+    }
+    let files = fs::read_dir(format!("/proc/{child}/fd")).unwrap();
+    for file in files.flatten() {
+        let target = fs::read_link(file.path()).unwrap_or_default();
+        let target = target.to_string_lossy();
+        let is_expected = target.starts_with("pipe:") || target.contains("/tables/");
+        assert!(is_expected || target == "/dev/null", "{target}");
+    }
+}
