@@ -19,11 +19,13 @@ const GRACE: Duration = Duration::from_secs(1);
 const STOP: Duration = Duration::from_millis(500);
 /// Interval at which cancellation and deadline are checked.
 const TURN: Duration = Duration::from_millis(100);
-/// Allowance for IPC metadata on top of an answer's byte limit, which is of columns in memory.
-fn framing_bytes(bytes: u64) -> u64 {
-    (bytes / 4).saturating_add(1 << 20)
+/// Limit of an answer as it is sent: IPC metadata comes on top of its byte limit, which is of columns in memory.
+fn frame_bytes(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 4).saturating_add(1 << 20)
 }
 
+/// Limit of a frame of JSON.
+const MAX_JSON_BYTES: u32 = 64 << 10;
 /// Requested capacity of the pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
@@ -158,7 +160,7 @@ impl Engine {
                 }
             }),
             Err(AskError::Stopped) => {
-                self.cancel(id);
+                self.cancel(id, query.limits.bytes);
                 Err(AskError::Stopped)
             }
             Err(AskError::TooLong(_)) => {
@@ -184,7 +186,7 @@ impl Engine {
         until: Option<Instant>,
         patience: &Patience<'_>,
     ) -> Result<Answer, AskError> {
-        let most = bytes.saturating_add(framing_bytes(bytes));
+        let most = frame_bytes(bytes);
         let mut arrow = Vec::new();
         loop {
             let begin = arrow.len();
@@ -215,7 +217,7 @@ impl Engine {
     }
 
     /// Cancels a query; kills a child that does not acknowledge within [`STOP`].
-    fn cancel(&mut self, id: u64) {
+    fn cancel(&mut self, id: u64, bytes: u64) {
         if self.is_lost {
             return self.kill();
         }
@@ -225,7 +227,7 @@ impl Engine {
             return self.kill();
         }
         loop {
-            match self.read_frame(u64::MAX, until, &|| true, &mut Vec::new()) {
+            match self.read_frame(frame_bytes(bytes), until, &|| true, &mut Vec::new()) {
                 Ok(Part::Arrow) => {}
                 Ok(Part::End | Part::Refusal) => return,
                 _ => return self.kill(),
@@ -247,6 +249,9 @@ impl Engine {
         let (part, length) = parse_head(head).map_err(AskError::Confused)?;
         if u64::from(length) > most {
             return Err(AskError::TooLarge(most));
+        }
+        if part != Part::Arrow && length > MAX_JSON_BYTES {
+            return Err(AskError::Confused(format!("with {length} bytes of {part:?}")));
         }
         let begin = to.len();
         to.resize(begin + length as usize, 0);

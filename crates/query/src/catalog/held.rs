@@ -269,7 +269,7 @@ mod tests {
             .unwrap()
             .set_len(4)
             .unwrap();
-        let error = block_on(store.get_ranges(&location, &[0..8])).unwrap_err().to_string();
+        let error = block_on(store.get_range(&location, 0..8)).unwrap_err().to_string();
         assert!(error.contains("a b.parquet: failed to fill whole buffer"), "{error}");
     }
 }

@@ -229,6 +229,31 @@ fn cancellation_within_a_frame_ends_the_child() {
     assert!(!engine.is_usable());
 }
 
+/// A child that was taken over cannot make its client reserve memory.
+#[test]
+fn lengths_beyond_the_limits_are_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let hello = serde_json::to_string(&Hello::ours()).unwrap();
+    // Arrow of 4 GiB less a byte, an end of 1 MiB, a refusal of 1 MiB.
+    for (name, head) in [("a", r"\377\377\377\377A"), ("e", r"\0\0\020\0E"), ("x", r"\0\0\020\0X")]
+    {
+        let liar = dir.path().join(name);
+        let script = format!(
+            "#!/bin/sh\nprintf '\\{:o}\\0\\0\\0H%s' '{hello}'\nprintf '{head}'\nexec sleep 60\n",
+            hello.len()
+        );
+        std::fs::write(&liar, script).unwrap();
+        std::fs::set_permissions(&liar, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let limits = Limits { bytes: 1 << 20, ..Limits::default() };
+        for wanted in [true, false] {
+            let mut engine = Engine::start(&liar, dir.path(), &options()).unwrap();
+            let query = Query { limits, ..query("SELECT 1") };
+            let error = engine.ask(&query, &Patience { wanted: &|| wanted }).unwrap_err();
+            assert!(!engine.is_usable(), "{name}: {error}");
+        }
+    }
+}
+
 /// The engine without a client around it.
 fn bare(tables: &Path) -> Child {
     let mut command = Command::new(ENGINE);

@@ -23,6 +23,9 @@ use transect_query::arrow::error::ArrowError;
 use transect_query::arrow::ipc::writer::StreamWriter;
 use transect_query::{Database, Options, Parameter, QueryError, Stop, Tables};
 
+/// Limit of a refusal's message.
+const MAX_MESSAGE_CHARS: usize = 1000;
+
 /// Answers queries until standard input ends.
 pub(crate) fn run(tables: &Path, options: &Options, require_sandbox: bool) -> anyhow::Result<()> {
     // `Stdout` would search every frame for line ends.
@@ -151,7 +154,15 @@ fn refusal(id: Option<u64>, error: &QueryError) -> Refusal {
         QueryError::Run { .. } | QueryError::Write(_) => (Kind::Run, None),
     };
     let (line, column) = (place.map(|place| place.line), place.map(|place| place.column));
-    Refusal { id, kind, message: error.to_string(), line, column }
+    Refusal { id, kind, message: shorten(error.to_string()), line, column }
+}
+
+/// Cuts a message that repeats a long part of the query.
+fn shorten(message: String) -> String {
+    match message.char_indices().nth(MAX_MESSAGE_CHARS) {
+        Some((end, _)) => format!("{} …", message.get(..end).unwrap_or_default()),
+        None => message,
+    }
 }
 
 /// Sends one Arrow frame.

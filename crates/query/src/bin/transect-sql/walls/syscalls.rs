@@ -1,6 +1,6 @@
 //! System calls that a query may make.
 //!
-//! A list of what is allowed: memory, threads, locks, time, and reading and writing descriptors that are open already.
+//! A list of what is allowed: private memory, threads, locks, time, and reading and writing descriptors that are open already.
 //! Everything else fails with EPERM. `clone` makes threads and no processes, and nothing becomes executable.
 
 use libc::c_long;
@@ -53,6 +53,9 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getrandom,
 ];
 
+/// Bits of mmap's flags that choose between private and shared (`MAP_TYPE`, linux/mman.h).
+const MAP_TYPE: i32 = 0x0f;
+
 /// Denies the calling thread, and those that it starts, all other system calls.
 pub(super) fn restrict() -> Result<(), String> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)
@@ -98,7 +101,10 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
         alternatives.map(|alternatives| rules.insert(call, alternatives)).map(drop)
     };
     allow(libc::SYS_clone, vec![vec![one(0, MaskedEq(thread), thread)?]])?;
-    allow(libc::SYS_mmap, vec![vec![one(2, MaskedEq(executable), 0)?]])?;
+    // RLIMIT_DATA does not count other mappings.
+    let kinds = flag(MAP_TYPE | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB);
+    let is_private = one(3, MaskedEq(kinds), flag(libc::MAP_PRIVATE))?;
+    allow(libc::SYS_mmap, vec![vec![one(2, MaskedEq(executable), 0)?, is_private]])?;
     allow(libc::SYS_mprotect, vec![vec![one(2, MaskedEq(executable), 0)?]])?;
     allow(libc::SYS_prctl, vec![vec![one(0, Eq, flag(libc::PR_SET_NAME))?]])?;
     allow(libc::SYS_tgkill, vec![vec![one(0, Eq, own)?]])?;

@@ -55,12 +55,9 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("unshare", || by_number(libc::SYS_unshare, [0; 4])),
     ("mount", || by_number(libc::SYS_mount, [0; 4])),
     ("keyctl", || by_number(libc::SYS_keyctl, [-1, 0, 0, 0])),
-    ("executable memory", || {
-        let (protection, flags) = (libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping that nothing uses.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
-        if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }),
+    ("executable memory", || map(libc::PROT_EXEC, libc::MAP_PRIVATE)),
+    ("shared memory", || map(libc::PROT_WRITE, libc::MAP_SHARED)),
+    ("a second stack", || map(libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_GROWSDOWN)),
     ("more open files", || {
         let limits = libc::rlimit { rlim_cur: 5, rlim_max: 5 };
         // SAFETY: `limits` is a valid rlimit during the call.
@@ -71,6 +68,13 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
 
 fn parent() -> i64 {
     std::os::unix::process::parent_id().into()
+}
+
+fn map(protection: i32, flags: i32) -> io::Result<()> {
+    let flags = flags | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping that nothing uses.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
+    if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Calls the kernel with arguments of which no pointer is valid.
