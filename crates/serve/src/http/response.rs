@@ -40,9 +40,9 @@ pub(crate) struct Response {
     kept: Option<Kept>,
 }
 
-/// A value that lasts as long as an answer.
+/// A value that lasts as long as an answer. The box keeps answers small.
 #[derive(Clone)]
-struct Kept(#[expect(dead_code, reason = "only its end matters")] Arc<dyn Any + Send + Sync>);
+struct Kept(#[expect(dead_code, reason = "only its end matters")] Arc<Box<dyn Any + Send + Sync>>);
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,7 +123,7 @@ impl Response {
 
     /// Keeps a value until the answer is sent.
     pub(crate) fn keep_until_sent(mut self, value: impl Send + Sync + 'static) -> Self {
-        self.kept = Some(Kept(Arc::new(value)));
+        self.kept = Some(Kept(Arc::new(Box::new(value))));
         self
     }
 

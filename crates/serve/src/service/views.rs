@@ -4,7 +4,7 @@ use crate::app::View;
 use crate::sql::Sql;
 use crate::state::Recording;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use transect_ask::{Client, Limits};
 
 /// Each has tiles in memory.
@@ -41,7 +41,7 @@ impl Views {
 
     /// Closes one whose recording is gone.
     pub(crate) fn forget(&self, id: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.lock();
         for (_, view) in known.extract_if(.., |(of, _)| of == id) {
             view.close();
         }
@@ -52,19 +52,37 @@ impl Views {
         self.sql.pool.end_client(client);
     }
 
-    pub(crate) fn get(&self, id: &str, path: &Path) -> Arc<View> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = known.iter().position(|(of, _)| of == id) {
-            let found = known.remove(place);
-            let view = Arc::clone(&found.1);
-            known.push(found);
+    /// The timeline of a snapshot, if it is open.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<View>> {
+        find_in(&mut self.lock(), id)
+    }
+
+    /// The timeline of a snapshot, opened if needed in place of the one that was asked longest ago.
+    pub(crate) fn open(&self, id: &str, path: &Path) -> Arc<View> {
+        let mut known = self.lock();
+        if let Some(view) = find_in(&mut known, id) {
             return view;
         }
         let view = Arc::new(View::open((self.open)(path), Arc::clone(&self.sql), 1));
-        if known.len() >= MAX_OPEN {
-            known.remove(0);
-        }
+        let displaced = (known.len() >= MAX_OPEN).then(|| known.remove(0).1);
         known.push((id.to_owned(), Arc::clone(&view)));
+        drop(known);
+        if let Some(displaced) = displaced {
+            displaced.close();
+        }
         view
     }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(String, Arc<View>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Finds an open timeline, which then is the one that was asked last.
+fn find_in(known: &mut Vec<(String, Arc<View>)>, id: &str) -> Option<Arc<View>> {
+    let place = known.iter().position(|(of, _)| of == id)?;
+    let found = known.remove(place);
+    let view = Arc::clone(&found.1);
+    known.push(found);
+    Some(view)
 }

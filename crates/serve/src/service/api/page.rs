@@ -75,7 +75,16 @@ fn view(
     let known = request.cookie(CLIENT).filter(|name| is_name(name));
     let admit = || admit_question(service, known, client);
     let is_page = path == "/";
-    let answer = service.views.get(id, &recording).answer(&request.below(path), client, admit);
+    // Reading tables and tiles again and again is work, too.
+    let (view, admitted) = match service.views.find(id) {
+        Some(view) => (view, None),
+        None => {
+            let admitted = admit()?;
+            (service.views.open(id, &recording), Some(admitted))
+        }
+    };
+    let admit = || admitted.map_or_else(admit, Ok);
+    let answer = view.answer(&request.below(path), client, admit);
     Ok(match (answer, guard::token()) {
         (Answer::Whole(page), Ok(name)) if is_page && known.is_none() => {
             page.with("Set-Cookie", service.auth().client_cookie(CLIENT, &name)).into()
