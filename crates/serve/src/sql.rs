@@ -2,11 +2,12 @@
 
 use crate::http::Response;
 use crate::row::{Row, rows_of};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use transect_ask::protocol::Kind;
 use transect_ask::{Answer, AskError, Client, Limits, Patience, Pool, Query};
 
 /// The engine's children and the limits of each answer.
@@ -69,6 +70,7 @@ pub(crate) fn refusal(error: &AskError) -> Response {
     let status = match error {
         error if error.is_bad_sql() => 400,
         AskError::Missing { .. } | AskError::Version { .. } | AskError::Start { .. } => 501,
+        AskError::Refused(refusal) if refusal.kind == Kind::Walls => 501,
         AskError::TooMany(_) => 429,
         AskError::Busy => 503,
         AskError::TooLong(_) => 504,
@@ -87,18 +89,36 @@ pub(crate) fn refusal(error: &AskError) -> Response {
     }
 }
 
-/// True if the peer has not closed the connection.
+/// True if the peer has not closed the connection, whatever it has sent before.
 fn is_there(connection: &TcpStream) -> bool {
-    let mut byte = [0];
-    match recv(connection, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((read, _)) => read > 0,
-        Err(error) => matches!(error, Errno::AGAIN | Errno::INTR),
+    let mut ends = [PollFd::new(connection, PollFlags::RDHUP)];
+    match poll(&mut ends, Some(&Timespec::default())) {
+        Ok(count) => count == 0,
+        Err(error) => error == Errno::INTR,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
+    /// Bytes that nobody reads do not keep a connection.
+    #[test]
+    fn closed_connection_is_seen_behind_unread_bytes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert!(is_there(&accepted));
+        client.write_all(b"more").unwrap();
+        assert!(is_there(&accepted));
+        drop(client);
+        let mut ends = [PollFd::new(&accepted, PollFlags::RDHUP)];
+        poll(&mut ends, None).unwrap();
+        assert!(!is_there(&accepted));
+    }
 
     #[test]
     fn query_without_a_child_is_refused_for_now() {

@@ -17,7 +17,8 @@ pub(crate) fn check(is_required: bool, tell: &dyn Fn(&str)) -> anyhow::Result<()
         tell(&format!("a wall around SQL queries is missing: {wall}"));
     }
     if is_required && !missing.is_empty() {
-        bail!("--require-sandbox: {} missing (docs/sql.md, The walls)", missing.join("; "));
+        let missing = missing.join("; ");
+        bail!("--require-sandbox, and a wall is missing: {missing} (docs/sql.md, The walls)");
     }
     Ok(())
 }

@@ -204,3 +204,29 @@ fn child_of_the_daemon_stands_behind_its_walls() {
         assert!(is_expected || target == "/dev/null", "{target}");
     }
 }
+
+/// A service that may not change the user.
+#[test]
+fn missing_wall_is_named_and_can_be_required() {
+    let without = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-setuid,-setgid", env!("CARGO_BIN_EXE_transect")]);
+        command
+    };
+    if !rustix::process::geteuid().is_root() || !without().arg("--version").status().is_ok() {
+        println!("skipped: not root, or no setpriv here");
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut serve = without();
+    serve.args(["serve", "--require-sandbox", "--listen", "127.0.0.1:0", "--data"]);
+    let refused = serve.arg(scratch.path("data")).output().unwrap();
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{errors}");
+    let last = errors.lines().last().unwrap();
+    assert!(last.contains("a wall is missing: user: queries run as user 0"), "{errors}");
+    if can_record_compact() {
+        let mut serving = Serving::by(without(), &scratch.path(""), "");
+        serving.line_with("a wall around SQL queries is missing: user: ");
+    }
+}

@@ -167,7 +167,8 @@ def leave():
         body = json.dumps({"sql": sql})
         head = f"POST {SQL} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\n\r\n"
         with socket.create_connection((address, int(port))) as client:
-            client.sendall((head + body).encode())
+            # What comes after the request does not keep the connection.
+            client.sendall((head + body + "GET").encode())
             time.sleep(1)
 
 

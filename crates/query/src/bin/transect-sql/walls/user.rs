@@ -35,7 +35,10 @@ fn change() -> Result<bool, String> {
         Errno::INVAL => become_user(NOBODY),
         other => Err(other),
     });
-    changed.map_err(|error| format!("queries run as user {}: {error}", geteuid().as_raw()))?;
+    changed.map_err(|error| {
+        let user = geteuid().as_raw();
+        format!("queries run as user {user}, for want of CAP_SETUID and CAP_SETGID: {error}")
+    })?;
     Ok(true)
 }
 
