@@ -1,4 +1,4 @@
-//! A query's answer, kept as the Arrow IPC stream that the engine wrote.
+//! A query's answer, kept as the engine wrote it.
 
 use crate::protocol::End;
 use arrow::array::RecordBatch;
@@ -8,18 +8,19 @@ use arrow::ipc::reader::StreamReader;
 /// One query's answer.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// The complete Arrow IPC stream.
-    pub arrow: Vec<u8>,
+    /// The rows in the form of the query.
+    pub bytes: Vec<u8>,
     /// Rows, time, and whether rows were left out.
     pub end: End,
 }
 
 impl Answer {
-    /// Decodes the rows.
+    /// Decodes the rows of an Arrow stream, whose lengths it believes: a hostile engine can make it reserve any amount of
+    /// memory.
     ///
     /// # Errors
     /// The bytes are no Arrow IPC stream.
     pub fn batches(&self) -> Result<Vec<RecordBatch>, ArrowError> {
-        StreamReader::try_new(self.arrow.as_slice(), None)?.collect()
+        StreamReader::try_new(self.bytes.as_slice(), None)?.collect()
     }
 }

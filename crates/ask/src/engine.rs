@@ -5,10 +5,11 @@ use crate::error::AskError;
 use crate::protocol::{
     self, End, HEAD_BYTES, Hello, Kind, Part, Query, Refusal, Request, parse, parse_head,
 };
+use crate::spawner;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Limit for a child to open the tables.
@@ -24,8 +25,10 @@ fn frame_bytes(bytes: u64) -> u64 {
     bytes.saturating_add(bytes / 4).saturating_add(1 << 20)
 }
 
-/// Limit of a frame of JSON.
-const MAX_JSON_BYTES: u32 = 64 << 10;
+/// Limit of a frame without rows.
+const MAX_MESSAGE_BYTES: u32 = 64 << 10;
+/// Time of queries after which a child is replaced. Its CPU time has a limit over its life.
+const RETIREMENT: Duration = Duration::from_secs(20 * 60);
 /// Requested capacity of the pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
@@ -68,6 +71,10 @@ pub struct Engine {
     to: Option<ChildStdin>,
     from: ChildStdout,
     queries: u64,
+    /// Time that queries took.
+    worked: Duration,
+    /// When cancellation and deadline were checked.
+    checked: Instant,
     is_lost: bool,
 }
 
@@ -90,7 +97,7 @@ impl Engine {
         // exit.
         command.env_clear();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = spawner::spawn(command).map_err(failed)?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             let _ = child.kill();
             let _ = child.wait();
@@ -98,7 +105,15 @@ impl Engine {
         };
         // A smaller one is slower, no more.
         let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE_BYTES);
-        let mut engine = Engine { child, to: Some(to), from, queries: 0, is_lost: false };
+        let mut engine = Engine {
+            child,
+            to: Some(to),
+            from,
+            queries: 0,
+            worked: Duration::ZERO,
+            checked: Instant::now(),
+            is_lost: false,
+        };
         engine.read_hello(program)?;
         Ok(engine)
     }
@@ -131,7 +146,7 @@ impl Engine {
 
     /// True if it can answer another query.
     pub fn is_usable(&self) -> bool {
-        !self.is_lost
+        !self.is_lost && self.worked < RETIREMENT
     }
 
     /// Sends a query and reads the whole answer.
@@ -148,7 +163,9 @@ impl Engine {
         let time = Duration::from_millis(query.limits.ms);
         // A limit that does not fit an `Instant` is no limit.
         let until = time.checked_add(GRACE).and_then(|time| Instant::now().checked_add(time));
-        let answered = self.read_answer(id, query.limits.bytes, until, patience);
+        let begun = Instant::now();
+        let answered = self.read_answer(id, query, until, patience);
+        self.worked += begun.elapsed();
         match answered {
             Ok(answer) => Ok(answer),
             Err(AskError::Refused(refusal)) => Err(match refusal.kind {
@@ -182,28 +199,32 @@ impl Engine {
     fn read_answer(
         &mut self,
         id: u64,
-        bytes: u64,
+        query: &Query,
         until: Option<Instant>,
         patience: &Patience<'_>,
     ) -> Result<Answer, AskError> {
-        let most = frame_bytes(bytes);
-        let mut arrow = Vec::new();
+        let most = frame_bytes(query.limits.bytes);
+        let mut bytes = Vec::new();
         loop {
-            let begin = arrow.len();
+            let begin = bytes.len();
             let left = most.saturating_sub(begin as u64);
-            let part = match self.read_frame(left, until, patience.wanted, &mut arrow) {
-                Err(AskError::TooLarge(_)) => return Err(AskError::TooLarge(bytes)),
+            let part = match self.read_frame(left, until, patience.wanted, &mut bytes) {
+                Err(AskError::TooLarge(_)) => return Err(AskError::TooLarge(query.limits.bytes)),
                 other => other?,
             };
-            if part == Part::Arrow {
+            if part == query.form.part() {
+                // Frames without bytes would never reach a limit.
+                if bytes.len() == begin {
+                    return Err(AskError::Confused("an empty frame".to_owned()));
+                }
                 continue;
             }
-            let found = arrow.split_off(begin);
+            let found = bytes.split_off(begin);
             match part {
                 Part::End => {
                     let end: End = parse(&found).map_err(AskError::Confused)?;
                     return match end.id == id {
-                        true => Ok(Answer { arrow, end }),
+                        true => Ok(Answer { bytes, end }),
                         false => Err(AskError::Confused("another question".to_owned())),
                     };
                 }
@@ -228,7 +249,7 @@ impl Engine {
         }
         loop {
             match self.read_frame(frame_bytes(bytes), until, &|| true, &mut Vec::new()) {
-                Ok(Part::Arrow) => {}
+                Ok(Part::Arrow | Part::Json) => {}
                 Ok(Part::End | Part::Refusal) => return,
                 _ => return self.kill(),
             }
@@ -250,7 +271,8 @@ impl Engine {
         if u64::from(length) > most {
             return Err(AskError::TooLarge(most));
         }
-        if part != Part::Arrow && length > MAX_JSON_BYTES {
+        let is_rows = matches!(part, Part::Arrow | Part::Json);
+        if !is_rows && length > MAX_MESSAGE_BYTES {
             return Err(AskError::Confused(format!("with {length} bytes of {part:?}")));
         }
         let begin = to.len();
@@ -285,20 +307,27 @@ impl Engine {
         until: Option<Instant>,
         wanted: &dyn Fn() -> bool,
     ) -> Result<(), AskError> {
+        let mut is_readable = false;
         loop {
             let left = until.map_or(TURN, |until| until.saturating_duration_since(Instant::now()));
             let turn = Timespec::try_from(left.min(TURN)).unwrap_or_default();
             let mut fds = [PollFd::new(&self.from, PollFlags::IN)];
             match poll(&mut fds, Some(&turn)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
+                // A child that always has more to say must not be read for ever.
+                Ok(_) if self.checked.elapsed() < TURN => return Ok(()),
+                Ok(_) => is_readable = true,
                 Err(_) => return Err(self.exit_error()),
             }
+            self.checked = Instant::now();
             if !wanted() {
                 return Err(AskError::Stopped);
             }
             if left.is_zero() {
                 return Err(AskError::TooLong(Duration::ZERO));
+            }
+            if is_readable {
+                return Ok(());
             }
         }
     }
@@ -308,27 +337,34 @@ impl Engine {
         // A daemon without CAP_KILL cannot signal a child of another user. That child ends with its input.
         self.to = None;
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.wait_a_while();
+    }
+
+    /// Waits for the child's end, as long as [`GRACE`].
+    fn wait_a_while(&mut self) -> io::Result<Option<ExitStatus>> {
+        let until = Instant::now() + GRACE;
+        loop {
+            match self.child.try_wait()? {
+                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                ended => return Ok(ended),
+            }
+        }
     }
 
     /// Collects the exit status and the reason after the pipe was closed.
     fn exit_error(&mut self) -> AskError {
         self.is_lost = true;
-        let until = Instant::now() + GRACE;
-        let status = loop {
-            match self.child.try_wait() {
-                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-                // The pipe is closed but the process still runs.
-                Ok(None) => {
-                    self.to = None;
-                    let _ = self.child.kill();
-                    break self.child.wait();
-                }
-                Ok(Some(status)) => break Ok(status),
-                Err(error) => break Err(error),
-            }
+        let mut status = self.wait_a_while();
+        if matches!(status, Ok(None)) {
+            // The pipe is closed but the process still runs.
+            self.kill();
+            status = self.child.try_wait();
+        }
+        let how = match status {
+            Ok(Some(status)) => status.to_string(),
+            Ok(None) => "it cannot be killed".to_owned(),
+            Err(error) => error.to_string(),
         };
-        let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         let mut said = Vec::new();
         if let Some(errors) = self.child.stderr.take() {
             let _ = errors.take(SAID_BYTES).read_to_end(&mut said);

@@ -7,7 +7,7 @@
 //! **Data flow.**
 //! ```text
 //! Pool ─▶ Engine ──requests, JSON──▶ transect-sql --pipe TABLES ─▶ DataFusion
-//!           ◀─── Arrow IPC, then rows and ms; or one error ◀────────┘
+//!           ◀─ Arrow IPC or JSON, then rows and ms; or one error ◀──┘
 //! ```
 //!
 //! **Design constraints.**
@@ -36,6 +36,7 @@ mod place;
 mod pool;
 pub mod protocol;
 mod sandbox;
+mod spawner;
 
 pub use answer::Answer;
 pub use command::{Layout, Wanted};
@@ -43,5 +44,5 @@ pub use engine::{Engine, Options, Patience};
 pub use error::AskError;
 pub use place::{NAME, program};
 pub use pool::{Client, MAX_CHILDREN, Pool};
-pub use protocol::{Limits, Query};
+pub use protocol::{Form, Limits, Query};
 pub use sandbox::missing_walls;

@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::engine::{Engine, Options, Patience};
 use crate::error::AskError;
 use crate::place;
-use crate::protocol::Query;
+use crate::protocol::{Limits, Query};
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -122,12 +122,25 @@ impl Pool {
         query: &Query,
         patience: &Patience<'_>,
     ) -> Result<Answer, AskError> {
-        let mut turn = self.turn(client, tables, patience)?;
+        let time = Duration::from_millis(query.limits.ms);
+        let until = Instant::now().checked_add(time);
+        let turn = self.turn(client, tables, until, patience);
+        let mut turn = turn.map_err(|error| match error {
+            AskError::TooLong(_) => AskError::TooLong(time),
+            other => other,
+        })?;
         let engine = match turn.engine.take() {
             Some(engine) => engine,
             None => Engine::start(&(self.0.find)()?, tables, &self.0.options)?,
         };
-        turn.engine.insert(engine).ask(query, patience)
+        // The time for which the query waited for its client's child is part of its time.
+        let left = until.map_or(time, |until| until.saturating_duration_since(Instant::now()));
+        let ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        let query = Query { limits: Limits { ms, ..query.limits }, ..query.clone() };
+        match turn.engine.insert(engine).ask(&query, patience) {
+            Err(AskError::TooLong(_)) => Err(AskError::TooLong(time)),
+            answer => answer,
+        }
     }
 
     /// Ends the idle children of a client.
@@ -159,6 +172,7 @@ impl Pool {
         &self,
         client: &Client,
         tables: &Path,
+        until: Option<Instant>,
         patience: &Patience<'_>,
     ) -> Result<Turn<'_>, AskError> {
         let mut children = self.0.lock();
@@ -171,6 +185,9 @@ impl Pool {
             (children, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if !(patience.wanted)() {
                 return Err(AskError::Stopped);
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Err(AskError::TooLong(Duration::ZERO));
             }
         }
         let displaced = make_room(&mut children, client, self.0.per_owner.load(Ordering::Relaxed))?;

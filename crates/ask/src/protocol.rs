@@ -1,8 +1,8 @@
 //! Protocol on the engine's pipe.
 //!
 //! A frame is a length (u32, little-endian), a type byte ([`Part`]) and a body of that length. The engine sends [`Hello`]
-//! first, or a [`Refusal`] if it cannot open the tables. It answers queries in order, each with one Arrow IPC stream in
-//! [`Part::Arrow`] frames and an [`End`], or with a [`Refusal`], also after some rows. docs/sql.md documents the frames.
+//! first, or a [`Refusal`] if it cannot open the tables. It answers queries in order, each with its rows in [`Part::Arrow`]
+//! or [`Part::Json`] frames and an [`End`], or with a [`Refusal`], also after some rows. docs/sql.md documents the frames.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -24,6 +24,8 @@ pub enum Part {
     Hello,
     /// The next bytes of an Arrow IPC stream.
     Arrow,
+    /// The next rows as lines of JSON.
+    Json,
     /// An [`End`].
     End,
     /// A [`Refusal`].
@@ -31,13 +33,15 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Part; 5] = [Part::Request, Part::Hello, Part::Arrow, Part::End, Part::Refusal];
+    const ALL: [Part; 6] =
+        [Part::Request, Part::Hello, Part::Arrow, Part::Json, Part::End, Part::Refusal];
 
     fn byte(self) -> u8 {
         match self {
             Part::Request => b'Q',
             Part::Hello => b'H',
             Part::Arrow => b'A',
+            Part::Json => b'J',
             Part::End => b'E',
             Part::Refusal => b'X',
         }
@@ -75,9 +79,34 @@ pub struct Query {
     /// Values for `$1`, `$2`, … of it: null, true and false, numbers, text.
     #[serde(default)]
     pub parameters: Vec<serde_json::Value>,
+    /// Form of the rows.
+    #[serde(default)]
+    pub form: Form,
     /// Limits of the answer.
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// Form of an answer's rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// One Arrow IPC stream. A decoder believes its lengths, so a program that does not trust the engine hands it on and
+    /// does not decode it.
+    #[default]
+    Arrow,
+    /// One JSON object for each row, one line each.
+    Json,
+}
+
+impl Form {
+    /// Type of the frames with the rows.
+    pub fn part(self) -> Part {
+        match self {
+            Form::Arrow => Part::Arrow,
+            Form::Json => Part::Json,
+        }
+    }
 }
 
 /// Limits of an answer. Rows beyond `rows` or `bytes` are left out ([`End::truncated`]); `ms` ends the query.
@@ -272,7 +301,7 @@ mod tests {
     #[test]
     fn requests_are_what_the_documentation_says() {
         let text = json!({ "query": { "id": 7, "sql": "SELECT $1", "parameters": [1, "a"],
-            "limits": { "rows": 10, "bytes": 1 << 20, "ms": 500 } } });
+            "form": "json", "limits": { "rows": 10, "bytes": 1 << 20, "ms": 500 } } });
         let request: Request = serde_json::from_value(text.clone()).unwrap();
         assert_eq!(serde_json::to_value(&request).unwrap(), text);
         let short: Request =

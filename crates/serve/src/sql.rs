@@ -1,14 +1,17 @@
 //! SQL queries of the page and of the server itself, run by the engine's child processes.
 
 use crate::http::Response;
-use crate::row::{Row, rows_of};
+use crate::row::Row;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use transect_ask::protocol::Kind;
-use transect_ask::{Answer, AskError, Client, Limits, Patience, Pool, Query};
+use transect_ask::{Answer, AskError, Client, Form, Limits, Patience, Pool, Query};
+
+/// Columns of a query of the server itself.
+const MAX_COLUMNS: usize = 64;
 
 /// The engine's children and the limits of each answer.
 pub(crate) struct Sql {
@@ -32,16 +35,26 @@ pub(crate) struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Runs one statement and returns up to `limit` rows.
+    /// Runs one statement and returns up to `limit` rows as an Arrow stream, which the daemon does not decode.
     pub(crate) fn ask(
         &self,
         sql: &str,
         parameters: Vec<Value>,
         limit: usize,
     ) -> Result<Answer, AskError> {
+        self.run_query(sql, parameters, limit, Form::Arrow)
+    }
+
+    fn run_query(
+        &self,
+        sql: &str,
+        parameters: Vec<Value>,
+        limit: usize,
+        form: Form,
+    ) -> Result<Answer, AskError> {
         let rows = u64::try_from(limit).unwrap_or(u64::MAX);
         let limits = Limits { rows, ..self.sql.limits };
-        let query = Query { sql: sql.to_owned(), parameters, limits };
+        let query = Query { sql: sql.to_owned(), parameters, form, limits };
         let patience = Patience { wanted: &|| self.is_wanted() };
         self.sql.pool.ask(self.client, &self.tables, &query, &patience)
     }
@@ -58,11 +71,24 @@ impl Asker<'_> {
 
     /// Runs a query of the server itself; rows by column name.
     pub(crate) fn rows(&self, sql: &str, limit: usize) -> Result<Vec<Row>, Response> {
-        let answer = self.ask(sql, Vec::new(), limit).map_err(|error| refusal(&error))?;
-        let batches = answer.batches();
-        let batches = batches.map_err(|error| Response::error(500, &error.to_string()))?;
-        rows_of(&batches)
+        let answer = self.run_query(sql, Vec::new(), limit, Form::Json);
+        let answer = answer.map_err(|error| refusal(&error))?;
+        parse_rows(&answer.bytes, limit).map_err(|error| Response::error(500, &error))
     }
+}
+
+/// Reads lines of JSON of a child, which may be hostile: no more rows and columns than a query of the server has.
+fn parse_rows(bytes: &[u8], limit: usize) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let row: Row = serde_json::from_slice(line)
+            .map_err(|error| format!("row {} of the engine's answer: {error}", rows.len() + 1))?;
+        if rows.len() >= limit || row.len() > MAX_COLUMNS {
+            return Err("the engine's answer is larger than the query allows".to_owned());
+        }
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 /// HTTP response for a failed query.
@@ -118,6 +144,18 @@ mod tests {
         let mut ends = [PollFd::new(&accepted, PollFlags::RDHUP)];
         poll(&mut ends, None).unwrap();
         assert!(!is_there(&accepted));
+    }
+
+    #[test]
+    fn rows_are_lines_of_json_within_the_limits() {
+        let rows =
+            parse_rows(b"{\"a\":1,\"b\":null}\n{\"a\":-9223372036854775808,\"b\":\"x\\n\"}\n", 2);
+        let wanted = json!([{ "a": 1, "b": null }, { "a": i64::MIN, "b": "x\n" }]);
+        assert_eq!(serde_json::to_value(rows.unwrap()).unwrap(), wanted);
+        assert!(parse_rows(b"{}\n{}\n{}\n", 2).unwrap_err().contains("larger"));
+        assert!(parse_rows(b"{}\n[", 2).unwrap_err().starts_with("row 2 of"));
+        let wide: Row = (0..65).map(|n| (n.to_string(), Value::Null)).collect();
+        assert!(parse_rows(&serde_json::to_vec(&wide).unwrap(), 2).is_err());
     }
 
     #[test]

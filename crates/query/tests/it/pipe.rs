@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use transect_ask::protocol::{self, Hello, Kind, Part, Query, Refusal, Request};
+use transect_ask::protocol::{self, Form, Hello, Kind, Part, Query, Refusal, Request};
 use transect_ask::{AskError, Client, Engine, Limits, MAX_CHILDREN, Options, Patience, Pool};
 use transect_query::arrow::array::{AsArray, RecordBatch};
 use transect_query::arrow::datatypes::Int64Type;
@@ -233,17 +233,11 @@ fn cancellation_within_a_frame_ends_the_child() {
 #[test]
 fn lengths_beyond_the_limits_are_not_believed() {
     let dir = tempfile::tempdir().unwrap();
-    let hello = serde_json::to_string(&Hello::ours()).unwrap();
     // Arrow of 4 GiB less a byte, an end of 1 MiB, a refusal of 1 MiB.
     for (name, head) in [("a", r"\377\377\377\377A"), ("e", r"\0\0\020\0E"), ("x", r"\0\0\020\0X")]
     {
         let liar = dir.path().join(name);
-        let script = format!(
-            "#!/bin/sh\nprintf '\\{:o}\\0\\0\\0H%s' '{hello}'\nprintf '{head}'\nexec sleep 60\n",
-            hello.len()
-        );
-        std::fs::write(&liar, script).unwrap();
-        std::fs::set_permissions(&liar, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&liar, &format!("printf '{head}'\nexec sleep 60"));
         let limits = Limits { bytes: 1 << 20, ..Limits::default() };
         for wanted in [true, false] {
             let mut engine = Engine::start(&liar, dir.path(), &options()).unwrap();
@@ -252,6 +246,54 @@ fn lengths_beyond_the_limits_are_not_believed() {
             assert!(!engine.is_usable(), "{name}: {error}");
         }
     }
+}
+
+/// A program in place of the engine: a greeting, then `body` of a shell script.
+fn write_script(path: &Path, body: &str) {
+    let hello = serde_json::to_string(&Hello::ours()).unwrap();
+    let length = hello.len();
+    let script = format!("#!/bin/sh\nprintf '\\{length:o}\\0\\0\\0H%s' '{hello}'\n{body}\n");
+    std::fs::write(path, script).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn child_that_sends_without_end_is_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = dir.path().join("empty");
+    write_script(&empty, r"while :; do printf '\0\0\0\0A'; done");
+    let mut engine = Engine::start(&empty, dir.path(), &options()).unwrap();
+    let error = engine.ask(&query("SELECT 1"), &Patience::default()).unwrap_err();
+    assert!(matches!(error, AskError::Confused(_)), "{error}");
+    let small = dir.path().join("small");
+    write_script(&small, r"while :; do printf '\1\0\0\0Ax'; done");
+    let mut engine = Engine::start(&small, dir.path(), &options()).unwrap();
+    let error = engine.ask(&query("SELECT 1"), &Patience { wanted: &|| false }).unwrap_err();
+    assert!(matches!(error, AskError::Stopped) && !engine.is_usable(), "{error}");
+    let mut engine = Engine::start(&small, dir.path(), &options()).unwrap();
+    let limits = Limits { ms: 100, ..Limits::default() };
+    let timed = Query { limits, ..query("SELECT 1") };
+    let error = engine.ask(&timed, &Patience::default()).unwrap_err();
+    assert!(matches!(error, AskError::TooLong(_)) && !engine.is_usable(), "{error}");
+}
+
+#[test]
+fn rows_as_json_are_lines() {
+    let dir = common::fixture();
+    let mut engine = engine(dir.path());
+    let sql = "SELECT 1 AS a, NULL AS b, 'x' AS c, 0.5 AS d, CAST('NaN' AS DOUBLE) AS e \
+               UNION ALL SELECT -9223372036854775808, NULL, '\n', 2, 1 ORDER BY a DESC";
+    let query = Query { form: Form::Json, ..query(sql) };
+    let answer = engine.ask(&query, &Patience::default()).unwrap();
+    let text = String::from_utf8(answer.bytes).unwrap();
+    let rows: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let wanted = serde_json::json!([
+        { "a": 1, "b": null, "c": "x", "d": 0.5, "e": null },
+        { "a": i64::MIN, "b": null, "c": "\n", "d": 2.0, "e": 1.0 },
+    ]);
+    assert_eq!(serde_json::Value::from(rows), wanted);
+    assert_eq!(answer.end.rows, 2);
 }
 
 /// The engine without a client around it.

@@ -24,5 +24,5 @@ pub(crate) fn answer(asker: &Asker<'_>, bytes: &[u8]) -> Answered {
     let answer = asker.ask(&question.sql, question.parameters, limit);
     let answer = answer.map_err(|error| refusal(&error))?;
     // What the engine wrote is what the page reads.
-    Ok(Response::arrow(answer.arrow).with("X-Truncated", answer.end.truncated.to_string()))
+    Ok(Response::arrow(answer.bytes).with("X-Truncated", answer.end.truncated.to_string()))
 }

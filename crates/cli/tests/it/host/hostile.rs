@@ -1,4 +1,4 @@
-//! A stranger's queries beside a daemon of root's: it neither dies nor lies nor grows, and others go on.
+//! A stranger's queries beside a daemon of root's: nothing ends, is forged or grows, and other users are answered.
 
 use crate::host::serve_support::Serving;
 use crate::record_support::{Scratch, can_record_compact, wait_for};
@@ -151,7 +151,7 @@ fn hostile_queries_of_a_stranger_hurt_nobody_else() {
     assert_eq!(metric(&serving, "transect_history_windows_total{how=\"lost\"}"), 0);
 }
 
-/// What a child of a daemon may do, by what the kernel says about it.
+/// The kernel's description of a child of the daemon.
 #[test]
 fn child_of_the_daemon_stands_behind_its_walls() {
     if !can_record_compact() {
@@ -203,6 +203,14 @@ fn child_of_the_daemon_stands_behind_its_walls() {
         let is_expected = target.starts_with("pipe:") || target.contains("/tables/");
         assert!(is_expected || target == "/dev/null", "{target}");
     }
+    // A child that cannot see the end of its input ends with the daemon, too.
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    serving.kill();
+    wait_for("the child's end", || {
+        let stat = fs::read_to_string(format!("/proc/{child}/stat"));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    });
 }
 
 /// A service that may not change the user.

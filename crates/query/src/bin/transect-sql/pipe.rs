@@ -9,20 +9,28 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
+use std::panic;
 use std::path::Path;
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use transect_ask::protocol::{
-    self, End, Hello, Kind, Limits, MAX_REQUEST_BYTES, MissingWall, Part, Query, Refusal, Request,
+    self, End, Form, Hello, Kind, Limits, MAX_REQUEST_BYTES, MissingWall, Part, Query, Refusal,
+    Request,
 };
+use transect_query::arrow::array::RecordBatch;
+use transect_query::arrow::datatypes::SchemaRef;
 use transect_query::arrow::error::ArrowError;
 use transect_query::arrow::ipc::writer::StreamWriter;
+use transect_query::arrow::json::WriterBuilder;
+use transect_query::arrow::json::writer::LineDelimited;
 use transect_query::{Database, Options, Parameter, QueryError, Stop, Tables};
 
+/// Panics of queries whose messages go to standard error.
+const MAX_PANICS: usize = 16;
 /// Limit of a refusal's message.
 const MAX_MESSAGE_CHARS: usize = 1000;
 
@@ -53,6 +61,7 @@ fn open(
     require_sandbox: bool,
 ) -> Result<(Database, Vec<MissingWall>), Refusal> {
     let failed = |error: &QueryError| Refusal { kind: Kind::Tables, ..refusal(None, error) };
+    limit_panic_messages();
     walls::limits::raise_descriptors();
     let tables = Tables::hold(tables).map_err(|error| failed(&error))?;
     let missing = walls::raise(options, tables.count_files());
@@ -63,6 +72,19 @@ fn open(
     }
     let database = Database::with_tables(tables, options).map_err(|error| failed(&error))?;
     Ok((database, missing))
+}
+
+/// Writes no more panics to standard error than fit the pipe, which is read once the process has ended.
+fn limit_panic_messages() {
+    let write = panic::take_hook();
+    let left = AtomicUsize::new(MAX_PANICS);
+    panic::set_hook(Box::new(move |info| {
+        let subtracted =
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        if subtracted.is_ok() {
+            write(info);
+        }
+    }));
 }
 
 /// Cancellation flags of the queries that have no answer yet.
@@ -165,11 +187,52 @@ fn shorten(message: String) -> String {
     }
 }
 
-/// Sends one Arrow frame.
-fn send(written: &mut Vec<u8>, to: &mut impl Write) -> io::Result<()> {
-    protocol::write(to, Part::Arrow, written)?;
-    written.clear();
-    Ok(())
+/// Writes rows in one of the forms.
+enum Encoder {
+    Arrow(Box<StreamWriter<Vec<u8>>>),
+    Json,
+}
+
+impl Encoder {
+    fn new(form: Form, schema: &SchemaRef) -> Result<Self, ArrowError> {
+        Ok(match form {
+            Form::Arrow => Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema)?)),
+            Form::Json => Encoder::Json,
+        })
+    }
+
+    /// The bytes of the next rows.
+    fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+        match self {
+            Encoder::Arrow(writer) => {
+                writer.write(batch)?;
+                Ok(std::mem::take(writer.get_mut()))
+            }
+            Encoder::Json => {
+                let builder = WriterBuilder::new().with_explicit_nulls(true);
+                let mut writer = builder.build::<_, LineDelimited>(Vec::new());
+                writer.write(batch)?;
+                writer.finish()?;
+                Ok(writer.into_inner())
+            }
+        }
+    }
+
+    /// The bytes behind the last rows.
+    fn finish(self) -> Result<Vec<u8>, ArrowError> {
+        match self {
+            Encoder::Arrow(mut writer) => {
+                writer.finish()?;
+                writer.into_inner()
+            }
+            Encoder::Json => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Sends one frame of rows, if it has any bytes.
+fn send_rows(bytes: &[u8], form: Form, to: &mut impl Write) -> io::Result<()> {
+    if bytes.is_empty() { Ok(()) } else { protocol::write(to, form.part(), bytes) }
 }
 
 /// Sends the rows within the limits; returns their number and whether rows were left out.
@@ -187,13 +250,13 @@ fn answer(
         query.parameters.iter().map(parameter).collect::<Result<_, _>>()?;
     let mut rows = database.run_with(statement, &parameters)?;
     let mut left = Left::new(query.limits);
-    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).map_err(other)?;
+    let mut encoder = Encoder::new(query.form, &rows.schema()).map_err(other)?;
     while let Some(batch) = rows.next(stop)? {
         let fits = left.take(batch.num_rows(), batch.get_array_memory_size());
         let whole = fits == batch.num_rows();
         if fits > 0 || left.bytes > 0 {
-            writer.write(&batch.slice(0, fits)).map_err(other)?;
-            send(writer.get_mut(), to)?;
+            let bytes = encoder.encode(&batch.slice(0, fits)).map_err(other)?;
+            send_rows(&bytes, query.form, to)?;
         } else if left.sent == 0 {
             return Err(too_large(batch.num_rows(), batch.get_array_memory_size()));
         }
@@ -202,8 +265,7 @@ fn answer(
             break;
         }
     }
-    writer.finish().map_err(other)?;
-    send(writer.get_mut(), to)?;
+    send_rows(&encoder.finish().map_err(other)?, query.form, to)?;
     Ok((left.sent, left.truncated))
 }
 

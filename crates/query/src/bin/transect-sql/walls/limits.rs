@@ -15,6 +15,8 @@ const RESERVED_THREAD_BYTES: usize = 192 << 20;
 const DESCRIPTORS: usize = 16;
 /// Threads besides those of queries.
 const THREADS: usize = 16;
+/// CPU time of a process for each of its threads, after which the kernel kills it. Its client replaces it sooner.
+const CPU_SECONDS: usize = 3600;
 /// CPU time that a query may use beyond its time limit.
 const CPU_GRACE: Duration = Duration::from_secs(2);
 
@@ -29,6 +31,7 @@ pub(super) fn set(options: &Options, files: usize) -> Result<(), String> {
     lower("RLIMIT_DATA", Resource::Data, data)?;
     lower("RLIMIT_AS", Resource::As, space)?;
     lower("RLIMIT_CORE", Resource::Core, 0)?;
+    lower("RLIMIT_CPU", Resource::Cpu, options.threads.max(1).saturating_mul(CPU_SECONDS))?;
     lower("RLIMIT_NOFILE", Resource::Nofile, files.saturating_add(DESCRIPTORS))
 }
 

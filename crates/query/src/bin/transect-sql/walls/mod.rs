@@ -3,11 +3,11 @@
 //! **Data flow.** open the tables → [`raise`] → the first thread, the first request. No code that depends on a request
 //! runs before the walls stand.
 //!
-//! | wall | what it keeps in |
+//! | wall | effect |
 //! |---|---|
 //! | `user` | started as root, the process becomes a user of its own without capabilities; no_new_privs |
 //! | `syscalls` | seccomp: no files, no network, no new processes, no tracing ([`syscalls`]) |
-//! | `limits` | RLIMIT_DATA, RLIMIT_AS, RLIMIT_CPU, RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_CORE ([`limits`]) |
+//! | `limits` | RLIMIT_DATA, RLIMIT_AS, RLIMIT_CPU, RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_CORE ([`limits`]); the process ends with its parent |
 //!
 //! **Design constraints.** A wall that this kernel does not have is reported by name, with the reason; the client decides
 //! whether it goes on without it.
@@ -16,6 +16,7 @@ pub(crate) mod limits;
 mod syscalls;
 mod user;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
 use transect_ask::protocol::MissingWall;
 use transect_query::Options;
 
@@ -26,7 +27,12 @@ pub(crate) fn raise(options: &Options, files: usize) -> Vec<MissingWall> {
     if let Err(why) = limits::set(options, files) {
         all.push(missing("limits", why));
     }
-    match user::become_own() {
+    let user = user::become_own();
+    // A change of the user takes it back. The daemon starts children from a thread that lives as long as it does.
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        all.push(missing("limits", format!("PR_SET_PDEATHSIG: {error}")));
+    }
+    match user {
         Ok(is_own) if is_own => {
             if let Err(why) = limits::set_threads(options) {
                 all.push(missing("limits", why));

@@ -13,7 +13,7 @@ const FIRST_UNUSED: u32 = 0x7000_0000;
 const NOBODY: u32 = 65534;
 
 /// Gives up all privileges. As root the process becomes a user of its own, whose number follows from its process number:
-/// no other process can signal or trace it. Returns whether it changed its user.
+/// no other process can signal or trace it. Returns true if it is such a user.
 pub(super) fn become_own() -> Result<bool, String> {
     let changed = change();
     let none = CapabilitySet::empty();
@@ -29,17 +29,20 @@ fn change() -> Result<bool, String> {
     if !geteuid().is_root() {
         return Ok(false);
     }
-    let own = FIRST_UNUSED + std::process::id();
-    // A user namespace may have no such number.
-    let changed = become_user(own).or_else(|error| match error {
-        Errno::INVAL => become_user(NOBODY),
-        other => Err(other),
-    });
-    changed.map_err(|error| {
+    let wanted = FIRST_UNUSED + std::process::id();
+    let failed = |error: Errno| {
         let user = geteuid().as_raw();
         format!("queries run as user {user}, for want of CAP_SETUID and CAP_SETGID: {error}")
-    })?;
-    Ok(true)
+    };
+    match become_user(wanted) {
+        Ok(()) => Ok(true),
+        // A user namespace may have no such number.
+        Err(Errno::INVAL) => {
+            become_user(NOBODY).map_err(failed)?;
+            Err(format!("queries run as nobody, because there is no user {wanted} here"))
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 fn become_user(number: u32) -> Result<(), Errno> {
