@@ -1,4 +1,4 @@
-//! Which statements are answered: queries, and nothing that changes a table, a setting or a file.
+//! The statements that are answered: queries. Changes of tables, settings and files are refused.
 
 use crate::error::QueryError;
 use datafusion::common::tree_node::TreeNodeRecursion;

@@ -131,7 +131,7 @@ mod tests {
     use std::io::Write as _;
     use std::net::TcpListener;
 
-    /// Bytes that nobody reads do not keep a connection.
+    /// Unread bytes do not keep a connection.
     #[test]
     fn closed_connection_is_seen_behind_unread_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

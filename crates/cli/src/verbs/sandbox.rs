@@ -4,7 +4,7 @@ use anyhow::bail;
 use transect_ask::{missing_walls, program};
 
 /// Reports each wall that this machine does not have. With `is_required` a missing wall is an error.
-pub(crate) fn check(is_required: bool, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
+pub(crate) fn check_sandbox(is_required: bool, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
     let missing = match program().and_then(|program| missing_walls(&program)) {
         Ok(missing) => missing,
         // No query runs without the engine.

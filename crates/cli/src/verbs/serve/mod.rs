@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut signals = Signals::listen()?;
     let tell = log::start();
-    sandbox::check(config.require_sandbox, &*tell)?;
+    sandbox::check_sandbox(config.require_sandbox, &*tell)?;
     let daemon = start(&config, Arc::clone(&tell))?;
     tell(&format!("serving {}", daemon.url()));
     if let Some(token) = daemon.control_token() {

@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(path.exists(), "{}: there is no such recording", path.display());
     let stop = interrupted()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    sandbox::check(args.require_sandbox, &|line| eprintln!("transect: {line}"))?;
+    sandbox::check_sandbox(args.require_sandbox, &|line| eprintln!("transect: {line}"))?;
     let options = Options {
         address: args.listen,
         memory_bytes: args.memory,

@@ -1,7 +1,7 @@
 """Asks a daemon hostile questions, as any user of its machine can. Prints one JSON object with all answers.
 
 Half of the queries go over connections that are kept, half over one each. Beside them clients ask what never ends and leave,
-and one sends other requests. In the end one asks until it is refused.
+some read no answer, and one sends other requests. In the end one asks until it is refused.
 
 hostile_queries.py HOST:PORT SNAPSHOT QUERIES REQUESTS
 """
@@ -150,6 +150,29 @@ def ask_hostile(numbers, answers):
     connection.close()
 
 
+def read_nothing(statuses):
+    """Asks for all tiles over 40 connections and reads no answer for five seconds."""
+    connection = http.client.HTTPConnection(HOST, timeout=120)
+    _, content = ask(connection, "GET", f"/view/{SNAPSHOT}/api/recording")
+    connection.close()
+    recording = json.loads(content)
+    tracks = list(range(recording["tracks"]))
+    address, port = HOST.rsplit(":", 1)
+    clients = []
+    for number in range(40):
+        wish = {"level": 16 + number % 12, "first": 0, "count": 1, "tracks": tracks * (1 + number % 2 * 20)}
+        body = json.dumps(wish)
+        path = f"/view/{SNAPSHOT}/api/tiles"
+        head = f"POST {path} HTTP/1.0\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client = socket.create_connection((address, int(port)))
+        client.sendall((head + body).encode())
+        clients.append(client)
+    time.sleep(5)
+    for client in clients:
+        statuses.append(int(client.recv(64).split(b" ")[1]))
+        client.close()
+
+
 def ask_until_refused():
     connection = http.client.HTTPConnection(HOST, timeout=120)
     for _ in range(QUERIES + 2000):
@@ -199,6 +222,7 @@ def main():
     begun = time.monotonic()
     threads = [threading.Thread(target=ask_hostile, args=(range(k, QUERIES, 4), answers)) for k in range(4)]
     threads.append(threading.Thread(target=leave))
+    threads.append(threading.Thread(target=read_nothing, args=(statuses,)))
     threads.append(threading.Thread(target=request_often, args=(REQUESTS, statuses)))
     for thread in threads:
         thread.start()

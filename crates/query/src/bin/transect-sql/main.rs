@@ -77,7 +77,7 @@ fn main() -> ExitCode {
 
 /// Raises the walls around this process and names those that are missing.
 fn check_sandbox() -> ExitCode {
-    let missing = walls::raise(&Options::default(), 0);
+    let missing = walls::raise_walls(&Options::default(), 0);
     for wall in &missing {
         println!("{wall}");
     }

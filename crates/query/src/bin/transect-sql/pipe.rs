@@ -38,7 +38,7 @@ const MAX_MESSAGE_CHARS: usize = 1000;
 pub(crate) fn run(tables: &Path, options: &Options, require_sandbox: bool) -> anyhow::Result<()> {
     // `Stdout` would search every frame for line ends.
     let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let (database, missing_walls) = match open(tables, options, require_sandbox) {
+    let (database, missing_walls) = match open_walled(tables, options, require_sandbox) {
         Ok(opened) => opened,
         Err(refusal) => {
             protocol::write_json(&mut out, Part::Refusal, &refusal)?;
@@ -55,7 +55,7 @@ pub(crate) fn run(tables: &Path, options: &Options, require_sandbox: bool) -> an
 }
 
 /// Opens the tables and raises the walls.
-fn open(
+fn open_walled(
     tables: &Path,
     options: &Options,
     require_sandbox: bool,
@@ -64,7 +64,7 @@ fn open(
     limit_panic_messages();
     walls::limits::raise_descriptors();
     let tables = Tables::hold(tables).map_err(|error| failed(&error))?;
-    let missing = walls::raise(options, tables.count_files());
+    let missing = walls::raise_walls(options, tables.count_files());
     if require_sandbox && !missing.is_empty() {
         let missing: Vec<_> = missing.iter().map(MissingWall::to_string).collect();
         let message = format!("the sandbox is not complete: {}", missing.join("; "));
@@ -149,7 +149,7 @@ fn answer_all(
     for question in questions {
         let Question { id, query, came, stop } = &question;
         let time = Duration::from_millis(query.limits.ms);
-        walls::limits::set_cpu_time(time, threads);
+        walls::limits::limit_cpu_time(time, threads);
         let until = came.checked_add(time);
         let stop = Stop::on(Arc::clone(stop)).at(until);
         let answered = answer(database, query, &stop, out);
@@ -176,11 +176,11 @@ fn refusal(id: Option<u64>, error: &QueryError) -> Refusal {
         QueryError::Run { .. } | QueryError::Write(_) => (Kind::Run, None),
     };
     let (line, column) = (place.map(|place| place.line), place.map(|place| place.column));
-    Refusal { id, kind, message: shorten(error.to_string()), line, column }
+    Refusal { id, kind, message: shorten_message(error.to_string()), line, column }
 }
 
 /// Cuts a message that repeats a long part of the query.
-fn shorten(message: String) -> String {
+fn shorten_message(message: String) -> String {
     match message.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{} …", message.get(..end).unwrap_or_default()),
         None => message,

@@ -22,22 +22,22 @@ const CPU_GRACE: Duration = Duration::from_secs(2);
 
 /// Limits this process's memory, which DataFusion's own limit does not cover (`repeat('x', 2000000000)`), and its
 /// descriptors, and makes it the OOM killer's first choice.
-pub(super) fn set(options: &Options, files: usize) -> Result<(), String> {
+pub(super) fn set_limits(options: &Options, files: usize) -> Result<(), String> {
     let data = options.memory_bytes.saturating_mul(2).saturating_add(BESIDE_BYTES);
     let threads = options.threads.saturating_add(4).saturating_mul(RESERVED_THREAD_BYTES);
     let space = data.saturating_add(RESERVED_BYTES).saturating_add(threads);
     // The kernel kills it first if memory runs out; without this it is a process like others.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    lower("RLIMIT_DATA", Resource::Data, data)?;
-    lower("RLIMIT_AS", Resource::As, space)?;
-    lower("RLIMIT_CORE", Resource::Core, 0)?;
-    lower("RLIMIT_CPU", Resource::Cpu, options.threads.max(1).saturating_mul(CPU_SECONDS))?;
-    lower("RLIMIT_NOFILE", Resource::Nofile, files.saturating_add(DESCRIPTORS))
+    lower_limit("RLIMIT_DATA", Resource::Data, data)?;
+    lower_limit("RLIMIT_AS", Resource::As, space)?;
+    lower_limit("RLIMIT_CORE", Resource::Core, 0)?;
+    lower_limit("RLIMIT_CPU", Resource::Cpu, options.threads.max(1).saturating_mul(CPU_SECONDS))?;
+    lower_limit("RLIMIT_NOFILE", Resource::Nofile, files.saturating_add(DESCRIPTORS))
 }
 
 /// Limits the number of threads, for a user that has no other processes.
-pub(super) fn set_threads(options: &Options) -> Result<(), String> {
-    lower("RLIMIT_NPROC", Resource::Nproc, options.threads.saturating_add(THREADS))
+pub(super) fn limit_threads(options: &Options) -> Result<(), String> {
+    lower_limit("RLIMIT_NPROC", Resource::Nproc, options.threads.saturating_add(THREADS))
 }
 
 /// Allows as many open files as the system lets this process have.
@@ -48,7 +48,7 @@ pub(crate) fn raise_descriptors() {
 }
 
 /// Limits the CPU time of the next query, so that one that does not react ends even without its client.
-pub(crate) fn set_cpu_time(time: Duration, threads: usize) {
+pub(crate) fn limit_cpu_time(time: Duration, threads: usize) {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     let used = Duration::try_from(used).unwrap_or_default();
     let threads = u32::try_from(threads.max(1)).unwrap_or(u32::MAX);
@@ -59,7 +59,7 @@ pub(crate) fn set_cpu_time(time: Duration, threads: usize) {
     let _ = setrlimit(Resource::Cpu, Rlimit { current: Some(current), maximum });
 }
 
-fn lower(name: &str, resource: Resource, most: usize) -> Result<(), String> {
+fn lower_limit(name: &str, resource: Resource, most: usize) -> Result<(), String> {
     let maximum = getrlimit(resource).maximum;
     let most = most as u64;
     let most = Some(maximum.map_or(most, |maximum| maximum.min(most)));

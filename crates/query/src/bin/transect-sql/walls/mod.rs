@@ -1,6 +1,6 @@
 //! Walls around a process that answers queries of strangers.
 //!
-//! **Data flow.** open the tables → [`raise`] → the first thread, the first request. No code that depends on a request
+//! **Data flow.** open the tables → [`raise_walls`] → the first thread, the first request. No code that depends on a request
 //! runs before the walls stand.
 //!
 //! | wall | effect |
@@ -21,27 +21,27 @@ use transect_ask::protocol::MissingWall;
 use transect_query::Options;
 
 /// Raises all walls and returns those that are missing. The process must have one thread.
-pub(crate) fn raise(options: &Options, files: usize) -> Vec<MissingWall> {
+pub(crate) fn raise_walls(options: &Options, files: usize) -> Vec<MissingWall> {
     let missing = |wall: &str, why: String| MissingWall { wall: wall.to_owned(), why };
     let mut all = Vec::new();
-    if let Err(why) = limits::set(options, files) {
+    if let Err(why) = limits::set_limits(options, files) {
         all.push(missing("limits", why));
     }
-    let user = user::become_own();
+    let user = user::become_own_user();
     // A change of the user takes it back. The daemon starts children from a thread that lives as long as it does.
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         all.push(missing("limits", format!("PR_SET_PDEATHSIG: {error}")));
     }
     match user {
         Ok(is_own) if is_own => {
-            if let Err(why) = limits::set_threads(options) {
+            if let Err(why) = limits::limit_threads(options) {
                 all.push(missing("limits", why));
             }
         }
         Ok(_) => {}
         Err(why) => all.push(missing("user", why)),
     }
-    if let Err(why) = syscalls::restrict() {
+    if let Err(why) = syscalls::restrict_calls() {
         all.push(missing("syscalls", why));
     }
     all

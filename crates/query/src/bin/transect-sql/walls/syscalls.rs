@@ -57,13 +57,14 @@ const ALLOWED: &[c_long] = &[
 const MAP_TYPE: i32 = 0x0f;
 
 /// Denies the calling thread, and those that it starts, all other system calls.
-pub(super) fn restrict() -> Result<(), String> {
+pub(super) fn restrict_calls() -> Result<(), String> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)
         .map_err(|_| format!("there is no list of system calls for {}", std::env::consts::ARCH))?;
-    // glibc hands clone3's flags over in memory, where no filter can judge them. Without clone3 it uses clone.
-    let absent = only([(libc::SYS_clone3, Vec::new())], SeccompAction::Allow, libc::ENOSYS);
-    let rules = rules().map_err(|error| error.to_string())?;
-    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    // glibc passes the flags of clone3 in memory, where no filter can judge them. Without clone3 it uses clone.
+    let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    let absent = (clone3, SeccompAction::Allow, errno_action(libc::ENOSYS));
+    let rules = allowed_rules().map_err(|error| error.to_string())?;
+    let denied = errno_action(libc::EPERM);
     for (rules, otherwise, matched) in [absent, (rules, denied, SeccompAction::Allow)] {
         let filter = SeccompFilter::new(rules, otherwise, matched, architecture);
         let program = filter.and_then(BpfProgram::try_from).map_err(|error| error.to_string())?;
@@ -78,21 +79,17 @@ pub(super) fn restrict() -> Result<(), String> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn only(
-    rules: impl IntoIterator<Item = (c_long, Vec<SeccompRule>)>,
-    otherwise: SeccompAction,
-    errno: i32,
-) -> (Rules, SeccompAction, SeccompAction) {
-    (rules.into_iter().collect(), otherwise, SeccompAction::Errno(errno.unsigned_abs()))
+fn errno_action(errno: i32) -> SeccompAction {
+    SeccompAction::Errno(errno.unsigned_abs())
 }
 
-fn rules() -> Result<Rules, seccompiler::BackendError> {
+fn allowed_rules() -> Result<Rules, seccompiler::BackendError> {
     use SeccompCmpOp::{Eq, MaskedEq};
     let one = |argument, operator, value| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
     };
     let is_null = |argument| SeccompCondition::new(argument, SeccompCmpArgLen::Qword, Eq, 0);
-    let (thread, executable) = (flag(libc::CLONE_THREAD), flag(libc::PROT_EXEC));
+    let (thread, executable) = (flag_bits(libc::CLONE_THREAD), flag_bits(libc::PROT_EXEC));
     let own = u64::from(std::process::id());
     let mut rules: Rules = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     let mut allow = |call, alternatives: Vec<Vec<SeccompCondition>>| {
@@ -102,11 +99,11 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     };
     allow(libc::SYS_clone, vec![vec![one(0, MaskedEq(thread), thread)?]])?;
     // RLIMIT_DATA does not count other mappings.
-    let kinds = flag(MAP_TYPE | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB);
-    let is_private = one(3, MaskedEq(kinds), flag(libc::MAP_PRIVATE))?;
+    let kinds = flag_bits(MAP_TYPE | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB);
+    let is_private = one(3, MaskedEq(kinds), flag_bits(libc::MAP_PRIVATE))?;
     allow(libc::SYS_mmap, vec![vec![one(2, MaskedEq(executable), 0)?, is_private]])?;
     allow(libc::SYS_mprotect, vec![vec![one(2, MaskedEq(executable), 0)?]])?;
-    allow(libc::SYS_prctl, vec![vec![one(0, Eq, flag(libc::PR_SET_NAME))?]])?;
+    allow(libc::SYS_prctl, vec![vec![one(0, Eq, flag_bits(libc::PR_SET_NAME))?]])?;
     allow(libc::SYS_tgkill, vec![vec![one(0, Eq, own)?]])?;
     // Reading its own limits, and setting the CPU time of a query.
     let cpu_time = one(1, Eq, u64::from(libc::RLIMIT_CPU))?;
@@ -118,6 +115,6 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
 }
 
 /// A flag of C as an argument of a system call.
-fn flag(value: i32) -> u64 {
+fn flag_bits(value: i32) -> u64 {
     u64::from(value.unsigned_abs())
 }

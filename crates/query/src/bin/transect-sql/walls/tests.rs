@@ -1,4 +1,4 @@
-//! What a process behind the walls can do. A copy of the test program tries it, with the walls and without.
+//! Attempts to leave the walls. A copy of the test program makes them, with the walls and without.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
 #![allow(unsafe_code, reason = "system calls without a wrapper")]
 
@@ -15,7 +15,7 @@ const WALLS: &str = "TRANSECT_TEST_WALLS";
 
 type Attempt = fn() -> io::Result<()>;
 
-/// What is tried. Nothing of it may succeed behind the walls, and the reason must be the walls: EPERM.
+/// The attempts. Behind the walls each of them must fail with EPERM.
 const ATTEMPTS: &[(&str, Attempt)] = &[
     ("open /etc/shadow", || File::open("/etc/shadow").map(drop)),
     ("open /etc/passwd", || File::open("/etc/passwd").map(drop)),
@@ -55,9 +55,9 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("unshare", || by_number(libc::SYS_unshare, [0; 4])),
     ("mount", || by_number(libc::SYS_mount, [0; 4])),
     ("keyctl", || by_number(libc::SYS_keyctl, [-1, 0, 0, 0])),
-    ("executable memory", || map(libc::PROT_EXEC, libc::MAP_PRIVATE)),
-    ("shared memory", || map(libc::PROT_WRITE, libc::MAP_SHARED)),
-    ("a second stack", || map(libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_GROWSDOWN)),
+    ("executable memory", || map_memory(libc::PROT_EXEC, libc::MAP_PRIVATE)),
+    ("shared memory", || map_memory(libc::PROT_WRITE, libc::MAP_SHARED)),
+    ("a second stack", || map_memory(libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_GROWSDOWN)),
     ("more open files", || {
         let limits = libc::rlimit { rlim_cur: 5, rlim_max: 5 };
         // SAFETY: `limits` is a valid rlimit during the call.
@@ -70,7 +70,7 @@ fn parent() -> i64 {
     std::os::unix::process::parent_id().into()
 }
 
-fn map(protection: i32, flags: i32) -> io::Result<()> {
+fn map_memory(protection: i32, flags: i32) -> io::Result<()> {
     let flags = flags | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping that nothing uses.
     let address = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
@@ -85,25 +85,25 @@ fn by_number(call: libc::c_long, arguments: [i64; 4]) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Tries everything and prints one line each. Only [`run`] calls it.
+/// Makes all attempts and prints one line each. Only [`run_attempts`] calls it.
 #[test]
 #[ignore = "helper: raises walls around the test program"]
 fn attempts() {
     if std::env::var_os(WALLS).is_some() {
-        let missing = super::raise(&Options::default(), 0);
+        let missing = super::raise_walls(&Options::default(), 0);
         println!("missing: {missing:?}");
     }
     for (name, attempt) in ATTEMPTS {
         let errno = attempt().map_or_else(|error| error.raw_os_error().unwrap_or(-1), |()| 0);
         println!("attempt: {name} = {errno}");
     }
-    // What a query needs goes on.
-    super::limits::set_cpu_time(std::time::Duration::from_secs(60), 1);
+    // A query still has memory, threads and time.
+    super::limits::limit_cpu_time(std::time::Duration::from_secs(60), 1);
     let sum = thread::spawn(|| vec![1_u64; 1 << 20].iter().sum::<u64>()).join().unwrap();
     println!("works: {sum}");
 }
 
-fn run(with_walls: bool) -> Vec<String> {
+fn run_attempts(with_walls: bool) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([TRY, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     if with_walls {
@@ -122,7 +122,7 @@ fn run(with_walls: bool) -> Vec<String> {
 
 #[test]
 fn nothing_outside_can_be_reached() {
-    let lines = run(true);
+    let lines = run_attempts(true);
     if let Some(missing) = lines.iter().find(|line| line.contains("syscalls")) {
         println!("skipped: {missing}");
         return;
@@ -137,10 +137,10 @@ fn nothing_outside_can_be_reached() {
 /// Without the walls the same attempts succeed or fail for other reasons, so the test above can fail.
 #[test]
 fn without_walls_the_attempts_are_not_refused() {
-    let lines = run(false);
+    let lines = run_attempts(false);
     let refused = format!("= {}", libc::EPERM);
     let refused = lines.iter().filter(|line| line.ends_with(&refused)).count();
-    // A user without privileges is refused some of them by the kernel itself.
+    // Without privileges the kernel itself refuses some of them.
     let most = if rustix::process::geteuid().is_root() { 0 } else { 6 };
     assert!(refused <= most, "{lines:#?}");
 }

@@ -14,8 +14,8 @@ const NOBODY: u32 = 65534;
 
 /// Gives up all privileges. As root the process becomes a user of its own, whose number follows from its process number:
 /// no other process can signal or trace it. Returns true if it is such a user.
-pub(super) fn become_own() -> Result<bool, String> {
-    let changed = change();
+pub(super) fn become_own_user() -> Result<bool, String> {
+    let changed = change_user();
     let none = CapabilitySet::empty();
     let no_capabilities = CapabilitySets { effective: none, permitted: none, inheritable: none };
     let dropped = set_capabilities(None, no_capabilities);
@@ -25,7 +25,7 @@ pub(super) fn become_own() -> Result<bool, String> {
     changed
 }
 
-fn change() -> Result<bool, String> {
+fn change_user() -> Result<bool, String> {
     if !geteuid().is_root() {
         return Ok(false);
     }
