@@ -6,7 +6,7 @@ import { TileCache } from "../src/core/cache.ts";
 import { Columns, fillRow, OTHERS, SLOTS } from "../src/core/columns.ts";
 import { hitAt } from "../src/core/hit.ts";
 import { bucketNs, levelFor, overviewLevel, tileNs, tilesOf } from "../src/core/levels.ts";
-import { ahead, MOST_TILES, Pending, planFor, split } from "../src/core/plan.ts";
+import { ahead, halve, MOST_TILES, Pending, planFor, split } from "../src/core/plan.ts";
 import { bytesOf, EMPTY, firstEndingAfter, type ExactTile, type SumsTile } from "../src/core/tile.ts";
 import { ORIGIN } from "../dev/simulate.ts";
 import { made } from "./kit.ts";
@@ -107,6 +107,18 @@ test("no request is larger than the limit, and none loses a tile", () => {
     for (const track of part.tracks) for (let i = 0; i < part.count; i++) seen.add(`${track}/${part.first + i}`);
   }
   assert.equal(seen.size, 300 * 700);
+});
+
+test("halves of a request have all of its tiles, and one tile has no halves", () => {
+  assert.deepEqual(halve({ level: 1, first: 4, count: 2, tracks: [7, 8, 9] }), [
+    { level: 1, first: 4, count: 2, tracks: [7] },
+    { level: 1, first: 4, count: 2, tracks: [8, 9] },
+  ]);
+  assert.deepEqual(halve({ level: 1, first: 4, count: 3, tracks: [7] }), [
+    { level: 1, first: 4, count: 1, tracks: [7] },
+    { level: 1, first: 5, count: 2, tracks: [7] },
+  ]);
+  assert.deepEqual(halve({ level: 1, first: 4, count: 1, tracks: [7] }), []);
 });
 
 test("a body that was cut is an error that says where", () => {

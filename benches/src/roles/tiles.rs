@@ -50,6 +50,7 @@ fn first_screen(build: &Build<'_>) -> Result<()> {
     let tracks = view.tracks().iter().filter(|track| track.intervals > 0).take(TRACKS);
     let tracks = tracks.map(|track| track.track).collect();
     let level = view.top_level().saturating_sub(1);
-    view.tiles(&transect_timeline::TilesRequest { level, first: 0, count: 2, tracks })?;
+    let request = transect_timeline::TilesRequest { level, first: 0, count: 2, tracks };
+    view.tiles(&request, transect_timeline::MAX_ROWS)?;
     Ok(())
 }

@@ -157,7 +157,7 @@ impl View {
             (Get, "progress") => return api::recording::progress(Arc::clone(state)),
             (Get, "tracks") => api::tiles::tracks(state),
             (Get, "keys") => api::tiles::keys(state),
-            (Post, "tiles") => api::tiles::tiles(state, body),
+            (Post, "tiles") => api::tiles::tiles(state, body, transect_timeline::MAX_ROWS),
             (Post, "search") => api::search::answer(state, body),
             (Get, "at") => self.answer_question(admit, |_| api::at::answer(state, request)),
             (Post, "busy") => self.answer_question(admit, |_| api::busy::answer(state, body)),

@@ -9,12 +9,13 @@ use arrow::array::{
 };
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::StreamWriter;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
 /// Tiles of an answer at most, empty ones counted.
 pub const MAX_TILES: u64 = 1 << 16;
-/// Rows of an answer at most: 40 bytes each.
-const MAX_ROWS: usize = 1 << 20;
+/// Rows of an answer at most, of about 40 bytes each, where one user is served.
+pub const MAX_ROWS: usize = 1 << 20;
 
 /// Which tiles.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -134,11 +135,11 @@ impl View {
     }
 
     /// Tiles as two frames, each a length (u32, little-endian) and an IPC stream: what is exact,
-    /// then the sums.
+    /// then the sums. The answer has `max_rows` rows at most.
     ///
     /// # Errors
-    /// There is no such track or level, the answer would be too large, or a file is damaged.
-    pub fn tiles(&self, request: &TilesRequest) -> Result<Vec<u8>, TimelineError> {
+    /// There is no such track or level, a track is repeated, the answer would have more rows, or a file is damaged.
+    pub fn tiles(&self, request: &TilesRequest, max_rows: usize) -> Result<Vec<u8>, TimelineError> {
         let asked = u64::from(request.count) * request.tracks.len() as u64;
         if asked > MAX_TILES {
             return Err(TimelineError::Request(format!(
@@ -146,26 +147,28 @@ impl View {
             )));
         }
         let (mut exact, mut sums) = (Exact::default(), Shares::default());
+        let (mut seen, mut left) = (FxHashSet::default(), max_rows);
         for track in &request.tracks {
+            if !seen.insert(*track) {
+                return Err(TimelineError::Request(format!("track {track} is repeated")));
+            }
             for index in 0..i64::from(request.count) {
                 let Some(index) = request.first.checked_add(index) else { continue };
-                match self.tile(*track, request.level, index)? {
-                    Some(Tile::Exact(rows)) => exact.extend(*track, index, &rows),
-                    Some(Tile::Shares(rows)) => sums.shares(*track, index, &rows),
-                    Some(Tile::Values(rows)) => sums.values(*track, index, &rows),
-                    None => {}
-                }
-                if exact.ts.len() + sums.bucket.len() > MAX_ROWS {
-                    return Err(TimelineError::Request(
-                        "more than a million rows: ask for fewer tiles at once".to_owned(),
-                    ));
+                let Some(tile) = self.tile(*track, request.level, index)? else { continue };
+                // Before the rows are copied: a refused answer takes no more memory than one that is given.
+                let rest = left.checked_sub(tile.rows());
+                left = rest.ok_or(TimelineError::TooManyRows { limit: max_rows })?;
+                match tile {
+                    Tile::Exact(rows) => exact.extend(*track, index, &rows),
+                    Tile::Shares(rows) => sums.shares(*track, index, &rows),
+                    Tile::Values(rows) => sums.values(*track, index, &rows),
                 }
             }
         }
         let mut body = Vec::new();
         for batch in [exact.batch()?, sums.batch()?] {
             let frame = stream(&batch)?;
-            // At most a million rows of 40 bytes.
+            // At most `MAX_ROWS` rows of about 40 bytes.
             let len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
             body.extend_from_slice(&len.to_le_bytes());
             body.extend_from_slice(&frame);

@@ -43,6 +43,12 @@ pub enum TimelineError {
     /// Somebody asked for what there is not.
     #[error("{0}")]
     Request(String),
+    /// The answer would have more rows than the caller accepts.
+    #[error("more than {limit} rows: ask for fewer tiles at once")]
+    TooManyRows {
+        /// Rows that the caller accepts.
+        limit: usize,
+    },
     /// Whoever wanted the tiles went away.
     #[error("stopped")]
     Stopped,

@@ -70,7 +70,7 @@ mod unit;
 mod varint;
 mod view;
 
-pub use answer::{MAX_TILES, TilesRequest, stream, streams};
+pub use answer::{MAX_ROWS, MAX_TILES, TilesRequest, stream, streams};
 pub use build::{Build, Progress};
 pub use error::TimelineError;
 pub use key::{Class, NOTHING, OTHERS};

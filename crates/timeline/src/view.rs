@@ -82,6 +82,17 @@ pub enum Tile {
     Values(Vec<ValueBucket>),
 }
 
+impl Tile {
+    /// Number of its rows.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Tile::Exact(rows) => rows.len(),
+            Tile::Shares(rows) => rows.len(),
+            Tile::Values(rows) => rows.len(),
+        }
+    }
+}
+
 /// Tracks, keys and tiles of a recording.
 #[derive(Debug)]
 pub struct View {
@@ -147,6 +158,11 @@ impl View {
         top_level(self.to - self.origin)
     }
 
+    /// The coarsest level that has tiles: nine above the one at which one tile covers the recording.
+    pub fn level_max(&self) -> u8 {
+        self.top_level().saturating_add(9).min(MAX_LEVEL)
+    }
+
     /// Its machines.
     pub fn machines(&self) -> &[Machine] {
         &self.names.machines
@@ -183,14 +199,16 @@ impl View {
     /// Tile `index` of a track at a level; none where it is empty or the track is a group.
     ///
     /// # Errors
-    /// There is no such track, or its file is damaged.
+    /// There is no such track or level, or its file is damaged.
     pub fn tile(&self, track: u32, level: u8, index: i64) -> Result<Option<Tile>, TimelineError> {
+        // A coarser tile has no sums: it would be all intervals of the track.
+        let level_max = self.level_max();
+        if level > level_max {
+            return Err(TimelineError::Request(format!("no level {level}: up to {level_max}")));
+        }
         let found = self.track(track);
         let found = found.ok_or_else(|| TimelineError::Request(format!("no track {track}")))?;
         let Some((number, unit, entry)) = self.stored(found) else { return Ok(None) };
-        if level > MAX_LEVEL {
-            return Err(TimelineError::Request(format!("no level {level}: up to {MAX_LEVEL}")));
-        }
         if let Some(tile) = entry.tile(level, index) {
             return self.sums(number, unit, entry, tile).map(Some);
         }

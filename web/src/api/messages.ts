@@ -14,4 +14,4 @@ export interface AskTiles {
 /** Worker → page. */
 export type TilesAnswer =
   | { readonly id: number; readonly ok: true; readonly tiles: readonly Placed[]; readonly building: boolean }
-  | { readonly id: number; readonly ok: false; readonly error: string; /** They are being made: no failure. */ readonly building: boolean };
+  | { readonly id: number; readonly ok: false; readonly error: string; /** They are being made: no failure. */ readonly building: boolean; /** The answer would have too many rows. */ readonly tooLarge: boolean };

@@ -12,8 +12,11 @@ export interface TileRequest {
   readonly tracks: readonly number[];
 }
 
-/** Tiles in one request: bounds both the answer's size and how long a newer wish must wait. */
-export const MOST_TILES = 384;
+/**
+ * Tiles in one request: bounds both the answer's size and how long a newer wish must wait. So many exact tiles, of 2,048
+ * intervals, are fewer rows than `transect serve` gives at once.
+ */
+export const MOST_TILES = 96;
 
 /** What is on its way, so that it is not asked for twice. */
 export class Pending {
@@ -81,6 +84,18 @@ export function split(request: TileRequest): TileRequest[] {
     }
   }
   return out;
+}
+
+/** Halves a request whose answer is too large; one tile has no halves. */
+export function halve(request: TileRequest): TileRequest[] {
+  const { level, first, count, tracks } = request;
+  if (tracks.length > 1) {
+    const half = tracks.length >> 1;
+    return [{ level, first, count, tracks: tracks.slice(0, half) }, { level, first, count, tracks: tracks.slice(half) }];
+  }
+  if (count < 2) return [];
+  const half = count >> 1;
+  return [{ level, first, count: half, tracks }, { level, first: first + half, count: count - half, tracks }];
 }
 
 /** The view and half a view on each side: what a pan will show next. */

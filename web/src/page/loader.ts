@@ -3,7 +3,7 @@
 import type { AskTiles, TilesAnswer } from "../api/messages.ts";
 import { ROOT } from "../api/call.ts";
 import { EMPTY, type TileCache } from "../core/cache.ts";
-import { Pending, planFor, type TileRequest, type Wish } from "../core/plan.ts";
+import { halve, Pending, planFor, type TileRequest, type Wish } from "../core/plan.ts";
 import type { Range } from "../core/view.ts";
 
 /** Requests under way at once: one that is being answered, one on the wire. */
@@ -16,6 +16,8 @@ export class Loader {
   private readonly running = new Map<number, TileRequest>();
   private deferred: TileRequest[] = [];
   private queue: TileRequest[] = [];
+  /** Halves of requests whose answer was too large: asked for next, and pending until they are answered. */
+  private halves: TileRequest[] = [];
   private next = 0;
   private order: Uint32Array | undefined;
 
@@ -33,7 +35,7 @@ export class Loader {
 
   /** Is anything on its way or still to be asked for? */
   get busy(): boolean {
-    return this.running.size > 0 || this.queue.length > 0;
+    return this.running.size > 0 || this.halves.length > 0 || this.queue.length > 0;
   }
 
   /** Takes the keys' stacking order, for the worker to sort by. */
@@ -64,7 +66,7 @@ export class Loader {
 
   private send(): void {
     while (this.running.size < AT_ONCE) {
-      const request = this.queue.shift();
+      const request = this.halves.shift() ?? this.queue.shift();
       if (!request) return;
       const id = this.next++;
       this.pending.start(request);
@@ -80,7 +82,10 @@ export class Loader {
     if (!request) return;
     this.running.delete(answer.id);
     if (answer.building) this.missing();
-    if (!answer.ok) {
+    const halves = !answer.ok && answer.tooLarge ? halve(request) : [];
+    if (halves.length > 0) {
+      this.halves.push(...halves);
+    } else if (!answer.ok) {
       if (!answer.building) this.failed(answer.error);
       this.deferred.push(request);
       setTimeout(() => this.retry(), RETRY_MS);

@@ -22,7 +22,8 @@ async function answer({ id, origin, request }: AskTiles): Promise<void> {
     worker.postMessage({ id, ok: true, tiles, building }, tiles.flatMap(buffers));
   } catch (error) {
     const building = error instanceof ApiError && error.status === 503;
-    worker.postMessage({ id, ok: false, error: error instanceof Error ? error.message : String(error), building }, []);
+    const tooLarge = error instanceof ApiError && error.status === 413;
+    worker.postMessage({ id, ok: false, error: error instanceof Error ? error.message : String(error), building, tooLarge }, []);
   }
 }
 

@@ -68,7 +68,11 @@ fn columns_of(table: &str) -> Vec<&'static str> {
 }
 
 fn failed(error: &TimelineError) -> Response {
-    let status = if matches!(error, TimelineError::Request(_)) { 400 } else { 500 };
+    let status = match error {
+        TimelineError::Request(_) => 400,
+        TimelineError::TooManyRows { .. } => 413,
+        _ => 500,
+    };
     Response::error(status, &error.to_string())
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn answer(state: &State) -> Answered {
         about["to"] = json!(view.to().to_string());
         about["tracks"] = json!(view.tracks().len());
         about["keys"] = json!(view.keys().len());
-        about["level_max"] = json!((view.top_level() + 9).min(transect_timeline::MAX_LEVEL));
+        about["level_max"] = json!(view.level_max());
         let hidden = view.left_out().map(|(table, rows)| {
             problem(&format!("{rows} rows of {table} are not shown: they overlap too often"))
         });

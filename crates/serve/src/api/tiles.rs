@@ -31,7 +31,8 @@ fn nothing(state: &State) -> Answered {
     }
 }
 
-pub(crate) fn tiles(state: &Arc<State>, bytes: &[u8]) -> Answered {
+/// Tiles, in an answer of `max_rows` rows at most.
+pub(crate) fn tiles(state: &Arc<State>, bytes: &[u8], max_rows: usize) -> Answered {
     let mut request: TilesRequest = body(bytes)?;
     let is_ready = state.is_ready();
     let Ok(view) = view(state) else { return nothing(state) };
@@ -39,7 +40,7 @@ pub(crate) fn tiles(state: &Arc<State>, bytes: &[u8]) -> Answered {
         // Tracks that are known from before tiles were made again, and will be there again.
         request.tracks.retain(|track| view.track(*track).is_some());
     }
-    match view.tiles(&request) {
+    match view.tiles(&request, max_rows) {
         Ok(frames) if is_ready => Ok(Response::new("application/octet-stream", frames)),
         Ok(frames) => {
             Ok(Response::new("application/octet-stream", frames)
