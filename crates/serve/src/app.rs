@@ -1,6 +1,7 @@
 //! The server as a whole: who may ask, and who answers what.
 
 use crate::api;
+use crate::builders::Builders;
 use crate::guard::Guard;
 use crate::http::{self, Answer, Handler, Method, Request, Response};
 use crate::page;
@@ -60,6 +61,75 @@ struct App {
     view: View,
 }
 
+/// A request of the API of a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Events until the timeline is ready.
+    Progress,
+    Lookup(Lookup),
+    Question(Question),
+}
+
+/// A request that is answered from what the timeline has in memory or in its tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    Recording,
+    Tracks,
+    Keys,
+    Tiles,
+    Search,
+}
+
+/// A request that reads tables, for which it takes memory and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    At,
+    Busy,
+    Next,
+    Flows,
+    Stats,
+    Sql,
+    Export,
+}
+
+/// The limits of the client of one request.
+pub(crate) trait Admission {
+    /// Kept until the answer of a question is sent.
+    type Turn: Send + Sync + 'static;
+    /// Kept until the answer of a lookup is made.
+    type Place;
+    /// Rows of an answer with tiles at most.
+    const TILE_ROWS: usize;
+
+    /// Called once for a question: returns the client and its turn, or the refusal.
+    fn admit_question(&mut self) -> Result<(Client, Self::Turn), Response>;
+
+    /// Called for the turn of a question that was refused for now, which does not count.
+    fn give_back(turn: Self::Turn);
+
+    /// Called once for a lookup: returns its place, or the refusal.
+    fn admit_lookup(&mut self) -> Result<Self::Place, Response>;
+}
+
+/// The owner of the one recording, who has no limits.
+struct Owner<'a>(&'a Client);
+
+impl Admission for Owner<'_> {
+    type Turn = ();
+    type Place = ();
+    const TILE_ROWS: usize = transect_timeline::MAX_ROWS;
+
+    fn admit_question(&mut self) -> Result<(Client, ()), Response> {
+        Ok((self.0.clone(), ()))
+    }
+
+    fn give_back((): ()) {}
+
+    fn admit_lookup(&mut self) -> Result<(), Response> {
+        Ok(())
+    }
+}
+
 /// One recording's timeline: the page and what it asks.
 pub(crate) struct View {
     state: Arc<State>,
@@ -84,7 +154,8 @@ impl Server {
             require_sandbox: options.require_sandbox,
         };
         let sql = Arc::new(Sql::new(engine, LIMITS));
-        let view = View::open(recording, sql, options.threads);
+        let state = State::new(recording, options.threads, Builders::new(1), String::new());
+        let view = View::open(state, sql, ());
         let app = Arc::new(App { guard, client: Client::named("view", "page"), view });
         let work = move || -> () { server.run(&app) };
         thread::Builder::new().name("view-listener".to_owned()).spawn(work)?;
@@ -102,79 +173,120 @@ impl Handler for App {
         if let Some(refusal) = self.guard.refuse(request) {
             return refusal.into();
         }
-        match self.view.answer(request, client, || Ok((self.client.clone(), ()))) {
-            Answer::Whole(page) if !request.path.starts_with("/api/") => {
-                page.with("Set-Cookie", self.guard.set_cookie()).into()
-            }
-            answer => answer,
+        match Ask::find(request) {
+            Ok(Some(ask)) => self.view.answer(ask, request, client, Owner(&self.client)),
+            Ok(None) => answer_page(request).with("Set-Cookie", self.guard.set_cookie()).into(),
+            Err(refusal) => refusal.into(),
         }
     }
 }
 
 impl View {
-    /// Begins to make what is missing.
-    pub(crate) fn open(recording: Box<dyn Recording>, sql: Arc<Sql>, threads: usize) -> Self {
-        let state = Arc::new(State::new(recording, threads));
-        state.build(false);
+    /// Begins to make what is missing. `kept` is dropped when that has ended.
+    pub(crate) fn open(state: State, sql: Arc<Sql>, kept: impl Send + 'static) -> Self {
+        let state = Arc::new(state);
+        state.build(false, kept);
         View { state, queries: AtomicUsize::new(0), sql }
     }
 
-    /// Ends the engine's children that have its tables open.
+    /// Gives up its build, and ends the engine's children that have its tables open.
     pub(crate) fn close(&self) {
+        self.stop();
         if let Some(opened) = self.state.opened() {
             self.sql.pool.end_recording(&opened.tables);
         }
     }
 
-    /// Answers a request that has been authorized. `admit` is called once for a request that costs memory and time: it
-    /// returns the client and a value that is kept until the answer is sent, or the refusal.
-    pub(crate) fn answer<T: Send + Sync + 'static>(
-        &self,
-        request: &Request,
-        connection: &TcpStream,
-        admit: impl FnOnce() -> Result<(Client, T), Response>,
-    ) -> Answer {
-        let Some(api) = request.path.strip_prefix("/api/") else {
-            if request.method != Method::Get {
-                return Response::error(405, "pages are only read").into();
-            }
-            return page::answer(&request.path).into();
-        };
-        self.answer_api(api, request, connection, admit)
+    /// Gives up its build, if that is not over.
+    pub(crate) fn stop(&self) {
+        self.state.stop();
     }
 
-    fn answer_api<T: Send + Sync + 'static>(
+    #[cfg(test)]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.is_stopped()
+    }
+
+    /// Answers a request of the API that has been authorized, within the limits of its client.
+    pub(crate) fn answer<A: Admission>(
         &self,
-        name: &str,
+        ask: Ask,
         request: &Request,
         connection: &TcpStream,
-        admit: impl FnOnce() -> Result<(Client, T), Response>,
+        admission: A,
     ) -> Answer {
-        use Method::{Get, Post};
-        let (state, body) = (&self.state, &request.body);
-        let answer = match (request.method, name) {
-            (Get, "recording") => api::recording::answer(state),
-            (Get, "progress") => return api::recording::progress(Arc::clone(state)),
-            (Get, "tracks") => api::tiles::tracks(state),
-            (Get, "keys") => api::tiles::keys(state),
-            (Post, "tiles") => api::tiles::tiles(state, body, transect_timeline::MAX_ROWS),
-            (Post, "search") => api::search::answer(state, body),
-            (Get, "at") => self.answer_question(admit, |_| api::at::answer(state, request)),
-            (Post, "busy") => self.answer_question(admit, |_| api::busy::answer(state, body)),
-            (Post, "next") => self.answer_question(admit, |_| api::next::answer(state, body)),
-            (Post, "flows") => self.answer_question(admit, |_| api::flows::answer(state, body)),
-            (Post, "stats") => self.answer_question(admit, |client| {
-                api::stats::answer(state, body, &self.open_asker(client, connection)?)
-            }),
-            (Post, "sql") => self.answer_question(admit, |client| {
-                api::query::answer(&self.open_asker(client, connection)?, body)
-            }),
-            (Post, "export") => self.answer_question(admit, |_| api::export::answer(state, body)),
-            _ => {
-                Err(Response::error(404, &format!("there is no {:?} /api/{name}", request.method)))
+        let answer = match ask {
+            Ask::Progress => return api::recording::progress(Arc::clone(&self.state)),
+            Ask::Lookup(lookup) => self.answer_lookup(lookup, request, admission),
+            Ask::Question(question) => {
+                self.answer_question(question, request, connection, admission)
             }
         };
         answer.unwrap_or_else(|refusal| refusal).into()
+    }
+
+    fn answer_lookup<A: Admission>(
+        &self,
+        lookup: Lookup,
+        request: &Request,
+        mut admission: A,
+    ) -> api::Answered {
+        let _place = admission.admit_lookup()?;
+        let (state, body) = (&self.state, &request.body);
+        match lookup {
+            Lookup::Recording => api::recording::answer(state),
+            Lookup::Tracks => api::tiles::tracks(state),
+            Lookup::Keys => api::tiles::keys(state),
+            Lookup::Tiles => api::tiles::tiles(state, body, A::TILE_ROWS),
+            Lookup::Search => api::search::answer(state, body),
+        }
+    }
+
+    /// Runs a question, if the client is admitted and not too much is under way.
+    fn answer_question<A: Admission>(
+        &self,
+        question: Question,
+        request: &Request,
+        connection: &TcpStream,
+        mut admission: A,
+    ) -> api::Answered {
+        // First: a client that is refused must not take a place meanwhile.
+        let (client, turn) = admission.admit_question()?;
+        match self.run_question(question, request, connection, &client) {
+            // An answer that is not taken is memory, which counts as long as it is there.
+            Ok(answer) => Ok(answer.keep_until_sent(turn)),
+            Err(refusal) => {
+                if refusal.is_refused_for_now() {
+                    A::give_back(turn);
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    fn run_question(
+        &self,
+        question: Question,
+        request: &Request,
+        connection: &TcpStream,
+        client: &Client,
+    ) -> api::Answered {
+        let _guard = Running::new(&self.queries).ok_or_else(|| {
+            let busy = Response::error(503, "too many questions at once: ask again");
+            busy.with("Retry-After", "1")
+        })?;
+        let (state, body) = (&self.state, &request.body);
+        match question {
+            Question::At => api::at::answer(state, request),
+            Question::Busy => api::busy::answer(state, body),
+            Question::Next => api::next::answer(state, body),
+            Question::Flows => api::flows::answer(state, body),
+            Question::Stats => {
+                api::stats::answer(state, body, &self.open_asker(client, connection)?)
+            }
+            Question::Sql => api::query::answer(&self.open_asker(client, connection)?, body),
+            Question::Export => api::export::answer(state, body),
+        }
     }
 
     fn open_asker<'a>(
@@ -185,22 +297,44 @@ impl View {
         let tables = api::tables(&self.state)?;
         Ok(Asker { sql: &self.sql, client, connection, tables })
     }
+}
 
-    /// Runs what takes memory and time, if the client is admitted and not too much of it is under way.
-    fn answer_question<T: Send + Sync + 'static>(
-        &self,
-        admit: impl FnOnce() -> Result<(Client, T), Response>,
-        work: impl FnOnce(&Client) -> api::Answered,
-    ) -> api::Answered {
-        // First: a client that is refused must not take a place meanwhile.
-        let (client, turn) = admit()?;
-        let _guard = Running::new(&self.queries).ok_or_else(|| {
-            let busy = Response::error(503, "too many questions at once: ask again");
-            busy.with("Retry-After", "1")
-        })?;
-        // An answer that is not taken is memory, which counts as long as it is there.
-        Ok(work(&client)?.keep_until_sent(turn))
+impl Ask {
+    /// The request of the API of a timeline that has this path below the timeline's; None: it is for a file of the page.
+    ///
+    /// # Errors
+    /// The API has no such request.
+    pub(crate) fn find(request: &Request) -> Result<Option<Self>, Response> {
+        use Method::{Get, Post};
+        let Some(name) = request.path.strip_prefix("/api/") else { return Ok(None) };
+        let ask = match (request.method, name) {
+            (Get, "progress") => Ask::Progress,
+            (Get, "recording") => Ask::Lookup(Lookup::Recording),
+            (Get, "tracks") => Ask::Lookup(Lookup::Tracks),
+            (Get, "keys") => Ask::Lookup(Lookup::Keys),
+            (Post, "tiles") => Ask::Lookup(Lookup::Tiles),
+            (Post, "search") => Ask::Lookup(Lookup::Search),
+            (Get, "at") => Ask::Question(Question::At),
+            (Post, "busy") => Ask::Question(Question::Busy),
+            (Post, "next") => Ask::Question(Question::Next),
+            (Post, "flows") => Ask::Question(Question::Flows),
+            (Post, "stats") => Ask::Question(Question::Stats),
+            (Post, "sql") => Ask::Question(Question::Sql),
+            (Post, "export") => Ask::Question(Question::Export),
+            (method, _) => {
+                return Err(Response::error(404, &format!("there is no {method:?} /api/{name}")));
+            }
+        };
+        Ok(Some(ask))
     }
+}
+
+/// Answers a request for a file of the page.
+pub(crate) fn answer_page(request: &Request) -> Response {
+    if request.method != Method::Get {
+        return Response::error(405, "pages are only read");
+    }
+    page::answer(&request.path)
 }
 
 /// Counts a question.
@@ -219,5 +353,73 @@ impl<'a> Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests report by failing")]
+    use super::*;
+    use crate::state::{Exported, Opened, Tell};
+    use std::net::TcpListener;
+
+    struct NoRecording;
+
+    impl Recording for NoRecording {
+        fn name(&self) -> String {
+            String::new()
+        }
+
+        fn open(&self, _: Tell<'_>) -> Result<Opened, String> {
+            Err("made up".to_owned())
+        }
+
+        fn export(&self, _: i64, _: i64, _: &str) -> Result<Exported, String> {
+            Err("made up".to_owned())
+        }
+    }
+
+    /// Counts the turns that are given back.
+    struct Counting(Arc<AtomicUsize>);
+
+    impl Admission for Counting {
+        type Turn = Arc<AtomicUsize>;
+        type Place = ();
+        const TILE_ROWS: usize = 0;
+
+        fn admit_question(&mut self) -> Result<(Client, Self::Turn), Response> {
+            Ok((Client::named("a", "b"), Arc::clone(&self.0)))
+        }
+
+        fn give_back(turn: Self::Turn) {
+            turn.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn admit_lookup(&mut self) -> Result<(), Response> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn question_without_a_place_is_given_back() {
+        let engine = transect_ask::Options { memory_bytes: 0, threads: 1, require_sandbox: false };
+        let state = State::new(Box::new(NoRecording), 1, Builders::new(1), String::new());
+        let view = View::open(state, Arc::new(Sql::new(engine, LIMITS)), ());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let request = Request::new_plain(Method::Post, "/api/sql", "{}");
+        let ask = || {
+            let given_back = Arc::default();
+            let admission = Counting(Arc::clone(&given_back));
+            let answer =
+                view.answer(Ask::Question(Question::Sql), &request, &connection, admission);
+            let Answer::Whole(answer) = answer else { return (0, 0) };
+            (answer.status, given_back.load(Ordering::Relaxed))
+        };
+        let places: Vec<_> = (0..MAX_QUERIES).map(|_| Running::new(&view.queries)).collect();
+        assert_eq!(ask(), (503, 1));
+        drop(places);
+        // The tables are missing, which is no matter of time.
+        assert_eq!(ask(), (503, 0));
     }
 }

@@ -23,6 +23,7 @@
 
 mod api;
 mod app;
+mod builders;
 mod guard;
 mod http;
 mod page;

@@ -1,11 +1,12 @@
 //! What is known of the recording by now: its tables, its tiles, or how far they are.
 
+use crate::builders::{Build, Builders};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use transect_timeline::{Build, TimelineError, View};
+use transect_timeline::{TimelineError, View};
 
 /// Told what is being made, how much of it is done, and of how much: 0 where that is not known.
 pub type Tell<'t> = &'t (dyn Fn(&'static str, u64, u64) + Sync);
@@ -87,15 +88,47 @@ pub(crate) struct State {
     pub(crate) recording: Box<dyn Recording>,
     /// Threads that make tiles.
     threads: usize,
+    builders: Arc<Builders>,
+    /// The client that opened it.
+    client: String,
+    /// Set to give up its build.
+    stop: AtomicBool,
     inner: Mutex<Inner>,
     changed: Condvar,
     is_building: AtomicBool,
 }
 
 impl State {
-    pub(crate) fn new(recording: Box<dyn Recording>, threads: usize) -> Self {
-        let (inner, changed) = (Mutex::default(), Condvar::new());
-        State { recording, threads, inner, changed, is_building: AtomicBool::new(false) }
+    pub(crate) fn new(
+        recording: Box<dyn Recording>,
+        threads: usize,
+        builders: Arc<Builders>,
+        client: String,
+    ) -> Self {
+        State {
+            recording,
+            threads,
+            builders,
+            client,
+            stop: AtomicBool::new(false),
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+            is_building: AtomicBool::new(false),
+        }
+    }
+
+    /// The client that opened it.
+    pub(crate) fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// Gives up its build, now and for good.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -140,32 +173,32 @@ impl State {
         self.lock().opened.clone()
     }
 
-    /// Makes what is missing, in a thread of its own; `again` distrusts the tiles that are there.
-    pub(crate) fn build(self: &Arc<Self>, again: bool) {
+    /// Makes what is missing when its turn in the queue has come; `again` distrusts the tiles that are there. `kept` is
+    /// dropped when that has ended.
+    pub(crate) fn build(self: &Arc<Self>, again: bool, kept: impl Send + 'static) {
         if self.is_building.swap(true, Ordering::Relaxed) {
             return;
         }
         // Before anybody who was told that something is missing can ask how far it is.
         self.progress("tables", 0, 0);
-        let state = Arc::clone(self);
-        let work = move || {
-            let result = state.make(again);
-            state.change(|inner| match result {
-                Ok(view) => {
-                    inner.view = Some(Arc::new(view));
-                    inner.building =
-                        Building { state: "ready", stage: "ready", ..Building::default() };
-                }
-                Err(error) => {
-                    let (stage, error) = (inner.building.stage, Some(error));
-                    inner.building =
-                        Building { stage, state: "failed", error, ..Building::default() };
-                }
-            });
-            state.is_building.store(false, Ordering::Relaxed);
-        };
-        // A machine that has no thread to spare shows the page, which then says "building".
-        let _ = std::thread::Builder::new().name("view-builder".to_owned()).spawn(work);
+        let (state, kept) = (Arc::clone(self), Box::new(kept));
+        self.builders.push(Build { state, again, kept });
+    }
+
+    /// Makes what is missing, and publishes the result.
+    pub(crate) fn make_or_fail(&self, again: bool) {
+        let result = self.make(again);
+        self.change(|inner| match result {
+            Ok(view) => {
+                inner.view = Some(Arc::new(view));
+                inner.building = Building { state: "ready", stage: "ready", ..Building::default() };
+            }
+            Err(error) => {
+                let (stage, error) = (inner.building.stage, Some(error));
+                inner.building = Building { stage, state: "failed", error, ..Building::default() };
+            }
+        });
+        self.is_building.store(false, Ordering::Relaxed);
     }
 
     fn make(&self, again: bool) -> Result<View, String> {
@@ -177,8 +210,7 @@ impl State {
         })?;
         self.change(|inner| inner.opened = Some(opened.clone()));
         let shown = Throttle::default();
-        let stop = AtomicBool::new(false);
-        let build = Build {
+        let build = transect_timeline::Build {
             tables: &opened.tables,
             parent: &opened.parent,
             threads: self.threads.max(1),
@@ -192,7 +224,7 @@ impl State {
                     self.change(|inner| inner.view = Some(Arc::new(view)));
                 }
             },
-            stop: &stop,
+            stop: &self.stop,
         };
         let made = if again { build.again() } else { build.ensure() };
         made.map_err(|error: TimelineError| error.to_string())

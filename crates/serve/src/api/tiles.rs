@@ -56,7 +56,7 @@ pub(super) fn refused(state: &Arc<State>, error: &TimelineError) -> Response {
     if !error.is_damage() {
         return failed(error);
     }
-    state.build(true);
+    state.build(true, ());
     let message = format!("{error}: they are being made again");
     Response::error(503, &message).with("X-Tiles-Missing", "building")
 }

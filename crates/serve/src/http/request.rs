@@ -36,6 +36,20 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// A request of a test, without headers.
+    #[cfg(test)]
+    pub(crate) fn new_plain(method: Method, path: &str, body: &str) -> Self {
+        Request {
+            method,
+            path: path.to_owned(),
+            query: String::new(),
+            headers: Vec::new(),
+            body: body.into(),
+            keep_alive: true,
+            takes_chunks: true,
+        }
+    }
+
     /// The same request of something below its path.
     pub(crate) fn below(&self, path: String) -> Self {
         Request { path, ..self.clone() }

@@ -121,10 +121,25 @@ impl Response {
         self
     }
 
-    /// Keeps a value until the answer is sent.
+    /// Keeps a value until the answer is sent, besides those that it keeps already.
     pub(crate) fn keep_until_sent(mut self, value: impl Send + Sync + 'static) -> Self {
-        self.kept = Some(Kept(Arc::new(Box::new(value))));
+        let before = self.kept.take();
+        self.kept = Some(Kept(Arc::new(Box::new((before, value)))));
         self
+    }
+
+    /// Bytes of memory that the body takes, without those that answers share.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        match &self.body {
+            Cow::Owned(body) => body.capacity(),
+            Cow::Borrowed(_) => 0,
+        }
+    }
+
+    /// True for a refusal after which the client may repeat the request.
+    pub(crate) fn is_refused_for_now(&self) -> bool {
+        let has_time = || self.headers.iter().any(|(name, _)| *name == "Retry-After");
+        matches!(self.status, 429 | 503) && has_time()
     }
 
     pub(crate) fn write(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {

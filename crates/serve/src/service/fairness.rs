@@ -50,6 +50,18 @@ pub(crate) struct Turn {
     fairness: Fairness,
     /// None: it is of the common share.
     peer: Option<Peer>,
+    /// By how much it has put off the time at which the bucket is full again.
+    charged: Duration,
+}
+
+impl Turn {
+    /// Ends a question that was refused after all: it does not count.
+    pub(crate) fn give_back(self) {
+        let mut shares = self.fairness.lock();
+        if let Some(share) = shares.share_of(self.peer) {
+            share.full = share.full.and_then(|full| full.checked_sub(self.charged));
+        }
+    }
 }
 
 /// A question that was not admitted.
@@ -125,7 +137,7 @@ impl Fairness {
         share.full = Some(full);
         share.under_way += 1;
         drop(shares);
-        Ok(Turn { fairness: self.clone(), peer })
+        Ok(Turn { fairness: self.clone(), peer, charged: interval })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shares> {
@@ -159,16 +171,20 @@ impl Shares {
         }
         (self.own.entry(peer).or_default(), Some(peer))
     }
+
+    /// The share of a turn.
+    fn share_of(&mut self, peer: Option<Peer>) -> Option<&mut Share> {
+        match peer {
+            Some(peer) => self.own.get_mut(&peer),
+            None => Some(&mut self.common),
+        }
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut shares = self.fairness.lock();
-        let share = match self.peer {
-            Some(peer) => shares.own.get_mut(&peer),
-            None => Some(&mut shares.common),
-        };
-        if let Some(share) = share {
+        if let Some(share) = shares.share_of(self.peer) {
             share.under_way = share.under_way.saturating_sub(1);
         }
     }
@@ -235,6 +251,17 @@ mod tests {
         assert!(fairness.admit_at(&USER, add_ms(start, 600_000)).is_err());
         turns.pop();
         assert_eq!(ask(&fairness, &USER, start), Ok(()));
+    }
+
+    #[test]
+    fn question_given_back_does_not_count() {
+        let (fairness, start) = (Fairness::new(2), Instant::now());
+        for _ in 0..10 {
+            fairness.admit_at(&USER, start).unwrap().give_back();
+        }
+        assert_eq!(ask(&fairness, &USER, start), Ok(()));
+        assert_eq!(ask(&fairness, &USER, start), Ok(()));
+        assert_eq!(ask(&fairness, &USER, start), refused_for(30, 2));
     }
 
     #[test]

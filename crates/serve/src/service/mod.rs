@@ -34,6 +34,7 @@ mod notify;
 mod openapi;
 mod peer;
 mod permits;
+mod quota;
 mod reload;
 mod rendered;
 mod routes;
@@ -63,6 +64,7 @@ use hub::Hub;
 use metrics::Counters;
 use peer::Peers;
 use permits::Permits;
+use quota::Quota;
 use routes::Call;
 use snapshots::{Snapshots, Wish};
 use std::net::{SocketAddr, TcpStream};
@@ -77,6 +79,12 @@ use triggers::Watch;
 
 /// Readers of history at once.
 const READERS: usize = 4;
+/// Lookups of timelines that are answered at once; a browser has six connections.
+const LOOKUPS: usize = 16;
+const LOOKUPS_PER_CLIENT: usize = 6;
+/// Memory of timelines' answers that are not sent yet.
+const UNSENT_BYTES: usize = 128 << 20;
+const UNSENT_BYTES_PER_CLIENT: usize = 48 << 20;
 /// A window that is read too late is lost, an answer is only late.
 const CLIENTS_GIVE_WAY: i32 = 5;
 const WINDOWS_FIRST: i32 = -5;
@@ -137,6 +145,10 @@ pub(crate) struct Service {
     peers: Peers,
     fairness: Fairness,
     readers: Permits,
+    /// Lookups of timelines that are being answered.
+    lookups: Quota,
+    /// Memory of timelines' answers that are not sent yet.
+    unsent_bytes: Quota,
     counts: Arc<http::Counts>,
     /// Answers by class: 2xx, 3xx, 4xx, 5xx.
     answers: [AtomicU64; 4],
@@ -199,6 +211,8 @@ impl Daemon {
             peers: Peers::default(),
             fairness: Fairness::new(config.questions_per_minute),
             readers: Permits::new(READERS),
+            lookups: Quota::new(LOOKUPS_PER_CLIENT, LOOKUPS),
+            unsent_bytes: Quota::new(UNSENT_BYTES_PER_CLIENT, UNSENT_BYTES),
             counts: server.counts(),
             answers: Default::default(),
             refused_questions: AtomicU64::new(0),

@@ -1,17 +1,28 @@
 //! What a browser opens: the dashboard, and the timelines of snapshots.
 
+use crate::app::{self, Admission, Ask};
 use crate::guard;
 use crate::http::{Answer, Method, Request, Response};
 use crate::page;
 use crate::service::Service;
 use crate::service::auth::{self, Scope};
 use crate::service::fairness::Turn;
+use crate::service::peer::Peer;
+use crate::service::quota::{self, Exhausted};
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
 use transect_ask::Client;
 
 /// The dashboard among the page's files.
 const DASHBOARD: &str = "/dashboard.html";
+/// Rows of an answer with tiles at most: 8 MiB.
+const TILE_ROWS: usize = 200_000;
+/// An answer of so many bytes is not charged.
+const SMALL_BYTES: usize = 16 << 10;
+/// Time that a lookup waits for a place.
+const LOOKUP_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Anything that is no route of the API.
 pub(crate) fn answer(
@@ -56,7 +67,7 @@ fn view(
     request: &Request,
     rest: &str,
     scope: Scope,
-    client: &TcpStream,
+    connection: &TcpStream,
 ) -> Result<Answer, Response> {
     let (id, path) = match rest.split_once('/') {
         Some((id, path)) => (id, Some(format!("/{path}"))),
@@ -72,43 +83,121 @@ fn view(
     let Some(path) = path else {
         return Ok(Response::empty(302).with("Location", format!("/view/{id}/")).into());
     };
-    let known = request.cookie(CLIENT).filter(|name| is_name(name));
-    let admit = || admit_question(service, known, client);
+    let name = request.cookie(CLIENT).filter(|name| is_name(name));
     let is_page = path == "/";
-    // Reading tables and tiles again and again is work, too.
-    let (view, admitted) = match service.views.find(id) {
-        Some(view) => (view, None),
+    let request = request.below(path);
+    // Before the timeline is opened: what is not there costs nothing.
+    let Some(ask) = Ask::find(&request)? else {
+        let page = app::answer_page(&request);
+        return Ok(match guard::token() {
+            Ok(new) if is_page && name.is_none() => {
+                page.with("Set-Cookie", service.auth().client_cookie(CLIENT, &new)).into()
+            }
+            _ => page.into(),
+        });
+    };
+    let peer = service.peers.identify(connection).map_err(gone)?;
+    let mut of_client = OfClient { service, connection, name, peer, opening: None };
+    let view = match service.views.find(id, peer) {
+        Some(view) => view,
         None => {
-            let admitted = admit()?;
-            (service.views.open(id, &recording), Some(admitted))
+            // Reading tables and tiles again and again is work, too.
+            let turn = Arc::new(of_client.admit()?);
+            of_client.opening = Some(Arc::clone(&turn));
+            service.views.open(id, &recording, peer, turn)
         }
     };
-    let admit = || admitted.map_or_else(admit, Ok);
-    let answer = view.answer(&request.below(path), client, admit);
-    Ok(match (answer, guard::token()) {
-        (Answer::Whole(page), Ok(name)) if is_page && known.is_none() => {
-            page.with("Set-Cookie", service.auth().client_cookie(CLIENT, &name)).into()
-        }
-        (answer, _) => answer,
-    })
+    match view.answer(ask, &request, connection, of_client) {
+        Answer::Whole(answer) => charge_answer(service, peer, answer).map(Answer::Whole),
+        answer => Ok(answer),
+    }
 }
 
-/// Admits a question of this connection, and returns the client that it is asked for. `name` is of the cookie.
-fn admit_question(
-    service: &Service,
-    name: Option<&str>,
-    connection: &TcpStream,
-) -> Result<(Client, Turn), Response> {
-    // Nothing of it arrives.
-    let failed = |_: io::Error| Response::error(400, "the client has closed the connection");
-    let peer = service.peers.identify(connection).map_err(failed)?;
-    let turn = service.fairness.admit(&peer).map_err(|refused| refused.into_response(&peer))?;
-    let owner = peer.to_string();
-    let client = match name {
-        Some(name) => Client::named(&owner, name),
-        None => Client::connection(&owner, connection.peer_addr().map_err(failed)?),
+/// Keeps an answer's share of the memory that answers may take, until it is sent.
+fn charge_answer(service: &Service, peer: Peer, answer: Response) -> Result<Response, Response> {
+    let bytes = answer.owned_bytes();
+    // Connections are limited: so are small answers.
+    if bytes <= SMALL_BYTES {
+        return Ok(answer);
+    }
+    match service.unsent_bytes.take(peer, bytes, Duration::ZERO) {
+        Ok(share) => Ok(answer.keep_until_sent(share)),
+        Err(exhausted) => {
+            let hint = "read the answers that were asked for, then ask again";
+            Err(refuse_for_now(exhausted, peer, "bytes of answers that are not read", hint))
+        }
+    }
+}
+
+/// The refusal of a request for which there is room again after a while.
+fn refuse_for_now(exhausted: Exhausted, peer: Peer, of: &str, hint: &str) -> Response {
+    let (status, what) = match exhausted {
+        Exhausted::Client => (429, format!("too many {of}: {peer} has reached its limit")),
+        Exhausted::All => (503, format!("too many {of}: the limit of all clients is reached")),
     };
-    Ok((client, turn))
+    Response::refusal(status, &what, hint).with("Retry-After", "1")
+}
+
+/// Nothing of it arrives.
+fn gone(_: io::Error) -> Response {
+    Response::error(400, "the client has closed the connection")
+}
+
+/// The limits of the client of one request.
+struct OfClient<'a> {
+    service: &'a Service,
+    connection: &'a TcpStream,
+    /// Of the cookie.
+    name: Option<&'a str>,
+    peer: Peer,
+    /// The turn by which the request has opened the timeline.
+    opening: Option<Arc<Turn>>,
+}
+
+impl OfClient<'_> {
+    fn admit(&self) -> Result<Turn, Response> {
+        let admitted = self.service.fairness.admit(&self.peer);
+        admitted.map_err(|refused| refused.into_response(&self.peer))
+    }
+}
+
+/// The turn of a question.
+enum Asked {
+    Alone(Turn),
+    /// It has also opened the timeline, which counts although the question is refused.
+    #[expect(dead_code, reason = "only its end matters")]
+    Opening(Arc<Turn>),
+}
+
+impl Admission for OfClient<'_> {
+    type Turn = Asked;
+    type Place = quota::Share;
+    const TILE_ROWS: usize = TILE_ROWS;
+
+    fn admit_question(&mut self) -> Result<(Client, Asked), Response> {
+        let turn = match self.opening.take() {
+            Some(turn) => Asked::Opening(turn),
+            None => Asked::Alone(self.admit()?),
+        };
+        let owner = self.peer.to_string();
+        let client = match self.name {
+            Some(name) => Client::named(&owner, name),
+            None => Client::connection(&owner, self.connection.peer_addr().map_err(gone)?),
+        };
+        Ok((client, turn))
+    }
+
+    fn give_back(turn: Asked) {
+        if let Asked::Alone(turn) = turn {
+            turn.give_back();
+        }
+    }
+
+    fn admit_lookup(&mut self) -> Result<quota::Share, Response> {
+        let place = self.service.lookups.take(self.peer, 1, LOOKUP_PATIENCE);
+        let hint = "ask again when one of them is answered";
+        place.map_err(|full| refuse_for_now(full, self.peer, "requests at once", hint))
+    }
 }
 
 /// The cookie by which several connections are one browser's, so that the engine has one child for all of them. It names

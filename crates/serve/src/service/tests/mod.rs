@@ -8,6 +8,7 @@
 
 mod access;
 mod answers;
+mod bounds;
 mod fairness;
 mod hostile;
 mod reload;
@@ -15,7 +16,7 @@ mod soak;
 
 use super::snapshots::{Recorded, Recorder};
 use super::synthetic::Made;
-use super::{Config, Daemon, Parts};
+use super::{Config, Daemon, Open, Parts};
 use crate::state::{Content, Exported, Opened, Recording, Tell};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -119,7 +120,12 @@ impl Running {
         Running::of(made, change)
     }
 
-    fn of(mut made: Made, change: impl FnOnce(&mut Config)) -> Self {
+    fn of(made: Made, change: impl FnOnce(&mut Config)) -> Self {
+        Running::opening(made, change, Box::new(|_| Box::new(NoRecording)))
+    }
+
+    /// A daemon that opens snapshots in this way.
+    fn opening(mut made: Made, change: impl FnOnce(&mut Config), open: Open) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = Running::config(data.path());
         change(&mut config);
@@ -131,7 +137,7 @@ impl Running {
         let parts = Parts {
             source: Box::new(made),
             recorder: Ok(Box::new(Fake)),
-            open: Box::new(|_| Box::new(NoRecording)),
+            open,
             tell: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())),
             host_name: "made-up".to_owned(),
         };
