@@ -34,4 +34,4 @@ mod state;
 
 pub use app::{Options, ServeError, Server};
 pub use page::is_built;
-pub use state::{Content, Exported, Opened, Recording, Tell};
+pub use state::{Exported, Opened, Recording, Tell};

@@ -35,18 +35,9 @@ pub trait Recording: Send + Sync + 'static {
 pub struct Exported {
     /// Its name.
     pub name: String,
-    /// What is in it.
-    pub content: Content,
-}
-
-/// What is in a file.
-#[derive(Debug)]
-pub enum Content {
-    /// These bytes.
-    Bytes(Vec<u8>),
-    /// The rest of this file, from where it stands, which is sent as it is read: it may be larger than
+    /// Its content is the rest of this file, from where it stands, which is sent as it is read: it may be larger than
     /// memory.
-    File(std::fs::File),
+    pub file: std::fs::File,
 }
 
 /// A recording that has tables.

@@ -438,6 +438,24 @@ fn damaged_tiles_are_made_again() {
     assert_eq!(again, known);
 }
 
+/// Requests for tiles that would cost more than they show are errors of the client.
+#[test]
+fn repeated_tracks_and_levels_without_sums_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &[&pair(dir.path())]);
+    served.ready();
+    let level_max = served.json("/api/recording")["level_max"].as_u64().unwrap();
+    let tracks = served.tracks();
+    let number = tracks.iter().find(|t| t["kind"] == "vcpu").unwrap()["track"].as_u64().unwrap();
+    let ask = |level: u64, tracks: &[u64]| {
+        let wish = json!({ "level": level, "first": 0, "count": 1, "tracks": tracks });
+        served.ask("POST", "/api/tiles", Some(&wish), &served.token()).0
+    };
+    assert_eq!(ask(level_max, &[number]), 200);
+    assert_eq!(ask(level_max + 1, &[number]), 400);
+    assert_eq!(ask(level_max, &[number, number]), 400);
+}
+
 /// Under Xen, too, an arrow and the facts lead from a vCPU that waits to the one that has the CPU.
 #[test]
 fn under_xen_a_vcpu_preempts() {

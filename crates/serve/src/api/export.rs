@@ -2,7 +2,7 @@
 
 use super::{Answered, Time, body};
 use crate::http::Response;
-use crate::state::{Content, Exported, State};
+use crate::state::{Exported, State};
 
 #[derive(serde::Deserialize)]
 struct Wish {
@@ -17,17 +17,11 @@ pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
         return Err(Response::error(400, "the range is empty"));
     }
     let made = state.recording.export(wish.from.0, wish.to.0, &wish.format);
-    let Exported { name, content } = made.map_err(|error| Response::error(400, &error))?;
+    let Exported { name, file } = made.map_err(|error| Response::error(400, &error))?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     let disposition = format!("attachment; filename=\"{name}\"");
-    let answer = match content {
-        Content::Bytes(bytes) => Response::new("application/octet-stream", bytes),
-        Content::File(file) => {
-            Response::file("application/octet-stream", file).map_err(|error| {
-                Response::error(500, &format!("the export cannot be read: {error}"))
-            })?
-        }
-    };
+    let answer = Response::file("application/octet-stream", file)
+        .map_err(|error| Response::error(500, &format!("the export cannot be read: {error}")))?;
     Ok(answer.with("Content-Disposition", disposition))
 }

@@ -4,10 +4,10 @@ use crate::verbs::excerpt::moment::Moment;
 use crate::verbs::excerpt::{self, Stretch, pack};
 use crate::verbs::load::{self, SourceArgs};
 use anyhow::{Context as _, bail};
-use std::io::{Seek as _, SeekFrom};
+use std::io::{BufWriter, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use transect_model::time::Span;
-use transect_serve::{Content, Exported, Opened, Recording};
+use transect_serve::{Exported, Opened, Recording};
 
 /// Bytes of a smaller recording's tables at most: a browser takes what it downloads by `fetch` into
 /// its own memory or temporary folder first.
@@ -33,12 +33,7 @@ impl Shown {
         };
         let name = format!("{}-{from}-{to}", excerpt::stem_of(&self.name()));
         match format {
-            "perfetto" => {
-                let mut bytes = Vec::new();
-                excerpt::perfetto(&stretch, &mut bytes)?;
-                let name = format!("{name}.perfetto-trace");
-                Ok(Exported { name, content: Content::Bytes(bytes) })
-            }
+            "perfetto" => traced(&stretch, &name),
             "recording" => packed(&stretch, &name),
             _ => bail!("there is no format {format}: perfetto, recording"),
         }
@@ -59,6 +54,16 @@ impl Recording for Shown {
     }
 }
 
+/// A Perfetto trace in an unnamed temporary file: it may be larger than the recording.
+fn traced(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
+    let file = tempfile::tempfile().context("a file for the trace")?;
+    let mut out = BufWriter::new(file);
+    excerpt::perfetto(stretch, &mut out)?;
+    let mut file = out.into_inner().context("cannot write the trace")?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(Exported { name: format!("{name}.perfetto-trace"), file })
+}
+
 /// A smaller recording as a tar in a file that is nobody's and gone when it is closed.
 fn packed(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
     let scratch = tempfile::tempdir().context("a folder for the excerpt before it is packed")?;
@@ -67,7 +72,7 @@ fn packed(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
     let file = tempfile::tempfile().context("a file for the excerpt")?;
     let mut file = pack::tar(&written.path, &folder, file).context("cannot pack the excerpt")?;
     file.seek(SeekFrom::Start(0))?;
-    Ok(Exported { name: format!("{folder}.tar"), content: Content::File(file) })
+    Ok(Exported { name: format!("{folder}.tar"), file })
 }
 
 /// A name that every shell and file system takes as it is.

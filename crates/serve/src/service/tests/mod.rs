@@ -17,7 +17,7 @@ mod soak;
 use super::snapshots::{Recorded, Recorder};
 use super::synthetic::Made;
 use super::{Config, Daemon, Open, Parts};
-use crate::state::{Content, Exported, Opened, Recording, Tell};
+use crate::state::{Exported, Opened, Recording, Tell};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -56,8 +56,7 @@ impl Recording for NoRecording {
     }
 
     fn export(&self, _: i64, _: i64, _: &str) -> Result<Exported, String> {
-        let content = Content::Bytes(Vec::new());
-        Ok(Exported { name: String::new(), content })
+        Err("this recording is made up".to_owned())
     }
 }
 
