@@ -300,7 +300,7 @@ impl View {
 }
 
 impl Ask {
-    /// The request of the API of a timeline that has this path below the timeline's; None: it is for a file of the page.
+    /// Finds the request of a timeline's API that has this method and path. None: it is for a file of the page.
     ///
     /// # Errors
     /// The API has no such request.

@@ -86,7 +86,7 @@ fn view(
     let name = request.cookie(CLIENT).filter(|name| is_name(name));
     let is_page = path == "/";
     let request = request.below(path);
-    // Before the timeline is opened: what is not there costs nothing.
+    // Before the timeline is opened: an unknown path must not open it.
     let Some(ask) = Ask::find(&request)? else {
         let page = app::answer_page(&request);
         return Ok(match guard::token() {
