@@ -100,7 +100,7 @@ families! {
 
     REQUESTS = "transect_http_requests" Counter "Requests that were answered, by class of the status.";
     REFUSED = "transect_http_refused" Counter "Connections that were one too many, and requests that were none or too slow.";
-    QUESTIONS_REFUSED = "transect_questions_refused" Counter "Questions of timelines that were refused because their client had reached a limit.";
+    QUESTIONS_REFUSED = "transect_questions_refused" Counter "Requests of timelines that were refused because their client had reached a limit.";
     CONNECTIONS = "transect_http_connections" Gauge "Connections that are open.";
     WAITING = "transect_http_waiting" Gauge "Clients that wait for a window.";
 }
