@@ -14,6 +14,8 @@ use datafusion::object_store::{
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use parquet::file::reader::{ChunkReader, Length};
+use rustix::buffer::spare_capacity;
+use rustix::io::pread;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -52,11 +54,22 @@ impl HeldFile {
         &self.url
     }
 
+    /// Reads a range, as far as the file had it when it was opened.
     fn read_range(&self, range: Range<u64>) -> io::Result<Bytes> {
-        let within = range.start..range.end.min(self.bytes);
-        let length = usize::try_from(within.end.saturating_sub(within.start));
-        let mut bytes = vec![0; length.map_err(io::Error::other)?];
-        self.file.read_exact_at(&mut bytes, within.start)?;
+        let length = range.end.min(self.bytes).saturating_sub(range.start);
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let at = range.start + bytes.len() as u64;
+            // Into the reserved room, which need not be zeroed first.
+            if pread(&self.file, spare_capacity(&mut bytes), at)? == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "failed to fill whole buffer",
+                ));
+            }
+        }
+        bytes.truncate(length);
         Ok(bytes.into())
     }
 

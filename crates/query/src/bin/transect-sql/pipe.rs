@@ -201,38 +201,36 @@ impl Encoder {
         })
     }
 
-    /// The bytes of the next rows.
-    fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+    /// Sends the next rows as one frame. The writer's buffer is used again.
+    fn send(&mut self, batch: &RecordBatch, to: &mut impl Write) -> Result<(), QueryError> {
         match self {
             Encoder::Arrow(writer) => {
-                writer.write(batch)?;
-                Ok(std::mem::take(writer.get_mut()))
+                writer.write(batch).map_err(other)?;
+                protocol::write(to, Part::Arrow, writer.get_ref())?;
+                writer.get_mut().clear();
             }
             Encoder::Json => {
                 let builder = WriterBuilder::new().with_explicit_nulls(true);
                 let mut writer = builder.build::<_, LineDelimited>(Vec::new());
-                writer.write(batch)?;
-                writer.finish()?;
-                Ok(writer.into_inner())
+                writer.write(batch).map_err(other)?;
+                writer.finish().map_err(other)?;
+                let lines = writer.into_inner();
+                if !lines.is_empty() {
+                    protocol::write(to, Part::Json, &lines)?;
+                }
             }
         }
+        Ok(())
     }
 
-    /// The bytes behind the last rows.
-    fn finish(self) -> Result<Vec<u8>, ArrowError> {
-        match self {
-            Encoder::Arrow(mut writer) => {
-                writer.finish()?;
-                writer.into_inner()
-            }
-            Encoder::Json => Ok(Vec::new()),
+    /// Sends the end of an Arrow stream.
+    fn finish(self, to: &mut impl Write) -> Result<(), QueryError> {
+        if let Encoder::Arrow(mut writer) = self {
+            writer.finish().map_err(other)?;
+            protocol::write(to, Part::Arrow, writer.get_ref())?;
         }
+        Ok(())
     }
-}
-
-/// Sends one frame of rows, if it has any bytes.
-fn send_rows(bytes: &[u8], form: Form, to: &mut impl Write) -> io::Result<()> {
-    if bytes.is_empty() { Ok(()) } else { protocol::write(to, form.part(), bytes) }
 }
 
 /// Sends the rows within the limits; returns their number and whether rows were left out.
@@ -255,8 +253,7 @@ fn answer(
         let fits = left.take(batch.num_rows(), batch.get_array_memory_size());
         let whole = fits == batch.num_rows();
         if fits > 0 || left.bytes > 0 {
-            let bytes = encoder.encode(&batch.slice(0, fits)).map_err(other)?;
-            send_rows(&bytes, query.form, to)?;
+            encoder.send(&batch.slice(0, fits), to)?;
         } else if left.sent == 0 {
             return Err(too_large(batch.num_rows(), batch.get_array_memory_size()));
         }
@@ -265,7 +262,7 @@ fn answer(
             break;
         }
     }
-    send_rows(&encoder.finish().map_err(other)?, query.form, to)?;
+    encoder.finish(to)?;
     Ok((left.sent, left.truncated))
 }
 
