@@ -314,7 +314,7 @@ impl Engine {
             let mut fds = [PollFd::new(&self.from, PollFlags::IN)];
             match poll(&mut fds, Some(&turn)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                // A child that always has more to say must not be read for ever.
+                // A child that always has bytes ready must still meet the deadline.
                 Ok(_) if self.checked.elapsed() < TURN => return Ok(()),
                 Ok(_) => is_readable = true,
                 Err(_) => return Err(self.exit_error()),

@@ -99,10 +99,10 @@ impl Length for Held {
 }
 
 impl ChunkReader for Held {
-    type T = From;
+    type T = HeldReader;
 
-    fn get_read(&self, start: u64) -> parquet::errors::Result<From> {
-        Ok(From { file: Arc::clone(&self.0), at: start })
+    fn get_read(&self, start: u64) -> parquet::errors::Result<HeldReader> {
+        Ok(HeldReader { file: Arc::clone(&self.0), at: start })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
@@ -116,12 +116,12 @@ impl ChunkReader for Held {
 }
 
 /// A file from an offset on.
-pub(crate) struct From {
+pub(crate) struct HeldReader {
     file: Arc<HeldFile>,
     at: u64,
 }
 
-impl Read for From {
+impl Read for HeldReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.file.file.read_at(into, self.at)?;
         self.at += read as u64;

@@ -214,15 +214,8 @@ fn what_nobody_wants_is_stopped_and_the_child_goes_on() {
 fn cancellation_within_a_frame_ends_the_child() {
     let dir = tempfile::tempdir().unwrap();
     let torn = dir.path().join("torn");
-    let hello = serde_json::to_string(&Hello::ours()).unwrap();
     // An Arrow frame of 100 bytes of which 10 come; they look like frames themselves.
-    let script = format!(
-        "#!/bin/sh\nprintf '\\{:o}\\0\\0\\0H%s' '{hello}'\nprintf '\\144\\0\\0\\0A\\0\\0\\0\\0E\\0\\0\\0\\0E'\n\
-         exec sleep 60\n",
-        hello.len()
-    );
-    std::fs::write(&torn, script).unwrap();
-    std::fs::set_permissions(&torn, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&torn, r"printf '\144\0\0\0A\0\0\0\0E\0\0\0\0E'; exec sleep 60");
     let mut engine = Engine::start(&torn, dir.path(), &options()).unwrap();
     let error = engine.ask(&query("SELECT 1"), &Patience { wanted: &|| false }).unwrap_err();
     assert!(matches!(error, AskError::Stopped), "{error}");
@@ -250,9 +243,13 @@ fn lengths_beyond_the_limits_are_not_believed() {
 
 /// A program in place of the engine: a greeting, then `body` of a shell script.
 fn write_script(path: &Path, body: &str) {
-    let hello = serde_json::to_string(&Hello::ours()).unwrap();
+    write_script_with(path, &Hello::ours(), body);
+}
+
+fn write_script_with(path: &Path, hello: &Hello, body: &str) {
+    let hello = serde_json::to_string(hello).unwrap();
     let length = hello.len();
-    let script = format!("#!/bin/sh\nprintf '\\{length:o}\\0\\0\\0H%s' '{hello}'\n{body}\n");
+    let script = format!("#!/bin/sh\nprintf '\\{length:03o}\\0\\0\\0H%s' '{hello}'\n{body}\n");
     std::fs::write(path, script).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -361,11 +358,8 @@ fn tables_that_are_not_there_and_another_version_are_told() {
     let error = refusal(error);
     assert!(error.kind == Kind::Tables && error.message.contains("none"), "{error:?}");
     let other = dir.path().join("other");
-    let hello = r#"{"version":"9.9.9","protocol":99}"#;
-    let script =
-        format!("#!/bin/sh\nprintf '\\0{:o}\\0\\0\\0H%s' '{hello}'\ncat >/dev/null\n", hello.len());
-    std::fs::write(&other, script).unwrap();
-    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let hello = Hello { version: "9.9.9".to_owned(), protocol: 99, ..Hello::ours() };
+    write_script_with(&other, &hello, "cat >/dev/null");
     let error = Engine::start(&other, dir.path(), &options()).unwrap_err();
     assert!(matches!(error, AskError::Version { .. }), "{error}");
     assert!(
