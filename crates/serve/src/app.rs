@@ -51,7 +51,7 @@ pub struct Server {
 
 /// Questions under way at once.
 const MAX_QUERIES: usize = 4;
-/// The page of one recording is used by its owner, who waits for an answer.
+/// Limits of an answer of `transect view`, whose only client is the recording's owner.
 const LIMITS: Limits = Limits { rows: u64::MAX, bytes: 64 << 20, ms: 600_000 };
 
 struct App {
@@ -360,24 +360,8 @@ impl Drop for Running<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
-    use crate::state::{Exported, Opened, Tell};
+    use crate::state::NoRecording;
     use std::net::TcpListener;
-
-    struct NoRecording;
-
-    impl Recording for NoRecording {
-        fn name(&self) -> String {
-            String::new()
-        }
-
-        fn open(&self, _: Tell<'_>) -> Result<Opened, String> {
-            Err("made up".to_owned())
-        }
-
-        fn export(&self, _: i64, _: i64, _: &str) -> Result<Exported, String> {
-            Err("made up".to_owned())
-        }
-    }
 
     /// Counts the turns that are given back.
     struct Counting(Arc<AtomicUsize>);

@@ -236,3 +236,22 @@ impl Throttle {
         is_due
     }
 }
+
+/// A recording of tests that cannot be opened.
+#[cfg(test)]
+pub(crate) struct NoRecording;
+
+#[cfg(test)]
+impl Recording for NoRecording {
+    fn name(&self) -> String {
+        String::new()
+    }
+
+    fn open(&self, _: Tell<'_>) -> Result<Opened, String> {
+        Err("made up".to_owned())
+    }
+
+    fn export(&self, _: i64, _: i64, _: &str) -> Result<Exported, String> {
+        Err("made up".to_owned())
+    }
+}

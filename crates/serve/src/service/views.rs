@@ -136,23 +136,7 @@ fn find_in(known: &mut Vec<Known>, id: &str, peer: Peer) -> Option<Arc<View>> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
-    use crate::state::{Exported, Opened, Tell};
-
-    struct NoRecording;
-
-    impl Recording for NoRecording {
-        fn name(&self) -> String {
-            String::new()
-        }
-
-        fn open(&self, _: Tell<'_>) -> Result<Opened, String> {
-            Err("made up".to_owned())
-        }
-
-        fn export(&self, _: i64, _: i64, _: &str) -> Result<Exported, String> {
-            Err("made up".to_owned())
-        }
-    }
+    use crate::state::NoRecording;
 
     const USER: Peer = Peer::User(1000);
     const OTHER: Peer = Peer::User(65534);
