@@ -78,4 +78,4 @@ study: setup build ## One of the benchmark's studies, NAME=tracers, and its page
 
 study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (half an hour to an hour), and its page
 	@cargo build --release --locked $(SHIPPED) -p transect-studies
-	@"$(TARGET)/release/study-xenmon" --transect "$(TARGET)/release/transect" --out docs/studies
+	@"$(TARGET)/release/study-xenmon" --transect "$(TARGET)/release/transect" --out docs/reference/studies

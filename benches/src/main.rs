@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
 use transect_benches::{bed::Bed, docs, machine::Machine, report::Rows, roles::Role, scenarios};
 
-/// Measures transect beside its peers; see docs/performance.md.
+/// Measures transect beside its peers; see docs/internals/performance.md.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version)]
 struct Cli {
@@ -26,7 +26,7 @@ struct Cli {
     /// End with exit code 1 if a goal is missed
     #[arg(long)]
     strict: bool,
-    /// Afterwards write the figures into docs/performance.md
+    /// Afterwards write the figures into docs/internals/performance.md
     #[arg(long)]
     write_docs: bool,
     /// Where the rows go as JSON [default: bench.json beside the build output]
@@ -41,7 +41,7 @@ enum What {
     /// A process of the harness itself
     #[command(subcommand, hide = true)]
     Role(Role),
-    /// Write the figures of an earlier run into docs/performance.md
+    /// Write the figures of an earlier run into docs/internals/performance.md
     Docs {
         /// Its rows
         json: PathBuf,
@@ -50,7 +50,7 @@ enum What {
 
 /// The pages of the tree this was built from.
 fn docs_folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/internals")
 }
 
 fn main() -> ExitCode {

@@ -1,10 +1,10 @@
 //! # transect-studies: published studies, done again
 //!
 //! **What.** One folder a study. It sets a published experiment up on machines of the testbed, records it, asks
-//! `transect` for the metrics, and writes a page of `docs/studies` that lays them beside the published numbers.
+//! `transect` for the metrics, and writes a page of `docs/reference/studies` that lays them beside the published numbers.
 //!
 //! **Data flow.** `plan` (what is varied) → `scene` (the testbed runs it and records) → `analysis` (`transect import`
-//! and `transect sql`) → CSV files in `docs/studies/NAME` → `figures` and `claims` → the page and its charts. The
+//! and `transect sql`) → CSV files in `docs/reference/studies/NAME` → `figures` and `claims` → the page and its charts. The
 //! first half takes minutes of emulation; the second is a function of the CSV files and is what tests repeat.
 //!
 //! **Design constraints.**
@@ -16,7 +16,7 @@
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
 //! use transect_studies::xenmon;
-//! xenmon::page::write(std::path::Path::new("docs/studies"))?;
+//! xenmon::page::write(std::path::Path::new("docs/reference/studies"))?;
 //! # Ok(())
 //! # }
 //! ```

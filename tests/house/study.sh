@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A study of the benchmark: carries plans/study-NAME.toml out, or the program's own plans/NAME.toml, or goes on with it, and
-# makes docs/studies/NAME.md's results from what it gave. `make study NAME=...` has installed and built everything before.
+# makes docs/reference/studies/NAME.md's results from what it gave. `make study NAME=...` has installed and built everything before.
 #   study.sh NAME [FOLDER]     results go to FOLDER, or to the cache
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -21,7 +21,7 @@ else
     "$transect" bench run "$plan" -o "$results"
 fi
 
-out=docs/studies/$name page=docs/studies/$name.md
+out=docs/reference/studies/$name page=docs/reference/studies/$name.md
 mkdir -p "$out"
 "$transect" bench report "$results" --rejudge --html "$out/report.html"
 for table in runs comparisons metrics; do

@@ -167,7 +167,7 @@ class Simulation {
     return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost };
   }
 
-  /** Time of work and of waiting for the CPU, as docs/timeline-format.md says. */
+  /** Time of work and of waiting for the CPU, as docs/reference/timeline-format.md says. */
   private busy(own: Intervals): number {
     const rest = ["sleeping", "io_wait", "blocked", "halted", "idle", "offline", "unknown"];
     return own.dur.reduce((sum, dur, i) => sum + (rest.includes(this.keys[own.key[i]!]!.class) ? 0 : dur), 0);

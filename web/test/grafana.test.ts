@@ -1,4 +1,4 @@
-// The Grafana dashboard asks for nothing that `/metrics` does not have: each metric and label of its expressions is in docs/metrics.md,
+// The Grafana dashboard asks for nothing that `/metrics` does not have: each metric and label of its expressions is in docs/reference/metrics.md,
 // which a test of crates/serve holds against the program.
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -15,7 +15,7 @@ test("every metric of every expression is documented, with every label that is c
     const labels = new Set<string>(["le", "instance", "job"]);
     for (const name of names) {
       const own = metrics.get(name);
-      assert.ok(own, `${name} is not in docs/metrics.md: ${expr}`);
+      assert.ok(own, `${name} is not in docs/reference/metrics.md: ${expr}`);
       own.forEach((label) => labels.add(label));
     }
     for (const { name, label } of selectors(expr)) assert.ok(metrics.get(name)!.has(label) || label === "instance", `${name} has no label ${label}: ${expr}`);

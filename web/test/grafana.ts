@@ -39,11 +39,11 @@ export function selectors(expr: string): { name: string; label: string }[] {
   return [...expr.matchAll(/\b(transect_\w+)\{([^}]*)\}/g)].flatMap(([, name, inside]) => [...inside!.matchAll(/(\w+)\s*=~?/g)].map(([, label]) => ({ name: name!, label: label! })));
 }
 
-/** docs/metrics.md: each series with its labels. */
+/** docs/reference/metrics.md: each series with its labels. */
 export function documented(): Map<string, Set<string>> {
   const out = new Map<string, Set<string>>();
   let before: Set<string> = new Set();
-  for (const line of readFileSync(resolve("../docs/metrics.md"), "utf8").split("\n")) {
+  for (const line of readFileSync(resolve("../docs/reference/metrics.md"), "utf8").split("\n")) {
     const [, first, second] = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
     const names = [...(first ?? "").matchAll(/`(transect_\w+)`/g)].map(([, name]) => name!);
     if (names.length === 0 || !line.startsWith("|")) continue;

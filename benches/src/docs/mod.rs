@@ -1,4 +1,4 @@
-//! `docs/performance.md`: the figures in it come from a run's rows, never from a keyboard.
+//! `docs/internals/performance.md`: the figures in it come from a run's rows, never from a keyboard.
 //!
 //! The page is written by people; between `<!-- bench: NAME -->` and `<!-- end of NAME -->` stands
 //! what was measured. A part whose rows a run did not make is left as it is.

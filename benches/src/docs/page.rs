@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_part() {
-        let page = include_str!("../../../docs/performance.md");
+        let page = include_str!("../../../docs/internals/performance.md");
         for (part, _) in PARTS.iter().chain(&[("machine", &[][..])]) {
             replaced(page, part, "").unwrap();
         }

@@ -2,7 +2,7 @@
 //!
 //! A frame is a length (u32, little-endian), a type byte ([`Part`]) and a body of that length. The engine sends [`Hello`]
 //! first, or a [`Refusal`] if it cannot open the tables. It answers queries in order, each with its rows in [`Part::Arrow`]
-//! or [`Part::Json`] frames and an [`End`], or with a [`Refusal`], also after some rows. docs/sql.md documents the frames.
+//! or [`Part::Json`] frames and an [`End`], or with a [`Refusal`], also after some rows. docs/reference/sql.md documents the frames.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -160,7 +160,7 @@ impl Hello {
 /// A wall around the engine that could not be raised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingWall {
-    /// `user`, `syscalls` or `limits`: see docs/sql.md.
+    /// `user`, `syscalls` or `limits`: see docs/reference/sql.md.
     pub wall: String,
     /// The reason, one line.
     pub why: String,

@@ -5,7 +5,7 @@
 //!
 //! Compact events carry no names and no wakeups' ends (`sched_wakeup`); the tables do not depend on
 //! either: names known when recording began are in [`CompactSource::threads`], later ones come as
-//! `TaskRename`, and what a `sched_wakeup` would tell is in docs/states.md.
+//! `TaskRename`, and what a `sched_wakeup` would tell is in docs/reference/states.md.
 
 use crate::{
     align::Input,

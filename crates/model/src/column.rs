@@ -1,7 +1,7 @@
 //! What a column holds, told once by the Rust type of its field.
 //!
 //! `table!` asks [`ColumnValue`] for every field, so that the Parquet files, SQL's schema and
-//! `docs/tables.md` cannot say different things about a column, and [`Columnar`] lets a writer go
+//! `docs/reference/tables.md` cannot say different things about a column, and [`Columnar`] lets a writer go
 //! through a table column by column without knowing which table it is.
 
 use crate::{
@@ -35,7 +35,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// The name in SQL, as `--schema` and `docs/tables.md` print it.
+    /// The name in SQL, as `--schema` and `docs/reference/tables.md` print it.
     pub fn sql_name(self) -> &'static str {
         match self {
             ColumnType::Bool => "boolean",

@@ -1,7 +1,7 @@
 //! The rows of every table, each described in one place.
 //!
 //! A table is a struct; [`table!`] also records each column's name, unit and meaning, and those
-//! descriptions are what `docs/tables.md`, SQL schemas and report headers are made from. Columns
+//! descriptions are what `docs/reference/tables.md`, SQL schemas and report headers are made from. Columns
 //! follow Perfetto's habit: `ts` and `dur` are int64 nanoseconds of trace time.
 //!
 //! Rows leave the engine through a [`TableSink`], so that the engine neither knows nor cares

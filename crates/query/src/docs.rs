@@ -4,7 +4,7 @@ use crate::views::{self, View};
 use std::fmt::Write as _;
 use transect_model::table::{TABLES, TableDoc};
 
-/// `docs/tables.md`: every table and column.
+/// `docs/reference/tables.md`: every table and column.
 pub fn tables_markdown() -> String {
     let mut text = String::from(
         "# Tables\n\n\
@@ -37,7 +37,7 @@ have.\n\n| column | type | null | meaning |\n|---|---|---|---|\n\
 `machine_id`, `cpu`,\n`tid`, and one column per field, named and typed as the kernel does. \
 `.tables` in the prompt lists\nthose a recording has.\n";
 
-/// The views as `docs/sql.md` lists them.
+/// The views as `docs/reference/sql.md` lists them.
 pub fn views_markdown() -> String {
     let mut text = String::new();
     for view in views::all() {

@@ -1,7 +1,7 @@
 //! The documented views: `sql/*.sql`, one file each.
 //!
 //! A view's file is a comment header and one query. The header is what `--views` and
-//! `docs/sql.md` print: the first line says what the view shows, `column:` lines say what its
+//! `docs/reference/sql.md` print: the first line says what the view shows, `column:` lines say what its
 //! columns are, further lines say more, and `example:` ends it with a query.
 
 use crate::database::block_on_memory;

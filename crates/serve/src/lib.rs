@@ -4,7 +4,7 @@
 //! **What.** [`Server::start`] listens on a port of this machine, has the recording's tables and
 //! tiles made if they are not there, and answers the page: tracks, keys, tiles, facts and arrows
 //! (`transect-timeline`), statistics and SQL (`transect-ask`: the engine is a process of its own). The addresses and
-//! what they answer are in docs/timeline-format.md.
+//! what they answer are in docs/reference/timeline-format.md.
 //!
 //! **Data flow.**
 //! ```text

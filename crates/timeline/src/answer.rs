@@ -51,7 +51,7 @@ pub fn streams(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>, T
 }
 
 impl View {
-    /// The table of tracks (docs/timeline-format.md). Groups with nothing in them are left out.
+    /// The table of tracks (docs/reference/timeline-format.md). Groups with nothing in them are left out.
     ///
     /// # Errors
     /// As [`stream`].

@@ -5,7 +5,7 @@
 //! over it. [`View`] opens it and gives tracks, keys and tiles, as Arrow IPC streams where a browser
 //! asks. A tile is 512 buckets of 2^level ns: the intervals themselves where there are few, else
 //! the share of each key in each bucket, rounded once from exact sums, so a summarised pixel
-//! shows what was there and not a sample. docs/timeline-format.md has the files and the tables.
+//! shows what was there and not a sample. docs/reference/timeline-format.md has the files and the tables.
 //!
 //! **Data flow.**
 //! ```text

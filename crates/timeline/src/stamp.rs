@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Version of the folder's layout (docs/timeline-format.md); raise it with every change of what
+/// Version of the folder's layout (docs/reference/timeline-format.md); raise it with every change of what
 /// is in the files.
 const LAYOUT: u32 = 2;
 /// The stamp's file, written last.

@@ -1,7 +1,7 @@
 //! The screen of `transect top`.
 //!
 //! **What.** VMs, containers and control groups as rows, down to single vCPUs and threads; who has the
-//! CPUs, who waits, and behind whom ([`App`]). `docs/top.md` is what its users read.
+//! CPUs, who waits, and behind whom ([`App`]). `docs/reference/top.md` is what its users read.
 //!
 //! **Data flow.** Windows ([`transect_live::Snapshot`], live or of a [`Log`]) and keys change an [`App`];
 //! [`draw`] makes a terminal's cells of it; [`run()`] has the terminal and the thread that takes windows.

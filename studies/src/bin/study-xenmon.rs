@@ -11,12 +11,12 @@ use clap::Parser;
 use transect_studies::xenmon::plan::{self, SETUPS, Setup};
 use transect_studies::xenmon::{page, record};
 
-/// Runs the XenMon study on Xen hosts of the testbed and writes its page; see docs/studies/xenmon.md.
+/// Runs the XenMon study on Xen hosts of the testbed and writes its page; see docs/reference/studies/xenmon.md.
 #[derive(Parser)]
-#[command(after_help = "Example: study-xenmon --out docs/studies && git diff docs/studies")]
+#[command(after_help = "Example: study-xenmon --out docs/reference/studies && git diff docs/reference/studies")]
 struct Arguments {
     /// The folder of the page, xenmon.md, and of xenmon/ with CSV files and charts
-    #[arg(long, default_value = "docs/studies")]
+    #[arg(long, default_value = "docs/reference/studies")]
     out: PathBuf,
     /// Go on with a study that was stopped: runs that are in the CSV files are not made again
     #[arg(long)]

@@ -2,7 +2,7 @@
 //!
 //! *XenMon: QoS Monitoring and Performance Profiling Tool* (Gupta, Gardner, Cherkasova, HP Laboratories, HPL-2005-187,
 //! 2005) gave dom0 half, once, twice and ten times the weight of a domU with a web server, and found the server fastest
-//! where dom0 had least. `docs/studies/xenmon.md` has what comes out today.
+//! where dom0 had least. `docs/reference/studies/xenmon.md` has what comes out today.
 
 pub mod analysis;
 mod charts;

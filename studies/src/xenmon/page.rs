@@ -1,4 +1,4 @@
-//! `docs/studies/xenmon.md` and its charts, made from the CSV files of `docs/studies/xenmon/`.
+//! `docs/reference/studies/xenmon.md` and its charts, made from the CSV files of `docs/reference/studies/xenmon/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::page::{replaced, short, table};
 use crate::spread::Spread;
 
 /// What people wrote, for a folder that has no page yet.
-const PAGE: &str = include_str!("../../../docs/studies/xenmon.md");
-const PUBLISHED: &str = include_str!("../../../docs/studies/xenmon/published.csv");
+const PAGE: &str = include_str!("../../../docs/reference/studies/xenmon.md");
+const PUBLISHED: &str = include_str!("../../../docs/reference/studies/xenmon/published.csv");
 
 /// The folder of CSV files and charts, in the folder of all studies.
 pub fn folder(studies: &Path) -> PathBuf {

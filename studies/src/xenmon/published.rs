@@ -1,4 +1,4 @@
-//! The published numbers: `docs/studies/xenmon/published.csv`.
+//! The published numbers: `docs/reference/studies/xenmon/published.csv`.
 
 use std::fs;
 use std::path::Path;

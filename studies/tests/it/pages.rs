@@ -1,4 +1,4 @@
-//! The pages of `docs/studies` are what their CSV files make them.
+//! The pages of `docs/reference/studies` are what their CSV files make them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failed expectation is the report")]
 
@@ -9,7 +9,7 @@ use transect_studies::csv::Table;
 use transect_studies::xenmon;
 
 fn studies() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/studies")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/studies")
 }
 
 #[test]

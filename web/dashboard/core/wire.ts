@@ -1,4 +1,4 @@
-// The JSON of `transect serve`'s API (docs/serve.md) as types. Columns that cannot be had are null; columns that an
+// The JSON of `transect serve`'s API (docs/reference/serve.md) as types. Columns that cannot be had are null; columns that an
 // older server does not send are absent. Nothing here is trusted to be there.
 
 type Num = number | null | undefined;

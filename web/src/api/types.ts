@@ -1,4 +1,4 @@
-// The JSON of the server's API (docs/timeline-format.md). Times are decimal strings, because JSON's
+// The JSON of the server's API (docs/reference/timeline-format.md). Times are decimal strings, because JSON's
 // numbers end at 2^53; what is not known is null or absent.
 
 export interface MachineInfo {

@@ -3,7 +3,7 @@
 //! # What
 //! A [`Layout`] names the cells of a plan and which of them are compared. [`crate::procedure::of_block`] gives each
 //! block's order, a [`Ledger`] holds what was measured, [`decide`] says whether to go on, [`summarise`] what came out. [`compare`] puts
-//! two result sets beside each other, [`gate`] makes an exit code of intervals. `docs/bench-method.md` is the method for
+//! two result sets beside each other, [`gate`] makes an exit code of intervals. `docs/reference/bench-method.md` is the method for
 //! people.
 //!
 //! # Data flow

@@ -30,7 +30,7 @@ pub(crate) enum Quit {
 /// first (Linux, fs/ext4/ialloc.c `recently_deleted`, 60 s and 300 s more while it is not written). Every run makes a folder
 /// for its files and removes it: the next one's, right beside it, took up to ten times as long to make as many
 /// files. What `chattr +T` does (`FS_TOPDIR_FL`) puts it elsewhere: mostly, as groups come round again where runs follow
-/// each other fast (docs/studies/published-files.md).
+/// each other fast (docs/reference/studies/published-files.md).
 fn spread_folders(folder: &Path) {
     let spread = || {
         let folder = fs::File::open(folder)?;

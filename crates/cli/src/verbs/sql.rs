@@ -19,7 +19,7 @@ use transect_ask::{Wanted, protocol};
     transect sql demo.transect                       a prompt with completion\n  \
     transect sql demo.transect --csv 'SELECT * FROM exit_latency' > exits.csv\n  \
     transect sql --views                             what is there to ask\n\n\
-    Tables, views, functions and ten worked questions: docs/sql.md.")]
+    Tables, views, functions and ten worked questions: docs/reference/sql.md.")]
 pub(crate) struct Args {
     /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
     /// file

@@ -378,7 +378,7 @@ fn evidence_is_stable_json_lines() {
 
 #[test]
 fn the_documented_evidence_is_evidence() {
-    let text = include_str!("../../../../docs/clocks.md");
+    let text = include_str!("../../../../docs/reference/clocks.md");
     let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("{\"evidence\"")).collect();
     assert!(lines.len() >= 6);
     let evidence: Vec<Evidence> = lines.iter().map(|l| serde_json::from_str(l).expect(l)).collect();

@@ -4,7 +4,7 @@
 //! outermost to the innermost; a path that lies in none gives the unit of systemd, or the group, that it
 //! is. Names that only a manager's own files tell (docker's, a pod's) are [`names`]' part.
 //!
-//! **Constraints.** Paths are what the kernel tells of processes ([`docs/live.md`] has the table). Identifiers
+//! **Constraints.** Paths are what the kernel tells of processes ([`docs/reference/live.md`] has the table). Identifiers
 //! are not trusted: a group may be named by anybody who may make groups, so a shape has to fit as a
 //! whole (64 hexadecimal digits, a UUID), and what does not fit is a plain group.
 

@@ -10,7 +10,7 @@ use crate::common;
 use std::fs;
 use transect_query::{docs, views};
 
-/// Between these lines `docs/sql.md` is generated.
+/// Between these lines `docs/reference/sql.md` is generated.
 const BEGIN: &str =
     "<!-- views: generated from sql/*.sql by `transect sql --views --markdown` -->\n";
 const END: &str = "<!-- end of views -->\n";
@@ -25,15 +25,15 @@ fn up_to_date(path: &str, expected: &str) {
 
 #[test]
 fn docs_tables_md_is_what_the_model_says() {
-    up_to_date("../../docs/tables.md", &docs::tables_markdown());
+    up_to_date("../../docs/reference/tables.md", &docs::tables_markdown());
 }
 
 #[test]
 fn docs_sql_md_lists_the_views() {
-    let path = "../../docs/sql.md";
+    let path = "../../docs/reference/sql.md";
     let text = fs::read_to_string(path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("docs/sql.md marks where views are listed");
-    let (_, after) = rest.split_once(END).expect("docs/sql.md marks where views end");
+    let (before, rest) = text.split_once(BEGIN).expect("docs/reference/sql.md marks where views are listed");
+    let (_, after) = rest.split_once(END).expect("docs/reference/sql.md marks where views end");
     up_to_date(path, &format!("{before}{BEGIN}\n{}\n{END}{after}", docs::views_markdown()));
 }
 
@@ -65,7 +65,7 @@ fn every_view_has_the_columns_its_header_documents_and_its_example_runs() {
 #[test]
 fn every_question_of_the_docs_can_be_asked() {
     let (_dir, database) = common::open();
-    let text = fs::read_to_string("../../docs/sql.md").unwrap();
+    let text = fs::read_to_string("../../docs/reference/sql.md").unwrap();
     let questions: Vec<&str> =
         text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(questions.len() > 20, "{}", questions.len());

@@ -1,4 +1,4 @@
-//! What the page asks, one file a question; docs/timeline-format.md has their shapes.
+//! What the page asks, one file a question; docs/reference/timeline-format.md has their shapes.
 
 pub(crate) mod at;
 pub(crate) mod busy;

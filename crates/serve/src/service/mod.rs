@@ -2,7 +2,7 @@
 //!
 //! **What.** [`Daemon::start`] takes windows from one source, for as long as the process lives, and
 //! gives them to all: to HTTP clients (JSON, Arrow), to the history on disk, to metrics, to
-//! triggers. docs/serve.md is what its users see.
+//! triggers. docs/reference/serve.md is what its users see.
 //!
 //! **Data flow.**
 //! ```text

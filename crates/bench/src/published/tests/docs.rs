@@ -1,4 +1,4 @@
-//! `docs/bench-published.md` is made here.
+//! `docs/reference/bench-published.md` is made here.
 
 use super::super::{Agreement, FACTOR, Row, compare, papers, summary};
 use super::golden;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 #[test]
 fn the_page_about_the_papers_is_up_to_date() {
-    golden("../../docs/bench-published.md", &page());
+    golden("../../docs/reference/bench-published.md", &page());
 }
 
 fn page() -> String {

@@ -31,7 +31,7 @@ pub(super) fn of(transect: &Path, recording: &Path) -> Result<Option<Exits>, Fau
     Ok(in_rows(&rows))
 }
 
-/// There is a guest, exits were asked for, and anything was recorded at all. (docs/record.md, "manifest.json")
+/// There is a guest, exits were asked for, and anything was recorded at all. (docs/reference/record.md, "manifest.json")
 fn may_have_exits(manifest: &Value) -> bool {
     let has = |list: &str, is_it: fn(&Value) -> bool| {
         manifest[list].as_array().is_some_and(|all| all.iter().any(is_it))

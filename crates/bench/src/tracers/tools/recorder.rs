@@ -174,7 +174,7 @@ pub(crate) fn bpf_links(pid: u32) -> usize {
     fds.flatten().filter(is_link).count()
 }
 
-/// `cost` of a recording's manifest (docs/record.md).
+/// `cost` of a recording's manifest (docs/reference/record.md).
 fn read_cost(recording: &Path) -> Result<TracerCost, Fault> {
     let path = recording.join("manifest.json");
     let failed = |why: String| Fault::failed(format!("{}: {why}", path.display()));

@@ -78,7 +78,7 @@ impl Tracing for Windows {
     }
 }
 
-/// What was not caught, since it began: the last row of `health` (docs/live.md) says.
+/// What was not caught, since it began: the last row of `health` (docs/reference/live.md) says.
 fn lost_events(log: &str) -> u64 {
     let mut lines = log.lines().rev().filter(|line| line.starts_with("{\"table\":\"health\""));
     let last = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -2,7 +2,7 @@
 //! there is none, and how often its intervals hold the true one.
 //!
 //! All seeds are fixed. Everything goes through the public interface as the procedure uses it: blocks, ledger,
-//! decision, summary. `docs/bench-method.md` quotes what is printed here.
+//! decision, summary. `docs/reference/bench-method.md` quotes what is printed here.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's helpers are test code")]
 

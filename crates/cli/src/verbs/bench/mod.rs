@@ -22,7 +22,7 @@ use transect_bench::{Fault, Kind, Refusal};
     transect bench report results --html page.html the same as one page with charts and every raw point\n  \
     transect bench compare before after            two sets of results, corrected for the number of comparisons\n  \
     transect bench gate results --at-most 5%       exit code 1 if a tracer costs more, by its interval\n\n\
-    A plan is a TOML file, or quick, full, published. Docs: docs/bench.md; the method: docs/bench-method.md.")]
+    A plan is a TOML file, or quick, full, published. Docs: docs/reference/bench.md; the method: docs/reference/bench-method.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,

@@ -73,7 +73,7 @@ fn trace(dom0: &Dom0) -> Check {
         Err(error) => Check::limited(
             facility,
             error.to_string(),
-            "see docs/record-xen.md; dom0's kernel can be recorded with --xen off",
+            "see docs/reference/record-xen.md; dom0's kernel can be recorded with --xen off",
         ),
     }
 }

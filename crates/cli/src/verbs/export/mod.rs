@@ -28,7 +28,7 @@ use transect_model::table::Tables;
     transect export demo.transect --to recording --from 1.25s -o small.transect.tar\n\n\
     Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser). The smaller recording\n\
     is for transect: report, sql, view and export read it.\n\
-    What is exported how is described in docs/export.md.")]
+    What is exported how is described in docs/reference/export.md.")]
 pub(crate) struct Args {
     /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
     /// file

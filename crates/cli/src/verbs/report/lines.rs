@@ -1,7 +1,7 @@
 //! The lines of a report: one struct per view, each column described in one place.
 //!
 //! A line is to a report what a row is to a table: JSON and CSV are written from its columns, and
-//! a test holds `docs/report.md` to them. All times are integer nanoseconds of trace time (or
+//! a test holds `docs/reference/report.md` to them. All times are integer nanoseconds of trace time (or
 //! ticks, where the recording does not say how long a tick is).
 
 use crate::records::line;

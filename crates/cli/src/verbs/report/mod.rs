@@ -34,7 +34,7 @@ const DEFAULT_TOP: usize = 10;
     transect report demo.transect --window 100ms         time sliced\n  \
     transect report demo.transect --json | jq '.exits'   for scripts (all values in ns)\n  \
     transect report demo.transect --view exits --csv\n\n\
-    Every column is described in docs/report.md.")]
+    Every column is described in docs/reference/report.md.")]
 pub(crate) struct Args {
     /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
     /// file

@@ -211,7 +211,7 @@ fn the_page_for_people() {
 fn docs_describe_every_view_and_column() {
     use super::lines;
     use crate::facts;
-    let docs = include_str!("../../../../../docs/report.md");
+    let docs = include_str!("../../../../../docs/reference/report.md");
     let columns = [
         facts::RecordingLine::COLUMNS,
         facts::CostLine::COLUMNS,
@@ -223,11 +223,11 @@ fn docs_describe_every_view_and_column() {
         lines::WakeupLine::COLUMNS,
     ];
     for column in columns.concat() {
-        assert!(docs.contains(&format!("`{column}`")), "docs/report.md lacks {column}");
+        assert!(docs.contains(&format!("`{column}`")), "docs/reference/report.md lacks {column}");
     }
     for view in <View as clap::ValueEnum>::value_variants() {
         let name = clap::ValueEnum::to_possible_value(view).unwrap();
-        assert!(docs.contains(&format!("`{}`", name.get_name())), "docs/report.md lacks a view");
+        assert!(docs.contains(&format!("`{}`", name.get_name())), "docs/reference/report.md lacks a view");
     }
 }
 

@@ -35,7 +35,7 @@ const CONFIG: &str = "/etc/transect/serve.toml";
     transect serve --print-config > serve.toml       all settings, with what they mean\n  \
     curl -s 'localhost:9619/api/v1/history?from=-5m&step=10s&tables=windows' | jq .\n  \
     curl -s -X POST -H \"Authorization: Bearer $(cat control.token)\" localhost:9619/api/v1/snapshots\n\n\
-    The API, history, triggers and how to run it: docs/serve.md; metrics: docs/metrics.md.")]
+    The API, history, triggers and how to run it: docs/reference/serve.md; metrics: docs/reference/metrics.md.")]
 pub(crate) struct Args {
     /// Settings [default: /etc/transect/serve.toml, if it is there]
     #[arg(long, value_name = "FILE")]

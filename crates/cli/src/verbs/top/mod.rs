@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
     transect top night.jsonl                      look at that log, with the same keys\n  \
     transect top --log night.parquet              a directory of tables, for DuckDB, pandas, Polars\n  \
     transect top --once --json | jq '.antagonists | sort_by(-.ns) | .[:5]'\n\n\
-    The screen and its keys: docs/top.md. What each column means, and what is missing when: docs/live.md.")]
+    The screen and its keys: docs/reference/top.md. What each column means, and what is missing when: docs/reference/live.md.")]
 pub(crate) struct Args {
     /// Look at this log, which --log FILE.jsonl wrote, instead of this host
     #[arg(value_name = "FILE", conflicts_with_all = ["once", "log", "interval", "no_io", "source"])]

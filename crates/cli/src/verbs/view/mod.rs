@@ -28,7 +28,7 @@ use transect_serve::{Options, Server};
     transect view demo.transect --no-browser         only print the address\n  \
     ssh -L 8000:localhost:8000 HOST transect view --listen 127.0.0.1:8000 demo.transect\n\n\
     The page is part of this program and needs no internet. The address holds a token: who has\n\
-    it may read the recording while it is served. Keys and panels: docs/view.md.")]
+    it may read the recording while it is served. Keys and panels: docs/reference/view.md.")]
 pub(crate) struct Args {
     /// The recording: a directory that `record` or `import` made, or a trace.dat file
     recording: PathBuf,

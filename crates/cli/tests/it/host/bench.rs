@@ -245,7 +245,7 @@ fn the_plans_of_the_program_are_plans() {
 
 #[test]
 fn the_plan_of_the_documentation_is_a_plan() {
-    let page = include_str!("../../../../../docs/bench.md");
+    let page = include_str!("../../../../../docs/reference/bench.md");
     let (_, after) = page.split_once("```toml\n").unwrap();
     let (plan, _) = after.split_once("```").unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -33,7 +33,7 @@ use transect_query::{Database, Options, QueryError, docs};
         transect sql demo.transect 'SELECT * FROM exit_latency'       makes the tables, too\n  \
         transect-sql demo.transect/tables 'SELECT * FROM machines'    of these tables\n  \
         transect-sql --views                                          what is there to ask\n\n\
-        Tables, views, functions and the protocol of --pipe: docs/sql.md."
+        Tables, views, functions and the protocol of --pipe: docs/reference/sql.md."
 )]
 struct Cli {
     /// The folder of tables

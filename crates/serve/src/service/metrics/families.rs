@@ -1,4 +1,4 @@
-//! Every metric: its name, its kind, its help. docs/metrics.md lists the same, which a test holds.
+//! Every metric: its name, its kind, its help. docs/reference/metrics.md lists the same, which a test holds.
 
 /// What kind of metric it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -118,7 +118,7 @@ fn however_many_there_are_the_page_is_bounded_and_says_how_many_are_summed() {
 /// Every line of the page is of a family that is documented, and every family is.
 #[test]
 fn the_documentation_has_every_metric() {
-    let docs = include_str!("../../../../../docs/metrics.md");
+    let docs = include_str!("../../../../../docs/reference/metrics.md");
     let documented: BTreeSet<&str> = docs
         .split('`')
         .filter(|word| word.starts_with("transect_"))
@@ -131,12 +131,12 @@ fn the_documentation_has_every_metric() {
     };
     let names: Vec<String> = ALL.iter().map(named).collect();
     for name in &names {
-        assert!(documented.contains(name.as_str()), "docs/metrics.md lacks {name}");
+        assert!(documented.contains(name.as_str()), "docs/reference/metrics.md lacks {name}");
     }
     for name in &documented {
         assert!(
             names.iter().any(|known| known == name),
-            "docs/metrics.md has {name}, which is none"
+            "docs/reference/metrics.md has {name}, which is none"
         );
     }
     let page = page(&filled(2, 2, Limits::default(), 2), Format::OpenMetrics);
