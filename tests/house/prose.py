@@ -209,7 +209,7 @@ def subjects() -> list[str]:
     def git(*arguments: str) -> str:
         # `.ci/run` tests a copy without the history, and names the clone.
         tree = os.environ.get("TRANSECT_CLONE", ".")
-        return subprocess.run(["git", "-C", tree, *arguments], capture_output=True, check=True, text=True).stdout.strip()
+        return subprocess.run(["git", "-c", f"safe.directory={tree}", "-C", tree, *arguments], capture_output=True, check=True, text=True).stdout.strip()
 
     try:
         first = git("log", "--diff-filter=A", "--format=%H", "--", "tests/house/prose.py").splitlines()
