@@ -50,7 +50,7 @@ page() { # NAME SCRIPT
 
 case $tier in
 check | test)
-    part "formatting, lints, layers" make --no-print-directory lint
+    part "formatting, lints, layers, documentation" make --no-print-directory lint
     # What is wrong there is quick to mend, and the rest would be run again for it.
     ((status == 0)) || exit 1
     part "the page: types and core" page page test

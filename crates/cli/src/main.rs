@@ -8,6 +8,8 @@
 
 mod facts;
 mod output;
+#[cfg(test)]
+mod pages;
 mod recorders;
 mod records;
 mod verbs;

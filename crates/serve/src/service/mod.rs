@@ -45,6 +45,8 @@ mod triggers;
 mod views;
 
 #[cfg(test)]
+mod api_page;
+#[cfg(test)]
 mod synthetic;
 #[cfg(test)]
 mod tests;

@@ -14,11 +14,11 @@ pub(super) struct Field {
     pub(super) section: &'static str,
     pub(super) name: &'static str,
     /// What it means, for people.
-    doc: &'static str,
+    pub(super) doc: &'static str,
     /// Sets it, or says what it should be.
     pub(super) set: fn(&mut Config, &DeValue<'_>) -> Result<(), &'static str>,
     /// As the file has it; none: it is not set.
-    show: fn(&Config) -> Option<String>,
+    pub(super) show: fn(&Config) -> Option<String>,
 }
 
 fn text<'v>(value: &'v DeValue<'_>) -> Option<&'v str> {
@@ -211,7 +211,7 @@ fn names(value: &DeValue<'_>) -> Option<Vec<String>> {
     list.iter().map(|value| name(value.as_ref())).collect()
 }
 
-const EXAMPLES: [(&str, &str, &str); 4] = [
+pub(super) const EXAMPLES: [(&str, &str, &str); 4] = [
     ("access", "read_tokens", "\"/etc/transect/read.tokens\""),
     ("access", "control_tokens", "\"/etc/transect/control.tokens\""),
     ("tls", "certificate", "\"/etc/transect/cert.pem\""),

@@ -249,4 +249,6 @@ impl Config {
 }
 
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,77 @@
+//! `docs/reference/http-api.md`, made from the table of routes and the columns of the rows. `UPDATE_GOLDEN=1` writes it anew.
+
+use super::routes::{ROUTES, Route};
+use super::tables;
+use crate::http::Method;
+use std::fmt::Write as _;
+use transect_live::TABLES;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/http-api.md");
+
+const HEAD: &str = "# HTTP API of `transect serve`\n\n\
+    Every route of the daemon and every column of its rows. The daemon also serves this description as OpenAPI 3.0, under \
+    `/openapi.json`. Durations and times are ns; a name that ends in `unix_ns` counts from 1970, others from the start of \
+    the host's trace clock. A column that this machine cannot measure is null. An error is a JSON object with `error` and, where there \
+    is one, `hint`; besides the listed answers every route may answer 400 (invalid request), 401 (no token), 403 (token without \
+    the scope, or a foreign `Host`) and 503 (limit reached). [Running the daemon](serve.md) explains access and limits, \
+    [timeline files and tables](timeline-format.md) the requests of a snapshot's timeline, below `/view/{id}/`. Generated from the table of routes.\n";
+
+fn cell(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
+fn section(page: &mut String, route: &Route) {
+    let method = match route.method {
+        Method::Get => "GET",
+        Method::Post => "POST",
+        Method::Delete => "DELETE",
+    };
+    let scope = match route.scope.words() {
+        [] => "No token needed.".to_owned(),
+        [.., widest] => format!("Scope: `{widest}`."),
+    };
+    let _ = write!(page, "\n### {method} {}\n\n{} {scope}\n", route.path, route.doc);
+    if !route.params.is_empty() {
+        page.push_str("\n| parameter | example | meaning |\n|---|---|---|\n");
+        for param in route.params {
+            let _ =
+                writeln!(page, "| `{}` | `{}` | {} |", param.name, param.example, cell(param.doc));
+        }
+    }
+    if let Some(body) = route.body {
+        let _ = write!(page, "\nBody, all members optional:\n\n```json\n{body}\n```\n");
+    }
+    page.push_str("\n| status | content | answer |\n|---|---|---|\n");
+    for (status, doc, kind) in route.answers {
+        let kind = if kind.is_empty() { "" } else { &format!("`{kind}`") };
+        let _ = writeln!(page, "| {status} | {kind} | {} |", cell(doc));
+    }
+}
+
+fn page() -> String {
+    let mut page = String::from(HEAD);
+    page.push_str("\n## Routes\n");
+    for route in ROUTES {
+        section(&mut page, route);
+    }
+    page.push_str("\n## Rows of a window\n");
+    for (place, table) in TABLES.iter().enumerate() {
+        let _ = write!(page, "\n### {table}\n\n| column | type | meaning |\n|---|---|---|\n");
+        for column in tables::columns(place) {
+            let (ty, doc) = (column.ty.sql_name(), cell(column.doc));
+            let _ = writeln!(page, "| `{}` | {ty} | {doc} |", column.name);
+        }
+    }
+    page
+}
+
+#[test]
+fn page_of_routes_equals_the_table() {
+    let found = page();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(PAGE, &found).unwrap();
+    }
+    let expected = std::fs::read_to_string(PAGE).unwrap_or_default();
+    let advice = "docs/reference/http-api.md is out of date: run the test with UPDATE_GOLDEN=1";
+    assert!(found == expected, "{advice}");
+}
