@@ -1,4 +1,4 @@
-//! What the publication says of its figures, put to the test.
+//! What statement of the publication of its figures, put to the test.
 
 use super::charts::{ratio_of_io, ratio_of_most};
 use super::figures::{
@@ -23,17 +23,17 @@ struct Claim {
 const CLAIMS: [Claim; 18] = [
     Claim {
         place: "Fig. 3a",
-        says: "Each step up of dom0's weight costs throughput (1,380, 1,200, 980, 700 answers a second at most).",
+        says: "Each increase of dom0's weight reduces throughput (1,380, 1,200, 980, 700 answers a second at most).",
         test: |it| falls(|name| it.results.most(it.setup, name, throughput)),
     },
     Claim {
         place: "Fig. 3a",
-        says: "Under Conf_10 it is about half of Conf_0.5's (here: 0.4 to 0.6 of it).",
+        says: "Under Conf_10 throughput is about half of that under Conf_0.5 (here: 0.4 to 0.6 of it).",
         test: |it| within(ratio_of_most(it.results, it.setup, "Conf_10")?, 0.4, 0.6),
     },
     Claim {
         place: "Fig. 3b",
-        says: "Answers come soonest under Conf_0.5 (here: under the heaviest load, than under Conf_10).",
+        says: "Response time is shortest under Conf_0.5 (here: shorter than under Conf_10, at the heaviest load).",
         test: |it| {
             below(
                 it.run("Conf_0.5", |run| millis(run.load.took_us[0]))?,
@@ -43,7 +43,7 @@ const CLAIMS: [Claim; 18] = [
     },
     Claim {
         place: "Fig. 4a",
-        says: "Under Conf_0.5 dom0 gets about half of what dom1 gets (here: 0.4 to 0.6).",
+        says: "Under Conf_0.5 dom0 gets about half as much CPU as dom1 (here: 0.4 to 0.6).",
         test: |it| {
             let share = |run: &Run| gotten(&run.domains[0]) / gotten(&run.domains[1]);
             within(it.run("Conf_0.5", share)?, 0.4, 0.6)
@@ -56,7 +56,7 @@ const CLAIMS: [Claim; 18] = [
     },
     Claim {
         place: "Fig. 4d",
-        says: "But under Conf_10 far less than the ten elevenths that it might have: it does not want more (here: 40 to 50 %).",
+        says: "Under Conf_10 dom0 gets far less than the ten elevenths it is entitled to: it does not use more (here: 40 to 50 %).",
         test: |it| within(it.dom0("Conf_10", gotten)?, 40.0, 50.0),
     },
     Claim {
@@ -66,7 +66,7 @@ const CLAIMS: [Claim; 18] = [
     },
     Claim {
         place: "Fig. 5b–d",
-        says: "Under all others dom0 is blocked more than dom1.",
+        says: "Under all other weights dom0 is blocked more than dom1.",
         test: others_block_dom0,
     },
     Claim {
@@ -96,17 +96,17 @@ const CLAIMS: [Claim; 18] = [
     },
     Claim {
         place: "Fig. 7a",
-        says: "Each step up of dom0's weight costs dom0 I/O count per second.",
+        says: "Each increase of dom0's weight reduces dom0's I/O count per second.",
         test: |it| falls(|name| it.run(name, io_rate)),
     },
     Claim {
         place: "Fig. 7a",
-        says: "dom0's I/O count per second under Conf_10 is half of Conf_0.5's (here: 0.4 to 0.6 of it).",
+        says: "dom0's I/O count per second under Conf_10 is half of that under Conf_0.5 (here: 0.4 to 0.6 of it).",
         test: |it| within(ratio_of_io(it.results, it.setup, "Conf_10")?, 0.4, 0.6),
     },
     Claim {
         place: "Fig. 7b, 8, 9",
-        says: "Under Conf_0.5 and a heavy load work is done in bulk: more I/O per execution of dom0, fewer and longer \
+        says: "Under Conf_0.5 and a heavy load work is batched: more I/O per execution of dom0, fewer and longer \
                executions of both domains than under Conf_10.",
         test: in_bulk,
     },
@@ -146,7 +146,7 @@ impl Under<'_> {
 /// The table of all statements, and what came out under each setup.
 pub(super) fn text(results: &Results) -> String {
     let setups = results.setups();
-    let mut header = vec!["about".to_owned(), "the publication says".to_owned()];
+    let mut header = vec!["about".to_owned(), "statement of the publication".to_owned()];
     header.extend(setups.iter().map(|setup| setup.title.to_owned()));
     let rows = CLAIMS.iter().map(|claim| {
         let mut row = vec![claim.place.to_owned(), claim.says.to_owned()];

@@ -92,7 +92,7 @@ fn runs(results: &Results) -> String {
     });
     let (work, reply) = (plan::WORK_US, short(f64::from(plan::REPLY_BYTES)));
     format!(
-        "{}\nThe server works {work} µs for a request and answers with {reply} bytes.\n",
+        "{}\nThe server computes for {work} µs per request and replies with {reply} bytes.\n",
         table("lrrlrr", &header.map(str::to_owned), &rows.collect::<Vec<_>>())
     )
 }
