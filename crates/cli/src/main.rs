@@ -21,12 +21,12 @@ use std::process::ExitCode;
 #[command(
     name = "transect",
     version,
-    about = "Record every layer of a virtualized system on one clock, and say where the time went",
+    about = "Record every layer of a virtualized system on one clock and report where the time went",
     after_help = "Examples:\n  \
-        transect doctor                                  what this machine allows\n  \
-        transect record --guest vsock:3 --duration 5s    record host and guest\n  \
-        transect report transect-1.transect              who had the CPU, who waited, and why\n\n\
-        'transect VERB --help' explains a verb and shows an example."
+        transect doctor                                  check which layers can be recorded\n  \
+        transect record --guest vsock:3 --duration 5s    record the host and one guest for 5 s\n  \
+        transect report transect-1.transect              report CPU time, waits and antagonists\n\n\
+        Run 'transect COMMAND --help' for the options and examples of one command."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// The error and its causes. Libraries name the cause in their own text (their users may not walk
-/// the chain), so one that was said already is not said again.
+/// the chain), so a cause that is already in the line is not repeated.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -12,10 +12,10 @@ use std::{
 /// Which recorder is meant.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Choice {
-    /// The recording's directory, as its recorder printed it (not needed if only one is running)
+    /// Output directory of the recorder [default: that of the only running recorder]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The recorder's process id
+    /// Process id of the recorder
     #[arg(long, value_name = "PID", conflicts_with = "dir")]
     pid: Option<i32>,
 }
@@ -70,7 +70,7 @@ pub(crate) fn find(
             let list: Vec<_> = all
                 .map(|f| format!("{} (pid {})", f.state.output.display(), f.state.pid))
                 .collect();
-            bail!("several recordings are running: {}; name one: DIR or --pid", list.join(", "))
+            bail!("several recordings are running: {}; select one by DIR or --pid", list.join(", "))
         }
     }
 }
@@ -85,7 +85,8 @@ impl Choice {
         match (&self.dir, self.pid) {
             (Some(dir), _) => format!(" into {} (of this user)", dir.display()),
             (_, Some(pid)) => format!(" with pid {pid} (of this user)"),
-            _ => " (of this user; those of others need their user, or root's: sudo)".to_owned(),
+            _ => " (of this user; recordings of other users need their user or root: sudo)"
+                .to_owned(),
         }
     }
 }
@@ -99,16 +100,16 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 pub(crate) fn ask(found: &Found, request: Request) -> anyhow::Result<PathBuf> {
     let pid = found.state.pid;
     let mut stream = UnixStream::connect(&found.socket)
-        .with_context(|| format!("cannot reach the recorder, pid {pid}"))?;
+        .with_context(|| format!("cannot connect to the recorder, pid {pid}"))?;
     stream.write_all(format!("{}\n", request.word()).as_bytes())?;
     let mut reply = String::new();
     // The recorder hangs up after its line; if it dies, the kernel does.
     stream.read_to_string(&mut reply).context("waiting for the recorder's reply")?;
     match reply.trim_end().split_once(' ') {
         Some(("ok", path)) => Ok(PathBuf::from(path)),
-        Some(("error", why)) => bail!("the recorder, pid {pid}, says: {why}"),
+        Some(("error", why)) => bail!("recorder, pid {pid}: {why}"),
         _ => bail!(
-            "the recorder, pid {pid}, ended without a reply; what it wrote can be read: {}",
+            "the recorder, pid {pid}, ended without a reply; the part that it wrote is readable: {}",
             found.state.output.display()
         ),
     }

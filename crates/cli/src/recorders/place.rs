@@ -34,8 +34,8 @@ pub(super) fn create() -> anyhow::Result<PathBuf> {
             Err(e) => last = Some(anyhow::Error::new(e).context(place.display().to_string())),
         }
     }
-    Err(last.unwrap_or_else(|| anyhow::anyhow!("no directory for it")))
-        .context("cannot make a place for the recorder's control socket")
+    Err(last.unwrap_or_else(|| anyhow::anyhow!("no usable directory")))
+        .context("cannot create a directory for the recorder's control socket")
 }
 
 /// In a directory someone else could write to, someone else could pose as a recorder.
@@ -44,7 +44,7 @@ pub(super) fn check(place: &Path) -> anyhow::Result<()> {
     let uid = rustix::process::geteuid().as_raw();
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {
         bail!(
-            "{} is not a directory of user {uid} that nobody else can enter; remove it",
+            "{} is not a directory that user {uid} owns with mode 0700; remove it",
             place.display()
         );
     }

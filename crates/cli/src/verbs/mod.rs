@@ -23,34 +23,34 @@ mod view;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What to do.
+/// The verbs, in the order in which `transect --help` lists them.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Measure what each layer and each tracer costs, with an interval and a limiter
-    Bench(Box<bench::Args>),
-    /// Say what this machine allows, what is missing, and the one command that mends it
+    /// Check which layers this machine can record, and print the command that fixes each gap
     Doctor(doctor::Args),
-    /// Make a recording of files that other tools recorded: trace.dat, xentrace
-    Import(import::Args),
-    /// Write a recording, or a stretch of it, for other tools, as rows, or as a smaller recording
-    Export(export::Args),
-    /// Say who had the CPU, who waited and behind whom, and why guests exited
-    Report(report::Args),
-    /// Ask a recording in SQL: its tables, documented views, as-of and interval joins
-    Sql(Box<sql::Args>),
-    /// Show a recording's timeline in the browser: every layer in one window
-    View(Box<view::Args>),
-    /// Record what this host and its guests do
+    /// Record this host, its VMs and, through the agent, the kernels of its guests
     Record(Box<record::Args>),
-    /// Have a running flight recorder write what it holds
-    Snapshot(snapshot::Args),
-    /// End a running recording
-    Stop(stop::Args),
-    /// Say what every VM, container and thread does now, window by window
+    /// Report CPU time, waits and antagonists of VMs and threads, and VM exits by reason
+    Report(report::Args),
+    /// Show the timeline of a recording in the browser, all layers in one window
+    View(Box<view::Args>),
+    /// Query a recording in SQL: tables, documented views, as-of and interval joins
+    Sql(Box<sql::Args>),
+    /// Show the current CPU use and waits of every VM, container and thread, per window
     Top(top::Args),
-    /// Keep watching: dashboard, API, history of a day, metrics for Prometheus, snapshots
+    /// Serve a live dashboard, an HTTP API, a day of history, Prometheus metrics and snapshots
     Serve(Box<serve::Args>),
-    /// Make the tables of a recording now (queries make them when they are needed)
+    /// Convert files of other tracers (trace.dat, xentrace) to a recording
+    Import(import::Args),
+    /// Export a recording or a time range of it: files for other tools, rows, or an excerpt
+    Export(export::Args),
+    /// Write the buffer of a running flight recorder to disk
+    Snapshot(snapshot::Args),
+    /// End a running recording and wait until it is complete
+    Stop(stop::Args),
+    /// Measure the cost of each layer and each tracer, with intervals and suspected limiters
+    Bench(Box<bench::Args>),
+    /// Build the tables of a recording now (queries build them on demand)
     #[command(hide = true)]
     Tables(tables::Args),
 }
@@ -59,18 +59,18 @@ impl Verb {
     /// Runs the verb. The exit code is 0, or 1 where the verb's own result is "no".
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Verb::Bench(args) => bench::run(*args),
             Verb::Doctor(args) => doctor::run(args),
-            Verb::Import(args) => import::run(args),
-            Verb::Export(args) => export::run(args),
-            Verb::Report(args) => report::run(args),
-            Verb::Sql(args) => sql::run(*args),
-            Verb::View(args) => view::run(*args),
             Verb::Record(args) => record::run(&args),
-            Verb::Snapshot(args) => snapshot::run(args),
-            Verb::Stop(args) => stop::run(args),
+            Verb::Report(args) => report::run(args),
+            Verb::View(args) => view::run(*args),
+            Verb::Sql(args) => sql::run(*args),
             Verb::Top(args) => top::run(&args),
             Verb::Serve(args) => serve::run(&args),
+            Verb::Import(args) => import::run(args),
+            Verb::Export(args) => export::run(args),
+            Verb::Snapshot(args) => snapshot::run(args),
+            Verb::Stop(args) => stop::run(args),
+            Verb::Bench(args) => bench::run(*args),
             Verb::Tables(args) => tables::run(args),
         }
     }

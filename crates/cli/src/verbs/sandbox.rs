@@ -18,7 +18,9 @@ pub(crate) fn check_sandbox(is_required: bool, tell: &dyn Fn(&str)) -> anyhow::R
     }
     if is_required && !missing.is_empty() {
         let missing = missing.join("; ");
-        bail!("--require-sandbox, and a wall is missing: {missing} (docs/reference/sql.md, The walls)");
+        bail!(
+            "--require-sandbox, and a wall is missing: {missing} (docs/reference/sql.md, The walls)"
+        );
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// Arguments of `transect snapshot`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  transect record --flight-recorder -o slow.transect &\n  \
-    transect snapshot          writes slow.1.transect and prints its name")]
+    transect snapshot          write slow.1.transect and print its name")]
 pub(crate) struct Args {
     #[command(flatten)]
     recorder: Choice,
@@ -16,7 +16,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let found = recorders::find(&args.recorder, |state| state.flight_recorder)?;
     if !found.state.flight_recorder {
         anyhow::bail!(
-            "the recorder, pid {}, writes {} all the time; only one started with --flight-recorder takes snapshots (transect stop ends it)",
+            "the recorder, pid {}, writes {} continuously; only a recorder started with --flight-recorder takes snapshots (to end this one: transect stop)",
             found.state.pid,
             found.state.output.display()
         );

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// Arguments of `transect stop`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  transect record -o run.transect &\n  \
-    transect stop              ends it, and prints the recording's name")]
+    transect stop              end it and print the name of the recording")]
 pub(crate) struct Args {
     #[command(flatten)]
     recorder: Choice,

@@ -121,12 +121,12 @@ fn all_layers(host: &XenHost, duty: &DomU, here: &Path) -> Result<()> {
     let notes = manifest["notes"].to_string();
     ensure!(
         notes.contains(
-            "xentrace was killed by signal 9; it was started again: Xen's buffers kept its records"
+            "xentrace was killed by signal 9 and was restarted: Xen's buffers kept the records"
         ),
         "{notes}"
     );
     let gaps = rows(&manifest, "gaps")?;
-    let told = "xentrace was told to end by someone else";
+    let told = "xentrace was ended by another process";
     ensure!(out.stderr.contains(told), "{}", out.stderr);
     let [gap] = &gaps[..] else { anyhow::bail!("{gaps:?}") };
     let (from, to) = (gap["from"].as_u64(), gap["to"].as_u64());

@@ -13,13 +13,14 @@ pub(super) fn checks() -> Vec<Check> {
 /// BTF lets the compact collector's programs fit this kernel without a compiler.
 fn btf() -> Check {
     match std::fs::metadata("/sys/kernel/btf/vmlinux") {
-        Ok(meta) => {
-            Check::ok("btf", format!("the kernel describes its types ({} KiB)", meta.len() / 1024))
-        }
+        Ok(meta) => Check::ok(
+            "btf",
+            format!("the kernel provides its type information ({} KiB)", meta.len() / 1024),
+        ),
         Err(_) => Check::missing(
             "btf",
-            "no /sys/kernel/btf/vmlinux: BPF collection is not possible, tracefs recording is",
-            "use a kernel built with CONFIG_DEBUG_INFO_BTF (distribution kernels are)",
+            "no /sys/kernel/btf/vmlinux: the compact collector (BPF) cannot run, the full collector (tracefs) can",
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as distribution kernels are",
         ),
     }
 }
@@ -27,13 +28,15 @@ fn btf() -> Check {
 /// The host's end of AF_VSOCK to guests is vhost-vsock.
 fn vsock() -> Check {
     match std::fs::OpenOptions::new().read(true).write(true).open("/dev/vhost-vsock") {
-        Ok(_) => Check::ok("vsock", "/dev/vhost-vsock opens: guests can be reached over vsock"),
+        Ok(_) => {
+            Check::ok("vsock", "/dev/vhost-vsock opens: agents in guests are reachable over vsock")
+        }
         Err(_) if Path::new("/dev/vhost-vsock").exists() => {
-            Check::limited("vsock", "/dev/vhost-vsock exists but does not open", "run as root")
+            Check::limited("vsock", "cannot open /dev/vhost-vsock", "run as root")
         }
         Err(_) => Check::limited(
             "vsock",
-            "no /dev/vhost-vsock: guests can be reached over virtio-serial only",
+            "no /dev/vhost-vsock: agents in guests are reachable over virtio-serial only",
             "modprobe vhost_vsock",
         ),
     }
@@ -44,7 +47,7 @@ fn guests() -> Vec<Check> {
     let found = discover::vms();
     let mut all: Vec<Check> = found.vms.iter().map(guest).collect();
     if all.is_empty() {
-        all.push(Check::ok("guests", "none runs now"));
+        all.push(Check::ok("guests", "none is running"));
     }
     all.extend(found.notes.into_iter().map(|note| Check::limited("guests", note, "")));
     all
@@ -62,11 +65,14 @@ fn guest(vm: &Vm) -> Check {
         if vm.uses_kvm { "" } else { ", without KVM" },
     );
     match channel(vm) {
-        Some(spec) => Check::ok("guest", format!("{what}; with the agent in it: --guest {spec}")),
+        Some(spec) => Check::ok(
+            "guest",
+            format!("{what}; to record its kernel through its agent: --guest {spec}"),
+        ),
         None => Check::limited(
             "guest",
-            format!("{what}; no channel for an agent"),
-            "add -device vhost-vsock-pci,guest-cid=N or a virtio-serial port to record its kernel",
+            format!("{what}; it has no channel for an agent"),
+            "to record its kernel, start it with -device vhost-vsock-pci,guest-cid=N or a virtio-serial port",
         ),
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn check() -> Check {
             return Check::limited(
                 "compact collector",
                 why.to_string(),
-                "recording falls back on tracefs (the full collector), which costs more per event",
+                "until then, record uses the full collector (tracefs), which costs more per event",
             );
         }
     };
@@ -24,14 +24,14 @@ pub(super) fn check() -> Check {
         Ok(programs) => Check::ok(
             "compact collector",
             format!(
-                "{programs} BPF programs were loaded and ran; VM exits: {}",
+                "{programs} BPF programs loaded and ran; VM exits: {}",
                 capabilities.kvm_exit.as_str()
             ),
         ),
         Err(error) => Check::limited(
             "compact collector",
             error.to_string(),
-            "recording falls back on --full; please report this kernel",
+            "transect record --full; please report this kernel",
         ),
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn checks() -> Vec<Check> {
         return vec![Check::missing(
             "kvm",
             "no /dev/kvm",
-            "modprobe kvm-amd or kvm-intel; in a VM, enable nested virtualization on its host",
+            "modprobe kvm-amd or kvm-intel; in a VM, first enable nested virtualization on its host",
         )];
     }
     let mut all = vec![tiny_vm_check()];
@@ -56,7 +56,7 @@ fn tiny_vm_check() -> Check {
         Err(error) => Check::missing(
             "kvm",
             format!("/dev/kvm exists, but {error:#}"),
-            "run as root or in group kvm; check dmesg for kvm messages",
+            "run as root or in group kvm; if it fails again, check dmesg for kvm messages",
         ),
         Ok(Some(exits)) if exits >= u64::from(PORT_WRITES) => {
             Check::ok("kvm", format!("a tiny VM ran in {took} ms and kvm_exit fired {exits} times"))
@@ -65,14 +65,14 @@ fn tiny_vm_check() -> Check {
             "kvm",
             format!(
                 "a tiny VM made {PORT_WRITES} exits, but kvm_exit fired {exits} times: this \
-                 KVM does not trace VM entries and exits (PVM behaves so)"
+                 KVM does not trace VM entries and exits (as with PVM)"
             ),
-            "record on a host with kvm-intel or kvm-amd; sched events still name vCPU threads",
+            "record on a host with kvm-intel or kvm-amd; here, sched events still identify vCPU threads",
         ),
         Ok(None) => Check::limited(
             "kvm",
-            format!("a tiny VM ran in {took} ms; its exits could not be counted without tracefs"),
-            "see tracefs above",
+            format!("a tiny VM ran in {took} ms; its exits cannot be counted without tracefs"),
+            "fix tracefs, see its line above",
         ),
     }
 }
@@ -106,13 +106,19 @@ fn boot_check() -> Check {
     };
     let spoke = says_within(&mut child, BOOT_SIGN, BOOT_DEADLINE);
     if spoke {
-        Check::ok(facility, format!("a kernel spoke after {} ms", started.elapsed().as_millis()))
+        Check::ok(
+            facility,
+            format!(
+                "a stock kernel booted and printed its version after {} ms",
+                started.elapsed().as_millis()
+            ),
+        )
     } else {
         Check::missing(
             facility,
-            format!("{} said nothing within {} s", kernel.display(), BOOT_DEADLINE.as_secs()),
-            "this KVM boots no stock kernel: use a host with hardware virtualization, or nested \
-             KVM under emulation as `make demo` does",
+            format!("{} printed nothing within {} s", kernel.display(), BOOT_DEADLINE.as_secs()),
+            "this KVM cannot boot a stock kernel: use a host with hardware virtualization, or \
+             nested KVM under emulation as `make demo` does",
         )
     }
 }
@@ -120,12 +126,15 @@ fn boot_check() -> Check {
 /// Are the TSC offsets of VMs readable, so that guest time can be aligned exactly?
 fn offsets_check() -> Check {
     if Path::new("/sys/kernel/debug/kvm").is_dir() {
-        Check::ok("kvm tsc offsets", "/sys/kernel/debug/kvm is readable: guest TSCs align exactly")
+        Check::ok(
+            "kvm tsc offsets",
+            "/sys/kernel/debug/kvm is readable: guest TSCs are aligned exactly",
+        )
     } else {
         Check::limited(
             "kvm tsc offsets",
-            "no /sys/kernel/debug/kvm: guest clocks can only be estimated over the channel",
-            "mount -t debugfs nodev /sys/kernel/debug (as root; kernel lockdown forbids it)",
+            "no /sys/kernel/debug/kvm: guest clocks are only estimated, from exchanges with the agent",
+            "as root: mount -t debugfs nodev /sys/kernel/debug (kernel lockdown forbids it)",
         )
     }
 }

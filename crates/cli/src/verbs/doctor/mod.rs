@@ -16,19 +16,19 @@ use std::{io::Write, process::ExitCode};
 /// Arguments of `transect doctor`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    transect doctor            a line per facility, and how to mend what is missing\n  \
-    transect doctor --json     the same for scripts\n\n\
-    Exit code: 0 if host recording works, 1 if it does not.")]
+    transect doctor            one line per facility, and the fix for each gap\n  \
+    transect doctor --json     the same as JSON, for scripts\n\n\
+    Exit code: 0 if this host can be recorded, 1 if it cannot.")]
 pub(crate) struct Args {
     /// Print a JSON array of {facility, status, finding, mend}
     #[arg(long)]
     json: bool,
-    /// Run the tiny VM of the KVM check in this process (the check starts itself with a deadline)
+    /// Run the tiny VM of the KVM check in this process (the check starts this as a child)
     #[arg(long, hide = true)]
     run_tiny_vm: bool,
 }
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Status {
@@ -45,9 +45,9 @@ enum Status {
 struct Check {
     facility: &'static str,
     status: Status,
-    /// What was tried and what came of it.
+    /// The attempt and its result.
     finding: String,
-    /// What to type or change; empty if nothing is to be done.
+    /// The command or change that fixes it; empty if none is needed.
     mend: String,
     /// Without it nothing can be recorded on the host at all.
     #[serde(skip)]

@@ -13,11 +13,11 @@ const CODE: [u8; 8] = [0xb9, PORT_WRITES, 0x00, 0xe6, 0x10, 0xe2, 0xfc, 0xf4];
 
 /// The body of the child: makes the VM, runs it to its halt.
 pub(super) fn run() -> anyhow::Result<ExitCode> {
-    let kvm = Kvm::new().context("opening /dev/kvm failed")?;
-    let vm = kvm.create_vm().context("creating a VM failed")?;
+    let kvm = Kvm::new().context("cannot open /dev/kvm")?;
+    let vm = kvm.create_vm().context("cannot create a VM")?;
     let mut memory = GuestMemory::new(&CODE)?;
     memory.give_to(&vm)?;
-    let mut vcpu = vm.create_vcpu(0).context("creating a vCPU failed")?;
+    let mut vcpu = vm.create_vcpu(0).context("cannot create a vCPU")?;
     let mut sregs = vcpu.get_sregs()?;
     sregs.cs.base = 0;
     sregs.cs.selector = 0;
@@ -28,7 +28,7 @@ pub(super) fn run() -> anyhow::Result<ExitCode> {
     vcpu.set_regs(&regs)?;
     let mut writes = 0;
     loop {
-        match vcpu.run().context("running the vCPU failed")? {
+        match vcpu.run().context("cannot run the vCPU")? {
             VcpuExit::IoOut(_, _) => writes += 1,
             VcpuExit::Hlt if writes == u32::from(PORT_WRITES) => return Ok(ExitCode::SUCCESS),
             other => bail!("the tiny VM stopped after {writes} port writes with {other:?}"),
@@ -47,7 +47,7 @@ impl GuestMemory {
         let mut page = Box::new(AlignedPage([0; MEMORY_BYTES]));
         page.0
             .get_mut(..code.len())
-            .context("code longer than the guest's memory")?
+            .context("the code exceeds the guest memory")?
             .copy_from_slice(code);
         Ok(GuestMemory(page))
     }
@@ -63,6 +63,6 @@ impl GuestMemory {
         };
         // SAFETY: the page is owned by `self`, which the caller keeps until its VM is gone, and
         // nothing else reads or writes it meanwhile.
-        unsafe { vm.set_user_memory_region(region) }.context("giving the VM memory failed")
+        unsafe { vm.set_user_memory_region(region) }.context("cannot map memory into the VM")
     }
 }

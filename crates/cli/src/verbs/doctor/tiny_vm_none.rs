@@ -6,5 +6,5 @@ use std::process::ExitCode;
 pub(super) const PORT_WRITES: u8 = 0;
 
 pub(super) fn run() -> anyhow::Result<ExitCode> {
-    anyhow::bail!("no tiny VM is written for this architecture; try `make demo`")
+    anyhow::bail!("the tiny VM of this check does not exist for this architecture; try `make demo`")
 }

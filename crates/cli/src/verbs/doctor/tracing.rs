@@ -13,11 +13,11 @@ const WANTED: &[(&str, &str, &str)] = &[
     (
         "sched",
         "sched/sched_switch",
-        "use a kernel with CONFIG_SCHED_TRACER or CONFIG_EVENT_TRACING",
+        "boot a kernel with CONFIG_SCHED_TRACER or CONFIG_EVENT_TRACING",
     ),
-    ("irq", "irq/irq_handler_entry", "use a kernel with CONFIG_EVENT_TRACING"),
+    ("irq", "irq/irq_handler_entry", "boot a kernel with CONFIG_EVENT_TRACING"),
     ("kvm", "kvm/kvm_exit", "modprobe kvm-amd or kvm-intel"),
-    ("raw_syscalls", "raw_syscalls/sys_enter", "use a kernel with CONFIG_FTRACE_SYSCALLS"),
+    ("raw_syscalls", "raw_syscalls/sys_enter", "boot a kernel with CONFIG_FTRACE_SYSCALLS"),
 ];
 
 pub(super) fn checks() -> Vec<Check> {
@@ -49,7 +49,7 @@ fn instance(tracefs: &Tracefs) -> Check {
     match made {
         Ok(_) => Check::ok(
             "tracefs",
-            format!("{}: an instance of our own was made and removed", tracefs.root().display()),
+            format!("{}: a tracing instance was created and removed", tracefs.root().display()),
         ),
         Err(error) => Check::missing("tracefs", error.to_string(), "run as root").essential(),
     }
@@ -57,13 +57,14 @@ fn instance(tracefs: &Tracefs) -> Check {
 
 fn trace_clock(tracefs: &Tracefs) -> Check {
     match choose_clock(tracefs, None) {
-        Ok(choice) if choice.name == X86_TSC => {
-            Check::ok("trace clock", "x86-tsc: guests align exactly where KVM's offset is readable")
-        }
+        Ok(choice) if choice.name == X86_TSC => Check::ok(
+            "trace clock",
+            "x86-tsc: guests are aligned exactly if KVM's TSC offset is readable",
+        ),
         Ok(choice) => Check::limited(
             "trace clock",
-            format!("{}: guest clocks can be estimated, not computed", choice.name),
-            "on x86, boot with a TSC the kernel trusts (see clocksource below)",
+            format!("{}: guest clocks are estimated, not exact", choice.name),
+            "on x86, boot with a TSC that the kernel trusts (see clocksource below)",
         ),
         Err(error) => Check::missing("trace clock", error.to_string(), "run as root").essential(),
     }
@@ -74,14 +75,16 @@ fn tsc() -> Check {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let source = std::fs::read_to_string(path).unwrap_or_default();
     match source.trim() {
-        "" => Check::limited("clocksource", format!("{path} is not readable"), "run as root"),
+        "" => Check::limited("clocksource", format!("cannot read {path}"), "run as root"),
         "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page" | "arch_sys_counter" => {
             Check::ok("clocksource", format!("{} (counter trusted by the kernel)", source.trim()))
         }
         other => Check::limited(
             "clocksource",
-            format!("{other}: the kernel does not trust the TSC, stamps of two CPUs may differ"),
-            "if the hardware's TSC is good: boot with tsc=reliable clocksource=tsc",
+            format!(
+                "{other}: the kernel does not trust the TSC, the timestamps of two CPUs may differ"
+            ),
+            "if the TSC of the hardware is reliable, boot with tsc=reliable clocksource=tsc",
         ),
     }
 }

@@ -20,9 +20,9 @@ pub(super) fn checks() -> Vec<Check> {
         Place::DomU(version) => vec![Check::limited(
             "xen",
             format!(
-                "a domU of Xen {version}: its dom0 can record Xen, and this kernel with an agent in it"
+                "this is a domU of Xen {version}: its dom0 can record Xen and, through an agent here, this kernel"
             ),
-            "run transect record in dom0, and transect-agent here",
+            "run transect-agent here and transect record in dom0",
         )],
         Place::Dom0(dom0) if !dom0.lacks.is_empty() => dom0
             .lacks
@@ -58,9 +58,9 @@ fn trace(dom0: &Dom0) -> Check {
     let facility = "xen trace";
     if let Some(pid) = other_xentrace() {
         let finding = format!(
-            "xentrace runs already (pid {pid}), and only one process can take Xen's records"
+            "xentrace is already running (pid {pid}), and only one process can read Xen's trace buffers"
         );
-        return Check::limited(facility, finding, "end it before recording");
+        return Check::limited(facility, finding, "end that xentrace before recording");
     }
     let tried = dom0.tools.find("xentrace").and_then(|xentrace| {
         let plan =
@@ -69,11 +69,11 @@ fn trace(dom0: &Dom0) -> Check {
         finished.failure.map_or(Ok(finished.bytes), Err)
     });
     match tried {
-        Ok(bytes) => Check::ok(facility, format!("xentrace gave {bytes} bytes of records")),
+        Ok(bytes) => Check::ok(facility, format!("xentrace wrote {bytes} bytes of records")),
         Err(error) => Check::limited(
             facility,
             error.to_string(),
-            "see docs/reference/record-xen.md; dom0's kernel can be recorded with --xen off",
+            "see docs/reference/record-xen.md; to record only dom0's kernel: --xen off",
         ),
     }
 }
@@ -87,7 +87,9 @@ fn domains() -> Check {
                 domains.iter().map(|(id, domain)| format!("{} ({id})", domain.name)).collect();
             Check::ok(facility, names.join(", "))
         }
-        Err(error) => Check::limited(facility, error.to_string(), "start xenstored, run as root"),
+        Err(error) => {
+            Check::limited(facility, error.to_string(), "start xenstored and run as root")
+        }
     }
 }
 

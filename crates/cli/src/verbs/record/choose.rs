@@ -32,7 +32,7 @@ pub(super) fn choose(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result
     if args.full {
         if !narrow.is_empty() {
             bail!(
-                "vm=, cgroup=, pid=, tid= and dur>= filter in the compact collector: leave out --full, or write 'SYS:EVENT if EXPR'"
+                "--filter vm=, cgroup=, pid=, tid= and dur>= need the compact collector: remove --full, or write 'SYS:EVENT if EXPR'"
             );
         }
         return Ok(Choice::Full(None));
@@ -53,10 +53,12 @@ pub(super) fn choose(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result
 /// The plan, or what the compact collector lacks for it.
 fn plan(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Result<Plan, String>> {
     if let Some(clock) = args.clock.as_deref().filter(|clock| *clock != COMPACT_CLOCK) {
-        return Ok(Err(format!("the compact collector stamps with {COMPACT_CLOCK}, not {clock}")));
+        return Ok(Err(format!(
+            "the compact collector uses the clock {COMPACT_CLOCK}, not {clock}"
+        )));
     }
     if args.kallsyms {
-        return Ok(Err("--kallsyms is kept in a trace.dat".to_owned()));
+        return Ok(Err("--kallsyms needs a trace.dat".to_owned()));
     }
     let mut plan = match events(args) {
         Ok(plan) => plan,
@@ -77,7 +79,7 @@ fn plan(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Result<Plan,
 
 /// Which events: a profile's families, or those named.
 fn events(args: &Args) -> Result<Plan, String> {
-    let in_kernel = |text: &str| format!("{text} is the kernel's own filter syntax");
+    let in_kernel = |text: &str| format!("{text} is kernel filter syntax");
     if let Some(condition) = args.wishes.filters.first() {
         return Err(in_kernel(&condition.expression));
     }
@@ -90,7 +92,12 @@ fn events(args: &Args) -> Result<Plan, String> {
             let io = [Family::Block, Family::Net, Family::Syscalls];
             &[Family::Sched, Family::Kvm, Family::Irq, io[0], io[1], io[2]]
         }
-        other => return Err(format!("profile {} has events beyond the core set", other.name())),
+        other => {
+            return Err(format!(
+                "profile {} has events that the compact collector lacks",
+                other.name()
+            ));
+        }
     };
     let mut plan = Plan::of(families);
     for EventRequest { system, event, filter, .. } in &args.wishes.events {
@@ -99,7 +106,7 @@ fn events(args: &Args) -> Result<Plan, String> {
         }
         let name = format!("{system}:{event}");
         if !PROGRAMS.iter().any(|program| program.event == name) {
-            return Err(format!("{name} is not in the compact collector's core set"));
+            return Err(format!("the compact collector lacks {name}"));
         }
         plan.with.push(name);
     }
@@ -110,7 +117,7 @@ fn filters(narrow: &Narrow) -> anyhow::Result<Filters> {
     let cgroup = match narrow.cgroups.as_slice() {
         [] => None,
         [one] => Some(PathBuf::from(one)),
-        _ => bail!("--filter cgroup=: one at a time; name the one above both"),
+        _ => bail!("--filter cgroup= is given more than once; name a common ancestor"),
     };
     let mut tgids = narrow.pids.clone();
     if !narrow.vms.is_empty() {
@@ -119,7 +126,7 @@ fn filters(narrow: &Narrow) -> anyhow::Result<Filters> {
             let Some(vm) = found.vms.iter().find(|vm| vm.name == *name) else {
                 let names: Vec<_> = found.vms.iter().map(|vm| vm.name.as_str()).collect();
                 let running = if names.is_empty() { "none".into() } else { names.join(", ") };
-                bail!("--filter vm={name}: no such VM runs here (running: {running})");
+                bail!("--filter vm={name}: no such VM on this host (running: {running})");
             };
             tgids.push(u32::try_from(vm.pid)?);
         }
@@ -142,7 +149,7 @@ pub(super) fn log_bytes(kb: u64) -> anyhow::Result<usize> {
     match bytes {
         Some(bytes) if bytes <= MAX_LOG_BYTES => Ok(bytes.max(64 << 10)),
         _ => {
-            bail!("--buffer-size: {kb} KiB per CPU; a log of the compact collector has at most 16G")
+            bail!("--buffer-size: {kb} KiB per CPU exceeds the limit of the compact collector, 16G")
         }
     }
 }
@@ -159,7 +166,7 @@ fn trigger(trigger: &Trigger) -> Result<LogTrigger, String> {
     };
     let event = interval.or_else(|| kind_of(&name).map(TriggerEvent::Kind));
     let Some(on) = event else {
-        return Err(format!("{name} is no event the compact collector can stop at"));
+        return Err(format!("the compact collector cannot trigger on {name}"));
     };
     let Some(expression) = trigger.expression() else {
         return Ok(LogTrigger { on, min_ns: 0 });
@@ -171,7 +178,7 @@ fn trigger(trigger: &Trigger) -> Result<LogTrigger, String> {
     };
     match length.and_then(|length| u64::try_from(length.as_nanos()).ok()) {
         Some(min_ns) => Ok(LogTrigger { on, min_ns }),
-        None => Err(format!("{expression} is the kernel's own filter syntax")),
+        None => Err(format!("{expression} is kernel filter syntax")),
     }
 }
 

@@ -56,15 +56,12 @@ impl Recorded {
         let start = Instant::now();
         while start.elapsed() < END_PATIENCE {
             if self.has_ended() {
-                return Some(format!(
-                    "the recording is over: {} was ended with SIGTERM",
-                    self.name
-                ));
+                return Some(format!("recording ended: sent SIGTERM to {}", self.name));
             }
             thread::sleep(Duration::from_millis(10));
         }
         Some(format!(
-            "the recording is over, but {} (pid {}) ignores SIGTERM and goes on",
+            "recording ended, but {} (pid {}) ignores SIGTERM and still runs",
             self.name,
             self.child.id()
         ))
@@ -81,7 +78,7 @@ impl Recorded {
     pub(super) fn describe(&self) -> Option<String> {
         let status = self.status?;
         Some(match (status.code(), status.signal()) {
-            (Some(code), _) => format!("{} exited with {code}", self.name),
+            (Some(code), _) => format!("{} exited with code {code}", self.name),
             (_, Some(signal)) => format!("{} was killed by signal {signal}", self.name),
             _ => format!("{} ended", self.name),
         })

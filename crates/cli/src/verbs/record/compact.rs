@@ -57,7 +57,7 @@ impl CompactKernel {
             || plan.filters.cgroup.is_some()
         {
             notes.push(
-                "filtered by thread: what other threads did is missing, also where these waited for them"
+                "filtered by thread: events of other threads are missing, including those that the recorded threads waited for"
                     .to_owned(),
             );
         }
@@ -82,7 +82,7 @@ impl CompactKernel {
     }
 
     fn file(&self) -> anyhow::Result<&CompactFile> {
-        self.file.as_ref().context("recording was not begun")
+        self.file.as_ref().context("recording has not started")
     }
 
     fn entry(&self, created_unix_ns: u64) -> anyhow::Result<CompactEntry> {
@@ -198,7 +198,9 @@ impl HostKernel for CompactKernel {
         }
         if self.consumer.as_ref().is_some_and(Consumer::has_failed) {
             // What failed is told by the consumer when it is ended.
-            return Err(self.end_consumer().unwrap_or_else(|| anyhow::anyhow!("taking stopped")));
+            return Err(self.end_consumer().unwrap_or_else(|| {
+                anyhow::anyhow!("the thread that drains the logs has stopped")
+            }));
         }
         Ok(())
     }
@@ -282,7 +284,7 @@ impl CompactKernel {
         let gaps: Vec<Gap> = within.map(gap).collect();
         if !gaps.is_empty() {
             // Once for all: the manifest is written each time.
-            let writer = self.writer.as_ref().context("recording was not begun")?;
+            let writer = self.writer.as_ref().context("recording has not started")?;
             writer.update(|manifest| manifest.gaps.extend(gaps))?;
         }
         Ok(())

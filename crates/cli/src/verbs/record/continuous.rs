@@ -72,9 +72,9 @@ pub(super) fn run(
         other_events,
         helpers_cpu: xen_totals.cpu,
     };
-    let finished = host
-        .finish(recording, result)
-        .with_context(|| format!("{}: could not be closed, but can be read", dir.display()))?;
+    let finished = host.finish(recording, result).with_context(|| {
+        format!("{}: cannot complete the recording; it is readable", dir.display())
+    })?;
     begun?;
     let mut problems = guests.problems;
     problems.extend(xen_totals.problems);
@@ -211,7 +211,8 @@ impl Run<'_> {
 }
 
 fn refuse_snapshot(pending: Option<Pending>) {
-    let why = "this recording is written all the time; end it with transect stop";
+    let why =
+        "not a flight recorder: this recording is written continuously; end it with transect stop";
     if let Some(pending) = pending {
         pending.reply(&Err(why.to_owned()));
     }

@@ -57,7 +57,7 @@ impl Trigger {
                 Ok(Trigger { system, event, expression })
             }
             _ => bail!(
-                "--trigger {spec:?}: write one event, e.g. 'sched:sched_switch if prev_prio < 100'"
+                "--trigger {spec:?}: not a single event; write e.g. 'sched:sched_switch if prev_prio < 100'"
             ),
         }
     }
@@ -97,7 +97,7 @@ impl Trigger {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         if kernel_version(&release).is_some_and(|version| version < TRIGGER_SINCE) {
             bail!(
-                "--trigger needs Linux 6.0 or newer (this is {release}): before, it would switch off the tracing of others; use transect snapshot or SIGUSR2"
+                "--trigger needs Linux 6.0 or later, this is {release}: older kernels would also stop other tracing instances; use transect snapshot or SIGUSR2"
             );
         }
         Ok(instance.set_trigger(&self.system, &self.event, &self.text())?)
@@ -130,9 +130,9 @@ pub(super) fn run(
                 if !watch.command_failed() {
                     break;
                 }
-                Some(("the command failed", None))
+                Some(("command failed", None))
             }
-            Wake::Snapshot(pending) => Some(("asked for", pending)),
+            Wake::Snapshot(pending) => Some(("requested", pending)),
             Wake::Look if plan.trigger.is_some() && recorder.host.kernel.is_triggered()? => {
                 Some(("trigger", None))
             }
@@ -148,12 +148,12 @@ pub(super) fn run(
                 failure = Some(error);
                 ended_by = Some("failure".to_owned());
             } else if plan.snapshots.is_some_and(|limit| recorder.taken >= limit) {
-                ended_by.get_or_insert_with(|| "all snapshots were taken".to_owned());
+                ended_by.get_or_insert_with(|| "snapshot limit reached".to_owned());
             }
             recorder.arm()?;
         }
         if progress.is_due() {
-            progress.say(&format!("flight recorder: {} snapshots (^C ends)", recorder.taken));
+            progress.say(&format!("flight recorder: {} snapshots (^C to end)", recorder.taken));
         }
     }
     recorder.host.kernel.freeze()?;
@@ -207,7 +207,7 @@ impl FlightRecorder {
         let traced = self.armed.elapsed();
         let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
         let dir = self.free_name();
-        let recording = self.host.begin(&dir).context("cannot begin the snapshot")?;
+        let recording = self.host.begin(&dir).context("cannot start the snapshot")?;
         let (totals, failure) = match self.host.kernel.dump() {
             Ok(totals) => (totals, None),
             Err(error) => (KernelTotals::default(), Some(error)),
@@ -225,7 +225,7 @@ impl FlightRecorder {
         let finished = self.host.finish(recording, result)?;
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
         if let Some(failure) = failure {
-            return Err(failure.context(format!("{} is not complete", dir.display())));
+            return Err(failure.context(format!("{}: incomplete snapshot", dir.display())));
         }
         self.taken += 1;
         self.numbers.elapsed += traced;

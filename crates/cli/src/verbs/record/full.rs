@@ -151,7 +151,7 @@ impl FullKernel {
     }
 
     fn spool(&self) -> anyhow::Result<&SourceSpool> {
-        self.spool.as_ref().context("recording was not begun")
+        self.spool.as_ref().context("recording has not started")
     }
 
     /// What was read and lost since the last snapshot. Overwriting is what a flight recorder
@@ -297,7 +297,7 @@ fn notes(tracefs: &Tracefs, selection: &Selection, clock: &ClockChoice) -> Vec<S
     }
     if let Some(reason) = &clock.reason {
         notes.push(format!(
-            "stamps are of the clock {}: {reason}; guests cannot be aligned exactly",
+            "trace clock {}: {reason}; guest clocks are estimated, not exact",
             clock.name
         ));
     }
@@ -313,12 +313,12 @@ pub(super) fn absent_note(absent: &[String]) -> Option<String> {
     // All of KVM is one fact, not a dozen.
     let is_all = kvm.len() > 6;
     if is_all && !on_xen {
-        parts.push("kvm:* (no KVM here: modprobe kvm_intel or kvm_amd)".to_owned());
+        parts.push("kvm:* (KVM is not loaded: modprobe kvm_intel or kvm_amd)".to_owned());
     } else if !is_all {
         parts.extend(kvm.into_iter().cloned());
     }
     parts.extend(others.into_iter().cloned());
-    (!parts.is_empty()).then(|| format!("events this kernel does not have: {}", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("events that this kernel lacks: {}", parts.join(", ")))
 }
 
 fn described(event: &transect_tracefs::SelectedEvent) -> String {

@@ -108,13 +108,15 @@ impl GuestSpool {
     }
 
     fn machine(&self) -> Result<MachineId, SinkError> {
-        self.machine.ok_or_else(|| "pages before the guest introduced itself".into())
+        self.machine.ok_or_else(|| {
+            "protocol error: pages received before the description of the guest".into()
+        })
     }
 
     fn spool(&self) -> Result<&SourceSpool, SinkError> {
         match &self.place {
             Some(Place::Spool(spool)) => Ok(spool),
-            _ => Err("pages before their source was begun".into()),
+            _ => Err("protocol error: pages received before their source".into()),
         }
     }
 
@@ -177,7 +179,9 @@ impl GuestSpool {
         let facts = beginning.facts;
         if beginning.started.clock != COMPACT_CLOCK {
             let clock = &beginning.started.clock;
-            return Err(format!("compact records stamped with {clock}, not {COMPACT_CLOCK}").into());
+            return Err(
+                format!("compact records use the clock {clock}, not {COMPACT_CLOCK}").into()
+            );
         }
         let manifest = self.writer.manifest();
         let mut header = FileHeader::new(facts.cpu_count, isa(&run.isa), uname_text(facts));
@@ -250,7 +254,7 @@ impl GuestSink for GuestSpool {
 
     fn words(&mut self, slice: &Words<'_>) -> Result<u64, SinkError> {
         let Some(Place::Compact(file)) = &self.place else {
-            return Err("compact records before their source was begun".into());
+            return Err("protocol error: compact records received before their source".into());
         };
         let (events, _) = file.slice(&Slice {
             log: LogId { cpu: CpuId(slice.cpu), side: slice.side },

@@ -66,7 +66,7 @@ impl Guests {
         }
         let Some(host_clock) = StampClock::from_name(host_clock).filter(|c| c.is_readable()) else {
             bail!(
-                "guests need a trace clock that user space can read, to be aligned: --clock x86-tsc or mono, not {host_clock}"
+                "cannot align guests to the clock {host_clock}, which user space cannot read; use --clock x86-tsc or mono"
             );
         };
         for spec in &plan.specs {
@@ -82,7 +82,7 @@ impl Guests {
             };
             let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone());
             let session = GuestSession::spawn(config, Box::new(sink))
-                .with_context(|| format!("guest {}: no thread for it", spec.endpoint))?;
+                .with_context(|| format!("guest {}: cannot start its thread", spec.endpoint))?;
             guests.sessions.push((label(spec), session));
         }
         guests.wait_started(is_cancelled)
@@ -152,7 +152,7 @@ impl GuestTotals {
         self.lost += outcome.lost;
         if !outcome.complete {
             self.problems.push(format!(
-                "guest {label}: not there at the end; its last events are missing, and the interval is marked"
+                "guest {label}: disconnected at the end; its last events are missing and the interval is marked as unknown"
             ));
         }
     }

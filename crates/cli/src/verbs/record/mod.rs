@@ -60,69 +60,77 @@ const GUEST_KB_PER_CPU: u64 = 4 << 10;
 /// A flight recorder's buffers are all it has.
 const FLIGHT_KB_PER_CPU: u64 = 32 << 10;
 
+/// Headings of `transect record --help`.
+const EVENTS: &str = "Events and duration";
+const OUTPUT: &str = "Buffers and output";
+const FLIGHT: &str = "Flight recorder";
+
 /// Arguments of `transect record`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    transect record --duration 5s                      host and KVM, 5 seconds\n  \
+    transect record --duration 5s                      host and KVM for 5 seconds\n  \
     transect record -o build.transect -- make -j8      until the command ends\n  \
-    transect record --guest vsock:3 --duration 10s     with the kernel of a guest\n  \
-    transect record --filter vm=web1 --profile io      one VM's threads, with its I/O\n  \
+    transect record --guest vsock:3 --duration 10s     the host and one guest's kernel\n  \
+    transect record --filter vm=web1 --profile io      the threads of one VM, with I/O events\n  \
     transect record -e sched:sched_switch --filter 'next_prio < 100'\n  \
-    transect record --xen-events sched,pv              in dom0: of Xen only these\n  \
+    transect record --xen-events sched,pv              in dom0: two classes of Xen's records\n  \
     transect record --flight-recorder --trigger 'sched:sched_switch if prev_prio < 100'\n\n\
-    Then: transect report DIR")]
+    Next: transect report DIR")]
 pub(crate) struct Args {
-    /// Where to: a new directory [default: transect-N.transect]
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Use the full collector: tracefs ring buffers, any tracepoint, a trace.dat for trace-cmd
-    /// [default: the compact one, where it has what is wanted]
-    #[arg(long)]
-    full: bool,
-    /// What to record: sched, vm (default), io, boot or full
-    #[arg(long, value_name = "NAME", value_parser = parse_profile)]
+    /// Set of events: sched, vm, io, boot or full [default: vm; none if -e is given]
+    #[arg(long, value_name = "NAME", value_parser = parse_profile, help_heading = EVENTS)]
     profile: Option<Profile>,
-    /// Also record this guest's kernel, through the agent in it: vsock:CID[:PORT],
-    /// virtio-serial:PATH or tcp:ADDRESS[:PORT], with name=NAME, before it if wanted
-    #[arg(long, value_name = "SPEC")]
-    guest: Vec<GuestSpec>,
     #[command(flatten)]
     wishes: Wishes,
-    /// Buffer per CPU, e.g. 8M [default: 8M; guests: 4M; flight recorder: 32M]
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb)]
-    buffer_size: Option<u64>,
-    /// Trace clock [default: mono; full collector: x86-tsc where it is fit]
-    #[arg(long, value_name = "NAME")]
+    /// Use the full collector: tracefs ring buffers, any tracepoint, writes a trace.dat for
+    /// trace-cmd [default: the compact collector, if it can record the chosen events]
+    #[arg(long, help_heading = EVENTS)]
+    full: bool,
+    /// Trace clock [default: mono; full collector: x86-tsc if the TSC is reliable, else mono]
+    #[arg(long, value_name = "NAME", help_heading = EVENTS)]
     clock: Option<String>,
-    /// End after this long, e.g. 500ms, 5s, 2m
-    #[arg(long, value_name = "T", value_parser = units::parse_duration)]
+    /// End after this time, e.g. 500ms, 5s, 2m; a bare number is seconds [default: no limit]
+    #[arg(long, value_name = "T", value_parser = units::parse_duration, help_heading = EVENTS)]
     duration: Option<Duration>,
-    /// Keep events in memory (SIZE per CPU), write them on transect snapshot, SIGUSR2, a trigger,
-    /// or the command's failure
+    /// Also record the kernel of this guest through its agent, repeatable: vsock:CID[:PORT],
+    /// virtio-serial:PATH or tcp:ADDRESS[:PORT], each with an optional prefix 'name=NAME,'
+    #[arg(long, value_name = "SPEC", help_heading = "Guests")]
+    guest: Vec<GuestSpec>,
+    /// New directory for the recording [default: transect-N.transect, first free N]
+    #[arg(short, long, value_name = "DIR", help_heading = OUTPUT)]
+    output: Option<PathBuf>,
+    /// Buffer per CPU, in K, M or G [default: 8M; guests: 4M; flight recorder: 32M]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb, help_heading = OUTPUT)]
+    buffer_size: Option<u64>,
+    /// Also store the kernel's symbol table, several MB (full collector)
+    #[arg(long, help_heading = OUTPUT)]
+    kallsyms: bool,
+    /// Print no progress line and no summary
+    #[arg(short, long, help_heading = OUTPUT)]
+    quiet: bool,
+    /// Keep events in memory only, SIZE per CPU, and write them to disk on transect snapshot,
+    /// SIGUSR2, a trigger, or failure of the command [default SIZE: 32M]
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true,
-          default_missing_value = "32M", value_parser = units::parse_size_kb)]
+          default_missing_value = "32M", value_parser = units::parse_size_kb,
+          help_heading = FLIGHT)]
     flight_recorder: Option<u64>,
-    /// Flight recorder: take a snapshot when this event happens, e.g. 'sched:sched_switch if
-    /// prev_prio < 100' (kernel filter syntax)
-    #[arg(long, value_name = "SYS:EVENT if EXPR")]
+    /// Take a snapshot when this event occurs, e.g. 'kvm:kvm_exit if dur>=1ms' or, in kernel
+    /// filter syntax (full collector), 'sched:sched_switch if prev_prio < 100'; implies
+    /// --flight-recorder
+    #[arg(long, value_name = "SYS:EVENT if EXPR", help_heading = FLIGHT)]
     trigger: Option<String>,
-    /// Flight recorder: end after N snapshots [default: 1 with --trigger, else no limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// End after N snapshots [default: 1 with --trigger, else no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = FLIGHT)]
     snapshots: Option<u32>,
     #[command(flatten)]
     xen: xen::XenArgs,
-    /// Also keep the kernel's symbol table (several MB)
-    #[arg(long)]
-    kallsyms: bool,
-    /// No progress line, no summary
-    #[arg(short, long)]
-    quiet: bool,
-    /// Record until this command ends; its exit code becomes transect's
+    /// Record until this command ends, and exit with its exit code
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// What came of it.
+/// Result of a recording.
 struct Outcome {
     dir: PathBuf,
     numbers: Numbers,
@@ -137,7 +145,8 @@ struct Outcome {
 
 fn parse_profile(name: &str) -> Result<Profile, String> {
     let names: Vec<_> = PROFILES.iter().map(|(name, _)| *name).collect();
-    Profile::from_name(name).ok_or_else(|| format!("profiles are {}", names.join(", ")))
+    Profile::from_name(name)
+        .ok_or_else(|| format!("unknown profile; known are {}", names.join(", ")))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -183,7 +192,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     conclude(outcome, watch, args.quiet || flight.is_some())
 }
 
-/// Tells how it went, to whoever waits for it, and makes the exit code of it.
+/// Reports the result to the user and to waiting clients, and returns the exit code.
 fn conclude(
     outcome: anyhow::Result<Outcome>,
     watch: Watch,
@@ -242,7 +251,7 @@ fn prepare(
 fn full_kernel(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Box<dyn HostKernel>> {
     let tracefs = Tracefs::find()?;
     for name in clean_leftovers(&tracefs, INSTANCE_PREFIX) {
-        eprintln!("transect: removed the tracing instance {name} that a killed recorder left");
+        eprintln!("transect: removed the tracing instance {name}, left by a killed recorder");
     }
     let requests = requests(args, flight);
     let mut selection = Selection::resolve(&tracefs, &requests)?;
@@ -250,7 +259,7 @@ fn full_kernel(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Box<d
         selection.filter(condition)?;
     }
     if selection.events.is_empty() {
-        bail!("none of the events wanted exists on this kernel: {}", selection.absent.join(", "));
+        bail!("this kernel has none of the chosen events: {}", selection.absent.join(", "));
     }
     let clock = choose_clock(&tracefs, args.clock.as_deref())?;
     let trigger = flight.and_then(|plan| plan.trigger.as_ref());
@@ -278,13 +287,13 @@ fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
     let trigger = args.trigger.as_deref().map(Trigger::parse).transpose()?;
     if args.flight_recorder.is_none() && trigger.is_none() {
         if args.snapshots.is_some() {
-            bail!("--snapshots counts a flight recorder's; add --flight-recorder");
+            bail!("--snapshots requires --flight-recorder or --trigger");
         }
         return Ok(None);
     }
     if !args.guest.is_empty() {
         bail!(
-            "a flight recorder cannot record guests yet; leave out --guest, or --flight-recorder"
+            "a flight recorder cannot record guests; remove --guest, or --flight-recorder and --trigger"
         );
     }
     let snapshots = args.snapshots.or(trigger.is_some().then_some(1));
@@ -304,7 +313,7 @@ fn buffer_kb(args: &Args) -> anyhow::Result<u64> {
 }
 
 fn recorder_state(output: &Path, flight_recorder: bool) -> anyhow::Result<RecorderState> {
-    let me = ProcessKey::current().context("/proc/self/stat cannot be read: mount procfs")?;
+    let me = ProcessKey::current().context("cannot read /proc/self/stat; mount procfs")?;
     let output = output.to_owned();
     Ok(RecorderState { pid: me.pid, start_ticks: me.start_ticks, output, flight_recorder })
 }
@@ -317,7 +326,7 @@ fn default_output() -> PathBuf {
     free.next().unwrap_or_default()
 }
 
-/// Says so before anything is set up.
+/// Rejects an output directory with content before anything is set up.
 fn refuse_taken(output: &Path) -> anyhow::Result<()> {
     if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(transect_store::StoreError::Exists(output.to_owned()).into());

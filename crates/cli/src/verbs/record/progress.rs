@@ -68,7 +68,7 @@ impl Progress {
 fn line(numbers: Numbers) -> String {
     let Numbers { elapsed, events, lost, bytes, cpu_ns } = numbers;
     format!(
-        "recording {:.1} s: {} events, {} lost, {}, transect itself {:.1} % of a CPU (^C ends)",
+        "recording {:.1} s: {} events, {} lost, {}, own CPU use {:.1} % of one CPU (^C to end)",
         elapsed.as_secs_f64(),
         human_count(events),
         human_count(lost),
@@ -80,7 +80,7 @@ fn line(numbers: Numbers) -> String {
 /// The line that stays when a recording is complete.
 pub(super) fn summary(numbers: Numbers, dir: &Path) -> String {
     format!(
-        "recorded {} events in {:.2} s ({}, {} lost); transect itself used {:.2} % of a CPU meanwhile\n{}",
+        "recorded {} events in {:.2} s ({}, {} lost); own CPU use {:.2} % of one CPU\n{}",
         human_count(numbers.events),
         numbers.elapsed.as_secs_f64(),
         human_bytes(numbers.bytes),

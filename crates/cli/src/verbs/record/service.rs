@@ -30,7 +30,7 @@ pub(crate) fn flight_service(profile: &str, bytes: u64) -> anyhow::Result<Box<dy
         "io" => {
             &[Family::Sched, Family::Kvm, Family::Irq, Family::Block, Family::Net, Family::Syscalls]
         }
-        other => bail!("a flight recorder has no profile {other}"),
+        other => bail!("unknown flight recorder profile {other}: use sched, vm or io"),
     };
     if let Err(why) = transect_bpf::can_run() {
         bail!("the flight recorder needs the compact collector: {why}");
@@ -50,7 +50,7 @@ pub(crate) fn flight_service(profile: &str, bytes: u64) -> anyhow::Result<Box<dy
 impl Flight {
     fn take(&mut self, dir: &Path, last: Duration, why: &str) -> anyhow::Result<Recorded> {
         self.host.kernel.limit_dump(last);
-        let recording = self.host.begin(dir).context("cannot begin the snapshot")?;
+        let recording = self.host.begin(dir).context("cannot start the snapshot")?;
         let dumped = self.host.kernel.dump();
         let totals = dumped.as_ref().cloned().unwrap_or_default();
         let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
@@ -67,7 +67,7 @@ impl Flight {
         self.host.kernel.switch_on()?;
         self.armed = Instant::now();
         self.cpu_before = CpuTime::of_this_process();
-        dumped.context("the snapshot is not complete")?;
+        dumped.context("incomplete snapshot")?;
         Ok(recorded)
     }
 }

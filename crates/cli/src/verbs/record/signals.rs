@@ -27,7 +27,7 @@ impl Signals {
     /// Listens from now on. A second SIGINT ends the process at once: what it wrote stays
     /// readable, and its tracing instance is removed by the next recorder.
     pub(super) fn listen() -> anyhow::Result<Self> {
-        let (wake, wake_end) = UnixStream::pair().context("cannot make a socket pair")?;
+        let (wake, wake_end) = UnixStream::pair().context("cannot create a socket pair")?;
         wake.set_nonblocking(true)?;
         let interrupted = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register_conditional_shutdown(SIGINT, 130, interrupted.clone())?;
@@ -65,6 +65,7 @@ impl Signals {
 
 fn flag(signal: i32) -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal, flag.clone()).context("cannot listen to signals")?;
+    signal_hook::flag::register(signal, flag.clone())
+        .context("cannot install the signal handlers")?;
     Ok(flag)
 }

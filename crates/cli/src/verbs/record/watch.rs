@@ -83,10 +83,10 @@ impl Watch {
             && command.has_ended()
         {
             let how = command.describe().unwrap_or_default();
-            return Some(Wake::End(format!("the command ended: {how}")));
+            return Some(Wake::End(format!("command ended: {how}")));
         }
         let over = self.duration.is_some_and(|duration| self.started.elapsed() >= duration);
-        over.then(|| Wake::End("the duration was over".to_owned()))
+        over.then(|| Wake::End("duration elapsed".to_owned()))
     }
 
     /// Has a signal asked for the end? For waits before the recording has begun.

@@ -23,11 +23,12 @@ impl Args for Wishes {
                 .long("event")
                 .value_name("SYS:EVENT")
                 .action(ArgAction::Append)
-                .help("Record this event; SYS alone takes all of its events, * and ? match")
+                .help_heading("Events and duration")
+                .help("Record this event, repeatable; SYS alone: all events of SYS; * and ? match")
                 .long_help(
-                    "Record this event. SYS alone takes all of its events; * and ? match any \
-                     characters. Without --profile, only the events named are recorded; with it, \
-                     they come on top",
+                    "Record this event, repeatable. SYS alone selects all events of SYS; * matches \
+                     any characters, ? one. Without --profile, only these events are recorded; with \
+                     --profile, they are recorded in addition to it",
                 ),
         )
         .arg(
@@ -35,7 +36,8 @@ impl Args for Wishes {
                 .long("filter")
                 .value_name("EXPR")
                 .action(ArgAction::Append)
-                .help("Record only what matches: vm=NAME, cgroup=PATH, pid=N, tid=N, dur>=T; or, in kernel syntax (full collector), 'SYS:EVENT if EXPR', or an EXPR for the -e before it"),
+                .help_heading("Events and duration")
+                .help("Record only matching events, repeatable: vm=NAME, cgroup=PATH, pid=N, tid=N, dur>=T (compact collector); in kernel filter syntax (full collector): 'SYS:EVENT if EXPR', or EXPR for the preceding -e [default: no filter]"),
         )
     }
 

@@ -227,7 +227,10 @@ fn docs_describe_every_view_and_column() {
     }
     for view in <View as clap::ValueEnum>::value_variants() {
         let name = clap::ValueEnum::to_possible_value(view).unwrap();
-        assert!(docs.contains(&format!("`{}`", name.get_name())), "docs/reference/report.md lacks a view");
+        assert!(
+            docs.contains(&format!("`{}`", name.get_name())),
+            "docs/reference/report.md lacks a view"
+        );
     }
 }
 

@@ -157,9 +157,9 @@ fn filters_keep_what_matches() {
     assert_eq!(count(&scratch.path("d"), is_getppid), 0, "none of them takes that long");
 
     let output = scratch.run(&["record", "--full", "--filter", "pid=1", "--duration", "1s"]);
-    assert!(!output.status.success() && said(&output).contains("leave out --full"));
+    assert!(!output.status.success() && said(&output).contains("remove --full"));
     let output = scratch.run(&["record", "--filter", "vm=nobody", "--duration", "1s"]);
-    assert!(said(&output).contains("no such VM runs here"), "{}", said(&output));
+    assert!(said(&output).contains("no such VM on this host"), "{}", said(&output));
 }
 
 #[test]
@@ -169,9 +169,12 @@ fn what_compact_lacks_is_recorded_in_full_and_told() {
     }
     let scratch = Scratch::new();
     for (words, why) in [
-        (["-e", "sched:sched_stat_runtime"], "not in the compact collector's core set"),
+        (
+            ["-e", "sched:sched_stat_runtime"],
+            "the compact collector lacks sched:sched_stat_runtime",
+        ),
         (["--clock", "mono_raw"], "stamps with mono"),
-        (["--profile", "full"], "beyond the core set"),
+        (["--profile", "full"], "profile full has events that the compact collector lacks"),
     ] {
         let dir = format!("w{}", words[1].replace(':', "_"));
         let output =

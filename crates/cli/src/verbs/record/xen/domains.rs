@@ -53,7 +53,9 @@ impl XenDomains {
     ) -> Result<Self, StoreError> {
         let mut untold = Vec::new();
         let store = XenStore::connect().map_err(|error| {
-            untold.push(format!("domains that come while recording will have no names: {error}"));
+            untold.push(format!(
+                "domains that start during the recording will have no names: {error}"
+            ));
         });
         let machines = BTreeMap::from([(0, places.host)]);
         let state = State { facts, machines, store: store.ok(), untold };
@@ -89,7 +91,7 @@ impl XenDomains {
                 }
             }
             Some(Err(error)) => {
-                state.untold.push(format!("new domains have no names from here on: {error}"));
+                state.untold.push(format!("new domains have no names from now on: {error}"));
                 state.store = None;
             }
         }

@@ -43,23 +43,23 @@ impl XenPlan {
         let mut notes = Vec::new();
         for left in end_leftovers() {
             notes.push(format!(
-                "ended xentrace (pid {}), which a killed recorder (pid {}) left{}",
+                "ended xentrace (pid {}), left by a killed recorder (pid {}){}",
                 left.pid,
                 left.recorder,
-                if left.in_order { "" } else { ", by force" }
+                if left.in_order { "" } else { ", with SIGKILL" }
             ));
         }
         if let Some(pid) = other_xentrace() {
             anyhow::bail!(
-                "another xentrace runs (pid {pid}), and only one process can take Xen's records: end it, or leave Xen out with --xen off"
+                "another xentrace is running (pid {pid}), and only one process can read Xen's trace buffers: end it, or skip Xen with --xen off"
             );
         }
         let mask = args.xen_events.unwrap_or_default();
         let mut facts = Facts::gather(&dom0.tools, &dom0.version, mask, &mut notes)
-            .context("Xen's toolstack does not answer; to record this kernel alone: --xen off")?;
+            .context("Xen's toolstack does not respond; to record only this kernel: --xen off")?;
         let buffer_bytes_per_cpu = match args.xen_buffer {
             Some(kb) => {
-                usize::try_from(kb)?.checked_mul(1024).context("--xen-buffer: too large")?
+                usize::try_from(kb)?.checked_mul(1024).context("--xen-buffer: size too large")?
             }
             None => DEFAULT_BUFFER_BYTES,
         };
@@ -146,7 +146,7 @@ fn relate(
     writer.evidence(&Evidence::SourceClock { machine: places.xen, clock })?;
     let Some(at_host) = StampClock::from_name(host_clock).and_then(StampClock::now) else {
         counts.note(format!(
-            "dom0's clock {host_clock} cannot be related to Xen's TSC: use --clock x86-tsc or mono, or --xen only"
+            "cannot relate dom0's clock {host_clock} to Xen's TSC: use --clock x86-tsc or mono, or --xen only"
         ));
         return Ok(());
     };
@@ -154,7 +154,7 @@ fn relate(
     let kind = fs::read_to_string("/sys/hypervisor/guest_type").unwrap_or_default();
     if !["", "PV"].contains(&kind.trim()) {
         counts.note(format!(
-            "this dom0 is no PV domain ({}): if Xen gives its TSC an offset, its events are shifted by that",
+            "this dom0 is not a PV domain ({}): if Xen offsets its TSC, its events are shifted by that offset",
             kind.trim()
         ));
     }
@@ -236,9 +236,8 @@ impl XenRecording {
             survived: None,
         };
         let collector = Collector::start(self.plan.clone(), Box::new(sink));
-        self.collector = Some(
-            collector.context("Xen cannot be recorded; to record this kernel alone: --xen off")?,
-        );
+        self.collector =
+            Some(collector.context("cannot record Xen; to record only this kernel: --xen off")?);
         Ok(())
     }
 

@@ -19,26 +19,30 @@ use transect_xen::{EventMask, Place, detect};
 /// Whether the hypervisor is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum XenWish {
-    /// If this is a dom0.
+    /// Record Xen and this kernel if this is a dom0
     Auto,
-    /// Not.
+    /// Do not record Xen
     Off,
-    /// It, its domains' agents, but not this kernel.
+    /// Record Xen and the agents in its domains, but not dom0's own kernel
     Only,
 }
+
+/// Heading of `transect record --help`.
+const XEN: &str = "Xen";
 
 /// The options about Xen.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct XenArgs {
-    /// Record the hypervisor, too: auto (in a dom0), off, or only (not dom0's own kernel)
-    #[arg(long, value_name = "WHICH", value_enum, default_value = "auto")]
+    /// Record the Xen hypervisor
+    #[arg(long, value_name = "MODE", value_enum, default_value = "auto", help_heading = XEN)]
     xen: XenWish,
-    /// Which of Xen's trace records: classes as sched,pv,hvm-entryexit (or all, or a mask)
+    /// Classes of Xen's trace records, e.g. sched,pv,hvm-entryexit; or all, or a mask
     /// [default: gen,sched,dom0op,hvm,mem,pv]
-    #[arg(long, value_name = "CLASSES")]
+    #[arg(long, value_name = "CLASSES", help_heading = XEN)]
     xen_events: Option<EventMask>,
-    /// Xen's buffer for each pCPU; it keeps the first size since it was booted [default: 1M]
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb)]
+    /// Xen's trace buffer per pCPU, in K, M or G; Xen keeps the first size until it is rebooted
+    /// [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb, help_heading = XEN)]
     xen_buffer: Option<u64>,
 }
 
@@ -49,26 +53,23 @@ impl XenArgs {
     }
 }
 
-/// What is to be recorded of Xen; none where there is none, or it is not wanted.
+/// Plans the recording of Xen; `None` if this machine has no Xen or it is not wanted.
 ///
 /// # Errors
 /// It was asked for by name and cannot be.
 pub(super) fn plan(args: &XenArgs, is_flight: bool) -> anyhow::Result<Option<XenPlan>> {
     let by_name = args.is_only() || args.xen_events.is_some() || args.xen_buffer.is_some();
     if args.xen == XenWish::Off {
-        anyhow::ensure!(
-            !by_name,
-            "--xen off and --xen-events or --xen-buffer contradict each other"
-        );
+        anyhow::ensure!(!by_name, "--xen off conflicts with --xen-events and --xen-buffer");
         return Ok(None);
     }
     let why_not = match detect() {
         Place::NotXen => "this kernel does not run under Xen".to_owned(),
-        Place::DomU(_) => "this is a domU: only dom0 can record Xen".to_owned(),
+        Place::DomU(_) => "this is a domU; only dom0 can record Xen".to_owned(),
         Place::Dom0(_) if is_flight => "a flight recorder cannot record Xen".to_owned(),
         Place::Dom0(dom0) => match dom0.lacks.first() {
             Some(lack) => {
-                let why = format!("{}; mend it with: {}", lack.what, lack.mend);
+                let why = format!("{}; to fix it: {}", lack.what, lack.mend);
                 if !by_name {
                     eprintln!("transect: Xen is not recorded: {why}");
                 }
@@ -77,6 +78,6 @@ pub(super) fn plan(args: &XenArgs, is_flight: bool) -> anyhow::Result<Option<Xen
             None => return XenPlan::prepare(dom0, args).map(Some),
         },
     };
-    anyhow::ensure!(!by_name, "Xen cannot be recorded: {why_not}");
+    anyhow::ensure!(!by_name, "cannot record Xen: {why_not}");
     Ok(None)
 }

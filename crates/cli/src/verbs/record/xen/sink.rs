@@ -143,7 +143,7 @@ impl TraceSink for XenSink {
 
     fn ended(&mut self, ending: &Ending) {
         if ending.final_one {
-            self.counts.note(format!("{ending}; from there on Xen is not recorded"));
+            self.counts.note(format!("{ending}; Xen is not recorded from then on"));
             self.gap(None);
         } else if self.ended.is_none() || !ending.how.tracing_goes_on() {
             // A successor that ends without a record changes nothing, unless it switched tracing off.
@@ -174,7 +174,7 @@ impl XenSink {
         }
         let ms = self.gap(first_tsc).map_or(String::new(), |ms| format!(" for {ms} ms"));
         self.counts.note(format!(
-            "{ending}; it was started again: Xen was not traced{ms} (a gap of the recording)"
+            "{ending} and was restarted: Xen was not traced{ms} (a gap in the recording)"
         ));
     }
 
@@ -182,10 +182,10 @@ impl XenSink {
     fn tell_survived(&mut self) {
         let Some(Survived { ending, lost_before, .. }) = self.survived.take() else { return };
         let missed = match self.lost().wrapping_sub(lost_before) {
-            0 => "Xen's buffers kept its records meanwhile, none is lost".to_owned(),
-            lost => format!("{lost} records found Xen's buffers full meanwhile"),
+            0 => "Xen's buffers kept the records in between, none is lost".to_owned(),
+            lost => format!("{lost} records were lost because Xen's buffers were full"),
         };
-        self.counts.note(format!("{ending}; it was started again: {missed}"));
+        self.counts.note(format!("{ending} and was restarted: {missed}"));
     }
 
     /// Notes that nothing was traced since the last record. Returns for how long, ms, where it is over.
@@ -280,12 +280,12 @@ mod tests {
             (
                 How::Killed(9),
                 0,
-                "xentrace was killed by signal 9; it was started again: Xen's buffers kept",
+                "xentrace was killed by signal 9 and was restarted: Xen's buffers kept",
             ),
             (
                 How::Exited(0),
                 1,
-                "xentrace was told to end by someone else; it was started again: Xen was not traced for ",
+                "xentrace was ended by another process and was restarted: Xen was not traced for ",
             ),
         ] {
             let dir = tempfile::tempdir().unwrap();
