@@ -37,16 +37,17 @@ transect-agent serves this guest's kernel events to 'transect record' on its hos
 Usage: transect-agent [--vsock [PORT]] [--virtio-serial [NAME|PATH]] [--tcp ADDRESS[:PORT]]
 
   --vsock [PORT]                listen on this AF_VSOCK port (default 2718)
-  --virtio-serial [NAME|PATH]   answer on this virtio-serial port (default org.transect.0)
-  --tcp ADDRESS[:PORT]          listen on TCP, for guests that have neither, as Xen's domUs: whoever
-                                reaches this address can record this kernel (default port 2718)
-  -h, --help                    this text
-  -V, --version                 version
+  --virtio-serial [NAME|PATH]   serve this virtio-serial port (default org.transect.0)
+  --tcp ADDRESS[:PORT]          listen on TCP (default port 2718), for guests without the other two,
+                                such as domUs of Xen. There is no authentication: every client that
+                                reaches this address can record this kernel
+  -h, --help                    print this text
+  -V, --version                 print the version
 
-Without options it waits on whichever of the first two exists. It needs root, mounts tracefs if that
-is missing, records into a tracing instance of its own, and removes that when the recorder goes
-away. It serves one recorder at a time, any number after another. Exit code: 0 after SIGTERM or
-SIGINT, 1 if it cannot serve, 2 for a wrong command line.
+Without options, the agent waits on the default vsock port and the default virtio-serial port, or on
+the one that exists. It needs root. It mounts tracefs if necessary, records into a tracing instance
+that it creates, and removes the instance when the recorder disconnects. It serves one recorder at a
+time. Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot serve, 2 for a wrong command line.
 
 Example, in the guest:      transect-agent --vsock &
          on the host:       transect record --guest vsock:3 --duration 10
@@ -131,7 +132,7 @@ mod tests {
         assert!(wish(&["--foo"]).unwrap_err().contains("--foo"));
         assert!(wish(&["stray"]).unwrap_err().contains("stray"));
         assert!(wish(&["--tcp"]).unwrap_err().contains("needs the address"));
-        assert!(wish(&["--tcp", "web1"]).unwrap_err().contains("no address in numbers"));
+        assert!(wish(&["--tcp", "web1"]).unwrap_err().contains("not a numeric address"));
         assert!(wish(&["--unix"]).is_err());
     }
 }

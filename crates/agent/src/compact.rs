@@ -89,7 +89,7 @@ fn family(name: &str) -> Result<Family, BpfError> {
     let known = || transect_bpf::FAMILIES.iter().copied();
     known().find(|family| family.as_str() == name).ok_or_else(|| {
         let names: Vec<&str> = known().map(Family::as_str).collect();
-        BpfError::Plan(format!("no family of events {name:?}: there are {}", names.join(", ")))
+        BpfError::Plan(format!("unknown family of events {name:?}; known are {}", names.join(", ")))
     })
 }
 

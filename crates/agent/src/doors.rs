@@ -96,8 +96,10 @@ pub(crate) fn open(door: &Door) -> Result<Open, String> {
 
 fn vsock_error(port: u32, error: &io::Error) -> String {
     let mend = match error.kind() {
-        io::ErrorKind::AddrInUse => "another transect-agent runs; end it or choose another port",
-        io::ErrorKind::PermissionDenied => "run it as root",
+        io::ErrorKind::AddrInUse => {
+            "another transect-agent is running; end it or choose another port"
+        }
+        io::ErrorKind::PermissionDenied => "run the agent as root",
         _ => "load vmw_vsock_virtio_transport; the VMM must give the guest a vsock device",
     };
     format!("cannot listen on vsock port {port}: {error}; {mend}")
@@ -150,7 +152,7 @@ fn answer_port(house: &House, name: &str, finder: &PortFinder) {
             }
             Err(error) => {
                 if !complained {
-                    eprintln!("transect-agent: {name}: {error}; trying again");
+                    eprintln!("transect-agent: {name}: {error}; retrying");
                 }
                 complained = true;
                 thread::sleep(RETRY_EVERY);

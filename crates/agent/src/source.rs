@@ -39,7 +39,7 @@ impl TraceSource for Kernel {
 fn prepare_full(start: &Start, why_full: String) -> Result<Prepared<Run>, String> {
     let mut prepared = full::prepare(start).map_err(|error| match why_full.as_str() {
         "" => error.to_string(),
-        why => format!("{error}; and the compact collector cannot run: {why}"),
+        why => format!("{error}; the compact collector cannot run either: {why}"),
     })?;
     prepared.started = Started { why_full, ..prepared.started };
     Ok(as_run(prepared, Run::Full))

@@ -195,7 +195,7 @@ impl Compact {
         for cpu in 0..self.memory.cpus() {
             let mut context = u32::try_from(cpu).unwrap_or(u32::MAX).to_ne_bytes();
             let input = ProgramInput { context_in: Some(&mut context), ..Default::default() };
-            program.test_run(input).map_err(BpfError::bpf("cannot write out pending intervals"))?;
+            program.test_run(input).map_err(BpfError::bpf("cannot write the pending intervals"))?;
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ pub(crate) fn quiesce() {
 }
 
 /// How often the kernel skipped a program because it was running on that CPU (since 5.12).
-#[allow(unsafe_code, reason = "libbpf's C interface for what libbpf-rs does not give")]
+#[allow(unsafe_code, reason = "libbpf's C interface, for functions that libbpf-rs lacks")]
 pub(crate) fn recursion_misses(fd: std::os::fd::BorrowedFd<'_>) -> Option<u64> {
     use std::os::fd::AsRawFd;
     let mut info = libbpf_sys::bpf_prog_info::default();

@@ -63,7 +63,7 @@ impl<S: LogSink + 'static> Consumer<S> {
                 let result = run(&memory, &theirs, &mut sink);
                 (sink, result)
             })
-            .map_err(BpfError::system("cannot start the thread that takes records"))?;
+            .map_err(BpfError::system("cannot start the thread that drains the logs"))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -80,7 +80,7 @@ impl<S: LogSink + 'static> Consumer<S> {
         self.stop.ask();
         let joined = self.thread.take().and_then(|thread| thread.join().ok());
         joined.ok_or_else(|| {
-            BpfError::Sink(io::Error::other("the thread that takes records has died"))
+            BpfError::Sink(io::Error::other("the thread that drains the logs has died"))
         })
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 pub enum WhyNot {
     /// No type information: the programs cannot be fitted to the kernel.
     #[error(
-        "the kernel has no BTF (/sys/kernel/btf/vmlinux: {0}); it must be built with CONFIG_DEBUG_INFO_BTF, or record with --full"
+        "the kernel has no BTF (/sys/kernel/btf/vmlinux: {0}): boot a kernel with CONFIG_DEBUG_INFO_BTF, or record with --full"
     )]
     NoBtf(String),
     /// The process may not load BPF programs.
@@ -17,17 +17,17 @@ pub enum WhyNot {
     NoPermission,
     /// Lockdown in confidentiality mode forbids reading kernel memory.
     #[error(
-        "kernel lockdown is in confidentiality mode, in which BPF programs may not read kernel memory: record with --full"
+        "kernel lockdown is in confidentiality mode, which forbids BPF programs to read kernel memory: record with --full"
     )]
     Lockdown,
     /// Older than what the programs need.
     #[error(
-        "kernel {0} is too old: the compact collector needs 5.14 (programs of type syscall); record with --full"
+        "kernel {0} is too old: the compact collector needs Linux 5.14 or later (BPF programs of type syscall); record with --full"
     )]
     TooOld(String),
     /// The kernel refused a map of the kind the logs need.
     #[error(
-        "the kernel refused a BPF map ({0}); seccomp or a container may forbid bpf(2): record on the host, or with --full"
+        "the kernel refused a BPF map ({0}): seccomp or a container may forbid bpf(2); record on the host, or with --full"
     )]
     Refused(String),
     /// Not even the scheduler's tracepoints are there.
@@ -70,7 +70,7 @@ pub enum BpfError {
         error: io::Error,
     },
     /// Whoever takes the slices failed; recording has stopped, what was taken before is whole.
-    #[error("the records could not be written: {0}; recording stopped there")]
+    #[error("cannot write the records: {0}; recording stopped at this point")]
     Sink(#[source] io::Error),
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Cgroup {
 pub(crate) fn cgroup(path: &Path) -> Result<Cgroup, BpfError> {
     let root = unified_root().ok_or_else(|| {
         BpfError::Plan(
-            "no unified cgroup hierarchy (cgroup2) is mounted: filter by tgid instead".into(),
+            "no unified cgroup hierarchy (cgroup2) is mounted: use --filter pid= instead of cgroup=".into(),
         )
     })?;
     let below = path.strip_prefix(&root).or_else(|_| path.strip_prefix("/")).unwrap_or(path);

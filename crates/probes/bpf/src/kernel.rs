@@ -38,8 +38,7 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
 fn cpus(which: &str) -> Result<Vec<u32>, BpfError> {
     let path = format!("/sys/devices/system/cpu/{which}");
     let text = fs::read_to_string(&path).map_err(BpfError::system(path.clone()))?;
-    parse_list(&text)
-        .ok_or_else(|| BpfError::Plan(format!("{path}: cannot make sense of {text:?}")))
+    parse_list(&text).ok_or_else(|| BpfError::Plan(format!("{path}: cannot parse {text:?}")))
 }
 
 /// How many logs are needed, and which of their CPUs are online now.
@@ -48,7 +47,7 @@ pub(crate) fn possible_cpus() -> Result<(usize, HashSet<u32>), BpfError> {
     let count = possible.iter().max().map_or(0, |last| *last as usize + 1);
     if count == 0 || count > MAX_CPUS {
         return Err(BpfError::Plan(format!(
-            "{count} possible CPUs: the compact collector has logs for 1 to {MAX_CPUS}"
+            "{count} possible CPUs: the compact collector supports 1 to {MAX_CPUS}"
         )));
     }
     Ok((count, cpus("online")?.into_iter().collect()))

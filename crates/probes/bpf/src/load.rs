@@ -147,7 +147,7 @@ fn open() -> Result<OpenObject, BpfError> {
     let aligned = OBJECT.to_vec();
     ObjectBuilder::default()
         .open_memory(&aligned)
-        .map_err(BpfError::bpf("the embedded BPF object cannot be read"))
+        .map_err(BpfError::bpf("cannot read the embedded BPF object"))
 }
 
 /// Finds the programs that the kernel refuses by loading each alone, and takes them out.
@@ -213,8 +213,9 @@ fn fill_filters(object: &Object, plan: &Plan) -> Result<(), BpfError> {
     for (name, ids) in [("tids", &plan.filters.tids), ("tgids", &plan.filters.tgids)] {
         let map = map_named(object, name)?;
         for id in ids {
-            map.update(&id.to_ne_bytes(), &[1], MapFlags::ANY)
-                .map_err(BpfError::bpf(format!("filter {name}: cannot add {id} (4096 fit)")))?;
+            map.update(&id.to_ne_bytes(), &[1], MapFlags::ANY).map_err(BpfError::bpf(format!(
+                "filter {name}: cannot add {id} (limit: 4096 entries)"
+            )))?;
         }
     }
     Ok(())

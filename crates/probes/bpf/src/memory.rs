@@ -46,7 +46,8 @@ impl Mapping {
                 0,
             )
         }?;
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap gave null"))?;
+        let start =
+            NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned null"))?;
         Ok(Self { start, bytes })
     }
 
@@ -172,10 +173,10 @@ impl Memory {
         let start = index * chunk + from % chunk;
         let end = start + (to - from);
         let (Ok(start), Ok(end)) = (usize::try_from(start), usize::try_from(end)) else {
-            return Err(io::Error::other("a log's position is beyond its memory"));
+            return Err(io::Error::other("position of a log is beyond its memory"));
         };
         if end > self.chunks.bytes || from / chunk != (to - 1) / chunk {
-            return Err(io::Error::other("a log's position is beyond its memory"));
+            return Err(io::Error::other("position of a log is beyond its memory"));
         }
         // SAFETY: in bounds as just checked; nobody writes between tail and head (see above).
         Ok(unsafe {

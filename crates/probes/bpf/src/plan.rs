@@ -164,19 +164,21 @@ impl Plan {
         let bytes = self.log_bytes_per_cpu;
         if !bytes.is_power_of_two() || !(2 * CHUNK_BYTES..=1 << 34).contains(&bytes) {
             return Err(BpfError::Plan(format!(
-                "{bytes} bytes per CPU: the size of a log is a power of two from 64 KiB to 16 GiB"
+                "{bytes} bytes per CPU: the log size must be a power of two from 64 KiB to 16 GiB"
             )));
         }
         if self.trigger.is_some() && self.mode != Mode::FlightRecorder {
             return Err(BpfError::Plan(
-                "a trigger stops a flight recorder: choose that mode, or leave the trigger out"
+                "a trigger needs a flight recorder: choose flight recorder mode, or remove the trigger"
                     .into(),
             ));
         }
         match self.trigger {
-            Some(Trigger { on: TriggerEvent::Kind(_), min_ns }) if min_ns != 0 => Err(BpfError::Plan(
-                "an event without an end has no duration: a trigger on it cannot have a least one".into(),
-            )),
+            Some(Trigger { on: TriggerEvent::Kind(_), min_ns }) if min_ns != 0 => {
+                Err(BpfError::Plan(
+                    "the event of the trigger has no duration: remove the minimum duration".into(),
+                ))
+            }
             _ => Ok(()),
         }
     }

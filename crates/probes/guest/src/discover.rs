@@ -178,9 +178,9 @@ fn note_what_is_missing(discovery: &mut Discovery, procfs: &Path, debugfs: &Path
         .filter(|vm| vm.vcpus.iter().any(|vcpu| vcpu.tid.is_none()) || vm.vcpus.is_empty())
         .map(|vm| {
             format!(
-                "{}: not every vCPU's thread is known from outside (start QEMU with '-name {},\
-                 debug-threads=on', or use a kernel from 6.0 with debugfs mounted); kvm events \
-                 will tell",
+                "{}: the threads of some vCPUs are unknown until kvm events identify them; to \
+                 know them at the start, run QEMU with '-name {},debug-threads=on', or use Linux \
+                 6.0 or later with debugfs mounted",
                 vm.name, vm.name
             )
         })

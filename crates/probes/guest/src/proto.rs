@@ -63,7 +63,7 @@ pub const DEFAULT_PORT_NAME: &str = "org.transect.0";
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ProtoError {
     /// In the middle of a session something that is no header; the peer's state is unknown.
-    #[error("byte {offset} of the session: no frame header there ({why}); reconnect")]
+    #[error("byte {offset} of the session: invalid frame header ({why}); reconnect")]
     BadHeader {
         /// Byte of the incoming stream, counted from the start of the connection.
         offset: u64,
@@ -71,7 +71,7 @@ pub enum ProtoError {
         why: &'static str,
     },
     /// A frame type this version does not know.
-    #[error("unknown frame type {0}; the peer speaks a newer protocol, update this side")]
+    #[error("unknown frame type {0}: the peer uses a newer protocol; update this side")]
     UnknownKind(u8),
     /// The payload ends inside a field.
     #[error("payload ends at byte {at}, inside {what}")]
@@ -82,7 +82,7 @@ pub enum ProtoError {
         at: usize,
     },
     /// The payload goes on after its last field.
-    #[error("{bytes} bytes too many after {what}")]
+    #[error("{bytes} trailing bytes after {what}")]
     Trailing {
         /// The frame.
         what: &'static str,
@@ -96,7 +96,7 @@ pub enum ProtoError {
         what: &'static str,
     },
     /// A number outside its range.
-    #[error("{what} is {value}, which means nothing")]
+    #[error("{what}: invalid value {value}")]
     BadValue {
         /// The field.
         what: &'static str,
@@ -104,7 +104,7 @@ pub enum ProtoError {
         value: u64,
     },
     /// Too much for one frame.
-    #[error("{what} is {len} bytes long, at most {max} fit")]
+    #[error("{what} is {len} bytes long, the limit is {max}")]
     TooLong {
         /// The field.
         what: &'static str,

@@ -143,7 +143,7 @@ impl<'a> Caller<'a> {
 
     /// Tells the recorder that another one is being served.
     pub fn refuse_busy(self) {
-        self.session.tell("the agent serves another recorder; end that one first");
+        self.session.tell("the agent is busy with another recorder; end that one first");
     }
 
     /// Serves the recorder to its end.
@@ -168,14 +168,14 @@ impl From<io::Error> for Break {
             io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionAborted => Break::End(End::Gone),
-            _ => Break::End(End::Broken(format!("the channel broke: {error}"))),
+            _ => Break::End(End::Broken(format!("channel failed: {error}"))),
         }
     }
 }
 
 impl From<ProtoError> for Break {
     fn from(error: ProtoError) -> Self {
-        Break::Tell(format!("the recorder sent something unreadable: {error}"))
+        Break::Tell(format!("protocol error in data from the recorder: {error}"))
     }
 }
 
@@ -229,7 +229,7 @@ impl Session<'_> {
             return Ok(newest);
         }
         Err(Break::Tell(format!(
-            "agent {} speaks protocol {OLDEST_VERSION} to {VERSION}, recorder {} speaks {} to {}; \
+            "agent {} supports protocol {OLDEST_VERSION} to {VERSION}, recorder {} supports {} to {}; \
              update the older one",
             self.agent, hello.recorder, hello.min_version, hello.max_version
         )))
@@ -281,7 +281,9 @@ impl Session<'_> {
                 Order::Bye => return Ok(End::Bye),
                 // The same session's Hello again: it was answered.
                 Order::Hello(_) => {}
-                Order::Start(_) => return Err(Break::Tell("a second Start".into())),
+                Order::Start(_) => {
+                    return Err(Break::Tell("protocol error: second Start in one session".into()));
+                }
             }
         }
     }
@@ -300,7 +302,9 @@ impl Session<'_> {
             }
             if self.heard_at.elapsed() > RECORDER_SILENCE {
                 let secs = RECORDER_SILENCE.as_secs();
-                return Err(Break::End(End::Broken(format!("recorder silent for {secs} s"))));
+                return Err(Break::End(End::Broken(format!(
+                    "no data from the recorder for {secs} s"
+                ))));
             }
         }
     }
@@ -365,10 +369,13 @@ fn order(frame: Frame<'_>) -> Result<Option<Order>, Break> {
         Frame::Stop => Order::Stop,
         Frame::Bye => Order::Bye,
         Frame::Error { text } => {
-            return Err(Break::End(End::Broken(format!("the recorder gave up: {text}"))));
+            return Err(Break::End(End::Broken(format!("the recorder ended the session: {text}"))));
         }
         other => {
-            return Err(Break::Tell(format!("frame type {} is the agent's to send", other.kind())));
+            return Err(Break::Tell(format!(
+                "protocol error: the recorder sent frame type {}, which only agents send",
+                other.kind()
+            )));
         }
     }))
 }
@@ -489,7 +496,10 @@ fn send_stats(gate: &Gate<'_>, stats: Stats, drained_seq: Option<u32>) -> io::Re
 fn stamp(clock: StampClock) -> io::Result<(u32, u64)> {
     let cpu = current_cpu();
     let stamp = clock.now().ok_or_else(|| {
-        io::Error::new(io::ErrorKind::Unsupported, format!("no {} clock here", clock.name()))
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("no {} clock on this machine", clock.name()),
+        )
     })?;
     Ok((cpu, stamp))
 }

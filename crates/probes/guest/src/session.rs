@@ -110,7 +110,7 @@ pub trait GuestSink: Send {
     /// Ends the session. By default, because whoever asks for compact recording must take it.
     fn words(&mut self, slice: &Words<'_>) -> Result<u64, SinkError> {
         let bytes = slice.words.len();
-        Err(format!("{bytes} bytes of compact records came that nobody takes").into())
+        Err(format!("received {bytes} bytes of compact records without a consumer").into())
     }
 
     /// The guest's clock read beside its TSC.
@@ -207,7 +207,7 @@ pub enum SessionError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The channel broke.
-    #[error("guest {guest}: the channel broke: {source}")]
+    #[error("guest {guest}: channel failed: {source}")]
     Channel {
         /// Which guest.
         guest: String,
@@ -221,7 +221,7 @@ pub enum SessionError {
         guest: String,
     },
     /// Something is there but does not answer.
-    #[error("guest {guest}: no answer for {secs} s; {mend}")]
+    #[error("guest {guest}: no data from the agent for {secs} s; {mend}")]
     Silent {
         /// Which guest.
         guest: String,
@@ -247,13 +247,13 @@ pub enum SessionError {
         text: String,
     },
     /// It was stopped before it recorded.
-    #[error("guest {guest}: stopped before it began to record")]
+    #[error("guest {guest}: stopped before its recording started")]
     Cancelled {
         /// Which guest.
         guest: String,
     },
     /// The recording side failed.
-    #[error("guest {guest}: cannot keep its events: {source}")]
+    #[error("guest {guest}: cannot store its events: {source}")]
     Sink {
         /// Which guest.
         guest: String,

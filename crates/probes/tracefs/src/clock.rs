@@ -66,7 +66,7 @@ fn tsc_unfit() -> Option<String> {
         return None;
     }
     Some(format!(
-        "the kernel does not trust the TSC ({sources} lists {}); boot with tsc=reliable if you know it is good, or ask for it with --clock x86-tsc",
+        "the kernel does not trust the TSC ({sources} lists {}); if the TSC is reliable, boot with tsc=reliable or use --clock x86-tsc",
         listed.trim()
     ))
 }

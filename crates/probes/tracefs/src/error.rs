@@ -79,7 +79,7 @@ pub enum TracefsError {
         expected: &'static str,
     },
     /// A clock this kernel does not offer.
-    #[error("clock {asked:?} is not offered by this kernel; it has: {offered}")]
+    #[error("this kernel has no trace clock {asked:?}; it offers: {offered}")]
     NoClock {
         /// As asked for.
         asked: String,
@@ -97,7 +97,7 @@ pub enum TracefsError {
         source: io::Error,
     },
     /// Whoever takes the pages could not.
-    #[error("cpu {cpu}: cannot keep the events: {source}")]
+    #[error("cpu {cpu}: cannot store the events: {source}")]
     Sink {
         /// The CPU.
         cpu: CpuId,
@@ -105,7 +105,7 @@ pub enum TracefsError {
         source: io::Error,
     },
     /// Our instance would not go away.
-    #[error("{}: cannot remove the tracing instance: {source}; remove it by hand: rmdir {}", path.display(), path.display())]
+    #[error("{}: cannot remove the tracing instance: {source}; remove it manually: rmdir {}", path.display(), path.display())]
     Remove {
         /// The instance's directory.
         path: PathBuf,

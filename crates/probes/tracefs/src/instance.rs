@@ -78,7 +78,11 @@ impl Instance {
 
     /// Sets the clock that stamps events; clears the buffers.
     pub fn set_clock(&self, clock: &str) -> Result<(), TracefsError> {
-        self.set("trace_clock", clock, "see trace_clock in tracefs for those offered")
+        self.set(
+            "trace_clock",
+            clock,
+            "see trace_clock in tracefs for the clocks that this kernel offers",
+        )
     }
 
     /// Sets the size of each CPU's buffer.
@@ -86,7 +90,7 @@ impl Instance {
         self.set(
             "buffer_size_kb",
             &kb.to_string(),
-            "choose a smaller --buffer-size (it counts once per CPU), or free memory",
+            "choose a smaller --buffer-size (allocated once per CPU), or free memory",
         )
     }
 
@@ -234,7 +238,7 @@ fn make_dir(instances: &Path, plain: &str) -> Result<(PathBuf, String), TracefsE
                     path,
                     value: "mkdir".to_owned(),
                     source,
-                    mend: "; if it says out of memory, end other recordings (transect stop)"
+                    mend: "; if the error is out of memory, end other recordings (transect stop)"
                         .to_owned(),
                 });
             }

@@ -85,7 +85,7 @@ impl Condition {
             Some((event, condition)) => {
                 let request = EventRequest::parse(event.trim())?;
                 if !event.contains([':', '/']) {
-                    return Err(error("a condition needs SYSTEM:EVENT"));
+                    return Err(error("the condition lacks SYSTEM:EVENT"));
                 }
                 Ok(Condition {
                     event: Some((request.system, request.event)),
@@ -164,7 +164,7 @@ impl Selection {
         }
         Err(TracefsError::NoEvent {
             pattern: format!("{system}:{event}"),
-            near: format!(" that is being recorded: add -e {system}:{event} to filter it"),
+            near: format!(" among the recorded events: add -e {system}:{event} to filter it"),
         })
     }
 
@@ -226,7 +226,7 @@ fn no_event(tracefs: &Tracefs, request: &EventRequest) -> TracefsError {
         let events = names(tracefs, &format!("events/{}", request.system));
         format!("; {} has {}", request.system, nearest(&request.event, events))
     } else {
-        format!("; systems there are: {}", nearest(&request.system, systems))
+        format!("; this kernel has the systems {}", nearest(&request.system, systems))
     };
     TracefsError::NoEvent { pattern: request.pattern(), near }
 }

@@ -276,7 +276,7 @@ impl Worker {
             Some(bytes) => {
                 self.plan.buffer_bytes_per_cpu = bytes;
                 self.note(format!(
-                    "Xen has no memory for buffers of {} KiB for each pCPU: asked for {} KiB instead",
+                    "Xen has no memory for trace buffers of {} KiB per pCPU: using {} KiB instead",
                     asked / 1024,
                     bytes / 1024
                 ));
@@ -373,7 +373,7 @@ impl Worker {
         let again = self.end_process(&mut second)?;
         if again.how != How::Exited(0) {
             self.note(format!(
-                "{again}: Xen goes on tracing into its buffers; switch that off with xentrace -D -T 1 /dev/null"
+                "{again}: Xen still traces into its buffers; to switch this off: xentrace -D -T 1 /dev/null"
             ));
         }
         Ok(())
@@ -435,9 +435,9 @@ fn complaints(said: &str) -> String {
 fn not_started(ending: &Ending) -> XenError {
     let said = ending.said.as_str();
     let mend = if said.contains("VIRQ") {
-        "; another xentrace has Xen's buffers, and only one can: end that one"
+        "; another xentrace holds Xen's trace buffers, and only one process can: end that one"
     } else if said.contains("enable trace buffers") {
-        "; Xen has no memory for its buffers: give it some (xl mem-set 0 …), or ask for less with --xen-buffer"
+        "; Xen has no memory for its trace buffers: free some (xl mem-set 0 …), or choose a smaller --xen-buffer"
     } else if said.contains("xenctrl interface") || said.contains("privcmd") {
         "; run as root in dom0, and see 'transect doctor'"
     } else {

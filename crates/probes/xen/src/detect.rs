@@ -113,7 +113,7 @@ fn privcmd(root: &Path) -> Option<Lack> {
         PRIVCMD.iter().map(|path| root.join(path)).filter(|path| path.exists()).collect();
     let Some(device) = there.first() else {
         return Some(Lack {
-            what: "no /dev/xen/privcmd: Xen's tools cannot reach Xen".to_owned(),
+            what: "no /dev/xen/privcmd: Xen's tools cannot make hypercalls".to_owned(),
             mend: "modprobe xen-privcmd; modprobe xenfs; mount -t xenfs xenfs /proc/xen".to_owned(),
         });
     };

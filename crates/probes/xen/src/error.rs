@@ -8,7 +8,7 @@ use std::{io, path::PathBuf, time::Duration};
 pub enum XenError {
     /// One of Xen's tools is not there.
     #[error(
-        "no {tool} found (looked in {looked}); install Xen's tools: apt-get install xen-utils-{version}"
+        "{tool} not found in {looked}; install Xen's tools: apt-get install xen-utils-{version}"
     )]
     NoTool {
         /// Its name.
@@ -39,7 +39,7 @@ pub enum XenError {
         said: String,
     },
     /// A tool took too long and was killed.
-    #[error("{command}: no answer within {} s; does xenstored run?", limit.as_secs())]
+    #[error("{command}: no answer within {} s; check that xenstored is running", limit.as_secs())]
     Slow {
         /// The command line.
         command: String,
@@ -56,7 +56,7 @@ pub enum XenError {
     },
     /// xentrace ended again and again.
     #[error(
-        "xentrace ended {times} times in a row without a record: {last}; Xen's part of the recording ends here"
+        "xentrace ended {times} times in a row without a record: {last}; Xen is not recorded from then on"
     )]
     KeepsEnding {
         /// How often it was started.
@@ -65,7 +65,7 @@ pub enum XenError {
         last: String,
     },
     /// Whoever takes the records could not.
-    #[error("cannot keep Xen's records: {0}")]
+    #[error("cannot store Xen's records: {0}")]
     Sink(#[source] io::Error),
     /// The stream could not be read.
     #[error("xentrace's stream: cannot {action}: {source}")]
@@ -76,7 +76,9 @@ pub enum XenError {
         source: io::Error,
     },
     /// A class of events nobody knows.
-    #[error("--xen-events {asked:?}: classes are {known}; or write a mask as 0x0002f000")]
+    #[error(
+        "--xen-events {asked:?}: unknown class; known are {known}; or write a mask, e.g. 0x0002f000"
+    )]
     Class {
         /// As given.
         asked: String,

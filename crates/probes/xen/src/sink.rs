@@ -51,10 +51,10 @@ impl How {
 impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            How::Exited(0) => f.write_str("was told to end by someone else"),
+            How::Exited(0) => f.write_str("was ended by another process"),
             How::Exited(code) => write!(f, "failed with exit code {code}"),
             How::Killed(signal) => write!(f, "was killed by signal {signal}"),
-            How::OutOfStep => f.write_str("sent something that is no trace"),
+            How::OutOfStep => f.write_str("wrote invalid trace data"),
         }
     }
 }

@@ -205,7 +205,7 @@ impl XenStore {
         // On every target usize has at least 32 bits.
         let bytes = word(12) as usize;
         if bytes > MAX_PAYLOAD_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message without measure"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message of invalid length"));
         }
         let Some(payload) = self.bytes.get(HEADER_BYTES..HEADER_BYTES + bytes) else {
             return Ok(None);
@@ -345,6 +345,6 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         theirs.write_all(&[0xff; 64]).unwrap();
         let error = XenStore::over(ours.into()).has_news().unwrap_err().to_string();
-        assert!(error.contains("without measure"), "{error}");
+        assert!(error.contains("invalid length"), "{error}");
     }
 }

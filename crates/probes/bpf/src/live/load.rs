@@ -142,7 +142,7 @@ fn open() -> Result<OpenObject, BpfError> {
     let aligned = OBJECT.to_vec();
     ObjectBuilder::default()
         .open_memory(&aligned)
-        .map_err(BpfError::bpf("the embedded BPF object cannot be read"))
+        .map_err(BpfError::bpf("cannot read the embedded BPF object"))
 }
 
 /// Finds the programs that the kernel refuses by loading each alone, and takes them out.
@@ -156,7 +156,7 @@ fn drop_refused(
         Ok(_) => true,
         Err(error) => {
             let why = said::verdict().unwrap_or_else(|| error.to_string());
-            let why = format!("the kernel refused its program: {why}");
+            let why = format!("the kernel refused the BPF program: {why}");
             refused.push(NotCounted { event: program.event, why });
             false
         }
@@ -176,5 +176,5 @@ fn map(object: &Object, sizes: &Sizes) -> Result<Memory, BpfError> {
         shared: shared.as_fd(),
         cpus: cpus.as_fd(),
     };
-    Memory::map(&maps, sizes.slots, sizes.cpus).map_err(BpfError::system("cannot map the sums"))
+    Memory::map(&maps, sizes.slots, sizes.cpus).map_err(BpfError::system("cannot map the counters"))
 }

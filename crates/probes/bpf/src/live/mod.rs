@@ -80,7 +80,7 @@ impl LivePlan {
     pub fn check(&self) -> Result<(), BpfError> {
         if !(MIN_WINDOW_NS..=MAX_WINDOW_NS).contains(&self.window_ns) {
             return Err(BpfError::Plan(format!(
-                "windows of {} ns: they are between 50 ms and 60 s long",
+                "window length of {} ns is outside 50 ms to 60 s",
                 self.window_ns
             )));
         }

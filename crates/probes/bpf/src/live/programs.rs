@@ -102,11 +102,11 @@ pub(crate) fn choose(
 
 fn why_lacking(program: &LiveProgram) -> String {
     match program.is_kvm() {
-        true if !cfg!(target_arch = "x86_64") => "KVM is counted on x86-64 only".to_owned(),
+        true if !cfg!(target_arch = "x86_64") => "KVM events are counted on x86-64 only".to_owned(),
         true if !Path::new("/sys/module/kvm").exists() => {
-            "KVM is not loaded here (modprobe kvm_amd or kvm_intel)".to_owned()
+            "KVM is not loaded (modprobe kvm_amd or kvm_intel)".to_owned()
         }
-        _ => format!("this kernel has no {} (or no BTF of it)", program.event),
+        _ => format!("this kernel has no {} (or no BTF for it)", program.event),
     }
 }
 
@@ -119,7 +119,7 @@ fn never_traced(modules: &Path) -> Vec<NotCounted> {
     }
     let never = |event| NotCounted {
         event,
-        why: "KVM runs on PVM here (kvm_pvm), which never traces it".to_owned(),
+        why: "KVM uses the PVM backend (kvm_pvm), which never traces this event".to_owned(),
     };
     vec![never("kvm:kvm_entry"), never("kvm:kvm_exit")]
 }

@@ -190,7 +190,7 @@ impl Live {
 
     fn see_who_is_there(&self) -> Result<(), BpfError> {
         let link = self.attach(TASKS)?;
-        let doing = "cannot list the kernel's threads";
+        let doing = "cannot list the threads of the kernel";
         let mut threads = Iter::new(&link).map_err(BpfError::bpf(doing))?;
         let mut nothing = Vec::new();
         threads.read_to_end(&mut nothing).map(drop).map_err(BpfError::system(doing))
@@ -207,7 +207,7 @@ impl Live {
     /// It was not started, or the kernel does not give the maps.
     pub fn take(&mut self) -> Result<LiveWindow, BpfError> {
         let Some(next) = self.next else {
-            return Err(BpfError::Plan("counting has not been started".into()));
+            return Err(BpfError::Plan("counting has not started".into()));
         };
         let mut edges = Edges { number: next, length_ns: self.window_ns };
         loop {

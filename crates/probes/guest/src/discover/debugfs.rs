@@ -85,16 +85,17 @@ pub(super) fn problem(procfs: &Path, debugfs: &Path) -> Option<String> {
     match fs::read_dir(&kvm) {
         Ok(_) => None,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Some(format!(
-            "{}: {error}: {what}; run as root, and see whether kernel lockdown is on \
+            "{}: {error}: {what}; run as root; if it fails again, check for kernel lockdown \
              (/sys/kernel/security/lockdown)",
             kvm.display()
         )),
         Err(_) if !is_mounted(procfs) => Some(format!(
-            "debugfs is not mounted: {what}; mount -t debugfs debugfs /sys/kernel/debug"
+            "debugfs is not mounted: {what}; as root: mount -t debugfs debugfs /sys/kernel/debug"
         )),
-        Err(_) => {
-            Some(format!("{} is missing: {what}; this kernel's KVM has no debugfs", kvm.display()))
-        }
+        Err(_) => Some(format!(
+            "{} is missing: {what}; the KVM of this kernel has no debugfs files",
+            kvm.display()
+        )),
     }
 }
 

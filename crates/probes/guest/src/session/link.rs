@@ -126,7 +126,7 @@ impl<'c> Link<'c> {
         let welcome = found.ok_or_else(|| self.closed())?;
         if !(OLDEST_VERSION..=VERSION).contains(&welcome.version) {
             return Err(self.refused(format!(
-                "agent {} answers with protocol {}, this transect speaks {OLDEST_VERSION} to {VERSION}",
+                "agent {} uses protocol {}, this transect supports {OLDEST_VERSION} to {VERSION}; update the older one",
                 welcome.agent, welcome.version
             )));
         }
@@ -186,7 +186,7 @@ impl<'c> Link<'c> {
                 return Err(self.cancelled());
             }
             if Instant::now() > deadline {
-                let mend = "its agent was asked to record and says nothing; restart it";
+                let mend = "the agent did not answer the request to record; restart it";
                 return Err(self.silent(limit, mend));
             }
             self.step(STEP, &mut |heard| match heard {
@@ -201,7 +201,7 @@ impl<'c> Link<'c> {
         }
         let started = started.ok_or_else(|| self.closed())?;
         if started.page_bytes == 0 {
-            return Err(self.refused("its agent names a sub-buffer size of 0".into()));
+            return Err(self.refused("the agent reports a sub-buffer size of 0".into()));
         }
         Ok((started, meta.files))
     }
@@ -371,11 +371,11 @@ fn connect_until(
 
 fn mend_silence(endpoint: &Endpoint) -> &'static str {
     match endpoint {
-        Endpoint::Vsock { .. } => "is it transect-agent that listens on this port?",
+        Endpoint::Vsock { .. } => "check that the listener on this port is transect-agent",
         Endpoint::VirtioSerial(_) => {
-            "does 'transect-agent --virtio-serial' run in the guest, on the port of this chardev?"
+            "check that 'transect-agent --virtio-serial' runs in the guest, on the port of this chardev"
         }
-        Endpoint::Tcp(_) => "is it transect-agent that listens on this port?",
+        Endpoint::Tcp(_) => "check that the listener on this port is transect-agent",
     }
 }
 
@@ -399,7 +399,7 @@ impl MetaFiles {
     pub(super) fn add(&mut self, name: String, more: bool, bytes: &[u8]) -> Result<(), SinkError> {
         self.bytes += bytes.len() + name.len();
         if self.bytes > MAX_META_BYTES {
-            return Err(format!("more than {MAX_META_BYTES} bytes of descriptive files").into());
+            return Err(format!("more than {MAX_META_BYTES} bytes of metadata files").into());
         }
         match self.files.last_mut() {
             Some((last, content)) if self.goes_on && *last == name => {

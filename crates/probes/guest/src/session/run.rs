@@ -183,7 +183,7 @@ impl Session<'_> {
         if self.config.compact.is_some() && !link.can_ask_for_compact() {
             let agent = &welcome.agent;
             started.why_full = format!(
-                "its transect-agent {agent} is older than the compact collector; update it"
+                "transect-agent {agent} in the guest is older than the compact collector; update it"
             );
         }
         self.begin(welcome, started, meta)?;
@@ -209,7 +209,7 @@ impl Session<'_> {
         let wanted = || self.config.clocks.iter().map(|c| c.name()).collect::<Vec<_>>().join(", ");
         self.config.clocks.iter().copied().find(has).ok_or_else(|| {
             link.refused(format!(
-                "its kernel offers the clocks {}, wanted was one of {}",
+                "the guest kernel offers the trace clocks {}, but one of {} is needed",
                 facts.clocks.join(", "),
                 wanted()
             ))
@@ -293,7 +293,7 @@ impl Session<'_> {
         if let Some((from, cause)) = self.open_gap.take() {
             let to = self.config.host_clock.now().unwrap_or(from);
             self.books.gap(Gap { from, to, cause })?;
-            self.books.sink.note(&format!("{} is back", name(self.config)));
+            self.books.sink.note(&format!("guest {} reconnected", name(self.config)));
         }
         if !self.shared.connected.swap(true, Ordering::Relaxed) {
             self.shared.enter(Phase::Recording);
@@ -311,7 +311,9 @@ impl Session<'_> {
         while !is_stopped {
             let silent_for = link.silent_for();
             if silent_for > link.limits().stop_idle || Instant::now() > deadline {
-                return Err(link.silent(silent_for, "it did not finish; its last events are lost"));
+                return Err(
+                    link.silent(silent_for, "the agent did not finish; its last events are lost")
+                );
             }
             link.step(STEP, &mut |heard| match heard {
                 Heard::Meta { name, more, bytes } => meta.add(name, more, bytes),
@@ -443,11 +445,12 @@ impl Silence {
         let secs = SILENCE_TOLD.as_secs();
         sink.note(&match is_silent {
             true => format!(
-                "guest {guest}: no sign of life for {secs} s (paused, starved or hanging); its \
-                 events wait in its own buffers"
+                "guest {guest}: no data for {secs} s (paused, starved or hanging); its events \
+                 wait in the buffers of the guest"
             ),
             false => format!(
-                "guest {guest} answers again; missing is only what its kernel counts as lost"
+                "guest {guest} answers again; only the events that its kernel counts as lost are \
+                 missing"
             ),
         });
     }

@@ -108,12 +108,12 @@ fn explain(endpoint: &Endpoint, error: &io::Error) -> (&'static str, &'static st
 fn explain_tcp(error: &io::Error) -> (&'static str, &'static str) {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::CONNRESET | Errno::CONNREFUSED) => (
-            "the guest is there but nobody listens on this port",
-            "start 'transect-agent --tcp ADDRESS' in it, with the address of its card",
+            "the guest is up, but no process listens on this port",
+            "start 'transect-agent --tcp ADDRESS' in it, with the address of its network interface",
         ),
         _ => (
-            "nobody answers at this address",
-            "see that the guest has booted, that its card is up, and that no firewall is between",
+            "no answer at this address",
+            "check that the guest has booted, its network interface is up and no firewall is in between",
         ),
     }
 }
@@ -121,18 +121,18 @@ fn explain_tcp(error: &io::Error) -> (&'static str, &'static str) {
 fn explain_vsock(error: &io::Error) -> (&'static str, &'static str) {
     const NO_GUEST: (&str, &str) = (
         "no guest with this CID answers",
-        "compare the CID with the guest's 'guest-cid=' and see that it has booted",
+        "compare the CID with 'guest-cid=' of the guest, and check that the guest has booted",
     );
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         // Also what vhost-vsock says of a CID it does not serve (drivers/vhost/vsock.c,
         // vhost_transport_send_pkt).
         Some(Errno::NODEV) if Path::new("/dev/vhost-vsock").exists() => NO_GUEST,
         Some(Errno::AFNOSUPPORT | Errno::NODEV) => (
-            "this host has no vsock to guests",
-            "run 'modprobe vhost_vsock', give the guest '-device vhost-vsock-pci,guest-cid=N'",
+            "this host has no vsock for guests",
+            "run 'modprobe vhost_vsock' and start the guest with '-device vhost-vsock-pci,guest-cid=N'",
         ),
         Some(Errno::CONNRESET | Errno::CONNREFUSED) => (
-            "the guest is there but nobody listens on this port",
+            "the guest is up, but no process listens on this port",
             "start 'transect-agent --vsock' in it",
         ),
         Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH) => NO_GUEST,
@@ -144,19 +144,20 @@ fn explain_vsock(error: &io::Error) -> (&'static str, &'static str) {
 fn explain_serial(error: &io::Error) -> (&'static str, &'static str) {
     match error.kind() {
         io::ErrorKind::NotFound => (
-            "there is no such socket",
+            "socket does not exist",
             "start QEMU with '-chardev socket,id=c0,path=PATH,server=on,wait=off \
              -device virtserialport,chardev=c0,name=org.transect.0'",
         ),
         io::ErrorKind::ConnectionRefused => {
-            ("nobody serves this socket", "its QEMU is gone; is the path an old one?")
+            ("no process listens on this socket", "its QEMU has ended; check the path")
         }
-        io::ErrorKind::WouldBlock => {
-            ("the port is taken", "another recorder or tool is connected to it; end that one first")
-        }
+        io::ErrorKind::WouldBlock => (
+            "the port is in use",
+            "another recorder or tool is connected to it; end that one first",
+        ),
         io::ErrorKind::PermissionDenied => {
-            ("no permission for the socket", "run as root or as the user QEMU runs as")
+            ("permission denied for the socket", "run as root or as the user of QEMU")
         }
-        _ => ("cannot connect", "the path must be the chardev's Unix socket (server=on)"),
+        _ => ("cannot connect", "the path must be the Unix socket of the chardev (server=on)"),
     }
 }

@@ -142,8 +142,8 @@ impl PortFinder {
         let names: Vec<&str> = ports.iter().map(|(_, name)| name.as_str()).collect();
         let seen = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         format!(
-            "no virtio-serial port named {:?} (ports here: {seen}); is virtio_console loaded and \
-             the guest started with '-device virtserialport,chardev=…,name={}'?",
+            "no virtio-serial port named {:?} (ports here: {seen}); load virtio_console and \
+             start the guest with '-device virtserialport,chardev=…,name={}'",
             self.wanted, self.wanted
         )
     }

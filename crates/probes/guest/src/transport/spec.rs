@@ -55,9 +55,7 @@ pub struct GuestSpec {
 
 /// Why a `--guest` argument means nothing.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "guest {spec:?}: {why}; write for example vsock:3 or name=web1,virtio-serial:/run/web1.sock"
-)]
+#[error("guest {spec:?}: {why}; write e.g. vsock:3 or name=web1,virtio-serial:/run/web1.sock")]
 pub struct SpecError {
     spec: String,
     why: String,
@@ -78,7 +76,7 @@ fn parse(spec: &str) -> Result<GuestSpec, String> {
     while let Some(after) = rest.strip_prefix("name=") {
         let (value, tail) = after.split_once(',').ok_or("no channel after the name")?;
         if name.replace(check_name(value)?).is_some() {
-            return Err("two names".into());
+            return Err("more than one name".into());
         }
         rest = tail;
     }
@@ -101,7 +99,7 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, String> {
         Some(("virtio-serial", path)) => Ok(Endpoint::VirtioSerial(path.into())),
         Some(("tcp", address)) => parse_tcp(address).map(Endpoint::Tcp),
         _ => Err(format!(
-            "{text:?} is no channel (vsock:CID[:PORT], virtio-serial:PATH or tcp:ADDRESS[:PORT])"
+            "{text:?} is not a channel (vsock:CID[:PORT], virtio-serial:PATH or tcp:ADDRESS[:PORT])"
         )),
     }
 }
@@ -115,7 +113,7 @@ pub fn parse_tcp(address: &str) -> Result<SocketAddr, String> {
     let with_port = || address.parse::<SocketAddr>().ok();
     let without = || address.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
     with_port().or_else(without).ok_or_else(|| {
-        format!("{address:?} is no address in numbers, as 10.0.0.2 or 10.0.0.2:{port}")
+        format!("{address:?} is not a numeric address, e.g. 10.0.0.2 or 10.0.0.2:{port}")
     })
 }
 
@@ -129,7 +127,7 @@ fn parse_vsock(address: &str) -> Result<Endpoint, String> {
     };
     let cid = number(cid, "CID")?;
     if cid < 3 || cid == u32::MAX {
-        return Err(format!("CID {cid} is not a guest's (those start at 3)"));
+        return Err(format!("CID {cid} is not the CID of a guest (those start at 3)"));
     }
     let port = port.map_or(Ok(DEFAULT_VSOCK_PORT), |port| number(port, "port"))?;
     Ok(Endpoint::Vsock { cid, port })
@@ -166,16 +164,16 @@ mod tests {
     #[test]
     fn nonsense_is_named() {
         for (spec, part) in [
-            ("", "is no channel"),
-            ("udp:1", "is no channel"),
-            ("tcp:1", "no address in numbers"),
-            ("tcp:web1:2718", "no address in numbers"),
-            ("vsock:2", "not a guest's"),
+            ("", "is not a channel"),
+            ("udp:1", "is not a channel"),
+            ("tcp:1", "not a numeric address"),
+            ("tcp:web1:2718", "not a numeric address"),
+            ("vsock:2", "not the CID of a guest"),
             ("vsock:x", "not a 32-bit number"),
             ("vsock:3:99999999999", "not a 32-bit number"),
             ("name=a", "no channel after"),
             ("name=../x,vsock:3", "use letters"),
-            ("name=a,name=b,vsock:3", "two names"),
+            ("name=a,name=b,vsock:3", "more than one name"),
             ("virtio-serial:", "no path"),
         ] {
             let error = spec.parse::<GuestSpec>().unwrap_err().to_string();

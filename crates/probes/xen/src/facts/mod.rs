@@ -74,7 +74,8 @@ impl Facts {
     pub fn learn_domains(&mut self, tools: &Tools, notes: &mut Vec<String>) {
         let mut answer = |args: &[&str]| {
             let said = tools.run("xl", args, LIMIT);
-            said.map_err(|error| notes.push(format!("domains are not fully known: {error}"))).ok()
+            said.map_err(|error| notes.push(format!("the list of domains is incomplete: {error}")))
+                .ok()
         };
         for (id, domain) in answer(&["list", "-l"]).iter().flat_map(|list| domains_in_list(list)) {
             let known = self.domains.entry(id).or_default();
@@ -119,8 +120,8 @@ impl Facts {
                 (known.reliability, known.said) = (told.reliability, told.said);
                 known.domains.extend(told.domains);
             }
-            Ok(None) => notes.push("Xen does not say how domains see the TSC".to_owned()),
-            Err(error) => notes.push(format!("how domains see the TSC is not known: {error}")),
+            Ok(None) => notes.push("Xen does not report the TSC mode of its domains".to_owned()),
+            Err(error) => notes.push(format!("the TSC mode of the domains is unknown: {error}")),
         }
     }
 

@@ -207,7 +207,7 @@ fn one_that_cannot_start_says_why() {
     assert_eq!(
         error,
         "xentrace did not start: xentrace failed with exit code 1 (ERROR: failed to bind to VIRQ \
-         port (17 = File exists)); another xentrace has Xen's buffers, and only one can: end that one"
+         port (17 = File exists)); another xentrace holds Xen's trace buffers, and only one process can: end that one"
     );
     let none = TracePlan { xentrace: fake.path("none"), ..fake.plan() };
     let error = Collector::start(none, Box::new(Keep::default())).unwrap_err().to_string();
@@ -224,7 +224,7 @@ fn less_memory_is_asked_for_where_xen_has_none() {
     let finished = start(&fake, &keep).unwrap().stop();
     assert_eq!(
         finished.notes,
-        ["Xen has no memory for buffers of 1024 KiB for each pCPU: asked for 128 KiB instead"]
+        ["Xen has no memory for trace buffers of 1024 KiB per pCPU: using 128 KiB instead"]
     );
     assert_eq!((finished.starts, keep.bytes().len()), (2, 52));
     assert_eq!(keep.endings(), [], "it had not begun");

@@ -355,7 +355,7 @@ fn a_sink_that_fails_ends_the_taking_and_nothing_else() {
     }
     assert!(consumer.has_failed());
     let finished = compact.stop(consumer).unwrap();
-    assert!(finished.failure.unwrap().to_string().contains("recording stopped there"));
+    assert!(finished.failure.unwrap().to_string().contains("recording stopped at this point"));
     assert!(finished.stats.lost() > 100_000, "what found no room is counted");
 }
 

@@ -113,7 +113,10 @@ fn a_peer_that_is_no_agent_is_silent_not_a_hang() {
     let session = scene.session("agent");
     assert!(!session.wait_started());
     let error = session.stop().unwrap_err().to_string();
-    assert!(error.contains("no answer for 2 s") && error.contains("transect-agent"), "{error}");
+    assert!(
+        error.contains("no data from the agent for 2 s") && error.contains("transect-agent"),
+        "{error}"
+    );
     assert!(started.elapsed() < PATIENCE);
     drop(listener);
 }

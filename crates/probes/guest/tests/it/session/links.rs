@@ -89,7 +89,7 @@ fn a_cut_connection_costs_a_marked_gap_and_nothing_else() {
     assert!(hidden.clone().count() <= 6, "{gap:?} {:?}", hidden.collect::<Vec<_>>());
     assert_eq!(told.begun.iter().map(|begun| begun.1).collect::<Vec<_>>(), [false, true]);
     assert_eq!(told.ends.len(), 1, "one source, ended once");
-    assert!(told.notes[0].contains("reconnecting") && told.notes[1].contains("back"));
+    assert!(told.notes[0].contains("reconnecting") && told.notes[1].contains("reconnected"));
     drop(told);
     scene.until_agent_is_idle();
     let ends = agent.end();

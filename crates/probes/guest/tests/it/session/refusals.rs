@@ -39,5 +39,5 @@ fn a_missing_agent_is_an_error_with_a_mend() {
     let session = scene.session("nowhere");
     assert!(!session.wait_started());
     let error = session.stop().unwrap_err().to_string();
-    assert!(error.contains("no such socket") && error.contains("virtserialport"), "{error}");
+    assert!(error.contains("socket does not exist") && error.contains("virtserialport"), "{error}");
 }
