@@ -97,7 +97,7 @@ impl Trigger {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         if kernel_version(&release).is_some_and(|version| version < TRIGGER_SINCE) {
             bail!(
-                "--trigger needs Linux 6.0 or later, this is {release}: older kernels would also stop other tracing instances; use transect snapshot or SIGUSR2"
+                "--trigger needs Linux 6.0 or later, this is {release}: on older kernels it stops the global trace buffer instead; use transect snapshot or SIGUSR2"
             );
         }
         Ok(instance.set_trigger(&self.system, &self.event, &self.text())?)
