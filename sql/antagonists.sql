@@ -1,16 +1,17 @@
--- Who kept whom off the CPU, and for how long.
--- While a vCPU is preempted or waking, whoever has the CPU it waits for is charged for that time,
--- thread after thread. Threads of one name count together.
+-- CPU waiting time of each vCPU, by antagonist.
+-- The time in which a vCPU is preempted or waking is charged to its antagonist: the vCPU or thread
+-- on the CPU that it waits for. Each stretch is split when the CPU switches threads. Threads with
+-- the same name are one row.
 -- column: machine_id – the VM that waited
--- column: machine – its name
--- column: vcpu – its vCPU
--- column: by_kind – what had the CPU: vcpu, machine (a Xen domain, by whichever vCPU), thread, idle (the CPU was waking up) or unknown
--- column: by_machine – the VM, or the host, whose thread it was
--- column: by_vcpu – the vCPU, where a vCPU had the CPU
--- column: by_name – the thread's name, where another thread had it
--- column: waited_ns – time the vCPU waited behind it
--- column: share – of all the vCPU's waiting (0 to 1)
--- column: count – stretches of waiting
+-- column: machine – name of that VM
+-- column: vcpu – its vCPU that waited
+-- column: by_kind – kind of antagonist: vcpu, machine (a Xen domain, any of its vCPUs), thread, idle (the CPU was leaving its idle state) or unknown
+-- column: by_machine – the VM of that vCPU, or the host
+-- column: by_vcpu – the antagonist's vCPU number; null if it is no vCPU
+-- column: by_name – the antagonist's thread name; null for a vCPU
+-- column: waited_ns – time the vCPU waited for this antagonist
+-- column: share – waited_ns as a share of the vCPU's waiting time (0 to 1)
+-- column: count – number of stretches of waiting
 -- example: SELECT machine, vcpu, by_machine, by_name, ns_text(waited_ns) AS waited
 -- FROM antagonists LIMIT 10
 SELECT

@@ -1,18 +1,18 @@
--- How long block requests took, by device and operation.
+-- Latency of block requests, by device and operation.
 -- Percentiles are exact, nearest rank. The time in the queue (issue) is part of the latency.
 -- column: machine_id – the machine
--- column: machine – its name
+-- column: machine – name of the machine
 -- column: device – the device, as major:minor
 -- column: op – read, write, flush, discard or other
--- column: count – requests
--- column: unfinished – requests not seen to complete
+-- column: count – number of requests
+-- column: unfinished – requests without a recorded completion
 -- column: errors – requests that failed
--- column: bytes – length of all requests
--- column: p50_ns – from first seen to completed, the median
--- column: p90_ns – 90 % took no longer
--- column: p99_ns – 99 % took no longer
--- column: max_ns – the longest
--- column: issue_p99_ns – from first seen to the driver, 99 % took no longer
+-- column: bytes – length of all requests together
+-- column: p50_ns – latency from the first event to completion, median
+-- column: p90_ns – latency, 90th percentile
+-- column: p99_ns – latency, 99th percentile
+-- column: max_ns – longest latency
+-- column: issue_p99_ns – time from the first event to the driver, 99th percentile
 -- example: SELECT machine, device, op, count, ns_text(p99_ns) AS p99 FROM block_latency
 SELECT
     b.machine_id,

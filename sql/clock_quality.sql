@@ -1,14 +1,14 @@
--- How far each machine's stamps can be trusted.
+-- Error bound of each machine's stamps, and the test of its clock.
 -- column: machine_id – the machine
--- column: machine – its name
--- column: clock – what its own events were stamped with
--- column: error_bound_ns – how far a stamp may be off in trace time; null without a clock of its own
--- column: methods – how its clock was related to trace time
--- column: tested – its events that could be tested against its vCPUs' guest mode
--- column: inside_share – of these, inside (0 to 1): 1 is what true clocks give
--- column: worst_ns – farthest that one was outside
--- column: slack_later_ns – its time could be this much later before an event fell outside
--- column: slack_earlier_ns – its time could be this much earlier
+-- column: machine – name of the machine
+-- column: clock – the clock that stamps its own events
+-- column: error_bound_ns – error bound of its stamps in trace time; null without a clock of its own
+-- column: methods – methods that convert its clock into trace time
+-- column: tested – number of its events that could be tested against the guest mode of its vCPUs
+-- column: inside_share – share of the tested events that are inside guest mode (0 to 1); 1 if the conversion is right
+-- column: worst_ns – largest distance of an outside event from guest mode
+-- column: slack_later_ns – largest shift of its time to later before an event falls outside
+-- column: slack_earlier_ns – largest shift of its time to earlier before an event falls outside
 -- example: SELECT machine, ns_text(error_bound_ns) AS bound, inside_share FROM clock_quality
 SELECT
     m.machine_id,

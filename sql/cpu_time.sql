@@ -1,14 +1,14 @@
--- Who had each CPU: vCPUs, other threads, nobody.
--- column: machine_id – the machine whose CPU it is
--- column: machine – its name
+-- Time of each CPU: vCPUs, other threads, idle.
+-- column: machine_id – the machine that has the CPU
+-- column: machine – name of the machine
 -- column: cpu – the CPU
--- column: window_ns – what the parts add up to
--- column: vcpu_ns – vCPUs (under KVM, the threads that run them)
--- column: thread_ns – other threads
--- column: idle_ns – nobody
--- column: unknown_ns – time without knowledge (lost events)
--- column: slices – slices of vCPUs, and of threads other than the idle one
--- column: busy_share – not idle, of what is known (0 to 1)
+-- column: window_ns – sum of the parts
+-- column: vcpu_ns – vCPUs on the CPU (under KVM, the threads that run them)
+-- column: thread_ns – other threads on the CPU
+-- column: idle_ns – CPU idle
+-- column: unknown_ns – state unknown (lost events)
+-- column: slices – number of slices of vCPUs and of threads, without the idle thread
+-- column: busy_share – busy, as a share of the known time (0 to 1)
 -- example: SELECT machine, cpu, busy_share, slices FROM cpu_time
 SELECT
     s.machine_id,

@@ -1,32 +1,33 @@
--- XenMon's metrics, window by window: per domain (or VM), per vCPU, and under Xen per domain and pCPU.
--- Rows with neither vcpu nor cpu are of the whole domain. A row with cpu is what the domain did on
--- that pCPU, vCPUs off every pCPU counting where they were last (pcpu_metrics has the pCPUs). Sums over longer windows are exact
--- (allocated_ns and allocations give the average slice); asking with --window makes others.
+-- XenMon's metrics per window: for each domain (or VM), each vCPU, and under Xen each domain on each pCPU.
+-- A row without vcpu and cpu is the whole domain. A row with cpu is the domain on that pCPU; a vCPU
+-- that is off every pCPU counts on its last one. The pCPUs themselves are in pcpu_metrics. Sums
+-- over several windows are exact (allocated_ns and allocations give the average slice). A different
+-- --window makes other windows.
 -- column: ts – start of the window, ns of trace time
--- column: dur – its length, ns
+-- column: dur – length of the window, ns
 -- column: machine_id – the domain or VM
--- column: machine – its name
--- column: domid – its number under Xen
+-- column: machine – name of the domain or VM
+-- column: domid – the domain's number under Xen
 -- column: vcpu – the vCPU; null for the whole domain
 -- column: cpu – the pCPU; null for all of them
 -- column: executions – times a vCPU was scheduled in
--- column: gotten_ns – on a pCPU
--- column: waited_ns – runnable and without a pCPU
--- column: blocked_ns – asleep
--- column: gotten_share – gotten, of the window (1: one pCPU's worth)
--- column: waited_share – waited, of the window
--- column: blocked_share – blocked, of the window
--- column: gotten_per_execution_ns – how long it ran at a time
--- column: waited_per_execution_ns – how long it waited for that
--- column: allocations – slices granted (KVM: observed)
--- column: allocated_ns – their sum, as far as an average in whole ns tells it
--- column: allocated_avg_ns – their average
--- column: allocated_min_ns – the shortest
--- column: allocated_max_ns – the longest
+-- column: gotten_ns – time on a pCPU
+-- column: waited_ns – time runnable and without a pCPU
+-- column: blocked_ns – time asleep
+-- column: gotten_share – gotten, as a share of the window (1: one pCPU)
+-- column: waited_share – waited, as a share of the window
+-- column: blocked_share – blocked, as a share of the window
+-- column: gotten_per_execution_ns – average time on a pCPU per execution
+-- column: waited_per_execution_ns – average time waited per execution
+-- column: allocations – number of slices granted (KVM: observed)
+-- column: allocated_ns – sum of the slices, computed from the average in whole ns
+-- column: allocated_avg_ns – average slice
+-- column: allocated_min_ns – shortest slice
+-- column: allocated_max_ns – longest slice
 -- column: io_count – pages exchanged and notifications (KVM: kicks and device interrupts)
--- column: io_per_s – per second of the window
--- column: io_per_execution – per time scheduled in
--- column: blocked_per_io_ns – blocked, per exchange
+-- column: io_per_s – io_count per second of the window
+-- column: io_per_execution – io_count per execution
+-- column: blocked_per_io_ns – average time blocked per I/O
 -- example: SELECT machine, ns_text(gotten_per_execution_ns) AS run, io_per_s, io_per_execution
 -- FROM domain_metrics WHERE vcpu IS NULL AND cpu IS NULL ORDER BY ts, machine_id LIMIT 20
 SELECT

@@ -1,21 +1,21 @@
--- How long VM exits took, by VM and reason.
+-- Latency of VM exits, by VM and reason.
 -- Percentiles are exact, nearest rank. Handling is the time on a CPU until the next entry; a halt
--- that sleeps a second costs a microsecond of handling.
+-- that sleeps for a second takes a microsecond of handling.
 -- column: machine_id – the VM
--- column: machine – its name
--- column: reason – why it left guest mode, as the kernel names it
--- column: count – exits
--- column: to_user – how many went on to the VMM
--- column: unfinished – exits without a next entry in the recording, in no duration here
--- column: total_ns – from exit to next entry, in all
--- column: p50_ns – the median
--- column: p90_ns – 90 % took no longer
--- column: p99_ns – 99 % took no longer
--- column: max_ns – the longest
--- column: handling_total_ns – time on a CPU handling them, in all
--- column: handling_p50_ns – its median
--- column: handling_p99_ns – 99 % took no longer
--- column: handling_max_ns – the longest
+-- column: machine – name of the VM
+-- column: reason – exit reason, as the kernel prints it
+-- column: count – number of exits
+-- column: to_user – exits that returned to the VMM
+-- column: unfinished – exits without a next entry in the recording; they have no duration and are not in the columns below
+-- column: total_ns – time from exit to next entry, total
+-- column: p50_ns – time from exit to next entry, median
+-- column: p90_ns – 90th percentile
+-- column: p99_ns – 99th percentile
+-- column: max_ns – longest
+-- column: handling_total_ns – handling time on a CPU, total
+-- column: handling_p50_ns – handling time, median
+-- column: handling_p99_ns – handling time, 99th percentile
+-- column: handling_max_ns – longest handling time
 -- example: SELECT machine, reason, count, ns_text(p99_ns) AS p99 FROM exit_latency LIMIT 10
 SELECT
     e.machine_id,

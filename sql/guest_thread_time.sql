@@ -1,15 +1,15 @@
--- What guest threads really got of the time their own kernel believes they ran.
+-- Effective time of guest threads: their running time in the guest's kernel, split by the state of the vCPU.
 -- column: machine_id – the guest
--- column: machine – its name
+-- column: machine – name of the guest
 -- column: tid – the thread
--- column: name – its name
--- column: believed_ns – running, as the guest's kernel saw it
--- column: really_ns – of that, the vCPU was in guest mode
--- column: vcpu_preempted_ns – of that, the vCPU had no pCPU
--- column: exit_handling_ns – of that, the host was handling an exit
--- column: vcpu_halted_ns – of that, the vCPU was halted
--- column: unknown_ns – of that, the host's recording does not tell
--- column: really_share – really running, of what was believed (0 to 1)
+-- column: name – name of the thread
+-- column: believed_ns – running time, as recorded by the guest's kernel
+-- column: really_ns – part of it with the vCPU in guest mode
+-- column: vcpu_preempted_ns – part of it with the vCPU off its pCPU
+-- column: exit_handling_ns – part of it in which the host handled an exit
+-- column: vcpu_halted_ns – part of it with the vCPU halted
+-- column: unknown_ns – part of it in which the state of the vCPU is unknown
+-- column: really_share – really_ns as a share of believed_ns (0 to 1)
 -- example: SELECT machine, name, ns_text(believed_ns) AS believed, really_share
 -- FROM guest_thread_time LIMIT 10
 SELECT

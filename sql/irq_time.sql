@@ -1,13 +1,13 @@
--- What interrupt and softirq handlers cost each CPU.
+-- CPU time of interrupt and softirq handlers, by CPU.
 -- column: machine_id – the machine
--- column: machine – its name
+-- column: machine – name of the machine
 -- column: cpu – the CPU
 -- column: kind – irq or softirq
 -- column: vector – interrupt line, or softirq number
 -- column: name – the softirq's name; null for interrupts
--- column: count – how often the handler ran
--- column: total_ns – time in it
--- column: max_ns – the longest run
+-- column: count – number of runs of the handler
+-- column: total_ns – time in the handler, total
+-- column: max_ns – longest run
 -- example: SELECT machine, cpu, kind, vector, name, ns_text(total_ns) AS total FROM irq_time LIMIT 10
 SELECT
     i.machine_id,

@@ -1,13 +1,13 @@
--- What the recording lacks, and how much time that hides.
+-- Lost events and the time they hide, by machine and cause.
 -- column: machine_id – the machine
--- column: machine – its name
--- column: cause – why: buffer_overrun, guest_disconnected, truncated_file, …
--- column: holes – stretches without events
--- column: hidden_ns – their length, over all CPUs
--- column: events – events lost, where the source counted
--- column: uncounted – holes whose events nobody counted
--- column: first_ts – start of the first, ns of trace time
--- column: last_end_ts – end of the last, ns of trace time
+-- column: machine – name of the machine
+-- column: cause – buffer_overrun, guest_disconnected, truncated_file, …
+-- column: holes – number of stretches without events
+-- column: hidden_ns – length of those stretches, summed over all CPUs
+-- column: events – number of lost events, if the source counted them
+-- column: uncounted – stretches for which the source has no count
+-- column: first_ts – start of the first stretch, ns of trace time
+-- column: last_end_ts – end of the last stretch, ns of trace time
 -- example: SELECT machine, cause, events, ns_text(hidden_ns) AS hidden FROM lost_summary
 SELECT
     l.machine_id,

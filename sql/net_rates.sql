@@ -1,12 +1,12 @@
--- Packets and bytes of each network device, second by second.
+-- Packets and bytes of each network device, per second.
 -- column: ts – start of the second, ns of trace time
 -- column: machine_id – the machine
--- column: machine – its name
+-- column: machine – name of the machine
 -- column: device – the network device
 -- column: direction – xmit or receive
 -- column: packets – packets in that second
--- column: bytes – their bytes
--- column: refused – packets the driver did not take
+-- column: bytes – bytes in those packets
+-- column: refused – packets that the driver did not accept
 -- example: SELECT machine, device, direction, max(bytes) AS peak_bytes_per_s FROM net_rates
 -- GROUP BY machine, device, direction
 SELECT

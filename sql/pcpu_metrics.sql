@@ -1,23 +1,23 @@
--- Xen's pCPUs, window by window: busy or idle, and what the domains did there together.
--- busy + idle + unknown is the window. What one domain did on a pCPU is in domain_metrics.
+-- Metrics of the pCPUs under Xen, per window: busy and idle time, and the sums over all domains.
+-- busy + idle + unknown is the window. The share of a single domain in a pCPU is in domain_metrics.
 -- column: ts – start of the window, ns of trace time
--- column: dur – its length, ns
+-- column: dur – length of the window, ns
 -- column: machine_id – the hypervisor
--- column: machine – its name
+-- column: machine – name of the hypervisor
 -- column: cpu – the pCPU
--- column: busy_ns – some vCPU had it
--- column: idle_ns – none had it
--- column: unknown_ns – lost records, or before the first one that tells
--- column: busy_share – busy, of what is known (0 to 1)
+-- column: busy_ns – time with a vCPU on the pCPU
+-- column: idle_ns – time without a vCPU on the pCPU
+-- column: unknown_ns – state unknown: records lost, or before the first record about the pCPU
+-- column: busy_share – busy, as a share of the known time (0 to 1)
 -- column: executions – times a vCPU was scheduled in
--- column: busy_per_execution_ns – how long one ran at a time
--- column: allocations – slices granted
--- column: allocated_avg_ns – their average
--- column: allocated_min_ns – the shortest
--- column: allocated_max_ns – the longest
+-- column: busy_per_execution_ns – average time on the pCPU per execution
+-- column: allocations – number of slices granted
+-- column: allocated_avg_ns – average slice
+-- column: allocated_min_ns – shortest slice
+-- column: allocated_max_ns – longest slice
 -- column: io_count – pages exchanged and notifications
--- column: io_per_s – per second of the window
--- column: exits – VM exits; of PV guests, hypercalls and exceptions
+-- column: io_per_s – io_count per second of the window
+-- column: exits – VM exits; for PV guests, hypercalls and exceptions
 -- example: SELECT cpu, round(100 * busy_share, 1) AS busy_percent, executions FROM pcpu_metrics
 -- ORDER BY ts, cpu LIMIT 20
 SELECT

@@ -1,16 +1,16 @@
--- How long each thread waited for a CPU after it was woken.
+-- Wakeup latency of each thread: time from the wakeup until it runs.
 -- Percentiles are exact, nearest rank.
 -- column: machine_id – the machine
--- column: machine – its name
+-- column: machine – name of the machine
 -- column: tid – the thread
--- column: name – its name
--- column: count – wakeups
--- column: unfinished – wakeups after which it was not seen to run
--- column: total_ns – from wakeup to running, in all
--- column: p50_ns – the median
--- column: p90_ns – 90 % waited no longer
--- column: p99_ns – 99 % waited no longer
--- column: max_ns – the longest
+-- column: name – name of the thread
+-- column: count – number of wakeups
+-- column: unfinished – wakeups after which the thread is not recorded as running
+-- column: total_ns – wakeup latency, total
+-- column: p50_ns – wakeup latency, median
+-- column: p90_ns – 90th percentile
+-- column: p99_ns – 99th percentile
+-- column: max_ns – longest wakeup latency
 -- example: SELECT machine, name, count, ns_text(p99_ns) AS p99 FROM runqueue_latency LIMIT 10
 SELECT
     w.machine_id,

@@ -1,16 +1,16 @@
--- How long system calls took, by thread and call.
+-- Latency of system calls, by thread and call.
 -- Percentiles are exact, nearest rank.
 -- column: machine_id – the machine
--- column: machine – its name
+-- column: machine – name of the machine
 -- column: tid – the thread
--- column: name – its name
--- column: nr – the call's number on that architecture
--- column: count – calls
+-- column: name – name of the thread
+-- column: nr – system call number on that architecture
+-- column: count – number of calls
 -- column: errors – calls that returned an error
--- column: total_ns – time in them
--- column: p50_ns – the median
--- column: p99_ns – 99 % took no longer
--- column: max_ns – the longest
+-- column: total_ns – time in the calls, total
+-- column: p50_ns – latency, median
+-- column: p99_ns – latency, 99th percentile
+-- column: max_ns – longest call
 -- example: SELECT name, nr, count, ns_text(p99_ns) AS p99 FROM syscall_latency LIMIT 10
 SELECT
     s.machine_id,

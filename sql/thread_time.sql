@@ -1,15 +1,15 @@
--- Where the time of each thread went, as its own kernel saw it.
--- column: machine_id – the machine whose kernel schedules it
--- column: machine – its name
+-- Time of each thread by state, as its own kernel schedules it.
+-- column: machine_id – the machine whose kernel schedules the thread
+-- column: machine – name of the machine
 -- column: tid – the thread
--- column: name – its name
--- column: running_ns – on a CPU
--- column: runnable_ns – wanting a CPU
--- column: blocked_ns – asleep
--- column: disk_ns – asleep without being interruptible, state D (part of blocked)
--- column: unknown_ns – inside lost events, or before its first event
+-- column: name – name of the thread
+-- column: running_ns – time on a CPU
+-- column: runnable_ns – time runnable, not running
+-- column: blocked_ns – time asleep
+-- column: disk_ns – time in uninterruptible sleep, state D (part of blocked)
+-- column: unknown_ns – time inside lost events, or before the first event of the thread
 -- column: runs – times it got a CPU
--- column: preemptions – times it wanted a CPU without having been woken: it was switched out
+-- column: preemptions – times runnable without a wakeup: the thread was scheduled out
 -- example: SELECT name, ns_text(running_ns) AS ran, ns_text(runnable_ns) AS waited FROM thread_time
 -- WHERE machine = 'host' LIMIT 10
 SELECT

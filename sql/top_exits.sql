@@ -1,13 +1,13 @@
--- Which exits cost each VM most, down to the port or hypercall.
+-- Handling time of VM exits by reason, port and hypercall.
 -- column: machine_id – the VM
--- column: machine – its name
--- column: reason – why it left guest mode, as the kernel names it
--- column: detail – hypercall number or I/O port, where the trace tells
--- column: count – exits
--- column: count_share – of the VM's exits (0 to 1)
--- column: handling_ns – time on a CPU handling them
--- column: handling_share – of the time the VM spent handling exits (0 to 1)
--- column: places – different guest instructions that caused them
+-- column: machine – name of the VM
+-- column: reason – exit reason, as the kernel prints it
+-- column: detail – hypercall number or I/O port, if recorded
+-- column: count – number of exits
+-- column: count_share – count as a share of the VM's exits (0 to 1)
+-- column: handling_ns – time on a CPU to handle them
+-- column: handling_share – handling_ns as a share of the VM's handling time (0 to 1)
+-- column: places – number of different guest instructions that caused them
 -- example: SELECT machine, reason, detail, count, ns_text(handling_ns) AS handling FROM top_exits
 -- LIMIT 10
 SELECT

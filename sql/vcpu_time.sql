@@ -1,24 +1,25 @@
--- Where the time of each vCPU went, state by state.
--- The states of a vCPU tile the recording: all *_ns but window_ns add up to window_ns.
+-- Time of each vCPU, by state.
+-- The states of a vCPU tile the recording: the *_ns columns other than window_ns add up to
+-- window_ns.
 -- column: machine_id – the VM
--- column: machine – its name
+-- column: machine – name of the VM
 -- column: vcpu – the vCPU
--- column: window_ns – what the states add up to
+-- column: window_ns – sum of the states
 -- column: guest_ns – in guest mode
 -- column: exit_ns – in the kernel between an exit and the next entry
 -- column: user_ns – in the VMM
--- column: halt_poll_ns – halted, the host spinning
--- column: hypercall_ns – in a hypercall of a Xen PV guest, as far as recorded
--- column: trap_ns – in the handling of a Xen PV guest's exception, as far as recorded
--- column: running_ns – on a pCPU without events that tell more
--- column: preempted_ns – switched out while it wanted to run
+-- column: halt_poll_ns – halted, while the host polls
+-- column: hypercall_ns – in a hypercall of a Xen PV guest, if recorded
+-- column: trap_ns – in the handling of a Xen PV guest's exception, if recorded
+-- column: running_ns – on a pCPU, without events for a finer state
+-- column: preempted_ns – scheduled out while runnable
 -- column: waking_ns – woken, not yet on a pCPU
--- column: halted_ns – asleep by the guest's own halt
--- column: blocked_ns – asleep for another cause
--- column: offline_ns – its thread did not exist
--- column: unknown_ns – inside lost events, or before the first event that tells
--- column: gotten_share – on a pCPU, of the window (0 to 1)
--- column: waited_share – preempted or waking, of the window (0 to 1)
+-- column: halted_ns – asleep after the guest's own halt
+-- column: blocked_ns – asleep for another reason
+-- column: offline_ns – without a thread (not yet created, or exited)
+-- column: unknown_ns – inside lost events, or before the first event about the vCPU
+-- column: gotten_share – on a pCPU, as a share of the window (0 to 1)
+-- column: waited_share – preempted or waking, as a share of the window (0 to 1)
 -- example: SELECT machine, vcpu, round(100 * waited_share, 1) AS waited_percent FROM vcpu_time
 -- ORDER BY waited_share DESC
 SELECT

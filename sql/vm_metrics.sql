@@ -1,18 +1,18 @@
--- The domain metrics of each VM over the whole recording.
+-- Domain metrics of each VM over the whole recording.
 -- gotten + waited + blocked + offline + unknown is the length of the recording times the VM's
--- vCPUs; shares are of that. For windows of time, query the table windows.
+-- vCPUs; shares refer to that sum. For shorter stretches, query the table windows.
 -- column: machine_id – the VM
--- column: machine – its name
--- column: vcpus – how many vCPUs it has
+-- column: machine – name of the VM
+-- column: vcpus – number of vCPUs
 -- column: executions – times one of its vCPUs was scheduled in
 -- column: gotten_ns – time its vCPUs were on a pCPU
--- column: waited_ns – time they wanted a pCPU and had none
--- column: blocked_ns – time they slept
--- column: offline_ns – time their threads did not exist
--- column: unknown_ns – time without knowledge (lost events)
--- column: gotten_share – gotten, of all time (0 to 1)
--- column: waited_share – waited, of all time (0 to 1)
--- column: steal_ns – what the guest's kernel would count as steal
+-- column: waited_ns – time its vCPUs were runnable and without a pCPU
+-- column: blocked_ns – time its vCPUs were asleep
+-- column: offline_ns – time its vCPUs had no thread
+-- column: unknown_ns – state unknown (lost events)
+-- column: gotten_share – gotten, as a share of that sum (0 to 1)
+-- column: waited_share – waited, as a share of that sum (0 to 1)
+-- column: steal_ns – steal, as the guest's kernel accounts it
 -- column: guest_ns – in guest mode (part of gotten)
 -- column: halted_ns – halted by the guest itself (part of blocked)
 -- column: io_count – kicks and injected device interrupts

@@ -1,14 +1,14 @@
--- Chains of wakeups: a thread woke a second, which then woke a third.
--- For every wakeup, the last wakeup of the waker itself before it: what made it run. Latency is
--- what both spent between wakeup and CPU.
+-- Chains of wakeups: a thread wakes a second, which then wakes a third.
+-- Each wakeup is joined with the last wakeup of its waker. Latency is the sum of the two wakeup
+-- latencies.
 -- column: machine_id – the machine
--- column: machine – its name
--- column: first – name of the thread that began (or that an interrupt interrupted; idle)
--- column: second – name of the thread it woke
--- column: third – name of the thread that one woke
--- column: count – times this happened
--- column: total_ns – latency of both wakeups, in all
--- column: max_ns – the longest latency of both
+-- column: machine – name of the machine
+-- column: first – name of the first waker (for a wakeup from an interrupt, the interrupted thread; idle)
+-- column: second – name of the thread that it woke
+-- column: third – name of the thread that the second one woke
+-- column: count – number of occurrences
+-- column: total_ns – latency of both wakeups, total
+-- column: max_ns – longest latency of both wakeups
 -- example: SELECT first, second, third, count, ns_text(total_ns) AS latency FROM wake_chains LIMIT 10
 SELECT
     c.machine_id,

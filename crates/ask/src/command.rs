@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// The query and the output format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Wanted {
-    /// What to ask; several statements separated by ; (without it: standard input, or a prompt)
+    /// SQL statements, separated by ; [default: read standard input; on a terminal, open a prompt]
     pub sql: Option<String>,
-    /// Read the SQL from a file
+    /// Read the SQL from this file
     #[arg(short, long, value_name = "FILE", conflicts_with = "sql")]
     pub file: Option<PathBuf>,
     /// Write comma-separated values
@@ -18,7 +18,7 @@ pub struct Wanted {
     /// Write one JSON array
     #[arg(long, group = "format")]
     pub json: bool,
-    /// Write one JSON object a line
+    /// Write one JSON object per line
     #[arg(long, group = "format")]
     pub jsonl: bool,
     /// Write an Arrow IPC file
@@ -27,26 +27,26 @@ pub struct Wanted {
     /// Write a Parquet file
     #[arg(long, value_name = "FILE", group = "format")]
     pub parquet: Option<PathBuf>,
-    /// Write to a file rather than to standard output; the format follows from its name (.csv,
-    /// .json, .jsonl, .arrow, .parquet) unless an option says it
+    /// Write to this file instead of standard output; without a format option the name decides the format (.csv,
+    /// .json, .jsonl, .arrow, .parquet, .txt)
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["arrow", "parquet"])]
     pub output: Option<PathBuf>,
-    /// Rows shown on a terminal
+    /// Maximum number of rows to print on a terminal
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub rows: usize,
-    /// Say how the query would be run, and do not run it
+    /// Print the query plan without running the query
     #[arg(long)]
     pub explain: bool,
-    /// List tables and columns with their meaning, and do not query
+    /// List tables and columns with their descriptions, without a query
     #[arg(long)]
     pub schema: bool,
-    /// List the views with their columns and an example each, and do not query
+    /// List views with their columns and an example each, without a query
     #[arg(long)]
     pub views: bool,
-    /// With --schema or --views: as Markdown
+    /// Print --schema or --views as Markdown
     #[arg(long)]
     pub markdown: bool,
-    /// Memory for sorting, grouping and joining before it spills to a temporary folder
+    /// Memory for sorting, grouping and joining, e.g. 512M; a query that needs more spills to a temporary folder
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory::parse)]
     pub memory: usize,
 }
@@ -134,7 +134,7 @@ fn by_name(path: &Path) -> Result<Layout, String> {
         "txt" => Ok(Layout::Table(usize::MAX)),
         _ if path.as_os_str() == "-" => Ok(Layout::Table(usize::MAX)),
         _ => Err(format!(
-            "{}: its name does not say the format; add --csv, --json or --jsonl, or end it in .csv, .json, .jsonl, \
+            "{}: unknown output format: add --csv, --json or --jsonl, or use the extension .csv, .json, .jsonl, \
              .arrow, .parquet or .txt",
             path.display()
         )),

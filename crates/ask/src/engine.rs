@@ -123,7 +123,7 @@ impl Engine {
         let mut bytes = Vec::new();
         let part = match self.read_frame(protocol::MAX_REQUEST_BYTES, until, &|| true, &mut bytes) {
             Err(AskError::TooLong(_)) => {
-                let why = format!("it did not open the tables within {} s", START.as_secs());
+                let why = format!("the tables were not open after {} s", START.as_secs());
                 return Err(AskError::Ended(why));
             }
             other => other?,
@@ -140,7 +140,7 @@ impl Engine {
                 Err(AskError::Version { path, theirs: text(&theirs), ours: text(&Hello::ours()) })
             }
             Part::Refusal => Err(AskError::Refused(parse(&bytes).map_err(AskError::Confused)?)),
-            other => Err(AskError::Confused(format!("with {other:?} at its start"))),
+            other => Err(AskError::Confused(format!("unexpected {other:?} frame at start"))),
         }
     }
 
@@ -215,7 +215,7 @@ impl Engine {
             if part == query.form.part() {
                 // Frames without bytes would never reach a limit.
                 if bytes.len() == begin {
-                    return Err(AskError::Confused("an empty frame".to_owned()));
+                    return Err(AskError::Confused("empty frame".to_owned()));
                 }
                 continue;
             }
@@ -225,14 +225,14 @@ impl Engine {
                     let end: End = parse(&found).map_err(AskError::Confused)?;
                     return match end.id == id {
                         true => Ok(Answer { bytes, end }),
-                        false => Err(AskError::Confused("another question".to_owned())),
+                        false => Err(AskError::Confused("answer to another query".to_owned())),
                     };
                 }
                 Part::Refusal => {
                     let refusal: Refusal = parse(&found).map_err(AskError::Confused)?;
                     return Err(AskError::Refused(refusal));
                 }
-                other => return Err(AskError::Confused(format!("with {other:?}"))),
+                other => return Err(AskError::Confused(format!("unexpected {other:?} frame"))),
             }
         }
     }
@@ -273,7 +273,7 @@ impl Engine {
         }
         let is_rows = matches!(part, Part::Arrow | Part::Json);
         if !is_rows && length > MAX_MESSAGE_BYTES {
-            return Err(AskError::Confused(format!("with {length} bytes of {part:?}")));
+            return Err(AskError::Confused(format!("{part:?} frame of {length} bytes")));
         }
         let begin = to.len();
         to.resize(begin + length as usize, 0);
@@ -362,7 +362,7 @@ impl Engine {
         }
         let how = match status {
             Ok(Some(status)) => status.to_string(),
-            Ok(None) => "it cannot be killed".to_owned(),
+            Ok(None) => "the process cannot be killed".to_owned(),
             Err(error) => error.to_string(),
         };
         let mut said = Vec::new();

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum AskError {
     /// The engine is not installed.
     #[error(
-        "SQL needs the program {name}, which is missing beside {here}: `make build` builds it; install both in one folder",
+        "SQL needs the program {name} in the same folder as {here}, and it is not there: `make build` builds it; install both in one folder",
         name = crate::NAME,
         here = here.display()
     )]
@@ -19,7 +19,7 @@ pub enum AskError {
         here: PathBuf,
     },
     /// The engine has another version or protocol.
-    #[error("{}: it is {theirs}, and this program {ours}: install the two together", path.display())]
+    #[error("{}: version mismatch: it is {theirs}, this program is {ours}: install both from the same version", path.display())]
     Version {
         /// The engine.
         path: PathBuf,
@@ -43,23 +43,23 @@ pub enum AskError {
     #[error("the query engine ended: {0}")]
     Ended(String),
     /// The child violated the protocol and was killed.
-    #[error("the query engine was ended: it answered {0}")]
+    #[error("the query engine was killed: protocol error: {0}")]
     Confused(String),
     /// The query exceeded its time limit.
-    #[error("the query took longer than {} s and was ended: narrow it down (ts, machine_id)", .0.as_secs())]
+    #[error("the query took longer than {} s and was stopped: restrict ts or machine_id", .0.as_secs())]
     TooLong(Duration),
     /// The answer exceeded its byte limit.
-    #[error("the answer is larger than {} MiB, and the query was ended: ask for fewer rows or columns", .0 >> 20)]
+    #[error("the answer is larger than {} MiB and the query was stopped: select fewer rows or columns", .0 >> 20)]
     TooLarge(u64),
     /// The caller cancelled the query.
     #[error("stopped")]
     Stopped,
     /// All children are busy, and the client's owner has fewer than its limit.
-    #[error("too many questions at once: ask again")]
+    #[error("too many queries at once: try again")]
     Busy,
     /// The client's owner has its limit of children, and all of them are busy.
     #[error(
-        "too many questions at once: all {0} query engines of this client are busy: ask again when one of them is done"
+        "too many queries at once: all {0} query engines of this client are busy: try again when one of them is done"
     )]
     TooMany(usize),
 }

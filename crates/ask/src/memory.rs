@@ -13,13 +13,13 @@ pub fn parse(text: &str) -> Result<usize, String> {
         "M" => 20,
         "G" => 30,
         "T" => 40,
-        _ => return Err(format!("'{text}' is no amount of memory: write 512M or 2G")),
+        _ => return Err(format!("'{text}' is not an amount of memory: write 512M or 2G")),
     };
     let bytes = number.parse::<usize>().ok().and_then(|n| n.checked_mul(1_usize << shift));
     match bytes {
         Some(bytes) if bytes >= 1 << 20 => Ok(bytes),
-        Some(_) => Err(format!("'{text}' is too little memory: at least 1M")),
-        None => Err(format!("'{text}' is no amount of memory: write 512M or 2G")),
+        Some(_) => Err(format!("'{text}' is too little memory: the minimum is 1M")),
+        None => Err(format!("'{text}' is not an amount of memory: write 512M or 2G")),
     }
 }
 

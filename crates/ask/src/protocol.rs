@@ -225,7 +225,7 @@ pub enum Kind {
 /// # Errors
 /// The pipe's; or the body has 4 GiB or more.
 pub fn write(to: &mut impl Write, part: Part, bytes: &[u8]) -> io::Result<()> {
-    let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "a frame of 4 GiB or more");
+    let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "frame of 4 GiB or more");
     let length = u32::try_from(bytes.len()).map_err(too_long)?.to_le_bytes();
     to.write_all(&[length[0], length[1], length[2], length[3], part.byte()])?;
     to.write_all(bytes)
@@ -252,7 +252,7 @@ pub fn read(from: &mut impl Read, max: u64) -> io::Result<Option<(Part, Vec<u8>)
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let (part, length) = parse_head(head).map_err(bad)?;
     if u64::from(length) > max {
-        return Err(bad(format!("a frame of {length} bytes, where {max} are taken")));
+        return Err(bad(format!("frame of {length} bytes, the limit is {max}")));
     }
     let mut bytes = Vec::new();
     from.take(u64::from(length)).read_to_end(&mut bytes)?;
@@ -266,7 +266,7 @@ pub(crate) const HEAD_BYTES: usize = 5;
 
 pub(crate) fn parse_head(head: [u8; HEAD_BYTES]) -> Result<(Part, u32), String> {
     let [a, b, c, d, part] = head;
-    let part = Part::of(part).ok_or_else(|| format!("a frame of kind {part:#x}"))?;
+    let part = Part::of(part).ok_or_else(|| format!("frame of unknown kind {part:#x}"))?;
     Ok((part, u32::from_le_bytes([a, b, c, d])))
 }
 

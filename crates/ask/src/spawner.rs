@@ -15,7 +15,7 @@ type Job = (Command, Sender<io::Result<Child>>);
 /// Starts a child.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     static JOBS: OnceLock<Option<Sender<Job>>> = OnceLock::new();
-    let no_thread = || io::Error::other("no thread to start it");
+    let no_thread = || io::Error::other("no thread to start the program");
     let jobs = JOBS.get_or_init(start_thread).as_ref().ok_or_else(no_thread)?;
     let (to, child) = channel();
     jobs.send((command, to)).map_err(|_| no_thread())?;

@@ -79,21 +79,22 @@ table! {
     Machine in "machines" {
         /// The machine's number in every other table.
         machine_id: MachineId,
-        /// The machine it runs on; null for the host (or the hypervisor).
+        /// The machine that it runs on; null for the host (or the hypervisor).
         parent_id: Option<MachineId>,
         /// host, hypervisor, guest or container.
         kind: MachineKind,
-        /// Its name: the VM's name, or the host's.
+        /// Name of the VM or of the host.
         name: String,
-        /// Its domain's number, for guests under Xen.
+        /// The domain's number, for guests under Xen.
         domid: Option<u32>,
-        /// Process id of its VMM on the parent, for guests under KVM.
+        /// Process id of the VMM on the parent, for guests under KVM.
         vmm_pid: Option<Tid>,
         /// Control group of the VMM on the parent.
         cgroup: Option<String>,
-        /// The clock its own events were stamped with; null if it was only seen from outside.
+        /// The clock that stamps the machine's own events; null if no events were recorded inside
+        /// it.
         clock: Option<String>,
-        /// How far its stamps may be off in trace time, nanoseconds; null if it has none.
+        /// Error bound of its stamps in trace time, ns; null if it has no stamps.
         error_bound_ns: Option<u64>,
     }
 }
@@ -103,63 +104,64 @@ table! {
     CpuRow in "cpus" {
         /// The machine.
         machine_id: MachineId,
-        /// The CPU as that machine numbers it.
+        /// The CPU's number on that machine.
         cpu: CpuId,
     }
 }
 
 table! {
-    /// One vCPU of one VM and the host thread that runs it.
+    /// One vCPU of a VM, with the host thread that runs it.
     Vcpu in "vcpus" {
         /// The VM.
         machine_id: MachineId,
         /// The vCPU's number in the VM.
         vcpu: VcpuId,
-        /// The host thread that runs it.
+        /// The host thread that runs the vCPU.
         vmm_tid: Option<Tid>,
     }
 }
 
 table! {
-    /// One thread, under the last name it had.
+    /// One thread, with its last recorded name.
     Thread in "threads" {
-        /// The machine whose kernel schedules it.
+        /// The machine whose kernel schedules the thread.
         machine_id: MachineId,
         /// Thread id.
         tid: Tid,
-        /// Process id (thread group), where the trace or procfs tells.
+        /// Process id (thread group), if the trace or procfs has it.
         pid: Option<Tid>,
-        /// Its name (comm).
+        /// The thread's name (comm).
         name: String,
-        /// Control group, where known.
+        /// Control group, if known.
         cgroup: Option<String>,
     }
 }
 
 table! {
-    /// A thread on a CPU, from switch-in to switch-out; on a hypervisor's pCPU, a vCPU. The slices of
-    /// a CPU tile the window; the idle thread is tid 0. Where tid and vcpu are both null, who ran
-    /// is not known (lost events).
+    /// One stretch of a thread on a CPU, from switch-in to switch-out; on a hypervisor's pCPU, of a
+    /// vCPU. The slices of a CPU tile the recording; the idle thread is tid 0. If tid and vcpu are
+    /// both null, the occupant is unknown (lost events).
     CpuSlice in "cpu_slices" {
         /// Start, ns of trace time.
         ts: i64,
         /// Length, ns.
         dur: i64,
-        /// The machine whose CPU it is.
+        /// The machine that has the CPU.
         machine_id: MachineId,
         /// The CPU.
         cpu: CpuId,
-        /// Who ran; 0 = idle, null = unknown, or a vCPU that no thread runs (Xen).
+        /// The thread that ran; 0 = idle, null = unknown, or a vCPU without a host thread (Xen).
         tid: Option<Tid>,
-        /// The VM whose vCPU this thread is, if it is one.
+        /// For a vCPU: its VM.
         vcpu_machine_id: Option<MachineId>,
-        /// The vCPU this thread is, if it is one.
+        /// For a vCPU: its number in the VM.
         vcpu: Option<VcpuId>,
     }
 }
 
 table! {
-    /// One state of one vCPU. The states of a vCPU tile the window to the nanosecond.
+    /// One interval in which a vCPU is in one state. The states of a vCPU tile the recording to the
+    /// nanosecond.
     VcpuStateRow in "vcpu_states" {
         /// Start, ns of trace time.
         ts: i64,
@@ -169,26 +171,28 @@ table! {
         machine_id: MachineId,
         /// The vCPU.
         vcpu: VcpuId,
-        /// The pCPU, while it is on one or was last on it.
+        /// The pCPU that the vCPU is on; off every pCPU, the last one.
         cpu: Option<CpuId>,
-        /// guest, exit, user, halt_poll, halted, preempted, waking, blocked, running, hypercall, trap,
-        /// offline or unknown.
+        /// guest, exit, user, halt_poll, halted, preempted, waking, blocked, running, hypercall,
+        /// trap, offline or unknown.
         state: VcpuState,
-        /// For exit, user, halt_poll, halted, hypercall and trap: the reason of the exit that led
-        /// there.
+        /// For exit, user, halt_poll, halted, hypercall and trap: reason of the exit before this
+        /// state.
         reason: Option<ExitReason>,
-        /// For preempted and waking: the machine of who has the CPU meanwhile (a guest if its vCPU
-        /// thread has it, else the host); null where that is not known.
+        /// For preempted and waking: machine of the antagonist (a guest if a vCPU thread is on the
+        /// CPU, else the host); null if unknown.
         by_machine_id: Option<MachineId>,
-        /// For preempted and waking: the host thread that has the CPU it waits for, 0 while that CPU
-        /// is idle (not yet out of its idle state). A new row begins when another thread takes it.
-        /// Null under Xen, where only who took the pCPU from a preempted vCPU is known.
+        /// For preempted and waking: the antagonist, the host thread on the CPU that the vCPU waits
+        /// for; 0 while that CPU is idle (not yet out of its idle state). A new row begins when
+        /// another thread gets the CPU. Null under Xen, which records only the domain that took the
+        /// pCPU from a preempted vCPU.
         by_tid: Option<Tid>,
     }
 }
 
 table! {
-    /// One state of one thread; for guest threads that run, also where they really were.
+    /// One interval in which a thread is in one state; for a running guest thread, also its
+    /// effective state, given the state of its vCPU.
     ThreadStateRow in "thread_states" {
         /// Start, ns of trace time.
         ts: i64,
@@ -198,69 +202,72 @@ table! {
         machine_id: MachineId,
         /// The thread.
         tid: Tid,
-        /// The CPU of that machine it runs on or was last on.
+        /// The CPU of that machine that the thread runs on or ran on last.
         cpu: Option<CpuId>,
         /// running, runnable, blocked or unknown.
         state: ThreadState,
-        /// Running guest threads only: running, vcpu_preempted, exit_handling, vcpu_halted, unknown.
+        /// Running guest threads only: running, vcpu_preempted, exit_handling, vcpu_halted,
+        /// unknown.
         effective: Option<EffectiveState>,
         /// For blocked: the letter of the kernel's sleep state (S, D, T, …).
         reason: Option<char>,
-        /// For runnable after a wakeup: who woke it.
+        /// For runnable after a wakeup: the waker.
         waker_tid: Option<Tid>,
     }
 }
 
 table! {
-    /// One VM exit, from exit to the next entry of the same vCPU; of a Xen PV guest, one hypercall or
-    /// exception, whose end Xen does not record.
+    /// One VM exit, from the exit to the next entry of the same vCPU; for a Xen PV guest, one
+    /// hypercall or exception, the end of which Xen does not record.
     Exit in "exits" {
-        /// When the vCPU left guest mode, ns of trace time.
+        /// Time at which the vCPU left guest mode, ns of trace time.
         ts: i64,
-        /// Until the next entry, ns, halts and preemption included; null if the recording (or a
-        /// gap in it) ended first, and for PV guests.
+        /// Time until the next entry, ns, halts and preemption included; null if the recording
+        /// ended or a gap began before it, and for PV guests.
         dur: Option<i64>,
-        /// Time of that the vCPU thread was on a CPU handling it, ns; null as dur.
+        /// Part of dur in which the vCPU thread was on a CPU to handle the exit, ns; null if dur is
+        /// null.
         handling_ns: Option<i64>,
         /// The VM.
         machine_id: MachineId,
         /// The vCPU.
         vcpu: VcpuId,
-        /// Why.
+        /// The exit reason.
         reason: ExitReason,
         /// Guest instruction pointer.
         rip: u64,
-        /// Did KVM_RUN return to the VMM for it?
+        /// True if KVM_RUN returned to the VMM for it.
         to_user: bool,
-        /// Hypercall number or I/O port, where the trace tells; of a PV guest's hypercall the command,
-        /// of its page fault the address.
+        /// Hypercall number or I/O port, if recorded; for a PV guest, the command of a hypercall or
+        /// the address of a page fault.
         detail: Option<u64>,
     }
 }
 
 table! {
-    /// One wakeup: from being made runnable to getting a CPU.
+    /// One wakeup: from the moment a thread becomes runnable until it gets a CPU.
     Wakeup in "wakeups" {
-        /// When the thread was woken, ns of trace time.
+        /// Time of the wakeup, ns of trace time.
         ts: i64,
-        /// Until it ran, ns; null if the recording (or a gap) ended first.
+        /// Wakeup latency: time until the thread ran, ns; null if the recording ended or a gap
+        /// began before it ran.
         dur: Option<i64>,
         /// The machine.
         machine_id: MachineId,
-        /// Who was woken.
+        /// The woken thread.
         tid: Tid,
-        /// Who woke it (the thread that ran there; interrupts wake in the name of whom they
-        /// interrupted).
+        /// The waker: the thread that was current at the wakeup (for a wakeup from an interrupt,
+        /// the interrupted thread).
         waker_tid: Tid,
-        /// The CPU the waker ran on.
+        /// The CPU on which the waker ran.
         waker_cpu: CpuId,
-        /// The CPU the thread then ran on.
+        /// The CPU on which the thread then ran.
         cpu: Option<CpuId>,
     }
 }
 
 table! {
-    /// One interrupt or softirq handler.
+    /// One run of an interrupt or softirq handler.
     Irq in "irqs" {
         /// Start, ns of trace time.
         ts: i64,
@@ -270,7 +277,7 @@ table! {
         machine_id: MachineId,
         /// The CPU.
         cpu: CpuId,
-        /// Softirq rather than hard interrupt?
+        /// True for a softirq, false for a hard interrupt.
         softirq: bool,
         /// Interrupt line or softirq vector.
         vector: i32,
@@ -282,171 +289,174 @@ table! {
     Syscall in "syscalls" {
         /// Entry, ns of trace time.
         ts: i64,
-        /// Until its return, ns; null if it had not returned.
+        /// Time until its return, ns; null if it did not return within the recording.
         dur: Option<i64>,
         /// The machine.
         machine_id: MachineId,
         /// The thread.
         tid: Tid,
-        /// Its number on that architecture.
+        /// System call number on that architecture.
         nr: i64,
-        /// What it returned.
+        /// Return value.
         ret: Option<i64>,
     }
 }
 
 table! {
-    /// One request to a block device, from where it was first seen to its completion. A request
-    /// that was under way when the recording began, or that a hole in it may concern, has no end
-    /// (or no row) rather than a guessed one.
+    /// One request to a block device, from its first event to its completion. A request that was in
+    /// flight when the recording began, or that lost events may concern, has no end (or no row):
+    /// ends are never guessed.
     BlockIo in "block_io" {
-        /// When it was first seen: inserted into its queue, or issued without a queue, ns of trace
-        /// time. Where requests were merged, the first one's.
+        /// First event of the request: its insertion into the queue, or its issue if no queue is
+        /// used, ns of trace time. For merged requests, that of the first one.
         ts: i64,
-        /// Until the device completed it, ns; null if the recording (or a gap in it) ended first.
+        /// Time until the device completed it, ns; null if the recording ended or a gap began
+        /// before it.
         dur: Option<i64>,
         /// The machine.
         machine_id: MachineId,
-        /// Who submitted it: the thread that was current when it was first seen (a kworker where
-        /// the kernel submits on another's behalf).
+        /// The submitter: the thread that was current at the first event (a kworker if the kernel
+        /// submits for another thread).
         tid: Tid,
         /// The device, as major:minor.
         device: BlockDevice,
         /// First sector, of 512 bytes.
         sector: u64,
-        /// Its length.
+        /// Length, bytes.
         bytes: u64,
         /// read, write, flush, discard or other.
         op: BlockOp,
-        /// From ts until the driver got it, ns; 0 if it was issued at once, null if it was not seen
-        /// to be issued.
+        /// Time from ts until the driver got the request, ns; 0 if it was issued at once, null if
+        /// no issue was recorded.
         issue_ns: Option<i64>,
-        /// The CPU it was completed on; null as dur.
+        /// The CPU that handled the completion; null if dur is null.
         complete_cpu: Option<CpuId>,
-        /// 0 or a negative errno; null as dur.
+        /// 0 or a negative errno; null if dur is null.
         error: Option<i32>,
     }
 }
 
 table! {
-    /// One packet between the kernel and a network driver.
+    /// One packet that passed between the kernel and a network driver.
     NetIo in "net_io" {
-        /// When, ns of trace time.
+        /// Time, ns of trace time.
         ts: i64,
         /// The machine.
         machine_id: MachineId,
         /// The CPU.
         cpu: CpuId,
-        /// The thread that was current (for what is received: whom the softirq interrupted).
+        /// The thread that was current (for a received packet: the thread that the softirq
+        /// interrupted).
         tid: Tid,
         /// The network device's name.
         device: DeviceName,
-        /// xmit (handed to the driver) or receive (came from it).
+        /// xmit (passed to the driver) or receive (received from the driver).
         direction: NetDirection,
-        /// Length of the packet.
+        /// Length of the packet, bytes.
         bytes: u64,
-        /// What the driver said to it (0 = taken, 16 = busy); null for what was received.
+        /// Return code of the driver (0 = accepted, 16 = busy); null for received packets.
         code: Option<i32>,
     }
 }
 
 table! {
-    /// One work item, run by a kernel worker.
+    /// One execution of a work item by a kernel worker.
     WorkItem in "work_items" {
         /// Start, ns of trace time.
         ts: i64,
-        /// Length, ns, sleep and preemption included; null if the recording (or a gap in it) ended
-        /// first.
+        /// Length, ns, sleep and preemption included; null if the recording ended or a gap began
+        /// before the end.
         dur: Option<i64>,
         /// The machine.
         machine_id: MachineId,
-        /// The CPU it began on.
+        /// The CPU on which it began.
         cpu: CpuId,
-        /// The thread that ran it (whom the softirq interrupted, for queues that run in softirqs).
+        /// The thread that ran it (for queues that run in softirqs, the interrupted thread).
         tid: Tid,
-        /// Address of the function.
+        /// Address of the work function.
         function: u64,
     }
 }
 
 table! {
-    /// A number that holds from here on until the next row of the same name and subject.
+    /// One value of a counter, valid until the next row of the same name and subject.
     Counter in "counters" {
-        /// From when on, ns of trace time.
+        /// Time from which the value holds, ns of trace time.
         ts: i64,
-        /// The machine: for a vCPU's counter the VM.
+        /// The machine; for a counter of a vCPU, the VM.
         machine_id: MachineId,
-        /// The vCPU, for counters of one.
+        /// The vCPU, for a counter of a vCPU.
         vcpu: Option<VcpuId>,
-        /// The CPU, for counters of one.
+        /// The CPU, for a counter of a CPU.
         cpu: Option<CpuId>,
-        /// The block device, for counters of one.
+        /// The block device, for a counter of a device.
         device: Option<BlockDevice>,
-        /// halt_poll_ns: how long the host polls before it lets a halted vCPU sleep, ns.
-        /// block_in_flight: requests seen to be issued and not yet completed.
+        /// halt_poll_ns: time that the host polls before a halted vCPU sleeps, ns.
+        /// block_in_flight: requests recorded as issued and not yet completed.
         name: CounterName,
-        /// Its value; null where lost events leave it unknown.
+        /// The value; null if lost events make it unknown.
         value: Option<i64>,
     }
 }
 
 table! {
-    /// The domain metrics of one vCPU, one VM or one cgroup in one window. gotten + waited +
-    /// blocked + offline + unknown = dur for a vCPU and a pCPU; for a VM, dur times its vCPUs; for
-    /// a cgroup, the time its threads existed.
+    /// The domain metrics of one vCPU, VM or cgroup, or of a pCPU under Xen, in one window. gotten
+    /// + waited + blocked + offline + unknown is dur for a vCPU and a pCPU, dur times the number of
+    /// vCPUs for a VM, and the lifetime of its threads for a cgroup.
     Window in "windows" {
         /// Start, ns of trace time.
         ts: i64,
         /// Length, ns (the last window of a recording may be shorter).
         dur: i64,
-        /// The VM; for a cgroup, the machine the cgroup is on; for a pCPU, the hypervisor.
+        /// The VM; for a cgroup, the machine that has it; for a pCPU, the hypervisor.
         machine_id: MachineId,
         /// The vCPU; null for the whole VM or a cgroup.
         vcpu: Option<VcpuId>,
-        /// Under Xen, the pCPU. In rows of a domain: what it did there, in the time its vCPUs were on
-        /// it or, off every pCPU, had last been on it. In rows of the hypervisor: the pCPU itself,
-        /// with gotten for busy and blocked for idle. Null in all other rows.
+        /// Under Xen, the pCPU. A row of a domain has the domain's share of that pCPU: the time in
+        /// which its vCPUs were on it or, off every pCPU, had last been on it. A row of the
+        /// hypervisor is the pCPU itself, with gotten for busy and blocked for idle. Null in all
+        /// other rows.
         cpu: Option<CpuId>,
-        /// The cgroup, for rows about one.
+        /// The cgroup, in rows of a cgroup.
         cgroup: Option<String>,
         /// Times scheduled in.
         executions: u64,
         /// Time on a pCPU, ns.
         gotten_ns: i64,
-        /// Runnable and not running, ns (also the steal seen from the host).
+        /// Runnable and not running, ns (also the steal, measured on the host).
         waited_ns: i64,
         /// Asleep, ns.
         blocked_ns: i64,
         /// Without a thread (not yet created, or exited), ns.
         offline_ns: i64,
-        /// Without knowledge (lost events), ns.
+        /// State unknown (lost events), ns.
         unknown_ns: i64,
         /// In guest mode, ns (part of gotten).
         guest_ns: i64,
         /// Halted in the guest, ns (part of blocked).
         halted_ns: i64,
-        /// How many slices allocated_avg_ns is the average of.
+        /// Number of slices in allocated_avg_ns.
         allocations: u64,
-        /// Slice, average, ns: under Xen as granted by the scheduler, else as observed from switch-in
-        /// to forced switch-out; null without one.
+        /// Average slice, ns: under Xen as granted by the scheduler, else as observed from
+        /// switch-in to forced switch-out; null if there was no slice.
         allocated_avg_ns: Option<i64>,
-        /// The shortest such slice.
+        /// The shortest slice, ns.
         allocated_min_ns: Option<i64>,
-        /// The longest such slice.
+        /// The longest slice, ns.
         allocated_max_ns: Option<i64>,
         /// Kicks (ioeventfd, port and MMIO writes to devices) and injected device interrupts. Under
         /// Xen: pages mapped, transferred or copied by grant, and event-channel calls.
         io_count: u64,
-        /// VM exits; of Xen PV guests, hypercalls and exceptions.
+        /// VM exits; for Xen PV guests, hypercalls and exceptions.
         exits: u64,
-        /// Preempted or waking while it wanted to run, ns: what the guest calls steal.
+        /// Preempted or waking, ns: steal in the guest's accounting.
         steal_ns: i64,
     }
 }
 
 table! {
-    /// What the vCPUs of one Xen domain do together. A domain's states tile its window, from the
-    /// first record about it on; vCPUs count from their own first record on.
+    /// One interval in which the vCPUs of a Xen domain are together in one state. A domain's states
+    /// tile the time from its first record on; a vCPU counts from its own first record on.
     DomainStateRow in "domain_states" {
         /// Start, ns of trace time.
         ts: i64,
@@ -462,53 +472,55 @@ table! {
 }
 
 table! {
-    /// How one clock was related to another.
+    /// The conversion of one clock into another.
     ClockEdge in "clock_edges" {
         /// The machine whose clock is converted.
         machine_id: MachineId,
-        /// The clock converted from.
+        /// The source clock.
         from_clock: String,
-        /// The clock converted to.
+        /// The target clock.
         to_clock: String,
-        /// tsc_offset (KVM's: exact; for clocks in ns to the width of their readings beside the
-        /// TSC), exchange (estimated over the channel), tsc_rate (ticks to ns).
+        /// tsc_offset (KVM's TSC offset: exact; for clocks in ns, exact to the width of their
+        /// readings taken with the TSC), exchange (estimated over the guest channel), tsc_rate
+        /// (ticks to ns).
         method: String,
-        /// Offset at the start of the recording, ticks or ns of the clock converted to.
+        /// Offset at the start of the recording, ticks or ns of the target clock.
         offset: i64,
-        /// Rate of the clock converted from over the clock converted to.
+        /// Rate of the source clock over the target clock.
         rate: f64,
-        /// How far the conversion may be off, ns.
+        /// Error bound of the conversion, ns.
         error_bound_ns: u64,
-        /// Brackets (exchanges) or readings it rests on; 0 for exact edges.
+        /// Number of brackets (exchanges) or readings behind the estimate; 0 for exact edges.
         samples: u64,
     }
 }
 
 table! {
-    /// Does the merged time hold? Guest events of a vCPU must lie inside that vCPU's guest-mode
-    /// intervals on the host. A bound, not a proof: shifts below the slack go unseen.
+    /// A test of the guest's clock conversion: guest events of a vCPU must lie inside that vCPU's
+    /// guest-mode intervals on the host. A bound, not a proof: shifts below the slack are not
+    /// detected.
     ClockCheck in "clock_check" {
         /// The guest.
         machine_id: MachineId,
-        /// Guest events that could be tested (host intervals known around them).
+        /// Guest events that could be tested (the host intervals around them are known).
         tested: u64,
-        /// Of these, inside a guest-mode interval of their own vCPU.
+        /// Tested events inside a guest-mode interval of their own vCPU.
         inside: u64,
-        /// Of these, outside.
+        /// Tested events outside one.
         outside: u64,
         /// Guest events before the first or after the last interval, or in gaps: not testable.
         untested: u64,
-        /// The largest distance of an outside event to its nearest interval, ns.
+        /// The largest distance of an outside event from its nearest interval, ns.
         worst_ns: i64,
-        /// Guest time may be shifted later by this much before the first event falls outside, ns.
+        /// Largest shift of guest time to later before the first event falls outside, ns.
         slack_later_ns: i64,
-        /// Guest time may be shifted earlier by this much before the first falls outside, ns.
+        /// Largest shift of guest time to earlier before the first event falls outside, ns.
         slack_earlier_ns: i64,
     }
 }
 
 table! {
-    /// Events that a source lost, and the time they hide.
+    /// One stretch of time in which a source lost events.
     Lost in "lost" {
         /// Start of the stretch without events, ns of trace time.
         ts: i64,
@@ -516,9 +528,9 @@ table! {
         dur: i64,
         /// The machine.
         machine_id: MachineId,
-        /// The CPU whose buffer lost them; null if the whole machine is missing.
+        /// The CPU whose buffer lost them; null if the events of the whole machine are missing.
         cpu: Option<CpuId>,
-        /// How many, where the source counted; null if it could not.
+        /// Number of lost events; null if the source did not count them.
         count: Option<u64>,
         /// buffer_overrun, guest_disconnected, guest_stalled, truncated_file, corrupt_page, …
         cause: String,
@@ -526,15 +538,15 @@ table! {
 }
 
 table! {
-    /// What went wrong or was inferred while reading a recording.
+    /// One problem or inference from reading a recording's sources.
     ImportLog in "import_log" {
         /// The file or source.
         source: String,
-        /// Byte offset in it, where one can be named.
+        /// Byte offset in the source, if known.
         offset: Option<u64>,
-        /// What happened and what was done about it.
+        /// The problem and its handling.
         message: String,
-        /// Did it cost data?
+        /// True if data was lost.
         data_loss: bool,
     }
 }

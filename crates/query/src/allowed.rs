@@ -13,7 +13,7 @@ pub(crate) fn check_is_query(plan: &LogicalPlan) -> Result<(), QueryError> {
     });
     match (refused, walked) {
         (Some(what), _) => Err(QueryError::sql(format!(
-            "{what}: only SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE are answered"
+            "{what}: only SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE are supported"
         ))),
         (None, Ok(_)) => Ok(()),
         (None, Err(error)) => Err(QueryError::sql(error.to_string())),
@@ -44,9 +44,9 @@ fn refusal(node: &LogicalPlan) -> Option<&'static str> {
         | LogicalPlan::DescribeTable(_)
         | LogicalPlan::Unnest(_)
         | LogicalPlan::RecursiveQuery(_) => None,
-        LogicalPlan::Dml(_) => Some("a recording's tables are not changed by SQL"),
+        LogicalPlan::Dml(_) => Some("SQL cannot change the tables of a recording"),
         LogicalPlan::Ddl(_) => Some("CREATE, DROP and ALTER change the session"),
-        LogicalPlan::Copy(_) => Some("COPY writes files (transect sql has -o FILE for that)"),
-        LogicalPlan::Statement(_) => Some("settings and prepared statements are not supported"),
+        LogicalPlan::Copy(_) => Some("COPY writes files (use transect sql -o FILE)"),
+        LogicalPlan::Statement(_) => Some("settings and prepared statements are not available"),
     }
 }

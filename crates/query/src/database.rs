@@ -297,7 +297,7 @@ fn context(options: &Options, may_spill: bool) -> DfResult<SessionContext> {
 /// Waits for what only looks into memory and so never waits.
 pub(crate) fn block_on_memory<T>(work: impl Future<Output = DfResult<T>>) -> DfResult<T> {
     work.now_or_never()
-        .unwrap_or_else(|| Err(DataFusionError::Internal("registering had to wait".to_owned())))
+        .unwrap_or_else(|| Err(DataFusionError::Internal("registration blocked".to_owned())))
 }
 
 fn closed() -> DataFusionError {
@@ -390,7 +390,7 @@ impl<'d> Rows<'d> {
             Err(error) if error.is_panic() => {
                 let panic = error.into_panic();
                 let what = panic_text(panic.as_ref());
-                Err(QueryError::Run { message: format!("the query broke off: {what}") })
+                Err(QueryError::Run { message: format!("the query failed: {what}") })
             }
             _ => Ok(None),
         }
@@ -400,7 +400,8 @@ impl<'d> Rows<'d> {
 /// The text of a panic in a library.
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("panic without a message")
 }
 
 impl Drop for Rows<'_> {

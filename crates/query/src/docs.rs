@@ -8,9 +8,9 @@ use transect_model::table::{TABLES, TableDoc};
 pub fn tables_markdown() -> String {
     let mut text = String::from(
         "# Tables\n\n\
-         Every table of a recording, as `transect sql` shows them and as they are in the Parquet\n\
-         files. Times are ns of trace time; intervals are half open, `[ts, ts + dur)`. Generated\n\
-         from the model's descriptions: `transect sql --schema --markdown`.\n",
+         The tables of a recording and their columns, in `transect sql` and in the Parquet files.\n\
+         Times are ns of trace time; intervals are half open, `[ts, ts + dur)`. This page is generated\n\
+         from the descriptions in the code: `transect sql --schema --markdown`.\n",
     );
     for table in TABLES {
         let _ = write!(text, "\n## {}\n{}\n\n", table.name, one_line(table.doc));
@@ -25,17 +25,17 @@ pub fn tables_markdown() -> String {
     text
 }
 
-const EVENTS: &str = "\n## events\nEvery record of the recording, once: the columns all events \
+const EVENTS: &str = "\n## events\nOne event of the recording, with the columns that all events \
 have.\n\n| column | type | null | meaning |\n|---|---|---|---|\n\
-| `ts` | bigint |  | When, ns of trace time. |\n\
+| `ts` | bigint |  | Time, ns of trace time. |\n\
 | `machine_id` | int unsigned |  | The machine whose kernel recorded it. |\n\
 | `cpu` | int unsigned | yes | The CPU of that machine. |\n\
 | `tid` | int | yes | The thread that was current. |\n\
-| `name` | varchar |  | Which event: `sched_switch`, `kvm_exit`, … |\n\
-| `args` | varchar |  | Its own fields as `field=value field=value`. |\n\n\
-## ev_NAME\nOne table per kind of event in the recording, such as `ev_sched_switch`: `ts`, \
-`machine_id`, `cpu`,\n`tid`, and one column per field, named and typed as the kernel does. \
-`.tables` in the prompt lists\nthose a recording has.\n";
+| `name` | varchar |  | Name of the event: `sched_switch`, `kvm_exit`, … |\n\
+| `args` | varchar |  | Fields of the event as `field=value field=value`. |\n\n\
+## ev_NAME\nOne table for each kind of event in the recording, for example `ev_sched_switch`: `ts`, \
+`machine_id`, `cpu`,\n`tid`, and one column for each field, with the kernel's name and type. \
+`.tables` in the prompt lists the\ntables of a recording.\n";
 
 /// The views as `docs/reference/sql.md` lists them.
 pub fn views_markdown() -> String {

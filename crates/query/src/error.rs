@@ -28,7 +28,7 @@ pub enum QueryError {
     #[error("stopped")]
     Stopped,
     /// The time that the caller's [`crate::Stop`] gives is over.
-    #[error("the query's time is over")]
+    #[error("the query exceeded its time limit")]
     Time,
     /// The tables cannot be read.
     #[error("{}: {source}", path.display())]
@@ -132,7 +132,8 @@ fn syntax(text: &str) -> (Option<Place>, String) {
         Some((what, place)) => (what, place.split_once(", Column: ")),
         None => (text, None),
     };
-    let what = what.replace("Expected: ", "expected ").replace("found: EOF", "found the end");
+    let what =
+        what.replace("Expected: ", "expected ").replace("found: EOF", "found the end of the text");
     let what = lower(&what.replace("found: ", "found "));
     let place = place.and_then(|(line, column)| {
         Some(Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
@@ -157,12 +158,12 @@ fn schema(error: &SchemaError) -> String {
             let hint = match nearest(&field.name, names.iter().copied()) {
                 Some(near) => format!("; did you mean {near}?"),
                 None if names.is_empty() => String::new(),
-                None => format!("; there are {}", some(&names)),
+                None => format!("; columns: {}", some(&names)),
             };
             format!("no column {}{hint}", field.flat_name())
         }
         SchemaError::AmbiguousReference { field } => {
-            format!("{} could be of several tables: write TABLE.{}", field.name, field.name)
+            format!("column {} is ambiguous: write TABLE.{}", field.name, field.name)
         }
         other => one_line(&other.to_string()),
     }
@@ -219,12 +220,14 @@ fn exhausted(error: &DataFusionError, memory_bytes: usize) -> String {
     let who = who.filter(|who| !who.is_empty()).map_or(String::new(), |who| format!(" (in {who})"));
     let limit = transect_ask::memory::text(memory_bytes);
     match disk {
-        true => "the query spilled more to the temporary folder than it may: narrow it down (ts, \
-                 machine_id), or give it more memory (--memory)"
-            .to_owned(),
+        true => {
+            "the query exceeded the limit of the temporary folder: restrict ts or machine_id, or \
+                 increase --memory"
+                .to_owned()
+        }
         false => format!(
-            "the query needs more memory than {limit}{who}: narrow it down (ts, machine_id, fewer \
-             columns), or give it more (--memory)"
+            "the query needs more memory than {limit}{who}: restrict ts or machine_id, select fewer \
+             columns, or increase --memory"
         ),
     }
 }

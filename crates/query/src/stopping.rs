@@ -86,7 +86,7 @@ impl Hash for Watched {
 impl PhysicalExpr for Watched {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         if self.abandoned.load(Ordering::Relaxed) {
-            return Err(DataFusionError::Execution("nobody waits for this query".to_owned()));
+            return Err(DataFusionError::Execution("the query was abandoned".to_owned()));
         }
         self.inner.evaluate(batch)
     }

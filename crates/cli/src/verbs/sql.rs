@@ -18,11 +18,10 @@ use transect_ask::{Wanted, protocol};
     transect sql demo.transect 'SELECT * FROM antagonists LIMIT 10'\n  \
     transect sql demo.transect                       a prompt with completion\n  \
     transect sql demo.transect --csv 'SELECT * FROM exit_latency' > exits.csv\n  \
-    transect sql --views                             what is there to ask\n\n\
+    transect sql --views                             views, with columns and an example each\n\n\
     Tables, views, functions and ten worked questions: docs/reference/sql.md.")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
-    /// file
+    /// The recording: a directory made by `record` or `import`, or a trace.dat or xentrace file
     recording: Option<PathBuf>,
     #[command(flatten)]
     wanted: Wanted,
@@ -36,7 +35,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let is_question = !args.wanted.schema && !args.wanted.views;
     let tables = match &args.recording {
         _ if !is_question => None,
-        None => return Ok(bad("which recording? transect sql RECORDING 'SELECT …'")),
+        None => return Ok(bad("no recording given: transect sql RECORDING 'SELECT …'")),
         Some(recording) => {
             // A mistake is told before tables are made.
             if let Err(mistake) = args.wanted.target() {

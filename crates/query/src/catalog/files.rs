@@ -33,7 +33,7 @@ impl TableFile {
         if let Some(held) = &self.held {
             return Ok(held.url().clone());
         }
-        let no_url = || format!("{}: no absolute path", self.path.display());
+        let no_url = || format!("{}: not an absolute path", self.path.display());
         Url::from_file_path(self.path.canonicalize()?).map_err(|()| io::Error::other(no_url()))
     }
 

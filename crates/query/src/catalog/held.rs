@@ -40,7 +40,7 @@ pub(crate) struct HeldFile {
 impl HeldFile {
     pub(crate) fn open(path: &Path) -> Result<Self, QueryError> {
         let failed = |source| QueryError::Tables { path: path.to_owned(), source };
-        let no_url = || failed(io::Error::new(io::ErrorKind::InvalidInput, "no absolute path"));
+        let no_url = || failed(io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path"));
         let absolute = path.canonicalize().map_err(failed)?;
         let url = Url::from_file_path(absolute).map_err(|()| no_url())?;
         let listed = ListingTableUrl::try_new(url.clone(), None).map_err(|_| no_url())?;
@@ -111,7 +111,8 @@ impl ChunkReader for Held {
             return Ok(bytes);
         }
         let missing = length - bytes.len();
-        Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{missing} bytes short")).into())
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{missing} bytes are missing"))
+            .into())
     }
 }
 
@@ -141,7 +142,7 @@ impl HeldStore {
     fn find(&self, location: &Location) -> Result<&HeldFile> {
         self.0.get(location).map(Arc::as_ref).ok_or_else(|| Error::NotFound {
             path: location.to_string(),
-            source: "it is no file of these tables".into(),
+            source: "not a file of these tables".into(),
         })
     }
 }
@@ -157,7 +158,7 @@ fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error 
 }
 
 fn read_only() -> Error {
-    Error::NotSupported { source: "tables are only read".into() }
+    Error::NotSupported { source: "tables are read-only".into() }
 }
 
 #[async_trait]

@@ -39,7 +39,7 @@ impl ScalarUDFImpl for Bucket {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [ts, ColumnarValue::Scalar(ScalarValue::Int64(width))] = args.args.as_slice() else {
-            return exec_err!("the width of bucket(ts, width) must be one number");
+            return exec_err!("the width of bucket(ts, width) must be a constant number");
         };
         let width = match width {
             Some(width) if *width > 0 => *width,
@@ -50,7 +50,7 @@ impl ScalarUDFImpl for Bucket {
                 let start = ts.map(|ts| round_down(ts, width));
                 Ok(ColumnarValue::Scalar(ScalarValue::Int64(start)))
             }
-            ColumnarValue::Scalar(other) => exec_err!("{other} is no ts"),
+            ColumnarValue::Scalar(other) => exec_err!("{other} is not a time in ns"),
             ColumnarValue::Array(ts) => {
                 let ts = ts.as_primitive::<Int64Type>();
                 Ok(ColumnarValue::Array(Arc::new(round_all(ts, width))))

@@ -38,7 +38,7 @@ impl ScalarUDFImpl for NsText {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let Some(value) = args.args.first() else {
-            return exec_err!("ns_text(dur) takes a length");
+            return exec_err!("ns_text(dur) takes a length in ns");
         };
         let is_scalar = matches!(value, ColumnarValue::Scalar(_));
         let array = value.to_array(if is_scalar { 1 } else { args.number_rows })?;

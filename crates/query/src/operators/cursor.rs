@@ -99,8 +99,8 @@ impl Cursor {
         if !sorted {
             let side = self.side;
             return Err(DataFusionError::Execution(format!(
-                "the {side} input is not sorted by ts, although its files say so: rebuild the \
-                 tables by removing the recording's tables/ folder"
+                "the {side} input is not sorted by ts, although its files declare that order: remove \
+                 the recording's tables/ folder to rebuild the tables"
             )));
         }
         if let Some(last) = values.last() {
@@ -121,6 +121,6 @@ fn ends(ts: &Int64Array, dur: &Int64Array, side: &str) -> Result<Vec<i64>> {
         (_, Some(dur)) => Err(dur),
     };
     ts.iter().zip(dur.iter()).map(end).collect::<Result<_, i64>>().map_err(|dur| {
-        DataFusionError::Execution(format!("the {side} input has an impossible dur of {dur} ns"))
+        DataFusionError::Execution(format!("the {side} input has an invalid dur of {dur} ns"))
     })
 }

@@ -27,7 +27,7 @@ impl CutTable {
         let schema: SchemaRef = Arc::clone(input.schema().inner());
         let find = |name: &str| match schema.index_of(name) {
             Ok(at) if schema.field(at).data_type().is_integer() => Ok(at),
-            Ok(_) => plan_err!("cut: {name} must be whole ns"),
+            Ok(_) => plan_err!("cut: {name} must be an integer number of ns"),
             Err(_) => plan_err!("cut: the table has no column {name}"),
         };
         let cut = Cut { ts: find("ts")?, dur: find("dur")?, width_ns, origin_ns };

@@ -34,9 +34,7 @@ impl TableFunctionImpl for Merge {
             [left, right] => (text(left, &usage)?, text(right, &usage)?, String::new()),
             [left, right, keys] => (text(left, &usage)?, text(right, &usage)?, text(keys, &usage)?),
             _ => {
-                return plan_err!(
-                    "{name} takes two tables and the columns that are equal: {usage}"
-                );
+                return plan_err!("{name} takes two tables and the key columns: {usage}");
             }
         };
         let keys: Vec<&str> =
@@ -75,14 +73,16 @@ impl TableFunctionImpl for Tiles {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let usage = "tiles('TABLE', FROM_NS, TO_NS, TILES, 'KEY, …')";
         let [table, from, to, count, keys] = args.exprs() else {
-            return plan_err!("tiles takes a table, a stretch of time, a number and keys: {usage}");
+            return plan_err!(
+                "tiles takes a table, a time range, a number of tiles and keys: {usage}"
+            );
         };
         let (table, keys) = (text(table, usage)?, text(keys, usage)?);
         let (from, to) = (number(from, "FROM_NS", usage)?, number(to, "TO_NS", usage)?);
         let count = number(count, "TILES", usage)?;
         let length = to.checked_sub(from).filter(|length| *length > 0 && count > 0);
         let Some(length) = length else {
-            return plan_err!("there must be at least one tile, and time to fill it: {usage}");
+            return plan_err!("TILES must be above 0 and TO_NS after FROM_NS: {usage}");
         };
         let width = length / count + i64::from(length % count > 0);
         let sql = tiles_sql(&source(&table), &keys, from, to, width);
@@ -128,9 +128,9 @@ fn text(argument: &Expr, usage: &str) -> Result<String> {
     match argument {
         Expr::Literal(value, _) => match value.try_as_str() {
             Some(Some(text)) => Ok(text.to_owned()),
-            _ => plan_err!("{value} is no text in quotes: {usage}"),
+            _ => plan_err!("{value} is not a text in quotes: {usage}"),
         },
-        other => plan_err!("{other} must stand in single quotes: {usage}"),
+        other => plan_err!("{other} must be in single quotes: {usage}"),
     }
 }
 
@@ -151,7 +151,7 @@ fn plan(session: &dyn Session, text: &str) -> Result<LogicalPlan> {
     };
     // Tables are registered in memory: planning never waits. If one ever did, this says so.
     let Some(planned) = state.create_logical_plan(&source(text)).now_or_never() else {
-        return Err(DataFusionError::Internal(format!("planning of '{text}' had to wait")));
+        return Err(DataFusionError::Internal(format!("planning of '{text}' blocked")));
     };
     let plan = planned?;
     check_is_query(&plan).map_err(|error| DataFusionError::Plan(error.to_string()))?;

@@ -315,7 +315,9 @@ fn meaning(kind: Kind, plan: &LogicalPlan, side: &str, keys: &[&str]) -> Result<
         let field = field(plan, at);
         if !field.data_type().is_integer() {
             let (name, kind) = (field.name(), field.data_type());
-            return plan_err!("the {side} table's {name} must be whole ns, and is {kind}");
+            return plan_err!(
+                "the {side} table's {name} must be an integer number of ns, not {kind}"
+            );
         }
     }
     Ok(columns)

@@ -133,7 +133,10 @@ impl<W: Write + Send> BatchWriter for Table<W> {
         {
             let more = self.rows - limit;
             let or_more = if more >= COUNT_ROWS { "at least " } else { "" };
-            writeln!(self.to, "… {or_more}{more} more rows (--csv, --jsonl or -o FILE give all)")?;
+            writeln!(
+                self.to,
+                "… {or_more}{more} more rows (for all rows use --csv, --jsonl or -o FILE)"
+            )?;
         }
         self.to.flush()?;
         Ok(())

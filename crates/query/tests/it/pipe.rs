@@ -157,7 +157,7 @@ fn an_answer_is_cut_at_its_limits_and_says_so() {
         answer.end
     );
     let error = of("SELECT repeat('x', 3000000)", Limits { bytes: 1 << 20, ..all }).unwrap_err();
-    assert!(refusal(error).message.contains("more than an answer may"));
+    assert!(refusal(error).message.contains("more than the limit of an answer"));
     let answer = of("SELECT * FROM range(3)", Limits { rows: 0, ..all }).unwrap();
     assert_eq!((answer.end.rows, answer.end.truncated), (0, true));
 }

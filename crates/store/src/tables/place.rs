@@ -125,7 +125,7 @@ fn publish(parent: &Path, tmp: &Path) -> Result<PathBuf, StoreError> {
     // means that they are made again.
     if !path.exists() || rename(RenameFlags::EXCHANGE).is_err() {
         remove(&path)?;
-        rename(RenameFlags::empty()).map_err(io_error("put the new tables at", &path))?;
+        rename(RenameFlags::empty()).map_err(io_error("replace the tables", &path))?;
     }
     Ok(path)
 }
@@ -143,7 +143,7 @@ pub fn cache_for(source: &Path) -> Result<PathBuf, StoreError> {
         .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".cache")))
         .unwrap_or_else(std::env::temp_dir)
         .join("transect/tables");
-    let source = source.canonicalize().map_err(io_error("look at", source))?;
+    let source = source.canonicalize().map_err(io_error("resolve", source))?;
     let mut hash = FxHasher::default();
     source.hash(&mut hash);
     let dir = cache.join(format!("{:016x}", hash.finish()));

@@ -90,8 +90,8 @@ impl Basis {
 }
 
 fn source_file(path: &Path) -> Result<SourceFile, StoreError> {
-    let metadata = fs::metadata(path).map_err(io_error("look at", path))?;
-    let modified = metadata.modified().map_err(io_error("look at", path))?;
+    let metadata = fs::metadata(path).map_err(io_error("stat", path))?;
+    let modified = metadata.modified().map_err(io_error("stat", path))?;
     Ok(SourceFile {
         path: path.to_string_lossy().into_owned(),
         bytes: metadata.len(),

@@ -68,7 +68,7 @@ pub(super) fn all(
     let sql = if explain { format!("EXPLAIN FORMAT TREE {sql}") } else { sql.to_owned() };
     let statements = database.parse(&sql)?;
     if statements.is_empty() {
-        return Err(QueryError::sql("there is no SQL to run").into());
+        return Err(QueryError::sql("no SQL statement given").into());
     }
     let is_file = matches!(target.format, Format::Arrow | Format::Parquet);
     if is_file && statements.len() > 1 {

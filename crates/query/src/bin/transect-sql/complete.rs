@@ -12,9 +12,9 @@ use transect_query::Database;
 pub(super) const COMMANDS: [(&str, &str); 5] = [
     (".tables", "tables and views"),
     (".schema", "columns of a table or view: .schema exits"),
-    (".views", "what the views show, with examples"),
-    (".help", "this list"),
-    (".quit", "leave (as ^D)"),
+    (".views", "views with their columns and an example each"),
+    (".help", "this list of commands"),
+    (".quit", "exit (same as ^D)"),
 ];
 
 const KEYWORDS: [&str; 46] = [

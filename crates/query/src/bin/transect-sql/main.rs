@@ -28,31 +28,31 @@ use transect_query::{Database, Options, QueryError, docs};
 #[command(
     name = "transect-sql",
     version,
-    about = "Answer SQL over the tables of a recording: the engine of transect sql, serve and view",
+    about = "Run SQL queries on the tables of a recording (the engine of transect sql, serve and view)",
     after_help = "Examples:\n  \
-        transect sql demo.transect 'SELECT * FROM exit_latency'       makes the tables, too\n  \
-        transect-sql demo.transect/tables 'SELECT * FROM machines'    of these tables\n  \
-        transect-sql --views                                          what is there to ask\n\n\
+        transect sql demo.transect 'SELECT * FROM exit_latency'       makes the tables first\n  \
+        transect-sql demo.transect/tables 'SELECT * FROM machines'    reads existing tables\n  \
+        transect-sql --views                                          views, with columns and an example each\n\n\
         Tables, views, functions and the protocol of --pipe: docs/reference/sql.md."
 )]
 struct Cli {
-    /// The folder of tables
+    /// Folder of the tables
     tables: Option<PathBuf>,
     #[command(flatten)]
     wanted: Wanted,
-    /// Threads, and parts that a query is done in; as many as there are CPUs unless said
+    /// Number of threads, and of partitions of a query [default: number of CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Take requests on standard input and answer on standard output: for programs
+    /// Read requests from standard input and write answers to standard output (for programs)
     #[arg(long, conflicts_with_all = ["sql", "file", "format", "output", "explain", "schema", "views"])]
     pipe: bool,
-    /// With --pipe: end if a wall around this process is missing
+    /// With --pipe: exit if a wall around this process is missing
     #[arg(long, requires = "pipe")]
     require_sandbox: bool,
-    /// Name the walls that this machine does not have around a child of serve or view, and end: exit code 1 if there are any
+    /// Print the walls around a child of serve or view that this machine does not have; exit code 1 if any is missing
     #[arg(long, exclusive = true)]
     check_sandbox: bool,
-    /// End if this is not the version
+    /// Exit with an error unless this is the version
     #[arg(long, value_name = "VERSION", hide = true)]
     of_version: Option<String>,
 }
@@ -87,13 +87,15 @@ fn check_sandbox() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<()> {
     if let Some(theirs) = cli.of_version.as_deref().filter(|theirs| *theirs != protocol::VERSION) {
         let ours = protocol::VERSION;
-        anyhow::bail!("transect is {theirs}, and transect-sql {ours}: install the two together");
+        anyhow::bail!(
+            "version mismatch: transect is {theirs}, transect-sql is {ours}: install both from the same version"
+        );
     }
     if cli.wanted.schema || cli.wanted.views {
         return print_docs(&cli.wanted);
     }
     let Some(tables) = &cli.tables else {
-        return Err(QueryError::sql("which tables? transect-sql FOLDER 'SELECT …'").into());
+        return Err(QueryError::sql("no tables given: transect-sql FOLDER 'SELECT …'").into());
     };
     let threads = cli.threads.unwrap_or(Options::default().threads);
     let options = Options { memory_bytes: cli.wanted.memory, threads, ..Options::default() };

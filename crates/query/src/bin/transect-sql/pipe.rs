@@ -67,7 +67,7 @@ fn open_walled(
     let missing = walls::raise_walls(options, tables.count_files());
     if require_sandbox && !missing.is_empty() {
         let missing: Vec<_> = missing.iter().map(MissingWall::to_string).collect();
-        let message = format!("the sandbox is not complete: {}", missing.join("; "));
+        let message = format!("the sandbox is incomplete: {}", missing.join("; "));
         return Err(Refusal { id: None, kind: Kind::Walls, message, line: None, column: None });
     }
     let database = Database::with_tables(tables, options).map_err(|error| failed(&error))?;
@@ -111,9 +111,7 @@ fn read(asked: &Asked, to: &Sender<Question>) -> ! {
     loop {
         let request = match protocol::read(&mut from, MAX_REQUEST_BYTES) {
             Ok(Some((Part::Request, bytes))) => protocol::parse(&bytes),
-            Ok(Some((other, _))) => {
-                Err(format!("a frame of kind {other:?} where requests are taken"))
-            }
+            Ok(Some((other, _))) => Err(format!("unexpected {other:?} frame")),
             Ok(None) => process::exit(0),
             Err(error) => Err(error.to_string()),
         };
@@ -132,7 +130,7 @@ fn read(asked: &Asked, to: &Sender<Question>) -> ! {
                 }
             }
             Err(what) => {
-                eprintln!("transect-sql: no request: {what}");
+                eprintln!("transect-sql: invalid request: {what}");
                 process::exit(1);
             }
         }
@@ -242,7 +240,7 @@ fn answer(
 ) -> Result<(u64, bool), QueryError> {
     let mut statements = database.parse(&query.sql)?.into_iter();
     let (Some(statement), None) = (statements.next(), statements.next()) else {
-        return Err(QueryError::sql("exactly one statement at a time"));
+        return Err(QueryError::sql("a query must be exactly one statement"));
     };
     let parameters: Vec<Parameter> =
         query.parameters.iter().map(parameter).collect::<Result<_, _>>()?;
@@ -296,7 +294,7 @@ impl Left {
 fn too_large(rows: usize, bytes: usize) -> QueryError {
     QueryError::Run {
         message: format!(
-            "the first {rows} rows take {} MiB, which is more than an answer may: ask for fewer or shorter columns",
+            "the first {rows} rows take {} MiB, more than the limit of an answer: select fewer or shorter columns",
             bytes >> 20
         ),
     }
@@ -305,7 +303,9 @@ fn too_large(rows: usize, bytes: usize) -> QueryError {
 fn parameter(value: &serde_json::Value) -> Result<Parameter, QueryError> {
     use serde_json::Value;
     let bad = || {
-        QueryError::sql(format!("{value} is no parameter: null, true, false, numbers and text are"))
+        QueryError::sql(format!(
+            "{value} is not a valid parameter: use null, true, false, a number or text"
+        ))
     };
     Ok(match value {
         Value::Null => Parameter::Null,

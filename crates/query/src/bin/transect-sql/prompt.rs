@@ -25,7 +25,9 @@ pub(super) fn run(database: &Database, rows: usize) -> anyhow::Result<()> {
         // There is none the first time.
         let _ = editor.load_history(file);
     }
-    println!("SQL over this recording. .tables and .views list what there is, .help more.");
+    println!(
+        "SQL prompt of this recording. .tables and .views list tables and views, .help the commands."
+    );
     let stop = answer::interrupted_at_prompt()?;
     let result = ask(&mut editor, database, rows, &stop);
     if let Some(file) = &history {
@@ -73,7 +75,7 @@ fn handle(
         (Some(".schema"), Some(table)) => schema(database, table),
         (Some(".schema"), None) => print!("{}", docs::tables_text(None)),
         (Some(command), _) if command.starts_with('.') => {
-            println!("no command {command}; .help lists them");
+            println!("unknown command {command}; .help lists the commands");
         }
         _ => statements(database, text, rows, stop)?,
     }
@@ -84,7 +86,9 @@ fn help() {
     for (name, meaning) in COMMANDS {
         println!("{name:<9} {meaning}");
     }
-    println!("SQL ends with ; and may take several lines. Tab completes, ^C stops a query.");
+    println!(
+        "A statement ends with ; and may take several lines. Tab completes, ^C stops a query."
+    );
 }
 
 fn tables(database: &Database) {

@@ -29,7 +29,7 @@ fn column<V: Values>(groups: &mut [V], shares: &[f64], many: bool) -> ArrayRef {
 }
 
 fn missing() -> DataFusionError {
-    DataFusionError::Internal("a quantile without its column".to_owned())
+    DataFusionError::Internal("a quantile without a column".to_owned())
 }
 
 fn int64(values: &[ArrayRef]) -> Result<&Int64Array> {

@@ -108,7 +108,7 @@ impl AggregateUDFImpl for Quantile {
             return plan_err!("{name} takes a column and a share between 0 and 1");
         };
         if !values.is_integer() && !values.is_null() {
-            return plan_err!("{name} is of whole numbers, not {values}: use percentile_cont");
+            return plan_err!("{name} needs an integer column, not {values}: use percentile_cont");
         }
         let shares = match (self.many, shares) {
             (true, DataType::List(_) | DataType::FixedSizeList(..)) => {
@@ -133,7 +133,7 @@ impl AggregateUDFImpl for Quantile {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
-            return exec_err!("{} has no DISTINCT", self.name);
+            return exec_err!("{} does not support DISTINCT", self.name);
         }
         let shares = self.shares(&args)?;
         Ok(match self.is_exact {

@@ -101,6 +101,6 @@ impl OutFile {
         self.writer.finish().map_err(|error| self.layout.write_failed(path, error))?;
         self.writer.flush().map_err(io_error("write", path))?;
         self.writer.inner().sync_data().map_err(io_error("write", path))?;
-        Ok(fs::metadata(path).map_err(io_error("look at", path))?.len())
+        Ok(fs::metadata(path).map_err(io_error("stat", path))?.len())
     }
 }

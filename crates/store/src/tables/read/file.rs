@@ -37,10 +37,10 @@ impl TableFile {
         let opened = guarded(path, || SerializedFileReader::new(file))?;
         let fields = opened.metadata().file_metadata().schema().get_fields();
         let columns = fields.iter().map(|field| column(field)).collect::<Option<Vec<_>>>();
-        let columns = columns.ok_or_else(|| damaged(path, "a column of no type of ours"))?;
+        let columns = columns.ok_or_else(|| damaged(path, "a column has an unsupported type"))?;
         let groups = opened.metadata().row_groups();
         if groups.iter().any(|group| !(0..=MAX_GROUP_ROWS).contains(&group.num_rows())) {
-            return Err(damaged(path, "a row group of an impossible number of rows"));
+            return Err(damaged(path, "a row group has an invalid number of rows"));
         }
         Ok(TableFile { path: path.to_owned(), reader: opened, columns: columns.into() })
     }
@@ -58,9 +58,9 @@ impl TableFile {
         let mut pairs = wanted.iter().zip(self.columns.iter());
         let other = pairs.find(|(wanted, found)| wanted != found).map(|(wanted, _)| &wanted.name);
         let reason = match (other, wanted.len().cmp(&self.columns.len())) {
-            (Some(name), _) => format!("its column {name} is another"),
+            (Some(name), _) => format!("its column {name} differs"),
             (None, Ordering::Equal) => return Ok(()),
-            (None, _) => format!("{} columns and not {}", self.columns.len(), wanted.len()),
+            (None, _) => format!("{} columns instead of {}", self.columns.len(), wanted.len()),
         };
         Err(StoreError::OtherTable { path: self.path.clone(), table: table.name, reason })
     }
@@ -138,7 +138,7 @@ fn read(
         ColumnReader::Int64ColumnReader(r) => Values::I64(values(r, &mut present, rows)?),
         ColumnReader::DoubleColumnReader(r) => Values::F64(values(r, &mut present, rows)?),
         ColumnReader::ByteArrayColumnReader(r) => Values::Text(values(r, &mut present, rows)?),
-        _ => return Err(ParquetError::General("a type that no table has".to_owned())),
+        _ => return Err(ParquetError::General("unsupported type".to_owned())),
     };
     if !column.nullable {
         present.clear();
@@ -156,14 +156,14 @@ fn values<T: DataType>(
     while read < rows {
         let (more, _, _) = reader.read_records(rows - read, Some(present), None, &mut values)?;
         if more == 0 {
-            return Err(ParquetError::General("a column that ends too early".to_owned()));
+            return Err(ParquetError::General("a column ends too early".to_owned()));
         }
         read += more;
     }
     let there = present.iter().filter(|has| **has != 0).count();
     match values.len() == if present.is_empty() { rows } else { there } {
         true => Ok(values),
-        false => Err(ParquetError::General("values that are missing".to_owned())),
+        false => Err(ParquetError::General("values are missing".to_owned())),
     }
 }
 
@@ -203,7 +203,7 @@ fn guarded<T>(
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(damaged(path, &error.to_string())),
-        Err(_) => Err(damaged(path, "the decoder gave up")),
+        Err(_) => Err(damaged(path, "the decoder panicked")),
     }
 }
 

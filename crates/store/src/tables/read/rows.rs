@@ -93,9 +93,9 @@ impl ColumnSource for RowOf<'_> {
             _ => {
                 let place = self.places[at];
                 self.places[at] += 1;
-                column.cell(place).ok_or_else(|| format!("{name} is no text"))?
+                column.cell(place).ok_or_else(|| format!("{name} is not valid text"))?
             }
         };
-        T::from_cell(&cell).ok_or_else(|| format!("{name} cannot be {cell:?}"))
+        T::from_cell(&cell).ok_or_else(|| format!("{name} has the invalid value {cell:?}"))
     }
 }

@@ -59,7 +59,7 @@ const MAP_TYPE: i32 = 0x0f;
 /// Denies the calling thread, and those that it starts, all other system calls.
 pub(super) fn restrict_calls() -> Result<(), String> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)
-        .map_err(|_| format!("there is no list of system calls for {}", std::env::consts::ARCH))?;
+        .map_err(|_| format!("no list of allowed system calls for {}", std::env::consts::ARCH))?;
     // glibc passes the flags of clone3 in memory, where no filter can judge them. Without clone3 it uses clone.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let absent = (clone3, SeccompAction::Allow, errno_action(libc::ENOSYS));

@@ -20,8 +20,8 @@ pub(super) fn become_own_user() -> Result<bool, String> {
     let no_capabilities = CapabilitySets { effective: none, permitted: none, inheritable: none };
     let dropped = set_capabilities(None, no_capabilities);
     let kept = set_no_new_privs(true);
-    dropped.map_err(|error| format!("capabilities stay: {error}"))?;
-    kept.map_err(|error| format!("no_new_privs: {error}"))?;
+    dropped.map_err(|error| format!("cannot drop capabilities: {error}"))?;
+    kept.map_err(|error| format!("cannot set no_new_privs: {error}"))?;
     changed
 }
 
@@ -32,14 +32,18 @@ fn change_user() -> Result<bool, String> {
     let wanted = FIRST_UNUSED + std::process::id();
     let failed = |error: Errno| {
         let user = geteuid().as_raw();
-        format!("queries run as user {user}, for want of CAP_SETUID and CAP_SETGID: {error}")
+        format!(
+            "queries run as user {user}: the change of user needs CAP_SETUID and CAP_SETGID: {error}"
+        )
     };
     match become_user(wanted) {
         Ok(()) => Ok(true),
         // A user namespace may have no such number.
         Err(Errno::INVAL) => {
             become_user(NOBODY).map_err(failed)?;
-            Err(format!("queries run as nobody, because there is no user {wanted} here"))
+            Err(format!(
+                "queries run as user {NOBODY}: user {wanted} does not exist in this user namespace"
+            ))
         }
         Err(error) => Err(failed(error)),
     }
