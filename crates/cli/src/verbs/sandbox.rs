@@ -19,7 +19,7 @@ pub(crate) fn check_sandbox(is_required: bool, tell: &dyn Fn(&str)) -> anyhow::R
     if is_required && !missing.is_empty() {
         let missing = missing.join("; ");
         bail!(
-            "--require-sandbox: a wall is missing: {missing} (see docs/reference/sql.md, Sandbox)"
+            "--require-sandbox: a wall is missing: {missing} (see docs/reference/sql.md, The walls)"
         );
     }
     Ok(())
