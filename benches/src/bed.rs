@@ -36,8 +36,8 @@ impl Bed {
     /// # Errors
     /// If a folder cannot be made, or `transect` is not beside this program.
     pub fn new(rounds: Option<usize>, quick: bool) -> Result<Self> {
-        let bench = env::current_exe().context("where am I?")?;
-        let bin = bench.parent().context("a program without a folder")?;
+        let bench = env::current_exe().context("cannot determine the path of this program")?;
+        let bin = bench.parent().context("this program has no folder")?;
         let transect = bin.join("transect");
         if !transect.exists() {
             bail!("{} is missing: run `make build`", transect.display());
@@ -164,6 +164,6 @@ pub fn output(words: &[String]) -> Result<String> {
 /// If it is not what was expected.
 pub fn told<T: serde::de::DeserializeOwned>(stdout: &str) -> Result<T> {
     let line = stdout.lines().rev().find(|line| line.starts_with('{'));
-    let line = line.with_context(|| format!("no answer in {stdout:?}"))?;
+    let line = line.with_context(|| format!("no result in {stdout:?}"))?;
     serde_json::from_str(line).with_context(|| line.to_owned())
 }

@@ -7,29 +7,29 @@ use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
 use transect_benches::{bed::Bed, docs, machine::Machine, report::Rows, roles::Role, scenarios};
 
-/// Measures transect beside its peers; see docs/internals/performance.md.
+/// Measures transect against its peers; see docs/internals/performance.md
 #[derive(Debug, Parser)]
 #[command(name = "bench", version)]
 struct Cli {
-    /// Only rows with this in their name (may be given several times)
+    /// Measure only rows whose name contains NAME (may be given several times)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Print the names of the rows and end
+    /// Print the names of the rows and exit
     #[arg(long)]
     list: bool,
-    /// Rounds of each comparison
+    /// Number of rounds of each comparison
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Small recordings, few rounds: shows that it runs, measures nothing worth knowing
+    /// Use small recordings and few rounds: a test of the harness, not a measurement
     #[arg(long)]
     quick: bool,
-    /// End with exit code 1 if a goal is missed
+    /// Exit with code 1 if a goal is missed
     #[arg(long)]
     strict: bool,
-    /// Afterwards write the figures into docs/internals/performance.md
+    /// Write the figures into docs/internals/performance.md after the run
     #[arg(long)]
     write_docs: bool,
-    /// Where the rows go as JSON [default: bench.json beside the build output]
+    /// File for the rows as JSON [default: bench.json beside the build output]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(subcommand)]
@@ -43,7 +43,7 @@ enum What {
     Role(Role),
     /// Write the figures of an earlier run into docs/internals/performance.md
     Docs {
-        /// Its rows
+        /// The rows of that run (bench.json)
         json: PathBuf,
     },
 }

@@ -31,7 +31,7 @@ impl Beside {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| words.join(" "))?;
         let stdin = child.stdin.take();
-        let stdout = child.stdout.take().context("no pipe from a role")?;
+        let stdout = child.stdout.take().context("no pipe from the role")?;
         let (to, lines) = sync_channel(64);
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -48,8 +48,8 @@ impl Beside {
     fn line(&self) -> Result<String> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => Ok(line),
-            Err(RecvTimeoutError::Timeout) => bail!("silent for {PATIENCE:?}"),
-            Err(RecvTimeoutError::Disconnected) => bail!("ended without a word (see above)"),
+            Err(RecvTimeoutError::Timeout) => bail!("no output for {PATIENCE:?}"),
+            Err(RecvTimeoutError::Disconnected) => bail!("exited without output (see above)"),
         }
     }
 
@@ -58,7 +58,7 @@ impl Beside {
     /// # Errors
     /// If it has ended or does not answer.
     pub fn ask<T: serde::de::DeserializeOwned>(&mut self, what: &impl Serialize) -> Result<T> {
-        let stdin = self.stdin.as_mut().context("it has been ended")?;
+        let stdin = self.stdin.as_mut().context("the role has already ended")?;
         stdin.write_all((serde_json::to_string(what)? + "\n").as_bytes())?;
         bed::told(&self.line()?)
     }

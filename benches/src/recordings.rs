@@ -239,7 +239,7 @@ pub fn mixed_by_perf(bed: &Bed, events: u64) -> Result<(PathBuf, u64)> {
 /// # Errors
 /// If this perf cannot do that.
 pub fn ctf(bed: &Bed, perf_data: &Path) -> Result<PathBuf> {
-    let name = perf_data.file_name().context("a file without a name")?.to_string_lossy();
+    let name = perf_data.file_name().context("the file has no name")?.to_string_lossy();
     let dir = bed.cache.join(format!("{name}.ctf"));
     if !dir.exists() {
         let scratch = bed.scratch()?;
@@ -261,7 +261,7 @@ fn until_enough(
     let mut seconds = 1.0;
     for _ in 0..4 {
         let (made, traced) = record(seconds)?;
-        let got = traced.events.context("a recording that does not know its events")?;
+        let got = traced.events.context("the recording has no number of events")?;
         if got >= events {
             return Ok(made);
         }
@@ -271,5 +271,5 @@ fn until_enough(
         let needed = events as f64 / per_second * 1.15;
         seconds = needed.clamp(1.0, 180.0);
     }
-    anyhow::bail!("the mixed load did not make {events} events")
+    anyhow::bail!("the mixed load made fewer than {events} events")
 }

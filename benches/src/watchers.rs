@@ -61,7 +61,7 @@ impl Watcher {
         loop {
             let left = PATIENCE.saturating_sub(begun.elapsed());
             let line = self.lines.recv_timeout(left);
-            let line = line.with_context(|| format!("it never said {prefix:?}"))?;
+            let line = line.with_context(|| format!("the watcher did not print {prefix:?}"))?;
             if let Some((_, rest)) = line.split_once(prefix) {
                 return Ok(rest.to_owned());
             }
@@ -98,7 +98,7 @@ impl Watcher {
     /// # Errors
     /// If it ended before.
     fn kill(mut self) -> Result<()> {
-        ensure!(self.child.try_wait()?.is_none(), "it had ended before the load did");
+        ensure!(self.child.try_wait()?.is_none(), "the watcher exited before the load");
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
@@ -109,12 +109,12 @@ impl Watcher {
     /// # Errors
     /// If it ended before, or does not end.
     pub fn end(mut self) -> Result<()> {
-        ensure!(self.child.try_wait()?.is_none(), "it had ended before the load did");
+        ensure!(self.child.try_wait()?.is_none(), "the watcher exited before the load");
         kill_process(Pid::from_child(&self.child), Signal::INT)?;
         let begun = Instant::now();
         while self.child.try_wait()?.is_none() {
             if begun.elapsed() > PATIENCE {
-                bail!("it does not end");
+                bail!("the watcher did not exit");
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -186,7 +186,7 @@ impl Who {
     #[must_use]
     pub fn what(self) -> &'static str {
         match self {
-            Who::Nobody => "nobody watches: what the method cannot see",
+            Who::Nobody => "no watcher: resolution of the method",
             Who::Serve => "transect serve at rest, flight recorder on (its default)",
             Who::ServeAsked => "transect serve with a dashboard and Prometheus, flight recorder on",
             Who::ServeWindows => "transect serve at rest, flight recorder off",
@@ -286,7 +286,7 @@ impl Serving {
         let address = address.trim_end_matches('/').parse()?;
         let begun = Instant::now();
         while front_ends::get(address, "/readyz", "*/*").is_err() {
-            ensure!(begun.elapsed() < PATIENCE, "it has no window");
+            ensure!(begun.elapsed() < PATIENCE, "transect serve has no window");
             std::thread::sleep(Duration::from_millis(100));
         }
         Ok(Self { watcher, address, _scratch: scratch })

@@ -39,14 +39,15 @@ pub(super) fn filled(page: &str, run: &Value) -> Result<String> {
 /// With `text` between the markers of a part.
 fn replaced(page: &str, part: &str, text: &str) -> Result<String> {
     let (open, close) = (format!("<!-- bench: {part} -->"), format!("<!-- end of {part} -->"));
-    let (before, rest) = page.split_once(&open).with_context(|| format!("it has no {open}"))?;
-    let (_, after) = rest.split_once(&close).with_context(|| format!("it has no {close}"))?;
+    let (before, rest) =
+        page.split_once(&open).with_context(|| format!("marker missing: {open}"))?;
+    let (_, after) = rest.split_once(&close).with_context(|| format!("marker missing: {close}"))?;
     Ok(format!("{before}{open}\n{text}{close}{after}"))
 }
 
 fn table(rows: &[&Value]) -> String {
     let mut table = String::from(
-        "| row | ours | peer | unit | ratio | goal | holds | spread | what |\n\
+        "| row | ours | peer | unit | ratio | goal | holds | spread | note |\n\
          |---|--:|--:|---|--:|---|---|---|---|\n",
     );
     for row in rows {

@@ -126,7 +126,7 @@ impl fmt::Display for Row {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
         let holds = match (self.goal, self.holds()) {
             (None, _) => "info",
-            (_, None) => "not known",
+            (_, None) => "unknown",
             (_, Some(true)) => "holds",
             (_, Some(false)) => "MISSED",
         };

@@ -33,7 +33,7 @@ pub struct Compact {
     events: Vec<String>,
 }
 
-/// What becomes of entry and exit.
+/// The records of a system call's entry and exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Pairs {
     /// One record with its duration.
@@ -42,9 +42,9 @@ pub enum Pairs {
     Two,
     /// The exit alone.
     ExitOnly,
-    /// Neither: programs that do nothing.
+    /// No record: programs that do nothing.
     Empty,
-    /// Neither: programs that read the clock, which any tracer has to.
+    /// No record: programs that read the clock, as any tracer must.
     Stamp,
 }
 
@@ -89,7 +89,7 @@ impl Compact {
     pub(super) fn play(&self) -> Result<()> {
         let mut collector = Collector::load(&self.plan()).context("the compact collector")?;
         if let Some(absent) = collector.absent().first() {
-            bail!("not on this kernel: {absent}");
+            bail!("missing on this kernel: {absent}");
         }
         let mut file = File::create(&self.out)?;
         let cpus = u32::try_from(collector.cpus())?;

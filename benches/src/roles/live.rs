@@ -8,19 +8,19 @@ use transect_bpf::live::{Live as Counting, LivePlan};
 /// `bench role live`.
 #[derive(Debug, Args)]
 pub struct Live {
-    /// What the programs do.
+    /// Work of the programs.
     #[arg(long, value_enum, default_value_t = Programs::Count)]
     programs: Programs,
     /// SYSTEM:EVENT [default: all that are counted]
     events: Vec<String>,
 }
 
-/// What the programs do.
+/// Work of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Programs {
-    /// Their work.
+    /// The normal work.
     Count,
-    /// Nothing.
+    /// No work.
     Empty,
 }
 
@@ -43,7 +43,7 @@ impl Live {
         super::ready()?;
         super::wait_for_the_end()?;
         let cpu_s = super::cpu_seconds() - begun;
-        ensure!(!reader.is_finished(), "the reader has failed");
+        ensure!(!reader.is_finished(), "the reader failed");
         super::told(&Traced { events: None, lost: None, bytes: 0, cpu_s: Some(cpu_s) })
     }
 }

@@ -74,7 +74,7 @@ fn ping_pong_by_pipe(cpu: usize, over: &AtomicBool) -> anyhow::Result<()> {
     ping_pong(&there.1, &there.0, &back.1, &back.0, over)
 }
 
-/// Two threads of this CPU wake each other; the word they exchange says when it is over.
+/// Two threads of this CPU wake each other; the exchanged word ends the loop.
 fn ping_pong<F: AsFd + Sync>(
     to_there: &F,
     at_there: &F,

@@ -37,15 +37,15 @@ use std::io::{Read, Write};
 pub enum Role {
     /// A loop of one operation, timed in batches.
     Work(work::Work),
-    /// A bit of everything: switches, system calls, files, processes, disk.
+    /// A mix of switches, system calls, files, processes, disk.
     Mixed(mixed::Mixed),
     /// Raw ftrace: whole pages from the kernel's buffers to files.
     Splice(splice::Splice),
     /// The compact collector with the plainest sink.
     Compact(compact::Compact),
-    /// The counting programs of live faces.
+    /// The counting programs of the live views.
     Live(live::Live),
-    /// Both collectors at once, and what they need on disk.
+    /// Both collectors at once, and their size on disk.
     Pair(pair::Pair),
     /// A load under raw ftrace.
     Spliced(spliced::Spliced),
@@ -73,7 +73,7 @@ impl Role {
     /// Plays it.
     ///
     /// # Errors
-    /// Whatever went wrong, for the harness to tell.
+    /// The error, for the harness to report.
     pub fn play(&self) -> anyhow::Result<()> {
         match self {
             Role::Work(work) => work.play(),
@@ -96,15 +96,15 @@ impl Role {
     }
 }
 
-/// Tells the harness that tracing is on.
-#[expect(clippy::print_stdout, reason = "what the harness waits for")]
+/// Reports to the harness that tracing is on.
+#[expect(clippy::print_stdout, reason = "the harness waits for it")]
 fn ready() -> anyhow::Result<()> {
     println!("READY");
     Ok(std::io::stdout().flush()?)
 }
 
 /// The last line.
-#[expect(clippy::print_stdout, reason = "what the harness reads")]
+#[expect(clippy::print_stdout, reason = "the harness reads it")]
 fn told(what: &impl Serialize) -> anyhow::Result<()> {
     println!("{}", serde_json::to_string(what)?);
     Ok(())

@@ -19,10 +19,10 @@ use std::{
 /// `bench role pair`.
 #[derive(Debug, Args)]
 pub struct Pair {
-    /// What is recorded.
+    /// Recorded events.
     #[arg(long, value_enum)]
     events: Set,
-    /// What is recorded while this runs.
+    /// Command that runs during the recording.
     #[arg(required = true, last = true)]
     load: Vec<String>,
 }
@@ -45,7 +45,7 @@ impl Set {
     }
 }
 
-/// What both needed.
+/// Output sizes of both collectors.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Both {
     /// The compact file.
@@ -54,7 +54,7 @@ pub struct Both {
     pub peer: OnDisk,
 }
 
-/// What one collector wrote.
+/// Output of one collector.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct OnDisk {
     /// Events written; folded pairs are two.
@@ -87,13 +87,13 @@ impl Pair {
         ensure!(compact.exists(), "{} was not recorded by the compact collector", dir.display());
         super::told(&Both {
             ours: OnDisk {
-                events: ours.events.context("a recording that does not know its events")?,
+                events: ours.events.context("the recording has no number of events")?,
                 lost: ours.lost.unwrap_or(0),
                 bytes: fs::metadata(&compact)?.len(),
                 zstd_bytes: packed(&compact)?,
             },
             peer: OnDisk {
-                events: spliced.events.context("ftrace does not know its events")?,
+                events: spliced.events.context("ftrace has no number of events")?,
                 lost: spliced.lost.unwrap_or(0),
                 bytes: spliced.bytes,
                 zstd_bytes: zstd_of_pages(out.path())?,
@@ -102,7 +102,7 @@ impl Pair {
     }
 }
 
-/// What the compact file comes to when its blocks are compressed, which is a file just as readable.
+/// Size of the compact file when its blocks are compressed, which is a file just as readable.
 fn packed(compact: &Path) -> Result<u64> {
     let bytes = transect_store::Mapping::open(compact)?;
     Ok(transect_compact::repack(&bytes, Counter(0))?.0)
@@ -122,7 +122,7 @@ fn zstd_of_pages(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Counts what is written to it.
+/// Counts the bytes written to it.
 struct Counter(u64);
 
 impl Write for Counter {

@@ -12,13 +12,13 @@ use std::{fs, path::PathBuf};
 /// `bench role spliced`.
 #[derive(Debug, Args)]
 pub struct Spliced {
-    /// What is recorded.
+    /// Recorded events.
     #[arg(long, value_enum)]
     events: super::pair::Set,
     /// Folder for the pages, and for `traced.json`.
     #[arg(long)]
     out: PathBuf,
-    /// What is recorded while this runs.
+    /// Command that runs during the recording.
     #[arg(required = true, last = true)]
     load: Vec<String>,
 }

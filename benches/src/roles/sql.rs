@@ -23,7 +23,7 @@ pub struct Sql {
     tables: PathBuf,
 }
 
-/// What a query took, and enough of its answer to compare it with another's.
+/// Time of a query, and a checksum of its answer for comparisons.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// Wall time until the last row was there.

@@ -32,7 +32,7 @@ pub struct States {
     threads: Option<NonZeroUsize>,
 }
 
-/// How long it took a process to read events, and what it needed.
+/// Time and memory of a process that read events.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Pace {
     /// Events read.
@@ -57,7 +57,7 @@ impl Pace {
     }
 }
 
-/// `VmHWM` (Linux, fs/proc/task_mmu.c `task_mem`), which is what getrusage calls `ru_maxrss`.
+/// `VmHWM` (Linux, fs/proc/task_mmu.c `task_mem`), the `ru_maxrss` of getrusage.
 fn peak_bytes() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -101,7 +101,7 @@ impl States {
     }
 }
 
-/// What every face does with a recording; gives the number of events.
+/// Work of every frontend on a recording; gives the number of events.
 fn run(recording: &Recording, threads: Option<NonZeroUsize>) -> Result<u64> {
     let mut files = Vec::new();
     for source in &recording.sources {
@@ -138,7 +138,7 @@ fn run(recording: &Recording, threads: Option<NonZeroUsize>) -> Result<u64> {
         engine = engine.with_threads(threads);
     }
     let summary = engine.with_clocks(&clocks).run(inputs, &mut counting)?;
-    anyhow::ensure!(counting.rows > 0, "{} events made no row", summary.events);
+    anyhow::ensure!(counting.rows > 0, "{} events produced no row", summary.events);
     Ok(summary.events)
 }
 

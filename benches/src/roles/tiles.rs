@@ -15,7 +15,7 @@ pub struct Tiles {
     parent: PathBuf,
     /// Events that the tables were made of.
     events: u64,
-    /// Decode the columns, and do nothing with them.
+    /// Only decode the columns.
     #[arg(long)]
     floor: bool,
     /// Open tiles that are there, and give the first screen of them.
@@ -35,13 +35,13 @@ impl Tiles {
         match (self.floor, self.open) {
             (true, _) => anyhow::ensure!(build.read_only()? > 0, "the tables are empty"),
             (_, true) => first_screen(&build)?,
-            _ => anyhow::ensure!(!build.again()?.tracks().is_empty(), "there are no tracks"),
+            _ => anyhow::ensure!(!build.again()?.tracks().is_empty(), "the timeline has no tracks"),
         }
         super::told(&Pace::since(begun, self.events)?)
     }
 }
 
-/// What a page asks before it can draw: tracks, keys, and the whole recording of the first tracks.
+/// Requests of a page before it can draw: tracks, keys, and the whole recording of the first tracks.
 fn first_screen(build: &Build<'_>) -> Result<()> {
     const TRACKS: usize = 60;
     let view = build.ensure()?;

@@ -91,7 +91,7 @@ impl Vms {
         super::ready()?;
         super::wait_for_the_end()?;
         for child in &mut all.children {
-            ensure!(child.try_wait()?.is_none(), "a VM has ended by itself");
+            ensure!(child.try_wait()?.is_none(), "a VM exited unexpectedly");
         }
         super::told(&serde_json::json!({ "vms": all.children.len() }))
     }

@@ -40,7 +40,7 @@ pub struct Work {
     batches: u32,
 }
 
-/// What the loop took, in ns of CPU time per operation, batch by batch.
+/// Cost of the loop, in ns of CPU time per operation, batch by batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Timed {
     /// One number a batch.
@@ -101,7 +101,7 @@ impl Work {
     }
 }
 
-/// Keeps to a rate, whatever a trip takes.
+/// Keeps a fixed rate, independent of the time of a trip.
 struct Pacer {
     /// When the next burst is due, ns of CLOCK_MONOTONIC.
     due_ns: i64,

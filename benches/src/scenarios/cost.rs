@@ -107,7 +107,7 @@ pub(crate) fn inside(bed: &Bed, which: Loop) -> Result<Costs> {
     let load = match which {
         Loop::Getppid => Load { ops: getppid.ops / 5, ..getppid },
         Loop::Eventfd => Load { ops: eventfd.ops / 2, ..eventfd },
-        Loop::Paced => anyhow::bail!("an emulated CPU cannot keep to a rate"),
+        Loop::Paced => anyhow::bail!("an emulated CPU cannot keep a fixed rate"),
     };
     let tracers: Vec<Box<dyn Tracer>> = vec![
         Box::new(Nothing),
@@ -199,7 +199,7 @@ impl Load {
         let (Some(events), Some(share)) = (traced.events, share) else { return Ok(()) };
         let seen = (events + traced.lost.unwrap_or(0)) as f64;
         let happened = share * self.events * f64::from(self.ops) * f64::from(batches(bed) + 1);
-        ensure!(seen >= 0.99 * happened, "it saw {seen} of {happened} events");
+        ensure!(seen >= 0.99 * happened, "the tracer recorded {seen} of {happened} events");
         Ok(())
     }
 }
@@ -290,7 +290,7 @@ fn show(load: &Load, costs: &Costs, rows: &mut Rows) {
     rows.push(
         Row::compared(&format!("harness/{}/nothing", load.name), "x", &same)
             .goal(Goal::RatioWithin(0.98, 1.02))
-            .note("the loop beside itself, no tracer: what the harness adds"),
+            .note("the loop against itself, no tracer: error of the harness"),
     );
     for duel in DUELS {
         let name = format!("cost/{}/{}", load.name, duel.row);

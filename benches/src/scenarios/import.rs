@@ -55,7 +55,7 @@ fn from_dat(bed: &Bed, rows: &mut Rows) -> Result<()> {
     if rows.wants("import/decode/dat") {
         let paces = paces(bed, &["decode", &dat])?;
         let row = rate("import/decode/dat", &paces).goal(Goal::AtLeast(30.0));
-        rows.push(row.note(format!("one core, walk and typed fields; {held}")));
+        rows.push(row.note(format!("one core, walk and decode of typed fields; {held}")));
     }
     for peer in PEERS {
         let name = format!("import/dat/{}", peer.name);
@@ -154,13 +154,13 @@ fn from_compact(bed: &Bed, rows: &mut Rows) -> Result<()> {
         }
         if rows.wants("import/decode/compact") {
             let row = rate("import/decode/compact", &paces(bed, &["decode", &file])?);
-            rows.push(row.goal(Goal::AtLeast(30.0)).note("one core, core events made"));
+            rows.push(row.goal(Goal::AtLeast(30.0)).note("one core, core events decoded"));
         }
     }
     if rows.wants("import/compact/synthetic") {
         let dir = recordings::synthetic(bed, bed.sized(EVENTS), 4)?.display().to_string();
         let row = rate("import/compact/synthetic", &paces(bed, &["states", &dir])?);
-        rows.push(row.goal(Goal::AtLeast(20.0)).note("4 VMs of 4 vCPUs on 4 CPUs, made up"));
+        rows.push(row.goal(Goal::AtLeast(20.0)).note("synthetic: 4 VMs of 4 vCPUs on 4 CPUs"));
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn memory(bed: &Bed) -> Result<Row> {
     #[expect(clippy::cast_precision_loss, reason = "mebibytes")]
     let mib = pace.peak_bytes as f64 / f64::from(1 << 20);
     let note = format!(
-        "most ever resident, mapped file included; {} events at {:.1} M/s",
+        "peak resident memory, mapped file included; {} events at {:.1} M/s",
         pace.events,
         pace.rate() / 1e6
     );

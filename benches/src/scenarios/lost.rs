@@ -50,7 +50,7 @@ fn beside(bed: &Bed, name: &str, peer: &dyn Tracer) -> Result<Row> {
         let worst = paired.rounds.iter().map(|round| round.0).fold(0.0, f64::max);
         let counts: Vec<String> = events.iter().map(|(o, t)| format!("{o}:{t}")).collect();
         let mut row = Row::compared(name, "events", &paired).note(format!(
-            "{} : {}, {kib} KiB a CPU, mixed load; recorded {}",
+            "{} : {}, {kib} KiB per CPU, mixed load; recorded {}",
             Record::Compact.name(),
             peer.name(),
             counts.join(" ")
@@ -60,7 +60,7 @@ fn beside(bed: &Bed, name: &str, peer: &dyn Tracer) -> Result<Row> {
         return Ok(row);
     }
     let least = BUFFERS_KIB.last().copied().unwrap_or_default();
-    Ok(Row::skipped(name, format!("{} lost nothing, even with {least} KiB a CPU", peer.name())))
+    Ok(Row::skipped(name, format!("{} lost no events, even with {least} KiB per CPU", peer.name())))
 }
 
 /// Events lost and events recorded.
@@ -68,6 +68,7 @@ fn lost(bed: &Bed, tracer: &dyn Tracer, buffer_kib: u32) -> Result<(u64, u64)> {
     let wish = Wish { events: MIXED, buffer_kib, consumer_alone: false };
     let load = mixed_load(bed, if bed.quick { 1.0 } else { 3.0 });
     let (_, traced) = tracer.around(bed, &wish, &load).with_context(|| tracer.name())?;
-    let lost = traced.lost.with_context(|| format!("{} does not count", tracer.name()))?;
+    let lost =
+        traced.lost.with_context(|| format!("{} does not count lost events", tracer.name()))?;
     Ok((lost, traced.events.unwrap_or(0)))
 }

@@ -141,7 +141,7 @@ fn slowed(load: &str, seen: &Seen, rows: &mut Rows) {
         let row = match seen.get(who.name()) {
             Some(Ok(rounds)) => {
                 let paired = Paired { rounds: rounds.clone() };
-                Row::compared(&name, "ns/op", &paired).note(format!("{} : nobody", who.what()))
+                Row::compared(&name, "ns/op", &paired).note(format!("{} : no watcher", who.what()))
             }
             Some(Err(why)) => Row::skipped(&name, why),
             None => Row::skipped(&name, "not measured"),
@@ -211,7 +211,7 @@ pub(super) fn own(bed: &Bed, rows: &mut Rows) -> Result<()> {
         let after = front_ends.answers();
         ensure!(
             after.0 >= before.0 + COUNTED.as_secs() - 2 && after.1 > before.1,
-            "front ends got {} windows and {} scrapes in {COUNTED:?}",
+            "the front ends received {} windows and {} scrapes in {COUNTED:?}",
             after.0 - before.0,
             after.1 - before.1
         );
@@ -220,11 +220,11 @@ pub(super) fn own(bed: &Bed, rows: &mut Rows) -> Result<()> {
         serving.watcher.end()?;
     }
     let watched: serde_json::Value = vms.end()?;
-    ensure!(watched["vms"] == VMS, "not all VMs lived: {watched}");
+    ensure!(watched["vms"] == VMS, "VMs are missing: {watched}");
     let what = format!("{VMS} VMs of 10 threads, 200 vCPUs of which 40 wake 200 times a second");
     rows.push(
         Row::measured("overhead/own/rest", "% of core", &rest)
-            .note(format!("CPU time of transect serve, nobody asks; {what}")),
+            .note(format!("CPU time of transect serve, no clients; {what}")),
     );
     rows.push(
         Row::measured("overhead/own/asked", "% of core", &asked)
@@ -233,7 +233,7 @@ pub(super) fn own(bed: &Bed, rows: &mut Rows) -> Result<()> {
     );
     rows.push(
         Row::measured("overhead/own/memory", "MiB", &memory)
-            .note("resident, of which 2 × 16 MiB is the flight recorder's"),
+            .note("resident memory, of which 2 × 16 MiB for the flight recorder"),
     );
     Ok(())
 }

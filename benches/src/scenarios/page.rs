@@ -59,7 +59,7 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
     for _ in 0..bed.rounds.min(ROUNDS) {
         let server = Viewed::start(bed, &dir)?;
         let tour = server.tour()?;
-        ensure!(tour.errors.is_empty(), "the page complains: {:?}", tour.errors);
+        ensure!(tour.errors.is_empty(), "the page reports errors: {:?}", tour.errors);
         peaks.push(server.peak_mib()?);
         tours.push(tour);
     }
@@ -74,7 +74,9 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
         "ms",
         &of(|tour| tour.drawn_ms),
         1000.0,
-        format!("{events} events, tiles exist: from opening the address to all of it drawn"),
+        format!(
+            "{events} events, tiles exist: time from opening the address until everything is drawn"
+        ),
     ));
     rows.push(row(
         "page/frame",
@@ -82,17 +84,17 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
         &of(|tour| tour.frame_ms.median),
         16.0,
         format!(
-            "from frame to frame on a tour of {frames} (zoom, pan, scroll), median; \
-             Chromium {browser}, software rendering, no limit of frames"
+            "time between frames on a tour of {frames} frames (zoom, pan, scroll), median; \
+             Chromium {browser}, software rendering, no frame limit"
         ),
     ));
     let note = "the same, 99th percentile; every pause of the tour counts".to_owned();
     rows.push(row("page/frame-p99", "ms", &of(|tour| tour.frame_ms.p99), 33.0, note));
-    let note = "the page's own work of a frame, 99th percentile".to_owned();
+    let note = "the page's own work per frame, 99th percentile".to_owned();
     rows.push(row("page/work", "ms", &of(|tour| tour.work_ms.p99), 33.0, note));
     let note = "JavaScript heap after the tour".to_owned();
     rows.push(row("page/heap", "MiB", &of(|tour| tour.heap_mib), 200.0, note));
-    let note = "most memory of the server, mapped files included".to_owned();
+    let note = "peak memory of the server, mapped files included".to_owned();
     rows.push(row("page/server", "MiB", &peaks, 512.0, note));
     Ok(())
 }
@@ -122,7 +124,11 @@ impl Viewed {
         let stdout = server.stdout.take().context("no pipe from transect view")?;
         BufReader::new(stdout).read_line(&mut url)?;
         let viewed = Self { server, url: url.trim().to_owned() };
-        ensure!(viewed.url.starts_with("http://"), "transect view said {:?}", viewed.url);
+        ensure!(
+            viewed.url.starts_with("http://"),
+            "transect view printed {:?} instead of its address",
+            viewed.url
+        );
         Ok(viewed)
     }
 

@@ -130,7 +130,7 @@ fn questions((from, to): (i64, i64)) -> Vec<Question> {
                      ON i.machine_id = c.machine_id AND i.cpu = c.cpu AND i.ts >= c.ts"
                 .to_owned(),
             goal: Goal::RatioBelow(1.0),
-            note: "whom each interrupt interrupted",
+            note: "the thread that each interrupt interrupted",
         },
     ]
 }
@@ -199,7 +199,7 @@ fn cold_start(bed: &Bed, dir: &Path, tables: &str) -> Result<Row> {
         let _: Answer = duckdb.ask(&sql)?;
         paired.push(mine * 1e3, begun.elapsed().as_secs_f64() * 1e3);
     }
-    let note = "from nothing to an answer: transect sql : python and DuckDB";
+    let note = "from process start to an answer: transect sql : python and DuckDB";
     Ok(Row::compared("sql/cold-start", "ms", &paired).note(note))
 }
 

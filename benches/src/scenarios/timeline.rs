@@ -44,16 +44,17 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
     }
     let times = paired.ratios();
     let beside = crate::stats::median(&times).unwrap_or_default();
-    let note = format!("{events} events with all their tables; {beside:.1} times the floor's time");
+    let note =
+        format!("{events} events with all their tables; {beside:.1} times the time of the floor");
     rows.push(
         Row::measured("timeline/tiles", "M ev/s", &rates).goal(Goal::AtLeast(5.0)).note(note),
     );
-    let note = "only decoding the columns that tiles are made of";
+    let note = "decoding of the columns that tiles are made of, nothing else";
     rows.push(Row::measured("timeline/floor", "M ev/s", &floors).note(note));
-    let note = "most memory while they are made, mapped files included";
+    let note = "peak memory while tiles are made, mapped files included";
     let memory = Row::measured("timeline/memory", "MiB", &peaks).goal(Goal::AtMost(256.0));
     rows.push(memory.note(note));
-    let note = "tiles exist: process, tracks, keys, the whole recording of 60 tracks";
+    let note = "tiles exist: process start, tracks, keys, the whole recording of 60 tracks";
     let first = Row::measured("timeline/first-screen", "ms", &opened).goal(Goal::AtMost(1000.0));
     rows.push(first.note(note));
     Ok(())

@@ -34,8 +34,8 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
             paired.push(ours.rate() / 1e6, xenalyze(&file, &ours, cores)? / 1e6);
         }
         let row = Row::compared(name, UNIT, &paired).goal(Goal::RatioAtLeast(goal));
-        let note = "every table's rows made, none kept : xenalyze --summary > /dev/null";
-        rows.push(row.note(format!("{note}; made-up file of {records} records")));
+        let note = "rows of all tables made and discarded : xenalyze --summary > /dev/null";
+        rows.push(row.note(format!("{note}; synthetic file of {records} records")));
     }
     if rows.wants(ROWS[2]) {
         let peak = match peak {
@@ -44,7 +44,7 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
         };
         #[expect(clippy::cast_precision_loss, reason = "mebibytes")]
         let mib = peak as f64 / f64::from(1 << 20);
-        let note = "most ever resident, mapped file included";
+        let note = "peak resident memory, mapped file included";
         rows.push(Row::measured(ROWS[2], "MiB", &[mib]).goal(Goal::AtMost(512.0)).note(note));
     }
     Ok(())

@@ -30,7 +30,7 @@ impl Tracer for Record {
         let words = [bed.transect.display().to_string(), "record".to_owned(), "--help".to_owned()];
         match output(&words) {
             Ok(help) if help.contains("--full") => None,
-            Ok(_) => Some("this transect knows only one collector".to_owned()),
+            Ok(_) => Some("this transect has only one collector".to_owned()),
             Err(err) => Some(err.to_string()),
         }
     }
