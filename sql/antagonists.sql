@@ -6,9 +6,9 @@
 -- column: machine – name of that VM
 -- column: vcpu – its vCPU that waited
 -- column: by_kind – kind of antagonist: vcpu, machine (a Xen domain, any of its vCPUs), thread, idle (the CPU was leaving its idle state) or unknown
--- column: by_machine – the VM of that vCPU, or the host
--- column: by_vcpu – the antagonist's vCPU number; null if it is no vCPU
--- column: by_name – the antagonist's thread name; null for a vCPU
+-- column: by_machine – machine of the antagonist: a VM or the host
+-- column: by_vcpu – the antagonist's vCPU number, if it is a vCPU
+-- column: by_name – the antagonist's thread name, if it is another thread
 -- column: waited_ns – time the vCPU waited for this antagonist
 -- column: share – waited_ns as a share of the vCPU's waiting time (0 to 1)
 -- column: count – number of stretches of waiting

@@ -9,8 +9,8 @@
 -- column: exit_ns – in the kernel between an exit and the next entry
 -- column: user_ns – in the VMM
 -- column: halt_poll_ns – halted, while the host polls
--- column: hypercall_ns – in a hypercall of a Xen PV guest, if recorded
--- column: trap_ns – in the handling of a Xen PV guest's exception, if recorded
+-- column: hypercall_ns – in a hypercall of a Xen PV guest, as far as recorded
+-- column: trap_ns – in the handling of a Xen PV guest's exception, as far as recorded
 -- column: running_ns – on a pCPU, without events for a finer state
 -- column: preempted_ns – scheduled out while runnable
 -- column: waking_ns – woken, not yet on a pCPU

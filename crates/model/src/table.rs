@@ -400,9 +400,9 @@ table! {
 }
 
 table! {
-    /// The domain metrics of one vCPU, VM or cgroup, or of a pCPU under Xen, in one window. gotten
-    /// + waited + blocked + offline + unknown is dur for a vCPU and a pCPU, dur times the number of
-    /// vCPUs for a VM, and the lifetime of its threads for a cgroup.
+    /// The domain metrics of one vCPU, VM or cgroup, or of a pCPU under Xen, in one window. The sum
+    /// gotten + waited + blocked + offline + unknown is dur for a vCPU and a pCPU, dur times the
+    /// number of vCPUs for a VM, and the lifetime of its threads for a cgroup.
     Window in "windows" {
         /// Start, ns of trace time.
         ts: i64,
