@@ -1,8 +1,8 @@
 -- XenMon's metrics per window: for each domain (or VM), each vCPU, and under Xen each domain on each pCPU.
 -- A row without vcpu and cpu is the whole domain. A row with cpu is the domain on that pCPU; a vCPU
 -- that is off every pCPU counts on its last one. The pCPUs themselves are in pcpu_metrics. Sums
--- over several windows are exact (allocated_ns and allocations give the average slice). A different
--- --window makes other windows.
+-- over several windows are exact (allocated_ns and allocations give the average slice). transect report
+-- --window reports windows of another length.
 -- column: ts – start of the window, ns of trace time
 -- column: dur – length of the window, ns
 -- column: machine_id – the domain or VM
