@@ -29,7 +29,7 @@ test("a recorder that was killed: what reached the disk is drawn, the end is sai
       assert.ok(rows > 3 && colours > 8, `${rows} rows, ${colours} colours`);
       await open(page);
       const said = await notices(page);
-      assert.match(said, /did not end in order/);
+      assert.match(said, /did not shut down cleanly/);
       assert.match(said, /host\.compact/, "where the file was cut");
       assert.ok(await page.locator("#notices .bad").count() > 0, "lost data is no mere remark");
       await shot(page, "killed");

@@ -23,13 +23,13 @@ const bins = (): Promise<{ length: number; newest: number }> => inPage(opened.pa
 
 test("what cannot be had is said with its reason, in its panel and in the list; it is no zero", async () => {
   const server = await opened.page.locator("#p-server").innerText();
-  assert.match(server, /Missing here: 4/);
+  assert.match(server, /Missing data: 4/);
   assert.match(server, /exits: it comes from kvm:kvm_exit/);
   const nothing = await inPage(opened.page, (app) => app.whyNo("exits", "none"), null);
-  assert.match(nothing, /Cannot be had here: it comes from kvm:kvm_exit/);
+  assert.match(nothing, /Not available on this host: it comes from kvm:kvm_exit/);
   await opened.page.locator("#p-fleet .row", { hasText: "web1" }).click();
   await settled(opened.page);
-  assert.match(await opened.page.locator("#p-reasons").innerText(), /Cannot be had here/);
+  assert.match(await opened.page.locator("#p-reasons").innerText(), /Not available on this host/);
   await opened.page.keyboard.press("Escape");
   await settled(opened.page);
 });
@@ -80,8 +80,8 @@ test("buttons whose words are written anew with every window keep the focus, and
 test("the server goes and comes back: said, hatched, and what went by meanwhile is read again", async () => {
   const before = await bins();
   await opened.stop();
-  await says(/The server does not answer[\s\S]*systemctl status transect/);
-  await opened.page.waitForFunction(() => /no answer since/.test(document.querySelector("#live")!.textContent ?? ""));
+  await says(/The server does not respond[\s\S]*systemctl status transect/);
+  await opened.page.waitForFunction(() => /no response since/.test(document.querySelector("#live")!.textContent ?? ""));
   await opened.page.waitForTimeout(2500);
   assert.ok((await inPage(opened.page, (app) => app.knownTo + app.origin_ns, null)) > before.newest + 1e9, "time goes on");
   await opened.listen();
@@ -117,7 +117,7 @@ test("401: a token is asked for, a wrong one is told, the right one goes on", as
   opened.double.mode = "denied";
   await opened.stop();
   await opened.listen();
-  await says(/A token is needed \(401\)/);
+  await says(/A token is required \(401\)/);
   await opened.page.fill("#token", "wrong");
   await opened.page.keyboard.press("Enter");
   await says(/this token is not known/);
@@ -133,7 +133,7 @@ test("401 at the start: the page is there, and asks", async () => {
   opened.double.mode = "denied";
   const page = await opened.browser.newPage();
   await page.goto(opened.url);
-  await page.waitForFunction(() => document.querySelector("#notices")!.textContent!.includes("A token is needed"));
+  await page.waitForFunction(() => document.querySelector("#notices")!.textContent!.includes("A token is required"));
   await page.screenshot({ path: "build/shots/dashboard-401.png" });
   await page.fill("#token", "development-token");
   await page.keyboard.press("Enter");
@@ -158,7 +158,7 @@ test("before the history: hatched and named; an address of nonsense is as at the
     const { fleet } = app.panels;
     return fleet.hit(3, 5)!.lines[0];
   }, null);
-  assert.match(String(gap), /before the history began/);
+  assert.match(String(gap), /before the start of the history/);
   await page.close();
   const other = await visit(opened.browser, opened.url, { hash: "#range=%3Cscript%3E&of=x&at=never" });
   assert.equal(await inPage(other.page, (app) => app.seen.length_ns, null), 900e9);

@@ -194,7 +194,7 @@ test("transect serve: the dashboard loads, drills down, takes a snapshot and ope
     if (hogs.length === 2) {
       await page.locator(`#p-fleet .row[data-actor="cg:${hogs[0]!.group}"]`).click();
       await settled(page);
-      assert.match(await page.locator("#p-threads").innerText(), /behind[\s\S]*sh[\s\S]*thread/);
+      assert.match(await page.locator("#p-threads").innerText(), /antagonist[\s\S]*sh[\s\S]*thread/);
       await page.screenshot({ path: "build/shots/dashboard-real-group.png" });
       await page.keyboard.press("Escape");
       await page.keyboard.press("Escape");
@@ -203,8 +203,8 @@ test("transect serve: the dashboard loads, drills down, takes a snapshot and ope
 
     // A snapshot, and its timeline.
     await page.keyboard.press("s");
-    await page.waitForFunction(() => /is taken|No snapshot/.test(document.querySelector("#notices")!.textContent ?? ""), null, { timeout: 90_000 });
-    assert.match(await page.locator("#notices").innerText(), /is taken/);
+    await page.waitForFunction(() => /Snapshot \S+ taken|No snapshot/.test(document.querySelector("#notices")!.textContent ?? ""), null, { timeout: 90_000 });
+    assert.match(await page.locator("#notices").innerText(), /Snapshot \S+ taken/);
     const [timeline] = await Promise.all([page.context().waitForEvent("page"), page.locator("#notices a").click()]);
     await timeline.waitForFunction(() => window.transect !== undefined && window.transect.model.tracks.some((track) => track.kind === "thread") && document.querySelector<HTMLElement>("#progress")!.hidden, null, { timeout: 90_000 });
     assert.match(timeline.url(), /\/view\/[^/]+\/(#.*)?$/);

@@ -85,7 +85,7 @@ test("a gap is hatched, said under the pointer, and nothing is drawn across it",
   assert.ok(place.outside > 2, `${place.outside} colours`);
   const box = (await opened.page.locator("#p-fleet .stage canvas").boundingBox())!;
   await opened.page.mouse.move(box.x + place.x, box.y + 10);
-  assert.match(await opened.page.locator("#tip").innerText(), /nothing is known: 1 window missed/);
+  assert.match(await opened.page.locator("#tip").innerText(), /no data: 1 window missed/);
 });
 
 test("a click into time chooses the moment everywhere; its numbers are that window's; Esc lets go", async () => {
@@ -231,7 +231,7 @@ test("filter, kinds, order, large panel, help, theme: all from the keyboard", as
 test("a snapshot: taken with S, listed, marked, opened in the timeline with V; a reader is told why not", async () => {
   await home();
   await press("s");
-  await opened.page.waitForFunction(() => document.querySelector("#notices")!.textContent!.includes("is taken"));
+  await opened.page.waitForFunction(() => document.querySelector("#notices")!.textContent!.includes(" taken:"));
   assert.deepEqual(opened.double.taken.map(({ seconds }) => seconds), [10]);
   assert.equal(await opened.page.locator("#notices a").getAttribute("href"), "view/s1/");
   const popup = opened.page.context().waitForEvent("page");
@@ -240,7 +240,7 @@ test("a snapshot: taken with S, listed, marked, opened in the timeline with V; a
   await (await popup).close();
   opened.double.mode = "read-only";
   await press("s");
-  await opened.page.waitForFunction(() => document.querySelector("#notices .bad")?.textContent?.includes("may read, not control"));
+  await opened.page.waitForFunction(() => document.querySelector("#notices .bad")?.textContent?.includes("lacks the scope “control”"));
   opened.double.mode = "ok";
   await opened.page.evaluate(() => document.querySelectorAll<HTMLElement>("#notices button").forEach((button) => button.click()));
 });

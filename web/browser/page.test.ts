@@ -127,12 +127,12 @@ test("keys alone reach everything: zoom to nanoseconds, whole, rows, facts, mark
   for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
   assert.match(await page.locator("#says").textContent().then(String), /pCPU 0/);
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => document.querySelector("#panel")?.textContent?.includes("lasts"));
+  await page.waitForFunction(() => document.querySelector("#panel")?.textContent?.includes("duration"));
   const first = await withApp(page, (app) => app.state.chosen!.ts, null);
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction((before) => {
     const { chosen } = window.transect!.state;
-    return chosen !== undefined && chosen.ts > before && document.querySelector("#panel")?.textContent?.includes("lasts");
+    return chosen !== undefined && chosen.ts > before && document.querySelector("#panel")?.textContent?.includes("duration");
   }, first);
   await page.keyboard.press("p");
   await page.waitForSelector(".name.pinrow");
@@ -203,7 +203,7 @@ test("Escape while it is asked what is there: the answer chooses nothing; while 
   await meanwhile(() => page.keyboard.press("ArrowRight"), async () => assert.equal(await panel(), "…"));
   await page.waitForFunction(() => window.transect!.state.facts !== undefined);
   assert.ok((await chosen())!.ts > second.ts);
-  assert.match(await panel(), /lasts/);
+  assert.match(await panel(), /duration/);
 });
 
 test("dragging selects a range; its statistics are the server's, machines, states and exits", async () => {

@@ -49,7 +49,7 @@ test("a host and its guest: facts, culprits, statistics of every kind, search, S
     await says(page, "Exits by reason");
     await says(page, "Counters");
     const tables = await panel(page);
-    for (const words of ["Machines: gotten, waited, blocked", "Moments", "gotten %", "known", "more tracks: select over fewer rows"]) assert.ok(tables.includes(words), words);
+    for (const words of ["Machines: gotten, waited, blocked", "Instants", "gotten %", "known", "more tracks not shown: select fewer rows"]) assert.ok(tables.includes(words), words);
     const answer = await withApp(page, async (app) => {
       const { home, tracks } = app.model;
       const shown = tracks.filter((track) => track.intervals > 0).slice(0, 900);

@@ -66,7 +66,7 @@ test("while tiles are being built the page draws what is there, shows progress, 
   const { page, finish, close, errors } = await open({ seconds: 2, building_ms: 3_600_000 });
   try {
     assert.ok(await page.locator("#progress").isVisible());
-    assert.match(await page.locator("#progress").innerText(), /Step 3 of 3: adding up tiles.* … \d+ %/);
+    assert.match(await page.locator("#progress").innerText(), /Step 3 of 3: building tiles.* … \d+ %/);
     const known = async (wanted: (known: readonly boolean[]) => boolean): Promise<void> => {
       const all = (): Promise<boolean[]> => withApp(page, (app) => app.tracksOnScreen().map((track) => app.cache.sources(track, app.stage.level(app.state.view), 0).length > 0), null);
       while (!wanted(await all())) await page.waitForTimeout(50);
@@ -197,7 +197,7 @@ test("without a key the page says what to do", async () => {
   try {
     await page.route("**/api/**", (route) => route.fulfill({ status: 403, contentType: "application/json", body: '{"error":"no or a wrong key"}' }));
     await page.goto(server.url);
-    await page.waitForFunction(() => document.querySelector("#nothing")?.textContent?.includes("carries the key"));
+    await page.waitForFunction(() => document.querySelector("#nothing")?.textContent?.includes("contains the access token"));
   } finally {
     await page.unrouteAll({ behavior: "wait" });
     await browser.close();

@@ -280,7 +280,7 @@ test("statistics: ordered, named, with shares; copied as text", () => {
     (track) => `track ${track}`,
     names,
   );
-  assert.deepEqual(counted.map(({ title }) => title), ["track 8", "Moments", "Counters"]);
+  assert.deepEqual(counted.map(({ title }) => title), ["track 8", "Instants", "Counters"]);
   assert.deepEqual(counted[0]!.rows[0]!.cells, ["lost overrun", "500 ns", "50 %", "2", "250 ns", "31"]);
   assert.deepEqual(counted[1]!.rows[0]!.cells, ["track 7", "xmit", "12", "12 M"]);
   assert.deepEqual(counted[2]!.rows[0]!.cells, ["track 9", "1", "2.35", "4", "50 %"]);

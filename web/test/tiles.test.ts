@@ -123,7 +123,7 @@ test("halves of a request have all of its tiles, and one tile has no halves", ()
 
 test("a body that was cut is an error that says where", () => {
   assert.throws(() => frames(new Uint8Array([1, 0]).buffer), /byte 0/);
-  assert.throws(() => frames(new Uint8Array([9, 0, 0, 0, 1]).buffer), /says 9 bytes, 1 are there/);
+  assert.throws(() => frames(new Uint8Array([9, 0, 0, 0, 1]).buffer), /declares 9 bytes, 1 follow/);
   assert.throws(() => decodeTiles(new ArrayBuffer(0), 0n), /fewer than two/);
 });
 

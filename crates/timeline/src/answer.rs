@@ -143,7 +143,7 @@ impl View {
         let asked = u64::from(request.count) * request.tracks.len() as u64;
         if asked > MAX_TILES {
             return Err(TimelineError::Request(format!(
-                "{asked} tiles at once: ask for {MAX_TILES} at most"
+                "{asked} tiles requested at once: the limit is {MAX_TILES}"
             )));
         }
         let (mut exact, mut sums) = (Exact::default(), Shares::default());

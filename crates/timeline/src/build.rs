@@ -363,7 +363,7 @@ fn publish(parent: &Path, tmp: &Path) -> Result<(), TimelineError> {
     let rename = |flags| renameat_with(CWD, tmp, CWD, &path, flags).map_err(io::Error::from);
     if !path.exists() || rename(RenameFlags::EXCHANGE).is_err() {
         remove(&path)?;
-        rename(RenameFlags::empty()).map_err(io_error("put the new tiles at", &path))?;
+        rename(RenameFlags::empty()).map_err(io_error("move the new tiles to", &path))?;
     }
     Ok(())
 }

@@ -127,13 +127,13 @@ pub(crate) fn decode(
     let damaged =
         |what| TimelineError::Damaged { path: path.to_owned(), offset: entry.offset, what };
     if crc32fast::hash(bytes) != entry.crc {
-        return Err(damaged("intervals whose checksum is wrong"));
+        return Err(damaged("checksum mismatch in a chunk of intervals"));
     }
     let mut rest = bytes;
     let mut last = Interval { ts: entry.first_ts, dur: 0, code: 0 };
     to.reserve(entry.rows as usize);
     for _ in 0..entry.rows {
-        last = interval(&mut rest, &last).ok_or_else(|| damaged("intervals that end early"))?;
+        last = interval(&mut rest, &last).ok_or_else(|| damaged("truncated chunk of intervals"))?;
         to.push(last);
     }
     Ok(())

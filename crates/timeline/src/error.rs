@@ -19,7 +19,7 @@ pub enum TimelineError {
         source: io::Error,
     },
     /// A table cannot be read.
-    #[error("{path}: {reason}; remove the folder of tables and it is made again")]
+    #[error("{path}: {reason}; remove the folder of tables to have it rebuilt")]
     Table {
         /// The Parquet file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum TimelineError {
     },
     /// A file of tiles is not what was written: cut, damaged, or of another version. Tiles are
     /// made from tables, so the answer is to make them again.
-    #[error("{path}: byte {offset}: {what}; the tiles have to be made again")]
+    #[error("{path}: byte {offset}: {what}; the tiles must be rebuilt")]
     Damaged {
         /// The file.
         path: PathBuf,

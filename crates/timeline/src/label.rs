@@ -9,7 +9,7 @@ impl Names {
     /// A machine's group.
     pub(crate) fn group(&self, machine: &Machine, kind: Kind) -> String {
         let name = match kind {
-            Kind::Cpus if machine.kind == "guest" => "CPUs, own view",
+            Kind::Cpus if machine.kind == "guest" => "CPUs, guest's view",
             Kind::Cpus => "CPUs",
             Kind::Vcpus => "vCPUs",
             Kind::Threads => "threads",
@@ -26,7 +26,7 @@ impl Names {
         let name = match actor.kind {
             // What a guest's kernel runs, it believes to run all the time.
             Kind::Cpu if self.machine(actor.machine).is_some_and(|m| m.kind == "guest") => {
-                format!("{}, own view", numbered("CPU", actor.cpu))
+                format!("{}, guest's view", numbered("CPU", actor.cpu))
             }
             Kind::Cpu => numbered("CPU", actor.cpu),
             Kind::CpuGuest => "inside".to_owned(),

@@ -135,7 +135,9 @@ fn window(tables: &Path, units: &[UnitPlan]) -> Result<(i64, i64), TimelineError
     if origin.checked_abs().is_none_or(|ns| ns > MAX_NS) || to > MAX_NS {
         return Err(TimelineError::Table {
             path: tables.to_owned(),
-            reason: format!("its rows are from {origin} to {to}, which is no time"),
+            reason: format!(
+                "its rows span {origin} to {to}, which is outside the valid time range"
+            ),
         });
     }
     Ok((origin, to))

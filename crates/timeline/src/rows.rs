@@ -274,7 +274,7 @@ impl Source {
             Source::Ahead(batches) => match batches.recv() {
                 Ok(batch) => batch.transpose(),
                 // It did not say that this is the end: it died.
-                Err(_) => Err(TimelineError::Request("a thread that read a table died".to_owned())),
+                Err(_) => Err(TimelineError::Request("a table reader thread panicked".to_owned())),
             },
         }
     }

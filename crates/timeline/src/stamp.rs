@@ -50,10 +50,9 @@ impl Stamp {
         let path = folder(parent).join(STAMP);
         let bytes = fs::read(&path).map_err(io_error("read", &path))?;
         let damaged = |what| TimelineError::Damaged { path: path.clone(), offset: 0, what };
-        let stamp: Stamp =
-            serde_json::from_slice(&bytes).map_err(|_| damaged("a stamp that makes no sense"))?;
+        let stamp: Stamp = serde_json::from_slice(&bytes).map_err(|_| damaged("invalid stamp"))?;
         if stamp.layout != LAYOUT || stamp.tables != of_tables(tables)? {
-            return Err(damaged("made from other tables"));
+            return Err(damaged("the stamp does not match the tables"));
         }
         Ok(stamp)
     }

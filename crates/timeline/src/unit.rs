@@ -159,7 +159,7 @@ impl Blobs {
 
     fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), TimelineError> {
         self.file.read_exact_at(to, offset).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.damaged(offset, "the file ends early"),
+            std::io::ErrorKind::UnexpectedEof => self.damaged(offset, "unexpected end of file"),
             _ => io_error("read", &self.path)(error),
         })
     }
@@ -180,14 +180,14 @@ impl Blobs {
         let mut bytes = vec![0; entry.bytes as usize];
         self.read(entry.offset, &mut bytes)?;
         if crc32fast::hash(&bytes) != entry.crc {
-            return Err(self.damaged(entry.offset, "a tile whose checksum is wrong"));
+            return Err(self.damaged(entry.offset, "checksum mismatch in a tile"));
         }
         Ok(bytes)
     }
 
     /// That a tile's bytes make no sense, although their checksum is right.
     pub(crate) fn bad_tile(&self, entry: &TileEntry) -> TimelineError {
-        self.damaged(entry.offset, "a tile that makes no sense")
+        self.damaged(entry.offset, "invalid tile")
     }
 }
 
@@ -202,10 +202,10 @@ impl Unit {
     /// Opens a file of which length and index's checksum are known from the stamp.
     pub(crate) fn open(path: &Path, bytes: u64, crc: u32) -> Result<Self, TimelineError> {
         let file = File::open(path).map_err(io_error("open", path))?;
-        let len = file.metadata().map_err(io_error("look at", path))?.len();
+        let len = file.metadata().map_err(io_error("inspect", path))?.len();
         let blobs = Blobs { path: path.to_owned(), file };
         if len != bytes || len < FOOTER_BYTES as u64 {
-            return Err(blobs.damaged(len, "the file is not as long as it was made"));
+            return Err(blobs.damaged(len, "the file length differs from the one in the stamp"));
         }
         let index = read_index(&blobs, len, crc)?;
         Ok(Unit { index, blobs })
@@ -225,13 +225,12 @@ fn read_index(blobs: &Blobs, len: u64, crc: u32) -> Result<UnitIndex, TimelineEr
     let fits = offset.checked_add(bytes) == Some(at) && bytes <= MAX_INDEX_BYTES;
     let index_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     if &footer[20..] != MAGIC || !fits {
-        return Err(blobs.damaged(at, "the footer makes no sense"));
+        return Err(blobs.damaged(at, "invalid footer"));
     }
     let mut index = vec![0; index_bytes];
     blobs.read(offset, &mut index)?;
     if footer[16..20] != crc.to_le_bytes() || crc32fast::hash(&index) != crc {
-        return Err(blobs.damaged(offset, "an index whose checksum is wrong"));
+        return Err(blobs.damaged(offset, "checksum mismatch in the index"));
     }
-    crate::index::decode(&index)
-        .ok_or_else(|| blobs.damaged(offset, "an index that makes no sense"))
+    crate::index::decode(&index).ok_or_else(|| blobs.damaged(offset, "invalid index"))
 }

@@ -338,7 +338,7 @@ impl View {
 
     fn join_keys(&mut self, units: &[Arc<Unit>]) {
         let mut numbers: FxHashMap<(RawKey, &str, &str), u32> = FxHashMap::default();
-        self.keys = vec![reserved("nothing known here"), reserved("others")];
+        self.keys = vec![reserved("no data"), reserved("others")];
         for unit in units {
             let words = &unit.index.words;
             let word = |at: u32| words.get(at as usize).map_or("", String::as_str);

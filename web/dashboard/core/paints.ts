@@ -20,14 +20,14 @@ const CLASSES: Readonly<Record<StateName, string>> = {
 };
 
 export const STATE_WORDS: Readonly<Record<StateName, string>> = {
-  gotten: "gotten: has a CPU",
-  guest: "in guest mode",
-  host: "has a CPU, but in the host (exits, VMM)",
-  preempted: "waited, preempted",
-  waking: "waited after a wakeup",
+  gotten: "gotten: on a CPU",
+  guest: "on a CPU, in guest mode",
+  host: "on a CPU, in the host (exits, VMM)",
+  preempted: "waited: preempted",
+  waking: "waited: runnable after a wakeup",
   halted: "halted",
   blocked: "blocked: asleep",
-  offline: "not there (before its start, after its end)",
+  offline: "offline: before its start or after its end",
   unknown: "unknown",
 };
 

@@ -272,7 +272,7 @@ export class App implements Hears {
   /** Why a panel is empty: it cannot be had, or there is nothing. */
   whyNo(metric: string, otherwise: string): string {
     const row = this.missing(metric);
-    if (row) return `Cannot be had here: ${row.why}`;
+    if (row) return `Not available on this host: ${row.why}`;
     return this.range && !this.loading ? otherwise : this.waitingText;
   }
 
@@ -284,15 +284,15 @@ export class App implements Hears {
   get waitingText(): string {
     if (this.rangeError) return this.rangeError;
     if (this.trouble) return this.trouble.text;
-    return this.range && !this.loading ? "Nothing is known of this range." : "Reading …";
+    return this.range && !this.loading ? "No data for this range." : "Loading …";
   }
 
   /** What is wrong with the history, and what to do. */
   get historyTrouble(): string | undefined {
     const history = this.status?.history;
     const why = history?.why ? ` (${history.why})` : "";
-    if (history?.state === "full") return `The history is full${why}: live windows go on, what comes now is not kept. Free space, or lower the limit in the configuration.`;
-    if (history?.state === "failed") return `The history cannot be written${why}: live windows go on, what comes now is not kept.`;
+    if (history?.state === "full") return `The history is full${why}: live windows continue, but new windows are not stored. Free space or lower the limit in the configuration.`;
+    if (history?.state === "failed") return `The history cannot be written${why}: live windows continue, but new windows are not stored.`;
     return undefined;
   }
 
@@ -378,7 +378,7 @@ export class App implements Hears {
 
   setOrder(order: Order): void {
     this.see({ order });
-    this.say(`by ${order}`);
+    this.say(`sorted by ${order}`);
   }
 
   nextOrder(): void {

@@ -88,7 +88,7 @@ export class Feed {
 
   private async poll(): Promise<void> {
     this.polling = new AbortController();
-    const timer = setTimeout(() => this.polling?.abort(new DOMException("no answer", "TimeoutError")), PATIENCE_MS);
+    const timer = setTimeout(() => this.polling?.abort(new DOMException("no response in time", "TimeoutError")), PATIENCE_MS);
     // After a failure the server may be another one, whose trace time began anew: what it has is asked for without a condition.
     const after = this.failed > 0 || !this.newest ? undefined : this.newest.ts;
     try {
@@ -197,5 +197,5 @@ export function troubleOf(error: unknown): Trouble {
   const text = error instanceof Error ? error.message : String(error);
   if (error instanceof ApiError && error.status === 401) return { kind: "denied", text, since_ms };
   if (error instanceof ApiError && error.status !== 0) return { kind: "other", text, since_ms };
-  return { kind: "gone", text: "The server does not answer", since_ms };
+  return { kind: "gone", text: "The server does not respond", since_ms };
 }

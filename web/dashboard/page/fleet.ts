@@ -38,7 +38,7 @@ export class Fleet extends TimePlot {
   private readonly pool: NameRow[] = [];
   private readonly head = make("div", { class: "head" });
   private readonly axisCanvas = make("canvas", { "aria-hidden": "true" });
-  private readonly scroller = make("div", { class: "scroller", tabindex: "0", role: "listbox", "aria-label": "VMs and containers, who waited most first" });
+  private readonly scroller = make("div", { class: "scroller", tabindex: "0", role: "listbox", "aria-label": "VMs and containers" });
   private readonly names = make("div", { class: "names" });
   private readonly stage = make("div", { class: "stage" });
   private readonly spacer = make("div");
@@ -46,10 +46,10 @@ export class Fleet extends TimePlot {
   private readonly keys = make("div", { class: "keys", "aria-hidden": "true" });
 
   constructor(app: App, panel: HTMLElement) {
-    super(app, panel, "Bars: shares of time, gotten below, then waited, blocked on top");
+    super(app, panel, "Bars: shares of time, from bottom to top: gotten, waited, blocked");
     this.paints = statePaints(app.theme);
     const orders = SHARES.map((order) => {
-      const button = make("button", { class: "order", title: `Order by ${order} (O)` }, order);
+      const button = make("button", { class: "order", title: `Sort by ${order} (O)` }, order);
       button.dataset["order"] = order;
       button.addEventListener("click", () => app.setOrder(order));
       return button;
@@ -153,7 +153,7 @@ export class Fleet extends TimePlot {
     if (focus !== undefined) this.setTitle(actorOf(focus).kind === "vm" ? "vCPUs" : "Container", app.titleNote(app.pickedText));
     else {
       const what = shown === "vm" ? "VMs" : shown === "group" ? "Containers and groups" : "VMs and containers";
-      this.setTitle(what, app.titleNote(`${counted(vms, "VM")}, ${counted(rows.length - vms, "group")}, by ${order} · numbers: ${app.pickedText}`));
+      this.setTitle(what, app.titleNote(`${counted(vms, "VM")}, ${counted(rows.length - vms, "group")}, by ${order} · values: ${app.pickedText}`));
     }
   }
 
@@ -161,7 +161,7 @@ export class Fleet extends TimePlot {
     const { app, rows } = this;
     this.empty.hidden = rows.length > 0;
     if (rows.length > 0) return;
-    const why = app.seen.filter ? `Nobody here is named “${app.seen.filter}”. Esc clears the filter.` : app.whyNo("scheduling", app.waitingText);
+    const why = app.seen.filter ? `No VM or container matches “${app.seen.filter}”. Press Esc to clear the filter.` : app.whyNo("scheduling", app.waitingText);
     if (this.empty.textContent !== why) this.empty.textContent = why;
   }
 
@@ -235,7 +235,7 @@ export class Fleet extends TimePlot {
     if (!row) return { title: "", lines: [], at };
     const gap = this.gapAt(at);
     const bin = this.lanes?.at(at);
-    if (gap !== undefined || bin === undefined) return { title: row.actor.name, lines: [gap ?? "nothing is known"], at };
+    if (gap !== undefined || bin === undefined) return { title: row.actor.name, lines: [gap ?? "no data"], at };
     const span = this.lanes!.bin(bin);
     return { title: row.actor.name, lines: [spanText(this.app, span.from, span.to), ...this.statesOf(row, bin)], at };
   }

@@ -68,7 +68,8 @@ export abstract class Grid extends Plot {
     }
     const { width, height } = this.cellSize();
     context.fillStyle = app.css("--faint");
-    context.fillText(fit(context, `${this.axes[0]} ↓   ${this.axes[1]} →`, this.left - 6), 4, this.top - app.rem * 0.7);
+    context.fillText(fit(context, `${this.axes[1]} →`, this.left - 6), 4, this.top - app.rem * 1.9);
+    context.fillText(fit(context, `${this.axes[0]} ↓`, this.left - 6), 4, this.top - app.rem * 0.7);
     matrix.columns.forEach((name, at) => this.columnName(name, this.left + (at + 0.5) * width));
     matrix.rows.forEach((name, at) => {
       context.fillStyle = app.css("--ink");
@@ -148,13 +149,13 @@ export abstract class Grid extends Plot {
 export class RivalGrid extends Grid {
   readonly field = PAIR.ns;
   readonly scale = "root";
-  readonly axes = ["waited", "behind"] as const;
+  readonly axes = ["waiter", "antagonist"] as const;
   get source(): Lanes | undefined {
     return this.app.moment === undefined ? this.app.range?.rivals : this.app.picked?.rivals;
   }
   override paint(): void {
     super.paint();
-    this.setTitle("In whose way", this.app.titleNote(this.app.sumText));
+    this.setTitle("CPU contention", this.app.titleNote(this.app.sumText));
   }
   /** Of a container only its threads tell. */
   protected override pairs(): ReturnType<Grid["pairs"]> {
@@ -170,7 +171,7 @@ export class RivalGrid extends Grid {
     return `${percent(rate / 1e9)} of the time`;
   }
   nothing(): string {
-    return this.app.whyNo("waking", "Nobody was in anybody's way.");
+    return this.app.whyNo("waking", "No CPU contention in this range.");
   }
   openOf(row: string): string | undefined {
     return this.app.knows(`vm:${row}`) ? `vm:${row}` : undefined;
@@ -181,7 +182,9 @@ export class RivalGrid extends Grid {
 export class ExitGrid extends Grid {
   readonly field = PAIR.count;
   readonly scale = "root";
-  readonly axes = ["who", "reason"] as const;
+  get axes(): readonly [string, string] {
+    return [this.app.seen.focus === undefined ? "VM" : "vCPU", "reason"];
+  }
   get source(): Lanes | undefined {
     return this.app.moment === undefined ? this.app.range?.exitsOf : this.app.picked?.exitsOf;
   }

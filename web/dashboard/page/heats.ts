@@ -136,7 +136,7 @@ export abstract class Heat extends TimePlot {
     const span = bin === undefined ? undefined : this.lanes!.bin(bin);
     const gap = this.gapAt(at);
     const title = this.rows[row]!.label;
-    if (gap !== undefined || !span) return { title, lines: [gap ?? "nothing is known"], at };
+    if (gap !== undefined || !span) return { title, lines: [gap ?? "no data"], at };
     return { title, lines: [[spanText(this.app, span.from, span.to), this.say(value)], ...this.more(bin!)], at };
   }
 
@@ -194,7 +194,7 @@ export class CpuHeat extends Heat {
     cpuBusy(out, lanes, row.lane, view);
   }
   say(rate: number): string {
-    return rate === UNKNOWN ? "unknown: it has not been seen to change threads" : `${percent(rate / 1e9)} busy`;
+    return rate === UNKNOWN ? "unknown: no context switch recorded on this CPU yet" : `${percent(rate / 1e9)} busy`;
   }
   nothing(): string {
     return this.app.waitingText;
@@ -232,10 +232,10 @@ export class WaitHeat extends Heat {
   }
   protected override more(bin: number): readonly (readonly [string, string])[] {
     const text = quantiles(this.lanes, bin);
-    return text ? [["all of them", text]] : [];
+    return text ? [["all waits", text]] : [];
   }
   nothing(): string {
-    return this.app.missing("waking")?.why ?? (this.app.range ? "Nobody waited." : this.app.waitingText);
+    return this.app.missing("waking")?.why ?? (this.app.range ? "No waits in this range." : this.app.waitingText);
   }
 }
 

@@ -17,7 +17,7 @@ export function openHelp(app: App): void {
     section.append(make("p", {}, keys, make("span", {}, binding.help)));
   }
   const inside = make("section", {}, make("h3", {}, "In a panel"));
-  for (const [keys, does] of [["Tab", "from panel to panel"], ["↑ ↓", "its rows; what is there is said"], ["← → in a matrix", "its columns"], ["click a name", "open that VM or container"], ["click into time", "choose that moment"]] as const) inside.append(make("p", {}, make("span", {}, keys), make("span", {}, does)));
+  for (const [keys, does] of [["Tab", "next panel"], ["↑ ↓", "select a row"], ["← → in a matrix", "select a column"], ["click a name", "open that VM or container"], ["click a plot", "select that time"]] as const) inside.append(make("p", {}, make("span", {}, keys), make("span", {}, does)));
   const close = make("button", { autofocus: "" }, "Close (Esc)");
   close.addEventListener("click", () => dialog.close());
   dialog.replaceChildren(make("h2", {}, "Reading the dashboard"), legend(app), make("div", { class: "help" }, ...groups.values(), inside), make("p", {}, close));
@@ -32,7 +32,7 @@ function legend(app: App): HTMLElement {
   return make(
     "div",
     {},
-    make("div", { class: "legend" }, ...items, make("span", {}, gap, "nothing is known"), make("span", {}, scale, "heat: little to much")),
-    make("p", { class: "dim" }, "A bar's height is all the time of its row: half the height is half the time. Of a container it is the time of as many CPUs as it wanted at most. Nothing is sampled, nothing is drawn across a gap. What cannot be had is – and named in the panel Server."),
+    make("div", { class: "legend" }, ...items, make("span", {}, gap, "no data"), make("span", {}, scale, "heat map: low to high")),
+    make("p", { class: "dim" }, "The full height of a row is all its time: half the height is half the time. For a container it is the time of the largest number of whole CPUs that it wanted. Nothing is sampled, and nothing is drawn across a gap. Unavailable values are shown as –; the Server panel lists the reasons."),
   );
 }

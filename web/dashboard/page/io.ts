@@ -79,7 +79,7 @@ export class IoPlot extends TimePlot {
 
   private nothing(): string {
     if (this.app.seen.focus?.startsWith("cg:")) return "I/O is counted by VM, process and device, not by container.";
-    return this.app.whyNo("block_io", "No block request, no packet in this range.");
+    return this.app.whyNo("block_io", "No block requests or packets in this range.");
   }
 
   private sumsNow(): Map<string, IoSum> {
@@ -120,13 +120,13 @@ export class IoPlot extends TimePlot {
     const title = row.replace("\n", " · ");
     const gap = this.gapAt(at);
     const bin = this.lanes?.at(at);
-    if (gap !== undefined || bin === undefined) return { title, lines: [gap ?? "nothing is known"], at };
+    if (gap !== undefined || bin === undefined) return { title, lines: [gap ?? "no data"], at };
     const span = this.lanes!.bin(bin);
     const lane = this.lanes!.lane(row)!;
     const [sum, many] = [lane[bin * 2 + IO.bytes]!, lane[bin * 2 + IO.count]!];
     const lines: (readonly [string, string])[] = [[spanText(this.app, span.from, span.to), `${bytes((sum / span.dur) * 1e9)}/s`], ["requests or packets", `${Math.round((many / span.dur) * 1e9)}/s`]];
     const now = this.sumsNow().get(row);
-    if (now?.p50_ns !== undefined && now.p99_ns !== undefined) lines.push([`took, ${this.app.pickedText}`, `p50 ≤ ${duration(now.p50_ns)} · p99 ≤ ${duration(now.p99_ns)}`]);
+    if (now?.p50_ns !== undefined && now.p99_ns !== undefined) lines.push([`latency, ${this.app.pickedText}`, `p50 ≤ ${duration(now.p50_ns)} · p99 ≤ ${duration(now.p99_ns)}`]);
     return { title, lines, at };
   }
 }

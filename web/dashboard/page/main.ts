@@ -62,7 +62,7 @@ function inputs(app: App): void {
     if (event.key !== "Enter") return;
     const length_ns = parseLength(own.value);
     own.setAttribute("aria-invalid", String(length_ns === undefined));
-    if (length_ns === undefined) return app.say("Not a length: 90s, 40m, 1.5h, 3d; 10 s to 31 days");
+    if (length_ns === undefined) return app.say("Invalid length: use 90s, 40m, 1.5h or 3d, from 10 s to 31 days");
     back();
     app.setLength(length_ns);
   });

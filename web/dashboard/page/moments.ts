@@ -96,7 +96,7 @@ export class Moments {
       app.pick([]);
       this.summed = undefined;
       app.tableWindows = [];
-      app.tableState = "Nothing is known of this moment.";
+      app.tableState = "No data for this time.";
       app.repaint();
       return;
     }
@@ -109,12 +109,12 @@ export class Moments {
     this.summed = undefined;
     const { signal } = (this.asking = new AbortController());
     this.asked++;
-    app.tableState = "Reading …";
+    app.tableState = "Loading …";
     app.feed
       .moment(from_unix_ns, until_unix_ns, signal)
       .then(
         (windows) => {
-          app.tableState = windows.length === 0 ? "Nothing is known of this moment." : undefined;
+          app.tableState = windows.length === 0 ? "No data for this time." : undefined;
           app.pick(windows);
           app.tableWindows = windows;
         },
@@ -139,7 +139,7 @@ export class Moments {
     this.summing?.abort();
     this.summed = undefined;
     app.tableWindows = [];
-    app.tableState = "Reading …";
+    app.tableState = "Loading …";
   }
 
   /** The sums that the tables of a VM or container show. */
@@ -156,7 +156,7 @@ export class Moments {
     const { signal } = (this.summing = new AbortController());
     const { focus } = app.seen;
     this.asked++;
-    if (app.tableWindows.length === 0) app.tableState = "Reading …";
+    if (app.tableWindows.length === 0) app.tableState = "Loading …";
     app.feed
       .stretch(from + app.origin_ns, to + app.origin_ns, TABLES, signal)
       .then(
@@ -185,7 +185,7 @@ export class Moments {
 
   open(): void {
     const nearest = this.nearest();
-    if (!nearest) return this.app.panels.note("There is no snapshot yet. S takes one now.", "");
+    if (!nearest) return this.app.panels.note("No snapshot yet. Press S to take one.", "");
     window.open(viewPath(nearest.id), "_blank", "noopener");
   }
 
@@ -196,12 +196,12 @@ export class Moments {
     this.taking = true;
     this.bar();
     try {
-      const at = app.moment === undefined ? "" : `, looking at ${clock(app.unixMs(app.moment))}`;
+      const at = app.moment === undefined ? "" : `, selected time ${clock(app.unixMs(app.moment))}`;
       const made = await api.take(this.seconds(), `dashboard${at}`);
       const taken = takenOf(made)[0] ?? { id: made.id, unix_ms: Date.now(), reason: "" };
       this.taken = [...this.taken.filter(({ id }) => id !== taken.id), taken];
       const link = make("a", { href: viewPath(taken.id), target: "_blank", rel: "noopener", class: "jump" }, "open it in the timeline");
-      app.panels.note(`Snapshot ${taken.id} is taken:`, "", link);
+      app.panels.note(`Snapshot ${taken.id} taken:`, "", link);
       app.say("Snapshot taken");
     } catch (error) {
       app.panels.note(takeError(error), "bad");
@@ -252,12 +252,12 @@ export class Moments {
   private words(): (string | HTMLElement)[] {
     const { app } = this;
     const bin = app.range ? ` · windows of ${stepText(app)}` : "";
-    if (app.moment === undefined) return [make("b", {}, app.following ? "Now" : "Range"), make("span", { class: "dim" }, `numbers are of ${app.pickedText || "…"}${bin} · click into time, or ← →, for a moment`)];
+    if (app.moment === undefined) return [make("b", {}, app.following ? "Now" : "Range"), make("span", { class: "dim" }, `values for ${app.pickedText || "…"}${bin} · click a plot or press ← → to select a time`)];
     const at_ms = app.unixMs(app.moment);
     const reach = this.reachText();
     const isIn = this.reach_ms !== undefined && this.reach_ms <= at_ms;
-    const back = reach === undefined ? "" : isIn ? ` · a snapshot still has it (${reach} back)` : ` · too long ago for a snapshot: it reaches back ${reach}`;
-    return [make("b", {}, `◈ ${momentText(at_ms, Date.now())}`), make("span", { class: "dim" }, `numbers, matrix and tables are of this moment${bin}${back}`)];
+    const back = reach === undefined ? "" : isIn ? ` · still in the flight recorder (${reach} back)` : ` · older than the flight recorder (${reach} back)`;
+    return [make("b", {}, `◈ ${momentText(at_ms, Date.now())}`), make("span", { class: "dim" }, `values, matrix and tables for this window${bin}${back}`)];
   }
 }
 
@@ -280,7 +280,7 @@ function takenOf(json: SnapshotJson): Taken[] {
 function takeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   if (!(error instanceof ApiError)) return text;
-  if (error.status === 403) return `No snapshot: this token may read, not control. It needs the scope “control”. (${text})`;
-  if (error.status === 401) return `No snapshot: a token with the scope “control” is needed. (${text})`;
+  if (error.status === 403) return `No snapshot: this token lacks the scope “control” (${text}). Use a control token.`;
+  if (error.status === 401) return `No snapshot: a token with the scope “control” is required (${text}).`;
   return `No snapshot: ${text}`;
 }

@@ -26,9 +26,9 @@ export class Panels {
   private readonly texts: readonly (Reasons | Threads | Server)[];
   private readonly tip = new Tip();
   /** All of this host, and on which VM or container one is. They stay: a button that is made anew loses focus and click. */
-  private readonly home = make("button", { class: "crumb", title: "All of this host (Esc)" });
+  private readonly home = make("button", { class: "crumb", title: "The whole host (Esc)" });
   private readonly here = { mark: make("span", { class: "dim" }, "›"), name: make("b") };
-  private readonly turn = { note: make("span", { class: "note" }), button: make("button", { class: "turn", title: "The other view (E)" }) };
+  private readonly turn = { note: make("span", { class: "note" }), button: make("button", { class: "turn", title: "Switch between exits over time and by VM (E)" }) };
   /** Remarks that stay until they are put away, the newest first, below lines of how it stands. */
   private readonly notes: HTMLElement[] = [];
   private lines: readonly HTMLElement[] = [];
@@ -39,7 +39,7 @@ export class Panels {
   constructor(private readonly app: App) {
     this.fleet = new Fleet(app, panelOf("fleet"));
     this.exits = { time: new ExitHeat(app, panelOf("exits"), "VM exits by reason over time"), who: new ExitGrid(app, panelOf("exits"), "VM exits by VM and reason") };
-    const alone = [new CpuHeat(app, panelOf("cpus"), "Busy share of each CPU over time"), new WaitHeat(app, panelOf("waits"), "Waits for a CPU by length over time"), new RivalGrid(app, panelOf("rivals"), "Who waited behind whom"), new IoPlot(app, panelOf("io"), "I/O over time")];
+    const alone = [new CpuHeat(app, panelOf("cpus"), "Busy share of each CPU over time"), new WaitHeat(app, panelOf("waits"), "Waits for a CPU: length over time"), new RivalGrid(app, panelOf("rivals"), "CPU contention: waiting time by waiter and antagonist"), new IoPlot(app, panelOf("io"), "I/O over time")];
     this.plots = [this.fleet, ...alone, this.exits.time, this.exits.who];
     this.texts = [new Reasons(app, panelOf("reasons")), new Threads(app, panelOf("threads")), new Server(app, panelOf("server"))];
     for (const plot of [...alone, this.exits.time, this.exits.who]) plot.body.append(this.holder(plot));
@@ -212,7 +212,7 @@ export class Panels {
 
   /** A remark that stays until it is put away. */
   note(text: string, kind: string, more?: HTMLElement): void {
-    const close = make("button", { title: "Put away" }, "✕");
+    const close = make("button", { title: "Dismiss" }, "✕");
     const line = make("p", { class: kind }, make("span", {}, text, " ", more), close);
     close.addEventListener("click", () => {
       this.notes.splice(this.notes.indexOf(line), 1);
@@ -236,7 +236,7 @@ export class Panels {
     const lines: HTMLElement[] = [];
     if (app.trouble) lines.push(this.troubleLine());
     const ended = app.status?.ended;
-    if (ended) lines.push(make("p", { class: "bad" }, make("span", {}, `The server takes no more windows: ${ended}. What it has can still be seen; start it anew.`)));
+    if (ended) lines.push(make("p", { class: "bad" }, make("span", {}, `The server stopped recording windows: ${ended}. Existing windows remain visible; restart the server.`)));
     if (app.historyTrouble !== undefined) lines.push(make("p", { class: "bad" }, make("span", {}, app.historyTrouble)));
     if (app.rangeError !== undefined && !app.trouble) lines.push(make("p", { class: "bad" }, make("span", {}, `This range cannot be shown: ${app.rangeError}`)));
     const said = lines.map((line) => line.textContent).join("\n");
@@ -253,17 +253,17 @@ export class Panels {
     const { app } = this;
     const trouble = app.trouble!;
     if (trouble.kind === "denied") return this.tokenLine(trouble.text);
-    const seen = app.newest ? ` What is seen is from before ${clock(trouble.since_ms)}.` : "";
+    const seen = app.newest ? ` The data shown was read before ${clock(trouble.since_ms)}.` : "";
     const todo = trouble.kind === "gone" ? " Is it running? systemctl status transect, or start transect serve." : "";
-    const now = make("button", {}, "Try now");
+    const now = make("button", {}, "Retry now");
     now.addEventListener("click", () => app.feed.retry());
-    return make("p", { class: "bad" }, make("span", {}, `${trouble.text}.${todo}${seen} It is tried again by itself.`), now);
+    return make("p", { class: "bad" }, make("span", {}, `${trouble.text}.${todo}${seen} The page retries automatically.`), now);
   }
 
   private tokenLine(text: string): HTMLElement {
     const { app } = this;
     const input = make("input", { type: "password", id: "token", placeholder: "token", "aria-label": "Token", autocomplete: "current-password" });
-    const form = make("form", { class: "token" }, input, make("button", { type: "submit" }, "Use it"));
+    const form = make("form", { class: "token" }, input, make("button", { type: "submit" }, "Use token"));
     const error = make("span", { class: "dim" });
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -275,14 +275,14 @@ export class Panels {
         (failure: unknown) => (error.textContent = failure instanceof Error ? failure.message : String(failure)),
       );
     });
-    return make("p", { class: "bad" }, make("span", {}, `A token is needed (401): ${text}. Paste it here, or open the address that transect serve printed.`), form, error);
+    return make("p", { class: "bad" }, make("span", {}, `A token is required (401): ${text}. Paste it here, or open the address that transect serve printed.`), form, error);
   }
 }
 
 /** A mark whose shape tells it, the words, and the class for its colour. */
 function liveText(app: App): readonly [string, string, string] {
-  if (app.trouble?.kind === "denied") return ["✕", "a token is needed", "bad"];
-  if (app.trouble) return ["✕", `no answer since ${clock(app.trouble.since_ms)}`, "bad"];
+  if (app.trouble?.kind === "denied") return ["✕", "token required", "bad"];
+  if (app.trouble) return ["✕", `no response since ${clock(app.trouble.since_ms)}`, "bad"];
   if (!app.newest) return ["○", "connecting …", ""];
   const end = clock(app.newest.ended_unix_ns / 1e6);
   if (!app.following) return ["❚❚", "paused", "paused"];

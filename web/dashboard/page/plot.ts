@@ -47,7 +47,7 @@ export abstract class Plot {
     label: string,
   ) {
     const context = this.canvas.getContext("2d", { alpha: false });
-    if (!context) throw new Error("this browser gives no 2D canvas");
+    if (!context) throw new Error("the browser does not provide a 2D canvas");
     this.context = context;
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", label);
@@ -182,12 +182,12 @@ export abstract class TimePlot extends Plot {
   protected gapAt(at: Rel): string | undefined {
     const { app, lanes } = this;
     if (!lanes || lanes.covers(at) || at > app.knownTo) return undefined;
-    if (at > app.loadedTo(lanes)) return "still being read";
+    if (at > app.loadedTo(lanes)) return "loading";
     const bin = lanes.at(at);
     const next = bin === undefined ? 0 : bin + 1;
     const missed = next < lanes.length ? lanes.bin(next).missed : 0;
-    if (bin === undefined) return "nothing is known: before the history began";
-    return missed > 0 ? `nothing is known: ${missed} window${missed === 1 ? "" : "s"} missed` : "nothing is known: the server did not run, or history could not be written";
+    if (bin === undefined) return "no data: before the start of the history";
+    return missed > 0 ? `no data: ${missed} window${missed === 1 ? "" : "s"} missed` : "no data: the server was not running, or the history could not be written";
   }
 }
 

@@ -55,7 +55,7 @@ export class Reasons extends TextPanel {
       const rate = measured > 0 ? (sum.count / measured) * 1e9 : 0;
       return [sum.reason, thousands(sum.count), `${count(Number(rate.toPrecision(3)))}/s`, time(sum.total_ns), time(sum.p50_ns), time(sum.p99_ns), time(sum.max_ns)];
     });
-    if (rows.length === 0) return this.body.replaceChildren(make("p", { class: "dim" }, app.whyNo("exits", app.tableState ?? "No VM exits in this time.")));
+    if (rows.length === 0) return this.body.replaceChildren(make("p", { class: "dim" }, app.whyNo("exits", app.tableState ?? "No VM exits in this period.")));
     this.body.replaceChildren(table(["reason", "count", "rate", "total", "p50 ≤", "p99 ≤", "max"], rows));
   }
 
@@ -65,13 +65,13 @@ export class Reasons extends TextPanel {
     this.title("Limits and pressure", app.titleNote(app.pickedText));
     const row = app.pressureOf(cgroup);
     const missing = app.missing("throttling") ?? app.missing("pressure");
-    if (!row) return this.body.replaceChildren(make("p", { class: "dim" }, missing ? `Cannot be had here: ${missing.why}` : "Nothing was read of this group in this time."));
+    if (!row) return this.body.replaceChildren(make("p", { class: "dim" }, missing ? `Not available on this host: ${missing.why}` : "No data for this control group in this period."));
     const quota = row.quota_ns && row.period_ns ? `${(row.quota_ns / row.period_ns).toFixed(2).replace(/\.?0+$/, "")} CPUs` : "no limit";
     const share = (ns: number | null | undefined): string => (ns === null || ns === undefined ? "–" : percent(ns / row.dur));
     const throttled = row.periods === null || row.periods === undefined ? "–" : `${thousands(orNone(row.periods_throttled))} of ${thousands(row.periods)} periods, ${time(row.throttled_ns)}`;
     this.body.replaceChildren(
-      table(["CPU time", ""], [["limit", quota], ["held back", throttled]]),
-      table(["short of", "some waited", "all waited"], PRESSURES.map(([what, some, full]) => [what, share(row[some]), share(row[full])])),
+      table(["CPU time", ""], [["limit", quota], ["throttled", throttled]]),
+      table(["pressure", "some stalled", "all stalled"], PRESSURES.map(([what, some, full]) => [what, share(row[some]), share(row[full])])),
     );
   }
 }
@@ -84,17 +84,17 @@ export class Threads extends TextPanel {
     const { app } = this;
     const { focus } = app.seen;
     if (focus === undefined) return;
-    this.title("Threads and who was in their way", app.titleNote(app.sumText));
+    this.title("Threads and their antagonists", app.titleNote(app.sumText));
     const { kind, name } = app.actor(focus);
     const group = focus.slice(3);
     const threads = threadsOf(app.tableWindows, (row, machines) => (kind === "vm" ? row.vm_machine_id !== null && row.vm_machine_id !== undefined && machines.name(row.vm_machine_id) === name : isIn(group, row.cgroup)));
     const tids = new Set(threads.map((row) => row.tid));
     const rivals = rivalsOf(app.tableWindows, (row) => tids.has(row.tid));
-    if (threads.length === 0) return this.body.replaceChildren(make("p", { class: "dim" }, app.tableState ?? "None of its threads was seen in this time."));
+    if (threads.length === 0) return this.body.replaceChildren(make("p", { class: "dim" }, app.tableState ?? "No data for its threads in this period."));
     const measured = app.tableMeasured;
     this.body.replaceChildren(
-      table(["behind", "who waited", "how long", "of the time", "times"], rivals.slice(0, 8).map((sum) => [sum.by, sum.who, duration(sum.ns), percent(sum.ns / measured), thousands(sum.times)]), 2),
-      table(["thread", "role", "at the end", "CPU", "gotten", "waited", "switched in", "p99 wait ≤", "max wait"], threads.map(threadCells), 3),
+      table(["antagonist", "waiter", "time", "share", "count"], rivals.slice(0, 8).map((sum) => [sum.by, sum.who, duration(sum.ns), percent(sum.ns / measured), thousands(sum.times)]), 2),
+      table(["thread", "role", "last state", "CPU", "gotten", "waited", "switched in", "p99 wait ≤", "max wait"], threads.map(threadCells), 3),
     );
   }
 }
@@ -116,8 +116,8 @@ export class Server extends TextPanel {
   private history(): HTMLElement {
     const { app } = this;
     const history = app.status?.history;
-    if (!history) return make("p", { class: "dim" }, "History: not known yet.");
-    if (history.state === "off") return make("p", {}, make("b", {}, "History "), "is switched off: only the last minutes are kept, in memory.");
+    if (!history) return make("p", { class: "dim" }, "History: no status received yet.");
+    if (history.state === "off") return make("p", {}, make("b", {}, "History "), "is off: only the last minutes are kept, in memory.");
     const now_ms = Date.now();
     const oldest = history.oldest_unix_ns ? `reaches back ${ago(history.oldest_unix_ns / 1e6, now_ms).replace(" ago", "")}` : "is empty";
     const used = history.bytes ?? 0;
@@ -146,26 +146,26 @@ export class Server extends TextPanel {
     const cpu = own && measured > 0 && health?.own_cpu_ns !== undefined ? percent(own.sum("own", 0, -Infinity, Infinity) / measured) : "–";
     const lost: (readonly [string, number, string])[] = [
       [missed === 1 ? "window missed" : "windows missed", missed, "in this range"],
-      ["threads not caught", orNone(health?.late_threads), "in the newest window"],
-      ["events without a place", orNone(health?.untracked_events), "since the start"],
-      ["kinds without a place", orNone(health?.no_room), "since the start"],
-      ["events not handed over", orNone(health?.missed_events), "since the start"],
+      ["threads read too late", orNone(health?.late_threads), "in the newest window"],
+      ["events dropped: thread table full", orNone(health?.untracked_events), "since the start"],
+      ["exits and requests dropped: table full", orNone(health?.no_room), "since the start"],
+      ["events not delivered by the kernel", orNone(health?.missed_events), "since the start"],
     ];
     const some = lost.filter(([, many]) => many > 0);
     const lines = some.map(([what, many, when]) => make("p", { class: "bad" }, `${thousands(many)} ${what}, ${when}`));
-    return make("div", {}, make("p", {}, make("b", {}, "Cost "), `${cpu} of one CPU`, make("span", { class: "dim" }, some.length === 0 ? " · nothing missed, nothing lost" : "")), ...lines);
+    return make("div", {}, make("p", {}, make("b", {}, "Cost "), `${cpu} of one CPU`, make("span", { class: "dim" }, some.length === 0 ? " · no missed windows, no lost events" : "")), ...lines);
   }
 
   private missing(): HTMLElement[] {
     const { app } = this;
     const rows = app.newest?.missing ?? [];
-    if (!app.newest) return [make("p", { class: "dim" }, "What is missing: not known yet.")];
-    if (rows.length === 0) return [make("p", {}, make("b", {}, "Missing "), "nothing")];
+    if (!app.newest) return [make("p", { class: "dim" }, "Missing data: no status received yet.")];
+    if (rows.length === 0) return [make("p", {}, make("b", {}, "Missing data "), "none")];
     const names = app.machines;
     const lines = rows.map((row) => {
       const of = row.machine_id === null || row.machine_id === undefined ? "" : ` of ${names.name(row.machine_id)}`;
       return make("li", {}, make("b", {}, `${row.metric.replaceAll("_", " ")}${of}`), `: ${row.why}`);
     });
-    return [make("p", {}, make("b", {}, `Missing here: ${rows.length}`)), make("ul", {}, ...lines)];
+    return [make("p", {}, make("b", {}, `Missing data: ${rows.length}`)), make("ul", {}, ...lines)];
   }
 }

@@ -22,7 +22,7 @@ function column(table: Table, name: string): ArrayLike<unknown> | undefined {
 
 function wanted(table: Table, name: string): ArrayLike<unknown> {
   const found = column(table, name);
-  if (!found) throw new Error(`the server's answer has no column ${name}: page and server are of different versions`);
+  if (!found) throw new Error(`the response has no column ${name}: page and server versions differ; reload the page`);
   return found;
 }
 
@@ -41,9 +41,9 @@ export function frames(body: ArrayBuffer): Uint8Array[] {
   const view = new DataView(body);
   let at = 0;
   while (at < body.byteLength) {
-    if (at + 4 > body.byteLength) throw new Error(`tiles: answer ends inside a frame's length at byte ${at}`);
+    if (at + 4 > body.byteLength) throw new Error(`tiles: response truncated in a frame length at byte ${at}`);
     const length = view.getUint32(at, true);
-    if (at + 4 + length > body.byteLength) throw new Error(`tiles: frame at byte ${at} says ${length} bytes, ${body.byteLength - at - 4} are there`);
+    if (at + 4 + length > body.byteLength) throw new Error(`tiles: frame at byte ${at} declares ${length} bytes, ${body.byteLength - at - 4} follow`);
     // Arrow's buffers are views of 8-byte words: a frame that lies across them is copied.
     const start = at + 4;
     out.push(start % 8 === 0 ? new Uint8Array(body, start, length) : new Uint8Array(body.slice(start, start + length)));
@@ -62,7 +62,7 @@ export interface Placed {
 /** Decodes the two frames of `/api/tiles`; `order` is the keys' stacking order, if it is known. Tiles that are in neither are empty: the caller knows which it asked for. */
 export function decodeTiles(body: ArrayBuffer, origin: bigint, order?: Uint32Array): Placed[] {
   const [exact, sums] = frames(body);
-  if (!exact || !sums) throw new Error("tiles: the answer has fewer than two frames");
+  if (!exact || !sums) throw new Error("tiles: the response has fewer than two frames");
   return [...decodeExact(readTable(exact), origin), ...decodeSums(readTable(sums), order)];
 }
 

@@ -28,7 +28,7 @@ export async function call(path: string, body?: unknown, signal?: AbortSignal): 
       if (!(error instanceof ApiError) || ![429, 503].includes(error.status)) throw error;
     }
     await new Promise((done) => setTimeout(done, wait_ms));
-    if (signal?.aborted) throw new DOMException("not wanted any more", "AbortError");
+    if (signal?.aborted) throw new DOMException("request cancelled", "AbortError");
   }
   return once(path, body, signal);
 }
@@ -43,7 +43,7 @@ async function once(path: string, body?: unknown, signal?: AbortSignal): Promise
   if (signal) init.signal = signal;
   const answer = await fetch(new URL(path, ROOT), init).catch((cause: unknown) => {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
-    throw new ApiError(0, "the server does not answer: is transect still running?");
+    throw new ApiError(0, "no response from the server: check that transect is still running");
   });
   if (!answer.ok) throw new ApiError(answer.status, await errorLine(answer));
   return answer;
@@ -57,5 +57,5 @@ async function errorLine(answer: Response): Promise<string> {
   } catch {
     // Not JSON: the text itself, cut, is the best there is.
   }
-  return text.slice(0, 300) || `the server answered ${answer.status}`;
+  return text.slice(0, 300) || `the server returned HTTP status ${answer.status}`;
 }

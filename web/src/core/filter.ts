@@ -26,10 +26,10 @@ export const FILTER_WORDS: readonly (readonly [string, string])[] = [
   ["vm:web1", "tracks of a machine"],
   ["kind:vcpu", "tracks of a kind (cpu, vcpu, thread, block, …)"],
   ["cpu:3  vcpu:0  tid:812", "tracks of a CPU, vCPU or thread"],
-  ["nginx", "tracks whose name has this in it"],
-  ["state:preempted", "bright: intervals in this state"],
-  ["reason:hlt", "bright: intervals with this reason"],
-  ["by:hog", "bright: intervals of, or caused by, this machine"],
+  ["nginx", "tracks with this text in their name"],
+  ["state:preempted", "highlight intervals in this state"],
+  ["reason:hlt", "highlight intervals with this reason"],
+  ["by:hog", "highlight intervals of, or caused by, this machine"],
 ];
 
 /** Reads the box's text. `machineName` names a machine for `vm:` and `by:`. */

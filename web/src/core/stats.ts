@@ -60,7 +60,7 @@ export function statTables(answer: StatsAnswer, span_ns: number, trackName: (tra
     tables.push({
       title: trackName(track),
       track,
-      columns: ["state", "time", "share", "times", "average", ...(losses ? ["events lost"] : [])],
+      columns: ["state", "time", "share", "count", "average", ...(losses ? ["events lost"] : [])],
       rows: ordered.map((sum) => stateRow(sum, track, span_ns, unit, losses)),
     });
   }
@@ -78,8 +78,8 @@ function momentTable(tracks: readonly TrackSums[], span_ns: number, trackName: (
   const most = Math.max(...rows.map(({ times }) => times), 1);
   rows.sort((a, b) => b.times - a.times);
   return {
-    title: "Moments",
-    columns: ["track", "what", "times", ...(unit === "ns" ? ["per second"] : [])],
+    title: "Instants",
+    columns: ["track", "name", "count", ...(unit === "ns" ? ["per second"] : [])],
     rows: rows.map(({ track, sum, times }) => ({
       cells: [trackName(track), sum.label ?? sum.state, count(times), ...(unit === "ns" ? [count(rounded((times / span_ns) * 1e9))] : [])],
       share: times / most,
@@ -111,7 +111,7 @@ function stateRow(sum: StateSum, track: number, span_ns: number, unit: TimeUnit,
   const share = ns / span_ns;
   const average = times > 0 ? duration(ns / times, unit) : "–";
   const cells = [sum.label ?? sum.state, duration(ns, unit), percent(share), times > 0 ? count(times) : "–", average];
-  if (losses) cells.push(sum.events === undefined ? "not counted" : count(numberOf(sum.events)));
+  if (losses) cells.push(sum.events === undefined ? "unknown" : count(numberOf(sum.events)));
   const row: StatRow = { cells, share, track };
   return typeof sum.key === "number" ? { ...row, key: sum.key } : row;
 }

@@ -538,7 +538,7 @@ export class App {
   repaint(): void {
     const { state } = this;
     this.paints = this.model.paints({ mode: state.colour, theme: state.theme, bright: state.keyFilter });
-    need("#b-colour").textContent = state.colour === "who" ? "Hue: who" : "Hue: state";
+    need("#b-colour").textContent = state.colour === "who" ? "Hue: machine" : "Hue: state";
     need("#b-flows").setAttribute("aria-pressed", String(state.flowsOn));
     this.minimap.stale = true;
     this.redraw();
@@ -557,7 +557,7 @@ export class App {
     const items = this.model.info.machines.slice(0, 24).map((machine) => {
       const square = make("span", { class: "chip" });
       square.style.background = hex(hues.get(machine.machine_id) ?? greys(this.state.theme).host);
-      const item = make("span", { title: `${machine.kind}; click: only its tracks` }, square, machine.name);
+      const item = make("span", { title: `${machine.kind}; click to show only its tracks` }, square, machine.name);
       item.addEventListener("click", () => this.setFilter(this.state.filterText === `vm:${machine.name}` ? "" : `vm:${machine.name}`));
       return item;
     });
@@ -588,7 +588,7 @@ export class App {
   }
 
   notice(text: string, kind: string): HTMLElement {
-    const close = make("button", { "aria-label": "Put away" }, "✕");
+    const close = make("button", { "aria-label": "Dismiss" }, "✕");
     const line = make("p", { class: kind }, make("span", {}, text), close);
     close.addEventListener("click", () => line.remove());
     need("#notices").append(line);

@@ -21,13 +21,13 @@ export function openHelp(app: App): void {
   const pointer = make("section", {}, make("h3", {}, "Pointer"));
   for (const [what, does] of [
     ["wheel, pinch", "zoom at the pointer"],
-    ["wheel sideways, Shift + wheel", "earlier, later"],
-    ["wheel over the names, Alt + wheel", "scroll the tracks"],
-    ["drag", "select a range over some tracks"],
-    ["Shift + drag, middle drag", "move in time and tracks"],
+    ["horizontal wheel, Shift + wheel", "move earlier, later"],
+    ["wheel over the track names, Alt + wheel", "scroll the tracks"],
+    ["drag", "select a time range on some tracks"],
+    ["Shift + drag, middle-button drag", "move in time and across tracks"],
     ["drag on the ruler", "zoom into that range"],
-    ["drag on the strip above it", "move the view"],
-    ["click", "the facts of an interval"],
+    ["drag on the overview above the ruler", "move the view"],
+    ["click", "show the details of an interval"],
     ["double click", "zoom to an interval"],
   ]) pointer.append(make("p", {}, make("span", {}, what!), make("span", {}, does!)));
   const filter = make("section", {}, make("h3", {}, "Filter"));
@@ -44,11 +44,11 @@ function legend(app: App): HTMLElement {
   const hues = machineHues(machines, theme);
   const of = (klass: string, machine_id: number): Key => ({ key: 0, class: klass, state: klass, label: klass, machine_id, vcpu: 0, tid: null, reason: null });
   const entries: [string, Key][] = [
-    ["has the CPU (hue: whose)", of("guest", 1)],
-    ["in an exit, in the hypervisor", of("exit", 1)],
-    ["in the VMM", of("user", 1)],
-    ["preempted (hue: by whom)", of("preempted", 2)],
-    ["woken or runnable, waits", of("waking", 2)],
+    ["on a CPU (hue: its machine)", of("guest", 1)],
+    ["exit handling in the hypervisor", of("exit", 1)],
+    ["exit handling in the VMM", of("user", 1)],
+    ["preempted (hue: the antagonist)", of("preempted", 2)],
+    ["woken or runnable, waiting for a CPU", of("waking", 2)],
     ["blocked, asleep", of("blocked", 1)],
     ["halted, idle", of("halted", 1)],
     ["unknown: events lost", of("unknown", 1)],
@@ -59,7 +59,7 @@ function legend(app: App): HTMLElement {
     square.style.background = maskOf(paint.pattern) === null ? hex(paint.front) : `url(${patternImage(paint)})`;
     return make("span", {}, square, text);
   });
-  return make("div", {}, make("div", { class: "legend" }, ...items), make("p", { class: "dim" }, "A column of pixels is divided by share of time: half the height is half the time of that column. Nothing is sampled."));
+  return make("div", {}, make("div", { class: "legend" }, ...items), make("p", { class: "dim" }, "Each pixel column is divided by share of time: half the height is half the time of that column. Nothing is sampled."));
 }
 
 /** Opens the export dialog. */
@@ -67,7 +67,7 @@ export function openExport(app: App): void {
   const dialog = need<HTMLDialogElement>("#export");
   const { model, state } = app;
   const range = state.selection ?? state.view;
-  const what = state.selection ? "the selection" : "the visible range";
+  const what = state.selection ? "the selected range" : "the visible range";
   const choice = (title: string, detail: string, act: () => Promise<void> | void): HTMLElement => {
     const button = make("button", {}, title, make("small", {}, detail));
     button.addEventListener("click", () => {
@@ -87,9 +87,9 @@ export function openExport(app: App): void {
     make(
       "div",
       { class: "choices" },
-      choice("PNG", "what is visible, as on the screen", () => app.exportPng()),
-      choice("SVG", "what is visible, as shapes to edit and print", () => app.exportSvg()),
-      choice("Perfetto trace", `${what}, ${duration(range.to - range.from, model.unit)}: opens in ui.perfetto.dev`, fromServer("perfetto")),
+      choice("PNG", "the visible part as a bitmap", () => app.exportPng()),
+      choice("SVG", "the visible part as vector shapes, for editing and print", () => app.exportSvg()),
+      choice("Perfetto trace", `${what}, ${duration(range.to - range.from, model.unit)}: open it in ui.perfetto.dev`, fromServer("perfetto")),
       choice("Smaller recording", `${what}, ${duration(range.to - range.from, model.unit)}: for transect report, sql and view`, fromServer("recording")),
       close,
     ),

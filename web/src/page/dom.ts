@@ -3,7 +3,7 @@
 /** An element of the page that must be there; the page and its HTML are built together. */
 export function need<T extends Element = HTMLElement>(selector: string): T {
   const found = document.querySelector<T>(selector);
-  if (!found) throw new Error(`the page has no ${selector}`);
+  if (!found) throw new Error(`element ${selector} is missing from the page`);
   return found;
 }
 

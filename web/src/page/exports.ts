@@ -52,7 +52,7 @@ export function exportSvg(app: App, picture: SvgPicture): void {
 export async function exportPng(app: App): Promise<void> {
   const canvas = composed(app);
   const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
-  if (!blob) throw new Error("the browser made no PNG");
+  if (!blob) throw new Error("the browser could not encode the PNG");
   download(blob, `${app.model.info.name}.png`);
 }
 

@@ -38,7 +38,7 @@ export class Finder {
       this.at = -1;
     }
     if (this.matches.length === 0) {
-      this.app.say(`nothing is called “${words}”`);
+      this.app.say(`no match for “${words}”`);
       return;
     }
     this.at = (this.at + 1) % this.matches.length;
@@ -58,7 +58,7 @@ export class Finder {
     const keys = model.keys.filter((key) => state.keyFilter!(key)).map(({ key }) => key);
     const rows = app.rows.rows.flatMap((row) => (row.type === "track" && row.node.track.shape !== "numbers" ? [row.node.track.track] : [])).slice(0, MOST_TRACKS);
     if (keys.length === 0 || rows.length === 0) {
-      app.say(`there is no such state: ${words}`);
+      app.say(`no state matches “${words}”`);
       return;
     }
     const from = this.found && state.chosen?.ts === this.found.ts ? this.found.ts + 1 : Math.max(state.view.from, model.whole.from);
@@ -66,11 +66,11 @@ export class Finder {
       const ask = (at: number): ReturnType<App["api"]["next"]> => app.api.next(model.abs(Math.floor(at)), rows, keys);
       let answer = await ask(from);
       if (!answer.found && answer.complete && from > model.whole.from) {
-        app.say("that was the last one: on from the beginning");
+        app.say("no further match: continuing from the start");
         answer = await ask(model.whole.from);
       }
       if (!answer.found) {
-        app.say(answer.complete ? `no interval here is ${words}` : "too many intervals to look through: zoom or scroll to where it should be");
+        app.say(answer.complete ? `no interval on these tracks matches “${words}”` : "too many intervals to search: zoom or scroll closer to the interval");
         return;
       }
       const { track, ts, dur } = answer.found;

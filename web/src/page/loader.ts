@@ -30,7 +30,7 @@ export class Loader {
     private readonly missing: () => void,
   ) {
     this.worker.onmessage = (event: MessageEvent<TilesAnswer>) => this.take(event.data);
-    this.worker.onerror = (event) => this.failed(`tiles: ${event.message || "the page's worker did not start"}`);
+    this.worker.onerror = (event) => this.failed(`tiles: ${event.message || "the decoder worker did not start"}`);
   }
 
   /** Is anything on its way or still to be asked for? */

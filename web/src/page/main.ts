@@ -71,7 +71,7 @@ function showProblems(app: App): void {
   const line = app.notice(lines[0]!, losses > 0 ? "bad remarks" : "remarks");
   if (lines.length === 1) return;
   const more = lines.length > LISTED ? [make("li", {}, `… and ${lines.length - LISTED} more: SELECT * FROM import_log`)] : [];
-  const summary = `${thousands(lines.length)} remarks about this recording${losses > 0 ? `, ${thousands(losses)} of them mean lost data` : ""}: ${lines[0]!}`;
+  const summary = `${thousands(lines.length)} notes on this recording${losses > 0 ? `, ${thousands(losses)} of them report lost data` : ""}: ${lines[0]!}`;
   const list = make("ul", {}, ...lines.slice(0, LISTED).map((text) => make("li", {}, text)), ...more);
   line.querySelector("span")!.replaceChildren(make("details", {}, make("summary", {}, summary), list));
 }
@@ -158,7 +158,7 @@ function nothing(app: App | undefined, error: unknown): void {
     return;
   }
   const denied = error instanceof ApiError && (error.status === 401 || error.status === 403);
-  const hint = denied ? "Open the address that `transect view` printed: it carries the key." : "When what is missing is there again, start transect view anew.";
+  const hint = denied ? "Open the address that `transect view` printed: it contains the access token." : "Fix the cause, then restart transect view.";
   sayNothing("This recording cannot be shown", line, hint);
 }
 
@@ -174,7 +174,7 @@ function sayIfEmpty(app: App): void {
   const building = app.model.info.building;
   const over = !building || building.state === "ready";
   const empty = over && app.model.tracks.every((track) => track.intervals === 0);
-  if (empty) sayNothing("There is nothing in this recording", "No event was recorded, or none that could be put on one clock.", "The lines above, if there are any, say what is missing.");
+  if (empty) sayNothing("No usable events", "The recording is empty, or no stream could be aligned to the host clock.", "The notes above, if any, list the missing data.");
   else need("#nothing").hidden = true;
 }
 

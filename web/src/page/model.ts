@@ -63,7 +63,7 @@ export class Model {
   /** Fetches everything but tiles. */
   static async load(): Promise<Model> {
     const info = await api.recording();
-    if (info.building?.state === "failed") throw new Error(info.building.error ?? "its tables cannot be made: see the terminal");
+    if (info.building?.state === "failed") throw new Error(info.building.error ?? "the tables cannot be built: see the terminal output of transect view");
     // A description from before there was any track does not know when the recording begins: tracks that came since
     // are taken with the next one, or they and all that an address says would lie at times of no meaning.
     if (info.tracks === 0) return new Model(info, [], []);

@@ -11,21 +11,21 @@ export function factsPanel(app: App): HTMLElement {
   const chosen = state.chosen;
   if (!chosen && state.factsError) return make("p", { class: "bad" }, state.factsError);
   if (!chosen && app.asking) return make("p", { class: "dim" }, "…");
-  if (!chosen) return make("p", { class: "dim" }, "Click an interval, or press Enter: its facts, who woke it and who preempted it appear here.");
+  if (!chosen) return make("p", { class: "dim" }, "Click an interval or press Enter to show its details, its waker and its preemptor.");
   const facts = state.facts;
   const label = facts?.label || model.label(chosen.key);
   const table = make("table");
   const line = (name: string, ...value: (Node | string)[]): void => void table.append(make("tr", {}, make("th", {}, name), make("td", {}, ...value)));
-  line("where", model.trackName(chosen.track));
-  line("from", moment(chosen.ts, model.unit), make("span", { class: "dim" }, `   trace time ${model.abs(chosen.ts)}`));
-  line("to", moment(chosen.ts + chosen.dur, model.unit));
-  line("lasts", make("b", {}, exactDuration(chosen.dur, model.unit)));
+  line("track", model.trackName(chosen.track));
+  line("start", moment(chosen.ts, model.unit), make("span", { class: "dim" }, `   trace time ${model.abs(chosen.ts)}`));
+  line("end", moment(chosen.ts + chosen.dur, model.unit));
+  line("duration", make("b", {}, exactDuration(chosen.dur, model.unit)));
   const places: [string, Place | null | undefined][] = [
     ["preempted by", facts?.preemptor],
     ["woken by", facts?.waker],
     ["exit", facts?.exit],
-    ["before it", facts?.previous],
-    ["after it", facts?.next],
+    ["previous", facts?.previous],
+    ["next", facts?.next],
   ];
   for (const [name, place] of places) if (place) line(name, placeLink(app, name.endsWith(" by") ? who(app, place) : place, chosen.track));
   const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label), table);
@@ -56,7 +56,7 @@ function placeLink(app: App, place: Place, otherwise: number): Node {
   const dur = numberOf(place.dur);
   const text = [place.label ?? place.reason ?? (typeof place.key === "number" ? app.model.label(place.key) : ""), Number.isFinite(dur) ? exactDuration(dur, app.model.unit) : ""].filter(Boolean).join(" · ");
   if (!place.ts) return document.createTextNode(text || "–");
-  const link = make("a", { class: "jump", href: "#", role: "button" }, text || "there");
+  const link = make("a", { class: "jump", href: "#", role: "button" }, text || "jump");
   link.addEventListener("click", (event) => {
     event.preventDefault();
     app.jump(place.track ?? otherwise, app.model.rel(place.ts!));

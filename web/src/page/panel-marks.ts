@@ -7,7 +7,7 @@ import { measureText } from "./overlay.ts";
 export function marksPanel(app: App): HTMLElement {
   const { model, state } = app;
   const root = make("div", {}, make("h3", {}, "Marks"));
-  if (state.marks.length === 0) root.append(make("p", { class: "dim" }, "Press M to mark the moment under the pointer; [ and ] go from mark to mark."));
+  if (state.marks.length === 0) root.append(make("p", { class: "dim" }, "Press M to mark the time under the pointer. Press [ or ] to jump to the previous or next mark."));
   const table = make("table");
   state.marks.forEach((mark, i) => {
     const link = make("a", { class: "jump", href: "#" }, moment(mark.at, model.unit));
@@ -15,7 +15,7 @@ export function marksPanel(app: App): HTMLElement {
       event.preventDefault();
       app.goTo(mark.at);
     });
-    const note = make("input", { value: mark.note, "aria-label": `Note of mark ${i + 1}`, placeholder: "note" });
+    const note = make("input", { value: mark.note, "aria-label": `Note for mark ${i + 1}`, placeholder: "note" });
     note.addEventListener("change", () => app.noteMark(i, note.value));
     const remove = make("button", { "aria-label": `Remove mark ${i + 1}` }, "✕");
     remove.addEventListener("click", () => app.removeMark(i));
@@ -24,7 +24,7 @@ export function marksPanel(app: App): HTMLElement {
   });
   root.append(table);
   if (state.measureFrom && state.measureTo) {
-    root.append(make("h3", {}, "Measured"), make("p", {}, measureText(model, state.measureFrom, state.measureTo)));
+    root.append(make("h3", {}, "Measurement"), make("p", {}, measureText(model, state.measureFrom, state.measureTo)));
   }
   return root;
 }

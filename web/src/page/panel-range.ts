@@ -48,7 +48,7 @@ export class RangePanel {
   content(): HTMLElement {
     const { app, answer } = this;
     const selection = app.state.selection;
-    if (!selection) return make("p", { class: "dim" }, "Drag over the timeline (or press R) to select a range: its statistics appear here.");
+    if (!selection) return make("p", { class: "dim" }, "Drag over the timeline or press R to select a range and show its statistics.");
     const span = selection.to - selection.from;
     const head = make("h3", {}, `${duration(span, app.model.unit)}`, make("span", { class: "dim" }, `   ${moment(selection.from, app.model.unit)} – ${moment(selection.to, app.model.unit)}   `));
     const root = make("div", {}, head);
@@ -61,7 +61,7 @@ export class RangePanel {
       const hidden = new Set(ofTracks.slice(MOST_TRACKS));
       root.append(make("div", { class: "columns" }, ...tables.filter((table) => !hidden.has(table)).map((table) => this.table(table))));
       if (answer.missing) root.append(make("p", { class: "bad" }, answer.missing));
-      if (hidden.size > 0) root.append(make("p", { class: "dim" }, `${hidden.size} more tracks: select over fewer rows`));
+      if (hidden.size > 0) root.append(make("p", { class: "dim" }, `${hidden.size} more tracks not shown: select fewer rows`));
     }
     return root;
   }
@@ -74,7 +74,7 @@ export class RangePanel {
       const selection = this.app.state.selection;
       if (!this.answer || !selection) return;
       const tables = statTables(this.answer, selection.to - selection.from, (track) => this.app.model.trackName(track), (id) => this.app.model.machineName(id), this.app.model.unit);
-      void navigator.clipboard.writeText(asText(tables)).then(() => this.app.say("Copied"), () => this.app.say("The browser does not allow copying"));
+      void navigator.clipboard.writeText(asText(tables)).then(() => this.app.say("Copied"), () => this.app.say("The browser denied access to the clipboard"));
     });
     const events = make("button", {}, "Events (V)");
     events.addEventListener("click", () => this.app.run("events"));

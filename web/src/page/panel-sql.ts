@@ -33,7 +33,7 @@ export class SqlPanel {
     this.text.value = memory.get("sql") ?? FIRST;
     const run = make("button", { title: "Ctrl+Enter" }, "Run");
     const keep = make("button", {}, "Save");
-    const forget = make("button", {}, "Forget");
+    const forget = make("button", {}, "Delete");
     run.addEventListener("click", () => void this.run());
     keep.addEventListener("click", () => this.keep());
     forget.addEventListener("click", () => this.forget());
@@ -55,7 +55,7 @@ export class SqlPanel {
       make("div", { class: "left" }, this.text, make("div", { class: "row" }, run, this.saved, keep, forget)),
       make("div", { class: "right" }, this.status, this.grid),
     );
-    this.status.textContent = "Ctrl+Enter runs. Rows with ts jump into the timeline.";
+    this.status.textContent = "Press Ctrl+Enter to run the query. Click a row with a ts column to jump to its interval.";
     this.list();
   }
 
@@ -80,7 +80,7 @@ export class SqlPanel {
       const { table, truncated } = await this.app.api.sql(this.text.value, LIMIT, this.abort.signal);
       this.table = table;
       this.picked = -1;
-      const more = truncated ? `, cut there: more than ${thousands(LIMIT)}` : "";
+      const more = truncated ? ` (truncated at ${thousands(LIMIT)})` : "";
       this.status.textContent = `${thousands(table.length)} rows${more} in ${((performance.now() - started) / 1000).toFixed(2)} s`;
       this.measure(table);
       this.grid.scrollTop = 0;
@@ -171,7 +171,7 @@ export class SqlPanel {
   private keep(): void {
     const sql = this.text.value.trim();
     const proposed = /from\s+(\w+)/i.exec(sql)?.[1] ?? "query";
-    const name = window.prompt("Name of this query", this.saved.value || proposed)?.trim();
+    const name = window.prompt("Name of the query", this.saved.value || proposed)?.trim();
     if (!name) return;
     memory.set("queries", JSON.stringify([...this.queries().filter((q) => q.name !== name), { name, sql }]));
     this.list();

@@ -5,10 +5,10 @@ import { need } from "./dom.ts";
 
 /** What is being made, in words; each but the first has a share. */
 const STAGES: Readonly<Record<string, string>> = {
-  tables: "Looking at the recording",
+  tables: "Checking the recording",
   rows: "Step 1 of 3: reading the recording",
-  events: "Step 2 of 3: writing its events into tables",
-  tiles: "Step 3 of 3: adding up tiles; what is there is drawn",
+  events: "Step 2 of 3: writing events into tables",
+  tiles: "Step 3 of 3: building tiles; finished tiles are shown",
 };
 
 /** Shows it; hides the bar when all is made. */
@@ -20,7 +20,7 @@ export function showProgress(building: BuildState): void {
   const failed = building.state === "failed";
   bar.classList.toggle("failed", failed);
   need("#progress span").style.width = `${failed ? 100 : share * 100}%`;
-  need("#progress b").textContent = failed ? `It cannot be shown: ${building.error ?? "see the terminal"}` : `${STAGES[building.stage ?? ""] ?? `Making ${building.stage ?? "tiles"}`} … ${done}`;
+  need("#progress b").textContent = failed ? `The recording cannot be shown: ${building.error ?? "see the terminal output of transect view"}` : `${STAGES[building.stage ?? ""] ?? `Building ${building.stage ?? "tiles"}`} … ${done}`;
   if (building.total > 0) bar.setAttribute("aria-valuenow", String(Math.floor(share * 100)));
   else bar.removeAttribute("aria-valuenow");
 }

@@ -61,7 +61,7 @@ export class Stage {
   constructor(canvas: HTMLCanvasElement) {
     this.canvas = canvas;
     const context = canvas.getContext("2d", { alpha: false, desynchronized: false });
-    if (!context) throw new Error("this browser gives no 2D canvas");
+    if (!context) throw new Error("the browser does not provide a 2D canvas");
     this.context = context;
   }
 

@@ -53,7 +53,7 @@ export class Tip {
     const reach = 2 * (spanOf(app.state.view) / Math.max(app.width, 1));
     const zones = app.model.lost.filter((zone) => at >= zone.from - reach && at <= zone.to + reach && concerns(zone, row.node.track));
     const lines = zones.slice(0, 4).map((zone) => make("div", { class: "line bad" }, make("b", {}, lossText(app, zone))));
-    if (zones.length > 4) lines.push(make("div", { class: "dim" }, `and ${zones.length - 4} more losses at this place`));
+    if (zones.length > 4) lines.push(make("div", { class: "dim" }, `and ${zones.length - 4} more losses here`));
     return lines;
   }
 
@@ -66,14 +66,14 @@ export class Tip {
 
   private shares(app: App, track: number, hit: Extract<Hit, { kind: "shares" }>): HTMLElement[] {
     const lines = hit.shares.slice(0, 8).map(({ key, share }) => make("div", { class: "line" }, make("span", {}, chip(app, key, track), app.model.label(key)), make("b", {}, percent(share))));
-    return [make("div", { class: "dim" }, `${duration(hit.to - hit.from, app.model.unit)} are made of`), ...lines];
+    return [make("div", { class: "dim" }, `shares of ${duration(hit.to - hit.from, app.model.unit)}:`), ...lines];
   }
 }
 
 /** `412 events lost on CPU 1 (buffer_overrun), 1.3 ms unknown`. */
 function lossText(app: App, { info, from, to }: LostZone): string {
   const known = info.count !== null && Number.isFinite(Number(info.count));
-  const many = known ? `${thousands(Number(info.count))} event${Number(info.count) === 1 ? "" : "s"} lost` : "events lost, nobody counted them";
+  const many = known ? `${thousands(Number(info.count))} event${Number(info.count) === 1 ? "" : "s"} lost` : "events lost, count unknown";
   const cpu = info.cpu === null ? "" : ` on CPU ${info.cpu}`;
   const cause = info.cause ? ` (${info.cause.replaceAll("_", " ")})` : "";
   return `${many}${cpu}${cause}: ${duration(to - from, app.model.unit)} unknown`;

@@ -211,10 +211,7 @@ fn an_excerpt_of_an_excerpt() {
     assert!(compare(&whole, &part, inner) > 50);
     let about = part.json("/api/recording");
     let said = about["problems"].to_string();
-    assert!(
-        said.contains("an excerpt of pair.transect, from") && said.contains("windows"),
-        "{said}"
-    );
+    assert!(said.contains("excerpt of pair.transect, from") && said.contains("windows"), "{said}");
     let text = good(dir.path(), &["report", &second]);
     let title = text.lines().next().unwrap();
     let range = format!("excerpt of pair.transect, from {} until {} ticks", inner.0, inner.1);

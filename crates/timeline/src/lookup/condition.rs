@@ -225,7 +225,9 @@ fn numbers(column: &dyn Array) -> Result<Int64Array, ArrowError> {
         }
         DataType::Boolean => column.as_boolean().iter().map(|is| is.map(i64::from)).collect(),
         other => {
-            return Err(ArrowError::SchemaError(format!("a column of {other} where numbers are")));
+            return Err(ArrowError::SchemaError(format!(
+                "column of type {other}, expected numbers"
+            )));
         }
     })
 }
@@ -266,7 +268,7 @@ fn is_word(batch: &RecordBatch, column: &str, word: &str) -> Result<BooleanBuffe
         return Ok(BooleanBuffer::new_unset(batch.num_rows()));
     };
     let bad =
-        || ArrowError::SchemaError(format!("a column of {} where words are", column.data_type()));
+        || ArrowError::SchemaError(format!("column of type {}, expected text", column.data_type()));
     if let Some(words) = column.as_string_opt::<i32>() {
         let is = |row| words.is_valid(row) && words.value(row) == word;
         return Ok(BooleanBuffer::collect_bool(words.len(), is));

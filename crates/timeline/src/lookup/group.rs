@@ -199,7 +199,7 @@ fn guarded<T>(
     work: impl FnOnce() -> Result<T, TimelineError>,
 ) -> Result<T, TimelineError> {
     let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| Err(damaged(path, "the decoder gave up")))
+    done.unwrap_or_else(|_| Err(damaged(path, "the decoder panicked")))
 }
 
 fn damaged(path: &Path, reason: &str) -> TimelineError {

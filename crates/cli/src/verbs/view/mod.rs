@@ -27,21 +27,22 @@ use transect_serve::{Options, Server};
     transect view demo.transect                      open it in the browser\n  \
     transect view demo.transect --no-browser         only print the address\n  \
     ssh -L 8000:localhost:8000 HOST transect view --listen 127.0.0.1:8000 demo.transect\n\n\
-    The page is part of this program and needs no internet. The address holds a token: who has\n\
-    it may read the recording while it is served. Keys and panels: docs/reference/view.md.")]
+    The page is part of this program and needs no internet access. The address contains a token:\n\
+    anyone with the address can read the recording while it is served.\n\
+    Keys and panels: docs/reference/view.md.")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat file
+    /// Recording to show: a directory written by `record` or `import`, or a trace.dat file
     recording: PathBuf,
-    /// Where to listen: 127.0.0.1 or ::1, with port 0 for any that is free
+    /// Address and port to listen on: 127.0.0.1 or ::1; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Print the address and open nothing
+    /// Print the address without opening a browser
     #[arg(long)]
     no_browser: bool,
-    /// Serve what the page asks for although this program has no page (for tests)
+    /// Serve the HTTP API although this program was built without the page (for tests)
     #[arg(long, hide = true)]
     api_only: bool,
-    /// Memory for a query's sorting, grouping and joining
+    /// Memory limit for sorting, grouping and joining in one query
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = transect_ask::memory::parse)]
     memory: usize,
     /// Refuse to start if a wall around SQL queries is missing on this machine
@@ -54,11 +55,11 @@ pub(crate) struct Args {
 /// Runs `transect view`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !transect_serve::is_built() && !args.api_only {
-        eprintln!("transect: built without the page: run make build");
+        eprintln!("transect: built without the page; run make build");
         return Ok(ExitCode::from(2));
     }
     let path = &args.recording;
-    anyhow::ensure!(path.exists(), "{}: there is no such recording", path.display());
+    anyhow::ensure!(path.exists(), "{}: recording not found", path.display());
     let stop = interrupted()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     sandbox::check_sandbox(args.require_sandbox, &|line| eprintln!("transect: {line}"))?;
@@ -94,7 +95,7 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .context("signals")?;
+            .context("cannot install signal handlers")?;
     }
     Ok(stop)
 }

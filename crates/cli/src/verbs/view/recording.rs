@@ -35,7 +35,7 @@ impl Shown {
         match format {
             "perfetto" => traced(&stretch, &name),
             "recording" => packed(&stretch, &name),
-            _ => bail!("there is no format {format}: perfetto, recording"),
+            _ => bail!("unknown format {format}: use perfetto or recording"),
         }
     }
 }
@@ -56,7 +56,7 @@ impl Recording for Shown {
 
 /// A Perfetto trace in an unnamed temporary file: it may be larger than the recording.
 fn traced(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
-    let file = tempfile::tempfile().context("a file for the trace")?;
+    let file = tempfile::tempfile().context("cannot create a temporary file for the trace")?;
     let mut out = BufWriter::new(file);
     excerpt::perfetto(stretch, &mut out)?;
     let mut file = out.into_inner().context("cannot write the trace")?;
@@ -66,10 +66,11 @@ fn traced(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
 
 /// A smaller recording as a tar in a file that is nobody's and gone when it is closed.
 fn packed(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
-    let scratch = tempfile::tempdir().context("a folder for the excerpt before it is packed")?;
+    let scratch =
+        tempfile::tempdir().context("cannot create a temporary folder for the excerpt")?;
     let folder = format!("{}.transect", plain(name));
     let written = stretch.write(&scratch.path().join(&folder), MAX_BYTES, None)?;
-    let file = tempfile::tempfile().context("a file for the excerpt")?;
+    let file = tempfile::tempfile().context("cannot create a temporary file for the excerpt")?;
     let mut file = pack::tar(&written.path, &folder, file).context("cannot pack the excerpt")?;
     file.seek(SeekFrom::Start(0))?;
     Ok(Exported { name: format!("{folder}.tar"), file })
@@ -92,11 +93,14 @@ fn open(
     let facts = load::about(path, source)?;
     let mut notes = facts.notes;
     if !facts.finished {
-        notes.push("its recorder did not end in order: the last moments are missing".to_owned());
+        notes.push(
+            "the recorder did not shut down cleanly: the end of the recording is missing"
+                .to_owned(),
+        );
     }
     if let Some(of) = facts.excerpt_of {
         let (Span { start, end }, unit) = (facts.window, facts.unit.as_str());
-        notes.push(format!("an excerpt of {of}, from {start} until {end} {unit}"));
+        notes.push(format!("excerpt of {of}, from {start} until {end} {unit}"));
     }
     let parent = load::tables::parent(path)?;
     Ok(Opened { tables: tables.path, parent, unit: facts.unit.as_str(), notes })
