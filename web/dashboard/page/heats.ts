@@ -194,7 +194,7 @@ export class CpuHeat extends Heat {
     cpuBusy(out, lanes, row.lane, view);
   }
   say(rate: number): string {
-    return rate === UNKNOWN ? "unknown: no context switch recorded on this CPU yet" : `${percent(rate / 1e9)} busy`;
+    return rate === UNKNOWN ? "unknown: no context switch recorded on this CPU" : `${percent(rate / 1e9)} busy`;
   }
   nothing(): string {
     return this.app.waitingText;
