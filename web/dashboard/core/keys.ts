@@ -41,7 +41,7 @@ export const BINDINGS: readonly Binding[] = [
   { command: "large", keys: ["f"], group: "Rows and panels", help: "maximize or restore the panel" },
   { command: "theme", keys: ["l"], group: "Page", help: "light or dark theme" },
   { command: "help", keys: ["?", "shift+?", "f1"], group: "Page", help: "this help" },
-  { command: "close", keys: ["escape"], group: "Page", help: "close; clear the selected time; back to the host" },
+  { command: "close", keys: ["escape"], group: "Page", help: "close; clear the time; back to the host" },
 ];
 
 /** The command of a key press. */

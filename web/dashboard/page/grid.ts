@@ -171,7 +171,7 @@ export class RivalGrid extends Grid {
     return `${percent(rate / 1e9)} of the time`;
   }
   nothing(): string {
-    return this.app.whyNo("waking", "No CPU contention in this range.");
+    return this.app.whyNo("waking", "No CPU contention in this period.");
   }
   openOf(row: string): string | undefined {
     return this.app.knows(`vm:${row}`) ? `vm:${row}` : undefined;

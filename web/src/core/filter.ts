@@ -27,9 +27,9 @@ export const FILTER_WORDS: readonly (readonly [string, string])[] = [
   ["kind:vcpu", "tracks of a kind (cpu, vcpu, thread, block, …)"],
   ["cpu:3  vcpu:0  tid:812", "tracks of a CPU, vCPU or thread"],
   ["nginx", "tracks with this text in their name"],
-  ["state:preempted", "highlight intervals in this state"],
-  ["reason:hlt", "highlight intervals with this reason"],
-  ["by:hog", "highlight intervals of, or caused by, this machine"],
+  ["state:preempted", "highlight this state"],
+  ["reason:hlt", "highlight this reason"],
+  ["by:hog", "highlight intervals of or due to this machine"],
 ];
 
 /** Reads the box's text. `machineName` names a machine for `vm:` and `by:`. */

@@ -21,12 +21,12 @@ export function openHelp(app: App): void {
   const pointer = make("section", {}, make("h3", {}, "Pointer"));
   for (const [what, does] of [
     ["wheel, pinch", "zoom at the pointer"],
-    ["horizontal wheel, Shift + wheel", "move earlier, later"],
-    ["wheel over the track names, Alt + wheel", "scroll the tracks"],
+    ["horizontal wheel, Shift + wheel", "move in time"],
+    ["wheel over names, Alt + wheel", "scroll tracks"],
     ["drag", "select a time range on some tracks"],
-    ["Shift + drag, middle-button drag", "move in time and across tracks"],
+    ["Shift + drag, middle drag", "move in time and tracks"],
     ["drag on the ruler", "zoom into that range"],
-    ["drag on the overview above the ruler", "move the view"],
+    ["drag on the overview", "move the view"],
     ["click", "show the details of an interval"],
     ["double click", "zoom to an interval"],
   ]) pointer.append(make("p", {}, make("span", {}, what!), make("span", {}, does!)));
