@@ -24,7 +24,7 @@ FIRST := --bin transect --bin testbed --bin testbed-demo
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: ## Install what is missing: Debian packages, Python environment, guest images
+setup: ## Install missing Debian packages, the Python environment and guest images
 	@bash tests/house/setup.sh
 
 tools: ## The Python environment alone, with the test runner: no root
