@@ -46,5 +46,8 @@ fn the_hog_is_named_as_the_antagonist_of_the_starved_vcpu() {
     let stolen = number(&periodic, "vcpu_preempted_ns").unwrap();
     assert!(stolen > number(&periodic, "effective_running_ns").unwrap(), "{periodic}");
     let summary = report["summary"].to_string();
-    assert!(summary.contains("web vcpu0") && summary.contains("behind batch"), "{summary}");
+    assert!(
+        summary.contains("web vcpu0") && summary.contains("because batch held the CPU"),
+        "{summary}"
+    );
 }

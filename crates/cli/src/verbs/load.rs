@@ -38,11 +38,11 @@ use transect_xentrace::{XenTrace, XenVersion};
 /// How a recording is to be read.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceArgs {
-    /// Ticks per second of the host's TSC, for files that count ticks and do not say how long
-    /// one is (xentrace's never do; 'xl info' in dom0 says it as cpu_mhz)
+    /// TSC frequency of the host in Hz, for files in ticks that lack it (every xentrace file does; 'xl
+    /// info' in dom0 prints it as cpu_mhz)
     #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
     tsc_hz: Option<u64>,
-    /// Do not use the exact TSC offsets: estimate the guests' clocks from the channel
+    /// Ignore the exact TSC offsets and estimate the guests' clocks from the channel
     #[arg(long)]
     no_tsc_offset: bool,
     #[command(flatten)]
@@ -139,7 +139,7 @@ pub(crate) fn windows_in(
     run_at(path, args, &plan, sink).map(drop)
 }
 
-/// What the engine is to make.
+/// The engine's output options.
 #[derive(Default)]
 struct Plan {
     options: Options,
@@ -184,7 +184,7 @@ pub(crate) fn events(
 ) -> anyhow::Result<()> {
     anyhow::ensure!(
         excerpt::at(path)?.is_none(),
-        "{0} is an excerpt: it has tables and not the recorded streams; its events are in them: \
+        "{0} is an excerpt, which has tables but no recorded streams; query its events with: \
          transect sql {0} 'SELECT * FROM events ORDER BY ts'",
         path.display()
     );
@@ -200,7 +200,7 @@ pub(crate) fn events(
     .with_context(|| path.display().to_string())
 }
 
-/// What is known about a recording without running the engine; its window is known of excerpts only.
+/// Facts about a recording without running the engine; the window is set for excerpts only.
 pub(crate) fn about(path: &Path, args: &SourceArgs) -> anyhow::Result<Facts> {
     if let Some(excerpt) = excerpt::at(path)? {
         return Ok(excerpt.facts());
@@ -217,7 +217,7 @@ pub(crate) fn about(path: &Path, args: &SourceArgs) -> anyhow::Result<Facts> {
     .with_context(|| path.display().to_string())
 }
 
-/// What cannot be read is left out here as in [`run`], where it is told.
+/// Unreadable sources are skipped here as in [`run`], which reports them.
 fn facts_of(opened: Opened<'_>, args: &SourceArgs) -> anyhow::Result<Facts> {
     let Opened { facts, topology, mut evidence, sources, .. } = opened;
     let traces = parse(&sources, &mut Vec::new())?;
@@ -265,7 +265,7 @@ fn run(
     }
     anyhow::ensure!(
         !inputs.is_empty(),
-        "it holds no events that could be put on one clock: nothing was recorded, or what was is lost"
+        "no usable events: the recording is empty, or no stream could be aligned to the host clock"
     );
     if let Some(read) = read {
         let watched = |input: Input<_, _>| Input { stream: read.watch(input.stream), ..input };
@@ -402,7 +402,7 @@ fn left_out(source: &str, why: &dyn std::error::Error) -> ImportLog {
     ImportLog {
         source: source.to_owned(),
         offset: None,
-        message: format!("left out: {why}"),
+        message: format!("source skipped: {why}"),
         data_loss: true,
     }
 }
@@ -418,7 +418,7 @@ fn machine_gap(gap: &RawGap, clocks: &ClockGraph) -> Option<MachineGap> {
     })
 }
 
-/// What only the run could tell.
+/// Adds the facts that only a run of the engine determines.
 fn complete(facts: &mut Facts, clocks: &ClockGraph, summary: &Summary) {
     let zero = Timestamp::new(0);
     facts.window = summary.span.unwrap_or(Span { start: zero, end: zero });
@@ -428,7 +428,7 @@ fn complete(facts: &mut Facts, clocks: &ClockGraph, summary: &Summary) {
     facts.unit = unit(clocks);
 }
 
-/// What one unit of trace time is.
+/// The unit of trace time.
 pub(crate) fn unit(clocks: &ClockGraph) -> TimeUnit {
     match clocks.unit() {
         Unit::Nanoseconds => TimeUnit::Ns,

@@ -11,10 +11,9 @@ use std::process::ExitCode;
 #[command(after_help = "Example:\n  \
     duckdb -c \"select reason, count(*) from '$(transect tables demo.transect)/exits/**/*.parquet' group by 1\"")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
-    /// file
+    /// Recording to read: a directory made by `record` or `import`, a trace.dat or an xentrace file
     recording: PathBuf,
-    /// List the tables and how many rows each has, as JSON
+    /// Print the tables and their row counts as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

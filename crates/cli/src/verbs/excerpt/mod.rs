@@ -111,7 +111,10 @@ impl Stretch<'_> {
         };
         let from = moment(self.from, i64::MIN)?;
         let until = moment(self.until, i64::MAX)?;
-        ensure!(from < until, "the range is empty: it begins at {from} and ends at {until}");
+        ensure!(
+            from < until,
+            "the range is empty: it begins at {from} and ends at {until}; --from must be before --until"
+        );
         let (start, end) = match (&facts.excerpt_of, span_of(&tables)?) {
             (None, Some(span)) => span,
             _ => (facts.window.start.get(), facts.window.end.get()),
@@ -119,7 +122,7 @@ impl Stretch<'_> {
         let unit = facts.unit.as_str();
         ensure!(
             from < end && start < until || start == end,
-            "{}: nothing of it is in the range: its window is from {start} to {end} {unit}",
+            "{}: no data in the range: the recording's window is {start} to {end} {unit}",
             self.path.display()
         );
         let range = Range {
@@ -165,9 +168,9 @@ impl Stretch<'_> {
 }
 
 /// Why counts of windows are missing.
-const NO_NEW_WINDOWS: &str = "taken from an excerpt, which has no events to make windows of: \
-                              executions, allocations and I/O counts are those of the windows that \
-                              lie in it as a whole";
+const NO_NEW_WINDOWS: &str = "made from an excerpt, which has no events to compute windows from: \
+                              executions, allocations and I/O counts include only the windows that \
+                              lie entirely inside it";
 
 /// The stretch as a Perfetto file.
 pub(crate) fn perfetto(stretch: &Stretch<'_>, out: impl std::io::Write) -> anyhow::Result<String> {
@@ -235,5 +238,7 @@ pub(crate) fn stem_of(name: &str) -> &str {
 
 /// Checks that a directory for an excerpt was named.
 pub(crate) fn directory(path: &Path) -> anyhow::Result<&Path> {
-    path.file_name().map(|_| path).context("name the directory to write: -o small.transect")
+    path.file_name()
+        .map(|_| path)
+        .context("-o needs a directory name, for example -o small.transect")
 }

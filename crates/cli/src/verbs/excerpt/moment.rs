@@ -21,8 +21,8 @@ impl Moment {
     pub(crate) fn in_unit(self, unit: TimeUnit) -> anyhow::Result<i64> {
         ensure!(
             unit == TimeUnit::Ns || !self.is_in_seconds,
-            "the recording's time is in ticks of unknown length: give plain numbers, or the \
-             frequency (--tsc-hz)"
+            "the recording's time is in ticks of unknown length: give bare numbers, or the \
+             frequency with --tsc-hz"
         );
         Ok(self.value)
     }
@@ -42,14 +42,14 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
         other => return Err(format!("unknown unit '{other}': use ns, us, ms, s, m or h")),
     };
     let value = exact(digits.trim_end(), unit_ns)?;
-    let value = i64::try_from(value).map_err(|_| "beyond the end of time".to_owned())?;
+    let value = i64::try_from(value).map_err(|_| "too large for a 64-bit time in ns".to_owned())?;
     Ok(Moment { value, is_in_seconds: digits.len() < text.len() })
 }
 
 /// A decimal number times a unit, to the nanosecond: no detour over a floating-point number, which
 /// would lose digits of long recordings.
 fn exact(digits: &str, unit_ns: i128) -> Result<i128, String> {
-    let wrong = || "not a moment, like 1.25s, 250ms or 1250000000".to_owned();
+    let wrong = || "not a time such as 1.25s, 250ms or 1250000000".to_owned();
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(digits) => (-1, digits),
         None => (1, digits),
@@ -66,7 +66,7 @@ fn exact(digits: &str, unit_ns: i128) -> Result<i128, String> {
     let scale = 10_i128.pow(u32::try_from(part.len()).unwrap_or(20));
     let fraction = number(part)? * unit_ns;
     if fraction % scale != 0 {
-        return Err("finer than a nanosecond".to_owned());
+        return Err("more precise than a nanosecond".to_owned());
     }
     Ok(sign * (number(whole)? * unit_ns + fraction / scale))
 }

@@ -26,47 +26,46 @@ use transect_model::table::Tables;
     transect export demo.transect --to jsonl -o - | grep '\"table\":\"exits\"'\n  \
     transect export demo.transect --to recording --from 1.25s --until 1.75s -o small.transect\n  \
     transect export demo.transect --to recording --from 1.25s -o small.transect.tar\n\n\
-    Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser). The smaller recording\n\
-    is for transect: report, sql, view and export read it.\n\
-    What is exported how is described in docs/reference/export.md.")]
+    Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser). report, sql, view and\n\
+    export read the smaller recording.\n\
+    docs/reference/export.md describes the contents of each format.")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
-    /// file
+    /// Recording to read: a directory made by `record` or `import`, a trace.dat or an xentrace file
     recording: PathBuf,
-    /// The format
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum)]
     to: Format,
-    /// From this moment of trace time on: 1.25s, 250ms, or what tables and SQL have as ts [default:
-    /// the beginning]
+    /// Start of the range, in trace time: 1.25s, 250ms, or a ts value of the tables [default: the
+    /// beginning]
     #[arg(long, value_name = "MOMENT", value_parser = moment::parse, allow_hyphen_values = true)]
     from: Option<Moment>,
-    /// Up to this moment, exclusive [default: the end]
+    /// End of the range, in trace time, exclusive [default: the end]
     #[arg(long, value_name = "MOMENT", value_parser = moment::parse, allow_hyphen_values = true)]
     until: Option<Moment>,
-    /// The file to write, - for standard output; for a recording the directory, or a file *.tar
+    /// File to write, - for standard output; for a recording a directory or a *.tar file
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// jsonl: windows of this length, which begin at its multiples on the recording's clock, as those of
-    /// 'transect top' do [default: of 1s, from the recording's start]
+    /// Length of the windows in jsonl; they begin at multiples of it on the recording's clock, as in
+    /// 'transect top' [default: 1s, from the recording's start]
     #[arg(long, value_name = "T", value_parser = units::parse_duration, conflicts_with_all = ["from", "until"])]
     window: Option<Duration>,
     #[command(flatten)]
     source: super::load::SourceArgs,
 }
 
-/// What can be written.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// A timeline for ui.perfetto.dev: machines, CPUs, vCPU states, exits, threads, wakeups
+    /// Timeline for ui.perfetto.dev: machines, CPUs, vCPU states, exits, threads, wakeups
     Perfetto,
-    /// Every row of every table, one JSON object a line
+    /// Every row of every table, one JSON object per line
     Jsonl,
-    /// A smaller recording, of the tables and events of the range
+    /// Smaller recording with the tables and events of the range
     Recording,
 }
 
 impl Args {
-    /// The stretch of time that was asked for.
+    /// The requested range of time.
     fn stretch(&self) -> Stretch<'_> {
         let (from, until) = (self.from, self.until);
         Stretch { path: &self.recording, source: &self.source, from, until }
@@ -114,7 +113,7 @@ fn perfetto(args: &Args) -> anyhow::Result<String> {
     Ok(excerpt::written_words(&written))
 }
 
-/// The I/O error itself, so that a reader that went away is recognised as such.
+/// Returns the I/O error itself, so that a closed pipe is recognised.
 fn unwrap_io(error: transect_perfetto::WriteError) -> anyhow::Error {
     match error {
         transect_perfetto::WriteError::Io(error) => error.into(),
@@ -140,7 +139,7 @@ fn rows(args: &Args) -> anyhow::Result<String> {
     Ok(format!("{rows} rows"))
 }
 
-/// What was written, and what to do with it.
+/// Writes the excerpt; returns its summary and the suggested next command.
 fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
     let is_tar = args.output.extension().is_some_and(|extension| extension == "tar");
     if !is_tar && !args.is_to_stdout() {
@@ -158,7 +157,7 @@ fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
         None if is_tar => tempfile::tempdir_in("."),
         None => tempfile::tempdir(),
     };
-    let scratch = scratch.context("a folder for the excerpt before it is packed")?;
+    let scratch = scratch.context("cannot create the temporary directory for the excerpt")?;
     let written = args.stretch().write(&scratch.path().join(&name), u64::MAX, None)?;
     let output = Output::create(&args.output)?;
     let output = pack::tar(&written.path, &name, output);
@@ -170,5 +169,5 @@ fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
 fn words(written: &Written) -> String {
     let Written { rows, events, window, unit, .. } = written;
     let (start, end) = (window.start, window.end);
-    format!("{rows} rows and {events} events from {start} until {end} {}", unit.as_str())
+    format!("{rows} rows and {events} events from {start} to {end} {}", unit.as_str())
 }

@@ -38,11 +38,10 @@ pub(super) fn as_dat<'a>(
         return Ok((Cow::Borrowed(bytes), Vec::new()));
     }
     let made = text::convert(bytes).with_context(|| path.display().to_string())?;
-    let mut notes =
-        vec![format!("{}: tracefs's text, kept as a trace.dat made of it", path.display())];
+    let mut notes = vec![format!("{}: text of tracefs, converted to trace.dat", path.display())];
     if made.not_understood > 0 {
         notes.push(format!(
-            "{}: {} lines are not understood, the first of them line {}",
+            "{}: {} lines could not be parsed, first at line {}",
             path.display(),
             made.not_understood,
             made.first_not_understood
@@ -50,7 +49,7 @@ pub(super) fn as_dat<'a>(
     }
     if made.overwritten > 0 {
         notes.push(format!(
-            "{}: {} events were overwritten before the text was taken",
+            "{}: {} events were overwritten before the text was saved",
             path.display(),
             made.overwritten
         ));
@@ -99,7 +98,7 @@ impl Judge<'_> {
                 None => self.find(trace, &stamps, &taken)?,
             };
             if taken.contains(&dom) {
-                bail!("{}: domain {dom} has a file already", trace.path.display());
+                bail!("{}: domain {dom} already has a file", trace.path.display());
             }
             kernels.push(Kernel { trace, at, dom, relation });
         }
@@ -132,11 +131,11 @@ impl Judge<'_> {
         match (found.pop(), found.pop()) {
             (Some(only), None) => Ok(only),
             (None, _) => bail!(
-                "{path}: its events fit into the running intervals of no domain in Xen's trace; if both were \
-                 recorded at the same time, say whose it is: ID={path}"
+                "{path}: the events do not fit the running intervals of any domain in Xen's trace; if both were \
+                 recorded at the same time, name the domain: ID={path}"
             ),
             (Some((a, _)), Some((b, _))) => bail!(
-                "{path}: its events fit both domain {b} and domain {a}; say whose it is: ID={path}"
+                "{path}: the events fit both domain {b} and domain {a}; name the domain: ID={path}"
             ),
         }
     }
@@ -166,14 +165,16 @@ impl Judge<'_> {
             ClockKind::Nanoseconds => {
                 let rate = self.rate.with_context(|| {
                     format!(
-                        "{}: its clock '{}' counts nanoseconds and Xen's ticks: say how many make a second (--cpu-hz)",
+                        "{}: the clock '{}' counts nanoseconds, Xen's counts ticks: give the TSC frequency (--cpu-hz)",
                         path(),
                         trace.clock
                     )
                 })?;
                 ticks_per_ns(rate)
             }
-            ClockKind::Other => bail!("{}: its clock '{}' keeps no time", path(), trace.clock),
+            ClockKind::Other => {
+                bail!("{}: the clock '{}' does not measure time", path(), trace.clock)
+            }
         };
         // Machines have no numbers yet; `told` puts them in.
         place(self.running, dom, stamps, rate, (MachineId(0), MachineId(0))).with_context(path)
@@ -230,8 +231,8 @@ impl Kernel<'_, '_> {
         let share = running.share_at(self.dom, &stamps, (1, 1), ticks);
         let later = u64::try_from(placed.offset_ticks - ticks).ok()?;
         Some(format!(
-            "at the offset that Xen prints (ofs, {ticks} ticks) {} of {} events lie where it ran: it counts in Xen's system \
-             time, which began when Xen's TSC stood at {} or so",
+            "at the offset that Xen prints (ofs, {ticks} ticks), {} of {} events lie in running intervals: that offset \
+             counts Xen's system time, which began when Xen's TSC was at about {}",
             share.inside,
             share.tested,
             in_us(later, rate)
@@ -243,11 +244,11 @@ impl Kernel<'_, '_> {
         match &self.relation {
             Relation::Same(share) => {
                 let told = match share.tested.saturating_sub(share.by_chance) {
-                    0..16 => " (which tells little: it ran nearly all the time)",
+                    0..16 => " (weak evidence: the domain ran nearly all the time)",
                     _ => "",
                 };
                 format!(
-                    "stamps with Xen's own TSC: {} of {} testable events lie where it ran, at offset 0{told}",
+                    "clock is Xen's own TSC, offset 0: {} of {} testable events lie in running intervals{told}",
                     share.inside, share.tested
                 )
             }
@@ -255,12 +256,12 @@ impl Kernel<'_, '_> {
                 let time = |ticks: u64| in_us(ticks, rate);
                 let read = match placed.read {
                     0 => String::new(),
-                    read => format!(" (in {read} of them Xen recorded the readings of the clock)"),
+                    read => format!(" (in {read} of them Xen recorded clock readings)"),
                 };
                 format!(
-                    "a clock of its own, {} ticks behind Xen's TSC as Xen's trace begins, by {} intervals in which it \
-                     ran{read}; half of the events are within ±{}, all within ±{}; {} of {} testable events lie \
-                     where it ran",
+                    "separate clock, {} ticks behind Xen's TSC at the start of Xen's trace, from {} running \
+                     intervals{read}; half of the events are within ±{}, all within ±{}; {} of {} testable events lie \
+                     in running intervals",
                     placed.offset_ticks,
                     placed.stretches,
                     time(placed.median_bound_ticks),

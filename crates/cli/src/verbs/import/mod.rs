@@ -30,26 +30,26 @@ const SHOWN_PROBLEMS: usize = 10;
     transect import xen.bin -o xen.transect --cpu-hz 2596139000 --domain 1=web   (xentrace)\n  \
     transect import xen.bin 0=dom0.dat 1=web.dat 2=trace.txt -o all.transect --cpu-hz 2596139000\n\n\
     trace.dat versions 6 and 7 are read (plain, zlib, zstd). The host's file names its guests, so \
-    the order of files does not matter. xentrace files of Xen 4.14 to 4.20 are read; they say \
-    neither the TSC's rate nor the domains' names. With one, files of dom0's and domUs' kernels can be given that were \
-    recorded at the same time, as DOMID=FILE or, where only one domain fits, as FILE: trace.dat, or the text of \
-    tracefs's 'trace'. Their clocks are related to Xen's by when Xen had their vCPUs running.\n\
-    Exit code: 0; 1 if a file could not be read, or only in part (then the recording holds what \
-    could be read, and says what is missing).")]
+    the order of files does not matter. xentrace files of Xen 4.14 to 4.20 are read; they contain \
+    neither the TSC frequency nor the domain names. You can add files recorded at the same time by the kernels of dom0 and \
+    the domUs, as DOMID=FILE or, if only one domain fits, as FILE: trace.dat, or the text of tracefs's 'trace'. Their \
+    clocks are aligned to Xen's by the intervals in which Xen had their vCPUs running.\n\
+    Exit code: 0; 1 if a file could not be read completely (the recording then holds the readable \
+    part, and its notes list the missing parts).")]
 pub(crate) struct Args {
-    /// trace.dat files: one host's, and any of its guests'; or an xentrace file, and those of its
+    /// trace.dat files of one host and any of its guests; or an xentrace file and the files of its
     /// domains' kernels, as DOMID=FILE
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The recording to make
+    /// Recording to create
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Ticks per second of the host's TSC, for x86-tsc files that do not say; without it such
-    /// files are shown in ticks ('xl info' in dom0 says Xen's as cpu_mhz)
+    /// TSC frequency of the host in Hz, for x86-tsc files that lack it; without it, times of such
+    /// files are in ticks (for Xen, 'xl info' in dom0 prints it as cpu_mhz)
     #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
     tsc_hz: Option<u64>,
-    /// What 'xl dmesg' shows after 'xl debug-keys s': says how emulated TSCs are off the offsets
-    /// that Xen prints
+    /// Output of 'xl dmesg' after 'xl debug-keys s', to compare the offsets that Xen prints for emulated
+    /// TSCs with the measured ones
     #[arg(long, value_name = "FILE")]
     xen_tsc: Option<PathBuf>,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some((at, (path, map))) = xens.next() {
         if let Some((_, (other, _))) = xens.next() {
             bail!(
-                "{} and {} are both Xen's: a recording has one xentrace file",
+                "{} and {} are both xentrace files: a recording has only one",
                 path.display(),
                 other.display()
             );
@@ -77,7 +77,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return xen::run(&args, path, map, &others.collect::<Vec<_>>());
     }
     if let Some((Some(dom), path)) = named.iter().find(|(dom, _)| dom.is_some()) {
-        bail!("{dom}={}: domains have numbers only beside an xentrace file", path.display());
+        bail!(
+            "{dom}={}: a domain number needs an xentrace file: add it, or leave out the number",
+            path.display()
+        );
     }
     let texts = maps
         .iter()
@@ -143,7 +146,7 @@ fn report(trace: &Trace<'_>, name: &str) {
         trace.events,
         match (trace.holes, trace.lost) {
             (0, _) => String::new(),
-            (holes, lost) => format!(", at least {lost} lost in {holes} places"),
+            (holes, lost) => format!(", at least {lost} lost in {holes} gaps"),
         },
     );
     report_problems(trace.path, &trace.problems);

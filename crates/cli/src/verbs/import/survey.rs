@@ -230,7 +230,7 @@ fn rate_from_hz(hz: u64) -> anyhow::Result<(u32, u32)> {
             return Ok((mult, shift));
         }
     }
-    bail!("--tsc-hz {hz} is not a frequency of a TSC: give ticks per second, like 2596140000");
+    bail!("--tsc-hz {hz} is not a TSC frequency: give ticks per second, such as 2596140000");
 }
 
 #[cfg(test)]

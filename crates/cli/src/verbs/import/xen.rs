@@ -129,7 +129,10 @@ fn facts(path: &Path) -> anyhow::Result<TscFacts> {
     let name = || path.display().to_string();
     let text = std::fs::read(path).with_context(name)?;
     transect_xen::tsc(&String::from_utf8_lossy(&text)).with_context(|| {
-        format!("{}: Xen's answer about TSCs is not in it ('xl debug-keys s; xl dmesg')", name())
+        format!(
+            "{}: no TSC report of Xen found: save the output of 'xl debug-keys s; xl dmesg'",
+            name()
+        )
     })
 }
 
@@ -239,7 +242,7 @@ fn tell(path: &Path, found: &Found) {
     let Totals { lost_records, lost, unknown, .. } = found.totals;
     let mut rest = String::new();
     if lost_records > 0 {
-        rest += &format!(", {lost} lost in {lost_records} places");
+        rest += &format!(", {lost} lost in {lost_records} gaps");
     }
     if unknown > 0 {
         rest += &format!(", {unknown} of unknown kinds");

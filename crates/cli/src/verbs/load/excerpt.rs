@@ -32,8 +32,8 @@ impl Excerpt {
     pub(super) fn tables(&self, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
         ensure!(
             *args == SourceArgs::default(),
-            "an excerpt's clocks are converted and its machines named already: leave the options \
-             for that out, or export it again with them"
+            "clock and domain options do not apply to an excerpt, whose times are already converted: leave \
+             them out, or export the excerpt again with them"
         );
         Ok(transect_store::open_excerpt(&self.path, &self.entry)?)
     }
@@ -47,7 +47,7 @@ impl Excerpt {
     ) -> anyhow::Result<Facts> {
         ensure!(
             window_ns.is_none(),
-            "an excerpt's windows cannot be divided anew: ask {} with --window, or export from it",
+            "--window does not apply to an excerpt: use --window on {}, or export from it",
             self.entry.of
         );
         let tables = self.tables(args)?;

@@ -18,8 +18,8 @@ use transect_xentrace::XenVersion;
 pub(super) fn map(path: &Path) -> anyhow::Result<Mapping> {
     anyhow::ensure!(
         path.exists(),
-        "{}: no such recording (a directory made by 'transect record' or 'import', or a \
-         trace.dat or xentrace file)",
+        "{}: no such recording: expected a directory made by 'transect record' or 'import', \
+         a trace.dat or an xentrace file",
         path.display()
     );
     Ok(Mapping::open(path)?)

@@ -14,20 +14,20 @@ use transect_xentrace::{IDLE_DOMAIN, Index, XenVersion};
 /// The machine that is Xen itself, in recordings of nothing else.
 pub(crate) const XEN: MachineId = MachineId(0);
 
-/// What a trace of Xen does not say about itself.
+/// Facts that a trace of Xen lacks.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XenArgs {
-    /// The Xen that wrote an xentrace file; records differ little between versions
+    /// Xen version that wrote the xentrace file; records differ little between versions
     #[arg(long, value_name = "4.N", value_parser = minor)]
     xen_version: Option<u8>,
-    /// A Xen domain's name, as 'xl list' shows it (may be given several times)
+    /// Name of a Xen domain, as in 'xl list'; repeat it for several domains
     #[arg(long, value_name = "ID=NAME", value_parser = named)]
     domain: Vec<(u16, String)>,
 }
 
 fn minor(text: &str) -> Result<u8, String> {
     let minor = text.strip_prefix("4.").and_then(|rest| rest.split('.').next()?.parse().ok());
-    minor.ok_or_else(|| "not a version of Xen, like 4.17".to_owned())
+    minor.ok_or_else(|| "not a Xen version such as 4.17".to_owned())
 }
 
 fn named(text: &str) -> Result<(u16, String), String> {
@@ -35,11 +35,11 @@ fn named(text: &str) -> Result<(u16, String), String> {
     let parts = parts.and_then(|(id, name)| Some((id.parse().ok()?, name.to_owned())));
     parts
         .filter(|(id, _)| *id < IDLE_DOMAIN)
-        .ok_or_else(|| "not a domain's number and name, like 1=web".to_owned())
+        .ok_or_else(|| "not a domain number and name such as 1=web".to_owned())
 }
 
 impl XenArgs {
-    /// The version told.
+    /// The version given.
     pub(crate) fn version(&self) -> Option<u8> {
         self.xen_version
     }

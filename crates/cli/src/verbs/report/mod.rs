@@ -22,39 +22,38 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Lines per list for people, where `--top` says nothing.
+/// Lines per list in the text report without `--top`.
 const DEFAULT_TOP: usize = 10;
 
 /// Arguments of `transect report`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    transect report demo.transect                        everything, at a glance\n  \
-    transect report demo.transect --view antagonists     who each vCPU waited for\n  \
+    transect report demo.transect                        every section\n  \
+    transect report demo.transect --view antagonists     one section\n  \
     transect report demo.transect --vm web --top 30      one VM, longer lists\n  \
-    transect report demo.transect --window 100ms         time sliced\n  \
+    transect report demo.transect --window 100ms         metrics per window of 100 ms\n  \
     transect report demo.transect --json | jq '.exits'   for scripts (all values in ns)\n  \
     transect report demo.transect --view exits --csv\n\n\
     Every column is described in docs/reference/report.md.")]
 pub(crate) struct Args {
-    /// The recording: a directory that `record` or `import` made, or a trace.dat or xentrace
-    /// file
+    /// Recording to read: a directory made by `record` or `import`, a trace.dat or an xentrace file
     recording: PathBuf,
-    /// Show only this view (may be given several times)
+    /// Section to print; repeat it for several [default: all]
     #[arg(long, value_name = "VIEW", value_enum)]
     view: Vec<View>,
-    /// Divide time into windows of this length (1s, 100ms, …) and show the windows view
+    /// Length of a metrics window (1s, 100ms, …) [default: 1s]; also prints the windows view
     #[arg(long, value_name = "T", value_parser = window_ns)]
     window: Option<i64>,
-    /// Only these VMs, by name or machine number (may be given several times)
+    /// VM to report, by name or machine number; repeat it for several [default: all]
     #[arg(long, value_name = "NAME")]
     vm: Vec<String>,
-    /// Lines per list [default: 10; with --json and --csv all]
+    /// Maximum lines per list [default: 10; all with --json and --csv]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Write JSON: every view, or those of --view; all times in ns
+    /// Print JSON: every view, or those of --view; all times in ns
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Write CSV of one view (needs --view)
+    /// Print one view as CSV (needs --view)
     #[arg(long)]
     csv: bool,
     #[command(flatten)]
@@ -64,35 +63,35 @@ pub(crate) struct Args {
 /// One section of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum View {
-    /// A few sentences: who is to blame
+    /// Findings in a few sentences: longest waits and their antagonists, exit cost, lost events
     Summary,
-    /// When, how and for how long it was recorded
+    /// Date, command and length of the recording
     Recording,
-    /// Machines, their clocks with error bounds, and whether the merged time holds
+    /// Machines, their clocks with error bounds, and the causality check of the merged time
     Machines,
-    /// Where each vCPU's time went
+    /// Time of each vCPU by state
     Vcpus,
-    /// Xen's domains: XenMon's metrics, and what each one's vCPUs did together
+    /// Xen domains: XenMon's metrics and the combined state of each domain's vCPUs
     Domains,
-    /// Who had each CPU
+    /// Occupancy of each CPU
     Cpus,
     /// VM exits by reason
     Exits,
-    /// Who had the CPU while each vCPU waited for it
+    /// vCPUs and threads that held the CPU while a vCPU waited for it
     Antagonists,
-    /// Threads of every machine; guest threads with what really happened while they "ran"
+    /// Threads of every machine; for guest threads also the vCPU state while they were scheduled in
     Threads,
-    /// Run-queue latency after wakeups
+    /// Wakeup latency of each thread
     Wakeups,
-    /// The vCPU metrics window by window
+    /// The vCPU metrics per window
     Windows,
     /// Lost events and the time they hide
     Lost,
-    /// What went wrong or was inferred while reading
+    /// Problems and inferences while reading the recording
     Log,
-    /// What the recording itself cost
+    /// CPU time and disk space that the recording took
     Cost,
-    /// Every event of every machine in the order of time (alone; with --json one object a line)
+    /// Every event of every machine in time order (not with other views; with --json one object per line)
     Events,
 }
 
@@ -118,7 +117,7 @@ impl View {
 /// Runs `transect report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.csv && args.view.len() != 1 {
-        let why = "--csv writes one table: name one with --view\n";
+        let why = "--csv prints one view: select it with one --view\n";
         clap::Error::raw(clap::error::ErrorKind::WrongNumberOfValues, why).exit();
     }
     if args.view.contains(&View::Events) {
@@ -136,7 +135,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Events are not a section of the report but the recording itself: they are streamed.
 fn write_events(args: &Args) -> anyhow::Result<ExitCode> {
     if args.view.len() != 1 {
-        bail!("--view events is shown alone: leave the other views out");
+        bail!("--view events cannot be combined with other views");
     }
     let form = match (args.json, args.csv) {
         (true, _) => events::Form::JsonLines,
@@ -202,9 +201,9 @@ fn window_ns(text: &str) -> Result<i64, String> {
         "m" | "min" => 60e9,
         other => return Err(format!("unknown unit '{other}': use ns, us, ms, s or m")),
     };
-    let ns = digits.parse::<f64>().map_err(|_| "not a length of time, like 100ms or 1s")? * unit_ns;
+    let ns = digits.parse::<f64>().map_err(|_| "not a duration such as 100ms or 1s")? * unit_ns;
     if !(1_000.0..=1e18).contains(&ns) {
-        return Err("a window must be at least 1us long and at most 30 years".to_owned());
+        return Err("a window must be at least 1us and at most 30 years long".to_owned());
     }
     #[expect(clippy::cast_possible_truncation, reason = "whole and within 1e18, checked above")]
     Ok(ns.round() as i64)

@@ -40,7 +40,7 @@ fn waiting(report: &Report) -> Vec<String> {
     };
     if !is_worth_naming(worst.waited_ns, worst.window_ns) {
         return vec![format!(
-            "No vCPU waited much for a CPU (the most: {}, {} of {}).",
+            "No vCPU waited long for a CPU (longest wait: {}, {} of {}).",
             vcpu_name(worst),
             share(worst.waited_ns, worst.window_ns),
             ns(report, worst.window_ns)
@@ -54,12 +54,12 @@ fn waiting(report: &Report) -> Vec<String> {
     named.into_iter().flatten().map(|vcpu| wait(report, vcpu)).collect()
 }
 
-/// "web vcpu0 wanted a CPU for 2.50 s (50.0 % of 5.00 s) and waited for 82.0 % of that (2.05 s),
-/// 97.3 % of it behind batch (vcpu0 1.80 s, vcpu1 0.20 s)."
+/// "web vcpu0 wanted a CPU for 2.50 s (50.0 % of 5.00 s); it waited 82.0 % of that (2.05 s),
+/// 97.3 % of the wait because batch held the CPU (vcpu0 1.80 s, vcpu1 0.20 s)."
 fn wait(report: &Report, vcpu: &VcpuLine) -> String {
     let wanted_ns = vcpu.gotten_ns + vcpu.waited_ns;
     format!(
-        "{} wanted a CPU for {} ({} of {}) and waited for {} of that ({}){}.",
+        "{} wanted a CPU for {} ({} of {}); it waited {} of that ({}){}.",
         vcpu_name(vcpu),
         ns(report, wanted_ns),
         share(wanted_ns, vcpu.window_ns),
@@ -82,7 +82,7 @@ fn wait_behind_others(report: &Report, victim: &VcpuLine) -> i64 {
     others.map(|l| l.waited_ns).sum()
 }
 
-/// ", 97.3 % of it behind batch (vcpu0 1.80 s, vcpu1 0.20 s)"
+/// ", 97.3 % of the wait because batch held the CPU (vcpu0 1.80 s, vcpu1 0.20 s)"
 fn behind(report: &Report, victim: &VcpuLine) -> String {
     let lines: Vec<&AntagonistLine> = report
         .antagonists
@@ -95,16 +95,16 @@ fn behind(report: &Report, victim: &VcpuLine) -> String {
     let sum_ns: i64 = top.iter().map(|l| l.waited_ns).sum();
     let of_it = share(sum_ns, victim.waited_ns);
     let (Some(first), true) = (top.first(), top.iter().all(|l| l.by_kind == "vcpu")) else {
-        return top
-            .first()
-            .map_or_else(String::new, |l| format!(", {of_it} of it behind {}", antagonist(l)));
+        return top.first().map_or_else(String::new, |l| {
+            format!(", {of_it} of the wait because {} held the CPU", antagonist(l))
+        });
     };
     let parts: Vec<String> = top
         .iter()
         .filter_map(|l| l.by_vcpu.map(|vcpu| format!("vcpu{vcpu} {}", ns(report, l.waited_ns))))
         .collect();
     let vm = first.by_machine.clone().unwrap_or_default();
-    format!(", {of_it} of it behind {vm} ({})", parts.join(", "))
+    format!(", {of_it} of the wait because {vm} held the CPU ({})", parts.join(", "))
 }
 
 /// The antagonist with the largest part: a whole VM if vCPUs were in the way, else one thread name.
@@ -128,7 +128,8 @@ fn stolen_thread(report: &Report) -> Option<String> {
         return None;
     }
     Some(format!(
-        "Inside {}, '{}' believed it ran for {}; for {} of that ({}) its vCPU had no CPU.",
+        "In {}, the guest kernel had '{}' scheduled in for {}; for {} of that ({}) its vCPU was \
+         waiting for a CPU.",
         thread.machine,
         thread.name,
         ns(report, thread.running_ns),
@@ -150,7 +151,7 @@ fn exit_cost(report: &Report) -> Option<String> {
     let (vm, sum_ns, top) =
         costs.max_by(|a, b| of_window(a.0, a.1).total_cmp(&of_window(b.0, b.1)))?;
     Some(format!(
-        "Handling exits took {} of {}'s vCPU time, most of it {} ({}, {}).",
+        "Exit handling took {} of {}'s vCPU time; the costliest reason was {} ({}, {}).",
         share(sum_ns, vm.window_ns),
         vm.machine,
         top.reason,
@@ -173,7 +174,7 @@ fn busiest_thread(report: &Report) -> Option<String> {
 fn slowest_wakeups(report: &Report) -> Option<String> {
     let line = report.wakeups.iter().max_by_key(|w| w.total_ns)?;
     Some(format!(
-        "'{}' (tid {}) waited longest for a CPU after wakeups: {} in all, p99 {} over {}.",
+        "'{}' (tid {}) had the highest total wakeup latency: {}, p99 {} over {}.",
         line.name,
         line.tid,
         ns(report, line.total_ns),
@@ -208,7 +209,9 @@ fn damage(report: &Report) -> Option<String> {
     let remarks = report.import_log.iter().filter(|row| row.data_loss).count();
     (remarks > 0).then(|| {
         let remarks = counted(remarks as u64, "remark");
-        format!("Reading it was not without loss: {remarks} in the import log (--view log).")
+        format!(
+            "Data was lost while reading the recording: {remarks} in the import log (--view log)."
+        )
     })
 }
 
@@ -221,15 +224,19 @@ fn clocks(report: &Report) -> Option<String> {
     let check = match (tested, outside) {
         (0, _) => "no guest event could be tested".to_owned(),
         (tested, 0) => {
-            format!("all {} testable guest events are where they must be", count(tested))
+            format!("all {} testable guest events pass the causality check", count(tested))
         }
         (tested, outside) => {
-            format!("{} of {} testable guest events are misplaced", count(outside), count(tested))
+            format!(
+                "{} of {} testable guest events fail the causality check",
+                count(outside),
+                count(tested)
+            )
         }
     };
     let bound = i64::try_from(worst.1).ok()?;
     Some(format!(
-        "Guest clocks are within ±{} ({}); {check}.",
+        "Guest clock error is at most ±{} ({}); {check}.",
         if bound == 0 { "0 ns".to_owned() } else { ns(report, bound) },
         machine_name(report, worst.0.machine_id)
     ))

@@ -85,16 +85,16 @@ fn the_hog_is_named_as_the_antagonist() {
     assert_eq!(
         sentences[..2],
         [
-            "periodic vcpu0 wanted a CPU for 9.00 µs (90.0 % of 10.0 µs) and waited for 88.9 % of \
-             that (8.00 µs), 93.8 % of it behind hog (vcpu0 7.50 µs).",
-            "hog vcpu0 wanted a CPU for 9.50 µs (95.0 % of 10.0 µs) and waited for 15.8 % of that \
-             (1.50 µs), 100 % of it behind kvmhost thread kworker/0:1.",
+            "periodic vcpu0 wanted a CPU for 9.00 µs (90.0 % of 10.0 µs); it waited 88.9 % of that \
+             (8.00 µs), 93.8 % of the wait because hog held the CPU (vcpu0 7.50 µs).",
+            "hog vcpu0 wanted a CPU for 9.50 µs (95.0 % of 10.0 µs); it waited 15.8 % of that \
+             (1.50 µs), 100 % of the wait because kvmhost thread kworker/0:1 held the CPU.",
         ]
     );
     assert_eq!(
         sentences[2],
-        "Inside periodic, 'ticker' believed it ran for 6.50 µs; for 92.3 % of that (6.00 µs) its \
-         vCPU had no CPU."
+        "In periodic, the guest kernel had 'ticker' scheduled in for 6.50 µs; for 92.3 % of that \
+         (6.00 µs) its vCPU was waiting for a CPU."
     );
     assert_eq!(
         sentences[4],
@@ -239,7 +239,7 @@ fn broken_stamps_are_an_error_and_not_a_wrapped_sum() {
     let mut facts = facts();
     facts.window.end = Timestamp::new(i64::MAX);
     let error = try_report(facts, &[]).err().unwrap();
-    assert!(error.to_string().contains("a stamp in it is broken"), "{error}");
+    assert!(error.to_string().contains("one of its timestamps is corrupt"), "{error}");
 }
 
 #[test]

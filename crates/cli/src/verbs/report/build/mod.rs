@@ -188,10 +188,10 @@ impl Gather {
 /// A VM's sums go up to the window times its vCPUs; stamps so broken that this leaves 64 bits must
 /// not turn into a wrapped number.
 fn check_sums_fit(facts: &Facts, tables: &Tables) -> anyhow::Result<()> {
-    let vcpus = i64::try_from(tables.vcpus.len().max(1)).context("vCPU count beyond 2^63")?;
+    let vcpus = i64::try_from(tables.vcpus.len().max(1)).context("vCPU count exceeds 2^63")?;
     if facts.window.dur_ns().checked_mul(vcpus).is_none() {
         bail!(
-            "{}: its stamps span {} ns, which no recording does; a stamp in it is broken \
+            "{}: the timestamps span {} ns, longer than any recording: one of its timestamps is corrupt \
              (see --view log)",
             facts.path,
             facts.window.dur_ns()

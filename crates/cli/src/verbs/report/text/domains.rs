@@ -8,9 +8,9 @@ use std::io;
 
 impl Page<'_> {
     pub(super) fn domains(&mut self) -> io::Result<()> {
-        self.heading("DOMAINS", "XenMon's metrics, and what each domain's vCPUs did together")?;
+        self.heading("DOMAINS", "XenMon's metrics, and the combined state of each domain's vCPUs")?;
         if self.report.domains.is_empty() {
-            return self.paragraph("No domain of Xen was seen.");
+            return self.paragraph("No Xen domain was recorded.");
         }
         let mut metrics = Grid::new(&[
             left("domain"),

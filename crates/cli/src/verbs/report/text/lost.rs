@@ -27,9 +27,9 @@ impl Page<'_> {
         let mut grid = Grid::new(&[
             left("where"),
             left("cause"),
-            right("stretches"),
+            right("gaps"),
             right("events"),
-            right("hiding"),
+            right("time hidden"),
         ]);
         for ((machine, cpu, cause), sum) in &sums {
             let machine = self.machine(*machine);
@@ -48,7 +48,7 @@ impl Page<'_> {
     pub(super) fn log(&mut self) -> io::Result<()> {
         self.heading("IMPORT LOG", "")?;
         if self.report.import_log.is_empty() {
-            return self.paragraph("Nothing went wrong and nothing was inferred.");
+            return self.paragraph("Empty: no problems, and nothing was inferred.");
         }
         for row in self.report.import_log.iter().take(self.style.top) {
             self.paragraph(&log_words(row))?;

@@ -56,16 +56,15 @@ impl Page<'_> {
         let bound = bound(self, edge.error_bound_ns);
         if edge.method == "tsc_rate" {
             return format!(
-                "{machine}: {} makes trace time, {:.9} ticks per ns, error bound ±{bound}.",
+                "{machine}: trace time is derived from {}, {:.9} ticks per ns, error bound ±{bound}.",
                 edge.from_clock, edge.rate
             );
         }
         let under_xen = self.report.machines.iter().any(|m| m.kind == MachineKind::Hypervisor);
-        let offset =
-            if under_xen { "the TSC, which it shares with Xen," } else { "KVM's TSC offset" };
+        let offset = if under_xen { "the TSC that it shares with Xen" } else { "KVM's TSC offset" };
         let how = match edge.method.as_str() {
             "tsc_offset" if edge.samples > 0 => format!(
-                "by {offset} and {} readings of both clocks beside the TSC",
+                "by {offset} and {} readings of both clocks paired with the TSC",
                 count(edge.samples)
             ),
             "tsc_offset" if under_xen => "the same counter".to_owned(),
@@ -77,7 +76,7 @@ impl Page<'_> {
             "exchange" => {
                 format!("offset estimated over the channel from {} brackets", count(edge.samples))
             }
-            "timeshift" => "offset as the file's TIMESHIFT option says".to_owned(),
+            "timeshift" => "offset from the file's TIMESHIFT option".to_owned(),
             other => other.replace('_', " "),
         };
         format!(
@@ -120,15 +119,15 @@ impl Page<'_> {
         );
         if check.outside > 0 {
             return format!(
-                "{inside}; {} lie outside, the farthest by {}. Durations across machines shorter \
-                 than that are not to be trusted.",
+                "{inside}; {} lie outside, the farthest by {}. Do not trust durations across \
+                 machines that are shorter than that.",
                 count(check.outside),
                 self.ns(check.worst_ns)
             );
         }
         format!(
-            "{inside}. This holds within +{} and −{}: smaller shifts of the guest's clock would \
-             go unseen.",
+            "{inside}. The check cannot detect shifts of the guest's clock smaller than +{} or \
+             −{}.",
             self.ns(check.slack_later_ns),
             self.ns(check.slack_earlier_ns)
         )

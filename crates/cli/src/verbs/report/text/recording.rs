@@ -17,7 +17,7 @@ impl Page<'_> {
             0 => "host only".to_owned(),
             n => format!("host and {}", counted(n, "VM")),
         };
-        let state = if facts.finished { "" } else { " · not finished in order" };
+        let state = if facts.finished { "" } else { " · recorder did not finish" };
         let part = facts.excerpt_of.as_ref().map_or_else(String::new, |of| {
             let Span { start, end } = facts.window;
             format!(" · excerpt of {of}, from {start} until {end} {}", facts.unit.as_str())
@@ -35,7 +35,7 @@ impl Page<'_> {
             (Some(created), Some(version)) => format!("{} by transect {version}", utc(*created)),
             (Some(created), None) => utc(*created),
             (None, Some(version)) => format!("by transect {version}"),
-            (None, None) => "not by transect (imported)".to_owned(),
+            (None, None) => "by another tool (imported)".to_owned(),
         };
         let window = format!(
             "{} (trace time {} to {} {})",
@@ -44,15 +44,18 @@ impl Page<'_> {
             line.end_ns,
             self.report.facts.unit.as_str()
         );
-        let ended =
-            if line.finished { "in order" } else { "not in order: what reached the disk is shown" };
+        let ended = if line.finished {
+            "normally"
+        } else {
+            "abnormally: only data that reached the disk is shown"
+        };
         let made = if facts_are_of_import(&self.report.facts) { "imported" } else { "recorded" };
         self.fact(made, &recorded)?;
         self.fact("command", &line.command.unwrap_or_else(dash))?;
         if let Some(of) = &line.excerpt_of {
-            let what = "recorded, command, ended and cost are those of the whole, and so are machines, \
-                        clocks and the log";
-            self.fact("excerpt", &format!("of {of}: {what}"))?;
+            let what = "recorded, command, ended, cost, machines, clocks and log describe the whole \
+                        recording";
+            self.fact("excerpt", &format!("of {of}; {what}"))?;
         }
         self.fact("window", &window)?;
         self.fact("ended", ended)?;
@@ -68,13 +71,14 @@ impl Page<'_> {
     pub(super) fn cost(&mut self) -> io::Result<()> {
         self.heading("COST OF THE RECORDING", "")?;
         let Some(cost) = self.report.facts.cost.clone() else {
-            return self.paragraph("Not known: transect did not make this recording itself.");
+            return self
+                .paragraph("Unknown: this recording was imported, not made by transect record.");
         };
         let cpu_ns = cpu_ns(&cost);
         let traced_ns = i64::try_from(cost.traced_cpu_ns).unwrap_or(0);
         let of_one_cpu = share(traced_ns, i64::try_from(cost.wall_ns).unwrap_or(0));
         let (traced, all) = (self.ns_wall(traced_ns), self.ns_wall(cpu_ns));
-        let cpu = format!("{traced} while recording ({of_one_cpu} of one CPU), {all} in all");
+        let cpu = format!("{traced} while recording ({of_one_cpu} of one CPU), {all} in total");
         self.fact("CPU", &cpu)?;
         let rate = cost.bytes as f64 * 1e9 / cost.wall_ns.max(1) as f64;
         self.fact("written", &format!("{} ({}/s)", bytes(cost.bytes as f64), bytes(rate)))?;

@@ -11,7 +11,7 @@ const HOST_COLUMNS: [Column; 7] = [
     right("running"),
     right("of the window"),
     right("waiting for a CPU"),
-    left("runs").expendable(1),
+    left("vCPU").expendable(1),
     left("cgroup").expendable(2),
 ];
 
@@ -19,7 +19,7 @@ const GUEST_COLUMNS: [Column; 9] = [
     left("thread"),
     right("tid"),
     right("running"),
-    right("= really"),
+    right("= effective"),
     right("+ vCPU preempted"),
     right("+ exit handling"),
     right("+ vCPU halted").expendable(2),
@@ -31,10 +31,10 @@ impl Page<'_> {
     pub(super) fn threads(&mut self) -> io::Result<()> {
         self.heading(
             "THREADS",
-            "running: as the thread's own kernel believes; shares split it by what the host saw",
+            "running: scheduled in by the thread's own kernel; shares split it by the vCPU state on the host",
         )?;
         if self.report.threads.is_empty() {
-            return self.paragraph("No thread was seen (sched:sched_switch).");
+            return self.paragraph("No threads were recorded (sched:sched_switch).");
         }
         let report = self.report;
         let groups = report.threads.chunk_by(|a, b| a.machine_id == b.machine_id);
@@ -78,9 +78,9 @@ impl Page<'_> {
     }
 
     pub(super) fn wakeups(&mut self) -> io::Result<()> {
-        self.heading("WAKEUPS", "from being woken to running (run-queue latency)")?;
+        self.heading("WAKEUPS", "from wakeup to running (wakeup latency)")?;
         if self.report.wakeups.is_empty() {
-            return self.paragraph("No wakeup was recorded (sched:sched_waking).");
+            return self.paragraph("No wakeups were recorded (sched:sched_waking).");
         }
         let columns = [
             left("thread"),
@@ -89,7 +89,7 @@ impl Page<'_> {
             right("p50"),
             right("p99"),
             right("max"),
-            right("sum"),
+            right("total"),
             right("not seen running").expendable(1),
         ];
         let report = self.report;

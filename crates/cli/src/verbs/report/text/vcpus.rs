@@ -32,7 +32,7 @@ impl Page<'_> {
         let explanation = "gotten + waited + blocked + offline + unknown = 100 % of the window";
         self.heading("VCPUS", explanation)?;
         if self.report.vcpus.is_empty() {
-            return self.paragraph("No vCPU was seen.");
+            return self.paragraph("No vCPUs were recorded.");
         }
         let [guest, exit, third, fourth] = if self.is_xen() { XEN_PARTS } else { KVM_PARTS };
         let mut grid = Grid::new(&[
@@ -100,9 +100,9 @@ impl Page<'_> {
     }
 
     pub(super) fn cpus(&mut self) -> io::Result<()> {
-        self.heading("CPUS", "who had each CPU, as its own machine sees it")?;
+        self.heading("CPUS", "occupancy of each CPU, as seen by its own machine")?;
         if self.report.cpus.is_empty() {
-            return self.paragraph("No CPU was seen.");
+            return self.paragraph("No CPUs were recorded.");
         }
         let mut grid = Grid::new(&[
             left("CPU"),
@@ -119,13 +119,13 @@ impl Page<'_> {
     }
 
     pub(super) fn windows(&mut self) -> io::Result<()> {
-        self.heading("WINDOWS", "the same, window by window")?;
+        self.heading("WINDOWS", "metrics of vCPUs, VMs, cgroups and domains per window")?;
         let windows: Vec<&Window> = self.report.windows.iter().collect();
         if windows.is_empty() {
-            return self.paragraph("No window holds a vCPU.");
+            return self.paragraph("No window contains a vCPU.");
         }
         let mut grid = Grid::new(&[
-            left("who"),
+            left("actor"),
             right("from"),
             right("length").expendable(5),
             right("gotten"),

@@ -18,10 +18,10 @@ const EXIT_COLUMNS: [Column; 14] = [
     right("p99"),
     right("max").expendable(2),
     right("to next entry"),
-    right("its p50").expendable(6),
-    right("its p90").expendable(8),
-    right("its p99").expendable(7),
-    right("its max").expendable(5),
+    right("entry p50").expendable(6),
+    right("entry p90").expendable(8),
+    right("entry p99").expendable(7),
+    right("entry max").expendable(5),
 ];
 
 /// Of Xen PV guests: when they go in is all that is recorded.
@@ -35,11 +35,11 @@ impl Page<'_> {
     pub(super) fn exits(&mut self) -> io::Result<()> {
         self.heading(
             "EXITS BY REASON",
-            "handling: on a CPU until the next entry; to next entry: sleep and waiting included",
+            "handling: on a CPU until the next entry; to next entry: includes sleep and waiting",
         )?;
         if self.report.exits.is_empty() {
             return self.paragraph(
-                "No VM exit was recorded (of KVM, kvm:kvm_exit; of Xen, its classes hvm and pv).",
+                "No VM exits were recorded (KVM: kvm:kvm_exit; Xen: trace classes hvm and pv).",
             );
         }
         let report = self.report;
@@ -53,14 +53,14 @@ impl Page<'_> {
             if group.iter().all(|line| line.unfinished == line.count && is_xen_pv(line)) {
                 let exits = count(exits);
                 page.paragraph(&format!(
-                    "{machine}: {exits} hypercalls and exceptions, whose ends Xen does not record"
+                    "{machine}: {exits} hypercalls and exceptions, without durations: Xen does not record their end"
                 ))?;
                 return page.top_grid(&PV_COLUMNS, group, |_, line| {
                     vec![line.reason.to_string(), count(line.count)]
                 });
             }
             let title = format!(
-                "{machine}: {}, {} of its vCPUs' time in handling them",
+                "{machine}: {}, exit handling took {} of its vCPUs' time",
                 counted(exits, "exit"),
                 share(handling_ns, vm_ns)
             );
@@ -89,17 +89,20 @@ impl Page<'_> {
     }
 
     pub(super) fn antagonists(&mut self) -> io::Result<()> {
-        self.heading("WHO EACH VCPU WAITED FOR", "who had the CPU while the vCPU wanted it")?;
+        self.heading(
+            "ANTAGONISTS",
+            "vCPUs and threads that held the CPU while a vCPU waited for it",
+        )?;
         if self.report.antagonists.is_empty() {
             return self.paragraph("No vCPU waited.");
         }
         let columns = [
             left("vCPU"),
-            left("waited behind"),
-            right("for"),
+            left("antagonist"),
+            right("waited"),
             right("of its wait"),
             right("of the window"),
-            right("times").expendable(1),
+            right("intervals").expendable(1),
         ];
         let report = self.report;
         let same_vcpu = |a: &AntagonistLine, b: &AntagonistLine| {
@@ -139,7 +142,7 @@ pub(crate) fn antagonist(line: &AntagonistLine) -> String {
         ("vcpu", Some(vcpu), _) => format!("{machine} vcpu{vcpu}"),
         ("machine", ..) => machine,
         ("thread", _, Some(name)) => format!("{machine} thread {name}"),
-        ("idle", ..) => "nobody (the CPU was leaving idle)".to_owned(),
-        _ => "not known".to_owned(),
+        ("idle", ..) => "none (the CPU was leaving idle)".to_owned(),
+        _ => "unknown".to_owned(),
     }
 }
