@@ -228,8 +228,8 @@ impl<'a> Building<'a> {
                 self.edges.extend(edge);
             }
             None => self.notes.push(format!(
-                "machine {machine}: its clock '{}' cannot be aligned with '{}' by exchanges: they \
-                 do not both keep time",
+                "machine {machine}: its clock '{}' cannot be aligned with '{}' by exchanges: one \
+                 of them does not measure time",
                 self.clocks.name(machine),
                 self.clocks.name(parent)
             )),

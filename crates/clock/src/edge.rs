@@ -250,8 +250,8 @@ impl Seen {
             Ok(edge)
         } else {
             Err(format!(
-                "machine {}: its vCPUs have different TSC offsets, so the TSC its kernel clock was \
-                 read beside is not known: the offsets are not used",
+                "machine {}: its vCPUs have different TSC offsets, so the TSC that was read with its \
+                 kernel clock is unknown: the offsets are ignored",
                 source.machine
             ))
         })
@@ -392,7 +392,7 @@ fn remarks(machine: MachineId, e: &Estimate) -> Vec<String> {
     let mut notes = Vec::new();
     if e.impossible > 0 {
         notes.push(format!(
-            "machine {machine}: {} clock exchanges are impossible (received before sent, or stamps \
+            "machine {machine}: {} clock exchanges are impossible (received before sent, or timestamps \
              beyond 2^62) and were ignored",
             e.impossible
         ));
@@ -406,7 +406,7 @@ fn remarks(machine: MachineId, e: &Estimate) -> Vec<String> {
     }
     if e.without_rate > 0 {
         notes.push(format!(
-            "machine {machine}: {} groups of clock exchanges do not tell the clock's rate and were \
+            "machine {machine}: {} groups of clock exchanges do not determine the clock's rate and were \
              ignored (its unit differs from the host's, so two exchanges some time apart are needed)",
             e.without_rate
         ));
@@ -415,14 +415,14 @@ fn remarks(machine: MachineId, e: &Estimate) -> Vec<String> {
         let [a, b] = pair else { continue };
         notes.push(format!(
             "machine {machine}: its clock stepped between {} and {} of the host's clock: \
-             aligned in pieces",
+             aligned in segments",
             a.host_span.1, b.host_span.0
         ));
     }
     if e.pieces.iter().any(|p| p.outside_limit) {
         notes.push(format!(
-            "machine {machine}: its clock runs at another rate than the host's (more than the \
-             drift limit): the rate was taken from the exchanges"
+            "machine {machine}: the rate of its clock differs from the host's by more than the \
+             drift limit: the rate was taken from the exchanges"
         ));
     }
     notes
@@ -433,18 +433,18 @@ fn ran_remarks(machine: MachineId, cpu: u32, fit: &ran::Fit) -> Vec<String> {
     let mut notes = Vec::new();
     if fit.contradicting > 0 {
         notes.push(format!(
-            "machine {machine}: {} of the stretches in which its vCPU {cpu} ran contradict its kernel's \
-             stamps in the others and were ignored",
+            "machine {machine}: {} running intervals of its vCPU {cpu} contradict its kernel's \
+             timestamps in the others and were ignored",
             fit.contradicting
         ));
     }
     let seen = match fit.read {
         0 => String::new(),
-        read => format!(", {read} of them with recorded readings of the clock"),
+        read => format!(", {read} of them with recorded clock readings"),
     };
     notes.push(format!(
-        "machine {machine}: the clock of CPU {cpu} was related to the hypervisor's by {} stretches in which its vCPU ran{seen}; \
-         allowed for are jumps of {} ticks (a made-up clock jumps where its vCPU moves, or where it is steered)",
+        "machine {machine}: the clock of CPU {cpu} was aligned to the hypervisor's by {} running intervals of its vCPU{seen}; \
+         the bound allows for jumps of {} ticks (an emulated clock jumps when its vCPU migrates, or when it is steered)",
         fit.stretches, fit.jump_ticks
     ));
     notes
@@ -455,22 +455,22 @@ fn reading_remarks(machine: MachineId, fit: &Fit, readings: usize) -> Vec<String
     let mut notes = Vec::new();
     if fit.impossible > 0 {
         notes.push(format!(
-            "machine {machine}: {} readings of its clock beside its TSC are impossible (the TSC ran \
-             backwards, or stamps beyond 2^62) and were ignored",
+            "machine {machine}: {} readings of its clock and TSC are impossible (the TSC ran \
+             backwards, or timestamps beyond 2^62) and were ignored",
             fit.impossible
         ));
     }
     if fit.pieces.is_empty() {
         notes.push(format!(
-            "machine {machine}: its {readings} readings of its clock beside its TSC do not tell \
-             the clock's rate (at least two, some milliseconds apart, are needed): not used"
+            "machine {machine}: its {readings} readings of its clock and TSC do not determine \
+             the clock's rate (at least two, some milliseconds apart, are needed): ignored"
         ));
     }
     for pair in fit.pieces.windows(2) {
         let [a, b] = pair else { continue };
         notes.push(format!(
             "machine {machine}: its clock stepped against its TSC between {} and {} ns (it was set, \
-             or the machine slept): aligned in pieces",
+             or the machine slept): aligned in segments",
             a.ns_span.1, b.ns_span.0
         ));
     }

@@ -11,14 +11,14 @@ pub enum ClockError {
     /// The evidence has no `Reference` record.
     #[error(
         "no clock evidence names the reference clock: the recording's clocks.jsonl is empty or \
-         lost its first line; import the machines' files one by one instead"
+         lacks its first line; import the machines' files one by one instead"
     )]
     NoReference,
     /// Nothing relates this machine's clock to the reference.
     #[error(
         "machine {machine}: no evidence relates its clock to the host's (no TSC offset read from \
          KVM, no exchange over the guest channel, no TIMESHIFT in its file): record it again with \
-         the agent connected, or look at its file alone"
+         the agent connected, or report on its file alone"
     )]
     NoPath {
         /// The machine whose clock hangs loose.
@@ -27,7 +27,7 @@ pub enum ClockError {
     /// The machine's vCPUs have different offsets and this one was never read.
     #[error(
         "machine {machine} cpu {cpu}: its TSC offset was never read and the other vCPUs' offsets \
-         differ from each other, so none can be borrowed"
+         differ from each other, so none of them applies"
     )]
     NoOffset {
         /// The guest.
@@ -62,8 +62,8 @@ pub enum ClockError {
     },
     /// A stamp that leaves 64 bits on its way to trace time: broken input.
     #[error(
-        "stamp {stamp} lies outside what its clock can show in this recording (it would leave \
-         64 bits of trace time): the record is damaged"
+        "timestamp {stamp} is outside its clock's range in this recording (trace time would \
+         exceed 64 bits): the record is damaged"
     )]
     OutOfRange {
         /// The stamp as its source wrote it (or as an intermediate clock would show it).
@@ -71,8 +71,8 @@ pub enum ClockError {
     },
     /// Exchanges between clocks of different units say nothing on their rate yet.
     #[error(
-        "the exchanges with machine {machine} do not tell the rate of its clock (all at one moment \
-         and the clocks count in different units): at least two, some time apart, are needed"
+        "the exchanges with machine {machine} do not determine the rate of its clock (all were \
+         made at one time and the clocks count in different units): at least two, some time apart, are needed"
     )]
     RateUnknown {
         /// The guest.

@@ -377,13 +377,13 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         let mut complaints = Vec::new();
         if self.place.backwards > 0 {
             complaints.push(format!(
-                "{name}: {} stamps went backwards, by up to {} ns; the stream's order was kept",
+                "{name}: {} timestamps went backwards, by up to {} ns; the stream's order was kept",
                 self.place.backwards, self.place.furthest_back_ns
             ));
         }
         if self.place.implausible > 0 {
             complaints.push(format!(
-                "{name}: {} events had stamps that cannot be and were left out",
+                "{name}: {} events had invalid timestamps and were skipped",
                 self.place.implausible
             ));
         }

@@ -108,23 +108,23 @@ impl<'t, 'd> CompactSource<'t, 'd> {
         if !self.has_clock(clocks) {
             let expected = clocks.clock(self.machine);
             let message = format!(
-                "the events are stamped with clock '{clock}' and not '{expected}'; they are left \
-                 out"
+                "the events have timestamps of clock '{clock}', expected '{expected}'; they are \
+                 skipped"
             );
             say(None, message, true);
         }
         match self.file.totals() {
             None => {
-                let message = "the file was not ended in order: what its recorder had not written \
-                               yet is missing, and it does not say how much that is";
+                let message = "the recorder did not finish the file: events it had not written yet are \
+                               missing, their number is unknown";
                 say(None, message.into(), true);
             }
             Some(totals) => {
                 let cut: u64 = totals.logs.iter().fold(0, |n, log| n.saturating_add(log.saturated));
                 if cut > 0 {
                     let message = format!(
-                        "{cut} values were too large for their field of the record and are the \
-                         largest that fits"
+                        "{cut} values were too large for their field and were stored as the \
+                         maximum that fits"
                     );
                     say(None, message, false);
                 }

@@ -107,19 +107,21 @@ impl<'t, 'd> DatSource<'t, 'd> {
             });
         };
         for event in self.core.incomplete() {
-            say(format!("{event} lacks a field its state machine needs; the event is not used"));
+            say(format!(
+                "{event} lacks a field that its state machine needs; the event is ignored"
+            ));
         }
         let clock = clocks.clock(self.machine);
         for buffer in self.trace.buffers().iter().filter(|b| !same_clock(&b.clock, clock)) {
             say(format!(
-                "buffer '{}' is stamped with clock '{}' and not '{clock}'; its events are left out",
+                "buffer '{}' has timestamps of clock '{}', expected '{clock}'; its events are skipped",
                 buffer.name, buffer.clock
             ));
         }
         let dropped: u64 = self.trace.options().cpu_stats.iter().map(|s| s.dropped_events).sum();
         if dropped > 0 {
             say(format!(
-                "the kernel dropped {dropped} events because the buffer was full and does not tell \
+                "the kernel dropped {dropped} events because the buffer was full and did not record \
                  when; states may be wrong: record again with larger buffers"
             ));
         }
@@ -393,7 +395,7 @@ impl Pairing {
         }
         if !named.is_empty() {
             self.notes.push(format!(
-                "the file does not say which threads run vCPUs; inferred from kvm_entry and thread \
+                "the file does not list its vCPU threads; inferred from kvm_entry and thread \
                  numbers: {}",
                 named.join(", ")
             ));
@@ -415,8 +417,8 @@ impl Pairing {
             None if Some(shift.peer_trace_id) == host.options().trace_id => {
                 let name = node_name(dat).unwrap_or("guest").to_owned();
                 self.notes.push(format!(
-                    "guest {name} is not listed in its host's file: which threads run its CPUs \
-                     is not known"
+                    "guest {name} is not listed in its host's file: its vCPU threads are \
+                     unknown"
                 ));
                 self.add_guest(&Guest { name, trace_id: id.unwrap_or(0), cpus: Vec::new() })
             }

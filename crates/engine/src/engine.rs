@@ -69,7 +69,7 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The topology contradicts itself.
-    #[error("the recording's topology is not usable: {0}")]
+    #[error("the recording's topology is invalid: {0}")]
     Topology(String),
     /// A shard was given other streams than the one before it.
     #[error("the streams are not those of the recording's earlier part")]
@@ -131,9 +131,9 @@ impl Engine {
             self.remarks.push(ImportLog {
                 source: "clocks".into(),
                 offset: None,
-                message: "nothing tells how long a tick of the recording's clock is: all times \
-                          are in ticks and not in ns, halt polling is not told apart; give the \
-                          frequency (--tsc-hz)"
+                message: "the length of a tick of the recording's clock is unknown: all times \
+                          are in ticks instead of ns and halt polling is not shown separately; pass the \
+                          frequency with --tsc-hz"
                     .into(),
                 data_loss: false,
             });

@@ -77,8 +77,8 @@ impl Notes {
     pub(crate) fn inferred_vcpu(&mut self, vm: &str, vcpu: VcpuId, tid: Tid) {
         if self.inferred.len() < MAX_LISTED {
             self.inferred.push(format!(
-                "inferred from kvm_entry: thread {tid} is vCPU {vcpu} of {vm}; name VMs at \
-                 recording to be sure"
+                "inferred from kvm_entry: thread {tid} is vCPU {vcpu} of {vm}; name the \
+                 VMs when recording to confirm it"
             ));
         } else {
             self.inferred_more += 1;
@@ -93,27 +93,27 @@ impl Notes {
         let counted = [
             (
                 self.unlocated,
-                "events were lost at places that the buffers do not tell; states near them may be \
+                "events were lost at positions that the buffers do not record; states near them may be \
                  wrong: record again with larger buffers",
                 true,
             ),
             (
                 self.marked,
-                "events were lost in stretches that are marked in the buffers, but not how many \
-                 in which",
+                "events were lost in gaps that the buffers mark without the number lost in each \
+                 gap",
                 true,
             ),
             (
                 self.given_up,
-                "times more block requests or work items were open at once than can be (their ends \
-                 are not recorded?); all of them were given up, without end",
+                "times too many block requests or work items were open at once (their end events may \
+                 not be recorded); all open ones were dropped without an end",
                 true,
             ),
             (self.inferred_more, "more vCPUs were inferred from kvm_entry", false),
             (
                 self.contradictions,
-                "events showed another thread on their CPU than sched_switch had led to; what \
-                 was thought there is unknown instead",
+                "events showed a different thread on their CPU than sched_switch implied; the states \
+                 since the last event there are unknown",
                 true,
             ),
             (
@@ -124,19 +124,19 @@ impl Notes {
             (
                 self.unattributed_xen,
                 "records of Xen's guests could not be attributed to a vCPU (no scheduling record \
-                 says who had the pCPU: trace class SCHED, too)",
+                 names the vCPU on the pCPU: also trace the class SCHED)",
                 true,
             ),
             (
                 self.xen_contradictions,
-                "runstate changes named another state before than the one known; what was thought \
-                 there is unknown instead (do the pCPUs' TSCs differ?)",
+                "runstate changes named a different previous state than the one derived; the states \
+                 there are unknown instead (the pCPUs' TSCs may differ)",
                 true,
             ),
             (
                 self.other_vcpu,
-                "kvm_entry events named another vCPU than their thread is known for; the \
-                 thread's vCPU was kept",
+                "kvm_entry events named a different vCPU than the one assigned to their thread; the \
+                 assignment was kept",
                 true,
             ),
         ];

@@ -41,7 +41,7 @@ pub(crate) fn plan(
     for needed in ["header_page", "header_event"] {
         if !meta.contains_key(needed) {
             return Err(refuse(format!(
-                "{}.meta/{needed} is missing: recording was cut off before the source was described",
+                "{}.meta/{needed} is missing: the recording was cut off before its source was described",
                 entry.stem()
             )));
         }

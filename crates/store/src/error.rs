@@ -18,7 +18,7 @@ pub enum StoreError {
     },
     /// The file system is full. What was written until now stays readable.
     #[error(
-        "{}: the file system is full; what was recorded until now is kept and can be read. \
+        "{}: the file system is full; data recorded so far is kept and can be read. \
          Free space, or record with -o on another file system, fewer events (-e) or --duration",
         path.display()
     )]
@@ -30,10 +30,10 @@ pub enum StoreError {
     #[error("{} exists and is not empty: choose another directory with -o, or remove it", .0.display())]
     Exists(PathBuf),
     /// Not a recording.
-    #[error("{} is not a recording: it has no manifest.json (transect record makes one; transect import turns other traces into one)", .0.display())]
+    #[error("{} is not a recording: it has no manifest.json (make one with transect record, or convert other traces with transect import)", .0.display())]
     NotARecording(PathBuf),
     /// The manifest cannot be understood.
-    #[error("{}: not a manifest this version reads: {reason}", path.display())]
+    #[error("{}: unsupported manifest: {reason}", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum StoreError {
         name: String,
     },
     /// Bytes that are not whole sub-buffers would shift every later page of the spool.
-    #[error("{}: {bytes} bytes are not a multiple of the sub-buffer size of {sub_buffer_bytes}; refused, the spool stays intact", path.display())]
+    #[error("{}: {bytes} bytes are not a multiple of the sub-buffer size of {sub_buffer_bytes}; rejected, the spool is unchanged", path.display())]
     NotWholePages {
         /// The spool.
         path: PathBuf,
@@ -72,7 +72,7 @@ pub enum StoreError {
     /// is not touched.
     #[error(
         "{}: the file system is full; the recording's tables were not made. Free space, or set \
-         XDG_CACHE_HOME to a file system with room and make the recording's directory read-only",
+         XDG_CACHE_HOME to a file system with free space and make the recording's directory read-only",
         path.display()
     )]
     TablesNoSpace {
@@ -81,8 +81,8 @@ pub enum StoreError {
     },
     /// A table's file that cannot be read back.
     #[error(
-        "{}: damaged: {reason}; an excerpt has to be copied or exported again, of any other \
-         recording remove the folder 'tables' and it is made anew",
+        "{}: damaged: {reason}; copy or export an excerpt again; for any other recording, \
+         remove the folder 'tables' and it is made again",
         path.display()
     )]
     DamagedTable {
@@ -121,7 +121,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A part of a recording that would be larger than whoever asked can take.
-    #[error("the range makes more than {} MiB: choose a shorter one, or write it with transect export --to recording", max_bytes >> 20)]
+    #[error("the excerpt would exceed {} MiB: choose a shorter one, or write it with transect export --to recording", max_bytes >> 20)]
     ExcerptTooLarge {
         /// What is too much.
         max_bytes: u64,

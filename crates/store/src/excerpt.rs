@@ -111,12 +111,13 @@ pub fn open_excerpt(dir: &Path, excerpt: &Excerpt) -> Result<TablesFolder, Store
     let stamp = Stamp::read(&path)
         .ok_or_else(|| broken(&path, "its stamp.json is missing or damaged".to_owned()))?;
     if !stamp.basis.has_our_layout() {
-        let reason = "its tables are laid out as another version of transect does it".to_owned();
+        let reason = "its tables have the layout of another version of transect".to_owned();
         return Err(broken(&path, reason));
     }
     if !stamp.basis.is_of(excerpt) {
         let Excerpt { from, until, .. } = excerpt;
-        let reason = format!("these are not the tables of {from} to {until}, as the manifest says");
+        let reason =
+            format!("these are not the tables of {from} to {until} that the manifest lists");
         return Err(broken(&path, reason));
     }
     let found = lengths(&path)?;

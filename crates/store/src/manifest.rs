@@ -325,7 +325,7 @@ impl Manifest {
         let version: Version = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if version.format > FORMAT {
             return Err(format!(
-                "its layout has version {}, this transect reads up to {FORMAT}: use a newer transect",
+                "layout version {} is not supported (up to {FORMAT} is): use a newer transect",
                 version.format
             ));
         }
@@ -383,7 +383,10 @@ impl Excerpt {
             return Err(format!("the excerpt ends at {} before {}", self.until, self.from));
         }
         if self.unit != "ns" && self.unit != "ticks" {
-            return Err(format!("the excerpt's time is in {:?}: ns or ticks", self.unit));
+            return Err(format!(
+                "the excerpt's time unit is {:?}, expected ns or ticks",
+                self.unit
+            ));
         }
         Ok(())
     }

@@ -116,7 +116,7 @@ impl Mapping {
             )));
         }
         if piece.file.metadata()?.len() < piece.bytes {
-            return Err(io::Error::other("the spool became shorter while it was opened"));
+            return Err(io::Error::other("the spool shrank while it was being opened"));
         }
         if bytes == 0 {
             return Ok(());

@@ -62,7 +62,7 @@ impl Recording {
         if !manifest.finished {
             problems.push(OpenProblem {
                 file: crate::manifest::FILE_NAME.to_owned(),
-                message: "the recorder did not finish (killed, or still running): recovered up to the last whole sub-buffer of each CPU; counts of lost events and the recording's cost are not known".to_owned(),
+                message: "the recorder did not finish (killed, or still running): recovered up to the last whole sub-buffer of each CPU; counts of lost events and the recording's cost are unknown".to_owned(),
                 data_loss: true,
             });
         }
@@ -116,7 +116,7 @@ fn open_source(
         problems.push(OpenProblem {
             file: spool.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             message: format!(
-                "its last {} bytes are an incomplete sub-buffer (from byte {}), which is left out",
+                "its last {} bytes are an incomplete sub-buffer (from byte {}), which is skipped",
                 spool.torn_bytes, spool.bytes
             ),
             data_loss: true,
@@ -141,7 +141,7 @@ pub(crate) fn read_evidence(
             Ok(record) => evidence.push(record),
             Err(why) => problems.push(OpenProblem {
                 file: CLOCKS_FILE_NAME.to_owned(),
-                message: format!("line {} is left out: {why}", at + 1),
+                message: format!("line {} is skipped: {why}", at + 1),
                 data_loss: false,
             }),
         }

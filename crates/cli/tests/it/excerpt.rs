@@ -408,12 +408,12 @@ fn a_recording_with_a_broken_source_is_cut_too() {
     fs::write(&guest, [&bytes[..40], &[7; 4000]].concat()).unwrap();
     let range = middle(dir.path(), &recording);
     let part = excerpt(dir.path(), &recording, "part.transect", range);
-    assert!(good(dir.path(), &["report", &part, "--view", "log"]).contains("left out"));
+    assert!(good(dir.path(), &["report", &part, "--view", "log"]).contains("source skipped"));
     for path in [&recording, &part] {
         let served = Served::start(dir.path(), &[path]);
         served.ready();
         let problems = served.json("/api/recording")["problems"].to_string();
-        assert!(problems.contains("left out"), "{problems}");
+        assert!(problems.contains("source skipped"), "{problems}");
     }
 }
 

@@ -386,8 +386,8 @@ impl<'a> Run<'a> {
             }
         }
         if self.state.world.windows.overflowed() {
-            let message = "the recording spans more windows than can be made; the windows table \
-                           is incomplete: ask for longer windows";
+            let message = "the recording spans more windows than the limit; the windows table \
+                           is incomplete: use longer windows";
             log(self.sink, message.into(), true);
         }
         self.state.world.notes.emit(self.sink);

@@ -65,7 +65,7 @@ pub struct Placed {
 pub enum PlaceError {
     /// None of the domain's vCPUs comes and goes.
     #[error(
-        "domain {dom}'s vCPUs are not switched in and out often enough to tell where its kernel's events belong"
+        "domain {dom}'s vCPUs are not switched in and out often enough to place its kernel's events"
     )]
     Silent {
         /// The domain.
@@ -73,8 +73,8 @@ pub enum PlaceError {
     },
     /// No offset puts the events into running intervals.
     #[error(
-        "no offset puts the kernel's events into the intervals in which domain {dom} ran (the best one fits {inside} of \
-         {tested}); was it recorded at the same time as Xen, and is it that domain's?"
+        "no offset puts the kernel's events into the running intervals of domain {dom} (the best one fits {inside} of \
+         {tested}): check that the file is of that domain and of the same time as Xen's trace"
     )]
     NoFit {
         /// The domain.
@@ -86,7 +86,7 @@ pub enum PlaceError {
     },
     /// Several do.
     #[error(
-        "several offsets, {apart_ticks} ticks apart, put the kernel's events into the intervals in which domain {dom} ran"
+        "several offsets, {apart_ticks} ticks apart, put the kernel's events into the running intervals of domain {dom}"
     )]
     Ambiguous {
         /// The domain.

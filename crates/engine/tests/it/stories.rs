@@ -495,7 +495,7 @@ fn damaged_stamps() {
     );
     let lost = &tables.lost[0];
     assert_eq!((lost.ts, lost.dur, lost.count, &*lost.cause), (1100, 200, Some(2), "corrupt_page"));
-    assert!(tables.import_log[0].message.contains("2 events had stamps that cannot be"));
+    assert!(tables.import_log[0].message.contains("2 events had invalid timestamps"));
 }
 
 /// A clock that steps back keeps the order of its stream, and that is told.
@@ -509,7 +509,7 @@ fn stamps_that_go_back() {
     )
     .run();
     assert_eq!(slices(&tables, 0, 0), ["1000+100 42", "1100+100 43"]);
-    assert!(tables.import_log[0].message.contains("1 stamps went backwards, by up to 50 ns"));
+    assert!(tables.import_log[0].message.contains("1 timestamps went backwards, by up to 50 ns"));
 }
 
 /// While a guest's channel is down nothing is known inside it; the host's view goes on.

@@ -139,15 +139,15 @@ impl BlockHeader {
         if self.raw_bytes as usize > MAX_RAW_BYTES {
             Some("the payload is longer than 512 KiB")
         } else if !compressed && self.raw_bytes != self.stored_bytes {
-            Some("it is not compressed but has two lengths")
+            Some("it is not compressed but its two lengths differ")
         } else if is_words && !self.raw_bytes.is_multiple_of(8) {
-            Some("the payload is not made of whole words")
+            Some("the payload is not a whole number of words")
         } else if is_words && !self.position.is_multiple_of(8) {
-            Some("its position is not that of a word")
+            Some("its position is not on a word boundary")
         } else if self.position.checked_add(u64::from(self.raw_bytes)).is_none() {
-            Some("its position is beyond 64 bits")
+            Some("its position exceeds 64 bits")
         } else if is_words && self.begins_chunk() != (self.flags & FLAG_CHUNK_START != 0) {
-            Some("its position and its flags disagree whether a chunk begins here")
+            Some("its position and its flags disagree about the start of a chunk")
         } else if self.flags & FLAG_COLUMNS != 0 && !(compressed && is_words) {
             Some("columns without compressed words")
         } else {

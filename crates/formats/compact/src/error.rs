@@ -151,42 +151,42 @@ impl fmt::Display for What {
             What::Truncated { missing_bytes } => {
                 write!(
                     f,
-                    "the file ends within a block, {missing_bytes} bytes are missing; the block is left out"
+                    "the file ends within a block, {missing_bytes} bytes are missing; the block is skipped"
                 )
             }
             What::NoBlock { skipped_bytes } => {
-                write!(f, "{skipped_bytes} bytes are no block and are skipped")
+                write!(f, "{skipped_bytes} bytes are not a block and are skipped")
             }
-            What::Checksum => f.write_str("the block's checksum is wrong; it is left out"),
-            What::BlockHeader { what } => write!(f, "block header: {what}; the block is left out"),
+            What::Checksum => f.write_str("the block's checksum is wrong; it is skipped"),
+            What::BlockHeader { what } => write!(f, "block header: {what}; the block is skipped"),
             What::UnknownBlock { kind } => {
-                write!(f, "block of unknown kind {kind} is left out: read it with a newer transect")
+                write!(f, "block of unknown kind {kind} is skipped: read it with a newer transect")
             }
-            What::Compressed => f.write_str("compressed data is damaged; the block is left out"),
+            What::Compressed => f.write_str("compressed data is damaged; the block is skipped"),
             What::Position { position, expected } => write!(
                 f,
-                "the block is for position {position} of its log, but {expected} is the earliest \
-                 it can be; it is left out"
+                "the block's position {position} in its log is before the earliest possible position \
+                 {expected}; it is skipped"
             ),
-            What::NoSync => f.write_str("the chunk does not begin with SYNC; it is left out"),
+            What::NoSync => f.write_str("the chunk does not begin with SYNC; it is skipped"),
             What::UnknownKind { kind } => write!(
                 f,
-                "record of kind {kind}, which neither this version nor the file's header knows; \
-                 the rest of the chunk is left out"
+                "record of kind {kind}, which is neither supported here nor listed in the file's \
+                 header; the rest of the chunk is skipped"
             ),
             What::CutRecord { kind } => {
-                write!(f, "record of kind {kind} is cut off; the rest of the chunk is left out")
+                write!(f, "record of kind {kind} is cut off; the rest of the chunk is skipped")
             }
             What::UntoldExit { kind } => write!(
                 f,
-                "record of kind {kind} refers to a VM exit that its chunk has not told; the rest of \
-                 the chunk is left out"
+                "record of kind {kind} refers to a VM exit that is not in its chunk; the rest of the \
+                 chunk is skipped"
             ),
             What::Stamp => f.write_str(
-                "time stamp beyond 64 bits of nanoseconds; the rest of the chunk is left out",
+                "timestamp exceeds 64 bits of nanoseconds; the rest of the chunk is skipped",
             ),
-            What::Text => f.write_str("the text is not the JSON it should be; it is left out"),
-            What::TooMany { what } => write!(f, "too many {what}; the rest is left out"),
+            What::Text => f.write_str("the text is not the expected JSON; it is skipped"),
+            What::TooMany { what } => write!(f, "too many {what}; the rest is skipped"),
             What::More { count } => write!(f, "and {count} more problems"),
         }
     }

@@ -126,7 +126,7 @@ impl FileHeader {
         let bad = |at_bytes, what: String| Err(Error::Header { at_bytes, what });
         let length = length as usize;
         if !(FIXED_BYTES..=MAX_HEADER_BYTES).contains(&length) || !length.is_multiple_of(8) {
-            return bad(8, format!("length {length} is not possible"));
+            return bad(8, format!("invalid length {length}"));
         }
         let Some(json) = file.get(FIXED_BYTES..length) else { return Err(cut) };
         if crc32fast::hash(json) != crc {

@@ -30,7 +30,7 @@ impl fmt::Debug for Squeezer {
 
 impl Squeezer {
     pub(crate) fn new() -> io::Result<Self> {
-        let mut zstd = CCtx::try_create().ok_or_else(|| io::Error::other("zstd: no memory"))?;
+        let mut zstd = CCtx::try_create().ok_or_else(|| io::Error::other("zstd: out of memory"))?;
         zstd.set_parameter(CParameter::CompressionLevel(LEVEL)).map_err(failed)?;
         Ok(Squeezer { zstd, splitter: Splitter::new(), out: Vec::new() })
     }

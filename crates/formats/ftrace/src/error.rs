@@ -43,7 +43,7 @@ pub enum FormatError {
         why: &'static str,
     },
     /// A number that does not fit or is no number.
-    #[error("format of {event}: `{text}` is no valid {what}")]
+    #[error("format of {event}: `{text}` is not a valid {what}")]
     BadNumber {
         /// `system:name`.
         event: String,

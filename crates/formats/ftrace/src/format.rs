@@ -119,9 +119,9 @@ impl Parser<'_> {
 
     fn field(&mut self, line: &str) -> Result<Field, FormatError> {
         let (text, rest) =
-            line.split_once(';').ok_or_else(|| self.bad_field(line, "no `;` ends it"))?;
+            line.split_once(';').ok_or_else(|| self.bad_field(line, "missing `;` at the end"))?;
         let declaration = Declaration::parse(text)
-            .ok_or_else(|| self.bad_field(line, "no type and name in it"))?;
+            .ok_or_else(|| self.bad_field(line, "type and name are missing"))?;
         let offset_bytes = self.number(text, rest, "offset")?;
         let size_bytes = self.number(text, rest, "size")?;
         let is_signed = match part(rest, "signed") {
@@ -133,7 +133,7 @@ impl Parser<'_> {
         let mut kind = classify(&declaration, size_bytes, is_signed, self.long_bytes);
         match &mut kind {
             FieldKind::Dynamic { .. } if size_bytes != 4 => {
-                return Err(self.bad_field(line, "a locator has 4 bytes"));
+                return Err(self.bad_field(line, "a locator must have 4 bytes"));
             }
             FieldKind::Bits { shift, width } => {
                 *shift = self

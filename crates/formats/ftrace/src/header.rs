@@ -76,7 +76,7 @@ impl PageLayout {
     /// The size holds no record, or is absurd.
     pub fn with_page_bytes(self, page_bytes: usize) -> Result<Self, FormatError> {
         if page_bytes <= self.data_offset_bytes || page_bytes > MAX_PAGE_BYTES {
-            return Err(bad(format!("a sub-buffer of {page_bytes} bytes cannot be")));
+            return Err(bad(format!("invalid sub-buffer size of {page_bytes} bytes")));
         }
         Ok(PageLayout { page_bytes, ..self })
     }
@@ -139,10 +139,10 @@ pub fn check_header_event(text: &[u8]) -> Result<(), FormatError> {
             Some(value) if value == expected => {}
             Some(value) => {
                 return Err(FormatError::HeaderEvent(format!(
-                    "`{name}` is {value}, expected {expected}: another record encoding"
+                    "`{name}` is {value}, expected {expected}: unsupported record encoding"
                 )));
             }
-            None => return Err(FormatError::HeaderEvent(format!("no `{name}` in it"))),
+            None => return Err(FormatError::HeaderEvent(format!("no `{name}`"))),
         }
     }
     Ok(())

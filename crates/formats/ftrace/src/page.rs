@@ -105,7 +105,7 @@ impl fmt::Display for PageProblem {
             PageProblemKind::Record { length_bytes } => {
                 write!(f, "record of {length_bytes} bytes overruns its page")
             }
-            PageProblemKind::Stamp => write!(f, "time stamp overflows 64 bits"),
+            PageProblemKind::Stamp => write!(f, "timestamp overflows 64 bits"),
         }
     }
 }
@@ -478,7 +478,7 @@ mod tests {
         assert_eq!(problem(&page), (8, "impossible commit word 0xff0010 in page header".into()));
         let mut page = page_of(&[1 | 5 << 5, 0]);
         page[..8].fill(0xff);
-        assert_eq!(problem(&page), (16, "time stamp overflows 64 bits".into()));
+        assert_eq!(problem(&page), (16, "timestamp overflows 64 bits".into()));
     }
 
     #[test]

@@ -56,11 +56,11 @@ impl std::fmt::Display for WriteError {
             WriteError::Io(error) => write!(f, "cannot write the trace: {error}"),
             WriteError::Range { table, ts, dur } => write!(
                 f,
-                "{table} has a row with ts {ts} and dur {dur}, which no trace can hold: the \
-                 recording's stamps are broken"
+                "{table} has a row with ts {ts} and dur {dur}, which does not fit a trace: the \
+                 recording's timestamps are corrupt"
             ),
             WriteError::TooManyRows(table) => {
-                write!(f, "{table} has more than 4294967295 rows: export a part of the recording")
+                write!(f, "{table} has more than 4294967295 rows: export a range of the recording")
             }
         }
     }

@@ -215,7 +215,7 @@ impl Parts {
 
     /// Notes that the file (or a section of it) ended within a place.
     fn cut(&mut self, cut: Cut, place: Place) {
-        let what = format!("ends within the {}; what follows is missing", cut.what);
+        let what = format!("ends within the {}; the rest is missing", cut.what);
         self.cut.get_or_insert((cut.at_bytes, place.clone()));
         self.problems.add(cut.at_bytes, place, what);
     }
@@ -245,7 +245,7 @@ impl Parts {
         self.problems.add(
             0,
             Place::Section("HEADER_INFO"),
-            format!("missing or unreadable: pages are taken to be {} bytes", header.page_bytes),
+            format!("missing or unreadable: assuming pages of {} bytes", header.page_bytes),
         );
         self.layout = Some(layout);
         layout
@@ -286,7 +286,11 @@ fn drop_repeated(buffers: &mut [Buffer], problems: &mut Problems) {
             let is_new = seen.insert(data.offset_bytes);
             if !is_new {
                 let place = Place::Cpu { buffer: name.clone(), cpu: data.cpu };
-                problems.add(data.offset_bytes, place, "its data is another CPU's; left out");
+                problems.add(
+                    data.offset_bytes,
+                    place,
+                    "its data belongs to another CPU and is skipped",
+                );
             }
             is_new
         });
@@ -307,7 +311,7 @@ fn clip_overlaps(buffers: &mut [Buffer], problems: &mut Problems) {
             if data.size_bytes > room {
                 let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
                 let what = format!(
-                    "its {} bytes would reach into another CPU's data; {room} are read",
+                    "its {} bytes would overlap another CPU's data; {room} are read",
                     data.size_bytes
                 );
                 problems.add(data.offset_bytes, place, what);
@@ -324,7 +328,9 @@ fn note_cut_data(file: &[u8], buffer: &Buffer, problems: &mut Problems) {
         let have = len.saturating_sub(data.offset_bytes);
         let size = data.size_bytes;
         let what = if have == 0 && size > 0 {
-            format!("its {size} bytes lie behind the file's end at byte {len}: none can be read")
+            format!(
+                "its {size} bytes are beyond the end of the file at byte {len}: none can be read"
+            )
         } else if size > have {
             format!("the file ends at byte {len}: {} of {size} bytes are missing", size - have)
         } else {
@@ -366,7 +372,7 @@ fn read_header(file: &[u8]) -> Result<(Header, Cursor<'_>), Error> {
     }
     let page_bytes = cursor.u32("page size").map_err(cut)?;
     if !(64..=16 << 20).contains(&page_bytes) {
-        return Err(bad(cursor.offset() - 3, format!("a page of {page_bytes} bytes cannot be")));
+        return Err(bad(cursor.offset() - 3, format!("invalid page size of {page_bytes} bytes")));
     }
     let mut compression = Compression::None;
     if version == 7 {
@@ -405,7 +411,7 @@ impl Parts {
                 }
             }),
             option::id::BUFFER_TEXT => {
-                let what = "a latency tracer's text is not events and is left out";
+                let what = "text of a latency tracer has no events and is skipped";
                 self.problems.add(at_bytes, place.clone(), what);
                 Ok(())
             }
@@ -419,7 +425,7 @@ impl Parts {
             },
         };
         if let Err(cut) = result {
-            let what = format!("too short for its {}; it is left out", cut.what);
+            let what = format!("too short for its {}; it is skipped", cut.what);
             self.problems.add(cut.at_bytes, place, what);
         }
     }

@@ -27,10 +27,10 @@ const MMAP_ALIGN_BYTES: u64 = 4096;
 #[non_exhaustive]
 pub enum WriteError {
     /// Something in the specification cannot be.
-    #[error("trace.dat cannot be written: {0}")]
+    #[error("cannot write trace.dat: {0}")]
     Spec(String),
     /// The output or a data source failed.
-    #[error("writing trace.dat: {0}")]
+    #[error("cannot write trace.dat: {0}")]
     Io(#[from] std::io::Error),
 }
 
@@ -518,7 +518,7 @@ impl FileSpec {
 fn check_buffer(buffer: &BufferSpec) -> Result<BufferSpec, WriteError> {
     if !buffer.page_bytes.is_power_of_two() || buffer.page_bytes < 64 {
         return spec_error(format!(
-            "buffer {:?}: a sub-buffer of {} bytes cannot be",
+            "buffer {:?}: invalid sub-buffer size of {} bytes",
             buffer.name, buffer.page_bytes
         ));
     }
@@ -526,7 +526,7 @@ fn check_buffer(buffer: &BufferSpec) -> Result<BufferSpec, WriteError> {
     for cpu in &buffer.cpus {
         let at = usize::try_from(cpu.cpu).unwrap_or(usize::MAX);
         if at > 1 << 16 {
-            return spec_error(format!("buffer {:?}: CPU {} cannot be", buffer.name, cpu.cpu));
+            return spec_error(format!("buffer {:?}: invalid CPU {}", buffer.name, cpu.cpu));
         }
         while cpus.len() <= at {
             cpus.push(CpuSpec { cpu: u32::try_from(cpus.len()).unwrap_or(0), size_bytes: 0 });

@@ -128,57 +128,57 @@ impl fmt::Display for What {
         match *self {
             What::Truncated { missing_bytes } => write!(
                 f,
-                "the file ends within a window, {missing_bytes} bytes of it are missing; what is \
-                 there is read"
+                "the file ends within a window, {missing_bytes} bytes of it are missing; the rest \
+                 of it is read"
             ),
             What::CutChange => f.write_str(
-                "the file ends within a CPU_CHANGE record; nothing of its window is there",
+                "the file ends within a CPU_CHANGE record; its window is missing",
             ),
             What::NoWindow { skipped_bytes } => write!(
                 f,
-                "{skipped_bytes} bytes are no window (expected a CPU_CHANGE record) and are skipped"
+                "{skipped_bytes} bytes are not a window (expected a CPU_CHANGE record) and are skipped"
             ),
             What::NoSuchCpu { cpu, bytes } => {
-                write!(f, "a window of {bytes} bytes says it is of CPU {cpu}; it is left out")
+                write!(f, "a window of {bytes} bytes has the invalid CPU number {cpu}; it is skipped")
             }
             What::WindowTooLong { claimed_bytes, bytes } => write!(
                 f,
                 "the window claims {claimed_bytes} bytes, but the next one begins after {bytes}; \
-                 they are read"
+                 only those are read"
             ),
             What::CutRecord { event, left_out_bytes } => write!(
                 f,
                 "record of event {event:#x} runs over the end of its window; the last \
-                 {left_out_bytes} bytes of the window are left out"
+                 {left_out_bytes} bytes of the window are skipped"
             ),
             What::TimeBack { by_tsc } => write!(
                 f,
-                "the stamp is {by_tsc} ticks before the one of the record before; was the TSC \
-                 reset, or are these several recordings?"
+                "the timestamp is {by_tsc} ticks before the previous record's: the TSC was reset, or \
+                 the file holds several recordings"
             ),
             What::StrayChange => f.write_str(
-                "a CPU_CHANGE record among the CPU's records; it is left out, and what follows it \
-                 may be another CPU's",
+                "unexpected CPU_CHANGE record among the CPU's records; it is skipped, and the records \
+                 after it may belong to another CPU",
             ),
             What::Unknown { event } => write!(
                 f,
                 "record of event {event:#x}, which no Xen from 4.14 to 4.20 writes; such records \
-                 are counted and left out"
+                 are counted and skipped"
             ),
             What::Words { name, words, min, max } if min == max => write!(
                 f,
-                "{name} has {words} words where it should have {min}; such records are read as \
-                 far as they go"
+                "{name} has {words} words, expected {min}; such records are read up to their last \
+                 word"
             ),
             What::Words { name, words, min, max } => write!(
                 f,
-                "{name} has {words} words where it should have {min} to {max}; such records are \
-                 read as far as they go"
+                "{name} has {words} words, expected {min} to {max}; such records are read up to their \
+                 last word"
             ),
             What::LostBackward { by_tsc } => write!(
                 f,
-                "records are said to be lost from {by_tsc} ticks after their end; they are \
-                 counted, the time they hide is not known"
+                "LOST_RECORDS begins {by_tsc} ticks after its own timestamp; the lost records are \
+                 counted, the time they hide is unknown"
             ),
             What::More { count } => write!(f, "and {count} more problems"),
         }

@@ -18,7 +18,7 @@ use transect_model::ids::CpuId;
 #[non_exhaustive]
 pub enum WriteError {
     /// More words than a header can say.
-    #[error("a record of event {event:#x} with {words} words: the most is 7")]
+    #[error("a record of event {event:#x} has {words} words: the maximum is 7")]
     Words {
         /// Its event number.
         event: u32,
@@ -32,13 +32,13 @@ pub enum WriteError {
         event: u32,
     },
     /// More CPUs than Xen can have.
-    #[error("CPU {cpu} cannot be: Xen has at most 16384")]
+    #[error("invalid CPU {cpu}: Xen has at most 16384")]
     Cpu {
         /// The CPU.
         cpu: CpuId,
     },
     /// [`XenEvent::Other`] has no record of its own.
-    #[error("an event of no particular kind cannot be written; write its record")]
+    #[error("a generic event cannot be written: write its record")]
     Other,
     /// The output failed.
     #[error("cannot write: {0}")]

@@ -52,7 +52,7 @@ impl<'a> GroupEncoder<'a> {
         present: Option<&[i16]>,
     ) -> Result<(), ParquetError> {
         let column = self.layout.columns.columns().get(self.columns.len());
-        let column = column.ok_or_else(|| ParquetError::General("a column too many".into()))?;
+        let column = column.ok_or_else(|| ParquetError::General("an extra column".into()))?;
         let pages = Box::new(SerializedPageWriter::new(&mut self.out));
         let properties = self.layout.properties.clone();
         let writer = get_column_writer(column.clone(), properties, pages);

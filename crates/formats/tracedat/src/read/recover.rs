@@ -53,8 +53,8 @@ fn take_buffer(reader: &mut Reader<'_, '_>, at: u64, section: &Section) {
         plain_cpus(reader, section, u64::from(page_bytes))
     };
     let what = format!(
-        "the file was not finished: which data belongs to which CPU is not written down; \
-         {} stretches of data were found and numbered in order",
+        "the file was not finished: it does not assign its data to CPUs; \
+         {} ranges of data were found and numbered in order",
         cpus.len()
     );
     reader.parts.problems.add(at, Place::Section("BUFFER"), what);

@@ -351,7 +351,9 @@ impl Pages<'_> {
             size if size > MAX_CHUNK_BYTES
                 || size / MAX_RATIO > (packed as usize).saturating_add(64) =>
             {
-                Err(problem(format!("a chunk claims {size} bytes decompressed, which is absurd")))
+                Err(problem(format!(
+                    "a chunk claims the invalid decompressed size of {size} bytes"
+                )))
             }
             size => chunks
                 .compression

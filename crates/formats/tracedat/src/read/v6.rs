@@ -82,7 +82,7 @@ fn read_rest(
         return Err(Error::Layout {
             at_bytes: cursor.offset(),
             place: Place::Section("OPTIONS"),
-            what: format!("{cpus} CPUs cannot be"),
+            what: format!("invalid number of CPUs {cpus}"),
         });
     }
     let top = BufferOption::default();

@@ -137,7 +137,7 @@ impl<'d> Reader<'_, 'd> {
             match Section::open(self.file, offset, self.endian()) {
                 Ok(section) if section.id == id => self.section(&section)?,
                 Ok(section) => {
-                    let what = format!("section {} is where {place} should be", section.id);
+                    let what = format!("expected {place}, found section {}", section.id);
                     self.parts.problems.add(offset, place, what);
                 }
                 Err(cut) => self.parts.cut(cut, place),

@@ -61,16 +61,16 @@ pub struct Converted {
 #[non_exhaustive]
 pub enum TextError {
     /// It does not begin as a `trace` file does.
-    #[error("it is not what tracefs's 'trace' shows: it does not begin with '# tracer: nop'")]
+    #[error("not the text of tracefs's 'trace': it does not begin with '# tracer: nop'")]
     NotTrace,
     /// A tracer other than `nop` writes lines of its own kind.
-    #[error("it is of the tracer '{0}': only events are read, those of 'nop'")]
+    #[error("text of the tracer '{0}': only the events of 'nop' are supported")]
     Tracer(String),
     /// Not one line is an event.
-    #[error("no line of it is an event")]
+    #[error("no line is an event")]
     NoEvent,
     /// Stamps with and without a point.
-    #[error("line {line}: stamps are in ticks in some lines and in seconds in others")]
+    #[error("line {line}: timestamps are in ticks in some lines and in seconds in others")]
     MixedStamps {
         /// The first line that differs.
         line: u64,

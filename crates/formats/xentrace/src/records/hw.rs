@@ -100,7 +100,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "hw_irq_unmapped_vector",
         1,
         &[word("vector", 0)],
-        "An interrupt came on a vector nobody has.",
+        "An interrupt arrived on an unassigned vector.",
     ),
     row(
         0x0080_2008,

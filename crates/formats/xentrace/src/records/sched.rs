@@ -175,7 +175,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         &[dom(0), vcpu(1), cpu(2)],
         "credit: a pCPU is picked for a vCPU.",
     ),
-    row(0x0002_2006, "csched_tickle", 1, &[cpu(0)], "credit: a pCPU is told to schedule."),
+    row(0x0002_2006, "csched_tickle", 1, &[cpu(0)], "credit: a pCPU is notified to reschedule."),
     row(
         0x0002_2007,
         "csched_boost_start",
@@ -250,7 +250,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "csched2_tickle",
         1,
         &[bits("cpu", 0, 0, 16).is(Meaning::Cpu)],
-        "credit2: a pCPU is told to schedule.",
+        "credit2: a pCPU is notified to reschedule.",
     ),
     row(
         0x0002_2207,
@@ -393,7 +393,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "rtds_tickle",
         1,
         &[bits("cpu", 0, 0, 16).is(Meaning::Cpu)],
-        "rtds: a pCPU is told to schedule.",
+        "rtds: a pCPU is notified to reschedule.",
     ),
     row(
         0x0002_2802,

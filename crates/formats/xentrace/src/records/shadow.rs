@@ -21,7 +21,7 @@ const fn va64(at: u8) -> Field {
 }
 
 const fn flags(at: u8) -> Field {
-    word("flags", at).is(Meaning::Hex).doc("TRCE_SFLAG_*: what the shadow code did on the way")
+    word("flags", at).is(Meaning::Hex).doc("TRCE_SFLAG_*: actions of the shadow code")
 }
 
 const fn shadow(

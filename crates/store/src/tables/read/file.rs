@@ -60,7 +60,7 @@ impl TableFile {
         let reason = match (other, wanted.len().cmp(&self.columns.len())) {
             (Some(name), _) => format!("its column {name} differs"),
             (None, Ordering::Equal) => return Ok(()),
-            (None, _) => format!("{} columns instead of {}", self.columns.len(), wanted.len()),
+            (None, _) => format!("{} columns, expected {}", self.columns.len(), wanted.len()),
         };
         Err(StoreError::OtherTable { path: self.path.clone(), table: table.name, reason })
     }
