@@ -100,7 +100,7 @@ pub(super) const ROWS: &[RecordDef] = &[
     unused(0x0008_2009, "hvm_cr_write"),
     handler(0x109, "hvm_cr_write", 3, REG64, "The guest writes a control register."),
     unused(0x0008_200a, "hvm_dr_read"),
-    handler(0x00b, "hvm_dr_write", 0, &[], "The guest touches a debug register."),
+    handler(0x00b, "hvm_dr_write", 0, &[], "The guest accesses a debug register."),
     handler(0x00c, "hvm_msr_read", 3, MSR, "The guest reads an MSR."),
     handler(0x00d, "hvm_msr_write", 3, MSR, "The guest writes an MSR."),
     handler(
@@ -284,13 +284,13 @@ pub(super) const EMULATED: &[RecordDef] = &[
         "hvm_emul_pic_pend_irq_call",
         2,
         &[signed("accept", 0), word("output", 1)],
-        "Is an interrupt of the emulated PIC pending for the vCPU?",
+        "Whether an interrupt of the emulated PIC is pending for the vCPU.",
     ),
     emul(
         0x11,
         "hvm_emul_lapic_pic_intr",
         2,
         &[word("is_target", 0).is(Meaning::Bool), signed("accept", 1)],
-        "Does the local APIC accept an interrupt of the PIC?",
+        "Whether the local APIC accepts an interrupt of the PIC.",
     ),
 ];

@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Every record as one Markdown table.
 pub fn markdown() -> String {
     let mut text = String::from(
-        "| event | name | words | stamp | Xen | fields | what |\n|---|---|---|---|---|---|---|\n",
+        "| event | name | words | stamp | Xen | fields | meaning |\n|---|---|---|---|---|---|---|\n",
     );
     for row in all() {
         // Writing to a String does not fail.

@@ -29,7 +29,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "trace_wrap_buffer",
         0,
         &[],
-        "Fills the end of a CPU's buffer where the next record did not fit; its words mean nothing.",
+        "Fills the end of a CPU's buffer where the next record did not fit; its words have no meaning.",
     )
     .up_to(7)
     .unstamped()

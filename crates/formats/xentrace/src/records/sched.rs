@@ -199,7 +199,7 @@ pub(super) const ROWS: &[RecordDef] = &[
             flag("tasklet", 0, 16, 8),
             flag("idle", 0, 24, 8),
         ],
-        "credit: the scheduler runs; is there tasklet work, does the pCPU idle?",
+        "credit: the scheduler runs, with flags for tasklet work and an idle pCPU.",
     ),
     row(
         0x0002_200a,
@@ -213,7 +213,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "csched_steal_check",
         2,
         &[word("peer_cpu", 0).is(Meaning::Cpu), word("checked", 1).is(Meaning::Bool)],
-        "credit: another pCPU's queue is looked at for work, or skipped.",
+        "credit: another pCPU's queue is searched for work, or skipped.",
     ),
     // credit2: TRC_SCHED_CLASS_EVT(CSCHED2, n) = 0x22200 + n.
     unused(0x0002_2201, "csched2_tick"),
@@ -243,7 +243,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "csched2_tickle_check",
         3,
         &[vcpu_in(0), dom_in(0), signed("credit", 1), signed("score", 2)],
-        "credit2: shall the vCPU running on some pCPU give way?",
+        "credit2: the vCPU running on a pCPU is checked for preemption.",
     ),
     row(
         0x0002_2206,
@@ -304,7 +304,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "csched2_tickle_new",
         3,
         &[vcpu_in(0), dom_in(0), cpu(1), signed("credit", 2)],
-        "credit2: a vCPU became runnable; whom shall it preempt?",
+        "credit2: a vCPU became runnable; a vCPU to preempt is searched.",
     ),
     row(
         0x0002_220e,

@@ -26,7 +26,7 @@ fn numbers() -> String {
         ("addresses of 64 bits", word::FLAG_64),
         ("nested guest", word::NESTED_FLAG),
     ];
-    let mut text = String::from("| what | number |\n|---|---|\n");
+    let mut text = String::from("| constant | number |\n|---|---|\n");
     for (name, number) in rows {
         writeln!(text, "| {name} | `{number:08x}` |").unwrap();
     }
