@@ -26,7 +26,7 @@ const RESERVE_BYTES: u64 = 1 << 20;
 
 /// What [`RecordingWriter::finish`] left behind.
 #[derive(Debug)]
-#[must_use = "problems are to be told"]
+#[must_use = "report the problems"]
 pub struct Finished {
     /// The recording.
     pub dir: PathBuf,

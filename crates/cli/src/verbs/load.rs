@@ -38,7 +38,7 @@ use transect_xentrace::{XenTrace, XenVersion};
 /// How a recording is to be read.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceArgs {
-    /// TSC frequency of the host in Hz, for files in ticks that lack it (every xentrace file does; 'xl
+    /// TSC frequency of the host in Hz, for files in ticks without a frequency (all xentrace files; 'xl
     /// info' in dom0 prints it as cpu_mhz)
     #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
     tsc_hz: Option<u64>,

@@ -4,7 +4,7 @@
 //!
 //! One line per kind: records, events they tell (a folded record tells two), bytes, share of the
 //! file. Then block headers, and which VM exits needed a record of three words.
-#![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "it prints what it counts")]
+#![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "it prints its counts")]
 
 use std::{collections::BTreeMap, convert::Infallible, error::Error, fs};
 use transect_compact::{

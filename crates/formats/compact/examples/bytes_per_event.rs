@@ -5,7 +5,7 @@
 //! The events of every CPU of a trace.dat go through the log writer as the collector would have
 //! written them. "zstd" is level 3: of the ftrace pages, each CPU's as one stream; of compact, as
 //! `repack` stores it. Events without a record (`sched_wakeup`) count for ftrace only.
-#![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "it prints what it measures")]
+#![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "it prints its measurements")]
 
 use std::{error::Error, fs, time::Instant};
 use transect_compact::{

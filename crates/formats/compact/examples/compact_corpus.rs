@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p transect-compact --example compact_corpus`, then describe them with
 //! `TRANSECT_UPDATE=1 cargo test -p transect-compact --test it corpus` and review.
-#![allow(clippy::unwrap_used, reason = "a tool for whoever changes the format")]
+#![allow(clippy::unwrap_used, reason = "a developer tool")]
 
 use std::{fs, path::Path};
 use transect_compact::{

@@ -111,10 +111,7 @@ impl Stretch<'_> {
         };
         let from = moment(self.from, i64::MIN)?;
         let until = moment(self.until, i64::MAX)?;
-        ensure!(
-            from < until,
-            "the range is empty: it begins at {from} and ends at {until}; --from must be before --until"
-        );
+        ensure!(from < until, "the range is empty: its start {from} is not before its end {until}");
         let (start, end) = match (&facts.excerpt_of, span_of(&tables)?) {
             (None, Some(span)) => span,
             _ => (facts.window.start.get(), facts.window.end.get()),

@@ -38,7 +38,7 @@ const DEFAULT_TOP: usize = 10;
 pub(crate) struct Args {
     /// Recording to read: a directory made by `record` or `import`, a trace.dat or an xentrace file
     recording: PathBuf,
-    /// Section to print; repeat it for several [default: all]
+    /// Section to print; repeat it for several [default: every view except windows and events]
     #[arg(long, value_name = "VIEW", value_enum)]
     view: Vec<View>,
     /// Length of a metrics window (1s, 100ms, …) [default: 1s]; also prints the windows view

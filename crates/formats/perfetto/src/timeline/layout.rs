@@ -133,7 +133,7 @@ impl Layout {
         let host = names.parent(machine).map(|host| format!(" on {}", names.machine(host)));
         let name = format!("{}{}", names.machine(machine), host.unwrap_or_default());
         let description = format!(
-            "machine_id {machine}; stamps are trace time + {} in {time_unit}",
+            "machine_id {machine}; timestamps are trace time + {} in {time_unit}",
             self.shift_ns
         );
         let machine_uuid = self.group(None, rank, name, description);
