@@ -24,8 +24,8 @@ use transect_model::table::Tables;
 #[command(after_help = "Examples:\n  \
     transect export demo.transect --to perfetto -o demo.perfetto-trace\n  \
     transect export demo.transect --to jsonl -o - | grep '\"table\":\"exits\"'\n  \
-    transect export demo.transect --to recording --from 1.25s --until 1.75s -o small.transect\n  \
-    transect export demo.transect --to recording --from 1.25s -o small.transect.tar\n\n\
+    transect export demo.transect --to recording --from 56s --until 56.5s -o small.transect\n  \
+    transect export demo.transect --to recording --from 56s -o small.transect.tar\n\n\
     Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser). report, sql, view and\n\
     export read the smaller recording.\n\
     docs/reference/export.md describes the contents of each format.")]
