@@ -72,6 +72,7 @@ def main() -> int:
     faults: list[str] = []
     files = tracked()
     folders = {p for f in files for p in map(str, Path(f).parents)}
+    everything = files | folders
     pages = {f: Path(f).read_text() for f in sorted(files) if f.endswith(".md")}
     heads = {f: anchors(text) for f, text in pages.items()}
     leads: dict[str, set[str]] = {f: set() for f in pages}
@@ -96,7 +97,9 @@ def main() -> int:
             path = m[1].rstrip("/.")
             # A README of a crate names paths from there.
             bases = ["", *map(str, Path(page).parents)]
-            exists = any(posixpath.normpath(posixpath.join(base, path)) in files | folders for base in bases)
+            exists = any(posixpath.normpath(posixpath.join(base, path)) in everything for base in bases)
+            # `tests/it/…` of the crate that the sentence is about.
+            exists = exists or path.startswith("tests/") and any(f.endswith(f"/{path}") for f in everything)
             placeholder = re.search(r"[A-Z]{3,}|(^|/)dist/(index|dashboard|assets)", path)
             # CHANGELOG.md names files as they were; the figures of performance.md have names like paths.
             if not exists and not placeholder and page not in ("CHANGELOG.md", "docs/internals/words.md", "docs/internals/performance.md"):
