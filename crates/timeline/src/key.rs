@@ -15,7 +15,10 @@ pub(crate) const RESERVED: u32 = 2;
 
 /// Colour and pattern of a key: the same word means the same on every track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each variant is the state of that name in docs/reference/states.md")]
+#[expect(
+    missing_docs,
+    reason = "each variant is the state of that name in docs/reference/states.md"
+)]
 pub enum Class {
     Guest,
     Exit,

@@ -13,7 +13,9 @@ use transect_studies::xenmon::{page, record};
 
 /// Runs the XenMon study on Xen hosts of the testbed and writes its page; see docs/reference/studies/xenmon.md.
 #[derive(Parser)]
-#[command(after_help = "Example: study-xenmon --out docs/reference/studies && git diff docs/reference/studies")]
+#[command(
+    after_help = "Example: study-xenmon --out docs/reference/studies && git diff docs/reference/studies"
+)]
 struct Arguments {
     /// The folder of the page, xenmon.md, and of xenmon/ with CSV files and charts
     #[arg(long, default_value = "docs/reference/studies")]

@@ -32,7 +32,8 @@ fn docs_tables_md_is_what_the_model_says() {
 fn docs_sql_md_lists_the_views() {
     let path = "../../docs/reference/sql.md";
     let text = fs::read_to_string(path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("docs/reference/sql.md marks where views are listed");
+    let (before, rest) =
+        text.split_once(BEGIN).expect("docs/reference/sql.md marks where views are listed");
     let (_, after) = rest.split_once(END).expect("docs/reference/sql.md marks where views end");
     up_to_date(path, &format!("{before}{BEGIN}\n{}\n{END}{after}", docs::views_markdown()));
 }
