@@ -174,7 +174,7 @@ def texts_of(path: str, text: str) -> Iterator[tuple[str, list[Text]]]:
     """The kinds of prose in one file of the tree."""
     if path.endswith(".md"):
         yield "documentation", markdown(text)
-    elif re.search(r"(^|/)(tests?|tests\.rs|it|browser|firefox|dev)(/|$)|_tests\.rs$", path):
+    elif re.search(r"(^|/)(tests?|tests\.rs|it|examples|browser|firefox|dev)(/|$)|_tests\.rs$", path):
         return
     elif path.endswith(".rs"):
         strings, comments = rust(text)
@@ -185,7 +185,8 @@ def texts_of(path: str, text: str) -> Iterator[tuple[str, list[Text]]]:
         strings, comments = script(text)
         yield "strings", strings
         yield "comments", comments
-    elif path.endswith(".html"):
+    elif path.endswith(".html") and path.startswith("web/"):
+        # Those of docs/reference/studies are output of the versions that measured.
         yield "strings", html(text)
     elif path.endswith(".toml") and path.startswith(("crates/bench/src/", "plans/")):
         yield "strings", [Text(text.count("\n", 0, m.start()) + 1, m[0]) for m in re.finditer(r"\"[^\"\n]*\"|\"\"\".*?\"\"\"", text, re.S) if prose(m[0])]
