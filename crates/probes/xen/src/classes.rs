@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(mask("0x00069000").unwrap(), 0x0006_9000);
         for bad in ["", "sched,", "cpu", "0x", "0xg", "0x0", "0x1ffffffff"] {
             let error = mask(bad).unwrap_err().to_string();
-            assert!(error.contains("classes are all, gen, sched"), "{error}");
+            assert!(error.contains("known are all, gen, sched"), "{error}");
         }
     }
 

@@ -184,7 +184,7 @@ mod tests {
             mends,
             [xenfs, "apt-get install xen-utils-4.17", "apt-get install xen-utils-4.17"]
         );
-        assert!(dom0.lacks[1].what.starts_with("no xentrace found"), "{:?}", dom0.lacks);
+        assert!(dom0.lacks[1].what.starts_with("xentrace not found in"), "{:?}", dom0.lacks);
 
         root.file("proc/xen/privcmd", "");
         root.file("usr/lib/xen-4.17/bin/xentrace", "#!/bin/sh\n");
