@@ -47,7 +47,8 @@ Usage: transect-agent [--vsock [PORT]] [--virtio-serial [NAME|PATH]] [--tcp ADDR
 Without options, the agent waits on the default vsock port and the default virtio-serial port, or on
 the one that exists. It needs root. It mounts tracefs if necessary, records into a tracing instance
 that it creates, and removes the instance when the recorder disconnects. It serves one recorder at a
-time. Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot serve, 2 for a wrong command line.
+time, any number one after another. Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot serve, 2 for
+a wrong command line.
 
 Example, in the guest:      transect-agent --vsock &
          on the host:       transect record --guest vsock:3 --duration 10

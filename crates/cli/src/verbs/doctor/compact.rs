@@ -10,7 +10,7 @@ pub(super) fn check() -> Check {
             return Check::limited(
                 "compact collector",
                 why.to_string(),
-                "until then, record uses the full collector (tracefs), which costs more per event",
+                "without it, record uses the full collector (tracefs), which costs more per event",
             );
         }
     };

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Print a JSON array of {facility, status, finding, mend}
     #[arg(long)]
     json: bool,
-    /// Run the tiny VM of the KVM check in this process (the check starts this as a child)
+    /// Run the tiny VM of the KVM check in this process (the check starts this as a child, with a deadline)
     #[arg(long, hide = true)]
     run_tiny_vm: bool,
 }

@@ -56,7 +56,7 @@ impl Recorded {
         let start = Instant::now();
         while start.elapsed() < END_PATIENCE {
             if self.has_ended() {
-                return Some(format!("recording ended: sent SIGTERM to {}", self.name));
+                return Some(format!("recording ended: terminated {} with SIGTERM", self.name));
             }
             thread::sleep(Duration::from_millis(10));
         }

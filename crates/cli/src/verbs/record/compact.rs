@@ -57,7 +57,7 @@ impl CompactKernel {
             || plan.filters.cgroup.is_some()
         {
             notes.push(
-                "filtered by thread: events of other threads are missing, including those that the recorded threads waited for"
+                "filtered by thread: events of other threads are missing, even while a recorded thread waited for them"
                     .to_owned(),
             );
         }

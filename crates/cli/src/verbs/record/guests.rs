@@ -152,7 +152,7 @@ impl GuestTotals {
         self.lost += outcome.lost;
         if !outcome.complete {
             self.problems.push(format!(
-                "guest {label}: disconnected at the end; its last events are missing and the interval is marked as unknown"
+                "guest {label}: no response at the end; its last events are missing and the interval is marked as unknown"
             ));
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err("write a duration as 500ms, 5s, 2m or 1h".to_owned()),
     };
-    let number: f64 = digits.parse().map_err(|_| "write a number and a unit: 5s".to_owned())?;
+    let number: f64 = digits.parse().map_err(|_| "number missing: write e.g. 5s".to_owned())?;
     match Duration::try_from_secs_f64(number * seconds_per_unit) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("the duration must be positive and finite".to_owned()),

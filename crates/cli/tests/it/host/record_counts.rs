@@ -92,7 +92,7 @@ fn a_command_longer_than_the_duration_is_ended() {
     let words = ["record", "-o", "d.transect", "--duration", "300ms", "--", "sleep", "100"];
     let output = scratch.run(&words);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("sent SIGTERM to sleep"), "{said}");
+    assert!(said.contains("terminated sleep with SIGTERM"), "{said}");
     assert_eq!(output.status.code(), Some(128 + 15));
     let cost = Recording::open(&scratch.path("d.transect")).unwrap().manifest.cost.unwrap();
     assert!((300_000_000..2_000_000_000).contains(&cost.wall_ns), "{cost:?}");

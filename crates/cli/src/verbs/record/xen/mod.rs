@@ -19,11 +19,11 @@ use transect_xen::{EventMask, Place, detect};
 /// Whether the hypervisor is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum XenWish {
-    /// Record Xen and this kernel if this is a dom0
+    /// Record Xen in addition to this kernel if this is a dom0
     Auto,
     /// Do not record Xen
     Off,
-    /// Record Xen and the agents in its domains, but not dom0's own kernel
+    /// Record Xen and, through --guest, kernels of its domains, but not dom0's own kernel
     Only,
 }
 
