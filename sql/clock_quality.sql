@@ -7,8 +7,8 @@
 -- column: tested – number of its events that could be tested against the guest mode of its vCPUs
 -- column: inside_share – share of the tested events that are inside guest mode (0 to 1); 1 if the conversion is right
 -- column: worst_ns – largest distance of an outside event from guest mode
--- column: slack_later_ns – largest shift of its time to later before an event falls outside
--- column: slack_earlier_ns – largest shift of its time to earlier before an event falls outside
+-- column: slack_later_ns – its time can shift later by this much before an event falls outside
+-- column: slack_earlier_ns – its time can shift earlier by this much before an event falls outside
 -- example: SELECT machine, ns_text(error_bound_ns) AS bound, inside_share FROM clock_quality
 SELECT
     m.machine_id,

@@ -4,10 +4,10 @@
 -- column: tid – the thread
 -- column: name – name of the thread
 -- column: believed_ns – running time, as recorded by the guest's kernel
--- column: really_ns – part of it with the vCPU in guest mode
--- column: vcpu_preempted_ns – part of it with the vCPU off its pCPU
+-- column: really_ns – part of it with the vCPU in guest mode (without KVM events: on a pCPU)
+-- column: vcpu_preempted_ns – part of it with the vCPU preempted or waking (steal)
 -- column: exit_handling_ns – part of it in which the host handled an exit
--- column: vcpu_halted_ns – part of it with the vCPU halted
+-- column: vcpu_halted_ns – part of it with the vCPU halted or asleep
 -- column: unknown_ns – part of it in which the state of the vCPU is unknown
 -- column: really_share – really_ns as a share of believed_ns (0 to 1)
 -- example: SELECT machine, name, ns_text(believed_ns) AS believed, really_share

@@ -1,4 +1,4 @@
--- Packets and bytes of each network device, per second.
+-- Packets and bytes of each network device in each second.
 -- column: ts – start of the second, ns of trace time
 -- column: machine_id – the machine
 -- column: machine – name of the machine

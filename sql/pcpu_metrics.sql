@@ -10,7 +10,7 @@
 -- column: unknown_ns – state unknown: records lost, or before the first record about the pCPU
 -- column: busy_share – busy, as a share of the known time (0 to 1)
 -- column: executions – times a vCPU was scheduled in
--- column: busy_per_execution_ns – average time on the pCPU per execution
+-- column: busy_per_execution_ns – average time that a vCPU was on the pCPU per execution
 -- column: allocations – number of slices granted
 -- column: allocated_avg_ns – average slice
 -- column: allocated_min_ns – shortest slice

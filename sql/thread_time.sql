@@ -9,7 +9,7 @@
 -- column: disk_ns – time in uninterruptible sleep, state D (part of blocked)
 -- column: unknown_ns – time inside lost events, or before the first event of the thread
 -- column: runs – times it got a CPU
--- column: preemptions – times runnable without a wakeup: the thread was scheduled out
+-- column: preemptions – number of times the thread was scheduled out while runnable (no wakeup)
 -- example: SELECT name, ns_text(running_ns) AS ran, ns_text(runnable_ns) AS waited FROM thread_time
 -- WHERE machine = 'host' LIMIT 10
 SELECT

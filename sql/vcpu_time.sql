@@ -16,7 +16,7 @@
 -- column: waking_ns – woken, not yet on a pCPU
 -- column: halted_ns – asleep after the guest's own halt
 -- column: blocked_ns – asleep for another reason
--- column: offline_ns – without a thread (not yet created, or exited)
+-- column: offline_ns – without a thread (not yet created, or exited); under Xen, in runstate offline
 -- column: unknown_ns – inside lost events, or before the first event about the vCPU
 -- column: gotten_share – on a pCPU, as a share of the window (0 to 1)
 -- column: waited_share – preempted or waking, as a share of the window (0 to 1)

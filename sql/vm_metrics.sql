@@ -1,6 +1,6 @@
 -- Domain metrics of each VM over the whole recording.
 -- gotten + waited + blocked + offline + unknown is the length of the recording times the VM's
--- vCPUs; shares refer to that sum. For shorter stretches, query the table windows.
+-- vCPUs; shares refer to that sum. For shorter time ranges, query the table windows.
 -- column: machine_id – the VM
 -- column: machine – name of the VM
 -- column: vcpus – number of vCPUs
@@ -8,7 +8,7 @@
 -- column: gotten_ns – time its vCPUs were on a pCPU
 -- column: waited_ns – time its vCPUs were runnable and without a pCPU
 -- column: blocked_ns – time its vCPUs were asleep
--- column: offline_ns – time its vCPUs had no thread
+-- column: offline_ns – time its vCPUs had no thread (under Xen: were offline)
 -- column: unknown_ns – state unknown (lost events)
 -- column: gotten_share – gotten, as a share of that sum (0 to 1)
 -- column: waited_share – waited, as a share of that sum (0 to 1)

@@ -1,6 +1,6 @@
 -- Chains of wakeups: a thread wakes a second, which then wakes a third.
--- Each wakeup is joined with the last wakeup of its waker. Latency is the sum of the two wakeup
--- latencies.
+-- Each wakeup is joined with the last wakeup of its waker before it. Latency is the sum of the two
+-- wakeup latencies.
 -- column: machine_id – the machine
 -- column: machine – name of the machine
 -- column: first – name of the first waker (for a wakeup from an interrupt, the interrupted thread; idle)

@@ -19,7 +19,7 @@ pub enum AskError {
         here: PathBuf,
     },
     /// The engine has another version or protocol.
-    #[error("{}: version mismatch: it is {theirs}, this program is {ours}: install both from the same version", path.display())]
+    #[error("{}: version mismatch: it is {theirs}, this program is {ours}: install the same version of both", path.display())]
     Version {
         /// The engine.
         path: PathBuf,

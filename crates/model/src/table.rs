@@ -171,7 +171,8 @@ table! {
         machine_id: MachineId,
         /// The vCPU.
         vcpu: VcpuId,
-        /// The pCPU that the vCPU is on; off every pCPU, the last one.
+        /// The pCPU that the vCPU is on, waits for (preempted, waking) or was on last; null if
+        /// unknown.
         cpu: Option<CpuId>,
         /// guest, exit, user, halt_poll, halted, preempted, waking, blocked, running, hypercall,
         /// trap, offline or unknown.
@@ -202,7 +203,8 @@ table! {
         machine_id: MachineId,
         /// The thread.
         tid: Tid,
-        /// The CPU of that machine that the thread runs on or ran on last.
+        /// The CPU of that machine that the thread is on, waits for or was on last; null if
+        /// unknown.
         cpu: Option<CpuId>,
         /// running, runnable, blocked or unknown.
         state: ThreadState,
@@ -402,7 +404,8 @@ table! {
 table! {
     /// The domain metrics of one vCPU, VM or cgroup, or of a pCPU under Xen, in one window. The sum
     /// gotten + waited + blocked + offline + unknown is dur for a vCPU and a pCPU, dur times the
-    /// number of vCPUs for a VM, and the lifetime of its threads for a cgroup.
+    /// number of vCPUs for a VM, and for a cgroup the time in which its threads existed, summed
+    /// over the threads.
     Window in "windows" {
         /// Start, ns of trace time.
         ts: i64,
@@ -449,7 +452,7 @@ table! {
         io_count: u64,
         /// VM exits; for Xen PV guests, hypercalls and exceptions.
         exits: u64,
-        /// Preempted or waking, ns: steal in the guest's accounting.
+        /// Preempted or waking, ns: the time that the guest's kernel accounts as steal.
         steal_ns: i64,
     }
 }
@@ -512,9 +515,9 @@ table! {
         untested: u64,
         /// The largest distance of an outside event from its nearest interval, ns.
         worst_ns: i64,
-        /// Largest shift of guest time to later before the first event falls outside, ns.
+        /// Guest time can shift later by this much before the first event falls outside, ns.
         slack_later_ns: i64,
-        /// Largest shift of guest time to earlier before the first event falls outside, ns.
+        /// Guest time can shift earlier by this much before the first event falls outside, ns.
         slack_earlier_ns: i64,
     }
 }
@@ -524,7 +527,7 @@ table! {
     Lost in "lost" {
         /// Start of the stretch without events, ns of trace time.
         ts: i64,
-        /// Its length, ns.
+        /// Length of the stretch, ns.
         dur: i64,
         /// The machine.
         machine_id: MachineId,

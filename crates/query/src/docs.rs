@@ -25,8 +25,8 @@ pub fn tables_markdown() -> String {
     text
 }
 
-const EVENTS: &str = "\n## events\nOne event of the recording, with the columns that all events \
-have.\n\n| column | type | null | meaning |\n|---|---|---|---|\n\
+const EVENTS: &str = "\n## events\nOne event of the recording; every event has exactly one row. The \
+columns are those that all events have.\n\n| column | type | null | meaning |\n|---|---|---|---|\n\
 | `ts` | bigint |  | Time, ns of trace time. |\n\
 | `machine_id` | int unsigned |  | The machine whose kernel recorded it. |\n\
 | `cpu` | int unsigned | yes | The CPU of that machine. |\n\

@@ -88,7 +88,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     if let Some(theirs) = cli.of_version.as_deref().filter(|theirs| *theirs != protocol::VERSION) {
         let ours = protocol::VERSION;
         anyhow::bail!(
-            "version mismatch: transect is {theirs}, transect-sql is {ours}: install both from the same version"
+            "version mismatch: transect is {theirs}, transect-sql is {ours}: install the same version of both"
         );
     }
     if cli.wanted.schema || cli.wanted.views {
