@@ -43,6 +43,6 @@ pub fn workload(name: &str) -> Result<&'static dyn Workload, Refusal> {
 
 fn unknown<'a>(kind: &str, name: &str, all: impl Iterator<Item = &'a str>) -> Refusal {
     let all: Vec<&str> = all.collect();
-    let refusal = Refusal::new(Kind::Plan, format!("{kind} {name}"), "there is none of this name");
+    let refusal = Refusal::new(Kind::Plan, format!("{kind} {name}"), "no such name");
     refusal.mend(format!("there are {}", all.join(", ")))
 }

@@ -60,7 +60,7 @@ pub(super) fn displace(
     sync();
     drop_clean(files)?;
     let bytes = crate::worker::memory_bytes()
-        .map_err(|error| Fault::failed(format!("cannot tell the memory's size: {error}")))?;
+        .map_err(|error| Fault::failed(format!("cannot determine the memory size: {error}")))?;
     let filler =
         tempfile::tempfile_in(folder).map_err(|error| failed("make a file in", folder, &error))?;
     filler.set_len(bytes).map_err(|error| failed("make a filler in", folder, &error))?;

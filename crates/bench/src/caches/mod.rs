@@ -111,7 +111,9 @@ impl Caches {
         let Some(pages) = extent.resident_pages.filter(|_| self.asked != CacheState::Any) else {
             return match self.asked {
                 CacheState::Any => Ok(proof),
-                _ => Err(self.refused("their file system does not say what of them is in memory")),
+                _ => Err(self.refused(
+                    "their file system does not report which of their pages are in memory",
+                )),
             };
         };
         let of = format!("{pages} of {} pages in memory before the run", extent.pages);
@@ -205,7 +207,7 @@ impl Caches {
             };
             read().map_err(|error| failed("read", path, &error))?;
         }
-        Ok("all of it read".into())
+        Ok("the whole file set read".into())
     }
 }
 

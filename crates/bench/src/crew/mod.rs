@@ -96,7 +96,7 @@ fn share_out(
     };
     let guests = i64::from(guests);
     if *tasks < guests || tasks % guests != 0 {
-        let why = format!("{tasks} tasks cannot be shared out evenly among {guests} guests");
+        let why = format!("{tasks} tasks cannot be divided evenly among {guests} guests");
         return Err(wrong(about, &why));
     }
     Ok(BTreeMap::from([(SHARED_OUT.to_owned(), Param::Int(tasks / guests))]))

@@ -180,7 +180,7 @@ pub fn compare(
     for (id, before) in &first.cells {
         let Some(after) = second.cells.get(id) else { continue };
         if (before.family, before.better) != (after.family, after.better) {
-            let why = "its metric is another one in each: the workloads are not the same";
+            let why = "its metric differs between the sets: they measured different workloads";
             return Err(Refusal::new(Kind::Different, format!("comparing {id}"), why));
         }
         if !before.of(terms.basis).is_empty() || !after.of(terms.basis).is_empty() {
@@ -189,7 +189,7 @@ pub fn compare(
     }
     if rows.is_empty() {
         let what = format!("comparing {} with {}", second.name, first.name);
-        return Err(Refusal::new(Kind::NoReference, what, "they have no cell in common"));
+        return Err(Refusal::new(Kind::NoReference, what, "the two sets have no cell in common"));
     }
     correct(&mut rows, 1.0 - terms.confidence);
     let only = |these: &ResultSet, those: &ResultSet| {
@@ -249,7 +249,7 @@ fn differences(
     }
     let what = format!("comparing {} with {}", second.name, first.name);
     Err(Refusal::new(Kind::Different, what, forbidden.join("; "))
-        .mend("run both alike, or name what is meant to differ"))
+        .mend("run both in the same way, or name the intended difference with --may-differ"))
 }
 
 fn row(id: &str, first: &Series, second: &Series, terms: &Terms) -> Row {

@@ -80,7 +80,7 @@ impl Layout {
             return Err(Refusal::new(
                 Kind::Senseless,
                 format!("comparing {} with {}", cell.id, base.id),
-                "they are to be two cells of one workload",
+                "both must be cells of the same workload, and not the same cell",
             ));
         }
         if !self.contrasts.iter().any(|known| known.cell == cell.id && known.base == base.id) {
@@ -118,7 +118,7 @@ impl Layout {
     /// There is none.
     pub fn find(&self, id: &str) -> Result<&Cell, Refusal> {
         self.cell(id).ok_or_else(|| {
-            Refusal::new(Kind::Plan, format!("cell {id}"), "the plan has none of that name")
+            Refusal::new(Kind::Plan, format!("cell {id}"), "the plan has no cell of that name")
         })
     }
 
@@ -134,7 +134,7 @@ impl Layout {
             return Err(Refusal::new(
                 Kind::Plan,
                 format!("cell {}", cell.id),
-                "the plan has two of that name",
+                "the plan has two cells of that name",
             ));
         }
         self.cells.push(cell);
@@ -154,7 +154,7 @@ fn reference_of<'a>(cells: &'a [Cell], of: &Cell, arm: &str) -> Result<&'a Cell,
         Refusal::new(
             Kind::NoReference,
             format!("cell {}", of.id),
-            format!("nothing to compare it with: the arm {arm:?} is not run on the same platform, workload, cache state and guests"),
+            format!("no reference: the arm {arm:?} does not run on the same platform, workload, cache state and guests"),
         )
         .mend(format!("add {arm:?} to the arms"))
     };
@@ -165,7 +165,7 @@ fn reference_of<'a>(cells: &'a [Cell], of: &Cell, arm: &str) -> Result<&'a Cell,
             Kind::Plan,
             format!("cell {}", second.id),
             format!(
-                "it is the reference as {} is already; the second label is added by itself",
+                "it duplicates the reference {}; the second label is added automatically",
                 first.id
             ),
         )),

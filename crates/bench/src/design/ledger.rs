@@ -40,15 +40,15 @@ impl fmt::Display for Cause {
         out.write_str(match self {
             Self::MachineDied => "the machine died",
             Self::Failed => "it failed",
-            Self::TimedOut => "it took too long",
+            Self::TimedOut => "it exceeded its time limit",
             Self::Interrupted => "it was interrupted",
-            Self::GeneratorLimited => "the generator was the limit",
-            Self::CacheUnverified => "the cache was not as asked for",
+            Self::GeneratorLimited => "the load generator was the limiter",
+            Self::CacheUnverified => "the cache state was not the requested one",
             Self::LostEvents => "events were lost",
-            Self::ClockChanged => "the clock was changed",
+            Self::ClockChanged => "the clock was set during the run",
             Self::Throttled => "the CPU was throttled",
-            Self::Stolen => "the CPU was taken away",
-            Self::Different => "the machine was another one",
+            Self::Stolen => "CPU time was stolen",
+            Self::Different => "the machine differed",
             Self::WarmUp => "the machine was warming up",
         })
     }
@@ -128,12 +128,16 @@ impl Ledger {
         self.layout.find(cell)?;
         let what = || format!("value of {cell} in block {block}");
         if !(value.is_finite() && value > 0.0) {
-            let why = format!("no ratio can be formed of {value}");
+            let why = format!("{value} cannot be part of a ratio");
             return Err(Refusal::new(Kind::Senseless, what(), why));
         }
         let entry = self.entry(block, cell);
         if let Some(known) = entry.value {
-            return Err(Refusal::new(Kind::Plan, what(), format!("there is one already: {known}")));
+            return Err(Refusal::new(
+                Kind::Plan,
+                what(),
+                format!("the cell already has a value: {known}"),
+            ));
         }
         entry.value = Some(value);
         Ok(())
@@ -159,7 +163,7 @@ impl Ledger {
             return Err(Refusal::new(
                 Kind::Senseless,
                 what,
-                format!("no ratio can be formed of {value}"),
+                format!("{value} cannot be part of a ratio"),
             ));
         }
         self.blocks.entry(block).or_default().sentinels.push(value);

@@ -16,7 +16,7 @@ pub fn check_quantile(what: &str, q: f64, samples: u64) -> Result<(), Refusal> {
     Err(Refusal::new(
         Kind::TooFewSamples,
         format!("p{percentile} of {what}"),
-        format!("it takes {needed} operations, and there are {samples}"),
+        format!("it requires {needed} operations, and only {samples} were measured"),
     )
     .mend("measure longer, or ask for a lower quantile"))
 }

@@ -214,7 +214,7 @@ fn refusals(contrasts: &[ContrastSummary]) -> Vec<Refusal> {
             Refusal::new(
                 Kind::NoReference,
                 format!("a verdict on {} / {}", found.contrast.cell, found.contrast.base),
-                "the noise floor is not known: the reference was not measured often enough under its second label (A/A)",
+                "the noise floor is unknown: the reference has too few measurements under its second label (A/A)",
             )
             .mend("let the run complete its blocks")
         })

@@ -396,7 +396,10 @@ fn high_quantiles_of_few_operations_are_refused() {
     assert_eq!(check_quantile("latency", 0.99, 367).unwrap_err().kind, Kind::TooFewSamples);
     assert!(check_quantile("latency", 0.99, 368).is_ok());
     let error = check_quantile("latency", 0.999, 1000).unwrap_err();
-    assert!(error.to_string().starts_with("p99.9 of latency: it takes 3688 operations"), "{error}");
+    assert!(
+        error.to_string().starts_with("p99.9 of latency: it requires 3688 operations"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Journal {
             ErrorKind::AlreadyExists => {
                 let folder = path.parent().unwrap_or(path).display();
                 Fault::failed(format!(
-                    "{folder} has results already: `transect bench resume {folder}` goes on with them"
+                    "{folder} has results already: `transect bench resume {folder}` continues them"
                 ))
             }
             _ => Fault::failed(format!("cannot begin {}: {error}", path.display())),

@@ -59,7 +59,7 @@ impl State {
     pub fn of(entries: &[Entry]) -> Result<Self, Fault> {
         let mut state = Self::default();
         let Some(Entry::Begun { format, .. }) = entries.first() else {
-            return Err(Fault::failed("the journal does not begin with its beginning"));
+            return Err(Fault::failed("the journal does not start with its header entry"));
         };
         if *format != super::entry::FORMAT {
             return Err(Fault::failed(format!(

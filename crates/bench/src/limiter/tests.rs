@@ -109,7 +109,7 @@ fn what_is_stolen_from_one_that_changes_its_cpu_adds_up() {
     let limiter = alone(&samples);
     assert_eq!(limiter.kind, LimiterKind::Steal, "{limiter:?}");
     assert!((limiter.held - 0.2).abs() < 1e-9, "{limiter:?}");
-    assert!(limiter.evidence.contains("all vCPUs together for 20 %"), "{}", limiter.evidence);
+    assert!(limiter.evidence.contains("all vCPUs together: 20 %"), "{}", limiter.evidence);
 }
 
 #[test]

@@ -187,7 +187,7 @@ pub(super) fn looked_at(scene: &Scene<'_>) -> String {
         looked.push(format!("stalled for I/O {}, memory {}", percent(io), percent(memory)));
     }
     let few = match view.samples.taken {
-        taken @ ..5 => format!(", of which {taken} samples of so short a run would tell little"),
+        taken @ ..5 => format!("; only {taken} samples of so short a run: weak evidence"),
         _ => String::new(),
     };
     format!("nothing near a limit: {}{few}", looked.join(", "))

@@ -37,7 +37,7 @@ impl Plan {
             cells.extend(self.cells_of(matrix)?);
         }
         if cells.is_empty() {
-            return Err(self.wrong("it has no cell").into());
+            return Err(self.wrong("the plan has no cell").into());
         }
         Ok(cells.into_iter().collect())
     }
@@ -68,7 +68,7 @@ impl Plan {
         }
         let (_, is_below) = catalog::arm(&cell.tracer);
         if is_below && platform.is_this_host() {
-            let why = "there is no host below it that it could run on";
+            let why = "there is no host below it to run on";
             return Ok(Some(Refusal::new(Kind::Senseless, format!("tracer {}", cell.tracer), why)));
         }
         if !platform.is_this_host() {
@@ -125,15 +125,15 @@ impl Plan {
             return Err(self.wrong(why).into());
         }
         if self.machine.cpus == 0 || self.machine.memory_mib < 64 {
-            return Err(self.wrong("a machine needs a CPU and 64 MiB").into());
+            return Err(self.wrong("a machine needs at least one CPU and 64 MiB").into());
         }
         if self.procedure.precision.is_some_and(|goal| !(goal > 0.0 && goal < 1.0)) {
-            return Err(self.wrong("precision is a share: between 0 and 1").into());
+            return Err(self.wrong("precision is a fraction between 0 and 1").into());
         }
         if self.platforms.values().any(|params| params.contains_key("boot"))
             && self.machine.boot.is_none()
         {
-            let why = "a platform names a boot entry: [machine] boot must name the others'";
+            let why = "a platform names a boot entry: [machine] boot must name the entry of the other platforms";
             return Err(self.wrong(why).into());
         }
         if self.procedure.tries == 0 || self.procedure.limit_s == 0 {
@@ -172,7 +172,7 @@ impl Plan {
         matrix.tracers.iter().try_for_each(|name| catalog::tracer(name).map(drop))?;
         if matrix.tracers.len() > 1 && !matrix.tracers.contains(&self.reference.tracer) {
             let why = format!(
-                "tracers {:?} have nothing to be compared with: the reference is {}",
+                "tracers {:?} have no reference run to compare with: the reference is {}",
                 matrix.tracers, self.reference.tracer
             );
             return Err(Refusal::new(Kind::NoReference, format!("plan {}", self.name), why).into());

@@ -58,8 +58,8 @@ impl Boots for ByHand {
 
     fn reboot_into(&self, entry: &str) -> Result<(), Fault> {
         Err(Fault::failed(format!(
-            "what comes next needs this host booted by \"{entry}\": `grub-reboot '{entry}' && reboot`, then resume; \
-             or let it do that itself with --may-reboot"
+            "the next cells need this host booted with the entry \"{entry}\": run `grub-reboot '{entry}' && reboot`, then resume, \
+             or pass --may-reboot to reboot automatically"
         )))
     }
 }
@@ -98,13 +98,13 @@ pub(super) fn check(
     let same = before.iter().find(|(other, what)| *other != entry && *what == running);
     if let Some((other, _)) = same {
         return Err(Fault::failed(format!(
-            "this host was to be booted by \"{entry}\", and what runs is what \"{other}\" booted: {running}. Is there such an \
-             entry of its boot loader? (`grep -E 'menuentry |submenu ' /boot/grub/grub.cfg`; one in a submenu is SUBMENU>ENTRY)"
+            "the boot entry \"{entry}\" was requested, but the host runs the kernel of \"{other}\": {running}. Check that the boot loader \
+             has this entry (`grep -E 'menuentry |submenu ' /boot/grub/grub.cfg`; write one in a submenu as SUBMENU>ENTRY)"
         )));
     }
     match before.get(entry) {
         Some(what) if what != running => Err(Fault::failed(format!(
-            "booted by \"{entry}\" this host runs {running}, and the last time {what}: results of two kernels are no results of one"
+            "the boot entry \"{entry}\" now runs {running}, and ran {what} before: results of two kernels cannot be mixed"
         ))),
         _ => Ok(()),
     }

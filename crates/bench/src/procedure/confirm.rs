@@ -90,20 +90,21 @@ impl Run<'_> {
     /// What halves the suspect of a run.
     fn lever(&self, cell: &Cell, key: &RunKey) -> Result<Lever, Fault> {
         let refuse =
-            |why: &str| Refusal::new(Kind::NotHere, format!("halving what holds {cell}"), why);
+            |why: &str| Refusal::new(Kind::NotHere, format!("halving the limiter of {cell}"), why);
         if catalog::workload(&cell.group.workload)?.measured_by() != MeasuredBy::Workload {
-            return Err(refuse("it is measured from outside").into());
+            return Err(refuse("the workload is measured from outside the machine").into());
         }
         let Some(Outcome::Measured(result)) = self.state.ended.get(key).map(|ended| &ended.outcome)
         else {
             return Err(refuse("it has no result").into());
         };
-        let limiter = result.limiter.as_ref().ok_or_else(|| refuse("it was not sampled"))?;
+        let limiter =
+            result.limiter.as_ref().ok_or_else(|| refuse("the machine was not sampled"))?;
         if limiter.place != Place::Machine {
-            return Err(refuse("it is held on the host below or by the generator: only what the machine has is halved").into());
+            return Err(refuse("its limiter is on the host below or in the load generator: only the machine's own resources are halved").into());
         }
         let part = result.parts.iter().find(|part| matches!(part.role, Role::Whole | Role::Server));
-        let part = part.ok_or_else(|| refuse("it has no part in a machine"))?;
+        let part = part.ok_or_else(|| refuse("no part of it runs in a machine"))?;
         // The worker puts the process in; that there is one is all that is asked here.
         let target = Target { pids: vec![0], ..Target::default() };
         Ok(perturb::plan(limiter, &part.result.samples, &target)?)

@@ -323,8 +323,7 @@ impl Machines {
             Seat::Below => self.bystander.as_mut().map(|worker| &mut worker.session),
             Seat::Between => self.between.as_mut(),
         };
-        let session =
-            session.ok_or_else(|| Fault::failed(format!("nobody is there for {part:?}")))?;
+        let session = session.ok_or_else(|| Fault::failed(format!("no machine runs {part:?}")))?;
         Ok((session, &mut self.machines))
     }
 
@@ -353,7 +352,7 @@ fn wants_lttng(plan: &Plan, platform: &str) -> Result<bool, Fault> {
 /// Are all machines there, and is the result still wanted?
 fn glance(machines: &mut [Box<dyn Machine>], must_stop: &AtomicBool) -> Result<(), Fault> {
     if must_stop.load(Ordering::Relaxed) {
-        return Err(Fault::failed("ended from outside"));
+        return Err(Fault::failed("stopped by a signal"));
     }
     machines.iter_mut().try_for_each(|machine| machine.check_alive())
 }

@@ -110,7 +110,7 @@ pub fn resume(
     let mut state = State::of(&entries)?;
     if state.plan_sha256 != folder::sha256_of(plan_text.as_bytes()) {
         return Err(Fault::failed(format!(
-            "{}: the plan is another one than the journal was begun with",
+            "{}: the plan differs from the one that the journal was started with",
             results.plan().display()
         )));
     }
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
         // Blocks in which something failed are made up for; `look` ends it.
         for block in 0..2 * self.plan.most_blocks() {
             if self.is_over_budget() && block > 0 {
-                return self.finish("its time was up");
+                return self.finish("the time limit was reached");
             }
             if !self.cells.iter().any(|cell| self.goes_on(cell)) {
                 break;

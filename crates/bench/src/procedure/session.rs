@@ -60,7 +60,7 @@ impl Session {
                 let why = format!("speaks protocol {}, not {PROTOCOL}", facts.protocol);
                 return Err(session.fault(&why));
             }
-            other => return Err(session.fault(&format!("began with {other:?}"))),
+            other => return Err(session.fault(&format!("sent {other:?} as its first message"))),
         }
         Ok(session)
     }
@@ -97,7 +97,7 @@ impl Session {
         match self.answer(within, glance)? {
             FromWorker::Done(result) => Ok(*result),
             FromWorker::Faulted(fault) => Err(fault),
-            other => Err(self.fault(&format!("answered {other:?} in place of a result"))),
+            other => Err(self.fault(&format!("answered {other:?} instead of a result"))),
         }
     }
 
@@ -117,7 +117,7 @@ impl Session {
         let mut line = serde_json::to_vec(message).map_err(Fault::failed)?;
         line.push(b'\n');
         let said = self.to.write_all(&line).and_then(|()| self.to.flush());
-        said.map_err(|error| self.fault(&format!("does not listen any more: {error}")))
+        said.map_err(|error| self.fault(&format!("no longer reads its input: {error}")))
     }
 
     fn answer(&mut self, within: Duration, glance: Glance<'_>) -> Result<FromWorker, Fault> {
@@ -130,7 +130,7 @@ impl Session {
                 Err(RecvTimeoutError::Disconnected) => {
                     // What killed the machine says more than that its worker is gone.
                     glance()?;
-                    return Err(self.fault("has gone"));
+                    return Err(self.fault("ended unexpectedly"));
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                     return Err(
@@ -150,6 +150,6 @@ impl Session {
 fn parse(line: &str) -> Result<FromWorker, String> {
     serde_json::from_str(line).map_err(|error| {
         let shown: String = line.chars().take(200).collect();
-        format!("said what is no message ({error}): {}", shown.trim_end())
+        format!("sent a line that is not a message ({error}): {}", shown.trim_end())
     })
 }

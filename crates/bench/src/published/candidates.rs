@@ -59,7 +59,7 @@ impl Words {
     pub(super) fn of(paper: &Paper, row: &Source, entry: &Entry) -> Result<Self, Fault> {
         let unknown = |what: &str, word: &str| {
             Fault::failed(format!(
-                "{}/map.toml: {}: {what} {word} has no word of ours",
+                "{}/map.toml: {}: {what} {word} has no equivalent here",
                 paper.name, row.table
             ))
         };

@@ -50,7 +50,7 @@ impl Band {
 /// Judges a cost ratio: its noise must be known.
 pub(super) fn ratio(band: Band, figure: Figure) -> Agreement {
     let Some(floor) = figure.floor else {
-        let why = "the noise is not known: no reference was measured twice (A/A)";
+        let why = "the noise is unknown: no reference was measured twice (A/A)";
         return Agreement::Unresolved { why: why.to_owned() };
     };
     let effect = figure.value.max(1.0 / figure.value) - 1.0;
@@ -72,7 +72,7 @@ pub(super) fn within(band: Band, figure: Figure) -> Agreement {
         let high =
             if band.high.is_finite() { format!("{:.3}", band.high) } else { "∞".to_owned() };
         let why = format!(
-            "ours is {:.3} to {:.3}, theirs allows {:.3} to {high}",
+            "ours is {:.3} to {:.3}, the published claim allows {:.3} to {high}",
             figure.low, figure.high, band.low
         );
         Agreement::Unresolved { why }

@@ -211,7 +211,7 @@ impl Map {
         match found[..] {
             [entry] => Ok(entry),
             _ => Err(Fault::failed(format!(
-                "map.toml: {} entries are about {}: {}",
+                "map.toml: {} entries instead of one match {}: {}",
                 found.len(),
                 row.table,
                 row.label()

@@ -76,7 +76,7 @@ pub(super) fn emulator_with_hardware(report: &Report, one: &str, other: &str) ->
     let (this, that) = (is_emulated(one)?, is_emulated(other)?);
     (this != that).then(|| {
         format!(
-            "one of {one} and {other} is emulated, the other is not: that would compare an emulator with hardware"
+            "of {one} and {other} one is emulated and one is not: an emulator is not compared with hardware"
         )
     })
 }
@@ -88,8 +88,12 @@ fn cannot_be_used(report: &Report, pair: &Candidate) -> Option<String> {
     }
     let lossy = |cell: &Cell| {
         let found = report.cells.iter().find(|found| found.cell == *cell)?;
-        (found.lossy_runs > 0)
-            .then(|| format!("{cell}: events were lost in {} runs: another arm", found.lossy_runs))
+        (found.lossy_runs > 0).then(|| {
+            format!(
+                "{cell}: events were lost in {} runs, which makes it another arm",
+                found.lossy_runs
+            )
+        })
     };
     lossy(&pair.cell).or_else(|| lossy(&pair.reference))
 }

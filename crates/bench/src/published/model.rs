@@ -46,7 +46,7 @@ pub struct Ours {
     pub cell: Cell,
     /// What it is compared with; `None` of a spread or a limiter.
     pub reference: Option<Cell>,
-    /// What the figure is: `cost`, `standard deviation`, `runs limited so`.
+    /// What the figure is: `cost`, `standard deviation`, `runs with this limiter`.
     pub what: &'static str,
     /// It, with its interval; `None`: there is none (too few blocks).
     pub figure: Option<Figure>,

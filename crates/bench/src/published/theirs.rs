@@ -126,7 +126,7 @@ fn noise_of(paper: &Paper, row: &Source, entry: &Entry) -> Result<f64, Fault> {
         .map(|sigma| ERRORS * sigma * (2.0 / RUNS).sqrt())
         .ok_or_else(|| {
             Fault::failed(format!(
-                "{}/map.toml: {}: {}: no standard deviation is printed, and no noise_percent is stated",
+                "{}/map.toml: {}: {}: the paper prints no standard deviation, and the entry has no noise_percent",
                 paper.name,
                 row.table,
                 row.label()

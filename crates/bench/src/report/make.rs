@@ -42,7 +42,7 @@ pub fn of_asked(results: &Results, asked: Asked<'_>) -> Result<Report, Fault> {
         let there: BTreeSet<&str> = cells.iter().map(|cell| cell.platform.as_str()).collect();
         if !there.contains(platform) {
             let all = there.into_iter().collect::<Vec<_>>().join(", ");
-            let why = format!("these results have none of that name, they have {all}");
+            let why = format!("these results have no platform of that name; they have {all}");
             return Err(Refusal::new(Kind::Plan, format!("platform {platform}"), why).into());
         }
         platform.clone_into(&mut plan.reference.platform);
@@ -385,20 +385,21 @@ fn compared(found: &ContrastSummary, runs: &BTreeMap<Cell, Vec<Run<'_>>>) -> Opt
 fn warnings_of(report: &Report, summary: &Summary, warming: usize) -> Vec<String> {
     let mut warnings = Vec::new();
     if report.finished.is_none() {
-        warnings
-            .push("This is not finished: what is missing may change what is said here.".to_owned());
+        warnings.push(
+            "The run is not finished: the missing blocks may change these results.".to_owned(),
+        );
     }
     if warming > 0 {
         warnings.push(format!(
-            "{warming} blocks are left out: the machine was warming up, as its sentinel shows."
+            "{warming} blocks are excluded: the sentinel shows that the machine was still warming up."
         ));
     }
     if let Some(sentinel) = &summary.sentinels
         && sentinel.range > 1.1
     {
         warnings.push(format!(
-            "The same piece of work on this host took up to {:.0} % longer at one time than at another: it is not a quiet machine. \
-             Ratios are of pairs within blocks, medians of cells are not.",
+            "The sentinel, a fixed piece of work on this host, took up to {:.0} % longer at one time than at another: the host was not quiet. \
+             Ratios within blocks cancel this, medians of cells do not.",
             (sentinel.range - 1.0) * 100.0
         ));
     }
@@ -410,7 +411,7 @@ fn warnings_of(report: &Report, summary: &Summary, warming: usize) -> Vec<String
     let all = summary.contrasts.iter().filter(|found| found.contrast.relation == Relation::Again);
     if restless > 0 {
         warnings.push(format!(
-            "{restless} of {} references differ from themselves beyond their interval; one in 20 does by chance.",
+            "{restless} of {} references differ from their own second measurement: their interval does not contain 1. One in 20 does so by chance.",
             all.count()
         ));
     }
@@ -424,7 +425,7 @@ fn unsaid(report: &Report) -> Vec<String> {
     let emulated = report.platforms.iter().filter(|platform| !platform.emulated.is_empty());
     let sentence = |platform: &ReportedPlatform| {
         format!(
-            "{} is emulated ({}): its times transfer to no other machine.",
+            "{} is emulated ({}): its times do not transfer to other machines.",
             platform.name,
             platform.emulated.join(", ")
         )

@@ -53,12 +53,9 @@ pub fn gate(results: &Results, gate: &Gate, chosen: &Chosen) -> Result<gate::Rep
     let asked: Vec<&ContrastSummary> = summary.contrasts.iter().filter(is_asked).collect();
     if asked.is_empty() {
         let what = format!("the gate over {}", results.folder().display());
-        return Err(Refusal::new(
-            Kind::NoReference,
-            what,
-            "no tracer arm was measured that is asked for",
-        )
-        .into());
+        return Err(
+            Refusal::new(Kind::NoReference, what, "no requested tracer arm was measured").into()
+        );
     }
     Ok(gate.paired(&asked))
 }

@@ -67,7 +67,7 @@ impl One {
             Ok(()) => Ok(()),
             // Nobody reads it any more: its output has closed too, and who waits for that says how it ended.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(Fault::failed(format!("cannot tell the workload: {error}"))),
+            Err(error) => Err(Fault::failed(format!("cannot signal the workload: {error}"))),
         }
     }
 
@@ -100,7 +100,7 @@ impl One {
         if let Ok(ended) = ended {
             let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&MOMENT));
         }
-        self.kill().unwrap_or_else(|| "it closed its output and went on".into())
+        self.kill().unwrap_or_else(|| "it closed its output and kept running".into())
     }
 }
 

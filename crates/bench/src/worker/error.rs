@@ -7,7 +7,7 @@ use std::{io, path::PathBuf};
 pub enum WorkerError {
     /// What came is no message of this protocol.
     #[error(
-        "line {line} of the input is no message of protocol {}: {why} (it begins: {begins:?})",
+        "line {line} of the input is not a message of protocol {}: {why} (it begins with {begins:?})",
         crate::protocol::PROTOCOL
     )]
     Garbage {
@@ -19,7 +19,10 @@ pub enum WorkerError {
         begins: String,
     },
     /// A message that has no place where it came.
-    #[error("{message} came {when}; the procedure is {}", "Prepare, Go, then perhaps Cancel")]
+    #[error(
+        "{message} is out of order {when}; the order is {}",
+        "Prepare, Go, then optionally Cancel"
+    )]
     OutOfTurn {
         /// Its name.
         message: &'static str,
@@ -35,7 +38,7 @@ pub enum WorkerError {
         error: io::Error,
     },
     /// A folder that cannot be made or written.
-    #[error("cannot use {folder} for jobs: {error}; name another with --folder")]
+    #[error("cannot use {folder} for jobs: {error}; choose another folder with --folder")]
     Folder {
         /// The folder.
         folder: PathBuf,

@@ -47,7 +47,7 @@ impl Events {
         let (mut signalled, by) = UnixStream::pair().map_err(WorkerError::system("make a pipe"))?;
         for number in [signal::SIGTERM, signal::SIGINT, signal::SIGHUP] {
             let by = by.try_clone().map_err(WorkerError::system("share a pipe"))?;
-            pipe::register(number, by).map_err(WorkerError::system("listen to signals"))?;
+            pipe::register(number, by).map_err(WorkerError::system("block and receive signals"))?;
         }
         let to = sender.clone();
         thread::spawn(move || {

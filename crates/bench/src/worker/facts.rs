@@ -14,7 +14,7 @@ pub(crate) fn look(own: &Own, hashes: &mut Hashes) -> Result<WorkerFacts, Worker
         protocol: PROTOCOL,
         binary_sha256: binary.map_err(WorkerError::system("read the worker's own program"))?,
         kernel: parts.map(|part| part.to_string_lossy().into_owned()).join(" "),
-        cpus: cpus().map_err(WorkerError::system("read the own affinity"))?,
+        cpus: cpus().map_err(WorkerError::system("read its own CPU affinity"))?,
         memory_bytes: memory_bytes().map_err(WorkerError::system("read /proc/meminfo"))?,
         notes: notes(),
     })

@@ -17,7 +17,7 @@ pub(crate) fn adopt() -> Result<(), WorkerError> {
 pub(crate) fn die_with_parent() -> Result<(), WorkerError> {
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM))
-        .map_err(WorkerError::system("ask for a signal when the parent ends"))?;
+        .map_err(WorkerError::system("request a signal for the end of the parent"))?;
     // It may have ended just before; then nobody would ever say so.
     if getppid() != parent {
         let orphan = std::io::Error::other("it ended");

@@ -117,7 +117,12 @@ fn checked(mut job: Job) -> Result<(Job, &'static dyn Tracer), Stop> {
     job.params = params::complete(&about, &job.params)?;
     if !about.caches.contains(&job.cache) {
         let what = format!("workload {} with a cache that is {}", about.name, job.cache.name());
-        return Err(Refusal::new(Kind::Senseless, what, "it makes no sense for it").into());
+        return Err(Refusal::new(
+            Kind::Senseless,
+            what,
+            "the workload does not support this cache state",
+        )
+        .into());
     }
     workload.can_run(&job)?;
     Ok((job, tracer))
@@ -163,14 +168,14 @@ fn until_one_says<W>(
         let Some(event) = service.events.next(until) else {
             one.kill();
             let after = from.elapsed().as_secs_f64();
-            let what = format!("{doing} took longer than allowed: ended after {after:.1} s");
+            let what = format!("{doing} exceeded its time limit: stopped after {after:.1} s");
             return Err(Fault::Failed(what).into());
         };
         match event {
             Event::One(number, said) if number == one.number => return Ok(said),
             Event::OneGone(number) if number == one.number => {
                 let how = one.how_it_ended();
-                let what = format!("{doing}: the workload's process ended too early, {how}");
+                let what = format!("{doing}: the workload's process ended early: {how}");
                 return Err(Fault::Failed(what).into());
             }
             Event::Said(ToWorker::Cancel) => {
@@ -201,7 +206,9 @@ fn until_ready<W>(service: &Service<W>, one: &mut One, job: &Job) -> Result<Brin
     match until_one_says(service, one, limit(job), "the preparation", cancelled_too_early)? {
         OneSays::Ready { files, ports, programs } => Ok(Brink { files, ports, programs }),
         OneSays::Faulted(fault) => Err(fault.into()),
-        OneSays::Ran { .. } => Err(Fault::failed("it ran before it was told to").into()),
+        OneSays::Ran { .. } => {
+            Err(Fault::failed("the workload ran before the signal to start").into())
+        }
     }
 }
 
@@ -211,7 +218,7 @@ fn until_go<W>(service: &Service<W>, one: &mut One) -> Result<(), Stop> {
             Some(Event::Said(ToWorker::Go)) => return Ok(()),
             Some(Event::Said(ToWorker::Cancel)) => cancelled_too_early(one)?,
             Some(Event::Said(ToWorker::Prepare(_))) => {
-                return Err(out_of_turn("Prepare", "on the brink of a job"));
+                return Err(out_of_turn("Prepare", "before the start of a job"));
             }
             Some(Event::Said(ToWorker::End) | Event::Closed | Event::Signal) => {
                 return Err(Stop::Quit(Quit::Orderly));
@@ -219,7 +226,7 @@ fn until_go<W>(service: &Service<W>, one: &mut One) -> Result<(), Stop> {
             Some(Event::Garbage(error)) => return Err(Stop::Quit(Quit::Error(error))),
             Some(Event::OneGone(number)) if number == one.number => {
                 let how = one.how_it_ended();
-                let what = format!("the workload's process ended before it began, {how}");
+                let what = format!("the workload's process ended before the start: {how}");
                 return Err(Fault::Failed(what).into());
             }
             Some(Event::One(..) | Event::OneGone(_)) | None => {}
@@ -251,7 +258,9 @@ fn measure<W>(
             Ok((Ran { started_realtime_ns, took_ns, metrics, notes }, proof, samples))
         }
         OneSays::Faulted(fault) => Err(fault.into()),
-        OneSays::Ready { .. } => Err(Fault::failed("it got ready twice").into()),
+        OneSays::Ready { .. } => {
+            Err(Fault::failed("the workload reported twice that it was ready").into())
+        }
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) enum OneSays {
 
 /// Is the process of one job.
 pub(crate) fn run(mut input: impl BufRead) -> Result<(), WorkerError> {
-    let mut output = private_output().map_err(WorkerError::system("set standard output aside"))?;
+    let mut output = private_output().map_err(WorkerError::system("redirect standard output"))?;
     let mut line = String::new();
     input.read_line(&mut line).map_err(WorkerError::system("read the job"))?;
     let order: Order = serde_json::from_str(&line).map_err(|error| WorkerError::Garbage {
@@ -88,7 +88,7 @@ pub(crate) fn run(mut input: impl BufRead) -> Result<(), WorkerError> {
     // The flag first: who is woken by the pipe finds it set.
     flag::register(SIGUSR1, Arc::clone(&cancelled))
         .and_then(|_| pipe::register(SIGUSR1, by))
-        .map_err(WorkerError::system("listen to SIGUSR1"))?;
+        .map_err(WorkerError::system("handle SIGUSR1"))?;
     let place =
         Place { job: &order.job, folder: &order.folder, keep: &order.keep, cancelled: &cancelled };
     let mut prepared = match ready(&place, waker) {
@@ -98,11 +98,13 @@ pub(crate) fn run(mut input: impl BufRead) -> Result<(), WorkerError> {
     let (files, ports, programs) = (prepared.files(), prepared.ports(), prepared.programs());
     say(&mut output, &OneSays::Ready { files, ports, programs })?;
     line.clear();
-    input.read_line(&mut line).map_err(WorkerError::system("read the word to go"))?;
+    input.read_line(&mut line).map_err(WorkerError::system("read the start command"))?;
     if line == GO {
         say(&mut output, &measured(prepared.as_mut()))?;
         // Its processes stay as they are until tracer and sampler have ended.
-        input.read_line(&mut line).map_err(WorkerError::system("wait for the end"))?;
+        input
+            .read_line(&mut line)
+            .map_err(WorkerError::system("wait for the end of the workload"))?;
     }
     Ok(())
 }
@@ -140,12 +142,14 @@ pub(crate) fn pin(cpus: &[u32]) -> Result<(), Fault> {
     let mut set = CpuSet::new();
     for cpu in cpus {
         let cpu = usize::try_from(*cpu).ok().filter(|cpu| *cpu < CpuSet::MAX_CPU);
-        set.set(cpu.ok_or_else(|| refused(format!("there are at most {}", CpuSet::MAX_CPU)))?);
+        set.set(
+            cpu.ok_or_else(|| refused(format!("a CPU set has at most {} CPUs", CpuSet::MAX_CPU)))?,
+        );
     }
     match sched_setaffinity(None, &set) {
         Ok(()) => {}
         Err(Errno::INVAL) => {
-            return Err(refused("none of them is there for this machine".into()).into());
+            return Err(refused("this machine may use none of them".into()).into());
         }
         Err(error) => return Err(Fault::failed(format!("cannot pin to CPUs {cpus:?}: {error}"))),
     }
@@ -155,7 +159,7 @@ pub(crate) fn pin(cpus: &[u32]) -> Result<(), Fault> {
     wanted.sort_unstable();
     wanted.dedup();
     if got != wanted {
-        return Err(refused(format!("only {got:?} are there")).into());
+        return Err(refused(format!("only {got:?} are available")).into());
     }
     Ok(())
 }
@@ -197,7 +201,9 @@ fn finite(metrics: Vec<Metric>) -> Result<Vec<Metric>, Fault> {
         metric.value.is_finite() && of_spread.into_iter().all(f64::is_finite)
     };
     match metrics.iter().find(|metric| !is_finite(metric)) {
-        Some(bad) => Err(Fault::failed(format!("{} came out as {bad:?}", bad.name))),
+        Some(bad) => {
+            Err(Fault::failed(format!("metric {} has the invalid value {bad:?}", bad.name)))
+        }
         None => Ok(metrics),
     }
 }

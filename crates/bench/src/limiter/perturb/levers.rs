@@ -69,7 +69,7 @@ impl Lever {
             }
             Self::Network { interface, bits_per_s } => shape(interface, *bits_per_s)?,
             Self::GeneratorThreads { to, .. } => {
-                let why = format!("the generator's job has to be started with {to} threads");
+                let why = format!("the generator's job must be started with {to} threads");
                 return Err(refuse(why).into());
             }
         };
@@ -200,7 +200,7 @@ pub(super) fn can_shape(interface: &str) -> Result<(), Refusal> {
     match DEFAULT_DISCIPLINES.contains(&kind) {
         true => Ok(()),
         false => Err(refuse(format!(
-            "{interface} has a queueing discipline of its own ({kind}) that could not be put back"
+            "{interface} has its own queueing discipline ({kind}) that could not be put back"
         ))),
     }
 }

@@ -150,22 +150,24 @@ fn refuse(why: impl Into<String>) -> Refusal {
 fn no_half(kind: LimiterKind) -> Refusal {
     let (why, mend) = match kind {
         LimiterKind::Latency => (
-            "latency is no resource that could be halved",
-            "run it with twice the threads: if the result doubles, it was latency",
+            "latency is not a resource that can be halved",
+            "run with twice the threads: if the result doubles, latency was the limiter",
         ),
-        LimiterKind::Lock => ("a lock has no half", "record it and look at who holds it"),
+        LimiterKind::Lock => {
+            ("a lock cannot be halved", "record the run and find the thread that holds the lock")
+        }
         LimiterKind::Steal => (
-            "what the hypervisor gives is not this machine's to halve",
+            "this machine does not control the CPU time that the hypervisor gives it",
             "pin the vCPUs, or run on an idle host",
         ),
         LimiterKind::TracerConsumer => (
             "the tracer's consumer is the arm itself",
-            "compare with the arm `none`, or pin the consumer to a CPU of its own",
+            "compare with the arm `none`, or pin the consumer to a separate CPU",
         ),
         LimiterKind::ListenQueue | LimiterKind::PacketLoss => {
-            ("a queue's length is set by the server", "double the backlog and run it again")
+            ("the server sets the queue's length", "double the backlog and run again")
         }
-        _ => ("no limiter is suspected", "sample more often, or watch host and generator too"),
+        _ => ("no limiter is suspected", "sample more often, or sample host and generator too"),
     };
     Refusal::new(Kind::Senseless, format!("halving `{}`", kind.words()), why).mend(mend)
 }
@@ -182,7 +184,7 @@ fn affinity(samples: &Samples, target: &Target) -> Result<Lever, Refusal> {
     let watched = samples.watched.as_ref();
     let from = watched.map(|watched| watched.allowed_cpus.clone()).unwrap_or_default();
     if from.len() < 2 {
-        return Err(refuse("it has one CPU, which has no half"));
+        return Err(refuse("it has one CPU, which cannot be halved"));
     }
     let to = from.iter().copied().take(from.len() / 2).collect();
     Ok(Lever::Affinity { from, to })
@@ -198,7 +200,7 @@ fn quota(samples: &Samples, target: &Target) -> Result<Lever, Refusal> {
     let from = used / samples.wall_ns.max(1) as f64;
     if from / 2.0 < LEAST_CPUS {
         return Err(refuse(format!(
-            "it used {from:.2} CPUs: half of that is below the least quota"
+            "it used {from:.2} CPUs: half of that is below the smallest CPU quota"
         )));
     }
     groups::can_limit(groups::Resource::Cpu)?;
@@ -230,7 +232,7 @@ fn memory(samples: &Samples, target: &Target) -> Result<Lever, Refusal> {
     let in_groups = samples.groups.iter().filter_map(|group| group.memory_limit_bytes).min();
     let from = in_groups.unwrap_or(samples.memory.total_bytes);
     if from == 0 {
-        return Err(refuse("how much memory it may use is not known"));
+        return Err(refuse("its memory limit is unknown"));
     }
     groups::can_limit(groups::Resource::Memory)?;
     Ok(Lever::Memory { from, to: from / 2 })
@@ -238,7 +240,9 @@ fn memory(samples: &Samples, target: &Target) -> Result<Lever, Refusal> {
 
 fn network(samples: &Samples, target: &Target) -> Result<Lever, Refusal> {
     let interface = target.interface.clone().ok_or_else(|| {
-        refuse("no interface is the workload's alone, and slowing a shared one would slow others")
+        refuse(
+            "the workload has no interface for itself, and limiting a shared one would slow others",
+        )
     })?;
     let nic = samples.nics.iter().find(|nic| nic.name == interface);
     let nic = nic.ok_or_else(|| refuse(format!("{interface} carried nothing")))?;
@@ -251,8 +255,8 @@ fn network(samples: &Samples, target: &Target) -> Result<Lever, Refusal> {
 fn generator(target: &Target) -> Result<Lever, Refusal> {
     match target.generator_threads {
         Some(from) if from >= 2 => Ok(Lever::GeneratorThreads { from, to: from / 2 }),
-        Some(_) => Err(refuse("the generator has one thread, which has no half")),
-        None => Err(refuse("the generator's threads cannot be chosen")),
+        Some(_) => Err(refuse("the generator has one thread, which cannot be halved")),
+        None => Err(refuse("the number of generator threads is not configurable")),
     }
 }
 

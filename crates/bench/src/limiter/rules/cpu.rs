@@ -22,7 +22,7 @@ pub(super) fn single_thread_of(view: &View<'_>) -> Option<Suspect> {
     if (had >= 0.8 || never_sleeps) && !fills_all {
         let system = percent(part(thread.system_ns, thread.cpu_ns));
         let evidence = format!(
-            "thread {} had a CPU {} of the time ({system} of that in the kernel); {} of {} CPUs used",
+            "thread {} ran {} of the time ({system} of that in the kernel); {} of {} CPUs used",
             thread_name(thread),
             percent(had),
             format_args!("{:.2}", view.watched_cpus()),
@@ -35,7 +35,7 @@ pub(super) fn single_thread_of(view: &View<'_>) -> Option<Suspect> {
         return None;
     }
     let evidence = format!(
-        "processes one after the other: together {} of one CPU, none more than {}",
+        "sequential processes: together {} of one CPU, none above {}",
         percent(together),
         percent(had)
     );
@@ -51,7 +51,10 @@ pub(super) fn all_cpus_of(view: &View<'_>) -> Option<Suspect> {
     let cpus = view.cpu_count();
     if view.watched().is_none() {
         let held = view.busy();
-        let evidence = format!("all {cpus} CPUs busy {}; whose work is not known", percent(held));
+        let evidence = format!(
+            "all {cpus} CPUs busy {}; the running processes were not sampled",
+            percent(held)
+        );
         // Half as much: it may be anybody's.
         return (held >= 0.95)
             .then(|| view.suspect(LimiterKind::AllCpus, held.min(0.84), evidence));
@@ -65,7 +68,7 @@ pub(super) fn all_cpus_of(view: &View<'_>) -> Option<Suspect> {
         return None;
     }
     let evidence = format!(
-        "the workload had {} of the {cpus} CPUs it may use; {:.1} threads wanted one at a time",
+        "the workload used {} of the {cpus} CPUs it may use; {:.1} of its threads were runnable on average",
         percent(held),
         view.demand()
     );
@@ -124,12 +127,12 @@ pub(super) fn steal_of(view: &View<'_>) -> Option<Suspect> {
         return None;
     }
     let together = if of_all > of_one {
-        format!("; all vCPUs together for {} of what they wanted", percent(of_all))
+        format!("; all vCPUs together: {} of their demand", percent(of_all))
     } else {
         String::new()
     };
     let evidence = format!(
-        "vCPU {cpu} was not run for {} of the time it wanted ({} of the whole{together})",
+        "vCPU {cpu}: {} of its demand was stolen ({} of the measured time{together})",
         percent(part(times.steal, wanted(&times))),
         percent(of_one),
     );
@@ -158,7 +161,7 @@ pub(super) fn run_queue_of(view: &View<'_>) -> Option<Suspect> {
         return None;
     }
     let evidence = format!(
-        "thread {} was runnable without a CPU {} of the time; others had {strangers:.2} of its {} CPUs; {}",
+        "thread {} was runnable without a CPU {} of the time; other processes used {strangers:.2} of its {} CPUs; {}",
         thread_name(thread),
         percent(view.share(thread.wait_ns)),
         view.cpu_count(),
@@ -176,12 +179,12 @@ fn culprit(view: &View<'_>, thread: &ThreadUse) -> String {
     let strangers = view.samples.others.iter();
     let all = strangers.chain(view.threads()).filter(shares_cpu);
     let Some(other) = all.max_by_key(|other| other.cpu_ns) else {
-        return "who had it was not seen".into();
+        return "the antagonist was not sampled".into();
     };
     let whose = if view.threads().iter().any(|own| own.tid == other.tid) {
-        "most of one had the workload's own thread"
+        "main antagonist: the workload's own thread"
     } else {
-        "most of one had thread"
+        "main antagonist: thread"
     };
     let had = percent(view.share(other.cpu_ns));
     let cpus: Vec<_> = other.cpus.iter().map(u32::to_string).collect();

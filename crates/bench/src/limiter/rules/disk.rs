@@ -129,7 +129,7 @@ pub(super) fn throttled(scene: &Scene<'_>) -> Vec<Suspect> {
 
 fn told(view: &View<'_>, waiting: &Waiting<'_>, group: &GroupUse, limit: &Limit) -> Suspect {
     let evidence = format!(
-        "limit {} = {} of {}, which read {} and wrote {}; {}",
+        "I/O limit {} = {} of {}: read {}, written {}; {}",
         limit.of,
         limit.value,
         group.path,

@@ -39,7 +39,7 @@ fn memory_of(view: &View<'_>) -> Option<Suspect> {
         )
     });
     let evidence = format!(
-        "held by memory {} of the time: {} read again after it was dropped, {:.0} pages/s scanned, {:.0} major faults/s, at least {} MiB available{}",
+        "stalled for memory {} of the time: {} read again after reclaim, {:.0} pages/s scanned, {:.0} major faults/s, at least {} MiB available{}",
         percent(held),
         rate(view.per_s(refaulted)),
         view.per_s(counts.scanned),

@@ -65,7 +65,7 @@ fn packets_of(view: &View<'_>) -> Option<Suspect> {
     }
     let thread = sender.map(|thread| {
         format!(
-            "thread {} had a CPU {}, mostly in the kernel; ",
+            "thread {} ran {} of the time, mostly in the kernel; ",
             thread_name(thread),
             percent(by_thread)
         )
@@ -94,7 +94,7 @@ pub(super) fn listen_queue(scene: &Scene<'_>) -> Vec<Suspect> {
                 return None;
             }
             let evidence = format!(
-                "listen queues overflowed {overflows} times ({:.0}/s) for {} connections accepted; {} segments sent again",
+                "listen queues overflowed {overflows} times ({:.0}/s) for {} connections accepted; {} segments retransmitted",
                 view.per_s(overflows),
                 net.tcp_passive_opens,
                 net.tcp_retransmitted,
@@ -119,8 +119,8 @@ pub(super) fn loss(scene: &Scene<'_>) -> Vec<Suspect> {
 fn loss_of(view: &View<'_>, least: f64) -> Option<Suspect> {
     let net = &view.samples.net;
     let losses = [
-        ("TCP segments sent again", net.tcp_retransmitted, net.tcp_sent),
-        ("datagrams dropped at full sockets", net.udp_buffer_errors, datagrams(view)),
+        ("TCP segments retransmitted", net.tcp_retransmitted, net.tcp_sent),
+        ("datagrams dropped at full socket buffers", net.udp_buffer_errors, datagrams(view)),
         (
             "packets dropped at a CPU's backlog",
             net.softnet_dropped,

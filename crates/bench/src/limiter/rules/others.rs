@@ -36,14 +36,14 @@ fn offered(scene: &Scene<'_>) -> Option<Suspect> {
     let is_late = offered.late_share >= 0.05 || (offered.due_per_s > 0.0 && sent < 0.95);
     let evidence = if is_late {
         format!(
-            "{:.0} of {:.0} requests/s that were due were sent, {} of them late",
+            "{:.0} of {:.0} due requests/s were sent, {} of them late",
             offered.sent_per_s,
             offered.due_per_s,
             percent(offered.late_share)
         )
     } else if offered.is_most {
         format!(
-            "all of {:.0} requests/s conformed, and no more were to be tried",
+            "all of {:.0} requests/s conformed, and the plan allows no higher rate",
             offered.due_per_s
         )
     } else {
@@ -71,7 +71,7 @@ pub(super) fn tracer(scene: &Scene<'_>) -> Vec<Suspect> {
                 _ => return None,
             };
             let evidence = format!(
-                "the tracer's consumer had {} of a CPU; {lost} events lost; CPUs busy {}",
+                "the tracer's consumer used {} of a CPU; {lost} events lost; CPUs busy {}",
                 percent(had),
                 percent(view.busy())
             );

@@ -42,7 +42,7 @@ fn outside_guest(view: &View<'_>) -> Option<Suspect> {
         .kvm_exits
         .map(|exits| format!("; {:.0} exits/s of all guests", view.per_s(exits)));
     let evidence = format!(
-        "vCPU thread {} had a CPU {} of the time, and {} of that was not in the guest{}",
+        "vCPU thread {} ran {} of the time, {} of that outside the guest{}",
         thread_name(thread),
         percent(view.share(thread.cpu_ns)),
         percent(ratio),
@@ -60,7 +60,7 @@ pub(super) fn emulator(scene: &Scene<'_>) -> Vec<Suspect> {
             let thread = view.busiest()?;
             let held = view.share(thread.cpu_ns);
             let evidence = format!(
-                "`{}`: thread {} of the VMM had a CPU {} of the time, translating and executing the guest's instructions",
+                "`{}`: VMM thread {} ran {} of the time: it translates and executes the guest's instructions",
                 scene.facts.accelerator,
                 thread_name(thread),
                 percent(held)

@@ -28,7 +28,7 @@ fn lock_of(view: &View<'_>) -> Option<Suspect> {
     }
     let slices = at_lock.iter().map(|thread| thread.slices).sum();
     let evidence = format!(
-        "{} of {} active threads sleep at a futex (mutex or condition variable), {} of the time on average, woken {:.0} times/s; together they had {:.2} CPUs",
+        "{} of {} active threads sleep on a futex (mutex or condition variable), {} of the time on average, woken {:.0} times/s; together they used {:.2} CPUs",
         at_lock.len(),
         active.len(),
         percent(held),
@@ -57,7 +57,7 @@ fn latency_of(view: &View<'_>) -> Option<Suspect> {
         .max_by_key(|(_, samples)| *samples)
         .filter(|(_, samples)| *samples > 0)?;
     let evidence = format!(
-        "nothing is busy: thread {} had a CPU {} of the time and slept {}, {} of that at: {place}",
+        "no resource is busy: thread {} ran {} of the time and slept {}, {} of that at: {place}",
         thread_name(thread),
         percent(view.share(thread.cpu_ns)),
         percent(held),

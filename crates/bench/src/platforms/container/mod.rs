@@ -27,7 +27,7 @@ impl Platform for Container {
     }
 
     fn about(&self) -> &'static str {
-        "an OCI container (crun) over this host's root, read only, with a folder of its own"
+        "an OCI container (crun) on this host's root, read-only, with a private writable folder"
     }
 
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {

@@ -40,11 +40,14 @@ pub(in crate::platforms) fn checked(
     };
     let message: FromWorker = serde_json::from_slice(&line).map_err(|error| {
         let text = String::from_utf8_lossy(&line).into_owned();
-        Fault::failed(format!("{}: a worker began with '{text}': {error}", expected.platform))
+        Fault::failed(format!(
+            "{}: the worker's first line is '{text}': {error}",
+            expected.platform
+        ))
     })?;
     let FromWorker::Hello(hello) = message else {
         let name = expected.platform;
-        return Err(Fault::failed(format!("{name}: a worker did not begin with Hello")));
+        return Err(Fault::failed(format!("{name}: the worker's first message is not Hello")));
     };
     compare(&hello, expected)?;
     let from = Box::new(Cursor::new(line).chain(pipes.from));
@@ -61,12 +64,12 @@ fn first_line(pipes: Pipes) -> Result<(Vec<u8>, Pipes), Fault> {
         // Nobody waits for it any more if it was too late.
         drop(sender.send((read, line, from)));
     });
-    let (read, line, from) = receiver
-        .recv_timeout(HELLO_WITHIN)
-        .map_err(|_| Fault::failed(format!("the worker said nothing within {HELLO_WITHIN:?}")))?;
-    read.map_err(|error| Fault::failed(format!("the worker cannot be read: {error}")))?;
+    let (read, line, from) = receiver.recv_timeout(HELLO_WITHIN).map_err(|_| {
+        Fault::failed(format!("the worker sent no message within {HELLO_WITHIN:?}"))
+    })?;
+    read.map_err(|error| Fault::failed(format!("cannot read from the worker: {error}")))?;
     if line.is_empty() {
-        return Err(Fault::failed("the worker ended before it said anything"));
+        return Err(Fault::failed("the worker ended before its first message"));
     }
     Ok((line, Pipes { to, from }))
 }

@@ -229,8 +229,8 @@ pub(in crate::platforms) fn carry(bed: &Bed, share: &Path, facts: &mut Facts) ->
     carry_worker(&bed.worker, share)?;
     if bed.lttng {
         let note = match carry_lttng(share) {
-            Ok(()) => "made from lttng-modules-dkms, without the probe of timers".to_owned(),
-            Err(error) => format!("could not be made: {error:#}"),
+            Ok(()) => "built from lttng-modules-dkms, without the timer probe".to_owned(),
+            Err(error) => format!("could not be built: {error:#}"),
         };
         facts.notes.insert("LTTng's modules".into(), note);
     }
@@ -241,7 +241,7 @@ pub(in crate::platforms) fn carry(bed: &Bed, share: &Path, facts: &mut Facts) ->
 pub(in crate::platforms) fn carry_worker(worker: &Path, share: &Path) -> Result<(), Fault> {
     let to = share.join("worker");
     fs::copy(worker, &to).map(drop).map_err(|error| {
-        Fault::failed(format!("cannot carry {} to {}: {error}", worker.display(), to.display()))
+        Fault::failed(format!("cannot copy {} to {}: {error}", worker.display(), to.display()))
     })
 }
 

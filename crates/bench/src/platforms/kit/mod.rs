@@ -53,5 +53,6 @@ pub(super) fn need_root(platform: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     let what = format!("platform {platform}");
-    Err(Refusal::new(Kind::NotHere, what, "it needs root: control groups, mounts").mend("sudo"))
+    Err(Refusal::new(Kind::NotHere, what, "root is required for control groups and mounts")
+        .mend("sudo"))
 }

@@ -69,7 +69,8 @@ pub(in crate::platforms) fn own_cpus(platform: &str, shape: &Shape) -> Result<Ve
     }
     let from = if shape.pin.is_empty() { &allowed } else { &shape.pin };
     if from.len() < wanted || (!shape.pin.is_empty() && from.len() != wanted) {
-        let why = format!("{wanted} CPUs are asked for, but {} are there for it", from.len());
+        let why =
+            format!("{wanted} CPUs are requested, but only {} are available to it", from.len());
         return Err(Refusal::new(Kind::Different, what(), why));
     }
     let first = if shape.pin.is_empty() { shape.index } else { 0 };

@@ -70,7 +70,7 @@ impl World {
             if there.sizes == sizes {
                 return Ok(there);
             }
-            let why = "a host of other sizes is still in use";
+            let why = "a host of another size is still in use";
             return Err(Refusal::new(Kind::Different, format!("platform {platform}"), why).into());
         }
         let guest = boot(&sizes)?;
@@ -91,7 +91,7 @@ impl World {
         let mut taken = lock(&self.taken);
         let free = (0..self.sizes.guests).find(|place| !taken.contains(place));
         let free = free.ok_or_else(|| {
-            let why = format!("its host was made for {} guests", self.sizes.guests);
+            let why = format!("its host was started for {} guests", self.sizes.guests);
             Refusal::new(Kind::Plan, format!("platform {platform}"), why)
                 .mend("raise the parameter guests")
         })?;

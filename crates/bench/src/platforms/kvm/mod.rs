@@ -25,7 +25,7 @@ impl Platform for Kvm {
         match probe::kvm() {
             Ok(Verdict::Usable) => Ok(()),
             Ok(Verdict::Unusable(why)) => {
-                Err(refuse(why).mend("plan nested-kvm or tcg, which are other platforms"))
+                Err(refuse(why).mend("use the platform nested-kvm or tcg"))
             }
             Err(error) => Err(refuse(format!("it cannot be probed: {error:#}"))),
         }

@@ -14,7 +14,7 @@ impl Platform for NestedL1 {
     }
 
     fn about(&self) -> &'static str {
-        "a nested KVM host itself, emulated (TCG): what nested-kvm's guests are compared with"
+        "a nested KVM host itself, emulated (TCG): the baseline for nested-kvm's guests"
     }
 
     fn opening_s(&self) -> f64 {

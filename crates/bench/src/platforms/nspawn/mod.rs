@@ -17,7 +17,7 @@ impl Platform for Nspawn {
     }
 
     fn about(&self) -> &'static str {
-        "a container under systemd-nspawn over this host's root, read only, with a folder of its own"
+        "a container under systemd-nspawn on this host's root, read-only, with a private writable folder"
     }
 
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {

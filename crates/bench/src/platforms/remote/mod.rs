@@ -26,7 +26,7 @@ impl Platform for Remote {
     }
 
     fn about(&self) -> &'static str {
-        "another host over ssh, as it is: its memory must be the shape's"
+        "another host over ssh, unchanged: its memory must match the plan's shape"
     }
 
     fn can_run(&self, shape: &Shape) -> Result<(), Refusal> {
@@ -81,10 +81,10 @@ impl OtherHost {
         let folder = folder.trim().to_owned();
         if folder.is_empty() {
             let said = fs::read_to_string(&log).unwrap_or_default();
-            let why = format!("{address} is not to be had by ssh: {}", said.trim());
+            let why = format!("{address} cannot be reached by ssh: {}", said.trim());
             let refusal = Refusal::new(Kind::NotHere, "platform remote", why);
             return Err(refusal
-                .mend("ssh-copy-id, known_hosts: it must work without a question")
+                .mend("set up ssh-copy-id and known_hosts: ssh must connect without a prompt")
                 .into());
         }
         let command = command(shape, bed, &folder);
@@ -109,7 +109,7 @@ impl OtherHost {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-        Err(Fault::failed(format!("cannot carry the worker to {}: {said}", self.host)))
+        Err(Fault::failed(format!("cannot copy the worker to {}: {said}", self.host)))
     }
 
     fn ssh_command(&self, order: &str) -> Command {

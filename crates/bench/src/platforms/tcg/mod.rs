@@ -40,9 +40,12 @@ impl Platform for Tcg {
 
 /// What of a machine under TCG transfers to no other.
 pub(super) fn emulated(cpus: u32) -> Vec<String> {
-    let mut all = vec!["every instruction: times, rates and their ratios between workloads".into()];
+    let mut all = vec![
+        "the speed of every instruction: times, rates and their ratios between workloads".into(),
+    ];
     if cpus > 1 {
-        let why = "two idle listeners on common tracepoints (QEMU may run code that was patched)";
+        let why =
+            "two idle listeners on common tracepoints (QEMU may run stale copies of patched code)";
         all.push(why.into());
     }
     all

@@ -37,7 +37,7 @@ impl Platform for Uml {
     }
 
     fn about(&self) -> &'static str {
-        "Debian's User Mode Linux: a kernel that is a process; one CPU, no network"
+        "Debian's User Mode Linux: a kernel that runs as a process; one CPU, no network"
     }
 
     fn opening_s(&self) -> f64 {

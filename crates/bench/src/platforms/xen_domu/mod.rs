@@ -25,14 +25,14 @@ enum Disk {
 /// With a physical disk.
 pub(super) const PHYS: XenDomu = XenDomu {
     name: "xen-domu-phys",
-    about: "a Xen domain, emulated (TCG), whose disk is one of dom0's (phy:)",
+    about: "a Xen domain, emulated (TCG), with a disk of dom0 as its disk (phy:)",
     disk: Disk::Device,
 };
 
 /// With a file of its dom0 as its disk.
 pub(super) const LOOP: XenDomu = XenDomu {
     name: "xen-domu-loop",
-    about: "a Xen domain, emulated (TCG), whose disk is a file in dom0 (loop)",
+    about: "a Xen domain, emulated (TCG), with a file in dom0 as its disk (loop)",
     disk: Disk::File,
 };
 

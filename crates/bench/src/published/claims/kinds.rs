@@ -109,11 +109,12 @@ fn all_together(all: Vec<Judged>) -> Judged {
         .min_by_key(rank)
         .unwrap_or_else(|| silent(Agreement::NotMeasured { cells: Vec::new() }));
     if count > 1 && decides.ours.is_some() {
-        decides.note = [&*decides.note, &format!("{count} workloads asked, the one that decides")]
-            .into_iter()
-            .filter(|note| !note.is_empty())
-            .collect::<Vec<_>>()
-            .join("; ");
+        decides.note =
+            [&*decides.note, &format!("{count} workloads compared, the deciding one shown")]
+                .into_iter()
+                .filter(|note| !note.is_empty())
+                .collect::<Vec<_>>()
+                .join("; ");
     }
     decides
 }
@@ -183,7 +184,7 @@ fn over(
 ) -> Judged {
     let added = |cost: f64| (cost - 1.0).max(0.0);
     if added(other.low) == 0.0 || added(other.value) <= other.floor.unwrap_or(f64::INFINITY) {
-        let why = format!("what {} adds cannot be told from nothing", base.cell);
+        let why = format!("the added cost of {} is within the noise", base.cell);
         return unusable(pair, why);
     }
     let ratio = Figure {
@@ -199,7 +200,7 @@ fn over(
     let agrees = if is_resolved {
         judge::within(band, ratio)
     } else {
-        let why = format!("what {} adds cannot be told from nothing", pair.cell);
+        let why = format!("the added cost of {} is within the noise", pair.cell);
         Agreement::Unresolved { why }
     };
     let ours = Ours {
@@ -209,7 +210,7 @@ fn over(
         speed: None,
         ..ours(pair, ratio, better)
     };
-    Judged { ours: Some(ours), agrees, note: "each less what nobody's costs".to_owned() }
+    Judged { ours: Some(ours), agrees, note: "each less the cost without a tracer".to_owned() }
 }
 
 /// Does the cost grow more with machines here than there?
@@ -238,7 +239,7 @@ pub(super) fn falls_more(
             }
             let figure = measured::times(one, measured::inverse(two));
             let agrees = judge::ratio(band, figure);
-            let note = format!("over the same of {}", other.cell.platform);
+            let note = format!("divided by the same ratio on {}", other.cell.platform);
             return Judged { ours: Some(ours(pair, figure, better)), agrees, note };
         }
     }
@@ -259,7 +260,8 @@ pub(super) fn size(reports: &[&Report], works: &[Vec<Candidate>]) -> Judged {
             };
             #[expect(clippy::cast_precision_loss, reason = "a ratio of sizes, shown to 3 places")]
             let ratio = this as f64 / that as f64;
-            let why = "sizes are kept as medians, and a median alone has no interval".to_owned();
+            let why =
+                "only medians of sizes are kept, and a single median has no interval".to_owned();
             let note = format!("ours: {this} over {that} bytes, ×{ratio:.3}");
             return Judged { note, ..unusable(pair, why) };
         }

@@ -47,7 +47,9 @@ pub(super) fn row(paper: &Paper, source: &Source, reports: &[&Report]) -> Result
         (None, Some(relation)) => claim(paper, source, entry, relation, &theirs, reports)?,
         _ => {
             let what = format!("{}/map.toml: {}: {}", paper.name, source.table, source.label());
-            return Err(Fault::failed(what + ": an entry has either a relation or a why"));
+            return Err(Fault::failed(
+                what + ": an entry has either `relation` or `why`, not both",
+            ));
         }
     };
     Ok(row(theirs, judged, &entry.note))

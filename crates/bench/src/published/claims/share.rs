@@ -55,7 +55,7 @@ pub(super) fn most_spreads(reports: &[&Report], on: &[String], source: &Source) 
     };
     if known.len() < LEAST_RUNS as usize {
         let why = format!(
-            "{} cells with {LEAST_RUNS} runs or more; most of fewer than {LEAST_RUNS} says nothing",
+            "{} cells with {LEAST_RUNS} runs or more; a majority needs at least {LEAST_RUNS} cells",
             known.len()
         );
         return silent(Agreement::Unresolved { why });
@@ -73,8 +73,8 @@ pub(super) fn most_spreads(reports: &[&Report], on: &[String], source: &Source) 
         links: 0,
     };
     let agrees = judge::within(Band::from(0.5), figure);
-    let note = format!("of {} cells of these platforms, the first of them named", known.len());
-    Judged { ours: Some(ours(first, "cells below it", Some(figure))), agrees, note }
+    let note = format!("over {} cells of these platforms, the first one named", known.len());
+    Judged { ours: Some(ours(first, "cells below the limit", Some(figure))), agrees, note }
 }
 
 /// The share of runs in which one of the named suspects held a cell back.
@@ -103,7 +103,7 @@ fn of_suspect(cell: &ReportedCell, suspect: &Suspect, names: &[String], theirs: 
     let figure = (suspect.of_runs >= LEAST_RUNS).then(|| wilson(most, suspect.of_runs));
     let agrees = match figure {
         None => Agreement::Unresolved {
-            why: format!("{} runs: nothing is said below {LEAST_RUNS}", suspect.of_runs),
+            why: format!("{} runs: a judgement needs {LEAST_RUNS}", suspect.of_runs),
         },
         Some(figure) if !is_named && figure.high >= 0.5 => Agreement::Unresolved {
             why: format!("{} in {} of {} runs", suspect.name, suspect.runs, suspect.of_runs),
@@ -111,7 +111,7 @@ fn of_suspect(cell: &ReportedCell, suspect: &Suspect, names: &[String], theirs: 
         Some(figure) => judge::within(Band::from(0.5), figure),
     };
     let note = format!("theirs: {theirs}; ours: {} ({})", suspect.name, suspect.evidence);
-    Judged { ours: Some(ours(cell, "runs limited so", figure)), agrees, note }
+    Judged { ours: Some(ours(cell, "runs with this limiter", figure)), agrees, note }
 }
 
 fn ours(cell: &ReportedCell, what: &'static str, figure: Option<Figure>) -> Ours {

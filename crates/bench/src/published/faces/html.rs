@@ -12,9 +12,9 @@ use super::{
 #[must_use]
 pub fn html_section(rows: &[Row]) -> String {
     let mut html = String::from(
-        "<section class=\"published\" id=\"published\">\n<h2>Beside the published numbers</h2>\n<p>Ratios are cost: more than 1 \
-         is slower. Percentages are 100·(2 − value/base) of times (100·value/base of rates), as LTTng-Xen's paper prints \
-         them, and the speed that is left.</p>\n",
+        "<section class=\"published\" id=\"published\">\n<h2>Beside the published numbers</h2>\n<p>Ratios are costs: above 1 is \
+         slower. Percentages are 100·(2 − value/base) for times (100·value/base for rates), as in LTTng-Xen's paper, and the \
+         remaining speed.</p>\n",
     );
     html.push_str(&counts(rows));
     for paper in summary(rows) {
@@ -27,7 +27,7 @@ pub fn html_section(rows: &[Row]) -> String {
 fn counts(rows: &[Row]) -> String {
     let mut html = String::from(
         "<table><thead><tr><th>paper</th><th>rows</th><th>hold</th><th>do not hold</th><th>unresolved</th>\
-         <th>not measured</th><th>nothing can speak to</th><th>left out</th></tr></thead><tbody>\n",
+         <th>not measured</th><th>not comparable</th><th>left out</th></tr></thead><tbody>\n",
     );
     for counts in summary(rows) {
         let numbers = [

@@ -44,7 +44,7 @@ pub fn text_table(rows: &[Row]) -> String {
         line_of(&mut text, row);
     }
     if text.is_empty() {
-        text.push_str("nothing of these results speaks to a published row\n");
+        text.push_str("these results are comparable with no published row\n");
     }
     text.push('\n');
     let head =

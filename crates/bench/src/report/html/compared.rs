@@ -15,11 +15,14 @@ use crate::{
 };
 
 const WHAT: [Head; 3] = [
-    words("workload", "what ran; state of the page cache; how many machines together"),
-    words("platform", "where it ran"),
+    words(
+        "workload",
+        "the workload; the state of the page cache; the number of machines that run the workload together",
+    ),
+    words("platform", "the kind of machine that ran it"),
     words(
         "tracer",
-        "under whose eyes; lossy: it lost events and is another arm than one that does not",
+        "the tracer that recorded during the run; lossy: it lost events, which makes it another arm than a lossless one",
     ),
 ];
 
@@ -27,30 +30,33 @@ const WHAT: [Head; 3] = [
 const JUDGED: [Head; 7] = [
     numbers(
         "change",
-        "Hodges–Lehmann estimate of value over reference in the paired blocks; from tenfold on a factor",
+        "Hodges–Lehmann estimate of value over reference in the paired blocks; shown as a factor from tenfold on",
     ),
-    words("interval", "signed-rank interval of the change, in the same unit"),
+    words("interval", "signed-rank confidence interval of the change, in the same unit"),
     words(
         "verdict",
-        "worse or better: beyond the noise; not resolved: the interval holds 1, or is within the noise; too few: fewer blocks than 6, or than so many questions take",
+        "worse or better: beyond the noise; not resolved: the interval contains 1, or the effect is within the noise; too few: fewer than 6 blocks, or fewer than this number of comparisons requires",
     ),
-    words("limiter", "what is suspected to have held it back; evidence below"),
-    numbers("floor", "relative effects below this cannot be told from noise here (A/A)"),
+    words("limiter", "the suspected limiter; evidence below"),
+    numbers("floor", "relative effects below this are within the noise of this run (A/A)"),
     numbers(
         "p",
-        "probability of such blocks without an effect, corrected for the number of comparisons (Holm)",
+        "probability of blocks at least this far apart without an effect, corrected for the number of comparisons (Holm)",
     ),
-    numbers("n", "blocks in which both count"),
+    numbers("n", "blocks in which both runs are counted"),
 ];
 
 /// How papers put it: of times, and of rates.
 const PUT: [[Head; 2]; 2] = [
     [
-        numbers("100· (2−v/base)", "the percentage of the LTTng-Xen papers for times, of 100 %"),
+        numbers(
+            "100· (2−v/base)",
+            "the percentage that the LTTng-Xen papers print for times; 100 % is the reference",
+        ),
         numbers("base/ value", "speed relative to the reference"),
     ],
     [
-        numbers("100· v/base", "per cent of the reference's rate"),
+        numbers("100· v/base", "percentage of the reference's rate"),
         numbers("value/ base", "speed relative to the reference"),
     ],
 ];
@@ -58,8 +64,8 @@ const PUT: [[Head; 2]; 2] = [
 /// What is asked in a contrast.
 const fn question(contrast: Contrast) -> &'static str {
     match contrast {
-        Contrast::Tracer => "What tracing costs",
-        Contrast::Platform => "What the platform costs",
+        Contrast::Tracer => "Cost of tracing",
+        Contrast::Platform => "Cost of the platform",
         Contrast::Guests => "Several machines against one",
         Contrast::Noise => "The reference against itself",
     }
@@ -94,7 +100,7 @@ fn title(contrast: Contrast, better: Better) -> String {
 
 fn bar_figure(view: &View<'_>, comparisons: &[&Comparison]) -> Option<Element> {
     let panels = bars::figure(view, comparisons)?;
-    let about = "Relative performance, the reference is 1, longer is better (base/value of times, value/base of rates); whiskers: interval.";
+    let about = "Relative performance: the reference is 1, a longer bar is better (base/value for times, value/base for rates). Whiskers: confidence interval.";
     Some(el("div").child(el("p").class("note").text(about)).child(panels))
 }
 
@@ -106,9 +112,10 @@ pub(super) fn forest_table(
 ) -> Element {
     let plots = forest::plots(comparisons);
     let mut heads: Vec<Element> = WHAT.iter().map(|head| head.element()).collect();
-    heads.push(numbers("median", "median of the runs that count").element());
+    heads.push(numbers("median", "median of the counted runs").element());
     heads.push(
-        numbers("reference", "median of the reference's runs, and what the reference is").element(),
+        numbers("reference", "median of the reference's runs, and its platform or tracer")
+            .element(),
     );
     heads.extend(plots.iter().map(|plot| el("th").class("plot").child(plot.head(better))));
     let put = &PUT[usize::from(better == Better::More)];

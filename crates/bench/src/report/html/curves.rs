@@ -89,7 +89,7 @@ fn scaling_of(view: &View<'_>, cells: &[&ReportedCell]) -> Option<Element> {
         y,
         x_ticks: numbers.iter().map(|n| (f64::from(*n), n.to_string())).collect(),
         y_ticks: y.ticks(5).into_iter().map(|tick| (tick, short(tick / unit.scale))).collect(),
-        x_title: "machines that run it together".to_owned(),
+        x_title: "machines that run the workload together".to_owned(),
         y_title: axis_title(&cells[0].metric, unit),
     };
     let series: Vec<Series> =
@@ -189,7 +189,7 @@ fn distribution_of(
     let answers = cells.iter().map(|(_, _, d)| d.samples).fold(0_u64, u64::saturating_add);
     let failed = cells.iter().map(|(_, _, d)| d.failed).fold(0_u64, u64::saturating_add);
     let caption = format!(
-        "{group}, {metric}: {} operations, {} without an answer (worse than every quantile)",
+        "{group}, {metric}: {} operations, {} unanswered (counted as worse than every quantile)",
         count(answers),
         count(failed)
     );

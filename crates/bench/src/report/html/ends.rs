@@ -74,12 +74,12 @@ pub(super) fn glance(report: &Report) -> Element {
     let tiles = el("div").class("tiles").children([
         tile(Verdict::Worse, "beyond the noise"),
         tile(Verdict::Better, "beyond the noise"),
-        tile(Verdict::NotResolved, "interval holds 1, or within the noise"),
-        tile(Verdict::TooFew, "fewer blocks than 6, or than so many questions take"),
+        tile(Verdict::NotResolved, "interval contains 1, or effect within the noise"),
+        tile(Verdict::TooFew, "fewer than 6 blocks, or than this number of comparisons requires"),
     ]);
     let section = el("section").attr("id", "glance").child(el("h2").text("At a glance"));
     let section = if compared.is_empty() {
-        section.child(el("p").text("Nothing was compared."))
+        section.child(el("p").text("No comparisons."))
     } else {
         section.child(tiles)
     };
@@ -89,13 +89,13 @@ pub(super) fn glance(report: &Report) -> Element {
 fn legend() -> Element {
     let item = |term: &str, text: &str| [el("dt").text(term), el("dd").text(text)];
     let list = el("dl")
-        .children(item("Blocks", "Every block runs each cell once, in random order. A comparison is made of the ratios within blocks, so that what drifts slowly cancels."))
-        .children(item("Interval", "Hodges–Lehmann estimate of the paired ratios with the exact signed-rank interval. Below 6 blocks there are points and no interval."))
-        .children(item("Noise floor", "The reference is measured twice in every block (A/A). Effects below what it shows against itself are not resolved: the shaded band in the plots."))
-        .children(item("Marks", "Filled square: worse. Filled circle: better. Hollow circle: not resolved. Small strokes below: single blocks. An arrow: it goes on beyond the axis."))
-        .children(item("p", "Corrected for the number of comparisons within the family (Holm)."))
-        .children(item("Two percentages", "100·(2 − v/base) is what the LTTng-Xen papers print for times; base/value is speed relative to the reference. They agree near 100 % only, so both are here."))
-        .children(item("Left out", "Runs are left out for recorded causes, never for their value, and are shown."));
+        .children(item("Blocks", "Every block runs each cell once, in random order. Comparisons use ratios within a block, so slow drift cancels."))
+        .children(item("Interval", "Hodges–Lehmann estimate of the paired ratios with the exact signed-rank interval. With fewer than 6 blocks the page shows points and no interval."))
+        .children(item("Noise floor", "The reference is measured twice in every block (A/A). Effects smaller than the difference between these two measurements are not resolved. The plots show this range as a shaded band."))
+        .children(item("Marks", "Filled square: worse. Filled circle: better. Hollow circle: not resolved. Small strokes below: single blocks. Arrow: the interval continues beyond the axis."))
+        .children(item("p", "Corrected for the number of comparisons in the family (Holm)."))
+        .children(item("Two percentages", "100·(2 − v/base) is the figure that the LTTng-Xen papers print for times; base/value is the speed relative to the reference. They agree only near 100 %, so the page shows both."))
+        .children(item("Left out", "Runs are excluded for recorded causes, never for their value. The page still shows them."));
     let summary = el("summary").text("How to read this page");
     el("details").class("legend").child(summary).child(list)
 }
@@ -109,7 +109,7 @@ pub(super) fn noise(view: &View<'_>) -> Option<Element> {
         found
     };
     let section = el("section").attr("id", "noise").child(el("h2").text("Noise (A/A)"));
-    let about = "The reference measured twice in every block, and compared with itself: whatever shows here is noise. An interval that does not hold 1 here is a reason to doubt the others.";
+    let about = "Every block measures the reference twice, and this table compares the two: any difference is noise. If an interval here does not contain 1, doubt the other results too.";
     let section = section.child(el("p").class("note").text(about));
     let mut tables = Vec::new();
     for better in [Better::Less, Better::More] {
@@ -125,8 +125,11 @@ pub(super) fn noise(view: &View<'_>) -> Option<Element> {
 pub(super) fn platforms(report: &Report) -> Option<Element> {
     const HEADS: [Head; 9] = [
         words("name", ""),
-        words("accelerator", "what was really used"),
-        words("emulated", "what transfers to no other machine"),
+        words("accelerator", "the accelerator in use, as detected in the running machine"),
+        words(
+            "emulated",
+            "emulated parts: figures that depend on them do not transfer to other machines",
+        ),
         numbers("CPUs", ""),
         numbers("memory", ""),
         numbers("opened", "machines opened"),
@@ -185,12 +188,12 @@ pub(super) fn missing(report: &Report) -> Vec<Element> {
             words("platform", ""),
             words("tracer", ""),
             words("why", ""),
-            words("what to do", ""),
+            words("remedy", ""),
         ];
         out.push(missing_section(
             "refused",
             "Refused",
-            "These cells were not measured at all.",
+            "These cells were not measured.",
             &heads,
             rows.collect(),
         ));

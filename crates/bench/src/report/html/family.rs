@@ -43,13 +43,13 @@ fn measured(family: &Family<'_>) -> Vec<Element> {
         words("workload", ""),
         words("platform", ""),
         words("tracer", ""),
-        words("metric", "the primary one, which is compared"),
-        numbers("median", "of the runs that count"),
-        words("half within", "the quartiles of the runs that count"),
-        numbers("spread", "distance of the quartiles, relative to the median"),
-        numbers("n", "runs that count"),
-        numbers("left out", "runs that do not count, for recorded causes; never for their value"),
-        words("limiter", "what is suspected to have held it back"),
+        words("metric", "the primary metric, which the comparisons use"),
+        numbers("median", "median of the counted runs"),
+        words("half within", "the quartiles of the counted runs"),
+        numbers("spread", "distance between the quartiles, relative to the median"),
+        numbers("n", "counted runs"),
+        numbers("left out", "runs excluded for recorded causes, never for their value"),
+        words("limiter", "the suspected limiter"),
     ];
     let mut above = None;
     let mut rows = Vec::new();
@@ -114,7 +114,7 @@ fn raw(view: &View<'_>, family: &Family<'_>) -> Option<Element> {
     let details =
         if view.report.cells.len() < FOLD_FROM { details.attr("open", "open") } else { details };
     let note = el("p").class("note").text(
-        "Filled: counts. Diamond: the reference's second measurement (A/A). Hollow: left out for a recorded cause. Line: median; band: half of the runs. Each panel has a scale of its own, which does not begin at 0: look at drift here, and compare in the plots above.",
+        "Filled: counted. Diamond: the reference's second measurement (A/A). Hollow: excluded for a recorded cause. Line: median; band: half of the runs. Each panel has its own scale, which does not start at 0: use these panels to see drift, and the plots above to compare.",
     );
     let mut details =
         details.child(el("summary").text("Every run, in the order of blocks")).child(note);

@@ -31,12 +31,12 @@ pub(super) fn section(view: &View<'_>) -> Option<Element> {
         words("workload", ""),
         words("platform", ""),
         words("tracer", ""),
-        words("suspected limiter", "what is suspected to have held it back"),
-        numbers("runs", "in how many of the runs it was suspected"),
-        words("evidence", "of the median run"),
+        words("suspected limiter", "the resource that probably limited the workload"),
+        numbers("runs", "number of runs in which it was suspected"),
+        words("evidence", "evidence from the median run"),
         numbers(
             "elasticity",
-            "when the suspect was halved: 1: the result follows in full, 0: not at all",
+            "effect of halving the suspect: 1: the result follows in full, 0: no effect",
         ),
     ];
     let rows = rows(view, |cell| {
@@ -52,7 +52,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Element> {
             figure(elasticity.as_deref().unwrap_or(DASH), suspect.elasticity.map(|all| all[0])),
         ])
     });
-    let about = "Read from samples of the machine, its host and the load generator while the workload ran. A suspect is confirmed only where an elasticity stands: then it was halved, and the result was seen to follow or not.";
+    let about = "Derived from samples of the machine, its host and the load generator during the run. Only a suspect with an elasticity was tested: it was halved, and the elasticity states how far the result followed.";
     shown("limiters", "Suspected limiters", about, &HEADS, rows)
 }
 
@@ -66,9 +66,9 @@ pub(super) fn tracers(view: &View<'_>) -> Option<Element> {
         numbers("bytes", "written in a run, median"),
         numbers("bytes/event", ""),
         numbers("lost", "events lost in a run, median"),
-        numbers("lossy runs", "runs in which events were lost: these are another arm"),
+        numbers("lossy runs", "runs that lost events: these are another arm"),
         numbers("consumer CPU", "CPU time of the tracer's own processes while they traced, median"),
-        numbers("closing CPU", "their CPU time after they were told to end, median"),
+        numbers("closing CPU", "their CPU time after the request to stop, median"),
         words("version", "as the tracer prints it"),
     ];
     let rows = rows(view, |cell| {
@@ -88,8 +88,8 @@ pub(super) fn tracers(view: &View<'_>) -> Option<Element> {
             el("td").class("version").attr("title", &cost.version).text(&cost.version),
         ])
     });
-    let about = "Medians over the runs. An arm that lost events did less than it should have: it is marked as lossy everywhere, and is another arm than one that lost none.";
-    shown("tracers", "What tracers recorded", about, &HEADS, rows)
+    let about = "Medians over the runs. An arm that lost events did less work than intended: it is marked as lossy everywhere and counts as a different arm than a lossless one.";
+    shown("tracers", "Tracer output", about, &HEADS, rows)
 }
 
 fn lost(events: Option<u64>, lost: Option<u64>) -> Element {

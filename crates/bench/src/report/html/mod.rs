@@ -101,13 +101,13 @@ fn navigation(view: &View<'_>, sections: &[(String, String, Element)]) -> Elemen
     nav.child(
         filter
             .attr("placeholder", "Filter: workload, platform, tracer …")
-            .attr("aria-label", "Show only what holds all of these words"),
+            .attr("aria-label", "Show only rows that contain all of these words"),
     )
 }
 
 fn footer(report: &Report) -> Element {
     let text = format!(
-        "Made by transect {}. This page holds all of its data, every raw run included, as JSON in the element with the id “report”.",
+        "Made by transect {}. This page contains all of its data, including every raw run, as JSON in the element with the id “report”.",
         report.version
     );
     el("footer").child(el("p").text(text)).child(el("p").attr("id", "save"))

@@ -20,18 +20,18 @@ const COLUMNS: &[Column] = &[
     METRIC,
     UNIT,
     BETTER,
-    counts("runs", "runs that have a result"),
-    counts("counted", "runs that are counted in"),
-    number("median", "median of the runs that count"),
-    number("quartile_low", "a quarter of them is below"),
-    number("quartile_high", "a quarter of them is above"),
-    text("limiter", "what is suspected to have held it back"),
-    counts("limiter_runs", "in how many runs it was suspected"),
-    counts("limiter_of_runs", "of how many"),
-    text("limiter_evidence", "the evidence of the median run"),
+    counts("runs", "runs with a result"),
+    counts("counted", "runs that are counted"),
+    number("median", "median of the counted runs"),
+    number("quartile_low", "first quartile of the counted runs"),
+    number("quartile_high", "third quartile of the counted runs"),
+    text("limiter", "the suspected limiter"),
+    counts("limiter_runs", "number of runs in which it was suspected"),
+    counts("limiter_of_runs", "number of runs in which a limiter was looked for"),
+    text("limiter_evidence", "the evidence from the median run"),
     number(
         "elasticity",
-        "when the suspect was halved: 1: the result follows in full, 0: not at all",
+        "effect of halving the suspect: 1: the result follows in full, 0: no effect",
     ),
     number("elasticity_low", "lower end of its interval"),
     number("elasticity_high", "upper end of its interval"),
@@ -45,10 +45,10 @@ const COLUMNS: &[Column] = &[
     ),
     number(
         "tracer_closing_cpu_ns",
-        "their CPU time after they were told to end, median over the runs",
+        "their CPU time after the request to stop, median over the runs",
     ),
-    counts("lossy_runs", "runs in which events were lost"),
-    switch("is_lossy", "events were lost: another arm than one that loses nothing"),
+    counts("lossy_runs", "runs that lost events"),
+    switch("is_lossy", "events were lost: a different arm than a lossless one"),
 ];
 
 /// Every cell that was measured.
@@ -118,8 +118,8 @@ const METRIC_COLUMNS: &[Column] = &[
     METRIC,
     UNIT,
     BETTER,
-    switch("is_primary", "is it the one that is compared?"),
-    number("median", "median of the runs that count"),
+    switch("is_primary", "is it the metric that the comparisons use?"),
+    number("median", "median of the counted runs"),
 ];
 
 /// Every metric of every cell.

@@ -7,7 +7,7 @@ use super::{
 use crate::report::{Comparison, Contrast, Estimate, Report};
 
 const COLUMNS: &[Column] = &[
-    text("contrast", "what is compared: tracer, platform, guests, noise (A/A)"),
+    text("contrast", "the dimension compared: tracer, platform, guests, noise (A/A)"),
     WORKLOAD,
     CACHE,
     GUESTS,
@@ -15,22 +15,25 @@ const COLUMNS: &[Column] = &[
     TRACER,
     text("reference_workload", "the reference: the workload's name"),
     text("reference_cache", "the reference: state of the page cache"),
-    counts("reference_guests", "the reference: machines that run it together"),
-    text("reference_platform", "the reference: where it ran"),
+    counts("reference_guests", "the reference: machines that run the workload together"),
+    text("reference_platform", "the reference: its platform"),
     text("reference_tracer", "the reference: the tracer arm"),
     FAMILY,
     BETTER,
-    counts("paired_blocks", "blocks in which both count"),
-    counts("blocks", "blocks of the estimate"),
+    counts("paired_blocks", "blocks in which both runs are counted"),
+    counts("blocks", "blocks used in the estimate"),
     number("ratio", "value over reference, Hodges-Lehmann estimate"),
     number("ratio_low", "lower end of its interval"),
     number("ratio_high", "upper end of its interval"),
-    number("confidence", "what the interval covers at least, 0 to 1"),
+    number("confidence", "least coverage of the interval, 0 to 1"),
     number("percent_of_reference", "times: 100*(2 - value/reference); rates: 100*value/reference"),
     number("relative_speed", "times: reference/value; rates: value/reference"),
-    number("floor", "relative effects below this cannot be told from noise"),
+    number("floor", "relative effects below this are within the noise"),
     text("verdict", "worse, better, not_resolved, too_few"),
-    number("p_corrected", "probability of such blocks without an effect, Holm within the family"),
+    number(
+        "p_corrected",
+        "probability of blocks at least this far apart without an effect, corrected by Holm within the family",
+    ),
 ];
 
 /// Every comparison.

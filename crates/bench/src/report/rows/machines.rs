@@ -5,14 +5,17 @@ use crate::report::{Report, ReportedPlatform};
 
 const COLUMNS: &[Column] = &[
     PLATFORM,
-    text("accelerator", "the accelerator that was really used"),
-    text("emulated", "what transfers to no other machine, joined by semicolons"),
+    text("accelerator", "the accelerator in use, as detected in the running machine"),
+    text(
+        "emulated",
+        "emulated parts: figures that depend on them do not transfer to other machines; joined by semicolons",
+    ),
     text("kernel", "uname -srvm"),
     counts("cpus", "CPUs"),
     counts("memory_bytes", "memory"),
     counts("opened", "machines opened"),
     number("opening_s", "median time to open one, seconds"),
-    text("notes", "anything else, name=value, joined by semicolons"),
+    text("notes", "other facts, name=value, joined by semicolons"),
 ];
 
 /// Every kind of machine that was opened.

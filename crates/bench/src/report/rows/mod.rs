@@ -125,13 +125,13 @@ const fn switch(name: &'static str, about: &'static str) -> Column {
 
 const WORKLOAD: Column = text("workload", "the workload's name");
 const CACHE: Column = text("cache", "state of the page cache: any, cold, hot, displaced");
-const GUESTS: Column = counts("guests", "machines that run it together");
-const PLATFORM: Column = text("platform", "where it ran");
-const TRACER: Column = text("tracer", "the tracer arm; none: nobody traced");
+const GUESTS: Column = counts("guests", "machines that run the workload together");
+const PLATFORM: Column = text("platform", "the platform that ran it");
+const TRACER: Column = text("tracer", "the tracer arm; none: no tracer");
 const FAMILY: Column = text("family", "the workload's family");
 const METRIC: Column = text("metric", "the metric's name");
 const UNIT: Column = text("unit", "the unit of values: s, ns, 1/s, B/s, B, 1, share");
-const BETTER: Column = text("better", "which way is good: less, more");
+const BETTER: Column = text("better", "the better direction: less, more");
 
 fn cell_values(cell: &Cell) -> [Value; 5] {
     [

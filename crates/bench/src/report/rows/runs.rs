@@ -16,15 +16,15 @@ const COLUMNS: &[Column] = &[
     PLATFORM,
     TRACER,
     FAMILY,
-    counts("block", "the block it ran in, from 0"),
+    counts("block", "the block that contains the run, from 0"),
     text("label", "first, or again: the second measurement of the reference (A/A)"),
-    counts("start_unix_ns", "wall clock of its start, ns since 1970"),
+    counts("start_unix_ns", "wall clock at its start, ns since 1970"),
     METRIC,
     UNIT,
     BETTER,
     number("value", "the primary metric's value"),
-    switch("counts", "is it counted in?"),
-    text("excluded", "recorded causes for which it is not counted in, joined by semicolons"),
+    switch("counts", "is it counted?"),
+    text("excluded", "recorded causes of its exclusion, joined by semicolons"),
 ];
 
 /// Every run that has a result, cell by cell, in order of time.

@@ -43,7 +43,7 @@ impl Page<'_> {
         for work in groups {
             self.work(work, &mut grid);
         }
-        let about = "medians; change of the paired blocks' ratio, in per cent of 'against'";
+        let about = "medians; change: from ratios within blocks, in per cent of 'against'";
         self.heading(&name, if at == 0 { about } else { "" });
         self.grid(&grid);
         let width = self.style.width;
@@ -151,8 +151,9 @@ impl Page<'_> {
             ]);
         }
         if !grid.is_empty() {
-            self.out
-                .push_str("\n  limiters halved: 1: the result follows in full, 0: not at all\n");
+            self.out.push_str(
+                "\n  limiters halved: elasticity 1: the result follows in full, 0: no effect\n",
+            );
             self.grid(&grid);
         }
     }

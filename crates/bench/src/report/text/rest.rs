@@ -40,7 +40,7 @@ impl Page<'_> {
         for platform in report.platforms.iter().filter(|platform| !platform.emulated.is_empty()) {
             let what = platform.emulated.join("; ");
             let text =
-                format!("{}: emulated, transfers to no other machine: {what}", platform.name);
+                format!("{}: emulated, does not transfer to other machines: {what}", platform.name);
             self.wrapped("  ", 4, &text);
         }
     }
@@ -50,7 +50,7 @@ impl Page<'_> {
         if report.refused.is_empty() {
             return;
         }
-        self.heading("refused", "not measured at all");
+        self.heading("refused", "not measured");
         for refused in &report.refused {
             let text = format!("{}: {}", refused.cell, refused.refusal);
             self.wrapped("  ", 4, &text);

@@ -25,20 +25,20 @@ impl Tracer for Append1Mb {
     }
 
     fn about(&self) -> &'static str {
-        "nobody traces, a script appends 1 MB a second to a file: the control of LTTng-Xen, Table 2"
+        "no tracer; a script appends 1 MB a second to a file: the control of LTTng-Xen, Table 2"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
         vec![
-            ("bytes", Param::Int(1_000_000), "how much it appends each time"),
-            ("every_ms", Param::Int(1000), "how long it waits in between"),
+            ("bytes", Param::Int(1_000_000), "size of each append, bytes"),
+            ("every_ms", Param::Int(1000), "time between two appends, ms"),
         ]
     }
 
     fn can_run(&self, job: &Job) -> Result<(), Refusal> {
         let params = Params::of(self, job)?;
         if params.wish("bytes").is_none() || params.wish("every_ms").is_none() {
-            let why = "bytes and every_ms are to be above zero";
+            let why = "bytes and every_ms must be above zero";
             return Err(Refusal::new(crate::Kind::Plan, "tracer append-1mb", why));
         }
         program::find(self.name(), "head", "coreutils").map(drop)

@@ -89,7 +89,7 @@ impl Tracing for Counting {
         let (maps, events) = sum(&said);
         // A map of an event that never happened is not printed; more than there are would be another program's.
         if maps > self.probes || !said.contains("@said: 1") {
-            return Err(self.running.fault("it did not print its counters"));
+            return Err(self.running.fault("bpftrace printed no counters"));
         }
         Ok(TracerCost {
             events: Some(events),

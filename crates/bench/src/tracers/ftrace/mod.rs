@@ -29,7 +29,7 @@ impl Tracer for Ftrace {
     }
 
     fn about(&self) -> &'static str {
-        "ftrace: ring-buffer pages spliced to disk as they are"
+        "ftrace: raw ring-buffer pages spliced to disk"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {

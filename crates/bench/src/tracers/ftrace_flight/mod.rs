@@ -16,7 +16,7 @@ impl Tracer for FtraceFlight {
     }
 
     fn about(&self) -> &'static str {
-        "ftrace into buffers that overwrite their oldest events, nobody reading"
+        "ftrace into buffers that overwrite their oldest events, without a reader"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {

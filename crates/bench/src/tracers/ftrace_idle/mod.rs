@@ -19,7 +19,7 @@ impl Tracer for FtraceIdle {
     }
 
     fn about(&self) -> &'static str {
-        "ftrace whose filters let nothing through: on, and idle"
+        "ftrace with filters that reject every event: enabled but idle"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {

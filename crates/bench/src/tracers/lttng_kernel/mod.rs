@@ -86,7 +86,7 @@ fn words(events: &[Event]) -> Result<Vec<Vec<String>>, Refusal> {
             ("raw_syscalls", _) => vec!["--syscall".to_owned(), "--all".to_owned()],
             ("syscalls", _) => {
                 let why = format!(
-                    "LTTng has no event {event}; raw_syscalls:sys_enter stands for all system calls"
+                    "LTTng has no event {event}; use raw_syscalls:sys_enter for all system calls"
                 );
                 return Err(Refusal::new(Kind::Senseless, "tracer lttng-kernel", why));
             }
@@ -123,7 +123,7 @@ fn need_modules(root: &Path, release: &str, probes: &[String]) -> Result<(), Ref
         return lacks.map_or(Ok(()), |probe| {
             let why = format!("{} has no lttng-probe-{probe}.ko", modules.display());
             let mend =
-                "set `events` of [tracers.lttng-kernel] to what it has, e.g. sched,syscalls,irq";
+                "set `events` of [tracers.lttng-kernel] to the events it has, e.g. sched,syscalls,irq";
             Err(Refusal::new(Kind::Missing, what, why).mend(mend))
         });
     }
@@ -132,7 +132,8 @@ fn need_modules(root: &Path, release: &str, probes: &[String]) -> Result<(), Ref
         let mend = "apt-get install lttng-modules-dkms, with the headers of this kernel";
         return Err(Refusal::new(Kind::Missing, what, why).mend(mend));
     }
-    let why = format!("Linux {release} loads no modules, and LTTng's kernel tracer is one");
+    let why =
+        format!("Linux {release} loads no modules, and LTTng's kernel tracer is a set of modules");
     Err(Refusal::new(Kind::NotHere, what, why).mend("use a guest with a distribution's kernel"))
 }
 

@@ -35,7 +35,7 @@ impl Tracer for LttngUst {
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
-        let events = "user-space events, joined by commas; * at the end stands for anything";
+        let events = "user-space events, comma-separated; a trailing * is a wildcard";
         let events = ("events", Param::Text("lttng_ust_libc:*".to_owned()), events);
         [events].into_iter().chain(lttng::params()).collect()
     }
@@ -64,11 +64,9 @@ impl Tracer for LttngUst {
             Session::start(self.name(), Domain::User, &params, &events, scene.folder)?;
         // The workload's process looks for the daemon by itself, and is traced once it is listed.
         let listed = format!("PID: {} ", scene.pid);
-        session.wait_until_listed(
-            &["--userspace"],
-            "workload among the traced processes",
-            |list| list.lines().any(|line| line.starts_with(&listed)),
-        )?;
+        session.wait_until_listed(&["--userspace"], "traced process of the workload", |list| {
+            list.lines().any(|line| line.starts_with(&listed))
+        })?;
         session.traces_now();
         Ok(Box::new(Recording(session)))
     }
@@ -101,7 +99,7 @@ fn need_preloaded(pid: u32) -> Result<(), Fault> {
     Err(Refusal::new(
         Kind::NotHere,
         "tracer lttng-ust",
-        format!("process {pid} of the workload has no {WRAPPER} in it: it is linked statically, or was started without"),
+        format!("process {pid} of the workload has not loaded {WRAPPER}: it is statically linked, or was started without it"),
     )
     .mend("use a worker that is linked dynamically")
     .into())

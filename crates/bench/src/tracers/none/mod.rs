@@ -16,7 +16,7 @@ impl Tracer for Nobody {
     }
 
     fn about(&self) -> &'static str {
-        "nobody traces: the reference"
+        "no tracer: the reference"
     }
 
     fn can_run(&self, _: &Job) -> Result<(), Refusal> {

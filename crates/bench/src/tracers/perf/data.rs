@@ -64,7 +64,7 @@ fn walk(file: &mut (impl Read + Seek)) -> io::Result<Counted> {
     file.seek(SeekFrom::Start(DATA_SECTION))?;
     let (offset, length) = (u64_of(file)?, u64_of(file)?);
     if length == 0 {
-        return Err(wrong("perf did not finish it: its header says it holds no records"));
+        return Err(wrong("the file is unfinished: its header states that it has no records"));
     }
     file.seek(SeekFrom::Start(offset))?;
     let mut counted = Counted::default();
@@ -72,7 +72,9 @@ fn walk(file: &mut (impl Read + Seek)) -> io::Result<Counted> {
     while left >= RECORD_HEADER {
         let (kind, size) = header(file)?;
         if size < RECORD_HEADER || size > left {
-            return Err(wrong(&format!("a record of {size} bytes where {left} are left")));
+            return Err(wrong(&format!(
+                "a record of {size} bytes, but only {left} bytes are left"
+            )));
         }
         let mut rest = size - RECORD_HEADER;
         if kind == LOST {

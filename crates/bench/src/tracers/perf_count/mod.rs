@@ -23,7 +23,7 @@ impl Tracer for PerfCount {
     }
 
     fn about(&self) -> &'static str {
-        "perf stat -a: the kernel counts, nothing is recorded"
+        "perf stat -a: the kernel counts events and records none"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {

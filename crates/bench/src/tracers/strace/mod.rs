@@ -20,7 +20,7 @@ impl Tracer for Strace {
     }
 
     fn about(&self) -> &'static str {
-        "strace -f -c on the workload: two stops a system call"
+        "strace -f -c on the workload: two ptrace stops per system call"
     }
 
     fn can_run(&self, job: &Job) -> Result<(), Refusal> {

@@ -122,7 +122,7 @@ impl Running {
         let said = self.said();
         let said = said.trim();
         let cut = said.char_indices().rev().nth(LAST_WORDS).map_or(0, |(at, _)| at);
-        if said.is_empty() { "it said nothing".to_owned() } else { said[cut..].to_owned() }
+        if said.is_empty() { "it printed nothing".to_owned() } else { said[cut..].to_owned() }
     }
 
     /// What it used until now does not count: it traces, and the workload can begin.
@@ -169,7 +169,7 @@ impl Running {
     /// It does not end in time (it is killed then), or had ended before it was told to: it did not trace all of the run.
     pub(crate) fn end(&mut self, patience: Duration) -> Result<Ended, Fault> {
         if let Some(ended) = self.look()? {
-            return Err(self.fault(&format!("{} before the run was over", ended.how())));
+            return Err(self.fault(&format!("{} before the end of the run", ended.how())));
         }
         self.closes_now();
         let _ = kill_process(self.pid, self.end_signal);
@@ -240,7 +240,7 @@ impl Ended {
     pub(crate) fn how(&self) -> String {
         match (self.code, self.signal) {
             (Some(code), _) => format!("ended with exit code {code}"),
-            (_, Some(signal)) => format!("was ended by signal {signal}"),
+            (_, Some(signal)) => format!("was killed by signal {signal}"),
             _ => "ended".to_owned(),
         }
     }
@@ -366,7 +366,7 @@ mod tests {
         let fault = it.wait_until("a sign of life", SOON, |_| false).unwrap_err().to_string();
         assert_eq!(fault, "sh: ended with exit code 3 before a sign of life: no such event");
         let late = it.end(SOON).unwrap_err().to_string();
-        assert!(late.contains("before the run was over"), "{late}");
+        assert!(late.contains("before the end of the run"), "{late}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub const DEFAULT_EVENTS: &str = "sched,syscalls,irq,kvm";
 
 /// The parameter, as arms declare it.
 pub(crate) fn param() -> (&'static str, Param, &'static str) {
-    let about = "groups (sched, syscalls, irq, kvm) and SYSTEM:EVENT, joined by commas";
+    let about = "groups (sched, syscalls, irq, kvm) and SYSTEM:EVENT, comma-separated";
     ("events", Param::Text(DEFAULT_EVENTS.to_owned()), about)
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn present(arm: &str, tracefs: &Tracefs, words: &str) -> Result<Vec<E
                 what,
                 format!("this kernel has no event {event}"),
             )
-            .mend("load the module that has it, or leave it out of `events`"));
+            .mend("load the module that defines it, or remove it from `events`"));
         }
     }
     if events.is_empty() {

@@ -49,7 +49,7 @@ impl Traced {
         match self.is_on() {
             true => Ok(()),
             false => Err(Fault::failed(format!(
-                "{}: tracing was switched on, and is not",
+                "{}: tracing was enabled and is now off",
                 self.instance.path().display()
             ))),
         }
@@ -59,7 +59,7 @@ impl Traced {
     pub(crate) fn was_on(&self) -> Result<(), Fault> {
         match self.is_on() {
             true => Ok(()),
-            false => Err(Fault::failed("ftrace: tracing was switched off before the run was over")),
+            false => Err(Fault::failed("ftrace: tracing was disabled before the end of the run")),
         }
     }
 

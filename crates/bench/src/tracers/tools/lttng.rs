@@ -75,7 +75,7 @@ pub(crate) fn can_run(arm: &str) -> Result<(), Refusal> {
             Kind::NotHere,
             format!("tracer {arm}"),
             format!(
-                "lttng-sessiond {pid} runs already: what it uses could not be told from the arm's"
+                "lttng-sessiond {pid} is already running: its resource use could not be separated from the arm's"
             ),
         )
         .mend(format!("end it: kill {pid}"))),
@@ -199,7 +199,7 @@ impl Session {
             return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
         }
         let said = String::from_utf8_lossy(&output.stdout);
-        counted(&said).ok_or_else(|| failed(format!("it counted no events: {said}")))
+        counted(&said).ok_or_else(|| failed(format!("it reported no event count: {said}")))
     }
 
     /// Runs `lttng WORDS`; what it said.

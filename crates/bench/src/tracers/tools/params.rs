@@ -25,11 +25,11 @@ impl Params {
             };
             if std::mem::discriminant(given) != std::mem::discriminant(default) {
                 return Err(wrong(format!(
-                    "parameter {name} is to be like {default}, not {given}"
+                    "parameter {name} must have the type of {default}, not be {given}"
                 )));
             }
             if matches!(given, Param::Int(number) if *number < 0) {
-                return Err(wrong(format!("parameter {name} is below zero")));
+                return Err(wrong(format!("parameter {name} is negative")));
             }
             all.insert(name, given.clone());
         }
@@ -88,7 +88,7 @@ mod tests {
     fn what_an_arm_does_not_have_is_refused() {
         for (name, value, says) in [
             ("buffer_size", Param::Int(64), "no parameter buffer_size"),
-            ("buffer_kib", Param::Text("64".into()), "is to be like "),
+            ("buffer_kib", Param::Text("64".into()), "must have the type of "),
             ("buffer_kib", Param::Int(-1), "below zero"),
         ] {
             let refusal = Params::of(ftrace(), &job(name, value)).unwrap_err();

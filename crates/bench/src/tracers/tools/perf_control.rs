@@ -48,10 +48,10 @@ impl Control {
     pub(crate) fn enable(&mut self, perf: &mut Running) -> Result<(), Fault> {
         self.to
             .write_all(b"enable\n")
-            .map_err(|error| perf.fault(&format!("cannot be told to begin: {error}")))?;
+            .map_err(|error| perf.fault(&format!("cannot be enabled: {error}")))?;
         let mut answer = Vec::new();
         let from = &mut self.from;
-        perf.wait_until("answer that its events are on", START_PATIENCE, |_| {
+        perf.wait_until("acknowledgement that its events are enabled", START_PATIENCE, |_| {
             let mut chunk = [0; 16];
             if let Ok(read) = from.read(&mut chunk) {
                 answer.extend_from_slice(&chunk[..read]);

@@ -51,7 +51,7 @@ pub(crate) fn version(program: &Path) -> Result<String, Fault> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let line = said.lines().map(str::trim).find(|line| !line.is_empty());
-    line.map(str::to_owned).ok_or_else(|| failed("it says nothing".to_owned()))
+    line.map(str::to_owned).ok_or_else(|| failed("it prints no version".to_owned()))
 }
 
 /// Tracing a whole machine, or another's process, is root's.
@@ -62,8 +62,12 @@ pub(crate) fn need_root(arm: &str) -> Result<(), Refusal> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(Refusal::new(Kind::NotHere, format!("tracer {arm}"), "only root may trace a whole machine")
-        .mend("run as root"))
+    Err(Refusal::new(
+        Kind::NotHere,
+        format!("tracer {arm}"),
+        "tracing a whole machine requires root",
+    )
+    .mend("run as root"))
 }
 
 /// The running kernel's release.

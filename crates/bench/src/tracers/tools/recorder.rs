@@ -72,7 +72,7 @@ pub(crate) fn need_btf(arm: &str) -> Result<(), Refusal> {
     if Path::new(btf).exists() {
         return Ok(());
     }
-    let why = format!("this kernel has no {btf}, which BPF programs need");
+    let why = format!("this kernel has no {btf}, which BPF programs require");
     Err(Refusal::new(crate::Kind::NotHere, format!("tracer {arm}"), why)
         .mend("a kernel with CONFIG_DEBUG_INFO_BTF"))
 }
@@ -162,7 +162,7 @@ fn check_collector(running: &Running, wanted: Collector) -> Result<(), Fault> {
     if is_as_wanted {
         return Ok(());
     }
-    Err(running.fault("it records with the other collector"))
+    Err(running.fault("the recording was made by another collector than the arm's"))
 }
 
 /// BPF programs that a process holds attached (`fs/proc/fd.c`, `bpf_link_show_fdinfo`).
@@ -182,10 +182,12 @@ fn read_cost(recording: &Path) -> Result<TracerCost, Fault> {
     let manifest: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
     if manifest["finished"] != true {
-        return Err(failed("the recording was not finished".to_owned()));
+        return Err(failed("the recording is not finished".to_owned()));
     }
     let number = |name: &str| {
-        manifest["cost"][name].as_u64().ok_or_else(|| failed(format!("it has no cost.{name}")))
+        manifest["cost"][name]
+            .as_u64()
+            .ok_or_else(|| failed(format!("the recording has no cost.{name}")))
     };
     Ok(TracerCost {
         events: Some(number("events")?),

@@ -32,7 +32,7 @@ impl Tracer for TraceCmd {
     }
 
     fn about(&self) -> &'static str {
-        "trace-cmd record: ftrace spliced to disk, made a trace.dat"
+        "trace-cmd record: ftrace spliced to disk, converted to a trace.dat"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
@@ -74,11 +74,11 @@ impl Tracer for TraceCmd {
 fn allows_the_switch(switch: &Path) -> Result<(), Refusal> {
     let refused = |error: io::Error| {
         let why = format!(
-            "trace-cmd writes {} whatever it records, and this kernel refuses that: {error}",
+            "trace-cmd always writes {}, and this kernel rejects the write: {error}",
             switch.display()
         );
         Refusal::new(Kind::NotHere, "tracer trace-cmd", why)
-            .mend("arm ftrace records the same way without trace-cmd")
+            .mend("use the arm ftrace, which records in the same way without trace-cmd")
     };
     match fs::read(switch) {
         // A kernel without the function tracer: trace-cmd goes on then.

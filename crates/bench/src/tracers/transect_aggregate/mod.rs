@@ -21,13 +21,13 @@ impl Tracer for TransectAggregate {
     }
 
     fn about(&self) -> &'static str {
-        "transect top --log: BPF programs that add up, a window's sums a second to disk"
+        "transect top --log: BPF programs that aggregate in the kernel, one window of sums a second to disk"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
         vec![
             ("interval_ms", Param::Int(1000), "length of the windows, 50 to 60000 ms"),
-            ("io", Param::Bool(true), "count block requests and packets too"),
+            ("io", Param::Bool(true), "also count block requests and packets"),
         ]
     }
 

@@ -19,7 +19,7 @@ impl Tracer for TransectCompact {
     }
 
     fn about(&self) -> &'static str {
-        "transect record: BPF programs into mapped logs, to disk"
+        "transect record: BPF programs write to mapped logs, which go to disk"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {

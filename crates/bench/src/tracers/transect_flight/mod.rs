@@ -23,13 +23,13 @@ impl Tracer for TransectFlight {
     }
 
     fn about(&self) -> &'static str {
-        "transect record --flight-recorder: logs that overwrite their oldest events, nothing written"
+        "transect record --flight-recorder: logs that overwrite their oldest events, nothing written to disk"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
         let mut params = recorder::params();
         let snapshot =
-            "write what it holds when the run is over, which is part of its CPU time then";
+            "write its buffer to disk at the end of the run; the CPU time of that counts then";
         params.push(("snapshot", Param::Bool(false), snapshot));
         params
     }

@@ -19,7 +19,7 @@ impl Tracer for TransectFull {
     }
 
     fn about(&self) -> &'static str {
-        "transect record --full: ring-buffer pages spliced to disk, made a trace.dat"
+        "transect record --full: ring-buffer pages spliced to disk, converted to a trace.dat"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {

@@ -23,7 +23,7 @@ impl Tracer for TransectIdle {
     }
 
     fn about(&self) -> &'static str {
-        "transect record whose filter lets nothing through: attached, and idle"
+        "transect record with a filter that rejects every event: attached but idle"
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {

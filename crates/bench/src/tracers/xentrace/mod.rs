@@ -30,8 +30,8 @@ impl Tracer for Xentrace {
     }
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
-        let classes = "classes of records, as transect record --xen-events takes them";
-        let buffer = "Xen's buffer for each pCPU, KiB; made once after a boot, and never resized";
+        let classes = "classes of records, in the syntax of transect record --xen-events";
+        let buffer = "Xen's buffer for each pCPU, KiB; allocated once per boot and never resized";
         vec![
             ("classes", Param::Text("gen,sched,dom0op,hvm,mem,pv".to_owned()), classes),
             ("buffer_kib", Param::Int(1024), buffer),
@@ -45,10 +45,10 @@ impl Tracer for Xentrace {
         place(transect_xen::detect())?;
         match transect_xen::other_xentrace() {
             None => Ok(()),
-            Some(pid) => {
-                Err(not_here(format!("xentrace {pid} runs, and only one can have Xen's buffers"))
-                    .mend(format!("end it: kill {pid}")))
-            }
+            Some(pid) => Err(not_here(format!(
+                "xentrace {pid} is running, and Xen's buffers allow only one reader"
+            ))
+            .mend(format!("end it: kill {pid}"))),
         }
     }
 
@@ -83,7 +83,7 @@ fn mask(params: &Params) -> Result<EventMask, Refusal> {
 /// The dom0 that this must be, with all it needs.
 fn place(place: Place) -> Result<Dom0, Refusal> {
     let dom0 = match place {
-        Place::NotXen => return Err(not_here("this machine does not run under Xen".to_owned())),
+        Place::NotXen => return Err(not_here("this machine is not running under Xen".to_owned())),
         Place::DomU(version) => {
             return Err(not_here(format!(
                 "this is a domU of Xen {version}: only dom0 can trace Xen"

@@ -15,7 +15,7 @@ impl Workload for Boot {
     fn about(&self) -> About {
         About {
             name: "boot",
-            text: "time from the start of a machine until its worker speaks",
+            text: "time from the start of a machine to its worker's first message",
             source: "Hypertracing, boot-level tracing; own",
             family: Family::Latency,
             metric: ("boot_time", Unit::Seconds, Better::Less),
@@ -35,11 +35,12 @@ impl Workload for Boot {
         if job.role == Role::Whole {
             return Ok(());
         }
-        Err(Refusal::new(Kind::Senseless, "workload boot", "it has only one part"))
+        Err(Refusal::new(Kind::Senseless, "workload boot", "it has no server or generator part"))
     }
 
     fn prepare<'a>(&self, _: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault> {
-        let why = "who opens the machine measures it: a machine that runs has booted";
+        let why =
+            "the host that starts the machine measures it: a running machine has already booted";
         Err(Refusal::new(Kind::Senseless, "workload boot", why).into())
     }
 }

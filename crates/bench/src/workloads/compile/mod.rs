@@ -24,14 +24,14 @@ impl Workload for Compile {
     fn about(&self) -> About {
         About {
             name: NAME,
-            text: "make and gcc -O2 over a generated tree of C files with many headers",
+            text: "make and gcc -O2 on a generated tree of C files with many headers",
             source: "LTTng-Xen Table 1 and Figure 5 (a kernel there, a scaled stand-in here)",
             family: Family::Cpu,
             metric: ("time", Unit::Seconds, Better::Less),
             caches: &[CacheState::Hot, CacheState::Cold, CacheState::Displaced, CacheState::Any],
             params: vec![
                 ("units", Param::Int(16), "C files"),
-                ("jobs", Param::Int(0), "compilers at a time; 0: one for each CPU of the job"),
+                ("jobs", Param::Int(0), "concurrent compilers; 0: one for each CPU of the job"),
             ],
             packages: &["gcc", "make", "libc6-dev"],
             is_distributed: false,
@@ -115,7 +115,7 @@ impl Prepared for Run {
         programs::run(&mut self.command)?;
         let time_s = from.elapsed().as_secs_f64();
         if !self.linked.is_file() {
-            return Err(Fault::failed("make said nothing, and nothing was linked"));
+            return Err(Fault::failed("make printed nothing and linked nothing"));
         }
         #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53 files")]
         let units = self.units as f64;

@@ -30,7 +30,7 @@ impl Workload for Compress {
     fn about(&self) -> About {
         About {
             name: self.name,
-            text: "compressing a file of text like C, in one thread",
+            text: "compressing a file of C-like text in one thread",
             source: "LTTng-Xen Table 5 and Figure 8 (bzip2)",
             family: Family::Cpu,
             metric: ("time", Unit::Seconds, Better::Less),

@@ -24,13 +24,13 @@ impl Workload for Cyclictest {
     fn about(&self) -> About {
         About {
             name: NAME,
-            text: "a real-time thread sleeps to fixed times: how late it wakes",
-            source: "the latency that tracing adds, which the papers leave open; rt-tests' own tool",
+            text: "wakeup latency of a real-time thread that sleeps until fixed times",
+            source: "the latency that tracing adds, which the papers do not measure; the tool is rt-tests' cyclictest",
             family: Family::Latency,
             metric: ("latency_median", Unit::Nanoseconds, Better::Less),
             caches: &[CacheState::Any],
             params: vec![
-                ("interval_us", Param::Int(1000), "between two wakeups, µs"),
+                ("interval_us", Param::Int(1000), "time between two wakeups, µs"),
                 ("loops", Param::Int(1500), "wakeups"),
                 ("priority", Param::Int(80), "SCHED_FIFO, 1 to 99"),
             ],
@@ -45,7 +45,7 @@ impl Workload for Cyclictest {
         if rustix::process::geteuid().is_root() {
             return Ok(());
         }
-        let why = "only root may use SCHED_FIFO";
+        let why = "SCHED_FIFO requires root";
         Err(Refusal::new(Kind::NotHere, format!("workload {NAME}"), why))
     }
 
@@ -103,9 +103,8 @@ struct Thread {
 
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53 wakeups")]
 fn metrics(text: &str) -> Result<Vec<Metric>, Fault> {
-    let said: Said = serde_json::from_str(text).map_err(|error| {
-        Fault::failed(format!("cyclictest's output is not understood: {error}"))
-    })?;
+    let said: Said = serde_json::from_str(text)
+        .map_err(|error| Fault::failed(format!("cannot parse cyclictest's output: {error}")))?;
     let thread = said.thread.into_values().next();
     let thread = thread.ok_or_else(|| Fault::failed("cyclictest reports no thread"))?;
     let pair = |(us, count): (&String, &u64)| Some((us.parse::<u64>().ok()?, *count));
@@ -113,7 +112,7 @@ fn metrics(text: &str) -> Result<Vec<Metric>, Fault> {
     bins.sort_unstable();
     let inside: u64 = bins.iter().map(|(_, count)| count).sum();
     if inside == 0 {
-        return Err(Fault::failed("cyclictest woke never within its histogram"));
+        return Err(Fault::failed("no wakeup of cyclictest was within its histogram"));
     }
     // Later ones than the histogram reaches are worse than all that are in it.
     let failed = thread.cycles.saturating_sub(inside);

@@ -24,7 +24,7 @@ impl Workload for Dbench {
             caches: &[CacheState::Any],
             params: vec![
                 ("clients", Param::Int(1), "processes"),
-                ("seconds", Param::Int(2), "how long; whole seconds, at least 2"),
+                ("seconds", Param::Int(2), "duration; whole seconds, at least 2"),
             ],
             packages: &["dbench"],
             is_distributed: false,
@@ -64,7 +64,9 @@ impl Prepared for Run {
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         if said.contains("failed to create barrier semaphore") {
-            self.notes.push("no System V semaphores here: clients did not start together".into());
+            self.notes.push(
+                "no System V semaphores in this kernel: the clients did not start together".into(),
+            );
         }
         let (megabytes_s, latency_ms) = throughput(&said)
             .ok_or_else(|| Fault::failed(format!("dbench reports no throughput: {said}")))?;

@@ -36,20 +36,20 @@ fn refuse(kind: Kind, why: impl Into<String>) -> Refusal {
 fn can_run(job: &Job) -> Result<(), Refusal> {
     let exit = asked::choice(job, "exit", &KINDS)?;
     if !cfg!(target_arch = "x86_64") {
-        return Err(refuse(Kind::NotHere, "its instructions are those of x86-64"));
+        return Err(refuse(Kind::NotHere, "its instructions exist only on x86-64"));
     }
     // Set by every hypervisor for its guests, reserved as 0 by both vendors of CPUs.
     let flags = worker::cpuinfo("flags").unwrap_or_default();
     if !flags.split(' ').any(|flag| flag == "hypervisor") {
-        return Err(refuse(Kind::Senseless, "there is no hypervisor below to exit to"));
+        return Err(refuse(Kind::Senseless, "no hypervisor below to exit to"));
     }
     if exit == "port" && !rustix::process::geteuid().is_root() {
-        return Err(refuse(Kind::NotHere, "only root may write to ports").mend("exit = \"cpuid\""));
+        return Err(refuse(Kind::NotHere, "port writes require root").mend("exit = \"cpuid\""));
     }
     #[cfg(target_arch = "x86_64")]
     if exit == "hypercall" && instructions::hypervisor() != *instructions::KVM {
         let found = String::from_utf8_lossy(&instructions::hypervisor()).into_owned();
-        let why = format!("only KVM takes hypercalls of programs; this is {found:?}");
+        let why = format!("only KVM accepts hypercalls from user space; this is {found:?}");
         return Err(refuse(Kind::NotHere, why).mend("exit = \"cpuid\""));
     }
     Ok(())
@@ -93,5 +93,5 @@ fn make(place: &Place<'_>) -> Result<Box<dyn Operation>, Fault> {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn make(_: &Place<'_>) -> Result<Box<dyn Operation>, Fault> {
-    Err(refuse(Kind::NotHere, "its instructions are those of x86-64").into())
+    Err(refuse(Kind::NotHere, "its instructions exist only on x86-64").into())
 }

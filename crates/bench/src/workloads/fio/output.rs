@@ -40,7 +40,7 @@ fn parse(text: &[u8]) -> Result<Job, Fault> {
     // Warnings may stand before the object.
     let from = text.iter().position(|byte| *byte == b'{').unwrap_or(0);
     let mut said: Said = serde_json::from_slice(&text[from..])
-        .map_err(|error| Fault::failed(format!("fio's output is not understood: {error}")))?;
+        .map_err(|error| Fault::failed(format!("cannot parse fio's output: {error}")))?;
     match said.jobs.pop() {
         Some(job) if job.error == 0 => Ok(job),
         Some(job) => Err(Fault::failed(format!("fio ended with error {}", job.error))),
@@ -59,7 +59,7 @@ pub(super) fn metrics(text: &[u8]) -> Result<Vec<Metric>, Fault> {
     let sides = [("read", job.read), ("write", job.write)];
     let used: Vec<_> = sides.into_iter().filter(|(_, side)| side.total_ios > 0).collect();
     if used.is_empty() {
-        return Err(Fault::failed("fio did no operation"));
+        return Err(Fault::failed("fio completed no operation"));
     }
     let sum = |of: fn(&Side) -> f64| used.iter().map(|(_, side)| of(side)).sum::<f64>();
     let mut metrics = vec![

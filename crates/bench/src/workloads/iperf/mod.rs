@@ -39,12 +39,12 @@ impl Workload for Iperf {
         let (name, text, metric) = match self {
             Self::Tcp => (
                 "iperf/tcp",
-                "TCP throughput of 1 to 32 threads (iperf 2)",
+                "TCP throughput with 1 to 32 threads (iperf 2)",
                 ("throughput", Unit::BytesPerSecond, Better::More),
             ),
             Self::Udp => (
                 "iperf/udp",
-                "small UDP packets that arrive, of 1 to 32 threads (iperf 2)",
+                "rate of small UDP packets received, from 1 to 32 threads (iperf 2)",
                 ("packet_rate", Unit::PerSecond, Better::More),
             ),
         };
@@ -84,13 +84,16 @@ impl Workload for Iperf {
         if said.contains("iperf version 2.") {
             return Ok(());
         }
-        Err(refused(Kind::Missing, &format!("iperf 2 is needed, this says: {}", said.trim())))
+        Err(refused(
+            Kind::Missing,
+            &format!("iperf 2 is required, but the installed iperf prints: {}", said.trim()),
+        ))
     }
 
     fn prepare<'a>(&self, place: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault> {
         self.can_run(place.job)?;
         let plan = self.plan(place.job)?;
-        let program = find("iperf").ok_or_else(|| Fault::failed("iperf is gone"))?;
+        let program = find("iperf").ok_or_else(|| Fault::failed("iperf is no longer installed"))?;
         let has_server = matches!(place.job.role, Role::Server | Role::Whole);
         let server =
             if has_server { Some(Server::start(&program, plan, place.folder)?) } else { None };
@@ -129,19 +132,19 @@ struct Plan {
 impl Iperf {
     fn params(self) -> Vec<(&'static str, Param, &'static str)> {
         let mut params = vec![
-            ("threads", Param::Int(1), "threads that send to each server"),
-            ("seconds", Param::Int(5), "length"),
+            ("threads", Param::Int(1), "threads sending to each server"),
+            ("seconds", Param::Int(5), "duration, s"),
         ];
         let forward = Param::Text("forward".into());
         match self {
             Self::Tcp => params.extend([
                 ("direction", forward, "forward: into the machine; reverse: out of it"),
-                ("length", Param::Int(131_072), "bytes of one write"),
+                ("length", Param::Int(131_072), "bytes per write"),
             ]),
             Self::Udp => params.extend([
                 ("direction", forward, "forward: into the machine; iperf 2 cannot do reverse"),
-                ("length", Param::Int(64), "bytes of payload of a packet"),
-                ("packets", Param::Int(10_000_000), "packets a second and thread that are tried"),
+                ("length", Param::Int(64), "payload bytes per packet"),
+                ("packets", Param::Int(10_000_000), "attempted packets per second and thread"),
             ]),
         }
         params
@@ -159,7 +162,7 @@ impl Iperf {
             packets: if is_udp { given.whole("packets", 1..=100_000_000)? } else { 0 },
         };
         if is_udp && plan.is_reverse {
-            let why = "iperf 2's server does not hold the rate when it sends small packets (-R), and ends after -r";
+            let why = "iperf 2's server does not keep the rate when it sends small packets (-R), and exits after -r";
             let refusal = Refusal::new(Kind::NotHere, "workload iperf/udp", why);
             return Err(refusal.mend("direction = \"forward\"").into());
         }
@@ -198,7 +201,7 @@ impl Server {
             let why = waited.err().map(|fault| fault.to_string()).unwrap_or_default();
             let got = flows.len();
             return Err(Fault::failed(format!(
-                "iperf's server reports {got} flows of {wanted}: {why}"
+                "iperf's server reports {got} of {wanted} flows: {why}"
             )));
         }
         self.daemon.stop(Signal::TERM, Duration::from_millis(500));
@@ -321,14 +324,14 @@ impl Ends<'_> {
     fn finish(&self, client: &mut Daemon) -> Result<Vec<Flow>, Fault> {
         let patience = Duration::from_secs(u64::from(self.plan.seconds) + 30);
         let Some(status) = client.wait(patience)? else {
-            return Err(Fault::failed(format!("iperf's client does not end; {}", client.said())));
+            return Err(Fault::failed(format!("iperf's client did not exit; {}", client.said())));
         };
         let flows = csv::flows(&client.output()).map_err(Fault::failed)?;
         let wanted = self.plan.threads as usize;
         if !status.success() || flows.len() != wanted || flows.iter().all(|flow| flow.bytes == 0) {
             let (got, said) = (flows.len(), client.said());
             return Err(Fault::failed(format!(
-                "iperf's client ended with {status} and {got} flows of {wanted}; {said}"
+                "iperf's client ended with {status} and {got} of {wanted} flows; {said}"
             )));
         }
         Ok(flows)
@@ -341,12 +344,13 @@ impl Ends<'_> {
             return Ok(vec![Metric::bytes_per_second("throughput", rate)]);
         }
         let counts: Option<Vec<(u64, u64)>> = flows.iter().map(|flow| flow.datagrams).collect();
-        let counts = counts
-            .ok_or_else(|| Fault::failed("iperf's server does not say how many packets came"))?;
+        let counts = counts.ok_or_else(|| {
+            Fault::failed("iperf's server does not report the number of packets received")
+        })?;
         let lost: u64 = counts.iter().map(|(lost, _)| lost).sum();
         let total: u64 = counts.iter().map(|(_, total)| total).sum();
         if lost == 0 {
-            self.notes.push("no packet was lost: the sender may have been the limit".into());
+            self.notes.push("no packet was lost: the sender may have been the limiter".into());
         }
         let share = lost as f64 / total as f64;
         Ok(vec![

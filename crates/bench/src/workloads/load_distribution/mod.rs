@@ -30,7 +30,7 @@ impl Workload for LoadDistribution {
     fn about(&self) -> About {
         About {
             name: "load-distribution",
-            text: "the same tasks in one guest, or shared out among several",
+            text: "the same tasks in one guest, or divided among several",
             source: "LTTng-Xen, Section 6, Tables 14 and 15",
             family: Family::Cpu,
             metric: ("time", Unit::Seconds, Better::Less),
@@ -39,10 +39,10 @@ impl Workload for LoadDistribution {
                 (
                     "tasks",
                     Param::Int(4),
-                    "tasks at once in all guests together: must share out evenly",
+                    "concurrent tasks in all guests together; must divide evenly",
                 ),
                 ("program", Param::Text("bzip2".into()), "bzip2 (CPU) or tar (files)"),
-                ("size_mib", Param::Int(8), "what each task works on, MiB"),
+                ("size_mib", Param::Int(8), "input size of each task, MiB"),
             ],
             packages: &["bzip2", "tar"],
             is_distributed: false,
@@ -53,7 +53,7 @@ impl Workload for LoadDistribution {
     fn can_run(&self, job: &Job) -> Result<(), Refusal> {
         let what = "workload load-distribution";
         if job.role != Role::Whole {
-            return Err(Refusal::new(Kind::Senseless, what, "it has only one part"));
+            return Err(Refusal::new(Kind::Senseless, what, "it has no server or generator part"));
         }
         let missing = ["bzip2", "tar"].into_iter().find(|name| find(name).is_none());
         missing.map_or(Ok(()), |name| {
@@ -78,7 +78,8 @@ impl Workload for LoadDistribution {
         let name = given.word("program", &["bzip2", "tar"])?;
         let size = given.whole("size_mib", 1..=65_536)?;
         let tasks = given.whole("tasks", 1..=1024)?;
-        let program = find(name).ok_or_else(|| Fault::failed(format!("{name} is gone")))?;
+        let program =
+            find(name).ok_or_else(|| Fault::failed(format!("{name} is no longer installed")))?;
         let mut files = Vec::new();
         for task in 0..tasks {
             let input = place.folder.join(format!("input-{task}"));
@@ -151,7 +152,7 @@ impl Prepared for Tasks<'_> {
         })?;
         let last = times.iter().copied().fold(0.0, f64::max);
         let distribution = Distribution::of(times, 0)
-            .ok_or_else(|| Fault::failed("load-distribution: there were no tasks"))?;
+            .ok_or_else(|| Fault::failed("load-distribution: no tasks"))?;
         let task_time = Metric::seconds("task_time", distribution.mean).with(distribution);
         Ok(vec![Metric::seconds("time", last), task_time])
     }

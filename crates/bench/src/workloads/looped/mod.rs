@@ -94,9 +94,9 @@ impl Workload for Looped {
     fn about(&self) -> About {
         let mut params = (self.params)();
         params.extend([
-            ("seconds", Param::Float(0.3), "how long all batches take together, about"),
-            ("batches", Param::Int(50), "values that the median is taken of"),
-            ("one_cpu", Param::Bool(true), "all its processes on the first of the job's CPUs"),
+            ("seconds", Param::Float(0.3), "approximate duration of all batches together"),
+            ("batches", Param::Int(50), "number of batches, whose median is the result"),
+            ("one_cpu", Param::Bool(true), "pin all its processes to the first of the job's CPUs"),
         ]);
         About {
             name: self.name,

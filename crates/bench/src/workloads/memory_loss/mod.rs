@@ -24,17 +24,21 @@ impl Workload for MemoryLoss {
     fn about(&self) -> About {
         About {
             name: "memory-loss",
-            text: "what a guest costs that does nothing: memory and CPU of the host",
+            text: "memory and CPU of the host that an idle guest takes",
             source: "Gregg, Zones, KVM and Xen (2013), rows Memory Loss; Repeated Research, Section 3",
             family: Family::Footprint,
             metric: ("memory", Unit::Bytes, Better::Less),
             caches: &[CacheState::Any],
             params: vec![
-                ("settle_s", Param::Float(2.0), "from the last worker's Hello until it counts"),
+                (
+                    "settle_s",
+                    Param::Float(2.0),
+                    "time from the last worker's Hello to the measurement",
+                ),
                 (
                     "seconds",
                     Param::Float(5.0),
-                    "how long it is looked at, without and with the machines",
+                    "duration of each measurement, without and with the machines",
                 ),
             ],
             packages: &[],
@@ -51,7 +55,11 @@ impl Workload for MemoryLoss {
         if job.role == Role::Whole {
             return Ok(());
         }
-        Err(Refusal::new(Kind::Senseless, "workload memory-loss", "a guest only exists"))
+        Err(Refusal::new(
+            Kind::Senseless,
+            "workload memory-loss",
+            "a guest of this workload only exists and runs no job",
+        ))
     }
 
     fn prepare<'a>(&self, place: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault> {
@@ -148,7 +156,7 @@ pub fn metrics(
         return wrong("there are no machines");
     }
     if without.seconds() <= 0.0 || with.seconds() <= 0.0 {
-        return wrong("the host was not looked at for any time");
+        return wrong("the host was not measured for any time");
     }
     let machines = guests.len() as f64;
     let memory = with.end.used_bytes as f64 - without.end.used_bytes as f64;

@@ -17,8 +17,12 @@ use std::{
 
 pub(super) fn params() -> Vec<(&'static str, Param, &'static str)> {
     vec![
-        ("processes", Param::Int(2), "in the ring: LMbench's 2p"),
-        ("kib", Param::Int(0), "memory that each reads when the token comes, KiB: LMbench's 0k"),
+        ("processes", Param::Int(2), "processes in the ring: LMbench's 2p"),
+        (
+            "kib",
+            Param::Int(0),
+            "memory that each process reads when it gets the token, KiB: LMbench's 0k",
+        ),
     ]
 }
 
@@ -72,7 +76,7 @@ impl Ring {
             })?);
         }
         let (Some(from), Some(to)) = (from.pop(), to.pop()) else {
-            return Err(io::Error::other("a ring of nobody"));
+            return Err(io::Error::other("a ring without processes"));
         };
         Ok(Self { own: Member { from, to, memory: vec![1; words] }, others })
     }

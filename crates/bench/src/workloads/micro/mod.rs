@@ -75,7 +75,7 @@ pub(crate) const ALL: [&dyn Workload; 11] = [
     },
     &Looped {
         name: "micro/fork",
-        text: "fork, and wait for the child to end",
+        text: "fork, and wait for the child to exit",
         source: TEXT,
         counts: Counts::Operations,
         caches: &[Any],
@@ -85,7 +85,7 @@ pub(crate) const ALL: [&dyn Workload; 11] = [
     },
     &Looped {
         name: "micro/exec",
-        text: "fork, execute a small program, and wait for it to end",
+        text: "fork, execute a small program, and wait for it to exit",
         source: TEXT,
         counts: Counts::Operations,
         caches: &[Any],
@@ -95,7 +95,7 @@ pub(crate) const ALL: [&dyn Workload; 11] = [
     },
     &Looped {
         name: "micro/sh",
-        text: "fork, execute a small program by way of a shell, and wait for it to end",
+        text: "fork, execute a small program through a shell, and wait for it to exit",
         source: TEXT,
         counts: Counts::Operations,
         caches: &[Any],
@@ -105,7 +105,7 @@ pub(crate) const ALL: [&dyn Workload; 11] = [
     },
     &Looped {
         name: "micro/context-switch",
-        text: "a token around a ring of processes, each touching memory: time for one hop",
+        text: "a token passed around a ring of processes that each read memory: time for one hop",
         source: LMBENCH,
         counts: Counts::Operations,
         caches: &[Any],

@@ -21,7 +21,11 @@ use std::{
 const SHELL: &str = "/bin/sh";
 
 pub(super) fn params() -> Vec<(&'static str, Param, &'static str)> {
-    vec![("program", Param::Text("/bin/true".into()), "what is executed; it must end with 0")]
+    vec![(
+        "program",
+        Param::Text("/bin/true".into()),
+        "the program to execute; it must exit with 0",
+    )]
 }
 
 pub(super) fn can_exec(job: &Job) -> Result<(), Refusal> {

@@ -105,9 +105,9 @@ impl Daemon {
         let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
         let from = lines.len().saturating_sub(6);
         if lines.is_empty() {
-            "it said nothing".into()
+            "it printed nothing".into()
         } else {
-            format!("it said: {}", lines[from..].join(" | "))
+            format!("it printed: {}", lines[from..].join(" | "))
         }
     }
 

@@ -139,7 +139,9 @@ impl Cluster {
         daemon.signal(Signal::INT);
         match daemon.wait(Duration::from_secs(60))? {
             Some(status) if status.success() => Ok(()),
-            _ => Err(Fault::failed(format!("postgres does not end in order; {}", daemon.said()))),
+            _ => {
+                Err(Fault::failed(format!("postgres did not shut down cleanly; {}", daemon.said())))
+            }
         }
     }
 

@@ -36,8 +36,8 @@ impl Workload for Pgbench {
             params: vec![
                 ("script", Param::Text("tpcb-like".into()), "tpcb-like (writes) or select-only"),
                 ("scale", Param::Int(10), "size of the tables, 15 MB each"),
-                ("clients", Param::Int(4), "sessions at once"),
-                ("seconds", Param::Int(5), "length"),
+                ("clients", Param::Int(4), "concurrent sessions"),
+                ("seconds", Param::Int(5), "duration, s"),
                 ("fsync", Param::Bool(true), "false: commits do not wait for the disk"),
             ],
             packages: &["postgresql"],
@@ -49,14 +49,14 @@ impl Workload for Pgbench {
     fn can_run(&self, job: &Job) -> Result<(), Refusal> {
         let what = "workload pgbench";
         if job.role != Role::Whole {
-            return Err(Refusal::new(Kind::Senseless, what, "it has only one part"));
+            return Err(Refusal::new(Kind::Senseless, what, "it has no server or generator part"));
         }
         if Programs::find().is_none() {
             return Err(Refusal::new(Kind::Missing, what, "PostgreSQL is not installed")
                 .mend("apt install postgresql"));
         }
         if rustix::process::geteuid().is_root() && find("setpriv").is_none() {
-            let why = "PostgreSQL refuses to run as root, and there is no setpriv";
+            let why = "PostgreSQL refuses to run as root, and setpriv is not installed";
             return Err(Refusal::new(Kind::Missing, what, why).mend("apt install util-linux"));
         }
         Ok(())
@@ -65,7 +65,8 @@ impl Workload for Pgbench {
     fn prepare<'a>(&self, place: &Place<'a>) -> Result<Box<dyn Prepared + 'a>, Fault> {
         self.can_run(place.job)?;
         let plan = Plan::of(place.job)?;
-        let programs = Programs::find().ok_or_else(|| Fault::failed("PostgreSQL is gone"))?;
+        let programs =
+            Programs::find().ok_or_else(|| Fault::failed("PostgreSQL is no longer installed"))?;
         let cluster =
             Cluster::start(programs, (plan.scale, plan.has_fsync), place.folder, place.keep)?;
         Ok(Box::new(Ready { plan, cluster, folder: place.folder }))
@@ -124,9 +125,8 @@ impl Prepared for Ready<'_> {
         command.arg(self.cluster.database());
         let summary = finish(command, "pgbench")?;
         self.cluster.check()?;
-        let throughput = log::throughput(&summary).ok_or_else(|| {
-            Fault::failed(format!("pgbench does not say how fast it was: {summary}"))
-        })?;
+        let throughput = log::throughput(&summary)
+            .ok_or_else(|| Fault::failed(format!("pgbench reports no rate: {summary}")))?;
         metrics(throughput, read_logs(&logs)?)
     }
 

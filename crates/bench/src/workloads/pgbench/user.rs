@@ -37,17 +37,23 @@ impl User {
         let own = rustix::process::geteuid();
         if !own.is_root() {
             let name = of_number(&users, own.as_raw()).ok_or_else(|| {
-                Fault::failed("pgbench: this user has no name in /etc/passwd, PostgreSQL wants one")
+                Fault::failed(
+                    "pgbench: this user has no name in /etc/passwd, which PostgreSQL requires",
+                )
             })?;
             return Ok(Self { name, change: None });
         }
         let setpriv = find("setpriv").ok_or_else(|| {
-            Fault::failed("pgbench: setpriv is gone, and PostgreSQL refuses root")
+            Fault::failed(
+                "pgbench: setpriv is no longer installed, and PostgreSQL refuses to run as root",
+            )
         })?;
         let (name, (uid, gid)) = ["postgres", "nobody"]
             .into_iter()
             .find_map(|name| Some((name, of_name(&users, name)?)))
-            .ok_or_else(|| Fault::failed("pgbench: there is neither a user postgres nor nobody"))?;
+            .ok_or_else(|| {
+                Fault::failed("pgbench: neither the user `postgres` nor the user `nobody` exists")
+            })?;
         let needs_capability = !is_reachable(folder);
         let change = Some(Change { uid, gid, setpriv, needs_capability });
         Ok(Self { name: name.to_owned(), change })
@@ -82,7 +88,7 @@ impl User {
 
     pub(super) fn note(&self) -> Option<String> {
         self.change.as_ref().filter(|change| change.needs_capability).map(|_| {
-            "PostgreSQL ran with CAP_DAC_READ_SEARCH: the job's folder lies below private ones"
+            "PostgreSQL ran with CAP_DAC_READ_SEARCH: the job's folder is below private folders"
                 .into()
         })
     }

@@ -20,7 +20,7 @@ use std::{
 pub(crate) const PROC_WALK: &dyn Workload = &Looped {
     name: "proc-walk",
     text: "reading /proc/PID/stat of every process, as ps and top do",
-    source: "the cost of looking in, against the number of guests or processes (XenMon's argument for tracing)",
+    source: "the cost of polling against the number of guests or processes (XenMon's argument for tracing)",
     counts: Counts::Operations,
     caches: &[CacheState::Any],
     params,
@@ -29,7 +29,7 @@ pub(crate) const PROC_WALK: &dyn Workload = &Looped {
 };
 
 fn params() -> Vec<(&'static str, Param, &'static str)> {
-    vec![("processes", Param::Int(0), "that are added, asleep, to those that are there")]
+    vec![("processes", Param::Int(0), "sleeping processes added to the existing ones")]
 }
 
 struct Walk {
@@ -104,5 +104,7 @@ impl Operation for Walk {
 fn make(place: &Place<'_>) -> Result<Box<dyn Operation>, Fault> {
     let processes = asked::number(place.job, "processes", 0..=10_000)?;
     let walk = Walk::start(processes);
-    Ok(Box::new(walk.map_err(|error| Fault::failed(format!("processes to walk over: {error}")))?))
+    Ok(Box::new(
+        walk.map_err(|error| Fault::failed(format!("cannot start the added processes: {error}")))?,
+    ))
 }

@@ -18,14 +18,14 @@ impl Workload for SysbenchCpu {
         About {
             name: NAME,
             text: "sysbench cpu: prime numbers, no system calls",
-            source: "the CPU-bound end, as SPECviewperf in LTTng-Xen Table 7",
+            source: "the CPU-bound extreme, like SPECviewperf in LTTng-Xen Table 7",
             family: Family::Cpu,
             metric: ("events", Unit::PerSecond, Better::More),
             caches: &[CacheState::Any],
             params: vec![
                 ("threads", Param::Int(1), "threads"),
-                ("seconds", Param::Int(1), "how long; whole seconds"),
-                ("prime", Param::Int(10_000), "an event is all prime numbers up to this"),
+                ("seconds", Param::Int(1), "duration; whole seconds"),
+                ("prime", Param::Int(10_000), "an event computes all prime numbers up to this"),
             ],
             packages: &["sysbench"],
             is_distributed: false,

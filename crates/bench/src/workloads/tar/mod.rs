@@ -27,8 +27,8 @@ impl Workload for Tar {
         About {
             name: self.name,
             text: match self.is_create {
-                true => "tar of a tree of small files, onto the disk",
-                false => "unpacking a tree of small files, onto the disk",
+                true => "archiving a tree of small files with tar, to disk",
+                false => "unpacking a tree of small files with tar, to disk",
             },
             source: match self.is_create {
                 true => "LTTng-Xen Table 3 and Figure 6",
@@ -38,8 +38,8 @@ impl Workload for Tar {
             metric: ("time", Unit::Seconds, Better::Less),
             caches: &[CacheState::Hot, CacheState::Cold, CacheState::Displaced, CacheState::Any],
             params: vec![
-                ("files", Param::Int(2000), "in the tree, of 10.5 KB in the mean"),
-                ("sync", Param::Bool(true), "the time includes writing everything to the disk"),
+                ("files", Param::Int(2000), "files in the tree, 10.5 KB on average"),
+                ("sync", Param::Bool(true), "include the write-back to disk in the time"),
             ],
             packages: &["tar"],
             is_distributed: false,

@@ -18,7 +18,7 @@ const PRIORITY: i32 = 10;
 pub(crate) const ALL: [&dyn Workload; 2] = [
     &Looped {
         name: "tracer-cost/getppid",
-        text: "getppid in a loop: two events each for who traces system calls",
+        text: "getppid in a loop: two events per call for a tracer of system calls",
         source: SOURCE,
         counts: Counts::Operations,
         caches: &[CacheState::Any],
@@ -28,7 +28,7 @@ pub(crate) const ALL: [&dyn Workload; 2] = [
     },
     &Looped {
         name: "tracer-cost/eventfd",
-        text: "two processes wake each other: a wakeup and a switch each, and system calls",
+        text: "two processes wake each other: a wakeup and a switch per turn, and system calls",
         source: SOURCE,
         counts: Counts::Operations,
         caches: &[CacheState::Any],
@@ -48,14 +48,14 @@ fn can_run(job: &Job) -> Result<(), Refusal> {
         return Ok(());
     }
     let what = format!("workload {}", job.workload);
-    Err(Refusal::new(Kind::NotHere, what, "only root may use SCHED_FIFO").mend("realtime = false"))
+    Err(Refusal::new(Kind::NotHere, what, "SCHED_FIFO requires root").mend("realtime = false"))
 }
 
 fn realtime_if_asked(place: &Place<'_>) -> Result<(), Fault> {
     if asked::switch(place.job, "realtime")? {
         // A control group without real-time budget refuses it too (CONFIG_RT_GROUP_SCHED).
         forked::be_realtime(PRIORITY).map_err(|error| {
-            let why = format!("SCHED_FIFO is refused: {error}");
+            let why = format!("the kernel refuses SCHED_FIFO: {error}");
             Refusal::new(Kind::NotHere, format!("workload {}", place.job.workload), why)
                 .mend("realtime = false")
         })?;

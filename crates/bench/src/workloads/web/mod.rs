@@ -64,7 +64,7 @@ impl Workload for Web {
             }
             Role::Generator => Ok(()),
             Role::Whole | Role::Bystander => {
-                refused(Kind::Senseless, "it has servers and a generator, and no other part")
+                refused(Kind::Senseless, "it has only server parts and a generator part")
             }
         }
     }
@@ -92,24 +92,28 @@ fn params() -> Vec<(&'static str, Param, &'static str)> {
         (
             "mode",
             text("search"),
-            "search: the highest rate that conforms; rate: what happens at one",
+            "search: find the highest conforming rate; rate: measure at one rate",
         ),
-        ("rate", Param::Float(200.0), "requests a second and server; where a search begins"),
-        ("rate_max", Param::Float(100_000.0), "where a search ends, per server"),
-        ("resolution", Param::Float(0.05), "where a search is content, share of the rate"),
+        ("rate", Param::Float(200.0), "requests per second and server; a search starts here"),
+        (
+            "rate_max",
+            Param::Float(100_000.0),
+            "upper end of a search, requests per second and server",
+        ),
+        ("resolution", Param::Float(0.05), "width at which a search stops, as a share of the rate"),
         (
             "seconds",
             Param::Float(3.0),
-            "length of a step, or of the whole in mode rate, after warm_s",
+            "duration of a step (mode search) or of the whole load (mode rate), after warm_s",
         ),
-        ("warm_s", Param::Float(0.5), "load before that which does not count"),
+        ("warm_s", Param::Float(0.5), "duration of the preceding load that does not count"),
         ("deadline_ms", Param::Float(300.0), "an answer later than this does not conform"),
         ("share", Param::Float(0.99), "share of each server's requests that must conform"),
         ("timeout_ms", Param::Float(2000.0), "a request without an answer by then has failed"),
         (
             "late_ms",
             Param::Float(10.0),
-            "99th percentile of the generator's own lateness above which it refuses",
+            "99th percentile of the generator's own lateness above which the run is refused",
         ),
         ("connections", Param::Int(64), "keep-alive connections to each server"),
         ("generator_threads", Param::Int(1), "threads of the generator"),
@@ -289,17 +293,17 @@ impl<'a> Generator<'a> {
         let best = best.ok_or_else(|| Fault::failed(self.nothing_held(&search)))?;
         self.notes.push(match search.failed() {
             Some(failed) => format!(
-                "{number} steps; per server {:.0} requests a second held, {failed:.0} did not",
+                "{number} steps; per server {:.0} requests a second conformed, {failed:.0} did not",
                 search.held().unwrap_or(0.0)
             ),
-            None => format!("{number} steps; even rate_max held: the capacity is higher than that"),
+            None => format!("{number} steps; even rate_max conformed: the capacity is higher"),
         });
         Ok((best, search.failed().is_none()))
     }
 
     fn nothing_held(&self, search: &Search) -> String {
         let rate = search.failed().unwrap_or(self.plan.rate);
-        format!("web: the criterion did not even hold at {rate:.2} requests a second and server")
+        format!("web: the criterion failed even at {rate:.2} requests a second and server")
     }
 }
 

@@ -26,7 +26,8 @@ pub struct Nginx {
 impl Nginx {
     /// Serves a root from a folder for its own files, with that many processes.
     pub fn start(folder: &Path, root: &Path, workers: u32) -> Result<Self, Fault> {
-        let program = find("nginx").ok_or_else(|| Fault::failed("web: nginx is gone"))?;
+        let program =
+            find("nginx").ok_or_else(|| Fault::failed("web: nginx is no longer installed"))?;
         let mut last = None;
         // Between choosing a port and nginx taking it somebody else may.
         for _ in 0..3 {

@@ -78,13 +78,13 @@ impl Step {
         }
         let (rate, limit) = (self.rate, criterion.late_ns as f64 / 1e6);
         let late = self.lateness_ns.last().copied().unwrap_or(0) as f64 / 1e6;
-        let end = if self.has_given_up { ", and it gave up" } else { "" };
+        let end = if self.has_given_up { ", and it stopped early" } else { "" };
         let p99 = p99 as f64 / 1e6;
         let why = format!(
             "at {rate:.0} requests a second the generator was late by {p99:.2} ms (99th percentile; limit {limit} ms), at worst {late:.1} ms{end}"
         );
         Err(Refusal::new(Kind::GeneratorLimited, "workload web", why)
-            .mend("lower rate or rate_max, give it more generator_threads or a machine of its own"))
+            .mend("lower rate or rate_max, raise generator_threads, or give the generator a separate machine"))
     }
 
     /// Does every server conform? One that does not is not made up for by the others.
@@ -98,7 +98,7 @@ impl Step {
     pub(super) fn metrics(&self) -> Result<Vec<Metric>, Fault> {
         let total = self.total();
         if total.latencies_ns.is_empty() {
-            return Err(Fault::failed(format!("web: not one right answer: {}", self.wrongs())));
+            return Err(Fault::failed(format!("web: no correct answer: {}", self.wrongs())));
         }
         let share = total.conforming as f64 / total.offered as f64;
         let conforming = total.conforming as f64 / self.seconds;
@@ -122,7 +122,7 @@ impl Step {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.total().failed() > 0 {
-            notes.push(format!("requests without a right answer: {}", self.wrongs()));
+            notes.push(format!("requests without a correct answer: {}", self.wrongs()));
         }
         if self.repeated > 0 {
             let repeated = self.repeated;

@@ -171,7 +171,7 @@ fn transect_compact_records_with_no_other_collector() {
         Ok(Some(cost)) => panic!("the compact collector has no such event: {cost:?}"),
         Err(why) => {
             let why = why.downcast::<String>().unwrap();
-            assert!(why.contains("records with the other collector"), "{why}");
+            assert!(why.contains("made by another collector"), "{why}");
         }
     }
 }

@@ -12,7 +12,7 @@ use transect_bench::{
 /// Arguments of `transect bench list`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The reason and the remedy; what is refused is on the line above.
+/// The reason and the remedy; the line above names the refused item.
 fn without_what(refusal: &Refusal) -> String {
     let mend = refusal.mend.as_ref().map(|mend| format!(" ({mend})")).unwrap_or_default();
     format!("{}{mend}", refusal.why)

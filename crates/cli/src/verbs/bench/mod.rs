@@ -13,16 +13,16 @@ use transect_bench::{Fault, Kind, Refusal};
 /// Arguments of `transect bench`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    transect bench list                            platforms, tracer arms, workloads, and what this machine refuses\n  \
-    transect bench plan quick                      the cells of a plan and the time they take\n  \
-    transect bench run quick -o results            carry it out; Ctrl-C ends it after the run that is under way\n  \
-    transect bench resume results                  go on, after Ctrl-C, a crash, kill -9 or a reboot\n  \
-    transect bench confirm results                 halve the suspected limiters, and see whether results follow\n  \
-    transect bench report results                  the table\n  \
-    transect bench report results --html page.html the same as one page with charts and every raw point\n  \
-    transect bench compare before after            two sets of results, corrected for the number of comparisons\n  \
-    transect bench gate results --at-most 5%       exit code 1 if a tracer costs more, by its interval\n\n\
-    A plan is a TOML file, or quick, full, published. Docs: docs/reference/bench.md; the method: docs/reference/bench-method.md.")]
+    transect bench list                            platforms, tracer arms and workloads, and those unavailable on this machine\n  \
+    transect bench plan quick                      the cells of a plan and their expected duration\n  \
+    transect bench run quick -o results            run the plan; Ctrl-C abandons the current run and stops\n  \
+    transect bench resume results                  continue after Ctrl-C, a crash, kill -9 or a reboot\n  \
+    transect bench confirm results                 halve the suspected limiters and measure the effect on the results\n  \
+    transect bench report results                  the results as tables\n  \
+    transect bench report results --html page.html the results as one page with charts and every raw point\n  \
+    transect bench compare before after            compare two sets of results, corrected for the number of comparisons\n  \
+    transect bench gate results --at-most 5%       exit code 1 if the interval of a tracer's cost exceeds the limit\n\n\
+    A plan is a TOML file, or one of quick, full, published. Documentation: docs/reference/bench.md; the method: docs/reference/bench-method.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -30,25 +30,25 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Show platforms, tracer arms and workloads, and what this machine refuses
+    /// List platforms, tracer arms and workloads, and those unavailable on this machine
     List(list::Args),
-    /// Show a plan's cells, the time they take, and what this machine refuses
+    /// Show a plan's cells, their expected duration, and those unavailable on this machine
     Plan(plan::Args),
-    /// Carry a plan out
+    /// Run a plan
     Run(run::Args),
-    /// Go on with results that were cut off
+    /// Continue an interrupted run
     Resume(run::ResumeArgs),
-    /// Halve what is suspected to be the limiter of each workload, and see how far its result follows
+    /// Halve the suspected limiter of each workload, and measure how far its result follows
     Confirm(run::ConfirmArgs),
-    /// Show what came of it
+    /// Report results
     Report(report::Args),
     /// Compare two sets of results
     Compare(report::CompareArgs),
-    /// Put results beside the numbers of the papers
+    /// Compare results with the published numbers of the papers
     Publish(report::PublishArgs),
-    /// Say by exit code whether something costs more than it may
+    /// Check by exit code whether a tracer exceeds a cost limit
     Gate(report::GateArgs),
-    /// Inside a machine: run what is asked for on standard input
+    /// Inside a machine: run the jobs that arrive on standard input
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -91,7 +91,7 @@ fn plan_of(name: &str) -> anyhow::Result<(String, String)> {
     let known: Vec<&str> = transect_bench::plan::BUILT_IN.iter().map(|(name, _)| *name).collect();
     let text = std::fs::read_to_string(name).map_err(|error| {
         anyhow::anyhow!(
-            "cannot read the plan {name}: {error} (there are {} without a file)",
+            "cannot read the plan {name}: {error} (built-in plans: {})",
             known.join(", ")
         )
     })?;

@@ -8,13 +8,13 @@ use transect_bench::plan::{Cell, Estimated, Plan, Planned};
 /// Arguments of `transect bench plan`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The plan: a TOML file, or quick, full, published
+    /// Plan: a TOML file, or one of quick, full, published
     #[arg(value_name = "PLAN")]
     plan: String,
-    /// As JSON: every cell, and every refusal
+    /// Print every cell and every refusal as JSON
     #[arg(long)]
     json: bool,
-    /// Print the plan's text, to begin one of your own with
+    /// Print the plan's text, as a template for your own plan
     #[arg(long, conflicts_with = "json")]
     text: bool,
 }
@@ -53,7 +53,7 @@ pub(super) fn shown(plan: &Plan, planned: &Planned, estimated: &Estimated) -> St
         }
     }
     text += &format!(
-        "\n  {} cells, {} runs a block, {} to {} blocks, {} to {}{}\n",
+        "\n  {} cells, {} runs per block, {} to {} blocks, {} to {}{}\n",
         planned.cells.len(),
         estimated.runs_a_block,
         plan.procedure.looks.first().copied().unwrap_or(0),
@@ -68,7 +68,7 @@ pub(super) fn shown(plan: &Plan, planned: &Planned, estimated: &Estimated) -> St
     text + &refusals(planned)
 }
 
-/// What is refused, each reason once.
+/// The refused cells, each reason once.
 fn refusals(planned: &Planned) -> String {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for refused in &planned.refused {
@@ -76,7 +76,7 @@ fn refusals(planned: &Planned) -> String {
     }
     let mut text = String::new();
     if !reasons.is_empty() {
-        text += "\n  This machine refuses\n";
+        text += "\n  Unavailable on this machine\n";
     }
     for (reason, cells) in reasons {
         let s = if cells == 1 { "" } else { "s" };

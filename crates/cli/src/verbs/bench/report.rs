@@ -22,25 +22,25 @@ use transect_bench::{
 /// Arguments of `transect bench report`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The folder of results
+    /// Folder with the results
     #[arg(value_name = "DIR")]
     results: PathBuf,
-    /// Compare platforms with this one instead of the plan's reference: what a guest costs over its own host
+    /// Compare platforms with this one instead of the plan's reference, for example a guest with its own host
     #[arg(long, value_name = "PLATFORM")]
     against: Option<String>,
-    /// Name limiters by the rules of this program, from the samples that were kept, and not as they were named then
+    /// Judge limiters again, by the rules of this program and from the stored samples
     #[arg(long)]
     rejudge: bool,
-    /// Everything as JSON
+    /// Print the whole report as JSON
     #[arg(long, group = "form")]
     json: bool,
-    /// One table as CSV: runs, cells, metrics, comparisons or machines
+    /// Print one table as CSV: runs, cells, metrics, comparisons or machines
     #[arg(long, value_name = "TABLE", group = "form")]
     csv: Option<String>,
-    /// All tables as Parquet files in a folder
+    /// Write all tables as Parquet files to a folder
     #[arg(long, value_name = "FOLDER", group = "form")]
     parquet: Option<PathBuf>,
-    /// One page with charts, every raw point and all that must be known (- for standard output)
+    /// Write one HTML page with charts, every raw point and the environment (- for standard output)
     #[arg(long, value_name = "FILE", group = "form")]
     html: Option<PathBuf>,
 }
@@ -48,15 +48,15 @@ pub(super) struct Args {
 /// Arguments of `transect bench compare`.
 #[derive(clap::Args)]
 pub(super) struct CompareArgs {
-    /// The folder of results to compare with
+    /// Folder with the results before the change
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
-    /// The folder of results that is compared
+    /// Folder with the results after the change
     #[arg(value_name = "AFTER")]
     after: PathBuf,
     #[command(flatten)]
     terms: TermArgs,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -64,13 +64,13 @@ pub(super) struct CompareArgs {
 /// How two sets are compared.
 #[derive(clap::Args)]
 struct TermArgs {
-    /// Compare what tracers cost over their references, instead of times and rates themselves
+    /// Compare the costs of tracers over their references instead of the times and rates themselves
     #[arg(long)]
     ratios: bool,
-    /// What is meant to differ, by its name in the refusal: binary, "native kernel", … (repeatable)
+    /// Allowed difference, by its name in the refusal: binary, "native kernel", … (repeatable)
     #[arg(long, value_name = "NAME")]
     may_differ: Vec<String>,
-    /// Confidence of the intervals
+    /// Confidence level of the intervals, between 0 and 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     confidence: f64,
 }
@@ -88,13 +88,13 @@ impl TermArgs {
 /// Arguments of `transect bench publish`.
 #[derive(clap::Args)]
 pub(super) struct PublishArgs {
-    /// Folders of results
+    /// Folders with results
     #[arg(value_name = "DIR", required = true)]
     results: Vec<PathBuf>,
-    /// As JSON
+    /// Print JSON
     #[arg(long, group = "form")]
     json: bool,
-    /// As CSV
+    /// Print CSV
     #[arg(long, group = "form")]
     csv: bool,
 }
@@ -102,37 +102,37 @@ pub(super) struct PublishArgs {
 /// Arguments of `transect bench gate`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if every interval lies within the limit, 1 if one lies beyond it or cannot be told \
-    from it, 2 if the command line makes no sense.\n\n\
+    after_help = "Exit code: 0 if every interval is within the limit, 1 if one is beyond the limit, contains it \
+    or is missing (too few blocks), 2 if the command line is invalid.\n\n\
     Examples:\n  \
     transect bench gate results --at-most 5% --tracer transect-compact\n  \
     transect bench gate after --before before --at-most 1% --may-differ binary"
 )]
 pub(super) struct GateArgs {
-    /// The folder of results
+    /// Folder with the results
     #[arg(value_name = "DIR")]
     results: PathBuf,
-    /// How much more it may cost: 5%
+    /// Largest allowed additional cost, for example 5%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     at_most: f64,
-    /// Judge over these results instead of the reference within the same ones
+    /// Compare with these results instead of the reference in the same results
     #[arg(long, value_name = "DIR")]
     before: Option<PathBuf>,
-    /// Only this tracer arm (repeatable)
+    /// Check only this tracer arm (repeatable)
     #[arg(long, value_name = "NAME")]
     tracer: Vec<String>,
-    /// Only this platform (repeatable)
+    /// Check only this platform (repeatable)
     #[arg(long, value_name = "NAME")]
     platform: Vec<String>,
-    /// Only this workload (repeatable)
+    /// Check only this workload (repeatable)
     #[arg(long, value_name = "NAME")]
     workload: Vec<String>,
     #[command(flatten)]
     terms: TermArgs,
-    /// Let through what cannot be told: exit code 0 unless an interval lies wholly beyond the limit
+    /// Pass undecided comparisons: exit code 1 only if an interval is entirely beyond the limit
     #[arg(long)]
     lenient: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -167,8 +167,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let tables = rows::all(&report);
         let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
         let table = tables.iter().find(|table| table.name == name);
-        let table =
-            table.with_context(|| format!("no table {name}: there are {}", names.join(", ")))?;
+        let table = table
+            .with_context(|| format!("no table {name}; the tables are {}", names.join(", ")))?;
         out.write_all(table.csv().as_bytes())?;
     } else {
         write!(out, "{}", text::report(&report, style()))?;

@@ -24,19 +24,19 @@ use transect_bench::{
 /// Arguments of `transect bench run`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The plan: a TOML file, or quick, full, published
+    /// Plan: a TOML file, or one of quick, full, published
     #[arg(value_name = "PLAN")]
     plan: String,
-    /// The folder of results: made if it is not there; it must have none yet
+    /// Folder for the results: created if missing; it must not contain results
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Carry nothing out if this machine refuses any cell
+    /// Stop before the first run if any cell is unavailable on this machine
     #[arg(long)]
     strict: bool,
-    /// Reboot this host where a platform of the plan needs another entry of the boot loader, and go on there
+    /// Reboot this host when a platform of the plan requires another boot loader entry, and continue there
     #[arg(long)]
     may_reboot: bool,
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -44,13 +44,13 @@ pub(super) struct Args {
 /// Arguments of `transect bench resume`.
 #[derive(clap::Args)]
 pub(super) struct ResumeArgs {
-    /// The folder of results
+    /// Folder with the results
     #[arg(value_name = "DIR")]
     results: PathBuf,
-    /// Reboot this host where a platform of the plan needs another entry of the boot loader, and go on there
+    /// Reboot this host when a platform of the plan requires another boot loader entry, and continue there
     #[arg(long)]
     may_reboot: bool,
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -58,13 +58,13 @@ pub(super) struct ResumeArgs {
 /// Arguments of `transect bench confirm`.
 #[derive(clap::Args)]
 pub(super) struct ConfirmArgs {
-    /// The folder of results
+    /// Folder with the results
     #[arg(value_name = "DIR")]
     results: PathBuf,
-    /// Runs with the suspect halved, and as many without
+    /// Number of runs with the suspect halved, and the same number without
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(4..))]
     times: u32,
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -122,7 +122,7 @@ fn own(results: &Path, may_reboot: bool) -> anyhow::Result<Own> {
         if may_reboot { Arc::new(Grub { results }) } else { Arc::new(ByHand) };
     Ok(Own {
         boots,
-        worker: std::env::current_exe().context("this program's own file")?,
+        worker: std::env::current_exe().context("cannot find the path of this program")?,
         worker_arguments: vec!["bench".to_owned(), "worker".to_owned()],
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -141,19 +141,19 @@ fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 fn ended(state: &State, results: &Results, is_quiet: bool) -> anyhow::Result<ExitCode> {
     let folder = results.folder().display();
     if state.finished.is_none() {
-        eprintln!("transect: not finished; `transect bench resume {folder}` goes on");
+        eprintln!("transect: not finished; `transect bench resume {folder}` continues it");
         return Ok(ExitCode::from(130));
     }
     if !is_quiet {
         report::show(results)?;
         eprintln!(
-            "\nAll of it as a page: transect bench report {folder} --html {folder}/report.html"
+            "\nResults as one page: transect bench report {folder} --html {folder}/report.html"
         );
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What came of halving a suspect.
+/// The result of halving a suspect.
 fn told(confirmation: &Confirmation) -> String {
     let cell = &confirmation.cell;
     if let Some(refusal) = &confirmation.refused {
@@ -165,7 +165,7 @@ fn told(confirmation: &Confirmation) -> String {
             "{cell}: {lever}: elasticity {value:.2} [{low:.2} … {high:.2}], {}",
             format!("{verdict:?}").to_lowercase()
         ),
-        _ => format!("{cell}: {lever}: no elasticity could be formed"),
+        _ => format!("{cell}: {lever}: the runs give no elasticity"),
     }
 }
 
@@ -209,10 +209,10 @@ impl Witness for Teller {
         }
         match entry {
             Entry::Resumed { was_torn, interrupted, .. } => {
-                let torn = if *was_torn { ", a torn line cut off" } else { "" };
-                let again = interrupted.as_ref().map(|key| format!("; again: {}", key.cell));
+                let torn = if *was_torn { ", an incomplete line was removed" } else { "" };
+                let again = interrupted.as_ref().map(|key| format!("; repeated: {}", key.cell));
                 self.line(&format!(
-                    "{before} of {all} runs are there{torn}{}",
+                    "{before} of {all} runs are complete{torn}{}",
                     again.unwrap_or_default()
                 ));
             }
@@ -229,19 +229,20 @@ impl Witness for Teller {
             }
             Entry::Ended(ended) => {
                 if let Outcome::Faulted { fault, is_final } = &ended.outcome {
-                    let again = if *is_final { "" } else { " (once more)" };
+                    let again = if *is_final { "" } else { " (will be repeated)" };
                     self.line(&format!("{}: {fault}{again}", ended.key.cell));
                 }
             }
             Entry::Stopped(stop) => {
                 // A plan with a fixed number of blocks has no precision to reach.
-                let how = if stop.is_precise { "done" } else { "not as precise as wished" };
+                let how =
+                    if stop.is_precise { "done" } else { "stopped without the wanted precision" };
                 let blocks = if stop.blocks == 1 { "block" } else { "blocks" };
                 self.line(&format!("{}: {how} after {} {blocks}", stop.workload, stop.blocks));
             }
             Entry::Finished { why, .. } => self.line(&format!("done: {why}")),
             Entry::Confirmed(confirmation) => self.line(&told(confirmation)),
-            Entry::Rebooting { boot, .. } => self.line(&format!("this host reboots into {boot}")),
+            Entry::Rebooting { boot, .. } => self.line(&format!("rebooting this host into {boot}")),
             Entry::Begun { .. }
             | Entry::Opened(_)
             | Entry::Booted { .. }

@@ -7,10 +7,10 @@ use transect_bench::worker::{self, Mode, Own};
 /// Arguments of `transect bench worker`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Where jobs have their folders; by default below $TMPDIR, which platforms set to the machine's own disk
+    /// Folder for the folders of jobs; default: below $TMPDIR, which platforms set to the machine's own disk
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Speak the protocol, for the process that was started first
+    /// Speak the protocol on behalf of the first process
     #[arg(long, conflicts_with = "one")]
     serve: bool,
     /// Run one job
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let folder = given.unwrap_or_else(|| PathBuf::from(Own::FOLDER));
     let shown = folder.display().to_string();
     let own = Own {
-        program: std::env::current_exe().context("this program's own file")?,
+        program: std::env::current_exe().context("cannot find the path of this program")?,
         arguments: ["bench", "worker", "--folder", &shown].map(str::to_owned).to_vec(),
         folder,
     };

@@ -220,7 +220,7 @@ fn a_plan_that_makes_no_sense_is_refused_with_its_line() {
     tried(("seed = 11", "seed = \"x\""), "line");
     tried(("micro/pipe\"]\nseconds", "micro/pipe\"]\nsecondz"), "secondz");
     tried(("workloads = [\"micro/syscall\"", "workloads = [\"micro/nothing\""), "micro/nothing");
-    tried(("\"none\", \"append-1mb\"", "\"append-1mb\", \"strace\""), "compared");
+    tried(("\"none\", \"append-1mb\"", "\"append-1mb\", \"strace\""), "no reference run");
     tried(("[[matrix]]", "[[matrix]]\ncaches = [\"cold\"]"), "cache");
     tried(("looks = [6]", "looks = [6, 3]"), "looks");
 }

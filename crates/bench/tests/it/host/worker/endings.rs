@@ -126,7 +126,10 @@ fn what_takes_too_long_is_ended_with_everything_below_it() {
     worker.tell(&ToWorker::Go);
     let from = Instant::now();
     let fault = worker.result().unwrap_err();
-    assert!(matches!(&fault, Fault::Failed(why) if why.contains("longer than allowed")), "{fault}");
+    assert!(
+        matches!(&fault, Fault::Failed(why) if why.contains("exceeded its time limit")),
+        "{fault}"
+    );
     assert!(from.elapsed() < Duration::from_secs(30), "{:?}", from.elapsed());
     let after = below(worker.child.id());
     assert_eq!(after.len(), 1, "only the worker proper is left of {during:?}: {after:?}");
