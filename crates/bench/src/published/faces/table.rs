@@ -47,8 +47,16 @@ pub fn text_table(rows: &[Row]) -> String {
         text.push_str("these results are comparable with no published row\n");
     }
     text.push('\n');
-    let head =
-        ["paper", "rows", "hold", "do not", "unresolved", "not measured", "cannot", "left out"];
+    let head = [
+        "paper",
+        "rows",
+        "hold",
+        "do not hold",
+        "unresolved",
+        "not measured",
+        "not comparable",
+        "left out",
+    ];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(summary(rows).iter().map(counted));
     text + &aligned(&lines)

@@ -15,17 +15,17 @@ fn page() -> String {
     let mut page = format!(
         "<!-- Made by `UPDATE_GOLDEN=1 cargo test -p transect-bench published`. The numbers, maps and sources of each paper are in \
          crates/bench/src/published/papers. -->\n\
-         # The published numbers, and what here speaks to them\n\n\
-         `transect bench publish` puts results beside the numbers of the papers that the project continues. This page has every \
-         row of numbers they print, and for each the cells that speak to it, or why none can.\n\n\
-         Ratios are *cost*: value over base of times, base over value of rates, more than 1 is slower. `A / B` is cell A compared with \
-         cell B; of several pairs the first that was measured \
-         speaks, in the order of the paper's map. A row **holds** if the whole interval of ours lies within a band around \
-         theirs: same direction, and between a third and {FACTOR} times the size of their effect, their error included; or no effect \
-         beyond their error (1 % at least) where they have none. It **does not hold** if no part of the interval does, and is \
-         *unresolved* if it straddles, or if there are fewer than 6 blocks or no noise floor. The rule in full is in \
-         [the module's documentation](../crates/bench/src/published/mod.rs).\n\n\
-         | paper | rows | cells here speak to | nothing here can speak to | left out: contradicted by their source |\n\
+         # The published numbers and the cells comparable with them\n\n\
+         `transect bench publish` compares results with the numbers of the papers that the project continues. This page lists every \
+         row of numbers in these papers, with the cells comparable with it or the reason that no cell is.\n\n\
+         Ratios are *costs*: value over base for times, base over value for rates; above 1 is slower. `A / B` is cell A compared with \
+         cell B. If a row has several pairs, the first measured one in the order of the paper's map decides. A row **holds** if our \
+         whole interval is within a band around the published value: the same direction, and between a third and {FACTOR} times the \
+         size of the published effect, including its error; or, if the paper shows no effect, no effect beyond its error (at least \
+         1 %). It **does not hold** if the whole interval is outside the band. It is *unresolved* if the interval crosses the edge \
+         of the band, or with fewer than 6 blocks or without a noise floor. \
+         [The module's documentation](../../crates/bench/src/published/mod.rs) has the full rule.\n\n\
+         | paper | rows | comparable | not comparable | left out: contradicted by their source |\n\
          |---|--:|--:|--:|--:|\n"
     );
     for counts in summary(&rows) {
@@ -38,7 +38,7 @@ fn page() -> String {
     for paper in papers::all().unwrap() {
         let _ = write!(
             page,
-            "\n## {0}\n\n{1} ([source, machine, what is left out](../crates/bench/src/published/papers/{0}/README.md)).\n",
+            "\n## {0}\n\n{1} ([source, machine, omissions](../../crates/bench/src/published/papers/{0}/README.md)).\n",
             paper.name, paper.map.citation
         );
         let own: Vec<&Row> = rows.iter().filter(|row| row.paper == paper.name).collect();
@@ -60,13 +60,13 @@ fn section(page: &mut String, rows: &[&Row]) {
         _ => None,
     };
     part(
-        "What cells here speak to",
+        "Comparable rows",
         "| row | theirs | cells |\n|---|---|---|",
         rows.iter().filter_map(speaks).collect(),
     );
     let head = "| why | rows |\n|---|---|";
-    part("What nothing here can speak to", head, by_reason(rows, silent));
-    part("What is left out", head, by_reason(rows, out));
+    part("Rows that are not comparable", head, by_reason(rows, silent));
+    part("Rows that are left out", head, by_reason(rows, out));
 }
 
 /// The first pair, and how many others would do.
