@@ -49,7 +49,7 @@ impl<'t> Row<'t> {
     /// If there is no such column.
     pub fn text(&self, column: &str) -> Result<&'t str> {
         let at = self.columns.iter().position(|name| name == column);
-        let at = at.with_context(|| format!("there is no column {column}"))?;
+        let at = at.with_context(|| format!("no column {column}"))?;
         Ok(&self.fields[at])
     }
 

@@ -17,10 +17,10 @@ use transect_studies::xenmon::{page, record};
     after_help = "Example: study-xenmon --out docs/reference/studies && git diff docs/reference/studies"
 )]
 struct Arguments {
-    /// The folder of the page, xenmon.md, and of xenmon/ with CSV files and charts
+    /// Folder for the page, xenmon.md, and for xenmon/ with CSV files and charts
     #[arg(long, default_value = "docs/reference/studies")]
     out: PathBuf,
-    /// Go on with a study that was stopped: runs that are in the CSV files are not made again
+    /// Continue a study that was stopped: skip runs that are in the CSV files
     #[arg(long)]
     resume: bool,
     /// Only these ways to boot Xen: credit, credit2, credit-unlimited
@@ -29,22 +29,22 @@ struct Arguments {
     /// Only these loads, in requests per second
     #[arg(long, value_delimiter = ',')]
     rates: Vec<u32>,
-    /// How often each run is repeated, on a host booted anew
+    /// Number of repetitions of each run, each on a newly booted host
     #[arg(long, default_value_t = plan::REPETITIONS)]
     repetitions: u32,
-    /// The folder of the traces [default: study-xenmon-traces beside this program]
+    /// Folder for the traces [default: study-xenmon-traces beside this program]
     #[arg(long)]
     traces: Option<PathBuf>,
-    /// The built transect [default: beside this program]
+    /// Path of the built transect [default: beside this program]
     #[arg(long)]
     transect: Option<PathBuf>,
-    /// Only record: traces are read, and the page written, another time
+    /// Only record; do not read the traces or write the page
     #[arg(long)]
     record_only: bool,
-    /// Record nothing: ask transect anew about all traces, and write the page
+    /// Do not record; query transect again for all traces, and write the page
     #[arg(long, conflicts_with = "record_only")]
     again: bool,
-    /// Record and ask nothing: only write page and charts from the CSV files
+    /// Do not record or query; only write page and charts from the CSV files
     #[arg(long, conflicts_with_all = ["record_only", "again"])]
     page_only: bool,
 }

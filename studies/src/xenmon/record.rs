@@ -114,7 +114,7 @@ fn one_run(orders: &Orders, bed: &Bed, step: &Step, key: &Key) -> Result<String>
     append(&orders.out, "runs.csv", &run_line(key, step, &load, trace))?;
     let [took_us, ..] = load.took_us;
     Ok(format!(
-        "{} {} at {}/s{}: {} asked, {} answered after {took_us} µs on average; {bytes} bytes of trace",
+        "{} {} at {}/s{}: {} requests sent, {} answered after {took_us} µs on average; {bytes} bytes of trace",
         key.setup,
         key.configuration,
         key.rate,

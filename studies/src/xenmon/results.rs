@@ -119,7 +119,7 @@ impl Load {
     /// # Errors
     /// If there is none, or a number is missing.
     pub fn parse(text: &str) -> Result<Self> {
-        let (_, line) = text.split_once(" load ").context("the asker said nothing")?;
+        let (_, line) = text.split_once(" load ").context("the load generator printed nothing")?;
         let words: HashMap<_, _> =
             line.split_whitespace().filter_map(|word| word.split_once('=')).collect();
         let number = |name: &str| -> Result<u64> {
@@ -183,7 +183,7 @@ impl Results {
             let at = match row.text("domain")? {
                 "dom0" => 0,
                 "dom1" => 1,
-                other => anyhow::bail!("windows.csv: who is {other}?"),
+                other => anyhow::bail!("windows.csv: unknown domain {other}"),
             };
             domains[at].add(row).context("windows.csv")?;
         }
@@ -207,7 +207,7 @@ impl Results {
     /// # Errors
     /// If there are no runs, or a traced run has no windows.
     pub fn complete(self) -> Result<Self> {
-        ensure!(!self.runs.is_empty(), "there are no runs");
+        ensure!(!self.runs.is_empty(), "no runs");
         let unread = self.unread().next().map(|run| run.key.clone());
         unread.map_or(Ok(self), |key| Err(anyhow::anyhow!("no windows of {key:?}")))
     }
