@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 /// If the page has no such part.
 pub fn replaced(page: &str, part: &str, text: &str) -> Result<String> {
     let (open, close) = (format!("<!-- study: {part} -->"), format!("<!-- end of {part} -->"));
-    let (before, rest) = page.split_once(&open).with_context(|| format!("the page has no {open}"))?;
+    let (before, rest) =
+        page.split_once(&open).with_context(|| format!("the page has no {open}"))?;
     let (_, after) = rest.split_once(&close).with_context(|| format!("the page has no {close}"))?;
     Ok(format!("{before}{open}\n{text}{close}{after}"))
 }

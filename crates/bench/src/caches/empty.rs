@@ -18,8 +18,8 @@ const PASSES: u32 = 3;
 
 /// Is a file's file system nothing but its page cache?
 pub(super) fn is_memory_only(path: &Path) -> Result<bool, Fault> {
-    let kind =
-        statfs(path).map_err(|error| failed("look at the file system of", path, &error.into()))?;
+    let kind = statfs(path)
+        .map_err(|error| failed("read the file system type of", path, &error.into()))?;
     Ok(u64::try_from(kind.f_type).is_ok_and(|kind| MEMORY_ONLY.contains(&kind)))
 }
 
@@ -61,9 +61,9 @@ pub(super) fn displace(
     drop_clean(files)?;
     let bytes = crate::worker::memory_bytes()
         .map_err(|error| Fault::failed(format!("cannot determine the memory size: {error}")))?;
-    let filler =
-        tempfile::tempfile_in(folder).map_err(|error| failed("make a file in", folder, &error))?;
-    filler.set_len(bytes).map_err(|error| failed("make a filler in", folder, &error))?;
+    let filler = tempfile::tempfile_in(folder)
+        .map_err(|error| failed("create a file in", folder, &error))?;
+    filler.set_len(bytes).map_err(|error| failed("create a filler in", folder, &error))?;
     for pass in 1..=PASSES {
         read_from_start(&filler).map_err(|error| failed("read a filler in", folder, &error))?;
         if is_enough()? {

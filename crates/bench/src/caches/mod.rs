@@ -150,14 +150,14 @@ impl Caches {
             }
             Some((bytes, who)) => Ok(format!("{who} read {bytes} bytes from devices")),
             // No device below, and no account of reads: there is only the residency.
-            None => Ok("nothing here counts bytes read from devices".into()),
+            None => Ok("this machine does not count bytes read from devices".into()),
         }
     }
 
     fn was_read(&self, read: &Read) -> Result<String, Fault> {
         let least = self.extent()?.stored_bytes / 10 * 9;
         let Some((bytes, who)) = read.best() else {
-            return Err(self.refused("nothing here counts bytes read from devices"));
+            return Err(self.refused("this machine does not count bytes read from devices"));
         };
         if bytes < least {
             let why =

@@ -39,7 +39,7 @@ pub(super) fn look(files: &[PathBuf]) -> Result<Extent, Fault> {
     let mut all = Extent { resident_pages: Some(0), ..Extent::default() };
     for path in files {
         let one = File::open(path).and_then(|file| of(&file));
-        let one = one.map_err(|error| failed("look at the cache of", path, &error))?;
+        let one = one.map_err(|error| failed("read the page cache state of", path, &error))?;
         all.bytes += one.bytes;
         all.stored_bytes += one.stored_bytes;
         all.pages += one.pages;

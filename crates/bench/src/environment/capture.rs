@@ -195,7 +195,7 @@ fn chosen(text: &str) -> String {
 fn storage(facts: &mut Facts, scratch: &Path) {
     let mount = fs::read_to_string("/proc/self/mountinfo").and_then(|text| {
         let scratch = fs::canonicalize(scratch)?;
-        mount_of(&text, &scratch).ok_or_else(|| io::Error::other("no mount holds it"))
+        mount_of(&text, &scratch).ok_or_else(|| io::Error::other("no mount contains it"))
     });
     match mount {
         Ok((kind, options)) => {

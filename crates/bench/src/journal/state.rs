@@ -63,7 +63,7 @@ impl State {
         };
         if *format != super::entry::FORMAT {
             return Err(Fault::failed(format!(
-                "the journal is of format {format}; this program knows {}",
+                "the journal is of format {format}; this program reads format {}",
                 super::entry::FORMAT
             )));
         }

@@ -190,5 +190,5 @@ pub(super) fn looked_at(scene: &Scene<'_>) -> String {
         taken @ ..5 => format!("; only {taken} samples of so short a run: weak evidence"),
         _ => String::new(),
     };
-    format!("nothing near a limit: {}{few}", looked.join(", "))
+    format!("no resource near a limit: {}{few}", looked.join(", "))
 }

@@ -156,7 +156,7 @@ impl Plan {
                 };
                 if !is_of_the_kind(value, default) {
                     let why = format!(
-                        "[workloads.\"{name}\"] {key}: {value} in place of a value like {default}"
+                        "[workloads.\"{name}\"] {key} = {value}: it must have the type of {default}"
                     );
                     return Err(self.wrong(why).into());
                 }

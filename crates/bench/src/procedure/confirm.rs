@@ -115,6 +115,6 @@ fn primary(cell: &Cell, result: &CellResult) -> Result<f64, Fault> {
     let about = catalog::workload(&cell.group.workload)?.about();
     let roles: Vec<_> = result.parts.iter().map(|part| (part.role, &part.result)).collect();
     let metrics = crew::combine(&about, &roles)?;
-    let first = metrics.first().ok_or_else(|| Fault::failed("a run without a metric"))?;
+    let first = metrics.first().ok_or_else(|| Fault::failed("the run has no metric"))?;
     Ok(first.value)
 }

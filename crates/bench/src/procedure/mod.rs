@@ -156,7 +156,7 @@ fn refuse_another_machine(
     let scope = if was_rebooted { Scope::Boots } else { Scope::OneMachine };
     let now = Environment::capture(&subject(cells, results, own));
     let differences = difference(&results.environment()?, &now, scope);
-    let what = format!("going on with {}", results.folder().display());
+    let what = format!("continuing {}", results.folder().display());
     refuse(&what, &differences).map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 

@@ -154,7 +154,7 @@ impl Tree {
                 continue;
             }
             if self.threads.len() >= LIMIT {
-                let why = format!("only {LIMIT} threads at a time are sampled one by one");
+                let why = format!("only {LIMIT} threads at a time are sampled individually");
                 self.missing.insert("more threads".into(), why);
                 return;
             }

@@ -165,7 +165,7 @@ fn remove(disks: &[PathBuf]) {
 fn port_of(fitted: &Fitted) -> Result<Port, Fault> {
     let socket = fitted.pipe(0).map_err(|error| failed(&error))?;
     port_over(socket, READY_WITHIN, || fitted.check_alive().is_err()).map_err(|error| {
-        Fault::failed(format!("the machine runs no workers: {error}\n{}", fitted.diagnosis()))
+        Fault::failed(format!("the machine starts no workers: {error}\n{}", fitted.diagnosis()))
     })
 }
 
@@ -254,7 +254,7 @@ pub(in crate::platforms) fn disk_image(bed: &Bed, name: &str, mib: u32) -> Resul
     // Everything is written now, so that no thread of the machine's kernel does it while something is measured.
     let options = ["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let out = Command::new("/sbin/mkfs.ext4").args(options).arg(&path).output().map_err(|_| {
-        let refusal = Refusal::new(Kind::Missing, "a machine's disk", "there is no mkfs.ext4");
+        let refusal = Refusal::new(Kind::Missing, "a machine's disk", "mkfs.ext4 is not installed");
         Fault::from(refusal.mend("apt-get install e2fsprogs"))
     })?;
     if out.status.success() {

@@ -42,7 +42,7 @@ pub(super) fn need_program(platform: &str, program: &str, package: &str) -> Resu
     if std::env::split_paths(&path).chain(more).any(|folder| folder.join(program).is_file()) {
         return Ok(());
     }
-    let why = format!("there is no {program}");
+    let why = format!("{program} is not installed");
     let refusal = Refusal::new(Kind::Missing, format!("platform {platform}"), why);
     Err(refusal.mend(format!("apt-get install {package}")))
 }

@@ -150,7 +150,7 @@ fn wait_until_ready(port: &Port) -> Result<(), String> {
 fn facts() -> Facts {
     let mut facts = Facts { accelerator: "uml".into(), storage_is_below: true, ..Facts::default() };
     facts.emulated = vec!["system calls and page faults: each stops a process under ptrace".into()];
-    let registers = "saved without AVX: its threads of one process must not use it";
+    let registers = "saved without AVX: threads of one process must not use AVX";
     facts.notes.insert("registers".into(), registers.into());
     facts.notes.insert("glibc_tunables".into(), TUNABLES.into());
     facts

@@ -128,7 +128,7 @@ fn metrics(text: &str) -> Result<Vec<Metric>, Fault> {
     };
     let (mean, max) = (distribution.mean, distribution.max);
     let median = quantile(&bins, inside + failed, 0.5).ok_or_else(|| {
-        Fault::failed(format!("more than half of {} woke too late", thread.cycles))
+        Fault::failed(format!("more than half of {} wakeups were too late", thread.cycles))
     })?;
     Ok(vec![
         Metric::nanoseconds("latency_median", median).with(distribution),

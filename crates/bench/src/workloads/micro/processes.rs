@@ -32,7 +32,7 @@ pub(super) fn can_exec(job: &Job) -> Result<(), Refusal> {
     let program = asked::word(job, "program")?;
     for needed in [program, SHELL] {
         if !Path::new(needed).is_file() {
-            let why = format!("there is no {needed}");
+            let why = format!("{needed} does not exist");
             return Err(Refusal::new(Kind::Missing, format!("workload {}", job.workload), why));
         }
     }

@@ -27,8 +27,12 @@ fn is_program(path: &Path) -> bool {
 /// Where a program is, or which Debian package has it.
 pub(crate) fn need(workload: &str, name: &str, package: &str) -> Result<PathBuf, Refusal> {
     find(name).ok_or_else(|| {
-        Refusal::new(Kind::Missing, format!("workload {workload}"), format!("there is no {name}"))
-            .mend(format!("apt install {package}"))
+        Refusal::new(
+            Kind::Missing,
+            format!("workload {workload}"),
+            format!("{name} is not installed"),
+        )
+        .mend(format!("apt install {package}"))
     })
 }
 

@@ -160,7 +160,7 @@ pub(crate) fn bytes(files: &[PathBuf]) -> Result<u64, Fault> {
     let size = |path: &PathBuf| fs::metadata(path).map(|data| data.len());
     let sizes: io::Result<Vec<u64>> = files.iter().map(size).collect();
     Ok(sizes
-        .map_err(|error| Fault::failed(format!("cannot look at a file: {error}")))?
+        .map_err(|error| Fault::failed(format!("cannot read the attributes of a file: {error}")))?
         .iter()
         .sum())
 }

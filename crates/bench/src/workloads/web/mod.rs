@@ -109,7 +109,11 @@ fn params() -> Vec<(&'static str, Param, &'static str)> {
         ("warm_s", Param::Float(0.5), "duration of the preceding load that does not count"),
         ("deadline_ms", Param::Float(300.0), "an answer later than this does not conform"),
         ("share", Param::Float(0.99), "share of each server's requests that must conform"),
-        ("timeout_ms", Param::Float(2000.0), "a request without an answer by then has failed"),
+        (
+            "timeout_ms",
+            Param::Float(2000.0),
+            "a request without an answer after this time has failed",
+        ),
         (
             "late_ms",
             Param::Float(10.0),
@@ -217,7 +221,7 @@ impl Plan {
             );
         }
         if plan.connections < plan.threads {
-            return wrong("fewer connections than generator_threads: some would have none");
+            return wrong("fewer connections than generator_threads: some threads would have none");
         }
         Ok(plan)
     }
