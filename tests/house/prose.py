@@ -133,8 +133,10 @@ def rust(text: str) -> tuple[list[Text], list[Text]]:
         elif m["str"] is not None or m["raw"] is not None:
             literal = re.sub(r"\\\n\s*", lambda _: "\n", m[0])
             literal = re.sub(r"\{[^{}\s]*\}", "x", literal)
+            # The reason of a lint attribute is a comment.
+            is_reason = text[max(0, m.start() - 9) : m.start()].endswith("reason = ")
             if prose(literal):
-                strings.append(Text(line, re.sub(r"`[^`]*`", blank, literal)))
+                (comments if is_reason else strings).append(Text(line, re.sub(r"`[^`]*`", blank, literal)))
     comments = [Text(c.line, re.sub(r"`[^`\n]*`", blank, c.text)) for c in comments]
     return [Text(s.line, re.sub(r"`[^`\n]*`", blank, s.text)) for s in strings], comments
 

@@ -459,7 +459,8 @@ fn a_tar_is_a_recording_when_it_is_opened() {
     let empty = json!({ "from": until.to_string(), "to": from.to_string(), "format": "recording" });
     let unknown = json!({ "from": from.to_string(), "to": until.to_string(), "format": "pdf" });
     let beyond = json!({ "from": "1", "to": "2", "format": "recording" });
-    for (wish, says) in [(empty, "empty"), (unknown, "no format"), (beyond, "no data in the range")]
+    for (wish, says) in
+        [(empty, "empty"), (unknown, "unknown format"), (beyond, "no data in the range")]
     {
         let (status, body) = served.ask("POST", "/api/export", Some(&wish), &served.token());
         let error: Value = serde_json::from_slice(&body).unwrap();

@@ -393,7 +393,8 @@ fn half_a_recording_opens_and_says_so() {
         let says = problems.iter().any(|problem| problem["data_loss"] == true);
         assert!(says, "{recording}: {problems:?}");
         assert!(served.tracks().iter().any(|track| track["intervals"] != 0), "{recording}");
-        let ended = problems.iter().any(|p| p["message"].as_str().unwrap().contains("did not end"));
+        let ended =
+            problems.iter().any(|p| p["message"].as_str().unwrap().contains("did not shut down"));
         assert_eq!(ended, recording == host, "{problems:?}");
     }
 }

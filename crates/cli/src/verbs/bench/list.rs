@@ -11,6 +11,7 @@ use transect_bench::{
 
 /// Arguments of `transect bench list`.
 #[derive(clap::Args)]
+#[command(after_help = "Example: transect bench list --json | jq .")]
 pub(super) struct Args {
     /// Print JSON
     #[arg(long)]

@@ -7,6 +7,9 @@ use transect_bench::plan::{Cell, Estimated, Plan, Planned};
 
 /// Arguments of `transect bench plan`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    transect bench plan quick\n  \
+    transect bench plan quick --text > own.toml")]
 pub(super) struct Args {
     /// Plan: a TOML file, or one of quick, full, published
     #[arg(value_name = "PLAN")]

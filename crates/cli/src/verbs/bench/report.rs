@@ -21,6 +21,10 @@ use transect_bench::{
 
 /// Arguments of `transect bench report`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    transect bench report results\n  \
+    transect bench report results --html report.html\n  \
+    transect bench report results --csv runs > runs.csv")]
 pub(super) struct Args {
     /// Folder with the results
     #[arg(value_name = "DIR")]
@@ -47,6 +51,7 @@ pub(super) struct Args {
 
 /// Arguments of `transect bench compare`.
 #[derive(clap::Args)]
+#[command(after_help = "Example: transect bench compare before after")]
 pub(super) struct CompareArgs {
     /// Folder with the results before the change
     #[arg(value_name = "BEFORE")]
@@ -87,6 +92,7 @@ impl TermArgs {
 
 /// Arguments of `transect bench publish`.
 #[derive(clap::Args)]
+#[command(after_help = "Example: transect bench publish results --csv > published.csv")]
 pub(super) struct PublishArgs {
     /// Folders with results
     #[arg(value_name = "DIR", required = true)]

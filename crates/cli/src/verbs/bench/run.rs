@@ -23,6 +23,7 @@ use transect_bench::{
 
 /// Arguments of `transect bench run`.
 #[derive(clap::Args)]
+#[command(after_help = "Example: transect bench run quick -o results")]
 pub(super) struct Args {
     /// Plan: a TOML file, or one of quick, full, published
     #[arg(value_name = "PLAN")]
@@ -43,6 +44,7 @@ pub(super) struct Args {
 
 /// Arguments of `transect bench resume`.
 #[derive(clap::Args)]
+#[command(after_help = "Example: transect bench resume results")]
 pub(super) struct ResumeArgs {
     /// Folder with the results
     #[arg(value_name = "DIR")]
@@ -57,6 +59,7 @@ pub(super) struct ResumeArgs {
 
 /// Arguments of `transect bench confirm`.
 #[derive(clap::Args)]
+#[command(after_help = "Example: transect bench confirm results")]
 pub(super) struct ConfirmArgs {
     /// Folder with the results
     #[arg(value_name = "DIR")]
