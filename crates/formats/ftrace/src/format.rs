@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(
             with_line("\tfield:pid;\toffset:24;\tsize:4;").unwrap_err().to_string(),
             "format of sched:sched_waking: cannot read `pid;\toffset:24;\tsize:4;`: \
-             no type and name in it"
+             type and name are missing"
         );
         assert!(with_line("\tfield:int pid;\toffset:99999;\tsize:4;").is_err());
         assert!(with_line("\tfield:__data_loc char[] x;\toffset:24;\tsize:8;").is_err());

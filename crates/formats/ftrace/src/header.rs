@@ -207,7 +207,7 @@ mod tests {
         let old = EVENT.replace("29", "0");
         assert_eq!(
             check_header_event(old.as_bytes()).unwrap_err().to_string(),
-            "header_event: `padding` is 0, expected 29: another record encoding"
+            "header_event: `padding` is 0, expected 29: unsupported record encoding"
         );
         assert!(check_header_event(b"").is_err());
     }
