@@ -42,7 +42,9 @@ impl FromStr for SourceKind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = SOURCES.iter().find(|(word, _)| *word == text);
-        found.map(|(_, kind)| *kind).ok_or_else(|| "not auto, bpf, tracefs or xen".to_owned())
+        found
+            .map(|(_, kind)| *kind)
+            .ok_or_else(|| "unknown source: use auto, bpf, tracefs or xen".to_owned())
     }
 }
 
@@ -70,7 +72,7 @@ fn best(plan: &LivePlan) -> Result<Box<dyn Source>, LiveError> {
     let told = why_not_xen.map(|why| Missing {
         metric: "domains".to_owned(),
         machine_id: None,
-        why: format!("Xen itself is not watched, dom0's kernel alone is: {why}"),
+        why: format!("only dom0's kernel is observed, not Xen itself: {why}"),
     });
     let bpf = match HostSource::start(plan) {
         Ok(mut source) => {
@@ -91,7 +93,7 @@ fn best(plan: &LivePlan) -> Result<Box<dyn Source>, LiveError> {
             Ok(Box::new(source))
         }
         Err(error) => {
-            let why = format!("{why}; nor by the kernel's trace buffers: {error}");
+            let why = format!("{why}; the kernel's trace buffers cannot be used either: {error}");
             Err(LiveError::Nothing { missing: everything(&why), why })
         }
     }

@@ -10,7 +10,7 @@ use transect_xen::XenError;
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// Nothing can be counted on this machine, or by this user.
-    #[error("nothing can be watched here: {why}")]
+    #[error("cannot observe this host: {why}")]
     Nothing {
         /// Why, and what to do.
         why: String,
@@ -30,6 +30,6 @@ pub enum LiveError {
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
     /// The kernel's descriptions of its events cannot be understood.
-    #[error("the kernel's events cannot be understood: {0}")]
+    #[error("cannot parse the kernel's event formats: {0}")]
     Formats(String),
 }

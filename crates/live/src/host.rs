@@ -316,7 +316,7 @@ impl HostSource {
                     metric: Metric::VcpuThreads.as_str().to_owned(),
                     machine_id: Some(id),
                     why: format!(
-                        "which threads of process {} run vCPUs is not known from outside (start QEMU with \
+                        "cannot determine which threads of process {} run vCPUs (start QEMU with \
                          -name {},debug-threads=on, or mount debugfs on a kernel from 6.0 on)",
                         vm.pid, vm.name
                     ),
@@ -355,12 +355,12 @@ fn missing_of(live: &Live, plan: &LivePlan) -> Vec<Missing> {
     let lacking = live.not_counted().iter().map(|not| (not.event, not.why.as_str()));
     let mut missing = without_events(lacking);
     if !plan.io {
-        let why = "counting I/O was switched off";
+        let why = "I/O counting is disabled";
         missing.extend(
             [Metric::BlockIo, Metric::NetIo].map(|metric| Missing::everywhere(metric, why)),
         );
     }
-    let why = "the kernel's events of a packet share nothing that tells it from others all its way";
+    let why = "the kernel's network events share no field that identifies one packet across them";
     missing.push(Missing::everywhere(Metric::NetDurations, why));
     missing
 }

@@ -139,7 +139,7 @@ pub(crate) fn without_events<'a>(
     ];
     let lack = |(metric, events): &(Metric, &[&str])| {
         let (event, why) = lacking.clone().find(|(event, _)| events.contains(event))?;
-        Some(Missing::everywhere(*metric, format!("it comes from {event}: {why}")))
+        Some(Missing::everywhere(*metric, format!("needs {event}: {why}")))
     };
     needs.iter().filter_map(lack).collect()
 }

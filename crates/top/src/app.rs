@@ -275,7 +275,7 @@ impl App {
             Key::PageDown => self.move_cursor(page),
             Key::Home | Key::Char('g') => self.move_cursor(isize::MIN),
             Key::End | Key::Char('G') => self.move_cursor(isize::MAX),
-            _ => self.answer = Some("no such key: ? lists them".to_owned()),
+            _ => self.answer = Some("unknown key: press ? for help".to_owned()),
         }
     }
 
@@ -345,7 +345,7 @@ impl App {
         self.level_mut().place().follows = Some(row.who.clone());
         match views::into(&row.who) {
             Some(view) => self.open(view),
-            None => self.answer = Some("there is nothing below this".to_owned()),
+            None => self.answer = Some("this row has no detail view".to_owned()),
         }
     }
 
@@ -368,7 +368,7 @@ impl App {
         cpus.sort_unstable();
         let Ok(count) = i64::try_from(cpus.len()) else { return };
         if count == 0 {
-            self.answer = Some("no CPU is known in this window".to_owned());
+            self.answer = Some("this window has no CPUs".to_owned());
             return;
         }
         let View::Cpu(now) = self.level().view else {
@@ -392,7 +392,7 @@ impl App {
         let (page, focus) = self.focused();
         let count = i64::try_from(page.tables.len()).unwrap_or(1).max(1);
         if count < 2 {
-            self.answer = Some("there is one list only".to_owned());
+            self.answer = Some("this view has only one list".to_owned());
         }
         let next = (i64::try_from(focus).unwrap_or(0) + by).rem_euclid(count);
         self.level_mut().focus = usize::try_from(next).unwrap_or(0);

@@ -4,27 +4,27 @@ use crate::who::machine_name;
 use transect_live::Snapshot;
 
 const KEYS: &[(&str, &str)] = &[
-    ("up down j k", "move; PgUp PgDn g G further"),
-    ("Enter", "down: VM > vCPU > who was in its way; group > thread"),
-    ("Esc", "clear the filter, then back up"),
-    ("Tab", "to the next list of a vCPU or thread"),
-    ("c C", "CPU 0, then the next or the one before"),
+    ("up down j k", "move the cursor; PgUp PgDn half a page, g G to the ends"),
+    ("Enter", "open: VM > vCPU > its antagonist; group > thread"),
+    ("Esc", "clear the filter, then go back one level"),
+    ("Tab", "next list of a vCPU or thread"),
+    ("c C", "CPU 0, then the next or the previous CPU"),
     ("t", "all threads"),
-    ("/", "show only rows whose name holds a text"),
+    ("/", "show only rows whose name contains a text"),
     ("< >  r", "sort by the column to the left or right; reverse"),
-    ("space", "pause, go on; of a log: play, stop"),
-    ("left right h l", "one window back or forth ([ ] ten)"),
-    ("L", "to the newest window"),
-    ("m", "what is missing here, and why"),
+    ("space", "pause or resume; in a log: play or stop"),
+    ("left right h l", "previous or next window ([ ]: ten windows)"),
+    ("L", "newest window"),
+    ("m", "missing metrics and their reasons"),
     ("q", "quit (here: close)"),
 ];
 
 const NOTES: &[&str] = &[
-    "Shares are of one CPU: a VM with four vCPUs can have 400 %. The first column of a pair is the last \
+    "Shares are of one CPU: a VM with four vCPUs can reach 400 %. The first column of a pair covers the last \
      window, the second one the last ten.",
-    "CPU% on a CPU; WAIT% wanted to run and did not; WAITING the same, window by window, a full bar is 100 %; \
-     BEHIND who had the CPU most of that time.",
-    "Yellow: waited 5 % or more; red: 20 % or more, or rows were lost.",
+    "CPU%: on a CPU. WAIT%: runnable, but not on a CPU. WAITING: WAIT% window by window, a full bar is 100 %. \
+     BEHIND: the antagonist that had the CPU for most of that time.",
+    "Yellow: waited 5 % or more; red: 20 % or more, or lost rows.",
 ];
 
 /// The keys.
@@ -41,9 +41,10 @@ pub(crate) fn keys(width: usize) -> Vec<String> {
 /// What cannot be had in this window, and why.
 pub(crate) fn missing(snapshot: &Snapshot, width: usize) -> Vec<String> {
     if snapshot.missing.is_empty() {
-        return vec!["Nothing is missing here.".to_owned()];
+        return vec!["No metric is missing on this host.".to_owned()];
     }
-    let mut lines = indented("", "Not to be had here (shown as a dash, never as 0):", width);
+    let mut lines =
+        indented("", "Not available on this host (shown as a dash, never as 0):", width);
     for missing in &snapshot.missing {
         let of = missing.machine_id.map(|id| format!(" of {}", machine_name(snapshot, id)));
         lines.push(String::new());
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn texts_fit_the_width() {
-        let why = "it comes from kvm:kvm_exit: KVM is not loaded, and will not be";
+        let why = "needs kvm:kvm_exit: KVM is not loaded, and will not be";
         let snapshot = Snapshot {
             missing: vec![Missing::everywhere(Metric::Exits, why)],
             ..Snapshot::default()

@@ -321,7 +321,7 @@ fn expect_screen_names_it(log: &Path) -> Result<()> {
     top_screen::shown(log, &[], |screen| row(screen, "starved").contains("% greedy"))?;
     let down = ["/", "s", "t", "a", "r", "v", "e", "d", "Enter", "Enter", "Enter"];
     let shown = top_screen::shown(log, &down, |screen| {
-        let below = screen.split_once("IN ITS WAY").map_or("", |(_, below)| below);
+        let below = screen.split_once("ANTAGONISTS").map_or("", |(_, below)| below);
         below.lines().nth(1).is_some_and(|line| line.starts_with("greedy vCPU 0"))
     })?;
     println!("{}", shown.unwrap_or_default());

@@ -47,10 +47,10 @@ impl Building {
         let rows = number("rows")?;
         let (ts, dur) = (cells.value("ts")?, cells.value("dur")?);
         if let Some(column) = cells.nulls.iter().chain(&cells.absent).next() {
-            return Err(format!("\"{column}\" has to be a number"));
+            return Err(format!("\"{column}\" must be a number"));
         }
         if !(1..=MAX_ROWS).contains(&rows) {
-            return Err(format!("a window of {rows} rows cannot be (1 to {MAX_ROWS})"));
+            return Err(format!("a window cannot have {rows} rows (1 to {MAX_ROWS})"));
         }
         let snapshot = Snapshot { ts, dur, ended_unix_ns, missed_windows, ..Snapshot::default() };
         Ok(Building {
@@ -124,7 +124,9 @@ impl Building {
                 of = last(&to.pressure, |row| row.machine_id);
             }
             "missing" => to.missing.push(Missing::read(row)?),
-            "health" if self.health.is_some() => return Err("a second row of health".to_owned()),
+            "health" if self.health.is_some() => {
+                return Err("a second row of table \"health\"".to_owned());
+            }
             "health" => self.health = Some(Health::read(row)?),
             _ => {}
         }
@@ -140,9 +142,12 @@ impl Building {
     pub(super) fn finish(self) -> Result<Snapshot, Wrong> {
         let Building { mut snapshot, windows, details, health, nulls, absent, .. } = self;
         let wrong = |why: &str| (None, why.to_owned());
-        snapshot.health = health.ok_or_else(|| wrong("the window has no row of health"))?;
+        snapshot.health =
+            health.ok_or_else(|| wrong("the window has no row of table \"health\""))?;
         if windows.len() != details.len() {
-            return Err(wrong("windows and window_details of a window are not equally many"));
+            return Err(wrong(
+                "the window has unequal numbers of rows of \"windows\" and \"window_details\"",
+            ));
         }
         let both = windows.into_iter().zip(details);
         snapshot.actors =
@@ -150,12 +155,13 @@ impl Building {
         snapshot.missing.extend(absent.into_iter().map(|column| Missing {
             metric: column.to_owned(),
             machine_id: None,
-            why: "the log does not have this column: it was written by another version".to_owned(),
+            why: "the log, written by another version, does not have this column".to_owned(),
         }));
         match nulls.iter().find(|((column, of), _)| !snapshot.lacks(column, *of)) {
-            Some(((column, _), line)) => {
-                Err((Some(*line), format!("\"{column}\" is null, and no row of missing says why")))
-            }
+            Some(((column, _), line)) => Err((
+                Some(*line),
+                format!("\"{column}\" is null, and no row of table \"missing\" gives the reason"),
+            )),
             None => Ok(snapshot),
         }
     }
@@ -168,7 +174,7 @@ fn last<R>(rows: &[R], machine: impl Fn(&R) -> MachineId) -> MachineId {
 /// The distribution: `[[from_ns, count], …]`.
 fn lengths(object: &Map<String, Value>) -> Result<Histogram, String> {
     let wrong =
-        || "\"lengths\" must be [[from_ns, count], …] with the bounds of buckets".to_owned();
+        || "\"lengths\" must be [[from_ns, count], …] with bucket bounds as from_ns".to_owned();
     let pairs = object.get("lengths").and_then(Value::as_array).ok_or_else(wrong)?;
     let mut histogram = Histogram::default();
     for pair in pairs {

@@ -34,7 +34,7 @@ impl ColumnSource for Cells<'_> {
             let nothing = T::from_cell(&Cell::Null);
             let nothing = nothing.or_else(|| T::from_cell(&nothing_of(T::TYPE)?));
             self.absent.push(column);
-            return nothing.ok_or_else(|| format!("it has no \"{column}\""));
+            return nothing.ok_or_else(|| format!("column \"{column}\" is missing"));
         };
         let is_sane = |cell: &Cell<'_>| match cell {
             Cell::I64(v) => v.unsigned_abs() <= LARGEST || STAMPS.contains(&column),
@@ -51,7 +51,7 @@ impl ColumnSource for Cells<'_> {
             self.nulls.push(column);
             return Ok(nothing);
         }
-        Err(format!("\"{column}\" cannot be {}", shortened(value)))
+        Err(format!("invalid value of \"{column}\": {}", shortened(value)))
     }
 }
 

@@ -13,7 +13,7 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum LinesError {
     /// It cannot be read.
-    #[error("line {line}: cannot be read")]
+    #[error("cannot read line {line}")]
     Io {
         /// Counted from 1.
         line: u64,
@@ -31,8 +31,8 @@ pub enum LinesError {
     /// The log ends inside a window, or another window begins there: its writer was killed, or it is being
     /// written just now.
     #[error(
-        "line {line}: the log ends inside a window ({read} of {rows} rows): it was being written when its \
-         writer ended; what is before it is whole"
+        "line {line}: the log ends inside a window ({read} of {rows} rows): its writer ended while it wrote \
+         this window; all windows before it are complete"
     )]
     Cut {
         /// Where it ends, counted from 1.
@@ -79,7 +79,7 @@ impl<R: BufRead> Reader<R> {
             Ok(_) if self.buffer.ends_with(b"\n") || self.buffer.len() < MAX_LINE_BYTES => Ok(true),
             Ok(_) => {
                 self.ended = true;
-                Err(self.broken("it has more than 1 MiB: this is not a log of windows".to_owned()))
+                Err(self.broken("longer than 1 MiB: this is not a log of windows".to_owned()))
             }
             Err(source) => {
                 self.ended = true;
@@ -129,7 +129,8 @@ impl<R: BufRead> Reader<R> {
                 if self.skips {
                     continue;
                 }
-                let what = "a row outside a window: the log has to begin with one of the table \"snapshot\"";
+                let what =
+                    "a row outside a window: the log must begin with a row of table \"snapshot\"";
                 return Err(self.broken(what.to_owned()));
             };
             if let Err(what) = open.add(&table, &object, self.line) {
@@ -180,6 +181,6 @@ fn parse(line: &[u8]) -> Result<(String, Map<String, Value>), String> {
     let mut object: Map<String, Value> = serde_json::from_slice(line).map_err(wrong)?;
     match object.remove("table") {
         Some(Value::String(table)) => Ok((table, object)),
-        _ => Err("it does not say which \"table\" its row is of".to_owned()),
+        _ => Err("the row has no \"table\"".to_owned()),
     }
 }

@@ -337,13 +337,16 @@ fn rows_must_be_what_they_say() {
     assert!(error("\"rows\":1}", "\"rows\":0}").contains("a window of 0 rows"));
     assert!(
         error("\"late_threads\":0", "\"late_threads\":-1")
-            .contains("\"late_threads\" cannot be -1")
+            .contains("invalid value of \"late_threads\": -1")
     );
-    assert!(error("\"late_threads\":0", "\"late_threads\":null").contains("no row of missing"));
-    assert!(error(",\"dur\":7,\"ended", ",\"ended").contains("\"dur\" has to be a number"));
+    assert!(
+        error("\"late_threads\":0", "\"late_threads\":null")
+            .contains("no row of table \"missing\"")
+    );
+    assert!(error(",\"dur\":7,\"ended", ",\"ended").contains("\"dur\" must be a number"));
     assert!(error("\"no_room\":0", "\"no_room\":9007199254740993").contains("no_room"));
     let error = error("{\"table\":\"health\"", "{\"table\":\"exit_windows\",\"lengths\":[[3,1]]");
-    assert!(error.starts_with("line 2: exit_windows: it has no \"reason\""), "{error}");
+    assert!(error.starts_with("line 2: exit_windows: column \"reason\" is missing"), "{error}");
 }
 
 #[test]
@@ -361,7 +364,7 @@ fn null_is_read_where_it_is_missing_and_nowhere_else() {
     let window = Window::read(&mut random(&[8], Window::TABLE.columns)).unwrap();
     let mut row = ActorWindow { window, detail, waits: Histogram::default() };
     (row.detail.halts, row.detail.halts_polled, row.detail.poll_ns) = (0, 0, 0);
-    let missing = vec![Missing::everywhere(Metric::Halts, "it comes from \"kvm_vcpu_wakeup\"")];
+    let missing = vec![Missing::everywhere(Metric::Halts, "needs \"kvm_vcpu_wakeup\"")];
     let told = Snapshot { actors: vec![row], missing, ..of(5) };
     let text = String::from_utf8(text(std::slice::from_ref(&told))).unwrap();
     assert!(text.contains("\"halts\":null"));
@@ -373,7 +376,7 @@ fn null_is_read_where_it_is_missing_and_nowhere_else() {
 
 #[test]
 fn an_object_has_the_tables_that_are_asked_for() {
-    let missing = vec![Missing::everywhere(Metric::Exits, "it comes from \"kvm_exit\"")];
+    let missing = vec![Missing::everywhere(Metric::Exits, "needs \"kvm_exit\"")];
     let snapshot = Snapshot { missing, ..of(5) };
     let object = |tables: &[&str]| -> serde_json::Value {
         let mut out = Vec::new();
@@ -388,7 +391,7 @@ fn an_object_has_the_tables_that_are_asked_for() {
     for table in TABLES {
         assert!(all[table].is_array() || table == "health", "{table}");
     }
-    assert_eq!(all["missing"][0]["why"], "it comes from \"kvm_exit\"");
+    assert_eq!(all["missing"][0]["why"], "needs \"kvm_exit\"");
     assert_eq!(all["health"]["late_threads"], 0);
     let some = object(&["missing", "windows"]);
     assert!(some["windows"].is_array() && some.get("health").is_none());

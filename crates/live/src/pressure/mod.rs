@@ -188,19 +188,19 @@ impl Pressure {
             missing.push(Missing::everywhere(Metric::GroupPressure, why.clone()));
         } else if !self.has_group_stalls {
             let why = match &self.mounts.unified {
-                None => "control groups of version 1 have no PSI; the host's is here",
+                None => "cgroup v1 has no PSI; only the host's pressure is available",
                 Some(_) => {
-                    "no process here is in a control group of version 2 that has PSI; the host's is here"
+                    "no process is in a cgroup v2 group with PSI; only the host's pressure is available"
                 }
             };
             missing.push(Missing::everywhere(Metric::GroupPressure, why));
         }
         if self.mounts.cpu.is_none() {
             let why = match &self.mounts.unified {
-                None => Some("no control groups are mounted"),
+                None => Some("no cgroup file system is mounted"),
                 Some(_) => {
                     let has = self.has_cpu_controller;
-                    (!has).then_some("the kernel has no cpu controller of control groups")
+                    (!has).then_some("the kernel has no cgroup cpu controller")
                 }
             };
             missing.extend(why.map(|why| Missing::everywhere(Metric::Throttling, why)));
@@ -220,10 +220,10 @@ impl Pressure {
 fn why_no_stalls() -> Option<String> {
     let error =
         File::open("/proc/pressure/cpu").and_then(|mut file| file.read(&mut [0; 8])).err()?;
-    let off = "psi=1 on the kernel's command line switches it on, if it was built with it";
+    let off = "psi=1 on the kernel's command line enables it if the kernel was built with PSI";
     Some(match error.kind() {
         io::ErrorKind::NotFound => format!("the kernel has no PSI ({off})"),
-        _ => format!("/proc/pressure/cpu cannot be read ({off}): {error}"),
+        _ => format!("cannot read /proc/pressure/cpu ({off}): {error}"),
     })
 }
 

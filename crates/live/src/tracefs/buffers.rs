@@ -152,7 +152,8 @@ impl Decoder {
                 _ => {}
             }
         }
-        let layout = layout.ok_or_else(|| LiveError::Formats("no header_page".to_owned()))?;
+        let layout =
+            layout.ok_or_else(|| LiveError::Formats("header_page is missing".to_owned()))?;
         let layout = layout.with_page_bytes(instance.sub_buffer_bytes() as usize);
         let core = CoreDecoder::new(&events);
         Ok(Decoder { layout: layout.map_err(unusable)?, events, core })

@@ -296,21 +296,21 @@ fn missing_of(buffers: &Buffers, plan: &LivePlan, why: Option<&str>) -> Vec<Miss
     let lacking = absent.iter().map(|event| (event.as_str(), "this kernel has no such event"));
     let mut missing = without_events(lacking);
     if !plan.io {
-        let why = "counting I/O was switched off";
+        let why = "I/O counting is disabled";
         missing.extend(
             [Metric::BlockIo, Metric::NetIo].map(|metric| Missing::everywhere(metric, why)),
         );
     }
     let of_packets =
-        "the kernel's events of a packet share nothing that tells it from others all its way";
+        "the kernel's network events share no field that identifies one packet across them";
     missing.push(Missing::everywhere(Metric::NetDurations, of_packets));
-    let by_bpf = "it is added up by BPF alone";
+    let by_bpf = "only the bpf source counts it";
     missing.push(Missing::everywhere(Metric::Injections, by_bpf));
     missing.push(Missing::everywhere(Metric::Halts, by_bpf));
     missing.extend(why.map(|why| Missing {
         metric: "bpf".to_owned(),
         machine_id: None,
-        why: format!("{why}; the kernel's trace buffers are read instead, which costs more"),
+        why: format!("{why}; transect reads the kernel's trace buffers instead, which costs more"),
     }));
     missing
 }
@@ -357,7 +357,7 @@ impl Source for TracefsSource {
         if !self.buffers.is_tracing()? {
             snapshot.missing.push(Missing::everywhere(
                 Metric::Scheduling,
-                "somebody switched the tracing instance off (tracing_on)",
+                "another process switched the tracing instance off (tracing_on)",
             ));
         }
         snapshot.health.missed_events = self.buffers.lost().max(self.stream.lost_events());

@@ -141,7 +141,7 @@ pub(crate) fn place() -> Result<Dom0, Option<String>> {
         // Its kernel is watched as any other.
         Place::DomU(_) => Err(None),
         Place::Dom0(dom0) => match dom0.lacks.first() {
-            Some(lack) => Err(Some(format!("{}; mend it with: {}", lack.what, lack.mend))),
+            Some(lack) => Err(Some(format!("{}; to fix it: {}", lack.what, lack.mend))),
             None => Ok(dom0),
         },
     }
@@ -164,13 +164,14 @@ impl XenSource {
     pub fn start(plan: &LivePlan) -> Result<Self, LiveError> {
         plan.check()?;
         let window_ns = plan.window_ns;
-        let dom0 = place()
-            .map_err(|why| nothing(why.unwrap_or_else(|| "this is no dom0 of Xen".to_owned())))?;
+        let dom0 = place().map_err(|why| {
+            nothing(why.unwrap_or_else(|| "this machine is not a Xen dom0".to_owned()))
+        })?;
         let _ended = end_leftovers();
         if let Some(pid) = other_xentrace() {
             return Err(nothing(format!(
-                "another xentrace runs (pid {pid}), and only one process can take Xen's records: end it, or watch \
-                 dom0's kernel alone with --source bpf"
+                "another xentrace is running (pid {pid}), and only one process can read Xen's records: stop it, or \
+                 observe dom0's kernel alone with --source bpf"
             )));
         }
         let mask = EventMask::default();
@@ -183,7 +184,7 @@ impl XenSource {
         let store = XenStore::connect();
         let mut told: Vec<Missing> = notes.into_iter().map(remark).collect();
         if let Err(error) = &store {
-            told.push(remark(format!("domains that come have no names: {error}")));
+            told.push(remark(format!("new domains have no names: {error}")));
         }
         let collector = Collector::start(plan, Box::new(Sink(shared.clone())))?;
         let mut source = XenSource {
@@ -242,7 +243,7 @@ impl XenSource {
                     self.windows.restarted();
                     self.windows.hole(LostCause::BufferOverrun);
                     self.told.push(remark(format!(
-                        "windows were asked for so late that more than {} MiB of records waited: some are lost",
+                        "windows were read so late that more than {} MiB of records queued up: some records are lost",
                         MOST_BYTES >> 20
                     )));
                 }
@@ -267,12 +268,12 @@ impl XenSource {
         }
         self.windows.restarted();
         let what = if ending.how.tracing_goes_on() {
-            "Xen's buffers kept its records meanwhile, unless they ran full"
+            "Xen's buffers kept the records meanwhile, unless the buffers overran"
         } else {
             self.windows.hole(LostCause::XentraceEnded);
             "Xen traced nothing meanwhile: that time is unknown"
         };
-        self.told.push(remark(format!("{ending}; it was started again: {what}")));
+        self.told.push(remark(format!("{ending}; xentrace was restarted: {what}")));
         Ok(())
     }
 
@@ -296,7 +297,7 @@ impl XenSource {
             }
             let Some(edge) = self.windows.edge() else {
                 if begun.elapsed() > FIRST_PATIENCE {
-                    return Err(nothing("xentrace runs and sends no records".to_owned()));
+                    return Err(nothing("xentrace is running, but sends no records".to_owned()));
                 }
                 continue;
             };

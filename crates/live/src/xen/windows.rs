@@ -56,7 +56,7 @@ impl XenWindows {
         let nowhere =
             |why: String| LiveError::Nothing { missing: crate::missing::everything(&why), why };
         if tsc_hz.is_none() {
-            return Err(nowhere("Xen does not say how fast its TSC runs ('xl info')".to_owned()));
+            return Err(nowhere("Xen does not report its TSC frequency ('xl info')".to_owned()));
         }
         let clocks = ClockGraph::from_evidence(&[reference], options)
             .map_err(|error| nowhere(error.to_string()))?;
@@ -225,12 +225,12 @@ impl XenWindows {
                 missing.push(Missing::everywhere(metric, why));
             }
         };
-        lacks(0x0028_0000, Metric::Exits, "Xen's records of exits and hypercalls are switched off");
+        lacks(0x0028_0000, Metric::Exits, "Xen's exit and hypercall records are disabled");
         for id in self.stream.paravirtual() {
             if !snapshot.machines.iter().any(|machine| machine.machine_id == *id) {
                 continue;
             }
-            let why = "Xen records a PV guest's ways into it, and not when it is back in the guest";
+            let why = "Xen records a PV guest's entries into Xen, but not the returns to the guest";
             // The last two are columns of its exits, which are counted all the same.
             let words = [Metric::GuestTime.as_str(), Metric::ExitDurations.as_str()];
             missing.extend(words.into_iter().chain(["total_ns", "handling_ns"]).map(|word| {
@@ -241,7 +241,7 @@ impl XenWindows {
             missing.push(Missing {
                 metric: "records".to_owned(),
                 machine_id: None,
-                why: format!("{} bytes from xentrace were no records", self.torn),
+                why: format!("{} bytes from xentrace were not valid records", self.torn),
             });
         }
         missing
@@ -258,9 +258,8 @@ impl XenWindows {
 
 /// What cannot be had, whatever the domains.
 pub(super) fn missing() -> Vec<Missing> {
-    let of_xen = "Xen's scheduling trace does not tell of it";
-    let of_dom0 =
-        "it is dom0's kernel's, which is not watched beside Xen (transect top --source bpf does)";
+    let of_xen = "Xen's scheduling trace does not contain it";
+    let of_dom0 = "it comes from dom0's kernel, which this source does not observe (transect top --source bpf does)";
     let mut missing: Vec<Missing> =
         [Metric::BlockIo, Metric::NetIo, Metric::NetDurations, Metric::Throttling]
             .into_iter()
@@ -271,7 +270,7 @@ pub(super) fn missing() -> Vec<Missing> {
     missing.push(Missing {
         metric: "dom0_threads".to_owned(),
         machine_id: None,
-        why: "Xen schedules vCPUs; what dom0's threads do is its kernel's to tell (transect top --source bpf)"
+        why: "Xen schedules vCPUs; only dom0's kernel has its threads (transect top --source bpf)"
             .to_owned(),
     });
     missing

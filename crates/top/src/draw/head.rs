@@ -119,7 +119,7 @@ pub(super) fn trail(app: &App, page: &Page, focus: usize, room: usize, height: u
     }
     let filter = &app.level().filter;
     if !filter.is_empty() && app.typing.is_none() {
-        parts.push(part(2, format!("only \"{filter}\" (Esc: all)")).tone(Tone::Warn));
+        parts.push(part(2, format!("filter \"{filter}\" (Esc: clear)")).tone(Tone::Warn));
     }
     if let Some(table) = page.tables.get(focus) {
         let shown = table.rows.len();
@@ -145,7 +145,7 @@ pub(super) fn trail(app: &App, page: &Page, focus: usize, room: usize, height: u
 pub(super) fn bottom(app: &App) -> Parts {
     if app.typing.is_some() {
         let typed = format!("/{}_", app.level().filter);
-        let hint = part(1, "Enter: keep  Esc: as before").tone(Tone::Dim);
+        let hint = part(1, "Enter: apply  Esc: cancel").tone(Tone::Dim);
         return vec![part(0, typed).tone(Tone::Strong), hint];
     }
     let mut parts = Vec::new();

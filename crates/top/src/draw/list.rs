@@ -29,7 +29,7 @@ pub(super) fn draw(sheet: &mut Sheet<'_>, glyphs: &Glyphs, table: &Table, place:
     if table.rows.is_empty() {
         let told = match table.all_rows {
             0 => table.empty.clone(),
-            all => format!("none of {all} holds that text (Esc: all)"),
+            all => format!("none of {all} rows matches the filter (Esc: clear)"),
         };
         let style = sheet.style(Tone::Dim);
         sheet.put(0, place.top + 1, room, &told, style);

@@ -22,7 +22,7 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let mut sheet = Sheet { buffer, area, looks: app.looks, cut: app.glyphs.cut };
     let (width, height) = layout::LEAST;
     if area.width < width || area.height < height {
-        let told = format!("{width}x{height} at least, please");
+        let told = format!("needs {width}x{height} or more");
         sheet.put(0, 0, usize::from(area.width), &told, Style::new());
         return;
     }
@@ -36,16 +36,16 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
         Some(Ok(_)) => view(app, &mut sheet),
         Some(Err(why)) => {
             let lines = [
-                "This window of the log cannot be shown:".to_owned(),
+                "Cannot show this window of the log:".to_owned(),
                 why,
-                "go on with left and right".to_owned(),
+                "Press left or right for another window".to_owned(),
             ];
             text(&mut sheet, &lines, 0);
         }
         None => {
             let told = match &app.ended {
                 Some(why) => why.clone(),
-                None => "the first window is being counted".to_owned(),
+                None => "waiting for the first window".to_owned(),
             };
             text(&mut sheet, &[told], 0);
         }

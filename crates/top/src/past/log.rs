@@ -66,7 +66,9 @@ impl Log {
         let fault = |source| LogError::Io { name: name.clone(), source };
         let file = File::open(path).map_err(fault)?;
         if file.metadata().map_err(fault)?.is_dir() {
-            let why = "a directory: logs end in .jsonl (Parquet is for other tools)".to_owned();
+            let why =
+                "is a directory: only .jsonl logs can be replayed (read Parquet with other tools)"
+                    .to_owned();
             return Err(LogError::NoLog { name, why });
         }
         let places = places(&file).map_err(fault)?;
@@ -76,7 +78,8 @@ impl Log {
         log.check_last();
         match log.len() {
             0 => {
-                let why = log.note.take().unwrap_or_else(|| "no window in it".to_owned());
+                let why =
+                    log.note.take().unwrap_or_else(|| "contains no complete window".to_owned());
                 Err(LogError::NoLog { name: log.name, why })
             }
             _ => Ok(log),

@@ -25,14 +25,16 @@ use transect_live::{LiveError, Snapshot, Source};
 pub enum ScreenError {
     /// Nobody is there to look at it.
     #[error(
-        "standard output is no terminal: use --once --json for one window, --log FILE for all of them"
+        "standard output is not a terminal: use --once --json for one window, or --log FILE for all windows"
     )]
     NoTerminal,
     /// The terminal cannot do it.
-    #[error("the terminal is \"dumb\" (TERM): use --once --json, or --log FILE")]
+    #[error(
+        "cannot draw the screen on a \"dumb\" terminal (TERM): use --once --json, or --log FILE"
+    )]
     Dumb,
     /// The terminal failed.
-    #[error("the terminal cannot be used")]
+    #[error("cannot use the terminal")]
     Terminal(#[source] io::Error),
     /// The source of windows failed before the first one.
     #[error(transparent)]
@@ -123,7 +125,7 @@ fn take(app: &mut App, screen: &mut Screen, event: Event) -> io::Result<bool> {
         Event::Key(key) => return Ok(app.key(key) != After::Quit),
         Event::Interrupt | Event::Gone => return Ok(false),
         Event::Panicked => {
-            return Err(io::Error::other("a thread of this process ended: see above"));
+            return Err(io::Error::other("a thread of this process panicked: see above"));
         }
         Event::Window(snapshot) => app.push(Moment::new(*snapshot)),
         Event::Ended(why) => app.end(why),

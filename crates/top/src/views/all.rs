@@ -19,7 +19,7 @@ const BEFORE: usize = 3;
 
 pub(super) fn page(scene: &Scene<'_>) -> Page {
     let sort = scene.level.sort(0).unwrap_or(Sort { column: BEFORE + WAIT, is_reversed: false });
-    let table = Table::new(columns(scene), rows(scene), sort, "nothing to show yet");
+    let table = Table::new(columns(scene), rows(scene), sort, "no rows in this window");
     let mut summary = Vec::new();
     if let Some(now) = scene.now()
         && !now.snapshot.actors.iter().any(|actor| actor.window.cgroup.is_none())
@@ -33,8 +33,8 @@ pub(super) fn page(scene: &Scene<'_>) -> Page {
 fn no_vm(snapshot: &Snapshot) -> crate::part::Part {
     let kvm = snapshot.missing.iter().find(|missing| missing.metric == "exits");
     let text = match kvm {
-        Some(missing) => format!("no VM runs here; exits are missing: {}", missing.why),
-        None => "no VM runs here".to_owned(),
+        Some(missing) => format!("no VM is running; exits are missing: {}", missing.why),
+        None => "no VM is running".to_owned(),
     };
     part(0, text).tone(Tone::Dim)
 }

@@ -57,7 +57,7 @@ fn numbered(name: &str, tid: i32) -> String {
 
 fn thread(name: &str, tid: i32) -> String {
     match (name, tid) {
-        (_, 0) => "idle (leaving its sleep)".to_owned(),
+        (_, 0) => "idle (leaving idle state)".to_owned(),
         ("", tid) => format!("thread {tid}"),
         (name, _) => name.to_owned(),
     }

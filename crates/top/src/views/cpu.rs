@@ -18,7 +18,7 @@ pub(super) fn page(scene: &Scene<'_>, cpu: CpuId) -> Page {
             holds: &|thread| thread.cpu == cpu,
             name: &thread_label,
             has_exits: false,
-            empty: "nobody was on this CPU or waited for it",
+            empty: "no thread was on this CPU or waited for it",
         },
     );
     let summary = scene.now().map(|now| summary(scene, now, cpu)).unwrap_or_default();
@@ -46,14 +46,14 @@ fn summary(scene: &Scene<'_>, now: &Moment, cpu: CpuId) -> Vec<Parts> {
             ]
         }
         None => {
-            vec![part(0, "busy: not known until it is idle for the first time").tone(Tone::Dim)]
+            vec![part(0, "busy: unknown until the CPU is idle for the first time").tone(Tone::Dim)]
         }
     };
     let of = |state: &'static str| {
         now.snapshot.threads.iter().filter(move |thread| thread.cpu == cpu && thread.state == state)
     };
     let on_it = of("running").next().map(|thread| thread_label(&now.snapshot, thread));
-    let on_it = on_it.unwrap_or_else(|| "nobody".to_owned());
+    let on_it = on_it.unwrap_or_else(|| "no thread".to_owned());
     first.push(part(1, format!("on it at the window's end: {on_it}")));
     let waits = of("preempted").chain(of("waking")).count();
     first.push(part(2, format!("waiting for it: {waits}")));

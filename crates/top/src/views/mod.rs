@@ -194,7 +194,7 @@ fn time_line(scene: &Scene<'_>, sums: &Sums, machine: MachineId) -> Vec<Parts> {
     let asleep = part(0, format!("asleep {}", share(sums.blocked_ns)));
     let halted = part(3, format!("(halted {})", part_of("halted_ns", sums.halted_ns)));
     let mut line = vec![on_cpu, guest, waiting, kinds, asleep, halted];
-    for (ns, word) in [(sums.offline_ns, "not there"), (sums.unknown_ns, "unknown")] {
+    for (ns, word) in [(sums.offline_ns, "offline"), (sums.unknown_ns, "unknown")] {
         if ns > 0 {
             line.push(part(1, format!("{word} {}", share(ns))));
         }

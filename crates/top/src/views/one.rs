@@ -32,7 +32,7 @@ fn summary(scene: &Scene<'_>, who: &Who) -> Vec<Parts> {
     let Some(now) = scene.now() else { return Vec::new() };
     let Some(thread) = thread_row(&now.snapshot, who) else {
         return vec![vec![
-            part(0, "it did nothing in this window, or is not there").tone(Tone::Dim),
+            part(0, "no activity in this window, or the thread does not exist").tone(Tone::Dim),
         ]];
     };
     let machine = thread.vm_machine_id.unwrap_or(MachineId(0));
@@ -70,7 +70,7 @@ fn wait_line(
     if !lacks(snapshot, "migrations", machine) {
         line.push(part(
             3,
-            format!("moved {}/s", number::rate(scene.per_second(thread.migrations))),
+            format!("migrations {}/s", number::rate(scene.per_second(thread.migrations))),
         ));
     }
     line.extend(slice.map(|_| part(4, format!("slices {} on average", time_or(slice, scene)))));
@@ -137,12 +137,13 @@ fn ways(scene: &Scene<'_>, who: &Who) -> Table {
     let unattributed = scene.now().and_then(|now| thread_row(&now.snapshot, who));
     let unattributed = unattributed.map(|thread| thread.unattributed_ns).filter(|ns| *ns > 0);
     let rows = blamed(scene, |row| victim(row) == *who, &|row| culprit(row), &culprit_name);
-    let mut table = blame_table(scene, "IN ITS WAY", place, rows, "it waited behind nobody");
+    let mut table =
+        blame_table(scene, "ANTAGONISTS", place, rows, "no antagonists in these windows");
     if let Some(ns) = unattributed {
         table.rows.push(Row {
             who: Who::Metric("unattributed".to_owned(), None),
             cells: vec![
-                Cell::Text("others, or not known".to_owned()),
+                Cell::Text("others, or unknown".to_owned()),
                 Cell::Share(scene.share(ns)),
                 Cell::Nothing,
                 Cell::Nothing,
@@ -156,7 +157,7 @@ fn ways(scene: &Scene<'_>, who: &Who) -> Table {
 fn behind(scene: &Scene<'_>, who: &Who) -> Table {
     let place = 1 + usize::from(matches!(who, Who::Vcpu(..)));
     let rows = blamed(scene, |row| culprit(row) == *who, &|row| victim(row), &victim_name);
-    blame_table(scene, "BEHIND IT", place, rows, "nobody waited behind it")
+    blame_table(scene, "WAITED BEHIND IT", place, rows, "no thread waited behind it")
 }
 
 fn blame_table(scene: &Scene<'_>, title: &str, place: usize, rows: Vec<Row>, empty: &str) -> Table {

@@ -35,7 +35,7 @@ pub(super) fn line(scene: &Scene<'_>, group: &str) -> Option<Parts> {
     }
     if let (Some(_), Some(ns)) = (row.quota_ns, row.throttled_ns) {
         let tone = Tone::of_waiting(per_cent(ns, row.dur));
-        line.push(part(0, format!("held back by it {}", share(ns))).tone(tone));
+        line.push(part(0, format!("throttled {}", share(ns))).tone(tone));
     }
     if let (Some(_), Some(all), Some(held)) = (row.quota_ns, row.periods, row.periods_throttled) {
         line.push(part(3, format!("in {held} of {all} periods")));

@@ -36,7 +36,7 @@ pub(super) fn of_vm(scene: &Scene<'_>, id: MachineId) -> Page {
                 role => format!("{} ({role})", thread.name),
             },
             has_exits: true,
-            empty: "this VM is not there in this window",
+            empty: "this VM does not exist in this window",
         },
     );
     let mut summary = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn of_group(scene: &Scene<'_>, group: &str) -> Page {
     let mut summary = Vec::new();
     if let Some((sums, threads)) = scene.now().and_then(|now| sums_of(&now.snapshot, group)) {
         summary.extend(time_line(scene, &sums, MachineId(0)));
-        let awake = format!("{} of {threads} threads did something", table.all_rows);
+        let awake = format!("{} of {threads} threads were active", table.all_rows);
         summary.push(vec![part(1, awake).tone(Tone::Dim)]);
     }
     summary.extend(pressure::line(scene, group));
@@ -103,7 +103,7 @@ pub(super) fn all(scene: &Scene<'_>) -> Page {
         },
     );
     let told = scene.now().map(|now| {
-        let text = format!("{} of {} threads did something", table.all_rows, now.threads);
+        let text = format!("{} of {} threads were active", table.all_rows, now.threads);
         vec![part(1, text).tone(Tone::Dim)]
     });
     Page { summary: told.into_iter().collect(), tables: vec![table] }

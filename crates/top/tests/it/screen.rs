@@ -120,13 +120,13 @@ fn the_hog_is_named() {
     assert!(starved.contains("9% greedy"), "{starved}");
     keys(&mut app, "/starved\n\n\n");
     let one = lines_of(&mut app, 80, 24);
-    let ways = one.iter().position(|line| line.starts_with("IN ITS WAY")).unwrap();
+    let ways = one.iter().position(|line| line.starts_with("ANTAGONISTS")).unwrap();
     assert!(one[ways + 1].starts_with("greedy vCPU 0"), "{one:#?}");
     // And from there to the hog, behind which it waited.
     keys(&mut app, "\t\n");
     let hog = lines_of(&mut app, 80, 24);
     assert!(hog[1].ends_with("greedy vCPU 0"), "{hog:#?}");
-    let behind = hog.iter().position(|line| line.starts_with("BEHIND IT")).unwrap();
+    let behind = hog.iter().position(|line| line.starts_with("WAITED BEHIND IT")).unwrap();
     assert!(hog[behind + 1].starts_with("starved vCPU 0"), "{hog:#?}");
 }
 
@@ -199,10 +199,10 @@ fn a_filter_that_nothing_matches_says_so() {
     keys(&mut app, "/nobody");
     let typing = lines_of(&mut app, 80, 24);
     assert!(typing[23].starts_with("/nobody_"), "{typing:#?}");
-    assert!(typing[3].starts_with("none of 3 holds that text"), "{typing:#?}");
+    assert!(typing[3].starts_with("none of 3 rows matches the filter"), "{typing:#?}");
     keys(&mut app, "\n");
     let kept = lines_of(&mut app, 80, 24);
-    assert!(kept[1].contains("only \"nobody\" (Esc: all)"), "{kept:#?}");
+    assert!(kept[1].contains("filter \"nobody\" (Esc: clear)"), "{kept:#?}");
     keys(&mut app, "\u{1b}");
     assert!(lines_of(&mut app, 80, 24)[4].starts_with("starved"));
     keys(&mut app, "/x\u{1b}");
@@ -254,12 +254,15 @@ fn a_cut_log_is_shown_to_its_last_whole_window() {
         App::new(Past::Log(Box::new(open("broken.jsonl", &broken).unwrap())), Looks::default());
     keys(&mut app, "ll");
     let shown = lines_of(&mut app, 100, 24);
-    assert!(shown[1].contains("cannot be shown") && shown[2].starts_with("line "), "{shown:#?}");
+    assert!(
+        shown[1].contains("Cannot show this window") && shown[2].starts_with("line "),
+        "{shown:#?}"
+    );
     keys(&mut app, "l");
     assert!(lines_of(&mut app, 80, 24)[4].starts_with("starved"), "the next one is whole");
 
     let error = |name: &str, text: &[u8]| open(name, text).map(|_| ()).unwrap_err().to_string();
-    assert!(error("empty.jsonl", b"").ends_with("no window in it"));
+    assert!(error("empty.jsonl", b"").ends_with("contains no complete window"));
     assert!(error("x.csv", b"a,b\n1,2\n").contains("x.csv: line 1: not a JSON object"));
     assert!(error("short.jsonl", &text[..300]).contains("ends inside a window"));
 }
@@ -281,7 +284,7 @@ fn a_log_plays_to_its_end() {
 #[test]
 fn before_the_first_window_and_after_the_last_it_says_so() {
     let mut app = App::new(Past::Seen(Ring::default()), Looks::default());
-    assert!(lines_of(&mut app, 80, 24)[1].starts_with("the first window is being counted"));
+    assert!(lines_of(&mut app, 80, 24)[1].starts_with("waiting for the first window"));
     for key in "\nctj<r hlL?\u{1b}m\u{1b}".chars() {
         keys(&mut app, &key.to_string());
         lines_of(&mut app, 80, 24);
@@ -294,7 +297,7 @@ fn before_the_first_window_and_after_the_last_it_says_so() {
 fn small_terminals_are_told() {
     let mut app = replay();
     assert_eq!(lines_of(&mut app, 19, 6)[0], "20x6 at least, ple…");
-    assert_eq!(lines_of(&mut app, 60, 5)[0], "20x6 at least, please");
+    assert_eq!(lines_of(&mut app, 60, 5)[0], "needs 20x6 or more");
     let small = lines_of(&mut app, 20, 6);
     assert!(small[2].starts_with("/") && small[3].starts_with("starved"), "{small:#?}");
 }
@@ -435,7 +438,7 @@ fn containers_have_their_names_and_limits() {
     assert!(one[1].starts_with("all › shop/web-1/nginx"), "{one:#?}");
     assert!(
         one.iter().any(|line| line.starts_with(
-            "limit 0.50 CPUs  held back by it 30.0%  in 9 of 10 periods  CPU pressure 10.0%"
+            "limit 0.50 CPUs  throttled 30.0%  in 9 of 10 periods  CPU pressure 10.0%"
         )),
         "{one:#?}"
     );

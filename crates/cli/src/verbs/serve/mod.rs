@@ -32,30 +32,30 @@ const CONFIG: &str = "/etc/transect/serve.toml";
     transect serve                                   on http://127.0.0.1:9619/\n  \
     transect serve --data ./live --listen 127.0.0.1:0\n  \
     transect serve --config serve.toml --check-config\n  \
-    transect serve --print-config > serve.toml       all settings, with what they mean\n  \
+    transect serve --print-config > serve.toml       all settings with their descriptions\n  \
     curl -s 'localhost:9619/api/v1/history?from=-5m&step=10s&tables=windows' | jq .\n  \
     curl -s -X POST -H \"Authorization: Bearer $(cat control.token)\" localhost:9619/api/v1/snapshots\n\n\
     The API, history, triggers and how to run it: docs/reference/serve.md; metrics: docs/reference/metrics.md.")]
 pub(crate) struct Args {
-    /// Settings [default: /etc/transect/serve.toml, if it is there]
+    /// Configuration file [default: /etc/transect/serve.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Say whether the settings are valid, and end
+    /// Check the configuration, report the first error with its line and field, and exit
     #[arg(long)]
     check_config: bool,
-    /// Print all settings as they are, with what they mean, and end
+    /// Print all settings with their current values and descriptions, and exit
     #[arg(long, conflicts_with = "check_config")]
     print_config: bool,
-    /// Where to listen, instead of the setting
+    /// Address and port to listen on, instead of the setting
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// The directory for history and snapshots, instead of the setting
+    /// Directory for history and snapshots, instead of the setting
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where the numbers come from, instead of the setting: bpf, tracefs, xen or auto
+    /// Source of the windows, instead of the setting: bpf, tracefs, xen or auto
     #[arg(long, value_name = "WHICH")]
     source: Option<SourceKind>,
-    /// Serve other addresses than this machine's without tokens or TLS
+    /// Listen on non-loopback addresses without tokens or TLS
     #[arg(long)]
     insecure: bool,
     /// Refuse to start if a wall around SQL queries is missing on this machine
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let daemon = start(&config, Arc::clone(&tell))?;
     tell(&format!("serving {}", daemon.url()));
     if let Some(token) = daemon.control_token() {
-        tell(&format!("who may take snapshots has the token in {}", token.display()));
+        tell(&format!("the control token, for snapshots, is in {}", token.display()));
     }
     let why = loop {
         match signals.next()? {
@@ -138,11 +138,13 @@ fn reload(daemon: &Daemon, args: &Args, tell: &dyn Fn(&str)) {
         }
     };
     match done {
-        Err(why) => tell(&format!("the configuration stays as it was: {why}")),
-        Ok(later) if later.is_empty() => tell("the configuration was read again"),
+        Err(why) => {
+            tell(&format!("cannot reload the configuration, the old one stays in effect: {why}"))
+        }
+        Ok(later) if later.is_empty() => tell("configuration reloaded"),
         Ok(later) => {
             let later = later.join(", ");
-            tell(&format!("the configuration was read again; only after a restart: {later}"));
+            tell(&format!("configuration reloaded; these settings need a restart: {later}"));
         }
     }
 }
@@ -154,7 +156,7 @@ fn start(config: &Config, tell: Arc<dyn Fn(&str) + Send + Sync>) -> anyhow::Resu
     let recorder = recorder(config);
     let source = transect_live::open(config.source, &plan)?;
     if let Err(why) = &recorder {
-        tell(&format!("no snapshots: {why}"));
+        tell(&format!("snapshots are not available: {why}"));
     }
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let open = Box::new(view::shown);
@@ -165,7 +167,7 @@ fn start(config: &Config, tell: Arc<dyn Fn(&str) + Send + Sync>) -> anyhow::Resu
 /// The flight recorder, or why there is none.
 fn recorder(config: &Config) -> Result<Box<dyn Recorder>, String> {
     if !config.recorder {
-        return Err("the flight recorder is switched off (flight_recorder.enabled)".to_owned());
+        return Err("the flight recorder is disabled (flight_recorder.enabled = false)".to_owned());
     }
     let recorder = flight_service(&config.recorder_profile, config.recorder_buffer_bytes);
     recorder.map_err(|error| crate::one_line(&error))
@@ -189,17 +191,19 @@ struct Signals {
 
 impl Signals {
     fn listen() -> anyhow::Result<Self> {
-        let (come, to) = UnixStream::pair().context("cannot listen to signals")?;
+        let (come, to) = UnixStream::pair().context("cannot install signal handlers")?;
         come.set_read_timeout(Some(LOOK_EVERY))?;
         let (is_to_end, is_to_reload) = (Arc::<AtomicBool>::default(), Arc::default());
         for signal in [SIGINT, SIGTERM] {
             // The second one ends the process at once; the kernel takes the programs out.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&is_to_end))?;
-            flag::register(signal, Arc::clone(&is_to_end)).context("cannot listen to signals")?;
-            pipe::register(signal, to.try_clone()?).context("cannot listen to signals")?;
+            flag::register(signal, Arc::clone(&is_to_end))
+                .context("cannot install signal handlers")?;
+            pipe::register(signal, to.try_clone()?).context("cannot install signal handlers")?;
         }
-        flag::register(SIGHUP, Arc::clone(&is_to_reload)).context("cannot listen to signals")?;
-        pipe::register(SIGHUP, to).context("cannot listen to signals")?;
+        flag::register(SIGHUP, Arc::clone(&is_to_reload))
+            .context("cannot install signal handlers")?;
+        pipe::register(SIGHUP, to).context("cannot install signal handlers")?;
         Ok(Signals { come, is_to_end, is_to_reload, had_terminal: stdin().is_terminal() })
     }
 
@@ -209,7 +213,7 @@ impl Signals {
             Ok(_) => {}
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
-                _ => return Err(error).context("cannot listen to signals"),
+                _ => return Err(error).context("cannot install signal handlers"),
             },
         }
         if self.is_to_end.load(Relaxed) {

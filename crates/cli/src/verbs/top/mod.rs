@@ -26,36 +26,36 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     transect top                                  the screen; ? shows its keys\n  \
-    transect top --interval 200ms                 shorter windows, 200 ms beside 2 s\n  \
-    transect top --log night.jsonl --interval 10s no screen: every 10 s all rows into a file\n  \
-    transect top night.jsonl                      look at that log, with the same keys\n  \
+    transect top --interval 200ms                 200 ms windows, each beside the last 2 s\n  \
+    transect top --log night.jsonl --interval 10s no screen: append all rows to a file every 10 s\n  \
+    transect top night.jsonl                      replay that log, with the same keys\n  \
     transect top --log night.parquet              a directory of tables, for DuckDB, pandas, Polars\n  \
     transect top --once --json | jq '.antagonists | sort_by(-.ns) | .[:5]'\n\n\
-    The screen and its keys: docs/reference/top.md. What each column means, and what is missing when: docs/reference/live.md.")]
+    The screen and its keys: docs/reference/top.md. The columns, and when metrics are missing: docs/reference/live.md.")]
 pub(crate) struct Args {
-    /// Look at this log, which --log FILE.jsonl wrote, instead of this host
+    /// Replay this log, written by --log FILE.jsonl, instead of observing this host
     #[arg(value_name = "FILE", conflicts_with_all = ["once", "log", "interval", "no_io", "source"])]
     replay: Option<PathBuf>,
-    /// Show one window and end
+    /// Print one window and exit
     #[arg(long, requires = "json", conflicts_with = "log")]
     once: bool,
-    /// With --once: as JSON
+    /// With --once: print JSON
     #[arg(long, requires = "once")]
     json: bool,
     /// No screen: append the rows of every window to FILE.jsonl, FILE.csv or the directory FILE.parquet (- for JSON lines
     /// on standard output)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Length of the windows, 50ms to 1m
+    /// Window length, 50ms to 1m
     #[arg(long, value_name = "T", default_value = "1s", value_parser = units::parse_duration)]
     interval: Duration,
-    /// With --log: end after so many windows [default: on SIGINT]
+    /// With --log: exit after N windows [default: run until SIGINT]
     #[arg(long, value_name = "N", requires = "log", value_parser = clap::value_parser!(u64).range(1..))]
     windows: Option<u64>,
     /// Do not count block requests and packets
     #[arg(long)]
     no_io: bool,
-    /// Where the numbers come from: bpf, tracefs, xen (in a dom0), or auto: the best there is
+    /// Source of the windows: bpf, tracefs, xen (in a dom0), or auto, the best available one
     #[arg(long, value_name = "WHICH", default_value_t)]
     source: SourceKind,
 }
@@ -109,7 +109,8 @@ fn ending_signals() -> anyhow::Result<Arc<AtomicBool>> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // The second one ends the process at once; the kernel takes the programs out.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, ended.clone())?;
-        signal_hook::flag::register(signal, ended.clone()).context("cannot listen to signals")?;
+        signal_hook::flag::register(signal, ended.clone())
+            .context("cannot install signal handlers")?;
     }
     Ok(ended)
 }

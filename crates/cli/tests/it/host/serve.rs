@@ -249,14 +249,14 @@ fn a_hang_up_reads_the_settings_again_if_they_are_valid() {
     let more = "[[trigger]]\nname = \"new\"\nof = \"vm\"\nwhen = \"exits > 1000000\"\n";
     fs::write(&file, format!("{}{more}", FAST.replace("200ms", "500ms"))).unwrap();
     hang_up(&serving);
-    let said = serving.line_with("was read again");
-    assert!(said.ends_with("only after a restart: window"), "{said}");
+    let said = serving.line_with("configuration reloaded");
+    assert!(said.ends_with("these settings need a restart: window"), "{said}");
     assert_eq!(triggers(&serving)[0]["name"], "new");
     assert_eq!(settings(&serving), (None, serde_json::json!(["window"])));
     // One that is not valid changes nothing, and says where.
     fs::write(&file, format!("{FAST}keep = 0\n")).unwrap();
     hang_up(&serving);
-    let said = serving.line_with("stays as it was");
+    let said = serving.line_with("cannot reload the configuration");
     assert!(said.contains("serve.toml: line 6: flight_recorder.keep"), "{said}");
     assert_eq!(triggers(&serving)[0]["name"], "new");
     assert!(settings(&serving).0.unwrap().contains("line 6"));

@@ -257,5 +257,5 @@ fn who_may_not_count_is_told_why() {
     };
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(1), "{said}");
-    assert!(said.contains("nothing can be watched here") && said.contains("root"), "{said}");
+    assert!(said.contains("cannot observe this host") && said.contains("root"), "{said}");
 }

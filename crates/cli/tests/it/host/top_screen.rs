@@ -130,9 +130,9 @@ fn keys_and_sizes_change_what_is_shown() {
     tmux.keys(&["Escape"]);
     tmux.wait("the way back", |s| s.lines().nth(1).is_some_and(|line| !line.contains('›')));
     tmux.keys(&["/", "n", "o", "s", "u", "c", "h", "Enter"]);
-    tmux.wait_for("holds that text");
+    tmux.wait_for("matches the filter");
     tmux.keys(&["Escape"]);
-    tmux.wait("all rows", |s| !s.contains("holds that text"));
+    tmux.wait("all rows", |s| !s.contains("matches the filter"));
     tmux.keys(&["Space"]);
     tmux.wait_for("PAUSED");
     tmux.keys(&["Left"]);
@@ -207,7 +207,7 @@ fn who_may_not_count_is_told_in_one_line() {
         eprintln!("skipped: no setpriv here");
         return;
     }
-    assert!(screen.starts_with("transect: nothing can be watched here"), "{screen}");
+    assert!(screen.starts_with("transect: cannot observe this host"), "{screen}");
     expect_restored(&screen, 1);
 }
 
@@ -220,7 +220,7 @@ fn without_a_terminal_it_says_what_to_do() {
         .unwrap();
     assert_eq!(out.status.code(), Some(1));
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(said.contains("no terminal: use --once --json"), "{said}");
+    assert!(said.contains("not a terminal: use --once --json"), "{said}");
 }
 
 /// A log is written, replayed, and cut.

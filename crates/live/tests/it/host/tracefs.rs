@@ -194,7 +194,7 @@ fn why_not_bpf_is_told_and_nothing_is_left_behind() {
         found.map(|missing| missing.why.clone()).unwrap_or_default()
     };
     assert!(why("bpf").contains("no BTF here"), "{:?}", second.missing);
-    assert!(why("block_io").contains("switched off"));
+    assert!(why("block_io").contains("disabled"));
     assert!(second.lacks("injections", transect_model::ids::MachineId(0)));
     assert!(!second.threads.is_empty() && !second.cpus.is_empty());
     // Who comes late gets the newest, and is told what it missed.

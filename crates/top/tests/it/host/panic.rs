@@ -38,7 +38,7 @@ impl Source for Panics {
 fn the_screen_of_a_source_that_panics() {
     let error = run(Feed::Live(Box::new(Panics(false)))).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert!(cause.contains("a thread of this process ended"), "{cause}");
+    assert!(cause.contains("a thread of this process panicked"), "{cause}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Csv {
         } else {
             ensure!(
                 first.trim_end() == columns.join(","),
-                "{}: it has other columns than this version writes: begin a new log",
+                "{}: its columns differ from those that this version writes: start a new log",
                 path.display()
             );
         }
@@ -189,6 +189,6 @@ mod tests {
         assert!(vcpu[0].starts_with("2026-11-22 01:14:1") && vcpu[0].len() == 23, "{vcpu:?}");
         std::fs::write(&path, "a,b\n").unwrap();
         let error = Csv::open(&path).err().unwrap().to_string();
-        assert!(error.contains("other columns"), "{error}");
+        assert!(error.contains("its columns differ"), "{error}");
     }
 }

@@ -37,7 +37,9 @@ impl Log {
             Some("jsonl") => Box::new(Lines(BufWriter::new(Box::new(append(path)?)))),
             Some("csv") => Box::new(csv::Csv::open(path)?),
             Some("parquet") => Box::new(parquet::Parquet::open(path)?),
-            _ => anyhow::bail!("{name}: a log ends in .jsonl, .csv or .parquet (- is JSON lines)"),
+            _ => anyhow::bail!(
+                "{name}: unknown log format: the name must end in .jsonl, .csv or .parquet, or be - for JSON lines"
+            ),
         };
         Ok(Log { name, out })
     }
