@@ -272,7 +272,7 @@ impl View {
         client: &Client,
     ) -> api::Answered {
         let _guard = Running::new(&self.queries).ok_or_else(|| {
-            let busy = Response::error(503, "too many questions at once: ask again");
+            let busy = Response::error(503, "too many questions at once: retry later");
             busy.with("Retry-After", "1")
         })?;
         let (state, body) = (&self.state, &request.body);
@@ -322,7 +322,10 @@ impl Ask {
             (Post, "sql") => Ask::Question(Question::Sql),
             (Post, "export") => Ask::Question(Question::Export),
             (method, _) => {
-                return Err(Response::error(404, &format!("there is no {method:?} /api/{name}")));
+                return Err(Response::error(
+                    404,
+                    &format!("unknown request {method:?} /api/{name}"),
+                ));
             }
         };
         Ok(Some(ask))
@@ -332,7 +335,7 @@ impl Ask {
 /// Answers a request for a file of the page.
 pub(crate) fn answer_page(request: &Request) -> Response {
     if request.method != Method::Get {
-        return Response::error(405, "pages are only read");
+        return Response::error(405, "pages are read-only: use GET");
     }
     page::answer(&request.path)
 }

@@ -37,7 +37,7 @@ impl Guard {
     pub(crate) fn refuse(&self, request: &Request) -> Option<Response> {
         let host = request.header("host").unwrap_or_default();
         if !self.hosts.iter().any(|known| known == host) {
-            return Some(Response::error(403, "the Host is not this server's"));
+            return Some(Response::error(403, "the Host header does not name this server"));
         }
         if !self.is_own_origin(request, host) {
             return Some(Response::error(403, "the request comes from another site"));

@@ -18,7 +18,7 @@ pub(crate) fn answer(path: &str) -> Response {
         None if path == "/index.html" => {
             Response::error(404, "built without the page: run make build")
         }
-        None => Response::error(404, "there is no such page"),
+        None => Response::error(404, "no such page"),
     }
 }
 

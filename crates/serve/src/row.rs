@@ -19,10 +19,7 @@ pub(crate) fn rows_of(batches: &[RecordBatch]) -> Result<Vec<Row>, Response> {
             let values = values_of(column);
             let values = values.ok_or_else(|| {
                 let (name, of) = (field.name(), field.data_type());
-                Response::error(
-                    500,
-                    &format!("column {name} has values of a type that no table has: {of}"),
-                )
+                Response::error(500, &format!("column {name} has an unsupported type: {of}"))
             })?;
             for (row, value) in rows[first..].iter_mut().zip(values) {
                 row.insert(field.name().clone(), value);

@@ -17,16 +17,16 @@ const LONGEST_WAIT_NS: i64 = 60_000_000_000;
 
 pub(crate) fn answer(state: &State, request: &Request) -> Answered {
     let wanted = |name: &str| {
-        let bad = || Response::error(400, &format!("{name} is missing or no whole number"));
+        let bad = || Response::error(400, &format!("{name} is missing or not a whole number"));
         request.value(name).and_then(|value| value.parse::<i64>().ok()).ok_or_else(bad)
     };
     let ts = wanted("ts")?;
     let number = u32::try_from(wanted("track")?).unwrap_or(u32::MAX);
     let (view, lookup) = (view(state)?, Lookup::new(&tables(state)?));
-    let unknown = || Response::error(404, &format!("there is no track {number}"));
+    let unknown = || Response::error(404, &format!("unknown track {number}"));
     let track = view.track(number).ok_or_else(unknown)?;
     let [before, here, after] = view.around(number, ts).map_err(|error| failed(&error))?;
-    let here = here.ok_or_else(|| Response::error(404, "nothing is there"))?;
+    let here = here.ok_or_else(|| Response::error(404, "no interval at this time"))?;
     let places = Places::new(&view, &lookup)?;
     let about = About { view: &view, lookup: &lookup, places, track };
     about.facts(before, here, after).map(|facts| Response::json(&facts))

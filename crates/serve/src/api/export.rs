@@ -22,6 +22,6 @@ pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
     let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     let disposition = format!("attachment; filename=\"{name}\"");
     let answer = Response::file("application/octet-stream", file)
-        .map_err(|error| Response::error(500, &format!("the export cannot be read: {error}")))?;
+        .map_err(|error| Response::error(500, &format!("cannot read the export: {error}")))?;
     Ok(answer.with("Content-Disposition", disposition))
 }

@@ -28,7 +28,7 @@ pub(crate) type Answered = Result<Response, Response>;
 /// The body of a request.
 fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Response> {
     serde_json::from_slice(bytes)
-        .map_err(|error| Response::error(400, &format!("the request makes no sense: {error}")))
+        .map_err(|error| Response::error(400, &format!("invalid request: {error}")))
 }
 
 /// A time: ns as decimal text, because numbers of JSON end at 2⁵³.
@@ -42,7 +42,8 @@ impl<'de> Deserialize<'de> for Time {
             Value::Number(number) => number.as_i64(),
             _ => None,
         };
-        time.map(Time).ok_or_else(|| D::Error::custom("a time is a whole number of ns, as text"))
+        time.map(Time)
+            .ok_or_else(|| D::Error::custom("a time must be a whole number of ns, as text"))
     }
 }
 
@@ -79,7 +80,7 @@ fn failed(error: &TimelineError) -> Response {
 fn not_yet(state: &State) -> Response {
     match state.building().error {
         Some(error) => Response::error(503, &error),
-        None => Response::error(503, "the recording's tables are still being made"),
+        None => Response::error(503, "the recording's tables are still being built"),
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn answer(state: &Arc<State>, bytes: &[u8]) -> Answered {
     let wish: Wish = body(bytes)?;
     let view = view(state)?;
     if wish.tracks.len() > MAX_TRACKS || wish.keys.is_empty() {
-        let message = format!("ask for a key at least, and for {MAX_TRACKS} tracks at most");
+        let message = format!("request at least one key and at most {MAX_TRACKS} tracks");
         return Err(Response::error(400, &message));
     }
     let mut budget = Budget::chunks(MAX_CHUNKS);

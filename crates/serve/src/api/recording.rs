@@ -43,7 +43,7 @@ pub(crate) fn answer(state: &State) -> Answered {
         about["keys"] = json!(view.keys().len());
         about["level_max"] = json!(view.level_max());
         let hidden = view.left_out().map(|(table, rows)| {
-            problem(&format!("{rows} rows of {table} are not shown: they overlap too often"))
+            problem(&format!("{rows} rows of {table} are not shown: too many of them overlap"))
         });
         extend(&mut about["problems"], hidden);
     }

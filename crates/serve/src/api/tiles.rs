@@ -57,6 +57,6 @@ pub(super) fn refused(state: &Arc<State>, error: &TimelineError) -> Response {
         return failed(error);
     }
     state.build(true, ());
-    let message = format!("{error}: they are being made again");
+    let message = format!("{error}: the tiles are being rebuilt");
     Response::error(503, &message).with("X-Tiles-Missing", "building")
 }

@@ -149,7 +149,7 @@ pub(crate) fn read(
             break found;
         }
         if left.len() >= MAX_HEAD_BYTES {
-            return Err(bad(431, "the head of the request is longer than 16 KiB"));
+            return Err(bad(431, "the request head is longer than 16 KiB"));
         }
         more(from, left)?;
     };
@@ -202,7 +202,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, NoRequest> {
     };
     for header in parsed.headers.iter() {
         let value = std::str::from_utf8(header.value);
-        let value = value.map_err(|_| bad(400, "a header that is no text"))?;
+        let value = value.map_err(|_| bad(400, "a header value is not text"))?;
         request.headers.push((header.name.to_ascii_lowercase(), value.trim().to_owned()));
     }
     if request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
@@ -214,16 +214,16 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, NoRequest> {
 
 fn body_bytes(request: &Request) -> Result<usize, NoRequest> {
     if request.has_header("transfer-encoding") {
-        return Err(bad(411, "a body needs its Content-Length"));
+        return Err(bad(411, "a request with a body needs Content-Length"));
     }
     if !request.has_header("content-length") {
         return Ok(0);
     }
     let len = request.header("content-length").filter(|v| v.bytes().all(|b| b.is_ascii_digit()));
     let len = len.and_then(|value| value.parse::<usize>().ok());
-    let len = len.ok_or_else(|| bad(400, "Content-Length is no number"))?;
+    let len = len.ok_or_else(|| bad(400, "Content-Length is not a number"))?;
     if len > MAX_BODY_BYTES {
-        return Err(bad(413, "the body of the request is longer than 1 MiB"));
+        return Err(bad(413, "the request body is longer than 1 MiB"));
     }
     Ok(len)
 }

@@ -54,8 +54,8 @@ impl Server {
     /// Listens; the address must be this machine's own.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         if !address.ip().is_loopback() {
-            let message = "only 127.0.0.1 and ::1 are listened on: who may reach the port may \
-                           read the recording (ssh -L brings it to another machine)";
+            let message = "the address must be 127.0.0.1 or ::1, because every client of the port can \
+                           read the recording (use ssh -L to reach it from another machine)";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         Server::bind_to(address, MAX_CONNECTIONS, None, "view-connection")

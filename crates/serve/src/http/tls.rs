@@ -33,7 +33,7 @@ pub(crate) fn config(certificate: &Path, key: &Path) -> Result<Arc<rustls::Serve
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("{}: {error}", certificate.display()))?;
     if chain.is_empty() {
-        return Err(format!("{}: there is no certificate in it (PEM)", certificate.display()));
+        return Err(format!("{}: contains no PEM certificate", certificate.display()));
     }
     let secret = PrivateKeyDer::from_pem_file(key);
     let secret = secret.map_err(|error| format!("{}: {error}", key.display()))?;

@@ -121,7 +121,7 @@ impl Auth {
             // Cookies are signed with it.
             Some(before) => before.key.clone(),
             None => hmac::Key::generate(hmac::HMAC_SHA256, &random)
-                .map_err(|_| "the system gives no random numbers".to_owned())?,
+                .map_err(|_| "cannot get random numbers from the system".to_owned())?,
         };
         let tokens =
             tokens.iter().map(|(token, scope)| (hmac::sign(&key, token.as_bytes()), *scope));
@@ -169,10 +169,11 @@ impl Auth {
             return None;
         }
         if self.everybody >= Scope::Read {
-            return Some(format!("whoever reaches {address} may read: no token is asked for"));
+            return Some(format!(
+                "every client that can reach {address} can read: no token is required"
+            ));
         }
-        (!has_tls)
-            .then(|| format!("tokens sent to {address} can be read on their way: there is no TLS"))
+        (!has_tls).then(|| format!("tokens sent to {address} are not encrypted: TLS is off"))
     }
 
     /// What the request may do, or the answer to one that may not even ask.
@@ -185,11 +186,7 @@ impl Auth {
         }
         if request.has_header("authorization") {
             let hint = "send Authorization: Bearer TOKEN, once";
-            return Err(Response::refusal(
-                401,
-                "this is no authorization that is known here",
-                hint,
-            ));
+            return Err(Response::refusal(401, "unsupported Authorization header", hint));
         }
         let cookie = request.cookie(&self.cookie).and_then(|value| self.of_cookie(value));
         Ok(cookie.unwrap_or(self.everybody).max(self.everybody))
@@ -200,8 +197,8 @@ impl Auth {
         if let Some(hosts) = &self.hosts
             && !hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
         {
-            let hint = "ask for 127.0.0.1 or localhost, or add the name to host_names";
-            return Err(Response::refusal(403, "the Host is not this daemon's", hint));
+            let hint = "use 127.0.0.1 or localhost, or add the name to host_names";
+            return Err(Response::refusal(403, "the Host header does not name this daemon", hint));
         }
         let other = || {
             let hint = "open the daemon's own address";
@@ -267,11 +264,7 @@ impl Auth {
 
 /// The answer to a token that is not known.
 pub(crate) fn unknown() -> Response {
-    Response::refusal(
-        401,
-        "the token is not known",
-        "tokens are read when the daemon starts, and on SIGHUP",
-    )
+    Response::refusal(401, "unknown token", "tokens are read when the daemon starts, and on SIGHUP")
 }
 
 fn now_s() -> u64 {
@@ -301,7 +294,7 @@ fn read_tokens(path: &Path) -> Result<Vec<String>, String> {
         }
         if token.len() < MIN_TOKEN || !token.chars().all(|c| c.is_ascii_graphic() && c != ';') {
             return Err(format!(
-                "{}, line {}: a token has at least {MIN_TOKEN} characters, without spaces (openssl rand -hex 32 \
+                "{}, line {}: a token needs at least {MIN_TOKEN} characters and no spaces (openssl rand -hex 32 \
                  makes one)",
                 path.display(),
                 number + 1
@@ -310,7 +303,7 @@ fn read_tokens(path: &Path) -> Result<Vec<String>, String> {
         tokens.push(token.to_owned());
     }
     if tokens.is_empty() {
-        return Err(format!("{}: there is no token in it", path.display()));
+        return Err(format!("{}: contains no token", path.display()));
     }
     Ok(tokens)
 }
@@ -318,7 +311,7 @@ fn read_tokens(path: &Path) -> Result<Vec<String>, String> {
 /// A new token in a file that only its owner can read.
 fn make_token(random: &rand::SystemRandom, data: &Path) -> Result<(String, PathBuf), String> {
     let bytes = rand::generate::<[u8; 32]>(random);
-    let bytes = bytes.map_err(|_| "the system gives no random numbers".to_owned())?;
+    let bytes = bytes.map_err(|_| "cannot get random numbers from the system".to_owned())?;
     let token = hex(&bytes.expose());
     let path = data.join("control.token");
     let write = || {

@@ -85,12 +85,12 @@ impl Refused {
         let wait_s = self.retry_s;
         let (what, hint) = match self.limit {
             Limit::PerMinute(count) => (
-                format!("too many questions: {peer} may ask {count} a minute"),
-                format!("ask again in {wait_s} s (limits.questions_per_minute)"),
+                format!("too many questions: the limit for {peer} is {count} per minute"),
+                format!("retry in {wait_s} s (limits.questions_per_minute)"),
             ),
             Limit::AtOnce(count) => (
-                format!("too many questions at once: {peer} may have {count} under way"),
-                "ask again when one of them is answered".to_owned(),
+                format!("too many questions at once: the limit for {peer} is {count}"),
+                "retry when one of them is answered".to_owned(),
             ),
         };
         Response::refusal(429, &what, &hint).with("Retry-After", wait_s.to_string())
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(response.status, 429);
         assert!(response.headers.contains(&("Retry-After", "4".to_owned())));
         let body: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
-        assert_eq!(body["error"], "too many questions: user 65534 may ask 300 a minute");
-        assert_eq!(body["hint"], "ask again in 4 s (limits.questions_per_minute)");
+        assert_eq!(body["error"], "too many questions: the limit for user 65534 is 300 per minute");
+        assert_eq!(body["hint"], "retry in 4 s (limits.questions_per_minute)");
     }
 }

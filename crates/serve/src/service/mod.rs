@@ -285,7 +285,7 @@ impl Daemon {
         notify::tell("STOPPING=1", Duration::from_secs(1));
         self.stop.store(true, Relaxed);
         self.service.snapshots.end();
-        self.service.hub.end("the daemon ends".to_owned());
+        self.service.hub.end("the daemon is shutting down".to_owned());
         for thread in self.threads {
             thread.thread().unpark();
             // One that panicked has said so.
@@ -424,9 +424,9 @@ impl Service {
     /// The answer to who may not.
     fn refuse_scope(&self, needed: Scope) -> Response {
         let scope = needed.words().last().copied().unwrap_or_default();
-        let what = format!("this needs a token that may {scope}");
-        let hint = "send Authorization: Bearer TOKEN, or log in; control.token in the data directory has one \
-                    where none is configured";
+        let what = format!("this request needs a token with the scope {scope}");
+        let hint = "send Authorization: Bearer TOKEN, or log in; if no token is configured, use the one in \
+                    control.token in the data directory";
         Response::refusal(401, &what, hint).with("WWW-Authenticate", "Bearer")
     }
 
@@ -436,7 +436,7 @@ impl Service {
             Ok(found) => found,
             Err(true) => {
                 let hint = "GET /openapi.json describes the API";
-                return Err(Response::refusal(405, "not with this method", hint));
+                return Err(Response::refusal(405, "method not allowed for this path", hint));
             }
             Err(false) => return api::page::answer(self, request, scope, client),
         };

@@ -33,7 +33,7 @@ pub(crate) fn description() -> Value {
         if LENGTHS.contains(table) {
             schema["properties"]["lengths"] = json!({
                 "type": "array",
-                "description": "What the quantiles were taken from: [from_ns, count] for each bucket in use, a quarter \
+                "description": "The distribution behind the quantiles: [from_ns, count] for each bucket in use, a quarter \
                                 of a power of two wide.",
                 "items": { "type": "array", "items": { "type": "integer", "format": "int64" } },
             });
@@ -46,9 +46,9 @@ pub(crate) fn description() -> Value {
         "info": {
             "title": "transect serve",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "What every VM, container and vCPU of this host does: now, in the past, and, as a \
-                            recording of the last seconds, event by event. Times are ns; those that end in \
-                            unix_ns are since 1970, others on the host's trace clock.",
+            "description": "CPU time, waiting and exits of every VM, container and vCPU of this host: now, in the past, and, as a \
+                            recording of the last seconds, event by event. Times are ns. Times whose names end in \
+                            unix_ns count from 1970; other times are on the host's trace clock.",
         },
         "paths": paths,
         "components": {
@@ -94,7 +94,7 @@ fn operation(route: &Route) -> Value {
             "name": "id",
             "in": "path",
             "required": true,
-            "description": "The snapshot's name.",
+            "description": "Identifier of the snapshot.",
             "schema": { "type": "string", "pattern": "^[A-Za-z0-9-]{1,32}$" },
         }));
     }
@@ -136,7 +136,7 @@ fn schema(route: &Route, kind: &str) -> Value {
 
 fn refusal() -> Value {
     json!({
-        "description": "Why there is no answer, and what would do instead.",
+        "description": "The request is refused: the error, and a hint to a request that succeeds.",
         "content": { "application/json": { "schema": {
             "type": "object",
             "required": ["error"],

@@ -63,38 +63,39 @@ pub(crate) const JSON: &str = "application/json";
 
 const TABLES: Param = Param {
     name: "tables",
-    doc: "Tables that are wanted, with commas between them; all if not given. Of Arrow exactly one.",
+    doc: "Tables to return, separated by commas. Default: all tables. An Arrow response needs exactly one.",
     example: "windows,window_details",
 };
 
 const MACHINE: Param = Param {
     name: "machine",
-    doc: "Only rows of machines of this name; * and ? stand for anything. The host has one, too.",
+    doc: "Return only rows of machines with this name; * and ? are wildcards. The host has a name, too.",
     example: "vm1",
 };
 const CGROUP: Param = Param {
     name: "cgroup",
-    doc: "Only rows of control groups, or containers, of this path; * and ? stand for anything.",
+    doc: "Return only rows of control groups and containers with this cgroup path; * and ? are wildcards.",
     example: "*",
 };
-const VCPU: Param = Param { name: "vcpu", doc: "Only rows of vCPUs of this number.", example: "0" };
+const VCPU: Param =
+    Param { name: "vcpu", doc: "Return only rows of vCPUs with this number.", example: "0" };
 
 pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/api/v1/status",
         scope: Scope::Read,
-        doc: "What runs here: version, host, history, what is missing and why, what you may do.",
+        doc: "Status of the daemon: version, host, history, missing metrics with reasons, and the scopes of the request.",
         params: &[],
         body: None,
-        answers: &[(200, "How it is.", JSON)],
+        answers: &[(200, "The status.", JSON)],
         handler: status::answer,
     },
     Route {
         method: Method::Get,
         path: "/api/v1/now",
         scope: Scope::Read,
-        doc: "The newest window.",
+        doc: "Returns the newest window.",
         params: &[
             TABLES,
             MACHINE,
@@ -102,15 +103,15 @@ pub(crate) const ROUTES: &[Route] = &[
             VCPU,
             Param {
                 name: "after",
-                doc: "Waits, 30 s at most, for a window whose ts is above this one.",
+                doc: "Waits up to 30 s for a window with a ts greater than this.",
                 example: "5000000000",
             },
         ],
         body: None,
         answers: &[
             (200, "The window.", JSON),
-            (200, "One of its tables.", ARROW),
-            (204, "There was none newer in 30 s.", ""),
+            (200, "One table of the window.", ARROW),
+            (204, "No newer window within 30 s.", ""),
         ],
         handler: now::answer,
     },
@@ -118,21 +119,21 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/api/v1/history",
         scope: Scope::Read,
-        doc: "Windows of the past, merged to steps.",
+        doc: "Returns past windows, merged into steps.",
         params: &[
             Param {
                 name: "from",
-                doc: "Since when: ns since 1970, or relative to now. 15 minutes ago if not given.",
+                doc: "Start: ns since 1970, or relative to now. Default: 15 minutes ago.",
                 example: "-15m",
             },
             Param {
                 name: "until",
-                doc: "Until when: ns since 1970, or relative to now. Now if not given.",
+                doc: "End: ns since 1970, or relative to now. Default: now.",
                 example: "-5m",
             },
             Param {
                 name: "step",
-                doc: "Length of the steps, a multiple of the window; at most 2,000 of them. A fitting one if not given.",
+                doc: "Length of a step, a multiple of the window length; at most 2,000 steps. Default: a length that fits the range.",
                 example: "10s",
             },
             TABLES,
@@ -141,14 +142,14 @@ pub(crate) const ROUTES: &[Route] = &[
             VCPU,
         ],
         body: None,
-        answers: &[(200, "The steps.", JSON), (200, "The rows of one table of all steps.", ARROW)],
+        answers: &[(200, "The steps.", JSON), (200, "The rows of one table for all steps.", ARROW)],
         handler: history::answer,
     },
     Route {
         method: Method::Get,
         path: "/api/v1/snapshots",
         scope: Scope::Read,
-        doc: "The recordings that were taken, the oldest first.",
+        doc: "Lists the kept snapshots, oldest first.",
         params: &[],
         body: None,
         answers: &[(200, "The list.", JSON)],
@@ -158,12 +159,12 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Post,
         path: "/api/v1/snapshots",
         scope: Scope::Control,
-        doc: "Takes a recording of the last seconds.",
+        doc: "Takes a snapshot: a recording of the last seconds.",
         params: &[],
         body: Some("{\"seconds\": 10, \"reason\": \"a slow answer at noon\"}"),
         answers: &[
-            (201, "What was taken.", JSON),
-            (409, "There is no flight recorder, or it failed.", JSON),
+            (201, "The new snapshot.", JSON),
+            (409, "The flight recorder is off, or it failed.", JSON),
         ],
         handler: snapshots::take,
     },
@@ -171,30 +172,27 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/api/v1/snapshots/{id}.tar",
         scope: Scope::Read,
-        doc: "One of them as a tar, of which tar xf makes a directory that every verb reads.",
+        doc: "Returns a snapshot as a tar archive. tar xf unpacks it to a recording directory.",
         params: &[],
         body: None,
-        answers: &[
-            (200, "The recording.", "application/x-tar"),
-            (404, "There is none of that name.", JSON),
-        ],
+        answers: &[(200, "The recording.", "application/x-tar"), (404, "No such snapshot.", JSON)],
         handler: snapshots::tar,
     },
     Route {
         method: Method::Delete,
         path: "/api/v1/snapshots/{id}",
         scope: Scope::Control,
-        doc: "Deletes one of them. Who reads it just now may not get all of it.",
+        doc: "Deletes a snapshot. A download in progress may be cut short.",
         params: &[],
         body: None,
-        answers: &[(204, "It is gone.", ""), (404, "There is none of that name.", JSON)],
+        answers: &[(204, "The snapshot is deleted.", ""), (404, "No such snapshot.", JSON)],
         handler: snapshots::delete,
     },
     Route {
         method: Method::Get,
         path: "/api/v1/triggers",
         scope: Scope::Read,
-        doc: "The configured triggers, for how many each holds now, and when it fired last.",
+        doc: "Lists the configured triggers: for how many actors each condition holds now, and when it fired last.",
         params: &[],
         body: None,
         answers: &[(200, "The triggers.", JSON)],
@@ -204,12 +202,12 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/metrics",
         scope: Scope::Read,
-        doc: "Counters for Prometheus.",
+        doc: "Returns the metrics for Prometheus.",
         params: &[],
         body: None,
         answers: &[
-            (200, "To those who accept it.", "application/openmetrics-text"),
-            (200, "To all others.", "text/plain"),
+            (200, "OpenMetrics 1.0, if the client accepts it.", "application/openmetrics-text"),
+            (200, "The older Prometheus text format, otherwise.", "text/plain"),
         ],
         handler: metrics::answer,
     },
@@ -217,37 +215,37 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/healthz",
         scope: Scope::Nobody,
-        doc: "Does the daemon live?",
+        doc: "Liveness: answers 200 while the daemon runs.",
         params: &[],
         body: None,
-        answers: &[(200, "It does.", JSON)],
+        answers: &[(200, "The daemon runs.", JSON)],
         handler: health::lives,
     },
     Route {
         method: Method::Get,
         path: "/readyz",
         scope: Scope::Nobody,
-        doc: "Are there windows? 503 while there is none, or the newest is older than three.",
+        doc: "Readiness: answers 503 while there is no window, or while the newest is older than three windows.",
         params: &[],
         body: None,
-        answers: &[(200, "There are.", JSON)],
+        answers: &[(200, "The daemon has a current window.", JSON)],
         handler: health::is_ready,
     },
     Route {
         method: Method::Post,
         path: "/login",
         scope: Scope::Nobody,
-        doc: "Gives a cookie for a token, which a browser then sends.",
+        doc: "Exchanges a token for a cookie, for browsers.",
         params: &[],
         body: Some("{\"token\": \"…\"}"),
-        answers: &[(204, "With the cookie.", "")],
+        answers: &[(204, "The cookie is set.", "")],
         handler: login::answer,
     },
     Route {
         method: Method::Get,
         path: "/openapi.json",
         scope: Scope::Nobody,
-        doc: "This description.",
+        doc: "Returns this description.",
         params: &[],
         body: None,
         answers: &[(200, "OpenAPI 3.", JSON)],
@@ -283,14 +281,18 @@ pub(crate) fn check_params(route: &Route, request: &Request) -> Result<(), Respo
     let mut seen = Vec::new();
     for name in request.param_names() {
         let names: Vec<_> = route.params.iter().map(|param| param.name).collect();
-        let hint = if names.is_empty() { "it has none".to_owned() } else { names.join(", ") };
+        let hint = if names.is_empty() {
+            "this route has no parameters".to_owned()
+        } else {
+            names.join(", ")
+        };
         if !known(name) {
             let what = format!("{} has no parameter {name:?}", route.path);
             return Err(Response::refusal(400, &what, &hint));
         }
         if seen.contains(&name) || request.param(name).is_none() {
-            let what = format!("{name} is there twice, or is no text");
-            return Err(Response::refusal(400, &what, "once, as name=value"));
+            let what = format!("parameter {name} is repeated or not valid UTF-8");
+            return Err(Response::refusal(400, &what, "give it once, as name=value"));
         }
         seen.push(name);
     }

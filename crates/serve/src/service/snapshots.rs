@@ -228,14 +228,14 @@ impl Snapshots {
         }
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = queue.as_ref() else {
-            return Err(NoSnap::Failed("the daemon ends".to_owned()));
+            return Err(NoSnap::Failed("the daemon is shutting down".to_owned()));
         };
         let (reply, answer) = channel();
         match sender.try_send((wish, reply)) {
             Ok(()) => Ok(answer),
             Err(TrySendError::Full(_)) => Err(NoSnap::Busy),
             Err(TrySendError::Disconnected(_)) => {
-                Err(NoSnap::Failed("the flight recorder has ended".to_owned()))
+                Err(NoSnap::Failed("the flight recorder has stopped".to_owned()))
             }
         }
     }
@@ -259,7 +259,9 @@ impl Snapshots {
             let taken = self.one(&wish, recorder);
             match &taken {
                 Ok(snap) => tell(&format!("snapshot {}: {}", snap.id, snap.reason)),
-                Err(NoSnap::Failed(why)) => tell(&format!("no snapshot ({}): {why}", wish.reason)),
+                Err(NoSnap::Failed(why)) => {
+                    tell(&format!("snapshot failed ({}): {why}", wish.reason))
+                }
                 Err(NoSnap::Busy) => {}
             }
             // Who asked may have gone.

@@ -36,7 +36,7 @@ pub(crate) fn answer(state: &Arc<State>, bytes: &[u8], asker: &Asker<'_>) -> Ans
         return Err(Response::error(400, "the range is empty"));
     }
     if tracks.len() > MAX_TRACKS {
-        let message = format!("{} tracks at once: ask for {MAX_TRACKS} at most", tracks.len());
+        let message = format!("{} tracks requested: the limit is {MAX_TRACKS}", tracks.len());
         return Err(Response::error(400, &message));
     }
     let view = view(state)?;
@@ -94,7 +94,7 @@ impl Ask<'_> {
         let mut answered: HashSet<&Actor> = HashSet::new();
         let mut found: HashMap<u32, OfTrack> = HashMap::new();
         for number in numbers {
-            let unknown = || Response::error(400, &format!("there is no track {number}"));
+            let unknown = || Response::error(400, &format!("unknown track {number}"));
             let track = self.view.track(*number).ok_or_else(unknown)?;
             let of_track = found.entry(*number).or_default();
             if track.actor.kind == Kind::Counter {

@@ -12,14 +12,14 @@ pub(crate) fn lives(_: &Service, _: &Call<'_>) -> Answered {
 }
 
 pub(crate) fn is_ready(service: &Service, _: &Call<'_>) -> Answered {
-    let not = |what: &str| Response::refusal(503, what, "ask again").with("Retry-After", "1");
+    let not = |what: &str| Response::refusal(503, what, "retry later").with("Retry-After", "1");
     if let Some(why) = service.hub.ended() {
-        return Err(not(&format!("there are no more windows: {why}")));
+        return Err(not(&format!("windows have stopped: {why}")));
     }
-    let newest = service.hub.newest().ok_or_else(|| not("there is no window yet"))?;
+    let newest = service.hub.newest().ok_or_else(|| not("no window yet"))?;
     let patience = Duration::from_nanos(service.hub.window_ns.saturating_mul(3));
     if newest.age() > patience.max(Duration::from_secs(3)) {
-        return Err(not("the newest window is old"));
+        return Err(not("the newest window is stale"));
     }
     Ok(Response::json(&json!({ "status": "ready" })).into())
 }

@@ -47,7 +47,8 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
     )
     .map_err(|(what, hint)| Response::refusal(400, &what, &hint))?;
     let permit = service.readers.take(TURN).ok_or_else(|| {
-        let busy = Response::refusal(503, "others read the history just now", "ask again");
+        let busy =
+            Response::refusal(503, "too many clients are reading the history", "retry later");
         busy.with("Retry-After", "2")
     })?;
     let memory = service.hub.since(wish.from);
@@ -151,7 +152,7 @@ fn wish(
     let window_ns = window_ns.max(1);
     let time = |name: &str, text: &str| {
         moment(text, now).ok_or_else(|| {
-            let what = format!("{name}: {text:?} is no time");
+            let what = format!("{name}: {text:?} is not a time");
             (what, "ns since 1970, or relative to now: -15m".to_owned())
         })
     };
@@ -174,18 +175,16 @@ fn wish(
             let ns = duration(text).and_then(|step| u64::try_from(step.as_nanos()).ok());
             ns.filter(|ns| *ns > 0 && ns % window_ns == 0).ok_or_else(|| {
                 let window = duration_text(Duration::from_nanos(window_ns));
-                let what = format!("step: {text:?} is no multiple of the window");
-                (what, format!("a duration as 10s; windows have {window}"))
+                let what = format!("step: {text:?} is not a multiple of the window length");
+                (what, format!("a duration such as 10s; windows are {window} long"))
             })?
         }
     };
     if span.div_ceil(step_ns) > MAX_STEPS {
-        let what = format!(
-            "these are {} steps, and {MAX_STEPS} at most are given",
-            span.div_ceil(step_ns)
-        );
+        let what =
+            format!("the range has {} steps; the limit is {MAX_STEPS}", span.div_ceil(step_ns));
         let step = duration_text(Duration::from_nanos(fitting(MAX_STEPS)));
-        return Err((what, format!("step={step} would do")));
+        return Err((what, format!("use step={step}")));
     }
     Ok(Wish { from: from - from % step_ns, until, step_ns })
 }
@@ -242,11 +241,11 @@ mod tests {
     #[test]
     fn too_many_steps_are_refused_with_one_that_would_do() {
         let (what, hint) = of("-24h", "now", Some("1s")).unwrap_err();
-        assert!(what.contains("86400 steps") && hint == "step=1m would do", "{what} {hint}");
+        assert!(what.contains("86400 steps") && hint == "use step=1m", "{what} {hint}");
         let wished = of("-24h", "now", Some("1m")).unwrap();
         assert_eq!(wished.step_ns, 60 * S);
         let (_, hint) = of("0", "now", Some("1s")).unwrap_err();
-        let step = hint.strip_prefix("step=").unwrap().strip_suffix(" would do").unwrap();
+        let step = hint.strip_prefix("use step=").unwrap();
         assert!(of("0", "now", Some(step)).is_ok(), "{hint}");
     }
 }

@@ -28,7 +28,7 @@ fn wanted_tables(call: &Call<'_>) -> Result<Vec<usize>, Response> {
     let mut places = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let place = tables::place(name).ok_or_else(|| {
-            let what = format!("there is no table {name:?}");
+            let what = format!("unknown table {name:?}");
             Response::refusal(400, &what, &TABLES.join(", "))
         })?;
         if !places.contains(&place) {
@@ -41,8 +41,8 @@ fn wanted_tables(call: &Call<'_>) -> Result<Vec<usize>, Response> {
 
 fn one_for_arrow(call: &Call<'_>, places: Vec<usize>) -> Result<Vec<usize>, Response> {
     if call.wants_arrow() && places.len() != 1 {
-        let hint = "name it: tables=windows";
-        return Err(Response::refusal(406, "Arrow is given of exactly one table", hint));
+        let hint = "name one table, as in tables=windows";
+        return Err(Response::refusal(406, "an Arrow response holds exactly one table", hint));
     }
     Ok(places)
 }
@@ -51,8 +51,9 @@ fn one_for_arrow(call: &Call<'_>, places: Vec<usize>) -> Result<Vec<usize>, Resp
 /// come of it, and that would say something else.
 fn wanted_rows(call: &Call<'_>, places: &[usize]) -> Result<Rows, Response> {
     let vcpu = call.param("vcpu").map(|text| {
-        let what = format!("vcpu: {text:?} is no number");
-        text.parse().map_err(|_| Response::refusal(400, &what, "the vCPU's, as vcpu=0"))
+        let what = format!("vcpu: {text:?} is not a number");
+        text.parse()
+            .map_err(|_| Response::refusal(400, &what, "use the vCPU's number, as in vcpu=0"))
     });
     let rows = Rows {
         machine: call.param("machine"),
@@ -63,13 +64,13 @@ fn wanted_rows(call: &Call<'_>, places: &[usize]) -> Result<Rows, Response> {
     for place in places.iter().filter(|_| is_named) {
         if let Some(column) = rows.lacking(*place) {
             let table = TABLES.get(*place).copied().unwrap_or_default();
-            let what = format!("rows of {table} have no {column}");
-            return Err(Response::refusal(400, &what, "leave the table out, or the parameter"));
+            let what = format!("rows of {table} have no column {column}");
+            return Err(Response::refusal(400, &what, "omit the table or the parameter"));
         }
     }
     Ok(rows)
 }
 
 fn internal(error: &dyn std::fmt::Display) -> Response {
-    Response::refusal(500, &error.to_string(), "the daemon's log may say more")
+    Response::refusal(500, &error.to_string(), "see the daemon's log")
 }

@@ -22,7 +22,11 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
         None => service.hub.newest(),
         Some(after) => {
             let after = after.parse().map_err(|_| {
-                Response::refusal(400, "after is no ts", "the ts of the window that is known")
+                Response::refusal(
+                    400,
+                    "after is not a ts",
+                    "use the ts of the last window you have",
+                )
             })?;
             match service.hub.wait(after, PATIENCE) {
                 Waited::Newer(taken) => Some(taken),
@@ -31,16 +35,17 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
                 }
                 Waited::Same(None) => None,
                 Waited::TooMany => {
-                    let hint = "ask without after, or again later";
-                    let busy = Response::refusal(503, "too many clients wait already", hint);
+                    let hint = "omit after, or retry later";
+                    let busy =
+                        Response::refusal(503, "too many clients are waiting for a window", hint);
                     return Err(busy.with("Retry-After", "1"));
                 }
             }
         }
     };
     let taken = taken.ok_or_else(|| {
-        let why = service.hub.ended().unwrap_or_else(|| "there is no window yet".to_owned());
-        Response::refusal(503, &why, "ask again").with("Retry-After", "1")
+        let why = service.hub.ended().unwrap_or_else(|| "no window yet".to_owned());
+        Response::refusal(503, &why, "retry later").with("Retry-After", "1")
     })?;
     match places.as_slice() {
         [place] if call.wants_arrow() => arrow(&taken, *place, &rows),

@@ -35,7 +35,7 @@ pub(crate) fn answer(
         return view(service, request, rest, scope, client);
     }
     if request.method != Method::Get {
-        return Err(Response::refusal(405, "pages are only read", "GET"));
+        return Err(Response::refusal(405, "pages are read-only", "use GET"));
     }
     if request.path == "/" {
         if let Some(token) = request.param("token") {
@@ -49,14 +49,14 @@ pub(crate) fn answer(
     if page::has(&request.path) {
         return Ok(page::answer(&request.path).into());
     }
-    Err(Response::refusal(404, "there is no such page", "GET /openapi.json describes the API"))
+    Err(Response::refusal(404, "no such page", "GET /openapi.json describes the API"))
 }
 
 fn dashboard() -> Response {
     if page::has(DASHBOARD) {
         return page::answer(DASHBOARD);
     }
-    let text = "transect serve: this program was built without the dashboard (make build).\n\
+    let text = "transect serve: this program was built without the dashboard (run make build).\n\
                 The API is described at /openapi.json, metrics are at /metrics.\n";
     Response::new("text/plain; charset=utf-8", text.as_bytes())
 }
@@ -78,7 +78,7 @@ fn view(
     }
     let Some(recording) = service.snapshots.path(id) else {
         let hint = "GET /api/v1/snapshots lists them";
-        return Err(Response::refusal(404, "there is no such snapshot", hint));
+        return Err(Response::refusal(404, "no such snapshot", hint));
     };
     let Some(path) = path else {
         return Ok(Response::empty(302).with("Location", format!("/view/{id}/")).into());
@@ -123,8 +123,8 @@ fn charge_answer(service: &Service, peer: Peer, answer: Response) -> Result<Resp
     match service.unsent_bytes.take(peer, bytes, Duration::ZERO) {
         Ok(share) => Ok(answer.keep_until_sent(share)),
         Err(exhausted) => {
-            let hint = "read the answers that were asked for, then ask again";
-            Err(refuse_for_now(exhausted, peer, "bytes of answers that are not read", hint))
+            let hint = "read the pending answers, then retry";
+            Err(refuse_for_now(exhausted, peer, "bytes of unread answers", hint))
         }
     }
 }
@@ -195,7 +195,7 @@ impl Admission for OfClient<'_> {
 
     fn admit_lookup(&mut self) -> Result<quota::Share, Response> {
         let place = self.service.lookups.take(self.peer, 1, LOOKUP_PATIENCE);
-        let hint = "ask again when one of them is answered";
+        let hint = "retry when one of them is answered";
         place.map_err(|full| refuse_for_now(full, self.peer, "requests at once", hint))
     }
 }

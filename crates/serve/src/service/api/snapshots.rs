@@ -38,13 +38,17 @@ pub(crate) fn list(service: &Service, _: &Call<'_>) -> Answered {
 
 pub(crate) fn take(service: &Service, call: &Call<'_>) -> Answered {
     let body = if call.request.body.is_empty() { b"{}" } else { &call.request.body[..] };
-    let hint = "send {\"seconds\": 10, \"reason\": \"…\"}: 1 to 600 seconds, 200 letters";
+    let hint = "send {\"seconds\": 10, \"reason\": \"…\"}: 1 to 600 seconds, a reason of at most 200 characters";
     // Not a list of the values, which serde would take, too.
     let asked: Asked = serde_json::from_slice::<serde_json::Map<_, _>>(body)
         .and_then(|object| serde_json::from_value(Value::Object(object)))
         .map_err(|error| Response::refusal(400, &error.to_string(), hint))?;
     if !SECONDS.contains(&asked.seconds) || asked.reason.chars().count() > MAX_REASON {
-        return Err(Response::refusal(400, "too many seconds, or too long a reason", hint));
+        return Err(Response::refusal(
+            400,
+            "seconds is out of range, or the reason is too long",
+            hint,
+        ));
     }
     let reason = if asked.reason.is_empty() { "asked for".to_owned() } else { asked.reason };
     let reason = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -52,13 +56,13 @@ pub(crate) fn take(service: &Service, call: &Call<'_>) -> Answered {
     match service.snapshots.take(wish) {
         Ok(snap) => Ok(Response::json(&shown(&snap)).status(201).into()),
         Err(NoSnap::Busy) => {
-            let busy = Response::refusal(503, "snapshots are being taken just now", "ask again");
+            let busy = Response::refusal(503, "other snapshots are being taken", "retry later");
             Err(busy.with("Retry-After", "2"))
         }
         Err(NoSnap::Failed(why)) => Err(Response::refusal(
             409,
             &why,
-            "GET /api/v1/status says what the flight recorder lacks",
+            "GET /api/v1/status reports the state of the flight recorder",
         )),
     }
 }
@@ -82,5 +86,5 @@ pub(crate) fn delete(service: &Service, call: &Call<'_>) -> Answered {
 
 fn unknown() -> Response {
     let hint = "GET /api/v1/snapshots lists them";
-    Response::refusal(404, "there is no such snapshot", hint)
+    Response::refusal(404, "no such snapshot", hint)
 }

@@ -185,7 +185,7 @@ impl Config {
     /// Names the fields.
     pub fn check(&self) -> Result<(), String> {
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
-            return Err("tls: certificate and key belong together: name both or none".to_owned());
+            return Err("tls: set both certificate and key, or neither".to_owned());
         }
         if self.history_windows_for > self.history_keep
             || self.history_ten_seconds_for > self.history_keep
@@ -198,14 +198,14 @@ impl Config {
         }
         if self.tls_certificate.is_none() {
             return Err(format!(
-                "listen: {} is not this machine's own address: name [tls] certificate and key, or set \
-                 access.insecure = true (--insecure) where something else protects it",
+                "listen: {} is not a loopback address: set [tls] certificate and key, or set \
+                 access.insecure = true (--insecure) if something else protects it",
                 self.listen
             ));
         }
         if self.read_tokens.is_none() && self.control_tokens.is_none() {
             return Err(format!(
-                "listen: {} is not this machine's own address: name access.read_tokens or \
+                "listen: {} is not a loopback address: set access.read_tokens or \
                  access.control_tokens, or set access.insecure = true (--insecure)",
                 self.listen
             ));

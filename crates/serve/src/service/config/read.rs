@@ -51,7 +51,7 @@ pub(super) fn parse(text: &str) -> Result<Config, String> {
                         at(at_value.unwrap_or(offset), format!("trigger: {what}"))
                     })?;
                     if config.triggers.iter().any(|known| known.name == trigger.name) {
-                        let what = format!("trigger: there are two named {:?}", trigger.name);
+                        let what = format!("trigger: two triggers are named {:?}", trigger.name);
                         return Err(at(offset, what));
                     }
                     config.triggers.push(trigger);
@@ -60,7 +60,10 @@ pub(super) fn parse(text: &str) -> Result<Config, String> {
             DeValue::Table(section) => {
                 if !FIELDS.iter().any(|field| field.section == name) || name.is_empty() {
                     let sections: Vec<_> = sections().collect();
-                    let what = format!("there is no section [{name}]: {}", sections.join(", "));
+                    let what = format!(
+                        "unknown section [{name}]; the sections are {}",
+                        sections.join(", ")
+                    );
                     return Err(at(offset, what));
                 }
                 for (key, value) in section {
@@ -87,14 +90,17 @@ fn set(config: &mut Config, section: &str, name: &str, value: &DeValue<'_>) -> R
         let of_section = FIELDS.iter().filter(|field| field.section == section);
         let names: Vec<_> = of_section.map(|field| field.name).collect();
         let place = if section.is_empty() {
-            "above all sections".to_owned()
+            "above the first section".to_owned()
         } else {
             format!("in [{section}]")
         };
-        return Err(format!("{full}: there is no such setting {place}: {}", names.join(", ")));
+        return Err(format!(
+            "{full}: unknown setting {place}; the settings there are {}",
+            names.join(", ")
+        ));
     };
     (field.set)(config, value)
-        .map_err(|wanted| format!("{full}: {}; it has to be {wanted}", said(value)))
+        .map_err(|wanted| format!("{full}: {}; it must be {wanted}", said(value)))
 }
 
 /// What somebody wrote, short.
@@ -118,7 +124,7 @@ fn trigger(table: &DeTable<'_>) -> Result<Trigger, (Option<usize>, String)> {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) if name == "seconds" => number.as_str().to_owned(),
             other => {
-                return Err((offset, format!("{name}: {}; it has to be in quotes", said(other))));
+                return Err((offset, format!("{name}: {}; it must be in quotes", said(other))));
             }
         };
         words.push((name.to_owned(), text, offset));
@@ -127,7 +133,10 @@ fn trigger(table: &DeTable<'_>) -> Result<Trigger, (Option<usize>, String)> {
     let known = ["name", "of", "match", "when", "for", "cooldown", "seconds"];
     if let Some((name, _, offset)) = words.iter().find(|(name, ..)| !known.contains(&name.as_str()))
     {
-        return Err((*offset, format!("{name}: there is no such setting: {}", known.join(", "))));
+        return Err((
+            *offset,
+            format!("{name}: unknown setting; the settings are {}", known.join(", ")),
+        ));
     }
     let text = |name: &str| get(name).map(|(_, text, _)| text.as_str());
     Trigger::new(&text).map_err(|(name, what)| {

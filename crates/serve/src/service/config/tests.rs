@@ -22,30 +22,33 @@ fn what_is_printed_is_what_is_read() {
 #[test]
 fn every_mistake_is_named_with_line_and_field() {
     let wrong = [
-        ("listen = \"somewhere\"", "line 1: listen: \"somewhere\"; it has to be an address"),
-        ("\n\nwindow = 1", "line 3: window: 1; it has to be a duration"),
+        ("listen = \"somewhere\"", "line 1: listen: \"somewhere\"; it must be an address"),
+        ("\n\nwindow = 1", "line 3: window: 1; it must be a duration"),
         ("window = \"2m\"", "line 1: window"),
-        ("wnidow = \"1s\"", "line 1: wnidow: there is no such setting above all sections: listen,"),
-        ("[acess]\nread = \"local\"", "line 1: there is no section [acess]: access, tls, limits"),
+        (
+            "wnidow = \"1s\"",
+            "line 1: wnidow: unknown setting above the first section; the settings there are listen,",
+        ),
+        (
+            "[acess]\nread = \"local\"",
+            "line 1: unknown section [acess]; the sections are access, tls, limits",
+        ),
         (
             "[access]\nread = \"all\"",
-            "line 2: access.read: \"all\"; it has to be \"local\" or \"token\"",
+            "line 2: access.read: \"all\"; it must be \"local\" or \"token\"",
         ),
         ("[history]\nlimit = \"1KiB\"", "line 2: history.limit"),
-        ("[history]\nlimit = 5", "line 2: history.limit: 5; it has to be a size"),
+        ("[history]\nlimit = 5", "line 2: history.limit: 5; it must be a size"),
         ("[limits]\nconnections = -1", "line 2: limits.connections: -1"),
         ("[limits]\nquestions_per_minute = 0", "line 2: limits.questions_per_minute: 0"),
         ("[limits]\nchildren_per_client = 0", "line 2: limits.children_per_client: 0"),
         (
             "[limits]\nchildren_per_client = 5",
-            "line 2: limits.children_per_client: 5; it has to be a whole number from 1 to 4",
+            "line 2: limits.children_per_client: 5; it must be a whole number from 1 to 4",
         ),
         ("[limits]\nconnections = 99999999999999999999", "line 2: limits.connections"),
         ("[tls]\nkey = \"a\"", "tls: certificate and key"),
-        (
-            "listen = \"0.0.0.0:1\"",
-            "listen: 0.0.0.0:1 is not this machine's own address: name [tls]",
-        ),
+        ("listen = \"0.0.0.0:1\"", "listen: 0.0.0.0:1 is not a loopback address: set [tls]"),
         ("listen = \"0.0.0.0:1\"\n[tls]\ncertificate = \"a\"\nkey = \"b\"", "access.read_tokens"),
         ("[history]\nkeep = \"1h\"", "history: windows_for and ten_seconds_for"),
         ("a = ", "line 1: "),
@@ -55,9 +58,9 @@ fn every_mistake_is_named_with_line_and_field() {
         ),
         ("[[trigger]]\nname = \"a\"\nof = \"pod\"\nwhen = \"exits > 1\"", "line 3: trigger: of: "),
         ("[[trigger]]\nname = \"a\"\nof = \"vm\"", "line 1: trigger: when: "),
-        ("[[trigger]]\nname = 5", "line 2: trigger: name: 5; it has to be in quotes"),
+        ("[[trigger]]\nname = 5", "line 2: trigger: name: 5; it must be in quotes"),
         ("trigger = 5", "line 1: trigger"),
-        ("history = 5", "line 1: history: there is no such setting"),
+        ("history = 5", "line 1: history: unknown setting"),
         ("host_names = [\"a b\"]", "line 1: host_names"),
     ];
     for (text, wanted) in wrong {

@@ -153,7 +153,9 @@ pub(super) fn unpack(frame: &[u8], note: &Note) -> io::Result<Vec<Snapshot>> {
     let decoder = zstd::stream::read::Decoder::with_buffer(frame)?.single_frame();
     decoder.take(u64::from(note.raw_bytes) + 1).read_to_end(&mut raw)?;
     if u64::try_from(raw.len()).ok() != Some(u64::from(note.raw_bytes)) {
-        return Err(io::Error::other("a frame is not as long as its note says"));
+        return Err(io::Error::other(
+            "the length of a frame differs from the length in its skippable frame",
+        ));
     }
     let windows: Result<Vec<_>, _> = lines::Reader::new(raw.as_slice()).collect();
     windows.map_err(io::Error::other)

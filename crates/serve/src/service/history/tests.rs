@@ -299,8 +299,8 @@ mod host {
             drop(queue);
         });
         let said = said.into_inner().unwrap();
-        assert!(said.iter().any(|line| line.contains("stands still") && line.contains("room")));
-        assert!(said.iter().any(|line| line.contains("goes on")), "{said:?}");
+        assert!(said.iter().any(|line| line.contains("history stopped") && line.contains("room")));
+        assert!(said.iter().any(|line| line.contains("history resumed")), "{said:?}");
         drop(index);
         // Nothing torn was left behind.
         let opened = plan_of(&dir.path().join("history"), 2).open().unwrap();

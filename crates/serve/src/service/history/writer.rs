@@ -148,7 +148,7 @@ fn lock(dir: &Path) -> Result<File, String> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(format!(
-            "{}: another daemon writes its history here: stop it, or name another data directory",
+            "{}: another daemon writes its history here: stop it, or use another data directory",
             dir.display()
         )),
         Err(TryLockError::Error(error)) => Err(of(&path)(error)),
@@ -277,9 +277,9 @@ impl Writer {
                         "history stands still: {why}: make room, or set a smaller limit; windows that \
                          are not written are counted"
                     ),
-                    State::Failed(why) => format!("history stands still: {why}"),
+                    State::Failed(why) => format!("history stopped: {why}"),
                     State::Ok | State::Off => {
-                        format!("history goes on; {} windows were not written so far", numbers.lost)
+                        format!("history resumed; {} windows were not written so far", numbers.lost)
                     }
                 });
             }
@@ -296,7 +296,7 @@ impl Writer {
             if let Err(error) = fs::remove_file(&segment.path)
                 && error.kind() != io::ErrorKind::NotFound
             {
-                tell(&format!("{}: cannot be deleted: {error}", segment.path.display()));
+                tell(&format!("cannot delete {}: {error}", segment.path.display()));
             }
         }
     }

@@ -82,7 +82,7 @@ fn other_addresses_are_open_only_to_whom_it_is_said() {
     let warned = |running: &Running, text: &str| {
         running.log.lock().unwrap().iter().any(|line| line.contains(text))
     };
-    assert!(warned(&running, "may read: no token is asked for"));
+    assert!(warned(&running, "can read: no token is required"));
     assert_eq!(status(&running, "GET", "/api/v1/now", &[]), 200);
     assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 403);
     // Whatever name it is reached by.
@@ -94,7 +94,7 @@ fn other_addresses_are_open_only_to_whom_it_is_said() {
         config.insecure = true;
         config.read_tokens = Some(file(dir.path(), "r", READ));
     });
-    assert!(warned(&running, "there is no TLS"));
+    assert!(warned(&running, "TLS is off"));
     assert_eq!(status(&running, "GET", "/api/v1/now", &[]), 401);
     assert_eq!(status(&running, "GET", "/metrics", &bearer(READ)), 200);
     assert_eq!(status(&running, "GET", "/healthz", &[]), 200);
@@ -196,8 +196,12 @@ fn token_files_that_make_no_sense_are_refused_with_the_line() {
         };
         Daemon::start(&config, parts).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    assert!(with("short").contains("tokens, line 1: a token has at least 16"), "{}", with("short"));
-    assert!(with("# none\n\n").contains("there is no token in it"));
+    assert!(
+        with("short").contains("tokens, line 1: a token needs at least 16"),
+        "{}",
+        with("short")
+    );
+    assert!(with("# none\n\n").contains("contains no token"));
     assert!(with("0123456789abcdef\n0123456789 abcdef").contains("line 2"));
 }
 

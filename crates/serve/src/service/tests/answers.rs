@@ -91,7 +91,7 @@ fn the_past_comes_from_disk_and_memory_in_one_piece() {
     // The daemon went on meanwhile.
     assert!(sum(&merged, "executions") >= sum(&history, "executions") - 100);
     for (query, hint) in [
-        ("from=-24h&step=1s", "step=1m would do"),
+        ("from=-24h&step=1s", "use step=1m"),
         ("from=tomorrow", "-15m"),
         ("tables=pods", "machines, windows"),
         ("form=-15m", "from, until, step, tables, machine"),
@@ -235,8 +235,8 @@ fn rows_of_one_machine_group_or_vcpu() {
     for (query, hint) in [
         ("vcpu=one", "vcpu=0"),
         ("vcpu=-1", "vcpu=0"),
-        ("vcpu=0&tables=windows,io_windows", "leave the table out"),
-        ("cgroup=/&tables=antagonists", "leave the table out"),
+        ("vcpu=0&tables=windows,io_windows", "omit the table"),
+        ("cgroup=/&tables=antagonists", "omit the table"),
         ("vm=vm1", "machine"),
     ] {
         let answer = running.get(&format!("/api/v1/now?{query}"));

@@ -31,9 +31,9 @@ fn question_beyond_the_limit_gets_429_and_the_time_to_wait() {
     let uid = rustix::process::geteuid().as_raw();
     assert_eq!(
         refused.json()["error"],
-        format!("too many questions: user {uid} may ask 2 a minute")
+        format!("too many questions: the limit for user {uid} is 2 per minute")
     );
-    let hint = format!("ask again in {wait_s} s (limits.questions_per_minute)");
+    let hint = format!("retry in {wait_s} s (limits.questions_per_minute)");
     assert_eq!(refused.json()["hint"], hint);
     assert!(refused_total(&running) >= 1);
     // Requests that cost little do not count.
@@ -65,6 +65,6 @@ fn user_beyond_the_limit_leaves_the_others_theirs() {
     };
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("HTTP/1.1 429 Too Many Requests\r\n"), "{said}");
-    assert!(said.contains("user 65534 may ask 1 a minute"), "{said}");
+    assert!(said.contains("the limit for user 65534 is 1 per minute"), "{said}");
     assert_ne!(running.get(&question).status, 429);
 }

@@ -75,7 +75,7 @@ fn what_is_not_valid_is_told_and_everything_stays() {
     let kept = || running.get("/api/v1/snapshots").json()["snapshots"].as_array().unwrap().len();
     assert_eq!(kept(), 2);
     let why = reload(&running, |config| config.tls_key = Some("k".into()));
-    assert!(why.unwrap_err().contains("certificate and key belong together"));
+    assert!(why.unwrap_err().contains("set both certificate and key"));
     assert_eq!(reload(&running, |config| config.snapshots_keep = 1), Ok(vec![]));
     assert_eq!(kept(), 1);
     assert_eq!(

@@ -64,11 +64,11 @@ impl Condition {
             text.split_once(sign).map(|(column, limit)| (column.trim(), *than, limit.trim()))
         });
         let Some((name, than, limit)) = found else {
-            return Err(format!("{text:?}; it has to be a comparison, as \"waited_ns > 20%\""));
+            return Err(format!("{text:?}; it must be a comparison, as \"waited_ns > 20%\""));
         };
         let Some(column) = columns().find(|column| column.name == name) else {
             let names: Vec<_> = columns().map(|column| column.name).collect();
-            return Err(format!("there is no column {name:?}: {}", names.join(", ")));
+            return Err(format!("unknown column {name:?}; the columns are {}", names.join(", ")));
         };
         let kind = kind(column.name);
         let wanted = match kind {
@@ -78,7 +78,7 @@ impl Condition {
             Kind::Level => "a number (10)",
         };
         let limit = number(kind, limit)
-            .ok_or_else(|| format!("{limit:?}; {name} is compared with {wanted}"))?;
+            .ok_or_else(|| format!("{limit:?}; {name} must be compared with {wanted}"))?;
         Ok(Condition { text: text.to_owned(), column: column.name, kind, than, limit })
     }
 

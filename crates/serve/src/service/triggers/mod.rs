@@ -56,24 +56,25 @@ impl Trigger {
     pub(crate) fn new<'t>(
         get: &dyn Fn(&str) -> Option<&'t str>,
     ) -> Result<Self, (&'static str, String)> {
-        let name = get("name").ok_or(("name", "it needs one".to_owned()))?;
+        let name = get("name").ok_or(("name", "it is required".to_owned()))?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
             let what = "letters, digits, '-', '_' and '.', 64 at most";
-            return Err(("name", format!("{name:?}; it has to be {what}")));
+            return Err(("name", format!("{name:?}; it must be {what}")));
         }
         let of = get("of").unwrap_or("vcpu");
         let of =
             Of::ALL.iter().find(|(word, _)| *word == of).map(|(_, of)| *of).ok_or_else(|| {
-                ("of", format!("{of:?}; it has to be \"vcpu\", \"vm\" or \"cgroup\""))
+                ("of", format!("{of:?}; it must be \"vcpu\", \"vm\" or \"cgroup\""))
             })?;
-        let when = get("when").ok_or(("when", "it needs one: \"waited_ns > 20%\"".to_owned()))?;
+        let when =
+            get("when").ok_or(("when", "it is required, as in \"waited_ns > 20%\"".to_owned()))?;
         let when = Condition::parse(when).map_err(|what| ("when", what))?;
         let time = |field: &'static str, default: u64| match get(field) {
             None => Ok(Duration::from_secs(default)),
             Some(text) => {
                 duration(text).filter(|time| *time <= Duration::from_secs(86_400)).ok_or_else(
-                    || (field, format!("{text:?}; it has to be a duration up to a day, as \"3s\"")),
+                    || (field, format!("{text:?}; it must be a duration up to a day, as \"3s\"")),
                 )
             }
         };
@@ -86,7 +87,8 @@ impl Trigger {
             when,
             lasting: time("for", 0)?,
             cooldown: time("cooldown", 300)?,
-            seconds: seconds.ok_or(("seconds", "a whole number from 1 to 600".to_owned()))?,
+            seconds: seconds
+                .ok_or(("seconds", "it must be a whole number from 1 to 600".to_owned()))?,
         })
     }
 
@@ -156,7 +158,8 @@ impl Watch {
         let column = self.trigger.when.column();
         let lack =
             window.missing.iter().find(|m| m.machine_id.is_none() && m.columns().contains(&column));
-        self.cannot = lack.map(|missing| format!("{column} cannot be had here: {}", missing.why));
+        self.cannot =
+            lack.map(|missing| format!("{column} is not available here: {}", missing.why));
         let cool = |last: u64| {
             let since = window.ended_unix_ns.saturating_sub(last);
             u128::from(since) >= self.trigger.cooldown.as_nanos()
@@ -273,7 +276,7 @@ mod tests {
         assert!(watch.look(&window).is_some() && watch.cannot.is_none());
         window.missing.push(Missing::everywhere(Metric::Exits, "no such event"));
         assert_eq!(watch.look(&window), None);
-        assert_eq!(watch.cannot.as_deref(), Some("exits cannot be had here: no such event"));
+        assert_eq!(watch.cannot.as_deref(), Some("exits is not available here: no such event"));
     }
 
     #[test]
