@@ -6,29 +6,29 @@ use transect_model::ids::MachineId;
 record! {
     /// A container, pod, machine, service or slice: the sum of all control groups in it.
     ContainerWindow {
-        /// Start.
+        /// Start of the window, ns of trace time.
         ts: i64,
-        /// Length.
+        /// Length of the window, ns.
         dur: i64,
         /// The host.
         machine_id: MachineId,
-        /// docker, podman, containerd, cri-o, kubernetes, pod, lxc, nspawn, libvirt, machine, ecs, container, service, scope, slice or group.
+        /// Kind: docker, podman, containerd, cri-o, kubernetes, pod, lxc, nspawn, libvirt, machine, ecs, container, service, scope, slice or group.
         kind: String,
-        /// As its manager calls it, where that can be known; else what its control group is called.
+        /// Name that its manager gave it; if that is unknown, a name from its control group.
         name: String,
-        /// Its manager's identifier; of a pod its UID.
+        /// Identifier that its manager gave it; of a pod, the UID.
         id: Option<String>,
-        /// The pod's name; its UID where the name is not known.
+        /// Name of the pod, or its UID if the name is unknown.
         pod: Option<String>,
-        /// The pod's namespace.
+        /// Namespace of the pod.
         namespace: Option<String>,
-        /// Its own control group: those of its threads are this one or below.
+        /// Path of its control group; its threads are in this group or below it.
         cgroup: String,
-        /// The container that it is in: that one's control group.
+        /// Control group of the container around it.
         parent: Option<String>,
-        /// The VM that runs in it.
+        /// The VM that runs in the container.
         vm_machine_id: Option<MachineId>,
-        /// Threads.
+        /// Number of threads.
         threads: u64,
         /// Times switched in.
         executions: u64,
@@ -36,27 +36,27 @@ record! {
         gotten_ns: i64,
         /// Runnable and not running.
         waited_ns: i64,
-        /// Of waited: switched out while they wanted to run.
+        /// Part of waited: switched out while runnable.
         preempted_ns: i64,
-        /// Of waited: woken, not yet on a CPU.
+        /// Part of waited: woken, not yet on a CPU.
         waking_ns: i64,
         /// Asleep.
         blocked_ns: i64,
-        /// Without knowledge.
+        /// State unknown.
         unknown_ns: i64,
         /// In guest mode (part of gotten).
         guest_ns: i64,
         /// VM exits.
         exits: u64,
-        /// Times moved to another CPU.
+        /// Migrations to another CPU.
         migrations: u64,
-        /// Waits for a CPU that ended here.
+        /// Waits for a CPU that ended in the window.
         waits: u64,
-        /// Half of them were not longer.
+        /// Median of these waits, an upper bound.
         wait_p50_ns: Option<u64>,
-        /// 99 % were not longer.
+        /// 99th percentile of these waits, an upper bound.
         wait_p99_ns: Option<u64>,
-        /// The longest.
+        /// Longest of these waits.
         wait_max_ns: u64,
     }
 }
@@ -65,35 +65,35 @@ record! {
     /// What a control group, or the host, was short of: from one look at the kernel's counters to the next.
     #[derive(Eq)]
     PressureWindow {
-        /// The look before.
+        /// Time of the previous reading of the counters.
         ts: i64,
-        /// From there to this look. Longer than a window if the group did nothing meanwhile.
+        /// Time between the two readings. Longer than a window if the group was idle in between.
         dur: i64,
         /// The host.
         machine_id: MachineId,
         /// The control group; null: the host as a whole.
         cgroup: Option<String>,
-        /// CPU time it may use in each period.
+        /// CPU quota in each period.
         quota_ns: Option<i64>,
-        /// Length of a period.
+        /// Length of a quota period.
         period_ns: Option<i64>,
-        /// Periods in which it wanted to run.
+        /// Quota periods in which the group had runnable threads.
         periods: Option<u64>,
-        /// Of these: in which it used up its quota.
+        /// Quota periods in which the group used up its quota.
         periods_throttled: Option<u64>,
-        /// Time that it was held back for that, added up over CPUs.
+        /// Time for which the group was throttled, added up over CPUs.
         throttled_ns: Option<i64>,
-        /// Some task waited for a CPU.
+        /// Time in which some task waited for a CPU.
         cpu_some_ns: Option<i64>,
-        /// All that were not idle waited for a CPU.
+        /// Time in which all non-idle tasks waited for a CPU.
         cpu_full_ns: Option<i64>,
-        /// Some task waited for I/O.
+        /// Time in which some task waited for I/O.
         io_some_ns: Option<i64>,
-        /// All that were not idle waited for I/O.
+        /// Time in which all non-idle tasks waited for I/O.
         io_full_ns: Option<i64>,
-        /// Some task waited for memory.
+        /// Time in which some task waited for memory.
         memory_some_ns: Option<i64>,
-        /// All that were not idle waited for memory.
+        /// Time in which all non-idle tasks waited for memory.
         memory_full_ns: Option<i64>,
     }
 }

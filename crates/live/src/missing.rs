@@ -92,11 +92,11 @@ impl Metric {
 record! {
     /// A metric that cannot be had.
     Missing {
-        /// Its word (see [`Metric::as_str`]).
+        /// Name of the metric (see [`Metric::as_str`]).
         metric: String,
-        /// The machine of which it cannot be had; null: none here.
+        /// The machine for which the metric is missing; null: all machines.
         machine_id: Option<MachineId>,
-        /// Why, and what would mend it where something would: a clause.
+        /// The reason, and the fix if there is one.
         why: String,
     }
 }

@@ -63,9 +63,9 @@ pub struct ActorWindow {
 record! {
     /// What the `windows` table has no columns for; keys as there.
     WindowDetail {
-        /// Start.
+        /// Start of the window, ns of trace time.
         ts: i64,
-        /// Length.
+        /// Length of the window, ns.
         dur: i64,
         /// As in `windows`.
         machine_id: MachineId,
@@ -73,33 +73,33 @@ record! {
         vcpu: Option<VcpuId>,
         /// As in `windows`.
         cgroup: Option<String>,
-        /// Threads that it is the sum of.
+        /// Number of threads that the row sums.
         threads: u64,
-        /// Of waited: switched out while it wanted to run.
+        /// Part of waited: switched out while runnable.
         preempted_ns: i64,
-        /// Of waited: woken, not yet on a CPU.
+        /// Part of waited: woken, not yet on a CPU.
         waking_ns: i64,
-        /// Times moved to another CPU.
+        /// Migrations to another CPU.
         migrations: u64,
-        /// Waits for a CPU that ended here.
+        /// Waits for a CPU that ended in the window.
         waits: u64,
-        /// Half of them were not longer.
+        /// Median of these waits, an upper bound.
         wait_p50_ns: Option<u64>,
-        /// 90 % were not longer.
+        /// 90th percentile of these waits, an upper bound.
         wait_p90_ns: Option<u64>,
-        /// 99 % were not longer.
+        /// 99th percentile of these waits, an upper bound.
         wait_p99_ns: Option<u64>,
-        /// The longest.
+        /// Longest of these waits.
         wait_max_ns: u64,
-        /// Waited behind threads that are not among the antagonists: too many, or not known who.
+        /// Waiting that no row of antagonists covers: too many antagonists, or an unknown one.
         unattributed_ns: i64,
         /// Interrupts injected into the guest.
         injections: u64,
         /// Halts that ended.
         halts: u64,
-        /// Of these, while KVM still polled.
+        /// Halts that ended while KVM still polled.
         halts_polled: u64,
-        /// Time spent polling.
+        /// Time spent in halt polling.
         poll_ns: i64,
     }
 }
@@ -107,29 +107,29 @@ record! {
 record! {
     /// One thread. running is gotten, preempted and waking are waited, and so on: they fill the window.
     ThreadWindow {
-        /// Start.
+        /// Start of the window, ns of trace time.
         ts: i64,
-        /// Length.
+        /// Length of the window, ns.
         dur: i64,
-        /// The machine whose kernel schedules it.
+        /// The machine whose kernel schedules the thread.
         machine_id: MachineId,
-        /// The thread.
+        /// Thread id.
         tid: Tid,
-        /// Its process.
+        /// Process id.
         pid: Tid,
-        /// Its name.
+        /// Name of the thread.
         name: String,
-        /// vcpu, vmm, vhost or thread.
+        /// Role: vcpu, vmm, vhost or thread.
         role: &'static str,
-        /// The VM that it works for.
+        /// The VM that the thread works for.
         vm_machine_id: Option<MachineId>,
-        /// The vCPU that it runs.
+        /// The vCPU that the thread runs.
         vcpu: Option<VcpuId>,
-        /// Its control group.
+        /// Path of its control group.
         cgroup: Option<String>,
-        /// The CPU it is on, was last on, or waits for.
+        /// The CPU that the thread is on, was last on, or waits for.
         cpu: CpuId,
-        /// Where it was at the end: running, preempted, waking, asleep, halted, gone or unknown.
+        /// State at the end of the window: running, preempted, waking, asleep, halted, gone or unknown.
         state: &'static str,
         /// Times switched in.
         executions: u64,
@@ -137,41 +137,41 @@ record! {
         gotten_ns: i64,
         /// Runnable and not running.
         waited_ns: i64,
-        /// Of waited: switched out while it wanted to run.
+        /// Part of waited: switched out while runnable.
         preempted_ns: i64,
-        /// Of waited: woken, not yet on a CPU.
+        /// Part of waited: woken, not yet on a CPU.
         waking_ns: i64,
         /// Asleep.
         blocked_ns: i64,
-        /// Not yet born, or gone.
+        /// Before the fork or after the exit of the thread.
         offline_ns: i64,
-        /// Without knowledge.
+        /// State unknown.
         unknown_ns: i64,
         /// In guest mode (part of gotten).
         guest_ns: i64,
         /// Halted in the guest (part of blocked).
         halted_ns: i64,
-        /// Slices: from switched in to switched out unwillingly.
+        /// Slices: from switch-in to involuntary switch-out.
         allocations: u64,
-        /// Their average.
+        /// Average length of these slices.
         allocated_avg_ns: Option<i64>,
-        /// The shortest.
+        /// Shortest of these slices.
         allocated_min_ns: Option<i64>,
-        /// The longest.
+        /// Longest of these slices.
         allocated_max_ns: Option<i64>,
-        /// Times moved to another CPU.
+        /// Migrations to another CPU.
         migrations: u64,
-        /// Half of the waits that ended here were not longer.
+        /// Median of the waits for a CPU that ended in the window, an upper bound.
         wait_p50_ns: Option<u64>,
-        /// 99 % were not longer.
+        /// 99th percentile of these waits, an upper bound.
         wait_p99_ns: Option<u64>,
-        /// The longest.
+        /// Longest of these waits.
         wait_max_ns: u64,
-        /// Waited behind threads that are not among the antagonists.
+        /// Waiting that no row of antagonists covers.
         unattributed_ns: i64,
         /// VM exits.
         exits: u64,
-        /// Device accesses of the guest that left it, and device interrupts this thread raised for one.
+        /// Device accesses that left the guest, and device interrupts that this thread raised for a guest.
         io_count: u64,
         /// Interrupts injected into the guest.
         injections: u64,
@@ -181,19 +181,19 @@ record! {
 record! {
     /// One CPU of the host.
     CpuWindow {
-        /// Start.
+        /// Start of the window, ns of trace time.
         ts: i64,
-        /// Length.
+        /// Length of the window, ns.
         dur: i64,
         /// The host.
         machine_id: MachineId,
         /// The CPU.
         cpu: CpuId,
-        /// Somebody had it.
+        /// A thread was on the CPU.
         busy_ns: i64,
-        /// Nobody had it.
+        /// The CPU was idle.
         idle_ns: i64,
-        /// Not known (before its first switch).
+        /// State unknown (before the first switch on this CPU).
         unknown_ns: i64,
     }
 }
@@ -201,29 +201,29 @@ record! {
 record! {
     /// VM exits of one vCPU for one reason that ended (were followed by an entry) in the window.
     ExitWindow {
-        /// Start.
+        /// Start of the window, ns of trace time.
         ts: i64,
-        /// Length.
+        /// Length of the window, ns.
         dur: i64,
         /// The VM.
         machine_id: MachineId,
         /// The vCPU.
         vcpu: VcpuId,
-        /// Why.
+        /// Exit reason.
         reason: ExitReason,
-        /// How many.
+        /// Number of exits.
         count: u64,
-        /// From exit to entry, sleep and waiting included.
+        /// Time from exit to entry, including sleep and waiting.
         total_ns: i64,
-        /// Time of that on a CPU.
+        /// Part of total_ns on a CPU.
         handling_ns: i64,
-        /// Half of them were not longer.
+        /// Median duration, an upper bound.
         p50_ns: Option<u64>,
-        /// 90 % were not longer.
+        /// 90th percentile of the durations, an upper bound.
         p90_ns: Option<u64>,
-        /// 99 % were not longer.
+        /// 99th percentile of the durations, an upper bound.
         p99_ns: Option<u64>,
-        /// The longest.
+        /// Longest duration.
         max_ns: Option<u64>,
     }
 }
@@ -231,29 +231,29 @@ record! {
 record! {
     /// A thread that had the CPU another one waited for.
     Antagonist {
-        /// Start.
+        /// Start of the window, ns of trace time.
         ts: i64,
-        /// Length.
+        /// Length of the window, ns.
         dur: i64,
-        /// Whose thread waited: the VM's, or the host's.
+        /// The machine of the thread that waited: a VM or the host.
         machine_id: MachineId,
-        /// The vCPU that waited, if it was one's thread.
+        /// The vCPU that waited, if the thread ran one.
         vcpu: Option<VcpuId>,
         /// The thread that waited.
         tid: Tid,
-        /// Its name.
+        /// Name of the thread that waited.
         name: String,
-        /// Whose thread had the CPU.
+        /// The machine of the antagonist.
         by_machine_id: MachineId,
-        /// The vCPU that had the CPU, if it was one's thread.
+        /// The vCPU of the antagonist, if the thread ran one.
         by_vcpu: Option<VcpuId>,
-        /// The thread that had the CPU; 0: it was idle, still leaving its idle state.
+        /// The antagonist: the thread that had the CPU; 0: the CPU was still leaving its idle state.
         by_tid: Tid,
-        /// Its name.
+        /// Name of the antagonist.
         by_name: String,
-        /// How often it was in the way.
+        /// Times that the antagonist had the CPU during these waits.
         times: u64,
-        /// For how long.
+        /// Time for which the antagonist had the CPU during these waits.
         ns: i64,
     }
 }
@@ -261,29 +261,29 @@ record! {
 record! {
     /// Block requests of a process (its VM's, if it is a VMM), or packets of a device.
     IoWindow {
-        /// Start.
+        /// Start of the window, ns of trace time.
         ts: i64,
-        /// Length.
+        /// Length of the window, ns.
         dur: i64,
         /// The VM, or the host.
         machine_id: MachineId,
-        /// read, write (block), xmit, receive (net, as the host sees it).
+        /// read, write (block requests), xmit, receive (packets, as the host sees the device).
         kind: &'static str,
-        /// The process that asked, for block requests.
+        /// The process that submitted the block requests.
         pid: Option<Tid>,
-        /// The process's name, or the device's.
+        /// Name of the process or device.
         name: String,
-        /// How many.
+        /// Number of requests or packets.
         count: u64,
         /// Bytes of data.
         bytes: u64,
-        /// Requests: from issue to completion.
+        /// Time from issue to completion, added up over requests.
         total_ns: Option<i64>,
-        /// Half of them were not longer.
+        /// Median duration, an upper bound.
         p50_ns: Option<u64>,
-        /// 90 % were not longer.
+        /// 90th percentile of the durations, an upper bound.
         p90_ns: Option<u64>,
-        /// 99 % were not longer.
+        /// 99th percentile of the durations, an upper bound.
         p99_ns: Option<u64>,
     }
 }
@@ -292,13 +292,13 @@ record! {
     /// How well a window was measured, and at what cost.
     #[derive(Default)]
     Health {
-        /// Threads whose window was not caught.
+        /// Threads whose window could not be read in time.
         late_threads: u64,
-        /// Events of threads that found no place, since the start.
+        /// Events of threads for which there was no free slot, since the start.
         untracked_events: u64,
-        /// Exits and requests that found no place, since the start.
+        /// Exits and requests for which there was no free slot, since the start.
         no_room: u64,
-        /// Events that the kernel did not hand over, since the start.
+        /// Events that the kernel did not deliver, since the start.
         missed_events: u64,
         /// CPU time of this process since the last window.
         own_cpu_ns: u64,
