@@ -70,7 +70,7 @@ fn wait_line(
     if !lacks(snapshot, "migrations", machine) {
         line.push(part(
             3,
-            format!("migrations {}/s", number::rate(scene.per_second(thread.migrations))),
+            format!("moves {}/s", number::rate(scene.per_second(thread.migrations))),
         ));
     }
     line.extend(slice.map(|_| part(4, format!("slices {} on average", time_or(slice, scene)))));
