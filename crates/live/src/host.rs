@@ -149,8 +149,8 @@ impl HostSource {
                 let of_kvm = |missing: &&mut Missing| missing.why.contains("kvm:");
                 for missing in self.missing.iter_mut().filter(of_kvm) {
                     missing.why = format!(
-                        "KVM was loaded while transect ran, and could not be counted from then on ({error}): start \
-                         transect again"
+                        "KVM was loaded while transect was running, and its events cannot be counted ({error}): restart \
+                         transect"
                     );
                 }
             }

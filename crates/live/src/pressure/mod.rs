@@ -207,8 +207,8 @@ impl Pressure {
         }
         if self.left_out > 0 {
             let why = format!(
-                "of {} control groups there is neither throttling nor pressure: {MOST_GROUPS} are watched at \
-                 most, and none outside of this process's namespace",
+                "throttling and pressure of {} control groups are not available: at most {MOST_GROUPS} groups are \
+                 observed, and none outside of this process's namespace",
                 self.left_out
             );
             missing.push(Missing::everywhere(Metric::GroupPressure, why));

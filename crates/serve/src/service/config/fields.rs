@@ -104,7 +104,7 @@ macro_rules! field {
 
 pub(super) const FIELDS: &[Field] = &[
     field!("" "listen" "Address and port to listen on. A non-loopback address needs tokens and TLS.",
-        |c, v| c.listen = text(v).and_then(|t| t.parse().ok()).ok_or("an address with port, as \"127.0.0.1:9619\" or \"[::1]:9619\"")?,
+        |c, v| c.listen = text(v).and_then(|t| t.parse().ok()).ok_or("an address with port, such as \"127.0.0.1:9619\" or \"[::1]:9619\"")?,
         |c| Some(quoted(&c.listen.to_string()))),
     field!("" "data" "Directory for the history, the snapshots, and the control token that is generated if none is configured.",
         |c, v| c.data = path(v)?, |c| Some(shown(&c.data))),
@@ -117,7 +117,7 @@ pub(super) const FIELDS: &[Field] = &[
         |c, v| c.source = text(v).and_then(|t| t.parse().ok()).ok_or("\"auto\", \"bpf\", \"tracefs\" or \"xen\"")?,
         |c| Some(quoted(&c.source.to_string()))),
     field!("" "host_names" "On 127.0.0.1: names that the Host header may have besides this machine's own, for example a proxy's.",
-        |c, v| c.host_names = names(v).ok_or("a list of names, as [\"host.example\"]")?,
+        |c, v| c.host_names = names(v).ok_or("a list of names, such as [\"host.example\"]")?,
         |c| Some(format!("[{}]", c.host_names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ")))),
     field!("access" "read" "Read access on 127.0.0.1: \"local\" (every user of this machine) or \"token\".",
         |c, v| c.read_needs_token = match text(v) {
@@ -153,16 +153,16 @@ pub(super) const FIELDS: &[Field] = &[
     field!("history" "enabled" "Keep a history of the windows on disk.",
         |c, v| c.history = flag(v)?, |c| Some(c.history.to_string())),
     field!("history" "limit" "Size limit of the history on disk, at least 16MiB. Beyond it the oldest file is deleted.",
-        |c, v| c.history_limit_bytes = bytes(v, 16 << 20).ok_or("a size from \"16MiB\" on")?,
+        |c, v| c.history_limit_bytes = bytes(v, 16 << 20).ok_or("a size of at least \"16MiB\"")?,
         |c| Some(quoted(&size_text(c.history_limit_bytes)))),
     field!("history" "keep" "How far back the history goes, 1m or more. The oldest part has steps of a minute.",
-        |c, v| c.history_keep = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration from \"1m\" on")?,
+        |c, v| c.history_keep = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration of at least \"1m\"")?,
         |c| Some(quoted(&duration_text(c.history_keep)))),
     field!("history" "windows_for" "How far back single windows are kept, at most keep. Older data has steps of 10 s.",
-        |c, v| c.history_windows_for = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration from \"1m\" on")?,
+        |c, v| c.history_windows_for = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration of at least \"1m\"")?,
         |c| Some(quoted(&duration_text(c.history_windows_for)))),
     field!("history" "ten_seconds_for" "How far back steps of 10 s are kept, at most keep. Older data has steps of a minute.",
-        |c, v| c.history_ten_seconds_for = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration from \"1m\" on")?,
+        |c, v| c.history_ten_seconds_for = lasting(v, 60 * S..=3660 * 24 * H).ok_or("a duration of at least \"1m\"")?,
         |c| Some(quoted(&duration_text(c.history_ten_seconds_for)))),
     field!("history" "flush" "Interval between writes to disk, 1s to 1m: a kill -9 loses at most this much.",
         |c, v| c.history_flush = lasting(v, S..=60 * S).ok_or("a duration from \"1s\" to \"1m\"")?,
@@ -197,7 +197,7 @@ pub(super) const FIELDS: &[Field] = &[
         |c, v| c.snapshots_keep = count(v, 1..=10_000).ok_or("a whole number from 1 to 10000")?,
         |c| Some(c.snapshots_keep.to_string())),
     field!("snapshots" "limit" "Size limit of all snapshots together, 1MiB or more; the oldest are deleted first.",
-        |c, v| c.snapshots_limit_bytes = bytes(v, 1 << 20).ok_or("a size from \"1MiB\" on")?,
+        |c, v| c.snapshots_limit_bytes = bytes(v, 1 << 20).ok_or("a size of at least \"1MiB\"")?,
         |c| Some(quoted(&size_text(c.snapshots_limit_bytes)))),
 ];
 

@@ -79,8 +79,8 @@ impl Segment {
         }
         if segment.bytes < bytes {
             told.push(format!(
-                "{}: cut after byte {}, {} bytes behind it are no whole frame: the daemon or the \
-                 machine ended while they were written",
+                "{}: cut after byte {}, the {} bytes after it are not a complete frame: the daemon \
+                 or the machine stopped while it wrote them",
                 path.display(),
                 segment.bytes,
                 bytes - segment.bytes

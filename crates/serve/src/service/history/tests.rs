@@ -299,7 +299,7 @@ mod host {
             drop(queue);
         });
         let said = said.into_inner().unwrap();
-        assert!(said.iter().any(|line| line.contains("history stopped") && line.contains("room")));
+        assert!(said.iter().any(|line| line.contains("history stopped") && line.contains("space")));
         assert!(said.iter().any(|line| line.contains("history resumed")), "{said:?}");
         drop(index);
         // Nothing torn was left behind.

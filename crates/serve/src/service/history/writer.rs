@@ -274,7 +274,7 @@ impl Writer {
             if numbers.state.word() != now.word() {
                 line = Some(match &now {
                     State::Full(why) => format!(
-                        "history stands still: {why}: make room, or set a smaller limit; windows that \
+                        "history stopped: {why}: free disk space, or set a smaller limit; windows that \
                          are not written are counted"
                     ),
                     State::Failed(why) => format!("history stopped: {why}"),
