@@ -334,7 +334,7 @@ fn rows_must_be_what_they_say() {
         assert!(good.contains(from), "{good}");
         read(good.replace(from, to).as_bytes())[0].clone().unwrap_err()
     };
-    assert!(error("\"rows\":1}", "\"rows\":0}").contains("a window of 0 rows"));
+    assert!(error("\"rows\":1}", "\"rows\":0}").contains("a window cannot have 0 rows"));
     assert!(
         error("\"late_threads\":0", "\"late_threads\":-1")
             .contains("invalid value of \"late_threads\": -1")
