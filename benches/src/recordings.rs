@@ -261,7 +261,7 @@ fn until_enough(
     let mut seconds = 1.0;
     for _ in 0..4 {
         let (made, traced) = record(seconds)?;
-        let got = traced.events.context("the recording has no number of events")?;
+        let got = traced.events.context("the recording has no event count")?;
         if got >= events {
             return Ok(made);
         }

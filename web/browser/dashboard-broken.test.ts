@@ -23,7 +23,7 @@ const bins = (): Promise<{ length: number; newest: number }> => inPage(opened.pa
 
 test("what cannot be had is said with its reason, in its panel and in the list; it is no zero", async () => {
   const server = await opened.page.locator("#p-server").innerText();
-  assert.match(server, /Missing data: 4/);
+  assert.match(server, /Missing metrics: 4/);
   assert.match(server, /exits: it comes from kvm:kvm_exit/);
   const nothing = await inPage(opened.page, (app) => app.whyNo("exits", "none"), null);
   assert.match(nothing, /Not available on this host: it comes from kvm:kvm_exit/);

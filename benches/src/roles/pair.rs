@@ -87,13 +87,13 @@ impl Pair {
         ensure!(compact.exists(), "{} was not recorded by the compact collector", dir.display());
         super::told(&Both {
             ours: OnDisk {
-                events: ours.events.context("the recording has no number of events")?,
+                events: ours.events.context("the recording has no event count")?,
                 lost: ours.lost.unwrap_or(0),
                 bytes: fs::metadata(&compact)?.len(),
                 zstd_bytes: packed(&compact)?,
             },
             peer: OnDisk {
-                events: spliced.events.context("ftrace has no number of events")?,
+                events: spliced.events.context("ftrace has no event count")?,
                 lost: spliced.lost.unwrap_or(0),
                 bytes: spliced.bytes,
                 zstd_bytes: zstd_of_pages(out.path())?,

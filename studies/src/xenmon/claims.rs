@@ -1,4 +1,4 @@
-//! What statement of the publication of its figures, put to the test.
+//! The publication's statements about its figures, put to the test.
 
 use super::charts::{ratio_of_io, ratio_of_most};
 use super::figures::{

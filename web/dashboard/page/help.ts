@@ -17,7 +17,7 @@ export function openHelp(app: App): void {
     section.append(make("p", {}, keys, make("span", {}, binding.help)));
   }
   const inside = make("section", {}, make("h3", {}, "In a panel"));
-  for (const [keys, does] of [["Tab", "next panel"], ["↑ ↓", "select a row"], ["← → in a matrix", "select a column"], ["click a name", "open that VM or container"], ["click a plot", "select that time"]] as const) inside.append(make("p", {}, make("span", {}, keys), make("span", {}, does)));
+  for (const [keys, does] of [["Tab", "next panel"], ["↑ ↓", "select a row and show its value"], ["← → in a matrix", "select a column"], ["click a name", "open that VM or container"], ["click a plot", "select that time"]] as const) inside.append(make("p", {}, make("span", {}, keys), make("span", {}, does)));
   const close = make("button", { autofocus: "" }, "Close (Esc)");
   close.addEventListener("click", () => dialog.close());
   dialog.replaceChildren(make("h2", {}, "Reading the dashboard"), legend(app), make("div", { class: "help" }, ...groups.values(), inside), make("p", {}, close));

@@ -256,7 +256,7 @@ export class Moments {
     const at_ms = app.unixMs(app.moment);
     const reach = this.reachText();
     const isIn = this.reach_ms !== undefined && this.reach_ms <= at_ms;
-    const back = reach === undefined ? "" : isIn ? ` · still in the flight recorder (${reach} back)` : ` · older than the flight recorder (${reach} back)`;
+    const back = reach === undefined ? "" : isIn ? ` · still in the flight recorder, which reaches back ${reach}` : ` · too old for a snapshot: the flight recorder reaches back ${reach}`;
     return [make("b", {}, `◈ ${momentText(at_ms, Date.now())}`), make("span", { class: "dim" }, `values, matrix and tables for this window${bin}${back}`)];
   }
 }

@@ -149,7 +149,7 @@ export class Server extends TextPanel {
       ["threads read too late", orNone(health?.late_threads), "in the newest window"],
       ["events dropped: thread table full", orNone(health?.untracked_events), "since the start"],
       ["exits and requests dropped: table full", orNone(health?.no_room), "since the start"],
-      ["events not delivered by the kernel", orNone(health?.missed_events), "since the start"],
+      ["events not delivered by the kernel or Xen", orNone(health?.missed_events), "since the start"],
     ];
     const some = lost.filter(([, many]) => many > 0);
     const lines = some.map(([what, many, when]) => make("p", { class: "bad" }, `${thousands(many)} ${what}, ${when}`));
@@ -159,13 +159,13 @@ export class Server extends TextPanel {
   private missing(): HTMLElement[] {
     const { app } = this;
     const rows = app.newest?.missing ?? [];
-    if (!app.newest) return [make("p", { class: "dim" }, "Missing data: no status received yet.")];
-    if (rows.length === 0) return [make("p", {}, make("b", {}, "Missing data "), "none")];
+    if (!app.newest) return [make("p", { class: "dim" }, "Missing metrics: no window received yet.")];
+    if (rows.length === 0) return [make("p", {}, make("b", {}, "Missing metrics "), "none")];
     const names = app.machines;
     const lines = rows.map((row) => {
       const of = row.machine_id === null || row.machine_id === undefined ? "" : ` of ${names.name(row.machine_id)}`;
       return make("li", {}, make("b", {}, `${row.metric.replaceAll("_", " ")}${of}`), `: ${row.why}`);
     });
-    return [make("p", {}, make("b", {}, `Missing data: ${rows.length}`)), make("ul", {}, ...lines)];
+    return [make("p", {}, make("b", {}, `Missing metrics: ${rows.length}`)), make("ul", {}, ...lines)];
   }
 }
