@@ -394,7 +394,7 @@ test("export: a smaller recording of the selection, and how to open it", async (
   });
   await page.keyboard.press("x");
   const download = page.waitForEvent("download");
-  await page.locator("#export").getByRole("button", { name: /^Smaller recording the selection/ }).click();
+  await page.locator("#export").getByRole("button", { name: /^Smaller recording the selected range/ }).click();
   const file = await download;
   assert.equal(file.suggestedFilename(), `${name}.tar`);
   assert.deepEqual(asked, { ...range, format: "recording" });
