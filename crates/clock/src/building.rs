@@ -228,8 +228,8 @@ impl<'a> Building<'a> {
                 self.edges.extend(edge);
             }
             None => self.notes.push(format!(
-                "machine {machine}: its clock '{}' cannot be aligned with '{}' by exchanges: one \
-                 of them does not measure time",
+                "machine {machine}: its clock '{}' cannot be aligned with '{}' by exchanges: at \
+                 least one of them does not measure time",
                 self.clocks.name(machine),
                 self.clocks.name(parent)
             )),

@@ -33,7 +33,7 @@ pub enum StoreError {
     #[error("{} is not a recording: it has no manifest.json (make one with transect record, or convert other traces with transect import)", .0.display())]
     NotARecording(PathBuf),
     /// The manifest cannot be understood.
-    #[error("{}: unsupported manifest: {reason}", path.display())]
+    #[error("{}: cannot read the manifest: {reason}", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,

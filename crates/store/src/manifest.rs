@@ -325,7 +325,7 @@ impl Manifest {
         let version: Version = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if version.format > FORMAT {
             return Err(format!(
-                "layout version {} is not supported (up to {FORMAT} is): use a newer transect",
+                "layout version {} is newer than the supported version {FORMAT}: use a newer transect",
                 version.format
             ));
         }

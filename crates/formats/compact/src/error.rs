@@ -179,8 +179,8 @@ impl fmt::Display for What {
             }
             What::UntoldExit { kind } => write!(
                 f,
-                "record of kind {kind} refers to a VM exit that is not in its chunk; the rest of the \
-                 chunk is skipped"
+                "record of kind {kind} refers to a VM exit that does not precede it in its chunk; the \
+                 rest of the chunk is skipped"
             ),
             What::Stamp => f.write_str(
                 "timestamp exceeds 64 bits of nanoseconds; the rest of the chunk is skipped",

@@ -177,8 +177,8 @@ impl fmt::Display for What {
             ),
             What::LostBackward { by_tsc } => write!(
                 f,
-                "LOST_RECORDS begins {by_tsc} ticks after its own timestamp; the lost records are \
-                 counted, the time they hide is unknown"
+                "first_tsc of LOST_RECORDS is {by_tsc} ticks after its own timestamp; the lost records \
+                 are counted, the time they hide is unknown"
             ),
             What::More { count } => write!(f, "and {count} more problems"),
         }

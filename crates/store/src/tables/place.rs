@@ -125,7 +125,7 @@ fn publish(parent: &Path, tmp: &Path) -> Result<PathBuf, StoreError> {
     // means that they are made again.
     if !path.exists() || rename(RenameFlags::EXCHANGE).is_err() {
         remove(&path)?;
-        rename(RenameFlags::empty()).map_err(io_error("replace the tables", &path))?;
+        rename(RenameFlags::empty()).map_err(io_error("replace the tables at", &path))?;
     }
     Ok(path)
 }

@@ -231,8 +231,8 @@ impl Kernel<'_, '_> {
         let share = running.share_at(self.dom, &stamps, (1, 1), ticks);
         let later = u64::try_from(placed.offset_ticks - ticks).ok()?;
         Some(format!(
-            "at the offset that Xen prints (ofs, {ticks} ticks), {} of {} events lie in running intervals: that offset \
-             counts Xen's system time, which began when Xen's TSC was at about {}",
+            "at the offset that Xen prints (ofs, {ticks} ticks), {} of {} events lie in running intervals: Xen \
+             counts that offset in its system time, which began when Xen's TSC was at about {}",
             share.inside,
             share.tested,
             in_us(later, rate)

@@ -63,7 +63,7 @@ pub(crate) struct Args {
 /// One section of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum View {
-    /// Findings in a few sentences: longest waits and their antagonists, exit cost, lost events
+    /// Findings in a few sentences: most delayed vCPUs and their antagonists, exit cost, lost events
     Summary,
     /// Date, command and length of the recording
     Recording,

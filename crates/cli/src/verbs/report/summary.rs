@@ -40,7 +40,7 @@ fn waiting(report: &Report) -> Vec<String> {
     };
     if !is_worth_naming(worst.waited_ns, worst.window_ns) {
         return vec![format!(
-            "No vCPU waited long for a CPU (longest wait: {}, {} of {}).",
+            "No vCPU waited long because another VM or a host thread held the CPU (maximum: {}, {} of {}).",
             vcpu_name(worst),
             share(worst.waited_ns, worst.window_ns),
             ns(report, worst.window_ns)
@@ -54,12 +54,12 @@ fn waiting(report: &Report) -> Vec<String> {
     named.into_iter().flatten().map(|vcpu| wait(report, vcpu)).collect()
 }
 
-/// "web vcpu0 wanted a CPU for 2.50 s (50.0 % of 5.00 s); it waited 82.0 % of that (2.05 s),
+/// "web vcpu0 wanted a CPU for 2.50 s (50.0 % of 5.00 s); it waited for 82.0 % of that (2.05 s),
 /// 97.3 % of the wait because batch held the CPU (vcpu0 1.80 s, vcpu1 0.20 s)."
 fn wait(report: &Report, vcpu: &VcpuLine) -> String {
     let wanted_ns = vcpu.gotten_ns + vcpu.waited_ns;
     format!(
-        "{} wanted a CPU for {} ({} of {}); it waited {} of that ({}){}.",
+        "{} wanted a CPU for {} ({} of {}); it waited for {} of that ({}){}.",
         vcpu_name(vcpu),
         ns(report, wanted_ns),
         share(wanted_ns, vcpu.window_ns),

@@ -85,9 +85,9 @@ fn the_hog_is_named_as_the_antagonist() {
     assert_eq!(
         sentences[..2],
         [
-            "periodic vcpu0 wanted a CPU for 9.00 µs (90.0 % of 10.0 µs); it waited 88.9 % of that \
+            "periodic vcpu0 wanted a CPU for 9.00 µs (90.0 % of 10.0 µs); it waited for 88.9 % of that \
              (8.00 µs), 93.8 % of the wait because hog held the CPU (vcpu0 7.50 µs).",
-            "hog vcpu0 wanted a CPU for 9.50 µs (95.0 % of 10.0 µs); it waited 15.8 % of that \
+            "hog vcpu0 wanted a CPU for 9.50 µs (95.0 % of 10.0 µs); it waited for 15.8 % of that \
              (1.50 µs), 100 % of the wait because kvmhost thread kworker/0:1 held the CPU.",
         ]
     );

@@ -304,7 +304,7 @@ pub(super) const ROWS: &[RecordDef] = &[
         "csched2_tickle_new",
         3,
         &[vcpu_in(0), dom_in(0), cpu(1), signed("credit", 2)],
-        "credit2: a vCPU became runnable; a vCPU to preempt is searched.",
+        "credit2: a vCPU became runnable; the scheduler searches for a vCPU to preempt.",
     ),
     row(
         0x0002_220e,

@@ -71,7 +71,8 @@ impl Page<'_> {
     pub(super) fn cost(&mut self) -> io::Result<()> {
         self.heading("COST OF THE RECORDING", "")?;
         let Some(cost) = self.report.facts.cost.clone() else {
-            return self.paragraph("Unknown: the recording was not made by transect record.");
+            return self
+                .paragraph("Unknown: the recording was imported, or its recorder did not finish.");
         };
         let cpu_ns = cpu_ns(&cost);
         let traced_ns = i64::try_from(cost.traced_cpu_ns).unwrap_or(0);
