@@ -113,7 +113,7 @@ impl Notes {
             (
                 self.contradictions,
                 "events showed a different thread on their CPU than sched_switch implied; the states \
-                 since the last event there are unknown",
+                 since the previous event of that CPU are unknown",
                 true,
             ),
             (
@@ -129,8 +129,8 @@ impl Notes {
             ),
             (
                 self.xen_contradictions,
-                "runstate changes named a different previous state than the one derived; the states \
-                 there are unknown instead (the pCPUs' TSCs may differ)",
+                "runstate changes named a different previous state than the one derived; the vCPU's \
+                 state before them is unknown instead (the pCPUs' TSCs may differ)",
                 true,
             ),
             (
