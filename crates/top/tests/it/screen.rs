@@ -296,7 +296,7 @@ fn before_the_first_window_and_after_the_last_it_says_so() {
 #[test]
 fn small_terminals_are_told() {
     let mut app = replay();
-    assert_eq!(lines_of(&mut app, 19, 6)[0], "20x6 at least, ple…");
+    assert_eq!(lines_of(&mut app, 19, 6)[0], "needs 20x6 or more");
     assert_eq!(lines_of(&mut app, 60, 5)[0], "needs 20x6 or more");
     let small = lines_of(&mut app, 20, 6);
     assert!(small[2].starts_with("/") && small[3].starts_with("starved"), "{small:#?}");

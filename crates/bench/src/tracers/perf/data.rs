@@ -157,7 +157,7 @@ mod tests {
         for (bytes, says) in [
             (whole[..110].to_vec(), ""),
             (vec![0; 200], "not a perf.data"),
-            (file(&[]), "did not finish"),
+            (file(&[]), "the file is unfinished"),
             (file(&[vec![9, 0, 0, 0, 0, 0, 4, 0]]), "a record of 4 bytes"),
         ] {
             let error = walk(&mut Cursor::new(bytes)).unwrap_err().to_string();

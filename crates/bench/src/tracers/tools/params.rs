@@ -89,7 +89,7 @@ mod tests {
         for (name, value, says) in [
             ("buffer_size", Param::Int(64), "no parameter buffer_size"),
             ("buffer_kib", Param::Text("64".into()), "must have the type of "),
-            ("buffer_kib", Param::Int(-1), "below zero"),
+            ("buffer_kib", Param::Int(-1), "buffer_kib is negative"),
         ] {
             let refusal = Params::of(ftrace(), &job(name, value)).unwrap_err();
             assert_eq!(refusal.kind, Kind::Plan);

@@ -227,10 +227,10 @@ fn copies_are_the_same() {
 fn what_cannot_be_written_says_so() {
     let mut writer = Writer::new(Vec::new(), 4096);
     let failed = writer.record(CpuId(0), None, 1, &[0; 8]).unwrap_err();
-    assert_eq!(failed.to_string(), "a record of event 0x1 with 8 words: the most is 7");
+    assert_eq!(failed.to_string(), "a record of event 0x1 has 8 words: the maximum is 7");
     let failed = writer.record(CpuId(0), None, 1 << 28, &[]).unwrap_err();
     assert_eq!(failed.to_string(), "event number 0x10000000 has more than 28 bits");
     let failed = writer.record(CpuId(16_384), None, 1, &[]).unwrap_err();
-    assert_eq!(failed.to_string(), "CPU 16384 cannot be: Xen has at most 16384");
+    assert_eq!(failed.to_string(), "invalid CPU 16384: Xen has at most 16384");
     assert!(writer.event(CpuId(0), 1, &XenEvent::Other).is_err());
 }

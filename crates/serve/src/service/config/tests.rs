@@ -47,7 +47,7 @@ fn every_mistake_is_named_with_line_and_field() {
             "line 2: limits.children_per_client: 5; it must be a whole number from 1 to 4",
         ),
         ("[limits]\nconnections = 99999999999999999999", "line 2: limits.connections"),
-        ("[tls]\nkey = \"a\"", "tls: certificate and key"),
+        ("[tls]\nkey = \"a\"", "tls: set both certificate and key"),
         ("listen = \"0.0.0.0:1\"", "listen: 0.0.0.0:1 is not a loopback address: set [tls]"),
         ("listen = \"0.0.0.0:1\"\n[tls]\ncertificate = \"a\"\nkey = \"b\"", "access.read_tokens"),
         ("[history]\nkeep = \"1h\"", "history: windows_for and ten_seconds_for"),
