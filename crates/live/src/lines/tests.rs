@@ -371,7 +371,10 @@ fn null_is_read_where_it_is_missing_and_nowhere_else() {
     assert_eq!(Reader::new(text.as_bytes()).next().unwrap().unwrap(), told);
     let other = text.replace("\"metric\":\"halts\"", "\"metric\":\"exits\"");
     let error = read(other.as_bytes())[0].clone().unwrap_err();
-    assert!(error.starts_with("line 3: \"halts\" is null, and no row of table \"missing\""), "{error}");
+    assert!(
+        error.starts_with("line 3: \"halts\" is null, and no row of table \"missing\""),
+        "{error}"
+    );
 }
 
 #[test]
