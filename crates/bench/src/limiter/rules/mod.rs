@@ -124,7 +124,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         kind: LimiterKind::Generator,
-        threshold: "≥ 5 % of requests late, or < 95 % of the due ones sent; or all conformed and the plan allows no higher rate; or its CPU rules fire at ≥ 80 % (quota, steal, run queue ≥ 30 %) while no socket drops ≥ 20 % of its packets",
+        threshold: "≥ 5 % of requests late, or < 95 % of the due ones sent; or all conformed and the plan allows no higher rate; or its CPU rules fire at ≥ 80 % (quota, steal, run queue ≥ 30 %) while < 20 % of datagrams are dropped at sockets",
         source: "Gregg 2013: “client iperf @80% CPU”; active benchmarking",
         check: others::generator,
     },

@@ -210,7 +210,7 @@ fn over(
         speed: None,
         ..ours(pair, ratio, better)
     };
-    Judged { ours: Some(ours), agrees, note: "each less the cost without a tracer".to_owned() }
+    Judged { ours: Some(ours), agrees, note: "each minus the cost without a tracer".to_owned() }
 }
 
 /// Does the cost grow more with machines here than there?

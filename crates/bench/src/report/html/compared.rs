@@ -41,7 +41,7 @@ const JUDGED: [Head; 7] = [
     numbers("floor", "relative effects below this are within the noise of this run (A/A)"),
     numbers(
         "p",
-        "probability of blocks at least this far apart without an effect, corrected for the number of comparisons (Holm)",
+        "probability of ratios at least this extreme if there is no effect, corrected for the number of comparisons (Holm)",
     ),
     numbers("n", "blocks in which both runs are counted"),
 ];

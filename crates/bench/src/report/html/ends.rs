@@ -91,7 +91,7 @@ fn legend() -> Element {
     let list = el("dl")
         .children(item("Blocks", "Every block runs each cell once, in random order. Comparisons use ratios within a block, so slow drift cancels."))
         .children(item("Interval", "Hodges–Lehmann estimate of the paired ratios with the exact signed-rank interval. With fewer than 6 blocks the page shows points and no interval."))
-        .children(item("Noise floor", "The reference is measured twice in every block (A/A). Effects smaller than the difference between these two measurements are not resolved. The plots show this range as a shaded band."))
+        .children(item("Noise floor", "The reference is measured twice in every block (A/A). The noise floor is the largest difference that the interval of this comparison contains. Effects up to it are not resolved. The plots show it as a shaded band."))
         .children(item("Marks", "Filled square: worse. Filled circle: better. Hollow circle: not resolved. Small strokes below: single blocks. Arrow: the interval continues beyond the axis."))
         .children(item("p", "Corrected for the number of comparisons in the family (Holm)."))
         .children(item("Two percentages", "100·(2 − v/base) is the figure that the LTTng-Xen papers print for times; base/value is the speed relative to the reference. They agree only near 100 %, so the page shows both."))

@@ -32,7 +32,7 @@ const COLUMNS: &[Column] = &[
     text("verdict", "worse, better, not_resolved, too_few"),
     number(
         "p_corrected",
-        "probability of blocks at least this far apart without an effect, corrected by Holm within the family",
+        "probability of ratios at least this extreme if there is no effect, corrected by Holm within the family",
     ),
 ];
 

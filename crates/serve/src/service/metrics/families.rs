@@ -50,8 +50,8 @@ families! {
 
     CPU_TIME = "transect_cpu_time_seconds" Counter "Time of each CPU of the host, by state: busy, idle, unknown.";
 
-    VM_TIME = "transect_vm_time_seconds" Counter "Time of a VM's vCPUs, added up, by state.";
-    VM_GUEST = "transect_vm_guest_seconds" Counter "Time in guest mode, part of running.";
+    VM_TIME = "transect_vm_time_seconds" Counter "Time of a VM's vCPUs, added up, by state: running, preempted, waking, asleep, halted, offline, unknown.";
+    VM_GUEST = "transect_vm_guest_seconds" Counter "Time of a VM's vCPUs in guest mode, part of the state running.";
     VM_EXECUTIONS = "transect_vm_executions" Counter "Times that a vCPU of the VM was switched in.";
     VM_MIGRATIONS = "transect_vm_migrations" Counter "Times that a vCPU of the VM migrated to another CPU.";
     VM_WAIT = "transect_vm_wait_seconds" Histogram "Durations of waits for a CPU, after preemption or wakeup. The sum is the time spent waiting.";
@@ -62,13 +62,13 @@ families! {
     VM_INJECTIONS = "transect_vm_injections" Counter "Interrupts injected into the guest.";
     VM_HALTS = "transect_vm_halts" Counter "Halts that ended, by kind: polled or blocked.";
     VM_POLL = "transect_vm_halt_poll_seconds" Counter "Time spent in halt polling.";
-    VCPU_TIME = "transect_vcpu_time_seconds" Counter "Time of a vCPU by state.";
+    VCPU_TIME = "transect_vcpu_time_seconds" Counter "Time of a vCPU by state: running, preempted, waking, asleep, halted, offline, unknown.";
     VCPU_EXITS = "transect_vcpu_exits" Counter "VM exits of a vCPU.";
-    CGROUP_TIME = "transect_cgroup_time_seconds" Counter "Time of a control group's threads, added up, by state.";
+    CGROUP_TIME = "transect_cgroup_time_seconds" Counter "Time of a control group's threads, added up, by state: running, preempted, waking, asleep, halted, offline, unknown.";
     CGROUP_EXECUTIONS = "transect_cgroup_executions" Counter "Times that a thread of the control group was switched in.";
     CGROUP_MIGRATIONS = "transect_cgroup_migrations" Counter "Times that a thread of the control group migrated to another CPU.";
     CGROUP_WAIT = "transect_cgroup_wait_seconds" Histogram "Durations of waits for a CPU by threads of the control group. The sum is the time spent waiting.";
-    CONTAINER_TIME = "transect_container_time_seconds" Counter "Time of a container's threads, added up, by state.";
+    CONTAINER_TIME = "transect_container_time_seconds" Counter "Time of a container's threads, added up, by state: running, preempted, waking, asleep, unknown.";
     CONTAINER_EXECUTIONS = "transect_container_executions" Counter "Times that a thread of the container was switched in.";
     CONTAINER_WAIT = "transect_container_wait_seconds" Histogram "Durations of waits for a CPU by threads of the container. The sum is the time spent waiting.";
     THROTTLED = "transect_cgroup_throttled_seconds" Counter "Time that a control group was throttled by its CPU quota, added up over CPUs.";
@@ -84,7 +84,7 @@ families! {
     NET_PACKETS = "transect_net_packets" Counter "Packets of a network device; the direction is the host's view of the device.";
     NET_BYTES = "transect_net_bytes" Counter "Bytes of a network device's packets.";
 
-    HISTORY_STATE = "transect_history_state" States "State of the history on disk.";
+    HISTORY_STATE = "transect_history_state" States "State of the history on disk: off, ok, full, failed.";
     HISTORY_BYTES = "transect_history_bytes" Gauge "Bytes that the history uses on disk.";
     HISTORY_LIMIT = "transect_history_limit_bytes" Gauge "Bytes that the history may use on disk.";
     HISTORY_OLDEST = "transect_history_oldest_timestamp_seconds" Gauge "Time of the oldest window in the history, seconds since 1970.";
