@@ -28,8 +28,7 @@ impl Tracer for TransectFlight {
 
     fn params(&self) -> Vec<(&'static str, Param, &'static str)> {
         let mut params = recorder::params();
-        let snapshot =
-            "write its buffer to disk at the end of the run; the CPU time of that counts then";
+        let snapshot = "write its buffer to disk at the end of the run, as part of its CPU time";
         params.push(("snapshot", Param::Bool(false), snapshot));
         params
     }
