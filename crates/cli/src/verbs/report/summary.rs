@@ -210,7 +210,7 @@ fn damage(report: &Report) -> Option<String> {
     (remarks > 0).then(|| {
         let remarks = counted(remarks as u64, "remark");
         format!(
-            "Data was lost while reading the recording: {remarks} in the import log (--view log)."
+            "Some data is incomplete: {remarks} in the import log (--view log)."
         )
     })
 }
