@@ -88,7 +88,7 @@ test("a recording with nothing in it opens and says so", async () => {
       await shot(page, "empty");
       const said = await page.locator("#nothing").innerText();
       assert.match(said, /cannot be shown/);
-      assert.match(said, /empty\.transect: it holds no events/);
+      assert.match(said, /empty\.transect: no usable events/);
     },
   );
 });
