@@ -57,7 +57,7 @@ def main() -> None:
     for line in git("diff", "--name-status", "-M", base, head).splitlines():
         status, *paths = line.split("\t")
         old_path, path = paths[0], paths[-1]
-        if status[0] not in "MR" or path.endswith((".md", ".py")) or "/tests/" in path:
+        if status[0] not in "MR" or not path.endswith((".rs", ".ts", ".html", ".toml", ".sql", "Makefile")) or "/tests/" in path:
             continue
         old, new = strings(base, old_path), strings(head, path)
         name = next(name for name, pattern in AREAS if re.match(pattern, path))

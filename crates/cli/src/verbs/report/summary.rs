@@ -209,9 +209,7 @@ fn damage(report: &Report) -> Option<String> {
     let remarks = report.import_log.iter().filter(|row| row.data_loss).count();
     (remarks > 0).then(|| {
         let remarks = counted(remarks as u64, "remark");
-        format!(
-            "Some data is incomplete: {remarks} in the import log (--view log)."
-        )
+        format!("Some data is incomplete: {remarks} in the import log (--view log).")
     })
 }
 
