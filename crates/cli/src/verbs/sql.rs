@@ -21,7 +21,7 @@ use transect_ask::{Wanted, protocol};
     transect sql --views                             views, with columns and an example each\n\n\
     Tables, views, functions and ten worked questions: docs/reference/sql.md.")]
 pub(crate) struct Args {
-    /// The recording: a directory made by `record` or `import`, or a trace.dat or xentrace file
+    /// Recording to query: a directory made by `record` or `import`, a trace.dat or an xentrace file
     recording: Option<PathBuf>,
     #[command(flatten)]
     wanted: Wanted,

@@ -13,15 +13,15 @@ use transect_bench::{Fault, Kind, Refusal};
 /// Arguments of `transect bench`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    transect bench list                            platforms, tracer arms and workloads, and those unavailable on this machine\n  \
+    transect bench list                            platforms, tracer arms, workloads\n  \
     transect bench plan quick                      the cells of a plan and their expected duration\n  \
-    transect bench run quick -o results            run the plan; Ctrl-C abandons the current run and stops\n  \
+    transect bench run quick -o results            run the plan; Ctrl-C stops it\n  \
     transect bench resume results                  continue after Ctrl-C, a crash, kill -9 or a reboot\n  \
-    transect bench confirm results                 halve the suspected limiters and measure the effect on the results\n  \
+    transect bench confirm results                 halve the suspected limiters\n  \
     transect bench report results                  the results as tables\n  \
-    transect bench report results --html page.html the results as one page with charts and every raw point\n  \
-    transect bench compare before after            compare two sets of results, corrected for the number of comparisons\n  \
-    transect bench gate results --at-most 5%       exit code 1 if the interval of a tracer's cost exceeds the limit\n\n\
+    transect bench report results --html page.html one page with charts\n  \
+    transect bench compare before after            two sets of results side by side\n  \
+    transect bench gate results --at-most 5%       exit code 1 if a tracer costs more\n\n\
     A plan is a TOML file, or one of quick, full, published. Documentation: docs/reference/bench.md; the method: docs/reference/bench-method.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]

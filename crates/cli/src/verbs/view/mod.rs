@@ -31,7 +31,7 @@ use transect_serve::{Options, Server};
     anyone with the address can read the recording while it is served.\n\
     Keys and panels: docs/reference/view.md.")]
 pub(crate) struct Args {
-    /// Recording to show: a directory written by `record` or `import`, or a trace.dat file
+    /// Recording to show: a directory made by `record` or `import`, a trace.dat or an xentrace file
     recording: PathBuf,
     /// Address and port to listen on: 127.0.0.1 or ::1; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
