@@ -194,7 +194,7 @@ test("transect serve: the dashboard loads, drills down, takes a snapshot and ope
     if (hogs.length === 2) {
       await page.locator(`#p-fleet .row[data-actor="cg:${hogs[0]!.group}"]`).click();
       await settled(page);
-      assert.match(await page.locator("#p-threads").innerText(), /antagonist[\s\S]*sh[\s\S]*thread/);
+      assert.match(await page.locator("#p-threads").innerText(), /\bcount\s+[^\n]*\bsh\b[\s\S]*\bthread\s+role\b/);
       await page.screenshot({ path: "build/shots/dashboard-real-group.png" });
       await page.keyboard.press("Escape");
       await page.keyboard.press("Escape");

@@ -173,7 +173,7 @@ fn what_compact_lacks_is_recorded_in_full_and_told() {
             ["-e", "sched:sched_stat_runtime"],
             "the compact collector lacks sched:sched_stat_runtime",
         ),
-        (["--clock", "mono_raw"], "stamps with mono"),
+        (["--clock", "mono_raw"], "the compact collector uses the clock mono, not mono_raw"),
         (["--profile", "full"], "profile full has events that the compact collector lacks"),
     ] {
         let dir = format!("w{}", words[1].replace(':', "_"));

@@ -73,7 +73,7 @@ fn the_exit_code_is_the_commands_and_its_failure_is_told() {
     let scratch = Scratch::new();
     let output = scratch.run(&["record", "-o", "x.transect", "--", "sh", "-c", "exit 7"]);
     assert_eq!(output.status.code(), Some(7));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("sh exited with 7"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("sh exited with code 7"));
     let output = scratch.run(&["record", "-o", "y.transect", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(output.status.code(), Some(137));
     let output = scratch.run(&["record", "-o", "z.transect", "--", "/no/such/program"]);

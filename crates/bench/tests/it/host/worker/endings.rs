@@ -171,7 +171,7 @@ fn nonsense_is_one_clear_error() {
         ("{\"prepare\": 3}\n", "line 1"),
         ("\n", "line 1"),
         ("\u{fffd}\0\n", "line 1"),
-        ("\"go\"\n", "Go came without a job"),
+        ("\"go\"\n", "Go is out of order without a job"),
     ] {
         let mut worker = Worker::start();
         worker.tell_raw(nonsense);
