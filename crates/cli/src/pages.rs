@@ -7,8 +7,12 @@ use std::fmt::Write as _;
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/verbs.md");
 
 const HEAD: &str = "# Verbs and flags\n\n\
-    Every verb of `transect` with its arguments, as `transect VERB --help` prints them. Exit codes: 0 for success, 1 for a \
-    run that failed, 2 for a command line that is not valid. Generated from the command line's definition.\n";
+    Every verb of `transect` with its arguments, as in `transect VERB --help`. Generated from the command line's definition.\n\n\
+    | exit code | meaning |\n|---|---|\n\
+    | 0 | success |\n\
+    | 1 | the run failed, or its result is negative (`doctor`, `bench gate`) |\n\
+    | 2 | the command line is not valid |\n\
+    | that of the command | `record -- COMMAND`, if the recording succeeded |\n";
 
 /// One cell of a table: on one line, without a separator in it.
 fn cell(text: &str) -> String {
@@ -27,6 +31,11 @@ fn spelling(arg: &Arg) -> String {
     let flags = all.join(", ");
     match value {
         Some(value) if flags.is_empty() => format!("`{value}`"),
+        // `--flight-recorder 8M` would take 8M for something else.
+        Some(value) if arg.is_require_equals_set() => match arg.get_num_args() {
+            Some(number) if number.min_values() == 0 => format!("`{flags}[={value}]`"),
+            _ => format!("`{flags}={value}`"),
+        },
         Some(value) => format!("`{flags} {value}`"),
         None => format!("`{flags}`"),
     }
@@ -40,10 +49,17 @@ fn meaning(arg: &Arg) -> String {
         .get_possible_values()
         .iter()
         .filter(|value| shows && !value.is_hide_set())
-        .map(|value| format!("`{}`", value.get_name()))
+        .map(|value| match value.get_help() {
+            Some(help) => format!("`{}`: {}", value.get_name(), cell(&help.to_string())),
+            None => format!("`{}`", value.get_name()),
+        })
         .collect();
     if !values.is_empty() {
-        let _ = write!(text, ". Values: {}", values.join(", "));
+        let _ = write!(text, ".<br>Values:<br>{}", values.join("<br>"));
+    }
+    if let Some(aliases) = arg.get_visible_aliases().filter(|aliases| !aliases.is_empty()) {
+        let aliases: Vec<String> = aliases.iter().map(|alias| format!("`--{alias}`")).collect();
+        let _ = write!(text, ". Alias: {}", aliases.join(", "));
     }
     let defaults: Vec<_> = arg.get_default_values().iter().map(|v| v.to_string_lossy()).collect();
     if shows && !defaults.is_empty() {
@@ -131,6 +147,16 @@ fn page_of_verbs_equals_the_definition() {
         found == expected,
         "docs/reference/verbs.md is out of date: run the test with UPDATE_GOLDEN=1"
     );
+}
+
+#[test]
+fn flags_are_spelled_as_they_are_typed() {
+    let page = verbs_page();
+    for wanted in
+        ["`--flight-recorder[=SIZE]`", "`-o, --output DIR`", "`--json`", "Alias: `--cpu-hz`"]
+    {
+        assert!(page.contains(wanted), "{wanted}");
+    }
 }
 
 #[test]

@@ -9,12 +9,17 @@ use transect_live::TABLES;
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/http-api.md");
 
 const HEAD: &str = "# HTTP API of `transect serve`\n\n\
-    Every route of the daemon and every column of its rows. The daemon also serves this description as OpenAPI 3.0, under \
-    `/openapi.json`. Durations and times are ns; a name that ends in `unix_ns` counts from 1970, others from the start of \
-    the host's trace clock. A column that this machine cannot measure is null. An error is a JSON object with `error` and, where there \
-    is one, `hint`; besides the listed answers every route may answer 400 (invalid request), 401 (no token), 403 (token without \
-    the scope, or a foreign `Host`) and 503 (limit reached). [Running the daemon](serve.md) explains access and limits, \
-    [timeline files and tables](timeline-format.md) the requests of a snapshot's timeline, below `/view/{id}/`. Generated from the table of routes.\n";
+    Every route of the daemon and every column of its rows. The daemon serves this description as OpenAPI 3.0, too, under \
+    `/openapi.json`. [Running the daemon](serve.md#the-api) explains the parameters and lists the members of `/api/v1/status`, \
+    snapshots and triggers; [timeline files and tables](timeline-format.md) describes the requests of a snapshot's timeline, \
+    below `/view/{id}/`. Generated from the table of routes.\n\n\
+    - Times and durations are ns. A name that ends in `unix_ns` counts from 1970, all others from the start of the host's trace \
+    clock.\n\
+    - A column that is not available on this host is null; the table `missing` gives the reason.\n\
+    - An error is `{\"error\": \"…\", \"hint\": \"…\"}`. Besides the statuses listed here, every route can answer 400 (invalid \
+    request), 401 (no or unknown token), 403 (the token lacks the scope, or a foreign `Host` or origin), 404 (no such path), 405 \
+    (other method), 408 (the request took too long), 411 and 413 (body without a length, or too long), 431 (head too long) and \
+    503 (limit reached, with `Retry-After`).\n";
 
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
@@ -39,7 +44,7 @@ fn section(page: &mut String, route: &Route) {
         }
     }
     if let Some(body) = route.body {
-        let _ = write!(page, "\nBody, all members optional:\n\n```json\n{body}\n```\n");
+        let _ = write!(page, "\nBody:\n\n```json\n{body}\n```\n");
     }
     page.push_str("\n| status | content | answer |\n|---|---|---|\n");
     for (status, doc, kind) in route.answers {
@@ -54,7 +59,10 @@ fn page() -> String {
     for route in ROUTES {
         section(&mut page, route);
     }
-    page.push_str("\n## Rows of a window\n");
+    page.push_str(
+        "\n## Rows of a window\n\nA window is an object: `ts`, `dur`, `ended_unix_ns` (its end), `missed_windows` (lost before \
+         it), `run` (identifies this run of the daemon), and one array of rows per table below (`health`: one object).\n",
+    );
     for (place, table) in TABLES.iter().enumerate() {
         let _ = write!(page, "\n### {table}\n\n| column | type | meaning |\n|---|---|---|\n");
         for column in tables::columns(place) {

@@ -159,7 +159,7 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Post,
         path: "/api/v1/snapshots",
         scope: Scope::Control,
-        doc: "Takes a snapshot: a recording of the last seconds.",
+        doc: "Takes a snapshot: a recording of the last seconds (1 to 600, default 10), with a reason (at most 200 characters). The body and both members are optional.",
         params: &[],
         body: Some("{\"seconds\": 10, \"reason\": \"a slow answer at noon\"}"),
         answers: &[
@@ -238,7 +238,7 @@ pub(crate) const ROUTES: &[Route] = &[
         doc: "Exchanges a token for a cookie, for browsers.",
         params: &[],
         body: Some("{\"token\": \"…\"}"),
-        answers: &[(204, "The cookie is set.", "")],
+        answers: &[(204, "The cookie is set.", ""), (401, "Unknown token.", JSON)],
         handler: login::answer,
     },
     Route {

@@ -20,7 +20,7 @@ use std::{io::Write, process::ExitCode};
     transect doctor --json     the same as JSON, for scripts\n\n\
     Exit code: 0 if this host can be recorded, 1 if it cannot.")]
 pub(crate) struct Args {
-    /// Print a JSON array of {facility, status, finding, mend}
+    /// Print a JSON array of {facility, status, finding, fix}
     #[arg(long)]
     json: bool,
     /// Run the tiny VM of the KVM check in this process (the check starts this as a child, with a deadline)
@@ -48,6 +48,8 @@ struct Check {
     /// The attempt and its result.
     finding: String,
     /// The command or change that fixes it; empty if none is needed.
+    fix: String,
+    /// The same as `fix`, under the name that 0.1.0 first had. Remove it after a release.
     mend: String,
     /// Without it nothing can be recorded on the host at all.
     #[serde(skip)]
@@ -59,29 +61,23 @@ impl Check {
         Check::new(facility, Status::Ok, finding, "")
     }
 
-    fn limited(
-        facility: &'static str,
-        finding: impl Into<String>,
-        mend: impl Into<String>,
-    ) -> Self {
-        Check::new(facility, Status::Limited, finding, mend)
+    fn limited(facility: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
+        Check::new(facility, Status::Limited, finding, fix)
     }
 
-    fn missing(
-        facility: &'static str,
-        finding: impl Into<String>,
-        mend: impl Into<String>,
-    ) -> Self {
-        Check::new(facility, Status::Missing, finding, mend)
+    fn missing(facility: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
+        Check::new(facility, Status::Missing, finding, fix)
     }
 
     fn new(
         facility: &'static str,
         status: Status,
         finding: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Self {
-        Check { facility, status, finding: finding.into(), mend: mend.into(), essential: false }
+        let fix = fix.into();
+        let mend = fix.clone();
+        Check { facility, status, finding: finding.into(), fix, mend, essential: false }
     }
 
     fn essential(mut self) -> Self {
@@ -125,8 +121,8 @@ fn print(checks: &[Check]) -> std::io::Result<()> {
             Status::Missing => "MISSING",
         };
         writeln!(out, "{mark}  {:width$}  {}", check.facility, check.finding)?;
-        if !check.mend.is_empty() {
-            writeln!(out, "         {:width$}  → {}", "", check.mend)?;
+        if !check.fix.is_empty() {
+            writeln!(out, "         {:width$}  → {}", "", check.fix)?;
         }
     }
     Ok(())

@@ -115,7 +115,10 @@ fn hostile_queries_of_a_stranger_hurt_nobody_else() {
     }
     let refused = &found["refused"];
     assert!(refused["status"] == 429 && refused["again"].is_string(), "{refused}");
-    assert!(refused["error"].as_str().unwrap().contains("is 120 per minute") || is_long, "{refused}");
+    assert!(
+        refused["error"].as_str().unwrap().contains("is 120 per minute") || is_long,
+        "{refused}"
+    );
     let statuses = found["statuses"].as_array().unwrap();
     assert_eq!(statuses.len(), requests + 40);
     assert!(

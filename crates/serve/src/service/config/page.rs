@@ -13,6 +13,18 @@ const HEAD: &str = "# Configuration of `transect serve`\n\n\
     current values as such a file. `SIGHUP` reloads the file: settings marked *at once* take effect then, all others after a \
     restart. [Running the daemon](serve.md) explains their use. Generated from the table of settings.\n";
 
+const TRIGGERS: &str = "\nOn SIGHUP, a daemon that serves TLS also rereads the files of `tls.certificate` and `tls.key`.\n\n\
+    ## [[trigger]]\n\nThe section may be repeated. Each trigger takes a snapshot when its condition has held for `for`; SIGHUP \
+    reloads all triggers. [Snapshots and triggers](serve.md#snapshots-and-triggers) explains the conditions.\n\n\
+    | setting | default | accepted values | meaning |\n|---|---|---|---|\n\
+    | `name` | required | 1 to 64 letters, digits, `-`, `_`, `.` | Name in the log and in the snapshot's reason. |\n\
+    | `of` | `\"vcpu\"` | `\"vcpu\"`, `\"vm\"` or `\"cgroup\"` | Kind of actor. |\n\
+    | `match` | `\"*\"` | a pattern; `*` and `?` are wildcards | Name of the VM, or path of the control group. |\n\
+    | `when` | required | a column of `windows` or `window_details`, `>` or `<`, a number, a share (`20%`) or a duration | Condition on one window. |\n\
+    | `for` | `\"0s\"` | a duration up to 1 day | Time for which the condition must hold. |\n\
+    | `cooldown` | `\"5m\"` | a duration up to 1 day | Time after a snapshot in which this trigger takes none. |\n\
+    | `seconds` | `10` | a whole number from 1 to 600 | Seconds of the past in the snapshot. |\n\n```toml\n";
+
 /// The values that a setting accepts, in the words of its own error.
 fn accepted(field: &Field) -> &'static str {
     let mut config = Config::default();
@@ -28,7 +40,7 @@ fn page() -> String {
         if section != Some(field.section) {
             section = Some(field.section);
             match field.section {
-                "" => page.push_str("\n## Above all sections\n"),
+                "" => page.push_str("\n## Top-level settings\n"),
                 name => drop(write!(page, "\n## [{name}]\n")),
             }
             page.push_str("\n| setting | default | accepted values | takes effect | meaning |\n|---|---|---|---|---|\n");
@@ -47,11 +59,7 @@ fn page() -> String {
         let (name, accepted) = (field.name, accepted(field).replace('|', "\\|"));
         let _ = writeln!(page, "| `{name}` | {default} | {accepted} | {effect} | {} |", field.doc);
     }
-    page.push_str(
-        "\n`tls.certificate` and `tls.key` are read again at once where the daemon already serves TLS.\n\n\
-         ## [[trigger]]\n\nAny number of sections. Each takes a snapshot when its condition has held long enough; triggers \
-         are reloaded at once. [Triggers](serve.md) explains the conditions.\n\n```toml\n",
-    );
+    page.push_str(TRIGGERS);
     let printed = defaults.print();
     let trigger = printed.split_once("# [[trigger]]").map_or("", |(_, rest)| rest);
     page.push_str("[[trigger]]");
@@ -72,4 +80,15 @@ fn page_of_settings_equals_the_table() {
     let advice =
         "docs/reference/configuration.md is out of date: run the test with UPDATE_GOLDEN=1";
     assert!(found == expected, "{advice}");
+}
+
+#[test]
+fn table_of_triggers_has_the_defaults_of_the_parser() {
+    let config = Config::parse("[[trigger]]\nname = \"a\"\nwhen = \"exits > 1\"").unwrap();
+    for line in config.triggers[0].print().lines().skip(1) {
+        let (name, value) = line.split_once(" = ").unwrap();
+        let row = TRIGGERS.lines().find(|row| row.starts_with(&format!("| `{name}` |"))).unwrap();
+        let is_default = row.contains(&format!("| `{value}` |"));
+        assert!(is_default || row.contains("| required |"), "{line}: {row}");
+    }
 }
