@@ -272,7 +272,7 @@ impl View {
         client: &Client,
     ) -> api::Answered {
         let _guard = Running::new(&self.queries).ok_or_else(|| {
-            let busy = Response::error(503, "too many questions at once: retry later");
+            let busy = Response::error(503, "too many requests at once: retry later");
             busy.with("Retry-After", "1")
         })?;
         let (state, body) = (&self.state, &request.body);

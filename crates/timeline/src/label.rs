@@ -104,23 +104,23 @@ impl Names {
     /// Who has the CPU meanwhile: a guest is named with its vCPU's thread, which is the host's.
     fn waiting(&self, state: &str, machine: u32, tid: Option<i32>) -> String {
         // Who has the CPU is not who woke it.
-        let behind = if state == "preempted" {
+        let lead = if state == "preempted" {
             "preempted by".to_owned()
         } else {
-            format!("{state}, behind")
+            format!("{state}; antagonist")
         };
         let known = self.machine(machine);
         let host = known.and_then(|machine| machine.parent_id);
         if let Some(vcpu) = tid.and_then(|tid| self.vcpu_of(machine, tid)) {
-            return format!("{behind} {} vCPU {vcpu}", self.machine_name(machine));
+            return format!("{lead} {} vCPU {vcpu}", self.machine_name(machine));
         }
         match (tid, host) {
             (Some(0), _) => format!("{state}, CPU leaves idle"),
             (Some(tid), Some(host)) => {
-                format!("{behind} {}, {}", self.machine_name(machine), self.thread(host, tid))
+                format!("{lead} {}, {}", self.machine_name(machine), self.thread(host, tid))
             }
-            (Some(tid), None) => format!("{behind} {}", self.thread(machine, tid)),
-            (None, _) => format!("{behind} {}", self.machine_name(machine)),
+            (Some(tid), None) => format!("{lead} {}", self.thread(machine, tid)),
+            (None, _) => format!("{lead} {}", self.machine_name(machine)),
         }
     }
 }

@@ -23,8 +23,10 @@ const NOTES: &[&str] = &[
     "Shares are of one CPU: a VM with four vCPUs can reach 400 %. The first column of a pair covers the last \
      window, the second one the last ten.",
     "CPU%: on a CPU. WAIT%: runnable, but not on a CPU. WAITING: WAIT% window by window, a full bar is 100 %. \
-     BEHIND: the antagonist that had the CPU for most of that time.",
+     ANTAGONIST: the actor that had the CPU for most of that time.",
     "Yellow: waited 5 % or more; red: 20 % or more, or lost rows.",
+    "BLOCK%: asleep or halted. RUNS/s: times switched in. MOVES/s: migrations to another CPU. HELD%: throttled by its \
+     own limit (cpu.max).",
 ];
 
 /// The keys.

@@ -259,7 +259,7 @@ impl XenWindows {
 /// What cannot be had, whatever the domains.
 pub(super) fn missing() -> Vec<Missing> {
     let of_xen = "Xen's scheduling trace does not contain it";
-    let of_dom0 = "it comes from dom0's kernel, which this source does not observe (transect top --source bpf does)";
+    let of_dom0 = "recorded by dom0's kernel only; use transect top --source bpf";
     let mut missing: Vec<Missing> =
         [Metric::BlockIo, Metric::NetIo, Metric::NetDurations, Metric::Throttling]
             .into_iter()

@@ -85,11 +85,11 @@ impl Refused {
         let wait_s = self.retry_s;
         let (what, hint) = match self.limit {
             Limit::PerMinute(count) => (
-                format!("too many questions: the limit for {peer} is {count} per minute"),
+                format!("too many requests: the limit for {peer} is {count} per minute"),
                 format!("retry in {wait_s} s (limits.questions_per_minute)"),
             ),
             Limit::AtOnce(count) => (
-                format!("too many questions at once: the limit for {peer} is {count}"),
+                format!("too many requests at once: the limit for {peer} is {count}"),
                 "retry when one of them is answered".to_owned(),
             ),
         };
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(response.status, 429);
         assert!(response.headers.contains(&("Retry-After", "4".to_owned())));
         let body: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
-        assert_eq!(body["error"], "too many questions: the limit for user 65534 is 300 per minute");
+        assert_eq!(body["error"], "too many requests: the limit for user 65534 is 300 per minute");
         assert_eq!(body["hint"], "retry in 4 s (limits.questions_per_minute)");
     }
 }

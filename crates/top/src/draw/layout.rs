@@ -77,7 +77,7 @@ mod tests {
             Column::text("NAME", 12, 20, 0),
             Column::number("CPU%", 6, 0),
             Column::number("IO/s", 5, 7),
-            Column::text("BEHIND", 12, 20, 1),
+            Column::text("ANTAGONIST", 12, 20, 1),
         ];
         let at = |width| {
             let columns = columns(&all, width);
@@ -85,8 +85,8 @@ mod tests {
             assert!(total <= width.max(12), "{total} in {width}");
             (columns.shown, columns.left_out)
         };
-        assert_eq!(at(10), (vec![(0, 12)], vec!["CPU%", "IO/s", "BEHIND"]));
-        assert_eq!(at(31), (vec![(0, 18), (1, 6), (2, 5)], vec!["BEHIND"]));
+        assert_eq!(at(10), (vec![(0, 12)], vec!["CPU%", "IO/s", "ANTAGONIST"]));
+        assert_eq!(at(31), (vec![(0, 18), (1, 6), (2, 5)], vec!["ANTAGONIST"]));
         assert_eq!(at(33), (vec![(0, 13), (1, 6), (3, 12)], vec!["IO/s"]));
         assert_eq!(at(100).0, vec![(0, 20), (1, 6), (2, 5), (3, 20)]);
     }

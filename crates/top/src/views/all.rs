@@ -48,7 +48,7 @@ fn columns(scene: &Scene<'_>) -> Vec<Column> {
     columns.extend(scene.pair_columns());
     columns.extend([
         Column::number("WAITp99", 7, 6),
-        Column::number("SLEEP%", 6, 8),
+        Column::number("BLOCK%", 6, 8),
         Column::number("RUNS/s", 6, 9),
         Column::number("EXIT/s", 6, 4),
         Column::number("IO/s", 5, 7),
@@ -56,7 +56,7 @@ fn columns(scene: &Scene<'_>) -> Vec<Column> {
     if has_limits(scene) {
         columns.push(Column::number("HELD%", 5, 4));
     }
-    columns.push(Column::text("BEHIND", 12, 40, 1));
+    columns.push(Column::text("ANTAGONIST", 12, 40, 1));
     columns
 }
 

@@ -176,6 +176,14 @@ pub(crate) fn title(view: &View, snapshot: Option<&Snapshot>) -> String {
     }
 }
 
+/// The word of the report for a thread's state at the end of the window; the rows have `asleep`.
+fn state_word(state: &str) -> &str {
+    match state {
+        "asleep" => "blocked",
+        state => state,
+    }
+}
+
 /// Where an actor's time went: of so many CPUs.
 fn time_line(scene: &Scene<'_>, sums: &Sums, machine: MachineId) -> Vec<Parts> {
     let Some(now) = scene.now() else { return Vec::new() };
@@ -186,14 +194,14 @@ fn time_line(scene: &Scene<'_>, sums: &Sums, machine: MachineId) -> Vec<Parts> {
         false => share(ns),
     };
     let waited = Tone::of_waiting(scene.share(sums.waited_ns));
-    let on_cpu = part(0, format!("on a CPU {}", share(sums.gotten_ns)));
+    let on_cpu = part(0, format!("on-CPU {}", share(sums.gotten_ns)));
     let guest = part(3, format!("(in the guest {})", part_of("guest_ns", sums.guest_ns)));
     let waiting = part(0, format!("waited {}", share(sums.waited_ns))).tone(waited);
     let (preempted, waking) = (share(sums.preempted_ns), part_of("waking_ns", sums.waking_ns));
     let kinds = part(2, format!("(preempted {preempted}, waking {waking})"));
-    let asleep = part(0, format!("asleep {}", share(sums.blocked_ns)));
+    let blocked = part(0, format!("blocked {}", share(sums.blocked_ns)));
     let halted = part(3, format!("(halted {})", part_of("halted_ns", sums.halted_ns)));
-    let mut line = vec![on_cpu, guest, waiting, kinds, asleep, halted];
+    let mut line = vec![on_cpu, guest, waiting, kinds, blocked, halted];
     for (ns, word) in [(sums.offline_ns, "offline"), (sums.unknown_ns, "unknown")] {
         if ns > 0 {
             line.push(part(1, format!("{word} {}", share(ns))));

@@ -3,7 +3,7 @@
 use super::{
     Page, Scene,
     behind::{culprit, culprit_name, victim, victim_name},
-    io_line, lacks, per_cent,
+    io_line, lacks, per_cent, state_word,
     threads::time_or,
     time_line,
 };
@@ -47,7 +47,7 @@ fn place_line(thread: &ThreadWindow) -> Parts {
     let mut line = vec![
         part(0, format!("thread {} \"{}\"", thread.tid, thread.name)).tone(Tone::Strong),
         part(1, format!("of process {}", thread.pid)),
-        part(0, format!("{} on CPU {}", thread.state, thread.cpu)),
+        part(0, format!("{} on CPU {}", state_word(thread.state), thread.cpu)),
     ];
     line.extend(thread.cgroup.as_ref().map(|group| part(2, format!("in {group}"))));
     line
@@ -157,7 +157,7 @@ fn ways(scene: &Scene<'_>, who: &Who) -> Table {
 fn behind(scene: &Scene<'_>, who: &Who) -> Table {
     let place = 1 + usize::from(matches!(who, Who::Vcpu(..)));
     let rows = blamed(scene, |row| culprit(row) == *who, &|row| victim(row), &victim_name);
-    blame_table(scene, "WAITED BEHIND IT", place, rows, "no thread waited behind it")
+    blame_table(scene, "WAITERS", place, rows, "no thread waited for it")
 }
 
 fn blame_table(scene: &Scene<'_>, title: &str, place: usize, rows: Vec<Row>, empty: &str) -> Table {

@@ -2,7 +2,7 @@
 
 use super::{
     Page, Scene, WAIT, behind::Heaviest, behind::victim, io_line, lacks, lacks_vcpus, pressure,
-    time_line,
+    state_word, time_line,
 };
 use crate::{
     moment::Moment,
@@ -127,14 +127,14 @@ fn columns(scene: &Scene<'_>, list: &List<'_>) -> Vec<Column> {
     columns.extend(scene.pair_columns());
     columns.extend([
         Column::number("WAITp99", 7, 6),
-        Column::number("SLEEP%", 6, 8),
+        Column::number("BLOCK%", 6, 8),
         Column::number("RUNS/s", 6, 9),
         Column::number("MOVES/s", 7, 7),
     ]);
     if list.has_exits {
         columns.push(Column::number("EXIT/s", 6, 4));
     }
-    columns.push(Column::text("BEHIND", 12, 40, 1));
+    columns.push(Column::text("ANTAGONIST", 12, 40, 1));
     columns
 }
 
@@ -154,7 +154,7 @@ fn rows(scene: &Scene<'_>, now: &Moment, list: &List<'_>) -> Vec<Row> {
             Cell::Text((list.name)(snapshot, thread)),
             Cell::Text(thread.tid.to_string()),
             Cell::Text(thread.cpu.to_string()),
-            Cell::Text(thread.state.to_owned()),
+            Cell::Text(state_word(thread.state).to_owned()),
         ];
         cells.extend(scene.pairs(&series.get(&who), 1.0));
         cells.extend(more_cells(scene, snapshot, thread, list));

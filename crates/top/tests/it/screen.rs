@@ -122,12 +122,12 @@ fn the_hog_is_named() {
     let one = lines_of(&mut app, 80, 24);
     let ways = one.iter().position(|line| line.starts_with("ANTAGONISTS")).unwrap();
     assert!(one[ways + 1].starts_with("greedy vCPU 0"), "{one:#?}");
-    // And from there to the hog, behind which it waited.
+    // And from there to the hog, for which it waited.
     keys(&mut app, "\t\n");
     let hog = lines_of(&mut app, 80, 24);
     assert!(hog[1].ends_with("greedy vCPU 0"), "{hog:#?}");
-    let behind = hog.iter().position(|line| line.starts_with("WAITED BEHIND IT")).unwrap();
-    assert!(hog[behind + 1].starts_with("starved vCPU 0"), "{hog:#?}");
+    let waiters = hog.iter().position(|line| line.starts_with("WAITERS")).unwrap();
+    assert!(hog[waiters + 1].starts_with("starved vCPU 0"), "{hog:#?}");
 }
 
 #[test]

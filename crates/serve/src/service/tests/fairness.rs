@@ -31,7 +31,7 @@ fn question_beyond_the_limit_gets_429_and_the_time_to_wait() {
     let uid = rustix::process::geteuid().as_raw();
     assert_eq!(
         refused.json()["error"],
-        format!("too many questions: the limit for user {uid} is 2 per minute")
+        format!("too many requests: the limit for user {uid} is 2 per minute")
     );
     let hint = format!("retry in {wait_s} s (limits.questions_per_minute)");
     assert_eq!(refused.json()["hint"], hint);
