@@ -100,7 +100,7 @@ families! {
 
     REQUESTS = "transect_http_requests" Counter "HTTP requests that were answered, by status class.";
     REFUSED = "transect_http_refused" Counter "Connections refused at the connection limit, and requests that were invalid or too slow.";
-    QUESTIONS_REFUSED = "transect_questions_refused" Counter "Timeline requests refused because their client had reached a limit.";
+    QUESTIONS_REFUSED = "transect_questions_refused" Counter "Requests for a snapshot's timeline (questions) refused because their client had reached a limit.";
     CONNECTIONS = "transect_http_connections" Gauge "Open connections.";
     WAITING = "transect_http_waiting" Gauge "Clients that are waiting for a window.";
 }
