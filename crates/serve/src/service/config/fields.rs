@@ -144,7 +144,7 @@ pub(super) const FIELDS: &[Field] = &[
     field!("limits" "waiting" "Clients that wait for a window at once, 1 to 10000.",
         |c, v| c.waiting = count(v, 1..=10_000).ok_or("a whole number from 1 to 10000")?,
         |c| Some(c.waiting.to_string())),
-    field!("limits" "questions_per_minute" "Timeline questions per minute and client (a user of this machine, or an IP address), 1 to 1000000.",
+    field!("limits" "questions_per_minute" "Requests for snapshots' timelines per minute and client (a user of this machine, or an IP address), 1 to 1000000.",
         |c, v| c.questions_per_minute = count(v, 1..=1_000_000).ok_or("a whole number from 1 to 1000000")?,
         |c| Some(c.questions_per_minute.to_string())),
     field!("limits" "children_per_client" "SQL engines per client, 1 to 4; all clients together have four.",
