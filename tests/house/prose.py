@@ -211,7 +211,10 @@ def texts_of(path: str, text: str) -> Iterator[tuple[str, list[Text]]]:
 
 def files() -> list[str]:
     try:
-        out = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True, text=True).stdout
+        # `.ci/run` tests a copy that is no repository, of the files of the clone that it names.
+        tree = os.environ.get("TRANSECT_CLONE", ".")
+        command = ["git", "-c", f"safe.directory={tree}", "-C", tree, "ls-files", "-z"]
+        out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
         return [f for f in out.split("\0") if f]
     except (OSError, subprocess.CalledProcessError):
         skip = {"node_modules", "target", "dist", "build", ".git"}
