@@ -12,9 +12,10 @@ Pages that are made from code are compared by the tests of that code (CONTRIBUTI
 
 import posixpath
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+import prose
 
 README_WORDS = 500
 INDEX = "docs/README.md"
@@ -27,15 +28,6 @@ TREE = re.compile(r"`((?:crates|tests|testbed|testdata|web|bpf|benches|docs|dist
 
 def blank(match: re.Match) -> str:
     return "\n" * match[0].count("\n")
-
-
-def tracked() -> set[str]:
-    try:
-        out = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, check=True, text=True).stdout
-        return {f for f in out.split("\0") if f and Path(f).exists()}
-    except (OSError, subprocess.CalledProcessError):
-        skip = {"node_modules", "target", ".git"}
-        return {p.as_posix() for p in Path(".").rglob("*") if p.is_file() and not skip & set(p.parts)}
 
 
 def slug(heading: str) -> str:
@@ -70,7 +62,7 @@ def links(text: str) -> list[tuple[int, str]]:
 
 def main() -> int:
     faults: list[str] = []
-    files = tracked()
+    files = {f for f in prose.files() if Path(f).exists()}
     folders = {p for f in files for p in map(str, Path(f).parents)}
     everything = files | folders
     pages = {f: Path(f).read_text() for f in sorted(files) if f.endswith(".md")}

@@ -213,7 +213,7 @@ def files() -> list[str]:
     try:
         # `.ci/run` tests a copy that is no repository, of the files of the clone that it names.
         tree = os.environ.get("TRANSECT_CLONE", ".")
-        command = ["git", "-c", f"safe.directory={tree}", "-C", tree, "ls-files", "-z"]
+        command = ["git", "-c", f"safe.directory={tree}", "-C", tree, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
         return [f for f in out.split("\0") if f]
     except (OSError, subprocess.CalledProcessError):

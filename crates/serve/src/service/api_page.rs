@@ -6,8 +6,6 @@ use crate::http::Method;
 use std::fmt::Write as _;
 use transect_live::TABLES;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/http-api.md");
-
 const HEAD: &str = "# HTTP API of `transect serve`\n\n\
     Every route of the daemon and every column of its rows. The daemon serves this description as OpenAPI 3.0, too, under \
     `/openapi.json`. [Running the daemon](serve.md#the-api) explains the parameters and lists the members of `/api/v1/status`, \
@@ -73,13 +71,17 @@ fn page() -> String {
     page
 }
 
+/// Compares a page with the text that the code makes; `UPDATE_GOLDEN=1` writes it anew.
+pub(super) fn compare(name: &str, found: &str) {
+    let path = format!("{}/../../docs/reference/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == expected, "{path} is out of date: run the test with UPDATE_GOLDEN=1");
+}
+
 #[test]
 fn page_of_routes_equals_the_table() {
-    let found = page();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(PAGE, &found).unwrap();
-    }
-    let expected = std::fs::read_to_string(PAGE).unwrap_or_default();
-    let advice = "docs/reference/http-api.md is out of date: run the test with UPDATE_GOLDEN=1";
-    assert!(found == expected, "{advice}");
+    compare("http-api.md", &page());
 }

@@ -2,10 +2,9 @@
 
 use super::fields::{EXAMPLES, FIELDS, Field};
 use super::{AT_ONCE, Config};
+use crate::service::api_page::compare;
 use std::fmt::Write as _;
 use toml::de::DeValue;
-
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
 
 const HEAD: &str = "# Configuration of `transect serve`\n\n\
     `transect serve --config FILE` reads a TOML file. Every setting has a default, so an empty file is valid. An unknown \
@@ -72,14 +71,7 @@ fn page() -> String {
 
 #[test]
 fn page_of_settings_equals_the_table() {
-    let found = page();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(PAGE, &found).unwrap();
-    }
-    let expected = std::fs::read_to_string(PAGE).unwrap_or_default();
-    let advice =
-        "docs/reference/configuration.md is out of date: run the test with UPDATE_GOLDEN=1";
-    assert!(found == expected, "{advice}");
+    compare("configuration.md", &page());
 }
 
 #[test]
