@@ -18,9 +18,12 @@ impl ProcessKey {
         Some(ProcessKey { pid, start_ticks: start_ticks(&stat)? })
     }
 
-    /// This process.
+    /// This process, under the id that procfs shows: inside a pid namespace, procfs may be that of the initial one, and
+    /// getpid(2) then returns the id of another process there.
     pub fn current() -> Option<Self> {
-        Self::of(i32::try_from(std::process::id()).ok()?)
+        let stat = fs::read_to_string("/proc/self/stat").ok()?;
+        let pid = stat.split(' ').next()?.parse().ok()?;
+        Some(ProcessKey { pid, start_ticks: start_ticks(&stat)? })
     }
 
     /// Does it still live?

@@ -1,6 +1,10 @@
-//! Threads as procfs knows them.
+//! Threads as procfs shows them, under the ids that events carry.
+//!
+//! Inside a pid namespace without a procfs of the initial one, nothing is known of any thread: an id there belongs to
+//! another thread than the same id in events ([`crate::namespaces`]).
 
-use std::fs;
+use crate::namespaces::{Namespaces, numbered};
+use std::{fs, path::Path};
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,34 +19,69 @@ pub struct ThreadFacts {
     pub cgroup: Option<String>,
 }
 
-/// Every thread alive now. Threads that end while this looks are left out.
+/// Lists every thread alive now. Threads that end meanwhile are left out.
 pub fn all() -> Vec<ThreadFacts> {
+    list_threads(Namespaces::current())
+}
+
+fn list_threads(namespaces: &Namespaces) -> Vec<ThreadFacts> {
+    let Some(procfs) = namespaces.procfs() else { return Vec::new() };
     let mut threads = Vec::new();
-    for pid in numbered("/proc") {
-        let cgroup = cgroup_of(pid);
-        for tid in numbered(&format!("/proc/{pid}/task")) {
-            let Ok(comm) = fs::read(format!("/proc/{pid}/task/{tid}/comm")) else { continue };
-            let comm = String::from_utf8_lossy(&comm).trim_end_matches('\n').to_owned();
+    for pid in numbered(procfs) {
+        let cgroup = namespaces.procfs_of_cgroups().and_then(|procfs| read_cgroup(procfs, pid));
+        let tasks = procfs.join(pid.to_string()).join("task");
+        for tid in numbered(&tasks) {
+            let Some(comm) = read_comm(&tasks.join(tid.to_string())) else { continue };
+            let comm = String::from_utf8_lossy(&comm).into_owned();
             threads.push(ThreadFacts { tid, pid, comm, cgroup: cgroup.clone() });
         }
     }
     threads
 }
 
-pub(crate) fn all_tids() -> Vec<i32> {
-    let pids = numbered("/proc");
-    pids.into_iter().flat_map(|pid| numbered(&format!("/proc/{pid}/task"))).collect()
+/// Lists the names of all threads, as the kernel has them.
+pub(crate) fn list_names() -> Vec<(i32, Vec<u8>)> {
+    let Some(procfs) = Namespaces::current().procfs() else { return Vec::new() };
+    let mut names = Vec::new();
+    for pid in numbered(procfs) {
+        let tasks = procfs.join(pid.to_string()).join("task");
+        let named = |tid: i32| Some((tid, read_comm(&tasks.join(tid.to_string()))?));
+        names.extend(numbered(&tasks).into_iter().filter_map(named));
+    }
+    names
 }
 
-/// Entries of a directory whose names are numbers.
-fn numbered(dir: &str) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+/// The name of a thread; none if the thread is gone.
+pub fn name_of(tid: i32) -> Option<String> {
+    let comm = read_comm(&Namespaces::current().procfs()?.join(tid.to_string()))?;
+    Some(String::from_utf8_lossy(&comm).into_owned())
 }
 
-/// The control group of a process: see [`ThreadFacts::cgroup`]. None if it is gone.
+/// The process that a thread belongs to; none if the thread is gone.
+pub fn process_of(tid: i32) -> Option<i32> {
+    let status = Namespaces::current().procfs()?.join(tid.to_string()).join("status");
+    let status = fs::read_to_string(status).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// Does a process exist? None if that cannot be determined.
+pub fn exists(pid: i32) -> Option<bool> {
+    Some(Namespaces::current().procfs()?.join(pid.to_string()).exists())
+}
+
+/// The control group of a process: see [`ThreadFacts::cgroup`]. None if the process is gone.
 pub fn cgroup_of(pid: i32) -> Option<String> {
-    cgroup_path(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+    read_cgroup(Namespaces::current().procfs_of_cgroups()?, pid)
+}
+
+fn read_cgroup(procfs: &Path, pid: i32) -> Option<String> {
+    cgroup_path(&fs::read_to_string(procfs.join(pid.to_string()).join("cgroup")).ok()?)
+}
+
+fn read_comm(thread: &Path) -> Option<Vec<u8>> {
+    let mut comm = fs::read(thread.join("comm")).ok()?;
+    comm.pop_if(|last| *last == b'\n');
+    Some(comm)
 }
 
 /// From `/proc/PID/cgroup` (`ID:CONTROLLERS:PATH` per line): the path in the unified hierarchy if
@@ -63,6 +102,34 @@ fn cgroup_path(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// Lists the threads of a procfs in which process 2 is `sleep`, as a process of these namespaces.
+    fn list_as(pid_namespace: &str, cgroup_namespace: &str) -> Vec<ThreadFacts> {
+        let procfs = tempfile::tempdir().unwrap();
+        let (own, task) = (procfs.path().join("self/ns"), procfs.path().join("2/task/2"));
+        fs::create_dir_all(&own).unwrap();
+        fs::create_dir_all(&task).unwrap();
+        symlink(pid_namespace, own.join("pid")).unwrap();
+        symlink(cgroup_namespace, own.join("cgroup")).unwrap();
+        fs::write(task.join("comm"), "sleep\n").unwrap();
+        fs::write(procfs.path().join("2/cgroup"), "0::/a\n").unwrap();
+        list_threads(&Namespaces::find(procfs.path(), Vec::new()))
+    }
+
+    #[test]
+    fn threads_are_listed_from_initial_namespaces_only() {
+        let (pid, cgroup) = ("pid:[4026531836]", "cgroup:[4026531835]");
+        let thread = |cgroup: Option<&str>| ThreadFacts {
+            tid: 2,
+            pid: 2,
+            comm: "sleep".to_owned(),
+            cgroup: cgroup.map(str::to_owned),
+        };
+        assert_eq!(list_as(pid, cgroup), [thread(Some("/a"))]);
+        assert_eq!(list_as(pid, "cgroup:[4026532178]"), [thread(None)]);
+        assert!(list_as("pid:[4026532178]", cgroup).is_empty());
+    }
 
     #[test]
     fn cgroup_of_either_version() {
