@@ -1,41 +1,196 @@
-//! Filters that need the machine: what a cgroup's path means.
+//! Filters that need the machine: the id and the level of the cgroup at a path.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use crate::BpfError;
 
-/// A cgroup as the programs know it.
+/// The link of the initial cgroup namespace: `PROC_CGROUP_INIT_INO` (Linux 4.6, include/linux/proc_ns.h).
+const INITIAL_CGROUP: &str = "cgroup:[4026531835]";
+/// include/linux/sched.h
+const PF_KTHREAD: u32 = 0x0020_0000;
+
+/// A cgroup as the programs identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cgroup {
     /// Its id: the inode of its folder (kernfs, 64-bit since 5.5).
     pub(crate) id: u64,
-    /// How deep it lies below the root, which is 0.
+    /// Its depth below the root of the hierarchy, which is 0.
     pub(crate) level: u32,
+}
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    /// The folder of it that is mounted. A cgroup is relative to the root of this process's cgroup namespace: `/../..`
+    /// lies above that.
+    root: PathBuf,
+    point: PathBuf,
 }
 
 /// Finds a cgroup by its path below the mount of the unified hierarchy, or by its full path.
 pub(crate) fn cgroup(path: &Path) -> Result<Cgroup, BpfError> {
-    let root = unified_root().ok_or_else(|| {
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mount = mounts(&mountinfo, "cgroup2").next().ok_or_else(|| {
         BpfError::Plan(
             "no unified cgroup hierarchy (cgroup2) is mounted: use --filter pid= instead of cgroup=".into(),
         )
     })?;
-    let below = path.strip_prefix(&root).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
-    let full = root.join(below);
-    let metadata =
-        fs::metadata(&full).map_err(BpfError::system(format!("cgroup {}", full.display())))?;
-    let level = u32::try_from(below.components().count()).unwrap_or(u32::MAX);
+    let below = path.strip_prefix(&mount.point).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
+    let full = mount.point.join(below);
+    let failed = || BpfError::system(format!("cgroup {}", full.display()));
+    // Links and `..` would be counted as levels.
+    let real = fs::canonicalize(&full).map_err(failed())?;
+    let point = fs::canonicalize(&mount.point).map_err(failed())?;
+    let metadata = fs::metadata(&real).map_err(failed())?;
+    let Some(below) = real.strip_prefix(&point).ok().filter(|_| metadata.is_dir()) else {
+        return Err(BpfError::Plan(format!("cgroup {}: not a control group", full.display())));
+    };
+    // A procfs of the initial pid namespace may be mounted at another place.
+    let mut procfs = vec![PathBuf::from("/proc")];
+    procfs.extend(
+        mounts(&mountinfo, "proc")
+            .filter(|mount| mount.root == Path::new("/"))
+            .map(|mount| mount.point),
+    );
+    let namespace = procfs.iter().find_map(|procfs| namespace_level(procfs));
+    let level = namespace.and_then(|namespace| level_of(namespace, &mount.root, below));
+    let level = level.ok_or_else(|| {
+        BpfError::Plan(format!(
+            "--filter cgroup={}: transect runs inside a cgroup namespace, and the depth of that namespace's root in the \
+             kernel's hierarchy, which the filter needs, is visible from the initial pid namespace only: run transect on \
+             the host, or in a container started with --cgroupns=host or --pid=host",
+            path.display()
+        ))
+    })?;
     Ok(Cgroup { id: metadata.ino(), level })
 }
 
-fn unified_root() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let mut words = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    words
-        .find(|words| words.get(2) == Some(&"cgroup2"))
-        .and_then(|words| words.get(1).map(PathBuf::from))
+/// Mounts of one type of file system.
+fn mounts(mountinfo: &str, file_system: &str) -> impl Iterator<Item = Mount> {
+    mountinfo.lines().filter_map(move |line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let is_wanted = kind.split(' ').next() == Some(file_system);
+        is_wanted.then(|| Mount { root: root.into(), point: point.into() })
+    })
+}
+
+/// The level of a cgroup: of its namespace's root, of the mount below (or above) that, of its path below the mount.
+fn level_of(namespace: u32, mount_root: &Path, below: &Path) -> Option<u32> {
+    let mut level = namespace;
+    for component in mount_root.components().chain(below.components()) {
+        level = match component {
+            Component::Normal(_) => level.checked_add(1)?,
+            Component::ParentDir => level.checked_sub(1)?,
+            _ => level,
+        };
+    }
+    Some(level)
+}
+
+/// The level of the root of this process's cgroup namespace; none if it cannot be determined.
+///
+/// kthreadd is always in the root of the hierarchy (`cgroup_init_kthreadd`, Linux 4.12), and procfs shows its path
+/// relative to the root of the reader's namespace: one `/..` for each level.
+fn namespace_level(procfs: &Path) -> Option<u32> {
+    let namespaces = procfs.join("self/ns");
+    match fs::read_link(namespaces.join("cgroup")) {
+        Ok(link) if link == Path::new(INITIAL_CGROUP) => return Some(0),
+        // A kernel without cgroup namespaces.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && namespaces.is_dir() => {
+            return Some(0);
+        }
+        _ => {}
+    }
+    if !shows_initial_ids(procfs) {
+        return None;
+    }
+    let groups = fs::read_to_string(procfs.join("2/cgroup")).ok()?;
+    let root = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mut steps = root.split('/').filter(|step| !step.is_empty());
+    let level = u32::try_from(steps.clone().count()).ok()?;
+    steps.all(|step| step == "..").then_some(level)
+}
+
+/// Does a procfs show the initial pid namespace, whose ids the programs see?
+///
+/// No other namespace has kernel threads; 2 is kthreadd (init/main.c, `rest_init`). Field 9 of `stat` has the flags.
+pub(crate) fn shows_initial_ids(procfs: &Path) -> bool {
+    let stat = fs::read_to_string(procfs.join("2/stat")).unwrap_or_default();
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let flags =
+        after_name.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const KTHREADD: &str = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0";
+    const CHILD: &str = "cgroup:[4026532178]";
+
+    /// A made-up procfs: the cgroup namespace of this process, and the thread 2.
+    fn procfs(namespace: &str, stat: &str, cgroup: &str) -> tempfile::TempDir {
+        let procfs = tempfile::tempdir().unwrap();
+        fs::create_dir_all(procfs.path().join("self/ns")).unwrap();
+        symlink(namespace, procfs.path().join("self/ns/cgroup")).unwrap();
+        fs::create_dir(procfs.path().join("2")).unwrap();
+        fs::write(procfs.path().join("2/stat"), stat).unwrap();
+        fs::write(procfs.path().join("2/cgroup"), cgroup).unwrap();
+        procfs
+    }
+
+    #[test]
+    fn initial_cgroup_namespace_is_at_level_0() {
+        let procfs = procfs(INITIAL_CGROUP, "", "");
+        assert_eq!(namespace_level(procfs.path()), Some(0));
+    }
+
+    #[test]
+    fn kthreadd_shows_the_level_of_a_cgroup_namespace() {
+        let level = |cgroup: &str| namespace_level(procfs(CHILD, KTHREADD, cgroup).path());
+        assert_eq!(level("4:memory:/../..\n0::/../../..\n"), Some(3));
+        assert_eq!(level("0::/\n"), Some(0));
+        assert_eq!(level("0::/../x\n"), None);
+        assert_eq!(level("4:memory:/..\n"), None);
+    }
+
+    #[test]
+    fn procfs_of_another_pid_namespace_does_not_show_the_level() {
+        let impostor = "2 (kthreadd) S 1 2 2 0 -1 4194560 0 0 0 0 0 0";
+        assert_eq!(namespace_level(procfs(CHILD, impostor, "0::/\n").path()), None);
+        assert_eq!(namespace_level(Path::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn level_counts_from_the_root_of_the_hierarchy() {
+        let level = |namespace, root: &str, below: &str| {
+            level_of(namespace, Path::new(root), Path::new(below))
+        };
+        assert_eq!(level(0, "/", "machine.slice/vm1"), Some(2));
+        assert_eq!(level(0, "/", ""), Some(0));
+        // A part of the hierarchy is mounted.
+        assert_eq!(level(0, "/docker/1", "inner"), Some(3));
+        // A namespace whose root is at level 2, with its own mount and with the host's.
+        assert_eq!(level(2, "/", "inner"), Some(3));
+        assert_eq!(level(2, "/../..", "docker/1/inner"), Some(3));
+        assert_eq!(level(0, "/..", ""), None);
+    }
+
+    #[test]
+    fn mounts_are_found_by_type_with_their_roots() {
+        let text = "33 31 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                    41 31 0:38 /../.. /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+        let found: Vec<_> = mounts(text, "cgroup2").collect();
+        let (root, point) = ("/../..".into(), "/sys/fs/cgroup/unified".into());
+        assert_eq!(found, [Mount { root, point }]);
+        assert_eq!(mounts(text, "proc").count(), 0);
+    }
 }

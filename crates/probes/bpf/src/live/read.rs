@@ -16,6 +16,7 @@ use super::{
 use crate::{
     BpfError,
     collector::{quiesce, recursion_misses},
+    filter::shows_initial_ids,
     load::map_named,
 };
 
@@ -375,10 +376,10 @@ fn durations(value: &layout::Durations, max_ns: Option<u64>) -> Durations {
     }
 }
 
-/// Does the thread still exist? Without procfs nobody knows: then it does.
+/// Does the thread still exist? A procfs of another pid namespace does not show it: then it counts as alive.
 fn is_alive(tid: u32) -> bool {
     let procfs = Path::new("/proc");
-    procfs.join(tid.to_string()).exists() || !procfs.join("self").exists()
+    procfs.join(tid.to_string()).exists() || !shows_initial_ids(procfs)
 }
 
 /// CLOCK_MONOTONIC, as `bpf_ktime_get_ns` has it.
