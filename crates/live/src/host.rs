@@ -5,7 +5,7 @@ use crate::{
     assemble::{Facts, HOST, VmFacts, fill},
     cgroups::Cgroups,
     containers::{Containers, active_groups},
-    missing::{Metric, Missing, everything, without_events},
+    missing::{Metric, Missing, everything, hidden_by, without_events},
     network,
     pressure::Pressure,
     snapshot::{Health, Snapshot},
@@ -24,7 +24,7 @@ use transect_model::{
     ids::{MachineId, MachineKind, Tid},
     table::Machine,
 };
-use transect_tracefs::CpuTime;
+use transect_tracefs::{CpuTime, Namespaces};
 
 /// All processes are looked at this seldom: scanning procfs costs more than everything else.
 const SCAN_EVERY: Duration = Duration::from_secs(30);
@@ -169,7 +169,7 @@ impl HostSource {
 
     fn scan(&mut self) {
         let machines = &mut self.machines;
-        self.roster.scan(|_| {
+        self.roster.scan(Namespaces::current().procfs(), |_| {
             let id = MachineId(*machines);
             *machines += 1;
             id
@@ -263,7 +263,8 @@ impl HostSource {
         let young = self.processes.iter().filter(|(_, windows)| **windows < YOUNG_WINDOWS);
         let pids = young.filter_map(|(pid, _)| i32::try_from(*pid).ok()).take(MAX_ASKED);
         let is_new = |pid: &i32| !self.vms.iter().any(|vm| vm.pid == *pid);
-        pids.filter(is_new).any(runs_vm)
+        let procfs = Namespaces::current().procfs();
+        procfs.is_some_and(|procfs| pids.filter(is_new).any(|pid| runs_vm(procfs, pid)))
     }
 
     fn machine_rows(&self) -> Vec<Machine> {
@@ -354,6 +355,7 @@ fn own_cpu_ns() -> u64 {
 fn missing_of(live: &Live, plan: &LivePlan) -> Vec<Missing> {
     let lacking = live.not_counted().iter().map(|not| (not.event, not.why.as_str()));
     let mut missing = without_events(lacking);
+    missing.extend(hidden_by(Namespaces::current(), true));
     if !plan.io {
         let why = "I/O counting is disabled";
         missing.extend(

@@ -2,6 +2,7 @@
 
 use crate::record::record;
 use transect_model::ids::MachineId;
+use transect_tracefs::Namespaces;
 
 /// A group of columns that are had together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +37,12 @@ pub enum Metric {
     NetDurations,
     /// Which thread runs which vCPU.
     VcpuThreads,
+    /// VMs that have no events of KVM yet, and the names of all.
+    Vms,
+    /// Processes of threads.
+    Processes,
+    /// Control groups of threads and VMs, and with them containers.
+    ControlGroups,
     /// How long control groups were held back by their bounds on CPU time.
     Throttling,
     /// Pressure stalls.
@@ -61,6 +68,9 @@ const METRICS: &[(Metric, &str, &[&str])] = &[
     (Metric::NetIo, "net_io", &[]),
     (Metric::NetDurations, "net_durations", &[]),
     (Metric::VcpuThreads, "vcpu_threads", &[]),
+    (Metric::Vms, "vms", &[]),
+    (Metric::Processes, "processes", &[]),
+    (Metric::ControlGroups, "control_groups", &[]),
     (Metric::Throttling, "throttling", &["periods", "periods_throttled", "throttled_ns"]),
     (
         Metric::Pressure,
@@ -117,6 +127,30 @@ impl Missing {
 /// Everything, for one reason: where counting cannot even begin.
 pub fn everything(why: &str) -> Vec<Missing> {
     METRICS.iter().map(|(metric, ..)| Missing::everywhere(*metric, why)).collect()
+}
+
+/// The metrics that the namespaces of this process hide. Events have names of threads; if they also have processes,
+/// these are not missing.
+pub(crate) fn hidden_by(namespaces: &Namespaces, events_have_processes: bool) -> Vec<Missing> {
+    let fix = namespaces.fix().unwrap_or_default();
+    let mut missing = Vec::new();
+    let mut hide = |metric, what: &str, why: &str| {
+        missing.push(Missing::everywhere(metric, format!("{what}: {why}. {fix}")));
+    };
+    if let Some(why) = namespaces.why_no_processes() {
+        hide(Metric::Vms, "VMs are known from events of KVM only, without their names", why);
+        if !events_have_processes {
+            hide(
+                Metric::Processes,
+                "each thread counts as a process, because events do not have the processes of threads",
+                why,
+            );
+        }
+    }
+    if let Some(why) = namespaces.why_no_cgroups() {
+        hide(Metric::ControlGroups, "control groups and containers are unknown", why);
+    }
+    missing
 }
 
 /// The metrics that lack for these events, each with the first event's reason.

@@ -1,6 +1,7 @@
 //! Network devices, and which of them are VMs' doors.
 
 use std::{collections::BTreeMap, fs, path::Path};
+use transect_tracefs::Namespaces;
 
 const DEVICES: &str = "/sys/class/net";
 
@@ -27,7 +28,9 @@ pub(crate) fn is_tap(name: &str) -> bool {
 
 /// The tap devices that a process has open: `iff:` in its fdinfo (drivers/net/tun.c).
 pub(crate) fn taps_of(pid: i32, devices: &BTreeMap<u32, String>) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return Vec::new() };
+    let process = Namespaces::current().procfs().map(|procfs| procfs.join(pid.to_string()));
+    let entries = process.and_then(|process| fs::read_dir(process.join("fdinfo")).ok());
+    let Some(entries) = entries else { return Vec::new() };
     let texts = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
     let names: Vec<String> = texts.filter_map(|text| tap_in(&text)).collect();
     devices.iter().filter(|(_, name)| names.contains(name)).map(|(number, _)| *number).collect()

@@ -9,7 +9,7 @@ mod buffers;
 use crate::{
     LiveError, Source,
     containers::{Containers, active_groups},
-    missing::{Metric, Missing, without_events},
+    missing::{Metric, Missing, hidden_by, without_events},
     network,
     pressure::Pressure,
     snapshot::Snapshot,
@@ -30,7 +30,7 @@ use transect_model::{
     ids::{CpuId, MachineId, Tid, VcpuId},
     time::{Source as Stamped, Timestamp, Trace},
 };
-use transect_tracefs::{CpuTime, threads};
+use transect_tracefs::{CpuTime, Namespaces, threads};
 
 const HOST: MachineId = MachineId(0);
 /// Events that began before a window's end are in the buffers by then.
@@ -139,7 +139,7 @@ impl TracefsSource {
 
     /// Looks for VMs.
     fn scan(&mut self) {
-        self.roster.scan(|_| ());
+        self.roster.scan(Namespaces::current().procfs(), |_| ());
         let devices = network::devices();
         let has_taps = devices.values().any(|name| network::is_tap(name));
         self.devices.clear();
@@ -200,10 +200,10 @@ impl TracefsSource {
             .map(|t| t.0)
             .collect();
         for tid in new.into_iter().take(MOST_LOOKED_UP) {
-            let Some(pid) = process_of(tid) else { continue };
+            let Some(pid) = threads::process_of(tid) else { continue };
             let cgroup = threads::cgroup_of(pid);
             self.processes.insert(pid, cgroup.clone());
-            let name = std::fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+            let name = threads::name_of(tid).unwrap_or_default();
             self.learn(tid, pid, name.trim_end().to_owned(), cgroup);
         }
         if self.looked.elapsed() < LOOK_EVERY {
@@ -245,7 +245,8 @@ impl TracefsSource {
 
     /// VMs that ended leave with their process.
     fn forget_vms(&self, snapshot: &mut Snapshot) {
-        let is_there = |pid: Tid| std::path::Path::new("/proc").join(pid.0.to_string()).exists();
+        // Without a procfs that shows it, a process counts as alive.
+        let is_there = |pid: Tid| threads::exists(pid.0) != Some(false);
         let gone: Vec<MachineId> = snapshot
             .machines
             .iter()
@@ -262,12 +263,6 @@ impl TracefsSource {
         snapshot.machines.retain(|machine| !gone.contains(&machine.machine_id));
         snapshot.actors.retain(|row| !gone.contains(&row.window.machine_id));
     }
-}
-
-/// The process that a thread belongs to.
-fn process_of(tid: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 fn vcpus_of(vm: &Vm) -> Vec<VcpuInfo> {
@@ -295,6 +290,7 @@ fn missing_of(buffers: &Buffers, plan: &LivePlan, why: Option<&str>) -> Vec<Miss
     let absent: Vec<String> = buffers.absent.iter().map(|event| event.replace('/', ":")).collect();
     let lacking = absent.iter().map(|event| (event.as_str(), "this kernel has no such event"));
     let mut missing = without_events(lacking);
+    missing.extend(hidden_by(Namespaces::current(), false));
     if !plan.io {
         let why = "I/O counting is disabled";
         missing.extend(

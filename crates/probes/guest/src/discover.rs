@@ -24,6 +24,8 @@ use crate::{proto::MachineFacts, transport::Endpoint};
 use process::Process;
 use std::{collections::BTreeMap, path::Path};
 
+const DEBUGFS: &str = "/sys/kernel/debug";
+
 /// How a vCPU's thread was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
@@ -134,16 +136,20 @@ fn same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Scans this machine for VMs.
+/// Scans this machine for VMs, under the process ids of this pid namespace.
 pub fn vms() -> Discovery {
-    vms_below(Path::new("/proc"), Path::new("/sys/kernel/debug"))
+    vms_in(Some(Path::new("/proc")))
 }
 
-/// Does this process run a VM? Asks for one process what [`vms`] asks for all.
-pub fn runs_vm(pid: i32) -> bool {
-    let process = process::read(Path::new("/proc"), pid);
-    let debugfs = Path::new("/sys/kernel/debug");
-    process.is_some_and(|process| vmm::recognise(&process, &[], debugfs).is_some())
+/// Scans a procfs for VMs. Without a procfs whose ids the caller can use, there is none to find.
+pub fn vms_in(procfs: Option<&Path>) -> Discovery {
+    procfs.map_or_else(Discovery::default, |procfs| vms_below(procfs, Path::new(DEBUGFS)))
+}
+
+/// Does this process run a VM? Checks for one process what [`vms_in`] checks for all.
+pub fn runs_vm(procfs: &Path, pid: i32) -> bool {
+    let process = process::read(procfs, pid);
+    process.is_some_and(|process| vmm::recognise(&process, &[], Path::new(DEBUGFS)).is_some())
 }
 
 /// Scans a procfs and debugfs mounted elsewhere (tests, containers).

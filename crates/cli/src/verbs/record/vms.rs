@@ -18,6 +18,7 @@ use transect_store::{
     Manifest, RecordingWriter, StoreError,
     manifest::{MachineEntry, VcpuEntry},
 };
+use transect_tracefs::Namespaces;
 
 /// A VM that starts meanwhile is found this soon. Scanning procfs is the costly part.
 const SCAN_EVERY: Duration = Duration::from_secs(3);
@@ -99,7 +100,7 @@ impl Vms {
         }
         let State { roster, untold, .. } = state;
         let mut failed = None;
-        let scan = roster.scan(|vm| {
+        let scan = roster.scan(Namespaces::current().procfs(), |vm| {
             let mut id = MachineId(0);
             let add = |manifest: &mut Manifest| id = manifest.add_machine(entry(vm, self.host));
             failed = self.writer.update(add).err().or(failed.take());

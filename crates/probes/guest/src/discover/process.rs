@@ -7,6 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The link of the initial cgroup namespace (`PROC_CGROUP_INIT_INO`, include/linux/proc_ns.h).
+const INITIAL_CGROUP: &str = "cgroup:[4026531835]";
+
 /// One process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Process {
@@ -87,8 +90,14 @@ impl Process {
         found
     }
 
-    /// Its control group: the unified hierarchy's, else the cpu controller's, if it says anything.
+    /// Its control group: the unified hierarchy's, else the cpu controller's, if it is not the root. None inside a
+    /// cgroup namespace, in which procfs shows paths relative to the namespace's root.
     pub(super) fn cgroup(&self) -> Option<String> {
+        let is_relative = fs::read_link(self.dir.with_file_name("self/ns/cgroup"))
+            .is_ok_and(|link| link != Path::new(INITIAL_CGROUP));
+        if is_relative {
+            return None;
+        }
         cgroup_path(&fs::read_to_string(self.dir.join("cgroup")).ok()?)
     }
 }

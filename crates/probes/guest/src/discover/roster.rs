@@ -1,8 +1,9 @@
 //! The VMs of this host over time: who is there now, under numbers that stay.
 
-use super::{Discovery, Vm, vms};
+use super::{Discovery, Vm, vms_in};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -44,9 +45,9 @@ impl<N> Default for Roster<N> {
 }
 
 impl<N: Copy> Roster<N> {
-    /// Scans this machine; `number` gives a VM its number when it is first seen.
-    pub fn scan(&mut self, number: impl FnMut(&Vm) -> N) -> Scan {
-        self.take(vms(), number)
+    /// Scans a procfs as [`vms_in`] does; `number` gives a VM its number when it is first seen.
+    pub fn scan(&mut self, procfs: Option<&Path>, number: impl FnMut(&Vm) -> N) -> Scan {
+        self.take(vms_in(procfs), number)
     }
 
     /// Takes what a scan found.
