@@ -3,6 +3,7 @@
 use super::Check;
 use std::path::Path;
 use transect_guest::discover::{self, Vm};
+use transect_tracefs::Namespaces;
 
 pub(super) fn checks() -> Vec<Check> {
     let mut all = vec![btf(), vsock()];
@@ -44,7 +45,12 @@ fn vsock() -> Check {
 
 /// The VMs that run now, one line each, and how each could be recorded.
 fn guests() -> Vec<Check> {
-    let found = discover::vms();
+    let namespaces = Namespaces::current();
+    if let Some(why) = namespaces.why_no_processes() {
+        let finding = format!("VMs cannot be discovered: {why}");
+        return vec![Check::limited("guests", finding, namespaces.fix().unwrap_or_default())];
+    }
+    let found = discover::vms_in(namespaces.procfs());
     let mut all: Vec<Check> = found.vms.iter().map(guest).collect();
     if all.is_empty() {
         all.push(Check::ok("guests", "none is running"));

@@ -6,6 +6,7 @@
 mod channels;
 mod compact;
 mod kvm;
+mod namespaces;
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiny_vm_none.rs")]
 mod tiny_vm;
 mod tracing;
@@ -92,7 +93,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let checks: Vec<Check> = [
         tracing::checks(),
-        vec![compact::check()],
+        vec![compact::check(), namespaces::check()],
         kvm::checks(),
         xen::checks(),
         channels::checks(),

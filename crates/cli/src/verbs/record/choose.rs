@@ -1,13 +1,13 @@
 //! Which collector records: compact where it has what is wanted, else full, with the reason.
 
 use super::{Args, flight::FlightPlan, flight::Trigger, narrow::Narrow};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use std::path::PathBuf;
 use transect_bpf::{
     Family, Filters, Mode, PROGRAMS, Plan, Trigger as LogTrigger, TriggerEvent, can_run,
 };
 use transect_compact::kind;
-use transect_tracefs::{EventRequest, Profile};
+use transect_tracefs::{EventRequest, Namespaces, Profile, namespaces::IdKind};
 
 /// The clock that BPF programs stamp with.
 const COMPACT_CLOCK: &str = "mono";
@@ -119,9 +119,22 @@ fn filters(narrow: &Narrow) -> anyhow::Result<Filters> {
         [one] => Some(PathBuf::from(one)),
         _ => bail!("--filter cgroup= is given more than once; name a common ancestor"),
     };
-    let mut tgids = narrow.pids.clone();
-    if !narrow.vms.is_empty() {
-        let found = transect_guest::discover::vms();
+    let namespaces = Namespaces::current();
+    let ids = |key: &str, kind: IdKind, numbers: &[u32]| -> anyhow::Result<Vec<u32>> {
+        let convert = |number: &u32| {
+            let id = namespaces.initial_id(kind, *number);
+            id.with_context(|| format!("--filter {key}={number}"))
+        };
+        numbers.iter().map(convert).collect()
+    };
+    let tids = ids("tid", IdKind::Thread, &narrow.tids)?;
+    let mut tgids = ids("pid", IdKind::Process, &narrow.pids)?;
+    if let Some(name) = narrow.vms.first() {
+        if let Some(why) = namespaces.why_no_processes() {
+            let fix = namespaces.fix().unwrap_or_default();
+            bail!("--filter vm={name}: VMs cannot be discovered: {why}. {fix}");
+        }
+        let found = transect_guest::discover::vms_in(namespaces.procfs());
         for name in &narrow.vms {
             let Some(vm) = found.vms.iter().find(|vm| vm.name == *name) else {
                 let names: Vec<_> = found.vms.iter().map(|vm| vm.name.as_str()).collect();
@@ -133,7 +146,7 @@ fn filters(narrow: &Narrow) -> anyhow::Result<Filters> {
     }
     let min_ns = u64::try_from(narrow.min_duration.unwrap_or_default().as_nanos())?;
     Ok(Filters {
-        tids: narrow.tids.clone(),
+        tids,
         tgids,
         cgroup,
         min_irq_ns: min_ns,

@@ -19,7 +19,7 @@ use transect_store::{
     manifest::{Cost, LostCount, MachineEntry, ThreadEntry},
 };
 use transect_tracefs::{
-    CpuTime, cpus,
+    CpuTime, Namespaces, cpus,
     threads::{self, ThreadFacts},
 };
 use transect_xen::CpuNs;
@@ -48,7 +48,8 @@ impl Host {
         host
     }
 
-    /// Notes who lives now: for names of threads that events do not name.
+    /// Adds the threads alive now: for names of threads that events do not name. Inside a pid namespace there may be
+    /// none (the manifest then has a note): its ids are not those of the events.
     pub(super) fn gather_threads(&mut self) {
         self.threads.extend(threads::all().into_iter().map(|facts| (facts.tid, facts)));
     }
@@ -71,6 +72,7 @@ impl Host {
     fn manifest(&self) -> (Manifest, MachineId) {
         let mut manifest = Manifest::new(unix_now_ns(), self.command_line.clone());
         manifest.notes.extend_from_slice(self.kernel.notes());
+        manifest.notes.extend(Namespaces::current().note().map(str::to_owned));
         manifest.events = self.kernel.events();
         let below = self.xen.as_ref().map(|xen| {
             manifest.notes.extend_from_slice(xen.notes());

@@ -46,8 +46,8 @@ use std::{
 };
 use transect_guest::transport::GuestSpec;
 use transect_tracefs::{
-    EventRequest, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock, clean_leftovers,
-    cpus,
+    EventRequest, Namespaces, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock,
+    clean_leftovers, cpus,
 };
 use watch::Watch;
 use wishes::Wishes;
@@ -164,7 +164,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Choice::Compact(plan) => Some(guest_plan(plan, guest_kb)),
         Choice::Full(_) => None,
     };
-    let notes = xen.as_ref().map_or(Vec::new(), |xen| xen.notes().to_vec());
+    let mut notes = xen.as_ref().map_or(Vec::new(), |xen| xen.notes().to_vec());
+    notes.extend(Namespaces::current().note().map(str::to_owned));
     let host = prepare(args, choice, flight.as_ref(), xen)?;
     if !args.quiet {
         host.kernel.notes().iter().chain(&notes).for_each(|note| eprintln!("transect: {note}"));

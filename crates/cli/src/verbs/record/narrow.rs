@@ -14,9 +14,9 @@ pub(crate) struct Narrow {
     pub(crate) vms: Vec<String>,
     /// Control groups, by path below the cgroup file system.
     pub(crate) cgroups: Vec<String>,
-    /// Processes.
+    /// Processes, by their ids in this pid namespace.
     pub(crate) pids: Vec<u32>,
-    /// Threads.
+    /// Threads, by their ids in this pid namespace.
     pub(crate) tids: Vec<u32>,
     /// Intervals shorter than this are not recorded.
     pub(crate) min_duration: Option<Duration>,
