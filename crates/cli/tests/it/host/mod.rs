@@ -12,6 +12,7 @@
 mod bench;
 mod bench_reboots;
 mod hostile;
+mod namespaces;
 mod record_compact;
 mod record_counts;
 mod record_ends;
