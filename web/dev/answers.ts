@@ -32,6 +32,7 @@ export class Answers {
       problems: ["made-up recording of the development server: no real machine was traced"],
       tracks: recording.tracks.length,
       keys: recording.keys.length,
+      filter: recording.filter || null,
       building,
     };
   }

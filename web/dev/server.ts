@@ -173,12 +173,14 @@ async function read(request: IncomingMessage): Promise<unknown> {
   return JSON.parse(Buffer.concat(parts).toString("utf8"));
 }
 
-/** `--seconds 60 --cpus 8 --guests 20 --exit_us 50 --port 8000 …` */
+const TEXTS = ["dist", "api", "filter"];
+
+/** `--seconds 60 --cpus 8 --guests 20 --exit_us 50 --known_ms 800 --filter pid=300 --port 8000 …` */
 function fromArguments(words: readonly string[]): Partial<ServerOptions> {
   const out: Record<string, number | string> = {};
   for (let i = 0; i + 1 < words.length; i += 2) {
     const name = words[i]!.replace(/^--/, "");
-    out[name] = name === "dist" || name === "api" ? words[i + 1]! : Number(words[i + 1]);
+    out[name] = TEXTS.includes(name) ? words[i + 1]! : Number(words[i + 1]);
   }
   return out as Partial<ServerOptions>;
 }

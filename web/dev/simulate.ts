@@ -15,9 +15,13 @@ export interface Options {
   readonly exit_us: number;
   /** Threads per guest that hardly ever run: they make the list of tracks long. */
   readonly sleepers: number;
+  /** Simulates a snapshot of an overwriting log in which all CPUs are known for the last milliseconds only; 0: no snapshot. */
+  readonly known_ms: number;
+  /** The filter of the recording; empty: none. */
+  readonly filter: string;
 }
 
-export const DEFAULTS: Options = { seed: 1, seconds: 4, cpus: 4, guests: 5, exit_us: 400, sleepers: 24 };
+export const DEFAULTS: Options = { seed: 1, seconds: 4, cpus: 4, guests: 5, exit_us: 400, sleepers: 24, known_ms: 0, filter: "" };
 
 /** Where trace time starts: large, so that nobody gets away with using it as a double. */
 export const ORIGIN = 1_700_000_000_123_456_789n;
@@ -55,7 +59,8 @@ export interface Recording {
   keys: Key[];
   intervals: Map<number, Intervals>;
   flows: Arrow[];
-  lost: { ts: number; dur: number; machine_id: number; cpu: number; count: number; cause: string }[];
+  lost: { ts: number; dur: number; machine_id: number; cpu: number; count: number | null; cause: string }[];
+  filter: string;
 }
 
 /** mulberry32: small, seeded, good enough to look at. */
@@ -155,7 +160,7 @@ class Simulation {
     for (let cpu = 0; cpu < this.options.cpus; cpu++) this.runCpu(cpu);
     this.makeIo();
     this.makeCounters();
-    const lost = this.lose();
+    const lost = [...this.overwrite(), ...this.lose()];
     const intervals = new Map([...this.rows].map(([track, rows]) => [track, rows.finish()] as const));
     const tracks = this.tracks.map((track) => {
       const own = intervals.get(track.track);
@@ -164,7 +169,7 @@ class Simulation {
       return { ...track, intervals: own.ts.length, busy_ns: this.busy(own), shape };
     });
     this.flows.sort((a, b) => a.from_ts - b.from_ts);
-    return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost };
+    return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost, filter: this.options.filter };
   }
 
   /** Time of work and of waiting for the CPU, as docs/reference/timeline-format.md says. */
@@ -393,6 +398,28 @@ class Simulation {
       this.of(this.tickTrack).push(at, at + 1, wake);
       last = at;
     }
+  }
+
+  /** Cuts every track to what a snapshot of an overwriting log holds: from the first record of its CPU on. */
+  private overwrite(): Recording["lost"] {
+    const { cpus, known_ms } = this.options;
+    if (known_ms <= 0) return [];
+    const starts = Array.from({ length: cpus }, (_, cpu) => this.length - Math.min(Math.round(known_ms * MS * (1 + 0.8 * cpu)), this.length));
+    const latest = Math.max(...starts);
+    const startOf = new Map<number, number>();
+    this.cpuTracks.forEach(({ cpu, guest, irq }, i) => [cpu, guest, irq].forEach((track) => startOf.set(track, starts[i]!)));
+    for (const { cpu, track, exits, threads } of this.vcpus) [track, exits, ...threads.map((thread) => thread.track)].forEach((own) => startOf.set(own, starts[cpu]!));
+    const unknown = this.key("unknown", "unknown", "unknown");
+    const tiled = new Set(this.tracks.filter(({ kind }) => kind === "cpu" || kind === "vcpu" || kind === "thread").map(({ track }) => track));
+    for (const [track, old] of this.rows) {
+      const start = startOf.get(track) ?? latest;
+      const rows = new Rows();
+      if (tiled.has(track)) rows.push(0, start, unknown);
+      old.ts.forEach((ts, i) => rows.push(Math.max(ts, start), ts + old.dur[i]!, old.key[i]!, old.value[i]));
+      this.rows.set(track, rows);
+    }
+    this.flows.splice(0, Infinity, ...this.flows.filter((flow) => flow.from_ts >= latest));
+    return starts.map((dur, cpu) => ({ ts: 0, dur, machine_id: 0, cpu, count: null, cause: "overwritten" }));
   }
 
   /** Events of one CPU are lost for a while: what it would have shown is unknown. */

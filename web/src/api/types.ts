@@ -42,6 +42,8 @@ export interface RecordingInfo {
   readonly machines: readonly MachineInfo[];
   readonly lost?: readonly LostInfo[];
   readonly problems?: readonly (string | Readonly<Record<string, unknown>>)[];
+  /** The filter that the recording was made with; null or absent: none. */
+  readonly filter?: string | null;
   readonly building?: BuildState | null;
 }
 
