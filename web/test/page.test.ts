@@ -12,6 +12,7 @@ import { inkOn, machineHues, maskOf, paintOf, Paints, word, type Key } from "../
 import { drawCounter, drawInstants, hatch, type Pixels } from "../src/core/raster.ts";
 import { targetOf } from "../src/core/rows.ts";
 import { asText, statTables } from "../src/core/stats.ts";
+import { summaryOf, summaryText } from "../src/core/summary.ts";
 import { toSvg } from "../src/core/svg.ts";
 import { rowAt, totalHeight, TrackTree, visibleRows, type Track, type TreeState } from "../src/core/tracks.ts";
 import { made } from "./kit.ts";
@@ -284,6 +285,33 @@ test("statistics: ordered, named, with shares; copied as text", () => {
   assert.deepEqual(counted[0]!.rows[0]!.cells, ["lost overrun", "500 ns", "50 %", "2", "250 ns", "31"]);
   assert.deepEqual(counted[1]!.rows[0]!.cells, ["track 7", "xmit", "12", "12 M"]);
   assert.deepEqual(counted[2]!.rows[0]!.cells, ["track 9", "1", "2.35", "4", "50 %"]);
+});
+
+test("unknown time is listed last, however long, and has columns of its own", () => {
+  const states = [{ key: 9, state: "unknown", label: "unknown", ns: 10_000, count: 1 }, { key: 3, state: "preempted", ns: 30, count: 1 }, { key: 4, state: "guest", ns: 60, count: 2 }];
+  const vms = [{ machine_id: 2, name: "hog", executions: 2, gotten_ns: 60, waited_ns: 30, blocked_ns: 0, offline_ns: 0, unknown_ns: 10_000 }, { machine_id: 3, name: "none" }];
+  const [machines, track] = statTables({ vms, tracks: [{ track: 7, states }] }, 10_090, String, names, "ns", (key) => key === 9);
+  assert.deepEqual(track!.rows.map(({ cells }) => cells[0]), ["guest", "preempted", "unknown"]);
+  assert.equal(machines!.columns[7], "unknown");
+  assert.deepEqual(machines!.rows[0]!.cells.slice(7, 9), ["10 µs", "99 %"]);
+  assert.deepEqual(machines!.rows[1]!.cells.slice(1, 3), ["–", "–"], "a machine without data has no shares");
+});
+
+test("a long loss does not outrank short work in a collapsed machine", () => {
+  const plain = (id: number, kind: string, parent: number | null, busy_ns: number): Track => ({ track: id, parent, machine_id: 0, layer: "", kind, name: `t${id}`, detail: "", sort: id, cpu: null, vcpu: null, tid: null, intervals: 1, busy_ns, shape: "intervals" });
+  const threads = [5, 6, 7].map((id) => plain(id, "thread", 3, 1000 + id));
+  const tree = new TrackTree([plain(1, "machine", null, 0), plain(2, "events", 1, 0), plain(3, "threads", 1, 0), plain(4, "lost", 2, 1e10), ...threads]);
+  const [row] = tree.rows(state({ folded: new Set([1]) }));
+  assert.deepEqual(row!.strips.map(({ track }) => track.track), [5, 6, 7]);
+});
+
+test("a row's line states the unknown share and counts it neither as work nor as a wait", () => {
+  const key = (klass: string): number => keys.find((k) => k.class === klass)!.key;
+  const columns = new Columns(10);
+  columns.know(0, 10);
+  columns.spread(0, 8, key("unknown"), 1);
+  columns.spread(8, 9, key("preempted"), 1);
+  assert.deepEqual(summaryText(summaryOf(columns, paints)), { ran: "", waited: "10 %", unknown: "80 %" });
 });
 
 test("a row of an SQL answer leads to its track", () => {

@@ -1,7 +1,7 @@
 // Every command, its keys and its words: the dispatcher and the help overlay read the same table.
 
 export type Command =
-  | "zoomIn" | "zoomOut" | "panLeft" | "panRight" | "whole" | "fit" | "undo" | "redo"
+  | "zoomIn" | "zoomOut" | "panLeft" | "panRight" | "whole" | "covered" | "fit" | "undo" | "redo"
   | "trackUp" | "trackDown" | "previous" | "next" | "fold" | "foldAll" | "pin" | "facts"
   | "arrowBack" | "arrowOn" | "flows" | "search" | "filterClear" | "range" | "rangeLeft" | "rangeRight"
   | "mark" | "markPrevious" | "markNext" | "measure" | "events" | "sql" | "panel" | "colour" | "theme" | "export" | "help" | "close";
@@ -21,6 +21,7 @@ export const BINDINGS: readonly Binding[] = [
   { command: "panRight", keys: ["d"], group: "Move in time", help: "move later" },
   { command: "fit", keys: ["f"], group: "Move in time", help: "zoom to the selected range or interval" },
   { command: "whole", keys: ["0", "home"], group: "Move in time", help: "whole recording; again: with the time before" },
+  { command: "covered", keys: ["o"], group: "Move in time", help: "range in which all CPUs are known" },
   { command: "undo", keys: ["u", "backspace", "ctrl+z"], group: "Move in time", help: "previous view" },
   { command: "redo", keys: ["shift+u", "ctrl+shift+z", "ctrl+y"], group: "Move in time", help: "next view" },
   { command: "trackUp", keys: ["arrowup", "k"], group: "Tracks", help: "select the track above" },

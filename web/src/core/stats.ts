@@ -45,8 +45,11 @@ export interface StatRow {
   readonly track?: number;
 }
 
-/** Tables in the order in which one reads them: who got the CPU, in which states, why exits, what was counted. */
-export function statTables(answer: StatsAnswer, span_ns: number, trackName: (track: number) => string, machineName: (id: number) => string, unit: TimeUnit = "ns"): StatTable[] {
+/**
+ * Tables in reading order: time of the machines, states, exits, counters. `isUnknown` names the keys of unknown time:
+ * it is listed after all known states, however long it is.
+ */
+export function statTables(answer: StatsAnswer, span_ns: number, trackName: (track: number) => string, machineName: (id: number) => string, unit: TimeUnit = "ns", isUnknown: (key: number) => boolean = () => false): StatTable[] {
   const time = (value: unknown): string => duration(numberOf(value), unit);
   const tables: StatTable[] = [];
   const vms = answer.vms ?? [];
@@ -55,7 +58,8 @@ export function statTables(answer: StatsAnswer, span_ns: number, trackName: (tra
   const moments = told.filter(({ states }) => states.every((sum) => numberOf(sum.ns) === 0));
   for (const { track, states } of told) {
     if (states.every((sum) => numberOf(sum.ns) === 0)) continue;
-    const ordered = [...states].sort((a, b) => numberOf(b.ns) - numberOf(a.ns));
+    const last = ({ key }: StateSum): number => Number(typeof key === "number" && isUnknown(key));
+    const ordered = [...states].sort((a, b) => last(a) - last(b) || numberOf(b.ns) - numberOf(a.ns));
     const losses = ordered.some((sum) => sum.events !== undefined);
     tables.push({
       title: trackName(track),
@@ -118,15 +122,16 @@ function stateRow(sum: StateSum, track: number, span_ns: number, unit: TimeUnit,
 
 function vmTable(vms: readonly Readonly<Record<string, unknown>>[], time: (value: unknown) => string, machineName: (id: number) => string): StatTable {
   const parts = ["gotten_ns", "waited_ns", "blocked_ns", "offline_ns", "unknown_ns"];
+  const unknown = vms.some((vm) => numberOf(vm["unknown_ns"]) > 0);
   return {
     title: "Machines: gotten, waited, blocked",
-    columns: ["machine", "gotten", "", "waited", "", "blocked", "", "executions"],
+    columns: ["machine", "gotten", "", "waited", "", "blocked", "", ...(unknown ? ["unknown", ""] : []), "executions"],
     rows: vms.map((vm) => {
       const total = parts.reduce((sum, part) => sum + (numberOf(vm[part]) || 0), 0);
       const pair = (part: string): string[] => [time(vm[part]), percent(numberOf(vm[part]) / total)];
       const name = typeof vm["name"] === "string" ? vm["name"] : machineName(numberOf(vm["machine_id"]));
       return {
-        cells: [name, ...pair("gotten_ns"), ...pair("waited_ns"), ...pair("blocked_ns"), count(numberOf(vm["executions"]))],
+        cells: [name, ...pair("gotten_ns"), ...pair("waited_ns"), ...pair("blocked_ns"), ...(unknown ? pair("unknown_ns") : []), count(numberOf(vm["executions"]))],
         share: numberOf(vm["waited_ns"]) / total,
       };
     }),

@@ -27,10 +27,11 @@ export function summaryOf(columns: Columns, paints: PaintTable): Summary {
   return { ran: (sums.ran + sums.other) / of, waited: sums.waited / of, slept: sums.slept / of, unknown: sums.unknown / of, known: known / Math.max(columns.width, 1) };
 }
 
-/** `12 %`, `waits 61 %`: only what is not nothing; who waits a hundredth of the time waits for nobody. */
-export function summaryText(summary: Summary): { ran: string; waited: string } {
+/** `12 %`, `61 %`: shares of ran, waited and unknown time; empty if they are negligible. */
+export function summaryText(summary: Summary): Readonly<Record<"ran" | "waited" | "unknown", string>> {
   return {
     ran: summary.ran > 0.0005 ? percent(summary.ran) : "",
     waited: summary.waited >= 0.01 ? percent(summary.waited) : "",
+    unknown: summary.unknown >= 0.01 ? percent(summary.unknown) : "",
   };
 }

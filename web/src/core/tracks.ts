@@ -217,7 +217,8 @@ function busiest(nodes: readonly Node[], limit: number, busy?: ReadonlyMap<numbe
     return nodes.filter((node) => rest.has(node));
   }
   if (nodes.length <= 2) return [...nodes];
-  const weight = ({ track }: Node): number => track.busy_ns;
+  // Losses are unknown time, however long: they never outrank work or waits.
+  const weight = ({ track }: Node): number => (track.kind === "lost" ? 0 : track.busy_ns);
   const ordered = [...nodes].sort((a, b) => weight(b) - weight(a));
   const worth = (weights: readonly number[]): number => weights.slice(0, limit).filter((own) => own > weights[0]! / 100).length;
   let many = Math.max(worth(ordered.map(weight)), 2);

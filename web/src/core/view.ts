@@ -18,6 +18,12 @@ export function spanOf(range: Range): number {
   return range.to - range.from;
 }
 
+/** Are two ranges the same on any screen? */
+export function isSame(a: Range, b: Range): boolean {
+  const slack = spanOf(b) / 1000;
+  return Math.abs(a.from - b.from) <= slack && Math.abs(a.to - b.to) <= slack;
+}
+
 /** Keeps a view within the recording (and a little beyond) and no narrower than can be drawn. */
 export function clamp(range: Range, whole: Range): Range {
   const widest = spanOf(whole) * (1 + 2 * OVERHANG);

@@ -12,7 +12,7 @@ import { ahead, type TileRequest, type Wish } from "../core/plan.ts";
 import { greys, hex, maskOf, stackingOrder, type Paints } from "../core/palette.ts";
 import type { Target } from "../core/rows.ts";
 import { numberOf, type Rel } from "../core/time.ts";
-import { between, clamp, fit, History, reveal, spanOf, type Range } from "../core/view.ts";
+import { between, clamp, fit, History, isSame, reveal, spanOf, type Range } from "../core/view.ts";
 import type { Command } from "../core/keymap.ts";
 import { runCommand } from "./commands.ts";
 import { debounced, make, memory, need } from "./dom.ts";
@@ -78,7 +78,7 @@ export class App {
     const width = Number(memory.get("names"));
     if (width > 100) this.setNamesWidth(width);
     this.dock = new Dock(this);
-    this.state.view = clamp(model.home, model.whole);
+    this.state.view = clamp(model.opening, model.whole);
     this.links.read();
     this.retheme();
     this.refilter();
@@ -105,13 +105,14 @@ export class App {
   /** More of the recording has been built: its description and tracks are read again. */
   renew(model: Model): void {
     const first = this.model.tracks.length === 0;
-    const whole = first || (this.state.view.from <= this.model.home.from && this.state.view.to >= this.model.home.to);
+    const opening = first || isSame(this.state.view, clamp(this.model.opening, this.model.whole));
+    const whole = this.state.view.from <= this.model.home.from && this.state.view.to >= this.model.home.to;
     const sameOrigin = this.model.origin === model.origin && this.model.tracks.length === model.tracks.length;
     this.model = model;
     this.loader.setOrder(stackingOrder(model.keys));
     this.busy.forget();
     if (!sameOrigin) this.cache.clear();
-    if (whole) this.state.view = clamp(model.home, model.whole);
+    if (opening || whole) this.state.view = clamp(opening ? model.opening : model.home, model.whole);
     if (first) this.links.read();
     this.retheme();
     this.refilter();

@@ -1,5 +1,5 @@
 // What each command does. The keys that give them are core/keymap.ts's.
-import { fit, pan, zoomAt, type Range } from "../core/view.ts";
+import { fit, isSame, pan, zoomAt, type Range } from "../core/view.ts";
 import type { Command } from "../core/keymap.ts";
 import type { App } from "./app.ts";
 import { openExport, openHelp } from "./dialogs.ts";
@@ -18,7 +18,9 @@ export function runCommand(app: App, command: Command): void {
     zoomOut: () => app.glideTo(zoomAt(app.goal, app.focusTime, ZOOM, whole), "step"),
     panLeft: () => app.glideTo(pan(app.goal, -PAN, whole), "step"),
     panRight: () => app.glideTo(pan(app.goal, PAN, whole), "step"),
-    whole: () => app.glideTo(isAt(app.goal, model.home) ? whole : model.home),
+    // The same key again means more: the time before the recording's start, too.
+    whole: () => app.glideTo(isSame(app.goal, model.home) ? whole : model.home),
+    covered: () => (model.coverage ? app.glideTo(model.opening) : app.say("No shorter range of this recording is known on all CPUs")),
     fit: () => fitWhat(app),
     undo: () => goBack(app, app.history.undo(app.goal)),
     redo: () => goBack(app, app.history.redo(app.goal)),
@@ -72,12 +74,6 @@ export function runCommand(app: App, command: Command): void {
     close: () => close(app),
   };
   actions[command]();
-}
-
-/** Is this the view already? Then the same key means more: all that there is, what was before included. */
-function isAt(view: Range, range: Range): boolean {
-  const slack = (range.to - range.from) / 1000;
-  return Math.abs(view.from - range.from) <= slack && Math.abs(view.to - range.to) <= slack;
 }
 
 function fitWhat(app: App): void {
@@ -145,6 +141,7 @@ function along(app: App, place: Place | null | undefined): void {
 
 function back(app: App): Place | null | undefined {
   const { facts: known, chosen } = app.state;
+  if (chosen && app.model.isUnknown(chosen.key)) return undefined;
   const arriving = known?.arrows?.find((arrow) => arrow.to.track === chosen?.track);
   return known?.preemptor ?? known?.waker ?? arriving?.from;
 }

@@ -4,6 +4,7 @@ import type { BuildState, RecordingInfo } from "../api/types.ts";
 import { thousands } from "../core/format.ts";
 import type { Command } from "../core/keymap.ts";
 import { App } from "./app.ts";
+import { showCoverage, showFilter } from "./coverage.ts";
 import { debounced, make, need, throttled } from "./dom.ts";
 import { Finder } from "./finder.ts";
 import { Input } from "./input.ts";
@@ -36,12 +37,14 @@ async function start(): Promise<void> {
   for (const button of document.querySelectorAll<HTMLElement>("[data-command]")) {
     button.addEventListener("click", () => app.run(button.dataset["command"] as Command));
   }
-  showProblems(app);
-  sayIfEmpty(app);
-  app.renewed = () => {
+  const showNotes = (): void => {
     showProblems(app);
+    showCoverage(app);
+    showFilter(app);
     sayIfEmpty(app);
   };
+  showNotes();
+  app.renewed = showNotes;
   const follower = new Follower(app);
   app.follow = () => follower.start();
   app.renewing = () => follower.renewing;

@@ -1,6 +1,7 @@
 // The recording as the page holds it: its description, tracks and keys, and the paints made of them.
 import { api } from "../api/client.ts";
 import type { LostInfo, RecordingInfo } from "../api/types.ts";
+import { coveredRange, type Coverage } from "../core/coverage.ts";
 import { machineHues, Paints, type Key, type Look, type Rgb, type Theme } from "../core/palette.ts";
 import { absOf, numberOf, relOf, type Rel } from "../core/time.ts";
 import { TrackTree, type Track } from "../core/tracks.ts";
@@ -21,6 +22,10 @@ export class Model {
   readonly whole: Range;
   /** What was recorded on purpose; events of before, which a kernel's buffer still had, lie outside. */
   readonly home: Range;
+  /** The part of `home` in which every CPU is known, if that is less than all of it. */
+  readonly coverage: Coverage | undefined;
+  /** The range that the page opens on. */
+  readonly opening: Range;
   readonly unit: TimeUnit;
   readonly tree: TrackTree;
   readonly lost: readonly LostZone[];
@@ -49,6 +54,10 @@ export class Model {
       return { from: at, to: at + Math.max(numberOf(lost.dur) || 0, 1), machine_id: lost.machine_id, cpu: lost.cpu, info: lost };
     });
     this.cpuTracks = this.minimapTracks();
+    const ids = new Set(info.machines.map((machine) => machine.machine_id));
+    const roots = info.machines.filter(({ parent_id }) => parent_id === null || !ids.has(parent_id)).map(({ machine_id }) => machine_id);
+    this.coverage = coveredRange(this.lost, this.home, new Set(roots));
+    this.opening = this.coverage?.range ?? this.home;
   }
 
   /** What the minimap sums up: the host's CPUs; without them any CPUs, vCPUs, or the busiest threads. */
@@ -82,6 +91,12 @@ export class Model {
 
   key(key: number): Key | undefined {
     return this.byKey.get(key);
+  }
+
+  /** Does a key mean that the state is unknown? Such time is never a wait. */
+  isUnknown(key: number): boolean {
+    const known = this.byKey.get(key)?.class;
+    return known === "unknown" || known === "lost";
   }
 
   label(key: number): string {

@@ -12,6 +12,7 @@ interface Line {
   readonly detail: HTMLElement;
   readonly ran: HTMLElement;
   readonly waits: HTMLElement;
+  readonly unknown: HTMLElement;
   readonly pin: HTMLElement;
   shows: string;
   sum: string;
@@ -46,12 +47,13 @@ export class Names {
     this.placed.forEach((placed, i) => {
       const line = this.lines[i]!;
       const summary = placed.row.type === "track" ? summaries.get(placed.row.node.track.track) : undefined;
-      const { ran, waited } = summary && summary.known > 0.5 && showsShares(placed) ? summaryText(summary) : { ran: "", waited: "" };
-      const sum = `${ran}/${waited}`;
+      const { ran, waited, unknown } = summary && summary.known > 0.5 && showsShares(placed) ? summaryText(summary) : { ran: "", waited: "", unknown: "" };
+      const sum = `${ran}/${waited}/${unknown}`;
       if (line.sum === sum) return;
       line.sum = sum;
       line.ran.textContent = ran;
       line.waits.textContent = waited === "" ? "" : `waits ${waited}`;
+      line.unknown.textContent = unknown === "" ? "" : `unknown ${unknown}`;
     });
   }
 
@@ -79,19 +81,19 @@ export class Names {
     line.pin.textContent = isPinned ? "unpin" : "pin";
     line.pin.style.display = row.type === "more" ? "none" : "";
     line.sum = "?";
-    line.ran.textContent = line.waits.textContent = "";
+    line.ran.textContent = line.waits.textContent = line.unknown.textContent = "";
   }
 
   private line(index: number): Line {
-    const [fold, text, detail, ran, waits] = ["fold", "text", "detail", "ran", "waits"].map((name) => make("span", { class: name })) as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
+    const [fold, text, detail, ran, waits, unknown] = ["fold", "text", "detail", "ran", "waits", "unknown"].map((name) => make("span", { class: name })) as [HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement];
     const pin = make("button", { class: "pin", tabindex: "-1" }, "pin");
-    const element = make("div", { class: "name", role: "treeitem" }, fold, text, detail, make("span", { class: "sum" }, ran, waits), pin);
+    const element = make("div", { class: "name", role: "treeitem" }, fold, text, detail, make("span", { class: "sum" }, ran, waits, unknown), pin);
     element.addEventListener("click", (event) => {
       const placed = this.placed[index];
       if (placed) this.clicked(placed, event.target === pin);
     });
     this.root.append(element);
-    return { element, fold, text, detail, ran, waits, pin, shows: "", sum: "" };
+    return { element, fold, text, detail, ran, waits, unknown, pin, shows: "", sum: "" };
   }
 }
 

@@ -1,5 +1,6 @@
 // The facts of the chosen interval, and links along its arrows.
 import type { Place } from "../api/types.ts";
+import { filterText } from "../core/coverage.ts";
 import { exactDuration, moment } from "../core/format.ts";
 import { numberOf } from "../core/time.ts";
 import type { App } from "./app.ts";
@@ -11,7 +12,7 @@ export function factsPanel(app: App): HTMLElement {
   const chosen = state.chosen;
   if (!chosen && state.factsError) return make("p", { class: "bad" }, state.factsError);
   if (!chosen && app.asking) return make("p", { class: "dim" }, "…");
-  if (!chosen) return make("p", { class: "dim" }, "Click an interval or press Enter to show its details, its waker and its preemptor.");
+  if (!chosen) return make("div", {}, make("p", { class: "dim" }, "Click an interval or press Enter to show its details, its waker and its preemptor."), filterLine(app));
   const facts = state.facts;
   const label = facts?.label || model.label(chosen.key);
   const table = make("table");
@@ -20,15 +21,16 @@ export function factsPanel(app: App): HTMLElement {
   line("start", moment(chosen.ts, model.unit), make("span", { class: "dim" }, `   trace time ${model.abs(chosen.ts)}`));
   line("end", moment(chosen.ts + chosen.dur, model.unit));
   line("duration", make("b", {}, exactDuration(chosen.dur, model.unit)));
+  // An unknown interval is no wait: neither waker nor preemptor explains it.
+  const unknown = model.isUnknown(chosen.key);
+  if (unknown) line("state", "unknown: no event in the recording determines it");
   const places: [string, Place | null | undefined][] = [
-    ["preempted by", facts?.preemptor],
-    ["woken by", facts?.waker],
-    ["exit", facts?.exit],
+    ...(unknown ? [] : ([["preempted by", facts?.preemptor], ["woken by", facts?.waker], ["exit", facts?.exit]] as [string, Place | null | undefined][])),
     ["previous", facts?.previous],
     ["next", facts?.next],
   ];
   for (const [name, place] of places) if (place) line(name, placeLink(app, name.endsWith(" by") ? who(app, place) : place, chosen.track));
-  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label), table);
+  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label), table, filterLine(app));
   if (state.factsError) left.append(make("p", { class: "bad" }, state.factsError));
   else if (!facts) left.append(make("p", { class: "dim" }, "…"));
   const root = make("div", { class: "columns" }, left);
@@ -36,6 +38,12 @@ export function factsPanel(app: App): HTMLElement {
   if (arrows.length > 0) root.append(arrowsTable(app, arrows));
   for (const row of facts?.rows ?? []) root.append(valuesTable(row.table, row.values));
   return root;
+}
+
+/** The filter of the recording, which limits everything that the panel lists. */
+function filterLine(app: App): HTMLElement | false {
+  const { filter } = app.model.info;
+  return filter ? make("p", { class: "bad" }, `Recording ${filterText(filter)}`) : false;
 }
 
 /** A small square in a key's own colour and pattern. */

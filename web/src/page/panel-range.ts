@@ -56,7 +56,8 @@ export class RangePanel {
     if (this.error) root.append(make("p", { class: "bad" }, this.error));
     else if (!answer) root.append(make("p", { class: "dim" }, "…"));
     else {
-      const tables = statTables(answer, span, (track) => app.model.trackName(track), (id) => app.model.machineName(id), app.model.unit);
+      const tables = this.tables(answer, span);
+      if (tables.length === 0 && !answer.missing) root.append(make("p", { class: "dim" }, "No data on these tracks in this range."));
       const ofTracks = tables.filter((table) => table.track !== undefined);
       const hidden = new Set(ofTracks.slice(MOST_TRACKS));
       root.append(make("div", { class: "columns" }, ...tables.filter((table) => !hidden.has(table)).map((table) => this.table(table))));
@@ -66,6 +67,11 @@ export class RangePanel {
     return root;
   }
 
+  private tables(answer: StatsAnswer, span_ns: number): StatTable[] {
+    const { model } = this.app;
+    return statTables(answer, span_ns, (track) => model.trackName(track), (id) => model.machineName(id), model.unit, (key) => model.isUnknown(key));
+  }
+
   private actions(): HTMLElement[] {
     const zoom = make("button", {}, "Zoom (F)");
     zoom.addEventListener("click", () => this.app.run("fit"));
@@ -73,8 +79,7 @@ export class RangePanel {
     copy.addEventListener("click", () => {
       const selection = this.app.state.selection;
       if (!this.answer || !selection) return;
-      const tables = statTables(this.answer, selection.to - selection.from, (track) => this.app.model.trackName(track), (id) => this.app.model.machineName(id), this.app.model.unit);
-      void navigator.clipboard.writeText(asText(tables)).then(() => this.app.say("Copied"), () => this.app.say("The browser denied access to the clipboard"));
+      void navigator.clipboard.writeText(asText(this.tables(this.answer, selection.to - selection.from))).then(() => this.app.say("Copied"), () => this.app.say("The browser denied access to the clipboard"));
     });
     const events = make("button", {}, "Events (V)");
     events.addEventListener("click", () => this.app.run("events"));
