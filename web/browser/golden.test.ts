@@ -56,6 +56,18 @@ test("statistics of a range in the light theme", async () => {
   }
 });
 
+test("the whole of a snapshot: unknown until each CPU's first record", async () => {
+  const { page, close } = await open({ seconds: 4, known_ms: 500 });
+  try {
+    await story(page, "dark");
+    await withApp(page, (app) => app.setView(app.model.home), null);
+    await idle(page);
+    await compare(page, "view-snapshot");
+  } finally {
+    await close();
+  }
+});
+
 async function compare(page: Page, name: string): Promise<void> {
   const shot = await page.screenshot({ animations: "disabled", caret: "hide" });
   mkdirSync("build/shots", { recursive: true });

@@ -53,7 +53,8 @@ export class Names {
       line.sum = sum;
       line.ran.textContent = ran;
       line.waits.textContent = waited === "" ? "" : `waits ${waited}`;
-      line.unknown.textContent = unknown === "" ? "" : `unknown ${unknown}`;
+      line.unknown.textContent = unknown === "" ? "" : `? ${unknown}`;
+      line.unknown.title = unknown === "" ? "" : `unknown for ${unknown} of the visible range`;
     });
   }
 
