@@ -67,14 +67,29 @@ fn add_tables(lookup: &Lookup, about: &mut Value) -> Result<(), Response> {
     let mut machines = table_rows(lookup, "machines", &Wanted::default())?;
     machines.sort_by_key(|row| id(row, "machine_id"));
     about["machines"] = machines.iter().take(LISTED).map(machine).collect();
-    let lost = Wanted { limit: LISTED, ..Wanted::default() };
-    about["lost"] = table_rows(lookup, "lost", &lost)?.iter().map(hole).collect();
     let problems = log_rows(lookup)?;
     extend(&mut about["problems"], problems.into_iter().map(Value::Object));
-    if let Some((from, to)) = window(lookup)? {
+    let window = window(lookup)?;
+    if let Some((from, to)) = window {
         about["window"] = json!({ "from": from.to_string(), "to": to.to_string() });
     }
+    about["lost"] = lost_rows(lookup, window)?.iter().map(hole).collect();
     Ok(())
+}
+
+/// The first losses, and those that reach the window's end: the page opens on the range between
+/// the losses at the window's start and those at its end.
+fn lost_rows(lookup: &Lookup, window: Option<(i64, i64)>) -> Result<Vec<Row>, Response> {
+    let first = Wanted { limit: LISTED, ..Wanted::default() };
+    let mut rows = table_rows(lookup, "lost", &first)?;
+    if let Some((_, to)) = window.filter(|_| rows.len() == LISTED) {
+        let only = Condition::EndsAfter(to.saturating_sub(1));
+        let last = Wanted { only, limit: LISTED, ..Wanted::default() };
+        let mut more = table_rows(lookup, "lost", &last)?;
+        more.retain(|row| !rows.contains(row));
+        rows.extend(more);
+    }
+    Ok(rows)
 }
 
 /// Problems of the import: first those that lost data.
