@@ -33,6 +33,11 @@ test("no loss, a loss inside, or losses of guests open on the whole window", () 
   assert.equal(covered(hole(0, 0, 900, 3)), undefined);
 });
 
+test("a leading stretch of less than a pixel opens on the whole window", () => {
+  assert.equal(covered(hole(0, 0, 9)), undefined);
+  assert.deepEqual(covered(hole(0, 0, 11)), { from: 11, to: 10_050 });
+});
+
 test("losses of a whole machine, or of an unnamed one, count as those of a CPU", () => {
   assert.deepEqual(covered(hole(null, 0, 900)), { from: 900, to: 10_050 });
   assert.deepEqual(covered(hole(null, 0, 900, null)), { from: 900, to: 10_050 });

@@ -25,9 +25,12 @@ export interface Coverage {
   readonly dark: readonly CpuPlace[];
 }
 
+/** A range of this share of the window looks like the whole window: what is left out is about a pixel wide. */
+const NEARLY_ALL = 0.999;
+
 /**
  * The range from the latest end of a leading stretch to the earliest start of a trailing one. Undefined if that range
- * is empty or is the whole window. `roots` are the machines that no other machine hosts; holes of others do not count.
+ * is empty or is (nearly) the whole window. `roots` are the machines that no other machine hosts; holes of others do not count.
  */
 export function coveredRange(holes: readonly Hole[], window: Range, roots: ReadonlySet<number>): Coverage | undefined {
   const own = holes.filter((hole) => hole.machine_id === null || roots.has(hole.machine_id));
@@ -41,7 +44,7 @@ export function coveredRange(holes: readonly Hole[], window: Range, roots: Reado
       to = Math.min(to, known.to);
     }
   }
-  if (to <= from || to - from >= spanOf(window)) return undefined;
+  if (to <= from || to - from >= spanOf(window) * NEARLY_ALL) return undefined;
   const inside = own.filter((hole) => hole.from > from && hole.to < to);
   return { range: { from, to }, holes: inside.length, dark: dark.sort((a, b) => (a.machine_id ?? -1) - (b.machine_id ?? -1) || (a.cpu ?? -1) - (b.cpu ?? -1)) };
 }
