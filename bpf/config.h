@@ -44,6 +44,9 @@ struct told_exit {
 };
 
 /* One log. Lines of 64 bytes by who writes them and how often. */
+/* Threads that can be noted as moved to another cgroup. */
+#define MAX_MOVED 8192
+
 struct log {
 	/* line 0: every event */
 	u64 head; /* stream position: bytes ever written; words below it are complete */
@@ -71,7 +74,8 @@ struct log {
 	u32 chunks; /* set by the loader: power of two */
 	/* line 2: the consumer */
 	u64 tail;
-	u64 consumer_spare[7];
+	u64 events; /* written to a log that overwrites: what is not in a snapshot any more is counted by it */
+	u64 consumer_spare[6];
 	/* line 3 */
 	u64 begin_ns[4]; /* for triggers: when the pair last began, written or not */
 	u64 lost_since_ns; /* stamp of the first event ever lost here */

@@ -23,6 +23,22 @@ struct {
 	__type(value, u8);
 } tgids SEC(".maps");
 
+/* Threads, and processes by their first thread, that were moved to another cgroup: from then on, or until then, their
+ * events are missing. Where it is full, nothing is known of any thread of the cgroup. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_MOVED);
+	__type(key, u32);
+	__type(value, u8);
+} moved SEC(".maps");
+
+static __always_inline void filter_note_moved(u32 tid)
+{
+	u8 one = 1;
+
+	bpf_map_update_elem(&moved, &tid, &one, BPF_ANY);
+}
+
 static __always_inline bool filter_is_on(void)
 {
 	return cfg.filter;

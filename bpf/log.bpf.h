@@ -202,6 +202,8 @@ static __always_inline bool log_emit(struct log *log, u64 ns, u64 dur_ns, u64 ev
 	if (words > 2)
 		word[2] = w2;
 	LOG_POINT(written);
+	if (cfg.overwrite)
+		log->events += events;
 	log->last_ns = ns + dur_ns;
 	log_publish(log, (head & ~(u64)CHUNK_MASK) + offset + 8 * words);
 	return true;

@@ -47,7 +47,18 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 {
 	if (!wanted(parent))
 		return 0;
+	/* clone3(CLONE_INTO_CGROUP): the child is not where its parent is. */
+	if (cfg.filter_cgroup && !filter_passes(child, child->pid, child->tgid))
+		filter_note_moved(child->pid);
 	return log_write2(FORK, child->pid, (u32)child->tgid | (u64)parent->pid << 32);
+}
+
+/* With a filter by cgroup only (include/trace/events/cgroup.h). */
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_task, struct cgroup *group, const char *path, struct task_struct *task)
+{
+	filter_note_moved(task->pid);
+	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")

@@ -171,6 +171,7 @@ fn machine(id: MachineId, topology: &Topology) -> MachineEntry {
 
 fn threads(topology: &Topology) -> Vec<ThreadEntry> {
     let entry = |thread: &transect_engine::topology::ThreadInfo| ThreadEntry {
+        born: None,
         machine_id: thread.machine,
         tid: thread.tid,
         pid: thread.pid.unwrap_or(thread.tid),

@@ -174,6 +174,7 @@ fn topology(manifest: &Manifest) -> Topology {
         pid: Some(thread.pid),
         name: thread.comm.clone(),
         cgroup: thread.cgroup.clone(),
+        born: None,
     });
     Topology { machines: machines.collect(), vcpus: vcpus.collect(), threads: threads.collect() }
 }

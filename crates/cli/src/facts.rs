@@ -27,6 +27,12 @@ pub(crate) struct Facts {
     pub stored: Option<Stored>,
     /// The recording that this is a part of; `None` for whole recordings.
     pub excerpt_of: Option<String>,
+    /// The filter it was recorded with, as it was given; `None` for everything.
+    pub filter: Option<String>,
+    /// What that filter leaves out.
+    pub filter_effect: &'static str,
+    /// Of a flight recorder's snapshot: why it was taken, and its window.
+    pub snapshot: Option<String>,
     /// Other things the reader should know (recovered, inferred, approximated).
     pub notes: Vec<String>,
 }
@@ -105,6 +111,11 @@ line! {
         events: Option<u64>,
         /// The recording that it is an excerpt of; null for whole recordings.
         excerpt_of: Option<String>,
+        /// The filter it was recorded with: threads that do not pass it have no known states; null for
+        /// recordings of everything.
+        filter: Option<String>,
+        /// Of a flight recorder's snapshot: why it was taken, and its window; null for others.
+        snapshot: Option<String>,
         /// Bytes of its sources; null where not told, and of excerpts.
         source_bytes: Option<u64>,
         /// Bytes of the same events as tables; null unless those have been made.
@@ -125,6 +136,8 @@ impl Facts {
             end_ns: self.window.end.get(),
             dur_ns: self.window.dur_ns(),
             excerpt_of: self.excerpt_of.clone(),
+            filter: self.filter.clone(),
+            snapshot: self.snapshot.clone(),
             events: self.stored.map(|stored| stored.events),
             source_bytes: self.stored.and_then(|stored| stored.source_bytes),
             table_bytes: self.stored.and_then(|stored| stored.table_bytes),

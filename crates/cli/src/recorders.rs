@@ -4,9 +4,10 @@
 //! directory only its user can enter. One command line in, one reply line out:
 //!
 //! ```text
-//! snapshot            → ok DIRECTORY | error WHY        when the snapshot is complete
+//! snapshot [WINDOW]   → ok DIRECTORY | error WHY        when the snapshot is complete
 //! stop                → ok DIRECTORY | error WHY        when the recording is complete
 //! ```
+//! WINDOW is `all`, or the length of the window, as in `--last`.
 //!
 //! **Why not signals?** They carry no reply. (`SIGUSR2` takes a snapshot all the same, for
 //! scripts that only have a pid.)
@@ -14,9 +15,11 @@
 mod client;
 mod place;
 mod server;
+mod window;
 
 pub(crate) use client::{Choice, absolute, ask, find};
 pub(crate) use server::{ControlServer, Pending};
+pub(crate) use window::SnapshotWindow;
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -41,26 +44,52 @@ impl RecorderState {
     }
 }
 
-/// What can be asked of a recorder.
+/// A request to a recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Write what the flight recorder holds.
-    Snapshot,
+    /// Write what the flight recorder holds; the window is the recorder's own unless given.
+    Snapshot(Option<SnapshotWindow>),
     /// End the recording.
     Stop,
 }
 
 impl Request {
-    const ALL: [Request; 2] = [Request::Snapshot, Request::Stop];
-
-    fn word(self) -> &'static str {
+    fn line(self) -> String {
         match self {
-            Request::Snapshot => "snapshot",
-            Request::Stop => "stop",
+            Request::Snapshot(None) => "snapshot".to_owned(),
+            Request::Snapshot(Some(window)) => format!("snapshot {window}"),
+            Request::Stop => "stop".to_owned(),
         }
     }
 
-    fn from_word(word: &str) -> Option<Self> {
-        Request::ALL.into_iter().find(|request| request.word() == word)
+    fn from_line(line: &str) -> Option<Self> {
+        match line.split_once(' ') {
+            None if line == "snapshot" => Some(Request::Snapshot(None)),
+            None if line == "stop" => Some(Request::Stop),
+            Some(("snapshot", window)) => Some(Request::Snapshot(Some(window.parse().ok()?))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn requests_are_read_as_they_are_written() {
+        let last = SnapshotWindow::Last(Duration::from_millis(2500));
+        for request in [
+            Request::Snapshot(None),
+            Request::Snapshot(Some(last)),
+            Request::Snapshot(Some(SnapshotWindow::All)),
+            Request::Stop,
+        ] {
+            assert_eq!(Request::from_line(&request.line()), Some(request));
+        }
+        for bad in ["", "snapshot x", "stop now", "snapshot 0s"] {
+            assert_eq!(Request::from_line(bad), None, "{bad}");
+        }
     }
 }

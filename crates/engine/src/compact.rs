@@ -91,6 +91,7 @@ impl<'t, 'd> CompactSource<'t, 'd> {
             pid: None,
             name: comm.to_str().into_owned(),
             cgroup: None,
+            born: None,
         })
     }
 
@@ -223,7 +224,8 @@ impl<P: Push> Sink for Taker<'_, '_, P> {
     fn lost(&mut self, lost: Lost) {
         let cause = match lost.cause {
             LogLostCause::LogFull => LostCause::BufferOverrun,
-            LogLostCause::Missing if self.overwrites => LostCause::BufferOverrun,
+            LogLostCause::Overwritten => LostCause::Overwritten,
+            LogLostCause::Missing if self.overwrites => LostCause::Overwritten,
             LogLostCause::Truncated => LostCause::TruncatedFile,
             _ => LostCause::CorruptPage,
         };

@@ -455,6 +455,7 @@ impl Pairing {
             pid: None,
             name: comm.to_str().into_owned(),
             cgroup: None,
+            born: None,
         }));
     }
 }

@@ -38,10 +38,20 @@ struct Switch {
     next_comm: Comm,
 }
 
+/// `sched_process_fork`.
+#[derive(Clone, Copy)]
+struct Fork {
+    parent: Tid,
+    child: Tid,
+    child_pid: Option<Tid>,
+    child_comm: Comm,
+}
+
 impl World {
     /// A core event.
     #[inline]
     pub(crate) fn event(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        self.now = at.t;
         if let CoreEvent::Xen(event) = event {
             self.xen_event(at, event, sink);
             return;
@@ -59,6 +69,7 @@ impl World {
     /// An event of a kind that moves no state machine.
     #[inline]
     pub(crate) fn other(&mut self, at: At, sink: &mut dyn TableSink) {
+        self.now = at.t;
         match self.machines[at.m].info.kind {
             // No thread is current then.
             MachineKind::Hypervisor => self.seen(at),
@@ -69,8 +80,7 @@ impl World {
     /// The CPU tells something at this time.
     #[inline]
     pub(crate) fn seen(&mut self, at: At) {
-        let cpu = &mut self.machines[at.m].cpus[at.c];
-        cpu.seen_before = std::mem::replace(&mut cpu.last_seen, at.t);
+        self.machines[at.m].cpus[at.c].see(at.t);
     }
 
     /// What every event tells: who is current on its CPU; and a guest's must fit its vCPU.
@@ -102,8 +112,8 @@ impl World {
                 self.wake_new(at, tid, comm, target_cpu, sink);
             }
             CoreEvent::SchedMigrate { tid, dest_cpu, .. } => self.migrate(at, tid, dest_cpu, sink),
-            CoreEvent::SchedFork { parent, child, child_comm } => {
-                self.fork(at, parent, child, child_comm, sink);
+            CoreEvent::SchedFork { parent, child, child_pid, child_comm } => {
+                self.fork(at, Fork { parent, child, child_pid, child_comm }, sink);
             }
             CoreEvent::TaskRename { tid, new_comm } => {
                 if let Some(slot) = self.slot(at.m, tid) {
@@ -145,13 +155,10 @@ impl World {
                 }
             }
             CoreEvent::KvmVcpuWakeup { ns, waited, .. } => {
+                self.seen_halt_end = true;
                 if let Some(v) = self.running_vcpu(at, None, sink) {
                     let machine = &mut self.machines[at.m];
-                    let halt = HaltEnd {
-                        ns: self.in_ns.then_some(ns),
-                        waited,
-                        scheduled: machine.has_switch,
-                    };
+                    let halt = HaltEnd { ns: self.in_ns.then_some(ns), waited };
                     self.vcpus[v].wakeup(at.t, halt, env!(self, machine, sink));
                 }
             }
@@ -179,7 +186,11 @@ impl World {
     fn observe(&mut self, at: At, sink: &mut dyn TableSink) {
         let occupant = self.occupant(at.m, at.tid);
         let known = self.machines[at.m].cpus[at.c].occupant;
-        let agrees = matches!(known, Occupant::Unknown { known_from } if known_from <= at.t);
+        let is_filtered = self.machines[at.m].is_filtered();
+        let agrees = matches!(
+            known,
+            Occupant::Unknown { known_from } if is_filtered || known_from <= at.t
+        );
         if !matches!(known, Occupant::Unknown { .. }) {
             self.displace(at.m, at.c, occupant, sink);
         }
@@ -196,16 +207,24 @@ impl World {
         if tid.is_idle() {
             return Occupant::Idle;
         }
-        Occupant::Thread { tid, slot: self.slot(m, tid) }
+        let slot = self.slot(m, tid);
+        if let Some(slot) = slot {
+            self.machines[m].threads.revive(slot);
+        }
+        Occupant::Thread { tid, slot }
     }
 
     fn switch(&mut self, at: At, switch: Switch, sink: &mut dyn TableSink) {
         let At { m, cpu, c, t, .. } = at;
-        self.machines[m].has_switch = true;
+        if !std::mem::replace(&mut self.machines[m].has_switch, true) {
+            self.begin_scheduling(m, t, sink);
+        }
         let known = self.machines[m].cpus[c].occupant;
         // Does the CPU's own past agree that `prev` had it, so that more can be told from it?
         let (prev, agrees) = match known {
-            Occupant::Unknown { known_from } => (self.occupant(m, switch.prev), known_from <= t),
+            Occupant::Unknown { known_from } => {
+                (self.occupant(m, switch.prev), self.machines[m].is_filtered() || known_from <= t)
+            }
             known if known.tid() == Some(switch.prev) => (known, true),
             _ => {
                 let prev = self.occupant(m, switch.prev);
@@ -223,16 +242,23 @@ impl World {
             self.name(m, slot, switch.next_comm);
             self.arrive(m, c, slot, sink);
             let machine = &mut self.machines[m];
+            let last_idle = machine.cpus[c].last_idle(t);
+            machine.threads.was_not_running(slot, last_idle, env!(self, machine, sink));
             machine.threads.complete_wake(slot, t, cpu, env!(self, machine, sink));
-            let cgroup = machine.threads.get(slot).cgroup;
-            self.windows.thread_execution(cgroup, t);
+            let thread = machine.threads.get(slot);
+            if thread.whole {
+                self.windows.thread_execution(thread.cgroup, t);
+            }
             // First seen when it gets the CPU: it was runnable all the time, provided that it would
             // have been seen to be woken or born otherwise.
-            let sure = self.machines[m].has_waking && self.machines[m].has_births;
-            let told = sure.then_some(Place::Waiting { cpu: Some(cpu), woken: false });
+            let machine = &self.machines[m];
+            let sure = machine.has_waking && machine.has_births && !machine.filter.partial_wakings;
+            // On which CPU's run queue it was is not known.
+            let told = sure.then_some(Place::Waiting { cpu: None, woken: false });
             self.change(m, slot, t, told, Place::OnCpu(cpu), sink);
             let machine = &mut self.machines[m];
-            if let Some(v) = machine.threads.get(slot).vcpu {
+            let thread = machine.threads.get(slot);
+            if let Some(v) = thread.vcpu.filter(|_| thread.whole) {
                 self.vcpus[v].switched_in(t, env!(self, machine, sink));
             }
         }
@@ -253,10 +279,12 @@ impl World {
             Place::Gone
         } else if state.is_runnable() {
             Place::Waiting { cpu: Some(cpu), woken: false }
-        } else if woken {
-            Place::Waiting { cpu: Some(cpu), woken: true }
         } else {
-            Place::Asleep { cpu: Some(cpu), letter: Some(state.letter()) }
+            match woken {
+                Some(true) => Place::Waiting { cpu: Some(cpu), woken: true },
+                Some(false) => Place::Asleep { cpu: Some(cpu), letter: Some(state.letter()) },
+                None => Place::Unknown,
+            }
         };
         if !matches!(new, Place::Waiting { woken: true, .. }) {
             self.machines[m].threads.get_mut(slot).wake = None;
@@ -271,14 +299,23 @@ impl World {
     }
 
     /// A thread that is switched out was woken before: did the waking meet it between giving up and
-    /// leaving its CPU? See the wakeups analysis.
-    fn woken_on_its_way_out(&self, at: At, slot: Slot) -> bool {
+    /// leaving its CPU? See the wakeups analysis. None if that is hidden.
+    fn woken_on_its_way_out(&self, at: At, slot: Slot) -> Option<bool> {
         let machine = &self.machines[at.m];
-        machine
-            .threads
-            .get(slot)
-            .wake
-            .is_some_and(|wake| machine.has_wakeup || machine.cpus[at.c].seen_before <= wake.ts)
+        let seen_before = machine.cpus[at.c].seen_before;
+        let Some(wake) = machine.threads.get(slot).wake else {
+            // Right before the end of a hole, a waking may be missing.
+            return (seen_before >= machine.threads.hidden_until).then_some(false);
+        };
+        let had_event = seen_before > wake.ts;
+        if !machine.has_wakeup {
+            return Some(!had_event);
+        }
+        // The `sched_wakeup` of a thread that goes on may be missing.
+        match wake.ts < machine.threads.hidden_until {
+            false => Some(true),
+            true => had_event.then_some(false),
+        }
     }
 
     fn wake(
@@ -292,8 +329,21 @@ impl World {
     ) {
         let Some(slot) = self.slot(at.m, tid) else { return };
         self.name(at.m, slot, comm);
-        let event = WakeEvent { target, waker: at.tid, waker_cpu: at.cpu, done };
+        let cpu = self.machines[at.m].cpus.get(target.0 as usize);
+        let in_doubt = cpu.is_none_or(|cpu| matches!(cpu.occupant, Occupant::Unknown { .. }));
+        let last_idle = cpu.map_or(i64::MIN, |cpu| cpu.last_idle(at.t));
         let machine = &mut self.machines[at.m];
+        machine.has_sched_waking |= !done;
+        let alone = !machine.has_sched_waking && machine.threads.hidden_until == i64::MIN;
+        let event = WakeEvent {
+            target,
+            waker: at.tid,
+            waker_cpu: at.cpu,
+            done,
+            alone,
+            in_doubt,
+            last_idle,
+        };
         machine.has_waking = true;
         machine.has_wakeup |= done;
         if tid == at.tid {
@@ -301,8 +351,8 @@ impl World {
             return;
         }
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
-        if let Woken::Moved { deduced, new } = woken {
-            self.moved(at.m, slot, at.t, deduced, new, sink);
+        if let Woken::Moved { deduced } = woken {
+            self.moved(at.m, slot, at.t, deduced, sink);
         }
     }
 
@@ -311,30 +361,50 @@ impl World {
         self.name(at.m, slot, comm);
         let new = Place::Waiting { cpu: Some(target), woken: true };
         if !matches!(self.machines[at.m].threads.get(slot).place, Place::Waiting { .. }) {
+            if !self.machines[at.m].threads.get(slot).forked {
+                // Its fork, with its parent, was not recorded.
+                let parent = self.machines[at.m].threads.find(at.tid);
+                self.machines[at.m].take_foundling(slot, parent);
+            }
             self.born(at, slot, new, sink);
         } else {
             self.change(at.m, slot, at.t, None, new, sink);
         }
         let wake = Wake { ts: at.t, waker: at.tid, waker_cpu: at.cpu };
-        self.machines[at.m].threads.get_mut(slot).wake = Some(wake);
+        let thread = self.machines[at.m].threads.get_mut(slot);
+        thread.forked = false;
+        thread.wake = Some(wake).filter(|_| matches!(thread.place, Place::Waiting { .. }));
     }
 
-    fn fork(&mut self, at: At, parent: Tid, child: Tid, comm: Comm, sink: &mut dyn TableSink) {
-        let Some(slot) = self.slot(at.m, child) else { return };
-        self.born(at, slot, Place::Waiting { cpu: Some(at.cpu), woken: true }, sink);
-        let Some(parent) = self.slot(at.m, parent) else {
-            return self.name(at.m, slot, comm);
-        };
-        let threads = &mut self.machines[at.m].threads;
-        let parent = threads.get(parent);
-        let (vm, cgroup, name) = (parent.vm, parent.cgroup, parent.cgroup_name.clone());
-        // Sources that do not repeat names leave it to us that a child has its parent's.
-        let comm = if comm.as_bytes().is_empty() { parent.comm } else { comm };
+    fn fork(&mut self, at: At, fork: Fork, sink: &mut dyn TableSink) {
+        let Some(slot) = self.slot(at.m, fork.child) else { return };
+        let parent = self.slot(at.m, fork.parent).map(|parent| {
+            let machine = &self.machines[at.m];
+            let parent = machine.threads.get(parent);
+            // In which group a thread is that was moved is not known.
+            let filter = machine.filter.threads.as_ref();
+            let has_moved = filter.is_some_and(|filter| filter.has_moved(parent.tid, parent.pid));
+            let group = (!has_moved).then(|| (parent.cgroup, parent.cgroup_name.clone()));
+            let (cgroup, name) = group.unwrap_or_default();
+            (parent.vm, cgroup, name, parent.comm)
+        });
+        let mut comm = fork.child_comm;
+        if let Some((vm, cgroup, name, parent_comm)) = parent {
+            // Sources that do not repeat names leave it to us that a child has its parent's.
+            comm = if comm.as_bytes().is_empty() { parent_comm } else { comm };
+            let child = self.machines[at.m].threads.get_mut(slot);
+            child.vm = child.vm.or(vm);
+            child.cgroup = cgroup;
+            child.cgroup_name = name;
+            if child.place == Place::Gone {
+                // The process was that of the thread that had the number before.
+                child.pid = None;
+            }
+        }
+        self.machines[at.m].take_child(slot, fork.child_pid);
         self.name(at.m, slot, comm);
-        let child = self.machines[at.m].threads.get_mut(slot);
-        child.vm = child.vm.or(vm);
-        child.cgroup = cgroup;
-        child.cgroup_name = name;
+        self.born(at, slot, Place::Waiting { cpu: Some(at.cpu), woken: true }, sink);
+        self.machines[at.m].threads.get_mut(slot).forked = true;
     }
 
     /// A thread's life begins; its vCPU was offline before.
@@ -346,7 +416,7 @@ impl World {
         let before = (thread.place == Place::Unknown && known_from <= at.t)
             .then_some(crate::states::thread::Deduced { from: known_from, told: Place::Gone });
         machine.threads.born(slot, at.t, new, env!(self, machine, sink));
-        self.moved(at.m, slot, at.t, before, new, sink);
+        self.moved(at.m, slot, at.t, before, sink);
     }
 
     fn migrate(&mut self, at: At, tid: Tid, dest: CpuId, sink: &mut dyn TableSink) {
@@ -365,6 +435,9 @@ impl World {
         let At { m, cpu, c, t, .. } = at;
         if let Some(old) = self.machines[m].threads.find(old_tid) {
             self.change(m, old, t, None, Place::Gone, sink);
+            if let Some(slot) = self.slot(m, tid) {
+                self.machines[m].threads.rename(old, slot, t);
+            }
         }
         let occupant = self.occupant(m, tid);
         if self.machines[m].has_switch {
@@ -381,10 +454,18 @@ impl World {
 
     /// Remembers a thread's name; a vhost worker's name tells whose it is.
     fn name(&mut self, m: usize, slot: Slot, comm: Comm) {
-        let thread = self.machines[m].threads.get_mut(slot);
+        let machine = &self.machines[m];
+        let thread = machine.threads.get(slot);
         if thread.comm == comm || comm.as_bytes().is_empty() {
             return;
         }
+        // A later name may be among what a snapshot lacks; a task snapshot has the last one.
+        let hidden_until = machine.threads.hidden_until;
+        let complete_from = if hidden_until == i64::MAX { self.start } else { hidden_until };
+        if self.now < complete_from.max(self.start) && machine.has_name(thread.tid) {
+            return;
+        }
+        let thread = self.machines[m].threads.get_mut(slot);
         thread.comm = comm;
         if thread.vm.is_none()
             && let Some(pid) = vhost_owner(&comm)
@@ -475,9 +556,17 @@ impl World {
         rip: u64,
         sink: &mut dyn TableSink,
     ) {
-        if let Some(v) = self.running_vcpu(at, id, sink) {
+        let v = self.running_vcpu(at, id, sink);
+        self.seen_exit = true;
+        if let Some(v) = v {
             let machine = &mut self.machines[at.m];
-            self.vcpus[v].exit(at.t, reason, rip, env!(self, machine, sink));
+            self.vcpus[v].exit(
+                at.t,
+                machine.cpus[at.c].seen_before,
+                reason,
+                rip,
+                env!(self, machine, sink),
+            );
         }
     }
 

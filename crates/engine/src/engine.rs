@@ -4,6 +4,7 @@ mod run;
 
 use crate::{
     align::{Aligned, Input, ToTrace},
+    filter::Filter,
     pipeline::{Crew, Source},
     shard::Boundary,
     states::check::ShiftTest,
@@ -32,6 +33,35 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options { window_ns: 1_000_000_000 }
+    }
+}
+
+/// The span of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) start: Start,
+    /// None: with the last event.
+    pub(crate) end: Option<Timestamp<Trace>>,
+    /// Nothing was recorded before it.
+    pub(crate) is_whole: bool,
+}
+
+/// Where a run's span begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// With the first event.
+    #[default]
+    FirstEvent,
+    /// At this stamp.
+    At(Timestamp<Trace>),
+    /// Where the last of the streams begins that lack their beginning.
+    Covered,
+}
+
+impl Window {
+    /// Items from this stamp on are not the run's.
+    fn cut(self) -> i64 {
+        self.end.map_or(i64::MAX, |end| end.get().saturating_add(1))
     }
 }
 
@@ -85,6 +115,8 @@ pub struct Engine {
     topology: Topology,
     options: Options,
     gaps: Vec<MachineGap>,
+    window: Window,
+    filters: Vec<(MachineId, Filter)>,
     bounds: Vec<(MachineId, u64)>,
     edges: Vec<ClockEdge>,
     remarks: Vec<ImportLog>,
@@ -118,6 +150,46 @@ impl Engine {
     pub fn with_gaps(mut self, gaps: impl IntoIterator<Item = MachineGap>) -> Self {
         self.gaps.extend(gaps);
         self.gaps.sort_by_key(|gap| (gap.from, gap.machine));
+        self
+    }
+
+    /// Makes the recording's span this stretch and not that of its events. Events before it still
+    /// determine the states at its start; a stretch that no event covers is unknown. For
+    /// snapshots, whose span is what was asked for.
+    #[must_use]
+    pub fn with_window(mut self, window: Span) -> Self {
+        self.window =
+            Window { start: Start::At(window.start), end: Some(window.end), ..self.window };
+        self
+    }
+
+    /// The window begins where recording did, so that the events that streams lack at their beginning were all
+    /// lost in it. The number of those lost in any other window is not known.
+    #[must_use]
+    pub fn with_whole_window(mut self) -> Self {
+        self.window.is_whole = true;
+        self
+    }
+
+    /// The same for a stretch that ends with the last event.
+    #[must_use]
+    pub fn with_window_from(mut self, start: Timestamp<Trace>) -> Self {
+        self.window = Window { start: Start::At(start), end: None, ..self.window };
+        self
+    }
+
+    /// Makes the recording's span what the streams of all CPUs of the root machines cover: it begins where
+    /// the last of those streams does that lack their beginning.
+    #[must_use]
+    pub fn with_covered_window(mut self, end: Option<Timestamp<Trace>>) -> Self {
+        self.window = Window { start: Start::Covered, end, ..self.window };
+        self
+    }
+
+    /// Adds what the sources of a machine let through.
+    #[must_use]
+    pub fn with_filter(mut self, machine: MachineId, filter: Filter) -> Self {
+        self.filters.push((machine, filter));
         self
     }
 
@@ -211,7 +283,8 @@ impl Engine {
         inputs: Vec<Input<S, C>>,
         sink: &mut dyn TableSink,
     ) -> Result<Summary, EngineError> {
-        self.shard(inputs, i64::MAX, sink, |run, streams| run.finish(&streams))
+        let cut = self.window.cut();
+        self.shard(inputs, cut, sink, |run, streams| run.finish(&streams))
     }
 
     /// Reads every stream up to `cut`, exclusive, and emits what is complete by then.
@@ -226,7 +299,8 @@ impl Engine {
         cut: Timestamp<Trace>,
         sink: &mut dyn TableSink,
     ) -> Result<Boundary, EngineError> {
-        self.shard(inputs, cut.get(), sink, |run, streams| run.cut(cut.get(), &streams))
+        let cut = cut.get().min(self.window.cut());
+        self.shard(inputs, cut, sink, |run, streams| run.cut(cut, &streams))
     }
 
     fn shard<S: EventStream + Send, C: ToTrace + Send, T>(

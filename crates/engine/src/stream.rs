@@ -23,6 +23,8 @@ pub struct StreamKey {
 pub enum LostCause {
     /// The ring buffer was full, or overwrote its oldest events before they were read.
     BufferOverrun,
+    /// A flight recorder overwrote its oldest events: the stream begins later than the recording.
+    Overwritten,
     /// The channel to the guest was down.
     GuestDisconnected,
     /// The guest did not send in time.
@@ -44,6 +46,7 @@ impl LostCause {
     pub fn as_str(self) -> &'static str {
         match self {
             LostCause::BufferOverrun => "buffer_overrun",
+            LostCause::Overwritten => "overwritten",
             LostCause::GuestDisconnected => "guest_disconnected",
             LostCause::GuestStalled => "guest_stalled",
             LostCause::XentraceEnded => "xentrace_ended",

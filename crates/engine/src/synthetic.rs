@@ -115,6 +115,7 @@ impl Plan {
                 pid: thread.vcpu.map(|(vm, _)| self.vcpu_tid(vm, 0)),
                 name: thread.name(),
                 cgroup: None,
+                born: None,
             });
         }
         topology

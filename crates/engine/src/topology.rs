@@ -102,6 +102,9 @@ pub struct ThreadInfo {
     pub name: String,
     /// Its control group.
     pub cgroup: Option<String>,
+    /// When it was created, at the latest, in trace time, if the source knows (procfs): it lived
+    /// from then on.
+    pub born: Option<i64>,
 }
 
 /// Everything known about the actors before the first event is read.

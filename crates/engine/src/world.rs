@@ -1,14 +1,17 @@
 //! All actors of a recording between two events, and what each event does to them.
 //!
-//! This file holds who there is, `moves.rs` who is where, `holes.rs` what lost events hide, and
-//! `vms.rs` the VMs that only the trace names; `dispatch.rs` of the crate holds the events.
+//! This file holds the actors, `existence.rs` since when a thread exists and whether all its events were
+//! recorded, `moves.rs` where the actors are, `holes.rs` what lost events hide, and `vms.rs` the VMs that
+//! only the trace names; `dispatch.rs` of the crate holds the events.
 
+mod existence;
 mod holes;
 mod live;
 mod moves;
 mod vms;
 
 use crate::{
+    filter::Filter,
     infer::Found,
     notes::Notes,
     states::{
@@ -55,9 +58,13 @@ pub(crate) struct Machine {
     pub(crate) has_switch: bool,
     /// Wakings and births have been seen, so that a thread's coming from nowhere tells something.
     pub(crate) has_waking: bool,
+    /// `sched_waking` has been seen: the waker is in it, and not in a `sched_wakeup`.
+    pub(crate) has_sched_waking: bool,
     /// `sched_wakeup` has been seen: the end of a waking is told.
     pub(crate) has_wakeup: bool,
     pub(crate) has_births: bool,
+    /// What its sources let through.
+    pub(crate) filter: Filter,
     known: FxHashMap<i32, ThreadInfo>,
 }
 
@@ -65,6 +72,8 @@ pub(crate) struct Machine {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct World {
     pub(crate) start: i64,
+    /// The stamp of the event that is being handled.
+    pub(crate) now: i64,
     pub(crate) machines: Vec<Machine>,
     pub(crate) vcpus: Vec<Vcpu>,
     pub(crate) joins: Joins,
@@ -72,6 +81,8 @@ pub(crate) struct World {
     pub(crate) check: Check,
     pub(crate) xen: Xen,
     pub(crate) seen_entry: bool,
+    pub(crate) seen_exit: bool,
+    pub(crate) seen_halt_end: bool,
     /// Is trace time in nanoseconds, as durations inside events are?
     pub(crate) in_ns: bool,
     pub(crate) notes: Notes,
@@ -91,7 +102,13 @@ macro_rules! env {
             start: $world.start,
             machine: $machine.id,
             deduce: $machine.has_switch,
+            partial_kvm: $machine.filter.partial_kvm,
+            partial_exits: $machine.filter.min_exit_ns > 0 || $machine.filter.partial_kvm,
+            wakings: $machine.has_waking && !$machine.filter.partial_wakings,
+            hidden_until: $machine.threads.hidden_until,
             seen_entry: $world.seen_entry,
+            seen_exit: $world.seen_exit,
+            seen_halt_end: $world.seen_halt_end,
             vcpu_of_cpu: &$machine.vcpu_of_cpu,
             joins: &mut $world.joins,
             windows: &mut $world.windows,
@@ -108,10 +125,12 @@ impl World {
         start: i64,
         window_ns: i64,
         first: &[Option<i64>],
+        filters: &[(MachineId, Filter)],
         sink: &mut dyn TableSink,
     ) -> Self {
         let mut world = World {
             start,
+            now: i64::MIN,
             machines: Vec::new(),
             vcpus: Vec::new(),
             joins: Joins::default(),
@@ -119,6 +138,8 @@ impl World {
             check: Check::default(),
             xen: Xen::default(),
             seen_entry: false,
+            seen_exit: false,
+            seen_halt_end: false,
             in_ns: true,
             notes: Notes::default(),
             wants: Wanted::by(sink),
@@ -128,6 +149,12 @@ impl World {
         for info in &topology.machines {
             let first = first.get(info.id.0 as usize).copied().flatten();
             world.add_machine(info.clone(), first);
+        }
+        for (machine, filter) in filters {
+            if let Some(machine) = world.machines.get_mut(machine.0 as usize) {
+                machine.filter = filter.clone();
+                machine.threads.filtered = machine.is_filtered();
+            }
         }
         for thread in &topology.threads {
             let machine = &mut world.machines[thread.machine.0 as usize];
@@ -160,8 +187,10 @@ impl World {
             works: Works::default(),
             has_switch: false,
             has_waking: false,
+            has_sched_waking: false,
             has_wakeup: false,
             has_births: false,
+            filter: Filter::default(),
             known: FxHashMap::default(),
         });
     }
@@ -223,9 +252,9 @@ impl World {
         if let Some(slot) = self.machines[m].threads.find(tid) {
             return Some(slot);
         }
-        let start = self.start;
         let machine = &mut self.machines[m];
-        let slot = machine.threads.slot(tid, start)?;
+        let since = machine.first_sign_of(tid, self.start, self.now);
+        let slot = machine.threads.slot(tid, since)?;
         if let Some(known) = machine.known.get(&tid.0) {
             let thread = machine.threads.get_mut(slot);
             thread.comm = Comm::new(known.name.as_bytes());
@@ -236,6 +265,7 @@ impl World {
             let vm = pid.and_then(|pid| self.vm_of_process(m, pid));
             self.machines[m].threads.get_mut(slot).vm = vm;
         }
+        self.machines[m].judge(slot);
         Some(slot)
     }
 
@@ -321,7 +351,9 @@ impl World {
         }
         self.finish_xen(end, sink);
         for vcpu in self.vcpus.iter_mut().filter(|vcpu| !self.xen.owns(vcpu.index)) {
-            let machine = &self.machines[vcpu.machine.0 as usize];
+            let vm = &self.machines[vcpu.machine.0 as usize];
+            let host = vm.info.parent.map_or(vcpu.machine, |host| host);
+            let machine = &self.machines[host.0 as usize];
             vcpu.finish(end, env!(self, machine, sink));
         }
         self.joins.finish(sink);

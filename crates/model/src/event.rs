@@ -139,8 +139,9 @@ pub enum CoreEvent {
     SchedWakeupNew { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId },
     /// `sched:sched_migrate_task`.
     SchedMigrate { tid: Tid, orig_cpu: CpuId, dest_cpu: CpuId },
-    /// `sched:sched_process_fork`.
-    SchedFork { parent: Tid, child: Tid, child_comm: Comm },
+    /// `sched:sched_process_fork`. `child_pid` is the child's process; absent where the source does
+    /// not carry it (ftrace).
+    SchedFork { parent: Tid, child: Tid, child_pid: Option<Tid>, child_comm: Comm },
     /// `sched:sched_process_exec`: `tid` (was `old_tid`) runs a new program.
     SchedExec { tid: Tid, old_tid: Tid },
     /// `sched:sched_process_exit`: the thread is about to die (it still switches out afterwards).

@@ -91,7 +91,7 @@ core_events! {
         "orig_cpu": U32 = *orig_cpu,
         "dest_cpu": U32 = *dest_cpu,
     }
-    "sched" "sched_process_fork" CoreEvent::SchedFork { parent, child, child_comm } => {
+    "sched" "sched_process_fork" CoreEvent::SchedFork { parent, child, child_comm, .. } => {
         "parent_pid": I32 = *parent,
         "child_comm": Text = Name(child_comm.to_str()),
         "child_pid": I32 = *child,

@@ -87,3 +87,9 @@ impl MachineKind {
         }
     }
 }
+
+/// Is the control group at `path` the group `ancestor`, or below it?
+pub fn is_in_cgroup(path: &str, ancestor: &str) -> bool {
+    let rest = path.strip_prefix(ancestor.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

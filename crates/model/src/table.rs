@@ -535,7 +535,7 @@ table! {
         cpu: Option<CpuId>,
         /// Number of lost events; null if the source did not count them.
         count: Option<u64>,
-        /// buffer_overrun, guest_disconnected, guest_stalled, truncated_file, corrupt_page, …
+        /// buffer_overrun, overwritten, guest_disconnected, guest_stalled, truncated_file, corrupt_page, …
         cause: String,
     }
 }

@@ -49,6 +49,8 @@ pub struct Opened {
     pub parent: PathBuf,
     /// What one unit of time is: `ns`, or `ticks` where the recording does not say how long one is.
     pub unit: &'static str,
+    /// The filter that it was recorded with, if any.
+    pub filter: Option<String>,
     /// What else the reader should know: how it ended, what was inferred.
     pub notes: Vec<String>,
 }

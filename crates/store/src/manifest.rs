@@ -61,6 +61,15 @@ pub struct Manifest {
     /// What was enabled: `system:event`, with its filter if any.
     #[serde(default)]
     pub events: Vec<String>,
+    /// Which threads and intervals were recorded; none: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FilterEntry>,
+    /// From when to when the recorder of the host recorded: raw, on the host's trace clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<(u64, u64)>,
+    /// Is it a flight recorder's snapshot? Then its window is not that of its events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotEntry>,
     /// What recording cost.
     #[serde(default)]
     pub cost: Option<Cost>,
@@ -92,6 +101,47 @@ pub struct Excerpt {
     pub made_unix_ns: u64,
     /// Events in it, all machines.
     pub events: u64,
+}
+
+/// The filter that the recorder of a host applied. A thread passes if it matches any condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterEntry {
+    /// The filter as it was given: `pid=4711, dur>=10us`.
+    pub text: String,
+    /// Threads.
+    #[serde(default)]
+    pub tids: Vec<Tid>,
+    /// Processes; a VM is the process of its VMM.
+    #[serde(default)]
+    pub pids: Vec<Tid>,
+    /// A control group, with all below it.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+    /// Threads, and processes by their first thread, that were moved to another group while recording.
+    #[serde(default)]
+    pub moved: Vec<Tid>,
+    /// Is it by thread, and not known which threads it let through?
+    #[serde(default)]
+    pub uncertain: bool,
+    /// Intervals shorter than this were not recorded, ns.
+    #[serde(default)]
+    pub min_ns: u64,
+}
+
+/// What a snapshot covers. Stamps are raw, on the host's trace clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotEntry {
+    /// Why it was taken: `requested`, `trigger`, …
+    pub reason: String,
+    /// Start of the window that was asked for; none: the window begins where the events of all CPUs do.
+    #[serde(default)]
+    pub from: Option<u64>,
+    /// When the recorder stopped writing events for it; none: with the last event.
+    #[serde(default)]
+    pub to: Option<u64>,
+    /// The length of the window that was asked for, ns; none: what all CPUs cover, or everything.
+    #[serde(default)]
+    pub asked_ns: Option<u64>,
 }
 
 /// One machine.
@@ -256,6 +306,10 @@ pub struct ThreadEntry {
     /// Control group of its process.
     #[serde(default)]
     pub cgroup: Option<String>,
+    /// In a snapshot: when it was created, at the latest, if it lived when the snapshot was taken;
+    /// raw, on the host's trace clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born: Option<u64>,
 }
 
 /// What recording cost the host.

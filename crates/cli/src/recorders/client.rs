@@ -101,7 +101,7 @@ pub(crate) fn ask(found: &Found, request: Request) -> anyhow::Result<PathBuf> {
     let pid = found.state.pid;
     let mut stream = UnixStream::connect(&found.socket)
         .with_context(|| format!("cannot connect to the recorder, pid {pid}"))?;
-    stream.write_all(format!("{}\n", request.word()).as_bytes())?;
+    stream.write_all(format!("{}\n", request.line()).as_bytes())?;
     let mut reply = String::new();
     // The recorder hangs up after its line; if it dies, the kernel does.
     stream.read_to_string(&mut reply).context("waiting for the recorder's reply")?;

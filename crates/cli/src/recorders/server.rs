@@ -33,6 +33,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// Replies that the request is refused. The client's wait ends when this value is dropped.
+    pub(crate) fn refuse(&self, why: &str) {
+        let line = format!("error {}\n", why.replace('\n', " "));
+        let _ = (&self.stream).write_all(line.as_bytes());
+    }
+
     /// Replies, and hangs up. A client that went away loses nothing but the reply.
     pub(crate) fn reply(mut self, result: &Result<PathBuf, String>) {
         let line = match result {
@@ -94,8 +100,8 @@ fn read_request(stream: &UnixStream) -> Result<Request, String> {
     let mut line = Vec::new();
     let mut bounded = BufReader::new(stream.take(MAX_REQUEST_BYTES));
     bounded.read_until(b'\n', &mut line).map_err(failed)?;
-    let word = String::from_utf8_lossy(&line);
-    Request::from_word(word.trim()).ok_or_else(|| format!("unknown request {word:?}"))
+    let line = String::from_utf8_lossy(&line);
+    Request::from_line(line.trim()).ok_or_else(|| format!("unknown request {line:?}"))
 }
 
 /// Removes what killed recorders left.

@@ -19,6 +19,7 @@ pub(crate) mod xen;
 
 use crate::facts::{Facts, TimeUnit};
 use anyhow::Context as _;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use transect_clock::{ClockError, ClockGraph, ClockOptions, Converter, Evidence, Unit};
 use transect_compact::Compact;
@@ -26,9 +27,10 @@ use transect_engine::compact::CompactSource;
 use transect_engine::dat::DatSource;
 use transect_engine::xen::XenSource;
 use transect_engine::{
-    Engine, EventStream, Input, LostCause, MachineGap, Options, StreamKey, Summary, Topology,
+    Engine, EventStream, Filter, Input, LostCause, MachineGap, Options, StreamKey, Summary,
+    Topology,
 };
-use transect_model::ids::{CpuId, MachineId};
+use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::table::{ImportLog, TableSink, Tables};
 use transect_model::time::{Source, Span, Timestamp, Trace};
 use transect_store::Mapping;
@@ -66,6 +68,10 @@ struct Opened<'a> {
     evidence: Vec<Evidence>,
     sources: Vec<SourceBytes<'a>>,
     gaps: Vec<RawGap>,
+    /// What the recorders of its machines let through.
+    filters: Vec<(MachineId, Filter)>,
+    /// The window, if it is not that of the events.
+    window: Option<RawWindow>,
     /// Events lost per CPU, by the kernels' own count.
     lost: Vec<(StreamKey, u64)>,
     remarks: Vec<ImportLog>,
@@ -86,6 +92,18 @@ struct RawGap {
     from: Option<u64>,
     until: Option<u64>,
     cause: LostCause,
+}
+
+/// What a flight recorder's snapshot or a filtered recording covers, in the host's own clock.
+struct RawWindow {
+    /// None: from where the events of all CPUs reach back to.
+    from: Option<u64>,
+    /// None: to the last event.
+    to: Option<u64>,
+    /// The window begins where the recorder was started.
+    is_whole: bool,
+    /// Of a snapshot: the threads that lived when it was taken, and when each was created, at the latest.
+    born: Option<Vec<(MachineId, Tid, u64)>>,
 }
 
 /// Reads a recording into tables, which hold all of it in memory.
@@ -249,7 +267,8 @@ fn run(
     sink: &mut dyn TableSink,
     read: Option<&progress::Read>,
 ) -> anyhow::Result<Facts> {
-    let Opened { mut facts, topology, mut evidence, sources, gaps, lost, mut remarks } = opened;
+    let Opened { mut facts, mut topology, mut evidence, sources, gaps, .. } = opened;
+    let Opened { lost, mut remarks, filters, window, .. } = opened;
     let traces = parse(&sources, &mut remarks)?;
     let files = traces.iter().map(|(source, file)| (source.machine, file));
     evidence.extend(refine::evidence(&evidence, &topology, files));
@@ -271,7 +290,16 @@ fn run(
         let watched = |input: Input<_, _>| Input { stream: read.watch(input.stream), ..input };
         inputs = inputs.into_iter().map(watched).collect();
     }
+    if let Some(born) = window.as_ref().and_then(|window| window.born.as_ref()) {
+        add_births(&mut topology, born, &clocks);
+    }
     let mut engine = Engine::new(topology, plan.options);
+    for (machine, filter) in filters {
+        engine = engine.with_filter(machine, filter);
+    }
+    if let Some(window) = &window {
+        engine = window.apply(engine, &clocks);
+    }
     if let Some(stretch) = plan.windows_in {
         engine = engine.with_windows_in(stretch);
     }
@@ -407,13 +435,45 @@ fn left_out(source: &str, why: &dyn std::error::Error) -> ImportLog {
     }
 }
 
+/// From a stamp of the host's own clock to trace time.
+fn host_clock(clocks: &ClockGraph) -> impl Fn(u64) -> Option<Timestamp<Trace>> {
+    let host = clocks.converter(clocks.reference(), CpuId(0)).ok();
+    move |raw| host.as_ref()?.trace_only(Timestamp::<Source>::new(raw)).ok()
+}
+
+impl RawWindow {
+    fn apply(&self, engine: Engine, clocks: &ClockGraph) -> Engine {
+        let trace = host_clock(clocks);
+        let end = self.to.and_then(&trace);
+        let engine = if self.is_whole { engine.with_whole_window() } else { engine };
+        match (self.from.and_then(&trace), end) {
+            (Some(start), Some(end)) => engine.with_window(Span { start, end }),
+            (Some(start), None) => engine.with_window_from(start),
+            (None, end) => engine.with_covered_window(end),
+        }
+    }
+}
+
+/// Adds what a snapshot tells about the threads that lived when it was taken. Others are known from events
+/// only: each gets a birth that no row begins before.
+fn add_births(topology: &mut Topology, born: &[(MachineId, Tid, u64)], clocks: &ClockGraph) {
+    let trace = host_clock(clocks);
+    let born: BTreeMap<_, _> =
+        born.iter().map(|(machine, tid, raw)| ((*machine, *tid), *raw)).collect();
+    let host = clocks.reference();
+    for thread in topology.threads.iter_mut().filter(|thread| thread.machine == host) {
+        let raw = born.get(&(thread.machine, thread.tid));
+        let at = raw.and_then(|raw| trace(*raw)).map_or(i64::MAX, Timestamp::get);
+        thread.born = Some(at);
+    }
+}
+
 fn machine_gap(gap: &RawGap, clocks: &ClockGraph) -> Option<MachineGap> {
-    let host = clocks.converter(clocks.reference(), CpuId(0)).ok()?;
-    let trace = |raw: u64| host.trace_only(Timestamp::<Source>::new(raw)).ok();
+    let trace = host_clock(clocks);
     Some(MachineGap {
         machine: gap.machine,
-        from: gap.from.map_or(Some(Timestamp::<Trace>::MIN), trace)?,
-        until: gap.until.and_then(trace),
+        from: gap.from.map_or(Some(Timestamp::<Trace>::MIN), &trace)?,
+        until: gap.until.and_then(&trace),
         cause: gap.cause,
     })
 }

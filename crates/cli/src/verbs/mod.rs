@@ -7,7 +7,7 @@ mod excerpt;
 mod export;
 mod import;
 mod load;
-mod record;
+pub(crate) mod record;
 mod report;
 #[cfg(test)]
 mod sample;

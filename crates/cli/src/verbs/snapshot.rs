@@ -1,15 +1,20 @@
 //! `transect snapshot`: has a flight recorder write what it holds.
 
-use crate::recorders::{self, Choice, Request};
+use crate::recorders::{self, Choice, Request, SnapshotWindow};
 use std::process::ExitCode;
 
 /// Arguments of `transect snapshot`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  transect record --flight-recorder -o slow.transect &\n  \
-    transect snapshot          write slow.1.transect and print its name")]
+    transect snapshot               write slow.1.transect and print its name\n  \
+    transect snapshot --last 5s     the last 5 seconds; what the buffers do not cover is unknown")]
 pub(crate) struct Args {
     #[command(flatten)]
     recorder: Choice,
+    /// Window of the snapshot: this long before now, e.g. 500ms, 5s, or 'all' for everything since the
+    /// recorder was started [default: the recorder's --last]
+    #[arg(long, value_name = "T")]
+    last: Option<SnapshotWindow>,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -21,7 +26,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             found.state.output.display()
         );
     }
-    let dir = recorders::ask(&found, Request::Snapshot)?;
+    let dir = recorders::ask(&found, Request::Snapshot(args.last))?;
     println!("{}", dir.display());
     Ok(ExitCode::SUCCESS)
 }

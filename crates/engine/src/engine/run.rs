@@ -1,6 +1,6 @@
 //! A run: items in the order of the merge → state machines → rows.
 
-use super::{Engine, Summary};
+use super::{Engine, Start, Summary};
 use crate::{
     align::{Aligned, Batch, ToTrace},
     dispatch::At,
@@ -49,6 +49,15 @@ impl Heads {
 impl Head {
     fn first_event(&self) -> Option<i64> {
         self.batches.front().and_then(Batch::first_event)
+    }
+
+    /// Where the stream of a log that overwrites begins, if its beginning is missing. Events from before may
+    /// precede the hole: the page of a ring buffer that is being read is not overwritten.
+    fn missing_until(&self) -> Option<i64> {
+        let is_overwritten =
+            |hole: &&Hole| matches!(hole.cause, LostCause::Overwritten | LostCause::BufferOverrun);
+        let holes = self.batches.iter().flat_map(|batch| &batch.holes);
+        holes.filter(is_overwritten).filter_map(|hole| hole.until).next_back()
     }
 }
 
@@ -106,9 +115,23 @@ impl<'a> Run<'a> {
             .filter(|(key, _)| defines_span(key.machine))
             .filter_map(|(_, head)| head.first_event())
             .min();
+        let roots = keys.iter().zip(&heads.0).filter(|(key, _)| defines_span(key.machine));
+        let covered = roots.filter_map(|(_, head)| head.missing_until()).max();
+        let start = match engine.window.start {
+            Start::FirstEvent => start,
+            Start::At(at) => Some(at.get()),
+            Start::Covered => covered.or(start),
+        };
+        for (machine, first) in engine.topology.machines.iter().zip(&mut first) {
+            // The streams are complete from the window's start on, where no hole says otherwise.
+            if is_root(machine.id) {
+                *first = [*first, start].into_iter().flatten().min();
+            }
+        }
         let window_ns = engine.options.window_ns;
-        let mut world =
-            World::new(&engine.topology, start.unwrap_or(0), window_ns, &first, &mut *sink);
+        let begin = start.unwrap_or(0);
+        let filters = &engine.filters;
+        let mut world = World::new(&engine.topology, begin, window_ns, &first, filters, &mut *sink);
         world.in_ns = !engine.in_ticks;
         if let Some(stretch) = engine.windows_in {
             world.windows.only_in(stretch.start.get(), stretch.end.get());
@@ -122,8 +145,8 @@ impl<'a> Run<'a> {
         for key in keys {
             world.has_stream(key.machine.0 as usize, key.cpu);
         }
-        let now = start.unwrap_or(0);
-        let state = State { world, next_gap: 0, now, end: start, events: 0 };
+        let end = engine.window.end.map(Timestamp::get).or(start);
+        let state = State { world, next_gap: 0, now: begin, end, events: 0 };
         let told = vec![Vec::new(); keys.len()];
         Run::with(engine, state, told, keys, heads, sink)
     }
@@ -178,7 +201,7 @@ impl<'a> Run<'a> {
                 let end = batch.items.len().min(head.items + left);
                 left -= end - head.items;
                 // Guests may go on after the host's last event: nothing to hold that against.
-                if self.roots_left > 0 {
+                if self.goes_on() {
                     self.take(teller, batch, head.items..end, &mut head.holes);
                 } else {
                     self.beyond_end(teller, &batch.items[head.items..end]);
@@ -189,13 +212,18 @@ impl<'a> Run<'a> {
                     head.batches.pop_front().map(&mut done);
                 }
             }
-            if turn.ends && self.roots_left > 0 {
+            if turn.ends && self.goes_on() {
                 self.stream_ended(turn.at);
             }
         }
         if let Some(progress) = &self.engine.progress {
             progress.store(self.state.events, Ordering::Relaxed);
         }
+    }
+
+    /// Has the span not ended? It ends with the last event of the root machines, unless it was chosen.
+    fn goes_on(&self) -> bool {
+        self.roots_left > 0 || self.engine.window.end.is_some()
     }
 
     /// Handles items of one stream that come before all others.
@@ -227,7 +255,7 @@ impl<'a> Run<'a> {
             }
         }
         self.state.events += events;
-        if by.root && events > 0 {
+        if by.root && events > 0 && self.engine.window.end.is_none() {
             self.state.end = Some(self.state.now);
         }
     }
@@ -245,7 +273,7 @@ impl<'a> Run<'a> {
         let Teller { m, root, .. } = self.tellers[at];
         self.streams_left[m] -= 1;
         if root {
-            self.roots_left -= 1;
+            self.roots_left = self.roots_left.saturating_sub(1);
         } else if self.streams_left[m] == 0 {
             self.state.world.silence(m, self.state.now, self.sink);
         }
@@ -269,9 +297,13 @@ impl<'a> Run<'a> {
     #[cold]
     fn lost(&mut self, by: Teller, hole: Hole) {
         let world = &mut self.state.world;
-        let from = hole.from.max(world.start);
+        // What is lost before the window ends before it, too.
+        let from = hole.from.max(world.start).min(hole.until.unwrap_or(i64::MAX));
         let until = hole.until.map(|until| until.max(from));
-        world.lose_cpu(by.m, by.key.cpu, Hole { from, until, ..hole }, self.sink);
+        let window = self.engine.window;
+        let in_window = window.start == Start::FirstEvent || window.is_whole;
+        let count = hole.count.filter(|_| in_window || hole.from > i64::MIN);
+        world.lose_cpu(by.m, by.key.cpu, Hole { from, until, count, ..hole }, self.sink);
     }
 
     /// Handles the machine gaps that begin before `t`.

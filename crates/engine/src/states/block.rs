@@ -21,7 +21,10 @@
 
 use super::Env;
 use serde::{Deserialize, Serialize};
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 use transect_model::{
     event::BlockRequest,
     ids::{BlockDevice, CpuId, Tid},
@@ -56,6 +59,12 @@ pub(crate) struct Blocks {
     open: BTreeMap<Key, Open>,
     serial: u64,
     in_flight: BTreeMap<u32, i64>,
+    /// Devices in whose queue requests were inserted.
+    queues: BTreeSet<u32>,
+    /// Requests that are under way may be missing, so they cannot be counted.
+    uncounted: bool,
+    /// A completion of an issued request was seen.
+    seen_end: bool,
     /// How often too many were open.
     pub(crate) given_up: u64,
 }
@@ -64,6 +73,7 @@ impl Blocks {
     /// `block_rq_insert`.
     pub(crate) fn insert(&mut self, t: i64, tid: Tid, request: BlockRequest, env: &mut Env<'_>) {
         let left = request.sectors;
+        self.queues.insert(request.device);
         self.add(Open { ts: t, tid, request, left, issue: None, again: false }, env);
     }
 
@@ -113,12 +123,33 @@ impl Blocks {
         }
     }
 
+    /// A request begins while its other events are not recorded, or hidden: a row without an end. An issue
+    /// begins one where the device has no queue in which others are inserted.
+    pub(crate) fn begin(
+        &mut self,
+        t: i64,
+        tid: Tid,
+        request: BlockRequest,
+        issued: bool,
+        env: &mut Env<'_>,
+    ) {
+        if issued && self.queues.contains(&request.device) {
+            return;
+        }
+        if !issued {
+            self.queues.insert(request.device);
+        }
+        let (left, issue) = (request.sectors, issued.then_some(t));
+        Open { ts: t, tid, request, left, issue, again: false }.emit(None, env);
+    }
+
     /// Events are missing from `t` on: what was open is not known any more.
     pub(crate) fn lose(&mut self, t: i64, env: &mut Env<'_>) {
         self.finish(env);
         for (device, _) in std::mem::take(&mut self.in_flight) {
             env.block_in_flight(t, BlockDevice(device), None);
         }
+        self.uncounted = true;
     }
 
     /// Emits what is open.
@@ -189,8 +220,16 @@ impl Blocks {
     }
 
     fn count(&mut self, t: i64, device: u32, change: i64, env: &mut Env<'_>) {
+        if self.uncounted {
+            return;
+        }
         let value = self.in_flight.entry(device).or_default();
         *value += change;
+        // Until a completion is seen, nothing proves that completions are recorded.
+        self.seen_end |= change < 0;
+        if !self.seen_end {
+            return;
+        }
         env.block_in_flight(t, BlockDevice(device), Some(*value));
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use transect_model::{
     ids::{CpuId, MachineId, Tid},
-    state::{EffectiveState, ThreadState, VcpuState},
+    state::{EffectiveState, ThreadState},
     table::{Row, TableSink, ThreadStateRow},
 };
 
@@ -112,18 +112,18 @@ impl Joins {
         }
     }
 
-    /// The vCPU was in `state` in [from, to).
+    /// A guest thread on the vCPU was in `effective` in [from, to).
     #[inline]
     pub(crate) fn vcpu_state(
         &mut self,
         at: usize,
-        state: VcpuState,
+        effective: EffectiveState,
         from: i64,
         to: i64,
         sink: &mut dyn TableSink,
     ) {
         if let Some(join) = &mut self.0[at] {
-            join.vcpu_state(state, from, to, sink);
+            join.vcpu_state(effective, from, to, sink);
         }
     }
 
@@ -141,9 +141,14 @@ impl Joins {
 }
 
 impl Join {
-    /// The vCPU was in `state` in [from, to).
-    fn vcpu_state(&mut self, state: VcpuState, from: i64, to: i64, sink: &mut dyn TableSink) {
-        let effective = EffectiveState::from(state);
+    /// A guest thread on it was in `effective` in [from, to).
+    fn vcpu_state(
+        &mut self,
+        effective: EffectiveState,
+        from: i64,
+        to: i64,
+        sink: &mut dyn TableSink,
+    ) {
         match self.vcpu.back_mut() {
             Some(last) if last.effective == effective && last.to == from => last.to = to,
             _ => self.vcpu.push_back(Piece { from, to, effective }),

@@ -33,13 +33,16 @@ impl OpenExit {
         entry: Option<(i64, i64)>,
         env: &mut Env<'_>,
     ) {
-        if !env.wants.exits {
+        if self.ts < env.start || !env.wants.exits {
             return;
         }
         env.sink.row(Row::Exit(Exit {
             ts: self.ts,
             dur: entry.map(|(t, _)| t - self.ts),
-            handling_ns: entry.map(|(_, on_cpu_ns)| on_cpu_ns - self.on_cpu_ns),
+            // Without the scheduler's events it is not known how long the thread was on a CPU.
+            handling_ns: entry
+                .filter(|_| env.deduce)
+                .map(|(_, on_cpu_ns)| on_cpu_ns - self.on_cpu_ns),
             machine_id,
             vcpu,
             reason: self.reason,

@@ -42,8 +42,18 @@ pub(crate) struct Env<'a> {
     pub(crate) machine: MachineId,
     /// Does the machine record `sched_switch`, so that silence tells something?
     pub(crate) deduce: bool,
-    /// Has any `kvm_entry` been seen, so that its absence tells something?
+    /// Are some of the machine's VM exits and entries not recorded, so that the mode of a vCPU does not last?
+    pub(crate) partial_exits: bool,
+    /// Are any of KVM's events not recorded, whose conditions the recorder was given?
+    pub(crate) partial_kvm: bool,
+    /// Are wakings recorded, so that a thread that was not seen to be woken sleeps?
+    pub(crate) wakings: bool,
+    /// Before this, events of some CPU of the machine are missing.
+    pub(crate) hidden_until: i64,
+    /// Which events of KVM have been seen, so that their absence tells something.
     pub(crate) seen_entry: bool,
+    pub(crate) seen_exit: bool,
+    pub(crate) seen_halt_end: bool,
     /// For each CPU of the machine the vCPU (index) it is, if the machine is a guest.
     pub(crate) vcpu_of_cpu: &'a [Option<usize>],
     pub(crate) joins: &'a mut Joins,

@@ -42,8 +42,12 @@ pub(crate) struct Cpu {
     since: i64,
     /// Its last event.
     pub(crate) last_seen: i64,
-    /// The one before that.
+    /// Has it had an event?
+    is_seen: bool,
+    /// The one before its last; the earliest time there is if there was none.
     pub(crate) seen_before: i64,
+    /// When it was idle last; the earliest time there is if it was not seen to be.
+    last_idle: i64,
     /// Does a stream tell about it? Only then it has slices.
     pub(crate) has_stream: bool,
     /// Under Xen: the index of its windows.
@@ -63,7 +67,9 @@ impl Cpu {
             occupant: Occupant::Unknown { known_from },
             since: start,
             last_seen: start,
-            seen_before: start,
+            is_seen: false,
+            seen_before: i64::MIN,
+            last_idle: i64::MIN,
             has_stream: false,
             in_windows: None,
             waiters: Vec::new(),
@@ -92,6 +98,19 @@ impl Cpu {
         }
     }
 
+    /// It has an event at `t`.
+    #[inline]
+    pub(crate) fn see(&mut self, t: i64) {
+        let before = std::mem::replace(&mut self.last_seen, t);
+        self.seen_before =
+            if std::mem::replace(&mut self.is_seen, true) { before } else { i64::MIN };
+    }
+
+    /// When it was idle last, up to `t`.
+    pub(crate) fn last_idle(&self, t: i64) -> i64 {
+        if self.occupant == Occupant::Idle { t } else { self.last_idle }
+    }
+
     /// Who has the CPU is not known from `t` on, and events are complete again from `until`.
     pub(crate) fn lose(&mut self, t: i64, until: i64, vcpu: VcpuName, env: &mut Env<'_>) {
         self.close(t, vcpu, env);
@@ -111,6 +130,9 @@ impl Cpu {
     fn close(&mut self, t: i64, vcpu: VcpuName, env: &mut Env<'_>) {
         let from = self.since.max(env.start);
         self.since = self.since.max(t);
+        if self.occupant == Occupant::Idle {
+            self.last_idle = self.last_idle.max(t);
+        }
         if t <= from || !self.has_stream {
             return;
         }

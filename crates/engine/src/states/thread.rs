@@ -10,11 +10,16 @@
 //! **Boundary state.** A thread starts `Unknown`. Its first event also tells what it was before:
 //! a `sched_switch` away from it says that it ran since `known_from`, the moment from which the
 //! machine's streams are complete, because an earlier change would have been recorded. That is
-//! certain only if the machine records `sched_switch` at all (`Env::deduce`). Where wakings are not
-//! recorded, `blocked` lasts until the switch-in, the time on the run queue included.
+//! certain only if the machine records `sched_switch` at all (`Env::deduce`); without it no state is
+//! known. A thread that is switched in from sleep without a waking slept and then waited, and
+//! nothing tells when: that stretch is `unknown`.
 //!
 //! **Lost events.** Every thread that does not demonstrably run on another CPU may have been woken,
-//! run and put to sleep in the hole, so it becomes `Unknown` from the hole's start.
+//! run and put to sleep in the hole, so it becomes `Unknown` from the hole's start. As long as the
+//! hole lasts (`Threads::hidden_until`), this holds for each thread that leaves its CPU, too.
+//!
+//! **Filters.** A thread that does not pass the filter (`Thread::whole`) has no known state: the
+//! events about it that are in the recording are those about another thread.
 
 use super::Env;
 use serde::{Deserialize, Serialize};
@@ -93,10 +98,17 @@ pub(crate) struct Thread {
     /// Start of the current, not yet emitted interval.
     pub(crate) since: i64,
     /// From when on the first event tells the state before it.
-    known_from: i64,
+    pub(super) known_from: i64,
     pub(crate) wake: Option<Wake>,
-    /// Who woke it, for the row of the current wait.
+    /// Its waker, for the row of the current wait.
     waker: Option<Tid>,
+    /// It was woken while its state was unknown, to a CPU that may have been running it. The waking
+    /// counts if that CPU's next event shows that it was not.
+    pub(super) woken_in_doubt: Option<Wake>,
+    /// Every event about it was recorded.
+    pub(crate) whole: bool,
+    /// Its fork was recorded, and its first waking is to come.
+    pub(crate) forked: bool,
     pub(crate) syscall: Option<OpenSyscall>,
 }
 
@@ -155,12 +167,16 @@ pub(crate) struct Threads {
     free: Vec<u32>,
     /// From when on the machine's streams are complete (they began, or a hole ended).
     pub(crate) known_from: i64,
+    /// Before this, a CPU's events are missing: a thread that is on no CPU may be on that one.
+    pub(crate) hidden_until: i64,
+    /// The events of some threads only are recorded.
+    pub(crate) filtered: bool,
 }
 
 impl Threads {
     /// No threads yet; the machine's streams are complete from `known_from` on.
     pub(crate) fn new(known_from: i64) -> Self {
-        Threads { known_from, ..Threads::default() }
+        Threads { known_from, hidden_until: i64::MIN, ..Threads::default() }
     }
 
     pub(crate) fn find(&self, tid: Tid) -> Option<Slot> {
@@ -168,7 +184,8 @@ impl Threads {
     }
 
     /// The thread's slot, made on first sight. None for numbers that no Linux thread can have:
-    /// those come from broken input, and must not fill the memory.
+    /// those come from broken input, and must not fill the memory. Whether the thread existed before
+    /// the streams were complete is not known, so its life begins there.
     pub(crate) fn slot(&mut self, tid: Tid, start: i64) -> Option<Slot> {
         if let Some(slot) = self.find(tid) {
             return Some(slot);
@@ -189,6 +206,9 @@ impl Threads {
             known_from: self.known_from,
             wake: None,
             waker: None,
+            woken_in_doubt: None,
+            whole: true,
+            forked: false,
             syscall: None,
         };
         if let Some(slot) = self.free.pop() {
@@ -247,8 +267,23 @@ impl Threads {
         new: Place,
         env: &mut Env<'_>,
     ) -> Option<Deduced> {
+        if new != Place::Gone {
+            self.revive(slot);
+        }
+        let new = self.certain(slot, t, new);
+        let hidden_until = self.hidden_until;
         let thread = &mut self.all[slot];
         let deduced = thread.deduce(t, told, env);
+        thread.woken_in_doubt = None;
+        if !matches!(new, Place::Waiting { woken: true, .. }) {
+            thread.forget_sleep(matches!(new, Place::OnCpu(_)), env);
+        }
+        if new == Place::Unknown && thread.whole {
+            thread.known_from = thread.known_from.max(hidden_until);
+        }
+        if new == Place::Unknown {
+            thread.give_up(env);
+        }
         let moves = thread.place != new;
         if moves {
             thread.close(t, env);
@@ -266,19 +301,78 @@ impl Threads {
         deduced
     }
 
-    /// A new life begins at `t`: nothing is said about the time before, not even `unknown`, unless
-    /// an earlier life under the same number was not seen to end.
+    /// Where a thread certainly is from `t` on, if an event at `t` shows it at `new`.
+    fn certain(&self, slot: Slot, t: i64, new: Place) -> Place {
+        let is_shown = match new {
+            Place::Unknown | Place::Gone => true,
+            Place::OnCpu(_) => self.all[slot].whole,
+            Place::Waiting { .. } | Place::Asleep { .. } => {
+                self.all[slot].whole && t >= self.hidden_until
+            }
+        };
+        if is_shown { new } else { Place::Unknown }
+    }
+
+    /// A new life begins at `t`: no row covers the time before, not even an `unknown` one, unless
+    /// the end of an earlier life under the same number was not seen.
     pub(crate) fn born(&mut self, slot: Slot, t: i64, new: Place, env: &mut Env<'_>) {
+        let new = self.certain(slot, t, new);
+        let hidden_until = self.hidden_until;
         let thread = &mut self.all[slot];
         if thread.place != Place::Unknown {
             thread.close(t, env);
         }
         thread.since = t;
         thread.place = new;
-        thread.known_from = t;
+        thread.known_from = if thread.whole { t.max(hidden_until) } else { i64::MAX };
         thread.wake = None;
         thread.waker = None;
+        thread.woken_in_doubt = None;
         thread.syscall = None;
+    }
+
+    /// The thread in `old` goes on under the number of its process's first thread, which is gone.
+    pub(crate) fn rename(&mut self, old: Slot, slot: Slot, t: i64) {
+        let known_from = self.hidden_until.max(t);
+        let Thread { pid, cgroup, cgroup_name, vm, whole, .. } = self.all[old].clone();
+        let thread = &mut self.all[slot];
+        if thread.place == Place::Gone {
+            (thread.place, thread.since) = (Place::Unknown, t);
+            thread.known_from = if whole { known_from } else { i64::MAX };
+        }
+        (thread.pid, thread.vm) = (pid.or(thread.pid), vm.or(thread.vm));
+        if cgroup.is_some() {
+            (thread.cgroup, thread.cgroup_name) = (cgroup, cgroup_name);
+        }
+        thread.whole |= whole;
+    }
+
+    /// The thread was switched in, so it did not run before. The CPU that it was woken to was idle last
+    /// at `last_idle`.
+    pub(crate) fn was_not_running(&mut self, slot: Slot, last_idle: i64, env: &mut Env<'_>) {
+        let thread = &mut self.all[slot];
+        thread.settle_doubt(last_idle >= thread.known_from, env);
+    }
+
+    /// A waking that counts only if the thread turns out not to have run on its CPU.
+    pub(super) fn doubt(&mut self, slot: Slot, wake: Wake) {
+        self.all[slot].woken_in_doubt.get_or_insert(wake);
+    }
+
+    /// A thread under the number of one that is gone, whose birth was not recorded: its process and control group
+    /// are not known. With a filter, the births of whole threads are recorded.
+    pub(crate) fn revive(&mut self, slot: Slot) {
+        let thread = &mut self.all[slot];
+        if thread.place != Place::Gone {
+            return;
+        }
+        thread.pid = None;
+        thread.cgroup = None;
+        thread.cgroup_name = None;
+        if self.filtered {
+            thread.whole = false;
+            thread.never_known();
+        }
     }
 
     /// The thread was switched in: its wakeup is complete.
@@ -293,31 +387,25 @@ impl Threads {
     /// True if that ended a known state.
     pub(crate) fn lose(&mut self, slot: Slot, t: i64, until: i64, env: &mut Env<'_>) -> bool {
         let thread = &mut self.all[slot];
+        thread.forget_sleep(false, env);
         thread.known_from = thread.known_from.max(until);
-        if let Some(wake) = thread.wake.take() {
-            env.wakeup(thread.tid, wake, None);
-        }
-        if let Some(call) = thread.syscall.take() {
-            env.syscall(thread.tid, call, None);
-        }
+        thread.woken_in_doubt = None;
+        thread.give_up(env);
         if matches!(thread.place, Place::Unknown | Place::Gone) {
             return false;
         }
         thread.close(t, env);
         thread.place = Place::Unknown;
+        thread.waker = None;
         true
     }
 
     /// Emits what is open.
     pub(crate) fn finish(&mut self, end: i64, env: &mut Env<'_>) {
         for thread in &mut self.all {
+            thread.forget_sleep(false, env);
             thread.close(end, env);
-            if let Some(wake) = thread.wake.take() {
-                env.wakeup(thread.tid, wake, None);
-            }
-            if let Some(call) = thread.syscall.take() {
-                env.syscall(thread.tid, call, None);
-            }
+            thread.give_up(env);
         }
     }
 }
@@ -332,7 +420,53 @@ impl Thread {
         }
         self.close(from, env);
         self.place = told;
+        self.waker = None;
         Some(Deduced { from, told })
+    }
+
+    /// No event about it tells what it was before.
+    pub(crate) fn never_known(&mut self) {
+        self.known_from = i64::MAX;
+    }
+
+    /// A sleep that no waking ends: it slept and then waited (`has_run`), or wakings are not recorded at all.
+    fn forget_sleep(&mut self, has_run: bool, env: &Env<'_>) {
+        if matches!(self.place, Place::Asleep { .. }) && (has_run || !env.wakings) {
+            self.place = Place::Unknown;
+        }
+    }
+
+    /// The end of what is open will not be seen.
+    fn give_up(&mut self, env: &mut Env<'_>) {
+        // A thread that was not seen to leave its CPU may just go on.
+        if let Some(wake) = self.wake.take()
+            && matches!(self.place, Place::Waiting { .. })
+        {
+            env.wakeup(self.tid, wake, None);
+        }
+        if let Some(call) = self.syscall.take() {
+            env.syscall(self.tid, call, None);
+        }
+    }
+
+    /// A thread that was woken while it may have been running turns out not to have run: it slept
+    /// until the waking and has waited since.
+    fn settle_doubt(&mut self, was_idle: bool, env: &mut Env<'_>) {
+        let Some(wake) = self.woken_in_doubt.take() else { return };
+        let from = self.known_from.max(self.since);
+        if self.place != Place::Unknown || from > wake.ts || !env.deduce {
+            return;
+        }
+        if was_idle {
+            self.close(from, env);
+            self.place = Place::Asleep { cpu: None, letter: None };
+        }
+        self.close(wake.ts, env);
+        // It may have been moved to another run queue since.
+        self.place = Place::Waiting { cpu: None, woken: true };
+        // A thread that waited already is not woken.
+        self.wake = Some(wake).filter(|_| was_idle);
+        self.waker = self.wake.map(|wake| wake.waker);
     }
 
     /// Ends the current interval at `t` and emits it.
@@ -340,7 +474,12 @@ impl Thread {
         let from = self.since.max(env.start);
         self.since = self.since.max(t);
         let Some(state) = self.place.state() else { return };
-        if let Place::OnCpu(cpu) = self.place
+        // Without the scheduler's switches it is not known how long a thread stays where it was seen.
+        let (place, state) = match env.deduce {
+            true => (self.place, state),
+            false => (Place::Unknown, ThreadState::Unknown),
+        };
+        if let Place::OnCpu(cpu) = place
             && let Some(end) = env.run_ends(cpu, self.tid, from, t)
         {
             self.since = self.since.max(end);
@@ -359,14 +498,14 @@ impl Thread {
             dur: t - from,
             machine_id: env.machine,
             tid: self.tid,
-            cpu: self.place.cpu(),
+            cpu: place.cpu(),
             state,
             effective: None,
-            reason: match self.place {
+            reason: match place {
                 Place::Asleep { letter, .. } => letter,
                 _ => None,
             },
-            waker_tid: self.waker,
+            waker_tid: self.waker.filter(|_| state == ThreadState::Runnable),
         }));
     }
 }

@@ -31,9 +31,9 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 use transect_model::{
-    exit::ExitReason,
+    exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, Tid, VcpuId},
-    state::{CounterName, VcpuState},
+    state::{CounterName, EffectiveState, VcpuState},
     table::{Row, VcpuStateRow},
 };
 
@@ -66,8 +66,6 @@ pub(crate) struct HaltEnd {
     pub(crate) ns: Option<u64>,
     /// Did it sleep (else it only polled)?
     pub(crate) waited: bool,
-    /// Are the scheduler's events recorded, so that the sleep itself is seen?
-    pub(crate) scheduled: bool,
 }
 
 /// Who has the CPU a vCPU waits for.
@@ -111,6 +109,26 @@ impl Key {
         };
         let by = if matches!(place, Place::Waiting { .. }) { by } else { By::default() };
         Key { state, cpu: place.cpu(), reason, by }
+    }
+}
+
+impl Key {
+    /// What is certain about it, given what the machine's sources record.
+    fn certain(self, env: &Env<'_>) -> Key {
+        use VcpuState::{Exit, Guest, User};
+        if !env.deduce {
+            // It may be switched out at any time but in guest mode.
+            let lasts = self.state == Guest && env.seen_exit && !env.partial_exits;
+            return if lasts { Key { cpu: None, ..self } } else { Key::UNKNOWN };
+        }
+        let lasts = match self.state {
+            Guest => env.seen_exit && !env.partial_exits,
+            // It has left the guest, and its `kvm_exit` is still to come.
+            Exit if self.reason.is_none() => env.seen_exit && !env.partial_exits,
+            Exit | User => env.seen_entry && !env.partial_kvm,
+            _ => true,
+        };
+        if lasts { self } else { Key { state: VcpuState::Running, reason: None, ..self } }
     }
 }
 
@@ -188,14 +206,21 @@ impl Vcpu {
         by: By,
         env: &mut Env<'_>,
     ) {
-        if let Some(Deduced { from, told }) = deduced.filter(|_| self.place == Place::Unknown) {
+        // A thread that waited may have been preempted or woken before.
+        let certain = |deduced: &Deduced| !matches!(deduced.told, Place::Waiting { .. });
+        let deduced = deduced.filter(|_| self.place == Place::Unknown).filter(certain);
+        if let Some(Deduced { from, told }) = deduced {
             self.head(from, told, env);
         }
         if let Some(since) = self.on_since.take() {
             self.on_cpu_ns += t - since;
         }
-        if matches!(self.place, Place::OnCpu(_)) {
+        if matches!(self.place, Place::OnCpu(_)) && self.place != new {
             self.left_cpu(t, new, env);
+        }
+        if matches!((self.place, new), (Place::Asleep { .. }, Place::OnCpu(_))) {
+            // The waking was not recorded: it slept and then waited.
+            self.key = Key::UNKNOWN;
         }
         if matches!(new, Place::OnCpu(_)) {
             self.on_since = Some(t);
@@ -237,6 +262,13 @@ impl Vcpu {
         env.windows.execution(self.index, t);
     }
 
+    /// Shows the state that could not be shown before the scheduler's first event.
+    pub(crate) fn show(&mut self, t: i64, env: &mut Env<'_>) {
+        if matches!(self.place, Place::OnCpu(_)) {
+            self.retune(t, Key::of(self.place, self.mode, By::default()), env);
+        }
+    }
+
     /// Who has the CPU it waits for has changed.
     pub(crate) fn occupant_changed(&mut self, t: i64, by: By, env: &mut Env<'_>) {
         if matches!(self.place, Place::Waiting { .. }) {
@@ -244,18 +276,21 @@ impl Vcpu {
         }
     }
 
-    /// Events are missing from `t` on.
+    /// Events are missing from `t` on, or it is not known any more what they would mean.
     pub(crate) fn lose(&mut self, t: i64, env: &mut Env<'_>) {
+        self.forget_sleep(env);
         if let Some(since) = self.on_since.take() {
             self.on_cpu_ns += t - since;
         }
         self.place = Place::Unknown;
         self.mode = Mode::Unknown;
         self.slice_since = None;
+        self.forget_halt();
         self.retune(t, Key::UNKNOWN, env);
         self.close_exit(None, env);
         env.check.interrupted(self.index);
         self.flush(env);
+        self.poll_window_ns = None;
         if std::mem::take(&mut self.poll_told) {
             self.tell_poll(t, None, env);
         }
@@ -265,12 +300,9 @@ impl Vcpu {
     /// `sched_switch`, where a KVM event is the only sign of where the thread is.
     pub(crate) fn seen_on(&mut self, t: i64, cpu: CpuId, known_from: i64, env: &mut Env<'_>) {
         if self.place == Place::Unknown {
-            let from = known_from.max(self.since).min(t);
-            self.retune(from, Key { cpu: Some(cpu), ..Key::UNKNOWN }, env);
+            self.cut(known_from.min(t), env);
             self.from_head = true;
             self.on_since = Some(t);
-        } else if self.place != Place::OnCpu(cpu) {
-            self.retune(t, Key { cpu: Some(cpu), ..self.key }, env);
         }
         self.place = Place::OnCpu(cpu);
     }
@@ -280,31 +312,81 @@ impl Vcpu {
         self.guess = None;
         if self.mode == Mode::Guest {
             // An exit was not recorded: it is not known how long the guest ran.
-            self.rename_current(VcpuState::Running);
+            self.forget_mode(env);
+        }
+        if let (Mode::Exit(Some(reason)), VcpuState::Running) = (self.mode, self.key.state)
+            && self.exit.is_some_and(|exit| exit.ts == self.since)
+            && !env.partial_kvm
+        {
+            // The first entry of all: until now nothing proved that entries are recorded.
+            self.key = Key { state: VcpuState::Exit, reason: Some(reason), ..self.key };
         }
         self.mode = Mode::Guest;
+        if !env.seen_halt_end {
+            self.forget_halt();
+        }
+        if !env.seen_exit {
+            // The first exit will show that it is in guest mode from here on.
+            self.cut(t, env);
+        }
         self.retune(t, Key::of(self.place, self.mode, By::default()), env);
-        self.close_exit(Some(t), env);
+        // Without the scheduler's events it may have been on the CPU whose events are missing.
+        let is_next = env.deduce || self.exit.is_none_or(|exit| exit.ts >= env.hidden_until);
+        self.close_exit(is_next.then_some(t), env);
         env.check.guest_mode_begins(self.index, t);
         self.flush(env);
     }
 
-    /// `kvm_exit`.
-    pub(crate) fn exit(&mut self, t: i64, reason: ExitReason, rip: u64, env: &mut Env<'_>) {
+    /// `kvm_exit`. The CPU's event before it was at `seen_before`.
+    pub(crate) fn exit(
+        &mut self,
+        t: i64,
+        seen_before: i64,
+        reason: ExitReason,
+        rip: u64,
+        env: &mut Env<'_>,
+    ) {
         env.windows.exit(self.index, t);
         match self.mode {
-            Mode::Guest => env.check.guest_mode_ends(self.index, t),
-            Mode::Exit(None) => self.fill_reason(reason),
-            Mode::Unknown if self.from_head => {
-                self.key.state = VcpuState::Guest;
+            Mode::Guest => {
+                env.check.guest_mode_ends(self.index, t);
+                // VMX traces the exit with preemption off (vmx_vcpu_run), others may do so later:
+                // without the scheduler's events the guest may have been left long before.
+                if !env.deduce && (reason.isa != Isa::Vmx || self.since < env.hidden_until) {
+                    self.key = Key::UNKNOWN;
+                } else if self.key.state == VcpuState::Running && !env.partial_exits {
+                    // The first exit of all: until now nothing proved that exits are recorded.
+                    self.key.state = VcpuState::Guest;
+                }
+            }
+            Mode::Exit(None) => {
+                self.fill_reason(reason);
+                if self.key.state == VcpuState::Running && !env.partial_exits {
+                    // As above; it had left the guest when it was switched out.
+                    self.key = Key { state: VcpuState::Exit, reason: Some(reason), ..self.key };
+                }
+            }
+            // Where the exit is traced late, an event of the host before it shows that it had left the guest.
+            Mode::Unknown if self.from_head && seen_before < self.since => {
+                let key = Key { state: VcpuState::Guest, ..self.key };
+                self.key = key.certain(env);
                 self.guess = Some(self.since);
             }
             // Switched in, then an exit without an entry: it had left the guest before.
-            Mode::Unknown if self.key.state == VcpuState::Running && env.seen_entry => {
+            Mode::Unknown
+                if self.key.state == VcpuState::Running
+                    && self.slice_since == Some(self.since)
+                    && env.seen_entry
+                    && !env.partial_exits =>
+            {
                 self.key = Key { state: VcpuState::Exit, reason: Some(reason), ..self.key };
             }
             Mode::Unknown => {}
-            Mode::Exit(Some(_)) | Mode::User(_) => self.missed_entry(),
+            Mode::Exit(Some(_)) | Mode::User(_) => self.missed_entry(env),
+        }
+        if !env.seen_entry {
+            // The first entry will show that it is handled from here on.
+            self.cut(t, env);
         }
         self.mode = Mode::Exit(Some(reason));
         self.retune(t, Key::of(self.place, self.mode, By::default()), env);
@@ -322,7 +404,7 @@ impl Vcpu {
     /// `kvm_userspace_exit`.
     pub(crate) fn userspace_exit(&mut self, t: i64, env: &mut Env<'_>) {
         match self.mode {
-            Mode::Guest => self.rename_current(VcpuState::Running),
+            Mode::Guest => self.forget_mode(env),
             Mode::Exit(_) => {
                 if let Some(exit) = &mut self.exit {
                     exit.to_user = true;
@@ -341,28 +423,29 @@ impl Vcpu {
         let begun = halt.ns.and_then(|ns| t.checked_sub(i64::try_from(ns).ok()?));
         // Without the duration at least the sleep since the exit is known for what it was.
         let from = begun.or(self.exit.map(|exit| exit.ts)).unwrap_or(i64::MIN);
-        let slept = self.pending.iter().position(|s| {
-            s.to > from && matches!(s.key.state, VcpuState::Halted | VcpuState::Blocked)
-        });
+        let first = |states: &[VcpuState]| {
+            self.pending.iter().position(|s| s.to > from && states.contains(&s.key.state))
+        };
+        // Unknown: it slept, and its waking was not recorded.
+        let slept = first(&[VcpuState::Halted, VcpuState::Blocked])
+            .or_else(|| first(&[VcpuState::Unknown]));
         for segment in &mut self.pending {
             if halt.waited && segment.to > from && segment.key.state == VcpuState::Blocked {
                 segment.key = Key { state: VcpuState::Halted, reason, ..segment.key };
             }
         }
         let Some(begun) = begun else { return };
-        let poll_end = match (halt.waited, slept) {
-            (false, _) => t,
-            // It slept: what came before is polling only as far as the window is known to reach.
-            (true, Some(at)) => {
-                let window_ns = i64::from(self.poll_window_ns.unwrap_or(0));
-                self.pending[at].from.min(begun.checked_add(window_ns).unwrap_or(begun))
+        let (poll_end, state) = match (halt.waited, slept, self.poll_window_ns) {
+            (false, ..) => (t, VcpuState::HaltPoll),
+            // It slept: what came before is polling as far as the window reaches.
+            (true, Some(at), Some(window_ns)) => {
+                let window_end = begun.checked_add(i64::from(window_ns)).unwrap_or(begun);
+                (self.pending[at].from.min(window_end), VcpuState::HaltPoll)
             }
-            (true, None) => begun,
+            (true, Some(at), None) => (self.pending[at].from, VcpuState::Running),
+            (true, None, _) => (begun, VcpuState::HaltPoll),
         };
-        self.rename(begun, poll_end, VcpuState::HaltPoll);
-        if halt.waited && !halt.scheduled {
-            self.rename(begun, t, VcpuState::Halted);
-        }
+        self.rename(begun, poll_end, state);
     }
 
     /// `kvm_halt_poll_ns`.
@@ -387,9 +470,33 @@ impl Vcpu {
 
     /// Emits what is open.
     pub(crate) fn finish(&mut self, end: i64, env: &mut Env<'_>) {
+        self.forget_halt();
+        self.forget_sleep(env);
         self.cut(end, env);
         self.close_exit(None, env);
         self.flush(env);
+    }
+
+    /// Nothing shows when a sleep ends, if wakings are not recorded.
+    fn forget_sleep(&mut self, env: &Env<'_>) {
+        if !env.deduce {
+            // Only an exit shows that it was in guest mode until then.
+            self.key = Key::UNKNOWN;
+        }
+        if matches!(self.place, Place::Asleep { .. }) && !env.wakings {
+            self.key = Key::UNKNOWN;
+        }
+    }
+
+    /// The end of a halt will not be seen, so nothing will tell polling from the rest of the exit.
+    fn forget_halt(&mut self) {
+        let current = std::iter::once(&mut self.key);
+        for key in self.pending.iter_mut().map(|segment| &mut segment.key).chain(current) {
+            let is_halt = key.reason.is_some_and(ExitReason::is_halt);
+            if key.state == VcpuState::Exit && is_halt {
+                *key = Key { state: VcpuState::Running, reason: None, ..*key };
+            }
+        }
     }
 
     fn on_cpu_at(&self, t: i64) -> i64 {
@@ -414,26 +521,27 @@ impl Vcpu {
     }
 
     /// A second exit without an entry: guest mode lay between, it is not known where.
-    fn missed_entry(&mut self) {
-        self.reject_guess();
+    fn missed_entry(&mut self, env: &Env<'_>) {
+        self.reject_guess(env);
         if let Some(exit) = self.exit {
             self.rename(exit.ts, self.since, VcpuState::Running);
         }
-        self.rename_current(VcpuState::Running);
+        self.forget_mode(env);
     }
 
     /// No entry proves the guess about the time before the first exit.
-    fn reject_guess(&mut self) {
+    fn reject_guess(&mut self, env: &Env<'_>) {
         let Some(from) = self.guess.take() else { return };
         for segment in &mut self.pending {
             if segment.from == from && segment.key.state == VcpuState::Guest {
-                segment.key.state = VcpuState::Running;
+                segment.key = Key { state: VcpuState::Running, ..segment.key }.certain(env);
             }
         }
     }
 
-    fn rename_current(&mut self, state: VcpuState) {
-        self.key = Key { state, reason: None, ..self.key };
+    /// It is on a CPU, and its mode turns out not to be known.
+    fn forget_mode(&mut self, env: &Env<'_>) {
+        self.key = Key { state: VcpuState::Running, reason: None, ..self.key }.certain(env);
     }
 
     /// Renames pending time in [from, to) that was on a CPU and not in guest mode.
@@ -461,8 +569,9 @@ impl Vcpu {
         }
     }
 
-    /// From `t` on the state is `key`.
+    /// From `t` on the state is `key`, as far as that is certain.
     fn retune(&mut self, t: i64, key: Key, env: &mut Env<'_>) {
+        let key = key.certain(env);
         if key != self.key {
             self.cut(t, env);
             self.key = key;
@@ -486,7 +595,7 @@ impl Vcpu {
     /// Nothing can rename the pending segments any more: emits them.
     fn flush(&mut self, env: &mut Env<'_>) {
         if !env.seen_entry {
-            self.reject_guess();
+            self.reject_guess(env);
         }
         let mut last: Option<Segment> = None;
         for segment in self.pending.drain(..) {
@@ -496,23 +605,32 @@ impl Vcpu {
                 }
                 _ => {
                     if let Some(done) = last.replace(segment) {
-                        emit(self.index, self.machine, self.id, &done, env);
+                        emit(
+                            self.index,
+                            self.machine,
+                            self.id,
+                            &done,
+                            EffectiveState::Unknown,
+                            env,
+                        );
                     }
                 }
             }
         }
         if let Some(done) = &last {
-            emit(self.index, self.machine, self.id, done, env);
+            emit(self.index, self.machine, self.id, done, EffectiveState::Unknown, env);
         }
     }
 }
 
-/// Tells everybody of a finished interval.
+/// Passes a finished interval on. `running` is what a guest's thread effectively does while its vCPU is
+/// [`VcpuState::Running`]: KVM may be handling an exit, where its events do not say.
 pub(crate) fn emit(
     index: usize,
     machine_id: MachineId,
     vcpu: VcpuId,
     segment: &Segment,
+    running: EffectiveState,
     env: &mut Env<'_>,
 ) {
     let from = segment.from.max(env.start);
@@ -523,7 +641,11 @@ pub(crate) fn emit(
     if env.wants.windows {
         env.windows.vcpu(index, state, from, segment.to, env.sink);
     }
-    env.joins.vcpu_state(index, state, from, segment.to, env.sink);
+    let effective = match state {
+        VcpuState::Running => running,
+        state => state.into(),
+    };
+    env.joins.vcpu_state(index, effective, from, segment.to, env.sink);
     if !env.wants.vcpu_states {
         return;
     }

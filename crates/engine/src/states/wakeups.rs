@@ -9,7 +9,8 @@
 //! goes on, which is no wakeup; if it is on its way out, `sched_switch` (asleep) follows first, and
 //! it is `runnable` at once. Where `sched_wakeup` is not recorded (compact), an event on the thread's
 //! CPU between the waking and the switch tells that it went on: a thread on its way out holds its
-//! run queue's lock with interrupts off.
+//! run queue's lock with interrupts off. A thread whose state is unknown is woken *in doubt* if it is
+//! not known what its CPU runs: it may run there and just go on.
 //!
 //! **Boundary state.** The pending wake of each thread.
 
@@ -32,6 +33,12 @@ pub(crate) struct WakeEvent {
     pub(crate) waker_cpu: CpuId,
     /// Was it `sched_wakeup`?
     pub(crate) done: bool,
+    /// Are the machine's wakings recorded by `sched_wakeup` alone?
+    pub(crate) alone: bool,
+    /// The thread may be the one that `target` is running: what that CPU runs is not known.
+    pub(crate) in_doubt: bool,
+    /// When `target` was idle last: a thread that waited for it then would have got it.
+    pub(crate) last_idle: i64,
 }
 
 /// What a wake did to a thread's place.
@@ -39,12 +46,14 @@ pub(crate) enum Woken {
     /// Nothing.
     Unmoved,
     /// It waits now, or waits on another CPU than before; with what that told of the time before.
-    Moved { deduced: Option<Deduced>, new: Place },
+    Moved { deduced: Option<Deduced> },
 }
 
 impl Threads {
     /// Handles a wake event.
     pub(crate) fn wake(&mut self, slot: Slot, t: i64, wake: WakeEvent, env: &mut Env<'_>) -> Woken {
+        let hidden_until = self.hidden_until;
+        self.revive(slot);
         let thread = self.get_mut(slot);
         let pending = Wake { ts: t, waker: wake.waker, waker_cpu: wake.waker_cpu };
         let new = Place::Waiting { cpu: Some(wake.target), woken: true };
@@ -59,20 +68,42 @@ impl Threads {
                 }
                 let new = Place::Waiting { cpu: Some(wake.target), woken };
                 self.change(slot, t, None, new, env);
-                Woken::Moved { deduced: None, new }
+                Woken::Moved { deduced: None }
             }
             Place::Asleep { .. } | Place::Gone => {
                 thread.wake = Some(pending);
                 let deduced = self.change(slot, t, None, new, env);
-                Woken::Moved { deduced, new }
+                Woken::Moved { deduced }
+            }
+            // Whether this is a wakeup, and how long it lasts, is among what is hidden.
+            Place::Unknown if !thread.whole || t < hidden_until => Woken::Unmoved,
+            Place::Unknown if wake.in_doubt => {
+                if wake.done {
+                    thread.wake = None;
+                } else {
+                    thread.wake.get_or_insert(pending);
+                    self.doubt(slot, pending);
+                }
+                Woken::Unmoved
             }
             Place::Unknown => {
                 // A sched_wakeup alone may be the second half of a wake that is older than the
-                // stream: then nothing is told about the time before.
+                // stream: then nothing is known about the time before.
                 let told = Place::Asleep { cpu: None, letter: None };
-                thread.wake = Some(pending);
-                let deduced = self.change(slot, t, (!wake.done).then_some(told), new, env);
-                Woken::Moved { deduced, new }
+                // A thread that is preempted on its way to sleep is woken while it waits.
+                let told = Some(told).filter(|_| !wake.done && wake.last_idle >= thread.known_from);
+                if thread.woken_in_doubt.is_some() {
+                    // It was woken before, and is on the run queue of another CPU now.
+                    self.was_not_running(slot, wake.last_idle, env);
+                    let deduced = self.change(slot, t, None, new, env);
+                    return Woken::Moved { deduced };
+                }
+                // A thread that waited already goes on waiting: then this is no wakeup. And of a
+                // wakeup without its waking, the waker is among what is missing.
+                let is_wakeup = told.is_some() || (wake.done && wake.alone);
+                thread.wake = Some(pending).filter(|_| is_wakeup);
+                let deduced = self.change(slot, t, told, new, env);
+                if is_wakeup { Woken::Moved { deduced } } else { Woken::Unmoved }
             }
         }
     }

@@ -30,7 +30,7 @@ impl World {
         }
     }
 
-    fn lose_vcpu(&mut self, m: usize, v: usize, t: i64, sink: &mut dyn TableSink) {
+    pub(super) fn lose_vcpu(&mut self, m: usize, v: usize, t: i64, sink: &mut dyn TableSink) {
         let place = self.vcpus[v].place;
         if place == Place::Gone {
             return;
@@ -86,6 +86,7 @@ impl World {
         let (t, until) = (hole.from, hole.until.unwrap_or(i64::MAX));
         let threads = &mut self.machines[m].threads;
         threads.known_from = threads.known_from.max(until);
+        threads.hidden_until = threads.hidden_until.max(until);
         let machine = &mut self.machines[m];
         machine.blocks.lose(t, env!(self, machine, sink));
         for slot in 0..self.machines[m].threads.len() {
@@ -118,6 +119,9 @@ impl World {
     }
 
     fn record_hole(&mut self, m: usize, cpu: Option<CpuId>, hole: Hole, sink: &mut dyn TableSink) {
+        if hole.until.is_some_and(|until| until <= self.start) {
+            return;
+        }
         let machine = &mut self.machines[m];
         self.notes.lost(machine.id, cpu, hole.count);
         if hole.until.is_none() {

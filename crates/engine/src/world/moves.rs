@@ -22,7 +22,7 @@ impl World {
     ) {
         let machine = &mut self.machines[m];
         let deduced = machine.threads.change(slot, t, told, new, env!(self, machine, sink));
-        self.moved(m, slot, t, deduced, new, sink);
+        self.moved(m, slot, t, deduced, sink);
     }
 
     /// Moves the vCPU of a thread whose place has changed.
@@ -32,10 +32,18 @@ impl World {
         slot: Slot,
         t: i64,
         deduced: Option<Deduced>,
-        new: Place,
         sink: &mut dyn TableSink,
     ) {
-        let Some(v) = self.machines[m].threads.get(slot).vcpu else { return };
+        let machine = &mut self.machines[m];
+        let thread = machine.threads.get(slot);
+        let (new, vcpu, tid) = (thread.place, thread.vcpu, thread.tid);
+        if new == Place::Unknown {
+            machine.works.lose_thread(tid, env!(self, machine, sink));
+        }
+        let Some(v) = vcpu else { return };
+        if new == Place::Unknown {
+            return self.lose_vcpu(m, v, t, sink);
+        }
         let old = self.vcpus[v].place;
         self.unqueue(m, v, old);
         let mut by = By::default();
@@ -67,9 +75,21 @@ impl World {
         new: Occupant,
         sink: &mut dyn TableSink,
     ) {
+        let (told, new) = (self.certain_occupant(m, told), self.certain_occupant(m, new));
         let vcpu = self.vcpu_name(m, told);
         let machine = &mut self.machines[m];
         machine.cpus[c].change(t, told, vcpu, new, env!(self, machine, sink));
+    }
+
+    /// An occupant whose end would be recorded; unknown for others.
+    fn certain_occupant(&self, m: usize, occupant: Occupant) -> Occupant {
+        let machine = &self.machines[m];
+        let is_whole = match occupant {
+            Occupant::Thread { slot: Some(slot), .. } => machine.threads.get(slot).whole,
+            Occupant::Unknown { .. } | Occupant::Vcpu(_) => true,
+            Occupant::Idle | Occupant::Thread { slot: None, .. } => !machine.is_filtered(),
+        };
+        if is_whole { occupant } else { Occupant::Unknown { known_from: i64::MAX } }
     }
 
     /// Tells the vCPUs that wait for this CPU who has it now.
@@ -103,6 +123,18 @@ impl World {
         for thread in [occupant, found] {
             if let Occupant::Thread { slot: Some(slot), .. } = thread {
                 self.lose_thread(m, slot, t, i64::MAX, sink);
+            }
+        }
+    }
+
+    /// The machine records `sched_switch`: from now on, vCPUs stay where events show them.
+    pub(crate) fn begin_scheduling(&mut self, m: usize, t: i64, sink: &mut dyn TableSink) {
+        let host = self.machines[m].id;
+        for v in 0..self.vcpus.len() {
+            let vm = self.vcpus[v].machine.0 as usize;
+            if self.machines[vm].info.parent == Some(host) && !self.xen.owns(v) {
+                let machine = &self.machines[m];
+                self.vcpus[v].show(t, env!(self, machine, sink));
             }
         }
     }

@@ -141,7 +141,7 @@ fn untold_names(
             CoreEvent::SchedWaking { tid, comm, .. }
             | CoreEvent::SchedWakeup { tid, comm, .. }
             | CoreEvent::SchedWakeupNew { tid, comm, .. } => vec![(tid, comm)],
-            CoreEvent::SchedFork { parent, child, child_comm } => {
+            CoreEvent::SchedFork { parent, child, child_comm, .. } => {
                 let inherited = known.get(&(m, parent)).copied().unwrap_or_default();
                 known.insert((m, child), inherited);
                 vec![(child, child_comm)]
@@ -375,7 +375,8 @@ fn a_story_gives_the_same_tables() {
     let streams = std::mem::take(&mut story.streams);
     let ftrace = run_streams(&streams, topology.clone(), |_| Nanoseconds);
     let compact = run_compact(&streams, topology, |_| Nanoseconds);
-    assert_eq!(block_io(&compact.0), ["1170+40 read 254:0 2048 4096 by 9 issue=10 error=-5 on c0"]);
+    // CPU 1's events are missing meanwhile: the request may have ended there, and been issued again.
+    assert_eq!(block_io(&compact.0), ["1170+- read 254:0 2048 4096 by 9 issue=-"]);
     assert_eq!(
         net_io(&compact.0),
         ["1190 xmit eth0 1514 by 9 on c0 code=0", "1110 receive enp0s31f6 60 by 7 on c1"]

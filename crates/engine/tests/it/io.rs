@@ -27,9 +27,7 @@ fn a_request_from_queue_to_completion() {
     assert_eq!(
         counters(&tables),
         [
-            "1050 block_in_flight 254:0 1",
-            "1060 block_in_flight 254:0 2",
-            "1070 block_in_flight 254:16 1",
+            // Before, no completion shows that completions are recorded.
             "1200 block_in_flight 254:0 1",
             "1300 block_in_flight 254:0 0",
             "1400 block_in_flight 254:16 0",
@@ -148,15 +146,8 @@ fn holes_end_requests_and_work_without_a_length() {
             "1300+100 read 254:0 0 4096 by 42 issue=0 on c0"
         ]
     );
-    assert_eq!(
-        counters(&tables),
-        [
-            "1000 block_in_flight 254:0 1",
-            "1040 block_in_flight 254:0 -",
-            "1300 block_in_flight 254:0 1",
-            "1400 block_in_flight 254:0 0",
-        ]
-    );
+    // Requests that were issued in the hole may be under way for the rest of the recording.
+    assert_eq!(counters(&tables), ["1040 block_in_flight 254:0 -"]);
     // Thread 12 demonstrably ran on the other CPU all the time.
     assert_eq!(
         work_items(&tables),

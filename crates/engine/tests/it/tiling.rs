@@ -36,8 +36,15 @@ fn check_tiles(tables: &Tables, summary: &Summary, known: bool, lives: bool) {
     let actors = per_actor(tables);
     assert_eq!(start == end, tables.vcpu_states.is_empty() && tables.cpu_slices.is_empty());
     for (actor, intervals) in actors {
-        if !(lives && actor.starts_with("thread")) {
+        if !actor.starts_with("thread") {
             assert_tiles(&actor, intervals, start, end);
+            continue;
+        }
+        if !lives {
+            // A thread that is known from events only exists from the first sign of it on.
+            let first = intervals[0].0;
+            assert!(first >= start, "{actor} in [{start}, {end}): {intervals:?}");
+            assert_tiles(&actor, intervals, first, end);
             continue;
         }
         let inside = |i: &(i64, i64)| i.0 >= start && i.0 + i.1 <= end && i.1 > 0;

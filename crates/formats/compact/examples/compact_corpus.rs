@@ -86,7 +86,12 @@ fn every_kind() -> Vec<u8> {
         CoreEvent::SchedWaking { tid, comm: Comm::default(), prio: 0, target_cpu: cpu },
         CoreEvent::SchedWakeupNew { tid, comm: Comm::default(), prio: 0, target_cpu: cpu },
         CoreEvent::SchedMigrate { tid, orig_cpu: CpuId(0), dest_cpu: cpu },
-        CoreEvent::SchedFork { parent: tid, child: Tid(78), child_comm: Comm::default() },
+        CoreEvent::SchedFork {
+            parent: tid,
+            child: Tid(78),
+            child_pid: None,
+            child_comm: Comm::default(),
+        },
         CoreEvent::TaskRename { tid: Tid(78), new_comm: comm("fifteen bytes..") },
         CoreEvent::SchedExec { tid: Tid(78), old_tid: Tid(79) },
         CoreEvent::SchedExit { tid: Tid(78), comm: Comm::default() },

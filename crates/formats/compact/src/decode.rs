@@ -258,6 +258,7 @@ impl State {
                     CoreEvent::SchedFork {
                         parent: Tid((word!(1) >> 32) as u32 as i32),
                         child: tid(a),
+                        child_pid: Some(Tid(word!(1) as u32 as i32)).filter(|pid| pid.0 > 0),
                         child_comm: Comm::default(),
                     }
                 ),

@@ -111,9 +111,10 @@ pub(crate) fn single(
             let a = p.tid(tid) | p.fit(u64::from(dest_cpu.0), 12) << 22;
             Raw::new(MIGRATE, a, u64::from(orig_cpu.0), 0)
         }
-        CoreEvent::SchedFork { parent, child, .. } => {
+        CoreEvent::SchedFork { parent, child, child_pid, .. } => {
             let a = p.tid(child);
-            Raw::new(FORK, a, u64::from(parent.0 as u32) << 32, 0)
+            let pid = child_pid.map_or(0, |pid| pid.0 as u32);
+            Raw::new(FORK, a, u64::from(parent.0 as u32) << 32 | u64::from(pid), 0)
         }
         CoreEvent::SchedExec { tid, old_tid } => {
             let a = p.tid(tid);

@@ -40,8 +40,8 @@ pub struct FileHeader {
     pub uname: String,
     /// Bytes of a chunk: 32768.
     pub chunk_bytes: u32,
-    /// A flight recorder's: its logs begin where they were overwritten last, so that a log which
-    /// does not begin at position 0 lacks nothing.
+    /// A flight recorder's: a log that does not begin at position 0 was overwritten up to its first
+    /// block.
     #[serde(default)]
     pub overwrite: bool,
     /// Every kind of record, so that a reader can skip those it does not know.

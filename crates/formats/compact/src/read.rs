@@ -190,7 +190,10 @@ impl<'d> Compact<'d> {
         if main.is_none() && first.is_none() && second.is_none() {
             return None;
         }
-        Some(Stream::new(main, [first, second]))
+        let overwritten = [0, 1, 2].map(|side| {
+            self.totals.as_ref().and_then(|totals| totals.overwritten(LogId { cpu, side }))
+        });
+        Some(Stream::new(main, [first, second], overwritten))
     }
 
     /// One log by itself.

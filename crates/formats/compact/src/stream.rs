@@ -78,6 +78,8 @@ pub enum LostCause {
     LogFull,
     /// Bytes of the log are not in the file.
     Missing,
+    /// The flight recorder that wrote the log has overwritten its beginning.
+    Overwritten,
     /// Bytes of the log in the file are damaged.
     Damaged,
     /// The file ends within a block of this log.
@@ -104,8 +106,9 @@ pub struct LogStream<'d> {
     /// What the log must come to: events lost, and why its last block cannot be read.
     lost_total: u64,
     tail: Option<LostCause>,
-    /// It need not begin at position 0.
-    overwrites: bool,
+    /// What its first block is when it does not begin at position 0: the middle of a log that is read
+    /// from there on purpose (none), or a log without its beginning.
+    headless: Option<LostCause>,
     context: Context,
     state: State,
     /// Payload of the current block, where it is not the file's own bytes.
@@ -155,7 +158,7 @@ impl<'d> LogStream<'d> {
             blocks,
             lost_total: 0,
             tail: None,
-            overwrites: true,
+            headless: None,
             context,
             state: State::new(),
             buffer: Vec::new(),
@@ -170,10 +173,18 @@ impl<'d> LogStream<'d> {
         }
     }
 
-    /// The log is read from its beginning; unless it overwrites, that is position 0.
+    /// The log is read from its beginning, which is position 0: what is not there is lost. A log that
+    /// `overwrites` has lost it to itself.
     pub(crate) fn begun(mut self, overwrites: bool) -> Self {
-        self.overwrites = overwrites;
+        self.headless = Some(if overwrites { LostCause::Overwritten } else { LostCause::Missing });
         self
+    }
+
+    /// Takes out that the log's beginning is missing: why, and the first stamp of what is there, ns.
+    fn take_head(&mut self) -> Option<(LostCause, u64)> {
+        let cause = self.headless.take()?;
+        let first = self.blocks.first().filter(|block| block.position != 0)?;
+        Some((cause, first.sync_ns))
     }
 
     /// The log is read to its end: what it must come to there.
@@ -286,8 +297,11 @@ impl<'d> LogStream<'d> {
                     self.hole(LostCause::Missing, sink);
                 }
             }
-            if self.position.is_none() && block.position != 0 && !self.overwrites {
-                self.hole(LostCause::Missing, sink);
+            if self.position.is_none()
+                && block.position != 0
+                && let Some(cause) = self.headless
+            {
+                self.hole(cause, sink);
             }
             self.position = Some(end);
             if let Err(what) = self.load(block) {
@@ -344,8 +358,38 @@ impl<'d> LogStream<'d> {
 pub struct Stream<'d> {
     main: Option<LogStream<'d>>,
     sides: [Side<'d>; 2],
+    /// The beginning is missing.
+    head: Option<Head>,
     /// Items for the iterator, in reverse.
     queue: Vec<Item>,
+}
+
+/// Counts events, and passes on what could not be read.
+struct Unused<'s, S> {
+    sink: &'s mut S,
+    events: &'s mut u64,
+}
+
+impl<S: Sink> Sink for Unused<'_, S> {
+    fn event(&mut self, _: Timestamp<Source>, _: Tid, _: CoreEvent) {
+        *self.events += 1;
+    }
+
+    fn lost(&mut self, _: Lost) {}
+
+    fn problem(&mut self, problem: Problem) {
+        self.sink.problem(problem);
+    }
+}
+
+/// A log's beginning is missing.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    cause: LostCause,
+    /// From when on all logs are there, ns.
+    from_ns: u64,
+    /// Events before the first blocks of the logs; none if not counted.
+    count: Option<u64>,
 }
 
 /// Items the iterator and side logs are read ahead by.
@@ -395,9 +439,41 @@ impl Side<'_> {
 }
 
 impl<'d> Stream<'d> {
-    pub(crate) fn new(main: Option<LogStream<'d>>, sides: [Option<LogStream<'d>>; 2]) -> Self {
+    pub(crate) fn new(
+        mut main: Option<LogStream<'d>>,
+        mut sides: [Option<LogStream<'d>>; 2],
+        overwritten: [Option<u64>; 3],
+    ) -> Self {
+        let logs = main.iter_mut().chain(sides.iter_mut().flatten());
+        let heads: Vec<_> = logs.filter_map(|log| Some((log.log.side, log.take_head()?))).collect();
+        let of_log = |(side, _): &(u8, _)| *overwritten.get(usize::from(*side))?;
+        let count = heads.iter().map(of_log).sum();
+        let latest = heads.into_iter().map(|(_, head)| head).max_by_key(|(_, from_ns)| *from_ns);
+        let head = latest.map(|(cause, from_ns)| Head { cause, from_ns, count });
         let sides = sides.map(|log| Side { log, next: Vec::new() });
-        Stream { main, sides, queue: Vec::new() }
+        Stream { main, sides, head, queue: Vec::new() }
+    }
+
+    /// Reports the missing beginning. Events from before the last of the logs begins are incomplete
+    /// and count as lost, too.
+    fn begin<S: Sink>(&mut self, head: Head, sink: &mut S) {
+        let Head { cause, from_ns, count } = head;
+        let mut skipped = 0;
+        if let Some(before_ns) = from_ns.checked_sub(1) {
+            let limit = Limit { events: usize::MAX, until_ns: before_ns };
+            let mut unused = Unused { sink: &mut *sink, events: &mut skipped };
+            if let Some(main) = &mut self.main
+                && main.fill_until(&mut unused, limit, &mut 0) == Filled::End
+            {
+                self.main = None;
+            }
+            for side in &mut self.sides {
+                while side.until(&mut unused, &mut 0).is_some_and(|ns| ns < from_ns) {
+                    side.pass(&mut unused, &mut 0);
+                }
+            }
+        }
+        sink.lost(Lost { count: count.map(|count| count + skipped), span: None, cause });
     }
 
     /// How many blocks are still to be read, to tell how far it is.
@@ -414,6 +490,9 @@ impl<'d> Stream<'d> {
     pub fn fill<S: Sink>(&mut self, sink: &mut S, events: usize) -> bool {
         if self.main.is_none() && self.sides.iter().all(Side::has_ended) {
             return false;
+        }
+        if let Some(head) = self.head.take() {
+            self.begin(head, sink);
         }
         let mut made = 0;
         while made < events {

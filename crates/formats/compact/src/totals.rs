@@ -26,6 +26,9 @@ pub struct LogTotals {
     /// Bytes ever written to the log.
     #[serde(default)]
     pub bytes: u64,
+    /// Events that the writer, a flight recorder, overwrote or left out before the log's first block.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub overwritten: u64,
     /// Events that found no room.
     #[serde(default)]
     pub lost: u64,
@@ -43,6 +46,11 @@ pub struct LogTotals {
     pub more: BTreeMap<String, Value>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A number; in files of the time when there was one side log, whether it is that.
 fn side<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
     #[derive(Deserialize)]
@@ -58,6 +66,12 @@ fn side<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
 }
 
 impl Totals {
+    /// Events that are missing before a log's first block, if they were counted.
+    pub fn overwritten(&self, log: LogId) -> Option<u64> {
+        let row = self.logs.iter().find(|row| row.cpu == log.cpu.0 && row.side == log.side)?;
+        Some(row.overwritten).filter(|events| *events > 0)
+    }
+
     /// Events a log lost.
     pub fn lost(&self, log: LogId) -> Option<u64> {
         let row = self.logs.iter().find(|row| row.cpu == log.cpu.0 && row.side == log.side)?;

@@ -134,7 +134,14 @@ impl TracefsSource {
 
     fn learn(&mut self, tid: i32, pid: i32, name: String, cgroup: Option<String>) {
         let (tid, pid) = (Tid(tid), Some(Tid(pid)));
-        self.stream.feed.learn_thread(ThreadInfo { machine: HOST, tid, pid, name, cgroup });
+        self.stream.feed.learn_thread(ThreadInfo {
+            machine: HOST,
+            tid,
+            pid,
+            name,
+            cgroup,
+            born: None,
+        });
     }
 
     /// Looks for VMs.

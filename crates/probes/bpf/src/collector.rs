@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::AsFd, sync::Arc, sync::atomic::Ordering::SeqCst, time::Duration};
 
-use libbpf_rs::{Link, Object, ProgramInput, ProgramMut};
+use libbpf_rs::{Link, MapCore as _, Object, ProgramInput, ProgramMut};
 use rustix::thread::{MembarrierCommand, membarrier};
 use transect_model::ids::CpuId;
 
@@ -10,7 +10,7 @@ use crate::{
     Aggregates, BpfError, KvmExitMethod, Plan, Stats, choice,
     consumer::Consumer,
     live::monotonic_ns,
-    load::{self, FLUSH, Loaded},
+    load::{self, FLUSH, Loaded, MAX_MOVED, MOVES, map_named},
     memory::{Memory, Take, Which},
     program::Program,
     sink::LogSink,
@@ -41,6 +41,8 @@ pub struct Finished<S> {
     pub failure: Option<BpfError>,
     /// What was counted in the kernel.
     pub aggregates: Aggregates,
+    /// Threads that changed their cgroup: see [`Compact::moved`].
+    pub moved: Option<Vec<u32>>,
 }
 
 /// A trigger that has been pulled.
@@ -180,7 +182,8 @@ impl Compact {
         let (mut sink, taken) = consumer.finish()?;
         let result = taken.and_then(|()| self.take_rest(&mut sink));
         let failure = result.err().map(BpfError::Sink);
-        Ok(Finished { sink, stats: self.stats(), failure, aggregates: self.aggregates()? })
+        let (stats, moved) = (self.stats(), self.moved());
+        Ok(Finished { sink, stats, failure, aggregates: self.aggregates()?, moved })
     }
 
     fn take_rest(&self, sink: &mut dyn LogSink) -> io::Result<()> {
@@ -267,6 +270,18 @@ impl Compact {
             }
         }
         stats
+    }
+
+    /// With a filter by cgroup: the threads, and processes by their first thread, that were moved to another
+    /// cgroup so far. None if that is not known: there were too many, or the kernel does not report them.
+    pub fn moved(&self) -> Option<Vec<u32>> {
+        if self.absent.iter().any(|absent| absent.starts_with(MOVES)) {
+            return None;
+        }
+        let map = map_named(&self.object, "moved").ok()?;
+        let tids: Vec<u32> =
+            map.keys().filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?))).collect();
+        (tids.len() < MAX_MOVED).then_some(tids)
     }
 
     /// What has been counted in the kernel so far.

@@ -14,12 +14,23 @@ const INITIAL_CGROUP: &str = "cgroup:[4026531835]";
 const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// A cgroup as the programs identify it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cgroup {
     /// Its id: the inode of its folder (kernfs, 64-bit since 5.5).
     pub(crate) id: u64,
     /// Its depth below the root of the hierarchy, which is 0.
     pub(crate) level: u32,
+    /// Its path as `/proc/PID/cgroup` has it, seen from the same cgroup namespace.
+    pub(crate) path: String,
+}
+
+/// The path of a cgroup as `/proc/PID/cgroup` has it, from its path below the mount of the unified hierarchy or
+/// its full path.
+///
+/// # Errors
+/// There is no such cgroup, or its place in the hierarchy cannot be determined.
+pub fn cgroup_path(path: &Path) -> Result<String, BpfError> {
+    Ok(cgroup(path)?.path)
 }
 
 /// A mounted file system.
@@ -66,7 +77,8 @@ pub(crate) fn cgroup(path: &Path) -> Result<Cgroup, BpfError> {
             path.display()
         ))
     })?;
-    Ok(Cgroup { id: metadata.ino(), level })
+    let path = Path::new("/").join(mount.root.strip_prefix("/").unwrap_or(&mount.root)).join(below);
+    Ok(Cgroup { id: metadata.ino(), level, path: path.to_string_lossy().into_owned() })
 }
 
 /// Mounts of one type of file system.

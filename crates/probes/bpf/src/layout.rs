@@ -74,7 +74,8 @@ pub(crate) struct Log {
     pub(crate) first_chunk: AtomicU32,
     pub(crate) chunks: AtomicU32,
     pub(crate) tail: AtomicU64,
-    pub(crate) consumer_spare: [AtomicU64; 7],
+    pub(crate) events: AtomicU64,
+    pub(crate) consumer_spare: [AtomicU64; 6],
     pub(crate) begin_ns: [AtomicU64; 4],
     pub(crate) lost_since_ns: AtomicU64,
     pub(crate) named: [AtomicU32; 4],
@@ -148,7 +149,7 @@ mod tests {
         );
         assert_eq!(
             in_object("log"),
-            offsets!(Log: head last_ns current chunk busy side started flushing pending_w0 pending_w1 pending_w2
+            offsets!(Log: events head last_ns current chunk busy side started flushing pending_w0 pending_w1 pending_w2
                 pending_ns lost lost_told lost_first_ns lost_last_ns saturated short_intervals rip_high
                 has_rip first_chunk chunks tail consumer_spare begin_ns lost_since_ns named named_next
                 exits_set exits)

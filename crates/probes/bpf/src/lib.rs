@@ -60,6 +60,7 @@ pub use choice::exit_isa;
 pub use collector::{Compact, Finished, Pause, Pulled};
 pub use consumer::Consumer;
 pub use error::{BpfError, WhyNot};
+pub use filter::cgroup_path;
 pub use layout::CHUNK_BYTES;
 pub use plan::{Filters, Mode, Plan, SyscallMode, Trigger, TriggerEvent};
 pub use program::{FAMILIES, Family, PROGRAMS, Program};

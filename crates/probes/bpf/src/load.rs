@@ -14,6 +14,10 @@ use crate::{
     said,
 };
 
+/// The program that notes threads which change their cgroup, and how many it can (`MAX_MOVED`).
+pub(crate) const MOVES: &str = "cgroup_attach_task";
+pub(crate) const MAX_MOVED: usize = 8192;
+
 /// All programs, compiled from `bpf/collector.bpf.c` when this crate was built.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collector.bpf.o"));
 /// Writes out a pending BEGIN; not a recording program.
@@ -40,7 +44,14 @@ pub(crate) fn load(plan: &Plan) -> Result<Loaded, BpfError> {
     let mut absent = choice::absent_of(&wanted, &names);
     let possible = wanted.iter().copied().filter(|program| choice::is_possible(program, &names));
     let mut programs: Vec<_> = possible.collect();
-    let extra = aggregate::programs(plan, &names, &mut absent);
+    let mut extra = aggregate::programs(plan, &names, &mut absent);
+    if plan.filters.cgroup.is_some() && names.has_tracepoint(MOVES) {
+        extra.push(MOVES);
+    } else if plan.filters.cgroup.is_some() {
+        absent.push(format!(
+            "{MOVES} (no such tracepoint: states of the threads of the cgroup are unknown)"
+        ));
+    }
     let layout = Layout::of(plan)?;
     let object = match load_these(plan, &layout, &programs, &extra) {
         Ok(object) => object,
@@ -180,8 +191,8 @@ fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfEr
         filter_tids: (!plan.filters.tids.is_empty()).into(),
         filter_tgids: (!plan.filters.tgids.is_empty()).into(),
         filter_cgroup: cgroup.is_some().into(),
-        cgroup_id: cgroup.map_or(0, |cgroup| cgroup.id),
-        cgroup_level: cgroup.map_or(0, |cgroup| cgroup.level),
+        cgroup_id: cgroup.as_ref().map_or(0, |cgroup| cgroup.id),
+        cgroup_level: cgroup.as_ref().map_or(0, |cgroup| cgroup.level),
         switch_has_state: (Version::running() >= SWITCH_WITH_STATE).into(),
         irq_min_ns: plan.filters.min_irq_ns,
         softirq_min_ns: plan.filters.min_softirq_ns,

@@ -18,6 +18,8 @@ pub struct LogStats {
     pub side: u8,
     /// Bytes written so far.
     pub bytes: u64,
+    /// Events written so far to a log that overwrites; 0 for others.
+    pub events: u64,
     /// Events lost so far.
     pub lost: u64,
     /// Stamps of the first and the last of them, ns of CLOCK_MONOTONIC.
@@ -66,6 +68,7 @@ fn row(cpu: usize, which: Which, log: &Log) -> LogStats {
         cpu: CpuId(u32::try_from(cpu).unwrap_or(u32::MAX)),
         side: which.number(),
         bytes: log.head.load(Relaxed),
+        events: log.events.load(Relaxed),
         lost,
         lost_range_ns: (lost > 0)
             .then(|| (log.lost_since_ns.load(Relaxed), log.lost_last_ns.load(Relaxed))),

@@ -33,7 +33,7 @@ impl ProcessKey {
 }
 
 /// Field 22. The name in field 2 may hold spaces and parentheses: count from its last `)`.
-fn start_ticks(stat: &str) -> Option<u64> {
+pub(crate) fn start_ticks(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 

@@ -3,8 +3,11 @@
 //! Inside a pid namespace without a procfs of the initial one, nothing is known of any thread: an id there belongs to
 //! another thread than the same id in events ([`crate::namespaces`]).
 
-use crate::namespaces::{Namespaces, numbered};
-use std::{fs, path::Path};
+use crate::{
+    namespaces::{Namespaces, numbered},
+    process::start_ticks,
+};
+use std::{fs, path::Path, time::Duration};
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,20 @@ fn list_threads(namespaces: &Namespaces) -> Vec<ThreadFacts> {
         }
     }
     threads
+}
+
+/// For how long, at least, a thread has existed; none if it is gone.
+pub fn age(thread: &ThreadFacts) -> Option<Duration> {
+    let task = Namespaces::current().procfs()?.join(thread.pid.to_string()).join("task");
+    let stat = fs::read_to_string(task.join(thread.tid.to_string()).join("stat")).ok()?;
+    // The start is the time since boot, suspends included, in whole ticks (fs/proc/array.c, do_task_stat).
+    let born_ticks = start_ticks(&stat)? + 1;
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let born = Duration::from_secs(born_ticks / per_second)
+        + Duration::from_secs(born_ticks % per_second) / u32::try_from(per_second).ok()?;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
+    Some(now.saturating_sub(born))
 }
 
 /// Lists the names of all threads, as the kernel has them.

@@ -25,6 +25,7 @@ pub(crate) fn answer(state: &State) -> Answered {
         "to": "0",
         "origin": "0",
         "window": null,
+        "filter": state.opened().and_then(|opened| opened.filter.clone()),
         "machines": [],
         "lost": [],
         "problems": building.error.iter().map(|error| problem(error)).collect::<Vec<_>>(),

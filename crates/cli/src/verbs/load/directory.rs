@@ -1,14 +1,15 @@
 //! A recording directory: its manifest says who is who.
 
-use super::{Opened, RawGap, SourceBytes, display_name, xen};
+use super::{Opened, RawGap, RawWindow, SourceBytes, display_name, xen};
 use crate::facts::{CostLine, Facts, Stored, TimeUnit};
+use crate::verbs::report::duration;
 use std::path::Path;
 use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
-use transect_engine::{LostCause, StreamKey, Topology};
-use transect_model::ids::CpuId;
+use transect_engine::{Filter, LostCause, StreamKey, ThreadFilter, Topology};
+use transect_model::ids::{CpuId, MachineId, MachineKind};
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
-use transect_store::manifest::{Cost, Gap, LostCount, MachineEntry};
+use transect_store::manifest::{Cost, Gap, LostCount, MachineEntry, SnapshotEntry};
 use transect_store::{Manifest, Recording};
 
 /// Everything the engine needs to know about an opened directory.
@@ -32,9 +33,88 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         evidence: recording.evidence.clone(),
         sources: sources.collect(),
         gaps: manifest.gaps.iter().map(gap).collect(),
+        filters: filters(manifest),
+        window: raw_window(manifest),
         lost: manifest.lost.iter().map(lost).collect(),
-        remarks: problems.collect(),
+        remarks: problems.chain(filter_remark(manifest)).collect(),
     }
+}
+
+/// The machine whose kernel the recorder of a host recorded: under Xen, the second one.
+fn recorded_kernel(manifest: &Manifest) -> Option<MachineId> {
+    let is_kernel = |machine: &&MachineEntry| machine.kind != MachineKind::Hypervisor;
+    manifest.machines.iter().find(is_kernel).map(|machine| machine.id)
+}
+
+/// What the sources let through: the compact collector's filter, and conditions on events.
+fn filters(manifest: &Manifest) -> Vec<(MachineId, Filter)> {
+    let Some(machine) = recorded_kernel(manifest) else { return Vec::new() };
+    let mut filter = Filter::default();
+    if let Some(entry) = &manifest.filter {
+        filter.min_exit_ns = entry.min_ns;
+        let is_by_thread =
+            !entry.tids.is_empty() || !entry.pids.is_empty() || entry.cgroup.is_some();
+        filter.threads = is_by_thread.then(|| ThreadFilter {
+            tids: entry.tids.iter().copied().collect(),
+            pids: entry.pids.iter().copied().collect(),
+            cgroup: entry.cgroup.clone().filter(|_| !entry.uncertain),
+            moved: entry.moved.iter().copied().collect(),
+        });
+    }
+    for (event, _condition) in manifest.events.iter().filter_map(|event| event.split_once(" if ")) {
+        match event.split_once(':') {
+            // Any thread's switches may be missing.
+            Some(("sched", "sched_switch")) => filter.threads = Some(ThreadFilter::default()),
+            Some(("sched", _)) => filter.partial_wakings = true,
+            Some(("kvm", _)) => filter.partial_kvm = true,
+            Some(("block", _)) => filter.partial_block = true,
+            _ => {}
+        }
+    }
+    if filter == Filter::default() { Vec::new() } else { vec![(machine, filter)] }
+}
+
+/// The filter as people read it, if the recording has one.
+pub(super) fn filter_text(manifest: &Manifest) -> Option<String> {
+    manifest.filter.as_ref().map(|filter| filter.text.clone())
+}
+
+/// What the filter leaves out.
+pub(super) fn filter_effect(manifest: &Manifest) -> &'static str {
+    let is_by_thread = filters(manifest).iter().any(|(_, filter)| filter.threads.is_some());
+    match is_by_thread {
+        true => "only threads whose events all pass it have known states",
+        false => "events that do not pass it are missing",
+    }
+}
+
+fn filter_remark(manifest: &Manifest) -> Option<ImportLog> {
+    let text = filter_text(manifest)?;
+    Some(ImportLog {
+        source: "filter".to_owned(),
+        offset: None,
+        message: format!("recorded with the filter {text}: {}", filter_effect(manifest)),
+        data_loss: false,
+    })
+}
+
+/// The window of a snapshot; that of a filtered recording is the time for which it was recorded, and not that of the
+/// few events that passed.
+fn raw_window(manifest: &Manifest) -> Option<RawWindow> {
+    if let Some(entry) = &manifest.snapshot {
+        return Some(raw_snapshot(entry, manifest));
+    }
+    let (from, to) = manifest.recorded.filter(|_| manifest.filter.is_some())?;
+    Some(RawWindow { from: Some(from), to: Some(to), is_whole: true, born: None })
+}
+
+fn raw_snapshot(entry: &SnapshotEntry, manifest: &Manifest) -> RawWindow {
+    let born = manifest.threads.iter().filter_map(|thread| {
+        let born = thread.born?;
+        Some((thread.machine_id, thread.tid, born))
+    });
+    let is_whole = entry.from.is_some() && entry.asked_ns.is_none();
+    RawWindow { from: entry.from, to: entry.to, is_whole, born: Some(born.collect()) }
 }
 
 pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {
@@ -50,8 +130,24 @@ pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {
         cost: manifest.cost.as_ref().map(cost),
         stored: None,
         excerpt_of: None,
+        filter: filter_text(manifest),
+        filter_effect: filter_effect(manifest),
+        snapshot: manifest.snapshot.as_ref().map(snapshot_text),
         notes: manifest.notes.clone(),
     }
+}
+
+/// "requested; window: the last 5 s"
+fn snapshot_text(entry: &SnapshotEntry) -> String {
+    let window = match (entry.from, entry.asked_ns) {
+        (None, _) => "window: what the buffers of all CPUs cover".to_owned(),
+        (Some(_), None) => "window: since the recorder was started".to_owned(),
+        (Some(_), Some(asked_ns)) => {
+            let asked_ns = i64::try_from(asked_ns).unwrap_or(i64::MAX);
+            format!("window: the last {} were requested", duration(asked_ns, TimeUnit::Ns))
+        }
+    };
+    format!("{}; {window}", entry.reason)
 }
 
 /// What the recording takes on disk.
@@ -80,6 +176,7 @@ fn topology(manifest: &Manifest) -> Topology {
         pid: Some(thread.pid),
         name: thread.comm.clone(),
         cgroup: thread.cgroup.clone(),
+        born: None,
     });
     Topology {
         machines: manifest.machines.iter().map(machine).collect(),

@@ -68,6 +68,8 @@ pub(super) fn opened<'a>(
         topology: pairing.topology,
         evidence: pairing.evidence,
         gaps: Vec::new(),
+        filters: Vec::new(),
+        window: None,
         lost: Vec::new(),
     })
 }
@@ -84,6 +86,9 @@ fn facts(path: String) -> Facts {
         cost: None,
         stored: None,
         excerpt_of: None,
+        filter: None,
+        filter_effect: "",
+        snapshot: None,
         notes: Vec::new(),
     }
 }

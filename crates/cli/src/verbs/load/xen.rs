@@ -102,6 +102,8 @@ pub(super) fn opened<'a>(
         evidence: vec![reference()],
         sources: vec![SourceBytes { name, machine: XEN, bytes, xen_version }],
         gaps: Vec::new(),
+        filters: Vec::new(),
+        window: None,
         lost: Vec::new(),
         remarks: Vec::new(),
     }

@@ -11,7 +11,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -45,6 +45,13 @@ pub(super) struct CompactKernel {
     stats: Stats,
     /// How much of the past a snapshot has; none: all that there is.
     last: Option<Duration>,
+    /// Flight recorder: when its programs had been attached, and when it stopped for the last dump, ns.
+    attached_ns: Option<u64>,
+    froze_ns: Option<u64>,
+    /// Threads that changed their control group, once recording has ended.
+    moved: Option<Vec<u32>>,
+    /// How far back the last dump reaches on the CPUs that overwrote their oldest events, ns.
+    reach: Vec<(CpuId, u64)>,
 }
 
 impl CompactKernel {
@@ -74,6 +81,10 @@ impl CompactKernel {
             lost_before: BTreeMap::new(),
             stats: Stats::default(),
             last: None,
+            attached_ns: None,
+            froze_ns: None,
+            moved: None,
+            reach: Vec::new(),
         })
     }
 
@@ -188,6 +199,7 @@ impl HostKernel for CompactKernel {
         // A flight recorder's programs stay attached: a snapshot only pauses them.
         if self.stats == Stats::default() && self.lost_before.is_empty() {
             self.bpf()?.attach()?;
+            self.attached_ns = Some(transect_bpf::live::monotonic_ns());
         }
         Ok(())
     }
@@ -231,7 +243,8 @@ impl HostKernel for CompactKernel {
     fn end_source(&mut self, _writer: &RecordingWriter) -> Vec<StoreError> {
         let Some(file) = &self.file else { return Vec::new() };
         // Threads that came meanwhile and forked before anything was recorded of them.
-        file.end(&names(), &totals(&self.stats)).err().into_iter().collect()
+        let totals = totals(&self.stats, &self.counts.of_logs());
+        file.end(&names(), &totals).err().into_iter().collect()
     }
 
     fn freeze(&mut self) -> anyhow::Result<()> {
@@ -242,8 +255,37 @@ impl HostKernel for CompactKernel {
         Ok(self.bpf.as_ref().is_some_and(|bpf| bpf.trigger().is_some()))
     }
 
-    fn limit_dump(&mut self, last: Duration) {
-        self.last = Some(last);
+    fn limit_dump(&mut self, last: Option<Duration>) {
+        self.last = last;
+    }
+
+    fn stamp_now(&self) -> Option<u64> {
+        Some(transect_bpf::live::monotonic_ns())
+    }
+
+    fn stamp_before(&self, stamp: u64, ago: Duration) -> Option<u64> {
+        Some(stamp.saturating_sub(u64::try_from(ago.as_nanos()).ok()?))
+    }
+
+    fn holds_from(&self) -> Option<u64> {
+        self.attached_ns
+    }
+
+    fn froze_at(&self) -> Option<u64> {
+        self.froze_ns
+    }
+
+    fn reach(&self) -> Option<Vec<(CpuId, u64)>> {
+        Some(self.reach.clone())
+    }
+
+    fn moved(&self) -> Option<Vec<Tid>> {
+        let moved = match &self.bpf {
+            Some(bpf) => bpf.moved(),
+            None => self.moved.clone(),
+        };
+        let tid = |tid: u32| Tid(tid.cast_signed());
+        moved.map(|moved| moved.into_iter().map(tid).collect())
     }
 
     fn dump(&mut self) -> anyhow::Result<KernelTotals> {
@@ -255,7 +297,10 @@ impl HostKernel for CompactKernel {
         let bpf = self.bpf()?;
         let pauses = bpf.pauses().to_vec();
         let dumped = bpf.snapshot(&mut sink);
+        let froze_ns = bpf.pauses().last().map(|pause| pause.from_ns);
         self.stats = bpf.stats();
+        self.froze_ns = froze_ns;
+        self.reach = sink.reach().iter().map(|(cpu, from_ns)| (*cpu, *from_ns)).collect();
         let begins_ns = sink.begins_ns();
         let totals = self.totals();
         for (cpu, count) in &totals.lost {
@@ -296,6 +341,7 @@ impl CompactKernel {
         match bpf.stop(consumer) {
             Ok(finished) => {
                 self.stats = finished.stats;
+                self.moved = finished.moved;
                 finished.failure.map(|failure| match failure {
                     // The file's own error says what and where.
                     BpfError::Sink(error) => error.into(),
@@ -311,6 +357,14 @@ impl CompactKernel {
 struct Counts {
     events: AtomicU64,
     bytes: AtomicU64,
+    /// Events of each log: CPU and number of the log.
+    of_logs: Mutex<BTreeMap<(CpuId, u8), u64>>,
+}
+
+impl Counts {
+    fn of_logs(&self) -> MutexGuard<'_, BTreeMap<(CpuId, u8), u64>> {
+        self.of_logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Makes a block of every slice.
@@ -332,6 +386,7 @@ impl LogSink for FileSink {
         let slice = Slice { log: LogId { cpu, side }, position, sync_ns, lost, words };
         let (events, bytes) = self.file.slice(&slice).map_err(as_io)?;
         self.counts.events.fetch_add(events, Relaxed);
+        *self.counts.of_logs().entry((cpu, side)).or_default() += events;
         self.counts.bytes.fetch_add(bytes, Relaxed);
         Ok(())
     }
@@ -347,11 +402,13 @@ pub(super) fn as_io(error: StoreError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-fn totals(stats: &Stats) -> Totals {
+fn totals(stats: &Stats, written: &BTreeMap<(CpuId, u8), u64>) -> Totals {
+    let in_file = |log: &transect_bpf::LogStats| written.get(&(log.cpu, log.side)).copied();
     let log = |log: &transect_bpf::LogStats| LogTotals {
         cpu: log.cpu.0,
         side: log.side,
         bytes: log.bytes,
+        overwritten: log.events.saturating_sub(in_file(log).unwrap_or(0)),
         lost: log.lost,
         lost_first_ns: log.lost_range_ns.map_or(0, |range| range.0),
         lost_last_ns: log.lost_range_ns.map_or(0, |range| range.1),

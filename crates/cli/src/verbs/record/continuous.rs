@@ -57,7 +57,7 @@ pub(super) fn run(
         Err(error) => crate::one_line(error),
     };
     progress.say("finishing …");
-    let Stopped { totals, guests, xen, traced, traced_cpu_ns, failure } = run.stop();
+    let Stopped { totals, guests, xen, traced, traced_cpu_ns, failure, recorded } = run.stop();
     let ended_command = watch.end_command();
     let (xen, xen_totals) = xen;
     recording.xen = xen;
@@ -71,6 +71,7 @@ pub(super) fn run(
         traced_cpu_ns,
         other_events,
         helpers_cpu: xen_totals.cpu,
+        recorded,
     };
     let finished = host.finish(recording, result).with_context(|| {
         format!("{}: cannot complete the recording; it is readable", dir.display())
@@ -114,6 +115,8 @@ struct Stopped {
     traced: Duration,
     traced_cpu_ns: u64,
     failure: Option<anyhow::Error>,
+    /// From when to when the kernel was recorded, raw.
+    recorded: Option<(u64, u64)>,
 }
 
 impl Run<'_> {
@@ -122,7 +125,7 @@ impl Run<'_> {
         loop {
             match watch.next() {
                 Wake::End(reason) => return reason,
-                Wake::Snapshot(pending) => refuse_snapshot(pending),
+                Wake::Snapshot(_, pending) => refuse_snapshot(pending),
                 Wake::Look => {}
             }
             if let Err(failure) = self.kernel.look() {
@@ -193,6 +196,7 @@ impl Run<'_> {
         }
         let traced = self.started.elapsed();
         let traced_cpu_ns = self.cpu_ns();
+        let recorded = self.kernel.holds_from().zip(self.kernel.stamp_now());
         let (totals, failure) = self.kernel.stop();
         if let Some(failure) = failure {
             self.failure.get_or_insert(failure);
@@ -206,7 +210,8 @@ impl Run<'_> {
         let mut guests = self.guests.stop();
         guests.problems.splice(0..0, notes);
         let xen = (self.xen, xen);
-        Stopped { totals, guests, xen, traced, traced_cpu_ns, failure: self.failure }
+        let failure = self.failure;
+        Stopped { totals, guests, xen, traced, traced_cpu_ns, failure, recorded }
     }
 }
 

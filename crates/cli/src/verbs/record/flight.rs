@@ -9,16 +9,18 @@
 use super::{
     Outcome,
     host::{Host, HostResult},
-    kernel::KernelTotals,
-    progress::{Numbers, Progress, summary},
+    kernel::{HostKernel, KernelTotals},
+    progress::{Numbers, Progress, snapshot_summary},
     watch::{Wake, Watch},
 };
+use crate::recorders::SnapshotWindow;
 use anyhow::{Context, bail};
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
+use transect_store::manifest::SnapshotEntry;
 use transect_tracefs::{Condition, CpuTime, EventRequest, Instance};
 
 /// A `traceoff` trigger of an instance switches off *that instance* since 6.0 (kernel commit
@@ -32,6 +34,8 @@ pub(super) struct FlightPlan {
     pub(super) trigger: Option<Trigger>,
     /// End after so many snapshots.
     pub(super) snapshots: Option<u32>,
+    /// Which stretch a snapshot is about, unless the request says otherwise.
+    pub(super) window: SnapshotWindow,
 }
 
 /// An event, and when it matters.
@@ -119,6 +123,7 @@ pub(super) fn run(
     progress: &mut Progress,
 ) -> anyhow::Result<Outcome> {
     let mut recorder = FlightRecorder::new(host, base);
+    recorder.check(plan.window)?;
     recorder.arm()?;
     let begun = start_command(watch);
     let mut failure = begun.err();
@@ -130,17 +135,23 @@ pub(super) fn run(
                 if !watch.command_failed() {
                     break;
                 }
-                Some(("command failed", None))
+                Some(("command failed", None, None))
             }
-            Wake::Snapshot(pending) => Some(("requested", pending)),
+            Wake::Snapshot(window, pending) => Some(("requested", window, pending)),
             Wake::Look if plan.trigger.is_some() && recorder.host.kernel.is_triggered()? => {
-                Some(("trigger", None))
+                Some(("trigger", None, None))
             }
             Wake::Look => None,
         };
-        if let Some((why, pending)) = why {
+        if let Some((why, window, pending)) = why {
             progress.clear();
-            let taken = recorder.snapshot(why);
+            let window = window.unwrap_or(plan.window);
+            if let (Err(error), Some(pending)) = (recorder.check(window), &pending) {
+                // The request is refused; the recorder goes on.
+                pending.refuse(&crate::one_line(&error));
+                continue;
+            }
+            let taken = recorder.snapshot(why, window);
             if let Some(pending) = pending {
                 pending.reply(&taken.as_ref().map(Clone::clone).map_err(crate::one_line));
             }
@@ -195,6 +206,17 @@ impl FlightRecorder {
         }
     }
 
+    /// Can a snapshot have this window?
+    fn check(&self, window: SnapshotWindow) -> anyhow::Result<()> {
+        if window != SnapshotWindow::Covered && self.host.kernel.stamp_now().is_none() {
+            bail!(
+                "--last needs a clock that user space can read, not {}: record with --clock mono",
+                self.host.kernel.clock()
+            );
+        }
+        Ok(())
+    }
+
     fn arm(&mut self) -> anyhow::Result<()> {
         self.armed = Instant::now();
         self.cpu_before = CpuTime::of_this_process();
@@ -202,7 +224,7 @@ impl FlightRecorder {
     }
 
     /// Writes what the buffers hold; returns the new recording. Tracing is off afterwards.
-    fn snapshot(&mut self, why: &str) -> anyhow::Result<PathBuf> {
+    fn snapshot(&mut self, why: &str, window: SnapshotWindow) -> anyhow::Result<PathBuf> {
         self.host.kernel.freeze()?;
         let traced = self.armed.elapsed();
         let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
@@ -212,6 +234,8 @@ impl FlightRecorder {
             Ok(totals) => (totals, None),
             Err(error) => (KernelTotals::default(), Some(error)),
         };
+        let entry = self.host.describe_snapshot(&recording, why, window)?;
+        let coverage = coverage(&entry, self.host.kernel.as_ref());
         let (events, lost) = (totals.events, totals.lost_events());
         let ended_by = format!("snapshot: {why}");
         let result = HostResult {
@@ -221,6 +245,7 @@ impl FlightRecorder {
             traced_cpu_ns: cpu_ns,
             other_events: 0,
             helpers_cpu: transect_xen::CpuNs::default(),
+            recorded: None,
         };
         let finished = self.host.finish(recording, result)?;
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
@@ -234,7 +259,10 @@ impl FlightRecorder {
         self.numbers.bytes += finished.bytes;
         self.numbers.cpu_ns += cpu_ns;
         let numbers = Numbers { elapsed: traced, events, lost, bytes: finished.bytes, cpu_ns };
-        eprintln!("transect: snapshot ({why}): {}", summary(numbers, &dir));
+        eprintln!("transect: snapshot ({why}): {}", snapshot_summary(numbers, &dir));
+        if let Some(coverage) = coverage {
+            eprintln!("transect: {coverage}");
+        }
         self.last = Some(dir.clone());
         Ok(dir)
     }
@@ -249,6 +277,35 @@ impl FlightRecorder {
             }
         }
     }
+}
+
+/// "window: 1.20 s, which the buffers of all CPUs cover (CPU 1 reaches back least far)"
+fn coverage(entry: &SnapshotEntry, kernel: &dyn HostKernel) -> Option<String> {
+    let to = entry.to?;
+    let seconds = |from: u64| {
+        let ns = kernel.ns_between(from, to);
+        format!("{:.3} s", Duration::from_nanos(ns).as_secs_f64())
+    };
+    let Some(reach) = kernel.reach() else {
+        // The events tell how far back it reaches.
+        return entry.from.map(|from| format!("window: {}", seconds(from)));
+    };
+    let shortest = reach.iter().max_by_key(|(_, from)| *from);
+    let window = entry.from.map(seconds);
+    Some(match (window, shortest) {
+        (None, None) => return None,
+        (None, Some((cpu, from))) => format!(
+            "window: {}, which the buffers of all CPUs cover (CPU {} reaches back least far; --last takes a longer window)",
+            seconds(*from),
+            cpu.0
+        ),
+        (Some(window), None) => format!("window: {window}, covered by the buffers of all CPUs"),
+        (Some(window), Some((cpu, from))) => format!(
+            "window: {window}; the buffers of all CPUs cover {} (CPU {} reaches back least far), states before that are unknown",
+            seconds(*from),
+            cpu.0
+        ),
+    })
 }
 
 /// `slow.transect` and 3 make `slow.3.transect`.

@@ -1,6 +1,7 @@
 //! The full collector: tracefs ring buffers, any tracepoint, spliced to disk page by page.
 
 use super::{
+    compact_file::COMPACT_CLOCK,
     flight::Trigger,
     host::uname_text,
     kernel::{HostKernel, KernelNumbers, KernelTotals},
@@ -13,6 +14,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use transect_bpf::live::monotonic_ns;
 use transect_clock::evidence::{Evidence, RateSource};
 use transect_model::ids::{CpuId, MachineId};
 use transect_store::{
@@ -52,6 +54,9 @@ pub(super) struct FullKernel {
     totals: Totals,
     /// Kernel counters up to the last snapshot: a snapshot's own are the difference.
     before: BTreeMap<CpuId, CpuStats>,
+    /// Flight recorder: when tracing was switched on and off last, raw.
+    switched_on: Option<u64>,
+    froze: Option<u64>,
 }
 
 /// How ticks become nanoseconds, and the sample a better answer is measured from.
@@ -128,6 +133,8 @@ impl FullKernel {
             looked_for_cpus: started,
             totals: Totals::default(),
             before: BTreeMap::new(),
+            switched_on: None,
+            froze: None,
         })
     }
 
@@ -211,7 +218,9 @@ impl HostKernel for FullKernel {
     }
 
     fn switch_on(&mut self) -> anyhow::Result<()> {
-        Ok(self.instance.set_tracing(true)?)
+        self.instance.set_tracing(true)?;
+        self.switched_on = self.stamp_now();
+        Ok(())
     }
 
     fn look(&mut self) -> anyhow::Result<()> {
@@ -270,7 +279,47 @@ impl HostKernel for FullKernel {
     }
 
     fn freeze(&mut self) -> anyhow::Result<()> {
+        // A trigger that has stopped the buffers by itself left no stamp but that of the last event.
+        let is_tracing = self.instance.is_tracing()?;
+        self.froze = self.stamp_now().filter(|_| is_tracing);
         Ok(self.instance.set_tracing(false)?)
+    }
+
+    fn stamp_now(&self) -> Option<u64> {
+        match self.clock.name.as_str() {
+            X86_TSC => Some(TscSample::take().tsc),
+            COMPACT_CLOCK => Some(monotonic_ns()),
+            _ => None,
+        }
+    }
+
+    fn stamp_before(&self, stamp: u64, ago: Duration) -> Option<u64> {
+        let ago_ns = u64::try_from(ago.as_nanos()).ok()?;
+        if self.clock.name != X86_TSC {
+            return Some(stamp.saturating_sub(ago_ns));
+        }
+        let rate = self.rate.now()?;
+        let ticks = (u128::from(ago_ns) << rate.shift) / u128::from(rate.mult.max(1));
+        Some(stamp.saturating_sub(u64::try_from(ticks).ok()?))
+    }
+
+    fn ns_between(&self, from: u64, to: u64) -> u64 {
+        let units = to.saturating_sub(from);
+        match self.rate.now().filter(|_| self.clock.name == X86_TSC) {
+            Some(rate) => {
+                let ns = (u128::from(units) * u128::from(rate.mult)) >> rate.shift;
+                u64::try_from(ns).unwrap_or(u64::MAX)
+            }
+            None => units,
+        }
+    }
+
+    fn holds_from(&self) -> Option<u64> {
+        self.switched_on
+    }
+
+    fn froze_at(&self) -> Option<u64> {
+        self.froze
     }
 
     fn is_triggered(&self) -> anyhow::Result<bool> {

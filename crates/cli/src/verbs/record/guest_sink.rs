@@ -205,6 +205,7 @@ impl GuestSpool {
         names: &describe::Names,
     ) -> Result<(), SinkError> {
         let entry = |thread: &describe::Thread| ThreadEntry {
+            born: None,
             machine_id,
             tid: Tid(thread.tid),
             pid: Tid(thread.pid),

@@ -6,8 +6,9 @@ use super::{
     vms::Vms,
     xen::{XenDomains, XenPlan, XenRecording},
 };
+use crate::recorders::SnapshotWindow;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -15,8 +16,8 @@ use std::{
 use transect_clock::evidence::Evidence;
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid};
 use transect_store::{
-    Finished, Manifest, RecordingWriter,
-    manifest::{Cost, LostCount, MachineEntry, ThreadEntry},
+    Finished, Manifest, RecordingWriter, StoreError,
+    manifest::{Cost, FilterEntry, LostCount, MachineEntry, SnapshotEntry, ThreadEntry},
 };
 use transect_tracefs::{
     CpuTime, Namespaces, cpus,
@@ -32,6 +33,10 @@ pub(super) struct Host {
     pub(super) kernel: Box<dyn HostKernel>,
     command_line: Vec<String>,
     threads: BTreeMap<i32, ThreadFacts>,
+    /// Those of them that lived when they were gathered last.
+    alive: BTreeSet<i32>,
+    /// Which threads its kernel records, for the manifest.
+    filter: Option<FilterEntry>,
     /// The hypervisor below, if it is to be recorded: once.
     xen: Option<XenPlan>,
 }
@@ -43,15 +48,35 @@ impl Host {
         command_line: Vec<String>,
         xen: Option<XenPlan>,
     ) -> Self {
-        let mut host = Host { kernel, command_line, threads: BTreeMap::new(), xen };
+        let (threads, alive) = (BTreeMap::new(), BTreeSet::new());
+        let mut host = Host { kernel, command_line, threads, alive, filter: None, xen };
         host.gather_threads();
         host
+    }
+
+    /// Adds what the manifest says about the filter that the kernel applies.
+    pub(super) fn with_filter(mut self, filter: Option<FilterEntry>) -> Self {
+        self.filter = filter;
+        self
     }
 
     /// Adds the threads alive now: for names of threads that events do not name. Inside a pid namespace there may be
     /// none (the manifest then has a note): its ids are not those of the events.
     pub(super) fn gather_threads(&mut self) {
-        self.threads.extend(threads::all().into_iter().map(|facts| (facts.tid, facts)));
+        let now = threads::all();
+        // A flight recorder runs for months: threads that were gone before the last time are of no snapshot.
+        self.threads.retain(|tid, _| self.alive.contains(tid));
+        self.alive = now.iter().map(|facts| facts.tid).collect();
+        if let Some(filter) = &mut self.filter {
+            note_moved(filter, self.kernel.moved());
+        }
+        self.threads.extend(now.into_iter().map(|facts| (facts.tid, facts)));
+    }
+
+    /// When a thread was created, at the latest, if it is alive.
+    fn born(&self, facts: &ThreadFacts) -> Option<u64> {
+        let age = self.alive.contains(&facts.tid).then(|| threads::age(facts))??;
+        self.kernel.stamp_before(self.kernel.stamp_now()?, age)
     }
 
     /// Makes the recording's directory with everything known at the start.
@@ -74,6 +99,7 @@ impl Host {
         manifest.notes.extend_from_slice(self.kernel.notes());
         manifest.notes.extend(Namespaces::current().note().map(str::to_owned));
         manifest.events = self.kernel.events();
+        manifest.filter.clone_from(&self.filter);
         let below = self.xen.as_ref().map(|xen| {
             manifest.notes.extend_from_slice(xen.notes());
             manifest.events.extend(xen.events());
@@ -104,6 +130,47 @@ impl Host {
         self.threads.values().map(|facts| thread_entry(host, facts)).collect()
     }
 
+    /// Completes what the manifest of a snapshot says about it and about the threads at its start.
+    pub(super) fn describe_snapshot(
+        &mut self,
+        recording: &HostRecording,
+        reason: &str,
+        window: SnapshotWindow,
+    ) -> Result<SnapshotEntry, StoreError> {
+        self.gather_threads();
+        let to = self.kernel.froze_at();
+        let holds_from = self.kernel.holds_from();
+        let asked = match window {
+            SnapshotWindow::Last(last) => Some(last),
+            SnapshotWindow::Covered | SnapshotWindow::All => None,
+        };
+        let from = match window {
+            SnapshotWindow::Covered => None,
+            SnapshotWindow::All => holds_from,
+            // Before it was started, there was nothing to hold.
+            SnapshotWindow::Last(last) => {
+                let end = to.or_else(|| self.kernel.stamp_now());
+                end.and_then(|end| self.kernel.stamp_before(end, last)).max(holds_from)
+            }
+        };
+        let entry = SnapshotEntry {
+            reason: reason.to_owned(),
+            from: from.filter(|from| to.is_none_or(|to| *from < to)),
+            to,
+            asked_ns: asked.map(nanos),
+        };
+        let mut threads = self.thread_entries(recording.host);
+        for (entry, facts) in threads.iter_mut().zip(self.threads.values()) {
+            entry.born = self.born(facts);
+        }
+        recording.writer.update(|manifest| {
+            manifest.snapshot = Some(entry.clone());
+            manifest.threads.retain(|thread| thread.machine_id != recording.host);
+            manifest.threads.extend(threads);
+        })?;
+        Ok(entry)
+    }
+
     /// Takes what is known only at the end, assembles the files and closes the recording.
     pub(super) fn finish(
         &mut self,
@@ -112,15 +179,22 @@ impl Host {
     ) -> anyhow::Result<Finished> {
         let HostRecording { writer, vms, host, xen, .. } = recording;
         writer.make_room();
-        self.gather_threads();
+        let is_snapshot = writer.manifest().snapshot.is_some();
+        if !is_snapshot {
+            self.gather_threads();
+        }
         let mut problems = Vec::new();
         problems.extend(vms.look_now().err());
         problems.extend(self.kernel.end_source(&writer));
         let change = |manifest: &mut Manifest| {
             manifest.ended_by = Some(result.ended_by);
+            manifest.recorded = result.recorded;
             manifest.lost.extend(lost_counts(host, &result.totals));
-            manifest.threads.retain(|thread| thread.machine_id != host);
-            manifest.threads.extend(self.thread_entries(host));
+            manifest.filter.clone_from(&self.filter);
+            if !is_snapshot {
+                manifest.threads.retain(|thread| thread.machine_id != host);
+                manifest.threads.extend(self.thread_entries(host));
+            }
             let own = CpuTime::of_this_process();
             manifest.cost = Some(Cost {
                 wall_ns: nanos(result.traced),
@@ -167,6 +241,8 @@ pub(super) struct HostResult {
     pub(super) other_events: u64,
     /// CPU time of the processes that were started to record.
     pub(super) helpers_cpu: CpuNs,
+    /// From when to when the host's kernel was recorded, raw on its clock; none for snapshots.
+    pub(super) recorded: Option<(u64, u64)>,
 }
 
 fn lost_counts(
@@ -185,6 +261,18 @@ fn thread_entry(machine_id: MachineId, facts: &ThreadFacts) -> ThreadEntry {
         pid: Tid(facts.pid),
         comm: facts.comm.clone(),
         cgroup: facts.cgroup.clone(),
+        born: None,
+    }
+}
+
+/// Adds the threads that were moved to another control group, which matters to a filter by group.
+fn note_moved(filter: &mut FilterEntry, moved: Option<Vec<Tid>>) {
+    if filter.cgroup.is_none() {
+        return;
+    }
+    match moved {
+        Some(moved) => filter.moved = moved,
+        None => filter.uncertain = true,
     }
 }
 

@@ -6,7 +6,7 @@
 //! snapshot.
 
 use std::{sync::Arc, time::Duration};
-use transect_model::ids::{CpuId, MachineId};
+use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_store::{RecordingWriter, StoreError};
 
 /// What one recording of a kernel came to.
@@ -83,15 +83,52 @@ pub(super) trait HostKernel: Send {
     /// Flight recorder: has the trigger frozen the buffers?
     fn is_triggered(&self) -> anyhow::Result<bool>;
 
-    /// Flight recorder: of what it holds, only the last so much is written from now on.
-    fn limit_dump(&mut self, _last: Duration) {}
+    /// Flight recorder: of what it holds, only the last so much is written from now on; none: all of it.
+    fn limit_dump(&mut self, _last: Option<Duration>) {}
 
     /// Flight recorder: since when it holds everything, ns of its clock; none: since it was switched on.
     fn held_since_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Flight recorder: writes what the frozen buffers hold into the source begun last. What was
-    /// overwritten does not count as lost.
+    /// What its clock shows now, raw; none if the clock cannot be read from here.
+    fn stamp_now(&self) -> Option<u64> {
+        None
+    }
+
+    /// The stamp this long before another one.
+    fn stamp_before(&self, _stamp: u64, _ago: Duration) -> Option<u64> {
+        None
+    }
+
+    /// The time between two stamps of its clock, ns.
+    fn ns_between(&self, from: u64, to: u64) -> u64 {
+        to.saturating_sub(from)
+    }
+
+    /// Flight recorder: from when on it holds events, or would if its buffers were large enough, raw; none if
+    /// that is not known.
+    fn holds_from(&self) -> Option<u64> {
+        None
+    }
+
+    /// Flight recorder: when it stopped writing events for the last dump, raw; none if that is not known.
+    fn froze_at(&self) -> Option<u64> {
+        None
+    }
+
+    /// Flight recorder: the CPUs whose oldest events were overwritten before the last dump, and from when on
+    /// each holds all of its events, raw; none if that is known only from the events.
+    fn reach(&self) -> Option<Vec<(CpuId, u64)>> {
+        None
+    }
+
+    /// Threads, and processes by their first thread, that were moved to another control group so far, where
+    /// that matters; none if that is not known.
+    fn moved(&self) -> Option<Vec<Tid>> {
+        Some(Vec::new())
+    }
+
+    /// Flight recorder: writes what the frozen buffers hold into the source begun last.
     fn dump(&mut self) -> anyhow::Result<KernelTotals>;
 }

@@ -25,7 +25,7 @@ mod xen;
 
 pub(crate) use service::flight_service;
 
-use crate::recorders::{self, RecorderState};
+use crate::recorders::{self, RecorderState, SnapshotWindow};
 use anyhow::{Context, bail};
 use choose::{Choice, choose};
 use command::Recorded;
@@ -44,7 +44,10 @@ use std::{
     process::ExitCode,
     time::Duration,
 };
+use transect_bpf::Filters;
 use transect_guest::transport::GuestSpec;
+use transect_model::ids::Tid;
+use transect_store::manifest::FilterEntry;
 use transect_tracefs::{
     EventRequest, Namespaces, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock,
     clean_leftovers, cpus,
@@ -123,6 +126,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
           help_heading = FLIGHT)]
     snapshots: Option<u32>,
+    /// Window of each snapshot: this long before it, e.g. 5s, or 'all' for everything since the recorder was
+    /// started; what the buffers do not cover is unknown [default: the stretch that all CPUs cover]
+    #[arg(long, value_name = "T", help_heading = FLIGHT)]
+    last: Option<SnapshotWindow>,
     #[command(flatten)]
     xen: xen::XenArgs,
     /// Record until this command ends, and exit with its exit code
@@ -230,6 +237,7 @@ fn prepare(
     flight: Option<&FlightPlan>,
     xen: Option<XenPlan>,
 ) -> anyhow::Result<Host> {
+    let filter = filter_entry(args, &choice)?;
     let kernel: Box<dyn HostKernel> = match choice {
         _ if args.xen.is_only() => Box::new(NoKernel::new()),
         Choice::Compact(mut plan) => {
@@ -246,7 +254,40 @@ fn prepare(
         }
     };
     let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(Host::new(kernel, command_line, xen))
+    Ok(Host::new(kernel, command_line, xen).with_filter(filter))
+}
+
+/// What the manifest says about the filter; the full collector's conditions are with its events, too.
+fn filter_entry(args: &Args, choice: &Choice) -> anyhow::Result<Option<FilterEntry>> {
+    let Wishes { events, filters, narrow } = &args.wishes;
+    if let Choice::Compact(plan) = choice {
+        if narrow.is_empty() {
+            return Ok(None);
+        }
+        let tids = |ids: &[u32]| ids.iter().map(|id| Tid(id.cast_signed())).collect();
+        let Filters { tids: threads, tgids, cgroup, min_exit_ns, .. } = &plan.filters;
+        return Ok(Some(FilterEntry {
+            text: narrow.describe(),
+            tids: tids(threads),
+            pids: tids(tgids),
+            cgroup: cgroup.as_deref().map(transect_bpf::cgroup_path).transpose()?,
+            moved: Vec::new(),
+            uncertain: false,
+            min_ns: *min_exit_ns,
+        }));
+    }
+    let conditions = filters.iter().map(|condition| {
+        let event = condition.event.as_ref();
+        let event =
+            event.map_or_else(String::new, |(system, event)| format!("{system}:{event} if "));
+        format!("{event}{}", condition.expression)
+    });
+    let of_events = events.iter().filter_map(|event| {
+        let filter = event.filter.as_ref()?;
+        Some(format!("{}:{} if {filter}", event.system, event.event))
+    });
+    let text = conditions.chain(of_events).collect::<Vec<_>>().join(", ");
+    Ok((!text.is_empty()).then(|| FilterEntry { text, ..FilterEntry::default() }))
 }
 
 fn full_kernel(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Box<dyn HostKernel>> {
@@ -290,6 +331,9 @@ fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
         if args.snapshots.is_some() {
             bail!("--snapshots requires --flight-recorder or --trigger");
         }
+        if args.last.is_some() {
+            bail!("--last requires --flight-recorder or --trigger");
+        }
         return Ok(None);
     }
     if !args.guest.is_empty() {
@@ -298,7 +342,7 @@ fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
         );
     }
     let snapshots = args.snapshots.or(trigger.is_some().then_some(1));
-    Ok(Some(FlightPlan { trigger, snapshots }))
+    Ok(Some(FlightPlan { trigger, snapshots, window: args.last.unwrap_or_default() }))
 }
 
 /// KiB per CPU; the default shrinks where all CPUs together would take a quarter of memory.

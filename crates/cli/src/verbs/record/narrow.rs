@@ -54,9 +54,33 @@ impl Narrow {
         })
     }
 
+    /// The filter as a user would write it, for the manifest.
+    pub(crate) fn describe(&self) -> String {
+        let pairs = |key: &'static str, values: &[String]| {
+            values.iter().map(move |value| format!("{key}={value}")).collect::<Vec<_>>()
+        };
+        let numbers = |values: &[u32]| values.iter().map(u32::to_string).collect::<Vec<_>>();
+        let mut parts = pairs("vm", &self.vms);
+        parts.extend(pairs("cgroup", &self.cgroups));
+        parts.extend(pairs("pid", &numbers(&self.pids)));
+        parts.extend(pairs("tid", &numbers(&self.tids)));
+        parts.extend(self.min_duration.map(|least| format!("dur>={}", describe_duration(least))));
+        parts.join(", ")
+    }
+
     /// Is everything recorded?
     pub(crate) fn is_empty(&self) -> bool {
         *self == Narrow::default()
+    }
+}
+
+/// In the largest unit that makes a whole number.
+fn describe_duration(duration: Duration) -> String {
+    match duration.as_nanos() {
+        ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
+        ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{}us", ns / 1_000),
+        ns => format!("{ns}ns"),
     }
 }
 
@@ -77,6 +101,10 @@ mod tests {
             ([1].as_slice(), [2].as_slice())
         );
         assert_eq!(narrow.min_duration, Some(Duration::from_micros(10)));
+        assert_eq!(
+            narrow.describe(),
+            "vm=web1, vm=batch, cgroup=/machine.slice, pid=1, tid=2, dur>=10us"
+        );
         for kernels in ["next_prio < 100", "pid == 3", "kvm:kvm_exit if vcpu_id == 0", "prev_pid=3"]
         {
             assert_eq!(narrow.take(kernels), None, "{kernels}");

@@ -1,6 +1,6 @@
 //! Of what a flight recorder holds, the last seconds.
 
-use std::io;
+use std::{collections::BTreeMap, io};
 use transect_bpf::LogSink;
 use transect_model::ids::CpuId;
 
@@ -12,6 +12,10 @@ pub(super) struct Newest<S> {
     /// The slice before, until it is known how new it is.
     held: Option<Held>,
     begins_ns: Option<u64>,
+    /// CPUs with a log that was overwritten: from when on all their logs hold events.
+    reach: BTreeMap<CpuId, u64>,
+    /// The log that was passed on last.
+    last: Option<(CpuId, u8)>,
 }
 
 struct Held {
@@ -25,7 +29,12 @@ struct Held {
 
 impl<S: LogSink> Newest<S> {
     pub(super) fn new(sink: S, from_ns: u64) -> Self {
-        Newest { sink, from_ns, held: None, begins_ns: None }
+        Newest { sink, from_ns, held: None, begins_ns: None, reach: BTreeMap::new(), last: None }
+    }
+
+    /// From when on the CPUs hold events whose logs do not begin with their first one.
+    pub(super) fn reach(&self) -> &BTreeMap<CpuId, u64> {
+        &self.reach
     }
 
     /// Where the first of the main logs begins, of what was passed on; none: nothing was.
@@ -46,6 +55,10 @@ impl<S: LogSink> Newest<S> {
         }
         if side == 0 {
             self.begins_ns = Some(self.begins_ns.map_or(sync_ns, |first| first.min(sync_ns)));
+        }
+        if self.last.replace((cpu, side)) != Some((cpu, side)) && position > 0 {
+            let from_ns = self.reach.entry(cpu).or_default();
+            *from_ns = sync_ns.max(*from_ns);
         }
         self.sink.slice(cpu, side, position, sync_ns, lost, &words)
     }
@@ -113,5 +126,7 @@ mod tests {
         newest.round_done().unwrap();
         assert_eq!(newest.sink.0, [(0, 0, 2), (0, 0, 3), (0, 1, 4), (1, 0, 6)]);
         assert_eq!(newest.begins_ns(), Some(80), "neither what was left out nor a side log");
+        let reach: Vec<_> = newest.reach().iter().map(|(cpu, from_ns)| (cpu.0, *from_ns)).collect();
+        assert_eq!(reach, [(0, 80), (1, 99)], "the latest of a CPU's logs");
     }
 }

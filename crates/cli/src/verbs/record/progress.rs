@@ -90,6 +90,21 @@ pub(super) fn summary(numbers: Numbers, dir: &Path) -> String {
     )
 }
 
+/// The same for a snapshot, whose overwritten events are no loss; events that found no room are.
+pub(super) fn snapshot_summary(numbers: Numbers, dir: &Path) -> String {
+    let lost = match numbers.lost {
+        0 => String::new(),
+        lost => format!(", {} lost", human_count(lost)),
+    };
+    format!(
+        "wrote {} events ({}{lost}); own CPU use {:.2} % of one CPU since the last snapshot\n{}",
+        human_count(numbers.events),
+        human_bytes(numbers.bytes),
+        percent(numbers.cpu_ns, numbers.elapsed),
+        dir.display()
+    )
+}
+
 #[expect(clippy::cast_precision_loss, reason = "digits for people")]
 fn percent(ns: u64, of: Duration) -> f64 {
     ns as f64 / of.as_nanos().max(1) as f64 * 100.0

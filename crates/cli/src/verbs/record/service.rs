@@ -6,6 +6,7 @@ use super::{
     compact::CompactKernel,
     host::{Host, HostResult},
 };
+use crate::recorders::SnapshotWindow;
 use anyhow::{Context as _, bail};
 use std::{path::Path, time::Duration, time::Instant};
 use transect_bpf::{Family, Mode, Plan};
@@ -49,10 +50,11 @@ pub(crate) fn flight_service(profile: &str, bytes: u64) -> anyhow::Result<Box<dy
 
 impl Flight {
     fn take(&mut self, dir: &Path, last: Duration, why: &str) -> anyhow::Result<Recorded> {
-        self.host.kernel.limit_dump(last);
+        self.host.kernel.limit_dump(Some(last));
         let recording = self.host.begin(dir).context("cannot start the snapshot")?;
         let dumped = self.host.kernel.dump();
         let totals = dumped.as_ref().cloned().unwrap_or_default();
+        self.host.describe_snapshot(&recording, why, SnapshotWindow::Last(last))?;
         let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
         let recorded = Recorded { events: totals.events, lost: totals.lost_events() };
         let result = HostResult {
@@ -62,6 +64,7 @@ impl Flight {
             traced_cpu_ns: cpu_ns,
             other_events: 0,
             helpers_cpu: transect_xen::CpuNs::default(),
+            recorded: None,
         };
         let _problems = self.host.finish(recording, result)?;
         self.host.kernel.switch_on()?;

@@ -1,7 +1,7 @@
 //! What a recorder waits for: the end, a snapshot, or the next look around.
 
 use super::{command::Recorded, signals::Signals};
-use crate::recorders::{ControlServer, Pending, RecorderState, Request};
+use crate::recorders::{ControlServer, Pending, RecorderState, Request, SnapshotWindow};
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -16,8 +16,8 @@ const LOOK_EVERY_FLIGHT: Duration = Duration::from_millis(20);
 pub(super) enum Wake {
     /// The recording is over, for this reason.
     End(String),
-    /// A snapshot is asked for; whoever asked may want a reply.
-    Snapshot(Option<Pending>),
+    /// A snapshot is requested, with a window or the default one; a client may wait for the reply.
+    Snapshot(Option<SnapshotWindow>, Option<Pending>),
     /// Nothing particular: look around.
     Look,
 }
@@ -69,15 +69,16 @@ impl Watch {
             return Some(Wake::End(format!("interrupted by {signal}")));
         }
         if self.signals.take_snapshot() {
-            return Some(Wake::Snapshot(None));
+            return Some(Wake::Snapshot(None, None));
         }
-        match self.server.next() {
-            Some(pending) if pending.request == Request::Stop => {
-                self.stopping.push(pending);
-                return Some(Wake::End("stopped by transect stop".to_owned()));
+        if let Some(pending) = self.server.next() {
+            match pending.request {
+                Request::Stop => {
+                    self.stopping.push(pending);
+                    return Some(Wake::End("stopped by transect stop".to_owned()));
+                }
+                Request::Snapshot(window) => return Some(Wake::Snapshot(window, Some(pending))),
             }
-            Some(pending) => return Some(Wake::Snapshot(Some(pending))),
-            None => {}
         }
         if let Some(command) = &mut self.command
             && command.has_ended()

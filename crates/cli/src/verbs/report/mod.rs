@@ -14,7 +14,7 @@ mod summary;
 mod tests;
 mod text;
 
-pub(crate) use text::utc;
+pub(crate) use text::{duration, utc};
 
 use anyhow::bail;
 use build::{Gather, Report};

@@ -8,6 +8,7 @@ use super::lines::{AntagonistLine, ThreadLine, VcpuLine};
 use super::text::{antagonist, count, counted, duration, machine_name, share};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use transect_model::table::Lost;
 
 /// Below this share of its window, waiting is noise rather than a finding.
 const WORTH_NAMING: f64 = 0.01;
@@ -17,6 +18,7 @@ const ALSO_WORTH_NAMING: f64 = 0.05;
 /// Three to six sentences.
 pub(crate) fn sentences(report: &Report) -> Vec<String> {
     let mut out = Vec::new();
+    out.extend(filtered(report));
     out.extend(waiting(report));
     out.extend(stolen_thread(report));
     out.extend(exit_cost(report));
@@ -25,9 +27,49 @@ pub(crate) fn sentences(report: &Report) -> Vec<String> {
         out.extend(slowest_wakeups(report));
     }
     out.push(lost(report));
+    out.extend(overwritten(report));
     out.extend(damage(report));
     out.extend(clocks(report));
     out
+}
+
+/// A filter leaves the states of most threads unknown: said before anything that rests on states.
+fn filtered(report: &Report) -> Option<String> {
+    let filter = report.facts.filter.as_ref()?;
+    Some(format!("Recorded with the filter {filter}: {}.", report.facts.filter_effect))
+}
+
+/// How far back the events of each CPU reach, where a flight recorder has overwritten those before.
+fn overwritten(report: &Report) -> Option<String> {
+    let window = report.facts.window;
+    report.facts.snapshot.as_ref()?;
+    // The last hole of each CPU: events of a page that was being read may precede it.
+    let mut heads: BTreeMap<_, &Lost> = BTreeMap::new();
+    let is_head =
+        |row: &&Lost| matches!(row.cause.as_str(), "overwritten" | "buffer_overrun") && row.dur > 0;
+    for row in report.lost.iter().filter(is_head) {
+        let head = heads.entry((row.machine_id, row.cpu?)).or_insert(row);
+        *head = if row.ts > head.ts { row } else { head };
+    }
+    let heads: Vec<&Lost> = heads.into_values().collect();
+    let worst = heads.iter().max_by_key(|row| row.ts + row.dur)?;
+    let best = heads.iter().min_by_key(|row| row.ts + row.dur)?;
+    let reach = |row: &Lost| ns(report, window.end.get() - (row.ts + row.dur));
+    let cpu = |row: &Lost| {
+        let machine = report.machines.iter().find(|m| m.machine_id == row.machine_id);
+        let machine = machine.map_or("", |machine| machine.name.as_str());
+        row.cpu.map_or_else(String::new, |cpu| format!("{machine} CPU {cpu}"))
+    };
+    let others = match heads.len() {
+        1 => String::new(),
+        n => format!(", {} up to {}", counted(n as u64 - 1, "other CPU"), reach(best)),
+    };
+    Some(format!(
+        "The events of {} reach back {} of the {} window{others}; before that, their states are unknown.",
+        cpu(worst),
+        reach(worst),
+        ns(report, window.dur_ns())
+    ))
 }
 
 /// The vCPUs that waited most behind others, at most one of each of two VMs.

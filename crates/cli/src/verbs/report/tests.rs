@@ -29,6 +29,9 @@ fn facts() -> Facts {
         }),
         stored: None,
         excerpt_of: None,
+        filter: None,
+        filter_effect: "",
+        snapshot: None,
         notes: Vec::new(),
     }
 }

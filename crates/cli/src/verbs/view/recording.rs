@@ -102,6 +102,10 @@ fn open(
         let (Span { start, end }, unit) = (facts.window, facts.unit.as_str());
         notes.push(format!("excerpt of {of}, from {start} until {end} {unit}"));
     }
+    if let Some(snapshot) = facts.snapshot {
+        notes.push(format!("flight recorder snapshot, {snapshot}"));
+    }
+    let (unit, filter) = (facts.unit.as_str(), facts.filter);
     let parent = load::tables::parent(path)?;
-    Ok(Opened { tables: tables.path, parent, unit: facts.unit.as_str(), notes })
+    Ok(Opened { tables: tables.path, parent, unit, filter, notes })
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use transect_model::{
     exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, VcpuId},
-    state::VcpuState,
+    state::{EffectiveState, VcpuState},
     xen::{Runstate, XenCall},
 };
 
@@ -488,7 +488,7 @@ impl Vcpu {
     fn emit(&mut self, to: i64, key: Key, env: &mut Env<'_>) {
         if to > self.since {
             let segment = Segment { from: self.since, to, key };
-            emit(self.index, self.machine, self.id, &segment, env);
+            emit(self.index, self.machine, self.id, &segment, EffectiveState::Running, env);
             self.since = to;
         }
     }

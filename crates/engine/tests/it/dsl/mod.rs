@@ -173,8 +173,14 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         "sched_migrate_task" => {
             CoreEvent::SchedMigrate { tid: tid(1), orig_cpu: CpuId(0), dest_cpu: cpu }
         }
-        "sched_process_fork" => {
-            CoreEvent::SchedFork { parent: tid(1), child: tid(2), child_comm: comm }
+        "sched_process_fork" => CoreEvent::SchedFork {
+            parent: tid(1),
+            child: tid(2),
+            child_pid: None,
+            child_comm: comm,
+        },
+        "task_rename" => {
+            CoreEvent::TaskRename { tid: tid(1), new_comm: Comm::new(words[2].as_bytes()) }
         }
         "sched_process_exec" => CoreEvent::SchedExec { tid: tid(1), old_tid: tid(2) },
         "kvm_entry" => CoreEvent::KvmEntry { vcpu, rip: None },

@@ -41,6 +41,7 @@ pub fn topology(known: bool) -> Topology {
                 pid: Some(Tid(3)),
                 name: "qemu".into(),
                 cgroup: Some("/vm".into()),
+                born: None,
             })
             .collect();
     }
@@ -119,7 +120,7 @@ fn event(lives: bool) -> BoxedStrategy<Option<CoreEvent>> {
         false => CoreEvent::WorkEnd { work, function: work },
     });
     let life = (tid(), tid(), 0..3).prop_map(move |(a, b, kind)| match kind {
-        0 => CoreEvent::SchedFork { parent: a, child: b, child_comm: comm },
+        0 => CoreEvent::SchedFork { parent: a, child: b, child_pid: None, child_comm: comm },
         1 => CoreEvent::SchedWakeupNew { tid: a, comm, prio: 120, target_cpu: CpuId(0) },
         _ => CoreEvent::SchedExec { tid: a, old_tid: b },
     });

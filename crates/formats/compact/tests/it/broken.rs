@@ -5,7 +5,7 @@ use crate::common::*;
 use proptest::prelude::*;
 use transect_compact::{
     BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockWriter, CHUNK_BYTES, Compact, Error, FileHeader, Item,
-    LogWriter, LostCause, Names, Totals, What, repack,
+    LogWriter, Lost, LostCause, Names, Totals, What, repack,
 };
 use transect_model::{
     event::{Comm, CoreEvent},
@@ -170,7 +170,8 @@ fn a_missing_beginning_is_told() {
         let without_first = [&file[..starts[0]], &file[starts[1]..]].concat();
         let (events, others, _) = read_all(&without_first).unwrap();
         assert!(events.len() > 30_000);
-        assert_eq!(others.len(), usize::from(!overwrite));
+        let cause = if overwrite { LostCause::Overwritten } else { LostCause::Missing };
+        assert_eq!(others, [Item::Lost(Lost { count: None, span: None, cause })]);
     }
 }
 

@@ -66,6 +66,7 @@ pub(super) fn fork(f: &Fields<'_>) -> Option<Decode> {
         Some(CoreEvent::SchedFork {
             parent: Tid(parent.i32(p)?),
             child: Tid(child.i32(p)?),
+            child_pid: None,
             child_comm: child_comm.get(p)?,
         })
     })

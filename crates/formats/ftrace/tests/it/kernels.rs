@@ -145,7 +145,12 @@ fn cases() -> Vec<Case> {
         (
             "sched:sched_process_fork",
             vec![("parent_pid", Int(1)), ("child_pid", Int(2)), ("child_comm", Text("sh"))],
-            CoreEvent::SchedFork { parent: Tid(1), child: Tid(2), child_comm: comm("sh") },
+            CoreEvent::SchedFork {
+                parent: Tid(1),
+                child: Tid(2),
+                child_pid: None,
+                child_comm: comm("sh"),
+            },
         ),
         (
             "sched:sched_process_exec",

@@ -141,6 +141,7 @@ impl Op {
             Op::Fork { child } => CoreEvent::SchedFork {
                 parent: current,
                 child: tid(child),
+                child_pid: Some(tid(child)).filter(|pid| pid.0 > 0),
                 child_comm: Comm::default(),
             },
             Op::SysEnter { nr } => CoreEvent::SyscallEnter { nr: nr.into() },

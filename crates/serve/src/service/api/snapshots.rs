@@ -50,7 +50,7 @@ pub(crate) fn take(service: &Service, call: &Call<'_>) -> Answered {
             hint,
         ));
     }
-    let reason = if asked.reason.is_empty() { "asked for".to_owned() } else { asked.reason };
+    let reason = if asked.reason.is_empty() { "requested".to_owned() } else { asked.reason };
     let reason = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let wish = Wish { seconds: asked.seconds, reason, trigger: None };
     match service.snapshots.take(wish) {

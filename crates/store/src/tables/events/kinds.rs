@@ -84,7 +84,7 @@ kinds! {
         "orig_cpu" I32 int(orig_cpu.0);
         "dest_cpu" I32 int(dest_cpu.0);
     }
-    5 "sched_process_fork": CoreEvent::SchedFork { parent, child, child_comm } => {
+    5 "sched_process_fork": CoreEvent::SchedFork { parent, child, child_comm, .. } => {
         "parent_pid" I32 int(parent.0);
         "child_comm" Text comm(child_comm);
         "child_pid" I32 int(child.0);

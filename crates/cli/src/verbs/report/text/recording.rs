@@ -57,6 +57,12 @@ impl Page<'_> {
                         recording";
             self.fact("excerpt", &format!("of {of}; {what}"))?;
         }
+        if let Some(snapshot) = &line.snapshot {
+            self.fact("snapshot", snapshot)?;
+        }
+        if let Some(filter) = &line.filter {
+            self.fact("filter", filter)?;
+        }
         self.fact("window", &window)?;
         self.fact("ended", ended)?;
         if let Some(stored) = self.report.facts.stored {

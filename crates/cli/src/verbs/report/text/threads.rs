@@ -5,12 +5,13 @@ use super::{Page, count, counted, dash, share};
 use crate::verbs::report::lines::{ThreadLine, WakeupLine};
 use std::io;
 
-const HOST_COLUMNS: [Column; 7] = [
+const HOST_COLUMNS: [Column; 8] = [
     left("thread"),
     right("tid"),
     right("running"),
     right("of the window"),
     right("waiting for a CPU"),
+    right("unknown").expendable(3),
     left("vCPU").expendable(1),
     left("cgroup").expendable(2),
 ];
@@ -39,8 +40,22 @@ impl Page<'_> {
         let report = self.report;
         let groups = report.threads.chunk_by(|a, b| a.machine_id == b.machine_id);
         self.groups(groups, |page, group| {
-            let threads = counted(group.len() as u64, "thread");
-            page.paragraph(&format!("{}: {threads}", group[0].machine))?;
+            let is_known = |line: &ThreadLine| {
+                line.running_ns > 0 || line.runnable_ns > 0 || line.blocked_ns > 0
+            };
+            // Lines of longer running threads come first: those of unknown ones are not all at the end.
+            let (known, unknown): (Vec<_>, Vec<_>) =
+                group.iter().cloned().partition(|line| is_known(line) || line.unknown_ns == 0);
+            let threads = counted(known.len() as u64, "thread");
+            let more = match unknown.len() as u64 {
+                0 => String::new(),
+                n => format!(", and {} whose states are unknown", counted(n, "thread")),
+            };
+            page.paragraph(&format!("{}: {threads}{more}", group[0].machine))?;
+            let group = &known[..];
+            if group.is_empty() {
+                return Ok(());
+            }
             if group[0].effective_running_ns.is_some() {
                 page.top_grid(&GUEST_COLUMNS, group, Self::guest_thread_cells)
             } else {
@@ -57,6 +72,10 @@ impl Page<'_> {
             self.ns(line.running_ns),
             share(line.running_ns, self.window_ns()),
             self.ns(line.runnable_ns),
+            match line.unknown_ns {
+                0 => dash(),
+                ns => share(ns, self.window_ns()),
+            },
             runs.map_or_else(dash, |(vm, vcpu)| format!("{} vcpu{vcpu}", self.machine(vm))),
             line.cgroup.clone().unwrap_or_else(dash),
         ]

@@ -175,11 +175,14 @@ pub fn event() -> impl Strategy<Value = CoreEvent> {
             orig_cpu,
             dest_cpu
         }),
-        (tid(), tid(), comm()).prop_map(|(parent, child, child_comm)| CoreEvent::SchedFork {
-            parent,
-            child,
-            child_comm
-        }),
+        (tid(), tid(), prop::option::of(1..1i32 << 22), comm()).prop_map(
+            |(parent, child, child_pid, child_comm)| CoreEvent::SchedFork {
+                parent,
+                child,
+                child_pid: child_pid.map(Tid),
+                child_comm
+            }
+        ),
         (tid(), tid()).prop_map(|(tid, old_tid)| CoreEvent::SchedExec { tid, old_tid }),
         (tid(), comm()).prop_map(|(tid, comm)| CoreEvent::SchedExit { tid, comm }),
         (tid(), comm()).prop_map(|(tid, new_comm)| CoreEvent::TaskRename { tid, new_comm }),
