@@ -3,13 +3,16 @@
 mod compact;
 mod dsl;
 mod feed;
+mod filters;
 mod host;
 mod io;
 mod ran;
 mod recordings;
 mod shards;
+mod slow;
 mod stories;
 mod tiling;
+mod truth;
 mod wanted;
 mod xen_runs;
 mod xen_tiling;
