@@ -17,6 +17,7 @@ mod record_compact;
 mod record_counts;
 mod record_ends;
 mod record_flight;
+mod record_truth;
 mod serve;
 mod serve_prometheus;
 mod serve_support;
