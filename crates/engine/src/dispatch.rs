@@ -560,13 +560,8 @@ impl World {
         self.seen_exit = true;
         if let Some(v) = v {
             let machine = &mut self.machines[at.m];
-            self.vcpus[v].exit(
-                at.t,
-                machine.cpus[at.c].seen_before,
-                reason,
-                rip,
-                env!(self, machine, sink),
-            );
+            let is_first = machine.cpus[at.c].is_first_since(self.vcpus[v].since);
+            self.vcpus[v].exit(at.t, is_first, reason, rip, env!(self, machine, sink));
         }
     }
 

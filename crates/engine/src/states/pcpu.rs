@@ -46,6 +46,8 @@ pub(crate) struct Cpu {
     is_seen: bool,
     /// The one before its last; the earliest time there is if there was none.
     pub(crate) seen_before: i64,
+    /// Since when its events are complete.
+    complete_from: i64,
     /// When it was idle last; the earliest time there is if it was not seen to be.
     last_idle: i64,
     /// Does a stream tell about it? Only then it has slices.
@@ -69,6 +71,7 @@ impl Cpu {
             last_seen: start,
             is_seen: false,
             seen_before: i64::MIN,
+            complete_from: known_from,
             last_idle: i64::MIN,
             has_stream: false,
             in_windows: None,
@@ -106,6 +109,11 @@ impl Cpu {
             if std::mem::replace(&mut self.is_seen, true) { before } else { i64::MIN };
     }
 
+    /// Was no event seen since `since` and since its events are complete, before the one that it has now?
+    pub(crate) fn is_first_since(&self, since: i64) -> bool {
+        self.seen_before < since.min(self.complete_from)
+    }
+
     /// When it was idle last, up to `t`.
     pub(crate) fn last_idle(&self, t: i64) -> i64 {
         if self.occupant == Occupant::Idle { t } else { self.last_idle }
@@ -114,6 +122,7 @@ impl Cpu {
     /// Who has the CPU is not known from `t` on, and events are complete again from `until`.
     pub(crate) fn lose(&mut self, t: i64, until: i64, vcpu: VcpuName, env: &mut Env<'_>) {
         self.close(t, vcpu, env);
+        self.complete_from = self.complete_from.max(until);
         let until = match self.occupant {
             Occupant::Unknown { known_from } => known_from.max(until),
             _ => until,

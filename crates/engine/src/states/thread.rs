@@ -273,7 +273,7 @@ impl Threads {
         let new = self.certain(slot, t, new);
         let hidden_until = self.hidden_until;
         let thread = &mut self.all[slot];
-        let deduced = thread.deduce(t, told, env);
+        let deduced = thread.deduce(t, told, hidden_until, env);
         thread.woken_in_doubt = None;
         if !matches!(new, Place::Waiting { woken: true, .. }) {
             thread.forget_sleep(matches!(new, Place::OnCpu(_)), env);
@@ -411,10 +411,20 @@ impl Threads {
 }
 
 impl Thread {
-    /// Uses the first event about the thread to say what it was since `known_from`.
-    fn deduce(&mut self, t: i64, told: Option<Place>, env: &mut Env<'_>) -> Option<Deduced> {
+    /// Uses the first event about the thread to say what it was since `known_from`; off the CPUs, since
+    /// the events of all CPUs are complete.
+    fn deduce(
+        &mut self,
+        t: i64,
+        told: Option<Place>,
+        hidden_until: i64,
+        env: &mut Env<'_>,
+    ) -> Option<Deduced> {
         let told = told.filter(|_| self.place == Place::Unknown && env.deduce)?;
-        let from = self.known_from.max(self.since);
+        let mut from = self.known_from.max(self.since);
+        if !matches!(told, Place::OnCpu(_)) {
+            from = from.max(hidden_until);
+        }
         if from > t {
             return None;
         }

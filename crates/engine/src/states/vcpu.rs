@@ -150,7 +150,7 @@ pub(crate) struct Vcpu {
     pub(crate) place: Place,
     mode: Mode,
     key: Key,
-    since: i64,
+    pub(crate) since: i64,
     /// The current interval began where the streams did, not at an event.
     from_head: bool,
     /// A pending `guest` segment rests on this recording having `kvm_entry`; this is its start.
@@ -337,11 +337,11 @@ impl Vcpu {
         self.flush(env);
     }
 
-    /// `kvm_exit`. The CPU's event before it was at `seen_before`.
+    /// `kvm_exit`, the first event of the CPU since the vCPU is where it is if `is_first`.
     pub(crate) fn exit(
         &mut self,
         t: i64,
-        seen_before: i64,
+        is_first: bool,
         reason: ExitReason,
         rip: u64,
         env: &mut Env<'_>,
@@ -367,7 +367,7 @@ impl Vcpu {
                 }
             }
             // Where the exit is traced late, an event of the host before it shows that it had left the guest.
-            Mode::Unknown if self.from_head && seen_before < self.since => {
+            Mode::Unknown if self.from_head && is_first => {
                 let key = Key { state: VcpuState::Guest, ..self.key };
                 self.key = key.certain(env);
                 self.guess = Some(self.since);
@@ -426,16 +426,17 @@ impl Vcpu {
         let first = |states: &[VcpuState]| {
             self.pending.iter().position(|s| s.to > from && states.contains(&s.key.state))
         };
-        // Unknown: it slept, and its waking was not recorded.
-        let slept = first(&[VcpuState::Halted, VcpuState::Blocked])
-            .or_else(|| first(&[VcpuState::Unknown]));
+        let slept = first(&[VcpuState::Halted, VcpuState::Blocked]);
+        // It slept, or was woken on its way to sleep: the waking is among what is missing.
+        let left = slept.or_else(|| first(&[VcpuState::Unknown]));
         for segment in &mut self.pending {
             if halt.waited && segment.to > from && segment.key.state == VcpuState::Blocked {
                 segment.key = Key { state: VcpuState::Halted, reason, ..segment.key };
             }
         }
         let Some(begun) = begun else { return };
-        let (poll_end, state) = match (halt.waited, slept, self.poll_window_ns) {
+        let window_ns = self.poll_window_ns.filter(|_| slept.is_some());
+        let (poll_end, state) = match (halt.waited, left, window_ns) {
             (false, ..) => (t, VcpuState::HaltPoll),
             // It slept: what came before is polling as far as the window reaches.
             (true, Some(at), Some(window_ns)) => {

@@ -84,6 +84,11 @@ impl Damaged {
         engine
     }
 
+    pub fn has_event_of_host(&self) -> bool {
+        let mut of_host = self.streams.iter().filter(|(key, _)| key.machine == MachineId(0));
+        of_host.any(|(_, items)| items.iter().any(|item| item_time(item).is_some()))
+    }
+
     fn filter(&mut self, machine: MachineId) -> &mut Filter {
         let at = self.filters.iter().position(|(id, _)| *id == machine);
         let at = at.unwrap_or_else(|| {
@@ -186,7 +191,8 @@ fn apply_one(recording: &Recording, damage: &Damage, damaged: &mut Damaged) {
         }
         Damage::MinExit { ns } => {
             apply_min_exit(&mut damaged.streams, i64::from(*ns));
-            damaged.filter(MachineId(0)).min_exit_ns = u64::from(*ns);
+            let filter = damaged.filter(MachineId(0));
+            filter.min_exit_ns = filter.min_exit_ns.max(u64::from(*ns));
         }
         Damage::Events { choice, host, guests } => {
             apply_choice(&mut damaged.streams, *choice, [*host, *guests]);
