@@ -43,10 +43,10 @@ struct told_exit {
 	u64 rip;
 };
 
-/* One log. Lines of 64 bytes by who writes them and how often. */
 /* Threads that can be noted as moved to another cgroup. */
 #define MAX_MOVED 8192
 
+/* One log. Lines of 64 bytes by who writes them and how often. */
 struct log {
 	/* line 0: every event */
 	u64 head; /* stream position: bytes ever written; words below it are complete */
@@ -72,9 +72,9 @@ struct log {
 	u32 has_rip;
 	u32 first_chunk; /* set by the loader: first index of this log's chunks */
 	u32 chunks; /* set by the loader: power of two */
-	/* line 2: the consumer */
+	/* line 2: the consumer; a log that overwrites has none, so its writer uses the line */
 	u64 tail;
-	u64 events; /* written to a log that overwrites: what is not in a snapshot any more is counted by it */
+	u64 events; /* written to a log that overwrites; minus those in a snapshot, the number overwritten */
 	u64 consumer_spare[6];
 	/* line 3 */
 	u64 begin_ns[4]; /* for triggers: when the pair last began, written or not */
