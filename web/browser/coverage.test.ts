@@ -1,25 +1,14 @@
 // The page on a snapshot of an overwriting log: what it opens on, how unknown time is drawn, and its line above the rows.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { idle, open, withApp, type Opened } from "./kit.ts";
+import { test } from "node:test";
+import { idle, open, openForTests, withApp } from "./kit.ts";
 
 const SNAPSHOT = { seconds: 4, known_ms: 500, filter: "pid=300" };
 /** The simulated CPU 0 overwrites most: it is known from here on. */
 const KNOWN = { from: 3.5e9, to: 4e9 };
 const HOME = { from: 0, to: 4e9 };
 
-let opened: Opened;
-before(async () => {
-  opened = await open(SNAPSHOT);
-  await idle(opened.page);
-});
-after(async () => {
-  try {
-    assert.deepEqual(opened.errors, []);
-  } finally {
-    await opened.close();
-  }
-});
+const opened = openForTests(SNAPSHOT);
 
 const view = (from = opened): Promise<{ from: number; to: number }> => withApp(from.page, (app) => app.goal, null);
 const line = (from = opened): Promise<string> => from.page.locator("#notices .coverage span").innerText();

@@ -1,5 +1,7 @@
 // Starts the development server and Debian's Chromium for the tests of the page.
+import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
+import { after, before } from "node:test";
 import { chromium, type Browser, type Page } from "playwright-core";
 import { start, type ServerOptions } from "../dev/server.ts";
 import type { App } from "../src/page/app.ts";
@@ -49,6 +51,23 @@ export async function open(options: Partial<ServerOptions> = {}, hash = "", view
     await server?.close();
   };
   return { page, browser, url, errors, finish: () => server?.finish(), close };
+}
+
+/** The page that all tests of a file share: opened before them, closed behind them, and without errors until then. */
+export function openForTests(options: Partial<ServerOptions>): Opened {
+  const shared = {} as Opened;
+  before(async () => {
+    Object.assign(shared, await open(options));
+    await idle(shared.page);
+  });
+  after(async () => {
+    try {
+      assert.deepEqual(shared.errors, []);
+    } finally {
+      await shared.close();
+    }
+  });
+  return shared;
 }
 
 /** Waits until the page has drawn all it wants to draw. */

@@ -1,20 +1,9 @@
 // The page in a real browser, over the development server: what a person does, and what must come of it.
 import assert from "node:assert/strict";
-import { after, before, beforeEach, test } from "node:test";
-import { idle, open, withApp, type Opened } from "./kit.ts";
+import { beforeEach, test } from "node:test";
+import { idle, openForTests, withApp } from "./kit.ts";
 
-let opened: Opened;
-before(async () => {
-  opened = await open({ seconds: 4 });
-  await idle(opened.page);
-});
-after(async () => {
-  try {
-    assert.deepEqual(opened.errors, []);
-  } finally {
-    await opened.close();
-  }
-});
+const opened = openForTests({ seconds: 4 });
 
 beforeEach(() => fresh());
 
