@@ -113,7 +113,7 @@ struct live_actor {
 	u32 tgid;
 	u32 parent_tgid;
 	u32 generation; /* grows whenever the slot goes to another thread */
-	u32 spare;
+	u32 next_poll_window_ns;
 	u8 comm[16];
 	u64 asleep_to;
 	u64 more_spare[2];

@@ -172,7 +172,7 @@ static __noinline u32 live_new(struct task_struct *task, u32 old, u32 state, u32
 	actor->cpu = task_cpu(task);
 	actor->since = actor->known_from = actor->out_since = actor->queue_since = now;
 	actor->in_since = actor->woken = actor->on_cpu_ns = actor->guest_since = actor->exit_since = 0;
-	actor->asleep_from = actor->asleep_to = actor->poll_window_ns = 0;
+	actor->asleep_from = actor->asleep_to = actor->poll_window_ns = actor->next_poll_window_ns = 0;
 	bpf_probe_read_kernel(actor->comm, sizeof(actor->comm), task->comm);
 	live_clear(&actor->sums[number & 1], number);
 	live_clear(&actor->sums[(number + 1) & 1], ~0u);

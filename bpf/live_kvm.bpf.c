@@ -136,13 +136,14 @@ int BPF_PROG(live_halt, u64 ns, bool waited)
 	sums = live_window(actor, now);
 	sums->halts++;
 	begun = now - ns;
+	polled = actor->poll_window_ns;
+	actor->poll_window_ns = actor->next_poll_window_ns;
 	if (!waited) {
 		sums->polled++;
 		sums->poll_ns += ns;
 		return 0;
 	}
 	/* It slept: what came before is polling only as far as the window is known to reach. */
-	polled = actor->poll_window_ns;
 	if (actor->asleep_from && (s64)(actor->asleep_from - begun) > 0 && actor->asleep_from - begun < polled)
 		polled = actor->asleep_from - begun;
 	sums->poll_ns += polled;
@@ -160,8 +161,9 @@ int BPF_PROG(live_halt, u64 ns, bool waited)
 	return 0;
 }
 
+/* At the end of a halt that polled for old_ns at most, before its kvm_vcpu_wakeup (virt/kvm/kvm_main.c). */
 SEC("tp_btf/kvm_halt_poll_ns")
-int BPF_PROG(live_halt_poll, bool grow, unsigned int vcpu, unsigned int new_ns)
+int BPF_PROG(live_halt_poll, bool grow, unsigned int vcpu, unsigned int new_ns, unsigned int old_ns)
 {
 	struct live_actor *actor;
 	u32 slot;
@@ -169,8 +171,10 @@ int BPF_PROG(live_halt_poll, bool grow, unsigned int vcpu, unsigned int new_ns)
 	if (cfg.empty)
 		return 0;
 	actor = live_current(bpf_ktime_get_ns(), &slot);
-	if (actor)
-		actor->poll_window_ns = new_ns;
+	if (actor) {
+		actor->poll_window_ns = old_ns;
+		actor->next_poll_window_ns = new_ns;
+	}
 	return 0;
 }
 

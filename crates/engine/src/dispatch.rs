@@ -162,10 +162,10 @@ impl World {
                     self.vcpus[v].wakeup(at.t, halt, env!(self, machine, sink));
                 }
             }
-            CoreEvent::KvmHaltPollNs { new_ns, .. } => {
+            CoreEvent::KvmHaltPollNs { new_ns, old_ns, .. } => {
                 if let Some(v) = self.current_vcpu(at) {
                     let machine = &mut self.machines[at.m];
-                    self.vcpus[v].poll_window(at.t, new_ns, env!(self, machine, sink));
+                    self.vcpus[v].poll_window(at.t, new_ns, old_ns, env!(self, machine, sink));
                 }
             }
             CoreEvent::KvmHypercall { nr, .. } => self.exit_detail(at, nr),

@@ -162,8 +162,10 @@ pub(crate) struct Vcpu {
     on_since: Option<i64>,
     /// When it was last seen to be switched in; none if the switch was not seen.
     slice_since: Option<i64>,
-    /// The halt-polling window, where `kvm_halt_poll_ns` told it.
+    /// The halt-polling window of the current or next halt, where `kvm_halt_poll_ns` told it.
     poll_window_ns: Option<u32>,
+    /// The window of the halts after that.
+    next_poll_window_ns: Option<u32>,
     /// Does the counters table's last row about the window still hold?
     poll_told: bool,
 }
@@ -193,6 +195,7 @@ impl Vcpu {
             on_since: None,
             slice_since: None,
             poll_window_ns: None,
+            next_poll_window_ns: None,
             poll_told: false,
         }
     }
@@ -290,7 +293,7 @@ impl Vcpu {
         self.close_exit(None, env);
         env.check.interrupted(self.index);
         self.flush(env);
-        self.poll_window_ns = None;
+        (self.poll_window_ns, self.next_poll_window_ns) = (None, None);
         if std::mem::take(&mut self.poll_told) {
             self.tell_poll(t, None, env);
         }
@@ -434,8 +437,9 @@ impl Vcpu {
                 segment.key = Key { state: VcpuState::Halted, reason, ..segment.key };
             }
         }
+        let window_ns = std::mem::replace(&mut self.poll_window_ns, self.next_poll_window_ns);
         let Some(begun) = begun else { return };
-        let window_ns = self.poll_window_ns.filter(|_| slept.is_some());
+        let window_ns = window_ns.filter(|_| slept.is_some());
         let (poll_end, state) = match (halt.waited, left, window_ns) {
             (false, ..) => (t, VcpuState::HaltPoll),
             // It slept: what came before is polling as far as the window reaches.
@@ -449,9 +453,11 @@ impl Vcpu {
         self.rename(begun, poll_end, state);
     }
 
-    /// `kvm_halt_poll_ns`.
-    pub(crate) fn poll_window(&mut self, t: i64, new_ns: u32, env: &mut Env<'_>) {
-        if self.poll_window_ns.replace(new_ns) != Some(new_ns) || !self.poll_told {
+    /// `kvm_halt_poll_ns`: at the end of a halt that polled for `old_ns` at most, before its
+    /// `kvm_vcpu_wakeup` (`kvm_vcpu_halt` in virt/kvm/kvm_main.c).
+    pub(crate) fn poll_window(&mut self, t: i64, new_ns: u32, old_ns: u32, env: &mut Env<'_>) {
+        self.poll_window_ns = Some(old_ns);
+        if self.next_poll_window_ns.replace(new_ns) != Some(new_ns) || !self.poll_told {
             self.poll_told = true;
             self.tell_poll(t, Some(i64::from(new_ns)), env);
         }

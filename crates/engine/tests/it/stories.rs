@@ -157,7 +157,7 @@ fn userspace_exit_and_blocking_in_the_vmm() {
     assert_eq!(tables.windows.iter().find(|w| w.vcpu.is_some()).unwrap().io_count, 1);
 }
 
-/// `kvm_vcpu_wakeup` tells how long the halt polled.
+/// `kvm_vcpu_wakeup` tells how long the halt polled, `kvm_halt_poll_ns` the window before and after it.
 #[test]
 fn halt_polling() {
     let (tables, _) = Story::parse(
@@ -168,12 +168,18 @@ fn halt_polling() {
          host 0 1200 162 kvm_vcpu_wakeup poll ns=60
          host 0 1210 162 kvm_entry vcpu=0
          host 0 1300 162 kvm_exit hlt vcpu=0
-         host 0 1310 162 kvm_halt_poll_ns new=50
          host 0 1400 162 sched_switch 162 S 0
          host 0 1500 0 sched_waking 162 cpu=0
          host 0 1510 0 sched_switch 0 R 162
+         host 0 1515 162 kvm_halt_poll_ns new=70 old=50
          host 0 1520 162 kvm_vcpu_wakeup wait ns=200
-         host 0 1530 162 kvm_entry vcpu=0",
+         host 0 1530 162 kvm_entry vcpu=0
+         host 0 1600 162 kvm_exit hlt vcpu=0
+         host 0 1700 162 sched_switch 162 S 0
+         host 0 1800 0 sched_waking 162 cpu=0
+         host 0 1810 0 sched_switch 0 R 162
+         host 0 1820 162 kvm_vcpu_wakeup wait ns=200
+         host 0 1830 162 kvm_entry vcpu=0",
     )
     .run();
     assert_eq!(
@@ -190,6 +196,13 @@ fn halt_polling() {
             "1400+100 halted:hlt c0",
             "1500+10 waking c0 by 0/0",
             "1510+20 exit:hlt c0",
+            "1530+70 guest c0",
+            "1600+20 exit:hlt c0",
+            "1620+70 halt_poll:hlt c0",
+            "1690+10 exit:hlt c0",
+            "1700+100 halted:hlt c0",
+            "1800+10 waking c0 by 0/0",
+            "1810+20 exit:hlt c0",
         ]
     );
 }

@@ -196,7 +196,7 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         "kvm_halt_poll_ns" => CoreEvent::KvmHaltPollNs {
             vcpu: VcpuId(0),
             new_ns: field(words, "new").unwrap() as u32,
-            old_ns: 0,
+            old_ns: field(words, "old").unwrap_or(0) as u32,
         },
         "kvm_hypercall" => CoreEvent::KvmHypercall { nr: num(1) as u64, args: [0; 4] },
         "kvm_pio" => {

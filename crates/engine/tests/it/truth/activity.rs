@@ -222,7 +222,7 @@ impl Simulator {
             }
             Activity::ChangePollWindow => {
                 let new_ns = 20 * pick.detail(4) as u32;
-                CoreEvent::KvmHaltPollNs { vcpu: vcpu?, new_ns, old_ns: 0 }
+                CoreEvent::KvmHaltPollNs { vcpu: vcpu?, new_ns, old_ns: 60 - new_ns }
             }
             Activity::SendPacket => {
                 let device = Comm::new(b"eth0");

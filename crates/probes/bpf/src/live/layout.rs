@@ -115,7 +115,7 @@ pub(crate) struct Actor {
     pub(crate) tgid: u32,
     pub(crate) parent_tgid: u32,
     pub(crate) generation: u32,
-    pub(crate) spare: u32,
+    pub(crate) next_poll_window_ns: u32,
     pub(crate) comm: [u8; 16],
     pub(crate) asleep_to: u64,
     pub(crate) more_spare: [u64; 2],
@@ -318,7 +318,7 @@ mod tests {
             in_object("live_actor"),
             offsets!(Actor: since end_ns window seq state tid in_since out_since woken on_cpu_ns
                 guest_since exit_since exit_on_cpu_ns asleep_from queue_since exit_reason mode vcpu flags
-                poll_window_ns cpu known_from tgid parent_tgid generation spare comm asleep_to more_spare
+                poll_window_ns cpu known_from tgid parent_tgid generation next_poll_window_ns comm asleep_to more_spare
                 sums)
         );
         assert_eq!(in_object("live_waits"), offsets!(Waits: window buckets));
