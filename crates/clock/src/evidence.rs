@@ -196,4 +196,6 @@ pub enum RateSource {
     Measured,
     /// The user said so (`--tsc-hz`).
     Given,
+    /// A hypervisor's printed report, in whole kHz (`--xen-tsc`); `error_ppm` is the rounding.
+    XenReport,
 }

@@ -261,7 +261,10 @@ fn reference_rate(
             if *machine == reference =>
         {
             // The kernel's own numbers define its nanoseconds: they cannot be off.
-            let error_ppm = if *how == RateSource::Measured { *error_ppm } else { 0.0 };
+            let error_ppm = match how {
+                RateSource::Measured | RateSource::XenReport => *error_ppm,
+                RateSource::PerfMmap | RateSource::Tsc2nsec | RateSource::Given => 0.0,
+            };
             Some((*mult, *shift, *offset_ns, error_ppm))
         }
         _ => None,

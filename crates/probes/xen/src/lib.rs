@@ -62,7 +62,7 @@ pub use detect::{Dom0, Lack, Place, Version, detect, detect_below};
 pub use error::XenError;
 pub use facts::{
     CpuHz, Domain, DomainTsc, Facts, Info, Reliability, TscFacts, TscMode, domains_in_list, info,
-    tsc, weights_in,
+    printed_rate, tsc, weights_in,
 };
 pub use leftovers::{Leftover, end_leftovers, other_xentrace};
 pub use process::CpuNs;

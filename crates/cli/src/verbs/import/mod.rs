@@ -4,6 +4,7 @@
 //! relate. Every event is read once on the way, so that damage is known now and not later.
 
 mod kernels;
+mod rate;
 mod survey;
 mod xen;
 
@@ -28,6 +29,7 @@ const SHOWN_PROBLEMS: usize = 10;
     transect import trace.dat -o mine.transect\n  \
     transect import host.dat host-web1.dat -o pair.transect   (trace-cmd record -A pairs)\n  \
     transect import xen.bin -o xen.transect --cpu-hz 2596139000 --domain 1=web   (xentrace)\n  \
+    transect import xen.bin -o xen.transect --xen-tsc xl-info.txt   (saved output of 'xl info')\n  \
     transect import xen.bin 0=dom0.dat 1=web.dat 2=trace.txt -o all.transect --cpu-hz 2596139000\n\n\
     trace.dat versions 6 and 7 are read (plain, zlib, zstd). The host's file names its guests, so \
     the order of files does not matter. xentrace files of Xen 4.14 to 4.20 are read; they contain \
@@ -48,8 +50,9 @@ pub(crate) struct Args {
     /// files are in ticks (for Xen, 'xl info' in dom0 prints it as cpu_mhz)
     #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
     tsc_hz: Option<u64>,
-    /// Output of 'xl dmesg' after 'xl debug-keys s', to compare the offsets that Xen prints for emulated
-    /// TSCs with the measured ones
+    /// Saved output of 'xl info', or of 'xl dmesg' after 'xl debug-keys s': the TSC frequency that Xen
+    /// prints, used without --cpu-hz and without a frequency in dom0's file. With the latter, the offsets
+    /// that Xen prints for emulated TSCs are also compared with the measured ones
     #[arg(long, value_name = "FILE")]
     xen_tsc: Option<PathBuf>,
     #[command(flatten)]
@@ -95,6 +98,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut survey = Survey::of(&traces, args.tsc_hz, Manifest::new(now_unix_ns()?, command_line))?;
     survey.note_problems(&traces);
     survey.manifest.notes.extend(texts.iter().flat_map(|(_, notes)| notes.clone()));
+    let is_in_ticks = survey.is_in_ticks()?;
+    survey.manifest.notes.extend(is_in_ticks.then(|| rate::UNKNOWN.to_owned()));
     let sources: Vec<(&[u8], &str)> = survey
         .files
         .iter()
@@ -103,6 +108,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write(&args.output, &survey.manifest, &survey.evidence, &sources)?;
     for (at, trace) in traces.iter().enumerate() {
         report(trace, survey.machine_name(at));
+    }
+    if is_in_ticks {
+        println!("{}", rate::UNKNOWN);
     }
     println!("next: transect report {}", args.output.display());
     let whole = traces.iter().all(|trace| trace.problems.is_empty());

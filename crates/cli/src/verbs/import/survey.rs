@@ -3,6 +3,7 @@
 use anyhow::{Context as _, bail};
 use std::{fmt::Display, path::Path};
 use transect_clock::evidence::{Evidence, RateSource};
+use transect_clock::{ClockGraph, ClockOptions, Unit};
 use transect_engine::{Topology, dat::pair};
 use transect_model::ids::MachineId;
 use transect_store::{
@@ -109,6 +110,12 @@ impl Survey {
             survey.add_source(at, trace)?;
         }
         Ok(survey)
+    }
+
+    /// Is the length of a tick of the host's clock unknown?
+    pub(super) fn is_in_ticks(&self) -> anyhow::Result<bool> {
+        let clocks = ClockGraph::from_evidence(&self.evidence, ClockOptions::default())?;
+        Ok(clocks.unit() == Unit::Ticks)
     }
 
     /// The name of the machine a file is of.
@@ -223,14 +230,14 @@ pub(super) fn rate(hz: u64, machine: MachineId) -> anyhow::Result<(Evidence, Tsc
 }
 
 /// Multiplier and shift that turn ticks of `hz` into nanoseconds, as precisely as 32 bits allow.
-fn rate_from_hz(hz: u64) -> anyhow::Result<(u32, u32)> {
+pub(super) fn rate_from_hz(hz: u64) -> anyhow::Result<(u32, u32)> {
     for shift in (0..=32).rev() {
         let mult = (1_000_000_000_u128 << shift).checked_div(u128::from(hz));
         if let Some(mult) = mult.and_then(|m| u32::try_from(m).ok()).filter(|m| *m > 0) {
             return Ok((mult, shift));
         }
     }
-    bail!("--tsc-hz {hz} is not a TSC frequency: give ticks per second, such as 2596140000");
+    bail!("{hz} is not a TSC frequency: give ticks per second, such as 2596140000 (--cpu-hz)");
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use super::{
     Args,
     kernels::{DOM0, Judge, Kernel, as_dat},
     now_unix_ns,
-    survey::{Trace, rate},
+    rate::{self, XenRate, XenReport},
+    survey::Trace,
     write,
 };
 use anyhow::Context as _;
 use std::{path::Path, process::ExitCode};
-use transect_clock::{Evidence, evidence::RateSource};
 use transect_engine::ran::Running;
 use transect_model::ids::MachineId;
 use transect_store::{
@@ -17,7 +17,6 @@ use transect_store::{
     manifest::{MachineEntry, SourceEntry, SourceFormat, TscToNs},
     stem_from_name,
 };
-use transect_xen::TscFacts;
 use transect_xentrace::{Problem, Totals, XenTrace, XenVersion};
 
 use crate::verbs::load::{
@@ -76,8 +75,9 @@ pub(super) fn run(
         .map(|((dom, path, _), (bytes, _))| Ok((*dom, Trace::read(path, bytes)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
 
-    let told = rate_of(args, &traces)?;
-    let rate = told.as_ref().map(|(_, rate)| *rate);
+    let report = args.xen_tsc.as_deref().map(XenReport::read).transpose()?;
+    let told = XenRate::find(args.tsc_hz, &traces, report.as_ref())?;
+    let rate = told.as_ref().map(|told| told.ns);
     let running = if traces.is_empty() { Running::default() } else { Running::of(&trace) };
     let kernels = Judge { running: &running, rate }.kernels(&traces)?;
     let mut manifest = manifest(args, &trace, rate, &kernels)?;
@@ -86,9 +86,11 @@ pub(super) fn run(
         super::survey::note_all(&mut manifest, trace.path, &trace.problems);
     }
     manifest.notes.extend(dats.iter().flat_map(|(_, notes)| notes.clone()));
-    let printed = args.xen_tsc.as_deref().map(facts).transpose()?;
+    let rate_note = told.as_ref().map_or_else(rate::unknown_of_xen, |told| told.note.clone());
+    manifest.notes.push(rate_note.clone());
+    let printed = report.as_ref().and_then(|report| report.tsc.as_ref());
     let finding = |kernel: &Kernel<'_, '_>| {
-        let printed = printed.as_ref().and_then(|facts| kernel.printed(facts, &running, rate));
+        let printed = printed.and_then(|facts| kernel.printed(facts, &running, rate));
         let printed = printed.map(|printed| format!("; {printed}")).unwrap_or_default();
         kernel.finding(rate) + &printed
     };
@@ -98,7 +100,7 @@ pub(super) fn run(
     }
 
     let mut evidence = vec![reference()];
-    evidence.extend(told.map(|(evidence, _)| evidence));
+    evidence.extend(told.map(|told| told.evidence));
     let mut sources: Vec<(&[u8], String)> = vec![(bytes, FILE.to_owned())];
     for kernel in &kernels {
         let machine = machine_of(&manifest, kernel.dom).context("a kernel without a machine")?;
@@ -113,6 +115,7 @@ pub(super) fn run(
     write(&args.output, &manifest, &evidence, &sources)?;
 
     tell(path, &found);
+    println!("  {rate_note}");
     for (kernel, finding) in kernels.iter().zip(&findings) {
         let name = machine_of(&manifest, kernel.dom).map_or("?", |machine| &machine.name);
         super::report(kernel.trace, name);
@@ -122,37 +125,6 @@ pub(super) fn run(
     println!("next: transect report {}", args.output.display());
     let whole = found.problems.is_empty() && traces.iter().all(|(_, t)| t.problems.is_empty());
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// What Xen printed about TSCs.
-fn facts(path: &Path) -> anyhow::Result<TscFacts> {
-    let name = || path.display().to_string();
-    let text = std::fs::read(path).with_context(name)?;
-    transect_xen::tsc(&String::from_utf8_lossy(&text)).with_context(|| {
-        format!(
-            "{}: no TSC report of Xen found: save the output of 'xl debug-keys s; xl dmesg'",
-            name()
-        )
-    })
-}
-
-/// The TSC's rate: as the user gives it, else as dom0's file does.
-fn rate_of(
-    args: &Args,
-    traces: &[(Option<u16>, Trace<'_>)],
-) -> anyhow::Result<Option<(Evidence, TscToNs)>> {
-    if let Some(hz) = args.tsc_hz {
-        return rate(hz, XEN).map(Some);
-    }
-    let dom0 = traces.iter().find(|(dom, _)| *dom == Some(DOM0));
-    let told = dom0.and_then(|(_, trace)| trace.dat.options().tsc2nsec);
-    Ok(told.map(|told| {
-        let (mult, shift) = (told.mult, told.shift);
-        let how = RateSource::Tsc2nsec;
-        let (offset_ns, error_ppm) = (0, 0.0);
-        let evidence = Evidence::TscRate { machine: XEN, mult, shift, offset_ns, how, error_ppm };
-        (evidence, TscToNs { mult, shift, offset_ns: 0 })
-    }))
 }
 
 fn machine_of(manifest: &Manifest, dom: u16) -> Option<&MachineEntry> {

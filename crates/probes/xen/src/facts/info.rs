@@ -37,10 +37,9 @@ pub fn info(text: &str) -> Info {
         });
         line.unwrap_or_default()
     };
-    let hz = khz(value("cpu_mhz")).and_then(|khz| khz.checked_mul(1000)).unwrap_or(0);
-    #[expect(clippy::cast_precision_loss, reason = "an error bound of a few digits")]
-    let rounding_ppm = if hz == 0 { 0.0 } else { 1000.0 / hz as f64 * 1e6 };
-    let cpu_hz = CpuHz { hz, source: "xl info cpu_mhz".to_owned(), rounding_ppm };
+    let source = "xl info cpu_mhz";
+    let unknown = || CpuHz { hz: 0, source: source.to_owned(), rounding_ppm: 0.0 };
+    let cpu_hz = khz(value("cpu_mhz")).and_then(|khz| cpu_hz(khz, source)).unwrap_or_else(unknown);
     Info {
         scheduler: value("xen_scheduler").to_owned(),
         command_line: value("xen_commandline").to_owned(),
@@ -49,8 +48,16 @@ pub fn info(text: &str) -> Info {
     }
 }
 
+/// A rate in whole kHz, as Xen prints it; none if that is 0 or beyond 64 bits of Hz.
+pub(super) fn cpu_hz(khz: u64, source: &str) -> Option<CpuHz> {
+    let hz = khz.checked_mul(1000).filter(|hz| *hz > 0)?;
+    #[expect(clippy::cast_precision_loss, reason = "an error bound of a few digits")]
+    let rounding_ppm = 1000.0 / hz as f64 * 1e6;
+    Some(CpuHz { hz, source: source.to_owned(), rounding_ppm })
+}
+
 /// `2596.139`; with fewer digits the rest are zeros.
-fn khz(mhz: &str) -> Option<u64> {
+pub(super) fn khz(mhz: &str) -> Option<u64> {
     let (whole, fraction) = mhz.split_once('.').unwrap_or((mhz, ""));
     let fraction = format!("{fraction:0<3}");
     let (whole, fraction) = (whole.parse::<u64>().ok()?, fraction.get(..3)?.parse::<u64>().ok()?);

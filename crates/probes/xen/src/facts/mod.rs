@@ -2,10 +2,12 @@
 
 mod domains;
 mod info;
+mod rate;
 mod tsc;
 
 pub use domains::{Domain, domains_in_list, weights_in};
 pub use info::{CpuHz, Info, info};
+pub use rate::printed_rate;
 pub use tsc::{DomainTsc, Reliability, TscFacts, TscMode, tsc};
 
 use crate::{EventMask, Named, Tools, Version, XenError};

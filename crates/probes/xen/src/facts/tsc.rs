@@ -38,6 +38,10 @@ pub struct DomainTsc {
     pub offset_ns: u64,
     /// Ticks of an emulated TSC in a millisecond.
     pub khz: u64,
+    /// How often the domain was created or restored, migrations included: 1 for one that was created on
+    /// this host. 0 where that was not recorded.
+    #[serde(default)]
+    pub incarnation: u32,
 }
 
 impl DomainTsc {
@@ -76,7 +80,7 @@ pub fn tsc(dmesg: &str) -> Option<TscFacts> {
 }
 
 /// `(XEN) ` and, with `console_timestamps`, `[2026-11-21 14:13:00.123] ` or `[  123.456789] `.
-fn without_prefix(line: &str) -> &str {
+pub(super) fn without_prefix(line: &str) -> &str {
     let line = line.strip_prefix("(XEN)").unwrap_or(line).trim();
     match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((_, rest)) => rest.trim(),
@@ -102,6 +106,7 @@ fn domain(line: &str) -> Option<(u32, DomainTsc)> {
         mode,
         offset_ns: value("ofs").and_then(hex).unwrap_or(0),
         khz: value("khz").and_then(|khz| khz.parse().ok()).unwrap_or(0),
+        incarnation: value("inc").and_then(|inc| inc.parse().ok()).unwrap_or(0),
     };
     Some((id, tsc))
 }

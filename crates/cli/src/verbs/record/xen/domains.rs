@@ -228,7 +228,13 @@ mod tests {
             vcpus,
             ..Domain::default()
         };
-        let native = DomainTsc { is_hvm: false, mode: TscMode::Native, offset_ns: 1, khz: 1 };
+        let native = DomainTsc {
+            is_hvm: false,
+            mode: TscMode::Native,
+            offset_ns: 1,
+            khz: 1,
+            incarnation: 1,
+        };
         let emulated = DomainTsc { mode: TscMode::AlwaysEmulate, ..native };
         let tsc = TscFacts {
             reliability: Reliability::Unreliable,
