@@ -25,7 +25,7 @@
 -- column: allocated_min_ns – shortest slice
 -- column: allocated_max_ns – longest slice
 -- column: io_count – pages exchanged and notifications (KVM: kicks and device interrupts)
--- column: io_per_s – io_count per second of the window
+-- column: io_per_s – io_count per second of the window; null if the recording's time is in ticks
 -- column: io_per_execution – io_count per execution
 -- column: blocked_per_io_ns – average time blocked per I/O
 -- example: SELECT machine, ns_text(gotten_per_execution_ns) AS run, io_per_s, io_per_execution
@@ -53,7 +53,7 @@ SELECT
     w.allocated_min_ns,
     w.allocated_max_ns,
     w.io_count,
-    CAST(w.io_count AS DOUBLE) * 1e9 / nullif(w.dur, 0) AS io_per_s,
+    CASE WHEN m.time_unit = 'ns' THEN CAST(w.io_count AS DOUBLE) * 1e9 / nullif(w.dur, 0) END AS io_per_s,
     CAST(w.io_count AS DOUBLE) / nullif(w.executions, 0) AS io_per_execution,
     w.blocked_ns / nullif(CAST(w.io_count AS BIGINT), 0) AS blocked_per_io_ns
 FROM windows AS w

@@ -1,4 +1,5 @@
 -- Packets and bytes of each network device in each second.
+-- A recording whose time is in ticks of unknown length has no rows here.
 -- column: ts – start of the second, ns of trace time
 -- column: machine_id – the machine
 -- column: machine – name of the machine
@@ -31,4 +32,5 @@ FROM (
     GROUP BY bucket(ts, 1000000000), machine_id, device, direction
 ) AS n
 JOIN machines AS m ON m.machine_id = n.machine_id
+WHERE m.time_unit = 'ns'
 ORDER BY n.ts, n.machine_id, n.device, n.direction

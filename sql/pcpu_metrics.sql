@@ -16,7 +16,7 @@
 -- column: allocated_min_ns – shortest slice
 -- column: allocated_max_ns – longest slice
 -- column: io_count – pages exchanged and notifications
--- column: io_per_s – io_count per second of the window
+-- column: io_per_s – io_count per second of the window; null if the recording's time is in ticks
 -- column: exits – VM exits; for PV guests, hypercalls and exceptions
 -- example: SELECT cpu, round(100 * busy_share, 1) AS busy_percent, executions FROM pcpu_metrics
 -- ORDER BY ts, cpu LIMIT 20
@@ -37,7 +37,7 @@ SELECT
     w.allocated_min_ns,
     w.allocated_max_ns,
     w.io_count,
-    CAST(w.io_count AS DOUBLE) * 1e9 / nullif(w.dur, 0) AS io_per_s,
+    CASE WHEN m.time_unit = 'ns' THEN CAST(w.io_count AS DOUBLE) * 1e9 / nullif(w.dur, 0) END AS io_per_s,
     w.exits
 FROM windows AS w
 JOIN machines AS m ON m.machine_id = w.machine_id

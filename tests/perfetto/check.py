@@ -367,11 +367,13 @@ COUNTERS = ["gotten_ns", "waited_ns", "blocked_ns", "unknown_ns", "exits", "io_c
 
 
 def check_counters(reader, rows, failures):
+    is_in_ticks = any(row["time_unit"] == "ticks" for row in rows["machines"])
+    time = pb.CounterDescriptor.UNIT_COUNT if is_in_ticks else pb.CounterDescriptor.UNIT_TIME_NS
     found = []
     for track, ts, value in reader.counters:
         table, column = track.table.split(".")
         unit = track.counter.unit if track.counter else None
-        wanted_unit = pb.CounterDescriptor.UNIT_TIME_NS if column.endswith("_ns") else pb.CounterDescriptor.UNIT_COUNT
+        wanted_unit = time if column.endswith("_ns") else pb.CounterDescriptor.UNIT_COUNT
         if table != "windows" or unit != wanted_unit:
             failures.say(f"counter '{track.name}' is of {table} with unit {unit}")
         found.append(track.actor | {"ts": ts, "column": column, "value": value})

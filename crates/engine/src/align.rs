@@ -371,13 +371,13 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         self.stream.problems()
     }
 
-    /// What the log should say about this stream's time.
-    pub(crate) fn complaints(&self) -> Vec<String> {
+    /// What the log should say about this stream's time, whose unit is `time_unit`.
+    pub(crate) fn complaints(&self, time_unit: &str) -> Vec<String> {
         let name = format!("machine {} CPU {}", self.key.machine, self.key.cpu);
         let mut complaints = Vec::new();
         if self.place.backwards > 0 {
             complaints.push(format!(
-                "{name}: {} timestamps went backwards, by up to {} ns; the stream's order was kept",
+                "{name}: {} timestamps went backwards, by up to {} {time_unit}; the stream's order was kept",
                 self.place.backwards, self.place.furthest_back_ns
             ));
         }

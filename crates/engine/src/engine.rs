@@ -26,7 +26,8 @@ use transect_model::{
 /// What can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Length of the windows table's windows, ns.
+    /// Length of the windows table's windows, ns. A recording in ticks of unknown length has one
+    /// window, which is the whole run.
     pub window_ns: i64,
 }
 
@@ -35,6 +36,9 @@ impl Default for Options {
         Options { window_ns: 1_000_000_000 }
     }
 }
+
+/// Longer than any run, and far from the ends of 64 bits: a century of a TSC of 300 MHz.
+const WHOLE_RUN_TICKS: i64 = 1 << 60;
 
 /// The span of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,6 +149,16 @@ impl Engine {
         self
     }
 
+    /// Length of the windows in the unit of trace time. No number of ticks is a length in ns.
+    fn window_length(&self) -> i64 {
+        if self.in_ticks { WHOLE_RUN_TICKS } else { self.options.window_ns }
+    }
+
+    /// The name of the unit of trace time.
+    fn time_unit(&self) -> &'static str {
+        if self.in_ticks { "ticks" } else { "ns" }
+    }
+
     /// Adds stretches in which machines were not recorded.
     #[must_use]
     pub fn with_gaps(mut self, gaps: impl IntoIterator<Item = MachineGap>) -> Self {
@@ -204,8 +218,9 @@ impl Engine {
                 source: "clocks".into(),
                 offset: None,
                 message: "the length of a tick of the recording's clock is unknown: all times \
-                          are in ticks instead of ns and halt polling is not shown separately; pass the \
-                          frequency with --tsc-hz"
+                          are in ticks instead of ns, rates per second are unknown, the whole recording \
+                          is one window, and halt polling is not shown separately; give the TSC \
+                          frequency with --cpu-hz"
                     .into(),
                 data_loss: false,
             });

@@ -45,7 +45,7 @@ impl MachineInfo {
         }
     }
 
-    /// Its row; how far its clock may be off is told by others.
+    /// Its row; the run adds how far its clock may be off, and the recording's unit of time.
     pub(crate) fn row(&self) -> Machine {
         Machine {
             machine_id: self.id,
@@ -57,6 +57,7 @@ impl MachineInfo {
             cgroup: self.cgroup.clone(),
             clock: self.clock.clone(),
             error_bound_ns: None,
+            time_unit: None,
         }
     }
 

@@ -278,6 +278,7 @@ impl HostSource {
             cgroup,
             clock: None,
             error_bound_ns: None,
+            time_unit: None,
         };
         let mut rows = vec![row(HOST, None, MachineKind::Host, &self.name, None, None)];
         rows[0].clock = Some("mono".to_owned());

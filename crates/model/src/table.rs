@@ -96,6 +96,10 @@ table! {
         clock: Option<String>,
         /// Error bound of its stamps in trace time, ns; null if it has no stamps.
         error_bound_ns: Option<u64>,
+        /// Unit of all times in the recording, the same for every machine: ns, or ticks of unknown
+        /// length (then the columns named `_ns` are in ticks, too). Null in live windows, whose
+        /// times are always in ns.
+        time_unit: Option<String>,
     }
 }
 

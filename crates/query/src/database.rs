@@ -22,8 +22,8 @@ use futures::{FutureExt, StreamExt};
 use std::any::Any;
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -39,6 +39,8 @@ pub struct Database {
     context: SessionContext,
     views: Arc<Views>,
     memory_bytes: usize,
+    /// Is the recording's unit of time known to the functions that print it?
+    has_unit: Mutex<bool>,
 }
 
 /// A value for a statement's `$1`, `$2`, …
@@ -137,7 +139,8 @@ impl Database {
         operators::register(&context);
         catalog::register(&context, tables)?;
         let views = Arc::new(Views::new());
-        Ok(Self { runtime: Some(runtime), context, views, memory_bytes: options.memory_bytes })
+        let (memory_bytes, has_unit) = (options.memory_bytes, Mutex::new(false));
+        Ok(Self { runtime: Some(runtime), context, views, memory_bytes, has_unit })
     }
 
     /// Splits a text into statements.
@@ -195,12 +198,35 @@ impl Database {
     }
 
     fn plan(&self, statement: Statement) -> Result<LogicalPlan, QueryError> {
-        self.require_views(statement.0.to_string())?;
+        let text = statement.0.to_string();
+        if functions::depends_on_unit(&text) {
+            self.require_unit().map_err(|error| self.bad(&error))?;
+        }
+        self.require_views(text)?;
         let state = self.context.state();
         let planned = self.on_worker(async move { state.statement_to_plan(statement.0).await });
         let plan = planned.map_err(|error| self.bad(&error))?;
         check_is_query(&plan)?;
         Ok(plan)
+    }
+
+    /// Makes the recording's unit of time known to the functions that print it. Only when they are called, for it
+    /// takes a query.
+    fn require_unit(&self) -> DfResult<()> {
+        let mut has_unit = self.has_unit.lock().unwrap_or_else(PoisonError::into_inner);
+        if *has_unit {
+            return Ok(());
+        }
+        let context = self.context.clone();
+        let in_ticks = self.on_worker(async move {
+            let sql = "SELECT machine_id FROM machines WHERE time_unit = 'ticks' LIMIT 1";
+            Ok(context.sql(sql).await?.count().await? > 0)
+        })?;
+        if in_ticks {
+            functions::register_ticks(&self.context);
+        }
+        *has_unit = true;
+        Ok(())
     }
 
     /// Makes the views known that a text names.

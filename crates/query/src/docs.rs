@@ -9,7 +9,8 @@ pub fn tables_markdown() -> String {
     let mut text = String::from(
         "# Tables\n\n\
          The tables of a recording and their columns, in `transect sql` and in the Parquet files.\n\
-         Times are ns of trace time; intervals are half open, `[ts, ts + dur)`. This page is generated\n\
+         Times are ns of trace time, or ticks if `machines.time_unit` states it; intervals are half open,\n\
+         `[ts, ts + dur)`. This page is generated\n\
          from the descriptions in the code: `transect sql --schema --markdown`.\n",
     );
     for table in TABLES {

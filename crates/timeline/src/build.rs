@@ -94,7 +94,9 @@ impl Build<'_> {
         let (next, rows) = (AtomicUsize::new(0), AtomicU64::new(0));
         let work = || -> Result<(), TimelineError> {
             while let Some(unit) = plan.units.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let Some(reader) = tables::reader(&unit.table, &[]) else { continue };
+                let Some(reader) = tables::reader(&unit.table, &[], plan.in_ticks) else {
+                    continue;
+                };
                 rows::each(&unit.files, reader.columns(), false, |_, range| {
                     rows.fetch_add(range.len() as u64, Ordering::Relaxed);
                     Ok(())
@@ -257,9 +259,10 @@ impl Work<'_> {
         let mut into = Collector::new(UnitWriter::create(path)?);
         let mut rows_read = 0;
         let needed = self.needed(unit)?;
+        let in_ticks = self.plan.in_ticks;
         if unit.table == tables::INSIDE {
             inside::make(&needed, &mut into)?;
-        } else if let Some(mut reader) = tables::reader(&unit.table, &needed) {
+        } else if let Some(mut reader) = tables::reader(&unit.table, &needed, in_ticks) {
             let ahead = self.build.threads > 1;
             rows::each(&unit.files, reader.columns(), ahead, |batch, rows| {
                 let count = rows.len();

@@ -120,6 +120,17 @@ impl Names {
     }
 }
 
+/// Are the recording's times in ticks of unknown length?
+pub(crate) fn is_in_ticks(tables: &Path) -> Result<bool, TimelineError> {
+    let mut is_in_ticks = false;
+    each(&tables.join("machines"), &["time_unit"], |batch| {
+        let unit = Words::new(batch, "time_unit")?;
+        is_in_ticks |= (0..batch.num_rows()).any(|row| unit.text(row) == "ticks");
+        Ok(())
+    })?;
+    Ok(is_in_ticks)
+}
+
 fn each(
     dir: &Path,
     columns: &[&str],

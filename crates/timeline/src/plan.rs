@@ -2,6 +2,7 @@
 
 use crate::chunk::MAX_NS;
 use crate::error::{TimelineError, io_error};
+use crate::names;
 use crate::rows::{self, Files};
 use crate::tables::{INSIDE, TABLES};
 use std::fs;
@@ -26,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) origin: i64,
     /// Their end, as far as it is known before they are read.
     pub(crate) to: i64,
+    /// Times are in ticks of unknown length.
+    pub(crate) in_ticks: bool,
 }
 
 impl Plan {
@@ -54,7 +57,7 @@ impl Plan {
         for (number, unit) in units.iter_mut().enumerate() {
             unit.name = format!("{number:04}-{}.tiles", unit.name);
         }
-        Ok(Plan { units, origin, to })
+        Ok(Plan { units, origin, to, in_ticks: names::is_in_ticks(tables)? })
     }
 
     /// Rows of all units.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Version of the folder's layout (docs/reference/timeline-format.md); raise it with every change of what
 /// is in the files.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 /// The stamp's file, written last.
 const STAMP: &str = "stamp.json";
 

@@ -30,6 +30,7 @@ fn machine_row(id: MachineId, kind: MachineKind, name: &str) -> Machine {
         cgroup: None,
         clock: (id != HOG).then(|| "x86-tsc".to_owned()),
         error_bound_ns: (id != HOG).then_some(0),
+        time_unit: Some("ns".to_owned()),
     }
 }
 

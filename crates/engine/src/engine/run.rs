@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
                 *first = [*first, start].into_iter().flatten().min();
             }
         }
-        let window_ns = engine.options.window_ns;
+        let window_ns = engine.window_length();
         let begin = start.unwrap_or(0);
         let filters = &engine.filters;
         let mut world = World::new(&engine.topology, begin, window_ns, &first, filters, &mut *sink);
@@ -395,10 +395,15 @@ impl<'a> Run<'a> {
     }
 
     fn emit_machines(&mut self) {
+        let time_unit = self.engine.time_unit();
         for machine in &self.state.world.machines {
             let bound = self.engine.bounds.iter().find(|(id, _)| *id == machine.info.id);
             let error_bound_ns = bound.map(|(_, bound_ns)| *bound_ns);
-            self.sink.row(Row::Machine(Machine { error_bound_ns, ..machine.info.row() }));
+            self.sink.row(Row::Machine(Machine {
+                error_bound_ns,
+                time_unit: Some(time_unit.to_owned()),
+                ..machine.info.row()
+            }));
         }
     }
 
@@ -413,7 +418,7 @@ impl<'a> Run<'a> {
             self.sink.row(Row::ImportLog(problem.into()));
         }
         for stream in streams {
-            for complaint in stream.complaints() {
+            for complaint in stream.complaints(self.engine.time_unit()) {
                 log(self.sink, complaint, true);
             }
         }

@@ -130,6 +130,8 @@ impl Building {
             "health" => self.health = Some(Health::read(row)?),
             _ => {}
         }
+        // Of live windows null in any case: a log without it lacks nothing.
+        cells.absent.retain(|column| *column != "time_unit");
         for column in cells.nulls {
             self.nulls.entry((column, of)).or_insert(line);
         }

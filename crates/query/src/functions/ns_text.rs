@@ -1,4 +1,5 @@
-//! `ns_text(dur)`: a length of time for people, `1.25 ms` for 1250000.
+//! `ns_text(dur)`: a length of time for people, `1.25 ms` for 1250000; in a recording whose ticks have no
+//! known length `1.25 Mticks`.
 
 use arrow::array::{AsArray, StringViewBuilder};
 use arrow::datatypes::{DataType, Int64Type};
@@ -9,23 +10,27 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
+/// Its name in SQL.
+pub(crate) const NAME: &str = "ns_text";
+
 /// Three significant digits and the unit that fits.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NsText {
     signature: Signature,
+    in_ticks: bool,
 }
 
 impl NsText {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(in_ticks: bool) -> Self {
         let types = [DataType::Int64, DataType::Float64];
         let exact = types.into_iter().map(|kind| TypeSignature::Exact(vec![kind])).collect();
-        Self { signature: Signature::one_of(exact, Volatility::Immutable) }
+        Self { signature: Signature::one_of(exact, Volatility::Immutable), in_ticks }
     }
 }
 
 impl ScalarUDFImpl for NsText {
     fn name(&self) -> &'static str {
-        "ns_text"
+        NAME
     }
 
     fn signature(&self) -> &Signature {
@@ -45,8 +50,9 @@ impl ScalarUDFImpl for NsText {
         let ns = arrow::compute::cast(&array, &DataType::Int64)?;
         let ns = ns.as_primitive::<Int64Type>();
         let mut texts = StringViewBuilder::with_capacity(ns.len());
+        let units = if self.in_ticks { &TICKS } else { &UNITS };
         for ns in ns {
-            texts.append_option(ns.map(text));
+            texts.append_option(ns.map(|ns| text(ns, units)));
         }
         let texts = texts.finish();
         if is_scalar {
@@ -58,13 +64,16 @@ impl ScalarUDFImpl for NsText {
 
 const UNITS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
 
+const TICKS: [(u64, &str); 4] =
+    [(1_000_000_000, "Gticks"), (1_000_000, "Mticks"), (1_000, "kticks"), (1, "ticks")];
+
 /// `0 ns`, `950 ns`, `1.25 µs`, `12.5 ms`, `3600 s`.
-fn text(ns: i64) -> String {
+fn text(ns: i64, units: &[(u64, &'static str); 4]) -> String {
     let size = ns.unsigned_abs();
     let sign = if ns < 0 { "-" } else { "" };
     // What rounds up to a thousand of a unit is one of the next.
     let fits = |unit: u64| u128::from(size) * 2000 >= u128::from(unit) * 1999;
-    let (unit, name) = UNITS.into_iter().find(|(unit, _)| fits(*unit)).unwrap_or((1, "ns"));
+    let (unit, name) = units.iter().find(|(unit, _)| fits(*unit)).copied().unwrap_or(units[3]);
     #[allow(clippy::cast_precision_loss)] // Three digits are shown.
     let value = size as f64 / unit as f64;
     let decimals = match value {
@@ -78,7 +87,7 @@ fn text(ns: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::{TICKS, UNITS, text};
 
     #[test]
     fn three_digits_and_a_unit() {
@@ -96,7 +105,7 @@ mod tests {
             3_600_000_000_000,
         ]
         .into_iter()
-        .map(text)
+        .map(|ns| text(ns, &UNITS))
         .collect();
         let expected = [
             "0 ns",
@@ -112,5 +121,11 @@ mod tests {
             "3600 s",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn ticks_are_no_seconds() {
+        let shown = [0, 950, 1_250_000, -2_000_000_000].map(|ticks| text(ticks, &TICKS));
+        assert_eq!(shown, ["0 ticks", "950 ticks", "1.25 Mticks", "-2.00 Gticks"]);
     }
 }

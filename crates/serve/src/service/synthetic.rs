@@ -123,6 +123,7 @@ fn machine(number: u32, kind: MachineKind, name: &str, vmm_pid: Option<Tid>) -> 
         cgroup: None,
         clock: None,
         error_bound_ns: None,
+        time_unit: None,
     }
 }
 

@@ -113,7 +113,8 @@ macro_rules! rows {
 
 rows! {
     Machine = Machine {
-        machine_id, parent_id, kind, name, domid, vmm_pid, cgroup, clock, error_bound_ns
+        machine_id, parent_id, kind, name, domid, vmm_pid, cgroup, clock, error_bound_ns,
+        time_unit
     };
     Cpu = CpuRow { machine_id, cpu };
     Vcpu = Vcpu { machine_id, vcpu, vmm_tid };

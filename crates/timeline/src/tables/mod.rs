@@ -64,8 +64,13 @@ pub(crate) fn needs(table: &str) -> Option<&'static str> {
 /// No table: what is made of the units of `cpu_slices`.
 pub(crate) const INSIDE: &str = "inside";
 
-/// The reader of a table, given the units it needs; none for tables that no track is made of.
-pub(crate) fn reader(table: &str, needed: &[Arc<Unit>]) -> Option<Box<dyn TableReader>> {
+/// The reader of a table, given the units it needs, and whether times are in ticks of unknown length. None
+/// for tables that no track is made of.
+pub(crate) fn reader(
+    table: &str,
+    needed: &[Arc<Unit>],
+    in_ticks: bool,
+) -> Option<Box<dyn TableReader>> {
     Some(match table {
         "cpu_slices" => Box::new(states::CpuSlices::default()),
         "vcpu_states" => Box::new(states::VcpuStates::default()),
@@ -79,7 +84,7 @@ pub(crate) fn reader(table: &str, needed: &[Arc<Unit>]) -> Option<Box<dyn TableR
         "work_items" => Box::new(io::WorkItems::default()),
         "lost" => Box::new(io::Lost::default()),
         "counters" => Box::new(numbers::Counters::default()),
-        "windows" => Box::new(numbers::Windows::default()),
+        "windows" => Box::new(numbers::Windows::new(in_ticks)),
         _ => match table.strip_prefix("events/") {
             Some(name) => Box::new(io::Events::new(name)),
             None => return None,
@@ -101,7 +106,7 @@ mod tests {
         for table in TABLES {
             let doc = transect_model::table::TABLES.iter().find(|doc| doc.name == *table);
             let doc = doc.unwrap_or_else(|| panic!("{table} is no table"));
-            for column in reader(table, &[]).unwrap().columns() {
+            for column in reader(table, &[], false).unwrap().columns() {
                 let known = doc.columns.iter().any(|known| known.name == *column);
                 assert!(known, "{table} has no column {column}");
             }

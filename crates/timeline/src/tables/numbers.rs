@@ -71,9 +71,15 @@ pub(super) struct Windows {
     /// By machine, vCPU, control group and measure.
     slots: FxHashMap<(u32, Option<u32>, Option<usize>, usize), Slot>,
     cgroups: FxHashMap<String, usize>,
+    /// Times are in ticks of unknown length: there are no rates per second.
+    in_ticks: bool,
 }
 
 impl Windows {
+    pub(super) fn new(in_ticks: bool) -> Self {
+        Windows { in_ticks, ..Windows::default() }
+    }
+
     /// A control group's number; none for rows of a machine or vCPU.
     fn cgroup(&mut self, name: &str) -> Option<usize> {
         if name.is_empty() {
@@ -137,7 +143,8 @@ impl TableReader for Windows {
             ];
             let of_cgroup = self.cgroup(cgroup);
             // Exits and I/O are of VMs.
-            let told = if of_cgroup.is_some() { 2 } else { values.len() };
+            let has_rates = of_cgroup.is_none() && !self.in_ticks;
+            let told = if has_rates { values.len() } else { 2 };
             for (at, value) in values.into_iter().enumerate().take(told) {
                 let slot = *self.slots.entry((machine, vcpu, of_cgroup, at)).or_insert_with(|| {
                     let (what, scale) = MEASURES[at];

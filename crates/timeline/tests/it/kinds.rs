@@ -13,7 +13,7 @@ use transect_model::event::DeviceName;
 use transect_model::ids::{CpuId, Tid, VcpuId};
 use transect_model::state::{CounterName, EffectiveState, NetDirection, ThreadState, VcpuState};
 use transect_model::table::{
-    Counter, CpuSlice, NetIo, Row, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Window,
+    Counter, CpuSlice, Machine, NetIo, Row, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Window,
 };
 use transect_timeline::{Kind, Shape, Tile, View};
 
@@ -258,6 +258,24 @@ fn containers_are_groups_of_threads() {
     let counters = view.tracks().iter().filter(|track| track.actor.kind == Kind::Counter);
     let counters: Vec<_> = counters.map(|track| track.name.as_str()).collect();
     assert_eq!(counters, ["gotten %, /docker/a", "waited %, /docker/a"]);
+}
+
+#[test]
+fn recording_in_ticks_has_no_rates_per_second() {
+    let tracks = |time_unit: &str| {
+        let machines = machines().into_iter().map(|row| match row {
+            Row::Machine(machine) => {
+                Row::Machine(Machine { time_unit: Some(time_unit.to_owned()), ..machine })
+            }
+            other => other,
+        });
+        let window = Row::Window(Window { exits: 7, ..common::window(HOST, 0, 100) });
+        let view = Place::new(machines.chain([window])).ensure(1).unwrap();
+        let counters = view.tracks().iter().filter(|track| track.actor.kind == Kind::Counter);
+        counters.map(|track| track.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(tracks("ns"), ["I/O/s", "exits/s", "gotten %", "waited %"]);
+    assert_eq!(tracks("ticks"), ["gotten %", "waited %"]);
 }
 
 /// Time that is worked or waited makes a track busy, in all and in any range; sleep does not.

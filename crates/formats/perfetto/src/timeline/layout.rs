@@ -73,6 +73,8 @@ pub(crate) struct Line {
 pub(crate) struct Layout {
     pub(crate) lines: Vec<Line>,
     pub(crate) shift_ns: i64,
+    /// The length of the recording's unit of time is unknown.
+    in_ticks: bool,
     /// Where the arrow of a wakeup ends: machine, woken thread, start of its running.
     pub(crate) flow_ends: HashMap<(MachineId, Tid, i64), u64>,
 }
@@ -89,7 +91,8 @@ impl Layout {
         let shift_ns = first.filter(|ts| *ts < 0).map_or(Some(0), i64::checked_neg);
         let shift_ns =
             shift_ns.ok_or(WriteError::Range { table: "events", ts: i64::MIN, dur: 0 })?;
-        let mut layout = Layout { lines: Vec::new(), shift_ns, flow_ends: flow_ends(tables) };
+        let (in_ticks, flow_ends) = (time_unit != "ns", flow_ends(tables));
+        let mut layout = Layout { lines: Vec::new(), shift_ns, in_ticks, flow_ends };
         let names = Names::new(tables);
         for (rank, (machine, subjects)) in (0..).zip(tracks) {
             layout.machine(machine, rank, subjects, &names, time_unit);
@@ -131,7 +134,8 @@ impl Layout {
         time_unit: &str,
     ) {
         let host = names.parent(machine).map(|host| format!(" on {}", names.machine(host)));
-        let name = format!("{}{}", names.machine(machine), host.unwrap_or_default());
+        let unit = if self.in_ticks { " (1 ns shown = 1 tick of unknown length)" } else { "" };
+        let name = format!("{}{}{unit}", names.machine(machine), host.unwrap_or_default());
         let description = format!(
             "machine_id {machine}; timestamps are trace time + {} in {time_unit}",
             self.shift_ns
@@ -183,7 +187,11 @@ impl Layout {
         mut items: Vec<Item>,
         names: &Names<'_>,
     ) {
-        let (name, description, counter) = titles(machine, subject, names);
+        let (mut name, description, mut counter) = titles(machine, subject, names);
+        if self.in_ticks && counter == Some(CounterUnit::TimeNs) {
+            name += " (ticks)";
+            counter = Some(CounterUnit::Count);
+        }
         if counter.is_some() {
             items.sort_by_key(|item| item.ts);
             self.line(Some(parent), rank, name, description, counter, items);

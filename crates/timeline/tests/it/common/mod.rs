@@ -105,6 +105,7 @@ pub(crate) fn machines() -> Vec<Row> {
             cgroup: None,
             clock: None,
             error_bound_ns: None,
+            time_unit: Some("ns".to_owned()),
         })
     };
     vec![
