@@ -156,7 +156,7 @@ test("every command has keys, no key has two commands, shifted signs work", () =
 });
 
 test("the ruler: round steps, labels that differ, a base when zoomed in far", () => {
-  assert.deepEqual([0.3, 1.5, 3, 7, 45e9, 61e9, 4000e9].map(niceStep), [1, 2, 5, 10, 50e9, 120e9, 7200e9]);
+  assert.deepEqual([0.3, 1.5, 3, 7, 45e9, 61e9, 4000e9].map((least) => niceStep(least)), [1, 2, 5, 10, 50e9, 120e9, 7200e9]);
   for (const span of [20, 1e3, 1e6, 7e8, 3e10, 4e12, 4e13]) {
     const range = { from: 3.2e12, to: 3.2e12 + span };
     const axis = axisOf(range, 1200);
@@ -167,6 +167,17 @@ test("the ruler: round steps, labels that differ, a base when zoomed in far", ()
     assert.equal(axis.base !== undefined, 3.2e12 / axis.step_ns > 10_000);
   }
   assert.equal(axisOf({ from: 0, to: 4e9 }, 1200).ticks.find((tick) => tick.at === 1e9)?.label, "1.0 s");
+});
+
+test("the ruler of a recording in ticks names no seconds", () => {
+  for (const span of [20, 1e3, 1e6, 7e8, 3e10, 4e12]) {
+    const axis = axisOf({ from: 0, to: span }, 1200, "ticks");
+    const labels = axis.ticks.filter((tick) => tick.major).map((tick) => tick.label);
+    assert.equal(new Set(labels).size, labels.length, `${span}: ${labels.join()}`);
+    assert.ok(labels.every((label) => /^[\d.]+ [kMG]?ticks$/.test(label)), labels.join());
+  }
+  assert.equal(axisOf({ from: 0, to: 4e9 }, 1200, "ticks").ticks.find((tick) => tick.at === 1e9)?.label, "1.0 Gticks");
+  assert.equal(axisOf({ from: 3.2e12, to: 3.2e12 + 20 }, 1200, "ticks").base, "3 200 000 000 000 ticks");
 });
 
 test("a measure across machines states the clocks' error, on one machine none", () => {

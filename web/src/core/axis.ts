@@ -1,5 +1,5 @@
 // The ruler: where to put ticks and what to write at them.
-import { duration, moment, thousands, type TimeUnit } from "./format.ts";
+import { duration, moment, type TimeUnit } from "./format.ts";
 import { spanOf, type Range } from "./view.ts";
 
 export interface Tick {
@@ -16,10 +16,10 @@ export interface Axis {
   readonly step_ns: number;
 }
 
-/** 1, 2 or 5 times a power of ten (never under 1 ns), or a round number of minutes and hours. */
-export function niceStep(least: number): number {
+/** 1, 2 or 5 times a power of ten (never under 1), or a round number of minutes and hours; of ticks only the former. */
+export function niceStep(least: number, unit: TimeUnit = "ns"): number {
   const sexagesimal = [60e9, 120e9, 300e9, 600e9, 1800e9, 3600e9, 7200e9, 18000e9, 36000e9, 86400e9];
-  if (least > 50e9) {
+  if (unit === "ns" && least > 50e9) {
     for (const step of sexagesimal) if (step >= least) return step;
   }
   const power = Math.pow(10, Math.floor(Math.log10(Math.max(least, 1))));
@@ -32,7 +32,7 @@ export function niceStep(least: number): number {
  * from a base printed once when one has zoomed in so far that only the last digits change.
  */
 export function axisOf(range: Range, width: number, unit: TimeUnit = "ns", spacing = 110): Axis {
-  const step = niceStep((spanOf(range) / Math.max(width, 1)) * spacing);
+  const step = niceStep((spanOf(range) / Math.max(width, 1)) * spacing, unit);
   const minor = step >= 5 ? step / 5 : step;
   const first = Math.ceil(range.from / minor) * minor;
   const far = Math.max(Math.abs(range.from), Math.abs(range.to)) / step > 10_000;
@@ -51,8 +51,8 @@ export function axisOf(range: Range, width: number, unit: TimeUnit = "ns", spaci
 function labelOf(at: number, step: number, unit: TimeUnit, relative: boolean): string {
   const sign = relative ? (at < 0 ? "−" : "+") : at < 0 ? "−" : "";
   const size = Math.abs(Math.round(at));
-  if (size === 0) return relative ? "+0" : unit === "ticks" ? "0" : "0 s";
-  if (unit === "ticks") return `${sign}${thousands(size)}`;
+  if (size === 0) return relative ? "+0" : unit === "ticks" ? "0 ticks" : "0 s";
+  if (unit === "ticks") return `${sign}${tickLabel(size, step)}`;
   if (step >= 60e9) return `${sign}${clock(size)}`;
   const [factor, name] = relative || size < 1e9 ? unitFor(size) : ([1e9, "s"] as const);
   const digits = Math.max(0, Math.ceil(Math.log10(factor / step) - 1e-9));
@@ -61,6 +61,14 @@ function labelOf(at: number, step: number, unit: TimeUnit, relative: boolean): s
 
 function unitFor(size: number): readonly [number, string] {
   return size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+}
+
+/** `2.5 Mticks`: a number of ticks, in the prefix of the largest that fits, as exact as the step. */
+function tickLabel(size: number, step: number): string {
+  const prefixes = [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const;
+  const [factor, prefix] = prefixes.find(([factor]) => size >= factor) ?? ([1, ""] as const);
+  const digits = Math.max(0, Math.ceil(Math.log10(factor / step) - 1e-9));
+  return `${(size / factor).toFixed(digits)} ${prefix}ticks`;
 }
 
 function clock(ns: number): string {

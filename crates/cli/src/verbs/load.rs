@@ -12,6 +12,7 @@
 mod directory;
 mod excerpt;
 mod files;
+mod plan;
 pub(crate) mod progress;
 mod refine;
 pub(crate) mod tables;
@@ -19,6 +20,7 @@ pub(crate) mod xen;
 
 use crate::facts::{Facts, TimeUnit};
 use anyhow::Context as _;
+use plan::Plan;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use transect_clock::{ClockError, ClockGraph, ClockOptions, Converter, Evidence, Unit};
@@ -27,8 +29,7 @@ use transect_engine::compact::CompactSource;
 use transect_engine::dat::DatSource;
 use transect_engine::xen::XenSource;
 use transect_engine::{
-    Engine, EventStream, Filter, Input, LostCause, MachineGap, Options, StreamKey, Summary,
-    Topology,
+    Engine, EventStream, Filter, Input, LostCause, MachineGap, StreamKey, Summary, Topology,
 };
 use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::table::{ImportLog, TableSink, Tables};
@@ -128,8 +129,7 @@ pub(crate) fn rows(
         let rows = excerpt.rows(args, window_ns, sink);
         return rows.with_context(|| path.display().to_string());
     }
-    let options = Options { window_ns: window_ns.unwrap_or(Options::default().window_ns) };
-    run_at(path, args, &Plan { options, ..Plan::default() }, sink)
+    run_at(path, args, &Plan { window_ns, ..Plan::default() }, sink)
 }
 
 /// The same with windows that begin at multiples of their length, as live ones do.
@@ -139,7 +139,7 @@ pub(crate) fn rows_in_aligned_windows(
     window_ns: i64,
     sink: &mut dyn TableSink,
 ) -> anyhow::Result<Facts> {
-    let plan = Plan { options: Options { window_ns }, are_aligned: true, ..Plan::default() };
+    let plan = Plan { window_ns: Some(window_ns), are_aligned: true, ..Plan::default() };
     run_at(path, args, &plan, sink)
 }
 
@@ -155,16 +155,6 @@ pub(crate) fn windows_in(
 ) -> anyhow::Result<()> {
     let plan = Plan { windows_in: Some(stretch), ..Plan::default() };
     run_at(path, args, &plan, sink).map(drop)
-}
-
-/// The engine's output options.
-#[derive(Default)]
-struct Plan {
-    options: Options,
-    /// Windows of this stretch only.
-    windows_in: Option<Span>,
-    /// Windows begin at multiples of their length.
-    are_aligned: bool,
 }
 
 fn run_at(
@@ -293,7 +283,7 @@ fn run(
     if let Some(born) = window.as_ref().and_then(|window| window.born.as_ref()) {
         add_births(&mut topology, born, &clocks);
     }
-    let mut engine = Engine::new(topology, plan.options);
+    let mut engine = Engine::new(topology, plan.options(&clocks)?);
     for (machine, filter) in filters {
         engine = engine.with_filter(machine, filter);
     }

@@ -14,3 +14,4 @@ mod view_support;
 mod xen;
 mod xen_files;
 mod xen_kernels;
+mod xen_ticks;

@@ -175,13 +175,22 @@ pub(crate) fn perfetto(stretch: &Stretch<'_>, out: impl std::io::Write) -> anyho
     let facts = stretch.rows(&mut tables)?;
     tables.machines.sort_by_key(|machine| machine.machine_id);
     let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), out)?;
-    Ok(written_words(&written))
+    Ok(written_words(&written, facts.unit))
 }
 
 /// What a Perfetto file has.
-pub(crate) fn written_words(written: &transect_perfetto::timeline::Written) -> String {
+pub(crate) fn written_words(
+    written: &transect_perfetto::timeline::Written,
+    unit: TimeUnit,
+) -> String {
+    let unit = match unit {
+        TimeUnit::Ns => "",
+        TimeUnit::Ticks => {
+            "; times are in ticks of unknown length, and Perfetto shows a tick as 1 ns"
+        }
+    };
     format!(
-        "{} slices, {} instants and {} counter values on {} tracks",
+        "{} slices, {} instants and {} counter values on {} tracks{unit}",
         written.slices, written.instants, written.counters, written.tracks
     )
 }

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Length of the windows in jsonl; they begin at multiples of it on the recording's clock, as in
-    /// 'transect top' [default: 1s, from the recording's start]
+    /// 'transect top' [default: 1s, from the recording's start; not for recordings in ticks]
     #[arg(long, value_name = "T", value_parser = units::parse_duration, conflicts_with_all = ["from", "until"])]
     window: Option<Duration>,
     #[command(flatten)]
@@ -110,7 +110,7 @@ fn perfetto(args: &Args) -> anyhow::Result<String> {
     let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), &mut output);
     let written = written.map_err(unwrap_io).with_context(|| args.output.display().to_string())?;
     output.finish()?;
-    Ok(excerpt::written_words(&written))
+    Ok(excerpt::written_words(&written, facts.unit))
 }
 
 /// Returns the I/O error itself, so that a closed pipe is recognised.

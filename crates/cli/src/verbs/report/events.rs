@@ -69,7 +69,8 @@ pub(super) fn write(
         out,
     };
     if form == Form::Csv {
-        writeln!(page.out, "ts,machine,cpu,tid,comm,name,fields")?;
+        let unit = if page.in_ticks { ",time_unit" } else { "" };
+        writeln!(page.out, "ts,machine,cpu,tid,comm,name,fields{unit}")?;
     }
     let mut left = top.unwrap_or(usize::MAX);
     let mut order: BinaryHeap<_> = taps
@@ -348,7 +349,8 @@ impl Page<'_> {
         format!("{:>5}.{:09}", ts.div_euclid(1_000_000_000), ts.rem_euclid(1_000_000_000))
     }
 
-    /// `machine: comm-tid [cpu] seconds.nanoseconds: name: field=value …`
+    /// `machine: comm-tid [cpu] seconds.nanoseconds: name: field=value …`; a whole number of ticks instead
+    /// of the seconds if their length is unknown, as in trace-cmd.
     fn text(&mut self, tap: &Tap<'_, '_>, text: &mut Texts<'_>) {
         let tid = tap.tid();
         let comm = text.comm(tap, tid);
@@ -370,7 +372,11 @@ impl Page<'_> {
 
     fn json(&mut self, tap: &Tap<'_, '_>, text: &mut Texts<'_>) -> io::Result<()> {
         let tid = tap.tid();
-        write!(self.out, "{{\"ts\":{},\"machine\":", tap.ts)?;
+        write!(self.out, "{{\"ts\":{}", tap.ts)?;
+        if self.in_ticks {
+            self.out.write_all(b",\"time_unit\":\"ticks\"")?;
+        }
+        self.out.write_all(b",\"machine\":")?;
         write_json_str(self.out, tap.machine)?;
         write!(self.out, ",\"cpu\":{},\"tid\":{tid},\"comm\":", tap.cpu)?;
         write_json_str(self.out, &text.comm(tap, tid))?;
@@ -386,9 +392,10 @@ impl Page<'_> {
         let tid = tap.tid();
         text.fields(tap, &mut self.line);
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let unit = if self.in_ticks { ",ticks" } else { "" };
         writeln!(
             self.out,
-            "{},{},{},{tid},{},{},{}",
+            "{},{},{},{tid},{},{},{}{unit}",
             tap.ts,
             quoted(tap.machine),
             tap.cpu,
@@ -411,7 +418,8 @@ impl Page<'_> {
             // A table has no place for remarks; they must not pass as nothing either.
             Form::Csv => {
                 let quoted = format!("\"{}\"", what.replace('"', "\"\""));
-                writeln!(self.out, ",\"{machine}\",,,,missing,{quoted}")
+                let unit = if self.in_ticks { ",ticks" } else { "" };
+                writeln!(self.out, ",\"{machine}\",,,,missing,{quoted}{unit}")
             }
         }
     }

@@ -6,10 +6,10 @@ use super::lines::{
     AntagonistLine, CpuLine, DomainLine, ExitLine, ThreadLine, VcpuLine, WakeupLine,
 };
 use super::summary;
-use crate::facts::{CostLine, RecordingLine};
+use crate::facts::{CostLine, RecordingLine, TimeUnit};
 use crate::records::{write_csv, write_csv_header, write_json, write_json_str};
 use std::io::{self, Write};
-use transect_model::cell::Record;
+use transect_model::cell::{Cell, Record};
 use transect_model::ids::MachineId;
 use transect_model::table::{ClockCheck, ClockEdge, ImportLog, Lost, Machine, TableDoc, Window};
 
@@ -98,18 +98,65 @@ pub(crate) fn write_csv_report(
                 .iter()
                 .try_for_each(|text| writeln!(out, "\"{}\"", text.replace('"', "\"\"")))
         }
-        View::Recording => {
-            write_csv_header(out, RecordingLine::COLUMNS)?;
-            write_csv(out, &report.facts.line())
-        }
+        View::Recording => Form::of(report, view).write(
+            RecordingLine::COLUMNS,
+            std::iter::once(&report.facts.line() as &dyn Record),
+            out,
+        ),
         View::Cost => {
             write_csv_header(out, CostLine::COLUMNS)?;
             report.facts.cost.iter().try_for_each(|cost| write_csv(out, cost))
         }
-        _ => lists(report, view).first().map_or(Ok(()), |list| {
-            write_csv_header(out, &list.columns)?;
-            list.cut(top).try_for_each(|record| write_csv(out, record))
-        }),
+        _ => lists(report, view)
+            .first()
+            .map_or(Ok(()), |list| Form::of(report, view).write(&list.columns, list.cut(top), out)),
+    }
+}
+
+/// How a view is written as CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// With a last column `time_unit`: the columns named `_ns` are in ticks.
+    InTicks,
+}
+
+impl Form {
+    fn of(report: &Report, view: View) -> Self {
+        // Rows of `machines` have this column, and those of the log have no times.
+        let has_times = !matches!(view, View::Machines | View::Log);
+        match report.facts.unit {
+            TimeUnit::Ticks if has_times => Form::InTicks,
+            TimeUnit::Ticks | TimeUnit::Ns => Form::Plain,
+        }
+    }
+
+    fn write<'r>(
+        self,
+        columns: &[&str],
+        mut records: impl Iterator<Item = &'r dyn Record>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match self {
+            Form::Plain => {
+                write_csv_header(out, columns)?;
+                records.try_for_each(|record| write_csv(out, record))
+            }
+            Form::InTicks => {
+                write_csv_header(out, &[columns, &["time_unit"]].concat())?;
+                records.try_for_each(|record| write_csv(out, &InTicks(record)))
+            }
+        }
+    }
+}
+
+/// A record with its unit of time as the last cell.
+struct InTicks<'r>(&'r dyn Record);
+
+impl Record for InTicks<'_> {
+    fn each_cell<'a>(&'a self, visit: &mut dyn FnMut(&'static str, Cell<'a>)) {
+        self.0.each_cell(visit);
+        visit("time_unit", Cell::Str(TimeUnit::Ticks.as_str().into()));
     }
 }
 

@@ -32,7 +32,7 @@ const DEFAULT_TOP: usize = 10;
     transect report demo.transect --view antagonists     one section\n  \
     transect report demo.transect --vm web --top 30      one VM, longer lists\n  \
     transect report demo.transect --window 100ms         metrics per window of 100 ms\n  \
-    transect report demo.transect --json | jq '.exits'   for scripts (all values in ns)\n  \
+    transect report demo.transect --json | jq '.exits'   for scripts (values in ns)\n  \
     transect report demo.transect --view exits --csv\n\n\
     Every column is described in docs/reference/report.md.")]
 pub(crate) struct Args {
@@ -41,7 +41,8 @@ pub(crate) struct Args {
     /// Section to print; repeat it for several [default: every view except windows and events]
     #[arg(long, value_name = "VIEW", value_enum)]
     view: Vec<View>,
-    /// Length of a metrics window (1s, 100ms, …) [default: 1s]; also prints the windows view
+    /// Length of a metrics window (1s, 100ms, …) [default: 1s; the whole recording if its time is in ticks]; also
+    /// prints the windows view
     #[arg(long, value_name = "T", value_parser = window_ns)]
     window: Option<i64>,
     /// VM to report, by name or machine number; repeat it for several [default: all]
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     /// Maximum lines per list [default: 10; all with --json and --csv]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Print JSON: every view, or those of --view; all times in ns
+    /// Print JSON: every view, or those of --view; all times in ns (in ticks if time_unit states it)
     #[arg(long, conflicts_with = "csv")]
     json: bool,
     /// Print one view as CSV (needs --view)

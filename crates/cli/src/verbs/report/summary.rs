@@ -277,7 +277,7 @@ fn clocks(report: &Report) -> Option<String> {
     let bound = i64::try_from(worst.1).ok()?;
     Some(format!(
         "Guest clock error is at most ±{} ({}); {check}.",
-        if bound == 0 { "0 ns".to_owned() } else { ns(report, bound) },
+        if bound == 0 { format!("0 {}", report.facts.unit.as_str()) } else { ns(report, bound) },
         machine_name(report, worst.0.machine_id)
     ))
 }

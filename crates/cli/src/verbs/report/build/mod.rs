@@ -191,10 +191,11 @@ fn check_sums_fit(facts: &Facts, tables: &Tables) -> anyhow::Result<()> {
     let vcpus = i64::try_from(tables.vcpus.len().max(1)).context("vCPU count exceeds 2^63")?;
     if facts.window.dur_ns().checked_mul(vcpus).is_none() {
         bail!(
-            "{}: the timestamps span {} ns, longer than any recording: one of its timestamps is corrupt \
+            "{}: the timestamps span {} {}, longer than any recording: one of its timestamps is corrupt \
              (see --view log)",
             facts.path,
-            facts.window.dur_ns()
+            facts.window.dur_ns(),
+            facts.unit.as_str()
         );
     }
     Ok(())

@@ -8,7 +8,10 @@ use std::io;
 
 impl Page<'_> {
     pub(super) fn domains(&mut self) -> io::Result<()> {
-        self.heading("DOMAINS", "XenMon's metrics, and the combined state of each domain's vCPUs")?;
+        self.heading_of_times(
+            "DOMAINS",
+            "XenMon's metrics, and the combined state of each domain's vCPUs",
+        )?;
         if self.report.domains.is_empty() {
             return self.paragraph("No Xen domain was recorded.");
         }
@@ -50,7 +53,6 @@ impl Page<'_> {
     }
 
     fn metric_cells(&self, line: &DomainLine) -> Vec<String> {
-        let window_ns = self.window_ns() as f64;
         let per = |ns: i64, of: u64| {
             self.ns_or_dash(i64::try_from(of).ok().and_then(|of| ns.checked_div(of)))
         };
@@ -60,14 +62,14 @@ impl Page<'_> {
             share(line.waited_ns, self.window_ns()),
             share(line.blocked_ns, self.window_ns()),
             count(line.executions),
-            ratio(line.executions as f64 * 1e9, window_ns),
+            self.per_second(line.executions, self.window_ns()),
             per(line.gotten_ns, line.executions),
             per(line.waited_ns, line.executions),
             self.ns_or_dash(line.allocated_avg_ns),
             self.ns_or_dash(line.allocated_min_ns),
             self.ns_or_dash(line.allocated_max_ns),
             count(line.io_count),
-            ratio(line.io_count as f64 * 1e9, window_ns),
+            self.per_second(line.io_count, self.window_ns()),
             ratio(line.io_count as f64, line.executions as f64),
             per(line.blocked_ns, line.io_count),
         ]

@@ -16,7 +16,7 @@ struct Sum {
 
 impl Page<'_> {
     pub(super) fn lost(&mut self) -> io::Result<()> {
-        self.heading("LOST EVENTS", "")?;
+        self.heading_of_times("LOST EVENTS", "")?;
         if self.report.lost.is_empty() {
             return self.paragraph("None.");
         }

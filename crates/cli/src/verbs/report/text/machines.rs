@@ -10,7 +10,7 @@ use transect_model::{
 
 impl Page<'_> {
     pub(super) fn machines(&mut self) -> io::Result<()> {
-        self.heading("MACHINES AND CLOCKS", "")?;
+        self.heading_of_times("MACHINES AND CLOCKS", "")?;
         let mut grid = Grid::new(&[
             left("machine"),
             left("kind"),
@@ -46,14 +46,14 @@ impl Page<'_> {
             if vcpus == 0 { dash() } else { count(vcpus as u64) },
             or_dash(machine.vmm_pid.map(|pid| pid.to_string())),
             or_dash(machine.clock.clone()),
-            or_dash(machine.error_bound_ns.map(|ns| format!("±{}", bound(self, ns)))),
+            or_dash(machine.error_bound_ns.map(|ns| format!("±{}", self.bound(ns)))),
             or_dash(check.map(|c| share(signed(c.inside), signed(c.tested)))),
         ]
     }
 
     fn edge_words(&self, edge: &ClockEdge) -> String {
         let machine = self.machine(edge.machine_id);
-        let bound = bound(self, edge.error_bound_ns);
+        let bound = self.bound(edge.error_bound_ns);
         if edge.method == "tsc_rate" {
             return format!(
                 "{machine}: trace time is derived from {}, {:.9} ticks per ns, error bound ±{bound}.",
@@ -132,11 +132,6 @@ impl Page<'_> {
             self.ns(check.slack_earlier_ns)
         )
     }
-}
-
-/// An error bound; exact is said as 0 ns, since a bare 0 reads like "none given".
-fn bound(page: &Page<'_>, ns: u64) -> String {
-    if ns == 0 { "0 ns".to_owned() } else { page.ns(signed(ns)) }
 }
 
 fn signed(value: u64) -> i64 {

@@ -13,11 +13,13 @@ mod waits;
 use super::View;
 use super::build::Report;
 use super::summary;
+use crate::facts::TimeUnit;
 pub(crate) use grid::printable;
 use grid::{Column, Grid};
 pub(crate) use number::{bytes, count, counted, dash, duration, duration_or_dash, share};
 pub(crate) use recording::utc;
 use std::io::{self, Write};
+use vcpus::ratio;
 pub(crate) use waits::antagonist;
 
 /// How a report is set.
@@ -30,6 +32,9 @@ pub(crate) struct Style {
     /// How many lines each list shows before it says how many more there are.
     pub top: usize,
 }
+
+/// What headings state if the length of a tick is unknown.
+const IN_TICKS: &str = "times in ticks";
 
 /// Enough for any machine a person looks at as a whole.
 const MOST_ACTORS: usize = 100;
@@ -100,6 +105,31 @@ impl Page<'_> {
         }
         writeln!(self.out)?;
         self.paragraph(explanation)
+    }
+
+    /// The heading of a section with durations, which names their unit where that is not time.
+    fn heading_of_times(&mut self, title: &str, explanation: &str) -> io::Result<()> {
+        match (self.report.facts.unit, explanation) {
+            (TimeUnit::Ns, _) => self.heading(title, explanation),
+            (TimeUnit::Ticks, "") => self.heading(title, IN_TICKS),
+            (TimeUnit::Ticks, _) => self.heading(title, &format!("{explanation}; {IN_TICKS}")),
+        }
+    }
+
+    /// A number per second; a dash where the length of a second is unknown.
+    fn per_second(&self, count: u64, dur: i64) -> String {
+        match self.report.facts.unit {
+            TimeUnit::Ns => ratio(count as f64 * 1e9, dur as f64),
+            TimeUnit::Ticks => dash(),
+        }
+    }
+
+    /// An error bound. An exact one is printed with its unit, since a bare 0 reads like "none given".
+    fn bound(&self, bound: u64) -> String {
+        match bound {
+            0 => format!("0 {}", self.report.facts.unit.as_str()),
+            _ => self.ns(i64::try_from(bound).unwrap_or(i64::MAX)),
+        }
     }
 
     /// Text, indented and wrapped at the terminal's width.

@@ -29,7 +29,7 @@ impl Page<'_> {
     }
 
     pub(super) fn recording(&mut self) -> io::Result<()> {
-        self.heading("RECORDING", "")?;
+        self.heading_of_times("RECORDING", "")?;
         let line = self.report.facts.line();
         let recorded = match (&line.created_unix_ns, &line.transect_version) {
             (Some(created), Some(version)) => format!("{} by transect {version}", utc(*created)),

@@ -30,7 +30,7 @@ const GUEST_COLUMNS: [Column; 9] = [
 
 impl Page<'_> {
     pub(super) fn threads(&mut self) -> io::Result<()> {
-        self.heading(
+        self.heading_of_times(
             "THREADS",
             "running: scheduled in by the thread's own kernel; shares split it by the vCPU state on the host",
         )?;
@@ -97,7 +97,7 @@ impl Page<'_> {
     }
 
     pub(super) fn wakeups(&mut self) -> io::Result<()> {
-        self.heading("WAKEUPS", "from wakeup to running (wakeup latency)")?;
+        self.heading_of_times("WAKEUPS", "from wakeup to running (wakeup latency)")?;
         if self.report.wakeups.is_empty() {
             return self.paragraph("No wakeups were recorded (sched:sched_waking).");
         }

@@ -30,7 +30,7 @@ impl Page<'_> {
 
     pub(super) fn vcpus(&mut self) -> io::Result<()> {
         let explanation = "gotten + waited + blocked + offline + unknown = 100 % of the window";
-        self.heading("VCPUS", explanation)?;
+        self.heading_of_times("VCPUS", explanation)?;
         if self.report.vcpus.is_empty() {
             return self.paragraph("No vCPUs were recorded.");
         }
@@ -119,7 +119,7 @@ impl Page<'_> {
     }
 
     pub(super) fn windows(&mut self) -> io::Result<()> {
-        self.heading("WINDOWS", "metrics of vCPUs, VMs, cgroups and domains per window")?;
+        self.heading_of_times("WINDOWS", "metrics of vCPUs, VMs, cgroups and domains per window")?;
         let windows: Vec<&Window> = self.report.windows.iter().collect();
         if windows.is_empty() {
             return self.paragraph("No window contains a vCPU.");
@@ -187,7 +187,7 @@ impl Page<'_> {
             self.ns_or_dash(row.allocated_min_ns),
             self.ns_or_dash(row.allocated_max_ns),
             count(row.io_count),
-            ratio(row.io_count as f64 * 1e9, row.dur as f64),
+            self.per_second(row.io_count, row.dur),
             ratio(row.io_count as f64, row.executions as f64),
             if is_xen { dash() } else { per(row.blocked_ns, row.io_count) },
             count(row.exits),

@@ -33,7 +33,7 @@ fn is_xen_pv(line: &ExitLine) -> bool {
 
 impl Page<'_> {
     pub(super) fn exits(&mut self) -> io::Result<()> {
-        self.heading(
+        self.heading_of_times(
             "EXITS BY REASON",
             "handling: on a CPU until the next entry; to next entry: includes sleep and waiting",
         )?;
@@ -89,7 +89,7 @@ impl Page<'_> {
     }
 
     pub(super) fn antagonists(&mut self) -> io::Result<()> {
-        self.heading(
+        self.heading_of_times(
             "ANTAGONISTS",
             "vCPUs and threads that held the CPU while a vCPU waited for it",
         )?;
