@@ -90,9 +90,13 @@ impl XenRate {
 pub(super) const UNKNOWN: &str =
     "TSC frequency unknown: all times are in ticks; give it with --cpu-hz";
 
-/// The same for a recording of Xen.
-pub(super) fn unknown_of_xen() -> String {
-    format!("{UNKNOWN} (xl info prints it as cpu_mhz) or --xen-tsc")
+/// The same for a recording of Xen, with what was found in a report that was given.
+pub(super) fn unknown_of_xen(report: Option<&XenReport>) -> String {
+    let found = report.map_or_else(String::new, |report| {
+        let path = report.path.display();
+        format!("; {path} has no rate, or only of domains that were migrated or restored")
+    });
+    format!("{UNKNOWN} (xl info prints it as cpu_mhz) or --xen-tsc{found}")
 }
 
 #[cfg(test)]
@@ -131,5 +135,12 @@ mod tests {
         std::fs::write(&file, "(XEN) nothing\n").unwrap();
         let Err(error) = XenReport::read(file.path()) else { panic!("there is none") };
         assert!(error.to_string().contains("xl info"), "{error}");
+        // A TSC report of a host without domains.
+        let text = "(XEN) TSC marked as reliable, warp = 0 (count=2)\n(XEN) No domains have emulated TSC\n";
+        std::fs::write(&file, text).unwrap();
+        let report = XenReport::read(file.path()).unwrap();
+        assert!(XenRate::find(None, &[], Some(&report)).unwrap().is_none());
+        let name = file.path().display().to_string();
+        assert!(unknown_of_xen(Some(&report)).contains(&name));
     }
 }

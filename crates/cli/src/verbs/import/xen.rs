@@ -86,7 +86,8 @@ pub(super) fn run(
         super::survey::note_all(&mut manifest, trace.path, &trace.problems);
     }
     manifest.notes.extend(dats.iter().flat_map(|(_, notes)| notes.clone()));
-    let rate_note = told.as_ref().map_or_else(rate::unknown_of_xen, |told| told.note.clone());
+    let unknown = || rate::unknown_of_xen(report.as_ref());
+    let rate_note = told.as_ref().map_or_else(unknown, |told| told.note.clone());
     manifest.notes.push(rate_note.clone());
     let printed = report.as_ref().and_then(|report| report.tsc.as_ref());
     let finding = |kernel: &Kernel<'_, '_>| {
