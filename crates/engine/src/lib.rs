@@ -85,6 +85,7 @@ pub mod stream;
 #[cfg(feature = "synthetic")]
 pub mod synthetic;
 pub mod topology;
+pub mod unfinished;
 mod wanted;
 mod world;
 pub mod xen;

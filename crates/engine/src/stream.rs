@@ -35,6 +35,8 @@ pub enum LostCause {
     Snapshot,
     /// The disk was full.
     DiskFull,
+    /// The recorder ended before it wrote the events that its buffers held: it was killed, or failed.
+    NotWritten,
     /// The file ends in the middle of the stream.
     TruncatedFile,
     /// Bytes that cannot be events.
@@ -52,6 +54,7 @@ impl LostCause {
             LostCause::XentraceEnded => "xentrace_ended",
             LostCause::Snapshot => "snapshot",
             LostCause::DiskFull => "disk_full",
+            LostCause::NotWritten => "not_written",
             LostCause::TruncatedFile => "truncated_file",
             LostCause::CorruptPage => "corrupt_page",
         }

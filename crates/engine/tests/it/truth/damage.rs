@@ -22,6 +22,8 @@ pub enum Damage {
     Tail { stream: u8, at: u8 },
     /// The recording ends at this fraction of its time.
     Cut { at: u8 },
+    /// The recorder was killed: every stream ends at a place of its own, a fraction for each, in turn.
+    Killed { fractions: Vec<u8> },
     /// The span is chosen: fractions of the recording's time, from a quarter before its start to a
     /// quarter behind its end.
     Window { from: u8, to: u8 },
@@ -55,6 +57,7 @@ pub fn damage() -> BoxedStrategy<Damage> {
         3 => hole,
         2 => (any::<u8>(), any::<u8>()).prop_map(|(stream, at)| Damage::Tail { stream, at }),
         2 => any::<u8>().prop_map(|at| Damage::Cut { at }),
+        2 => prop::collection::vec(any::<u8>(), 1..6).prop_map(|fractions| Damage::Killed { fractions }),
         2 => (any::<u8>(), any::<u8>()).prop_map(|(from, to)| Damage::Window { from, to }),
         3 => threads,
         1 => any::<u8>().prop_map(|ns| Damage::MinExit { ns }),
@@ -106,6 +109,7 @@ impl Damage {
             Damage::Hole { .. } => "hole".into(),
             Damage::Tail { .. } => "tail".into(),
             Damage::Cut { .. } => "cut".into(),
+            Damage::Killed { .. } => "killed".into(),
             Damage::Window { .. } => "window".into(),
             Damage::Threads { .. } => "thread filter".into(),
             Damage::MinExit { .. } => "min_exit".into(),
@@ -120,7 +124,7 @@ impl Damage {
             Damage::MinExit { .. } => 1,
             Damage::Cut { .. } => 2,
             Damage::Hole { .. } => 3,
-            Damage::Tail { .. } => 4,
+            Damage::Tail { .. } | Damage::Killed { .. } => 4,
             Damage::Overwrite { .. } => 5,
             Damage::Window { .. } => 6,
         }
@@ -166,6 +170,14 @@ fn apply_one(recording: &Recording, damage: &Damage, damaged: &mut Damaged) {
                 items.retain(|item| item_time(item).is_none_or(|t| t <= end));
             }
             damaged.ended = Some(damaged.ended.map_or(end, |before| before.min(end)));
+        }
+        Damage::Killed { fractions } => {
+            for (items, fraction) in damaged.streams.values_mut().zip(fractions.iter().cycle()) {
+                items.truncate(part(items.len() + 1, *fraction));
+                // As the loader does: what follows is missing, however little it is.
+                let cause = LostCause::NotWritten;
+                items.push(StreamItem::Lost(LostEvents { count: None, cause }));
+            }
         }
         Damage::Window { .. } if last <= first => {}
         Damage::Window { from, to } => {

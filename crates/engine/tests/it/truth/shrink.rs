@@ -126,6 +126,15 @@ fn smaller_damages(damage: &Damage) -> Vec<Damage> {
                 });
             }
         }
+        Damage::Killed { fractions } => {
+            for (at, value) in fractions.iter().enumerate() {
+                vary(*value, &|damage, number| {
+                    if let Damage::Killed { fractions } = damage {
+                        fractions[at] = number;
+                    }
+                });
+            }
+        }
         Damage::Tail { stream, at: place } => {
             for (at, value) in [*stream, *place].into_iter().enumerate() {
                 vary(value, &|damage, number| {
