@@ -26,12 +26,44 @@ pub enum StoreError {
         /// The file that could not grow.
         path: PathBuf,
     },
+    /// There is not enough space to begin.
+    #[error(
+        "{}: nothing was recorded: the file system has {} KiB free, and a recording needs at least {} KiB. Free space, \
+         or record with -o on another file system", dir.display(), free_bytes >> 10, needed_bytes >> 10
+    )]
+    NoRoom {
+        /// The recording that was to be made.
+        dir: PathBuf,
+        /// Bytes that are free.
+        free_bytes: u64,
+        /// Bytes that are needed.
+        needed_bytes: u64,
+    },
+    /// The directory, or one of its files, was removed while it was written.
+    #[error("{}: removed while it was recorded, or files of it were: nothing more can be kept, and the files are gone", .0.display())]
+    Removed(PathBuf),
+    /// The directory has another name now.
+    #[error(
+        "{}: moved to {} while it was recorded: what was recorded until then is there (transect report {})",
+        from.display(), to.display(), to.display()
+    )]
+    Moved {
+        /// Where it was made.
+        from: PathBuf,
+        /// Where it is.
+        to: PathBuf,
+    },
     /// `record` would have written into a directory that holds something.
     #[error("{} exists and is not empty: choose another directory with -o, or remove it", .0.display())]
     Exists(PathBuf),
     /// Not a recording.
-    #[error("{} is not a recording: it has no manifest.json (make one with transect record, or convert other traces with transect import)", .0.display())]
-    NotARecording(PathBuf),
+    #[error("{} is not a recording: it has no manifest.json{} (make one with transect record, or convert other traces with transect import)", dir.display(), contents_text(contents))]
+    NotARecording {
+        /// The directory.
+        dir: PathBuf,
+        /// The files in it.
+        contents: Vec<String>,
+    },
     /// The manifest cannot be understood.
     #[error("{}: cannot read the manifest: {reason}", path.display())]
     Manifest {
@@ -134,6 +166,24 @@ pub enum StoreError {
         /// Why not.
         reason: String,
     },
+}
+
+/// Files of a directory that a message names.
+const MOST_NAMES: usize = 6;
+
+/// "; it contains host.dat, clocks.jsonl: read a trace.dat by itself with transect report DIR/host.dat"
+fn contents_text(contents: &[String]) -> String {
+    let named = contents.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = contents.len().saturating_sub(MOST_NAMES);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let dat = contents.iter().find(|name| name.ends_with(".dat"));
+    let hint = dat
+        .map_or_else(String::new, |name| format!("; 'transect report' reads its {name} by itself"));
+    if contents.is_empty() {
+        "; it is empty".to_owned()
+    } else {
+        format!("; it contains {named}{rest}{hint}")
+    }
 }
 
 /// The same for tables, which can be made again and are not kept in part.

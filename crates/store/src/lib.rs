@@ -37,6 +37,7 @@ pub mod manifest;
 mod mapping;
 mod names;
 mod open;
+mod place;
 mod spool;
 pub mod tables;
 mod time_shift;

@@ -37,6 +37,9 @@ pub struct Manifest {
     /// Process that records (or recorded).
     #[serde(default)]
     pub recorder_pid: Option<i32>,
+    /// When that process was started, in clock ticks since boot: pids are used again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder_start_ticks: Option<u64>,
     /// False while recording, and for ever if the recorder was killed.
     pub finished: bool,
     /// Why recording ended (duration, interrupt, command ended, disk full, …).
@@ -55,9 +58,15 @@ pub struct Manifest {
     /// Events lost per CPU, as the kernel counted.
     #[serde(default)]
     pub lost: Vec<LostCount>,
+    /// CPUs whose last events were recorded and not kept: behind the last one that was, nothing is known of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_kept: Vec<NotKept>,
     /// Threads known from procfs rather than from events.
     #[serde(default)]
     pub threads: Vec<ThreadEntry>,
+    /// The CPUs of the recorded kernel that were online when recording began; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub online: Vec<CpuId>,
     /// What was enabled: `system:event`, with its filter if any.
     #[serde(default)]
     pub events: Vec<String>,
@@ -292,6 +301,19 @@ pub struct LostCount {
     pub count: u64,
 }
 
+/// Events of a CPU that a recorder counted and could not keep: all of them are behind the last one kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotKept {
+    /// The machine.
+    pub machine_id: MachineId,
+    /// The CPU.
+    pub cpu: CpuId,
+    /// How many; none where they were not counted.
+    pub count: Option<u64>,
+    /// `disk_full`, or `not_written` for any other failure of the recorder.
+    pub cause: String,
+}
+
 /// A thread known from procfs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
@@ -362,7 +384,8 @@ impl Manifest {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(StoreError::NotARecording(dir.to_owned()));
+                let contents = names_in(dir);
+                return Err(StoreError::NotARecording { dir: dir.to_owned(), contents });
             }
             Err(e) => return Err(io_error("read the manifest", path)(e)),
         };
@@ -429,6 +452,15 @@ impl Manifest {
         text.push('\n');
         replace(&path, text.as_bytes())
     }
+}
+
+/// The files of a directory, by name.
+fn names_in(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 impl Excerpt {

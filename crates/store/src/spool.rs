@@ -11,10 +11,11 @@ use crate::{
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Read as _, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
+use transect_ftrace::{Item, Page, PageLayout};
 use transect_model::ids::CpuId;
 
 /// The most one meta file may hold; a guest that sends more is refused (kallsyms is ~12 MB).
@@ -74,10 +75,7 @@ impl SourceSpool {
     /// A writer for one CPU of its own file handle, made if absent. Each CPU must have one
     /// appending thread at a time; a later writer goes on where the former stopped.
     pub fn cpu(&self, cpu: CpuId) -> Result<CpuSpool, StoreError> {
-        CpuSpool::open(
-            self.inner.dir.join(format!("{}.cpu{cpu}.raw", self.inner.stem)),
-            self.inner.sub_buffer_bytes,
-        )
+        CpuSpool::open(self.path_of(cpu), self.inner.sub_buffer_bytes)
     }
 
     /// Appends whole sub-buffers of one CPU: for sources whose pages arrive as bytes (guests).
@@ -93,6 +91,17 @@ impl SourceSpool {
     /// Size of one sub-buffer of this source, bytes.
     pub fn sub_buffer_bytes(&self) -> u32 {
         self.inner.sub_buffer_bytes
+    }
+
+    /// Counts the events in the spool of one CPU of this machine's own kernel; reads all of it.
+    pub fn count_events(&self, cpu: CpuId) -> Result<u64, StoreError> {
+        let path = self.path_of(cpu);
+        let layout = PageLayout::native(self.inner.sub_buffer_bytes as usize);
+        count_events(&path, &layout).map_err(io_error("read back the spool", path))
+    }
+
+    fn path_of(&self, cpu: CpuId) -> PathBuf {
+        self.inner.dir.join(format!("{}.cpu{cpu}.raw", self.inner.stem))
     }
 }
 
@@ -165,6 +174,26 @@ impl CpuSpool {
         let end = self.bytes;
         let _ = self.file.set_len(end);
         let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(end));
+    }
+}
+
+fn count_events(path: &Path, layout: &PageLayout) -> io::Result<u64> {
+    let mut file = match File::open(path) {
+        Ok(file) => io::BufReader::with_capacity(1 << 20, file),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(e) => return Err(e),
+    };
+    let mut page = vec![0; layout.page_bytes];
+    let mut events = 0;
+    loop {
+        match file.read_exact(&mut page) {
+            Ok(()) => {}
+            // A page that was cut off is not read by anybody else either.
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(events),
+            Err(e) => return Err(e),
+        }
+        let items = Page::new(&page, layout);
+        events += items.filter(|item| matches!(item, Item::Event { .. })).count() as u64;
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     error::{StoreError, io_error},
     manifest::{Gap, Manifest, SourceEntry, SourceFormat},
     names::check_file,
+    place::Place,
     spool::SourceSpool,
 };
 use std::{
@@ -23,6 +24,8 @@ pub const CLOCKS_FILE_NAME: &str = "clocks.jsonl";
 /// the events have filled.
 const RESERVE_FILE_NAME: &str = ".reserve";
 const RESERVE_BYTES: u64 = 1 << 20;
+/// Space that must be there beside it: the first manifest, the names of threads, a little of the events.
+const FIRST_BYTES: u64 = 512 << 10;
 
 /// What [`RecordingWriter::finish`] left behind.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ pub struct Finished {
 #[derive(Debug)]
 pub struct RecordingWriter {
     dir: PathBuf,
+    place: Place,
     manifest: Mutex<Manifest>,
     clocks: Mutex<File>,
 }
@@ -47,19 +51,54 @@ pub struct RecordingWriter {
 impl RecordingWriter {
     /// Makes the directory (or takes an empty one) and writes the first manifest.
     pub fn create(dir: &Path, manifest: Manifest) -> Result<Self, StoreError> {
+        let is_new = !dir.exists();
         fs::create_dir_all(dir).map_err(io_error("make the directory", dir))?;
         if fs::read_dir(dir).map_err(io_error("list", dir))?.next().is_some() {
             return Err(StoreError::Exists(dir.to_owned()));
         }
+        Self::begin(dir, manifest).inspect_err(|_| {
+            // Nothing was recorded: no file of it stays.
+            for name in [CLOCKS_FILE_NAME, crate::manifest::FILE_NAME, RESERVE_FILE_NAME] {
+                let _ = fs::remove_file(dir.join(name));
+            }
+            if is_new {
+                let _ = fs::remove_dir(dir);
+            }
+        })
+    }
+
+    fn begin(dir: &Path, manifest: Manifest) -> Result<Self, StoreError> {
+        check_room(dir)?;
+        let place = Place::of(dir)?;
+        // First: without it the directory is no recording.
+        manifest.write(dir)?;
         let path = dir.join(CLOCKS_FILE_NAME);
         let clocks = File::create_new(&path).map_err(io_error("make", &path))?;
-        manifest.write(dir)?;
-        reserve(&dir.join(RESERVE_FILE_NAME))?;
+        reserve(dir)?;
         Ok(RecordingWriter {
             dir: dir.to_owned(),
+            place,
             manifest: Mutex::new(manifest),
             clocks: Mutex::new(clocks),
         })
+    }
+
+    /// Checks that the directory and the files of its sources are still where they were made. Files that were removed can
+    /// be written on, and nothing else reports that they are gone.
+    ///
+    /// # Errors
+    /// The directory was removed or moved, or a file in it was removed.
+    pub fn check_place(&self) -> Result<(), StoreError> {
+        self.place.check(&self.dir)?;
+        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = manifest.sources.iter().map(|source| match source.spooled {
+            true => self.dir.join(format!("{}.meta", source.stem())),
+            false => self.dir.join(&source.file),
+        });
+        match files.chain([self.dir.join(crate::manifest::FILE_NAME)]).find(|file| !file.exists()) {
+            None => Ok(()),
+            Some(_) => Err(StoreError::Removed(self.dir.clone())),
+        }
     }
 
     /// The recording's directory.
@@ -179,13 +218,34 @@ impl RecordingWriter {
     }
 }
 
-fn reserve(path: &Path) -> Result<(), StoreError> {
-    let file = File::create(path).map_err(io_error("make", path))?;
+/// Checks that the file system has space for a beginning.
+fn check_room(dir: &Path) -> Result<(), StoreError> {
+    let needed_bytes = RESERVE_BYTES + FIRST_BYTES;
+    match free_bytes(dir) {
+        Some(free_bytes) if free_bytes < needed_bytes => {
+            Err(StoreError::NoRoom { dir: dir.to_owned(), free_bytes, needed_bytes })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that this user can write; none where the file system does not report it.
+fn free_bytes(dir: &Path) -> Option<u64> {
+    let facts = rustix::fs::statvfs(dir).ok().filter(|facts| facts.f_blocks > 0)?;
+    Some(facts.f_bavail.saturating_mul(facts.f_frsize))
+}
+
+fn reserve(dir: &Path) -> Result<(), StoreError> {
+    let path = dir.join(RESERVE_FILE_NAME);
+    let file = File::create(&path).map_err(io_error("make", &path))?;
     let flags = rustix::fs::FallocateFlags::empty();
     match rustix::fs::fallocate(&file, flags, 0, RESERVE_BYTES) {
-        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
-            Err(StoreError::NoSpace { path: path.to_owned() })
-        }
+        // A quota, which the free space does not show.
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(StoreError::NoRoom {
+            dir: dir.to_owned(),
+            free_bytes: 0,
+            needed_bytes: RESERVE_BYTES + FIRST_BYTES,
+        }),
         // A file system that cannot reserve: then a full disk may cost the last manifest.
         _ => Ok(()),
     }

@@ -265,7 +265,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
     assert!(writer.add_source(source(0, "../x.dat")).is_err());
     let again = RecordingWriter::create(&dir, Manifest::new(0, Vec::new()));
     assert!(matches!(again, Err(StoreError::Exists(_))));
-    assert!(matches!(Recording::open(Path::new("/")), Err(StoreError::NotARecording(_))));
+    assert!(matches!(Recording::open(Path::new("/")), Err(StoreError::NotARecording { .. })));
     fs::write(dir.join("manifest.json"), "{\"format\": 99}").unwrap();
     let error = Recording::open(&dir).unwrap_err().to_string();
     assert!(error.contains("version 99") && error.contains("newer transect"), "{error}");
