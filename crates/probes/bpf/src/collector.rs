@@ -13,7 +13,7 @@ use crate::{
     load::{self, FLUSH, Loaded, MAX_MOVED, MOVES, map_named},
     memory::{Memory, Take, Which},
     program::Program,
-    sink::LogSink,
+    sink::{Discard, LogSink},
 };
 
 /// The compact collector, loaded into the kernel. Dropping it takes everything out again.
@@ -175,13 +175,30 @@ impl Compact {
     /// # Errors
     /// Only what leaves no sink to give back; a sink's failure is in [`Finished::failure`].
     pub fn stop<S: LogSink + 'static>(
+        self,
+        consumer: Consumer<S>,
+    ) -> Result<Finished<S>, BpfError> {
+        self.stop_with_rest(consumer, &mut Discard)
+    }
+
+    /// The same; if the sink of the consumer fails, or has failed, what it did not take goes to `rest`, so that it can be
+    /// counted.
+    ///
+    /// # Errors
+    /// As [`Compact::stop`].
+    pub fn stop_with_rest<S: LogSink + 'static>(
         mut self,
         consumer: Consumer<S>,
+        rest: &mut dyn LogSink,
     ) -> Result<Finished<S>, BpfError> {
         self.detach();
         let (mut sink, taken) = consumer.finish()?;
         let result = taken.and_then(|()| self.take_rest(&mut sink));
         let failure = result.err().map(BpfError::Sink);
+        if failure.is_some() {
+            // What fails here was reported above.
+            let _ = self.take_rest(rest);
+        }
         let (stats, moved) = (self.stats(), self.moved());
         Ok(Finished { sink, stats, failure, aggregates: self.aggregates()?, moved })
     }
