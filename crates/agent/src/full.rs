@@ -7,7 +7,8 @@ use transect_guest::{
     serve::{MetaFile, PageOut, Prepared, TraceRun},
 };
 use transect_tracefs::{
-    Instance, Selection, Totals, Tracefs, TracefsError, clean_leftovers, meta, meta::Cmdlines,
+    Instance, OWN_PREFIX, Selection, Totals, Tracefs, TracefsError, clean_leftovers, meta,
+    meta::Cmdlines,
 };
 
 /// Instances are named `transect-agent-PID-START`.
@@ -23,7 +24,7 @@ const SETTLE: Duration = Duration::from_millis(2);
 /// What tracefs refused, and what to do.
 pub(crate) fn prepare(start: &Start) -> Result<Prepared<FullRun>, TracefsError> {
     let tracefs = Tracefs::find()?;
-    clean_leftovers(&tracefs, PREFIX);
+    clean_leftovers(&tracefs, OWN_PREFIX);
     let requests: Vec<_> = start.events.iter().map(request).collect();
     let selection = Selection::resolve(&tracefs, &requests)?;
     let instance = Instance::create(&tracefs, PREFIX)?;

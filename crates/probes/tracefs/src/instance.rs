@@ -246,7 +246,7 @@ fn make_dir(instances: &Path, plain: &str) -> Result<(PathBuf, String), TracefsE
     }
 }
 
-fn remove_dir(path: &Path, patience: Duration) -> Result<(), TracefsError> {
+pub(crate) fn remove_dir(path: &Path, patience: Duration) -> Result<(), TracefsError> {
     let start = Instant::now();
     loop {
         match fs::remove_dir(path) {
@@ -258,29 +258,6 @@ fn remove_dir(path: &Path, patience: Duration) -> Result<(), TracefsError> {
             Err(source) => return Err(TracefsError::Remove { path: path.to_owned(), source }),
         }
     }
-}
-
-/// Removes instances of ours whose process is dead; says which. One that is still read from
-/// (EBUSY: its process lives in another pid namespace) stays.
-pub fn clean_leftovers(tracefs: &Tracefs, prefix: &str) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(tracefs.path("instances")) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| owner(name, prefix).is_some_and(|owner| !owner.is_alive()))
-        .filter(|name| {
-            let path = tracefs.path("instances").join(name);
-            remove_dir(&path, Duration::ZERO).is_ok()
-        })
-        .collect()
-}
-
-/// The process that a name of ours stands for.
-fn owner(name: &str, prefix: &str) -> Option<ProcessKey> {
-    let mut parts = name.strip_prefix(prefix)?.strip_prefix('-')?.split('-');
-    let pid = parts.next()?.parse().ok()?;
-    let start_ticks = parts.next()?.parse().ok()?;
-    Some(ProcessKey { pid, start_ticks })
 }
 
 /// Sub-buffer size from `events/header_page`: where `data` starts plus its size.
@@ -313,22 +290,6 @@ fn fields_of(format: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_ours_tell_their_process() {
-        assert_eq!(
-            owner("transect-42-99", "transect"),
-            Some(ProcessKey { pid: 42, start_ticks: 99 })
-        );
-        assert_eq!(
-            owner("transect-42-99-2", "transect"),
-            Some(ProcessKey { pid: 42, start_ticks: 99 })
-        );
-        for other in ["transect", "transect-x-1", "trace-cmd-42-99", "transect-42", "transectx-4-5"]
-        {
-            assert_eq!(owner(other, "transect"), None, "{other}");
-        }
-    }
 
     #[test]
     fn header_page_gives_the_sub_buffer_size() {

@@ -8,7 +8,7 @@ use crate::Fault;
 use transect_tracefs::{CpuStats, Instance, Tracefs, clean_leftovers, cpus};
 
 /// Names of our instances begin so; one that a killed worker left is found by its pid and start time.
-const PREFIX: &str = "bench";
+const PREFIX: &str = "transect-bench";
 
 /// The instance, and what is to be recorded in it.
 #[derive(Debug)]

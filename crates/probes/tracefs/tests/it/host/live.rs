@@ -104,12 +104,13 @@ fn the_global_buffer_is_left_alone() {
 #[test]
 fn a_leftover_goes_and_a_living_instance_stays() {
     let Some(tracefs) = tracefs() else { return };
-    let mine = Instance::create(&tracefs, "transect-test").unwrap();
+    // A prefix of its own: every program of transect removes leftovers of the usual one.
+    let mine = Instance::create(&tracefs, "leftovers-test").unwrap();
     // A pid that cannot be: beyond the largest the kernel gives.
-    let dead = tracefs.path("instances/transect-test-4194305-1");
+    let dead = tracefs.path("instances/leftovers-test-4194305-1");
     fs::create_dir(&dead).unwrap();
-    let cleaned = clean_leftovers(&tracefs, "transect-test");
-    assert!(cleaned.iter().any(|name| name == "transect-test-4194305-1"), "{cleaned:?}");
+    let cleaned = clean_leftovers(&tracefs, "leftovers-test");
+    assert!(cleaned.iter().any(|name| name == "leftovers-test-4194305-1"), "{cleaned:?}");
     assert!(!dead.exists());
     assert!(mine.path().exists());
 }
