@@ -1,7 +1,7 @@
 -- Lost events and the time they hide, by machine and cause.
 -- column: machine_id – the machine
 -- column: machine – name of the machine
--- column: cause – buffer_overrun, overwritten, guest_disconnected, truncated_file, …
+-- column: cause – buffer_overrun, overwritten, guest_disconnected, disk_full, not_written, truncated_file, …
 -- column: holes – number of stretches without events
 -- column: hidden_ns – length of those stretches, summed over all CPUs
 -- column: events – number of lost events, if the source counted them

@@ -2,3 +2,4 @@
 
 mod flagship;
 mod guests;
+mod host;

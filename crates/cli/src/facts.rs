@@ -17,6 +17,8 @@ pub(crate) struct Facts {
     pub command: Vec<String>,
     /// Did the recorder end it in order?
     pub finished: bool,
+    /// How it ended.
+    pub ending: Ending,
     /// The window all shares refer to.
     pub window: Span,
     /// What one unit of trace time is.
@@ -35,6 +37,68 @@ pub(crate) struct Facts {
     pub snapshot: Option<String>,
     /// Other things the reader should know (recovered, inferred, approximated).
     pub notes: Vec<String>,
+}
+
+/// How a recording ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ending {
+    /// The recorder's word for it: `duration elapsed`, `disk_full`; none if it did not write one.
+    pub ended_by: Option<String>,
+    /// Does its recorder still run?
+    pub is_running: bool,
+    /// Process of the recorder, where known.
+    pub recorder_pid: Option<i32>,
+    /// Events that were counted and not kept, by CPU, as text; none if all were kept.
+    pub not_kept: Option<String>,
+    /// Their number, as far as they were counted.
+    pub not_kept_events: u64,
+    /// Guests that were lost and did not come back, each with the cause.
+    pub lost_guests: Vec<String>,
+}
+
+impl Ending {
+    /// Was it ended by a failure of the recorder?
+    pub(crate) fn is_early(&self) -> bool {
+        let is_failure = |reason: &String| reason == "disk_full" || reason.starts_with("failure");
+        self.not_kept.is_some() || self.ended_by.as_ref().is_some_and(is_failure)
+    }
+
+    /// The ending as a sentence.
+    pub(crate) fn describe(&self, finished: bool) -> String {
+        let mut text = self.describe_host(finished);
+        for guest in &self.lost_guests {
+            text +=
+                &format!("; the guest {guest} was lost before the end and is unknown from then on");
+        }
+        text
+    }
+
+    fn describe_host(&self, finished: bool) -> String {
+        let reason = self.ended_by.as_deref();
+        let reason = match reason {
+            Some("disk_full") => Some("the file system was full"),
+            other => other,
+        };
+        let not_kept = match &self.not_kept {
+            Some(text) => format!("; not kept, and unknown from the last event kept on: {text}"),
+            None => String::new(),
+        };
+        let pid = self.recorder_pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+        match reason {
+            _ if !finished && self.is_running => {
+                format!(
+                    "not yet: its recorder{pid} still runs; only data that reached the disk is shown"
+                )
+            }
+            _ if !finished => format!(
+                "abnormally: its recorder{pid} was killed, or the machine went down; events that had not been \
+                 written are missing, and each CPU is unknown from its last event on"
+            ),
+            Some(reason) if self.is_early() => format!("early: {reason}{not_kept}"),
+            Some(reason) => format!("normally: {reason}"),
+            None => format!("normally{not_kept}"),
+        }
+    }
 }
 
 /// What one unit of trace time is.
@@ -101,6 +165,10 @@ line! {
         command: Option<String>,
         /// Did the recorder end it in order?
         finished: bool,
+        /// Why it ended, in the recorder's words; null where unknown.
+        ended_by: Option<String>,
+        /// Events that were counted and not kept, behind the last one kept of their CPUs: a full file system, a failure.
+        not_kept: u64,
         /// First moment of the window, ns of trace time.
         start_ns: i64,
         /// End of the window, ns of trace time.
@@ -132,6 +200,8 @@ impl Facts {
             transect_version: self.transect_version.clone(),
             command: (!self.command.is_empty()).then(|| self.command.join(" ")),
             finished: self.finished,
+            ended_by: self.ending.ended_by.clone(),
+            not_kept: self.ending.not_kept_events,
             start_ns: self.window.start.get(),
             end_ns: self.window.end.get(),
             dur_ns: self.window.dur_ns(),

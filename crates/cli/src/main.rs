@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the binary that prints")]
 
 mod facts;
+mod leftovers;
 mod output;
 #[cfg(test)]
 mod pages;

@@ -15,10 +15,13 @@
 mod client;
 mod place;
 mod server;
+mod stale;
 mod window;
 
+pub(crate) use client::running;
 pub(crate) use client::{Choice, absolute, ask, find};
 pub(crate) use server::{ControlServer, Pending};
+pub(crate) use stale::{Killed, remove_stale};
 pub(crate) use window::SnapshotWindow;
 
 use serde::{Deserialize, Serialize};

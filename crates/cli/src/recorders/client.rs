@@ -41,7 +41,8 @@ pub(super) fn states_in(dir: &Path) -> Vec<(PathBuf, RecorderState)> {
         .collect()
 }
 
-fn running() -> Vec<Found> {
+/// The recorders of this user that run.
+pub(crate) fn running() -> Vec<Found> {
     let places = place::candidates().into_iter().filter(|place| place::check(place).is_ok());
     places
         .flat_map(|place| states_in(&place))

@@ -9,7 +9,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::net::{UnixListener, UnixStream},
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -53,7 +53,6 @@ impl ControlServer {
     /// Makes the recorder known.
     pub(crate) fn start(state: &RecorderState) -> anyhow::Result<Self> {
         let dir = place::create()?;
-        remove_stale(&dir);
         let socket = dir.join(format!("{}.sock", state.pid));
         let _ = fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket)
@@ -102,14 +101,4 @@ fn read_request(stream: &UnixStream) -> Result<Request, String> {
     bounded.read_until(b'\n', &mut line).map_err(failed)?;
     let line = String::from_utf8_lossy(&line);
     Request::from_line(line.trim()).ok_or_else(|| format!("unknown request {line:?}"))
-}
-
-/// Removes what killed recorders left.
-fn remove_stale(dir: &Path) {
-    for (path, state) in super::client::states_in(dir) {
-        if !state.is_alive() {
-            let _ = fs::remove_file(path.with_extension("sock"));
-            let _ = fs::remove_file(path);
-        }
-    }
 }

@@ -10,6 +10,7 @@
 //! recording of which nothing can be read is an error.
 
 mod directory;
+mod endings;
 mod excerpt;
 mod files;
 mod plan;
@@ -20,6 +21,8 @@ pub(crate) mod xen;
 
 use crate::facts::{Facts, TimeUnit};
 use anyhow::Context as _;
+pub(crate) use directory::ending;
+use endings::Endings;
 use plan::Plan;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,6 +78,8 @@ struct Opened<'a> {
     window: Option<RawWindow>,
     /// Events lost per CPU, by the kernels' own count.
     lost: Vec<(StreamKey, u64)>,
+    /// How the streams end, where that is not with everything that was recorded.
+    endings: Endings,
     remarks: Vec<ImportLog>,
 }
 
@@ -258,11 +263,13 @@ fn run(
     read: Option<&progress::Read>,
 ) -> anyhow::Result<Facts> {
     let Opened { mut facts, mut topology, mut evidence, sources, gaps, .. } = opened;
-    let Opened { lost, mut remarks, filters, window, .. } = opened;
-    let traces = parse(&sources, &mut remarks)?;
+    let Opened { lost, mut remarks, filters, window, endings, .. } = opened;
+    let refuse = |error| endings.explain(error, &facts, &sources);
+    let traces = parse(&sources, &mut remarks).map_err(refuse)?;
     let files = traces.iter().map(|(source, file)| (source.machine, file));
     evidence.extend(refine::evidence(&evidence, &topology, files));
-    let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
+    let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())
+        .map_err(|error| refuse(error.into()))?;
     let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();
     for (reader, (source, _)) in readers.iter().zip(&traces) {
@@ -272,10 +279,8 @@ fn run(
             Err(error) => remarks.push(left_out(&source.name, &error)),
         }
     }
-    anyhow::ensure!(
-        !inputs.is_empty(),
-        "no usable events: the recording is empty, or no stream could be aligned to the host clock"
-    );
+    let mut inputs = endings.apply(inputs, &clocks);
+    anyhow::ensure!(!inputs.is_empty(), endings::refusal(&facts, &sources, &remarks));
     if let Some(read) = read {
         let watched = |input: Input<_, _>| Input { stream: read.watch(input.stream), ..input };
         inputs = inputs.into_iter().map(watched).collect();

@@ -20,6 +20,7 @@ mod tables;
 mod top;
 mod view;
 
+use crate::leftovers::Removed;
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -58,6 +59,12 @@ pub(crate) enum Verb {
 impl Verb {
     /// Runs the verb. The exit code is 0, or 1 where the verb's own result is "no".
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        // `doctor` reports them as one of its checks.
+        if !matches!(self, Verb::Doctor(_)) {
+            for line in Removed::now().lines() {
+                eprintln!("transect: {line}");
+            }
+        }
         match self {
             Verb::Doctor(args) => doctor::run(args),
             Verb::Record(args) => record::run(&args),

@@ -62,8 +62,8 @@ impl GapCause {
 pub struct Gap {
     /// Everything up to here has arrived.
     pub from: u64,
-    /// From here on it arrives again.
-    pub to: u64,
+    /// From here on it arrives again; none if it never did.
+    pub to: Option<u64>,
     /// Why.
     pub cause: GapCause,
 }

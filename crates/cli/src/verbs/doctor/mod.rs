@@ -6,21 +6,27 @@
 mod channels;
 mod compact;
 mod kvm;
+mod leftovers;
 mod namespaces;
+mod recording;
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiny_vm_none.rs")]
 mod tiny_vm;
 mod tracing;
 mod xen;
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
 /// Arguments of `transect doctor`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     transect doctor            one line per facility, and the fix for each gap\n  \
-    transect doctor --json     the same as JSON, for scripts\n\n\
-    Exit code: 0 if this host can be recorded, 1 if it cannot.")]
+    transect doctor --json     the same as JSON, for scripts\n  \
+    transect doctor r.transect how a recording ended, and what of it can be read\n\n\
+    Exit code: 0 if this host can be recorded, 1 if it cannot. With DIR: 0 if the recording is whole.")]
 pub(crate) struct Args {
+    /// Check this recording instead of this host
+    #[arg(value_name = "DIR")]
+    recording: Option<PathBuf>,
     /// Print a JSON array of {facility, status, finding, fix}
     #[arg(long)]
     json: bool,
@@ -91,7 +97,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.run_tiny_vm {
         return tiny_vm::run();
     }
-    let checks: Vec<Check> = [
+    let checks = match &args.recording {
+        Some(dir) => recording::checks(dir)?,
+        None => checks_of_host(),
+    };
+    if args.json {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, &checks)?;
+        writeln!(out)?;
+    } else {
+        print(&checks)?;
+    }
+    // A recording is whole, or it is not; a host can lack much and be recorded all the same.
+    let is_bad = |check: &Check| match args.recording {
+        Some(_) => check.status != Status::Ok,
+        None => check.essential && check.status == Status::Missing,
+    };
+    Ok(if checks.iter().any(is_bad) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn checks_of_host() -> Vec<Check> {
+    [
+        leftovers::checks(),
         tracing::checks(),
         vec![compact::check(), namespaces::check()],
         kvm::checks(),
@@ -100,16 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     ]
     .into_iter()
     .flatten()
-    .collect();
-    if args.json {
-        let mut out = std::io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, &checks)?;
-        writeln!(out)?;
-    } else {
-        print(&checks)?;
-    }
-    let recordable = checks.iter().all(|c| !c.essential || c.status != Status::Missing);
-    Ok(if recordable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    .collect()
 }
 
 fn print(checks: &[Check]) -> std::io::Result<()> {

@@ -1,7 +1,8 @@
 //! A recording directory: its manifest says who is who.
 
-use super::{Opened, RawGap, RawWindow, SourceBytes, display_name, xen};
-use crate::facts::{CostLine, Facts, Stored, TimeUnit};
+use super::{Opened, RawGap, RawWindow, SourceBytes, display_name, endings::Endings, xen};
+use crate::facts::{CostLine, Ending, Facts, Stored, TimeUnit};
+use crate::verbs::record::ending::not_kept_text;
 use crate::verbs::report::duration;
 use std::path::Path;
 use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
@@ -11,6 +12,7 @@ use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
 use transect_store::manifest::{Cost, Gap, LostCount, MachineEntry, SnapshotEntry};
 use transect_store::{Manifest, Recording};
+use transect_tracefs::ProcessKey;
 
 /// Everything the engine needs to know about an opened directory.
 pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
@@ -36,6 +38,7 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         filters: filters(manifest),
         window: raw_window(manifest),
         lost: manifest.lost.iter().map(lost).collect(),
+        endings: Endings::of(manifest),
         remarks: problems.chain(filter_remark(manifest)).collect(),
     }
 }
@@ -44,6 +47,12 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
 fn recorded_kernel(manifest: &Manifest) -> Option<MachineId> {
     let is_kernel = |machine: &&MachineEntry| machine.kind != MachineKind::Hypervisor;
     manifest.machines.iter().find(is_kernel).map(|machine| machine.id)
+}
+
+/// The CPUs of the recorded kernel.
+pub(super) fn recorded_cpus(manifest: &Manifest) -> Vec<StreamKey> {
+    let Some(machine) = recorded_kernel(manifest) else { return Vec::new() };
+    manifest.online.iter().map(|cpu| StreamKey { machine, cpu: *cpu }).collect()
 }
 
 /// What the sources let through: the compact collector's filter, and conditions on events.
@@ -98,13 +107,14 @@ fn filter_remark(manifest: &Manifest) -> Option<ImportLog> {
     })
 }
 
-/// The window of a snapshot; that of a filtered recording is the time for which it was recorded, and not that of the
-/// few events that passed.
+/// The window of a snapshot; that of a filtered recording, or of one whose last events were not kept, is the time for
+/// which it was recorded, and not that of the events that there are.
 fn raw_window(manifest: &Manifest) -> Option<RawWindow> {
     if let Some(entry) = &manifest.snapshot {
         return Some(raw_snapshot(entry, manifest));
     }
-    let (from, to) = manifest.recorded.filter(|_| manifest.filter.is_some())?;
+    let is_of_recorder = manifest.filter.is_some() || !manifest.not_kept.is_empty();
+    let (from, to) = manifest.recorded.filter(|_| is_of_recorder)?;
     Some(RawWindow { from: Some(from), to: Some(to), is_whole: true, born: None })
 }
 
@@ -124,6 +134,7 @@ pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {
         transect_version: Some(manifest.transect.clone()),
         command: manifest.command_line.clone(),
         finished: manifest.finished,
+        ending: ending(manifest),
         // Known only after the run.
         window: Span { start: Timestamp::new(0), end: Timestamp::new(0) },
         unit: TimeUnit::Ns,
@@ -134,6 +145,32 @@ pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {
         filter_effect: filter_effect(manifest),
         snapshot: manifest.snapshot.as_ref().map(snapshot_text),
         notes: manifest.notes.clone(),
+    }
+}
+
+/// Names of the guests that did not come back, with the causes.
+fn lost_guests(manifest: &Manifest) -> Vec<String> {
+    let is_lost = |gap: &&Gap| gap.to.is_none() && gap.cause.starts_with("guest_");
+    let lost = manifest.gaps.iter().filter(is_lost).filter_map(|gap| {
+        let machine = manifest.machines.iter().find(|machine| machine.id == gap.machine_id)?;
+        Some(format!("{} ({})", machine.name, gap.cause))
+    });
+    lost.collect()
+}
+
+/// How the recording ended.
+pub(crate) fn ending(manifest: &Manifest) -> Ending {
+    let recorder = manifest.recorder_pid.zip(manifest.recorder_start_ticks);
+    let is_running = !manifest.finished
+        && recorder.is_some_and(|(pid, start_ticks)| ProcessKey { pid, start_ticks }.is_alive());
+    let counts = manifest.not_kept.iter().filter_map(|entry| entry.count);
+    Ending {
+        ended_by: manifest.ended_by.clone(),
+        is_running,
+        recorder_pid: manifest.recorder_pid,
+        not_kept: not_kept_text(manifest),
+        not_kept_events: counts.fold(0, u64::saturating_add),
+        lost_guests: lost_guests(manifest),
     }
 }
 

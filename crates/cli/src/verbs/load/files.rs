@@ -2,9 +2,10 @@
 
 use super::{
     Opened, SourceBytes, display_name,
+    endings::Endings,
     xen::{self, XenArgs},
 };
-use crate::facts::{Facts, Stored, TimeUnit};
+use crate::facts::{Ending, Facts, Stored, TimeUnit};
 use anyhow::Context as _;
 use std::path::Path;
 use transect_engine::dat::pair;
@@ -71,6 +72,7 @@ pub(super) fn opened<'a>(
         filters: Vec::new(),
         window: None,
         lost: Vec::new(),
+        endings: Endings::default(),
     })
 }
 
@@ -81,6 +83,7 @@ fn facts(path: String) -> Facts {
         transect_version: None,
         command: Vec::new(),
         finished: true,
+        ending: Ending::default(),
         window: Span { start: Timestamp::new(0), end: Timestamp::new(0) },
         unit: TimeUnit::Ns,
         cost: None,

@@ -3,7 +3,7 @@
 //! A file of xentrace says neither the TSC's rate nor any name. So both can be told on the command
 //! line; domains that nobody named are `dom7`, and appear when the trace first names them.
 
-use super::{Opened, SourceBytes};
+use super::{Opened, SourceBytes, endings::Endings};
 use crate::facts::Facts;
 use transect_clock::Evidence;
 use transect_engine::{Topology, topology::MachineInfo, xen::CLOCK};
@@ -105,6 +105,7 @@ pub(super) fn opened<'a>(
         filters: Vec::new(),
         window: None,
         lost: Vec::new(),
+        endings: Endings::default(),
         remarks: Vec::new(),
     }
 }

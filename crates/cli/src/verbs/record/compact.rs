@@ -45,6 +45,8 @@ pub(super) struct CompactKernel {
     stats: Stats,
     /// How much of the past a snapshot has; none: all that there is.
     last: Option<Duration>,
+    /// Events that were in the logs and could not be written.
+    not_kept: BTreeMap<CpuId, u64>,
     /// Flight recorder: when its programs had been attached, and when it stopped for the last dump, ns.
     attached_ns: Option<u64>,
     froze_ns: Option<u64>,
@@ -81,6 +83,7 @@ impl CompactKernel {
             lost_before: BTreeMap::new(),
             stats: Stats::default(),
             last: None,
+            not_kept: BTreeMap::new(),
             attached_ns: None,
             froze_ns: None,
             moved: None,
@@ -130,7 +133,8 @@ impl CompactKernel {
     }
 
     fn totals(&self) -> KernelTotals {
-        KernelTotals { events: self.counts.events.load(Relaxed), lost: self.lost() }
+        let not_kept = self.not_kept.iter().map(|(cpu, count)| (*cpu, Some(*count))).collect();
+        KernelTotals { events: self.counts.events.load(Relaxed), lost: self.lost(), not_kept }
     }
 
     fn read_clock(&mut self) -> Result<(), StoreError> {
@@ -217,14 +221,6 @@ impl HostKernel for CompactKernel {
         Ok(())
     }
 
-    fn is_storage_full(&self, failure: &anyhow::Error) -> bool {
-        failure.chain().any(|cause| {
-            let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
-            kind == Some(io::ErrorKind::StorageFull)
-                || matches!(cause.downcast_ref::<StoreError>(), Some(StoreError::NoSpace { .. }))
-        })
-    }
-
     fn numbers(&self) -> KernelNumbers {
         let lost = self.bpf.as_ref().map_or(0, |bpf| bpf.stats().lost());
         KernelNumbers {
@@ -243,7 +239,7 @@ impl HostKernel for CompactKernel {
     fn end_source(&mut self, _writer: &RecordingWriter) -> Vec<StoreError> {
         let Some(file) = &self.file else { return Vec::new() };
         // Threads that came meanwhile and forked before anything was recorded of them.
-        let totals = totals(&self.stats, &self.counts.of_logs());
+        let totals = totals(&self.stats, &self.counts.of_logs(), &self.plan);
         file.end(&names(), &totals).err().into_iter().collect()
     }
 
@@ -338,7 +334,10 @@ impl CompactKernel {
     /// Takes the rest and ends the programs; returns what failed.
     fn end_consumer(&mut self) -> Option<anyhow::Error> {
         let (bpf, consumer) = (self.bpf.take()?, self.consumer.take()?);
-        match bpf.stop(consumer) {
+        let mut rest = CountingSink::default();
+        let stopped = bpf.stop_with_rest(consumer, &mut rest);
+        self.not_kept = rest.0;
+        match stopped {
             Ok(finished) => {
                 self.stats = finished.stats;
                 self.moved = finished.moved;
@@ -392,6 +391,28 @@ impl LogSink for FileSink {
     }
 }
 
+/// Counts the events of every CPU and keeps none.
+#[derive(Default)]
+struct CountingSink(BTreeMap<CpuId, u64>);
+
+impl LogSink for CountingSink {
+    fn slice(
+        &mut self,
+        cpu: CpuId,
+        _side: u8,
+        _position: u64,
+        _sync_ns: u64,
+        _lost: u64,
+        words: &[u8],
+    ) -> io::Result<()> {
+        let events = transect_compact::count_events(words);
+        if events > 0 {
+            *self.0.entry(cpu).or_default() += events;
+        }
+        Ok(())
+    }
+}
+
 /// Keeps the kind, so that a full disk is still told apart.
 pub(super) fn as_io(error: StoreError) -> io::Error {
     let kind = match &error {
@@ -402,13 +423,18 @@ pub(super) fn as_io(error: StoreError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-fn totals(stats: &Stats, written: &BTreeMap<(CpuId, u8), u64>) -> Totals {
+fn totals(stats: &Stats, written: &BTreeMap<(CpuId, u8), u64>, plan: &Plan) -> Totals {
+    let overwrites = plan.mode == transect_bpf::Mode::FlightRecorder;
     let in_file = |log: &transect_bpf::LogStats| written.get(&(log.cpu, log.side)).copied();
     let log = |log: &transect_bpf::LogStats| LogTotals {
         cpu: log.cpu.0,
         side: log.side,
         bytes: log.bytes,
-        overwritten: log.events.saturating_sub(in_file(log).unwrap_or(0)),
+        overwritten: match overwrites {
+            true => log.events.saturating_sub(in_file(log).unwrap_or(0)),
+            // What is not in the file then is missing at its end; the manifest has the count.
+            false => 0,
+        },
         lost: log.lost,
         lost_first_ns: log.lost_range_ns.map_or(0, |range| range.0),
         lost_last_ns: log.lost_range_ns.map_or(0, |range| range.1),

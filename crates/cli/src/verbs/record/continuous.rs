@@ -2,6 +2,7 @@
 
 use super::{
     Outcome,
+    ending::{self, Ending},
     guests::{GuestPlan, GuestTotals, Guests},
     host::{Host, HostResult},
     kernel::{HostKernel, KernelTotals},
@@ -11,13 +12,13 @@ use super::{
     xen::{XenRecording, XenTotals},
 };
 use crate::recorders::Pending;
-use anyhow::Context;
 use std::{
     path::Path,
-    sync::Arc,
+    sync::{Arc, PoisonError},
     thread,
     time::{Duration, Instant},
 };
+use transect_store::RecordingWriter;
 use transect_tracefs::CpuTime;
 
 /// After guests were told to end, before the host's own tracing is switched off: the last events
@@ -34,38 +35,47 @@ pub(super) fn run(
     progress: &mut Progress,
 ) -> anyhow::Result<Outcome> {
     let mut recording = host.begin(dir)?;
-    host.kernel.start()?;
+    host.kernel.start().inspect_err(|_| discard(dir))?;
     let clock = host.kernel.clock().to_owned();
     let guests = Guests::start(guest_plan, &recording, &clock, &|| watch.is_interrupted())
         .inspect_err(|_| discard(dir))?;
-    let cpu_before = CpuTime::of_this_process();
     // First: what a domain does is inside what the hypervisor does.
     let mut xen = recording.xen.take();
     if let Some(xen) = &mut xen {
         xen.start().inspect_err(|_| discard(dir))?;
     }
-    host.kernel.switch_on()?;
+    host.kernel.switch_on().inspect_err(|_| discard(dir))?;
+    // Both at the same moment: switching on took time of its own.
+    let (started, cpu_before) = (Instant::now(), CpuTime::of_this_process());
     // Threads made while everything was set up, which may be gone before the end.
     host.gather_threads();
     let vms = recording.vms.clone();
-    let started = Instant::now();
+    let writer = recording.writer.clone();
     let kernel = host.kernel.as_mut();
-    let mut run = Run { kernel, vms, guests, xen, started, cpu_before, failure: None };
-    let begun = start_command(watch);
-    let ended_by = match &begun {
-        Ok(()) => run.until_the_end(watch, progress),
-        Err(error) => crate::one_line(error),
-    };
+    let mut run = Run { kernel, writer, vms, guests, xen, started, cpu_before };
+    if let Err(error) = start_command(watch) {
+        // Without the command there is nothing to record.
+        let _ = run.stop();
+        drop(recording);
+        discard(dir);
+        return Err(error);
+    }
+    let mut ending = run.until_the_end(watch, progress);
     progress.say("finishing …");
-    let Stopped { totals, guests, xen, traced, traced_cpu_ns, failure, recorded } = run.stop();
+    let Stopped { totals, notes, guests, xen, traced, traced_cpu_ns, failure, recorded } =
+        run.stop();
+    if let Some(late) = failure.filter(|_| ending.failure.is_none()) {
+        ending = Ending::failed(late);
+    }
     let ended_command = watch.end_command();
     let (xen, xen_totals) = xen;
     recording.xen = xen;
     let other_events = guests.events + xen_totals.events;
     let events = totals.events + other_events;
     let lost = totals.lost_events() + guests.lost + xen_totals.lost;
+    let not_kept = totals.not_kept.iter().filter_map(|(_, count)| *count).sum();
     let result = HostResult {
-        ended_by: ended_by.clone(),
+        ended_by: ending.reason.clone(),
         totals,
         traced,
         traced_cpu_ns,
@@ -73,24 +83,31 @@ pub(super) fn run(
         helpers_cpu: xen_totals.cpu,
         recorded,
     };
-    let finished = host.finish(recording, result).with_context(|| {
-        format!("{}: cannot complete the recording; it is readable", dir.display())
-    })?;
-    begun?;
+    let writer = recording.writer.clone();
+    let finished = match host.finish(recording, result) {
+        Ok(finished) => finished,
+        Err(error) if ending::is_out_of_place(&error) => {
+            return Err(ending.failure.filter(ending::is_out_of_place).unwrap_or(error));
+        }
+        Err(error) => {
+            return Err(error.context(format!(
+                "{0}: cannot complete the recording; its data can be read: transect report {0}",
+                dir.display()
+            )));
+        }
+    };
     let mut problems = guests.problems;
     problems.extend(xen_totals.problems);
     problems.extend(finished.problems.iter().map(ToString::to_string));
+    let manifest = writer.manifest();
+    let failure = ending.failure.map(|failure| ending::explain(failure, &manifest, dir));
+    let elapsed = traced;
+    let (bytes, cpu_ns) = (finished.bytes, traced_cpu_ns);
     Ok(Outcome {
         dir: finished.dir,
-        numbers: Numbers {
-            elapsed: traced,
-            events,
-            lost,
-            bytes: finished.bytes,
-            cpu_ns: traced_cpu_ns,
-        },
-        ended_by,
-        said: ended_command.into_iter().collect(),
+        numbers: Numbers { elapsed, events, lost, not_kept, bytes, cpu_ns },
+        ended_by: ending.reason,
+        said: notes.into_iter().chain(ended_command).collect(),
         problems,
         failure,
     })
@@ -99,17 +116,19 @@ pub(super) fn run(
 /// What runs between the start and the end.
 struct Run<'a> {
     kernel: &'a mut dyn HostKernel,
+    writer: Arc<RecordingWriter>,
     vms: Arc<Vms>,
     guests: Guests,
     xen: Option<XenRecording>,
     started: Instant,
     cpu_before: CpuTime,
-    failure: Option<anyhow::Error>,
 }
 
 /// What came of it.
 struct Stopped {
     totals: KernelTotals,
+    /// What the guests' sessions reported last.
+    notes: Vec<String>,
     guests: GuestTotals,
     xen: (Option<XenRecording>, XenTotals),
     traced: Duration,
@@ -121,33 +140,17 @@ struct Stopped {
 
 impl Run<'_> {
     /// Looks around until there is a reason to end; returns it.
-    fn until_the_end(&mut self, watch: &mut Watch, progress: &mut Progress) -> String {
+    fn until_the_end(&mut self, watch: &mut Watch, progress: &mut Progress) -> Ending {
         loop {
             match watch.next() {
-                Wake::End(reason) => return reason,
+                Wake::End(reason) => return Ending::in_order(reason),
                 Wake::Snapshot(_, pending) => refuse_snapshot(pending),
                 Wake::Look => {}
             }
-            if let Err(failure) = self.kernel.look() {
-                let is_full = self.kernel.is_storage_full(&failure);
-                let reason =
-                    if is_full { "disk_full".to_owned() } else { format!("failure: {failure}") };
-                self.failure = Some(failure);
-                return reason;
-            }
-            let mut notes = self.guests.take_notes();
-            let takes_readings = self.takes_readings_for_xen();
-            match self.xen.as_mut().map(|xen| xen.look(takes_readings)).transpose() {
-                Ok(told) => notes.extend(told.into_iter().flatten()),
-                Err(failure) => {
-                    self.failure = Some(failure);
-                    return "disk_full".to_owned();
-                }
-            }
-            match self.vms.look() {
-                Ok(found) => notes.extend(found),
-                Err(error) => return format!("failure: {error}"),
-            }
+            let notes = match self.look() {
+                Ok(notes) => notes,
+                Err(failure) => return Ending::failed(failure),
+            };
             for note in notes {
                 progress.clear();
                 eprintln!("transect: {note}");
@@ -158,12 +161,29 @@ impl Run<'_> {
         }
     }
 
+    /// Looks at everything that can fail; returns what the user should know.
+    fn look(&mut self) -> anyhow::Result<Vec<String>> {
+        self.writer.check_place()?;
+        self.kernel.look()?;
+        if let Some(failure) = self.guests.take_failure() {
+            return Err(failure);
+        }
+        let mut notes = self.guests.take_notes();
+        let takes_readings = self.takes_readings_for_xen();
+        if let Some(xen) = &mut self.xen {
+            notes.extend(xen.look(takes_readings)?);
+        }
+        notes.extend(self.vms.look()?);
+        Ok(notes)
+    }
+
     fn numbers(&self) -> Numbers {
         let kernel = self.kernel.numbers();
         let mut numbers = Numbers {
             elapsed: self.started.elapsed(),
             events: kernel.events,
             lost: kernel.lost,
+            not_kept: 0,
             bytes: kernel.bytes,
             cpu_ns: self.cpu_ns(),
         };
@@ -197,21 +217,18 @@ impl Run<'_> {
         let traced = self.started.elapsed();
         let traced_cpu_ns = self.cpu_ns();
         let recorded = self.kernel.holds_from().zip(self.kernel.stamp_now());
-        let (totals, failure) = self.kernel.stop();
-        if let Some(failure) = failure {
-            self.failure.get_or_insert(failure);
-        }
+        let (totals, mut failure) = self.kernel.stop();
         // Last: the hypervisor's trace is around all others.
         let mut xen = self.xen.as_mut().map(XenRecording::stop).unwrap_or_default();
-        if let Some(full) = xen.failure.take() {
-            self.failure.get_or_insert(full.into());
-        }
+        failure = failure.or(xen.failure.take().map(Into::into));
         let notes = self.guests.take_notes();
-        let mut guests = self.guests.stop();
-        guests.problems.splice(0..0, notes);
+        let store = self.guests.failure();
+        let guests = self.guests.stop();
+        // Also one that came while they ended.
+        let late = store.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failure = failure.or(late);
         let xen = (self.xen, xen);
-        let failure = self.failure;
-        Stopped { totals, guests, xen, traced, traced_cpu_ns, failure, recorded }
+        Stopped { totals, notes, guests, xen, traced, traced_cpu_ns, failure, recorded }
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::{
     Outcome,
+    ending::Ending,
     host::{Host, HostResult},
     kernel::{HostKernel, KernelTotals},
     progress::{Numbers, Progress, snapshot_summary},
@@ -21,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 use transect_store::manifest::SnapshotEntry;
-use transect_tracefs::{Condition, CpuTime, EventRequest, Instance};
+use transect_tracefs::{Condition, CpuTime, EventRequest, Instance, cpus};
 
 /// A `traceoff` trigger of an instance switches off *that instance* since 6.0 (kernel commit
 /// "tracing: Have traceon and traceoff trigger honor the instance"); before, the global buffer,
@@ -125,9 +126,9 @@ pub(super) fn run(
     let mut recorder = FlightRecorder::new(host, base);
     recorder.check(plan.window)?;
     recorder.arm()?;
-    let begun = start_command(watch);
-    let mut failure = begun.err();
-    let mut ended_by = failure.as_ref().map(crate::one_line);
+    start_command(watch)?;
+    let mut failure = None;
+    let mut ended_by = None;
     while ended_by.is_none() {
         let why = match watch.next() {
             Wake::End(reason) => {
@@ -232,12 +233,15 @@ impl FlightRecorder {
         let recording = self.host.begin(&dir).context("cannot start the snapshot")?;
         let (totals, failure) = match self.host.kernel.dump() {
             Ok(totals) => (totals, None),
-            Err(error) => (KernelTotals::default(), Some(error)),
+            Err(error) => (KernelTotals::of_failure(&cpus::online()?), Some(error)),
         };
         let entry = self.host.describe_snapshot(&recording, why, window)?;
         let coverage = coverage(&entry, self.host.kernel.as_ref());
         let (events, lost) = (totals.events, totals.lost_events());
-        let ended_by = format!("snapshot: {why}");
+        let ended_by = match &failure {
+            None => format!("snapshot: {why}"),
+            Some(failure) => Ending::reason_of(failure),
+        };
         let result = HostResult {
             ended_by,
             totals,
@@ -250,7 +254,10 @@ impl FlightRecorder {
         let finished = self.host.finish(recording, result)?;
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
         if let Some(failure) = failure {
-            return Err(failure.context(format!("{}: incomplete snapshot", dir.display())));
+            return Err(failure.context(format!(
+                "{0}: incomplete snapshot; what was written can be read: transect report {0}",
+                dir.display()
+            )));
         }
         self.taken += 1;
         self.numbers.elapsed += traced;
@@ -258,7 +265,8 @@ impl FlightRecorder {
         self.numbers.lost += lost;
         self.numbers.bytes += finished.bytes;
         self.numbers.cpu_ns += cpu_ns;
-        let numbers = Numbers { elapsed: traced, events, lost, bytes: finished.bytes, cpu_ns };
+        let (elapsed, bytes) = (traced, finished.bytes);
+        let numbers = Numbers { elapsed, events, lost, not_kept: 0, bytes, cpu_ns };
         eprintln!("transect: snapshot ({why}): {}", snapshot_summary(numbers, &dir));
         if let Some(coverage) = coverage {
             eprintln!("transect: {coverage}");

@@ -22,14 +22,12 @@ use transect_store::{
     manifest::{SourceEntry, SourceFormat, TscToNs},
 };
 use transect_tracefs::{
-    ClockChoice, Collector, CpuStats, Instance, Selection, Totals, Tracefs, TracefsError, X86_TSC,
+    ClockChoice, Collector, CpuStats, Instance, OWN_PREFIX, Selection, Totals, Tracefs, X86_TSC,
     cpus,
     meta::{self, Cmdlines, MetaFile},
     tsc::{HowRated, TscRate, TscSample, rate_from_perf},
 };
 
-/// Prefix of our tracing instances' names.
-pub(super) const INSTANCE_PREFIX: &str = "transect";
 /// A measured rate needs this much time between its samples to be worth writing down.
 const RATE_SPAN: Duration = Duration::from_millis(20);
 /// New CPUs are looked for this often; their events wait in their buffers.
@@ -54,6 +52,8 @@ pub(super) struct FullKernel {
     totals: Totals,
     /// Kernel counters up to the last snapshot: a snapshot's own are the difference.
     before: BTreeMap<CpuId, CpuStats>,
+    /// A reader could not go on: events that were counted may not be in the spools.
+    has_failed: bool,
     /// Flight recorder: when tracing was switched on and off last, raw.
     switched_on: Option<u64>,
     froze: Option<u64>,
@@ -100,7 +100,7 @@ impl FullKernel {
     /// Makes the instance and sets it up; nothing is recorded yet.
     pub(super) fn prepare(plan: FullPlan<'_>) -> anyhow::Result<Self> {
         let FullPlan { tracefs, selection, clock, .. } = plan;
-        let instance = Instance::create(&tracefs, INSTANCE_PREFIX)?;
+        let instance = Instance::create(&tracefs, OWN_PREFIX)?;
         let started = Instant::now();
         let rate = Rate::begin(&clock.name);
         instance.set_clock(&clock.name)?;
@@ -133,6 +133,7 @@ impl FullKernel {
             looked_for_cpus: started,
             totals: Totals::default(),
             before: BTreeMap::new(),
+            has_failed: false,
             switched_on: None,
             froze: None,
         })
@@ -155,6 +156,17 @@ impl FullKernel {
             trace_id: created_unix_ns ^ (u64::from(std::process::id()) << 48),
             uname: uname_text(),
         })
+    }
+
+    /// Events that the kernel counted and the spools do not have, per CPU.
+    fn not_kept(&self) -> Vec<(CpuId, Option<u64>)> {
+        let Some(spool) = &self.spool else { return Vec::new() };
+        let missing = |(cpu, stats): (&CpuId, &CpuStats)| {
+            let count = spool.count_events(*cpu).ok();
+            let count = count.map(|kept| (stats.read + stats.entries).saturating_sub(kept));
+            (count != Some(0)).then_some((*cpu, count))
+        };
+        self.totals.cpus.iter().filter_map(missing).collect()
     }
 
     fn spool(&self) -> anyhow::Result<&SourceSpool> {
@@ -226,6 +238,7 @@ impl HostKernel for FullKernel {
     fn look(&mut self) -> anyhow::Result<()> {
         let Some(collector) = &mut self.collector else { return Ok(()) };
         if let Some(failure) = collector.take_failure() {
+            self.has_failed = true;
             return Err(failure.into());
         }
         if self.looked_for_cpus.elapsed() >= HOTPLUG_EVERY {
@@ -233,10 +246,6 @@ impl HostKernel for FullKernel {
             collector.follow_hotplug(&self.instance)?;
         }
         Ok(())
-    }
-
-    fn is_storage_full(&self, failure: &anyhow::Error) -> bool {
-        failure.downcast_ref::<TracefsError>().is_some_and(TracefsError::is_storage_full)
     }
 
     fn numbers(&self) -> KernelNumbers {
@@ -253,7 +262,13 @@ impl HostKernel for FullKernel {
             Err(error) => (Totals::read(&self.instance, cpus), Some(error.into())),
         };
         self.totals = totals;
-        (kernel_totals(&self.totals), failure)
+        let mut totals = kernel_totals(&self.totals);
+        if failure.is_some() || self.has_failed {
+            totals.not_kept = self.not_kept();
+            let missing = totals.not_kept.iter().filter_map(|(_, count)| *count).sum();
+            totals.events = totals.events.saturating_sub(missing);
+        }
+        (totals, failure)
     }
 
     fn end_source(&mut self, writer: &RecordingWriter) -> Vec<StoreError> {
@@ -336,7 +351,8 @@ impl HostKernel for FullKernel {
 
 fn kernel_totals(totals: &Totals) -> KernelTotals {
     let lost = totals.cpus.iter().map(|(cpu, stats)| (*cpu, stats.lost()));
-    KernelTotals { events: totals.events(), lost: lost.filter(|(_, count)| *count > 0).collect() }
+    let lost = lost.filter(|(_, count)| *count > 0).collect();
+    KernelTotals { events: totals.events(), lost, not_kept: Vec::new() }
 }
 
 fn notes(tracefs: &Tracefs, selection: &Selection, clock: &ClockChoice) -> Vec<String> {

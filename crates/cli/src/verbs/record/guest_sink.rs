@@ -3,11 +3,15 @@
 use super::{
     compact::evidence,
     compact_file::{COMPACT_CLOCK, CompactEntry, CompactFile},
+    ending::{DISK_FULL, NOT_WRITTEN},
     host::HostRecording,
     vms::Vms,
     xen::XenDomains,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
 use transect_clock::evidence::Evidence;
 use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, Totals};
 use transect_guest::{
@@ -25,8 +29,8 @@ use transect_model::{
     ids::{CpuId, MachineId, MachineKind, Tid},
 };
 use transect_store::{
-    Manifest, RecordingWriter, SourceSpool,
-    manifest::{self, LostCount, MachineEntry, SourceEntry, SourceFormat, ThreadEntry},
+    Manifest, RecordingWriter, SourceSpool, StoreError,
+    manifest::{self, LostCount, MachineEntry, NotKept, SourceEntry, SourceFormat, ThreadEntry},
     stem_from_name,
 };
 
@@ -41,6 +45,8 @@ pub(super) struct GuestSpool {
     spec: GuestSpec,
     host_clock: StampClock,
     notes: Arc<Mutex<Vec<String>>>,
+    /// Where a full disk is reported.
+    failure: Arc<Mutex<Option<anyhow::Error>>>,
     /// Since the guest spoke first.
     machine: Option<MachineId>,
     place: Option<Place>,
@@ -71,10 +77,48 @@ impl GuestSpool {
             spec,
             host_clock,
             notes,
+            failure: Arc::default(),
             machine: None,
             place: None,
             sources: 0,
         }
+    }
+
+    /// The same, with a place for failures that end the recording.
+    pub(super) fn reporting_to(self, failure: Arc<Mutex<Option<anyhow::Error>>>) -> Self {
+        GuestSpool { failure, ..self }
+    }
+
+    /// Notes that events of the guest could not be stored: the session ends with the first such error, and behind the
+    /// last event kept of each CPU nothing is known.
+    fn stored<T>(&self, result: Result<T, SinkError>) -> Result<T, SinkError> {
+        let Err(error) = &result else { return result };
+        let storage = error.downcast_ref::<StoreError>();
+        let is_full = matches!(storage, Some(StoreError::NoSpace { .. }));
+        let cause = if is_full { DISK_FULL } else { NOT_WRITTEN };
+        if let Some(machine_id) = self.machine {
+            let index = usize::try_from(machine_id.0).ok();
+            // The change stays in memory if there is no room for the manifest either.
+            let _ = self.writer.update(|manifest| {
+                let entry = index.and_then(|index| manifest.machines.get(index));
+                let cpus = 0..entry.and_then(|entry| entry.cpu_count).unwrap_or(0);
+                let cause = || cause.to_owned();
+                let entries = cpus.map(|cpu| NotKept {
+                    machine_id,
+                    cpu: CpuId(cpu),
+                    count: None,
+                    cause: cause(),
+                });
+                manifest.not_kept.extend(entries);
+            });
+        }
+        if storage.is_some() {
+            let name = self.spec.name.clone().unwrap_or_else(|| self.spec.endpoint.to_string());
+            let failure = anyhow::Error::new(as_io_of(error, is_full));
+            let failure = failure.context(format!("guest {name}: cannot store its events"));
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        }
+        result
     }
 
     /// Puts what the guest says about itself into the manifest.
@@ -250,42 +294,45 @@ impl GuestSink for GuestSpool {
     }
 
     fn pages(&mut self, cpu: u32, pages: &[u8]) -> Result<(), SinkError> {
-        Ok(self.spool()?.append(CpuId(cpu), pages)?)
+        let kept = self.spool().and_then(|spool| Ok(spool.append(CpuId(cpu), pages)?));
+        self.stored(kept)
     }
 
     fn words(&mut self, slice: &Words<'_>) -> Result<u64, SinkError> {
         let Some(Place::Compact(file)) = &self.place else {
             return Err("protocol error: compact records received before their source".into());
         };
-        let (events, _) = file.slice(&Slice {
+        let kept = file.slice(&Slice {
             log: LogId { cpu: CpuId(slice.cpu), side: slice.side },
             position: slice.position,
             sync_ns: slice.sync_ns,
             lost: slice.lost,
             words: slice.words,
-        })?;
-        Ok(events)
+        });
+        self.stored(kept.map(|(events, _)| events).map_err(SinkError::from))
     }
 
     fn reading(&mut self, reading: &TscReading) -> Result<(), SinkError> {
-        Ok(self.writer.evidence(&evidence(self.machine()?, reading))?)
+        let kept = self.writer.evidence(&evidence(self.machine()?, reading));
+        self.stored(kept.map_err(SinkError::from))
     }
 
     fn bracket(&mut self, bracket: &Bracket) -> Result<(), SinkError> {
-        Ok(self.writer.evidence(&Evidence::Exchange {
+        let kept = self.writer.evidence(&Evidence::Exchange {
             machine: self.machine()?,
             parent: self.host,
             host_send: bracket.host_send,
             guest: bracket.guest,
             host_recv: bracket.host_recv,
-        })?)
+        });
+        self.stored(kept.map_err(SinkError::from))
     }
 
     fn gap(&mut self, gap: &Gap) -> Result<(), SinkError> {
         Ok(self.writer.gap(manifest::Gap {
             machine_id: self.machine()?,
             from: Some(gap.from),
-            to: Some(gap.to),
+            to: gap.to,
             cause: gap.cause.as_str().to_owned(),
         })?)
     }
@@ -320,6 +367,12 @@ impl GuestSink for GuestSpool {
     fn note(&mut self, text: &str) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
     }
+}
+
+/// The error again, for the recorder: the session keeps the first.
+fn as_io_of(error: &SinkError, is_full: bool) -> io::Error {
+    let kind = if is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
+    io::Error::new(kind, error.to_string())
 }
 
 fn names(described: &describe::Names) -> Names {

@@ -39,6 +39,8 @@ pub(super) struct Guests {
     sessions: Vec<(String, GuestSession)>,
     /// What sessions want to tell the user; the sinks push, the recorder prints.
     notes: Arc<Mutex<Vec<String>>>,
+    /// The first failure to store what a guest sent, until it is taken.
+    failure: Arc<Mutex<Option<anyhow::Error>>>,
 }
 
 /// What came of all guests together.
@@ -60,7 +62,8 @@ impl Guests {
         host_clock: &str,
         is_cancelled: &dyn Fn() -> bool,
     ) -> anyhow::Result<Self> {
-        let mut guests = Guests { sessions: Vec::new(), notes: Arc::default() };
+        let mut guests =
+            Guests { sessions: Vec::new(), notes: Arc::default(), failure: Arc::default() };
         if plan.specs.is_empty() {
             return Ok(guests);
         }
@@ -80,7 +83,8 @@ impl Guests {
                 compact: plan.compact.clone(),
                 limits: LIMITS,
             };
-            let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone());
+            let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone())
+                .reporting_to(guests.failure.clone());
             let session = GuestSession::spawn(config, Box::new(sink))
                 .with_context(|| format!("guest {}: cannot start its thread", spec.endpoint))?;
             guests.sessions.push((label(spec), session));
@@ -111,6 +115,16 @@ impl Guests {
     /// What sessions told since the last call.
     pub(super) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes the first failure to store what a guest sent: the recording cannot go on.
+    pub(super) fn take_failure(&self) -> Option<anyhow::Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Where such a failure is reported.
+    pub(super) fn failure(&self) -> Arc<Mutex<Option<anyhow::Error>>> {
+        self.failure.clone()
     }
 
     /// Adds the guests' numbers to the host's.

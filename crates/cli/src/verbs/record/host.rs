@@ -2,6 +2,7 @@
 //! machines, the threads, and what it all cost.
 
 use super::{
+    ending::cause_of,
     kernel::{HostKernel, KernelTotals},
     vms::Vms,
     xen::{XenDomains, XenPlan, XenRecording},
@@ -17,10 +18,10 @@ use transect_clock::evidence::Evidence;
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid};
 use transect_store::{
     Finished, Manifest, RecordingWriter, StoreError,
-    manifest::{Cost, FilterEntry, LostCount, MachineEntry, SnapshotEntry, ThreadEntry},
+    manifest::{Cost, FilterEntry, LostCount, MachineEntry, NotKept, SnapshotEntry, ThreadEntry},
 };
 use transect_tracefs::{
-    CpuTime, Namespaces, cpus,
+    CpuTime, Namespaces, ProcessKey, cpus,
     threads::{self, ThreadFacts},
 };
 use transect_xen::CpuNs;
@@ -84,8 +85,9 @@ impl Host {
         let (manifest, host) = self.manifest();
         let writer = Arc::new(RecordingWriter::create(dir, manifest)?);
         let clock = self.kernel.clock().to_owned();
-        self.kernel.begin(&writer, host)?;
+        // First: a recording without it cannot be read.
         writer.evidence(&Evidence::Reference { machine: host, clock: clock.clone() })?;
+        self.kernel.begin(&writer, host)?;
         let begin = |plan: XenPlan| plan.begin(&writer, FIRST, host, &clock);
         let xen = self.xen.take().map(begin).transpose()?;
         let vms = Arc::new(Vms::start(writer.clone(), host, &clock, xen.is_none())?);
@@ -100,6 +102,8 @@ impl Host {
         manifest.notes.extend(Namespaces::current().note().map(str::to_owned));
         manifest.events = self.kernel.events();
         manifest.filter.clone_from(&self.filter);
+        manifest.online = cpus::online().unwrap_or_default();
+        manifest.recorder_start_ticks = ProcessKey::current().map(|own| own.start_ticks);
         let below = self.xen.as_ref().map(|xen| {
             manifest.notes.extend_from_slice(xen.notes());
             manifest.events.extend(xen.events());
@@ -178,6 +182,7 @@ impl Host {
         result: HostResult,
     ) -> anyhow::Result<Finished> {
         let HostRecording { writer, vms, host, xen, .. } = recording;
+        writer.check_place()?;
         writer.make_room();
         let is_snapshot = writer.manifest().snapshot.is_some();
         if !is_snapshot {
@@ -187,6 +192,8 @@ impl Host {
         problems.extend(vms.look_now().err());
         problems.extend(self.kernel.end_source(&writer));
         let change = |manifest: &mut Manifest| {
+            let cause = cause_of(&result.ended_by);
+            manifest.not_kept.extend(not_kept(host, &result.totals, cause));
             manifest.ended_by = Some(result.ended_by);
             manifest.recorded = result.recorded;
             manifest.lost.extend(lost_counts(host, &result.totals));
@@ -252,6 +259,20 @@ fn lost_counts(
     let count =
         move |(cpu, count): &(CpuId, u64)| LostCount { machine_id, cpu: *cpu, count: *count };
     totals.lost.iter().map(count)
+}
+
+fn not_kept<'a>(
+    machine_id: MachineId,
+    totals: &'a KernelTotals,
+    cause: &'a str,
+) -> impl Iterator<Item = NotKept> + 'a {
+    let entry = move |(cpu, count): &(CpuId, Option<u64>)| NotKept {
+        machine_id,
+        cpu: *cpu,
+        count: *count,
+        cause: cause.to_owned(),
+    };
+    totals.not_kept.iter().map(entry)
 }
 
 fn thread_entry(machine_id: MachineId, facts: &ThreadFacts) -> ThreadEntry {

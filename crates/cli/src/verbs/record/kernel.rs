@@ -12,16 +12,24 @@ use transect_store::{RecordingWriter, StoreError};
 /// What one recording of a kernel came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KernelTotals {
-    /// Events recorded.
+    /// Events recorded and kept.
     pub(super) events: u64,
     /// Events lost, per CPU that lost any.
     pub(super) lost: Vec<(CpuId, u64)>,
+    /// Events recorded and not kept, per CPU that has any: they would follow the last one kept. None: not counted.
+    pub(super) not_kept: Vec<(CpuId, Option<u64>)>,
 }
 
 impl KernelTotals {
     /// Events lost on all CPUs.
     pub(super) fn lost_events(&self) -> u64 {
         self.lost.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The totals of a recording of which nothing is known but that it failed: any CPU may lack its last events.
+    pub(super) fn of_failure(online: &[CpuId]) -> Self {
+        let not_kept = online.iter().map(|cpu| (*cpu, None)).collect();
+        KernelTotals { not_kept, ..KernelTotals::default() }
     }
 }
 
@@ -63,9 +71,6 @@ pub(super) trait HostKernel: Send {
     /// # Errors
     /// Recording cannot go on.
     fn look(&mut self) -> anyhow::Result<()>;
-
-    /// Is this failure of [`HostKernel::look`] a full disk?
-    fn is_storage_full(&self, failure: &anyhow::Error) -> bool;
 
     /// Counts so far.
     fn numbers(&self) -> KernelNumbers;

@@ -5,6 +5,7 @@ mod command;
 mod compact;
 mod compact_file;
 mod continuous;
+pub(crate) mod ending;
 mod flight;
 mod full;
 mod guest_sink;
@@ -28,10 +29,10 @@ pub(crate) use service::flight_service;
 use crate::recorders::{self, RecorderState, SnapshotWindow};
 use anyhow::{Context, bail};
 use choose::{Choice, choose};
-use command::Recorded;
+use command::{CannotStart, Recorded};
 use compact::CompactKernel;
 use flight::{FlightPlan, Trigger};
-use full::{FullKernel, FullPlan, INSTANCE_PREFIX};
+use full::{FullKernel, FullPlan};
 use guests::{GuestPlan, guest_events, guest_plan};
 use host::Host;
 use kernel::HostKernel;
@@ -49,8 +50,7 @@ use transect_guest::transport::GuestSpec;
 use transect_model::ids::Tid;
 use transect_store::manifest::FilterEntry;
 use transect_tracefs::{
-    EventRequest, Namespaces, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock,
-    clean_leftovers, cpus,
+    EventRequest, Namespaces, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock, cpus,
 };
 use watch::Watch;
 use wishes::Wishes;
@@ -73,6 +73,7 @@ const FLIGHT: &str = "Flight recorder";
 #[command(after_help = "Examples:\n  \
     transect record --duration 5s                      host and KVM for 5 seconds\n  \
     transect record -o build.transect -- make -j8      until the command ends\n  \
+    transect record --duration 5s -- make -j8          its first 5 seconds; make goes on\n  \
     transect record --guest vsock:3 --duration 10s     the host and one guest's kernel\n  \
     transect record --filter vm=web1 --profile io      the threads of one VM, with I/O events\n  \
     transect record -e sched:sched_switch --filter 'next_prio < 100'\n  \
@@ -132,7 +133,10 @@ pub(crate) struct Args {
     last: Option<SnapshotWindow>,
     #[command(flatten)]
     xen: xen::XenArgs,
-    /// Record until this command ends, and exit with its exit code
+    /// When the recording ends before the command does, end the command with SIGTERM [default: wait for it]
+    #[arg(long, requires = "command", help_heading = EVENTS)]
+    kill: bool,
+    /// Record until this command ends, and exit with its exit code (127 if there is no such command)
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -162,6 +166,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if flight.is_none() {
         refuse_taken(&output)?;
     }
+    if let Err(error) = command::check(&args.command) {
+        return Ok(report_unstartable(&error));
+    }
     let choice = choose(args, flight.as_ref())?;
     let xen = xen::plan(&args.xen, flight.is_some())?;
     // Before anything is set up, so that a signal from here on takes it down in order.
@@ -178,7 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         host.kernel.notes().iter().chain(&notes).for_each(|note| eprintln!("transect: {note}"));
     }
     let state = recorder_state(&output, flight.is_some())?;
-    let mut watch = Watch::start(signals, &state, args.duration)?;
+    let mut watch = Watch::start(signals, &state, args.duration, args.kill)?;
     let mut progress = Progress::new(args.quiet);
     let start_command = |watch: &mut Watch| {
         watch.command(Recorded::start(&args.command)?);
@@ -197,7 +204,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(plan) => flight::run(host, &output, plan, &mut watch, start_command, &mut progress),
     };
     progress.clear();
+    if let Err(error) = &outcome
+        && let Some(error) = error.downcast_ref::<CannotStart>()
+    {
+        return Ok(report_unstartable(error));
+    }
     conclude(outcome, watch, args.quiet || flight.is_some())
+}
+
+/// Reports a command that cannot be started, with the exit code that shells have for it.
+fn report_unstartable(error: &CannotStart) -> ExitCode {
+    eprintln!("transect: {error}");
+    ExitCode::from(error.exit_code)
 }
 
 /// Reports the result to the user and to waiting clients, and returns the exit code.
@@ -223,10 +241,14 @@ fn conclude(
         eprintln!("transect: {}: {}", outcome.ended_by, summary(outcome.numbers, &outcome.dir));
     }
     match outcome.failure {
-        None => Ok(ExitCode::from(watch.finish(&Ok(outcome.dir)))),
+        None => {
+            let code = watch.finish(&Ok(outcome.dir));
+            // Something is missing, which the exit code must not hide.
+            Ok(ExitCode::from(if code == 0 && !outcome.problems.is_empty() { 1 } else { code }))
+        }
         Some(error) => {
             watch.finish(&Err(crate::one_line(&error)));
-            Err(error.context(format!("{}: recording ended early", outcome.dir.display())))
+            Err(error)
         }
     }
 }
@@ -292,9 +314,6 @@ fn filter_entry(args: &Args, choice: &Choice) -> anyhow::Result<Option<FilterEnt
 
 fn full_kernel(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Box<dyn HostKernel>> {
     let tracefs = Tracefs::find()?;
-    for name in clean_leftovers(&tracefs, INSTANCE_PREFIX) {
-        eprintln!("transect: removed the tracing instance {name}, left by a killed recorder");
-    }
     let requests = requests(args, flight);
     let mut selection = Selection::resolve(&tracefs, &requests)?;
     for condition in &args.wishes.filters {

@@ -23,6 +23,8 @@ pub(super) struct Numbers {
     pub(super) elapsed: Duration,
     pub(super) events: u64,
     pub(super) lost: u64,
+    /// Counted, and not in the recording: there was no room, or the recorder failed.
+    pub(super) not_kept: u64,
     pub(super) bytes: u64,
     /// Transect's own, while tracing was on.
     pub(super) cpu_ns: u64,
@@ -66,7 +68,7 @@ impl Progress {
 }
 
 fn line(numbers: Numbers) -> String {
-    let Numbers { elapsed, events, lost, bytes, cpu_ns } = numbers;
+    let Numbers { elapsed, events, lost, bytes, cpu_ns, .. } = numbers;
     format!(
         "recording {:.1} s: {} events, {} lost, {}, own CPU use {:.1} % of one CPU (^C to end)",
         elapsed.as_secs_f64(),
@@ -79,8 +81,12 @@ fn line(numbers: Numbers) -> String {
 
 /// The line that stays when a recording is complete.
 pub(super) fn summary(numbers: Numbers, dir: &Path) -> String {
+    let not_kept = match numbers.not_kept {
+        0 => String::new(),
+        count => format!(", {} not kept", human_count(count)),
+    };
     format!(
-        "recorded {} events in {:.2} s ({}, {} lost); own CPU use {:.2} % of one CPU\n{}",
+        "recorded {} events in {:.2} s ({}, {} lost{not_kept}); own CPU use {:.2} % of one CPU\n{}",
         human_count(numbers.events),
         numbers.elapsed.as_secs_f64(),
         human_bytes(numbers.bytes),

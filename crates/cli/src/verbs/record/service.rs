@@ -4,14 +4,16 @@
 use super::{
     choose,
     compact::CompactKernel,
+    ending::Ending,
     host::{Host, HostResult},
+    kernel::KernelTotals,
 };
 use crate::recorders::SnapshotWindow;
 use anyhow::{Context as _, bail};
 use std::{path::Path, time::Duration, time::Instant};
 use transect_bpf::{Family, Mode, Plan};
 use transect_serve::service::{Recorded, Recorder};
-use transect_tracefs::CpuTime;
+use transect_tracefs::{CpuTime, cpus};
 
 /// Programs that are attached, and what they hold.
 struct Flight {
@@ -53,12 +55,18 @@ impl Flight {
         self.host.kernel.limit_dump(Some(last));
         let recording = self.host.begin(dir).context("cannot start the snapshot")?;
         let dumped = self.host.kernel.dump();
-        let totals = dumped.as_ref().cloned().unwrap_or_default();
+        let totals = match &dumped {
+            Ok(totals) => totals.clone(),
+            Err(_) => KernelTotals::of_failure(&cpus::online()?),
+        };
         self.host.describe_snapshot(&recording, why, SnapshotWindow::Last(last))?;
         let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
         let recorded = Recorded { events: totals.events, lost: totals.lost_events() };
         let result = HostResult {
-            ended_by: format!("snapshot: {why}"),
+            ended_by: match &dumped {
+                Ok(_) => format!("snapshot: {why}"),
+                Err(failure) => Ending::reason_of(failure),
+            },
             totals,
             traced: self.armed.elapsed().min(last),
             traced_cpu_ns: cpu_ns,

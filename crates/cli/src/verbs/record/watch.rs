@@ -27,6 +27,8 @@ pub(super) struct Watch {
     signals: Signals,
     server: ControlServer,
     command: Option<Recorded>,
+    /// End the command with the recording.
+    kills: bool,
     started: Instant,
     duration: Option<Duration>,
     look_every: Duration,
@@ -40,11 +42,13 @@ impl Watch {
         signals: Signals,
         state: &RecorderState,
         duration: Option<Duration>,
+        kills: bool,
     ) -> anyhow::Result<Self> {
         let look_every = if state.flight_recorder { LOOK_EVERY_FLIGHT } else { LOOK_EVERY };
         let server = ControlServer::start(state)?;
         let (started, stopping) = (Instant::now(), Vec::new());
-        Ok(Watch { signals, server, command: None, started, duration, look_every, stopping })
+        let command = None;
+        Ok(Watch { signals, server, command, kills, started, duration, look_every, stopping })
     }
 
     /// Also ends when this command does. The duration counts from here.
@@ -100,21 +104,57 @@ impl Watch {
         self.command.as_mut().is_some_and(Recorded::has_failed)
     }
 
-    /// Ends the command if it still runs; says so if that had to be done. To be called once
+    /// Ends the command if it still runs and that is asked for; returns a line for the user then. To be called once
     /// tracing is off: the end of the command is not part of the recording.
     pub(super) fn end_command(&mut self) -> Option<String> {
-        self.command.as_mut()?.end()
+        self.command.as_mut().filter(|_| self.kills)?.kill()
     }
 
-    /// Answers whoever waits for the end. Returns the exit code: the command's, if there is one
-    /// and the recording itself went well.
-    pub(super) fn finish(self, result: &Result<PathBuf, String>) -> u8 {
-        for pending in self.stopping {
+    /// Answers the clients that wait for the end. Returns the exit code: the command's, if there is one and the
+    /// recording itself went well. For a command that outlives the recording it waits, unless a signal asked for the end.
+    pub(super) fn finish(mut self, result: &Result<PathBuf, String>) -> u8 {
+        for pending in std::mem::take(&mut self.stopping) {
             pending.reply(result);
+        }
+        let (mut signals, server) = (self.signals, self.server);
+        if let Some(command) = &mut self.command
+            && let Some(note) = wait_for_command(command, &mut signals, &server, self.kills)
+        {
+            eprintln!("transect: {note}");
         }
         match result {
             Ok(_) => self.command.map_or(0, |command| command.exit_code()),
             Err(_) => 1,
         }
     }
+}
+
+/// Waits for a command that runs on after its recording. Returns a line for the user if it is left running.
+fn wait_for_command(
+    command: &mut Recorded,
+    signals: &mut Signals,
+    server: &ControlServer,
+    was_killed: bool,
+) -> Option<String> {
+    if signals.ending().is_some() {
+        return command.leave();
+    }
+    if was_killed {
+        return None;
+    }
+    let mut is_told = false;
+    while !command.has_ended() {
+        if signals.ending().is_some() {
+            return command.leave();
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            eprintln!("transect: the recording has ended; waiting for {}", command.label());
+        }
+        // SIGCHLD ends the wait.
+        signals.wait(server, LOOK_EVERY);
+        if let Some(pending) = server.next() {
+            pending.refuse("the recording has ended; the recorder waits for its command");
+        }
+    }
+    None
 }

@@ -14,7 +14,7 @@ mod summary;
 mod tests;
 mod text;
 
-pub(crate) use text::{duration, utc};
+pub(crate) use text::{bytes, duration, utc};
 
 use anyhow::bail;
 use build::{Gather, Report};

@@ -16,6 +16,7 @@ fn facts() -> Facts {
         transect_version: Some("0.1.0".to_owned()),
         command: vec!["transect".to_owned(), "record".to_owned()],
         finished: true,
+        ending: crate::facts::Ending::default(),
         window: Span { start: Timestamp::new(0), end: Timestamp::new(10_000) },
         unit: TimeUnit::Ns,
         cost: Some(CostLine {

@@ -15,6 +15,7 @@ mod hostile;
 mod namespaces;
 mod record_compact;
 mod record_counts;
+mod record_endings;
 mod record_ends;
 mod record_flight;
 mod record_truth;

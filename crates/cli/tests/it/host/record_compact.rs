@@ -1,7 +1,7 @@
 //! The compact collector, as a user meets it: exact counts, filters, losses, and every way to end.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests report by failing")]
 
-use crate::record_support::{Scratch, Tiny, can_record_compact, getppids, pinned, wait_for};
+use crate::record_support::{Scratch, can_record_compact, getppids, pinned, wait_for};
 use rustix::process::Signal;
 use std::{collections::BTreeMap, fs, path::Path, process::Command, thread, time::Duration};
 use transect_compact::{Compact, Item, LostCause};
@@ -242,27 +242,6 @@ fn after_a_kill_everything_written_is_read() {
     let output = scratch.run(&["report", "k"]);
     assert!(output.status.success(), "{}", said(&output));
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
-}
-
-#[test]
-fn a_full_disk_ends_it_and_keeps_what_is_there() {
-    if !can_record_compact() {
-        return;
-    }
-    let scratch = Scratch::new();
-    let Some(tiny) = Tiny::mount(scratch.path("tiny"), "4m") else { return };
-    let dir = tiny.path().join("full.transect");
-    let forever = "import os\nwhile True: os.getppid()";
-    let words = ["record", "-o", dir.to_str().unwrap(), "--profile", "io", "--duration", "60s"];
-    let command = ["python3", "-c", forever].map(str::to_owned);
-    let output = run(&scratch, &words, &command);
-    let text = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("file system is full") || text.contains("No space left"), "{text}");
-    let manifest = Recording::open(&dir).unwrap().manifest;
-    assert!(manifest.finished, "the manifest found room: {text}");
-    assert_eq!(manifest.ended_by.as_deref(), Some("disk_full"));
-    assert!(count(&dir, |_, event| matches!(event, CoreEvent::SyscallEnter { .. })) > 10_000);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! However a recording of the full collector ends, what was recorded can be read.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests report by failing")]
 
-use crate::record_support::{DEADLINE, Scratch, Tiny, can_record, count, wait_for};
+use crate::record_support::{DEADLINE, Scratch, can_record, count, wait_for};
 use rustix::process::Signal;
 use std::{fs, path::PathBuf, process::Command, time::Instant};
 use transect_store::Recording;
@@ -74,39 +74,6 @@ fn after_a_kill_the_recording_is_read_and_the_instance_is_cleaned() {
     // Another test's recorder may have been faster: then it said so.
     assert!(said.contains(&name) || !leftover.exists(), "{said}");
     assert!(!leftover.exists());
-}
-
-#[test]
-fn a_full_disk_ends_it_and_keeps_what_is_there() {
-    if !can_record() {
-        return;
-    }
-    let scratch = Scratch::new();
-    let Some(tiny) = Tiny::mount(scratch.path("tiny"), "4m") else { return };
-    let dir = tiny.path().join("full.transect");
-    let words = [
-        "record",
-        "--full",
-        "-o",
-        dir.to_str().unwrap(),
-        "--profile",
-        "io",
-        "--duration",
-        "60s",
-        "--",
-        "python3",
-        "-c",
-        "import os\nwhile True: os.getppid()",
-    ];
-    let output = scratch.run(&words);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("file system is full") || said.contains("No space left"), "{said}");
-    let recording = Recording::open(&dir).unwrap();
-    assert!(recording.manifest.finished, "the manifest found room: {said}");
-    assert_eq!(recording.manifest.ended_by.as_deref(), Some("disk_full"));
-    assert!(recording.manifest.sources[0].spooled, "there was no room for a copy");
-    assert!(count(&dir, "sys_enter") > 10_000);
 }
 
 /// Puts a CPU back online however the test ends.

@@ -140,8 +140,7 @@ impl Session<'_> {
     fn close(&mut self) -> Result<(), SessionError> {
         let guest = || name(self.config);
         if let Some((from, cause)) = self.open_gap.take() {
-            let to = self.config.host_clock.now().unwrap_or(from);
-            let noted = self.books.gap(Gap { from, to, cause });
+            let noted = self.books.gap(Gap { from, to: None, cause });
             noted.map_err(|source| SessionError::Sink { guest: guest(), source })?;
             self.books
                 .sink
@@ -292,7 +291,7 @@ impl Session<'_> {
     fn running(&mut self) -> Result<(), SinkError> {
         if let Some((from, cause)) = self.open_gap.take() {
             let to = self.config.host_clock.now().unwrap_or(from);
-            self.books.gap(Gap { from, to, cause })?;
+            self.books.gap(Gap { from, to: Some(to), cause })?;
             self.books.sink.note(&format!("guest {} reconnected", name(self.config)));
         }
         if !self.shared.connected.swap(true, Ordering::Relaxed) {

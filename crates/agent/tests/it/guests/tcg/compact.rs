@@ -145,7 +145,7 @@ fn a_guest_with_btf_is_recorded_compactly_whatever_becomes_of_recorders() {
     assert!(outcome.complete && outcome.links == 2, "{outcome:?}");
     keeper.look(|kept| {
         assert_eq!((kept.gaps.len(), kept.gaps[0].cause), (1, GapCause::Stalled));
-        assert!(kept.gaps[0].from <= frozen_at && frozen_at < kept.gaps[0].to);
+        assert!(kept.gaps[0].from <= frozen_at && Some(frozen_at) < kept.gaps[0].to);
         let said: Vec<_> = kept.sources.iter().map(|s| (s.continues, s.same_boot)).collect();
         assert_eq!(said, [(false, false), (false, true)], "logs of its own, the same clock");
         assert!(!events(&kept.sources[0].bytes).is_empty());

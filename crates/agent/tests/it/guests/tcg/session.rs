@@ -201,7 +201,7 @@ fn a_guests_port_serves_recorders_that_come_go_die_and_stall() {
     let told = notebook.told.lock().unwrap();
     assert!(outcome.complete && outcome.links == 2, "{outcome:?}");
     assert_eq!((told.gaps.len(), told.gaps[0].cause), (1, GapCause::Stalled));
-    assert!(told.gaps[0].from <= frozen_at && frozen_at < told.gaps[0].to);
+    assert!(told.gaps[0].from <= frozen_at && Some(frozen_at) < told.gaps[0].to);
     assert_eq!(told.boots, [(boot.clone(), false), (boot, true)], "one boot, one source");
     drop(told);
 

@@ -59,10 +59,6 @@ impl HostKernel for NoKernel {
         Ok(())
     }
 
-    fn is_storage_full(&self, _failure: &anyhow::Error) -> bool {
-        false
-    }
-
     fn numbers(&self) -> KernelNumbers {
         KernelNumbers::default()
     }

@@ -17,7 +17,12 @@ impl Page<'_> {
             0 => "host only".to_owned(),
             n => format!("host and {}", counted(n, "VM")),
         };
-        let state = if facts.finished { "" } else { " · recorder did not finish" };
+        let state = match facts.finished {
+            _ if facts.ending.is_early() => " · ended early",
+            true => "",
+            false if facts.ending.is_running => " · still being recorded",
+            false => " · recorder did not finish",
+        };
         let part = facts.excerpt_of.as_ref().map_or_else(String::new, |of| {
             let Span { start, end } = facts.window;
             format!(" · excerpt of {of}, from {start} until {end} {}", facts.unit.as_str())
@@ -44,11 +49,7 @@ impl Page<'_> {
             line.end_ns,
             self.report.facts.unit.as_str()
         );
-        let ended = if line.finished {
-            "normally"
-        } else {
-            "abnormally: only data that reached the disk is shown"
-        };
+        let ended = self.report.facts.ending.describe(line.finished);
         let made = if facts_are_of_import(&self.report.facts) { "imported" } else { "recorded" };
         self.fact(made, &recorded)?;
         self.fact("command", &line.command.unwrap_or_else(dash))?;
@@ -64,7 +65,7 @@ impl Page<'_> {
             self.fact("filter", filter)?;
         }
         self.fact("window", &window)?;
-        self.fact("ended", ended)?;
+        self.fact("ended", &ended)?;
         if let Some(stored) = self.report.facts.stored {
             self.fact("stored", &stored_words(&stored))?;
         }

@@ -81,7 +81,8 @@ fn a_cut_connection_costs_a_marked_gap_and_nothing_else() {
     assert!(outcome.complete && outcome.links == 2 && outcome.gaps == 1, "{outcome:?}");
     let gap = told.gaps[0];
     assert_eq!(gap.cause, GapCause::Disconnected);
-    assert!(gap.from <= cut_at && cut_at < gap.to && gap.to <= back_at, "{gap:?} cut {cut_at}");
+    let to = gap.to.unwrap();
+    assert!(gap.from <= cut_at && cut_at < to && to <= back_at, "{gap:?} cut {cut_at}");
     // Only what was not yet drained: from an exchange on, and not from many before the cut.
     assert!(told.brackets.iter().any(|bracket| bracket.host_send == gap.from), "{gap:?}");
     let hidden = gap.from + 1..=cut_at;

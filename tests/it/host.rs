@@ -1,0 +1,3 @@
+//! Tier `make test`: the shipped programs on this host's own kernel, the agent beside the recorder.
+
+mod endings;

@@ -1,0 +1,226 @@
+//! Recordings that end with a guest: its agent is killed, or the events that it sends fill the disk.
+//!
+//! The guest is this machine, whose kernel the agent records over a TCP connection: the same agent, protocol and recorder
+//! as with a real one.
+
+#![allow(clippy::print_stdout, reason = "a skipped test names its reason in the log")]
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use transect_e2e::{agent, report, rows, table_rows, transect};
+
+/// No wait takes longer.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A process that is killed with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
+    let start = Instant::now();
+    while !holds() {
+        ensure!(start.elapsed() < DEADLINE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// An agent that listens, and its address.
+fn start_agent() -> Result<(Running, String)> {
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let address = format!("127.0.0.1:{port}");
+    let child = Command::new(agent()?).args(["--tcp", &address]).stderr(Stdio::null()).spawn()?;
+    let agent = Running(child);
+    wait_for("the agent", || TcpStream::connect(&address).is_ok())?;
+    Ok((agent, address))
+}
+
+fn can_record() -> bool {
+    let is_root = fs::metadata("/sys/kernel/tracing/events").is_ok();
+    if !is_root {
+        println!("skipped: no access to tracefs");
+    }
+    is_root
+}
+
+/// Bytes of the guest's events on disk.
+fn guest_bytes(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let of_guest =
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("guest-"));
+    of_guest.filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
+}
+
+fn manifest(dir: &Path) -> Result<Value> {
+    let text = fs::read_to_string(dir.join("manifest.json"))?;
+    serde_json::from_str(&text).context("manifest.json is not JSON")
+}
+
+fn text_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn id_of(manifest: &Value, name: &str) -> Result<i64> {
+    let machine = rows(manifest, "machines")?.iter().find(|machine| machine["name"] == name);
+    machine.and_then(|machine| machine["id"].as_i64()).context("no such machine")
+}
+
+/// When the last known slice of a machine's CPUs ends.
+fn last_known(rows: &[Value], machine: i64) -> Option<i64> {
+    let known = rows.iter().filter(|row| {
+        row["table"] == "cpu_slices" && row["machine_id"] == machine && !row["tid"].is_null()
+    });
+    known.filter_map(|row| Some(row["ts"].as_i64()? + row["dur"].as_i64()?)).max()
+}
+
+/// The end of the recording.
+fn end_of(rows: &[Value]) -> i64 {
+    let ends = rows.iter().filter_map(|row| Some(row["ts"].as_i64()? + row["dur"].as_i64()?));
+    ends.max().unwrap_or(0)
+}
+
+/// Has the machine a hole of this cause that lasts until the end?
+fn is_lost_at_end(rows: &[Value], machine: i64, cause: &str) -> bool {
+    let end = end_of(rows);
+    rows.iter().any(|row| {
+        let until = row["ts"].as_i64().zip(row["dur"].as_i64()).map(|(ts, dur)| ts + dur);
+        let is_hole = row["table"] == "lost" && row["machine_id"] == machine;
+        is_hole && row["cause"] == cause && until == Some(end)
+    })
+}
+
+#[test]
+fn killed_agent_is_reported_by_every_verb() {
+    if can_record() {
+        for mode in [&["--full"][..], &[]] {
+            check_killed_agent(mode).unwrap();
+        }
+    }
+}
+
+fn check_killed_agent(mode: &[&str]) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let dir = scratch.path().join("r.transect");
+    let (mut agent, address) = start_agent()?;
+    let guest = format!("name=web,tcp:{address}");
+    let mut words = vec!["record", "--duration", "4s", "--guest", &guest, "-o"];
+    words.push(dir.to_str().context("path")?);
+    words.extend_from_slice(mode);
+    let recorder = Command::new(transect()?).args(&words).stderr(Stdio::piped()).spawn()?;
+    wait_for("the guest's events", || guest_bytes(&dir) > 4096)?;
+    agent.0.kill()?;
+    agent.0.wait()?;
+    let output = recorder.wait_with_output()?;
+    let text = text_of(&output);
+    ensure!(output.status.code() == Some(1), "events are missing: {text}");
+    ensure!(text.contains("guest web"), "{text}");
+    let manifest = manifest(&dir)?;
+    ensure!(manifest["ended_by"] == "duration elapsed" && manifest["finished"] == true);
+    let web = id_of(&manifest, "web")?;
+    let gaps: Vec<_> =
+        rows(&manifest, "gaps")?.iter().filter(|gap| gap["machine_id"] == web).collect();
+    ensure!(gaps.iter().any(|gap| gap["cause"] == "guest_disconnected"), "{gaps:?}");
+    let table = table_rows(&dir)?;
+    ensure!(is_lost_at_end(&table, web, "guest_disconnected"), "no hole lasts until the end");
+    let known = last_known(&table, web).context("nothing known of the guest")?;
+    ensure!(known < end_of(&table), "known until the end: {known}");
+    let page =
+        Command::new(transect()?).args(["report", "--view", "recording"]).arg(&dir).output()?;
+    let page =
+        String::from_utf8_lossy(&page.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    ensure!(page.contains("the guest web (guest_disconnected) was lost before the end"), "{page}");
+    let lost = report(&dir)?["lost"].to_string();
+    ensure!(lost.contains("guest_disconnected"), "{lost}");
+    let doctor = Command::new(transect()?).args(["doctor"]).arg(&dir).output()?;
+    let page = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    ensure!(doctor.status.code() == Some(1) && page.contains("web (guest_disconnected)"), "{page}");
+    Ok(())
+}
+
+/// A small file system that is unmounted in the end.
+struct Tiny(PathBuf);
+
+impl Tiny {
+    fn mount(path: PathBuf) -> Result<Option<Self>> {
+        fs::create_dir(&path)?;
+        let words = ["-t", "tmpfs", "-o", "size=6m", "tmpfs"];
+        let mounted = Command::new("mount").args(words).arg(&path).status()?;
+        if !mounted.success() {
+            println!("skipped: cannot mount a tmpfs here");
+        }
+        Ok(mounted.success().then_some(Tiny(path)))
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn guest_that_fills_the_disk_ends_the_recording_with_that_reason() {
+    if can_record() {
+        for mode in [&["--full"][..], &[]] {
+            check_full_disk(mode).unwrap();
+        }
+    }
+}
+
+fn check_full_disk(mode: &[&str]) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let Some(tiny) = Tiny::mount(scratch.path().join("tiny"))? else { return Ok(()) };
+    let dir = tiny.0.join("r.transect");
+    let (_agent, address) = start_agent()?;
+    let guest = format!("name=web,tcp:{address}");
+    let flood =
+        Command::new("python3").args(["-c", "import os\nwhile True: os.getppid()"]).spawn()?;
+    let flood = Running(flood);
+    let mut words = vec!["record", "--profile", "io", "--duration", "50s", "--guest", &guest];
+    words.extend_from_slice(mode);
+    words.extend_from_slice(&["-o", dir.to_str().context("path")?]);
+    // Of the host's system calls none are recorded: its filters do not apply to the guest.
+    let pid = std::process::id();
+    let filters = match mode.is_empty() {
+        true => vec![format!("pid={pid}")],
+        false => ["sys_enter", "sys_exit"]
+            .map(|event| format!("raw_syscalls:{event} if common_pid == {pid}"))
+            .to_vec(),
+    };
+    for filter in &filters {
+        words.extend(["--filter", filter]);
+    }
+    let output = Command::new(transect()?).args(&words).output()?;
+    drop(flood);
+    let text = text_of(&output);
+    ensure!(output.status.code() == Some(1), "{text}");
+    ensure!(text.contains("recording ended early: the file system is full"), "{text}");
+    ensure!(text.contains("of web"), "the guest's CPUs are named: {text}");
+    let manifest = manifest(&dir)?;
+    ensure!(manifest["finished"] == true && manifest["ended_by"] == "disk_full", "{text}");
+    let web = id_of(&manifest, "web")?;
+    let not_kept: Vec<_> =
+        rows(&manifest, "not_kept")?.iter().filter(|row| row["machine_id"] == web).collect();
+    if not_kept.is_empty() {
+        bail!("the manifest has no CPU of the guest: {text}");
+    }
+    let table = table_rows(&dir)?;
+    ensure!(is_lost_at_end(&table, web, "disk_full"), "no hole lasts until the end");
+    let known = last_known(&table, web).context("nothing known of the guest")?;
+    ensure!(known < end_of(&table), "known until the end: {known}");
+    Ok(())
+}
