@@ -20,7 +20,7 @@ pub(crate) enum ToTrace {
 
 impl ToTrace {
     #[inline]
-    fn trace(self, stamp: u64) -> Option<i64> {
+    pub(crate) fn trace(self, stamp: u64) -> Option<i64> {
         match self {
             ToTrace::Same => i64::try_from(stamp).ok(),
             ToTrace::Rate(rate) => rate.ns_from_ticks(stamp),

@@ -51,6 +51,14 @@ impl Segment {
     }
 }
 
+/// A straight piece between two knots of a [`Curve`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CurveSpan {
+    pub(crate) guest: (u64, u64),
+    pub(crate) host: (i64, i64),
+    pub(crate) bound: u64,
+}
+
 /// The map. Host time never runs backwards along it.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
@@ -132,6 +140,19 @@ impl Curve {
         let starts = segments.iter().map(|s| s.half_at(s.guest));
         let ends = segments.windows(2).filter_map(|w| Some(w.first()?.half_at(w.get(1)?.guest)));
         starts.chain(ends).max().unwrap_or(u64::MAX)
+    }
+
+    /// The pieces between the knots, ascending: guest and host time at both ends, and the largest
+    /// bound between them.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = CurveSpan> + '_ {
+        self.segments.windows(2).filter_map(|pair| {
+            let [a, b] = pair else { return None };
+            Some(CurveSpan {
+                guest: (a.guest, b.guest),
+                host: (a.host, b.host),
+                bound: a.half_at(a.guest).max(a.half_at(b.guest)),
+            })
+        })
     }
 
     /// Where the rate changes: the knots, ascending.

@@ -114,6 +114,19 @@ pub enum Evidence {
         /// The TSC just after.
         tsc_after: u64,
     },
+    /// A machine's wall clock (CLOCK_REALTIME) read between two readings of the clock that stamps
+    /// its streams: it showed `unix_ns` at some stamp in `before..=after`. Only the reference's are
+    /// used, for the table `wall_clock`.
+    WallReading {
+        /// The machine that read both.
+        machine: MachineId,
+        /// Its trace clock just before, raw.
+        before: u64,
+        /// The wall clock, ns since 1970-01-01 00:00 UTC.
+        unix_ns: i64,
+        /// Its trace clock just after, raw.
+        after: u64,
+    },
     /// The parent, a hypervisor, had a vCPU of the machine running without a break, from one stamp
     /// of its TSC to another; `first` and `last` are the first and the last stamp of the machine's
     /// kernel that were taken in that time on that CPU.

@@ -13,12 +13,13 @@ use crate::{
     leg,
     node::Node,
     route::Routes,
+    wall::{self, WallRate, WallReading},
 };
 use std::collections::BTreeSet;
 use transect_model::{
     ids::{CpuId, MachineId},
-    table::ClockEdge,
-    time::ErrorBoundNs,
+    table::{ClockEdge, WallClock},
+    time::{ErrorBoundNs, Span},
 };
 
 /// What the user may decide about clocks.
@@ -65,6 +66,7 @@ pub struct ClockGraph {
     routes: Routes,
     span_ticks: u64,
     notes: Vec<String>,
+    wall: Vec<WallReading>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,8 +113,15 @@ impl ClockGraph {
             span_ticks: span_ticks(evidence),
             notes,
             machines,
+            wall: wall_readings(evidence, reference, to_trace, unit),
             clocks,
         })
+    }
+
+    /// The rows of `wall_clock` for a window of trace time; none if the wall clock was not read, or
+    /// if trace time is in ticks of unknown length.
+    pub fn wall_clock(&self, window: Span) -> Vec<WallClock> {
+        wall::rows(&self.wall, WallRate::of_clock(&self.clocks.reference_clock), window)
     }
 
     /// The converter for the stream of one CPU of one machine.
@@ -274,6 +283,28 @@ fn reference_rate(
     let Some((mult, shift, offset_ns, error_ppm)) = told else { return Ok(None) };
     let ticks = TickRate::new(mult, shift, offset_ns)?;
     Ok(Some(Rate { ticks, offset_ns, error_ppm }))
+}
+
+/// The reference's readings of its wall clock, in trace time.
+fn wall_readings(
+    evidence: &[Evidence],
+    reference: MachineId,
+    to_trace: ToTrace,
+    unit: Unit,
+) -> Vec<WallReading> {
+    if unit == Unit::Ticks {
+        return Vec::new();
+    }
+    let reading = |e: &Evidence| match e {
+        Evidence::WallReading { machine, before, unix_ns, after } if *machine == reference => {
+            // A nanosecond has several ticks: the later stamp is rounded up.
+            let rounding = i64::from(to_trace != ToTrace::Same);
+            let (before, after) = (to_trace.trace(*before)?, to_trace.trace(*after)?);
+            WallReading::new(before, *unix_ns, after.checked_add(rounding)?)
+        }
+        _ => None,
+    };
+    evidence.iter().filter_map(reading).collect()
 }
 
 /// The host time that evidence spans, ticks.

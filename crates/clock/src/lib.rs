@@ -26,6 +26,9 @@
 //!   kernel's stamps lie where its hypervisor had its vCPU running ([`ran`]).
 //! - *Piece*: the host time in which one map of an edge holds. A reboot, a live migration or a
 //!   write to the TSC ends a piece.
+//! - *Wall clock*: CLOCK_REALTIME of the reference's machine, from readings between two of its trace
+//!   clock ([`ClockGraph::wall_clock`]): straight pieces with a bound each, and no piece where the
+//!   clock was set.
 //! - *Error bound*: the truth lies within ± this of the converted stamp.
 //!
 //! # Structures
@@ -156,6 +159,7 @@ pub mod ran;
 mod readings;
 mod route;
 mod time_shift;
+mod wall;
 
 pub use clock_kind::{ClockKind, clock_kind};
 pub use converter::Converter;

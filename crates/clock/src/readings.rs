@@ -40,19 +40,19 @@ pub(crate) struct Reading {
 }
 
 /// A kernel clock's rate is changed at most once in this time.
-const STEADY_NS: u64 = 900_000_000;
+pub(crate) const STEADY_NS: u64 = 900_000_000;
 /// Between its steps the kernel still changes the multiplier by one to stay on course
 /// (`timekeeping_adjust`, `kernel/time/timekeeping.c`): less than this.
 const DITHER_PPM: i128 = 1;
 /// Readings closer together say nothing of the rate: the tighter one is kept.
-const APART_NS: u64 = 20_000_000;
+pub(crate) const APART_NS: u64 = 20_000_000;
 /// Readings this many times wider than the middle one are left out.
-const WIDE: u64 = 4;
+pub(crate) const WIDE: u64 = 4;
 /// A rate further off the usual one than this is none that NTP makes (`adjtimex` slews a clock by
 /// a tenth at most): the clock was stepped, or the machine slept.
 const STEP: f64 = 0.15;
 /// Stamps at or above this are no clock's.
-const MAX_STAMP: u64 = 1 << 62;
+pub(crate) const MAX_STAMP: u64 = 1 << 62;
 
 /// A stretch of readings that one chain of lines fits.
 #[derive(Clone, Debug)]
@@ -90,18 +90,18 @@ pub(crate) fn fit(readings: &[Reading]) -> Fit {
     let mut fit = Fit { impossible, ..Fit::default() };
     for run in unstepped(&points) {
         fit.spread_ppm = fit.spread_ppm.max(spread_ppm(run));
-        fit.pieces.extend(fitted(run));
+        fit.pieces.extend(fitted(run, Misses::Least));
     }
     fit
 }
 
 /// A reading as a point: the clock's nanosecond, the tick in the middle, how far off that may be.
 #[derive(Clone, Copy, Debug)]
-struct Point {
-    ns: u64,
-    tsc: u64,
+pub(crate) struct Point {
+    pub(crate) ns: u64,
+    pub(crate) tsc: u64,
     /// Half the width, and a nanosecond's worth of ticks for the clock's rounding; ticks.
-    half: i128,
+    pub(crate) half: i128,
 }
 
 /// Without those that were interrupted.
@@ -161,7 +161,7 @@ fn rate(a: &Point, b: &Point) -> Option<f64> {
 
 /// The same, and how far it may be off.
 #[expect(clippy::cast_precision_loss, reason = "for plausibility and limits only")]
-fn rate_within(a: &Point, b: &Point) -> Option<(f64, f64)> {
+pub(crate) fn rate_within(a: &Point, b: &Point) -> Option<(f64, f64)> {
     Some((rate(a, b)?, (a.half + b.half) as f64 / (b.ns - a.ns) as f64))
 }
 
@@ -201,10 +201,22 @@ fn spread_ppm(points: &[Point]) -> u32 {
     ((at_least / at_most - 1.0) * 1e6).clamp(0.0, 1e6) as u32
 }
 
-fn fitted(points: &[Point]) -> Option<Fitted> {
+/// Which of the two neighbours' lines bounds the chord of a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misses {
+    /// The better one: the clock's rate was changed in the gap, and nothing else.
+    Least,
+    /// The worse one: the clock may also have been set, by too little to be seen. Set by `s` where its
+    /// rate changes, the clock leaves the chord by at most what the worse line misses: what the
+    /// change of the rate hides of `s` on one side, it adds on the other.
+    Largest,
+}
+
+pub(crate) fn fitted(points: &[Point], misses: Misses) -> Option<Fitted> {
     let (first, last) = (points.first()?, points.last()?);
-    let slacks: Vec<i128> =
-        (0..points.len().saturating_sub(1)).map(|gap| slack(points, gap).unwrap_or(0)).collect();
+    let slacks: Vec<i128> = (0..points.len().saturating_sub(1))
+        .map(|gap| slack(points, gap, misses).unwrap_or(0))
+        .collect();
     let slack = |gap: usize| slacks.get(gap).copied().unwrap_or(0);
     let (start, end) = (end_rate(points, true)?, end_rate(points, false)?);
 
@@ -267,7 +279,7 @@ fn ns_worth(ticks: i128, ticks_per_ns: f64) -> i128 {
 
 /// How far the chord of a gap may be off between its ends, beyond what the ends are off; ticks.
 /// `None`: no such gap.
-fn slack(points: &[Point], gap: usize) -> Option<i128> {
+fn slack(points: &[Point], gap: usize, misses: Misses) -> Option<i128> {
     let (a, b) = (points.get(gap)?, points.get(gap + 1)?);
     let before = points.get(..gap)?.iter().rev();
     let after = points.get(gap + 2..)?.iter();
@@ -275,7 +287,11 @@ fn slack(points: &[Point], gap: usize) -> Option<i128> {
     let left = neighbour(a, before, reach);
     let right = neighbour(b, after, reach);
     let differs = [left.map(|l| difference(l, a, (a, b))), right.map(|r| difference(b, r, (a, b)))];
-    let steered = differs.into_iter().flatten().min();
+    let differs = differs.into_iter().flatten();
+    let steered = match misses {
+        Misses::Least => differs.min(),
+        Misses::Largest => differs.max(),
+    };
     let from = left.unwrap_or(a).ns;
     let until = right.unwrap_or(b).ns;
     let wander = if until - from <= STEADY_NS { DITHER_PPM } else { i128::from(WANDER_PPM) };

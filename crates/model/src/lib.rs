@@ -37,4 +37,5 @@ mod row;
 pub mod state;
 pub mod table;
 pub mod time;
+pub mod wall;
 pub mod xen;

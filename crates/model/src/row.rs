@@ -7,7 +7,7 @@ use crate::column::Columnar;
 use crate::table::{
     BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit, ImportLog,
     Irq, Lost, Machine, NetIo, Syscall, TableDoc, TableSink, Thread, ThreadStateRow, Vcpu,
-    VcpuStateRow, Wakeup, Window, WorkItem,
+    VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
 };
 
 /// Sees every table's row type once.
@@ -88,6 +88,7 @@ tables! {
     domain_states: DomainStateRow = DomainState;
     clock_edges: ClockEdge = ClockEdge;
     clock_check: ClockCheck = ClockCheck;
+    wall_clock: WallClock = WallClock;
     lost: Lost = Lost;
     import_log: ImportLog = ImportLog;
 }

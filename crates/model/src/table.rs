@@ -527,6 +527,26 @@ table! {
 }
 
 table! {
+    /// One straight piece of the map from trace time to the host's wall clock (CLOCK_REALTIME). Time
+    /// that no row covers has no known wall-clock time: the clock was set in it, or was not read.
+    WallClock in "wall_clock" {
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns of trace time.
+        dur: i64,
+        /// Wall-clock time at ts, ns since 1970-01-01 00:00 UTC.
+        unix_ns: i64,
+        /// Wall-clock time that passed in dur, ns; differs from dur while the clock is slewed.
+        unix_dur: i64,
+        /// Error bound of the wall-clock time anywhere in the row, ns.
+        error_ns: i64,
+        /// How far the clock was set between the row before and this one, ns; negative: set back.
+        /// 0 if only its rate changed, null for the first row.
+        step_ns: Option<i64>,
+    }
+}
+
+table! {
     /// One stretch of time in which a source lost events.
     Lost in "lost" {
         /// Start of the stretch without events, ns of trace time.

@@ -35,7 +35,7 @@ use transect_engine::{
     Engine, EventStream, Filter, Input, LostCause, MachineGap, StreamKey, Summary, Topology,
 };
 use transect_model::ids::{CpuId, MachineId, Tid};
-use transect_model::table::{ImportLog, TableSink, Tables};
+use transect_model::table::{ImportLog, TableSink, Tables, WallClock};
 use transect_model::time::{Source, Span, Timestamp, Trace};
 use transect_store::Mapping;
 use transect_tracedat::TraceDat;
@@ -308,6 +308,9 @@ fn run(
         .with_remarks(remarks)
         .run(inputs, sink)?;
     complete(&mut facts, &clocks, &summary);
+    if plan.windows_in.is_none() && sink.wants(&WallClock::TABLE) {
+        clocks.wall_clock(facts.window).into_iter().for_each(|row| sink.row(row.into()));
+    }
     Ok(facts)
 }
 

@@ -5,3 +5,4 @@ mod graph;
 mod host;
 mod ran;
 mod readings;
+mod wall;

@@ -14,7 +14,7 @@ use transect_model::ids::MachineId;
 use transect_model::table::{
     BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit, ImportLog,
     Irq, Lost, Machine, NetIo, Row, Syscall, TableSink, Thread, ThreadStateRow, Vcpu, VcpuStateRow,
-    Wakeup, Window, WorkItem,
+    Wakeup, WallClock, Window, WorkItem,
 };
 
 /// Up to so many machines each has a folder of its own in the large tables.
@@ -165,6 +165,7 @@ tables! {
     domain_states: DomainStateRow = DomainState, true, |row| row.ts, |row| row.machine_id;
     clock_edges: ClockEdge = ClockEdge, false, |_| 0, |_| MachineId(0);
     clock_check: ClockCheck = ClockCheck, false, |_| 0, |_| MachineId(0);
+    wall_clock: WallClock = WallClock, false, |row| row.ts, |_| MachineId(0);
     lost: Lost = Lost, false, |row| row.ts, |_| MachineId(0);
     import_log: ImportLog = ImportLog, false, |_| 0, |_| MachineId(0);
 }

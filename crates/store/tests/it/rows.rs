@@ -148,6 +148,7 @@ rows! {
     ClockCheck = ClockCheck {
         machine_id, tested, inside, outside, untested, worst_ns, slack_later_ns, slack_earlier_ns
     };
+    WallClock = WallClock { ts, dur, unix_ns, unix_dur, error_ns, step_ns };
     Lost = Lost { ts, dur, machine_id, cpu, count, cause };
     ImportLog = ImportLog { source, offset, message, data_loss };
 }

@@ -69,6 +69,7 @@ fn named(row: &Row) -> (&'static str, &dyn Record) {
         Row::DomainState(r) => (table::DomainStateRow::TABLE, r),
         Row::ClockEdge(r) => (table::ClockEdge::TABLE, r),
         Row::ClockCheck(r) => (table::ClockCheck::TABLE, r),
+        Row::WallClock(r) => (table::WallClock::TABLE, r),
         Row::Lost(r) => (table::Lost::TABLE, r),
         Row::ImportLog(r) => (table::ImportLog::TABLE, r),
     };

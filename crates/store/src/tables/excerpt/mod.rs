@@ -252,8 +252,17 @@ mod tests {
         let timeless =
             ["machines", "cpus", "vcpus", "threads", "clock_edges", "clock_check", "import_log"];
         assert_eq!(of(Rule::All).collect::<Vec<_>>(), timeless);
-        let meeting =
-            ["exits", "wakeups", "irqs", "syscalls", "block_io", "net_io", "work_items", "lost"];
+        let meeting = [
+            "exits",
+            "wakeups",
+            "irqs",
+            "syscalls",
+            "block_io",
+            "net_io",
+            "work_items",
+            "wall_clock",
+            "lost",
+        ];
         assert_eq!(of(Rule::Meeting).collect::<Vec<_>>(), meeting);
     }
 }
