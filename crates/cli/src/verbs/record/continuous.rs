@@ -35,6 +35,7 @@ pub(super) fn run(
     progress: &mut Progress,
 ) -> anyhow::Result<Outcome> {
     let mut recording = host.begin(dir)?;
+    host.write_wall_readings(&recording);
     host.kernel.start().inspect_err(|_| discard(dir))?;
     let clock = host.kernel.clock().to_owned();
     let guests = Guests::start(guest_plan, &recording, &clock, &|| watch.is_interrupted())

@@ -5,6 +5,7 @@ use super::{
     ending::cause_of,
     kernel::{HostKernel, KernelTotals},
     vms::Vms,
+    wall::WallWatch,
     xen::{XenDomains, XenPlan, XenRecording},
 };
 use crate::recorders::SnapshotWindow;
@@ -40,6 +41,8 @@ pub(super) struct Host {
     filter: Option<FilterEntry>,
     /// The hypervisor below, if it is to be recorded: once.
     xen: Option<XenPlan>,
+    /// Reads the wall clock, from before the first event on.
+    wall: WallWatch,
 }
 
 impl Host {
@@ -50,7 +53,8 @@ impl Host {
         xen: Option<XenPlan>,
     ) -> Self {
         let (threads, alive) = (BTreeMap::new(), BTreeSet::new());
-        let mut host = Host { kernel, command_line, threads, alive, filter: None, xen };
+        let wall = WallWatch::start(kernel.clock());
+        let mut host = Host { kernel, command_line, threads, alive, filter: None, xen, wall };
         host.gather_threads();
         host
     }
@@ -93,6 +97,12 @@ impl Host {
         let vms = Arc::new(Vms::start(writer.clone(), host, &clock, xen.is_none())?);
         let domains = xen.as_ref().map(XenRecording::domains);
         Ok(HostRecording { writer, vms, host, domains, xen })
+    }
+
+    /// Has readings of the wall clock written as they are taken. A snapshot gets those of its time at
+    /// its end.
+    pub(super) fn write_wall_readings(&self, recording: &HostRecording) {
+        self.wall.write_to(&recording.writer, recording.host);
     }
 
     /// The manifest as it is at the start, and which of its machines is the host.
@@ -184,11 +194,14 @@ impl Host {
         let HostRecording { writer, vms, host, xen, .. } = recording;
         writer.check_place()?;
         writer.make_room();
-        let is_snapshot = writer.manifest().snapshot.is_some();
+        let snapshot = writer.manifest().snapshot.clone();
+        let is_snapshot = snapshot.is_some();
         if !is_snapshot {
             self.gather_threads();
         }
         let mut problems = Vec::new();
+        let from = snapshot.and_then(|snapshot| snapshot.from);
+        problems.extend(self.wall.complete(&writer, host, from).err());
         problems.extend(vms.look_now().err());
         problems.extend(self.kernel.end_source(&writer));
         let change = |manifest: &mut Manifest| {

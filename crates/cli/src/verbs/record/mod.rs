@@ -20,6 +20,7 @@ mod signals;
 mod spool_sink;
 pub(crate) mod units;
 mod vms;
+mod wall;
 mod watch;
 mod wishes;
 mod xen;
