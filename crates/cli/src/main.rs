@@ -8,6 +8,7 @@
 
 mod facts;
 mod leftovers;
+mod moment;
 mod output;
 #[cfg(test)]
 mod pages;

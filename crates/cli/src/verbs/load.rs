@@ -495,6 +495,6 @@ pub(crate) fn unit(clocks: &ClockGraph) -> TimeUnit {
 }
 
 /// A recording's name for people: as given, without a trailing slash.
-fn display_name(path: &Path) -> String {
+pub(crate) fn display_name(path: &Path) -> String {
     path.components().collect::<PathBuf>().display().to_string()
 }

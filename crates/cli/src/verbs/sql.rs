@@ -1,16 +1,25 @@
 //! `transect sql`: questions to a recording's tables.
 //!
 //! **Data flow.** arguments → a folder of tables ([`tables_dir`]) → `transect-sql`, which takes this process's place, its
-//! terminal and its pipes: DataFusion is in that program alone.
+//! terminal and its pipes: DataFusion is in that program alone. With a range, the folder is that of a temporary
+//! excerpt ([`Part`]), and this process waits for the child to remove it.
 //!
 //! Exit code 2 says that the SQL is wrong, 1 that it could not be answered.
 
+use super::excerpt::{Part, Stretch};
 use super::load::SourceArgs;
+use crate::moment::RangeArgs;
 use anyhow::Context as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use transect_ask::{Wanted, protocol};
+
+/// How often the end of the engine is noticed.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Arguments of `transect sql`.
 #[derive(clap::Args)]
@@ -18,6 +27,7 @@ use transect_ask::{Wanted, protocol};
     transect sql demo.transect 'SELECT * FROM antagonists LIMIT 10'\n  \
     transect sql demo.transect                       a prompt with completion\n  \
     transect sql demo.transect --csv 'SELECT * FROM exit_latency' > exits.csv\n  \
+    transect sql demo.transect --from +1s --until +2s 'SELECT * FROM vcpu_time'\n  \
     transect sql --views                             views, with columns and an example each\n\n\
     Tables, views, functions and ten worked questions: docs/reference/sql.md.")]
 pub(crate) struct Args {
@@ -26,6 +36,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     wanted: Wanted,
     #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
     source: SourceArgs,
 }
 
@@ -33,6 +45,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let engine = transect_ask::program()?;
     let is_question = !args.wanted.schema && !args.wanted.views;
+    let mut part = None;
     let tables = match &args.recording {
         _ if !is_question => None,
         None => return Ok(bad("no recording given: transect sql RECORDING 'SELECT …'")),
@@ -41,13 +54,49 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if let Err(mistake) = args.wanted.target() {
                 return Ok(bad(&mistake));
             }
-            Some(tables_dir(recording, &args.source)?)
+            if args.range.is_given() {
+                let (path, source, range) = (recording.as_path(), &args.source, args.range);
+                let written = Part::write(&Stretch { path, source, range })?;
+                Some(part.insert(written).tables()?)
+            } else {
+                Some(tables_dir(recording, &args.source)?)
+            }
         }
     };
     let mut command = Command::new(&engine);
     command.args(args.wanted.options()).arg(format!("--of-version={}", protocol::VERSION));
     command.arg("--").args(tables).args(args.wanted.sql);
-    Err(command.exec()).with_context(|| engine.display().to_string())
+    let Some(part) = part else {
+        return Err(command.exec()).with_context(|| engine.display().to_string());
+    };
+    let code = wait_for(&mut command).with_context(|| engine.display().to_string());
+    drop(part);
+    code
+}
+
+/// Runs the engine to its end. ^C is the engine's: it cancels a query at its prompt.
+fn wait_for(command: &mut Command) -> std::io::Result<ExitCode> {
+    use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+    let ends: Vec<Arc<AtomicBool>> = [SIGINT, SIGQUIT, SIGTERM]
+        .into_iter()
+        .map(|signal| {
+            let has_come = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(signal, Arc::clone(&has_come)).map(|_| has_come)
+        })
+        .collect::<Result<_, _>>()?;
+    let mut child = command.spawn()?;
+    let has_to_end = || ends.last().is_some_and(|end| end.load(Ordering::Relaxed));
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let code = status.code().or_else(|| Some(128 + status.signal()?));
+            return Ok(ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1)));
+        }
+        if has_to_end() {
+            // Already gone: then the next look finds its status.
+            let _ = child.kill();
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// An error of the command line.

@@ -11,6 +11,7 @@ mod tables;
 mod view;
 mod view_stats;
 mod view_support;
+mod wall;
 mod xen;
 mod xen_files;
 mod xen_kernels;

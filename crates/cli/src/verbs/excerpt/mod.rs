@@ -4,20 +4,23 @@
 //! `export` and the page's Perfetto file) │ files cut to it, with windows made anew by the engine → a
 //! directory (`transect_store::ExcerptWriter`) → a tar of it, for the page and for pipes.
 
-pub(crate) mod moment;
 pub(crate) mod pack;
+mod part;
+
+pub(crate) use part::Part;
 
 use super::load::progress::Tell;
 use super::load::tables::Progress;
 use super::load::{self, SourceArgs};
 use crate::facts::{Facts, TimeUnit};
+use crate::moment::{Moment, RangeArgs, Timebase, trace_text};
 use anyhow::{Context as _, ensure};
-use moment::Moment;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use transect_model::table::{Machine, Row, Selected, TableDoc, TableSink, Vcpu, Window};
+use transect_model::table::{Machine, Row, Selected, TableDoc, TableSink, Vcpu, WallClock, Window};
 use transect_model::time::{Span, Timestamp};
+use transect_model::wall::WallMap;
 use transect_store::manifest::{Excerpt, MachineEntry, VcpuEntry};
 use transect_store::tables::{Cut, Range, TablesWriter, read_rows, span_of};
 use transect_store::{ExcerptWriter, Manifest};
@@ -26,10 +29,8 @@ use transect_store::{ExcerptWriter, Manifest};
 pub(crate) struct Stretch<'a> {
     pub(crate) path: &'a Path,
     pub(crate) source: &'a SourceArgs,
-    /// First moment; none for the very beginning.
-    pub(crate) from: Option<Moment>,
-    /// First moment behind; none for the very end.
-    pub(crate) until: Option<Moment>,
+    /// Open ends are those of the recording.
+    pub(crate) range: RangeArgs,
 }
 
 /// A smaller recording that was written.
@@ -53,6 +54,20 @@ struct Found {
 }
 
 impl Stretch<'_> {
+    /// The range as `ts` values of the tables, open where it is the recording's, and the part of the
+    /// recording's window. Makes the tables if there are none.
+    ///
+    /// # Errors
+    /// The range is not one of the recording's.
+    pub(crate) fn resolve(&self) -> anyhow::Result<(Range, Span)> {
+        let found = self.find(None)?;
+        Ok((found.range, found.window))
+    }
+
+    fn name(&self) -> String {
+        name_of(self.path)
+    }
+
     /// Hands out the rows that meet the stretch, whole. What is known about the recording.
     pub(crate) fn rows(&self, sink: &mut dyn TableSink) -> anyhow::Result<Facts> {
         let found = self.find(None)?;
@@ -105,22 +120,32 @@ impl Stretch<'_> {
     fn find(&self, tell: Option<Tell<'_>>) -> anyhow::Result<Found> {
         let tables = load::tables::ensure_and_tell(self.path, self.source, tell)?.path;
         let facts = load::about(self.path, self.source)?;
-        let moment = |moment: Option<Moment>, open: i64| match moment {
-            Some(moment) => moment.in_unit(facts.unit),
-            None => Ok(open),
-        };
-        let from = moment(self.from, i64::MIN)?;
-        let until = moment(self.until, i64::MAX)?;
-        ensure!(from < until, "the range is empty: its start {from} is not before its end {until}");
         let (start, end) = match (&facts.excerpt_of, span_of(&tables)?) {
             (None, Some(span)) => span,
             _ => (facts.window.start.get(), facts.window.end.get()),
         };
-        let unit = facts.unit.as_str();
+        let whole = Span { start: Timestamp::new(start), end: Timestamp::new(end) };
+        let wall = if self.range.is_wall() { wall_map(&tables)? } else { WallMap::default() };
+        let base = Timebase { unit: facts.unit, window: whole, wall: &wall };
+        let moment = |moment: Option<Moment>, open: i64| match moment {
+            Some(moment) => moment.resolve(base).with_context(|| self.path.display().to_string()),
+            None => Ok(open),
+        };
+        let from = moment(self.range.from, i64::MIN)?;
+        let until = moment(self.range.until, i64::MAX)?;
+        let text = |ts| trace_text(ts, facts.unit);
+        ensure!(
+            from < until,
+            "the range is empty: its start {} is not before its end {}",
+            text(from.max(start)),
+            text(until.min(end))
+        );
         ensure!(
             from < end && start < until || start == end,
-            "{}: no data in the range: the recording's window is {start} to {end} {unit}",
-            self.path.display()
+            "{}: no data in the range: the recording's window is {} to {}",
+            self.path.display(),
+            text(start),
+            text(end)
         );
         let range = Range {
             from: if from <= start { i64::MIN } else { from },
@@ -162,6 +187,13 @@ impl Stretch<'_> {
         }
         Ok(manifest)
     }
+}
+
+/// The map to the wall clock, of a folder of tables.
+pub(crate) fn wall_map(tables: &Path) -> anyhow::Result<WallMap> {
+    let mut kept = Selected::new(&[WallClock::TABLE]);
+    read_rows(tables, Range::ALL, &mut kept)?;
+    Ok(WallMap::new(kept.into_tables().wall_clock))
 }
 
 /// Why counts of windows are missing.

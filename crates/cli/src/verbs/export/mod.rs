@@ -9,9 +9,9 @@ mod jsonl;
 #[cfg(test)]
 mod tests;
 
-use super::excerpt::moment::{self, Moment};
 use super::excerpt::{self, Stretch, Written, pack};
 use super::record::units;
+use crate::moment::RangeArgs;
 use crate::output::Output;
 use anyhow::Context as _;
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ use transect_model::table::Tables;
 #[command(after_help = "Examples:\n  \
     transect export demo.transect --to perfetto -o demo.perfetto-trace\n  \
     transect export demo.transect --to jsonl -o - | grep '\"table\":\"exits\"'\n  \
-    transect export demo.transect --to recording --from 56s --until 56.5s -o small.transect\n  \
-    transect export demo.transect --to recording --from 56s -o small.transect.tar\n\n\
+    transect export demo.transect --to recording --from +1s --until +1.5s -o small.transect\n  \
+    transect export demo.transect --to recording --from 2026-11-25T02:41:38Z -o small.transect.tar\n\n\
     Open the Perfetto file at https://ui.perfetto.dev (it stays in your browser). report, sql, view and\n\
     export read the smaller recording.\n\
     docs/reference/export.md describes the contents of each format.")]
@@ -35,13 +35,8 @@ pub(crate) struct Args {
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum)]
     to: Format,
-    /// Start of the range, in trace time: 1.25s, 250ms, or a ts value of the tables [default: the
-    /// beginning]
-    #[arg(long, value_name = "MOMENT", value_parser = moment::parse, allow_hyphen_values = true)]
-    from: Option<Moment>,
-    /// End of the range, in trace time, exclusive [default: the end]
-    #[arg(long, value_name = "MOMENT", value_parser = moment::parse, allow_hyphen_values = true)]
-    until: Option<Moment>,
+    #[command(flatten)]
+    range: RangeArgs,
     /// File to write, - for standard output; for a recording a directory or a *.tar file
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -67,12 +62,7 @@ enum Format {
 impl Args {
     /// The requested range of time.
     fn stretch(&self) -> Stretch<'_> {
-        let (from, until) = (self.from, self.until);
-        Stretch { path: &self.recording, source: &self.source, from, until }
-    }
-
-    fn has_range(&self) -> bool {
-        self.from.is_some() || self.until.is_some()
+        Stretch { path: &self.recording, source: &self.source, range: self.range }
     }
 
     fn is_to_stdout(&self) -> bool {
@@ -99,7 +89,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn perfetto(args: &Args) -> anyhow::Result<String> {
-    let (facts, mut tables) = if args.has_range() {
+    let (facts, mut tables) = if args.range.is_given() {
         let mut tables = Tables::default();
         (args.stretch().rows(&mut tables)?, tables)
     } else {
@@ -126,7 +116,7 @@ fn rows(args: &Args) -> anyhow::Result<String> {
     let mut sink = jsonl::JsonLines::new(output);
     let (recording, source) = (&args.recording, &args.source);
     match args.window {
-        _ if args.has_range() => args.stretch().rows(&mut sink).map(drop)?,
+        _ if args.range.is_given() => args.stretch().rows(&mut sink).map(drop)?,
         None => super::load::rows(recording, source, None, &mut sink).map(drop)?,
         Some(window) => {
             let window_ns = i64::try_from(window.as_nanos()).context("--window is too long")?;

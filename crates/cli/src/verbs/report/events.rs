@@ -25,6 +25,7 @@ use transect_model::{
     ids::{CpuId, Tid},
     time::{Source as Stamp, Timestamp, Trace},
 };
+use transect_store::tables::Range;
 use transect_tracedat::{Item, Stream, TraceDat};
 use transect_xentrace as xentrace;
 
@@ -39,14 +40,23 @@ pub(super) enum Form {
     Csv,
 }
 
-/// Writes the events of the machines that `wanted` accepts, at most `top` of them.
+/// Which events are written, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub(super) form: Form,
+    /// At most so many.
+    pub(super) top: Option<usize>,
+    pub(super) range: Range,
+}
+
+/// Writes the events of the machines that `wanted` accepts.
 pub(super) fn write(
     loaded: &Loaded<'_>,
     wanted: impl Fn(&str) -> bool,
-    form: Form,
-    top: Option<usize>,
+    shown: Shown,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let Shown { form, top, range } = shown;
     let mut taps = Vec::new();
     let mut texts: Vec<Texts<'_>> =
         loaded.traces.iter().map(|(.., file)| Texts::of(file)).collect();
@@ -78,14 +88,17 @@ pub(super) fn write(
         .enumerate()
         .filter_map(|(at, tap)| Some(Reverse((tap.advance()?, at))))
         .collect();
-    while let Some(Reverse((_, at))) = order.pop() {
+    while let Some(Reverse((ts, at))) = order.pop() {
         let Some(tap) = taps.get_mut(at) else { continue };
-        if left == 0 {
+        if left == 0 || ts.get() >= range.until {
             break;
         }
-        left -= 1;
         let Some(text) = texts.get_mut(tap.file) else { continue };
-        page.write(tap, text)?;
+        if ts.get() >= range.from {
+            left -= 1;
+            page.write(tap, text)?;
+        }
+        // Names are also those of events before the range.
         text.learn(tap);
         if let Some(next) = tap.advance() {
             order.push(Reverse((next, at)));

@@ -16,11 +16,14 @@ mod text;
 
 pub(crate) use text::{bytes, duration, utc};
 
+use super::excerpt::{Part, Stretch};
+use crate::moment::RangeArgs;
 use anyhow::bail;
 use build::{Gather, Report};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use transect_store::tables::Range;
 
 /// Lines per list in the text report without `--top`.
 const DEFAULT_TOP: usize = 10;
@@ -32,6 +35,7 @@ const DEFAULT_TOP: usize = 10;
     transect report demo.transect --view antagonists     one section\n  \
     transect report demo.transect --vm web --top 30      one VM, longer lists\n  \
     transect report demo.transect --window 100ms         metrics per window of 100 ms\n  \
+    transect report demo.transect --from +1s --until +2s  one second of it\n  \
     transect report demo.transect --json | jq '.exits'   for scripts (values in ns)\n  \
     transect report demo.transect --view exits --csv\n\n\
     Every column is described in docs/reference/report.md.")]
@@ -43,8 +47,10 @@ pub(crate) struct Args {
     view: Vec<View>,
     /// Length of a metrics window (1s, 100ms, …) [default: 1s; the whole recording if its time is in ticks]; also
     /// prints the windows view
-    #[arg(long, value_name = "T", value_parser = window_ns)]
+    #[arg(long, value_name = "T", value_parser = window_ns, conflicts_with_all = ["from", "until"])]
     window: Option<i64>,
+    #[command(flatten)]
+    range: RangeArgs,
     /// VM to report, by name or machine number; repeat it for several [default: all]
     #[arg(long, value_name = "NAME")]
     vm: Vec<String>,
@@ -115,6 +121,12 @@ impl View {
     ];
 }
 
+impl Args {
+    fn stretch(&self) -> Stretch<'_> {
+        Stretch { path: &self.recording, source: &self.source, range: self.range }
+    }
+}
+
 /// Runs `transect report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.csv && args.view.len() != 1 {
@@ -125,7 +137,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return write_events(&args);
     }
     let mut gather = Gather::default();
-    let facts = super::load::rows(&args.recording, &args.source, args.window, &mut gather)?;
+    let facts = if args.range.is_given() {
+        Part::write(&args.stretch())?.rows(&args.recording, &mut gather)?
+    } else {
+        super::load::rows(&args.recording, &args.source, args.window, &mut gather)?
+    };
     let report = gather.report(facts, &args.vm)?;
     let mut out = BufWriter::new(io::stdout().lock());
     write(&report, &args, &mut out)?;
@@ -144,9 +160,11 @@ fn write_events(args: &Args) -> anyhow::Result<ExitCode> {
         _ => events::Form::Text,
     };
     let wanted = |name: &str| args.vm.is_empty() || args.vm.iter().any(|vm| vm == name);
+    let range = if args.range.is_given() { args.stretch().resolve()?.0 } else { Range::ALL };
+    let shown = events::Shown { form, top: args.top, range };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     super::load::events(&args.recording, &args.source, |loaded| {
-        events::write(loaded, wanted, form, args.top, &mut out)
+        events::write(loaded, wanted, shown, &mut out)
     })?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)

@@ -9,8 +9,10 @@
 mod browser;
 mod recording;
 
+use super::excerpt::Stretch;
 use super::load::SourceArgs;
 use super::sandbox;
+use crate::moment::RangeArgs;
 use anyhow::Context as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -19,6 +21,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use transect_model::time::Span;
 use transect_serve::{Options, Server};
 
 /// Arguments of `transect view`.
@@ -26,6 +29,7 @@ use transect_serve::{Options, Server};
 #[command(after_help = "Examples:\n  \
     transect view demo.transect                      open it in the browser\n  \
     transect view demo.transect --no-browser         only print the address\n  \
+    transect view demo.transect --from +1s --until +2s   open it at this range\n  \
     ssh -L 8000:localhost:8000 HOST transect view --listen 127.0.0.1:8000 demo.transect\n\n\
     The page is part of this program and needs no internet access. The address contains a token:\n\
     anyone with the address can read the recording while it is served.\n\
@@ -49,7 +53,21 @@ pub(crate) struct Args {
     #[arg(long)]
     require_sandbox: bool,
     #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
     source: SourceArgs,
+}
+
+impl Args {
+    /// What the address must contain for the page to open at the range.
+    fn fragment(&self) -> anyhow::Result<String> {
+        if !self.range.is_given() {
+            return Ok(String::new());
+        }
+        let (path, source, range) = (self.recording.as_path(), &self.source, self.range);
+        let (_, Span { start, end }) = Stretch { path, source, range }.resolve()?;
+        Ok(format!("#v={start}-{end}"))
+    }
 }
 
 /// Runs `transect view`.
@@ -60,6 +78,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let path = &args.recording;
     anyhow::ensure!(path.exists(), "{}: recording not found", path.display());
+    let fragment = args.fragment()?;
     let stop = interrupted()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     sandbox::check_sandbox(args.require_sandbox, &|line| eprintln!("transect: {line}"))?;
@@ -71,10 +90,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let shown = recording::Shown::new(path.clone(), args.source.clone());
     let server = Server::start(Box::new(shown), &options)?;
-    println!("{}", server.url());
+    let url = format!("{}{fragment}", server.url());
+    println!("{url}");
     std::io::stdout().flush()?;
     if !args.no_browser && !args.api_only {
-        browser::open(server.url());
+        browser::open(&url);
     }
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));

@@ -1,6 +1,6 @@
 //! A recording as the server sees it: it can be opened, and a range of it written as a file.
 
-use crate::verbs::excerpt::moment::Moment;
+use crate::moment::{Moment, RangeArgs};
 use crate::verbs::excerpt::{self, Stretch, pack};
 use crate::verbs::load::{self, SourceArgs};
 use anyhow::{Context as _, bail};
@@ -28,8 +28,7 @@ impl Shown {
         let stretch = Stretch {
             path: &self.path,
             source: &self.source,
-            from: Some(Moment::plain(from)),
-            until: Some(Moment::plain(to)),
+            range: RangeArgs { from: Some(Moment::Plain(from)), until: Some(Moment::Plain(to)) },
         };
         let name = format!("{}-{from}-{to}", excerpt::stem_of(&self.name()));
         match format {

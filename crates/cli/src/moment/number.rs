@@ -1,36 +1,16 @@
-//! Moments of trace time as people write them: `1.25s`, `250ms`, `1250000000`.
+//! Moments as numbers: `1.25s`, `250ms`, `1250000000`.
 
-use crate::facts::TimeUnit;
-use anyhow::ensure;
-
-/// A moment of trace time.
+/// A number, and whether it has a unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    value: i64,
-    /// Was it told in seconds or parts of them, and not in the recording's own unit?
-    is_in_seconds: bool,
+pub(super) struct Number {
+    /// ns, or the recording's own unit.
+    pub(super) value: i64,
+    /// Written in seconds or parts of them, and not in the recording's own unit.
+    pub(super) is_in_seconds: bool,
 }
 
-impl Moment {
-    /// In the recording's own unit.
-    pub(crate) fn plain(value: i64) -> Self {
-        Moment { value, is_in_seconds: false }
-    }
-
-    /// The number that tables have.
-    pub(crate) fn in_unit(self, unit: TimeUnit) -> anyhow::Result<i64> {
-        ensure!(
-            unit == TimeUnit::Ns || !self.is_in_seconds,
-            "the recording's time is in ticks of unknown length: give bare numbers, or the \
-             frequency with --tsc-hz"
-        );
-        Ok(self.value)
-    }
-}
-
-/// Parses a moment. A bare number is what tables and SQL have: nanoseconds, or ticks.
-pub(crate) fn parse(text: &str) -> Result<Moment, String> {
-    let text = text.trim();
+/// Parses a number. A bare one is a `ts` value of tables and SQL: nanoseconds, or ticks.
+pub(super) fn parse(text: &str) -> Result<Number, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == 'µ');
     let unit_ns: i128 = match &text[digits.len()..] {
         "" | "ns" => 1,
@@ -43,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
     };
     let value = exact(digits.trim_end(), unit_ns)?;
     let value = i64::try_from(value).map_err(|_| "too large for a 64-bit time in ns".to_owned())?;
-    Ok(Moment { value, is_in_seconds: digits.len() < text.len() })
+    Ok(Number { value, is_in_seconds: digits.len() < text.len() })
 }
 
 /// A decimal number times a unit, to the nanosecond: no detour over a floating-point number, which
@@ -96,11 +76,5 @@ mod tests {
         for text in ["9223372036.854775808s", "99999999999999999999h", "999999999999999999999"] {
             assert!(parse(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn ticks_have_no_seconds() {
-        assert!(parse("1s").unwrap().in_unit(TimeUnit::Ticks).is_err());
-        assert_eq!(parse("17").unwrap().in_unit(TimeUnit::Ticks).unwrap(), 17);
     }
 }
