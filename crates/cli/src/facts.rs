@@ -175,6 +175,12 @@ line! {
         end_ns: i64,
         /// Length of the window, ns.
         dur_ns: i64,
+        /// The host's wall clock at start_ns, ns since 1970 (UTC); null where unknown.
+        start_unix_ns: Option<i64>,
+        /// The host's wall clock at end_ns, ns since 1970 (UTC); null where unknown.
+        end_unix_ns: Option<i64>,
+        /// Error bound of wall-clock times in the window, ns; null where no wall-clock time is known.
+        unix_error_ns: Option<i64>,
         /// Events (of Xen: records) in its sources; null where not told.
         events: Option<u64>,
         /// The recording that it is an excerpt of; null for whole recordings.
@@ -205,6 +211,10 @@ impl Facts {
             start_ns: self.window.start.get(),
             end_ns: self.window.end.get(),
             dur_ns: self.window.dur_ns(),
+            // Of the report, which has the table.
+            start_unix_ns: None,
+            end_unix_ns: None,
+            unix_error_ns: None,
             excerpt_of: self.excerpt_of.clone(),
             filter: self.filter.clone(),
             snapshot: self.snapshot.clone(),

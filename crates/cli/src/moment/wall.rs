@@ -2,7 +2,7 @@
 //! local time zone.
 
 use super::trace_text;
-use super::zone::{local_text, rfc3339};
+use super::zone::{Digits, Zone, rfc3339};
 use crate::facts::TimeUnit;
 use anyhow::{bail, ensure};
 use chrono::{
@@ -152,7 +152,7 @@ fn days(wall: &WallMap) -> Vec<NaiveDate> {
 
 /// Why no moment has this time: the clock was set past it, or it is outside of the recording.
 fn not_covered(wall: &WallMap, moment: WallMoment, candidates: &[i64]) -> String {
-    let text = local_text;
+    let text = |unix_ns| Zone::Local.text(unix_ns, Digits::Millis);
     for pair in wall.rows().windows(2) {
         let [before, after] = pair else { continue };
         let skipped = before.unix_end()..=after.unix_ns;

@@ -164,6 +164,19 @@ pub(crate) fn tables() -> Tables {
         thread_state((8_500, 1_500), PERIODIC, Tid(50), ThreadState::Blocked, None),
     ];
     t.wakeups = vec![wakeup(1_000, Some(6_500)), wakeup(9_000, None)];
+    let wall = |ts, dur, unix_ns, step_ns| WallClock {
+        ts,
+        dur,
+        unix_ns,
+        unix_dur: dur,
+        error_ns: 41,
+        step_ns,
+    };
+    // 02:41:38 UTC; set back by an hour while the hog ran.
+    t.wall_clock.push(wall(0, 4_000, 1_795_574_498_000_000_000, None));
+    let an_hour = 3_600_000_000_000;
+    let unix_ns = 1_795_574_498_000_005_000 - an_hour;
+    t.wall_clock.push(wall(5_000, 5_000, unix_ns, Some(-an_hour)));
     t.clock_check.push(ClockCheck {
         machine_id: PERIODIC,
         tested: 9_489,
@@ -267,6 +280,7 @@ pub(crate) fn rows(tables: Tables) -> Vec<Row> {
     rows.extend(tables.syscalls.into_iter().map(Row::Syscall));
     rows.extend(tables.windows.into_iter().map(Row::Window));
     rows.extend(tables.clock_check.into_iter().map(Row::ClockCheck));
+    rows.extend(tables.wall_clock.into_iter().map(Row::WallClock));
     rows.extend(tables.lost.into_iter().map(Row::Lost));
     rows
 }

@@ -154,6 +154,47 @@ fn recordings_without_readings_have_no_wall_clock() {
     assert!(code == Some(1) && error.contains("has no wall-clock time"), "{error}");
 }
 
+#[test]
+fn the_report_shows_the_wall_clock_and_how_it_was_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recording, start, end) = stepped(dir.path(), -HOUR);
+    let facts = &report(dir.path(), &[&recording])["recording"];
+    assert_eq!(facts["start_unix_ns"], json!(UNIX));
+    assert_eq!(facts["end_unix_ns"], json!(UNIX + (end - start) - HOUR));
+    assert!(facts["unix_error_ns"].as_i64().unwrap() <= 25);
+    let text = |zone| good_in(zone, dir.path(), &["report", &recording, "--view", "recording"]);
+    let utc = text("UTC");
+    assert!(utc.lines().next().unwrap().contains("2026-11-25 02:41:38 to"), "{utc}");
+    assert!(utc.contains("  wall clock 2026-11-25 02:41:38.000 to"), "{utc}");
+    assert!(utc.contains("  wall clock set by −1 h at 2026-11-25 02:41:38."), "{utc}");
+    let berlin = text("<+01>-1");
+    assert!(berlin.contains("  wall clock 2026-11-25 03:41:38.000 to"), "{berlin}");
+    assert!(berlin.contains("+0100 (±"), "{berlin}");
+    // The step is not in a range before it.
+    let until = start + (end - start) / 5;
+    let range = ["--until", &until.to_string(), "--view", "recording"];
+    let part = good(dir.path(), &[&["report", &recording][..], &range].concat());
+    assert!(part.contains("wall clock") && !part.contains("set by"), "{part}");
+    let facts =
+        &report(dir.path(), &[&["--json", &recording][..], &range].concat()[1..])["recording"];
+    assert_eq!(facts["end_unix_ns"], json!(UNIX + until - start));
+}
+
+#[test]
+fn an_unknown_wall_clock_is_null() {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = made_up(dir.path(), 5_000);
+    let facts = &report(dir.path(), &[&recording])["recording"];
+    for name in ["start_unix_ns", "end_unix_ns", "unix_error_ns"] {
+        assert_eq!(facts[name], Value::Null);
+    }
+    let text = good(dir.path(), &["report", &recording, "--view", "recording"]);
+    assert!(text.contains("  wall clock not recorded"), "{text}");
+    let imported = crate::view_support::testdata("tracedat/pair-host.dat");
+    let text = good(dir.path(), &["report", &imported, "--view", "recording"]);
+    assert!(text.contains("  wall clock not in the file"), "{text}");
+}
+
 /// The report of a range has the numbers of the report of its excerpt.
 #[test]
 fn a_report_of_a_range_is_that_of_its_excerpt() {

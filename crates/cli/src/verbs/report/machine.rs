@@ -11,7 +11,9 @@ use crate::records::{write_csv, write_csv_header, write_json, write_json_str};
 use std::io::{self, Write};
 use transect_model::cell::{Cell, Record};
 use transect_model::ids::MachineId;
-use transect_model::table::{ClockCheck, ClockEdge, ImportLog, Lost, Machine, TableDoc, Window};
+use transect_model::table::{
+    ClockCheck, ClockEdge, ImportLog, Lost, Machine, TableDoc, WallClock, Window,
+};
 
 /// The version of the JSON's shape. New members may come without a new number; a member that
 /// changes its meaning or goes away raises it.
@@ -43,7 +45,7 @@ fn write_summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 fn write_recording(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b",\n\"recording\":")?;
-    write_json(out, &report.facts.line())?;
+    write_json(out, &report.recording())?;
     out.write_all(b",\n\"notes\":")?;
     write_strings(&report.facts.notes, out)
 }
@@ -100,7 +102,7 @@ pub(crate) fn write_csv_report(
         }
         View::Recording => Form::of(report, view).write(
             RecordingLine::COLUMNS,
-            std::iter::once(&report.facts.line() as &dyn Record),
+            std::iter::once(&report.recording() as &dyn Record),
             out,
         ),
         View::Cost => {
@@ -206,6 +208,7 @@ fn lists(report: &Report, view: View) -> Vec<List<'_>> {
             List::whole("machines", &names(&Machine::TABLE), &report.machines),
             List::whole("clock_edges", &names(&ClockEdge::TABLE), &report.clock_edges),
             List::whole("clock_check", &names(&ClockCheck::TABLE), &report.clock_check),
+            List::whole("wall_clock", &names(&WallClock::TABLE), report.wall.rows()),
         ],
         View::Vcpus => vec![
             List::whole("vcpus", VcpuLine::COLUMNS, &report.vcpus),

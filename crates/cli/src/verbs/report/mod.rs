@@ -14,10 +14,10 @@ mod summary;
 mod tests;
 mod text;
 
-pub(crate) use text::{bytes, duration, utc};
+pub(crate) use text::{bytes, duration};
 
 use super::excerpt::{Part, Stretch};
-use crate::moment::RangeArgs;
+use crate::moment::{RangeArgs, zone::Zone};
 use anyhow::bail;
 use build::{Gather, Report};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -202,6 +202,7 @@ fn style(args: &Args) -> text::Style {
         width: if terminal { terminal_width() } else { None },
         bold: terminal && !no_color,
         top: args.top.unwrap_or(DEFAULT_TOP),
+        zone: Zone::Local,
     }
 }
 

@@ -4,6 +4,7 @@ use super::build::{Gather, Report};
 use super::text::Style;
 use super::{View, machine, summary, text};
 use crate::facts::{CostLine, Facts, TimeUnit};
+use crate::moment::zone::Zone;
 use crate::verbs::sample::{rows, svm, tables};
 use transect_model::ids::VcpuId;
 use transect_model::table::TableSink;
@@ -50,7 +51,8 @@ fn try_report(facts: Facts, vms: &[&str]) -> anyhow::Result<Report> {
 
 fn text_of(report: &Report, views: &[View], width: Option<usize>) -> String {
     let mut out = Vec::new();
-    text::write(report, views, Style { width, bold: false, top: 10 }, &mut out).unwrap();
+    text::write(report, views, Style { width, bold: false, top: 10, zone: Zone::Utc }, &mut out)
+        .unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -12,7 +12,7 @@ mod wakeups;
 use super::lines::{
     AntagonistLine, CpuLine, DomainLine, ExitLine, ThreadLine, VcpuLine, WakeupLine,
 };
-use crate::facts::Facts;
+use crate::facts::{Facts, RecordingLine};
 use antagonists::AntagonistSums;
 use anyhow::{Context, bail};
 use cpus::CpuSums;
@@ -24,8 +24,10 @@ use threads::ThreadSums;
 use transect_model::ids::{MachineId, MachineKind};
 use transect_model::table::{
     BlockIo, ClockCheck, ClockEdge, Counter, ImportLog, Irq, Lost, Machine, NetIo, Row, Syscall,
-    TableDoc, TableSink, Tables, Window, WorkItem,
+    TableDoc, TableSink, Tables, WallClock, Window, WorkItem,
 };
+use transect_model::time::Span;
+use transect_model::wall::WallMap;
 use vcpus::VcpuSums;
 use wakeups::WakeupSums;
 
@@ -46,6 +48,8 @@ pub(crate) struct Report {
     pub windows: Vec<Window>,
     pub lost: Vec<Lost>,
     pub import_log: Vec<ImportLog>,
+    /// Wall-clock time in the window.
+    pub wall: WallMap,
 }
 
 /// Which machines a report is about.
@@ -165,6 +169,11 @@ impl Gather {
             .windows
             .sort_by_cached_key(|r| (r.machine_id, r.cgroup.clone(), r.cpu, r.vcpu, r.ts));
         tables.lost.sort_by_key(|r| (r.machine_id, r.cpu, r.ts));
+        let window = facts.window;
+        let mut wall_clock = std::mem::take(&mut tables.wall_clock);
+        // An excerpt has whole rows, which begin before it.
+        wall_clock.retain_mut(|row| cut_to(row, window));
+        let wall = WallMap::new(wall_clock);
         Ok(Report {
             facts,
             machines: tables.machines,
@@ -181,8 +190,38 @@ impl Gather {
             windows: tables.windows,
             lost: tables.lost,
             import_log: tables.import_log,
+            wall,
         })
     }
+}
+
+impl Report {
+    /// The facts of the recording as one record.
+    pub(crate) fn recording(&self) -> RecordingLine {
+        let window = self.facts.window;
+        let [start_unix_ns, end_unix_ns] =
+            [window.start, window.end].map(|ts| self.wall.unix_at(ts.get()));
+        let error_ns = self.wall.rows().iter().map(|row| row.error_ns).max();
+        RecordingLine { start_unix_ns, end_unix_ns, unix_error_ns: error_ns, ..self.facts.line() }
+    }
+}
+
+/// Cuts a row of `wall_clock` to the window; false if nothing of it is left.
+fn cut_to(row: &mut WallClock, window: Span) -> bool {
+    let (from, until) = (row.ts.max(window.start.get()), row.end().min(window.end.get()));
+    let (Some(unix_ns), Some(unix_end)) = (row.unix_at(from), row.unix_at(until)) else {
+        return false;
+    };
+    let is_first_part = from == row.ts;
+    *row = WallClock {
+        ts: from,
+        dur: until - from,
+        unix_ns,
+        unix_dur: unix_end - unix_ns,
+        error_ns: row.error_ns,
+        step_ns: row.step_ns.filter(|_| is_first_part && from > window.start.get()),
+    };
+    from < until
 }
 
 /// A VM's sums go up to the window times its vCPUs; stamps so broken that this leaves 64 bits must

@@ -9,15 +9,16 @@ mod recording;
 mod threads;
 mod vcpus;
 mod waits;
+mod wall;
 
 use super::View;
 use super::build::Report;
 use super::summary;
 use crate::facts::TimeUnit;
+use crate::moment::zone::Zone;
 pub(crate) use grid::printable;
 use grid::{Column, Grid};
 pub(crate) use number::{bytes, count, counted, dash, duration, duration_or_dash, share};
-pub(crate) use recording::utc;
 use std::io::{self, Write};
 use vcpus::ratio;
 pub(crate) use waits::antagonist;
@@ -31,6 +32,8 @@ pub(crate) struct Style {
     pub bold: bool,
     /// How many lines each list shows before it says how many more there are.
     pub top: usize,
+    /// The zone of wall-clock times.
+    pub zone: Zone,
 }
 
 /// What headings state if the length of a tick is unknown.

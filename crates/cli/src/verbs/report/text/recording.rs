@@ -2,6 +2,7 @@
 
 use super::{Page, bytes, count, counted, dash, share};
 use crate::facts::{CostLine, Facts, Stored};
+use crate::moment::zone::Digits;
 use std::io;
 use transect_model::ids::MachineKind;
 use transect_model::time::Span;
@@ -27,18 +28,23 @@ impl Page<'_> {
             let Span { start, end } = facts.window;
             format!(" · excerpt of {of}, from {start} until {end} {}", facts.unit.as_str())
         });
-        let title =
-            format!("{} · {} · {of_what}{part}{state}", facts.path, self.ns(self.window_ns()));
+        let wall = self.wall_title().map_or_else(String::new, |wall| format!(" · {wall}"));
+        let title = format!(
+            "{} · {} · {of_what}{wall}{part}{state}",
+            facts.path,
+            self.ns(self.window_ns())
+        );
         let (on, off) = if self.style.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
         writeln!(self.out, "{on}{}{off}", super::printable(&title))
     }
 
     pub(super) fn recording(&mut self) -> io::Result<()> {
         self.heading_of_times("RECORDING", "")?;
-        let line = self.report.facts.line();
+        let line = self.report.recording();
+        let at = |unix_ns| self.style.zone.text(unix_ns, Digits::Seconds);
         let recorded = match (&line.created_unix_ns, &line.transect_version) {
-            (Some(created), Some(version)) => format!("{} by transect {version}", utc(*created)),
-            (Some(created), None) => utc(*created),
+            (Some(created), Some(version)) => format!("{} by transect {version}", at(*created)),
+            (Some(created), None) => at(*created),
             (None, Some(version)) => format!("by transect {version}"),
             (None, None) => "by another tool (imported)".to_owned(),
         };
@@ -50,7 +56,8 @@ impl Page<'_> {
             self.report.facts.unit.as_str()
         );
         let ended = self.report.facts.ending.describe(line.finished);
-        let made = if facts_are_of_import(&self.report.facts) { "imported" } else { "recorded" };
+        let is_import = facts_are_of_import(&self.report.facts);
+        let made = if is_import { "imported" } else { "recorded" };
         self.fact(made, &recorded)?;
         self.fact("command", &line.command.unwrap_or_else(dash))?;
         if let Some(of) = &line.excerpt_of {
@@ -65,6 +72,9 @@ impl Page<'_> {
             self.fact("filter", filter)?;
         }
         self.fact("window", &window)?;
+        for line in self.wall_lines(is_import || line.transect_version.is_none()) {
+            self.fact("wall clock", &line)?;
+        }
         self.fact("ended", &ended)?;
         if let Some(stored) = self.report.facts.stored {
             self.fact("stored", &stored_words(&stored))?;
@@ -136,46 +146,4 @@ fn facts_are_of_import(facts: &Facts) -> bool {
 /// CPU time of the recorder, user and system, ns.
 fn cpu_ns(cost: &CostLine) -> i64 {
     cost.cpu_user_ns.checked_add(cost.cpu_sys_ns).and_then(|ns| i64::try_from(ns).ok()).unwrap_or(0)
-}
-
-/// A wall-clock time as `2026-11-21 05:14:16 UTC`.
-pub(crate) fn utc(unix_ns: i64) -> String {
-    let seconds = unix_ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil_from_days(days);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
-}
-
-/// Year, month and day of a number of days since 1970-01-01 in the proleptic Gregorian calendar,
-/// counted in 400-year cycles from 0000-03-01 so that leap days end a year.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
-        - day_of_cycle / 146_096)
-        / 365;
-    let day_of_year =
-        day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::utc;
-
-    #[test]
-    fn wall_clock_times() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_827_696_000_000_000), "2000-02-29 12:34:56 UTC");
-        assert_eq!(utc(1_795_238_056_000_000_001), "2026-11-21 05:14:16 UTC");
-        assert_eq!(utc(-1), "1969-12-31 23:59:59 UTC");
-    }
 }

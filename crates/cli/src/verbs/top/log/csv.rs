@@ -2,8 +2,8 @@
 
 use super::{Sink, append};
 use crate::{
+    moment::zone::utc_text,
     records::{write_csv, write_csv_header},
-    verbs::report::utc,
 };
 use anyhow::ensure;
 use std::{
@@ -124,9 +124,7 @@ fn lines(snapshot: &Snapshot) -> Vec<Line> {
 
 /// `2026-11-21 05:14:16.250`, as spreadsheets read it.
 fn time(unix_ns: u64) -> String {
-    let seconds = i64::try_from(unix_ns).map(utc).unwrap_or_default();
-    let millis = unix_ns / 1_000_000 % 1000;
-    format!("{}.{millis:03}", seconds.trim_end_matches(" UTC"))
+    i64::try_from(unix_ns).map(utc_text).unwrap_or_default()
 }
 
 /// What actors are called.
