@@ -140,7 +140,12 @@ impl Database {
         catalog::register(&context, tables)?;
         let views = Arc::new(Views::new());
         let (memory_bytes, has_unit) = (options.memory_bytes, Mutex::new(false));
-        Ok(Self { runtime: Some(runtime), context, views, memory_bytes, has_unit })
+        let database = Self { runtime: Some(runtime), context, views, memory_bytes, has_unit };
+        let context = database.context.clone();
+        let registered =
+            database.on_worker(async move { functions::register_for_tables(&context).await });
+        registered.map_err(|error| QueryError::running(&error, memory_bytes))?;
+        Ok(database)
     }
 
     /// Splits a text into statements.

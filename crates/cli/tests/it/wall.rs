@@ -257,3 +257,34 @@ fn view_opens_at_the_range() {
     child.wait().unwrap();
     assert!(url.trim().ends_with(&format!("#v={middle}-{end}")), "{url}");
 }
+
+/// A range of SQL has the rows of an excerpt, and its functions know the wall clock of both.
+#[test]
+fn sql_has_ranges_and_wall_clock_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recording, start, end) = stepped(dir.path(), HOUR);
+    let until = start + (end - start) / 4;
+    let sql = |range: &[&str], sql: &str| {
+        let words = [&["sql", &recording, "--csv"][..], range, &[sql]].concat();
+        good(dir.path(), &words).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let exits = format!("SELECT count(*) AS n FROM exits WHERE ts < {until}");
+    let range = ["--until", &utc(until - start)];
+    let by_range = sql(&range, "SELECT count(*) AS n FROM exits");
+    assert_eq!(by_range, sql(&[], &exits));
+    assert_ne!(by_range, sql(&[], "SELECT count(*) AS n FROM exits"));
+    let bounds = "SELECT min(ts) AS a, max(ts + dur) AS b FROM cpu_slices";
+    assert_eq!(sql(&range, bounds), [format!("{start},{until}")]);
+    let both = format!("SELECT ts_of('{}') AS ts, wall({start}) AS wall", utc(until - start));
+    for range in [&range[..], &[]] {
+        assert_eq!(sql(range, &both), [format!("{until},2026-11-25T02:41:38Z")]);
+    }
+    // The exit code is the engine's, and nothing stays behind.
+    let scratch = dir.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_transect"));
+    command.args(["sql", &recording]).args(range).arg("SELECT nothing").env("TMPDIR", &scratch);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0);
+}
