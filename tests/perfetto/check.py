@@ -13,6 +13,7 @@ transect's own code is used. Exits 0 if all of this holds, else prints what does
 - rows: every slice, instant and counter value is one row with the same ts, dur and columns, and
   every row that is to be drawn is there, exactly once;
 - guest slices inside vCPU slices are the guest's own slices cut to them;
+- wall clock: it is stated where the table wall_clock has it, with the same time;
 - arrows: each leaves one wakeup and arrives where that thread begins to run.
 """
 
@@ -82,6 +83,7 @@ class Reader:
         self.interned = defaultdict(dict)
         self.open = defaultdict(list)
         self.slices, self.instants, self.counters = [], [], []
+        self.clocks = []
         self.last = None
         for packet in trace.packet:
             self.packet(packet)
@@ -97,6 +99,8 @@ class Reader:
                 self.introduce(kind, entry.iid, entry.name)
         for entry in packet.interned_data.debug_annotation_string_values:
             self.introduce("value", entry.iid, entry.str.decode())
+        if packet.HasField("clock_snapshot"):
+            self.clocks.append({clock.clock_id: clock.timestamp for clock in packet.clock_snapshot.clocks})
         if packet.HasField("track_descriptor"):
             self.track(packet.track_descriptor)
         if packet.HasField("track_event"):
@@ -415,6 +419,28 @@ def check_flows(reader, rows, failures):
     return wanted
 
 
+def check_clocks(reader, rows, shift, failures):
+    """The wall clock is stated at the start of each row of wall_clock that begins after the trace does, at the end of
+    each slewed one, and at the trace's start; trace time never runs backwards from one statement to the next."""
+    moments = [clocks[pb.BUILTIN_CLOCK_MONOTONIC] - shift for clocks in reader.clocks]
+    if moments != sorted(moments):
+        failures.say(f"clock snapshots are not in order of time: {moments}")
+    stated = {ts: clocks[pb.BUILTIN_CLOCK_REALTIME] for ts, clocks in zip(moments, reader.clocks)
+              if pb.BUILTIN_CLOCK_REALTIME in clocks}
+    wanted = {}
+    for row in rows["wall_clock"]:
+        ts, end = row["ts"], row["ts"] + row["dur"]
+        if ts <= moments[0] <= end:
+            wanted[moments[0]] = row["unix_ns"] + (moments[0] - ts) * row["unix_dur"] // row["dur"]
+        if row["unix_dur"] != row["dur"]:
+            wanted[end] = row["unix_ns"] + row["unix_dur"]
+        wanted[ts] = row["unix_ns"]
+    wanted = {ts: unix for ts, unix in wanted.items() if ts >= moments[0]}
+    if stated != wanted:
+        failures.say(f"the wall clock is {stated}, not {wanted}")
+    return len(stated)
+
+
 def check(trace_path, rows_path):
     failures = Failures()
     trace = pb.Trace()
@@ -429,6 +455,7 @@ def check(trace_path, rows_path):
     reader.counters = [(track, ts - shift, value) for track, ts, value in reader.counters]
     compared = check_rows(reader, rows, failures)
     compared["arrows"] = check_flows(reader, rows, failures)
+    compared["wall-clock times"] = check_clocks(reader, rows, shift, failures)
     numbers = ", ".join(f"{count} {what}" for what, count in compared.items() if count)
     print(f"{trace_path}: {len(trace.packet)} packets, compared {numbers}; {failures.count} failures")
     return failures.count == 0

@@ -9,7 +9,8 @@ use std::io::{self, Write};
 
 /// All packets come from one sequence, so that one set of interned names serves them all.
 const SEQUENCE_ID: u64 = 1;
-/// `BUILTIN_CLOCK_MONOTONIC` and `BUILTIN_CLOCK_BOOTTIME` of `BuiltinClock`.
+/// `BUILTIN_CLOCK_REALTIME`, `BUILTIN_CLOCK_MONOTONIC` and `BUILTIN_CLOCK_BOOTTIME` of `BuiltinClock`.
+const CLOCK_REALTIME: u64 = 1;
 const CLOCK_MONOTONIC: u64 = 3;
 const CLOCK_BOOTTIME: u64 = 6;
 /// `SequenceFlags`.
@@ -134,19 +135,30 @@ impl<W: Write> TraceWriter<W> {
             note_names: Interned::default(),
             note_values: Interned::default(),
         };
-        writer.clock_snapshot(first_ts_ns)?;
+        writer.clock_snapshot(first_ts_ns, None)?;
         writer.start_sequence()?;
         Ok(writer)
     }
 
+    /// States the wall clock at a moment of the trace, ns since 1970 (UTC). Moments must not run backwards.
+    ///
+    /// # Errors
+    /// What the sink refuses.
+    pub fn wall_clock(&mut self, ts_ns: u64, unix_ns: u64) -> io::Result<()> {
+        self.clock_snapshot(ts_ns, Some(unix_ns))
+    }
+
     /// `ClockSnapshot` (packet field 6): clocks = 1 { clock_id = 1, timestamp = 2 },
     /// primary_trace_clock = 2.
-    fn clock_snapshot(&mut self, ts_ns: u64) -> io::Result<()> {
+    fn clock_snapshot(&mut self, ts_ns: u64, unix_ns: Option<u64>) -> io::Result<()> {
+        let clocks = [(CLOCK_MONOTONIC, Some(ts_ns)), (CLOCK_BOOTTIME, Some(ts_ns))];
+        let clocks = clocks.into_iter().chain([(CLOCK_REALTIME, unix_ns)]);
         self.packet.message(6, |snapshot| {
-            for clock in [CLOCK_MONOTONIC, CLOCK_BOOTTIME] {
+            for (clock, time_ns) in clocks {
+                let Some(time_ns) = time_ns else { continue };
                 snapshot.message(1, |entry| {
                     entry.uint(1, clock);
-                    entry.uint(2, ts_ns);
+                    entry.uint(2, time_ns);
                 });
             }
             snapshot.uint(2, CLOCK_MONOTONIC);
