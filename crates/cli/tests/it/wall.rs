@@ -1,7 +1,7 @@
 //! Wall-clock time beside trace time: moments on the command line, the report, other formats.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
 
-use crate::view_support::{made_up, transect};
+use crate::view_support::{Served, made_up, transect};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -256,6 +256,27 @@ fn view_opens_at_the_range() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(url.trim().ends_with(&format!("#v={middle}-{end}")), "{url}");
+}
+
+/// What the timeline's page needs for its axis.
+#[test]
+fn the_page_has_the_map_to_the_wall_clock() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recording, ..) = stepped(dir.path(), -HOUR);
+    let rows = wall_rows(dir.path(), &recording);
+    let served = Served::start(dir.path(), &[&recording]);
+    served.ready();
+    let wall = served.json("/api/recording")["wall"].clone();
+    let text = |row: &Value, name: &str| match &row[name] {
+        Value::Null => Value::Null,
+        number => json!(number.to_string()),
+    };
+    let names = ["ts", "dur", "unix_ns", "unix_dur", "error_ns", "step_ns"];
+    let expected = rows.iter().map(|row| {
+        names.into_iter().map(|name| (name.to_owned(), text(row, name))).collect::<Value>()
+    });
+    assert_eq!(wall, expected.collect::<Value>());
+    assert_eq!(rows.len(), 2);
 }
 
 /// A range of SQL has the rows of an excerpt, and its functions know the wall clock of both.

@@ -13,6 +13,8 @@ use transect_timeline::{Condition, Lookup, Wanted};
 
 /// Losses and problems that are listed; the tables have all.
 const LISTED: usize = 1000;
+/// Pieces of the wall clock that are listed. More of them a slewed clock has only in days.
+const WALL_LISTED: usize = 10_000;
 /// How often a client that waits is told that the server is alive.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
@@ -25,6 +27,7 @@ pub(crate) fn answer(state: &State) -> Answered {
         "to": "0",
         "origin": "0",
         "window": null,
+        "wall": [],
         "filter": state.opened().and_then(|opened| opened.filter.clone()),
         "machines": [],
         "lost": [],
@@ -74,6 +77,7 @@ fn add_tables(lookup: &Lookup, about: &mut Value) -> Result<(), Response> {
     if let Some((from, to)) = window {
         about["window"] = json!({ "from": from.to_string(), "to": to.to_string() });
     }
+    about["wall"] = wall_rows(lookup)?.iter().map(wall).collect();
     about["lost"] = lost_rows(lookup, window)?.iter().map(hole).collect();
     Ok(())
 }
@@ -90,6 +94,14 @@ fn lost_rows(lookup: &Lookup, window: Option<(i64, i64)>) -> Result<Vec<Row>, Re
         more.retain(|row| !rows.contains(row));
         rows.extend(more);
     }
+    Ok(rows)
+}
+
+/// The map from trace time to the wall clock, by time.
+fn wall_rows(lookup: &Lookup) -> Result<Vec<Row>, Response> {
+    let wanted = Wanted { limit: WALL_LISTED, ..Wanted::default() };
+    let mut rows = table_rows(lookup, "wall_clock", &wanted)?;
+    rows.sort_by_key(|row| int(row, "ts"));
     Ok(rows)
 }
 
@@ -135,6 +147,19 @@ fn machine(row: &Row) -> Value {
         "vmm_pid": int(row, "vmm_pid"),
         "clock": row.get("clock"),
         "error_ns": row.get("error_bound_ns").cloned().map(exact),
+    })
+}
+
+/// Numbers that a browser's doubles cannot hold are texts.
+fn wall(row: &Row) -> Value {
+    let time = |name| int(row, name).map(|ns| ns.to_string());
+    json!({
+        "ts": time("ts"),
+        "dur": time("dur"),
+        "unix_ns": time("unix_ns"),
+        "unix_dur": time("unix_dur"),
+        "error_ns": time("error_ns"),
+        "step_ns": time("step_ns"),
     })
 }
 

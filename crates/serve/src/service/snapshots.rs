@@ -4,7 +4,9 @@
 //! `snapshots/ID.transect`, with `snapshots/ID.json` beside it, which is written last: without it there is no
 //! snapshot, only what a daemon that was killed left behind.
 
+use chrono::{DateTime, Local, Offset as _, TimeZone, Utc};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +42,8 @@ pub struct Recorded {
     pub events: u64,
     /// Events that were lost in it.
     pub lost: u64,
+    /// The host's wall clock at both ends of its window, ns since 1970 (UTC); none where unknown.
+    pub window_unix_ns: (Option<i64>, Option<i64>),
 }
 
 /// A snapshot, as it is listed.
@@ -56,6 +60,12 @@ pub(crate) struct Snap {
     pub(crate) events: u64,
     pub(crate) lost: u64,
     pub(crate) bytes: u64,
+    /// The host's wall clock at the start of its window, ns since 1970; null where unknown.
+    #[serde(default)]
+    pub(crate) from_unix_ns: Option<i64>,
+    /// The same at the end.
+    #[serde(default)]
+    pub(crate) until_unix_ns: Option<i64>,
 }
 
 /// What is wished.
@@ -285,6 +295,8 @@ impl Snapshots {
                 events: recorded.events,
                 lost: recorded.lost,
                 bytes: bytes_of(&dir),
+                from_unix_ns: recorded.window_unix_ns.0,
+                until_unix_ns: recorded.window_unix_ns.1,
             };
             let text = serde_json::to_vec(&snap).unwrap_or_default();
             let path = self.dir.join(format!("{id}.json"));
@@ -336,7 +348,7 @@ impl Snapshots {
 
     /// The time, and a number if that is taken.
     fn free_id(&self, unix_ns: u64) -> String {
-        let time = utc(unix_ns / 1_000_000_000);
+        let time = local_name(unix_ns);
         let named = &mut self.lock().named;
         if named.0 != time {
             *named = (time.clone(), 0);
@@ -359,19 +371,19 @@ pub(crate) fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() <= 32 && text.chars().all(is_plain)
 }
 
-/// `20261122T003015Z`.
-fn utc(unix_s: u64) -> String {
-    let (days, s) = (unix_s / 86_400, unix_s % 86_400);
-    // Days since 0000-03-01, in eras of 400 years (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", s / 3600, s / 60 % 60, s % 60)
+/// `20261128T034620p0100`: the local time and its offset to UTC, `p` for plus and `m` for minus (URLs and
+/// shells have other uses for a plus), or `Z` for UTC.
+fn local_name(unix_ns: u64) -> String {
+    let time = DateTime::<Utc>::from(UNIX_EPOCH + Duration::from_nanos(unix_ns));
+    name_of(&time.with_timezone(&Local))
+}
+
+fn name_of<Z: TimeZone<Offset: Display>>(time: &DateTime<Z>) -> String {
+    let offset = match time.offset().fix().local_minus_utc() {
+        0 => "Z".to_owned(),
+        _ => time.format("%z").to_string().replace('+', "p").replace('-', "m"),
+    };
+    format!("{}{offset}", time.format("%Y%m%dT%H%M%S"))
 }
 
 fn unix_now_ns() -> u64 {
@@ -418,7 +430,7 @@ mod tests {
             }
             fs::create_dir(dir).map_err(|e| e.to_string())?;
             fs::write(dir.join("host.compact"), &self.0).map_err(|e| e.to_string())?;
-            Ok(Recorded { events: 3, lost: 1 })
+            Ok(Recorded { events: 3, lost: 1, window_unix_ns: (Some(5), None) })
         }
 
         fn reaches_back(&mut self) -> Duration {
@@ -462,9 +474,15 @@ mod tests {
 
     #[test]
     fn times_and_names() {
-        assert_eq!(utc(0), "19700101T000000Z");
-        assert_eq!(utc(1_709_210_096), "20240229T123456Z");
-        assert_eq!(utc(1_790_000_400), "20260921T142000Z");
+        let name = |unix_s: i64, offset_s: i32| {
+            let zone = chrono::FixedOffset::east_opt(offset_s).unwrap();
+            name_of(&DateTime::from_timestamp(unix_s, 0).unwrap().with_timezone(&zone))
+        };
+        assert_eq!(name(0, 0), "19700101T000000Z");
+        assert_eq!(name(1_709_210_096, 0), "20240229T123456Z");
+        assert_eq!(name(1_790_000_400, 3_600), "20260921T152000p0100");
+        assert_eq!(name(1_790_000_400, -12_600), "20260921T105000m0330");
+        assert!(is_id(&local_name(1_790_000_400_000_000_000)));
         assert!(is_id("20240229T123456Z-1") && !is_id("..") && !is_id("a/b") && !is_id(""));
     }
 

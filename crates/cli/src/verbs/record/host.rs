@@ -105,6 +105,13 @@ impl Host {
         self.wall.write_to(&recording.writer, recording.host);
     }
 
+    /// The wall clock at both ends of a snapshot's window, ns since 1970 (UTC); none where unknown.
+    pub(super) fn unix_window(&self, entry: &SnapshotEntry) -> (Option<i64>, Option<i64>) {
+        let Some(window) = entry.from.zip(entry.to) else { return (None, None) };
+        let [from, until] = self.wall.unix_ns(self.kernel.clock(), window.into());
+        (from, until)
+    }
+
     /// The manifest as it is at the start, and which of its machines is the host.
     fn manifest(&self) -> (Manifest, MachineId) {
         let mut manifest = Manifest::new(unix_now_ns(), self.command_line.clone());

@@ -59,9 +59,9 @@ impl Flight {
             Ok(totals) => totals.clone(),
             Err(_) => KernelTotals::of_failure(&cpus::online()?),
         };
-        self.host.describe_snapshot(&recording, why, SnapshotWindow::Last(last))?;
+        let entry = self.host.describe_snapshot(&recording, why, SnapshotWindow::Last(last))?;
         let cpu_ns = CpuTime::of_this_process().total_ns() - self.cpu_before.total_ns();
-        let recorded = Recorded { events: totals.events, lost: totals.lost_events() };
+        let (events, lost) = (totals.events, totals.lost_events());
         let result = HostResult {
             ended_by: match &dumped {
                 Ok(_) => format!("snapshot: {why}"),
@@ -75,11 +75,12 @@ impl Flight {
             recorded: None,
         };
         let _problems = self.host.finish(recording, result)?;
+        let window_unix_ns = self.host.unix_window(&entry);
         self.host.kernel.switch_on()?;
         self.armed = Instant::now();
         self.cpu_before = CpuTime::of_this_process();
         dumped.context("incomplete snapshot")?;
-        Ok(recorded)
+        Ok(Recorded { events, lost, window_unix_ns })
     }
 }
 

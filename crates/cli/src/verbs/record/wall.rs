@@ -12,12 +12,16 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
-use transect_clock::evidence::Evidence;
+use transect_clock::{ClockGraph, ClockOptions, Evidence};
 use transect_guest::{
     stamp::StampClock,
     wall::{WallAlarm, WallReading},
 };
-use transect_model::ids::MachineId;
+use transect_model::{
+    ids::MachineId,
+    time::{Span, Timestamp},
+    wall::WallMap,
+};
 use transect_store::{RecordingWriter, StoreError};
 
 /// Readings in memory. More are thinned, the older half first: at one a second that is after four
@@ -105,6 +109,27 @@ impl WallWatch {
         let readings: Vec<WallReading> = covering.map(|kept| kept.reading).collect();
         drop(kept);
         readings.iter().try_for_each(|reading| writer.evidence(&evidence(host, reading)))
+    }
+}
+
+impl WallWatch {
+    /// The wall clock at two stamps of the trace clock, by the readings in memory; none where they leave it
+    /// unknown. For clocks in ns.
+    pub(super) fn unix_ns(&self, clock: &str, stamps: [u64; 2]) -> [Option<i64>; 2] {
+        let machine = MachineId(0);
+        let reference = Evidence::Reference { machine, clock: clock.to_owned() };
+        let kept = self.shared.lock();
+        let readings = kept.readings.iter().map(|kept| evidence(machine, &kept.reading));
+        let all: Vec<Evidence> = std::iter::once(reference).chain(readings).collect();
+        drop(kept);
+        let stamps = stamps.map(|stamp| i64::try_from(stamp).ok());
+        let [Some(start), Some(end)] = stamps else { return [None; 2] };
+        let Ok(graph) = ClockGraph::from_evidence(&all, ClockOptions::default()) else {
+            return [None; 2];
+        };
+        let window = Span { start: Timestamp::new(start), end: Timestamp::new(end) };
+        let map = WallMap::new(graph.wall_clock(window));
+        [map.unix_at(start), map.unix_at(end)]
     }
 }
 
@@ -231,6 +256,19 @@ mod tests {
         let last = kept.readings.back().unwrap();
         assert_eq!(last.reading, reading(199_999));
         assert!(kept.readings.iter().is_sorted_by_key(|kept| kept.reading.before));
+    }
+
+    #[test]
+    fn stamps_have_their_wall_clock_time() {
+        let watch = WallWatch::start("mono");
+        let Some(now) = WallReading::take(StampClock::Mono) else { return };
+        std::thread::sleep(WallReading::EVERY);
+        watch.shared.read(true);
+        let [start, end] = watch.unix_ns("mono", [now.before, now.after + 1_000]);
+        // The clock may be set while the test runs, by seconds at most.
+        let is_near = |unix_ns: i64| (unix_ns - now.unix_ns).abs() < 60_000_000_000;
+        assert!(start.is_none_or(is_near) && end.is_none_or(is_near));
+        assert_eq!(watch.unix_ns("mono", [u64::MAX, u64::MAX]), [None, None]);
     }
 
     #[test]

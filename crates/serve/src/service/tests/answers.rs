@@ -121,6 +121,8 @@ fn snapshots_are_taken_listed_packed_and_opened() {
     let id = taken["id"].as_str().unwrap();
     let list = running.get("/api/v1/snapshots").json();
     assert_eq!(list["snapshots"][0]["id"], id);
+    let window = ["from_unix_ns", "until_unix_ns"].map(|name| list["snapshots"][0][name].as_i64());
+    assert_eq!(window, [Some(5), Some(9)]);
     let tar = running.get(taken["tar"].as_str().unwrap());
     let mut archive = tar::Archive::new(&tar.body[..]);
     let entry = archive.entries().unwrap().next().unwrap().unwrap();

@@ -36,7 +36,7 @@ impl Recorder for Fake {
         std::fs::create_dir(dir).map_err(|error| error.to_string())?;
         std::fs::write(dir.join("host.compact"), format!("{why} {}", last.as_secs()))
             .map_err(|error| error.to_string())?;
-        Ok(Recorded { events: 7, lost: 0 })
+        Ok(Recorded { events: 7, lost: 0, window_unix_ns: (Some(5), Some(9)) })
     }
 
     fn reaches_back(&mut self) -> Duration {
