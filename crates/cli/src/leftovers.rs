@@ -30,7 +30,7 @@ impl Removed {
         });
         let recorders = self.recorders.iter().map(|killed| match &killed.recording {
             Some(dir) => format!(
-                "the recorder with pid {} was killed; what it recorded can be read: transect report {}",
+                "the recorder with pid {} was killed; its recording can be read: transect report {}",
                 killed.pid,
                 dir.display()
             ),

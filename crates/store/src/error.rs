@@ -44,7 +44,7 @@ pub enum StoreError {
     Removed(PathBuf),
     /// The directory has another name now.
     #[error(
-        "{}: moved to {} while it was recorded: what was recorded until then is there (transect report {})",
+        "{}: moved to {} while it was recorded: its events until then are there (transect report {})",
         from.display(), to.display(), to.display()
     )]
     Moved {

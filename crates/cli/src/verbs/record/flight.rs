@@ -255,7 +255,7 @@ impl FlightRecorder {
         self.problems.extend(finished.problems.iter().map(ToString::to_string));
         if let Some(failure) = failure {
             return Err(failure.context(format!(
-                "{0}: incomplete snapshot; what was written can be read: transect report {0}",
+                "{0}: incomplete snapshot; the part that was written can be read: transect report {0}",
                 dir.display()
             )));
         }

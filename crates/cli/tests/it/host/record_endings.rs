@@ -127,7 +127,7 @@ fn a_full_disk_is_the_ending_and_what_was_not_kept_is_counted_and_unknown() {
         let of_manifest = manifest.not_kept.iter();
         let of_manifest: Vec<_> =
             of_manifest.map(|entry| (u64::from(entry.cpu.0), entry.count)).collect();
-        assert_eq!(holes, of_manifest, "the table has what the manifest has");
+        assert_eq!(holes, of_manifest, "the table equals the manifest");
         let not_kept: u64 = holes.iter().filter_map(|(_, count)| *count).sum();
         assert!(not_kept > 1000, "{holes:?}");
         let report = scratch.run(&["report", path(&dir), "--json"]);
