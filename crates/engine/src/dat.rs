@@ -125,6 +125,17 @@ impl<'t, 'd> DatSource<'t, 'd> {
                  when; states may be wrong: record again with larger buffers"
             ));
         }
+        if self.trace.options().date.is_some() {
+            remarks.push(ImportLog {
+                source: self.name.clone(),
+                offset: None,
+                message:
+                    "wall-clock time is unknown: the file's DATE option has no error bound and \
+                          is not used"
+                        .to_owned(),
+                data_loss: false,
+            });
+        }
         remarks
     }
 }

@@ -193,6 +193,9 @@ fn an_unknown_wall_clock_is_null() {
     let imported = crate::view_support::testdata("tracedat/pair-host.dat");
     let text = good(dir.path(), &["report", &imported, "--view", "recording"]);
     assert!(text.contains("  wall clock not in the file"), "{text}");
+    let dated = crate::view_support::testdata("tracedat/v7-date.dat");
+    let text = good(dir.path(), &["report", &dated, "--view", "log"]);
+    assert!(text.contains("DATE option has no error bound"), "{text}");
 }
 
 /// The report of a range has the numbers of the report of its excerpt.

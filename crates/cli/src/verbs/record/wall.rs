@@ -168,6 +168,8 @@ impl Shared {
         // Locked first: readings are kept in the order in which they are taken.
         let mut kept = self.lock();
         if let Some(reading) = WallReading::take(clock) {
+            let was_set =
+                was_set || kept.recent[1].is_some_and(|last| has_jumped(clock, last, reading));
             kept.add(reading, was_set, keep_every(clock));
         }
     }
@@ -180,6 +182,19 @@ fn keep_every(clock: StampClock) -> Duration {
         // Slewed against the wall clock: the rate must be seen before and after each change.
         StampClock::X86Tsc | StampClock::MonoRaw => WallReading::EVERY,
     }
+}
+
+/// Was the wall clock set between two readings? Where no alarm can be armed, this is how a step is noticed.
+/// Of slewed clocks every reading is kept, and the question is left to the analysis.
+fn has_jumped(clock: StampClock, a: WallReading, b: WallReading) -> bool {
+    if !matches!(clock, StampClock::Mono | StampClock::Boot) {
+        return false;
+    }
+    let at_least = i128::from(b.before) - i128::from(a.after);
+    let at_most = i128::from(b.after) - i128::from(a.before);
+    let unix = i128::from(b.unix_ns) - i128::from(a.unix_ns);
+    // Both show a nanosecond.
+    unix + 1 < at_least || unix > at_most + 1
 }
 
 impl Kept {
@@ -256,6 +271,23 @@ mod tests {
         let last = kept.readings.back().unwrap();
         assert_eq!(last.reading, reading(199_999));
         assert!(kept.readings.iter().is_sorted_by_key(|kept| kept.reading.before));
+    }
+
+    #[test]
+    fn a_step_is_seen_from_the_readings_too() {
+        let at = |before: u64, unix_ns| WallReading { before, unix_ns, after: before + 50 };
+        let first = at(1_000, 70_000);
+        for (second, is_step) in [
+            (at(2_000, 71_000), false),
+            (at(2_000, 71_051), false),
+            (at(2_000, 70_949), false),
+            (at(2_000, 71_060), true),
+            (at(2_000, 70_900), true),
+            (at(2_000, -1), true),
+        ] {
+            assert_eq!(has_jumped(StampClock::Mono, first, second), is_step, "{second:?}");
+            assert!(!has_jumped(StampClock::X86Tsc, first, second));
+        }
     }
 
     #[test]
