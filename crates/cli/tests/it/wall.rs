@@ -39,6 +39,11 @@ fn report(cache: &Path, words: &[&str]) -> Value {
 /// A recording whose wall clock showed 02:41:38 at its start and was set in its middle; its path, and
 /// its window.
 fn stepped(dir: &Path, step: i64) -> (String, i64, i64) {
+    stepped_from(dir, UNIX, step)
+}
+
+/// The same with another time at its start.
+fn stepped_from(dir: &Path, unix: i64, step: i64) -> (String, i64, i64) {
     let recording = made_up(dir, 20_000);
     let facts = &report(dir, &[&recording, "--view", "recording"])["recording"];
     let at = |name: &str| facts[name].as_i64().unwrap();
@@ -48,7 +53,7 @@ fn stepped(dir: &Path, step: i64) -> (String, i64, i64) {
     // Eleven readings: six before the step, five after it.
     for n in 0..=10 {
         let ts = start + (end - start) * n / 10;
-        let unix_ns = UNIX + (ts - start) + if n > 5 { step } else { 0 };
+        let unix_ns = unix + (ts - start) + if n > 5 { step } else { 0 };
         let reading = json!({ "evidence": "wall_reading", "machine": 0, "before": ts - 20,
             "unix_ns": unix_ns, "after": ts + 20 });
         writeln!(clocks, "{reading}").unwrap();
@@ -142,6 +147,36 @@ fn a_wall_clock_time_that_is_not_unique_is_refused() {
     assert!(code == Some(1) && error.contains("not in the recording"), "{error}");
     let (error, code) = export("2026-11-25T02:61:00Z");
     assert!(code == Some(2) && error.contains("not a wall-clock time"), "{error}");
+}
+
+/// Central Europe in 2026: 02:00 to 03:00 does not exist on 29 March and exists twice on 25 October.
+#[test]
+fn hours_that_a_zone_skips_or_repeats_are_not_guessed() {
+    const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+    /// 2026-10-25 00:30:00 UTC, which is 02:30 in summer time.
+    const FIRST: i64 = 1_792_888_200_000_000_000;
+    let export = |dir: &Path, recording: &str, from: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_transect"));
+        command.args(["export", recording, "--to", "jsonl", "-o", "-", "--from", from]);
+        command.env("XDG_CACHE_HOME", dir).env("TZ", ZONE).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (recording, ..) = stepped_from(dir.path(), FIRST, 0);
+    let (code, error) = export(dir.path(), &recording, "2026-03-29 02:30:00");
+    assert!(code == Some(1) && error.contains("the time zone skips it"), "{error}");
+    // Only the first of both is in the recording.
+    assert_eq!(export(dir.path(), &recording, "2026-10-25 02:30:00").0, Some(0));
+    // Here both are, because the clock was set forward by nearly an hour.
+    let dir = tempfile::tempdir().unwrap();
+    let (recording, start, end) = stepped_from(dir.path(), FIRST, HOUR - made_up_length() / 2);
+    let late = FIRST + (end - start) * 3 / 10;
+    let ns = (late - FIRST) % 1_000_000_000;
+    let seconds = (late - FIRST) / 1_000_000_000;
+    let text = format!("2026-10-25 02:30:{seconds:02}.{ns:09}");
+    let (code, error) = export(dir.path(), &recording, &text);
+    assert!(code == Some(1) && error.contains("exists 2 times"), "{text}: {error}");
 }
 
 #[test]
