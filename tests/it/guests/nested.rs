@@ -9,6 +9,7 @@
 mod io;
 #[path = "../../live_equals.rs"]
 mod live_equals;
+mod time;
 mod top_screen;
 
 use anyhow::{Context, Result, ensure};
