@@ -3,6 +3,7 @@ import { columnFromArray, float64, int32, int64, tableFromColumns, tableToIPC, u
 import type { TileRequest } from "../src/core/plan.ts";
 import { firstAfter, firstFrom, makeTile, type Made } from "./tiles.ts";
 import { ORIGIN, type Intervals, type Recording } from "./simulate.ts";
+import { simulateWall } from "./wall.ts";
 
 const absolute = (rel: number): bigint => ORIGIN + BigInt(Math.round(rel));
 
@@ -33,6 +34,7 @@ export class Answers {
       tracks: recording.tracks.length,
       keys: recording.keys.length,
       filter: recording.filter || null,
+      wall: simulateWall(recording.wall, recording.length),
       building,
     };
   }

@@ -173,9 +173,9 @@ async function read(request: IncomingMessage): Promise<unknown> {
   return JSON.parse(Buffer.concat(parts).toString("utf8"));
 }
 
-const TEXTS = ["dist", "api", "filter"];
+const TEXTS = ["dist", "api", "filter", "wall"];
 
-/** `--seconds 60 --cpus 8 --guests 20 --exit_us 50 --known_ms 800 --filter pid=300 --port 8000 …` */
+/** `--seconds 60 --cpus 8 --guests 20 --exit_us 50 --known_ms 800 --filter pid=300 --wall steady --port 8000 …` */
 function fromArguments(words: readonly string[]): Partial<ServerOptions> {
   const out: Record<string, number | string> = {};
   for (let i = 0; i + 1 < words.length; i += 2) {

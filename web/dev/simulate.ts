@@ -19,9 +19,11 @@ export interface Options {
   readonly known_ms: number;
   /** The filter of the recording; empty: none. */
   readonly filter: string;
+  /** The wall clock: `steady`, or the seconds by which it was set in the middle of the recording; empty: unknown. */
+  readonly wall: string;
 }
 
-export const DEFAULTS: Options = { seed: 1, seconds: 4, cpus: 4, guests: 5, exit_us: 400, sleepers: 24, known_ms: 0, filter: "" };
+export const DEFAULTS: Options = { seed: 1, seconds: 4, cpus: 4, guests: 5, exit_us: 400, sleepers: 24, known_ms: 0, filter: "", wall: "" };
 
 /** Where trace time starts: large, so that nobody gets away with using it as a double. */
 export const ORIGIN = 1_700_000_000_123_456_789n;
@@ -61,6 +63,7 @@ export interface Recording {
   flows: Arrow[];
   lost: { ts: number; dur: number; machine_id: number; cpu: number; count: number | null; cause: string }[];
   filter: string;
+  wall: string;
 }
 
 /** mulberry32: small, seeded, good enough to look at. */
@@ -169,7 +172,7 @@ class Simulation {
       return { ...track, intervals: own.ts.length, busy_ns: this.busy(own), shape };
     });
     this.flows.sort((a, b) => a.from_ts - b.from_ts);
-    return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost, filter: this.options.filter };
+    return { name: "made-up", length: this.length, machines: this.machines, tracks, keys: this.keys, intervals, flows: this.flows, lost, filter: this.options.filter, wall: this.options.wall };
   }
 
   /** Time of work and of waiting for the CPU, as docs/reference/timeline-format.md says. */
