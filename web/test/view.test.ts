@@ -105,3 +105,16 @@ test("a link holds the whole view, and what is broken in it is left out", () => 
   assert.deepEqual(decode(`#${encode(view, origin)}`, origin), view);
   assert.deepEqual(decode("v=12-1&at=x@3&pin=1.a&m=zz&c=1&y=-4&sel=99999999999999999999999999-1", origin), {});
 });
+
+test("the range in a link is two moments: plain trace time at once, every other form as it was written", () => {
+  const origin = 1_000n;
+  assert.equal(encode({ range: { from: 5, to: 9.5 } }, origin), "from=1005&until=1010");
+  assert.deepEqual(decode("from=1005&until=1010", origin), { range: { from: 5, to: 10 } });
+  assert.deepEqual(decode("v=1005-1010", origin), { range: { from: 5, to: 10 } });
+  assert.deepEqual(decode("from=+1.25s&until=2026-11-25T03:41:38+01:00&q=a", origin), { moments: { from: "+1.25s", until: "2026-11-25T03:41:38+01:00" }, filter: "a" });
+  assert.deepEqual(decode("from=%2B1.25s", origin), { moments: { from: "+1.25s" } });
+  for (const space of [" ", "%20", "+"]) assert.deepEqual(decode(`until=2026-11-25${space}03:41:38`, origin), { moments: { until: "2026-11-25 03:41:38" } });
+  assert.deepEqual(decode("from=9&until=3", origin), { moments: { from: "9", until: "3" } });
+  assert.deepEqual(decode("from=&until=", origin), {});
+  assert.deepEqual(decode("from=%zz", origin), { moments: { from: "%zz" } });
+});

@@ -1,7 +1,7 @@
 // Trace time and the wall clock: conversion both ways, zones, moments as users write them, and the ruler's labels.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { copyText, MomentError, parseMoment, resolveMoment, traceText, type Timebase } from "../src/core/moments.ts";
+import { copyText, findMoment, findRange, MomentError, parseMoment, resolveMoment, traceText, type Timebase } from "../src/core/moments.ts";
 import { tsInRun, WallMap, type WallPiece } from "../src/core/wall.ts";
 import { stepText, wallAxis, wallStep } from "../src/core/wallaxis.ts";
 import { fixedZone, LOCAL, offsetText, rfc3339, timeText, unixOfLocal, UTC, wallRangeText, wallText, type Zone } from "../src/core/zone.ts";
@@ -125,6 +125,18 @@ test("a copied moment is read back: in wall-clock time where it exists once, els
   assert.equal(copyText(108n * S, own), "108s");
   assert.equal(copyText(99n * S, own), "99s");
   assert.equal(copyText(99n, { unit: "ticks", wall: own.wall }), "99");
+});
+
+test("a range without an end reaches to that of the window, and is cut to the recording", () => {
+  const own = { ...base(stepped(0n)), end: 120n * S, first: 99n * S, last: 121n * S };
+  assert.deepEqual(findRange("+1s", undefined, own), { from: 101n * S, to: 120n * S });
+  assert.deepEqual(findRange(undefined, "2026-11-25T02:41:40Z", own), { from: 100n * S, to: 102n * S });
+  assert.deepEqual(findRange("0", "500s", own), { from: 99n * S, to: 121n * S });
+  assert.throws(() => findRange("+2s", "+1s", own), /the range is empty: 102s is not before 101s/);
+  assert.throws(() => findRange("1s", "2s", own), /from 1s to 2s is outside of the recording, which is from 99s to 121s/);
+  assert.throws(() => findRange("1s", "soon", own), /^MomentError: until: not a time|until: not a time/);
+  assert.equal(findMoment("99.5s", own), 99n * S + S / 2n);
+  assert.throws(() => findMoment("98s", own), /trace time 98s is outside of the recording/);
 });
 
 test("steps of the labels are round on a clock", () => {

@@ -1,6 +1,8 @@
 // The JSON of the server's API (docs/reference/timeline-format.md). Times are decimal strings, because JSON's
 // numbers end at 2^53; what is not known is null or absent.
 
+import type { WallJson } from "../core/wall.ts";
+
 export interface MachineInfo {
   readonly machine_id: number;
   readonly name: string;
@@ -44,6 +46,8 @@ export interface RecordingInfo {
   readonly problems?: readonly (string | Readonly<Record<string, unknown>>)[];
   /** The filter that the recording was made with; null or absent: none. */
   readonly filter?: string | null;
+  /** The map from trace time to the host's wall clock, in order of time; empty or absent: unknown. */
+  readonly wall?: readonly WallJson[] | null;
   readonly building?: BuildState | null;
 }
 

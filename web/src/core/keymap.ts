@@ -4,7 +4,7 @@ export type Command =
   | "zoomIn" | "zoomOut" | "panLeft" | "panRight" | "whole" | "covered" | "fit" | "undo" | "redo"
   | "trackUp" | "trackDown" | "previous" | "next" | "fold" | "foldAll" | "pin" | "facts"
   | "arrowBack" | "arrowOn" | "flows" | "search" | "filterClear" | "range" | "rangeLeft" | "rangeRight"
-  | "mark" | "markPrevious" | "markNext" | "measure" | "events" | "sql" | "panel" | "colour" | "theme" | "export" | "help" | "close";
+  | "mark" | "markPrevious" | "markNext" | "measure" | "events" | "sql" | "panel" | "colour" | "theme" | "clock" | "goTo" | "copyTime" | "export" | "help" | "close";
 
 export interface Binding {
   readonly command: Command;
@@ -22,6 +22,7 @@ export const BINDINGS: readonly Binding[] = [
   { command: "fit", keys: ["f"], group: "Move in time", help: "zoom to the selected range or interval" },
   { command: "whole", keys: ["0", "home"], group: "Move in time", help: "whole recording; again: with the time before" },
   { command: "covered", keys: ["o"], group: "Move in time", help: "range in which all CPUs are known" },
+  { command: "goTo", keys: ["g"], group: "Move in time", help: "go to a time or range" },
   { command: "undo", keys: ["u", "backspace", "ctrl+z"], group: "Move in time", help: "previous view" },
   { command: "redo", keys: ["shift+u", "ctrl+shift+z", "ctrl+y"], group: "Move in time", help: "next view" },
   { command: "trackUp", keys: ["arrowup", "k"], group: "Tracks", help: "select the track above" },
@@ -44,11 +45,13 @@ export const BINDINGS: readonly Binding[] = [
   { command: "markPrevious", keys: ["["], group: "Ranges and marks", help: "previous mark" },
   { command: "markNext", keys: ["]"], group: "Ranges and marks", help: "next mark" },
   { command: "measure", keys: ["t"], group: "Ranges and marks", help: "start a measurement; again: end it" },
+  { command: "copyTime", keys: ["y"], group: "Ranges and marks", help: "copy the time at pointer or centre, for --from" },
   { command: "events", keys: ["v"], group: "Ranges and marks", help: "list the events of the range or view" },
   { command: "sql", keys: ["q"], group: "Page", help: "SQL" },
   { command: "panel", keys: ["b"], group: "Page", help: "show or hide the panel below" },
   { command: "colour", keys: ["c"], group: "Page", help: "colour by machine or by state" },
   { command: "theme", keys: ["l"], group: "Page", help: "light or dark theme" },
+  { command: "clock", keys: ["z"], group: "Page", help: "wall clock: local time, UTC, hidden" },
   { command: "export", keys: ["x"], group: "Page", help: "export: PNG, SVG, Perfetto, smaller recording" },
   { command: "help", keys: ["?", "shift+?", "f1"], group: "Page", help: "this help" },
   { command: "close", keys: ["escape"], group: "Page", help: "close; clear or cancel the selection" },

@@ -113,6 +113,36 @@ export function resolveMoment(moment: Moment, base: Timebase): bigint {
   throw new MomentError(`the time ${textOf(moment)} exists ${found.length} times in the recording: enter one of its trace times, ${each}`);
 }
 
+/** The recording that a range is looked for in, absolute: its window, and everything in it. */
+export interface Bounds extends Timebase {
+  readonly end: bigint;
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/** The trace time of a text; refuses a time outside of the recording. */
+export function findMoment(text: string, bounds: Bounds): bigint {
+  const ts = resolveMoment(parseMoment(text), bounds);
+  if (ts < bounds.first || ts > bounds.last) throw new MomentError(`trace time ${traceText(ts, bounds.unit)} is outside of the recording, which is from ${traceText(bounds.first, bounds.unit)} to ${traceText(bounds.last, bounds.unit)}`);
+  return ts;
+}
+
+/** The range between two moments; without one of them it begins or ends with the window. Ends outside of the recording are cut. */
+export function findRange(from: string | undefined, until: string | undefined, bounds: Bounds): { readonly from: bigint; readonly to: bigint } {
+  const end = (name: string, text: string | undefined, otherwise: bigint): bigint => {
+    if (text === undefined) return otherwise;
+    try {
+      return resolveMoment(parseMoment(text), bounds);
+    } catch (error) {
+      throw error instanceof MomentError ? new MomentError(`${name}: ${error.message}`) : error;
+    }
+  };
+  const [a, b] = [end("from", from, bounds.start), end("until", until, bounds.end)];
+  if (a >= b) throw new MomentError(`the range is empty: ${traceText(a, bounds.unit)} is not before ${traceText(b, bounds.unit)}`);
+  if (a >= bounds.last || b <= bounds.first) throw new MomentError(`the range from ${traceText(a, bounds.unit)} to ${traceText(b, bounds.unit)} is outside of the recording, which is from ${traceText(bounds.first, bounds.unit)} to ${traceText(bounds.last, bounds.unit)}`);
+  return { from: a > bounds.first ? a : bounds.first, to: b < bounds.last ? b : bounds.last };
+}
+
 /** Every time in UTC that a wall-clock moment can mean. */
 function candidates(moment: Exclude<Moment, { kind: "trace" }>, { wall, zone }: Timebase): bigint[] {
   if (moment.kind === "utc") return [moment.unix_ns];

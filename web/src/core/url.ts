@@ -8,6 +8,8 @@ export type ColourMode = "who" | "what";
 /** All that a link keeps. Absent fields are as at the start. */
 export interface Linked {
   range?: Range;
+  /** The range as moments in any form, where it is not in plain trace time: found with the recording (core/moments.ts). */
+  moments?: { from?: string; until?: string };
   /** The chosen interval: a track and a moment in it. */
   chosen?: { track: number; ts: Rel };
   selection?: Range;
@@ -21,11 +23,17 @@ export interface Linked {
   top?: number;
 }
 
-/** The fragment without `#`. Times are absolute, so that a link outlives a re-import. */
+/**
+ * The fragment without `#`. Times are absolute, so that a link outlives a re-import. `from` and `until` are moments as the options
+ * of the same names accept them.
+ */
 export function encode(view: Linked, origin: bigint): string {
   const time = (rel: Rel): string => String(absOf(rel, origin));
   const parts = new URLSearchParams();
-  if (view.range) parts.set("v", `${time(view.range.from)}-${time(Math.ceil(view.range.to))}`);
+  if (view.range) {
+    parts.set("from", time(view.range.from));
+    parts.set("until", time(Math.ceil(view.range.to)));
+  }
   if (view.chosen) parts.set("at", `${view.chosen.track}@${time(view.chosen.ts)}`);
   if (view.selection) parts.set("sel", `${time(view.selection.from)}-${time(view.selection.to)}`);
   if (view.filter) parts.set("q", view.filter);
@@ -43,8 +51,10 @@ export function encode(view: Linked, origin: bigint): string {
 export function decode(fragment: string, origin: bigint): Linked {
   const parts = new URLSearchParams(fragment.replace(/^#/, ""));
   const out: Linked = {};
-  const range = rangeOf(parts.get("v"), origin);
+  const [from, until] = [momentOf(fragment, "from"), momentOf(fragment, "until")];
+  const range = rangeOf(from !== undefined && until !== undefined ? `${from}-${until}` : parts.get("v"), origin);
   if (range) out.range = range;
+  else if (from !== undefined || until !== undefined) out.moments = { ...(from === undefined ? {} : { from }), ...(until === undefined ? {} : { until }) };
   const selection = rangeOf(parts.get("sel"), origin);
   if (selection) out.selection = selection;
   const chosen = /^(\d+)@(-?\d+)$/.exec(parts.get("at") ?? "");
@@ -69,6 +79,18 @@ export function decode(fragment: string, origin: bigint): Linked {
   const top = Number(parts.get("y"));
   if (top > 0) out.top = top;
   return out;
+}
+
+/** A moment of the fragment. In it `+` is a sign; only between a date and a time it stands for a space, as forms write it. */
+function momentOf(fragment: string, name: string): string | undefined {
+  const part = fragment.replace(/^#/, "").split("&").find((own) => own.startsWith(`${name}=`));
+  if (part === undefined) return undefined;
+  const raw = part.slice(name.length + 1).replace(/^(\d{4}-\d\d-\d\d)\+(?=\d)/, "$1 ");
+  try {
+    return decodeURIComponent(raw) || undefined;
+  } catch {
+    return raw;
+  }
 }
 
 function timeOf(text: string, origin: bigint): Rel | undefined {

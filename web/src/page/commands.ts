@@ -3,6 +3,8 @@ import { fit, isSame, pan, zoomAt, type Range } from "../core/view.ts";
 import type { Command } from "../core/keymap.ts";
 import type { App } from "./app.ts";
 import { openExport, openHelp } from "./dialogs.ts";
+import { openGoTo } from "./goto.ts";
+import { copyMoment, switchClock } from "./times.ts";
 import { memory, need } from "./dom.ts";
 import { eventsOf } from "../core/rows.ts";
 import type { Place } from "../api/types.ts";
@@ -22,6 +24,7 @@ export function runCommand(app: App, command: Command): void {
     whole: () => app.glideTo(isSame(app.goal, model.home) ? whole : model.home),
     covered: () => (model.coverage ? app.glideTo(model.opening) : app.say("No shorter range of this recording is known on all CPUs")),
     fit: () => fitWhat(app),
+    goTo: () => openGoTo(app),
     undo: () => goBack(app, app.history.undo(app.goal)),
     redo: () => goBack(app, app.history.redo(app.goal)),
     trackUp: () => step(app, -1),
@@ -54,6 +57,7 @@ export function runCommand(app: App, command: Command): void {
     markPrevious: () => toMark(app, -1),
     markNext: () => toMark(app, 1),
     measure: () => measure(app),
+    copyTime: () => copyMoment(app, app.focusTime),
     events: () => listEvents(app),
     sql: () => {
       app.openDock("sql");
@@ -69,6 +73,7 @@ export function runCommand(app: App, command: Command): void {
       memory.set("theme", state.theme);
       app.retheme();
     },
+    clock: () => switchClock(app),
     export: () => openExport(app),
     help: () => openHelp(app),
     close: () => close(app),

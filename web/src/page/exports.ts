@@ -9,8 +9,6 @@ import { spanOf } from "../core/view.ts";
 import type { App } from "./app.ts";
 import { download, need } from "./dom.ts";
 
-const RULER = 28;
-
 /** What is visible, for SVG: one column per CSS pixel. */
 export function pictureOf(app: App): SvgPicture {
   const { state, model } = app;
@@ -79,18 +77,19 @@ export function howToOpen(file: string, format: RangeFormat): string {
 /** Names drawn by hand beside the canvases as they are. */
 export function composed(app: App): HTMLCanvasElement {
   const { ratio } = app.stage;
+  const ruler = app.overlay.rulerHeight;
   const names = need("#names").clientWidth;
   const canvas = document.createElement("canvas");
   canvas.width = Math.floor((names + app.width) * ratio);
-  canvas.height = Math.floor((RULER + app.height) * ratio);
+  canvas.height = Math.floor((ruler + app.height) * ratio);
   const context = canvas.getContext("2d")!;
   const style = getComputedStyle(document.documentElement);
   context.fillStyle = style.getPropertyValue("--row");
   context.fillRect(0, 0, canvas.width, canvas.height);
   const left = Math.floor(names * ratio);
   context.drawImage(need<HTMLCanvasElement>("#ruler"), left, 0);
-  context.drawImage(app.stage.canvas, left, Math.floor(RULER * ratio));
-  context.drawImage(need<HTMLCanvasElement>("#overlay"), left, Math.floor(RULER * ratio));
+  context.drawImage(app.stage.canvas, left, Math.floor(ruler * ratio));
+  context.drawImage(need<HTMLCanvasElement>("#overlay"), left, Math.floor(ruler * ratio));
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.textBaseline = "middle";
   const hues = app.model.hues(app.state.theme);
@@ -98,10 +97,10 @@ export function composed(app: App): HTMLCanvasElement {
     const track = row.node.track;
     const hue = hues.get(track.machine_id);
     context.fillStyle = hue ? `rgb(${hue.join()})` : "transparent";
-    context.fillRect(0, RULER + y, 4, row.height - 1);
+    context.fillRect(0, ruler + y, 4, row.height - 1);
     context.fillStyle = style.getPropertyValue(row.type === "group" && track.kind !== "machine" ? "--dim" : "--ink");
     context.font = `${track.kind === "machine" ? "600 13px" : "12px"} system-ui, "DejaVu Sans", sans-serif`;
-    context.fillText(row.type === "more" ? `${row.hidden} more …` : track.name, 22 + row.depth * 9, RULER + y + row.height / 2, names - 30 - row.depth * 9);
+    context.fillText(row.type === "more" ? `${row.hidden} more …` : track.name, 22 + row.depth * 9, ruler + y + row.height / 2, names - 30 - row.depth * 9);
   }
   return canvas;
 }

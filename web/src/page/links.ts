@@ -1,7 +1,10 @@
 // The address: written when the view rests, read at the start and when somebody changes it.
 import { decode, encode, type Linked } from "../core/url.ts";
 import { clamp } from "../core/view.ts";
+import { findRange, MomentError } from "../core/moments.ts";
+import { LOCAL } from "../core/zone.ts";
 import type { App } from "./app.ts";
+import { boundsOf } from "./times.ts";
 
 export class Links {
   private written = "";
@@ -24,6 +27,8 @@ export class Links {
     const linked = decode(fragment, app.model.origin);
     const { state } = app;
     if (linked.range) state.view = clamp(linked.range, app.model.whole);
+    // Moments can be found only once the recording's times are known; the address is read again then.
+    else if (linked.moments && app.model.tracks.length > 0) this.showMoments(linked.moments);
     state.pinned = [...(linked.pinned ?? [])];
     state.folded = new Set(linked.folded);
     state.opened = new Set(linked.opened);
@@ -35,6 +40,17 @@ export class Links {
     if (linked.chosen && app.model.tree.nodes.has(linked.chosen.track)) app.chooseAt(linked.chosen.track, linked.chosen.ts);
     if (state.selection) app.selected();
     requestAnimationFrame(() => app.scrollTo(linked.top ?? 0));
+  }
+
+  private showMoments({ from, until }: NonNullable<Linked["moments"]>): void {
+    const { app } = this;
+    try {
+      const range = findRange(from, until, boundsOf(app.model, LOCAL));
+      app.state.view = clamp({ from: app.model.rel(range.from), to: app.model.rel(range.to) }, app.model.whole);
+    } catch (error) {
+      if (!(error instanceof MomentError)) throw error;
+      app.fail(`The range in the address is not shown. ${error.message}`);
+    }
   }
 
   private linked(): Linked {

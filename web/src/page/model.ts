@@ -6,6 +6,7 @@ import { machineHues, Paints, type Key, type Look, type Rgb, type Theme } from "
 import { absOf, numberOf, relOf, type Rel } from "../core/time.ts";
 import { TrackTree, type Track } from "../core/tracks.ts";
 import type { TimeUnit } from "../core/format.ts";
+import { WallMap } from "../core/wall.ts";
 import type { Range } from "../core/view.ts";
 
 /** A zone in which events of a machine (or one of its CPUs) were lost. */
@@ -29,6 +30,8 @@ export class Model {
   readonly unit: TimeUnit;
   readonly tree: TrackTree;
   readonly lost: readonly LostZone[];
+  /** The map from trace time to the host's wall clock. */
+  readonly wall: WallMap;
   readonly cpuTracks: readonly number[];
   private readonly byKey: ReadonlyMap<number, Key>;
   private readonly machineNames: ReadonlyMap<number, string>;
@@ -46,6 +49,7 @@ export class Model {
     const window = known && info.window ? { from: this.rel(info.window.from), to: this.rel(info.window.to) } : undefined;
     this.home = window && window.to > window.from ? window : this.whole;
     this.unit = info.unit === "ticks" ? "ticks" : "ns";
+    this.wall = WallMap.from(info.wall);
     this.tree = new TrackTree(tracks);
     this.byKey = new Map(keys.map((key) => [key.key, key]));
     this.machineNames = new Map(info.machines.map((machine) => [machine.machine_id, machine.name]));

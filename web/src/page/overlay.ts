@@ -2,27 +2,19 @@
 // canvas of its own, so that moving the pointer draws no row again.
 import { axisOf, errorBetween, measured, type Axis } from "../core/axis.ts";
 import { arrowsOf, headOf, pathOf, type Arrow } from "../core/flows.ts";
-import { duration, moment } from "../core/format.ts";
+import { duration } from "../core/format.ts";
 import { viewBox } from "../core/minimap.ts";
 import { spanOf } from "../core/view.ts";
 import type { Model } from "./model.ts";
 import type { Placed, Rows } from "./rows.ts";
+import { Ruler, type Inks } from "./ruler.ts";
 import type { Spot, State } from "./state.ts";
-
-/** Colours of the lines, from the style sheet. */
-interface Inks {
-  readonly ink: string;
-  readonly dim: string;
-  readonly accent: string;
-  readonly warn: string;
-  readonly line: string;
-}
 
 const FLOW_COLOURS: Readonly<Record<string, string>> = { wakeup: "#fff3a0", block: "#56b4e9", preempt: "#ffffff" };
 
 export class Overlay {
   private readonly context: CanvasRenderingContext2D;
-  private readonly ruler: CanvasRenderingContext2D;
+  private readonly ruler: Ruler;
   private inks: Inks = { ink: "", dim: "", accent: "", warn: "", line: "" };
   private width = 0;
   private height = 0;
@@ -31,12 +23,12 @@ export class Overlay {
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
-    private readonly rulerCanvas: HTMLCanvasElement,
+    rulerCanvas: HTMLCanvasElement,
     private readonly box: HTMLElement,
-    private readonly base: HTMLElement,
+    base: HTMLElement,
   ) {
     this.context = canvas.getContext("2d")!;
-    this.ruler = rulerCanvas.getContext("2d")!;
+    this.ruler = new Ruler(rulerCanvas, base);
   }
 
   resize(width: number, height: number, ratio: number): void {
@@ -44,10 +36,13 @@ export class Overlay {
     this.height = height;
     this.canvas.width = Math.floor(width * ratio);
     this.canvas.height = Math.floor(height * ratio);
-    this.rulerCanvas.width = Math.floor(width * ratio);
-    this.rulerCanvas.height = Math.floor(28 * ratio);
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.ruler.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.ruler.resize(width, ratio);
+  }
+
+  /** Height of the ruler, CSS pixels. */
+  get rulerHeight(): number {
+    return this.ruler.height;
   }
 
   /** Reads the theme's colours from the style sheet. */
@@ -70,7 +65,7 @@ export class Overlay {
     this.marks(state, x);
     this.measure(model, state, x);
     if (state.pointer) this.line(state.pointer.x, this.inks.dim, 1, [3, 3]);
-    this.drawRuler(axis, model, state, x);
+    this.ruler.draw(axis, model, state, x, this.inks);
     const { x: left, width } = viewBox(state.view, model.home, this.width);
     this.box.style.left = `${left}px`;
     this.box.style.width = `${width}px`;
@@ -201,51 +196,6 @@ export class Overlay {
     context.fillStyle = document.documentElement.dataset["theme"] === "light" ? "#fff" : "#10131a";
     context.textBaseline = "middle";
     context.fillText(text, left + 6, y + 0.5);
-  }
-
-  private drawRuler(axis: Axis, model: Model, state: State, x: (rel: number) => number): void {
-    const ruler = this.ruler;
-    ruler.clearRect(0, 0, this.width, 28);
-    ruler.font = "11px system-ui, 'DejaVu Sans', sans-serif";
-    ruler.textBaseline = "middle";
-    for (const tick of axis.ticks) {
-      ruler.fillStyle = tick.major ? this.inks.ink : this.inks.dim;
-      ruler.globalAlpha = tick.major ? 0.5 : 0.35;
-      ruler.fillRect(Math.round(tick.x), tick.major ? 14 : 21, 1, 14);
-      ruler.globalAlpha = 1;
-      if (tick.label) ruler.fillText(tick.label, tick.x + 4, 10);
-    }
-    if (state.selection) this.band(x(state.selection.from), x(state.selection.to), this.inks.accent);
-    state.marks.forEach((mark, i) => this.flag(x(mark.at), mark.note || String(i + 1)));
-    if (state.pointer) this.pointerTime(model, state);
-    this.base.textContent = axis.base ? `from ${axis.base}` : "";
-  }
-
-  private band(a: number, b: number, colour: string): void {
-    this.ruler.fillStyle = colour;
-    this.ruler.globalAlpha = 0.35;
-    this.ruler.fillRect(a, 22, Math.max(b - a, 2), 6);
-    this.ruler.globalAlpha = 1;
-  }
-
-  private flag(x: number, text: string): void {
-    const width = this.ruler.measureText(text).width + 8;
-    this.ruler.fillStyle = this.inks.warn;
-    this.ruler.fillRect(x, 13, width, 14);
-    this.ruler.fillRect(x, 13, 1, 15);
-    this.ruler.fillStyle = document.documentElement.dataset["theme"] === "light" ? "#fff" : "#10131a";
-    this.ruler.fillText(text, x + 4, 20.5);
-  }
-
-  private pointerTime(model: Model, state: State): void {
-    const pointer = state.pointer!;
-    const text = moment(state.view.from + (pointer.x / this.width) * spanOf(state.view), model.unit);
-    const width = this.ruler.measureText(text).width + 10;
-    const left = Math.min(Math.max(pointer.x - width / 2, 0), this.width - width);
-    this.ruler.fillStyle = this.inks.ink;
-    this.ruler.fillRect(left, 1, width, 17);
-    this.ruler.fillStyle = document.documentElement.dataset["theme"] === "light" ? "#fff" : "#10131a";
-    this.ruler.fillText(text, left + 5, 10);
   }
 }
 

@@ -5,6 +5,7 @@ import { exactDuration, moment } from "../core/format.ts";
 import { numberOf } from "../core/time.ts";
 import type { App } from "./app.ts";
 import { make } from "./dom.ts";
+import { copyButton, wallSpan } from "./times.ts";
 
 /** The panel's content for what is chosen now. */
 export function factsPanel(app: App): HTMLElement {
@@ -18,8 +19,11 @@ export function factsPanel(app: App): HTMLElement {
   const table = make("table");
   const line = (name: string, ...value: (Node | string)[]): void => void table.append(make("tr", {}, make("th", {}, name), make("td", {}, ...value)));
   line("track", model.trackName(chosen.track));
-  line("start", moment(chosen.ts, model.unit), make("span", { class: "dim" }, `   trace time ${model.abs(chosen.ts)}`));
-  line("end", moment(chosen.ts + chosen.dur, model.unit));
+  const end = chosen.ts + chosen.dur;
+  line("start", moment(chosen.ts, model.unit), make("span", { class: "dim" }, `   trace time ${model.abs(chosen.ts)} `), copyButton(app, chosen.ts, "start"));
+  line("end", moment(end, model.unit), " ", copyButton(app, end, "end"));
+  const wall = wallSpan(app, chosen.ts, end);
+  if (wall) line("wall clock", wall);
   line("duration", make("b", {}, exactDuration(chosen.dur, model.unit)));
   // An unknown interval is no wait: neither waker nor preemptor explains it.
   const unknown = model.isUnknown(chosen.key);

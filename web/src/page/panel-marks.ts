@@ -3,6 +3,7 @@ import { duration, moment } from "../core/format.ts";
 import type { App } from "./app.ts";
 import { make } from "./dom.ts";
 import { measureText } from "./overlay.ts";
+import { copyButton, wallOf } from "./times.ts";
 
 export function marksPanel(app: App): HTMLElement {
   const { model, state } = app;
@@ -20,7 +21,7 @@ export function marksPanel(app: App): HTMLElement {
     const remove = make("button", { "aria-label": `Remove mark ${i + 1}` }, "✕");
     remove.addEventListener("click", () => app.removeMark(i));
     const before = state.marks[i - 1];
-    table.append(make("tr", {}, make("td", {}, String(i + 1)), make("td", {}, link), make("td", { class: "n dim" }, before ? `+${duration(mark.at - before.at, model.unit)}` : ""), make("td", {}, note), make("td", {}, remove)));
+    table.append(make("tr", {}, make("td", {}, String(i + 1)), make("td", {}, link), make("td", { class: "dim" }, wallOf(app, mark.at)), make("td", { class: "n dim" }, before ? `+${duration(mark.at - before.at, model.unit)}` : ""), make("td", {}, note), make("td", {}, copyButton(app, mark.at, `time of mark ${i + 1}`), " ", remove)));
   });
   root.append(table);
   if (state.measureFrom && state.measureTo) {

@@ -5,6 +5,7 @@ import { asText, statTables, type StatsAnswer, type StatTable } from "../core/st
 import type { App } from "./app.ts";
 import { debounced, make } from "./dom.ts";
 import { chip } from "./panel-facts.ts";
+import { copyRange, wallSpan } from "./times.ts";
 
 /** Tracks that have a table of their own; sums over all are always shown. */
 const MOST_TRACKS = 36;
@@ -53,6 +54,8 @@ export class RangePanel {
     const head = make("h3", {}, `${duration(span, app.model.unit)}`, make("span", { class: "dim" }, `   ${moment(selection.from, app.model.unit)} – ${moment(selection.to, app.model.unit)}   `));
     const root = make("div", {}, head);
     head.append(...this.actions().flatMap((button) => [button, " "]));
+    const wall = wallSpan(app, selection.from, selection.to);
+    if (wall) root.append(make("p", { class: "wall dim" }, `wall clock ${wall}`));
     if (this.error) root.append(make("p", { class: "bad" }, this.error));
     else if (!answer) root.append(make("p", { class: "dim" }, "…"));
     else {
@@ -83,7 +86,9 @@ export class RangePanel {
     });
     const events = make("button", {}, "Events (V)");
     events.addEventListener("click", () => this.app.run("events"));
-    return [zoom, events, copy];
+    const times = make("button", { title: "Copy the range as --from and --until" }, "Copy times");
+    times.addEventListener("click", () => this.app.state.selection && copyRange(this.app, this.app.state.selection));
+    return [zoom, events, copy, times];
   }
 
   private table(table: StatTable): HTMLElement {

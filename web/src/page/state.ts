@@ -6,6 +6,7 @@ import type { Theme } from "../core/palette.ts";
 import type { Rel } from "../core/time.ts";
 import type { ColourMode } from "../core/url.ts";
 import type { Range } from "../core/view.ts";
+import { memory } from "./dom.ts";
 
 /** A point in time on a track (or on none, from the ruler). */
 export interface Spot {
@@ -33,6 +34,9 @@ export interface Mark {
 
 export type DockTab = "facts" | "range" | "sql" | "marks";
 
+/** The ruler's row of the wall clock: in the browser's zone, in UTC, or hidden. */
+export type ClockRow = "local" | "utc" | "off";
+
 export class State {
   view: Range = { from: 0, to: 1 };
   folded = new Set<number>();
@@ -43,6 +47,7 @@ export class State {
   keyFilter: KeyFilter = null;
   colour: ColourMode = "who";
   theme: Theme = "dark";
+  clock: ClockRow = (["utc", "off"] as const).find((row) => row === memory.get("clock")) ?? "local";
   chosen: Chosen | undefined;
   facts: Facts | undefined;
   factsError: string | undefined;
