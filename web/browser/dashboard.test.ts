@@ -245,6 +245,42 @@ test("a snapshot: taken with S, listed, marked, opened in the timeline with V; a
   await opened.page.evaluate(() => document.querySelectorAll<HTMLElement>("#notices button").forEach((button) => button.click()));
 });
 
+test("snapshots are listed with their extent, and open at the selected time; the zone is shown", async () => {
+  await home();
+  const { page, double } = opened;
+  double.taken.splice(0);
+  await press("s");
+  await page.waitForFunction(() => document.querySelector("#notices")!.textContent!.includes(" taken:"));
+  assert.equal(await page.locator("#zone").innerText(), "+0000");
+  assert.match(await page.locator("#zone").getAttribute("title") ?? "", /UTC/);
+  // Frozen at noon of another day: the date stands before the time.
+  const extent = "2026-03-04 11:59:50 – 12:00:00";
+  assert.equal(await page.locator("#b-open").innerText(), `Open snapshot of ${extent}`);
+  const link = page.locator("#p-server .snapshots a");
+  assert.deepEqual([await link.innerText(), await link.getAttribute("href")], [extent, "view/s1/"]);
+  await inPage(page, (app, at: number) => app.see({ at_ms: at }), NOON_MS - 4_500);
+  await inPage(page, (app) => app.moments.pickAgain(), null);
+  await settled(page);
+  const { from, to } = await inPage(page, (app) => {
+    const bin = app.range!.actors.bin(app.range!.actors.at(app.moment!)!);
+    return { from: app.unixMs(bin.from), to: app.unixMs(bin.to) };
+  }, null);
+  const popup = page.context().waitForEvent("page");
+  await press("v");
+  const address = new URL((await popup).url());
+  await (await popup).close();
+  const parts = new URLSearchParams(address.hash.slice(1));
+  const ends = [parts.get("from"), parts.get("until")].map((text) => (text === null ? undefined : Date.parse(text)));
+  assert.ok(ends[0] === undefined ? from <= NOON_MS - 10_000 + 1 : Math.abs(ends[0] - from) <= 1, address.hash);
+  assert.ok(ends[1] === undefined ? to >= NOON_MS - 1 : Math.abs(ends[1] - to) <= 1, address.hash);
+  assert.ok(ends[0] !== undefined || ends[1] !== undefined, address.hash);
+  assert.equal(await link.getAttribute("href"), `view/s1/${address.hash}`);
+  await home();
+  double.taken.splice(0);
+  await inPage(page, (app) => app.moments.refreshStatus(), null);
+  await page.evaluate(() => document.querySelectorAll<HTMLElement>("#notices button").forEach((button) => button.click()));
+});
+
 test("a remark's link keeps its focus, and a click on it counts, while what is said above it changes", async () => {
   await home();
   await press("s");

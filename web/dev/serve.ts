@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
+import type { SnapshotJson } from "../dashboard/core/snapshots.ts";
 import type { WindowJson } from "../dashboard/core/wire.ts";
 import { Fleet, FLEET, type FleetOptions } from "./fleet.ts";
 import { merged } from "./merge.ts";
@@ -39,7 +40,7 @@ export class Double {
   /** A history whose newest window is this one, though there are newer ones, and that takes its time. */
   lag: { readonly newest: number; readonly answer_ms: number } | undefined;
   /** Snapshots that were taken. */
-  readonly taken: { id: string; reason: string; taken_unix_ns: number; seconds: number; bytes: number }[] = [];
+  readonly taken: (SnapshotJson & { seconds: number })[] = [];
   /** Requests so far, by path. */
   readonly asked: string[] = [];
   private readonly fleet: Fleet;
@@ -210,7 +211,8 @@ class Service {
     const { double } = this;
     if (double.mode === "read-only") return this.json(response, { error: "this token may read only", hint: "use one of control_tokens" }, 403);
     const { seconds, reason } = (await read(request)) as { seconds: number; reason: string };
-    const made = { id: `s${double.taken.length + 1}`, reason, taken_unix_ns: (double.options.frozen_ms || Date.now()) * 1e6, seconds, bytes: 123_456 };
+    const until_ms = double.options.frozen_ms || Date.now();
+    const made = { id: `s${double.taken.length + 1}`, reason, taken_unix_ns: until_ms * 1e6, from_unix_ns: (until_ms - seconds * 1000) * 1e6, until_unix_ns: until_ms * 1e6, seconds, bytes: 123_456 };
     double.taken.push(made);
     this.json(response, made, 201);
   }

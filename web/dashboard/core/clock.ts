@@ -1,4 +1,5 @@
 // The wall clock: where the time axis has its ticks, and how a moment is written. In the time zone of who looks.
+import { LOCAL, offsetText, type Zone } from "../../src/core/zone.ts";
 
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
@@ -41,6 +42,12 @@ export function moment(unix_ms: number, now_ms: number): string {
   const [date, now] = [new Date(unix_ms), new Date(now_ms)];
   const today = date.toDateString() === now.toDateString();
   return today ? clock(unix_ms) : `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(unix_ms)}`;
+}
+
+/** Offset to UTC of the times in a range: `+0100`; two where it changes. */
+export function offsetsText(from_ms: number, to_ms: number, zone: Zone = LOCAL): string {
+  const [first, last] = [offsetText(zone.offset(from_ms)), offsetText(zone.offset(to_ms))];
+  return first === last ? last : `${first} to ${last}`;
 }
 
 /** `3 s ago`, `2 h ago`. */

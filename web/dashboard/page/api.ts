@@ -1,5 +1,6 @@
 // `transect serve` as functions. Times on the wire are unix ns as decimal strings: JSON's numbers end at 2^53.
 import { call } from "../../src/api/call.ts";
+import type { SnapshotJson } from "../core/snapshots.ts";
 import type { HistoryJson, MissingRow, Table, WindowJson } from "../core/wire.ts";
 
 export interface HistoryStatus {
@@ -28,16 +29,6 @@ export interface StatusJson {
     /** Since when the flight recorder has all events. */
     readonly reach_back_to_unix_ns?: number | null;
   };
-}
-
-export interface SnapshotJson {
-  readonly id: string;
-  readonly reason?: string | null;
-  readonly trigger?: string | null;
-  /** When it was taken. */
-  readonly taken_unix_ns?: number;
-  readonly seconds?: number;
-  readonly bytes?: number;
 }
 
 const wire = (unix_ns: number): string => String(BigInt(Math.round(unix_ns)));
@@ -69,7 +60,7 @@ export const api = {
   login: async (token: string): Promise<void> => void (await call("login", { token })),
 };
 
-/** Where the timeline shows a snapshot. */
+/** The address at which the timeline shows a snapshot. */
 export function viewPath(id: string): string {
   return `view/${encodeURIComponent(id)}/`;
 }

@@ -13,7 +13,8 @@ import { decode, encode, type Linked } from "../core/url.ts";
 import type { MissingRow, PressureRow, WindowJson } from "../core/wire.ts";
 import type { StatusJson } from "./api.ts";
 import { Feed, type Hears, type Trouble } from "./feed.ts";
-import { Moments, type Taken } from "./moments.ts";
+import type { Taken } from "../core/snapshots.ts";
+import { Moments } from "./moments.ts";
 import { Panels } from "./panels.ts";
 
 /** Bins per column of the widest plot, at least one in so many CSS pixels. */

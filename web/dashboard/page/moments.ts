@@ -4,14 +4,9 @@ import { ApiError } from "../../src/api/call.ts";
 import { make, need, write } from "../../src/page/dom.ts";
 import { ago, clock, moment as momentText } from "../core/clock.ts";
 import type { Rel } from "../core/lanes.ts";
-import { api, viewPath, type SnapshotJson } from "./api.ts";
+import { extentText, fragmentOf, nearestTo, takenOf, type Taken, type WallRange } from "../core/snapshots.ts";
+import { api, viewPath } from "./api.ts";
 import type { App } from "./app.ts";
-
-export interface Taken {
-  readonly id: string;
-  readonly unix_ms: number;
-  readonly reason: string;
-}
 
 /** Seconds that a snapshot asks for; more where the moment is further back, as many as the server allows. */
 const SECONDS = 10;
@@ -178,15 +173,28 @@ export class Moments {
   /** The snapshot that is nearest to the moment (or to now). */
   nearest(): Taken | undefined {
     const { app } = this;
-    const at = app.moment === undefined ? Date.now() : app.unixMs(app.moment);
-    const by = (taken: Taken): number => Math.abs(taken.unix_ms - at);
-    return [...this.taken].sort((a, b) => by(a) - by(b))[0];
+    return nearestTo(this.taken, app.moment === undefined ? Date.now() : app.unixMs(app.moment));
+  }
+
+  /** The range that was selected: the window of the selected time, or the range that is shown while it stands still. */
+  private selected(): WallRange | undefined {
+    const { app } = this;
+    const bin = app.moment === undefined ? undefined : app.range?.actors.at(app.moment);
+    if (app.moment !== undefined && bin === undefined) return undefined;
+    if (bin === undefined && (app.following || !app.range)) return undefined;
+    const { from, to } = bin === undefined ? app.view : app.range!.actors.bin(bin);
+    return { from_ms: app.unixMs(from), until_ms: app.unixMs(to) };
+  }
+
+  /** The address of a snapshot in the timeline, at the range that was selected. */
+  addressOf(taken: Taken): string {
+    return viewPath(taken.id) + fragmentOf(taken, this.selected());
   }
 
   open(): void {
     const nearest = this.nearest();
     if (!nearest) return this.app.panels.note("No snapshot yet. Press S to take one.", "");
-    window.open(viewPath(nearest.id), "_blank", "noopener");
+    window.open(this.addressOf(nearest), "_blank", "noopener");
   }
 
   /** Takes a snapshot of the last seconds; then it can be opened. */
@@ -200,8 +208,9 @@ export class Moments {
       const made = await api.take(this.seconds(), `dashboard${at}`);
       const taken = takenOf(made)[0] ?? { id: made.id, unix_ms: Date.now(), reason: "" };
       this.taken = [...this.taken.filter(({ id }) => id !== taken.id), taken];
-      const link = make("a", { href: viewPath(taken.id), target: "_blank", rel: "noopener", class: "jump" }, "open it in the timeline");
-      app.panels.note(`Snapshot ${taken.id} taken:`, "", link);
+      const link = make("a", { href: this.addressOf(taken), target: "_blank", rel: "noopener", class: "jump" }, "open it in the timeline");
+      const extent = taken.extent ? ` (${extentText(taken, Date.now())})` : "";
+      app.panels.note(`Snapshot ${taken.id}${extent} taken:`, "", link);
       app.say("Snapshot taken");
     } catch (error) {
       app.panels.note(takeError(error), "bad");
@@ -238,7 +247,7 @@ export class Moments {
     const nearest = this.nearest();
     const open = need<HTMLButtonElement>("#b-open");
     open.disabled = nearest === undefined;
-    write(open, nearest ? `Open snapshot of ${momentText(nearest.unix_ms, Date.now())}` : "No snapshot yet");
+    write(open, nearest ? `Open snapshot of ${extentText(nearest, Date.now())}` : "No snapshot yet");
     if (nearest) open.title = `${nearest.reason || "snapshot"}: open it in the timeline (V)`;
     const snap = need<HTMLButtonElement>("#b-snap");
     snap.disabled = this.taking;
@@ -269,12 +278,6 @@ function summedOf({ seen: { focus, length_ns, until_ms } }: App): string {
 function stepText(app: App): string {
   const ns = app.range!.step_ns;
   return ns >= 60e9 ? `${Math.round(ns / 6e9) / 10} min` : `${Math.round(ns / 1e8) / 10} s`;
-}
-
-/** A snapshot's entry, whatever its times are called. */
-function takenOf(json: SnapshotJson): Taken[] {
-  const unix_ns = json.taken_unix_ns;
-  return typeof unix_ns === "number" ? [{ id: json.id, unix_ms: unix_ns / 1e6, reason: json.trigger ? `trigger ${json.trigger}` : json.reason ?? "" }] : [];
 }
 
 function takeError(error: unknown): string {

@@ -1,6 +1,7 @@
 // The panels: where they are, which of them are shown, what is written above them, and pointer and keys inside them.
 import { make, need, write } from "../../src/page/dom.ts";
-import { clock } from "../core/clock.ts";
+import { LOCAL } from "../../src/core/zone.ts";
+import { clock, offsetsText } from "../core/clock.ts";
 import { lengthText, RANGES } from "../core/steps.ts";
 import { api } from "./api.ts";
 import type { App } from "./app.ts";
@@ -114,6 +115,10 @@ export class Panels {
     const live = need("#live");
     live.className = kind;
     write(live, `${mark} ${text}`);
+    const zone = need("#zone");
+    const { from, to } = app.view;
+    write(zone, app.range ? offsetsText(app.unixMs(from), app.unixMs(to)) : offsetsText(Date.now(), Date.now()));
+    zone.title = `All times are in the time zone of this browser: ${LOCAL.name}`;
   }
 
   paint(): void {

@@ -208,9 +208,14 @@ export function drawAxis(context: CanvasRenderingContext2D, app: App, place: { l
     if (x - width / 2 >= place.left && x + width / 2 <= place.left + place.width) context.fillText(label, x - width / 2, place.y + place.height * 0.62);
   }
   for (const snapshot of app.snapshots) {
-    const x = place.left + ((snapshot.unix_ms - from_ms) / (to_ms - from_ms)) * place.width;
-    if (x < place.left || x > place.left + place.width) continue;
+    const at = (unix_ms: number): number => place.left + ((unix_ms - from_ms) / (to_ms - from_ms)) * place.width;
+    const x = at(snapshot.unix_ms);
     context.fillStyle = app.css("--accent");
+    if (snapshot.extent) {
+      const [a, b] = [Math.max(at(snapshot.extent.from_ms), place.left), Math.min(at(snapshot.extent.until_ms), place.left + place.width)];
+      if (b > a) context.fillRect(a, place.y, Math.max(b - a, 1), 2);
+    }
+    if (x < place.left || x > place.left + place.width) continue;
     context.fillText("◆", x - context.measureText("◆").width / 2, place.y + place.height * 0.3);
   }
   context.restore();

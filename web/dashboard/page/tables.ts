@@ -3,6 +3,7 @@
 import { count, duration, percent, thousands } from "../../src/core/format.ts";
 import { make } from "../../src/page/dom.ts";
 import { bytes } from "../core/bytes.ts";
+import { extentText } from "../core/snapshots.ts";
 import { ago } from "../core/clock.ts";
 import { isIn, reasonsOf, rivalsOf, threadsOf } from "../core/merge.ts";
 import { orNone, type ThreadRow } from "../core/wire.ts";
@@ -10,6 +11,8 @@ import type { App } from "./app.ts";
 
 /** Rows that a table shows; how many more there are is said. */
 const MOST = 60;
+/** The newest snapshots that are listed. */
+const MOST_SNAPSHOTS = 5;
 
 export abstract class TextPanel {
   constructor(
@@ -106,11 +109,27 @@ function threadCells(row: ThreadRow): Cell[] {
 
 /** What is missing, what was not caught, what it costs, how far the history reaches. */
 export class Server extends TextPanel {
+  private readonly facts = make("div");
+  private readonly list = make("ul", { class: "snapshots" });
+  private listed = "";
+
   paint(): void {
     const { app } = this;
     const { status } = app;
     this.title("Server", app.titleNote(status?.version ? `transect ${status.version}` : ""));
-    this.body.replaceChildren(this.history(), this.recorder(), this.cost(), ...this.missing());
+    this.facts.replaceChildren(this.history(), this.recorder(), this.cost(), ...this.missing());
+    this.listSnapshots();
+    if (!this.list.isConnected) this.body.replaceChildren(this.facts, this.list);
+  }
+
+  /** The newest snapshots, as links to the timeline. They stay as they are until they change: a link that is made anew loses focus. */
+  private listSnapshots(): void {
+    const { app } = this;
+    const newest = [...app.snapshots].reverse().slice(0, MOST_SNAPSHOTS).map((taken) => ({ taken, text: extentText(taken, Date.now()), address: app.moments.addressOf(taken) }));
+    const listed = JSON.stringify(newest.map(({ taken, text, address }) => [text, address, taken.reason]));
+    if (listed === this.listed) return;
+    this.listed = listed;
+    this.list.replaceChildren(...newest.map(({ taken, text, address }) => make("li", {}, make("a", { href: address, target: "_blank", rel: "noopener", class: "jump", title: "Open it in the timeline" }, text), taken.reason && ` ${taken.reason}`)));
   }
 
   private history(): HTMLElement {
