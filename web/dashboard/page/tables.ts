@@ -109,7 +109,8 @@ function threadCells(row: ThreadRow): Cell[] {
 
 /** What is missing, what was not caught, what it costs, how far the history reaches. */
 export class Server extends TextPanel {
-  private readonly facts = make("div");
+  private readonly above = make("div");
+  private readonly below = make("div");
   private readonly list = make("ul", { class: "snapshots" });
   private listed = "";
 
@@ -117,9 +118,10 @@ export class Server extends TextPanel {
     const { app } = this;
     const { status } = app;
     this.title("Server", app.titleNote(status?.version ? `transect ${status.version}` : ""));
-    this.facts.replaceChildren(this.history(), this.recorder(), this.cost(), ...this.missing());
+    this.above.replaceChildren(this.history(), this.recorder());
+    this.below.replaceChildren(this.cost(), ...this.missing());
     this.listSnapshots();
-    if (!this.list.isConnected) this.body.replaceChildren(this.facts, this.list);
+    if (!this.list.isConnected) this.body.replaceChildren(this.above, this.list, this.below);
   }
 
   /** The newest snapshots, as links to the timeline. They stay as they are until they change: a link that is made anew loses focus. */
