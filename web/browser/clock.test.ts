@@ -1,5 +1,6 @@
 // The wall clock on the page: the ruler's second row, the times in panels, going to a time, and moments in the address.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { ORIGIN } from "../dev/simulate.ts";
 import { WALL_START } from "../dev/wall.ts";
@@ -128,6 +129,15 @@ test("copied times are moments that --from accepts", async () => {
     app.clearSelection();
     app.openDock(undefined);
   }, null);
+});
+
+test("an exported SVG has the wall clock's labels, its date and its step", async () => {
+  const { page } = opened;
+  await press("0");
+  const download = page.waitForEvent("download");
+  await withApp(page, (app) => app.exportSvg(), null);
+  const svg = readFileSync(await (await download).path(), "utf8");
+  for (const text of [">2026-11-25 +0100<", ">03:41:38.500<", ">clock set by −1 h<"]) assert.ok(svg.includes(text), text);
 });
 
 test("going to a time takes every form", async () => {

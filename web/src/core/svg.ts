@@ -5,6 +5,11 @@ import { stacked } from "./raster.ts";
 import type { Arrow } from "./flows.ts";
 import { headOf, pathOf } from "./flows.ts";
 import type { Tick } from "./axis.ts";
+import type { WallAxis } from "./wallaxis.ts";
+
+/** Heights of the ruler's rows. */
+const TRACE_ROW = 24;
+const WALL_ROW = 18;
 
 /** One row of the picture. */
 export interface SvgRow {
@@ -29,6 +34,8 @@ export interface SvgPicture {
   readonly background: Rgb;
   readonly ink: Rgb;
   readonly ticks: readonly Tick[];
+  /** The ruler's row of the wall clock, where it is shown. */
+  readonly wall?: WallAxis;
   readonly rows: readonly SvgRow[];
   readonly arrows: readonly Arrow[];
 }
@@ -37,18 +44,28 @@ export interface SvgPicture {
 export function toSvg(picture: SvgPicture, paints: Paints): string {
   const used = new Map<string, Paint>();
   const body = picture.rows.map((row) => rowSvg(row, picture, paints, used)).join("");
-  const ruler = 24;
+  const ruler = TRACE_ROW + (picture.wall ? WALL_ROW : 0);
   const ticks = picture.ticks
-    .map(({ x, label, major }) => `<path d="M${f(picture.names + x)} ${major ? 0 : ruler - 5}V${major ? picture.height + ruler : ruler}" stroke="${hex(picture.ink)}" stroke-opacity="${major ? 0.12 : 0.3}"/>` + (label ? `<text x="${f(picture.names + x + 4)}" y="14">${escapeXml(label)}</text>` : ""))
+    .map(({ x, label, major }) => `<path d="M${f(picture.names + x)} ${major ? 0 : TRACE_ROW - 5}V${major ? picture.height + ruler : TRACE_ROW}" stroke="${hex(picture.ink)}" stroke-opacity="${major ? 0.12 : 0.3}"/>` + (label ? `<text x="${f(picture.names + x + 4)}" y="14">${escapeXml(label)}</text>` : ""))
     .join("");
   const arrows = picture.arrows.map((arrow) => `<path d="${pathOf(arrow)}" fill="none" stroke="${hex(picture.ink)}"/><path d="${headOf(arrow)}" fill="${hex(picture.ink)}"/>`).join("");
   const total = picture.height + ruler;
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" width="${picture.width + picture.names}" height="${total}" viewBox="0 0 ${picture.width + picture.names} ${total}" font-family="system-ui, sans-serif" font-size="11" fill="${hex(picture.ink)}">` +
     `<title>${escapeXml(picture.title)}</title><defs>${[...used].map(([name, paint]) => patternSvg(name, paint)).join("")}</defs>` +
-    `<rect width="100%" height="100%" fill="${hex(picture.background)}"/>${ticks}` +
+    `<rect width="100%" height="100%" fill="${hex(picture.background)}"/>${ticks}${picture.wall ? wallSvg(picture.wall, picture) : ""}` +
     `<g transform="translate(0 ${ruler})">${body}<g transform="translate(${picture.names} 0)">${arrows}</g></g></svg>\n`
   );
+}
+
+/** Labels of the wall clock, the times at which it was set, and at the left the date and the offset to UTC. */
+function wallSvg({ ticks, steps, base }: WallAxis, { names, ink }: SvgPicture): string {
+  const y = TRACE_ROW + WALL_ROW - 5;
+  const label = (x: number, text: string): string => `<text x="${f(names + x + 4)}" y="${y}">${escapeXml(text)}</text>`;
+  const line = (x: number, width: number): string => `<path d="M${f(names + x)} ${TRACE_ROW}V${TRACE_ROW + WALL_ROW}" stroke="${hex(ink)}" stroke-width="${width}"/>`;
+  const times = ticks.map((tick) => line(tick.x, 0.5) + label(tick.x, tick.label)).join("");
+  const set = steps.map((step) => line(step.x, 2) + `<text x="${f(names + step.x + 4)}" y="${TRACE_ROW - 1}" font-weight="600">${escapeXml(step.text)}</text>`).join("");
+  return `${base === undefined ? "" : `<text x="6" y="${y}">${escapeXml(base)}</text>`}${times}${set}`;
 }
 
 function rowSvg(row: SvgRow, picture: SvgPicture, paints: Paints, used: Map<string, Paint>): string {

@@ -26,7 +26,9 @@ export function pictureOf(app: App): SvgPicture {
     return { ...base, columns, labels };
   });
   const grey = greys(state.theme);
+  const { wall } = app.overlay.ruler;
   return {
+    ...(wall ? { wall } : {}),
     title: model.info.name,
     width,
     height: Math.ceil(app.height),
@@ -77,7 +79,7 @@ export function howToOpen(file: string, format: RangeFormat): string {
 /** Names drawn by hand beside the canvases as they are. */
 export function composed(app: App): HTMLCanvasElement {
   const { ratio } = app.stage;
-  const ruler = app.overlay.rulerHeight;
+  const { height: ruler, wall } = app.overlay.ruler;
   const names = need("#names").clientWidth;
   const canvas = document.createElement("canvas");
   canvas.width = Math.floor((names + app.width) * ratio);
@@ -92,6 +94,9 @@ export function composed(app: App): HTMLCanvasElement {
   context.drawImage(need<HTMLCanvasElement>("#overlay"), left, Math.floor(ruler * ratio));
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.textBaseline = "middle";
+  context.font = '11px system-ui, "DejaVu Sans", sans-serif';
+  context.fillStyle = style.getPropertyValue("--dim");
+  if (wall?.base) context.fillText(wall.base, 10, ruler - 8, names - 20);
   const hues = app.model.hues(app.state.theme);
   for (const { row, y } of app.rows.visible(app.scrollTop, app.height)) {
     const track = row.node.track;

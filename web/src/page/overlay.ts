@@ -14,7 +14,7 @@ const FLOW_COLOURS: Readonly<Record<string, string>> = { wakeup: "#fff3a0", bloc
 
 export class Overlay {
   private readonly context: CanvasRenderingContext2D;
-  private readonly ruler: Ruler;
+  readonly ruler: Ruler;
   private inks: Inks = { ink: "", dim: "", accent: "", warn: "", line: "" };
   private width = 0;
   private height = 0;
@@ -38,11 +38,6 @@ export class Overlay {
     this.canvas.height = Math.floor(height * ratio);
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.ruler.resize(width, ratio);
-  }
-
-  /** Height of the ruler, CSS pixels. */
-  get rulerHeight(): number {
-    return this.ruler.height;
   }
 
   /** Reads the theme's colours from the style sheet. */

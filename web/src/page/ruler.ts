@@ -27,6 +27,8 @@ const FONT = "11px system-ui, 'DejaVu Sans', sans-serif";
 
 export class Ruler {
   height = TRACE_ROW;
+  /** The wall clock's row as it was drawn last; undefined: hidden or unknown. For the export. */
+  wall: WallAxis | undefined;
   private readonly context: CanvasRenderingContext2D;
   private readonly clock = need<HTMLButtonElement>("#b-clock");
   private width = 0;
@@ -53,6 +55,7 @@ export class Ruler {
   draw(axis: Axis, model: Model, state: State, x: (rel: number) => number, inks: Inks): void {
     this.inks = inks;
     const wall = model.wall.isEmpty || state.clock === "off" ? undefined : this.wallOf(model, state);
+    this.wall = wall;
     this.setHeight(wall ? TRACE_ROW + WALL_ROW : TRACE_ROW);
     const { context } = this;
     context.clearRect(0, 0, this.width, this.height);
