@@ -50,6 +50,10 @@ impl WallMoment {
             let unix_ns = time.timestamp_nanos_opt();
             return unix_ns.map(WallMoment::Utc).ok_or_else(wrong);
         }
+        // As the report prints it.
+        if let Ok(time) = DateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f %z") {
+            return time.timestamp_nanos_opt().map(WallMoment::Utc).ok_or_else(wrong);
+        }
         for format in ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M"] {
             if let Ok(time) = NaiveDateTime::parse_from_str(&text, format) {
                 return Ok(WallMoment::Local(time));
@@ -214,6 +218,7 @@ mod tests {
         assert_eq!(at("2026-11-25T02:41:39.5Z", &wall), ts);
         assert_eq!(at("2026-11-25 02:41:39.5Z", &wall), ts);
         assert_eq!(at("2026-11-25T03:41:39.500000000+01:00", &wall), ts);
+        assert_eq!(at("2026-11-25 03:41:39.500 +0100", &wall), ts);
         assert_eq!(at("2026-11-24T21:41:39.5-05:00", &wall), ts);
     }
 
