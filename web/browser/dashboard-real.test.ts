@@ -203,8 +203,8 @@ test("transect serve: the dashboard loads, drills down, takes a snapshot and ope
 
     // A snapshot, and its timeline.
     await page.keyboard.press("s");
-    await page.waitForFunction(() => /Snapshot \S+ taken|No snapshot/.test(document.querySelector("#notices")!.textContent ?? ""), null, { timeout: 90_000 });
-    assert.match(await page.locator("#notices").innerText(), /Snapshot \S+ taken/);
+    await page.waitForFunction(() => /Snapshot .* taken|No snapshot/.test(document.querySelector("#notices")!.textContent ?? ""), null, { timeout: 90_000 });
+    assert.match(await page.locator("#notices").innerText(), /Snapshot .* taken/);
     const [timeline] = await Promise.all([page.context().waitForEvent("page"), page.locator("#notices a").click()]);
     await timeline.waitForFunction(() => window.transect !== undefined && window.transect.model.tracks.some((track) => track.kind === "thread") && document.querySelector<HTMLElement>("#progress")!.hidden, null, { timeout: 90_000 });
     assert.match(timeline.url(), /\/view\/[^/]+\/(#.*)?$/);
