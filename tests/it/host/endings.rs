@@ -59,10 +59,19 @@ fn can_record() -> bool {
 
 /// Bytes of the guest's events on disk.
 fn guest_bytes(dir: &Path) -> u64 {
+    let is_events = |name: &str| {
+        name.starts_with("guest-") && (name.ends_with(".raw") || name.ends_with(".compact"))
+    };
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let of_guest =
-        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("guest-"));
+    let of_guest = entries.filter(|entry| is_events(&entry.file_name().to_string_lossy()));
     of_guest.filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
+}
+
+/// A load of some thousand switches and system calls per second, so that events arrive soon.
+fn start_load() -> Result<Running> {
+    let script =
+        "import os, time\nwhile True:\n for _ in range(20): os.getppid()\n time.sleep(0.001)";
+    Ok(Running(Command::new("python3").args(["-c", script]).spawn()?))
 }
 
 fn manifest(dir: &Path) -> Result<Value> {
@@ -117,19 +126,23 @@ fn check_killed_agent(mode: &[&str]) -> Result<()> {
     let dir = scratch.path().join("r.transect");
     let (mut agent, address) = start_agent()?;
     let guest = format!("name=web,tcp:{address}");
-    let mut words = vec!["record", "--duration", "4s", "--guest", &guest, "-o"];
+    let _load = start_load()?;
+    let mut words = vec!["record", "--profile", "io", "--guest", &guest, "-o"];
     words.push(dir.to_str().context("path")?);
     words.extend_from_slice(mode);
     let recorder = Command::new(transect()?).args(&words).stderr(Stdio::piped()).spawn()?;
-    wait_for("the guest's events", || guest_bytes(&dir) > 4096)?;
+    // Whole pages of it: some of its states are known then.
+    wait_for("the guest's events", || guest_bytes(&dir) > 200_000)?;
     agent.0.kill()?;
     agent.0.wait()?;
+    thread::sleep(Duration::from_millis(500));
+    Command::new("kill").args(["-INT", &recorder.id().to_string()]).status()?;
     let output = recorder.wait_with_output()?;
     let text = text_of(&output);
     ensure!(output.status.code() == Some(1), "events are missing: {text}");
     ensure!(text.contains("guest web"), "{text}");
     let manifest = manifest(&dir)?;
-    ensure!(manifest["ended_by"] == "duration elapsed" && manifest["finished"] == true);
+    ensure!(manifest["ended_by"] == "interrupted by SIGINT" && manifest["finished"] == true);
     let web = id_of(&manifest, "web")?;
     let gaps: Vec<_> =
         rows(&manifest, "gaps")?.iter().filter(|gap| gap["machine_id"] == web).collect();
