@@ -1,4 +1,4 @@
-// The dialog that goes to a time or range. What is wrong with a time stands below its field.
+// The dialog that goes to a time or range. The reason why a time is refused stands below its field.
 import { moment } from "../core/format.ts";
 import { findMoment, MomentError, traceText } from "../core/moments.ts";
 import { offsetAt, type Zone } from "../core/zone.ts";
