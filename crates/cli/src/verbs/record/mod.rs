@@ -248,8 +248,11 @@ fn conclude(
             Ok(ExitCode::from(if code == 0 && !outcome.problems.is_empty() { 1 } else { code }))
         }
         Some(error) => {
-            watch.finish(&Err(crate::one_line(&error)));
-            Err(error)
+            // Before the command ends, which may take long.
+            let text = crate::one_line(&error);
+            eprintln!("transect: {text}");
+            watch.finish(&Err(text));
+            Ok(ExitCode::FAILURE)
         }
     }
 }

@@ -147,6 +147,25 @@ fn a_full_disk_is_the_ending_and_what_was_not_kept_is_counted_and_unknown() {
 }
 
 #[test]
+fn a_failure_is_reported_before_the_command_ends() {
+    if !can_record_compact() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let Some(tiny) = Tiny::mount(scratch.path("tiny"), "4m") else { return };
+    let dir = tiny.path().join("full.transect");
+    let for_a_while =
+        "import os, time\nend = time.time() + 4\nwhile time.time() < end: os.getppid()";
+    let words = ["record", "-o", path(&dir), "--profile", "io", "--", "python3", "-c", for_a_while];
+    let output = scratch.run(&words);
+    let text = stderr_of(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let failure = text.find("recording ended early: the file system is full");
+    let wait = text.find("waiting for python3");
+    assert!(failure.is_some() && failure < wait, "{text}");
+}
+
+#[test]
 fn a_disk_without_room_is_refused_before_anything_is_recorded() {
     if !can_record() || !can_record_compact() {
         return;
