@@ -29,6 +29,10 @@ pub enum LostCause {
     GuestDisconnected,
     /// The guest did not send in time.
     GuestStalled,
+    /// The guest exceeded its bounds and is not recorded any more.
+    GuestCutOff,
+    /// The host recorded already, the guest did not yet.
+    GuestNotStarted,
     /// Xen's tracing was off: its `xentrace` had been told to end by someone else.
     XentraceEnded,
     /// A flight recorder's earlier snapshot was being taken.
@@ -51,6 +55,8 @@ impl LostCause {
             LostCause::Overwritten => "overwritten",
             LostCause::GuestDisconnected => "guest_disconnected",
             LostCause::GuestStalled => "guest_stalled",
+            LostCause::GuestCutOff => "guest_cut_off",
+            LostCause::GuestNotStarted => "guest_not_started",
             LostCause::XentraceEnded => "xentrace_ended",
             LostCause::Snapshot => "snapshot",
             LostCause::DiskFull => "disk_full",

@@ -559,8 +559,9 @@ table! {
         cpu: Option<CpuId>,
         /// Number of lost events; null if the source did not count them.
         count: Option<u64>,
-        /// buffer_overrun, overwritten, guest_disconnected, guest_stalled, disk_full, not_written (the recorder failed or was
-        /// killed), truncated_file, corrupt_page, …
+        /// buffer_overrun, overwritten, guest_disconnected, guest_stalled, guest_cut_off (it exceeded its bounds),
+        /// guest_not_started (the host recorded already), disk_full, not_written (the recorder failed or was killed),
+        /// truncated_file, corrupt_page, …
         cause: String,
     }
 }

@@ -19,6 +19,9 @@ use transect_tracedat::{
     Options, Tsc2Nsec,
 };
 
+/// Bytes copied between two looks at whether to give up.
+const COPY_BYTES: u64 = 64 << 20;
+
 /// A trace.dat to come: everything but the events, and where each spool goes.
 pub(crate) struct AssemblyPlan {
     /// Bytes and their places, in ascending order, all before the first spool.
@@ -83,18 +86,24 @@ impl AssemblyPlan {
         Mapping::of_pieces(&head, &pieces.collect::<io::Result<Vec<_>>>()?)
     }
 
-    /// The file on disk, under its final name only when it is whole. The spools stay.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), StoreError> {
+    /// Writes the file, under its final name only when it is whole. The spools stay. Returns false if `gives_up` ended it.
+    pub(crate) fn write(
+        &self,
+        path: &Path,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<bool, StoreError> {
         let mut tmp: PathBuf = path.to_owned();
         tmp.as_mut_os_string().push(".tmp");
-        let written = self.write_to(&tmp).and_then(|()| fs::rename(&tmp, path));
-        if written.is_err() {
+        let written = self.write_to(&tmp, gives_up).and_then(|is_whole| {
+            if is_whole { fs::rename(&tmp, path).map(|()| true) } else { Ok(false) }
+        });
+        if !matches!(written, Ok(true)) {
             let _ = fs::remove_file(&tmp);
         }
         written.map_err(io_error("assemble", path))
     }
 
-    fn write_to(&self, path: &Path) -> io::Result<()> {
+    fn write_to(&self, path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<bool> {
         let mut out = File::create(path)?;
         for (at, bytes) in &self.head {
             out.seek(SeekFrom::Start(*at))?;
@@ -102,19 +111,32 @@ impl AssemblyPlan {
         }
         for (spool, at) in self.spools.iter().zip(&self.offsets) {
             out.seek(SeekFrom::Start(*at))?;
-            let spooled = File::open(&spool.path)?;
-            // copy_file_range(2) inside: shares blocks where the file system can.
-            let copied = io::copy(&mut spooled.take(spool.bytes), &mut out)?;
-            if copied != spool.bytes {
-                return Err(io::Error::other(format!(
-                    "{}: {copied} of {} bytes copied",
-                    spool.path.display(),
-                    spool.bytes
-                )));
+            let mut spooled = File::open(&spool.path)?;
+            let mut copied = 0;
+            while copied < spool.bytes {
+                let part = (spool.bytes - copied).min(COPY_BYTES);
+                // copy_file_range(2) inside: shares blocks where the file system can.
+                let bytes = io::copy(&mut (&mut spooled).take(part), &mut out)?;
+                copied += bytes;
+                if bytes != part {
+                    return Err(io::Error::other(format!(
+                        "{}: {copied} of {} bytes copied",
+                        spool.path.display(),
+                        spool.bytes
+                    )));
+                }
+                if part == COPY_BYTES {
+                    // Part by part, so that the last sync is short.
+                    out.sync_data()?;
+                }
+                if gives_up() {
+                    return Ok(false);
+                }
             }
         }
         out.set_len(self.file_bytes)?;
-        out.sync_data()
+        out.sync_data()?;
+        Ok(true)
     }
 }
 

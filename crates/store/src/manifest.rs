@@ -8,8 +8,8 @@
 use crate::error::{StoreError, io_error};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs,
-    io::Write,
+    fs::{self, File},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
@@ -285,7 +285,7 @@ pub struct Gap {
     pub from: Option<u64>,
     /// Its last stamp, raw on the host's trace clock; none: to the end.
     pub to: Option<u64>,
-    /// guest_disconnected, guest_stalled, snapshot, disk_full, …
+    /// guest_disconnected, guest_stalled, guest_cut_off, guest_not_started, snapshot, disk_full, …
     pub cause: String,
 }
 
@@ -480,10 +480,23 @@ impl Excerpt {
 
 /// Writes a file so that it is seen whole or not at all, even after power loss.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    put(path, bytes, File::sync_all)
+}
+
+/// Writes a file so that it is seen whole or not at all; after power loss it may be missing.
+pub(crate) fn replace_unsynced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    put(path, bytes, |_| Ok(()))
+}
+
+fn put(
+    path: &Path,
+    bytes: &[u8],
+    sync: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), StoreError> {
     let mut tmp: PathBuf = path.to_owned();
     tmp.as_mut_os_string().push(".tmp");
     let written = fs::File::create(&tmp)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| sync(&file)))
         .and_then(|()| fs::rename(&tmp, path));
     if written.is_err() {
         // Best effort: the error below already says what happened.

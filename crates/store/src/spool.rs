@@ -5,7 +5,7 @@
 
 use crate::{
     error::{StoreError, io_error},
-    manifest::{SourceEntry, replace},
+    manifest::{SourceEntry, replace_unsynced},
     names::check_meta,
 };
 use std::{
@@ -20,6 +20,8 @@ use transect_model::ids::CpuId;
 
 /// The most one meta file may hold; a guest that sends more is refused (kallsyms is ~12 MB).
 pub const MAX_META_BYTES: usize = 64 << 20;
+/// Spools that one source has open at once.
+const MAX_OPEN: usize = 128;
 
 /// The spools and meta files of one source. Cheap to clone; clones share the files.
 #[derive(Clone, Debug)]
@@ -32,7 +34,8 @@ struct Inner {
     dir: PathBuf,
     stem: String,
     sub_buffer_bytes: u32,
-    cpus: Mutex<BTreeMap<CpuId, CpuSpool>>,
+    /// Spools that are open for [`SourceSpool::append`].
+    open: Mutex<BTreeMap<CpuId, CpuSpool>>,
 }
 
 impl SourceSpool {
@@ -45,7 +48,7 @@ impl SourceSpool {
                 dir: dir.to_owned(),
                 stem,
                 sub_buffer_bytes: entry.sub_buffer_bytes,
-                cpus: Mutex::new(BTreeMap::new()),
+                open: Mutex::new(BTreeMap::new()),
             }),
         })
     }
@@ -69,7 +72,8 @@ impl SourceSpool {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(io_error("make the folder", parent))?;
         }
-        replace(&path, bytes)
+        // Not synced: a kernel has thousands of such files, and power loss takes the events that they describe as well.
+        replace_unsynced(&path, bytes)
     }
 
     /// A writer for one CPU of its own file handle, made if absent. Each CPU must have one
@@ -80,8 +84,12 @@ impl SourceSpool {
 
     /// Appends whole sub-buffers of one CPU: for sources whose pages arrive as bytes (guests).
     pub fn append(&self, cpu: CpuId, pages: &[u8]) -> Result<(), StoreError> {
-        let mut cpus = self.inner.cpus.lock().unwrap_or_else(PoisonError::into_inner);
-        match cpus.entry(cpu) {
+        let mut open = self.inner.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= MAX_OPEN && !open.contains_key(&cpu) {
+            // A guest can have more CPUs than this process may have files.
+            open.clear();
+        }
+        match open.entry(cpu) {
             Entry::Occupied(spool) => spool.into_mut(),
             Entry::Vacant(place) => place.insert(self.cpu(cpu)?),
         }

@@ -37,6 +37,8 @@ pub struct Finished {
     pub bytes: u64,
     /// What did not work; the recording can be read all the same.
     pub problems: Vec<StoreError>,
+    /// Sources left in their spools because the caller gave up; every reader takes spools as well.
+    pub left_spooled: Vec<String>,
 }
 
 /// A recording that is being made. Shared by reference between the recorder's threads.
@@ -104,6 +106,11 @@ impl RecordingWriter {
     /// The recording's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Bytes free on its file system for this user; none where the file system does not report it.
+    pub fn free_bytes(&self) -> Option<u64> {
+        free_bytes(&self.dir)
     }
 
     /// The manifest as it is now.
@@ -186,14 +193,23 @@ impl RecordingWriter {
     /// # Errors
     /// The last manifest could not be written: then the recording counts as unfinished.
     pub fn finish(&self) -> Result<Finished, StoreError> {
+        self.finish_unless(&|| false)
+    }
+
+    /// As [`RecordingWriter::finish`], but leaves a source in its spools once `gives_up` returns true.
+    ///
+    /// # Errors
+    /// As of [`RecordingWriter::finish`].
+    pub fn finish_unless(&self, gives_up: &dyn Fn() -> bool) -> Result<Finished, StoreError> {
         self.make_room();
         let manifest = self.manifest();
         let mut problems = Vec::new();
-        let mut assembled = Vec::new();
+        let (mut assembled, mut left_spooled) = (Vec::new(), Vec::new());
         let spooled = || manifest.sources.iter().filter(|e| e.format == SourceFormat::TraceDat);
         for entry in spooled() {
-            match self.assemble(&manifest, entry) {
-                Ok(()) => assembled.push(entry.file.as_str()),
+            match self.assemble(&manifest, entry, gives_up) {
+                Ok(true) => assembled.push(entry.file.as_str()),
+                Ok(false) => left_spooled.push(entry.file.clone()),
                 Err(error) => problems.push(error),
             }
         }
@@ -210,11 +226,17 @@ impl RecordingWriter {
         for entry in spooled().filter(|e| assembled.contains(&e.file.as_str())) {
             assemble::remove_spools(&self.dir, entry);
         }
-        Ok(Finished { dir: self.dir.clone(), bytes, problems })
+        Ok(Finished { dir: self.dir.clone(), bytes, problems, left_spooled })
     }
 
-    fn assemble(&self, manifest: &Manifest, entry: &SourceEntry) -> Result<(), StoreError> {
-        assemble::plan(&self.dir, manifest, entry)?.write(&self.dir.join(&entry.file))
+    fn assemble(
+        &self,
+        manifest: &Manifest,
+        entry: &SourceEntry,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<bool, StoreError> {
+        let path = self.dir.join(&entry.file);
+        assemble::plan(&self.dir, manifest, entry)?.write(&path, gives_up)
     }
 }
 
@@ -229,7 +251,7 @@ fn check_room(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Bytes that this user can write; none where the file system does not report it.
+/// Bytes of the file system that this user can write; none where the file system does not report it.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let facts = rustix::fs::statvfs(dir).ok().filter(|facts| facts.f_blocks > 0)?;
     Some(facts.f_bavail.saturating_mul(facts.f_frsize))

@@ -171,6 +171,49 @@ fn the_recovered_bytes_are_those_of_the_finished_file() {
     assert_eq!(&*recovered.sources[0].bytes, fs::read(dir.join("host.dat")).unwrap());
 }
 
+/// The end can be urgent: the copy to a trace.dat is then not made, and a recording is complete without it.
+#[test]
+fn assembly_that_is_given_up_leaves_complete_spools() {
+    let (_keep, dir) = scratch();
+    let (writer, spool) = begin(&dir);
+    for cpu in 0..3 {
+        spool.append(CpuId(cpu), &page(cpu * 100, 10)).unwrap();
+    }
+    let looks = std::cell::Cell::new(0);
+    let gives_up = || looks.replace(looks.get() + 1) > 0;
+    let finished = writer.finish_unless(&gives_up).unwrap();
+    assert_eq!(finished.left_spooled, ["host.dat"]);
+    assert!(finished.problems.is_empty(), "{:?}", finished.problems);
+    assert_eq!(looks.get(), 2, "given up in the middle");
+    assert!(!dir.join("host.dat").exists() && !dir.join("host.dat.tmp").exists());
+    let recording = Recording::open(&dir).unwrap();
+    let text = format!("{:?}", recording.problems);
+    assert!(recording.problems.is_empty() && recording.manifest.finished, "{text}");
+    let cpus = (0..3).map(|cpu| (cpu, (cpu * 100..cpu * 100 + 10).collect::<Vec<_>>()));
+    assert_eq!(numbers(&recording.sources[0].bytes), cpus.collect::<Vec<_>>());
+}
+
+/// A guest can have more CPUs than this process may have files.
+#[test]
+fn spools_of_many_cpus_are_not_all_open() {
+    let (_keep, dir) = scratch();
+    let (_writer, spool) = begin(&dir);
+    for round in 0..2 {
+        for cpu in 0..300 {
+            spool.append(CpuId(cpu), &page(round * 10, 10)).unwrap();
+        }
+    }
+    let names = fs::read_dir("/proc/self/fd").unwrap();
+    let open = names.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let spools =
+        open.filter(|path| path.starts_with(&dir) && path.extension() == Some("raw".as_ref()));
+    assert!(spools.count() <= 128);
+    for cpu in [0, 127, 128, 299] {
+        let bytes = fs::read(dir.join(format!("host.cpu{cpu}.raw"))).unwrap();
+        assert_eq!(bytes, [page(0, 10), page(10, 10)].concat(), "CPU {cpu}");
+    }
+}
+
 #[test]
 fn guests_are_sources_of_their_own_and_trace_cmd_finds_them() {
     let (_keep, dir) = scratch();
