@@ -122,7 +122,11 @@ fn isa() -> &'static str {
 fn names() -> Names {
     let thread =
         |facts: threads::ThreadFacts| Thread { tid: facts.tid, pid: facts.pid, name: facts.comm };
-    Names { threads: threads::all().into_iter().map(thread).collect(), devices: devices() }
+    Names {
+        threads: threads::all().into_iter().map(thread).collect(),
+        devices: devices(),
+        left_out: 0,
+    }
 }
 
 fn devices() -> Vec<(u32, String)> {

@@ -4,6 +4,7 @@
 //! [`logs_to_meta`]), read by the recorder; a line that cannot be read is left out.
 
 use crate::serve::MetaFile;
+use std::borrow::Cow;
 
 /// Name of the file of threads: lines `TID PID NAME`.
 const THREADS: &str = "threads";
@@ -11,6 +12,17 @@ const THREADS: &str = "threads";
 const DEVICES: &str = "net_devices";
 /// Name of the file of totals, known at the end: lines `CPU SIDE BYTES LOST FIRST LAST SATURATED`.
 const LOGS: &str = "logs";
+
+/// Threads that are read; a guest with more has them without names.
+const MAX_THREADS: usize = 1 << 16;
+/// Devices that are read: as many as compact records can name.
+const MAX_DEVICES: usize = 1 << 16;
+/// Bytes of a name that are read. A kernel's names of threads are shorter.
+const MAX_NAME_BYTES: usize = 64;
+/// Logs of one CPU: the main log and two side logs.
+pub(crate) const MAX_LOGS_PER_CPU: u64 = 3;
+/// Totals that are read.
+const MAX_LOGS: usize = 1 << 15;
 
 /// A thread of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +42,8 @@ pub struct Names {
     pub threads: Vec<Thread>,
     /// Network devices by `ifindex`.
     pub devices: Vec<(u32, String)>,
+    /// Lines of threads and devices that were left out because there are too many.
+    pub left_out: usize,
 }
 
 impl Names {
@@ -48,19 +62,21 @@ impl Names {
 
     /// From descriptive files; empty if there are none.
     pub fn from_meta(meta: &[MetaFile]) -> Self {
-        let threads = lines(meta, THREADS).filter_map(|line| {
+        let threads = lines(meta, THREADS).take(MAX_THREADS).filter_map(|line| {
             let mut parts = line.splitn(3, ' ');
             Some(Thread {
                 tid: parts.next()?.parse().ok()?,
                 pid: parts.next()?.parse().ok()?,
-                name: parts.next()?.to_owned(),
+                name: shortened(parts.next()?),
             })
         });
-        let devices = lines(meta, DEVICES).filter_map(|line| {
+        let devices = lines(meta, DEVICES).take(MAX_DEVICES).filter_map(|line| {
             let (index, name) = line.split_once(' ')?;
-            Some((index.parse().ok()?, name.to_owned()))
+            Some((index.parse().ok()?, shortened(name)))
         });
-        Names { threads: threads.collect(), devices: devices.collect() }
+        let left_out = lines(meta, THREADS).skip(MAX_THREADS).count()
+            + lines(meta, DEVICES).skip(MAX_DEVICES).count();
+        Names { threads: threads.collect(), devices: devices.collect(), left_out }
     }
 }
 
@@ -117,14 +133,24 @@ pub fn logs_from_meta(meta: &[MetaFile]) -> Option<Vec<LogTotals>> {
         let (cpu, side) = (u32::try_from(cpu).ok()?, u8::try_from(side).ok()?);
         Some(LogTotals { cpu, side, bytes, lost, lost_first_ns, lost_last_ns, saturated })
     };
-    Some(lines(meta, LOGS).filter_map(|line| log(&line)).collect())
+    Some(lines(meta, LOGS).take(MAX_LOGS).filter_map(|line| log(&line)).collect())
 }
 
-fn lines(meta: &[MetaFile], wanted: &str) -> impl Iterator<Item = String> {
+/// The lines of a file.
+fn lines<'m>(meta: &'m [MetaFile], wanted: &str) -> impl Iterator<Item = Cow<'m, str>> {
     let file = meta.iter().find(|(name, _)| name == wanted);
-    let text = file.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
-    let lines: Vec<String> = text.unwrap_or_default().lines().map(str::to_owned).collect();
-    lines.into_iter()
+    let bytes = file.map_or(&[][..], |(_, bytes)| bytes.as_slice());
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(String::from_utf8_lossy)
+}
+
+/// A name up to its bound.
+fn shortened(name: &str) -> String {
+    let mut end = name.len().min(MAX_NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name[..end].to_owned()
 }
 
 #[cfg(test)]
@@ -140,6 +166,7 @@ mod tests {
                 Thread { tid: 9, pid: 9, name: "a\nb".into() },
             ],
             devices: vec![(2, "eth0".into())],
+            left_out: 0,
         };
         let mut back = Names::from_meta(&names.to_meta());
         assert_eq!(back.threads.pop().unwrap().name, "a b");
@@ -151,6 +178,19 @@ mod tests {
         ];
         assert_eq!(logs_from_meta(&[logs_to_meta(&logs)]).unwrap(), logs);
         assert_eq!(logs_from_meta(&[]), None);
+    }
+
+    /// A guest can have more threads than are read, and names longer than the kernel's.
+    #[test]
+    fn names_are_read_up_to_their_bounds() {
+        let long = "é".repeat(100);
+        let mut text = format!("1 1 {long}\n").into_bytes();
+        for tid in 2..MAX_THREADS + 5 {
+            text.extend(format!("{tid} 1 x\n").bytes());
+        }
+        let names = Names::from_meta(&[("threads".to_owned(), text)]);
+        assert_eq!((names.threads.len(), names.left_out), (MAX_THREADS, 4));
+        assert_eq!(names.threads[0].name, "é".repeat(MAX_NAME_BYTES / 2));
     }
 
     #[test]

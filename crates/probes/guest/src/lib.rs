@@ -15,9 +15,9 @@
 //! ```
 //!
 //! **Design constraints.** The recorder never waits for a guest without a deadline; a guest that
-//! dies costs only its own missing interval, and that interval is marked. The agent side is small
-//! (no serde, no async runtime): it is carried into guests. Memory is bounded on both sides: two
-//! frames per connection, and the descriptive files of one kernel.
+//! dies costs only its own missing interval, and that interval is marked. What a guest may use of the
+//! host is one policy, [`bounds`], for every channel. The agent side is small (no serde, no async
+//! runtime): it is carried into guests.
 //!
 //! ```no_run
 //! use transect_guest::discover;
@@ -26,6 +26,7 @@
 //! }
 //! ```
 
+pub mod bounds;
 pub mod describe;
 pub mod discover;
 pub mod exchange;

@@ -12,12 +12,17 @@
 //!
 //! **Deadlines.** Each wait is bounded by [`Limits`]; [`GuestSession::stop`] returns within
 //! `stop_idle` after the guest's last sign of life and `stop_total` at the latest, beside what the sink
-//! takes: while it does not return, nobody listens, and the guest is not silent.
+//! takes: while it does not return, nobody listens, and the guest is not silent. After
+//! [`GuestSession::hurry`] it is `stop_hurried`.
+//!
+//! **Bounds.** Every frame passes the guest's [`Bounds`] first. A guest that exceeds one is cut off: its session
+//! ends with [`SessionError::Excess`], everything stored before is complete, and the rest is a [`Gap`].
 
 mod link;
 mod run;
 
 use crate::{
+    bounds::{Bounds, Excess},
     exchange::Bracket,
     proto::{CompactPlan, CpuStats, EventRequest, MachineFacts, ProtoError, Started, Words},
     serve::MetaFile,
@@ -45,6 +50,10 @@ pub enum GapCause {
     Disconnected,
     /// The connection stood, but nothing came for longer than [`Limits::stall`].
     Stalled,
+    /// It sent what it may not send, or more than its [`Bounds`]: it is recorded no more.
+    CutOff,
+    /// The host recorded already, and the guest did not yet.
+    NotStarted,
 }
 
 impl GapCause {
@@ -53,6 +62,8 @@ impl GapCause {
         match self {
             GapCause::Disconnected => "guest_disconnected",
             GapCause::Stalled => "guest_stalled",
+            GapCause::CutOff => "guest_cut_off",
+            GapCause::NotStarted => "guest_not_started",
         }
     }
 }
@@ -159,6 +170,8 @@ pub struct Limits {
     pub stop_idle: Duration,
     /// After Stop, in all.
     pub stop_total: Duration,
+    /// After Stop, in all, once the owner is in a hurry.
+    pub stop_hurried: Duration,
     /// First pause before a reconnect; doubles up to `reconnect_max`.
     pub reconnect_min: Duration,
     /// Longest pause before a reconnect.
@@ -172,6 +185,7 @@ impl Default for Limits {
             stall: Duration::from_secs(30),
             stop_idle: Duration::from_secs(3),
             stop_total: Duration::from_secs(20),
+            stop_hurried: Duration::from_secs(2),
             reconnect_min: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(2),
         }
@@ -198,6 +212,8 @@ pub struct SessionConfig {
     pub compact: Option<CompactPlan>,
     /// Time limits.
     pub limits: Limits,
+    /// What the guest may use of this machine.
+    pub bounds: Bounds,
 }
 
 /// Why a guest cannot be recorded (any more).
@@ -237,6 +253,14 @@ pub enum SessionError {
         guest: String,
         /// What is wrong.
         source: ProtoError,
+    },
+    /// It sent what it may not send, or more than it may.
+    #[error("guest {guest}: cut off: {source}; its recording ends here, the others go on")]
+    Excess {
+        /// Which guest.
+        guest: String,
+        /// What.
+        source: Excess,
     },
     /// The agent (or we) cannot do what was asked.
     #[error("guest {guest}: {text}")]
@@ -302,6 +326,12 @@ pub struct Progress {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
+    /// Is the owner in a hurry?
+    hurried: AtomicBool,
+    /// Has a link recorded?
+    recorded: AtomicBool,
+    /// When the host began to record without this guest, raw on its trace clock; 0: it waited.
+    host_began: AtomicU64,
     connected: AtomicBool,
     bytes: AtomicU64,
     events: AtomicU64,
@@ -362,7 +392,14 @@ impl GuestSession {
 
     /// The same, and false soon after `is_cancelled` (by a signal, say) becomes true.
     pub fn wait_started_unless(&self, is_cancelled: &dyn Fn() -> bool) -> bool {
-        let deadline = Instant::now() + self.limits.start + Duration::from_secs(1);
+        self.wait_started_until(
+            Instant::now() + self.limits.start + Duration::from_secs(1),
+            is_cancelled,
+        )
+    }
+
+    /// The same, up to a deadline.
+    pub fn wait_started_until(&self, deadline: Instant, is_cancelled: &dyn Fn() -> bool) -> bool {
         let mut phase = self.shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
         while *phase == Phase::Starting {
             if is_cancelled() || Instant::now() > deadline {
@@ -374,9 +411,34 @@ impl GuestSession {
         *phase == Phase::Recording
     }
 
-    /// Has the session ended by itself (the sink failed)?
+    /// Notes that the host records from `stamp` on (raw, on its trace clock), whether the guest does or not: if it
+    /// begins later, the time until then is a gap.
+    pub fn host_began(&self, stamp: u64) {
+        self.shared.host_began.store(stamp, Ordering::Relaxed);
+    }
+
+    /// Has the guest been recorded, at any time?
+    pub fn has_recorded(&self) -> bool {
+        self.shared.recorded.load(Ordering::Relaxed)
+    }
+
+    /// Is the guest still starting?
+    pub fn is_starting(&self) -> bool {
+        let phase = self.shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        *phase == Phase::Starting
+    }
+
+    /// Shortens the rest of the end to [`Limits::stop_hurried`]: what the guest has not sent by then is lost.
+    pub fn hurry(&self) {
+        self.shared.hurried.store(true, Ordering::Relaxed);
+        self.request_stop();
+    }
+
+    /// Has the session ended by itself (the sink failed, the guest was cut off)?
     pub fn is_over(&self) -> bool {
-        self.thread.is_finished()
+        let phase = self.shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        // A sink that panics ends the thread without a phase.
+        *phase == Phase::Over || self.thread.is_finished()
     }
 
     /// How it goes.

@@ -11,6 +11,7 @@ use std::{
 };
 use transect_clock::Evidence;
 use transect_guest::{
+    bounds::Bounds,
     proto::{CompactPlan, EventRequest, SyscallForm},
     session::{GuestSession, Limits, SessionConfig},
     stamp::{StampClock, TscReading},
@@ -96,6 +97,7 @@ fn session(agent: &Agent, compact: CompactPlan, keeper: &Keeper) -> GuestSession
         }],
         compact: Some(compact),
         limits: Limits::default(),
+        bounds: Bounds::default(),
     };
     GuestSession::spawn(config, Box::new(keeper.clone())).unwrap()
 }

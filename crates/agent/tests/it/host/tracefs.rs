@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 use transect_guest::{
+    bounds::Bounds,
     exchange::Bracket,
     proto::{CpuStats, EventRequest},
     serve::MetaFile,
@@ -143,6 +144,7 @@ fn session(socket: &Path, events: Vec<EventRequest>, notebook: &Notebook) -> Gue
         events,
         compact: None,
         limits: Limits::default(),
+        bounds: Bounds::default(),
     };
     GuestSession::spawn(config, Box::new(notebook.clone())).unwrap()
 }
@@ -225,6 +227,7 @@ fn session_config_of(agent: &Agent, events: Vec<EventRequest>) -> SessionConfig 
         events,
         compact: None,
         limits: Limits::default(),
+        bounds: Bounds::default(),
     }
 }
 

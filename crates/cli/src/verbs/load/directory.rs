@@ -251,6 +251,8 @@ fn lost(lost: &LostCount) -> (StreamKey, u64) {
 fn gap(gap: &Gap) -> RawGap {
     let cause = match gap.cause.as_str() {
         "guest_stalled" => LostCause::GuestStalled,
+        "guest_cut_off" => LostCause::GuestCutOff,
+        "guest_not_started" => LostCause::GuestNotStarted,
         "snapshot" => LostCause::Snapshot,
         "disk_full" => LostCause::DiskFull,
         "xentrace_ended" => LostCause::XentraceEnded,

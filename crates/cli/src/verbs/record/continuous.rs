@@ -7,6 +7,7 @@ use super::{
     host::{Host, HostResult},
     kernel::{HostKernel, KernelTotals},
     progress::{Numbers, Progress},
+    signals::Hurry,
     vms::Vms,
     watch::{Wake, Watch},
     xen::{XenRecording, XenTotals},
@@ -24,6 +25,11 @@ use transect_tracefs::CpuTime;
 /// After guests were told to end, before the host's own tracing is switched off: the last events
 /// of a guest lie inside what the host recorded.
 const GUEST_LEAD: Duration = Duration::from_millis(30);
+
+/// Problems that are printed.
+const MAX_PROBLEMS: usize = 50;
+/// Files are assembled for so long after the end became urgent.
+const HURRIED_ASSEMBLY: Duration = Duration::from_secs(3);
 
 /// Records until something ends it.
 pub(super) fn run(
@@ -46,6 +52,7 @@ pub(super) fn run(
         xen.start().inspect_err(|_| discard(dir))?;
     }
     host.kernel.switch_on().inspect_err(|_| discard(dir))?;
+    guests.host_began(host.kernel.stamp_now());
     // Both at the same moment: switching on took time of its own.
     let (started, cpu_before) = (Instant::now(), CpuTime::of_this_process());
     // Threads made while everything was set up, which may be gone before the end.
@@ -54,17 +61,23 @@ pub(super) fn run(
     let writer = recording.writer.clone();
     let kernel = host.kernel.as_mut();
     let mut run = Run { kernel, writer, vms, guests, xen, started, cpu_before };
-    if let Err(error) = start_command(watch) {
-        // Without the command there is nothing to record.
-        let _ = run.stop();
-        drop(recording);
-        discard(dir);
-        return Err(error);
-    }
-    let mut ending = run.until_the_end(watch, progress);
+    let hurry = watch.hurry();
+    let ended = run.until_the_end(watch, start_command, progress);
+    let mut ending = match ended {
+        Ok(ending) => ending,
+        Err(error) => {
+            // Without the command, or a guest that the user named, there is nothing to record.
+            let _ = run.stop(&hurry);
+            drop(recording);
+            discard(dir);
+            return Err(error);
+        }
+    };
+    // From here the time counts, if a signal has ended it.
+    hurry.is_on();
     progress.say("finishing …");
-    let Stopped { totals, notes, guests, xen, traced, traced_cpu_ns, failure, recorded } =
-        run.stop();
+    let Stopped { totals, guests, xen, traced, traced_cpu_ns, failure, recorded } =
+        run.stop(&hurry);
     if let Some(late) = failure.filter(|_| ending.failure.is_none()) {
         ending = Ending::failed(late);
     }
@@ -85,7 +98,8 @@ pub(super) fn run(
         recorded,
     };
     let writer = recording.writer.clone();
-    let finished = match host.finish(recording, result) {
+    let gives_up = || hurry.elapsed().is_some_and(|elapsed| elapsed > HURRIED_ASSEMBLY);
+    let finished = match host.finish(recording, result, &gives_up) {
         Ok(finished) => finished,
         Err(error) if ending::is_out_of_place(&error) => {
             return Err(ending.failure.filter(ending::is_out_of_place).unwrap_or(error));
@@ -100,6 +114,8 @@ pub(super) fn run(
     let mut problems = guests.problems;
     problems.extend(xen_totals.problems);
     problems.extend(finished.problems.iter().map(ToString::to_string));
+    shorten(&mut problems);
+    let left = left_text(&finished.left_spooled);
     let manifest = writer.manifest();
     let failure = ending.failure.map(|failure| ending::explain(failure, &manifest, dir));
     let elapsed = traced;
@@ -108,7 +124,7 @@ pub(super) fn run(
         dir: finished.dir,
         numbers: Numbers { elapsed, events, lost, not_kept, bytes, cpu_ns },
         ended_by: ending.reason,
-        said: notes.into_iter().chain(ended_command).collect(),
+        said: guests.notes.into_iter().chain(ended_command).chain(left).collect(),
         problems,
         failure,
     })
@@ -128,8 +144,6 @@ struct Run<'a> {
 /// What came of it.
 struct Stopped {
     totals: KernelTotals,
-    /// What the guests' sessions reported last.
-    notes: Vec<String>,
     guests: GuestTotals,
     xen: (Option<XenRecording>, XenTotals),
     traced: Duration,
@@ -140,23 +154,44 @@ struct Stopped {
 }
 
 impl Run<'_> {
-    /// Looks around until there is a reason to end; returns it.
-    fn until_the_end(&mut self, watch: &mut Watch, progress: &mut Progress) -> Ending {
+    /// Looks at everything that can fail, and prints what the user should know.
+    fn print_notes(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
+        for note in self.look()? {
+            progress.clear();
+            eprintln!("transect: {note}");
+        }
+        Ok(())
+    }
+
+    /// Looks around until there is a reason to end; returns it. The command starts, and the duration counts, once no guest
+    /// is starting any more.
+    ///
+    /// # Errors
+    /// The command cannot be started, or a guest has no channel.
+    fn until_the_end(
+        &mut self,
+        watch: &mut Watch,
+        start_command: impl FnOnce(&mut Watch) -> anyhow::Result<()>,
+        progress: &mut Progress,
+    ) -> anyhow::Result<Ending> {
+        let mut start_command = Some(start_command);
         loop {
+            if start_command.is_some() {
+                if self.guests.are_starting()? {
+                    progress.say("waiting for guests …");
+                } else if let Some(start) = start_command.take() {
+                    start(watch)?;
+                }
+            }
             match watch.next() {
-                Wake::End(reason) => return Ending::in_order(reason),
+                Wake::End(reason) => return Ok(Ending::in_order(reason)),
                 Wake::Snapshot(_, pending) => refuse_snapshot(pending),
                 Wake::Look => {}
             }
-            let notes = match self.look() {
-                Ok(notes) => notes,
-                Err(failure) => return Ending::failed(failure),
-            };
-            for note in notes {
-                progress.clear();
-                eprintln!("transect: {note}");
+            if let Err(failure) = self.print_notes(progress) {
+                return Ok(Ending::failed(failure));
             }
-            if progress.is_due() {
+            if start_command.is_none() && progress.is_due() {
                 progress.show(self.numbers());
             }
         }
@@ -210,7 +245,7 @@ impl Run<'_> {
     }
 
     /// Ends the guests, then the host.
-    fn stop(mut self) -> Stopped {
+    fn stop(mut self, hurry: &Hurry) -> Stopped {
         if !self.guests.is_empty() {
             self.guests.request_stop();
             thread::sleep(GUEST_LEAD);
@@ -222,15 +257,32 @@ impl Run<'_> {
         // Last: the hypervisor's trace is around all others.
         let mut xen = self.xen.as_mut().map(XenRecording::stop).unwrap_or_default();
         failure = failure.or(xen.failure.take().map(Into::into));
-        let notes = self.guests.take_notes();
         let store = self.guests.failure();
-        let guests = self.guests.stop();
+        let guests = self.guests.stop(hurry);
         // Also one that came while they ended.
         let late = store.lock().unwrap_or_else(PoisonError::into_inner).take();
         let failure = failure.or(late);
         let xen = (self.xen, xen);
-        Stopped { totals, notes, guests, xen, traced, traced_cpu_ns, failure, recorded }
+        Stopped { totals, guests, xen, traced, traced_cpu_ns, failure, recorded }
     }
+}
+
+/// Keeps the first problems: a guest that connects again and again leaves as many sources.
+fn shorten(problems: &mut Vec<String>) {
+    let rest = problems.len().saturating_sub(MAX_PROBLEMS);
+    if rest > 0 {
+        problems.truncate(MAX_PROBLEMS);
+        problems.push(format!("and {rest} more problems of this kind"));
+    }
+}
+
+/// The note about sources that are not trace.dat files yet.
+fn left_text(files: &[String]) -> Option<String> {
+    let (first, rest) = files.split_first()?;
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    Some(format!(
+        "{first}{more}: left in parts, because the end was urgent; every command of transect reads them"
+    ))
 }
 
 fn refuse_snapshot(pending: Option<Pending>) {

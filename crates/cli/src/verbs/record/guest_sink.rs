@@ -9,6 +9,7 @@ use super::{
     xen::XenDomains,
 };
 use std::{
+    collections::{HashMap, HashSet},
     io,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -33,6 +34,9 @@ use transect_store::{
     manifest::{self, LostCount, MachineEntry, NotKept, SourceEntry, SourceFormat, ThreadEntry},
     stem_from_name,
 };
+
+/// Threads of one guest that the manifest names, over all of its boots.
+const MAX_THREADS: usize = 1 << 16;
 
 /// The sink of one session.
 pub(super) struct GuestSpool {
@@ -112,8 +116,9 @@ impl GuestSpool {
                 manifest.not_kept.extend(entries);
             });
         }
-        if storage.is_some() {
-            let name = self.spec.name.clone().unwrap_or_else(|| self.spec.endpoint.to_string());
+        // What a guest can cause by what it sends ends its own recording only.
+        if matches!(storage, Some(StoreError::NoSpace { .. } | StoreError::Io { .. })) {
+            let name = self.label();
             let failure = anyhow::Error::new(as_io_of(error, is_full));
             let failure = failure.context(format!("guest {name}: cannot store its events"));
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
@@ -130,6 +135,8 @@ impl GuestSpool {
         };
         let known = self.machine.or(domain);
         let known = known.or_else(|| self.vms.machine_of(&self.spec, facts));
+        // A guest can claim the UUID of another VM: the first one to come has it.
+        let known = known.filter(|id| self.machine == Some(*id) || self.vms.claim(*id));
         let (uname, cpus) = (uname_text(facts), facts.cpu_count);
         let id = self.writer.update(|manifest| {
             let id = known.unwrap_or_else(|| {
@@ -147,6 +154,7 @@ impl GuestSpool {
             }
             id
         })?;
+        self.vms.claim(id);
         self.machine = Some(id);
         Ok(id)
     }
@@ -256,15 +264,20 @@ impl GuestSpool {
             comm: thread.name.clone(),
             cgroup: None,
         };
-        let is_known = |manifest: &Manifest, tid: Tid| {
-            manifest.threads.iter().any(|known| known.machine_id == machine_id && known.tid == tid)
-        };
+        if names.left_out > 0 {
+            self.push_note(format!(
+                "guest {}: the names of {} threads and devices are not kept, because the guest has too many",
+                self.label(),
+                names.left_out
+            ));
+        }
         Ok(self.writer.update(|manifest| {
-            for thread in names.threads.iter().map(entry) {
-                if !is_known(manifest, thread.tid) {
-                    manifest.threads.push(thread);
-                }
-            }
+            let of_guest = manifest.threads.iter().filter(|known| known.machine_id == machine_id);
+            let mut known: HashSet<Tid> = of_guest.map(|known| known.tid).collect();
+            let new = names.threads.iter().map(entry).filter(|thread| known.insert(thread.tid));
+            let room = MAX_THREADS.saturating_sub(known_before(&manifest.threads, machine_id));
+            let new: Vec<ThreadEntry> = new.take(room).collect();
+            manifest.threads.extend(new);
         })?)
     }
 
@@ -275,9 +288,24 @@ impl GuestSpool {
         let stem = stem_from_name("guest-", entry.map_or("", |entry| &entry.name));
         let taken = |file: &String| manifest.sources.iter().any(|source| source.file == *file);
         let first = format!("{stem}.{suffix}");
-        let more = (2u32..).map(|number| format!("{stem}.{number}.{suffix}"));
-        std::iter::once(first).chain(more).find(|file| !taken(file)).unwrap_or_default()
+        // From the number of its own sources on: each name before is taken.
+        let more = (self.sources.max(2)..).map(|number| format!("{stem}.{number}.{suffix}"));
+        let first = Some(first).filter(|_| self.sources < 2);
+        first.into_iter().chain(more).find(|file| !taken(file)).unwrap_or_default()
     }
+
+    /// The guest's name in messages.
+    fn label(&self) -> String {
+        self.spec.name.clone().unwrap_or_else(|| self.spec.endpoint.to_string())
+    }
+
+    fn push_note(&self, text: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+}
+
+fn known_before(threads: &[ThreadEntry], machine: MachineId) -> usize {
+    threads.iter().filter(|known| known.machine_id == machine).count()
 }
 
 impl GuestSink for GuestSpool {
@@ -358,14 +386,24 @@ impl GuestSink for GuestSpool {
         let lost = |cpu: &CpuStats| LostCount {
             machine_id,
             cpu: CpuId(cpu.cpu),
-            count: cpu.overrun.wrapping_add(cpu.dropped),
+            count: cpu.overrun.saturating_add(cpu.dropped),
         };
-        let lost: Vec<_> = cpus.iter().map(lost).filter(|lost| lost.count > 0).collect();
-        Ok(self.writer.update(|manifest| manifest.lost.extend(lost))?)
+        let lost = cpus.iter().map(lost).filter(|lost| lost.count > 0);
+        Ok(self.writer.update(|manifest| {
+            // One entry per CPU, over all connections: a guest cannot make the list longer by connecting again.
+            let own = manifest.lost.iter().enumerate().filter(|(_, l)| l.machine_id == machine_id);
+            let known: HashMap<CpuId, usize> = own.map(|(at, lost)| (lost.cpu, at)).collect();
+            for lost in lost {
+                match known.get(&lost.cpu).and_then(|at| manifest.lost.get_mut(*at)) {
+                    Some(entry) => entry.count = entry.count.saturating_add(lost.count),
+                    None => manifest.lost.push(lost),
+                }
+            }
+        })?)
     }
 
     fn note(&mut self, text: &str) {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+        self.push_note(text.to_owned());
     }
 }
 

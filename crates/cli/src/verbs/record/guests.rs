@@ -1,14 +1,17 @@
 //! The guests of a recording: one session each, all writing into the same directory.
 
-use super::{guest_sink::GuestSpool, host::HostRecording, progress::Numbers};
+use super::{guest_sink::GuestSpool, host::HostRecording, progress::Numbers, signals::Hurry};
 use anyhow::{Context, bail};
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use transect_guest::{
+    bounds::Bounds,
     proto::{CompactPlan, EventRequest as GuestEvent},
-    session::{GuestSession, Limits, Outcome, SessionConfig},
+    session::{GuestSession, Limits, Outcome, SessionConfig, SessionError},
     stamp::StampClock,
     transport::GuestSpec,
 };
@@ -21,9 +24,18 @@ const LIMITS: Limits = Limits {
     stall: Duration::from_secs(30),
     stop_idle: Duration::from_secs(10),
     stop_total: Duration::from_secs(60),
+    stop_hurried: Duration::from_secs(2),
     reconnect_min: Duration::from_millis(100),
     reconnect_max: Duration::from_secs(2),
 };
+
+/// The host's recording waits so long for its guests. It then begins without those that are not ready; they join it.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Interval at which an ending session is polled.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A session that has not ended so long after the hurry began is left behind: its thread waits for something that no
+/// deadline reaches, such as a disk.
+const ABANDON_AFTER: Duration = Duration::from_secs(3);
 
 /// What to record of the guests.
 pub(super) struct GuestPlan {
@@ -37,6 +49,10 @@ pub(super) struct GuestPlan {
 /// The running sessions.
 pub(super) struct Guests {
     sessions: Vec<(String, GuestSession)>,
+    /// Guests that failed at the start.
+    failed: Vec<String>,
+    /// Reasons that have been reported.
+    reported: BTreeSet<String>,
     /// What sessions want to tell the user; the sinks push, the recorder prints.
     notes: Arc<Mutex<Vec<String>>>,
     /// The first failure to store what a guest sent, until it is taken.
@@ -48,22 +64,30 @@ pub(super) struct Guests {
 pub(super) struct GuestTotals {
     pub(super) events: u64,
     pub(super) lost: u64,
+    /// Reports of the sessions since the last [`Guests::take_notes`].
+    pub(super) notes: Vec<String>,
     pub(super) problems: Vec<String>,
 }
 
 impl Guests {
-    /// Starts a session for every guest and waits until all record.
+    /// Starts a session for every guest and waits a moment for all to record.
     ///
     /// # Errors
-    /// A guest that cannot be reached or refuses: asked for by name, so nothing is recorded.
+    /// A guest has no channel: the user named it, so nothing is recorded. What a guest itself does is no error: the host
+    /// is recorded without it.
     pub(super) fn start(
         plan: &GuestPlan,
         recording: &HostRecording,
         host_clock: &str,
         is_cancelled: &dyn Fn() -> bool,
     ) -> anyhow::Result<Self> {
-        let mut guests =
-            Guests { sessions: Vec::new(), notes: Arc::default(), failure: Arc::default() };
+        let mut guests = Guests {
+            sessions: Vec::new(),
+            failed: Vec::new(),
+            reported: BTreeSet::new(),
+            notes: Arc::default(),
+            failure: Arc::default(),
+        };
         if plan.specs.is_empty() {
             return Ok(guests);
         }
@@ -72,6 +96,8 @@ impl Guests {
                 "cannot align guests to the clock {host_clock}, which user space cannot read; use --clock x86-tsc or mono"
             );
         };
+        let bounds =
+            Bounds::default().with_share_of_disk(recording.writer.free_bytes(), plan.specs.len());
         for spec in &plan.specs {
             let config = SessionConfig {
                 spec: spec.clone(),
@@ -82,6 +108,7 @@ impl Guests {
                 events: plan.events.clone(),
                 compact: plan.compact.clone(),
                 limits: LIMITS,
+                bounds,
             };
             let sink = GuestSpool::new(recording, spec.clone(), host_clock, guests.notes.clone())
                 .reporting_to(guests.failure.clone());
@@ -89,32 +116,71 @@ impl Guests {
                 .with_context(|| format!("guest {}: cannot start its thread", spec.endpoint))?;
             guests.sessions.push((label(spec), session));
         }
-        guests.wait_started(is_cancelled)
+        guests.wait_a_moment(is_cancelled)
     }
 
-    /// Waits for all; if one failed, ends the others and says why.
-    fn wait_started(self, is_cancelled: &dyn Fn() -> bool) -> anyhow::Result<Self> {
-        let has_failed =
-            |(_, session): &(_, GuestSession)| !session.wait_started_unless(is_cancelled);
-        let failed = self.sessions.iter().position(has_failed);
-        let Some(failed) = failed else { return Ok(self) };
+    /// Waits a moment for all; if one has no channel, or the wait is cancelled, ends all and returns the reason.
+    fn wait_a_moment(mut self, is_cancelled: &dyn Fn() -> bool) -> anyhow::Result<Self> {
+        let deadline = Instant::now() + PATIENCE;
+        for (_, session) in &self.sessions {
+            session.wait_started_until(deadline, is_cancelled);
+        }
+        let error = match self.drop_failed() {
+            Ok(()) if !is_cancelled() => return Ok(self),
+            Ok(()) => None,
+            Err(error) => Some(error),
+        };
         self.request_stop();
-        let mut why = None;
-        for (at, (label, session)) in self.sessions.into_iter().enumerate() {
+        let ended: Vec<_> = self.sessions.into_iter().map(|(_, session)| session.stop()).collect();
+        let error = error.or_else(|| ended.into_iter().find_map(Result::err));
+        Err(error.map_or_else(|| anyhow::anyhow!("a guest did not start"), Into::into))
+    }
+
+    /// Takes the sessions that have failed before they recorded, and notes the reasons.
+    ///
+    /// # Errors
+    /// The guest has no channel.
+    fn drop_failed(&mut self) -> Result<(), SessionError> {
+        let (over, others) =
+            std::mem::take(&mut self.sessions).into_iter().partition(|(_, session)| {
+                session.is_over() && !session.is_starting() && !session.has_recorded()
+            });
+        self.sessions = others;
+        let over: Vec<(String, GuestSession)> = over;
+        for (label, session) in over {
             match session.stop() {
-                Err(error) if at == failed || why.is_none() => why = Some(error.into()),
-                Ok(_) if at == failed => {
-                    why.get_or_insert_with(|| anyhow::anyhow!("guest {label} did not start"));
-                }
-                _ => {}
+                Err(error @ SessionError::Connect(_)) => return Err(error),
+                Err(error) => self.fail(&label, error.to_string()),
+                Ok(_) => self.fail(&label, format!("guest {label}: did not start")),
             }
         }
-        Err(why.unwrap_or_else(|| anyhow::anyhow!("a guest did not start")))
+        Ok(())
+    }
+
+    fn fail(&mut self, label: &str, reason: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
+        self.failed.push(format!("guest {label}: not recorded, for the reason above"));
+    }
+
+    /// Notes that the host records from `stamp` on, raw on its trace clock: guests that begin later have a gap until then.
+    pub(super) fn host_began(&self, stamp: Option<u64>) {
+        for (_, session) in &self.sessions {
+            session.host_began(stamp.unwrap_or(0));
+        }
+    }
+
+    /// Are guests still starting? Those that have failed meanwhile are noted.
+    pub(super) fn are_starting(&mut self) -> anyhow::Result<bool> {
+        self.drop_failed()?;
+        Ok(self.sessions.iter().any(|(_, session)| session.is_starting()))
     }
 
     /// What sessions told since the last call.
-    pub(super) fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = std::mem::take(&mut *notes);
+        self.reported.extend(notes.iter().cloned());
+        notes
     }
 
     /// Takes the first failure to store what a guest sent: the recording cannot go on.
@@ -146,13 +212,36 @@ impl Guests {
         self.sessions.iter().for_each(|(_, session)| session.request_stop());
     }
 
-    /// Waits for the end of all; each has its own deadline.
-    pub(super) fn stop(self) -> GuestTotals {
+    /// Waits for the end of all; each has its own deadline, which a hurry shortens.
+    pub(super) fn stop(mut self, hurry: &Hurry) -> GuestTotals {
         self.request_stop();
-        let mut totals = GuestTotals::default();
+        let mut hurried: Option<Instant> = None;
+        for (at, (_, session)) in self.sessions.iter().enumerate() {
+            while !session.is_over() {
+                if hurried.is_none() && hurry.is_on() {
+                    hurried = Some(Instant::now());
+                    self.sessions[at..].iter().for_each(|(_, session)| session.hurry());
+                }
+                if hurried.is_some_and(|since| since.elapsed() > ABANDON_AFTER) {
+                    break;
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+        }
+        let notes = self.take_notes();
+        let mut totals = GuestTotals { notes, problems: self.failed, ..GuestTotals::default() };
         for (label, session) in self.sessions {
+            if !session.is_over() {
+                totals.problems.push(format!(
+                    "guest {label}: its recording did not end in time; its last events are missing"
+                ));
+                continue;
+            }
             match session.stop() {
                 Ok(outcome) => totals.add(&label, &outcome),
+                Err(error) if self.reported.contains(&error.to_string()) => totals
+                    .problems
+                    .push(format!("guest {label}: not recorded to the end, for the reason above")),
                 Err(error) => totals.problems.push(error.to_string()),
             }
         }

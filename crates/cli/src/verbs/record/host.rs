@@ -197,6 +197,7 @@ impl Host {
         &mut self,
         recording: HostRecording,
         result: HostResult,
+        gives_up: &dyn Fn() -> bool,
     ) -> anyhow::Result<Finished> {
         let HostRecording { writer, vms, host, xen, .. } = recording;
         writer.check_place()?;
@@ -238,7 +239,7 @@ impl Host {
             let notes = xen.end();
             problems.extend(writer.update(|manifest| manifest.notes.extend(notes)).err());
         }
-        let mut finished = writer.finish()?;
+        let mut finished = writer.finish_unless(gives_up)?;
         finished.problems.splice(0..0, problems);
         Ok(finished)
     }

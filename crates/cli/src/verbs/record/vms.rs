@@ -2,7 +2,7 @@
 //! them or not, and what KVM says about their TSCs.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -34,6 +34,8 @@ pub(super) struct Vms {
     /// Are there any? Under Xen what looks like a VMM only serves the devices of a domU.
     runs_vms: bool,
     state: Mutex<State>,
+    /// Machines whose agents are connected.
+    claimed: Mutex<BTreeSet<MachineId>>,
 }
 
 #[derive(Default)]
@@ -53,7 +55,14 @@ impl Vms {
         runs_vms: bool,
     ) -> Result<Self, StoreError> {
         let clock = StampClock::from_name(host_clock);
-        let vms = Vms { writer, host, clock, runs_vms, state: Mutex::default() };
+        let vms = Vms {
+            writer,
+            host,
+            clock,
+            runs_vms,
+            state: Mutex::default(),
+            claimed: Mutex::default(),
+        };
         vms.look_now()?;
         Ok(vms)
     }
@@ -88,6 +97,11 @@ impl Vms {
         let vm = found.find(&spec.endpoint, Some(facts));
         let named = || found.vms.iter().find(|vm| Some(&vm.name) == spec.name.as_ref());
         state.roster.id_of(vm.or_else(named)?)
+    }
+
+    /// Claims a machine for the agent of one guest. False: another guest has it.
+    pub(super) fn claim(&self, machine: MachineId) -> bool {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(machine)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -1,6 +1,9 @@
 //! What a recorder waits for: the end, a snapshot, or the next look around.
 
-use super::{command::Recorded, signals::Signals};
+use super::{
+    command::Recorded,
+    signals::{Hurry, Signals},
+};
 use crate::recorders::{ControlServer, Pending, RecorderState, Request, SnapshotWindow};
 use std::{
     path::PathBuf,
@@ -29,7 +32,8 @@ pub(super) struct Watch {
     command: Option<Recorded>,
     /// End the command with the recording.
     kills: bool,
-    started: Instant,
+    /// When the duration began to count; none: not yet.
+    started: Option<Instant>,
     duration: Option<Duration>,
     look_every: Duration,
     /// `transect stop` waits for the end of the recording.
@@ -46,7 +50,7 @@ impl Watch {
     ) -> anyhow::Result<Self> {
         let look_every = if state.flight_recorder { LOOK_EVERY_FLIGHT } else { LOOK_EVERY };
         let server = ControlServer::start(state)?;
-        let (started, stopping) = (Instant::now(), Vec::new());
+        let (started, stopping) = (None, Vec::new());
         let command = None;
         Ok(Watch { signals, server, command, kills, started, duration, look_every, stopping })
     }
@@ -54,7 +58,7 @@ impl Watch {
     /// Also ends when this command does. The duration counts from here.
     pub(super) fn command(&mut self, command: Option<Recorded>) {
         self.command = command;
-        self.started = Instant::now();
+        self.started = Some(Instant::now());
     }
 
     /// Waits for the next reason to do something.
@@ -62,10 +66,15 @@ impl Watch {
         if let Some(wake) = self.pending() {
             return wake;
         }
-        let left = self.duration.map(|duration| duration.saturating_sub(self.started.elapsed()));
+        let left = self.left();
         let timeout = left.map_or(self.look_every, |left| left.min(self.look_every));
         self.signals.wait(&self.server, timeout);
         self.pending().unwrap_or(Wake::Look)
+    }
+
+    /// The rest of the duration.
+    fn left(&self) -> Option<Duration> {
+        Some(self.duration?.saturating_sub(self.started?.elapsed()))
     }
 
     fn pending(&mut self) -> Option<Wake> {
@@ -90,13 +99,18 @@ impl Watch {
             let how = command.describe().unwrap_or_default();
             return Some(Wake::End(format!("command ended: {how}")));
         }
-        let over = self.duration.is_some_and(|duration| self.started.elapsed() >= duration);
+        let over = self.left().is_some_and(|left| left.is_zero());
         over.then(|| Wake::End("duration elapsed".to_owned()))
     }
 
     /// Has a signal asked for the end? For waits before the recording has begun.
     pub(super) fn is_interrupted(&self) -> bool {
         self.signals.ending().is_some()
+    }
+
+    /// Whether the end must come soon, now and later.
+    pub(super) fn hurry(&self) -> Hurry {
+        self.signals.hurry()
     }
 
     /// Did the command fail?

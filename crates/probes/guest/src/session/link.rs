@@ -2,6 +2,7 @@
 
 use super::{Limits, SessionConfig, SessionError, SinkError};
 use crate::{
+    bounds::{Account, Excess},
     exchange::{Bracket, Exchanger},
     proto::{
         Decoder, Frame, Hello, OLDEST_VERSION, Role, Start, Started, Stats, VERSION, Welcome, Words,
@@ -13,7 +14,7 @@ use crate::{
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io,
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -30,8 +31,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// Longest wait in one step, so that a wish to stop is seen soon.
 const STEP: Duration = Duration::from_millis(50);
-/// Descriptive files of one guest; with kallsyms about 12 MB.
-const MAX_META_BYTES: usize = 64 << 20;
+/// For a frame to be taken once the session is to stop.
+const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// What a step of a link can bring.
 #[allow(clippy::large_enum_variant)] // One exists at a time.
@@ -53,6 +54,9 @@ pub(super) type Listener<'l> = dyn FnMut(Heard<'_>) -> Result<(), SinkError> + '
 
 pub(super) struct Link<'c> {
     config: &'c SessionConfig,
+    account: &'c mut Account,
+    /// Is the session to stop?
+    stop: &'c AtomicBool,
     channel: Channel,
     decoder: Decoder,
     session: u32,
@@ -68,6 +72,8 @@ impl<'c> Link<'c> {
     /// Connects and shakes hands.
     pub(super) fn open(
         config: &'c SessionConfig,
+        account: &'c mut Account,
+        stop: &'c AtomicBool,
         limit: Duration,
         is_unwanted: &dyn Fn() -> bool,
     ) -> Result<(Self, Welcome), SessionError> {
@@ -76,8 +82,11 @@ impl<'c> Link<'c> {
         let channel = connect_until(config, connected_by, is_unwanted)?;
         let session = new_session_number();
         let now = Instant::now();
+        account.connect();
         let mut link = Link {
             config,
+            account,
+            stop,
             channel,
             decoder: Decoder::new(Role::Recorder { session }),
             session,
@@ -190,7 +199,10 @@ impl<'c> Link<'c> {
                 return Err(self.silent(limit, mend));
             }
             self.step(STEP, &mut |heard| match heard {
-                Heard::Meta { name, more, bytes } => meta.add(name, more, bytes),
+                Heard::Meta { name, more, bytes } => {
+                    meta.add(name, more, bytes);
+                    Ok(())
+                }
                 Heard::Started(what) => {
                     started = Some(what);
                     Ok(())
@@ -200,9 +212,6 @@ impl<'c> Link<'c> {
             })?;
         }
         let started = started.ok_or_else(|| self.closed())?;
-        if started.page_bytes == 0 {
-            return Err(self.refused("the agent reports a sub-buffer size of 0".into()));
-        }
         Ok((started, meta.files))
     }
 
@@ -249,6 +258,9 @@ impl<'c> Link<'c> {
                     return Err(SessionError::Proto { guest: name(self.config), source });
                 }
             };
+            self.account
+                .admit(&frame)
+                .map_err(|source| SessionError::Excess { guest: name(self.config), source })?;
             let heard = match frame {
                 Frame::Pong(pong) => match self.exchanger.receive(pong, host_recv, now) {
                     Some(bracket) => Heard::Bracket(bracket),
@@ -263,6 +275,7 @@ impl<'c> Link<'c> {
                 Frame::Stats(stats) => Heard::Stats(stats),
                 Frame::Stopped => Heard::Stopped,
                 Frame::Error { text } => {
+                    let text = self.account.text(&text);
                     return Err(SessionError::Refused { guest: name(self.config), text });
                 }
                 // The agent ends the session, or echoes what only a recorder says.
@@ -289,8 +302,11 @@ impl<'c> Link<'c> {
         frame
             .encode(self.session, &mut self.out)
             .map_err(|source| SessionError::Proto { guest: guest(), source })?;
-        let written =
-            self.channel.write_all(&self.out, &AtomicBool::new(false), self.config.limits.stall);
+        // A guest that takes nothing does not hold up the end.
+        let written = match self.stop.load(Ordering::Relaxed) {
+            true => self.channel.write_all(&self.out, &AtomicBool::new(false), LAST_WRITE),
+            false => self.channel.write_all(&self.out, self.stop, self.config.limits.stall),
+        };
         written.map_err(|source| match source.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
                 SessionError::Closed { guest: guest() }
@@ -316,6 +332,16 @@ impl<'c> Link<'c> {
     /// When (host's trace clock) the Ping of this number was sent.
     pub(super) fn sent_at(&self, seq: u32) -> Option<u64> {
         self.exchanger.sent_at(seq)
+    }
+
+    /// What the guest has used of its bounds.
+    pub(super) fn account(&mut self) -> &mut Account {
+        self.account
+    }
+
+    /// The session's error for a bound.
+    pub(super) fn excess(&self, source: Excess) -> SessionError {
+        SessionError::Excess { guest: name(self.config), source }
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -392,15 +418,10 @@ fn new_session_number() -> u32 {
 pub(super) struct MetaFiles {
     pub(super) files: Vec<MetaFile>,
     goes_on: bool,
-    bytes: usize,
 }
 
 impl MetaFiles {
-    pub(super) fn add(&mut self, name: String, more: bool, bytes: &[u8]) -> Result<(), SinkError> {
-        self.bytes += bytes.len() + name.len();
-        if self.bytes > MAX_META_BYTES {
-            return Err(format!("more than {MAX_META_BYTES} bytes of metadata files").into());
-        }
+    pub(super) fn add(&mut self, name: String, more: bool, bytes: &[u8]) {
         match self.files.last_mut() {
             Some((last, content)) if self.goes_on && *last == name => {
                 content.extend_from_slice(bytes);
@@ -408,6 +429,5 @@ impl MetaFiles {
             _ => self.files.push((name, bytes.to_vec())),
         }
         self.goes_on = more;
-        Ok(())
     }
 }

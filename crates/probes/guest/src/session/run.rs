@@ -6,6 +6,8 @@ use super::{
     link::{Heard, Link, MetaFiles, name},
 };
 use crate::{
+    bounds::{self, Account},
+    describe,
     exchange::Bracket,
     proto::{CpuStats, Frame, MachineFacts, Started, Stats, Welcome, Words},
     serve::MetaFile,
@@ -13,6 +15,7 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
@@ -24,6 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const SILENCE_TOLD: Duration = Duration::from_secs(5);
 /// Longest wait in one step of a recording link.
 const STEP: Duration = Duration::from_millis(50);
+/// A link that recorded for so long was a good one: after it, the pauses are short again.
+const GOOD_LINK: Duration = Duration::from_secs(10);
 
 /// Runs a session in its own thread until it is stopped.
 pub(super) fn run(
@@ -35,10 +40,11 @@ pub(super) fn run(
         config,
         shared,
         books: Books { sink, shared, outcome: Outcome::default(), cpus: BTreeMap::new() },
+        hasher: RandomState::new(),
         last: None,
         open_gap: None,
     };
-    let result = session.run();
+    let result = session.run(&mut Account::new(config.bounds));
     let closed = session.close();
     result?;
     closed?;
@@ -49,7 +55,8 @@ pub(super) fn run(
 struct Setup {
     facts: MachineFacts,
     started: Started,
-    meta: Vec<MetaFile>,
+    /// Hash of the descriptive files.
+    meta: u64,
 }
 
 impl Setup {
@@ -72,6 +79,7 @@ struct Session<'a> {
     config: &'a SessionConfig,
     shared: &'a Shared,
     books: Books<'a>,
+    hasher: RandomState,
     last: Option<Setup>,
     /// Where the gap that is open now began, and why.
     open_gap: Option<(u64, GapCause)>,
@@ -93,23 +101,36 @@ enum LinkEnd {
 }
 
 impl Session<'_> {
-    fn run(&mut self) -> Result<(), SessionError> {
+    fn run(&mut self, account: &mut Account) -> Result<(), SessionError> {
         let mut pause = self.config.limits.reconnect_min;
         loop {
             let is_first = self.last.is_none();
-            match self.one_link() {
+            let begun = Instant::now();
+            match self.one_link(account) {
                 Ok(LinkEnd::Stopped) => {
                     self.books.outcome.complete = true;
                     return Ok(());
                 }
                 Ok(LinkEnd::Lost { drained_at, cause, error }) => {
-                    pause = self.config.limits.reconnect_min;
-                    self.lose(drained_at, cause, &error);
+                    if begun.elapsed() >= GOOD_LINK {
+                        pause = self.config.limits.reconnect_min;
+                    }
+                    self.books.close_link();
+                    self.open_gap.get_or_insert((drained_at, cause));
+                    let error = self.forgive(error, account)?;
+                    if !self.shared.should_stop() {
+                        self.books.sink.note(&format!("{error}; reconnecting"));
+                    }
                 }
-                Err(error @ SessionError::Sink { .. }) => return Err(error),
                 Err(error) if is_first => return Err(error),
+                Err(error @ SessionError::Sink { .. }) => {
+                    self.books.sink.note(&error.to_string());
+                    return Err(error);
+                }
                 // Not back yet; the note about the loss has been given.
-                Err(_) => {}
+                Err(error) => {
+                    self.forgive(error, account)?;
+                }
             }
             self.shared.connected.store(false, Ordering::Relaxed);
             if self.pause(pause) {
@@ -119,12 +140,26 @@ impl Session<'_> {
         }
     }
 
-    fn lose(&mut self, drained_at: u64, cause: GapCause, error: &SessionError) {
-        self.books.close_link();
-        self.open_gap.get_or_insert((drained_at, cause));
-        if !self.shared.should_stop() {
-            self.books.sink.note(&format!("{error}; reconnecting"));
+    /// The error again, if another link may follow it. A guest that exceeds its bounds is cut off, and so is one whose
+    /// links end in protocol errors again and again.
+    fn forgive(
+        &mut self,
+        error: SessionError,
+        account: &mut Account,
+    ) -> Result<SessionError, SessionError> {
+        let error = match error {
+            SessionError::Proto { guest, source } => match account.may_break_again() {
+                Ok(()) => return Ok(SessionError::Proto { guest, source }),
+                Err(source) => SessionError::Excess { guest, source },
+            },
+            error @ SessionError::Excess { .. } => error,
+            other => return Ok(other),
+        };
+        if let Some((_, cause)) = &mut self.open_gap {
+            *cause = GapCause::CutOff;
         }
+        self.books.sink.note(&error.to_string());
+        Err(error)
     }
 
     /// Sleeps; true if the session should stop.
@@ -150,14 +185,15 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn one_link(&mut self) -> Result<LinkEnd, SessionError> {
+    fn one_link(&mut self, account: &mut Account) -> Result<LinkEnd, SessionError> {
         let shared = self.shared;
         let limit = match self.last {
             None => self.config.limits.start,
             Some(_) => self.config.limits.stall,
         };
         let is_unwanted = || shared.should_stop();
-        let (mut link, welcome) = Link::open(self.config, limit, &is_unwanted)?;
+        let (mut link, welcome) =
+            Link::open(self.config, account, &shared.stop, limit, &is_unwanted)?;
         let full_clock = self.choose_clock(&link, &welcome.facts);
         let (asked, full_clock) = match full_clock {
             // Compact records are stamped with mono. Whether it comes to that, Started tells; a
@@ -185,7 +221,7 @@ impl Session<'_> {
                 "transect-agent {agent} in the guest is older than the compact collector; update it"
             );
         }
-        self.begin(welcome, started, meta)?;
+        self.begin(&mut link, welcome, started, meta)?;
         let is_running = !early.stats.is_empty();
         early.hand_on(&mut self.books).map_err(|source| self.sink_error(source))?;
         if is_running {
@@ -217,12 +253,18 @@ impl Session<'_> {
 
     fn begin(
         &mut self,
+        link: &mut Link<'_>,
         welcome: Welcome,
         started: Started,
         meta: Vec<MetaFile>,
     ) -> Result<(), SessionError> {
-        let setup = Setup { facts: welcome.facts, started, meta };
+        let setup = Setup { facts: welcome.facts, started, meta: self.hash(&meta) };
         let continues = self.last.as_ref().is_some_and(|last| last.is_continued_by(&setup));
+        let account = link.account();
+        let counted = account.count_link();
+        let counted =
+            counted.and_then(|()| if continues { Ok(()) } else { account.begin_source() });
+        counted.map_err(|source| link.excess(source))?;
         if self.last.is_some() && !continues {
             // The guest is another one now (rebooted), or its logs are: what came before is complete.
             let ended = self.books.sink.end(&[], &[]);
@@ -232,7 +274,7 @@ impl Session<'_> {
             facts: &setup.facts,
             agent: &welcome.agent,
             started: &setup.started,
-            meta: &setup.meta,
+            meta: &meta,
             continues,
             same_boot: self.last.as_ref().is_some_and(|last| last.is_same_boot(&setup)),
         };
@@ -241,6 +283,17 @@ impl Session<'_> {
         self.last = Some(setup);
         self.books.outcome.links += 1;
         Ok(())
+    }
+
+    fn hash(&self, meta: &[MetaFile]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for (name, bytes) in meta {
+            hasher.write_usize(name.len());
+            hasher.write(name.as_bytes());
+            hasher.write_usize(bytes.len());
+            hasher.write(bytes);
+        }
+        hasher.finish()
     }
 
     fn sink_error(&self, source: SinkError) -> SessionError {
@@ -252,6 +305,7 @@ impl Session<'_> {
         // Nothing has been drained; but nothing before Started was recorded either.
         let mut drained_at = self.config.host_clock.now().unwrap_or_default();
         let mut silence = Silence::default();
+        link.account().enter(bounds::Phase::Recording);
         while !self.shared.should_stop() {
             let mut drained = None;
             let mut is_running = false;
@@ -289,12 +343,20 @@ impl Session<'_> {
 
     /// The first Stats say that the guest's kernel records: the gap ends.
     fn running(&mut self) -> Result<(), SinkError> {
+        let host_began = self.shared.host_began.swap(0, Ordering::Relaxed);
+        let is_first = !self.shared.recorded.load(Ordering::Relaxed);
+        if is_first && self.open_gap.is_none() && host_began > 0 {
+            self.open_gap = Some((host_began, GapCause::NotStarted));
+        }
         if let Some((from, cause)) = self.open_gap.take() {
             let to = self.config.host_clock.now().unwrap_or(from);
             self.books.gap(Gap { from, to: Some(to), cause })?;
-            self.books.sink.note(&format!("guest {} reconnected", name(self.config)));
+            if cause != GapCause::NotStarted {
+                self.books.sink.note(&format!("guest {} reconnected", name(self.config)));
+            }
         }
         if !self.shared.connected.swap(true, Ordering::Relaxed) {
+            self.shared.recorded.store(true, Ordering::Relaxed);
             self.shared.enter(Phase::Recording);
         }
         Ok(())
@@ -302,26 +364,40 @@ impl Session<'_> {
 
     /// Stop, the rest of the pages, a last burst on the quiet channel, Bye.
     fn wind_down(&mut self, link: &mut Link<'_>, clock: StampClock) -> Result<(), SessionError> {
-        let deadline = Instant::now() + link.limits().stop_total;
+        let limits = *link.limits();
+        let mut deadline = Instant::now() + limits.stop_total;
+        let mut is_hurried = false;
         link.send(&Frame::Stop)?;
         link.forgive_silence();
+        link.account().enter(bounds::Phase::Ending);
         let mut meta = MetaFiles::default();
         let mut is_stopped = false;
         while !is_stopped {
+            if !is_hurried && self.shared.hurried.load(Ordering::Relaxed) {
+                is_hurried = true;
+                deadline = deadline.min(Instant::now() + limits.stop_hurried);
+            }
             let silent_for = link.silent_for();
-            if silent_for > link.limits().stop_idle || Instant::now() > deadline {
+            if silent_for > limits.stop_idle || Instant::now() > deadline {
                 return Err(
                     link.silent(silent_for, "the agent did not finish; its last events are lost")
                 );
             }
             link.step(STEP, &mut |heard| match heard {
-                Heard::Meta { name, more, bytes } => meta.add(name, more, bytes),
+                Heard::Meta { name, more, bytes } => {
+                    meta.add(name, more, bytes);
+                    Ok(())
+                }
                 Heard::Stopped => {
                     is_stopped = true;
                     Ok(())
                 }
                 other => self.books.hear(other),
             })?;
+        }
+        if self.last.as_ref().is_some_and(|last| last.started.compact.is_some()) {
+            let logs = describe::logs_from_meta(&meta.files).unwrap_or_default();
+            link.account().totals(&logs).map_err(|source| link.excess(source))?;
         }
         let cpus: Vec<CpuStats> = self.books.cpus.values().copied().collect();
         let ended = self.books.sink.end(&meta.files, &cpus);
@@ -338,6 +414,7 @@ impl Session<'_> {
 fn lost(drained_at: u64, error: SessionError) -> LinkEnd {
     let cause = match error {
         SessionError::Silent { .. } => GapCause::Stalled,
+        SessionError::Excess { .. } => GapCause::CutOff,
         _ => GapCause::Disconnected,
     };
     LinkEnd::Lost { drained_at, cause, error }

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 use transect_guest::{
+    bounds::Bounds,
     exchange::Bracket,
     proto::{
         CHUNK_BYTES, CompactPlan, CompactRun, CpuStats, Decoder, Frame, HEADER_BYTES, Hello,
@@ -171,6 +172,7 @@ fn session(socket: &Path, notebook: &Notebook) -> GuestSession {
         events: Vec::new(),
         compact: Some(CompactPlan { families: vec!["sched".into()], ..CompactPlan::default() }),
         limits: Limits::default(),
+        bounds: Bounds::default(),
     };
     GuestSession::spawn(config, Box::new(notebook.clone())).unwrap()
 }

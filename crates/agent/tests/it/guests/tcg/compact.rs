@@ -15,6 +15,7 @@ use std::{
 };
 use transect_clock::{ClockGraph, Evidence};
 use transect_guest::{
+    bounds::Bounds,
     exchange::Bracket,
     proto::{CompactPlan, EventRequest},
     session::{GapCause, GuestSession, Limits, Outcome, SessionConfig, SessionError},
@@ -52,6 +53,7 @@ fn session(guest: &Guest, keeper: &Keeper, compact: bool, stall: Duration) -> Gu
         buffer_bytes: 1 << 20,
         events: vec![event("sched_switch"), event("sched_waking")],
         compact: compact.then_some(plan),
+        bounds: Bounds::default(),
         limits: Limits {
             start: PATIENCE,
             stall,

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use transect_guest::{
+    bounds::Bounds,
     discover,
     exchange::Bracket,
     proto::{CpuStats, EventRequest},
@@ -107,6 +108,7 @@ fn session(guest: &Guest, notebook: &Notebook, limits: Limits) -> GuestSession {
         events: vec![event("sched_switch"), event("sched_waking")],
         compact: None,
         limits,
+        bounds: Bounds::default(),
     };
     GuestSession::spawn(config, Box::new(notebook.clone())).unwrap()
 }

@@ -1,7 +1,8 @@
 //! Both ends of a session over a Unix socket: the real recorder side, the real agent side, and a
 //! made-up machine whose pages can be checked byte by byte.
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A failed expectation is the report.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation)] // A failed expectation is the report.
 
+mod bounds;
 mod limits;
 mod links;
 mod machine;

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 use transect_guest::{
+    bounds::Bounds,
     proto::EventRequest,
     serve::{Caller, End},
     session::{GuestSession, Limits, SessionConfig},
@@ -84,6 +85,7 @@ pub(crate) struct Scene {
     pub(crate) notebook: Notebook,
     /// None of them is reached, unless a test makes it short.
     pub(crate) limits: Limits,
+    pub(crate) bounds: Bounds,
 }
 
 impl Scene {
@@ -97,9 +99,11 @@ impl Scene {
                 stall: PATIENCE,
                 stop_idle: PATIENCE,
                 stop_total: PATIENCE * 2,
+                stop_hurried: PATIENCE * 2,
                 reconnect_min: Duration::from_millis(20),
                 reconnect_max: Duration::from_millis(100),
             },
+            bounds: Bounds::default(),
         }
     }
 
@@ -127,6 +131,7 @@ impl Scene {
             }],
             compact: None,
             limits: self.limits,
+            bounds: self.bounds,
         };
         GuestSession::spawn(config, Box::new(self.notebook.clone())).unwrap()
     }

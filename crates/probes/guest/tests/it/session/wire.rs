@@ -62,6 +62,11 @@ impl Wire {
         }
     }
 
+    /// Everything passes again.
+    pub(crate) fn thaw(&self) {
+        self.0.frozen.store(false, SeqCst);
+    }
+
     /// Cuts the links there are, and says when: nothing passed after that, and no other link came before.
     pub(crate) fn cut(&self) -> u64 {
         self.freeze();
