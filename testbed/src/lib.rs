@@ -10,6 +10,7 @@
 //! * [`counting`] — a guest that makes exactly N hypercalls, port writes and halts.
 //! * [`TcgGuest`] — a Linux guest straight under TCG on this machine, for whatever needs a real guest kernel
 //!   but no KVM.
+//! * [`hostile`] — no machine: an agent that attacks the recorder over the guest channel.
 //! * [`XenHost`] — Xen, its dom0 and PV and PVH domUs under TCG; dom0 takes commands as a nested host does.
 //!
 //! **Data flow.** [`kernel`] fetches and unpacks Debian's kernels once into the [`cache`]; [`initramfs`] adds
@@ -48,6 +49,7 @@ mod emulated;
 pub mod fitted;
 mod guest;
 mod host;
+pub mod hostile;
 pub mod initramfs;
 mod job;
 pub mod kernel;

@@ -1,3 +1,5 @@
 //! Tier `make test`: the shipped programs on this host's own kernel, the agent beside the recorder.
 
 mod endings;
+mod hostile;
+mod support;

@@ -1,10 +1,13 @@
 //! `testbed`: the guests of transect's tests, for people and the Makefile.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks")]
 
+use std::net::TcpListener;
 use std::process::ExitCode;
+use std::sync::{Arc, atomic::AtomicBool};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use transect_testbed::hostile::{self, Mode};
 use transect_testbed::kernel::{Flavour, Kernel};
 use transect_testbed::{KvmHost, Output, TcgGuest, XenHost, cache, initramfs, probe};
 
@@ -14,6 +17,8 @@ const USAGE: &str =
        testbed tcg [WORKLOAD]    boot a guest under TCG, show its first marks
        testbed nested [-- CMD]   boot a nested host, run CMD on it (default: uname -a)
        testbed xen [-- CMD]      boot a Xen host, run CMD in its dom0 (default: xl info)
+       testbed hostile MODE [ADDRESS:PORT]
+                                 serve recorders as a hostile agent (testbed hostile list: the modes)
        testbed host [-- CMD]     the same as `nested` on this machine itself where it has usable KVM";
 
 fn main() -> ExitCode {
@@ -36,6 +41,12 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
         ["tcg", workload] => tcg(workload),
         ["nested", rest @ ..] => on_host(KvmHost::nested, rest),
         ["xen", rest @ ..] => on_xen(rest),
+        ["hostile", "list"] => {
+            Mode::ALL.iter().for_each(|mode| println!("{}", mode.name()));
+            Ok(ExitCode::SUCCESS)
+        }
+        ["hostile", mode] => hostile_agent(mode, "127.0.0.1:2718"),
+        ["hostile", mode, address] => hostile_agent(mode, address),
         ["host", rest @ ..] => on_host(KvmHost::boot, rest),
         ["--help" | "-h"] => {
             println!("{USAGE}");
@@ -53,6 +64,15 @@ fn images() -> Result<ExitCode> {
         println!("{}", image(&kernel)?.display());
     }
     println!("all in {}", cache::folder()?.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn hostile_agent(name: &str, address: &str) -> Result<ExitCode> {
+    let mode = Mode::ALL.into_iter().find(|mode| mode.name() == name);
+    let mode = mode.with_context(|| format!("no mode {name}; see testbed hostile list"))?;
+    let listener =
+        TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    hostile::serve(&listener, mode, &Arc::new(AtomicBool::new(false)));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,61 +1,21 @@
-//! Recordings that end with a guest: its agent is killed, or the events that it sends fill the disk.
+//! Recordings that end with a guest: its agent is killed, or the disk has no more space.
 //!
 //! The guest is this machine, whose kernel the agent records over a TCP connection: the same agent, protocol and recorder
 //! as with a real one.
 
 #![allow(clippy::print_stdout, reason = "a skipped test names its reason in the log")]
 
+use super::support::{Running, can_record, manifest, start_agent, start_load, text_of, wait_for};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
-use transect_e2e::{agent, report, rows, table_rows, transect};
-
-/// No wait takes longer.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// A process that is killed with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
-    let start = Instant::now();
-    while !holds() {
-        ensure!(start.elapsed() < DEADLINE, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
-/// An agent that listens, and its address.
-fn start_agent() -> Result<(Running, String)> {
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let address = format!("127.0.0.1:{port}");
-    let child = Command::new(agent()?).args(["--tcp", &address]).stderr(Stdio::null()).spawn()?;
-    let agent = Running(child);
-    wait_for("the agent", || TcpStream::connect(&address).is_ok())?;
-    Ok((agent, address))
-}
-
-fn can_record() -> bool {
-    let is_root = fs::metadata("/sys/kernel/tracing/events").is_ok();
-    if !is_root {
-        println!("skipped: no access to tracefs");
-    }
-    is_root
-}
+use transect_e2e::{report, rows, table_rows, transect};
 
 /// Bytes of the guest's events on disk.
 fn guest_bytes(dir: &Path) -> u64 {
@@ -65,22 +25,6 @@ fn guest_bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let of_guest = entries.filter(|entry| is_events(&entry.file_name().to_string_lossy()));
     of_guest.filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
-}
-
-/// A load of some thousand switches and system calls per second, so that events arrive soon.
-fn start_load() -> Result<Running> {
-    let script =
-        "import os, time\nwhile True:\n for _ in range(20): os.getppid()\n time.sleep(0.001)";
-    Ok(Running(Command::new("python3").args(["-c", script]).spawn()?))
-}
-
-fn manifest(dir: &Path) -> Result<Value> {
-    let text = fs::read_to_string(dir.join("manifest.json"))?;
-    serde_json::from_str(&text).context("manifest.json is not JSON")
-}
-
-fn text_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn id_of(manifest: &Value, name: &str) -> Result<i64> {
@@ -168,9 +112,10 @@ fn check_killed_agent(mode: &[&str]) -> Result<()> {
 struct Tiny(PathBuf);
 
 impl Tiny {
-    fn mount(path: PathBuf) -> Result<Option<Self>> {
+    fn mount(path: PathBuf, size: &str) -> Result<Option<Self>> {
         fs::create_dir(&path)?;
-        let words = ["-t", "tmpfs", "-o", "size=6m", "tmpfs"];
+        let size = format!("size={size}");
+        let words = ["-t", "tmpfs", "-o", &size, "tmpfs"];
         let mounted = Command::new("mount").args(words).arg(&path).status()?;
         if !mounted.success() {
             println!("skipped: cannot mount a tmpfs here");
@@ -185,28 +130,16 @@ impl Drop for Tiny {
     }
 }
 
-#[test]
-fn guest_that_fills_the_disk_ends_the_recording_with_that_reason() {
-    if can_record() {
-        for mode in [&["--full"][..], &[]] {
-            check_full_disk(mode).unwrap();
-        }
-    }
-}
-
-fn check_full_disk(mode: &[&str]) -> Result<()> {
-    let scratch = tempfile::tempdir()?;
-    let Some(tiny) = Tiny::mount(scratch.path().join("tiny"))? else { return Ok(()) };
-    let dir = tiny.0.join("r.transect");
-    let (_agent, address) = start_agent()?;
-    let guest = format!("name=web,tcp:{address}");
+/// A guest whose kernel has as many events as it can, recorded beside a host of whose system calls none are recorded: its
+/// filters do not apply to the guest.
+fn start_flooded(mode: &[&str], dir: &Path, address: &str) -> Result<(Running, Running)> {
     let flood =
         Command::new("python3").args(["-c", "import os\nwhile True: os.getppid()"]).spawn()?;
     let flood = Running(flood);
+    let guest = format!("name=web,tcp:{address}");
     let mut words = vec!["record", "--profile", "io", "--duration", "50s", "--guest", &guest];
     words.extend_from_slice(mode);
     words.extend_from_slice(&["-o", dir.to_str().context("path")?]);
-    // Of the host's system calls none are recorded: its filters do not apply to the guest.
     let pid = std::process::id();
     let filters = match mode.is_empty() {
         true => vec![format!("pid={pid}")],
@@ -217,10 +150,83 @@ fn check_full_disk(mode: &[&str]) -> Result<()> {
     for filter in &filters {
         words.extend(["--filter", filter]);
     }
-    let output = Command::new(transect()?).args(&words).output()?;
+    let recorder = Command::new(transect()?).args(&words).stderr(Stdio::piped()).spawn()?;
+    Ok((Running(recorder), flood))
+}
+
+/// Waits for a recorder, and returns its exit code and messages.
+fn end_of_recorder(mut recorder: Running) -> Result<(Option<i32>, String)> {
+    let status = recorder.0.wait()?;
+    let mut text = String::new();
+    let stderr = recorder.0.stderr.as_mut().context("stderr")?;
+    std::io::Read::read_to_string(stderr, &mut text)?;
+    Ok((status.code(), text))
+}
+
+#[test]
+fn guest_that_exceeds_its_part_of_the_disk_is_cut_off_and_the_host_goes_on() {
+    if can_record() {
+        for mode in [&["--full"][..], &[]] {
+            check_disk_share(mode).unwrap();
+        }
+    }
+}
+
+fn check_disk_share(mode: &[&str]) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let Some(tiny) = Tiny::mount(scratch.path().join("tiny"), "24m")? else { return Ok(()) };
+    let dir = tiny.0.join("r.transect");
+    let (_agent, address) = start_agent()?;
+    let (recorder, flood) = start_flooded(mode, &dir, &address)?;
+    let is_cut_off = || {
+        let manifest = manifest(&dir).unwrap_or_default();
+        manifest["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty())
+    };
+    wait_for("the end of the guest's recording", is_cut_off)?;
     drop(flood);
-    let text = text_of(&output);
-    ensure!(output.status.code() == Some(1), "{text}");
+    thread::sleep(Duration::from_millis(300));
+    Command::new("kill").args(["-INT", &recorder.0.id().to_string()]).status()?;
+    let (code, text) = end_of_recorder(recorder)?;
+    ensure!(code == Some(1), "{text}");
+    ensure!(text.contains("cut off: it sent more than"), "{text}");
+    ensure!(text.contains("guest web: not recorded to the end"), "{text}");
+    let manifest = manifest(&dir)?;
+    let is_in_order = manifest["ended_by"] == "interrupted by SIGINT";
+    ensure!(manifest["finished"] == true && is_in_order, "{text}");
+    let web = id_of(&manifest, "web")?;
+    ensure!(manifest["gaps"][0]["cause"] == "guest_cut_off", "{}", manifest["gaps"]);
+    let table = table_rows(&dir)?;
+    ensure!(is_lost_at_end(&table, web, "guest_cut_off"), "no hole lasts until the end");
+    let known = last_known(&table, web).context("nothing known of the guest")?;
+    let host = last_known(&table, 0).context("nothing known of the host")?;
+    ensure!(known < host, "the guest is known until {known}, the host until {host}");
+    Ok(())
+}
+
+#[test]
+fn disk_that_is_full_beside_a_guest_ends_the_recording_with_that_reason() {
+    if can_record() {
+        for mode in [&["--full"][..], &[]] {
+            check_full_disk(mode).unwrap();
+        }
+    }
+}
+
+fn check_full_disk(mode: &[&str]) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let Some(tiny) = Tiny::mount(scratch.path().join("tiny"), "200m")? else { return Ok(()) };
+    let dir = tiny.0.join("r.transect");
+    let (_agent, address) = start_agent()?;
+    let (recorder, flood) = start_flooded(mode, &dir, &address)?;
+    wait_for("the guest's events", || guest_bytes(&dir) > 600_000)?;
+    // Another program takes the rest of the disk.
+    let mut ballast = fs::File::create(tiny.0.join("ballast"))?;
+    for piece in [1 << 20, 4096] {
+        while std::io::Write::write_all(&mut ballast, &vec![0; piece]).is_ok() {}
+    }
+    let (code, text) = end_of_recorder(recorder)?;
+    drop(flood);
+    ensure!(code == Some(1), "{text}");
     ensure!(text.contains("recording ended early: the file system is full"), "{text}");
     ensure!(text.contains("of web"), "the guest's CPUs are named: {text}");
     let manifest = manifest(&dir)?;
