@@ -2,8 +2,12 @@
 //!
 //! Integers are written in full width (an `rip` needs all 64 bits; read them with a parser that keeps
 //! integers, as Python's and jq 1.7's do). What JSON has no word for (infinite ratios) becomes null.
+//!
+//! In strings, every character that a terminal obeys is an escape (`\u009b`), more than JSON demands: the same bytes
+//! are safe to print.
 
 use crate::cell::{Cell, Record};
+use crate::escape::is_unsafe;
 use std::io::{self, Write};
 
 /// Writes one record as a JSON object on one line, without a line end.
@@ -100,12 +104,44 @@ pub fn write_json_str(out: &mut dyn Write, text: &str) -> io::Result<()> {
     out.write_all(&quoted)
 }
 
+/// The text as a JSON string, quotes included.
+pub fn json_str(text: &str) -> String {
+    let mut quoted = Vec::with_capacity(text.len() + 2);
+    push_json_str(&mut quoted, text);
+    String::from_utf8(quoted).unwrap_or_default()
+}
+
 fn push_json_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
+    // Text in other scripts may hold controls of more than one byte.
+    if text.is_ascii() {
+        push_ascii(out, text)
+    } else {
+        push_unicode(out, text)
+    }
+    out.push(b'"');
+}
+
+fn push_unicode(out: &mut Vec<u8>, text: &str) {
+    let mut plain = text;
+    while let Some(at) = plain.find(|c: char| !c.is_ascii() && is_unsafe(c)) {
+        let (before, rest) = plain.split_at(at);
+        push_ascii(out, before);
+        let mut rest = rest.chars();
+        for unit in rest.next().unwrap_or_default().encode_utf16(&mut [0; 2]) {
+            out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+        }
+        plain = rest.as_str();
+    }
+    push_ascii(out, plain);
+}
+
+/// Escapes what is unsafe among ASCII characters; others pass.
+fn push_ascii(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut plain = 0;
     for (at, byte) in bytes.iter().enumerate() {
-        if !matches!(byte, b'"' | b'\\' | 0..0x20) {
+        if !matches!(byte, b'"' | b'\\' | 0..0x20 | 0x7f) {
             continue;
         }
         out.extend_from_slice(&bytes[plain..at]);
@@ -121,7 +157,6 @@ fn push_json_str(out: &mut Vec<u8>, text: &str) {
         }
     }
     out.extend_from_slice(&bytes[plain..]);
-    out.push(b'"');
 }
 
 #[cfg(test)]
@@ -152,7 +187,15 @@ mod tests {
             r#"{"machine_id":0,"tid":-1,"pid":null,"name":"a\"\n\u001b[2J","cgroup":"/a,b"}"#
         );
         let all = text(|out| write_json_str(out, "\\ é \u{7f}\u{0}\t\r\u{8}\u{c}/"));
-        assert_eq!(all, "\"\\\\ é \u{7f}\\u0000\\t\\r\\b\\f/\"");
+        assert_eq!(all, "\"\\\\ é \\u007f\\u0000\\t\\r\\b\\f/\"");
+    }
+
+    #[test]
+    fn characters_that_a_terminal_obeys_are_escaped_in_json_too() {
+        assert_eq!(
+            json_str("é\u{9b}1m\u{202e}\u{e0041}\n中"),
+            "\"é\\u009b1m\\u202e\\udb40\\udc41\\n中\""
+        );
     }
 
     #[test]

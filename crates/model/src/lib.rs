@@ -8,6 +8,8 @@
 //! the clock graph turns those stamps into [`time::Trace`] time; the engine turns aligned events
 //! into [`table`] rows; faces (report, export, SQL) read rows and nothing else.
 //!
+//! Text from outside has a type, [`untrusted`], and one place for each kind of output ([`escape`], [`guard`]).
+//!
 //! **Design constraints.** No I/O, no allocation in events (they are `Copy`, so that a merge of
 //! hundred million of them costs no heap), no unit left out of a name, no lossy conversion of time.
 //!
@@ -27,15 +29,18 @@
 
 pub mod cell;
 pub mod column;
+pub mod escape;
 pub mod event;
 pub mod event_fields;
 pub mod exit;
 pub mod from_cell;
+pub mod guard;
 pub mod ids;
 pub mod json;
 mod row;
 pub mod state;
 pub mod table;
 pub mod time;
+pub mod untrusted;
 pub mod wall;
 pub mod xen;
