@@ -50,7 +50,7 @@ demo: setup web ## Record a starved guest and its antagonist on real KVM, and pr
 	@echo && echo "Building the SQL engine, for transect sql, serve and view ..."
 	@cargo build --release --locked $(SHIPPED)
 
-lint: ## Formatting, clippy, layers, links of the documentation, prose
+lint: ## Formatting, clippy, layers, links of the documentation, terminals, prose
 	@cargo fmt --check
 	@bash tests/house/nextest.sh cargo clippy --workspace --all-targets --locked -- -D warnings
 	@python3 tests/house/layers.py
@@ -59,6 +59,7 @@ lint: ## Formatting, clippy, layers, links of the documentation, prose
 	@python3 tests/house/test_copy_tree.py --quiet
 	@python3 tests/house/test_prose.py --quiet
 	@python3 tests/house/docs.py
+	@python3 tests/house/terminals.py
 	@python3 tests/house/prose.py
 
 check: tools web ## Formatting, lints, types, unit, property and golden tests: no root, no guests, no browser (two minutes)

@@ -12,7 +12,7 @@ use transect_guest::{
     serve::{MetaFile, PageOut, Prepared, TraceRun},
     stamp::StampClock,
 };
-use transect_model::ids::CpuId;
+use transect_model::{ids::CpuId, untrusted::Untrusted};
 use transect_tracefs::threads;
 
 /// The smallest log of a CPU: two chunks, as the collector asks.
@@ -51,9 +51,9 @@ pub(crate) fn prepare(wanted: &CompactPlan) -> Result<Prepared<CompactRun>, BpfE
         clock: StampClock::Mono.name().into(),
         page_bytes: u32::try_from(CHUNK_BYTES).unwrap_or(u32::MAX),
         buffer_bytes: log_bytes,
-        missing: compact.absent().to_vec(),
+        missing: compact.absent().iter().map(|event| event.as_str().into()).collect(),
         compact: Some(run),
-        why_full: String::new(),
+        why_full: Untrusted::default(),
     };
     // After the programs: a thread that comes now names itself in the records.
     let meta = names().to_meta();

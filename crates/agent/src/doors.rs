@@ -1,5 +1,6 @@
 //! Waiting for recorders, one thread a door; one recorder is served at a time.
 
+use crate::terminal::note;
 use crate::{args::Door, source::Kernel};
 use std::{
     io,
@@ -53,7 +54,7 @@ impl House {
         // Only now: a port that is open but silent must not keep other doors' recorders out.
         let Some(mut kernel) = self.enter() else { return caller.refuse_busy() };
         match caller.serve(&mut *kernel) {
-            End::Broken(why) => eprintln!("transect-agent: {door}: session ended: {why}"),
+            End::Broken(why) => note!("transect-agent: {door}: session ended: {why}"),
             End::Bye | End::Gone | End::Shutdown => {}
         }
     }
@@ -131,7 +132,7 @@ fn listen(house: &House, name: &str, listener: &Listener) {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    eprintln!("transect-agent: {name}: cannot accept: {error}");
+                    note!("transect-agent: {name}: cannot accept: {error}");
                     thread::sleep(RETRY_EVERY);
                 }
             }
@@ -152,7 +153,7 @@ fn answer_port(house: &House, name: &str, finder: &PortFinder) {
             }
             Err(error) => {
                 if !complained {
-                    eprintln!("transect-agent: {name}: {error}; retrying");
+                    note!("transect-agent: {name}: {error}; retrying");
                 }
                 complained = true;
                 thread::sleep(RETRY_EVERY);

@@ -3,6 +3,7 @@
 use rustix::system::uname;
 use std::fs;
 use transect_guest::{proto::MachineFacts, stamp::StampClock, transport::local_cid};
+use transect_model::untrusted::Untrusted;
 use transect_tracefs::{Tracefs, cpus};
 
 /// The facts; a machine that cannot be traced says so in them, and is still worth a clear message
@@ -13,21 +14,22 @@ pub(crate) fn facts() -> MachineFacts {
         Err(problem) => (Vec::new(), problem),
     };
     let name = uname();
-    let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+    let text = |field: &std::ffi::CStr| Untrusted::from_bytes(field.to_bytes());
     MachineFacts {
         nodename: text(name.nodename()),
         release: text(name.release()),
         version: text(name.version()),
         arch: text(name.machine()),
-        boot_id: line("/proc/sys/kernel/random/boot_id"),
-        uuid: uuid(),
-        clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        clocks,
+        boot_id: line("/proc/sys/kernel/random/boot_id").into(),
+        uuid: uuid().into(),
+        clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .into(),
+        clocks: clocks.into_iter().map(Untrusted::new).collect(),
         stamp_clocks: StampClock::ALL.into_iter().filter(|clock| clock.is_readable()).collect(),
         cpu_count: cpu_count(),
         page_bytes: u32::try_from(rustix::param::page_size()).unwrap_or_default(),
         vsock_cid: local_cid(),
-        problem,
+        problem: problem.into(),
     }
 }
 
@@ -62,9 +64,12 @@ mod tests {
     #[test]
     fn this_machine_has_facts() {
         let facts = facts();
-        assert_eq!(facts.boot_id.len(), 36, "{facts:?}");
+        assert_eq!(facts.boot_id.raw_for_storage().len(), 36, "{facts:?}");
         assert!(facts.cpu_count >= 1 && facts.page_bytes >= 4096, "{facts:?}");
         assert!(facts.stamp_clocks.contains(&StampClock::Mono), "{facts:?}");
-        assert!(!facts.problem.is_empty() || facts.clocks.iter().any(|c| c == "mono"), "{facts:?}");
+        assert!(
+            !facts.problem.is_empty() || facts.clocks.iter().any(|c| *c == "mono"),
+            "{facts:?}"
+        );
     }
 }

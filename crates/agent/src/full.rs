@@ -38,10 +38,10 @@ pub(crate) fn prepare(start: &Start) -> Result<Prepared<FullRun>, TracefsError> 
     let drain = Drain::open(&instance)
         .map_err(|source| TracefsError::Read { path: instance.path().join("per_cpu"), source })?;
     let started = Started {
-        clock: start.clock.clone(),
+        clock: start.clock.clone().into(),
         page_bytes: instance.sub_buffer_bytes(),
         buffer_bytes: instance.buffer_kb_per_cpu()?.saturating_mul(1024),
-        missing: selection.absent,
+        missing: selection.absent.into_iter().map(Into::into).collect(),
         ..Started::default()
     };
     let cpu_ns_before = crate::cpu_ns();

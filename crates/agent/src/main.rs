@@ -16,7 +16,6 @@
 //! ```text
 //! transect-agent --vsock &
 //! ```
-#![allow(clippy::print_stdout, clippy::print_stderr)] // A program: this is where it speaks.
 
 mod args;
 mod compact;
@@ -25,6 +24,7 @@ mod drain;
 mod facts;
 mod full;
 mod source;
+mod terminal;
 
 use args::{HELP, Wish, parse};
 use doors::{House, Open, open};
@@ -33,15 +33,16 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
     thread,
 };
+use terminal::note;
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
         Ok(Wish::Help) => {
-            print!("{HELP}");
+            terminal::print(HELP);
             ExitCode::SUCCESS
         }
         Ok(Wish::Version) => {
-            println!("transect-agent {}", env!("CARGO_PKG_VERSION"));
+            terminal::print(concat!("transect-agent ", env!("CARGO_PKG_VERSION"), "\n"));
             ExitCode::SUCCESS
         }
         Ok(Wish::Serve { doors, required }) => match open_doors(&doors, required) {
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(code: u8, why: &str) -> ExitCode {
-    eprintln!("transect-agent: {why}");
+    note!("transect-agent: {why}");
     ExitCode::from(code)
 }
 
@@ -81,7 +82,7 @@ fn serve_until_told(doors: Vec<Open>) -> ExitCode {
         }
     }
     for door in &doors {
-        eprintln!("transect-agent {}: waiting on {}", env!("CARGO_PKG_VERSION"), door.name());
+        note!("transect-agent {}: waiting on {}", env!("CARGO_PKG_VERSION"), door.name());
     }
     let house = House { kernel: Mutex::new(source::Kernel), shutdown };
     thread::scope(|scope| {

@@ -41,7 +41,7 @@ fn prepare_full(start: &Start, why_full: String) -> Result<Prepared<Run>, String
         "" => error.to_string(),
         why => format!("{error}; the compact collector cannot run either: {why}"),
     })?;
-    prepared.started = Started { why_full, ..prepared.started };
+    prepared.started = Started { why_full: why_full.into(), ..prepared.started };
     Ok(as_run(prepared, Run::Full))
 }
 

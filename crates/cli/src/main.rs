@@ -4,7 +4,6 @@
 //! nothing of another verb. Errors are handled once, here: one line saying what, where and what
 //! to do; exit code 1 for a run that failed, 2 for a command line that makes no sense.
 //! A reader that goes away (`| head`) is not an error.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the binary that prints")]
 
 mod facts;
 mod leftovers;
@@ -14,6 +13,7 @@ mod output;
 mod pages;
 mod recorders;
 mod records;
+mod terminal;
 mod verbs;
 
 use clap::Parser;
@@ -36,12 +36,13 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    terminal::print_panics();
     let cli = Cli::parse();
     match cli.verb.run() {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("transect: {}", one_line(&error));
+            terminal::error(&one_line(&error));
             ExitCode::FAILURE
         }
     }

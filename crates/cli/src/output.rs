@@ -1,14 +1,17 @@
 //! Where an export goes: standard output, or a file that appears only when it is whole.
 
-use anyhow::Context as _;
+use crate::terminal;
+use anyhow::{Context as _, ensure};
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use transect_model::guard::{Guard, Syntax};
 
 /// An output under way. Dropped unfinished, it leaves no file behind.
 pub(crate) enum Output {
-    Stdout(BufWriter<io::Stdout>),
-    File { out: BufWriter<File>, target: PathBuf, part: Part },
+    Stdout(BufWriter<Guard<Stdout>>),
+    File { out: BufWriter<Guard<File>>, target: PathBuf, part: Part },
 }
 
 /// The file's temporary name; removed if it is not renamed.
@@ -24,18 +27,37 @@ impl Drop for Part {
 }
 
 impl Output {
-    /// Starts writing to `path`, or to standard output for `-`. What is no plain file (a pipe, a
+    /// Starts writing lines of text to `path`, or to standard output for `-`. What is no plain file (a pipe, a
     /// device) is written directly.
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         if path.as_os_str() == "-" {
-            return Ok(Output::Stdout(BufWriter::new(io::stdout())));
+            return Ok(Output::Stdout(BufWriter::new(terminal::data(Syntax::Json))));
         }
         let is_special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
         let part = if is_special { path.to_owned() } else { part_of(path) };
         let file =
             File::create(&part).with_context(|| format!("cannot write {}", part.display()))?;
+        // The device may be a terminal.
+        let syntax = file.is_terminal().then_some(Syntax::Json);
+        let file = Guard::new(file, syntax);
         let guard = Part((!is_special).then_some(part));
         Ok(Output::File { out: BufWriter::new(file), target: path.to_owned(), part: guard })
+    }
+
+    /// As [`Output::create`] for bytes that are no text, of which a terminal would obey some.
+    pub(crate) fn binary(path: &Path) -> anyhow::Result<Self> {
+        let is_terminal = match path.as_os_str().as_encoded_bytes() {
+            b"-" => terminal::is_stdout_terminal(),
+            _ => {
+                fs::metadata(path).is_ok_and(|meta| meta.file_type().is_char_device())
+                    && File::open(path).is_ok_and(|file| file.is_terminal())
+            }
+        };
+        ensure!(
+            !is_terminal,
+            "the output is a terminal and this format is binary: write to a file (-o FILE) or to a pipe"
+        );
+        Self::create(path)
     }
 
     /// Everything is written: the file gets its name.

@@ -65,6 +65,17 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Lines of a text with a layout of its own (an error in TOML with its caret) behind one another, each as by
+/// [`one_line`] and all but the first indented: no line of it looks like one that the program began.
+pub fn indented(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, line) in text.trim_end().split('\n').enumerate() {
+        out.push_str(if at == 0 { "" } else { "\n    " });
+        out.push_str(&one_line(line.trim_end()));
+    }
+    out
+}
+
 /// As [`one_line`], and two different texts never look the same: a backslash that would read as the begin of an escape
 /// is doubled. Others stay, for systemd's control groups are named `a\x2db.slice`.
 pub fn terminal(text: &str) -> Cow<'_, str> {
@@ -231,6 +242,12 @@ mod tests {
         // An escape that the text itself spells is not taken for one.
         assert_eq!(terminal("a\\x1b[2J\\n"), "a\\\\x1b[2J\\\\n");
         assert!(matches!(terminal("vcpu 0/KVM é"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn later_lines_are_indented() {
+        let text = "bad TOML\n  |\n1 | a\x1b[2J\r\ntransect: forged\n";
+        assert_eq!(indented(text), "bad TOML\n      |\n    1 | a\\x1b[2J\n    transect: forged");
     }
 
     #[test]

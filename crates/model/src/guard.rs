@@ -32,7 +32,7 @@ pub struct Guard<W> {
 
 /// A change of the terminal's attributes by the program itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum Weight {
     /// Bold from here on.
     Bold,
     /// Plain from here on.
@@ -49,10 +49,10 @@ impl<W: Write> Guard<W> {
     ///
     /// # Errors
     /// The output's.
-    pub fn style(&mut self, style: Style) -> io::Result<()> {
-        self.out.write_all(match style {
-            Style::Bold => b"\x1b[1m",
-            Style::Plain => b"\x1b[0m",
+    pub fn weight(&mut self, weight: Weight) -> io::Result<()> {
+        self.out.write_all(match weight {
+            Weight::Bold => b"\x1b[1m",
+            Weight::Plain => b"\x1b[0m",
         })
     }
 
@@ -111,6 +111,10 @@ impl<W: Write> Guard<W> {
 impl<W: Write> Write for Guard<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(syntax) = self.syntax else { return self.out.write(bytes) };
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n');
+        if syntax != Syntax::Csv && self.partial.is_empty() && bytes.iter().all(is_plain) {
+            return self.out.write(bytes);
+        }
         let mut begun = std::mem::take(&mut self.partial);
         if begun.is_empty() {
             self.push(syntax, bytes);
@@ -171,9 +175,9 @@ mod tests {
     #[test]
     fn only_the_program_itself_sets_attributes() {
         let mut guard = Guard::new(Vec::new(), Some(Syntax::Lines));
-        guard.style(Style::Bold).unwrap();
+        guard.weight(Weight::Bold).unwrap();
         guard.write_all(b"\x1b[31mname").unwrap();
-        guard.style(Style::Plain).unwrap();
+        guard.weight(Weight::Plain).unwrap();
         assert_eq!(guard.out, b"\x1b[1m\\x1b[31mname\x1b[0m");
     }
 

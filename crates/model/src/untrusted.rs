@@ -51,6 +51,11 @@ impl<T: AsRef<str>> Untrusted<T> {
         self.0.as_ref().is_empty()
     }
 
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().len()
+    }
+
     /// The text as it came, to store, send or compare it, never to print it.
     pub fn raw_for_storage(&self) -> &str {
         self.0.as_ref()
@@ -66,6 +71,15 @@ impl Untrusted<String> {
     /// What is text in these bytes; what is not, as U+FFFD.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Untrusted(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// At most so many characters, and a mark where there were more.
+    #[must_use]
+    pub fn cut(self, max_chars: usize) -> Self {
+        match self.0.char_indices().nth(max_chars) {
+            None => self,
+            Some((end, _)) => Untrusted(format!("{} …", &self.0[..end])),
+        }
     }
 }
 
@@ -125,5 +139,12 @@ mod tests {
         assert_eq!(terminal_list(&clocks), "local, x86-tsc\\x1b[1A");
         assert!(clocks[0] == "local");
         assert_eq!(Untrusted::from_bytes(b"a\xff").terminal(), "a\u{fffd}");
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let long = Untrusted::new("é".repeat(50));
+        assert_eq!((long.len(), long.cut(40).terminal().chars().count()), (100, 42));
+        assert_eq!(Untrusted::from("short").cut(5).terminal(), "short");
     }
 }

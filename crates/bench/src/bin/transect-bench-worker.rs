@@ -4,6 +4,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 use transect_bench::worker::{self, Mode, Own};
+use transect_model::escape::indented;
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +22,6 @@ fn main() -> ExitCode {
 
 fn fail(why: &str) -> ExitCode {
     // Nobody may be listening any more.
-    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{why}\n"));
+    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", indented(why)));
     ExitCode::from(2)
 }

@@ -199,24 +199,3 @@ pub(super) const fn cache_word(cache: CacheState) -> &'static str {
         asked => asked.name(),
     }
 }
-
-/// The text with everything that plays with a reader's terminal or page shown as an escape: control characters, and marks
-/// that turn the direction of writing.
-pub(super) fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_hidden(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// Is it nothing that one sees, and may it do something all the same?
-pub(super) fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
-}

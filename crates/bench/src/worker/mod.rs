@@ -45,6 +45,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
 };
+use transect_model::escape::indented;
 
 /// What the worker knows of itself.
 #[derive(Clone, Debug)]
@@ -109,7 +110,8 @@ pub fn run(mode: Mode, own: &Own) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             // Nobody may be listening any more.
-            let _ = writeln!(std::io::stderr(), "transect bench worker: {error}");
+            let told = indented(&error.to_string());
+            let _ = writeln!(std::io::stderr(), "transect bench worker: {told}");
             ExitCode::from(error.exit_code())
         }
     }

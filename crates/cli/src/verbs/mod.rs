@@ -21,6 +21,7 @@ mod top;
 mod view;
 
 use crate::leftovers::Removed;
+use crate::terminal::note;
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -62,7 +63,7 @@ impl Verb {
         // `doctor` reports them as one of its checks.
         if !matches!(self, Verb::Doctor(_)) {
             for line in Removed::now().lines() {
-                eprintln!("transect: {line}");
+                note!("{line}");
             }
         }
         match self {

@@ -1,6 +1,7 @@
 //! `transect snapshot`: has a flight recorder write what it holds.
 
 use crate::recorders::{self, Choice, Request, SnapshotWindow};
+use crate::terminal::say;
 use std::process::ExitCode;
 
 /// Arguments of `transect snapshot`.
@@ -27,6 +28,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
     }
     let dir = recorders::ask(&found, Request::Snapshot(args.last))?;
-    println!("{}", dir.display());
+    say!("{}", dir.display());
     Ok(ExitCode::SUCCESS)
 }

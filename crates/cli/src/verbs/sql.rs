@@ -9,6 +9,7 @@
 use super::excerpt::{Part, Stretch};
 use super::load::SourceArgs;
 use crate::moment::RangeArgs;
+use crate::terminal::note;
 use anyhow::Context as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -101,7 +102,7 @@ fn wait_for(command: &mut Command) -> std::io::Result<ExitCode> {
 
 /// An error of the command line.
 fn bad(message: &str) -> ExitCode {
-    eprintln!("transect: {message}");
+    note!("{message}");
     ExitCode::from(2)
 }
 

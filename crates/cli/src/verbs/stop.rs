@@ -1,6 +1,7 @@
 //! `transect stop`: ends a running recording and waits until it is complete.
 
 use crate::recorders::{self, Choice, Request};
+use crate::terminal::say;
 use std::process::ExitCode;
 
 /// Arguments of `transect stop`.
@@ -15,6 +16,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let found = recorders::find(&args.recorder, |_| true)?;
     let dir = recorders::ask(&found, Request::Stop)?;
-    println!("{}", dir.display());
+    say!("{}", dir.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 //! Every query does this by itself; the verb is for those who read the Parquet files with other
 //! programs, and want to know where they are.
 
+use crate::terminal::say;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,9 +30,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "is_new": tables.is_new,
             "rows": tables.stamp.rows,
         });
-        println!("{rows}");
+        say!("{rows}");
     } else {
-        println!("{}", tables.path.display());
+        say!("{}", tables.path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

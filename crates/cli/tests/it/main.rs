@@ -8,6 +8,7 @@ mod host;
 mod record_support;
 mod sql;
 mod tables;
+mod terminal;
 mod view;
 mod view_stats;
 mod view_support;

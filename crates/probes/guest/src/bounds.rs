@@ -10,6 +10,7 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use transect_model::untrusted::Untrusted;
 
 /// The bounds of one guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,6 @@ pub struct Bounds {
     pub control_per_s: u64,
     /// Readings of the guest's clock, per second of a connection on average.
     pub readings_per_s: u64,
-    /// Characters of an error text.
-    pub text_chars: usize,
 }
 
 impl Default for Bounds {
@@ -51,7 +50,6 @@ impl Default for Bounds {
             broken_links: 8,
             control_per_s: 1000,
             readings_per_s: 100,
-            text_chars: 1000,
         }
     }
 }
@@ -224,10 +222,10 @@ impl Account {
     }
 
     /// Checks the description of a machine.
-    fn facts(&mut self, agent: &str, facts: &MachineFacts) -> Result<(), Excess> {
+    fn facts(&mut self, agent: &Untrusted<String>, facts: &MachineFacts) -> Result<(), Excess> {
         for (what, text, limit) in [
             ("agent version", agent, 64),
-            ("host name", facts.nodename.as_str(), 255),
+            ("host name", &facts.nodename, 255),
             ("kernel release", &facts.release, 255),
             ("kernel version", &facts.version, 1024),
             ("architecture", &facts.arch, 64),
@@ -256,8 +254,11 @@ impl Account {
     fn started(&mut self, started: &Started) -> Result<(), Excess> {
         fits("trace clock", &started.clock, 64)?;
         fits("reason for the full collector", &started.why_full, 4096)?;
-        let events = started.compact.iter().flat_map(|run| &run.events);
-        started.missing.iter().chain(events).try_for_each(|text| fits("event", text, 1024))?;
+        started.missing.iter().try_for_each(|text| fits("event", text, 1024))?;
+        let mut events = started.compact.iter().flat_map(|run| &run.events);
+        if let Some(event) = events.find(|event| event.len() > 1024) {
+            return Err(Excess::TooLong { what: "event", len: event.len(), limit: 1024 });
+        }
         let bytes = started.page_bytes;
         let is_possible = match started.compact {
             Some(_) => true,
@@ -323,15 +324,6 @@ impl Account {
                 self.started(started)
             }
             _ => self.control(),
-        }
-    }
-
-    /// Shortens a text of the guest to its bound.
-    pub(crate) fn text(&self, text: &str) -> String {
-        let limit = self.bounds.text_chars;
-        match text.char_indices().nth(limit) {
-            None => text.to_owned(),
-            Some((end, _)) => format!("{} …", &text[..end]),
         }
     }
 
@@ -475,7 +467,7 @@ impl Account {
     }
 }
 
-fn fits(what: &'static str, text: &str, limit: usize) -> Result<(), Excess> {
+fn fits(what: &'static str, text: &Untrusted<String>, limit: usize) -> Result<(), Excess> {
     let len = text.len();
     if len > limit { Err(Excess::TooLong { what, len, limit }) } else { Ok(()) }
 }

@@ -97,7 +97,9 @@ impl Discovery {
             let mut fitting = self.vms.iter().filter(fits);
             fitting.next().filter(|_| fitting.next().is_none())
         };
-        let uuid = facts.map(|facts| facts.uuid.to_lowercase()).filter(|uuid| !uuid.is_empty());
+        let uuid = facts
+            .map(|facts| facts.uuid.raw_for_storage().to_lowercase())
+            .filter(|uuid| !uuid.is_empty());
         let cid = facts.and_then(|facts| facts.vsock_cid);
         only(&by_channel)
             .or_else(|| uuid.and_then(|uuid| only(&|vm| vm.uuid.as_ref() == Some(&uuid))))

@@ -236,7 +236,7 @@ impl Session<'_> {
     }
 
     fn welcome<S: TraceSource>(&self, version: u8, source: &mut S) -> Frame<'static> {
-        Frame::Welcome(Welcome { version, agent: self.agent.to_owned(), facts: source.facts() })
+        Frame::Welcome(Welcome { version, agent: self.agent.into(), facts: source.facts() })
     }
 
     fn record<S: TraceSource>(
@@ -250,7 +250,8 @@ impl Session<'_> {
         let early = TscReading::take(StampClock::Mono);
         let prepared = source.prepare(start).map_err(Break::Tell)?;
         let mut run = prepared.run;
-        let clock = StampClock::from_name(&prepared.started.clock).filter(|_| version >= 2);
+        let clock = StampClock::from_name(prepared.started.clock.raw_for_storage())
+            .filter(|_| version >= 2);
         let mut readings = Readings { clock, due_at: Instant::now() };
         send_meta(gate, &prepared.meta)?;
         gate.send(&Frame::Started(prepared.started))?;
@@ -342,7 +343,7 @@ impl Session<'_> {
         let Some(session) = self.decoder.session() else { return };
         let gate = Gate::new(self.channel, session);
         // The end of this session is reported by the agent itself as well.
-        if gate.send(&Frame::Error { text: text.to_owned() }).is_ok() {
+        if gate.send(&Frame::Error { text: text.into() }).is_ok() {
             self.linger();
         }
     }
@@ -369,7 +370,10 @@ fn order(frame: Frame<'_>) -> Result<Option<Order>, Break> {
         Frame::Stop => Order::Stop,
         Frame::Bye => Order::Bye,
         Frame::Error { text } => {
-            return Err(Break::End(End::Broken(format!("the recorder ended the session: {text}"))));
+            return Err(Break::End(End::Broken(format!(
+                "the recorder ended the session: {}",
+                text.terminal()
+            ))));
         }
         other => {
             return Err(Break::Tell(format!(
@@ -393,7 +397,7 @@ impl Flow {
     fn done(&self, gate: &Gate<'_>, moved: io::Result<()>) {
         let Err(error) = moved else { return };
         let text = format!("the agent cannot read its trace: {error}");
-        if gate.is_closed() || gate.send(&Frame::Error { text }).is_err() {
+        if gate.is_closed() || gate.send(&Frame::Error { text: text.into() }).is_err() {
             gate.close();
         }
     }

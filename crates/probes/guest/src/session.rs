@@ -39,6 +39,7 @@ use std::{
     time::{Duration, Instant},
 };
 use thiserror::Error;
+use transect_model::untrusted::Untrusted;
 
 /// An error of the recording side (disk full, …).
 pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
@@ -85,7 +86,7 @@ pub struct Beginning<'a> {
     /// The machine.
     pub facts: &'a MachineFacts,
     /// The agent's version.
-    pub agent: &'a str,
+    pub agent: &'a Untrusted<String>,
     /// What is recorded. With [`Started::compact`], slices of logs come ([`GuestSink::words`]), else
     /// pages.
     pub started: &'a Started,
@@ -153,7 +154,7 @@ pub trait GuestSink: Send {
     /// Ends the session.
     fn end(&mut self, meta: &[MetaFile], cpus: &[CpuStats]) -> Result<(), SinkError>;
 
-    /// Something worth a line to the user, who watches `guest` record.
+    /// Something worth a line to the user, who watches `guest` record. Texts of the guest in it are escaped.
     fn note(&mut self, text: &str);
 }
 
@@ -262,13 +263,21 @@ pub enum SessionError {
         /// What.
         source: Excess,
     },
-    /// The agent (or we) cannot do what was asked.
-    #[error("guest {guest}: {text}")]
+    /// The agent cannot do what was asked.
+    #[error("guest {guest}: {}", text.terminal())]
     Refused {
         /// Which guest.
         guest: String,
-        /// One sentence.
-        text: String,
+        /// One sentence of the guest.
+        text: Untrusted<String>,
+    },
+    /// This recorder cannot use what the agent offers.
+    #[error("guest {guest}: {why}")]
+    Unusable {
+        /// Which guest.
+        guest: String,
+        /// One sentence; texts of the guest in it are escaped.
+        why: String,
     },
     /// It was stopped before it recorded.
     #[error("guest {guest}: stopped before its recording started")]

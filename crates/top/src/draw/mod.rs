@@ -16,6 +16,7 @@ use ratatui::{
     style::{Color, Modifier, Style},
     text::Span,
 };
+use transect_model::escape::one_line;
 
 /// Draws the screen.
 pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -142,13 +143,11 @@ pub(crate) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { Span::raw(text).width() }
 }
 
-/// A text in so many columns: names keep their beginning, paths their end. What would move the cursor is
-/// shown as a question mark.
+/// A text in so many columns: names keep their beginning, paths their end. A terminal obeys no character of it.
 pub(crate) fn shortened(text: &str, room: usize, cut: char) -> String {
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    let text: String = text.chars().map(clean).collect();
+    let text = one_line(text);
     if width(&text) <= room {
-        return text;
+        return text.into_owned();
     }
     let Some(room) = room.checked_sub(1) else { return String::new() };
     let mut kept = String::new();
@@ -181,7 +180,8 @@ mod tests {
         assert_eq!(shortened("/system.slice/web.service", 8, '~'), "~service");
         assert_eq!(shortened("short", 5, '~'), "short");
         assert_eq!(shortened("x", 0, '~'), "");
-        assert_eq!(shortened("a\u{1b}[2J\n", 9, '~'), "a?[2J?");
+        assert_eq!(shortened("a\u{1b}[2J\n\u{202e}", 20, '~'), "a\\x1b[2J\\n\\u{202e}");
+        assert_eq!(shortened("a\u{1b}[2J", 6, '~'), "a\\x1b~");
         assert_eq!(shortened("日本語です", 5, '~'), "日本~");
     }
 }

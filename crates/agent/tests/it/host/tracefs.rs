@@ -17,6 +17,7 @@ use transect_guest::{
     session::{Beginning, Gap, GuestSession, GuestSink, Limits, SessionConfig, SinkError},
     stamp::StampClock,
 };
+use transect_model::untrusted::Untrusted;
 use transect_tracefs::Tracefs;
 
 const CALLS: u64 = 5_000;
@@ -70,7 +71,7 @@ impl Drop for Agent {
 #[derive(Default)]
 struct Told {
     meta: Vec<String>,
-    missing: Vec<String>,
+    missing: Vec<Untrusted<String>>,
     clock: String,
     pages: u64,
     brackets: Vec<Bracket>,
@@ -86,9 +87,10 @@ struct Notebook(Arc<Mutex<Told>>);
 impl GuestSink for Notebook {
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         let mut told = self.0.lock().unwrap();
+        let started = beginning.started;
         told.meta = beginning.meta.iter().map(|(name, _)| name.clone()).collect();
-        told.missing.clone_from(&beginning.started.missing);
-        told.clock.clone_from(&beginning.started.clock);
+        told.missing.clone_from(&started.missing);
+        told.clock = started.clock.raw_for_storage().to_owned();
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use super::{
     found, is_measured, of_what, percents, said,
     table::summary,
 };
+use transect_model::escape;
 
 /// The comparison as a `<section>`: counts, then a table of what was measured for each paper, with what was not folded away.
 /// It brings no style of its own; its classes are `published`, and on lines `holds`, `does-not-hold`, `unresolved`,
@@ -39,7 +40,7 @@ fn counts(rows: &[Row]) -> String {
             counts.cannot_speak,
             counts.left_out,
         ];
-        html.push_str(&format!("<tr><th>{}</th>", escaped(&counts.paper)));
+        html.push_str(&format!("<tr><th>{}</th>", escape::html(&counts.paper)));
         html.extend(numbers.map(|number| format!("<td>{number}</td>")));
         html.push_str("</tr>\n");
     }
@@ -48,7 +49,7 @@ fn counts(rows: &[Row]) -> String {
 
 fn section_of(paper: &str, rows: &[&Row]) -> String {
     let (measured, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| is_measured(row));
-    let mut html = format!("<h3>{}</h3>\n", escaped(paper));
+    let mut html = format!("<h3>{}</h3>\n", escape::html(paper));
     if !measured.is_empty() {
         html.push_str(
             "<table><thead><tr><th>where</th><th>row</th><th>theirs</th><th></th><th>ours</th><th></th><th>of</th><th>verdict</th>\
@@ -103,22 +104,6 @@ fn line(row: &Row, fields: &[String]) -> String {
         Agreement::LeftOut { .. } => "left-out",
     };
     let fields: String =
-        fields.iter().map(|field| format!("<td>{}</td>", escaped(field))).collect();
+        fields.iter().map(|field| format!("<td>{}</td>", escape::html(field))).collect();
     format!("<tr class=\"{class}\">{fields}</tr>\n")
-}
-
-/// Text that is safe between tags and in quoted attributes.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(char),
-        }
-    }
-    escaped
 }

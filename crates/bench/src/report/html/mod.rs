@@ -15,11 +15,9 @@ mod scale;
 mod strips;
 mod tables;
 
-use super::{
-    Report,
-    view::{View, is_hidden},
-};
+use super::{Report, view::View};
 use node::{Element, el};
+use transect_model::escape::is_unsafe;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -119,8 +117,10 @@ fn embedded(json: &str) -> String {
     let mut out = String::with_capacity(json.len() + json.len() / 16);
     for c in json.chars() {
         match c {
-            c if matches!(c, '<' | '>' | '&') || (is_hidden(c) && u32::from(c) >= 0x7f) => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            c if matches!(c, '<' | '>' | '&') || (is_unsafe(c) && u32::from(c) >= 0x7f) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
             }
             c => out.push(c),
         }

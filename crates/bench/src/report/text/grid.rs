@@ -3,7 +3,7 @@
 //! A table too wide first loses its least important columns, then its names are cut with an ellipsis. Numbers are never
 //! cut: a wrong number is worse than a broken line.
 
-use super::super::view::printable;
+use transect_model::escape::terminal;
 
 /// How a column is set and what may happen to it when space is short.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,7 @@ pub(super) struct Field {
 impl Field {
     /// A text in a tone.
     pub(super) fn toned(text: impl AsRef<str>, tone: Tone) -> Self {
-        Self { text: printable(text.as_ref()), tone }
+        Self { text: terminal(text.as_ref()).into_owned(), tone }
     }
 }
 

@@ -8,9 +8,10 @@ mod rest;
 use super::{
     Report,
     number::{count, counted, counted_len, span, utc},
-    view::{View, printable},
+    view::View,
 };
 use grid::{Grid, Tone};
+use transect_model::escape::terminal;
 
 /// How it is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Page<'_> {
     fn title(&mut self) {
         let report = self.view.report;
         let name = if report.name.is_empty() { "benchmark" } else { &report.name };
-        let title = Tone::Bold.paint(&printable(name), self.style.has_colour);
+        let title = Tone::Bold.paint(&terminal(name), self.style.has_colour);
         self.out.push_str(&title);
         self.out.push('\n');
         if !report.about.is_empty() {
@@ -73,7 +74,7 @@ impl Page<'_> {
 
     /// A section's heading, with what its numbers refer to.
     fn heading(&mut self, title: &str, explanation: &str) {
-        let title = printable(title);
+        let title = terminal(title);
         self.out.push('\n');
         self.out.push_str(&Tone::Bold.paint(&title, self.style.has_colour));
         let room = self.style.width.unwrap_or(usize::MAX);
@@ -93,7 +94,7 @@ impl Page<'_> {
         let room = self.style.width.unwrap_or(usize::MAX).max(20);
         let mut line = lead.to_owned();
         let mut is_fresh = true;
-        for word in printable(text).split(' ') {
+        for word in terminal(text).split(' ') {
             let wanted = line.chars().count() + 1 + word.chars().count();
             if !is_fresh && wanted > room {
                 self.out.push_str(line.trim_end());

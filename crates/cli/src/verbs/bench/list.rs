@@ -1,5 +1,6 @@
 //! `transect bench list`.
 
+use crate::terminal;
 use serde_json::json;
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
 use transect_bench::{
@@ -8,6 +9,7 @@ use transect_bench::{
     protocol::Role,
     tracers, workloads,
 };
+use transect_model::guard::Syntax;
 
 /// Arguments of `transect bench list`.
 #[derive(clap::Args)]
@@ -28,8 +30,9 @@ struct Line {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let lists =
         [("platforms", of_platforms()), ("tracers", of_tracers()), ("workloads", of_workloads())];
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::page();
     if args.json {
+        let mut out = terminal::data(Syntax::Json);
         let of_line =
             |line: &Line| json!({"name": line.name, "about": line.about, "refused": line.refused});
         let all: BTreeMap<_, Vec<_>> = lists

@@ -6,6 +6,7 @@ mod report;
 mod run;
 mod worker;
 
+use crate::terminal::note;
 use clap::Subcommand;
 use std::{path::Path, process::ExitCode};
 use transect_bench::{Fault, Kind, Refusal};
@@ -74,7 +75,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         })) => {
             // What makes no sense is the user's to mend, as a wrong command line is.
             let refused = result.err().map(|error| format!("{error:#}")).unwrap_or_default();
-            eprintln!("transect: {refused}");
+            note!("{refused}");
             Ok(ExitCode::from(2))
         }
         _ => result,

@@ -1,9 +1,11 @@
 //! `transect bench plan`.
 
 use super::plan_of;
+use crate::terminal;
 use serde_json::json;
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
 use transect_bench::plan::{Cell, Estimated, Plan, Planned};
+use transect_model::guard::Syntax;
 
 /// Arguments of `transect bench plan`.
 #[derive(clap::Args)]
@@ -24,8 +26,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (text, name) = plan_of(&args.plan)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::page();
     if args.text {
+        let mut out = terminal::data(Syntax::Lines);
         write!(out, "{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -33,6 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let planned = plan.planned()?;
     let estimated = plan.estimated(&planned.cells)?;
     if args.json {
+        let mut out = terminal::data(Syntax::Json);
         let all = json!({"plan": plan, "planned": planned, "expected": estimated});
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
     } else {

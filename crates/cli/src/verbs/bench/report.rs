@@ -3,9 +3,10 @@
 mod parquet;
 
 use crate::output::Output;
+use crate::terminal;
 use anyhow::Context as _;
 use std::{
-    io::{IsTerminal, Write},
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -18,6 +19,7 @@ use transect_bench::{
     published,
     report::{self, Asked, Chosen, rows, text},
 };
+use transect_model::guard::Syntax;
 
 /// Arguments of `transect bench report`.
 #[derive(clap::Args)]
@@ -166,8 +168,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
         return whole(path, &report::html::page(&report)?);
     }
-    let mut out = std::io::stdout().lock();
     if args.json {
+        let mut out = terminal::data(Syntax::Json);
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else if let Some(name) = &args.csv {
         let tables = rows::all(&report);
@@ -175,22 +177,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let table = tables.iter().find(|table| table.name == name);
         let table = table
             .with_context(|| format!("no table {name}; the tables are {}", names.join(", ")))?;
-        out.write_all(table.csv().as_bytes())?;
+        terminal::data(Syntax::Csv).write_all(table.csv().as_bytes())?;
     } else {
-        write!(out, "{}", text::report(&report, style()))?;
+        terminal::coloured(&text::report(&report, style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The table, on standard output.
 pub(super) fn show(results: &Results) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    write!(out, "{}", text::report(&report::of(results)?, style()))?;
-    Ok(())
+    Ok(terminal::coloured(&text::report(&report::of(results)?, style()))?)
 }
 
 fn style() -> text::Style {
-    let is_terminal = std::io::stdout().is_terminal();
+    let is_terminal = terminal::is_stdout_terminal();
     let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     text::Style {
         width: width.filter(|_| is_terminal),
@@ -208,8 +208,9 @@ fn whole(path: &Path, text: &str) -> anyhow::Result<ExitCode> {
 pub(super) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let (before, after) = (Results::at(&args.before), Results::at(&args.after));
     let comparison = report::compare(&before, &after, &args.terms.terms())?;
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::page();
     if args.json {
+        let mut out = terminal::data(Syntax::Json);
         writeln!(out, "{}", serde_json::to_string_pretty(&comparison)?)?;
     } else {
         write!(out, "{}", shown(&comparison))?;
@@ -248,11 +249,12 @@ pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
         .map(|folder| report::of(&Results::at(folder)))
         .collect::<Result<Vec<_>, _>>()?;
     let rows = published::compare_all(&reports.iter().collect::<Vec<_>>())?;
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::page();
     if args.json {
+        let mut out = terminal::data(Syntax::Json);
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
     } else if args.csv {
-        write!(out, "{}", published::csv_table(&rows))?;
+        terminal::data(Syntax::Csv).write_all(published::csv_table(&rows).as_bytes())?;
     } else {
         write!(out, "{}", published::text_table(&rows))?;
     }
@@ -272,8 +274,9 @@ pub(super) fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
             report::gate(&results, &gate, &chosen)?
         }
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::page();
     if args.json {
+        let mut out = terminal::data(Syntax::Json);
         writeln!(out, "{}", serde_json::to_string_pretty(&judged)?)?;
     } else {
         for check in &judged.checks {

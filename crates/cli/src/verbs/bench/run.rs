@@ -1,13 +1,13 @@
 //! `transect bench run` and `resume`.
 
 use super::{plan, plan_of, report};
+use crate::terminal::{self, hint, note};
 use anyhow::Context as _;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
 };
 use std::{
-    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::parse(&text, &name)?;
     let planned = plan.planned()?;
     if !args.quiet {
-        eprint!("{}", plan::shown(&plan, &planned, &plan.estimated(&planned.cells)?));
+        terminal::hints(&plan::shown(&plan, &planned, &plan.estimated(&planned.cells)?));
     }
     if args.strict
         && let Some(refused) = planned.refused.first()
@@ -144,14 +144,15 @@ fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 fn ended(state: &State, results: &Results, is_quiet: bool) -> anyhow::Result<ExitCode> {
     let folder = results.folder().display();
     if state.finished.is_none() {
-        eprintln!("transect: not finished; `transect bench resume {folder}` continues it");
+        note!("not finished; `transect bench resume {folder}` continues it");
         return Ok(ExitCode::from(130));
     }
     if !is_quiet {
         report::show(results)?;
-        eprintln!(
-            "\nResults as one page: transect bench report {folder} --html {folder}/report.html"
-        );
+        hint("");
+        hint(&format!(
+            "Results as one page: transect bench report {folder} --html {folder}/report.html"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -183,13 +184,15 @@ struct Teller {
 
 impl Teller {
     fn new(is_quiet: bool) -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
+        let is_terminal = terminal::shows_progress();
         Self { is_quiet, is_terminal, began: Instant::now(), before: None, block: None }
     }
 
     fn line(&self, text: &str) {
-        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
-        eprintln!("{clear}{text}");
+        if self.is_terminal {
+            terminal::clear_progress();
+        }
+        hint(text);
     }
 
     /// From how fast it was until now; the last blocks may never come.
@@ -227,7 +230,8 @@ impl Witness for Teller {
                     ));
                 }
                 if self.is_terminal {
-                    eprint!("\r\x1b[K{done}/{all}{}: {}", self.left(done, all), started.key.cell);
+                    let left = self.left(done, all);
+                    terminal::progress(&format!("{done}/{all}{left}: {}", started.key.cell));
                 }
             }
             Entry::Ended(ended) => {

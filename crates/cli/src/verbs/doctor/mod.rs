@@ -14,7 +14,9 @@ mod tiny_vm;
 mod tracing;
 mod xen;
 
+use crate::terminal;
 use std::{io::Write, path::PathBuf, process::ExitCode};
+use transect_model::{escape::one_line, guard::Syntax};
 
 /// Arguments of `transect doctor`.
 #[derive(clap::Args)]
@@ -102,7 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => checks_of_host(),
     };
     if args.json {
-        let mut out = std::io::stdout().lock();
+        let mut out = terminal::data(Syntax::Json);
         serde_json::to_writer_pretty(&mut out, &checks)?;
         writeln!(out)?;
     } else {
@@ -131,7 +133,7 @@ fn checks_of_host() -> Vec<Check> {
 }
 
 fn print(checks: &[Check]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::page();
     let width = checks.iter().map(|c| c.facility.len()).max().unwrap_or(0);
     for check in checks {
         let mark = match check.status {
@@ -139,9 +141,9 @@ fn print(checks: &[Check]) -> std::io::Result<()> {
             Status::Limited => "limited",
             Status::Missing => "MISSING",
         };
-        writeln!(out, "{mark}  {:width$}  {}", check.facility, check.finding)?;
+        writeln!(out, "{mark}  {:width$}  {}", check.facility, one_line(&check.finding))?;
         if !check.fix.is_empty() {
-            writeln!(out, "         {:width$}  → {}", "", check.fix)?;
+            writeln!(out, "         {:width$}  → {}", "", one_line(&check.fix))?;
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use super::excerpt::{self, Stretch, Written, pack};
 use super::record::units;
 use crate::moment::RangeArgs;
 use crate::output::Output;
+use crate::terminal::say;
 use anyhow::Context as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -80,9 +81,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Format::Recording => recording(&args)?,
     };
     if !args.is_to_stdout() {
-        println!("{}: {written}", args.output.display());
+        say!("{}: {written}", args.output.display());
         if let Some(next) = next {
-            println!("next: {next}");
+            say!("next: {next}");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -95,7 +96,7 @@ fn perfetto(args: &Args) -> anyhow::Result<String> {
     } else {
         super::load::tables(&args.recording, &args.source, None)?
     };
-    let mut output = Output::create(&args.output)?;
+    let mut output = Output::binary(&args.output)?;
     tables.machines.sort_by_key(|machine| machine.machine_id);
     let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), &mut output);
     let written = written.map_err(unwrap_io).with_context(|| args.output.display().to_string())?;
@@ -149,7 +150,7 @@ fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
     };
     let scratch = scratch.context("cannot create the temporary directory for the excerpt")?;
     let written = args.stretch().write(&scratch.path().join(&name), u64::MAX, None)?;
-    let output = Output::create(&args.output)?;
+    let output = Output::binary(&args.output)?;
     let output = pack::tar(&written.path, &name, output);
     output.with_context(|| args.output.display().to_string())?.finish()?;
     let next = format!("tar xf {}; transect view {name}", args.output.display());

@@ -9,6 +9,7 @@ mod survey;
 mod xen;
 
 use super::load::xen::{XenArgs, is_xentrace};
+use crate::terminal::{note, say};
 use anyhow::bail;
 use std::{
     fmt::Display,
@@ -110,9 +111,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         report(trace, survey.machine_name(at));
     }
     if is_in_ticks {
-        println!("{}", rate::UNKNOWN);
+        say!("{}", rate::UNKNOWN);
     }
-    println!("next: transect report {}", args.output.display());
+    say!("next: transect report {}", args.output.display());
     let whole = traces.iter().all(|trace| trace.problems.is_empty());
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -146,7 +147,7 @@ fn write(
 }
 
 fn report(trace: &Trace<'_>, name: &str) {
-    println!(
+    say!(
         "{}: {name}, {} clock, {} CPUs, {} events{}",
         trace.path.display(),
         trace.clock,
@@ -162,10 +163,10 @@ fn report(trace: &Trace<'_>, name: &str) {
 
 fn report_problems<P: Display>(path: &Path, problems: &[P]) {
     for problem in problems.iter().take(SHOWN_PROBLEMS) {
-        eprintln!("transect: {}: {problem}", path.display());
+        note!("{}: {problem}", path.display());
     }
     if problems.len() > SHOWN_PROBLEMS {
         let more = problems.len() - SHOWN_PROBLEMS;
-        eprintln!("transect: {}: and {more} more problems", path.display());
+        note!("{}: and {more} more problems", path.display());
     }
 }

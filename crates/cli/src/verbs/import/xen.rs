@@ -8,6 +8,7 @@ use super::{
     survey::Trace,
     write,
 };
+use crate::terminal::say;
 use anyhow::Context as _;
 use std::{path::Path, process::ExitCode};
 use transect_engine::ran::Running;
@@ -116,14 +117,14 @@ pub(super) fn run(
     write(&args.output, &manifest, &evidence, &sources)?;
 
     tell(path, &found);
-    println!("  {rate_note}");
+    say!("  {rate_note}");
     for (kernel, finding) in kernels.iter().zip(&findings) {
         let name = machine_of(&manifest, kernel.dom).map_or("?", |machine| &machine.name);
         super::report(kernel.trace, name);
-        println!("  {finding}");
+        say!("  {finding}");
     }
     stored(args, bytes.len() as u64, found.records())?;
-    println!("next: transect report {}", args.output.display());
+    say!("next: transect report {}", args.output.display());
     let whole = found.problems.is_empty() && traces.iter().all(|(_, t)| t.problems.is_empty());
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -222,7 +223,7 @@ fn tell(path: &Path, found: &Found) {
     }
     let clock = transect_engine::xen::CLOCK;
     let (cpus, records) = (found.cpus, found.records());
-    println!("{}: xen, {clock} clock, {cpus} CPUs, {records} records{rest}", path.display());
+    say!("{}: xen, {clock} clock, {cpus} CPUs, {records} records{rest}", path.display());
     super::report_problems(path, &found.problems);
 }
 
@@ -232,7 +233,7 @@ fn stored(args: &Args, bytes: u64, records: u64) -> anyhow::Result<()> {
     let tables = transect_store::tables::events_bytes(&args.output).unwrap_or(0);
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let each = |bytes: u64| bytes as f64 / records.max(1) as f64;
-    println!(
+    say!(
         "stored: {:.1} B per record as xentrace wrote it, {:.1} B in tables",
         each(bytes),
         each(tables)

@@ -7,10 +7,10 @@
 
 use super::progress::{Read, Tell};
 use super::{Opened, Plan, SourceArgs, SourceFile, directory, files};
+use crate::terminal;
 use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use transect_clock::ClockGraph;
@@ -195,7 +195,7 @@ pub(crate) struct Progress<'t> {
 
 impl<'t> Progress<'t> {
     pub(crate) fn new(doing: &'static str, what: &'static str, tell: Option<Tell<'t>>) -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
+        let is_terminal = terminal::shows_progress();
         Progress { doing, what, tell, begun: Instant::now(), shown: None, is_terminal }
     }
 
@@ -218,12 +218,12 @@ impl<'t> Progress<'t> {
         let share = if total > 0 { format!("({share:.0} %) ") } else { String::new() };
         // A terminal that went away is no reason to stop.
         let (doing, what) = (self.doing, self.what);
-        let _ = write!(std::io::stderr(), "\r{doing}: {millions:.1} M {what} {share}");
+        terminal::progress(&format!("{doing}: {millions:.1} M {what} {share}"));
     }
 
     pub(crate) fn end(&mut self) {
         if self.shown.take().is_some() {
-            let _ = write!(std::io::stderr(), "\r{:60}\r", "");
+            terminal::clear_progress();
         }
     }
 }

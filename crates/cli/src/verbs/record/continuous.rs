@@ -13,6 +13,7 @@ use super::{
     xen::{XenRecording, XenTotals},
 };
 use crate::recorders::Pending;
+use crate::terminal::note;
 use std::{
     path::Path,
     sync::{Arc, PoisonError},
@@ -158,7 +159,7 @@ impl Run<'_> {
     fn print_notes(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
         for note in self.look()? {
             progress.clear();
-            eprintln!("transect: {note}");
+            note!("{note}");
         }
         Ok(())
     }

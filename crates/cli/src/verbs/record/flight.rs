@@ -15,6 +15,7 @@ use super::{
     watch::{Wake, Watch},
 };
 use crate::recorders::SnapshotWindow;
+use crate::terminal::{hint, note};
 use anyhow::{Context, bail};
 use std::{
     fs,
@@ -267,9 +268,10 @@ impl FlightRecorder {
         self.numbers.cpu_ns += cpu_ns;
         let (elapsed, bytes) = (traced, finished.bytes);
         let numbers = Numbers { elapsed, events, lost, not_kept: 0, bytes, cpu_ns };
-        eprintln!("transect: snapshot ({why}): {}", snapshot_summary(numbers, &dir));
+        note!("snapshot ({why}): {}", snapshot_summary(numbers));
+        hint(&dir.display().to_string());
         if let Some(coverage) = coverage {
-            eprintln!("transect: {coverage}");
+            note!("{coverage}");
         }
         self.last = Some(dir.clone());
         Ok(dir)

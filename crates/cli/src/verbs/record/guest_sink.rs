@@ -28,6 +28,7 @@ use transect_model::{
     event::Comm,
     exit::Isa,
     ids::{CpuId, MachineId, MachineKind, Tid},
+    untrusted::Untrusted,
 };
 use transect_store::{
     Manifest, RecordingWriter, SourceSpool, StoreError,
@@ -141,7 +142,8 @@ impl GuestSpool {
         let id = self.writer.update(|manifest| {
             let id = known.unwrap_or_else(|| {
                 let name = name.clone();
-                let name = name.unwrap_or_else(|| free_name(manifest, &facts.nodename));
+                let name =
+                    name.unwrap_or_else(|| free_name(manifest, facts.nodename.raw_for_storage()));
                 manifest.add_machine(entry(name, self.host))
             });
             let index = usize::try_from(id.0).ok();
@@ -174,16 +176,16 @@ impl GuestSpool {
 
     fn begin_source(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         let Beginning { facts, started, .. } = beginning;
-        let machine = self.introduce(facts, &started.clock)?;
+        let machine = self.introduce(facts, started.clock.raw_for_storage())?;
         if self.sources > 0 && !beginning.same_boot {
             let at_host = self.host_clock.now().unwrap_or(0);
             self.writer.evidence(&Evidence::ClockRestart { machine, at_host })?;
         }
         self.sources += 1;
-        let clock = started.clock.clone();
+        let clock = started.clock.raw_for_storage().to_owned();
         self.writer.evidence(&Evidence::SourceClock { machine, clock })?;
         if !started.why_full.is_empty() {
-            self.note(&format!("full collector in this guest: {}", started.why_full));
+            self.note(&format!("full collector in this guest: {}", started.why_full.terminal()));
         }
         let trace_id = u64::from(machine.0) << 32 ^ u64::from(self.sources);
         self.place = Some(match &started.compact {
@@ -200,13 +202,14 @@ impl GuestSpool {
         trace_id: u64,
     ) -> Result<SourceSpool, SinkError> {
         let Beginning { facts, started, .. } = beginning;
+        let arch = facts.arch.raw_for_storage();
         let manifest = self.writer.manifest();
         Ok(self.writer.add_source(SourceEntry {
             machine_id: machine,
             file: self.file_name(&manifest, machine, "dat"),
             format: SourceFormat::TraceDat,
             spooled: true,
-            clock: started.clock.clone(),
+            clock: started.clock.raw_for_storage().to_owned(),
             tsc_to_ns: {
                 let mut sources = manifest.sources.iter();
                 let host = sources.find(|source| source.machine_id == self.host);
@@ -214,8 +217,8 @@ impl GuestSpool {
             },
             sub_buffer_bytes: started.page_bytes,
             cpu_count: facts.cpu_count,
-            long_bytes: if facts.arch.contains("64") || facts.arch == "s390x" { 8 } else { 4 },
-            big_endian: matches!(facts.arch.as_str(), "s390x" | "ppc64" | "ppc"),
+            long_bytes: if arch.contains("64") || arch == "s390x" { 8 } else { 4 },
+            big_endian: matches!(arch, "s390x" | "ppc64" | "ppc"),
             trace_id: manifest.created_unix_ns ^ trace_id,
             uname: uname_text(facts),
         })?)
@@ -230,13 +233,14 @@ impl GuestSpool {
     ) -> Result<CompactFile, SinkError> {
         let facts = beginning.facts;
         if beginning.started.clock != COMPACT_CLOCK {
-            let clock = &beginning.started.clock;
+            let clock = beginning.started.clock.terminal();
             return Err(
                 format!("compact records use the clock {clock}, not {COMPACT_CLOCK}").into()
             );
         }
         let manifest = self.writer.manifest();
-        let mut header = FileHeader::new(facts.cpu_count, isa(&run.isa), uname_text(facts));
+        let mut header =
+            FileHeader::new(facts.cpu_count, isa(run.isa.raw_for_storage()), uname_text(facts));
         header.events.clone_from(&run.events);
         let entry = CompactEntry {
             machine,
@@ -474,5 +478,7 @@ fn free_name(manifest: &Manifest, wanted: &str) -> String {
 }
 
 fn uname_text(facts: &MachineFacts) -> String {
-    format!("Linux {} {} {}", facts.nodename, facts.release, facts.arch)
+    let [name, release, arch] =
+        [&facts.nodename, &facts.release, &facts.arch].map(Untrusted::raw_for_storage);
+    format!("Linux {name} {release} {arch}")
 }

@@ -25,6 +25,7 @@ mod watch;
 mod wishes;
 mod xen;
 
+use crate::terminal::{self, hint, note};
 pub(crate) use service::flight_service;
 
 use crate::recorders::{self, RecorderState, SnapshotWindow};
@@ -183,7 +184,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     notes.extend(Namespaces::current().note().map(str::to_owned));
     let host = prepare(args, choice, flight.as_ref(), xen)?;
     if !args.quiet {
-        host.kernel.notes().iter().chain(&notes).for_each(|note| eprintln!("transect: {note}"));
+        host.kernel.notes().iter().chain(&notes).for_each(|note| note!("{note}"));
     }
     let state = recorder_state(&output, flight.is_some())?;
     let mut watch = Watch::start(signals, &state, args.duration, args.kill)?;
@@ -215,7 +216,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Reports a command that cannot be started, with the exit code that shells have for it.
 fn report_unstartable(error: &CannotStart) -> ExitCode {
-    eprintln!("transect: {error}");
+    note!("{error}");
     ExitCode::from(error.exit_code)
 }
 
@@ -233,13 +234,14 @@ fn conclude(
         }
     };
     for said in &outcome.said {
-        eprintln!("transect: {said}");
+        note!("{said}");
     }
     for problem in &outcome.problems {
-        eprintln!("transect: {problem}");
+        note!("{problem}");
     }
     if !quiet {
-        eprintln!("transect: {}: {}", outcome.ended_by, summary(outcome.numbers, &outcome.dir));
+        note!("{}: {}", outcome.ended_by, summary(outcome.numbers));
+        hint(&outcome.dir.display().to_string());
     }
     match outcome.failure {
         None => {
@@ -250,7 +252,7 @@ fn conclude(
         Some(error) => {
             // Before the command ends, which may take long.
             let text = crate::one_line(&error);
-            eprintln!("transect: {text}");
+            terminal::error(&text);
             watch.finish(&Err(text));
             Ok(ExitCode::FAILURE)
         }
@@ -274,7 +276,7 @@ fn prepare(
         }
         Choice::Full(reason) => {
             if let Some(reason) = reason.filter(|_| !args.quiet) {
-                eprintln!("transect: full collector: {reason}");
+                note!("full collector: {reason}");
             }
             full_kernel(args, flight)?
         }

@@ -1,11 +1,8 @@
 //! The line a person sees while recording, and the one that stays.
 
 use super::units::{human_bytes, human_count};
-use std::{
-    io::{self, IsTerminal, Write},
-    path::Path,
-    time::{Duration, Instant},
-};
+use crate::terminal;
+use std::time::{Duration, Instant};
 
 /// How often the line is renewed.
 const EVERY: Duration = Duration::from_millis(500);
@@ -32,7 +29,7 @@ pub(super) struct Numbers {
 
 impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
-        Progress { terminal: !quiet && io::stderr().is_terminal(), shown: false, last: None }
+        Progress { terminal: !quiet && terminal::shows_progress(), shown: false, last: None }
     }
 
     /// Is it time for a new line? (Reading the numbers costs a little.)
@@ -54,15 +51,13 @@ impl Progress {
 
     fn write(&mut self, text: &str) {
         self.shown = true;
-        let mut err = io::stderr().lock();
-        let _ = write!(err, "\r{text}\x1b[K");
-        let _ = err.flush();
+        terminal::progress(text);
     }
 
     /// Takes the line away, for others to print.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            terminal::clear_progress();
         }
     }
 }
@@ -80,34 +75,32 @@ fn line(numbers: Numbers) -> String {
 }
 
 /// The line that stays when a recording is complete.
-pub(super) fn summary(numbers: Numbers, dir: &Path) -> String {
+pub(super) fn summary(numbers: Numbers) -> String {
     let not_kept = match numbers.not_kept {
         0 => String::new(),
         count => format!(", {} not kept", human_count(count)),
     };
     format!(
-        "recorded {} events in {:.2} s ({}, {} lost{not_kept}); own CPU use {:.2} % of one CPU\n{}",
+        "recorded {} events in {:.2} s ({}, {} lost{not_kept}); own CPU use {:.2} % of one CPU",
         human_count(numbers.events),
         numbers.elapsed.as_secs_f64(),
         human_bytes(numbers.bytes),
         human_count(numbers.lost),
-        percent(numbers.cpu_ns, numbers.elapsed),
-        dir.display()
+        percent(numbers.cpu_ns, numbers.elapsed)
     )
 }
 
 /// The same for a snapshot, whose overwritten events are no loss; events that found no room are.
-pub(super) fn snapshot_summary(numbers: Numbers, dir: &Path) -> String {
+pub(super) fn snapshot_summary(numbers: Numbers) -> String {
     let lost = match numbers.lost {
         0 => String::new(),
         lost => format!(", {} lost", human_count(lost)),
     };
     format!(
-        "wrote {} events ({}{lost}); own CPU use {:.2} % of one CPU since the last snapshot\n{}",
+        "wrote {} events ({}{lost}); own CPU use {:.2} % of one CPU since the last snapshot",
         human_count(numbers.events),
         human_bytes(numbers.bytes),
-        percent(numbers.cpu_ns, numbers.elapsed),
-        dir.display()
+        percent(numbers.cpu_ns, numbers.elapsed)
     )
 }
 

@@ -5,6 +5,7 @@ use super::{
     signals::{Hurry, Signals},
 };
 use crate::recorders::{ControlServer, Pending, RecorderState, Request, SnapshotWindow};
+use crate::terminal::note;
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -134,7 +135,7 @@ impl Watch {
         if let Some(command) = &mut self.command
             && let Some(note) = wait_for_command(command, &mut signals, &server, self.kills)
         {
-            eprintln!("transect: {note}");
+            note!("{note}");
         }
         match result {
             Ok(_) => self.command.map_or(0, |command| command.exit_code()),
@@ -162,7 +163,7 @@ fn wait_for_command(
             return command.leave();
         }
         if !std::mem::replace(&mut is_told, true) {
-            eprintln!("transect: the recording has ended; waiting for {}", command.label());
+            note!("the recording has ended; waiting for {}", command.label());
         }
         // SIGCHLD ends the wait.
         signals.wait(server, LOOK_EVERY);

@@ -20,6 +20,7 @@ use transect_compact as compact;
 use transect_ftrace::{Names, RawText};
 use transect_model::{
     cell::Cell,
+    escape::{one_line, terminal},
     event::CoreEvent,
     event_fields::CORE_EVENTS,
     ids::{CpuId, Tid},
@@ -350,8 +351,7 @@ impl Page<'_> {
                 return self.remark(form, tap.machine, &problem);
             }
         }
-        self.line.push('\n');
-        self.out.write_all(self.line.as_bytes())
+        writeln!(self.out, "{}", one_line(&self.line))
     }
 
     fn stamp(&self, ts: Timestamp<Trace>) -> String {
@@ -367,8 +367,9 @@ impl Page<'_> {
     fn text(&mut self, tap: &Tap<'_, '_>, text: &mut Texts<'_>) {
         let tid = tap.tid();
         let comm = text.comm(tap, tid);
+        let comm = terminal(&comm);
         if self.machines > 1 {
-            let _ = write!(self.line, "{:>10}: ", tap.machine);
+            let _ = write!(self.line, "{:>10}: ", terminal(tap.machine));
         }
         let name = tap.event_name();
         let stamp = self.stamp(tap.ts);
@@ -420,7 +421,7 @@ impl Page<'_> {
 
     fn remark(&mut self, form: Form, machine: &str, what: &str) -> io::Result<()> {
         match form {
-            Form::Text => writeln!(self.out, "{machine}: {what}"),
+            Form::Text => writeln!(self.out, "{}: {}", terminal(machine), one_line(what)),
             Form::JsonLines => {
                 self.out.write_all(b"{\"machine\":")?;
                 write_json_str(self.out, machine)?;
@@ -432,6 +433,7 @@ impl Page<'_> {
             Form::Csv => {
                 let quoted = format!("\"{}\"", what.replace('"', "\"\""));
                 let unit = if self.in_ticks { ",ticks" } else { "" };
+                let machine = machine.replace('"', "\"\"");
                 writeln!(self.out, ",\"{machine}\",,,,missing,{quoted}{unit}")
             }
         }

@@ -18,11 +18,13 @@ pub(crate) use text::{bytes, duration};
 
 use super::excerpt::{Part, Stretch};
 use crate::moment::{RangeArgs, zone::Zone};
+use crate::terminal;
 use anyhow::bail;
 use build::{Gather, Report};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use transect_model::guard::Syntax;
 use transect_store::tables::Range;
 
 /// Lines per list in the text report without `--top`.
@@ -143,7 +145,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         super::load::rows(&args.recording, &args.source, args.window, &mut gather)?
     };
     let report = gather.report(facts, &args.vm)?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out: BufWriter<Box<dyn Write>> = BufWriter::new(match (args.json, args.csv) {
+        (true, _) => Box::new(terminal::data(Syntax::Json)),
+        (_, true) => Box::new(terminal::data(Syntax::Csv)),
+        _ => Box::new(terminal::unguarded()),
+    });
     write(&report, &args, &mut out)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -162,7 +168,12 @@ fn write_events(args: &Args) -> anyhow::Result<ExitCode> {
     let wanted = |name: &str| args.vm.is_empty() || args.vm.iter().any(|vm| vm == name);
     let range = if args.range.is_given() { args.stretch().resolve()?.0 } else { Range::ALL };
     let shown = events::Shown { form, top: args.top, range };
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let stdout = match form {
+        events::Form::Text => terminal::page(),
+        events::Form::JsonLines => terminal::data(Syntax::Json),
+        events::Form::Csv => terminal::data(Syntax::Csv),
+    };
+    let mut out = BufWriter::with_capacity(1 << 16, stdout);
     super::load::events(&args.recording, &args.source, |loaded| {
         events::write(loaded, wanted, shown, &mut out)
     })?;
@@ -196,7 +207,7 @@ fn views(args: &Args, all: bool) -> Vec<View> {
 }
 
 fn style(args: &Args) -> text::Style {
-    let terminal = io::stdout().is_terminal();
+    let terminal = terminal::is_stdout_terminal();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     text::Style {
         width: if terminal { terminal_width() } else { None },

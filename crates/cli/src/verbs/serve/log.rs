@@ -1,12 +1,12 @@
 //! The log: lines on standard error, which journald stamps and keeps.
 
-use std::io::Write as _;
+use crate::terminal;
 use std::sync::Arc;
 
 /// Takes lines. A standard error that was closed takes none, and nothing ends for it.
 pub(super) fn start() -> Arc<dyn Fn(&str) + Send + Sync> {
     Arc::new(|line: &str| {
         let line = line.lines().collect::<Vec<_>>().join(" ");
-        let _ = writeln!(std::io::stderr(), "transect: {line}");
+        terminal::print_note(&line);
     })
 }

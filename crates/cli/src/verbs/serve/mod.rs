@@ -6,11 +6,12 @@
 mod log;
 
 use super::record::flight_service;
+use crate::terminal::{self, say};
 use crate::verbs::{sandbox, view};
 use anyhow::{Context as _, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
-use std::io::{ErrorKind, IsTerminal as _, Read as _, stdin};
+use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _, stdin};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -94,12 +95,12 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (config, path) = args.config()?;
     if args.print_config {
-        print!("{}", config.print());
+        terminal::page().write_all(config.print().as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.check_config {
         let from = path.map_or("the defaults".to_owned(), |path| path.display().to_string());
-        println!("{from}: valid");
+        say!("{from}: valid");
         return Ok(ExitCode::SUCCESS);
     }
     let mut signals = Signals::listen()?;

@@ -3,11 +3,12 @@
 mod log;
 
 use super::record::units;
+use crate::terminal;
 use anyhow::Context as _;
 use log::Log;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::{
-    io::{self, BufWriter, Write},
+    io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -17,6 +18,7 @@ use std::{
     time::Duration,
 };
 use transect_live::{LivePlan, Source, SourceKind, TABLES, lines};
+use transect_model::guard::Syntax;
 use transect_top::Feed;
 
 /// How soon a signal is noticed.
@@ -81,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn once(source: SourceKind, plan: &LivePlan) -> anyhow::Result<()> {
     let snapshot = transect_live::open(source, plan)?.take()?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(terminal::data(Syntax::Json));
     lines::write_object(&snapshot, &TABLES, &mut out)?;
     Ok(out.flush()?)
 }

@@ -13,8 +13,8 @@ use super::excerpt::Stretch;
 use super::load::SourceArgs;
 use super::sandbox;
 use crate::moment::RangeArgs;
+use crate::terminal::{self, note, say};
 use anyhow::Context as _;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ impl Args {
 /// Runs `transect view`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !transect_serve::is_built() && !args.api_only {
-        eprintln!("transect: built without the page; run make build");
+        note!("built without the page; run make build");
         return Ok(ExitCode::from(2));
     }
     let path = &args.recording;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let fragment = args.fragment()?;
     let stop = interrupted()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    sandbox::check_sandbox(args.require_sandbox, &|line| eprintln!("transect: {line}"))?;
+    sandbox::check_sandbox(args.require_sandbox, &terminal::print_note)?;
     let options = Options {
         address: args.listen,
         memory_bytes: args.memory,
@@ -91,8 +91,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let shown = recording::Shown::new(path.clone(), args.source.clone());
     let server = Server::start(Box::new(shown), &options)?;
     let url = format!("{}{fragment}", server.url());
-    println!("{url}");
-    std::io::stdout().flush()?;
+    say!("{url}");
     if !args.no_browser && !args.api_only {
         browser::open(&url);
     }

@@ -12,6 +12,7 @@
 mod bench;
 mod bench_reboots;
 mod hostile;
+mod hostile_texts;
 mod namespaces;
 mod record_compact;
 mod record_counts;

@@ -8,6 +8,7 @@ use super::{
     wire::{Put, Take},
 };
 use crate::stamp::{StampClock, TscReading};
+use transect_model::untrusted::Untrusted;
 
 /// Bytes of a chunk, the unit of which one slice is a part (`crates/formats/compact`).
 pub const CHUNK_BYTES: usize = 32 * 1024;
@@ -72,7 +73,7 @@ pub struct CompactRun {
     /// Size of one CPU's log, bytes.
     pub log_bytes: u64,
     /// Who numbers VM exit reasons there: `svm`, `vmx`, `arm64`.
-    pub isa: String,
+    pub isa: Untrusted<String>,
     /// The events that are recorded, as `system:event`.
     pub events: Vec<String>,
 }
@@ -140,21 +141,21 @@ fn take_syscalls(take: &mut Take<'_>) -> Result<SyscallForm, ProtoError> {
 
 pub(super) fn put_started_2(put: &mut Put<'_>, started: &Started) -> Result<(), ProtoError> {
     put_started(put, started)?;
-    put.str("why not compact", &started.why_full)?;
+    put.text("why not compact", &started.why_full)?;
     put.u8(u8::from(started.compact.is_some()));
     let Some(run) = &started.compact else { return Ok(()) };
     put.u64(run.log_bytes);
-    put.str("isa", &run.isa)?;
+    put.text("isa", &run.isa)?;
     put.strs("event", &run.events)
 }
 
 pub(super) fn take_started_2(take: &mut Take<'_>) -> Result<Started, ProtoError> {
     let started = take_started(take)?;
-    let why_full = take.str("why not compact")?;
+    let why_full = take.text("why not compact")?;
     let compact = match take.bool("is compact")? {
         true => Some(CompactRun {
             log_bytes: take.u64("log size")?,
-            isa: take.str("isa")?,
+            isa: take.text("isa")?,
             events: take.strs("event")?,
         }),
         false => None,

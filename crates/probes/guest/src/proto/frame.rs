@@ -10,6 +10,7 @@ use super::{
     wire::{Put, Take},
 };
 use crate::stamp::{StampClock, TscReading};
+use transect_model::untrusted::Untrusted;
 
 /// Recorder → agent: opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,30 +29,30 @@ pub struct Welcome {
     /// The protocol version of the session.
     pub version: u8,
     /// The agent's own version, for messages.
-    pub agent: String,
+    pub agent: Untrusted<String>,
     /// What the agent knows about its machine.
     pub facts: MachineFacts,
 }
 
-/// What an agent says about the machine it runs in.
+/// What an agent says about the machine it runs in: text that the guest chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFacts {
     /// Host name (`uname -n`).
-    pub nodename: String,
+    pub nodename: Untrusted<String>,
     /// Kernel release (`uname -r`).
-    pub release: String,
+    pub release: Untrusted<String>,
     /// Kernel version line (`uname -v`).
-    pub version: String,
+    pub version: Untrusted<String>,
     /// Architecture (`uname -m`).
-    pub arch: String,
+    pub arch: Untrusted<String>,
     /// `/proc/sys/kernel/random/boot_id`: another one means another boot, so another clock.
-    pub boot_id: String,
+    pub boot_id: Untrusted<String>,
     /// The hardware UUID the VMM gave (`product_uuid`), empty if unreadable.
-    pub uuid: String,
+    pub uuid: Untrusted<String>,
     /// The kernel's own time source (`tsc`, `kvm-clock`, …), empty if unreadable.
-    pub clocksource: String,
+    pub clocksource: Untrusted<String>,
     /// Trace clocks the kernel offers (`trace_clock`).
-    pub clocks: Vec<String>,
+    pub clocks: Vec<Untrusted<String>>,
     /// Those of them the agent can read itself, so that Pongs can carry them.
     pub stamp_clocks: Vec<StampClock>,
     /// One more than the highest CPU number that can ever appear.
@@ -61,7 +62,7 @@ pub struct MachineFacts {
     /// The guest's vsock address; `None` if it has none.
     pub vsock_cid: Option<u32>,
     /// Why this machine cannot be traced; empty if it can.
-    pub problem: String,
+    pub problem: Untrusted<String>,
 }
 
 /// One tracepoint (or all of a system) to record.
@@ -95,17 +96,17 @@ pub struct Start {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Started {
     /// The clock that stamps events.
-    pub clock: String,
+    pub clock: Untrusted<String>,
     /// Bytes of one sub-buffer: Data is a multiple of it. Of a chunk, where logs are recorded.
     pub page_bytes: u32,
     /// Ring buffer or log per CPU as the kernel rounded it, bytes.
     pub buffer_bytes: u64,
     /// What was asked for and is not there, one sentence each.
-    pub missing: Vec<String>,
+    pub missing: Vec<Untrusted<String>>,
     /// The compact collector runs: Words come and no Data. `None`: the other way round.
     pub compact: Option<CompactRun>,
     /// Why the compact collector was wanted and does not run; empty otherwise.
-    pub why_full: String,
+    pub why_full: Untrusted<String>,
 }
 
 impl Started {
@@ -204,7 +205,7 @@ pub enum Frame<'a> {
     /// The session is over because of this.
     Error {
         /// One sentence: what, where, what to do.
-        text: String,
+        text: Untrusted<String>,
     },
 }
 
@@ -260,7 +261,7 @@ impl<'a> Frame<'a> {
             }
             Frame::Welcome(welcome) => {
                 put.u8(welcome.version);
-                put.str("agent version", &welcome.agent)?;
+                put.text("agent version", &welcome.agent)?;
                 put_facts(&mut put, &welcome.facts)
             }
             Frame::Start(start) => put_start_2(&mut put, start),
@@ -298,7 +299,7 @@ impl<'a> Frame<'a> {
             }
             Frame::Stats(stats) => put_stats(&mut put, stats),
             Frame::Stop | Frame::Stopped | Frame::Bye => Ok(()),
-            Frame::Error { text } => put.str("error text", text),
+            Frame::Error { text } => put.text("error text", text),
         }
     }
 
@@ -316,7 +317,7 @@ impl<'a> Frame<'a> {
             }),
             2 => Frame::Welcome(Welcome {
                 version: take.u8("version")?,
-                agent: take.str("agent version")?,
+                agent: take.text("agent version")?,
                 facts: take_facts(&mut take)?,
             }),
             3 => Frame::Start(take_start(&mut take)?),
@@ -337,7 +338,7 @@ impl<'a> Frame<'a> {
             10 => Frame::Stop,
             11 => Frame::Stopped,
             12 => Frame::Bye,
-            13 => Frame::Error { text: take.str("error text")? },
+            13 => Frame::Error { text: take.text("error text")? },
             14 => Frame::Start(take_start_2(&mut take)?),
             15 => Frame::Started(take_started_2(&mut take)?),
             16 => Frame::Words(take_words(&mut take)?),
@@ -368,16 +369,16 @@ fn header(kind: u8, session: u32, payload: usize) -> Result<[u8; HEADER_BYTES], 
 }
 
 fn put_facts(put: &mut Put<'_>, facts: &MachineFacts) -> Result<(), ProtoError> {
-    put.str("node name", &facts.nodename)?;
-    put.str("kernel release", &facts.release)?;
-    put.str("kernel version", &facts.version)?;
-    put.str("architecture", &facts.arch)?;
-    put.str("boot id", &facts.boot_id)?;
-    put.str("uuid", &facts.uuid)?;
-    put.str("clock source", &facts.clocksource)?;
+    put.text("node name", &facts.nodename)?;
+    put.text("kernel release", &facts.release)?;
+    put.text("kernel version", &facts.version)?;
+    put.text("architecture", &facts.arch)?;
+    put.text("boot id", &facts.boot_id)?;
+    put.text("uuid", &facts.uuid)?;
+    put.text("clock source", &facts.clocksource)?;
     put.count("clocks", facts.clocks.len())?;
     for clock in &facts.clocks {
-        put.str("clock", clock)?;
+        put.text("clock", clock)?;
     }
     put.count("stamp clocks", facts.stamp_clocks.len())?;
     for clock in &facts.stamp_clocks {
@@ -386,24 +387,24 @@ fn put_facts(put: &mut Put<'_>, facts: &MachineFacts) -> Result<(), ProtoError> 
     put.u32(facts.cpu_count);
     put.u32(facts.page_bytes);
     put_option(put, facts.vsock_cid);
-    put.str("problem", &facts.problem)
+    put.text("problem", &facts.problem)
 }
 
 fn take_facts(take: &mut Take<'_>) -> Result<MachineFacts, ProtoError> {
     Ok(MachineFacts {
-        nodename: take.str("node name")?,
-        release: take.str("kernel release")?,
-        version: take.str("kernel version")?,
-        arch: take.str("architecture")?,
-        boot_id: take.str("boot id")?,
-        uuid: take.str("uuid")?,
-        clocksource: take.str("clock source")?,
-        clocks: take.list("clocks", 2, |take| take.str("clock"))?,
+        nodename: take.text("node name")?,
+        release: take.text("kernel release")?,
+        version: take.text("kernel version")?,
+        arch: take.text("architecture")?,
+        boot_id: take.text("boot id")?,
+        uuid: take.text("uuid")?,
+        clocksource: take.text("clock source")?,
+        clocks: take.texts("clocks")?,
         stamp_clocks: take.list("stamp clocks", 1, take_clock)?,
         cpu_count: take.u32("cpu count")?,
         page_bytes: take.u32("page size")?,
         vsock_cid: take_option(take, "vsock address")?,
-        problem: take.str("problem")?,
+        problem: take.text("problem")?,
     })
 }
 
@@ -437,18 +438,18 @@ pub(super) fn take_start(take: &mut Take<'_>) -> Result<Start, ProtoError> {
 }
 
 pub(super) fn put_started(put: &mut Put<'_>, started: &Started) -> Result<(), ProtoError> {
-    put.str("clock", &started.clock)?;
+    put.text("clock", &started.clock)?;
     put.u32(started.page_bytes);
     put.u64(started.buffer_bytes);
-    put.strs("missing event", &started.missing)
+    put.texts("missing event", &started.missing)
 }
 
 pub(super) fn take_started(take: &mut Take<'_>) -> Result<Started, ProtoError> {
     Ok(Started {
-        clock: take.str("clock")?,
+        clock: take.text("clock")?,
         page_bytes: take.u32("page size")?,
         buffer_bytes: take.u64("buffer size")?,
-        missing: take.strs("missing event")?,
+        missing: take.texts("missing event")?,
         ..Started::default()
     })
 }

@@ -1,6 +1,7 @@
 //! Integers and strings as bytes: little-endian, length first, every read bounds-checked.
 
 use super::ProtoError;
+use transect_model::untrusted::Untrusted;
 
 /// Appends values to a payload.
 pub(super) struct Put<'a>(pub(super) &'a mut Vec<u8>);
@@ -31,6 +32,25 @@ impl Put<'_> {
         self.count(what, value.len())?;
         self.bytes(value.as_bytes());
         Ok(())
+    }
+
+    /// As [`Put::str`]: the text as it is.
+    pub(super) fn text(
+        &mut self,
+        what: &'static str,
+        value: &Untrusted<String>,
+    ) -> Result<(), ProtoError> {
+        self.str(what, value.raw_for_storage())
+    }
+
+    /// Texts, their number before them.
+    pub(super) fn texts(
+        &mut self,
+        what: &'static str,
+        list: &[Untrusted<String>],
+    ) -> Result<(), ProtoError> {
+        self.count(what, list.len())?;
+        list.iter().try_for_each(|text| self.text(what, text))
     }
 
     /// Strings, their number before them.
@@ -109,6 +129,18 @@ impl<'a> Take<'a> {
         let bytes = self.slice(what, len)?;
         let text = std::str::from_utf8(bytes).map_err(|_| ProtoError::NotUtf8 { what })?;
         Ok(text.to_owned())
+    }
+
+    /// A string that the peer chose and people may read.
+    pub(super) fn text(&mut self, what: &'static str) -> Result<Untrusted<String>, ProtoError> {
+        self.str(what).map(Untrusted::new)
+    }
+
+    pub(super) fn texts(
+        &mut self,
+        what: &'static str,
+    ) -> Result<Vec<Untrusted<String>>, ProtoError> {
+        self.list(what, 2, |take| take.text(what))
     }
 
     /// A list whose elements each take at least `min_bytes`; the bound keeps a lying count from

@@ -17,6 +17,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
+use transect_model::untrusted::Untrusted;
 
 /// Hello is repeated: on a virtio-serial port nobody tells when the agent opens it.
 const HELLO_EVERY: Duration = Duration::from_millis(500);
@@ -31,6 +32,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// Longest wait in one step, so that a wish to stop is seen soon.
 const STEP: Duration = Duration::from_millis(50);
+/// Characters of an agent's error that are kept.
+const MAX_ERROR_CHARS: usize = 1000;
 /// For a frame to be taken once the session is to stop.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
@@ -134,9 +137,10 @@ impl<'c> Link<'c> {
         }
         let welcome = found.ok_or_else(|| self.closed())?;
         if !(OLDEST_VERSION..=VERSION).contains(&welcome.version) {
-            return Err(self.refused(format!(
+            return Err(self.unusable(format!(
                 "agent {} uses protocol {}, this transect supports {OLDEST_VERSION} to {VERSION}; update the older one",
-                welcome.agent, welcome.version
+                welcome.agent.terminal(),
+                welcome.version
             )));
         }
         self.version = welcome.version;
@@ -275,7 +279,7 @@ impl<'c> Link<'c> {
                 Frame::Stats(stats) => Heard::Stats(stats),
                 Frame::Stopped => Heard::Stopped,
                 Frame::Error { text } => {
-                    let text = self.account.text(&text);
+                    let text = text.cut(MAX_ERROR_CHARS);
                     return Err(SessionError::Refused { guest: name(self.config), text });
                 }
                 // The agent ends the session, or echoes what only a recorder says.
@@ -352,8 +356,12 @@ impl<'c> Link<'c> {
         SessionError::Silent { guest: name(self.config), secs: waited.as_secs(), mend }
     }
 
-    pub(super) fn refused(&self, text: String) -> SessionError {
+    pub(super) fn refused(&self, text: Untrusted<String>) -> SessionError {
         SessionError::Refused { guest: name(self.config), text }
+    }
+
+    pub(super) fn unusable(&self, why: String) -> SessionError {
+        SessionError::Unusable { guest: name(self.config), why }
     }
 
     fn closed(&self) -> SessionError {

@@ -20,6 +20,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use transect_model::untrusted::terminal_list;
 
 /// How often a pause looks whether the session should stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -209,17 +210,18 @@ impl Session<'_> {
         let limit = self.config.limits.start;
         let (mut started, meta) =
             link.start(full_clock, limit, &is_unwanted, &mut |heard| early.hear(heard))?;
-        let clock = StampClock::from_name(&started.clock).unwrap_or(full_clock);
+        let clock = StampClock::from_name(started.clock.raw_for_storage()).unwrap_or(full_clock);
         if clock != asked {
             // It records with another clock than that which was asked for stamps.
             early.brackets.clear();
             link.ask_for(clock);
         }
         if self.config.compact.is_some() && !link.can_ask_for_compact() {
-            let agent = &welcome.agent;
-            started.why_full = format!(
+            let agent = welcome.agent.raw_for_storage();
+            let why = format!(
                 "transect-agent {agent} in the guest is older than the compact collector; update it"
             );
+            started.why_full = why.into();
         }
         self.begin(&mut link, welcome, started, meta)?;
         let is_running = !early.stats.is_empty();
@@ -239,13 +241,13 @@ impl Session<'_> {
             return Err(link.refused(facts.problem.clone()));
         }
         let has = |clock: &StampClock| {
-            facts.stamp_clocks.contains(clock) && facts.clocks.iter().any(|c| c == clock.name())
+            facts.stamp_clocks.contains(clock) && facts.clocks.iter().any(|c| *c == clock.name())
         };
         let wanted = || self.config.clocks.iter().map(|c| c.name()).collect::<Vec<_>>().join(", ");
         self.config.clocks.iter().copied().find(has).ok_or_else(|| {
-            link.refused(format!(
+            link.unusable(format!(
                 "the guest kernel offers the trace clocks {}, but one of {} is needed",
-                facts.clocks.join(", "),
+                terminal_list(&facts.clocks),
                 wanted()
             ))
         })

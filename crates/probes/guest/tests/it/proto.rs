@@ -7,6 +7,7 @@ use transect_guest::{
     proto::*,
     stamp::{StampClock, TscReading},
 };
+use transect_model::untrusted::Untrusted;
 
 /// A frame without borrowed bytes; bytes are kept beside it.
 #[derive(Clone, Debug)]
@@ -39,13 +40,18 @@ fn text() -> impl Strategy<Value = String> {
     "[ -~äöü✓]{0,40}"
 }
 
+/// A text that the peer chose: it may hold controls.
+fn outside() -> impl Strategy<Value = Untrusted<String>> {
+    "[ -~äöü✓\\x1b\\n\u{9b}\u{202e}]{0,40}".prop_map(Untrusted::new)
+}
+
 fn clock() -> impl Strategy<Value = StampClock> {
     proptest::sample::select(StampClock::ALL.to_vec())
 }
 
 fn facts() -> impl Strategy<Value = MachineFacts> {
-    let texts = vec(text(), 8);
-    (texts, vec(text(), 0..12), vec(clock(), 0..5), any::<(u32, u32, Option<u32>)>()).prop_map(
+    let texts = vec(outside(), 8);
+    (texts, vec(outside(), 0..12), vec(clock(), 0..5), any::<(u32, u32, Option<u32>)>()).prop_map(
         |(mut texts, clocks, stamp_clocks, (cpu_count, page_bytes, vsock_cid))| {
             let mut next = || texts.pop().unwrap();
             MachineFacts {
@@ -102,10 +108,10 @@ fn plan() -> impl Strategy<Value = CompactPlan> {
 }
 
 fn started() -> impl Strategy<Value = Started> {
-    let run = (any::<u64>(), text(), vec(text(), 0..9))
+    let run = (any::<u64>(), outside(), vec(text(), 0..9))
         .prop_map(|(log_bytes, isa, events)| CompactRun { log_bytes, isa, events });
     let compact = proptest::option::of(run);
-    (text(), any::<(u32, u64)>(), vec(text(), 0..9), compact, text()).prop_map(
+    (outside(), any::<(u32, u64)>(), vec(outside(), 0..9), compact, outside()).prop_map(
         |(clock, (page_bytes, buffer_bytes), missing, compact, why_full)| Started {
             clock,
             page_bytes,
@@ -152,7 +158,7 @@ fn frame() -> impl Strategy<Value = Any> {
         (any::<(u8, u8)>(), text()).prop_map(|((min_version, max_version), recorder)| Any::Owned(
             Frame::Hello(Hello { min_version, max_version, recorder })
         )),
-        (any::<u8>(), text(), facts()).prop_map(|(version, agent, facts)| Any::Owned(
+        (any::<u8>(), outside(), facts()).prop_map(|(version, agent, facts)| Any::Owned(
             Frame::Welcome(Welcome { version, agent, facts })
         )),
         start().prop_map(|start| Any::Owned(Frame::Start(start))),
@@ -172,7 +178,7 @@ fn frame() -> impl Strategy<Value = Any> {
         Just(Any::Owned(Frame::Stop)),
         Just(Any::Owned(Frame::Stopped)),
         Just(Any::Owned(Frame::Bye)),
-        text().prop_map(|text| Any::Owned(Frame::Error { text })),
+        outside().prop_map(|text| Any::Owned(Frame::Error { text })),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! From SQL text to rows in a file or on standard output.
 
 use crate::output::Output;
+use crate::terminal;
 use anyhow::Context as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -76,7 +77,7 @@ pub(super) fn all(
         return Err(QueryError::sql(what).into());
     }
     // The file takes its name only when everything is in it.
-    let mut output = Output::create(&target.path)?;
+    let mut output = Output::create(&target.path, target.format)?;
     for (at, statement) in statements.into_iter().enumerate() {
         if at > 0 && matches!(target.format, Format::Table(_)) {
             writeln!(output)?;
@@ -133,6 +134,7 @@ pub(super) fn one(
     stop: &Stop,
 ) -> Result<usize, QueryError> {
     let answer = database.run(statement)?;
-    let mut out = io::BufWriter::new(io::stdout());
-    write(answer, Format::Table(limits(rows)), &mut out, stop)
+    let format = Format::Table(limits(rows));
+    let mut out = io::BufWriter::new(terminal::rows(format));
+    write(answer, format, &mut out, stop)
 }

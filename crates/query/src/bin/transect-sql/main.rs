@@ -7,18 +7,18 @@
 //! `transect sql` makes a recording's tables and executes this program.
 //!
 //! Exit code 2 says that the SQL is wrong, 1 that it could not be answered.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a binary that prints")]
 
 mod answer;
 mod complete;
 mod output;
 mod pipe;
 mod prompt;
+mod terminal;
 mod walls;
 
 use anyhow::Context as _;
 use clap::Parser;
-use std::io::{self, IsTerminal, Read, Write as _};
+use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use transect_ask::{Wanted, protocol};
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Err(error) => match error.downcast_ref::<QueryError>() {
             Some(QueryError::Stopped) => ExitCode::from(130),
             known => {
-                eprintln!("transect: {error:#}");
+                terminal::error("transect", &format!("{error:#}"));
                 ExitCode::from(if known.is_some_and(QueryError::is_bad_sql) { 2 } else { 1 })
             }
         },
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
 fn check_sandbox() -> ExitCode {
     let missing = walls::raise_walls(&Options::default(), 0);
     for wall in &missing {
-        println!("{wall}");
+        terminal::print_line(&wall.to_string());
     }
     if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -135,7 +135,7 @@ fn print_docs(wanted: &Wanted) -> anyhow::Result<()> {
         (true, false) => docs::views_text(None),
         (true, true) => docs::views_markdown(),
     };
-    Ok(io::stdout().write_all(text.as_bytes())?)
+    Ok(terminal::print_text(&text)?)
 }
 
 /// Did the error come from a reader that closed our standard output?

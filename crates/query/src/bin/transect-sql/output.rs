@@ -1,11 +1,17 @@
 //! Where an answer goes: standard output, or a file that appears only when it is whole.
 
-use anyhow::Context as _;
+use crate::terminal;
+use anyhow::{Context as _, ensure};
 use std::fs::{File, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
+use transect_model::guard::Guard;
+use transect_query::output::Format;
+
+const BINARY: &str =
+    "the output is a terminal and this format is binary: write to a file (-o FILE) or to a pipe";
 
 /// An output under way. Dropped unfinished, it leaves no file behind.
 pub(crate) struct Output {
@@ -15,16 +21,23 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Starts writing to `path`, or to standard output for `-`. What is no plain file (a pipe, a
+    /// Starts writing rows in a format to `path`, or to standard output for `-`. What is no plain file (a pipe, a
     /// device) is written directly.
-    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path, format: Format) -> anyhow::Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         let directly = |to| Output { to: BufWriter::new(to), named: None };
         if path.as_os_str() == "-" {
-            return Ok(directly(Box::new(io::stdout())));
+            let is_binary = terminal::syntax(format).is_none();
+            ensure!(!is_binary || !io::stdout().is_terminal(), BINARY);
+            return Ok(directly(Box::new(terminal::rows(format))));
         }
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            return Ok(directly(Box::new(File::create(path).with_context(cannot)?)));
+            let file = File::create(path).with_context(cannot)?;
+            let syntax = terminal::syntax(format);
+            ensure!(syntax.is_some() || !file.is_terminal(), BINARY);
+            // The device may be a terminal.
+            let syntax = syntax.filter(|_| file.is_terminal());
+            return Ok(directly(Box::new(Guard::new(file, syntax))));
         }
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // As any file is made: what of it others may do, the umask says.

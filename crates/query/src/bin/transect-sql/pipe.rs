@@ -4,7 +4,7 @@
 //! cancelled. The process exits when standard input ends, also during a query. Limits of an answer are enforced here and
 //! checked by the client. The tables are opened first, and the walls ([`walls`]) stand before the first request is read.
 
-use crate::walls;
+use crate::{terminal, walls};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -130,7 +130,7 @@ fn read(asked: &Asked, to: &Sender<Question>) -> ! {
                 }
             }
             Err(what) => {
-                eprintln!("transect-sql: invalid request: {what}");
+                terminal::error("transect-sql", &format!("invalid request: {what}"));
                 process::exit(1);
             }
         }

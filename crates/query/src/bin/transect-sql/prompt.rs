@@ -2,6 +2,7 @@
 
 use crate::answer;
 use crate::complete::{COMMANDS, SqlHelper};
+use crate::terminal::{self, say};
 use anyhow::Context as _;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -25,7 +26,7 @@ pub(super) fn run(database: &Database, rows: usize) -> anyhow::Result<()> {
         // There is none the first time.
         let _ = editor.load_history(file);
     }
-    println!(
+    say!(
         "SQL prompt of this recording. .tables and .views list tables and views, .help the commands."
     );
     let stop = answer::interrupted_at_prompt()?;
@@ -71,11 +72,11 @@ fn handle(
         (Some(".quit" | ".exit"), _) => return Ok(false),
         (Some(".help"), _) => help(),
         (Some(".tables"), _) => tables(database),
-        (Some(".views"), view) => print!("{}", docs::views_text(view)),
-        (Some(".schema"), Some(table)) => schema(database, table),
-        (Some(".schema"), None) => print!("{}", docs::tables_text(None)),
+        (Some(".views"), view) => terminal::print_text(&docs::views_text(view))?,
+        (Some(".schema"), Some(table)) => schema(database, table)?,
+        (Some(".schema"), None) => terminal::print_text(&docs::tables_text(None))?,
         (Some(command), _) if command.starts_with('.') => {
-            println!("unknown command {command}; .help lists the commands");
+            say!("unknown command {command}; .help lists the commands");
         }
         _ => statements(database, text, rows, stop)?,
     }
@@ -84,11 +85,9 @@ fn handle(
 
 fn help() {
     for (name, meaning) in COMMANDS {
-        println!("{name:<9} {meaning}");
+        say!("{name:<9} {meaning}");
     }
-    println!(
-        "A statement ends with ; and may take several lines. Tab completes, ^C stops a query."
-    );
+    say!("A statement ends with ; and may take several lines. Tab completes, ^C stops a query.");
 }
 
 fn tables(database: &Database) {
@@ -97,24 +96,24 @@ fn tables(database: &Database) {
     let screen = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
     for line in names.chunks((screen / width).max(1)) {
         let cells: Vec<String> = line.iter().map(|name| format!("{name:<width$}")).collect();
-        println!("{}", cells.concat().trim_end());
+        say!("{}", cells.concat().trim_end());
     }
 }
 
-fn schema(database: &Database, table: &str) {
+fn schema(database: &Database, table: &str) -> std::io::Result<()> {
     let described = docs::tables_text(Some(table)) + &docs::views_text(Some(table));
     if !described.is_empty() {
-        print!("{described}");
-        return;
+        return terminal::print_text(&described);
     }
     match database.schema(table) {
         Ok(schema) => {
             for field in schema.fields() {
-                println!("  {:<18} {}", field.name(), field.data_type());
+                say!("  {:<18} {}", field.name(), field.data_type());
             }
         }
-        Err(error) => println!("{error}"),
+        Err(error) => terminal::print_error(&error.to_string()),
     }
+    Ok(())
 }
 
 fn statements(
@@ -126,7 +125,7 @@ fn statements(
     let parsed = match database.parse(text) {
         Ok(parsed) => parsed,
         Err(error) => {
-            println!("{error}");
+            terminal::print_error(&error.to_string());
             return Ok(());
         }
     };
@@ -135,11 +134,11 @@ fn statements(
         match answer::one(database, statement, rows, &Stop::on(Arc::clone(stop))) {
             Ok(count) => {
                 let s = if count == 1 { "" } else { "s" };
-                println!("({count} row{s}, {:.3} s)", began.elapsed().as_secs_f64());
+                say!("({count} row{s}, {:.3} s)", began.elapsed().as_secs_f64());
             }
             Err(QueryError::Write(error)) => return Err(error.into()),
             Err(error) => {
-                println!("{error}");
+                terminal::print_error(&error.to_string());
                 return Ok(());
             }
         }

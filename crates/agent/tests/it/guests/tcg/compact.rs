@@ -175,7 +175,7 @@ fn check_records(kept: &Kept, outcome: &Outcome, spans: &RangeInclusive<Duration
     assert!(kept.notes.is_empty() && kept.page_bytes == 0, "{:?}", kept.notes);
     let source = &kept.sources[0];
     let run = source.started.compact.as_ref().unwrap();
-    assert!(source.started.why_full.is_empty(), "{}", source.started.why_full);
+    assert!(source.started.why_full.is_empty(), "{:?}", source.started.why_full);
     assert!(run.events.iter().any(|event| event == "sched:sched_switch"), "{run:?}");
     assert_eq!(source.cpu_count, 1);
     let all = events(&source.bytes);

@@ -43,7 +43,8 @@ impl GuestSink for Notebook {
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         let mut told = self.told.lock().unwrap();
         told.cpu_count = beginning.facts.cpu_count;
-        told.boots.push((beginning.facts.boot_id.clone(), beginning.continues));
+        told.boots
+            .push((beginning.facts.boot_id.raw_for_storage().to_owned(), beginning.continues));
         assert_eq!(beginning.started.clock, "x86-tsc");
         Ok(())
     }

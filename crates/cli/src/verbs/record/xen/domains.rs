@@ -124,7 +124,7 @@ impl XenDomains {
     ) -> Result<Option<MachineId>, StoreError> {
         let state = self.lock();
         let named = |domain: &Domain| spec.name.as_ref() == Some(&domain.name);
-        let same = |domain: &Domain| !domain.uuid.is_empty() && domain.uuid == facts.uuid;
+        let same = |domain: &Domain| !domain.uuid.is_empty() && facts.uuid == domain.uuid.as_str();
         let by = |fits: &dyn Fn(&Domain) -> bool| {
             // Of several with one name, as when it was booted again, the last.
             let mut fitting = state.facts.domains.iter().rev().filter(|(_, domain)| fits(domain));
@@ -279,7 +279,7 @@ mod tests {
         let dir = dir.path().join("r.transect");
         let domains = domains(&dir);
         let of = |spec_text: &str, uuid: &str| {
-            let facts = MachineFacts { uuid: uuid.to_owned(), ..MachineFacts::default() };
+            let facts = MachineFacts { uuid: uuid.into(), ..MachineFacts::default() };
             domains.machine_of(&spec(spec_text), &facts).unwrap()
         };
         assert_eq!(of("vsock:3", "uuid-of-db"), Some(MachineId(3)));

@@ -9,6 +9,7 @@ mod hypervisor;
 mod only;
 mod sink;
 
+use crate::terminal::note;
 pub(super) use domains::XenDomains;
 pub(super) use hypervisor::{XenPlan, XenRecording, XenTotals};
 pub(super) use only::NoKernel;
@@ -71,7 +72,7 @@ pub(super) fn plan(args: &XenArgs, is_flight: bool) -> anyhow::Result<Option<Xen
             Some(lack) => {
                 let why = format!("{}; to fix it: {}", lack.what, lack.mend);
                 if !by_name {
-                    eprintln!("transect: Xen is not recorded: {why}");
+                    note!("Xen is not recorded: {why}");
                 }
                 why
             }

@@ -4,7 +4,7 @@ use super::grid::{Grid, left, right};
 use super::vcpus::ratio;
 use super::{Page, count, share};
 use crate::verbs::report::lines::DomainLine;
-use std::io;
+use std::io::{self, Write as _};
 
 impl Page<'_> {
     pub(super) fn domains(&mut self) -> io::Result<()> {

@@ -4,6 +4,7 @@
 //! cut with an ellipsis. Written to a file or a pipe, it is as wide as it needs to be.
 
 use std::io::{self, Write};
+use transect_model::escape::terminal;
 
 /// How a column is set and what may happen to it when space is short.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,7 @@ impl Grid {
     /// Adds a row; missing cells stay empty. Control characters, which a thread may carry in its
     /// name to play with the reader's terminal, are shown as escapes.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        let mut cells: Vec<String> = cells.into_iter().map(|c| printable(&c)).collect();
+        let mut cells: Vec<String> = cells.into_iter().map(|c| terminal(&c).into_owned()).collect();
         cells.resize(self.columns.len(), String::new());
         self.rows.push(cells);
     }
@@ -150,19 +151,6 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// The text with control characters shown as escapes, safe to print on a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +190,6 @@ mod tests {
     fn control_characters_never_reach_the_terminal() {
         let mut grid = Grid::new(&[left("name")]);
         grid.row(vec!["evil\u{1b}[2J\n".into()]);
-        assert_eq!(written(&grid, None), "  name\n  evil\\u{1b}[2J\\n\n");
+        assert_eq!(written(&grid, None), "  name\n  evil\\x1b[2J\\n\n");
     }
 }

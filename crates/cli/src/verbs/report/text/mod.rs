@@ -16,10 +16,11 @@ use super::build::Report;
 use super::summary;
 use crate::facts::TimeUnit;
 use crate::moment::zone::Zone;
-pub(crate) use grid::printable;
 use grid::{Column, Grid};
 pub(crate) use number::{bytes, count, counted, dash, duration, duration_or_dash, share};
 use std::io::{self, Write};
+use transect_model::escape::terminal;
+use transect_model::guard::{Guard, Syntax, Weight};
 use vcpus::ratio;
 pub(crate) use waits::antagonist;
 
@@ -46,7 +47,8 @@ const MOST_ACTORS: usize = 100;
 struct Page<'a> {
     report: &'a Report,
     style: Style,
-    out: &'a mut dyn Write,
+    /// Whatever a line embeds, the terminal gets no control of it.
+    out: Guard<&'a mut dyn Write>,
 }
 
 /// Writes the views in the given order.
@@ -56,7 +58,7 @@ pub(crate) fn write(
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page { report, style, out };
+    let mut page = Page { report, style, out: Guard::new(out, Some(Syntax::Lines)) };
     page.title()?;
     for view in views {
         page.view(*view)?;
@@ -96,9 +98,8 @@ impl Page<'_> {
 
     /// A section's heading, with what its numbers refer to.
     fn heading(&mut self, title: &str, explanation: &str) -> io::Result<()> {
-        let (on, off) = if self.style.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
         writeln!(self.out)?;
-        write!(self.out, "{on}{title}{off}")?;
+        self.bold(title)?;
         if explanation.is_empty() {
             return writeln!(self.out);
         }
@@ -108,6 +109,16 @@ impl Page<'_> {
         }
         writeln!(self.out)?;
         self.paragraph(explanation)
+    }
+
+    /// A text set bold where the terminal may.
+    fn bold(&mut self, text: &str) -> io::Result<()> {
+        if !self.style.bold {
+            return write!(self.out, "{}", terminal(text));
+        }
+        self.out.weight(Weight::Bold)?;
+        write!(self.out, "{}", terminal(text))?;
+        self.out.weight(Weight::Plain)
     }
 
     /// The heading of a section with durations, which names their unit where that is not time.
@@ -145,7 +156,7 @@ impl Page<'_> {
         let room = self.style.width.unwrap_or(usize::MAX).max(40);
         let mut line = lead.to_owned();
         let mut is_fresh = true;
-        for word in printable(text).split(' ') {
+        for word in terminal(text).split(' ') {
             let wanted = line.chars().count() + 1 + word.chars().count();
             if !is_fresh && wanted > room {
                 writeln!(self.out, "{line}")?;
@@ -194,7 +205,7 @@ impl Page<'_> {
     }
 
     fn grid(&mut self, grid: &Grid) -> io::Result<()> {
-        grid.write(self.out, 2, self.style.width)
+        grid.write(&mut self.out, 2, self.style.width)
     }
 
     /// A list cut at `--top`, with a line on what was left out.

@@ -3,7 +3,7 @@
 use super::{Page, bytes, count, counted, dash, share};
 use crate::facts::{CostLine, Facts, Stored};
 use crate::moment::zone::Digits;
-use std::io;
+use std::io::{self, Write as _};
 use transect_model::ids::MachineKind;
 use transect_model::time::Span;
 
@@ -34,8 +34,8 @@ impl Page<'_> {
             facts.path,
             self.ns(self.window_ns())
         );
-        let (on, off) = if self.style.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
-        writeln!(self.out, "{on}{}{off}", super::printable(&title))
+        self.bold(&title)?;
+        writeln!(self.out)
     }
 
     pub(super) fn recording(&mut self) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use super::grid::{Column, left, right};
 use super::{Page, count, counted, share};
 use crate::verbs::report::lines::{AntagonistLine, ExitLine};
-use std::io;
+use std::io::{self, Write as _};
 use transect_model::exit::Isa;
 use transect_model::ids::MachineId;
 

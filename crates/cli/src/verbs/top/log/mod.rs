@@ -3,6 +3,7 @@
 mod csv;
 mod parquet;
 
+use crate::terminal;
 use anyhow::Context as _;
 use std::{
     fs::File,
@@ -10,6 +11,7 @@ use std::{
     path::Path,
 };
 use transect_live::{Snapshot, lines};
+use transect_model::guard::Syntax;
 
 /// A log.
 pub(super) struct Log {
@@ -33,7 +35,9 @@ impl Log {
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let out: Box<dyn Sink> = match path.extension().and_then(|end| end.to_str()) {
-            _ if name == "-" => Box::new(Lines(BufWriter::new(Box::new(io::stdout())))),
+            _ if name == "-" => {
+                Box::new(Lines(BufWriter::new(Box::new(terminal::data(Syntax::Json)))))
+            }
             Some("jsonl") => Box::new(Lines(BufWriter::new(Box::new(append(path)?)))),
             Some("csv") => Box::new(csv::Csv::open(path)?),
             Some("parquet") => Box::new(parquet::Parquet::open(path)?),

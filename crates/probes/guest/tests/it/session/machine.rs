@@ -31,6 +31,9 @@ pub(crate) struct FakeMachine {
     /// Waits in each round for as long as it may.
     pub(crate) is_quiet: bool,
     pub(crate) refuse: Option<String>,
+    /// Why it cannot be traced; empty if it can.
+    pub(crate) problem: String,
+    pub(crate) clocks: Vec<String>,
 }
 
 impl FakeMachine {
@@ -43,6 +46,8 @@ impl FakeMachine {
             pumps: Arc::default(),
             is_quiet: false,
             refuse: None,
+            problem: String::new(),
+            clocks: vec!["local".into(), "mono".into()],
         }
     }
 }
@@ -64,8 +69,9 @@ impl TraceSource for FakeMachine {
     fn facts(&mut self) -> MachineFacts {
         MachineFacts {
             nodename: "fake".into(),
-            boot_id: self.boot_id.lock().unwrap().clone(),
-            clocks: vec!["local".into(), "mono".into()],
+            boot_id: self.boot_id.lock().unwrap().clone().into(),
+            clocks: self.clocks.iter().map(|clock| clock.as_str().into()).collect(),
+            problem: self.problem.as_str().into(),
             stamp_clocks: vec![StampClock::Mono],
             cpu_count: 2,
             page_bytes: PAGE as u32,
@@ -81,7 +87,7 @@ impl TraceSource for FakeMachine {
         let format = vec![b'f'; 200_000];
         Ok(Prepared {
             started: Started {
-                clock: start.clock.clone(),
+                clock: start.clock.clone().into(),
                 page_bytes: PAGE as u32,
                 buffer_bytes: start.buffer_bytes,
                 missing: vec!["kvm:kvm_exit".into()],

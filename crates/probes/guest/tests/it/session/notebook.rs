@@ -75,7 +75,7 @@ impl GuestSink for Notebook {
         let meta = b.meta.iter().map(|(name, bytes)| (name.clone(), bytes.len())).collect();
         let mut told = self.told.lock().unwrap();
         told.begun_at.push(mono());
-        told.begun.push((b.facts.boot_id.clone(), b.continues, meta));
+        told.begun.push((b.facts.boot_id.raw_for_storage().to_owned(), b.continues, meta));
         Ok(())
     }
 

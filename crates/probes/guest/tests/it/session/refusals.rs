@@ -16,6 +16,41 @@ fn what_the_agent_cannot_do_is_told_in_its_words() {
     agent.end();
 }
 
+/// Text that goes one line up, writes a line of its own, and clears the screen.
+const HOSTILE: &str = "no tracefs\u{1b}[1A\r\nroot: all is well\u{9b}2J\u{202e}";
+const SHOWN: &str = "no tracefs\\x1b[1A\\r\\nroot: all is well\\x9b2J\\u{202e}";
+
+/// Ends a session that does not begin; its error, as it is printed.
+fn refused(scene: &Scene) -> String {
+    let agent = scene.agent();
+    let session = scene.session("agent");
+    assert!(!session.wait_started());
+    let error = session.stop().unwrap_err().to_string();
+    agent.end();
+    assert!(!error.contains(|c: char| c.is_control() || c == '\u{202e}'), "{error:?}");
+    error
+}
+
+#[test]
+fn a_guests_error_is_one_line_that_no_terminal_obeys() {
+    let mut scene = Scene::new();
+    scene.machine.refuse = Some(HOSTILE.into());
+    let error = refused(&scene);
+    assert!(error.ends_with(SHOWN), "{error}");
+}
+
+#[test]
+fn a_guests_problem_and_clocks_are_escaped() {
+    let mut scene = Scene::new();
+    scene.machine.problem = HOSTILE.into();
+    let error = refused(&scene);
+    assert!(error.ends_with(SHOWN), "{error}");
+    let mut scene = Scene::new();
+    scene.machine.clocks = vec!["local".into(), HOSTILE.into()];
+    let error = refused(&scene);
+    assert!(error.contains(&format!("local, {SHOWN}, but one of")), "{error}");
+}
+
 #[test]
 fn a_second_recorder_is_told_that_the_agent_is_busy() {
     let scene = Scene::new();

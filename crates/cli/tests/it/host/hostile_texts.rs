@@ -1,0 +1,145 @@
+//! Guests whose texts steer a terminal: `record` prints them as escapes, on lines of its own.
+
+use crate::record_support::{Scratch, can_record_compact};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread;
+use transect_guest::proto::{
+    Decoder, Frame, MachineFacts, Pong, Role, Start, Started, Stats, Welcome,
+};
+use transect_guest::stamp::StampClock;
+use transect_store::Recording;
+
+/// Goes one line up, writes a line of its own, clears the screen with C1, turns the direction of writing.
+const HOSTILE: &str = "\u{1b}[1A\r\ntransect: guest web: all is well\u{9b}2J\u{202e}";
+const SHOWN: &str = "\\x1b[1A\\r\\ntransect: guest web: all is well\\x9b2J\\u{202e}";
+
+/// What a hostile agent chooses.
+#[derive(Clone, Default)]
+struct Texts {
+    problem: String,
+    clocks: Vec<String>,
+    error: String,
+}
+
+fn facts(texts: &Texts) -> MachineFacts {
+    MachineFacts {
+        nodename: format!("web{HOSTILE}").into(),
+        release: HOSTILE.into(),
+        boot_id: HOSTILE.into(),
+        clocks: texts.clocks.iter().map(|clock| clock.as_str().into()).collect(),
+        stamp_clocks: vec![StampClock::Mono],
+        cpu_count: 1,
+        page_bytes: 4096,
+        problem: texts.problem.as_str().into(),
+        ..MachineFacts::default()
+    }
+}
+
+/// Serves recorders one after the other, until the test's process ends.
+fn hostile_agent(socket: &Path, texts: Texts) {
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            serve(stream.unwrap(), &texts);
+        }
+    });
+}
+
+fn serve(mut stream: UnixStream, texts: &Texts) {
+    let mut decoder = Decoder::new(Role::Agent);
+    loop {
+        let mut answers: Vec<Frame<'static>> = Vec::new();
+        while let Ok(Some(frame)) = decoder.next() {
+            match frame {
+                Frame::Hello(_) => {
+                    let facts = facts(texts);
+                    answers.push(Frame::Welcome(Welcome {
+                        version: 2,
+                        agent: HOSTILE.into(),
+                        facts,
+                    }));
+                }
+                Frame::Ping { seq, clock } => {
+                    answers.push(Frame::Pong(Pong { seq, cpu: 0, stamp: clock.now().unwrap() }));
+                }
+                Frame::Start(Start { clock, .. }) => {
+                    answers.push(Frame::Started(Started {
+                        clock: clock.into(),
+                        page_bytes: 4096,
+                        why_full: HOSTILE.into(),
+                        missing: vec![HOSTILE.into()],
+                        ..Started::default()
+                    }));
+                    answers.push(Frame::Stats(Stats::default()));
+                    if !texts.error.is_empty() {
+                        answers.push(Frame::Error { text: texts.error.as_str().into() });
+                    }
+                }
+                Frame::Stop => answers.push(Frame::Stopped),
+                _ => {}
+            }
+        }
+        let Some(session) = decoder.session().or(answers.is_empty().then_some(0)) else { return };
+        let mut wire = Vec::new();
+        answers.iter().for_each(|frame| frame.encode(session, &mut wire).unwrap());
+        // The recorder may be gone.
+        if stream.write_all(&wire).is_err() {
+            return;
+        }
+        match stream.read(decoder.room()) {
+            Ok(bytes) if bytes > 0 => decoder.filled(bytes),
+            _ => return,
+        }
+    }
+}
+
+/// What `record` printed on standard error with such a guest, checked line by line.
+fn told(scratch: &Scratch, name: &str, texts: Texts) -> String {
+    let socket = scratch.path(&format!("{name}.sock"));
+    hostile_agent(&socket, texts);
+    let guest = format!("virtio-serial:{}", socket.display());
+    let output = scratch.run(&["record", "--guest", &guest, "-o", name, "--duration", "1s"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    for line in told.lines() {
+        assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{name}: {line:?}");
+        assert!(!line.starts_with("transect: guest web: all"), "{name}: forged:\n{told}");
+    }
+    told
+}
+
+#[test]
+fn a_guest_that_refuses_cannot_write_lines_of_its_own() {
+    if !can_record_compact() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let problem = told(&scratch, "problem", Texts { problem: HOSTILE.into(), ..Texts::default() });
+    assert!(problem.trim_end().ends_with(SHOWN), "{problem}");
+    let clocks = vec!["local".to_owned(), HOSTILE.to_owned()];
+    let clocks = told(&scratch, "clocks", Texts { clocks, ..Texts::default() });
+    // A compact recorder asks all the same; the guest answers.
+    assert!(clocks.contains(SHOWN), "{clocks}");
+}
+
+#[test]
+fn notes_about_a_running_guest_embed_its_texts_as_escapes() {
+    if !can_record_compact() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let clocks = vec!["mono".to_owned()];
+    let texts = Texts { clocks, error: HOSTILE.into(), ..Texts::default() };
+    let notes = told(&scratch, "notes", texts);
+    let why_full = format!("full collector in this guest: {SHOWN}");
+    assert!(notes.contains(&why_full), "{notes}");
+    assert!(notes.contains(&format!("{SHOWN}; reconnecting")), "{notes}");
+    // The recording holds the name as it came, and every reader escapes it.
+    let dir = scratch.path("notes");
+    let recording = Recording::open(&dir).unwrap();
+    assert!(recording.manifest.machines.iter().any(|machine| machine.name.contains(HOSTILE)));
+    let report = scratch.run(&["report", "notes", "--view", "machines"]);
+    let report = String::from_utf8(report.stdout).unwrap();
+    assert!(report.contains(SHOWN) && !report.contains('\u{1b}'), "{report}");
+}
