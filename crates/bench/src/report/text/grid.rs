@@ -266,9 +266,9 @@ mod tests {
     fn numbers_are_right_names_left_and_columns_of_nothing_are_left_out() {
         assert_eq!(
             written(None, false),
-            "  name                            time  calls\n  \
-               a rather long name\\u{1b}[2J  1.00 µs      7\n  \
-               x                            12.0 ms  1,234\n"
+            "  name                          time  calls\n  \
+               a rather long name\\x1b[2J  1.00 µs      7\n  \
+               x                          12.0 ms  1,234\n"
         );
     }
 

@@ -19,7 +19,7 @@ use transect_bench::{
     published,
     report::{self, Asked, Chosen, rows, text},
 };
-use transect_model::guard::Syntax;
+use transect_model::{escape::one_line, guard::Syntax};
 
 /// Arguments of `transect bench report`.
 #[derive(clap::Args)]
@@ -221,9 +221,11 @@ pub(super) fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 fn shown(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (name, before, after) in &comparison.differing {
-        text += &format!("{name}: {before} before, {after} after\n");
+        let line = format!("{name}: {before} before, {after} after");
+        text += &format!("{}\n", one_line(&line));
     }
-    let width = comparison.rows.iter().map(|row| row.cell.chars().count()).max().unwrap_or(0);
+    let width =
+        comparison.rows.iter().map(|row| one_line(&row.cell).chars().count()).max().unwrap_or(0);
     text += &format!("{:width$}  cost after/before             n        verdict\n", "");
     for row in &comparison.rows {
         let interval = row.interval.map_or_else(
@@ -232,11 +234,12 @@ fn shown(comparison: &Comparison) -> String {
         );
         let ratio = row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.4}"));
         let n = format!("{}/{}", row.n.0, row.n.1);
-        text += &format!("{:width$}  {ratio:>7} {interval:21} {n:8} {}\n", row.cell, row.verdict);
+        let cell = one_line(&row.cell);
+        text += &format!("{cell:width$}  {ratio:>7} {interval:21} {n:8} {}\n", row.verdict);
     }
     for (which, cells) in [("before", &comparison.only_first), ("after", &comparison.only_second)] {
         if !cells.is_empty() {
-            text += &format!("only {which}: {}\n", cells.join(", "));
+            text += &format!("only {which}: {}\n", one_line(&cells.join(", ")));
         }
     }
     text
@@ -291,7 +294,7 @@ pub(super) fn gate(args: &GateArgs) -> anyhow::Result<ExitCode> {
                 Outcome::Undecided => "undecided",
                 Outcome::Failed => "failed",
             };
-            writeln!(out, "{word:9}  {}  {interval}", check.what)?;
+            writeln!(out, "{word:9}  {}  {interval}", one_line(&check.what))?;
         }
     }
     Ok(match judged.outcome {

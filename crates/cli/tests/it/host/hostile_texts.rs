@@ -1,15 +1,16 @@
 //! Guests whose texts steer a terminal: `record` prints them as escapes, on lines of its own.
 
 use crate::record_support::{Scratch, can_record_compact};
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 use transect_guest::proto::{
     Decoder, Frame, MachineFacts, Pong, Role, Start, Started, Stats, Welcome,
 };
 use transect_guest::stamp::StampClock;
-use transect_store::Recording;
 
 /// Goes one line up, writes a line of its own, clears the screen with C1, turns the direction of writing.
 const HOSTILE: &str = "\u{1b}[1A\r\ntransect: guest web: all is well\u{9b}2J\u{202e}";
@@ -18,6 +19,8 @@ const SHOWN: &str = "\\x1b[1A\\r\\ntransect: guest web: all is well\\x9b2J\\u{20
 /// What a hostile agent chooses.
 #[derive(Clone, Default)]
 struct Texts {
+    /// Agents of version 1 have no compact collector, so they need a trace clock and no problem.
+    version: u8,
     problem: String,
     clocks: Vec<String>,
     error: String,
@@ -49,17 +52,24 @@ fn hostile_agent(socket: &Path, texts: Texts) {
 
 fn serve(mut stream: UnixStream, texts: &Texts) {
     let mut decoder = Decoder::new(Role::Agent);
+    let mut is_started = false;
     loop {
+        let was_started = is_started;
         let mut answers: Vec<Frame<'static>> = Vec::new();
         while let Ok(Some(frame)) = decoder.next() {
             match frame {
                 Frame::Hello(_) => {
                     let facts = facts(texts);
                     answers.push(Frame::Welcome(Welcome {
-                        version: 2,
+                        version: texts.version,
                         agent: HOSTILE.into(),
                         facts,
                     }));
+                }
+                // The recorder has read Started and Stats, and records.
+                Frame::Ping { .. } if was_started && !texts.error.is_empty() => {
+                    thread::sleep(Duration::from_millis(300));
+                    answers.push(Frame::Error { text: texts.error.as_str().into() });
                 }
                 Frame::Ping { seq, clock } => {
                     answers.push(Frame::Pong(Pong { seq, cpu: 0, stamp: clock.now().unwrap() }));
@@ -73,9 +83,7 @@ fn serve(mut stream: UnixStream, texts: &Texts) {
                         ..Started::default()
                     }));
                     answers.push(Frame::Stats(Stats::default()));
-                    if !texts.error.is_empty() {
-                        answers.push(Frame::Error { text: texts.error.as_str().into() });
-                    }
+                    is_started = true;
                 }
                 Frame::Stop => answers.push(Frame::Stopped),
                 _ => {}
@@ -100,7 +108,7 @@ fn told(scratch: &Scratch, name: &str, texts: Texts) -> String {
     let socket = scratch.path(&format!("{name}.sock"));
     hostile_agent(&socket, texts);
     let guest = format!("virtio-serial:{}", socket.display());
-    let output = scratch.run(&["record", "--guest", &guest, "-o", name, "--duration", "1s"]);
+    let output = scratch.run(&["record", "--guest", &guest, "-o", name, "--duration", "2s"]);
     let told = String::from_utf8(output.stderr).unwrap();
     for line in told.lines() {
         assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{name}: {line:?}");
@@ -115,12 +123,15 @@ fn a_guest_that_refuses_cannot_write_lines_of_its_own() {
         return;
     }
     let scratch = Scratch::new();
-    let problem = told(&scratch, "problem", Texts { problem: HOSTILE.into(), ..Texts::default() });
+    let problem = told(
+        &scratch,
+        "problem",
+        Texts { problem: HOSTILE.into(), version: 1, ..Texts::default() },
+    );
     assert!(problem.trim_end().ends_with(SHOWN), "{problem}");
     let clocks = vec!["local".to_owned(), HOSTILE.to_owned()];
-    let clocks = told(&scratch, "clocks", Texts { clocks, ..Texts::default() });
-    // A compact recorder asks all the same; the guest answers.
-    assert!(clocks.contains(SHOWN), "{clocks}");
+    let clocks = told(&scratch, "clocks", Texts { clocks, version: 1, ..Texts::default() });
+    assert!(clocks.contains(&format!("offers the trace clocks local, {SHOWN}, but")), "{clocks}");
 }
 
 #[test]
@@ -130,15 +141,16 @@ fn notes_about_a_running_guest_embed_its_texts_as_escapes() {
     }
     let scratch = Scratch::new();
     let clocks = vec!["mono".to_owned()];
-    let texts = Texts { clocks, error: HOSTILE.into(), ..Texts::default() };
+    let texts = Texts { clocks, error: HOSTILE.into(), version: 2, ..Texts::default() };
     let notes = told(&scratch, "notes", texts);
     let why_full = format!("full collector in this guest: {SHOWN}");
     assert!(notes.contains(&why_full), "{notes}");
     assert!(notes.contains(&format!("{SHOWN}; reconnecting")), "{notes}");
     // The recording holds the name as it came, and every reader escapes it.
-    let dir = scratch.path("notes");
-    let recording = Recording::open(&dir).unwrap();
-    assert!(recording.manifest.machines.iter().any(|machine| machine.name.contains(HOSTILE)));
+    let manifest = fs::read(scratch.path("notes/manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let names = manifest["machines"].as_array().unwrap().iter().map(|machine| &machine["name"]);
+    assert!(names.into_iter().any(|name| *name == format!("web{HOSTILE}")), "{manifest}");
     let report = scratch.run(&["report", "notes", "--view", "machines"]);
     let report = String::from_utf8(report.stdout).unwrap();
     assert!(report.contains(SHOWN) && !report.contains('\u{1b}'), "{report}");

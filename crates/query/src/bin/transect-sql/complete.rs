@@ -6,6 +6,7 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 use std::collections::BTreeMap;
+use transect_model::escape::is_unsafe;
 use transect_query::Database;
 
 /// The prompt's commands, which are no SQL.
@@ -88,7 +89,8 @@ impl SqlHelper {
         let lower = word.to_lowercase();
         let mut found = Vec::new();
         let mut add = |candidate: String| {
-            if !found.contains(&candidate) {
+            // A folder of tables from elsewhere chooses names of tables and columns.
+            if !candidate.contains(is_unsafe) && !found.contains(&candidate) {
                 found.push(candidate);
             }
         };
