@@ -58,6 +58,7 @@ lint: ## Formatting, clippy, layers, links of the documentation, terminals, pros
 	@python3 tests/house/test_summary.py --quiet
 	@python3 tests/house/test_copy_tree.py --quiet
 	@python3 tests/house/test_prose.py --quiet
+	@python3 tests/house/test_terminals.py --quiet
 	@python3 tests/house/docs.py
 	@python3 tests/house/terminals.py
 	@python3 tests/house/prose.py

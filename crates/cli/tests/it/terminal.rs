@@ -9,6 +9,7 @@
 use crate::view_support;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use transect_compact::{BLOCK_MAGIC, Compact, Names, names_blocks};
@@ -95,6 +96,37 @@ impl Hostile {
         // The terminal ends lines with CR and LF. The child's end is shown as its input's.
         let bytes = replaced(&output.stdout, "^D\u{8}\u{8}", "    ");
         Some(String::from_utf8_lossy(&bytes).replace("\r\n", "\n").into_bytes())
+    }
+
+    /// The same of a program that prompts, with these lines typed one after the other: each once the text beside it
+    /// and a prompt behind it are there. What is typed before its prompt is lost.
+    fn typed_on_terminal(&self, words: &[&str], lines: &[(&str, &str)]) -> Option<String> {
+        let line = [&[env!("CARGO_BIN_EXE_transect")], words].concat().join(" ");
+        let mut command = self.command("script");
+        command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            eprintln!("skipped: no script(1) here");
+            return None;
+        };
+        let mut keys = child.stdin.take().unwrap();
+        let mut screen = child.stdout.take().unwrap();
+        let (mut shown, mut piece) = (Vec::new(), [0; 4096]);
+        for (answer, line) in lines {
+            let before = shown.len();
+            let is_prompted = |shown: &[u8]| {
+                let text = String::from_utf8_lossy(&shown[before..]);
+                text.split_once(answer).is_some_and(|(_, rest)| rest.contains("sql> "))
+            };
+            while !is_prompted(&shown) {
+                let bytes = screen.read(&mut piece).unwrap();
+                assert!(bytes > 0, "{}", String::from_utf8_lossy(&shown));
+                shown.extend_from_slice(&piece[..bytes]);
+            }
+            keys.write_all(format!("{line}\r").as_bytes()).unwrap();
+        }
+        screen.read_to_end(&mut shown).unwrap();
+        child.wait().unwrap();
+        Some(String::from_utf8_lossy(&shown).into_owned())
     }
 
     fn recording(&self) -> &str {
@@ -221,6 +253,21 @@ fn data_is_escaped_on_a_terminal_and_unchanged_in_a_pipe() {
         let escape = if is_json { "\\u001b[2J\\u009b\\u202e" } else { EVIL_SHOWN };
         assert!(shown.contains(escape), "{words:?}: {shown}");
     }
+}
+
+#[test]
+fn the_prompt_shows_hostile_cells_and_columns_as_escapes() {
+    let hostile = Hostile::new();
+    let lines = [
+        ("", "SELECT name FROM machines;"),
+        ("(1 row", ".schema threads"),
+        ("machine_id", ".quit"),
+    ];
+    let shown = hostile.typed_on_terminal(&["sql", hostile.recording()], &lines);
+    let Some(shown) = shown else { return };
+    assert!(shown.contains(EVIL_SHOWN) && shown.contains("(1 row"), "{shown:?}");
+    // The prompt edits its line with sequences of its own.
+    assert!(!shown.contains(EVIL) && !shown.contains("\nroot:"), "{shown:?}");
 }
 
 #[test]

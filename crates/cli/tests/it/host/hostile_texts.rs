@@ -1,10 +1,12 @@
-//! Guests whose texts steer a terminal: `record` prints them as escapes, on lines of its own.
+//! Guests and threads whose texts steer a terminal: `record`, `report` and `top` print them as escapes, on lines of their
+//! own.
 
 use crate::record_support::{Scratch, can_record_compact};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use transect_guest::proto::{
@@ -154,4 +156,48 @@ fn notes_about_a_running_guest_embed_its_texts_as_escapes() {
     let report = scratch.run(&["report", "notes", "--view", "machines"]);
     let report = String::from_utf8(report.stdout).unwrap();
     assert!(report.contains(SHOWN) && !report.contains('\u{1b}'), "{report}");
+}
+
+/// A busy program of any user, with a name that steers a terminal.
+struct Busy(std::process::Child);
+
+impl Busy {
+    fn start(scratch: &Scratch, name: &str) -> Self {
+        let program = scratch.path(name);
+        fs::copy(fs::canonicalize("/bin/sh").unwrap(), &program).unwrap();
+        let busy = Command::new(&program).args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Busy(busy)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_thread_cannot_steer_the_terminal_of_root_by_its_name() {
+    if !can_record_compact() {
+        return;
+    }
+    let scratch = Scratch::new();
+    // 15 bytes, as many as a thread's name has.
+    let name = "\u{1b}[2J\nroot\u{9b}\u{202e}";
+    let _busy = Busy::start(&scratch, name);
+    let once = scratch.run(&["top", "--once", "--json"]);
+    let recorded = scratch.run(&["record", "-o", "busy", "--duration", "1s"]);
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let events = scratch.run(&["report", "busy", "--view", "events"]);
+    let report = scratch.run(&["report", "busy"]);
+    let shown = "\\x1b[2J\\nroot\\x9b\\u{202e}";
+    let in_json = "\\u001b[2J\\nroot\\u009b\\u202e";
+    for (output, expected) in [(once, in_json), (events, shown), (report, shown)] {
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(expected), "{expected} is not in\n{text:.2000}");
+        let obeyed = text.chars().find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
+        assert_eq!(obeyed, None);
+        assert!(!text.lines().any(|line| line.starts_with("root")), "forged");
+    }
 }
