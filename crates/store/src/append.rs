@@ -31,7 +31,7 @@ struct Open {
 
 impl AppendFile {
     pub(crate) fn create(path: PathBuf) -> Result<Self, StoreError> {
-        let file = File::create_new(&path).map_err(io_error("make", &path))?;
+        let file = transect_access::create_file(&path).map_err(io_error("make", &path))?;
         let open = Mutex::new(Open { file, bytes: 0 });
         Ok(AppendFile { inner: Arc::new(Inner { path, open }) })
     }

@@ -104,7 +104,7 @@ impl AssemblyPlan {
     }
 
     fn write_to(&self, path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<bool> {
-        let mut out = File::create(path)?;
+        let mut out = transect_access::replace_file(path)?;
         for (at, bytes) in &self.head {
             out.seek(SeekFrom::Start(*at))?;
             out.write_all(bytes)?;

@@ -10,6 +10,7 @@ use crate::tables::{Basis, Stamp, TableFile, TablesFolder, folders};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use transect_access::{Readers, create_dir, create_top};
 use transect_model::table::TABLES as ALL;
 
 const TABLES: &str = crate::tables::FOLDER;
@@ -44,7 +45,8 @@ impl ExcerptWriter {
             fs::remove_dir_all(&part).map_err(io_error("remove", &part))?;
         }
         let tables = part.join(TABLES);
-        fs::create_dir_all(&tables).map_err(io_error("make", &tables))?;
+        create_top(&part, Readers::Owner).map_err(io_error("make", &part))?;
+        create_dir(&tables).map_err(io_error("make", &tables))?;
         Ok(ExcerptWriter { dir, part, is_finished: false })
     }
 

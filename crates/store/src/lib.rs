@@ -26,8 +26,14 @@
 //! disk space nor write permission.
 //!
 //! **Design constraints.** Readable after `kill -9` or power loss up to the last whole
-//! sub-buffer. The manifest is replaced atomically. Nothing a guest sends becomes a path outside
+//! sub-buffer. The manifest is replaced atomically. Files and directories are made by
+//! `transect_access` only, so that the rights of a recording do not depend on the umask (clippy.toml). Nothing a guest sends becomes a path outside
 //! its folder or an unbounded file in memory.
+
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files as other programs do")
+)]
 
 mod append;
 mod assemble;
@@ -51,4 +57,4 @@ pub use mapping::Mapping;
 pub use names::stem_from_name;
 pub use open::{OpenProblem, Recording, Source};
 pub use spool::{CpuSpool, MAX_META_BYTES, SourceSpool};
-pub use writer::{CLOCKS_FILE_NAME, Finished, RecordingWriter};
+pub use writer::{CLOCKS_FILE_NAME, Finished, RecordingWriter, check_free};

@@ -495,7 +495,7 @@ fn put(
 ) -> Result<(), StoreError> {
     let mut tmp: PathBuf = path.to_owned();
     tmp.as_mut_os_string().push(".tmp");
-    let written = fs::File::create(&tmp)
+    let written = transect_access::replace_file(&tmp)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| sync(&file)))
         .and_then(|()| fs::rename(&tmp, path));
     if written.is_err() {

@@ -42,7 +42,7 @@ impl SourceSpool {
     pub(crate) fn create(dir: &Path, entry: &SourceEntry) -> Result<Self, StoreError> {
         let stem = entry.stem().to_owned();
         let meta = dir.join(format!("{stem}.meta"));
-        fs::create_dir(&meta).map_err(io_error("make the folder", &meta))?;
+        transect_access::create_dir(&meta).map_err(io_error("make the folder", &meta))?;
         Ok(SourceSpool {
             inner: Arc::new(Inner {
                 dir: dir.to_owned(),
@@ -70,7 +70,7 @@ impl SourceSpool {
             return Err(StoreError::Io { action: "keep", path, source });
         }
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(io_error("make the folder", parent))?;
+            transect_access::create_dir_all(parent).map_err(io_error("make the folder", parent))?;
         }
         // Not synced: a kernel has thousands of such files, and power loss takes the events that they describe as well.
         replace_unsynced(&path, bytes)
@@ -125,12 +125,13 @@ pub struct CpuSpool {
 impl CpuSpool {
     fn open(path: PathBuf, sub_buffer_bytes: u32) -> Result<Self, StoreError> {
         // Not O_APPEND: splice(2) refuses such files. The position is kept at the end instead.
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(io_error("open the spool", &path))?;
+        let opened = match transect_access::create_file(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                File::options().write(true).open(&path)
+            }
+            made => made,
+        };
+        let mut file = opened.map_err(io_error("open the spool", &path))?;
         let bytes = end_of_last_page(&file, sub_buffer_bytes)
             .and_then(|end| io::Seek::seek(&mut file, io::SeekFrom::Start(end)))
             .map_err(io_error("find the end of the spool", &path))?;

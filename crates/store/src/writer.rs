@@ -11,10 +11,11 @@ use crate::{
 };
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
+use transect_access::{Readers, create_top};
 use transect_clock::evidence::Evidence;
 
 /// Name of the file of clock evidence: one JSON record per line, in order of time.
@@ -51,13 +52,22 @@ pub struct RecordingWriter {
 }
 
 impl RecordingWriter {
-    /// Makes the directory (or takes an empty one) and writes the first manifest.
+    /// Makes the directory (or takes an empty one) for its owner alone and writes the first manifest.
     pub fn create(dir: &Path, manifest: Manifest) -> Result<Self, StoreError> {
-        let is_new = !dir.exists();
-        fs::create_dir_all(dir).map_err(io_error("make the directory", dir))?;
-        if fs::read_dir(dir).map_err(io_error("list", dir))?.next().is_some() {
-            return Err(StoreError::Exists(dir.to_owned()));
-        }
+        Self::create_for(dir, manifest, Readers::Owner)
+    }
+
+    /// Makes the directory (or takes an empty one) for these readers and writes the first manifest.
+    ///
+    /// # Errors
+    /// The directory is not empty, is a symbolic link or belongs to another user; or it cannot be written.
+    pub fn create_for(
+        dir: &Path,
+        manifest: Manifest,
+        readers: Readers,
+    ) -> Result<Self, StoreError> {
+        check_free(dir)?;
+        let is_new = create_top(dir, readers).map_err(io_error("make the directory", dir))?;
         Self::begin(dir, manifest).inspect_err(|_| {
             // Nothing was recorded: no file of it stays.
             for name in [CLOCKS_FILE_NAME, crate::manifest::FILE_NAME, RESERVE_FILE_NAME] {
@@ -75,7 +85,7 @@ impl RecordingWriter {
         // First: without it the directory is no recording.
         manifest.write(dir)?;
         let path = dir.join(CLOCKS_FILE_NAME);
-        let clocks = File::create_new(&path).map_err(io_error("make", &path))?;
+        let clocks = transect_access::create_file(&path).map_err(io_error("make", &path))?;
         reserve(dir)?;
         Ok(RecordingWriter {
             dir: dir.to_owned(),
@@ -240,6 +250,20 @@ impl RecordingWriter {
     }
 }
 
+/// Checks that a recording can be made at `dir`: it is missing, or an empty directory of this user.
+///
+/// # Errors
+/// It is something else.
+pub fn check_free(dir: &Path) -> Result<(), StoreError> {
+    transect_access::check_top(dir).map_err(io_error("use the directory", dir))?;
+    let first = match fs::read_dir(dir) {
+        Ok(mut entries) => entries.next(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(io_error("list", dir)(error)),
+    };
+    first.map_or(Ok(()), |_| Err(StoreError::Exists(dir.to_owned())))
+}
+
 /// Checks that the file system has space for a beginning.
 fn check_room(dir: &Path) -> Result<(), StoreError> {
     let needed_bytes = RESERVE_BYTES + FIRST_BYTES;
@@ -259,7 +283,7 @@ fn free_bytes(dir: &Path) -> Option<u64> {
 
 fn reserve(dir: &Path) -> Result<(), StoreError> {
     let path = dir.join(RESERVE_FILE_NAME);
-    let file = File::create(&path).map_err(io_error("make", &path))?;
+    let file = transect_access::create_file(&path).map_err(io_error("make", &path))?;
     let flags = rustix::fs::FallocateFlags::empty();
     match rustix::fs::fallocate(&file, flags, 0, RESERVE_BYTES) {
         // A quota, which the free space does not show.

@@ -339,7 +339,7 @@ impl Tmp {
     fn new(parent: &Path) -> Result<Self, TimelineError> {
         let path = parent.join(UNDER_WAY);
         remove(&path)?;
-        fs::create_dir(&path).map_err(io_error("make", &path))?;
+        transect_access::create_dir(&path).map_err(io_error("make", &path))?;
         Ok(Tmp(path))
     }
 }

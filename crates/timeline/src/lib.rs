@@ -42,6 +42,11 @@
 //! # }
 //! ```
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files as other programs do")
+)]
+
 mod answer;
 mod build;
 mod busy;

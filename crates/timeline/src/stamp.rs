@@ -6,6 +6,7 @@ use crate::plan::Plan;
 use crate::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -67,7 +68,8 @@ impl Stamp {
     pub(crate) fn write(&self, dir: &Path) -> Result<(), TimelineError> {
         let path = dir.join(STAMP);
         let json = serde_json::to_vec_pretty(self).unwrap_or_default();
-        fs::write(&path, json).map_err(io_error("write", &path))
+        let written = transect_access::create_file(&path);
+        written.and_then(|mut file| file.write_all(&json)).map_err(io_error("write", &path))
     }
 }
 

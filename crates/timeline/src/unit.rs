@@ -95,9 +95,7 @@ pub(crate) struct UnitWriter {
 
 impl UnitWriter {
     pub(crate) fn create(path: &Path) -> Result<Self, TimelineError> {
-        let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).open(path);
-        let file = file.map_err(io_error("make", path))?;
+        let file = transect_access::create_file(path).map_err(io_error("make", path))?;
         let waiting = MAGIC.to_vec();
         Ok(UnitWriter { path: path.to_owned(), file, waiting, written: 0 })
     }

@@ -8,7 +8,7 @@ use super::group::RowGroup;
 use super::schema::Layout;
 use crate::error::{StoreError, io_error};
 use parquet::file::writer::SerializedFileWriter;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -134,10 +134,10 @@ impl Lane {
     }
 
     fn open(&self, state: &mut State) -> Result<Open, StoreError> {
-        fs::create_dir_all(&self.dir).map_err(io_error("make", &self.dir))?;
+        transect_access::create_dir_all(&self.dir).map_err(io_error("make", &self.dir))?;
         let path = self.dir.join(format!("{}={}.parquet", self.order.stem(), state.files));
         state.files += 1;
-        let file = File::create_new(&path).map_err(io_error("make", &path))?;
+        let file = transect_access::create_file(&path).map_err(io_error("make", &path))?;
         self.open_files.fetch_add(1, Ordering::Relaxed);
         let (schema, properties) = (self.layout.schema.clone(), self.layout.properties.clone());
         let writer = SerializedFileWriter::new(file, schema, properties);

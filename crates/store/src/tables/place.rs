@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use transect_access::{Readers, create_top};
 
 /// The folder of tables.
 pub(crate) const TABLES: &str = "tables";
@@ -96,7 +97,7 @@ impl Tmp {
     fn new(parent: &Path) -> Result<Self, StoreError> {
         let path = parent.join(UNDER_WAY);
         remove(&path)?;
-        fs::create_dir(&path).map_err(io_error("make", &path))?;
+        transect_access::create_dir(&path).map_err(io_error("make", &path))?;
         Ok(Tmp(path))
     }
 }
@@ -141,15 +142,22 @@ pub fn cache_for(source: &Path) -> Result<PathBuf, StoreError> {
     let cache = variable("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".cache")))
-        .unwrap_or_else(std::env::temp_dir)
-        .join("transect/tables");
+        .map_or_else(shared_cache, |cache| Ok(cache.join("transect/tables")))?;
     let source = source.canonicalize().map_err(io_error("resolve", source))?;
     let mut hash = FxHasher::default();
     source.hash(&mut hash);
     let dir = cache.join(format!("{:016x}", hash.finish()));
-    fs::create_dir_all(&dir).map_err(io_error("make", &dir))?;
+    create_top(&dir, Readers::Owner).map_err(io_error("make", &dir))?;
     sweep(&cache);
     Ok(dir)
+}
+
+/// The cache in the directory for temporary files, in which other users can make directories, too.
+fn shared_cache() -> Result<PathBuf, StoreError> {
+    let user = rustix::process::geteuid().as_raw();
+    let own = std::env::temp_dir().join(format!("transect-cache-{user}"));
+    create_top(&own, Readers::Owner).map_err(io_error("make", &own))?;
+    Ok(own.join("tables"))
 }
 
 /// Removes cached tables of files that are gone. Best effort: another process may do the same.

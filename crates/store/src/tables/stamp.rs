@@ -5,7 +5,7 @@ use crate::manifest::Excerpt;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::path::Path;
@@ -147,7 +147,7 @@ impl Stamp {
     pub(crate) fn write(&self, tables: &Path) -> Result<(), StoreError> {
         let path = tables.join(STAMP_FILE_NAME);
         let json = serde_json::to_vec_pretty(self).unwrap_or_default();
-        let file = File::create_new(&path).map_err(io_error("make", &path));
+        let file = transect_access::create_file(&path).map_err(io_error("make", &path));
         file.and_then(|mut file| {
             let written = file.write_all(&json).and_then(|()| file.sync_all());
             written.map_err(io_error("write", &path))

@@ -14,10 +14,12 @@ use anyhow::bail;
 use std::{
     fmt::Display,
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 use survey::{Survey, Trace};
+use transect_access::{Group, Readers};
 use transect_clock::evidence::Evidence;
 use transect_store::{Manifest, Mapping, RecordingWriter};
 
@@ -47,6 +49,9 @@ pub(crate) struct Args {
     /// Recording to create
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Also let this group (name or number) read the recording: mode 0750 and 0640 instead of 0700 and 0600
+    #[arg(long, value_name = "GROUP", value_parser = Group::from_name)]
+    group: Option<Group>,
     /// TSC frequency of the host in Hz, for x86-tsc files that lack it; without it, times of such
     /// files are in ticks (for Xen, 'xl info' in dom0 prints it as cpu_mhz)
     #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
@@ -106,7 +111,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .iter()
         .filter_map(|(at, file)| Some((&*texts.get(*at)?.0, file.as_str())))
         .collect();
-    write(&args.output, &survey.manifest, &survey.evidence, &sources)?;
+    write(&args, &survey.manifest, &survey.evidence, &sources)?;
     for (at, trace) in traces.iter().enumerate() {
         report(trace, survey.machine_name(at));
     }
@@ -125,18 +130,21 @@ fn now_unix_ns() -> anyhow::Result<u64> {
 
 /// Makes the recording, of the bytes of its files. A failure leaves nothing that looks like one.
 fn write(
-    dir: &Path,
+    args: &Args,
     manifest: &Manifest,
     evidence: &[Evidence],
     sources: &[(&[u8], &str)],
 ) -> anyhow::Result<()> {
-    let writer = RecordingWriter::create(dir, Manifest { finished: false, ..manifest.clone() })?;
+    let (dir, readers) = (&args.output, args.group.map_or(Readers::Owner, Readers::Group));
+    let manifest = Manifest { finished: false, ..manifest.clone() };
+    let writer = RecordingWriter::create_for(dir, manifest, readers)?;
     for evidence in evidence {
         writer.evidence(evidence)?;
     }
     for (bytes, source) in sources {
         let to = dir.join(source);
-        if let Err(error) = fs::write(&to, bytes) {
+        let made = transect_access::create_file(&to);
+        if let Err(error) = made.and_then(|mut file| file.write_all(bytes)) {
             fs::remove_dir_all(dir).ok();
             bail!("cannot write {}: {error}", to.display());
         }

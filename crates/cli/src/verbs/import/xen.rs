@@ -114,7 +114,7 @@ pub(super) fn run(
         sources.push((dats.get(kernel.at).map_or(&[][..], |(bytes, _)| bytes), file));
     }
     let sources: Vec<(&[u8], &str)> = sources.iter().map(|(b, f)| (*b, f.as_str())).collect();
-    write(&args.output, &manifest, &evidence, &sources)?;
+    write(args, &manifest, &evidence, &sources)?;
 
     tell(path, &found);
     say!("  {rate_note}");

@@ -15,6 +15,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+use transect_access::{Group, Readers};
 use transect_clock::evidence::Evidence;
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid};
 use transect_store::{
@@ -43,6 +44,8 @@ pub(super) struct Host {
     xen: Option<XenPlan>,
     /// Reads the wall clock, from before the first event on.
     wall: WallWatch,
+    /// The users that can read what is recorded.
+    readers: Readers,
 }
 
 impl Host {
@@ -54,9 +57,16 @@ impl Host {
     ) -> Self {
         let (threads, alive) = (BTreeMap::new(), BTreeSet::new());
         let wall = WallWatch::start(kernel.clock());
-        let mut host = Host { kernel, command_line, threads, alive, filter: None, xen, wall };
+        let (filter, readers) = (None, Readers::Owner);
+        let mut host = Host { kernel, command_line, threads, alive, filter, xen, wall, readers };
         host.gather_threads();
         host
+    }
+
+    /// Adds the group that can read the recording.
+    pub(super) fn with_group(mut self, group: Option<Group>) -> Self {
+        self.readers = group.map_or(Readers::Owner, Readers::Group);
+        self
     }
 
     /// Adds what the manifest says about the filter that the kernel applies.
@@ -87,7 +97,7 @@ impl Host {
     /// Makes the recording's directory with everything known at the start.
     pub(super) fn begin(&mut self, dir: &Path) -> anyhow::Result<HostRecording> {
         let (manifest, host) = self.manifest();
-        let writer = Arc::new(RecordingWriter::create(dir, manifest)?);
+        let writer = Arc::new(RecordingWriter::create_for(dir, manifest, self.readers)?);
         let clock = self.kernel.clock().to_owned();
         // First: a recording without it cannot be read.
         writer.evidence(&Evidence::Reference { machine: host, clock: clock.clone() })?;

@@ -47,6 +47,7 @@ use std::{
     process::ExitCode,
     time::Duration,
 };
+use transect_access::Group;
 use transect_bpf::Filters;
 use transect_guest::transport::GuestSpec;
 use transect_model::ids::Tid;
@@ -105,7 +106,10 @@ pub(crate) struct Args {
     /// New directory for the recording [default: transect-N.transect, first free N]
     #[arg(short, long, value_name = "DIR", help_heading = OUTPUT)]
     output: Option<PathBuf>,
-    /// Buffer per CPU, in K, M or G [default: 8M; guests: 4M; flight recorder: 32M]
+    /// Also let this group (name or number) read the recording: mode 0750 and 0640 instead of 0700 and 0600
+    #[arg(long, value_name = "GROUP", value_parser = Group::from_name, help_heading = OUTPUT)]
+    group: Option<Group>,
+    /// Buffer per CPU, in K, M, G or T [default: 8M; guests: 4M; flight recorder: 32M]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb, help_heading = OUTPUT)]
     buffer_size: Option<u64>,
     /// Also store the kernel's symbol table, several MB (full collector)
@@ -166,11 +170,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let flight = flight_plan(args)?;
     let output = recorders::absolute(&args.output.clone().unwrap_or_else(default_output));
     if flight.is_none() {
-        refuse_taken(&output)?;
+        // Before anything is set up.
+        transect_store::check_free(&output)?;
     }
     if let Err(error) = command::check(&args.command) {
         return Ok(report_unstartable(&error));
     }
+    buffer_kb(args)?;
     let choice = choose(args, flight.as_ref())?;
     let xen = xen::plan(&args.xen, flight.is_some())?;
     // Before anything is set up, so that a signal from here on takes it down in order.
@@ -282,7 +288,7 @@ fn prepare(
         }
     };
     let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(Host::new(kernel, command_line, xen).with_filter(filter))
+    Ok(Host::new(kernel, command_line, xen).with_filter(filter).with_group(args.group))
 }
 
 /// What the manifest says about the filter; the full collector's conditions are with its events, too.
@@ -371,15 +377,23 @@ fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
 }
 
 /// KiB per CPU; the default shrinks where all CPUs together would take a quarter of memory.
+///
+/// # Errors
+/// The wanted buffers are larger than memory.
 fn buffer_kb(args: &Args) -> anyhow::Result<u64> {
     if let Some(kb) = args.buffer_size.or(args.flight_recorder) {
+        units::check_memory(kb, u64::try_from(cpus::possible()?.len())?, memory_kb())?;
         return Ok(kb);
     }
     let wanted = if args.trigger.is_some() { FLIGHT_KB_PER_CPU } else { DEFAULT_KB_PER_CPU };
     let cpus = u64::try_from(cpus::possible()?.len())?.max(1);
+    Ok(wanted.min(memory_kb() / 4 / cpus).max(64))
+}
+
+/// Memory of this machine, KiB.
+fn memory_kb() -> u64 {
     let memory = rustix::system::sysinfo();
-    let total_kb = memory.totalram * u64::from(memory.mem_unit) / 1024;
-    Ok(wanted.min(total_kb / 4 / cpus).max(64))
+    memory.totalram * u64::from(memory.mem_unit) / 1024
 }
 
 fn recorder_state(output: &Path, flight_recorder: bool) -> anyhow::Result<RecorderState> {
@@ -394,12 +408,4 @@ fn default_output() -> PathBuf {
     let names = (1..).map(|number: u32| PathBuf::from(format!("transect-{number}.transect")));
     let mut free = names.filter(|path| !taken(path));
     free.next().unwrap_or_default()
-}
-
-/// Rejects an output directory with content before anything is set up.
-fn refuse_taken(output: &Path) -> anyhow::Result<()> {
-    if output.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(transect_store::StoreError::Exists(output.to_owned()).into());
-    }
-    Ok(())
 }

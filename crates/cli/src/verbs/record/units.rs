@@ -2,20 +2,31 @@
 
 use std::time::Duration;
 
-/// Parses `512K`, `8M`, `1G` to KiB. A bare number is refused: other tools disagree what it means.
+/// Parses `512K`, `8M`, `1G`, `1T` to KiB. A bare number is refused: other tools disagree what it means.
 pub(crate) fn parse_size_kb(text: &str) -> Result<u64, String> {
-    let (digits, unit) = split(text);
-    let kb_per_unit = match unit.to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
-        "k" => 1,
-        "m" => 1 << 10,
-        "g" => 1 << 20,
-        _ => return Err("write a size with its unit: 512K, 8M, 1G".to_owned()),
-    };
-    let number: u64 = digits.parse().map_err(|_| "write a whole number: 8M".to_owned())?;
-    match number.checked_mul(kb_per_unit) {
-        Some(kb) if kb > 0 => Ok(kb),
-        _ => Err("out of range".to_owned()),
+    if text.trim().ends_with(|c: char| c.is_ascii_digit()) {
+        return Err("write a size with its unit: 512K, 8M, 1G".to_owned());
     }
+    match transect_ask::memory::parse_bytes(text)? / 1024 {
+        0 => Err("out of range: the minimum is 1K".to_owned()),
+        kb => Ok(kb),
+    }
+}
+
+/// Checks that buffers of this many KiB for each CPU can be in memory.
+///
+/// # Errors
+/// All together they are more than this machine has.
+pub(crate) fn check_memory(kb_per_cpu: u64, cpus: u64, memory_kb: u64) -> anyhow::Result<()> {
+    if kb_per_cpu.checked_mul(cpus).is_none_or(|kb| kb > memory_kb) {
+        let bytes = |kb: u64| human_bytes(kb.saturating_mul(1024));
+        anyhow::bail!(
+            "buffers of {} for each of {cpus} CPUs exceed the memory of this machine, {}: choose a smaller size",
+            bytes(kb_per_cpu),
+            bytes(memory_kb)
+        );
+    }
+    Ok(())
 }
 
 /// Parses `500ms`, `5s`, `1.5s`, `2m`, `1h`; a bare number is seconds.
@@ -71,9 +82,18 @@ mod tests {
         assert_eq!(parse_size_kb("512K"), Ok(512));
         assert_eq!(parse_size_kb("8MiB"), Ok(8192));
         assert_eq!(parse_size_kb("1g"), Ok(1 << 20));
+        assert_eq!(parse_size_kb("1T"), Ok(1 << 30));
         for bad in ["8", "M", "-1M", "0K", "99999999999999999999G", "8X", "1.5M"] {
             assert!(parse_size_kb(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn buffers_beyond_memory_are_refused() {
+        assert!(check_memory(1 << 20, 4, 4 << 20).is_ok());
+        let error = check_memory(1 << 30, 2, 4 << 20).unwrap_err().to_string();
+        assert!(error.contains("of 1100 GB for each of 2 CPUs exceed the memory"), "{error}");
+        assert!(check_memory(u64::MAX, 2, u64::MAX).is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod bench_reboots;
 mod hostile;
 mod hostile_texts;
 mod namespaces;
+mod record_access;
 mod record_compact;
 mod record_counts;
 mod record_endings;

@@ -4,17 +4,7 @@ use std::time::Duration;
 
 /// A size: `64MiB`, `2GiB`, `4096`.
 pub(crate) fn size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let number: u64 = digits.parse().ok()?;
-    let scale = match text.get(digits.len()..)?.trim() {
-        "" | "B" => 1,
-        "KiB" | "K" => 1 << 10,
-        "MiB" | "M" => 1 << 20,
-        "GiB" | "G" => 1 << 30,
-        "TiB" | "T" => 1 << 40,
-        _ => return None,
-    };
-    number.checked_mul(scale)
+    transect_ask::memory::parse_bytes(text).ok()
 }
 
 /// A size in the largest unit that says it exactly.

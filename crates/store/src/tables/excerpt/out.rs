@@ -67,11 +67,11 @@ impl OutFolder {
     }
 
     fn next(&mut self, table: &str, columns: &[FileColumn]) -> Result<OutFile, StoreError> {
-        fs::create_dir_all(&self.dir).map_err(io_error("make", &self.dir))?;
+        transect_access::create_dir_all(&self.dir).map_err(io_error("make", &self.dir))?;
         let path = self.dir.join(format!("{}={}.parquet", self.stem, self.files));
         self.files += 1;
         let layout = Layout::new(table, columns)?;
-        let file = File::create_new(&path).map_err(io_error("make", &path))?;
+        let file = transect_access::create_file(&path).map_err(io_error("make", &path))?;
         let (schema, properties) = (layout.schema.clone(), layout.properties.clone());
         let writer = SerializedFileWriter::new(file, schema, properties);
         let writer = writer.map_err(|error| layout.write_failed(&path, error))?;

@@ -41,7 +41,7 @@ pub(crate) struct XenArgs {
     /// [default: gen,sched,dom0op,hvm,mem,pv]
     #[arg(long, value_name = "CLASSES", help_heading = XEN)]
     xen_events: Option<EventMask>,
-    /// Xen's trace buffer per pCPU, in K, M or G; Xen keeps the first size until it is rebooted
+    /// Xen's trace buffer per pCPU, in K, M, G or T; Xen keeps the first size until it is rebooted
     /// [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size_kb, help_heading = XEN)]
     xen_buffer: Option<u64>,
