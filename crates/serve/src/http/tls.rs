@@ -35,7 +35,8 @@ pub(crate) fn config(certificate: &Path, key: &Path) -> Result<Arc<rustls::Serve
     if chain.is_empty() {
         return Err(format!("{}: contains no PEM certificate", certificate.display()));
     }
-    let secret = PrivateKeyDer::from_pem_file(key);
+    let pem = transect_access::read_secret(key).map_err(|error| error.to_string())?;
+    let secret = PrivateKeyDer::from_pem_slice(&pem);
     let secret = secret.map_err(|error| format!("{}: {error}", key.display()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = rustls::ServerConfig::builder_with_provider(provider)

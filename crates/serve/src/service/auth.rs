@@ -285,7 +285,9 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 fn read_tokens(path: &Path) -> Result<Vec<String>, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let bytes = transect_access::read_secret(path).map_err(|error| error.to_string())?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| format!("{}: is not valid UTF-8", path.display()))?;
     let mut tokens = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let token = line.split('#').next().unwrap_or_default().trim();
@@ -314,8 +316,8 @@ fn make_token(random: &rand::SystemRandom, data: &Path) -> Result<(String, PathB
     let bytes = bytes.map_err(|_| "cannot get random numbers from the system".to_owned())?;
     let token = hex(&bytes.expose());
     let path = data.join("control.token");
+    transect_access::own_dir(data).map_err(|error| error.to_string())?;
     let write = || {
-        fs::create_dir_all(data)?;
         // A file that is there may be open to others: a new one is not.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -168,7 +168,7 @@ impl Daemon {
     /// The address is taken, a file cannot be read or written, another daemon has the directory.
     pub fn start(config: &Config, parts: Parts) -> Result<Self, DaemonError> {
         config.check().map_err(DaemonError::Cannot)?;
-        make_private(&config.data).map_err(DaemonError::Cannot)?;
+        own(&config.data).map_err(DaemonError::Cannot)?;
         let tls = match (&config.tls_certificate, &config.tls_key) {
             (Some(certificate), Some(key)) => {
                 let read = http::tls::config(certificate, key).map_err(DaemonError::Cannot)?;
@@ -294,11 +294,10 @@ impl Daemon {
     }
 }
 
-/// Makes the directory, for its owner alone: what it has tells of other users' processes.
-fn make_private(dir: &Path) -> Result<(), String> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| format!("{}: {error}", dir.display()))
+/// Makes a directory of data with mode 0700, because it names other users' processes; or checks that no other user can
+/// change what is in it.
+fn own(dir: &Path) -> Result<(), String> {
+    transect_access::own_dir(dir).map_err(|error| error.to_string())
 }
 
 fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {

@@ -135,14 +135,18 @@ impl Snapshots {
         cannot: Option<String>,
     ) -> Result<(Self, Wishes), String> {
         let failed = |error: io::Error| format!("{}: {error}", dir.display());
-        fs::create_dir_all(&dir).map_err(failed)?;
+        transect_access::own_dir(&dir).map_err(|error| error.to_string())?;
+        let read = |path: &Path| {
+            let mut bytes = Vec::new();
+            let mut file = transect_access::open_read(path)?;
+            io::Read::read_to_end(&mut file, &mut bytes).map(|_| bytes)
+        };
         let mut kept = Vec::new();
         for entry in fs::read_dir(&dir).map_err(failed)?.flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if let Some(id) = name.strip_suffix(".json").filter(|id| is_id(id)) {
-                let read =
-                    fs::read(&path).ok().and_then(|b| serde_json::from_slice::<Snap>(&b).ok());
+                let read = read(&path).ok().and_then(|b| serde_json::from_slice::<Snap>(&b).ok());
                 kept.extend(read.filter(|snap| snap.id == id));
             }
         }
@@ -154,7 +158,9 @@ impl Snapshots {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
-        kept.retain(|snap| dir.join(format!("{}.transect", snap.id)).is_dir());
+        // Not a symbolic link to one.
+        let is_dir = |path: &Path| fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir());
+        kept.retain(|snap| is_dir(&dir.join(format!("{}.transect", snap.id))));
         let (sender, wishes) = sync_channel(QUEUED);
         let inner = Mutex::new(Inner { keep, limit_bytes, kept, ..Inner::default() });
         let queue = Mutex::new(Some(sender));
@@ -300,7 +306,9 @@ impl Snapshots {
             };
             let text = serde_json::to_vec(&snap).unwrap_or_default();
             let path = self.dir.join(format!("{id}.json"));
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            let written = transect_access::create_file(&path)
+                .and_then(|mut file| io::Write::write_all(&mut file, &text));
+            written.map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(snap)
         });
         let mut inner = self.lock();

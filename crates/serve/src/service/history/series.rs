@@ -56,7 +56,7 @@ impl Segment {
 
     /// Reads the notes of a file. What does not belong to a whole frame is cut off, and told.
     pub(super) fn open(path: &Path, told: &mut Vec<String>) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = transect_access::open_update(path)?;
         let bytes = file.metadata()?.len();
         let mut segment = Segment { path: path.into(), frames: Vec::new(), bytes: 0 };
         let mut note = [0; NOTE_BYTES];
@@ -94,7 +94,7 @@ impl Segment {
 impl Place {
     /// Its windows.
     pub(crate) fn read(&self) -> io::Result<Vec<transect_live::Snapshot>> {
-        let mut file = File::open(&self.path)?;
+        let mut file = transect_access::open_read(&self.path)?;
         file.seek(SeekFrom::Start(self.offset + NOTE_BYTES as u64))?;
         let mut frame = Vec::new();
         file.take(u64::from(self.note.frame_bytes)).read_to_end(&mut frame)?;
@@ -193,7 +193,7 @@ impl Appender {
         loop {
             let name = format!("{}-{seconds:012}.jsonl.zst", self.tier.name);
             let path = self.dir.join(name);
-            match File::options().write(true).create_new(true).open(&path) {
+            match transect_access::create_file(&path) {
                 Ok(file) => {
                     return Ok(Open {
                         file,

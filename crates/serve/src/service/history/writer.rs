@@ -115,7 +115,7 @@ impl Plan {
     /// One line: it cannot be written to, or another daemon does.
     pub(crate) fn open(self) -> Result<Opened, String> {
         let dir = self.dir.as_path();
-        fs::create_dir_all(dir).map_err(of(dir))?;
+        transect_access::own_dir(dir).map_err(|error| error.to_string())?;
         let lock = lock(dir)?;
         let mut told = Vec::new();
         let tiers = self.tiers();
@@ -143,8 +143,7 @@ impl Plan {
 
 fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(of(&path))?;
+    let file = transect_access::open_write(&path).map_err(of(&path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(format!(

@@ -1,6 +1,7 @@
 //! Who gets in, and how far.
 
-use super::Running;
+use super::{Config, Daemon, Fake, Made, NoRecording, Parts, Running};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 const READ: &str = "0123456789abcdef-read";
@@ -9,7 +10,38 @@ const CONTROL: &str = "0123456789abcdef-control";
 fn file(dir: &Path, name: &str, text: &str) -> std::path::PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
+    set_mode(&path, 0o600);
     path
+}
+
+/// Why a daemon with this configuration does not start; empty: it does.
+fn refusal(change: impl FnOnce(&mut Config)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        data: dir.path().to_owned(),
+        history: false,
+        ..Config::default()
+    };
+    change(&mut config);
+    let parts = Parts {
+        source: Box::new(Made::new(1, 0)),
+        recorder: Ok(Box::new(Fake)),
+        open: Box::new(|_| Box::new(NoRecording)),
+        tell: std::sync::Arc::new(|_| {}),
+        host_name: String::new(),
+    };
+    match Daemon::start(&config, parts) {
+        Ok(daemon) => {
+            daemon.stop();
+            String::new()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 fn bearer(token: &str) -> Vec<(&'static str, String)> {
@@ -32,7 +64,6 @@ fn on_this_machine_all_read_and_who_has_the_token_controls() {
     assert_eq!(status(&running, "GET", "/api/v1/status", &bearer("0123456789abcdef")), 401);
     let basic = vec![("Authorization", "Basic YTpi".to_owned())];
     assert_eq!(status(&running, "GET", "/api/v1/status", &basic), 401);
-    use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(running.data.path().join("control.token")).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
 }
@@ -177,25 +208,9 @@ fn other_sites_and_other_names_get_nothing() {
 
 #[test]
 fn token_files_that_make_no_sense_are_refused_with_the_line() {
-    use super::{Config, Daemon, Fake, Made, NoRecording, Parts};
     let dir = tempfile::tempdir().unwrap();
-    let with = |text: &str| {
-        let config = Config {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            data: dir.path().to_owned(),
-            history: false,
-            read_tokens: Some(file(dir.path(), "tokens", text)),
-            ..Config::default()
-        };
-        let parts = Parts {
-            source: Box::new(Made::new(1, 0)),
-            recorder: Ok(Box::new(Fake)),
-            open: Box::new(|_| Box::new(NoRecording)),
-            tell: std::sync::Arc::new(|_| {}),
-            host_name: String::new(),
-        };
-        Daemon::start(&config, parts).err().map(|error| error.to_string()).unwrap_or_default()
-    };
+    let with =
+        |text: &str| refusal(|config| config.read_tokens = Some(file(dir.path(), "tokens", text)));
     assert!(
         with("short").contains("tokens, line 1: a token needs at least 16"),
         "{}",
@@ -203,6 +218,97 @@ fn token_files_that_make_no_sense_are_refused_with_the_line() {
     );
     assert!(with("# none\n\n").contains("contains no token"));
     assert!(with("0123456789abcdef\n0123456789 abcdef").contains("line 2"));
+}
+
+#[test]
+fn token_file_that_others_can_read_is_refused_with_its_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "tokens", READ);
+    for (mode, word) in [(0o644, "read"), (0o640, "read"), (0o620, "change"), (0o606, "change")] {
+        set_mode(&path, mode);
+        let shown = path.display();
+        let expected =
+            format!("{shown}: mode {mode:04o} lets other users {word} it: chmod 600 {shown}");
+        let read = refusal(|config| config.read_tokens = Some(path.clone()));
+        assert!(read.contains(&expected), "{mode:o}: {read}");
+        let control = refusal(|config| config.control_tokens = Some(path.clone()));
+        assert!(control.contains(&expected), "{mode:o}: {control}");
+    }
+    set_mode(&path, 0o600);
+    assert_eq!(refusal(|config| config.read_tokens = Some(path.clone())), "");
+    set_mode(&path, 0o400);
+    assert_eq!(refusal(|config| config.control_tokens = Some(path.clone())), "");
+}
+
+#[test]
+fn missing_token_file_is_an_error() {
+    let missing = Path::new("/nonexistent/tokens");
+    for refused in [
+        refusal(|config| config.read_tokens = Some(missing.to_owned())),
+        refusal(|config| config.control_tokens = Some(missing.to_owned())),
+    ] {
+        assert!(refused.contains("/nonexistent/tokens: No such file or directory"), "{refused}");
+    }
+}
+
+#[test]
+fn data_directory_that_others_can_change_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let refused = || refusal(|config| config.data.clone_from(&data));
+    for mode in [0o777, 0o770, 0o702, 0o1777] {
+        set_mode(&data, mode);
+        let shown = data.display();
+        let expected =
+            format!("{shown}: mode {mode:04o} lets other users write to it: chmod 700 {shown}");
+        assert!(refused().contains(&expected), "{mode:o}: {}", refused());
+        assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing was written");
+    }
+    set_mode(&data, 0o700);
+    assert_eq!(refused(), "");
+    for below in ["snapshots", "history"] {
+        let below = data.join(below);
+        let _ = std::fs::remove_dir_all(&below);
+        std::os::unix::fs::symlink(dir.path(), &below).unwrap();
+        let refused = refusal(|config| {
+            config.data.clone_from(&data);
+            config.history = true;
+        });
+        let expected = format!("{}: is a symbolic link", below.display());
+        assert!(refused.contains(&expected), "{refused}");
+        std::fs::remove_file(&below).unwrap();
+    }
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    for name in ["link", "link/"] {
+        let refused = refusal(|config| config.data = dir.path().join(name));
+        assert!(refused.contains("is a symbolic link"), "{refused}");
+    }
+}
+
+#[test]
+fn links_in_the_history_are_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let start = || {
+        refusal(|config| {
+            config.data.clone_from(&data);
+            config.history = true;
+        })
+    };
+    assert_eq!(start(), "");
+    let target = dir.path().join("target");
+    std::fs::write(&target, "kept").unwrap();
+    for name in ["lock", "w-000000000001.jsonl.zst"] {
+        let link = data.join("history").join(name);
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        assert!(start().contains("is a symbolic link"), "{name}: {}", start());
+        std::fs::remove_file(&link).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+    assert_eq!(start(), "");
 }
 
 /// With the certificate of testdata, as a client that trusts it and nothing else.
@@ -213,7 +319,15 @@ fn tls_is_served_to_those_who_speak_it() {
     use std::io::{Read as _, Write as _};
     use std::sync::Arc;
     let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/succeed/tls");
-    let (certificate, key) = (tls.join("certificate.pem"), tls.join("key.pem"));
+    let scratch = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(tls.join("key.pem")).unwrap();
+    let (certificate, key) = (tls.join("certificate.pem"), file(scratch.path(), "key.pem", &text));
+    set_mode(&key, 0o644);
+    let refused = refusal(|config| {
+        (config.tls_certificate, config.tls_key) = (Some(certificate.clone()), Some(key.clone()));
+    });
+    assert!(refused.contains("key.pem: mode 0644 lets other users read it"), "{refused}");
+    set_mode(&key, 0o600);
     let running = super::Running::tls(&certificate, &key);
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&certificate).unwrap()).unwrap();

@@ -2,14 +2,20 @@
 
 use super::{Config, Running, wait_for};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 const FIRST: &str = "0123456789abcdef-first";
 const SECOND: &str = "0123456789abcdef-second";
 
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 fn tokens(running: &Running, text: &str) -> std::path::PathBuf {
     let path = running.data.path().join("tokens");
     std::fs::write(&path, text).unwrap();
+    set_mode(&path, 0o600);
     path
 }
 
@@ -55,6 +61,28 @@ fn tokens_are_read_again_and_cookies_hold_while_they_are_the_same() {
     assert_eq!(reload(&running, |config| config.control_tokens = Some(path.clone())), Ok(vec![]));
     assert_eq!((with(&running, FIRST), with(&running, SECOND)), (200, 200));
     assert!(!may_control(&cookie));
+}
+
+#[test]
+fn token_file_that_got_readable_for_others_keeps_the_old_tokens() {
+    let running = Running::start(|_| {});
+    let path = tokens(&running, FIRST);
+    let again = || reload(&running, |config| config.control_tokens = Some(path.clone()));
+    assert_eq!(again(), Ok(vec![]));
+    tokens(&running, SECOND);
+    set_mode(&path, 0o644);
+    assert!(again().unwrap_err().contains("mode 0644 lets other users read it"));
+    assert_eq!((with(&running, FIRST), with(&running, SECOND)), (200, 401));
+    let headers = [("Authorization", format!("Bearer {FIRST}"))];
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let status = running.ask("GET", "/api/v1/status", &headers, "").json();
+    assert!(status["configuration"]["error"].as_str().unwrap().contains("mode 0644"));
+    std::fs::remove_file(&path).unwrap();
+    assert!(again().unwrap_err().contains("No such file"));
+    assert_eq!((with(&running, FIRST), with(&running, SECOND)), (200, 401));
+    tokens(&running, SECOND);
+    assert_eq!(again(), Ok(vec![]));
+    assert_eq!((with(&running, FIRST), with(&running, SECOND)), (401, 200));
 }
 
 #[test]
@@ -131,6 +159,7 @@ fn certificates_are_read_again() {
     let (certificate, key) = (copy.path().join("c.pem"), copy.path().join("k.pem"));
     std::fs::copy(testdata.join("certificate.pem"), &certificate).unwrap();
     std::fs::copy(testdata.join("key.pem"), &key).unwrap();
+    set_mode(&key, 0o600);
     let running = Running::tls(&certificate, &key);
     let change = |config: &mut Config| {
         config.tls_certificate = Some(certificate.clone());
