@@ -95,6 +95,17 @@ pub(crate) fn open(door: &Door) -> Result<Open, String> {
     }
 }
 
+/// The warning about a door that other machines can reach.
+pub(crate) fn warning(door: &Door) -> Option<String> {
+    let Door::Tcp(address) = door else { return None };
+    (!address.ip().to_canonical().is_loopback()).then(|| {
+        format!(
+            "warning: TCP {address} has no authentication and no encryption: every machine that reaches this address \
+             can record this kernel; use an address on a network that only the host is on"
+        )
+    })
+}
+
 fn vsock_error(port: u32, error: &io::Error) -> String {
     let mend = match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -159,5 +170,23 @@ fn answer_port(house: &House, name: &str, finder: &PortFinder) {
                 thread::sleep(RETRY_EVERY);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcp_beyond_this_machine_is_warned_about() {
+        let of = |address: &str| warning(&Door::Tcp(address.parse().unwrap()));
+        for open in ["0.0.0.0:2718", "10.0.0.2:2718", "[::]:2718", "[::ffff:10.0.0.2]:2718"] {
+            let text = of(open).unwrap();
+            assert!(text.contains(&format!("TCP {open} has no authentication")), "{text}");
+        }
+        for own in ["127.0.0.1:2718", "[::1]:2718", "[::ffff:127.0.0.1]:2718"] {
+            assert_eq!(of(own), None);
+        }
+        assert_eq!(warning(&Door::Vsock(2718)), None);
     }
 }

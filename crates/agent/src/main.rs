@@ -27,7 +27,7 @@ mod source;
 mod terminal;
 
 use args::{HELP, Wish, parse};
-use doors::{House, Open, open};
+use doors::{House, Open, open, warning};
 use std::{
     process::ExitCode,
     sync::{Arc, Mutex, atomic::AtomicBool},
@@ -46,7 +46,12 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Wish::Serve { doors, required }) => match open_doors(&doors, required) {
-            Ok(open) => serve_until_told(open),
+            Ok(open) => {
+                for text in doors.iter().filter_map(warning) {
+                    note!("transect-agent: {text}");
+                }
+                serve_until_told(open)
+            }
             Err(why) => fail(1, &why),
         },
         Err(why) => fail(2, &format!("{why}; see transect-agent --help")),

@@ -92,9 +92,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let server = Server::start(Box::new(shown), &options)?;
     let url = format!("{}{fragment}", server.url());
     say!("{url}");
-    if !args.no_browser && !args.api_only {
-        browser::open(&url);
-    }
+    let wants_browser = !args.no_browser && !args.api_only;
+    let _page = wants_browser.then(|| browser::open(&url));
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
     }
