@@ -3,7 +3,7 @@
 use crate::api;
 use crate::builders::Builders;
 use crate::guard::Guard;
-use crate::http::{self, Answer, Handler, Method, Request, Response};
+use crate::http::{self, Answer, Caller, Handler, Method, Request, Response};
 use crate::page;
 use crate::sql::{Asker, Sql};
 use crate::state::{Recording, State};
@@ -169,12 +169,12 @@ impl Server {
 }
 
 impl Handler for App {
-    fn answer(&self, request: &Request, client: &TcpStream) -> Answer {
+    fn answer(&self, request: &Request, caller: &Caller) -> Answer {
         if let Some(refusal) = self.guard.refuse(request) {
             return refusal.into();
         }
         match Ask::find(request) {
-            Ok(Some(ask)) => self.view.answer(ask, request, client, Owner(&self.client)),
+            Ok(Some(ask)) => self.view.answer(ask, request, &caller.stream, Owner(&self.client)),
             Ok(None) => answer_page(request).with("Set-Cookie", self.guard.set_cookie()).into(),
             Err(refusal) => refusal.into(),
         }

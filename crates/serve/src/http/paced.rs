@@ -3,6 +3,7 @@
 //! A timeout for each read would let a client send one byte a minute for ever. So every part of an
 //! exchange has a deadline, and an answer a least speed at which it must be taken.
 
+use super::outbox::{Outbox, send_now};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -61,12 +62,14 @@ pub(crate) struct Plain<'s> {
     patience: Duration,
     /// How long the client was waited for, and what was sent, since its speed was looked at.
     waited: (Duration, u64),
+    /// Takes what the client does not take at once, while there is one.
+    outbox: Option<Outbox>,
 }
 
 impl<'s> Plain<'s> {
     pub(crate) fn new(stream: &'s TcpStream) -> Self {
         let (begun, patience) = (Instant::now(), Phase::Idle.patience());
-        Plain { stream, begun, patience, waited: (Duration::ZERO, 0) }
+        Plain { stream, begun, patience, waited: (Duration::ZERO, 0), outbox: None }
     }
 
     /// The time that is left, never zero.
@@ -96,8 +99,39 @@ impl Read for Plain<'_> {
     }
 }
 
-impl Write for Plain<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl Plain<'_> {
+    /// Writes without waiting for the client, as long as the outbox has room.
+    fn write_by(&mut self, outbox: &mut Outbox, bytes: &[u8]) -> io::Result<usize> {
+        outbox.send_now(self.stream)?;
+        if outbox.is_empty()
+            && let Some(sent) = send_now(self.stream, bytes)?
+        {
+            return Ok(sent);
+        }
+        if outbox.push(bytes) {
+            return Ok(bytes.len());
+        }
+        outbox.pause()?;
+        self.feed(outbox)?;
+        let written = self.write_through(bytes)?;
+        outbox.resume()?;
+        Ok(written)
+    }
+
+    /// Writes all that is in the outbox, at the client's speed.
+    fn feed(&mut self, outbox: &mut Outbox) -> io::Result<()> {
+        loop {
+            let next = outbox.next()?;
+            if next.is_empty() {
+                return Ok(());
+            }
+            let written = self.write_through(next)?;
+            outbox.advance(written);
+        }
+    }
+
+    /// Writes at the client's speed.
+    fn write_through(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             self.left()?;
             self.stream.set_write_timeout(Some(LOOK))?;
@@ -119,6 +153,15 @@ impl Write for Plain<'_> {
                 other => return other,
             }
         }
+    }
+}
+
+impl Write for Plain<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(mut outbox) = self.outbox.take() else { return self.write_through(bytes) };
+        let written = self.write_by(&mut outbox, bytes);
+        self.outbox = Some(outbox);
+        written
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -168,11 +211,27 @@ impl Write for Secure<'_> {
 pub(crate) trait Connection: Read + Write + Paced {
     /// Says that nothing more comes.
     fn close(&mut self);
+
+    /// What is written from now on goes to the outbox if the client does not take it at once.
+    fn hold(&mut self, outbox: Outbox);
+
+    /// The answer is made: its client is fed with what it has not taken yet.
+    fn let_go(&mut self) -> io::Result<()>;
 }
 
 impl Connection for Plain<'_> {
     fn close(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    fn hold(&mut self, outbox: Outbox) {
+        self.outbox = Some(outbox);
+    }
+
+    fn let_go(&mut self) -> io::Result<()> {
+        let Some(mut outbox) = self.outbox.take() else { return Ok(()) };
+        outbox.end_making();
+        self.feed(&mut outbox)
     }
 }
 
@@ -181,6 +240,14 @@ impl Connection for Secure<'_> {
         self.tls.send_close_notify();
         let _ = self.tls.complete_io(&mut self.plain);
         self.plain.close();
+    }
+
+    fn hold(&mut self, outbox: Outbox) {
+        self.plain.hold(outbox);
+    }
+
+    fn let_go(&mut self) -> io::Result<()> {
+        self.plain.let_go()
     }
 }
 

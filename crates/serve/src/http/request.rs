@@ -19,6 +19,16 @@ pub(crate) enum Method {
     Delete,
 }
 
+impl Method {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Delete => "DELETE",
+        }
+    }
+}
+
 /// One request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -29,6 +39,8 @@ pub(crate) struct Request {
     pub(crate) query: String,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// Is only the head of the answer wanted? The request is that of GET.
+    pub(crate) is_head: bool,
     /// May the next request come over the same connection?
     pub(crate) keep_alive: bool,
     /// Does the client know HTTP/1.1, hence bodies in chunks?
@@ -45,6 +57,7 @@ impl Request {
             query: String::new(),
             headers: Vec::new(),
             body: body.into(),
+            is_head: false,
             keep_alive: true,
             takes_chunks: true,
         }
@@ -184,10 +197,10 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, NoRequest> {
         Err(error) => return Err(bad(400, &format!("no HTTP request: {error}"))),
     };
     let method = match parsed.method {
-        Some("GET") => Method::Get,
+        Some("GET" | "HEAD") => Method::Get,
         Some("POST") => Method::Post,
         Some("DELETE") => Method::Delete,
-        _ => return Err(bad(405, "only GET, POST and DELETE are answered")),
+        _ => return Err(bad(405, "only GET, HEAD, POST and DELETE are answered")),
     };
     let target = parsed.path.unwrap_or("/");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -197,6 +210,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, NoRequest> {
         query: query.to_owned(),
         headers: Vec::new(),
         body: Vec::new(),
+        is_head: parsed.method == Some("HEAD"),
         keep_alive: parsed.version == Some(1),
         takes_chunks: parsed.version == Some(1),
     };

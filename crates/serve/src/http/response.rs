@@ -1,5 +1,6 @@
 //! Answers: a status, headers, and a body that is whole or comes as events.
 
+use super::outbox::{Making, Spool};
 use super::paced::{Paced, Phase};
 use super::request::Request;
 use std::any::Any;
@@ -36,13 +37,21 @@ pub(crate) struct Response {
     pub(crate) shared: Vec<Arc<Vec<u8>>>,
     /// What comes after the body: a file, and how many bytes of it.
     file: Option<(Arc<File>, u64)>,
-    /// Dropped with the answer, once it is sent.
+    /// Dropped with the answer: once it is sent, or where it waits to be sent.
     kept: Option<Kept>,
+    /// Room for what its client does not take at once.
+    spool: Option<Spool>,
 }
 
 /// A value that lasts as long as an answer. The box keeps answers small.
 #[derive(Clone)]
 struct Kept(#[expect(dead_code, reason = "only its end matters")] Arc<Box<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Spool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spool")
+    }
+}
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,12 +66,20 @@ pub(crate) type Events = Box<dyn FnMut() -> Option<Option<String>> + Send>;
 /// Writes the body of an answer that is too large to be held.
 pub(crate) type Stream = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
+/// An answer whose body is written while it is made.
+pub(crate) struct Made {
+    /// Its body is not sent.
+    pub(crate) head: Response,
+    /// Writes the body. An error ends the connection, so that what was sent cannot be taken for all.
+    pub(crate) body: Stream,
+    /// The place that the making takes. With one, the head must have room for unsent bytes.
+    pub(crate) making: Option<Box<dyn Making>>,
+}
+
 /// What a handler gives.
 pub(crate) enum Answer {
     Whole(Response),
-    /// The head (its body is not sent), and what writes the body. An error ends the connection, so that
-    /// what was sent cannot be taken for all.
-    Stream(Response, Stream),
+    Stream(Made),
     Events(Events),
 }
 
@@ -72,10 +89,33 @@ impl From<Response> for Answer {
     }
 }
 
+impl Answer {
+    /// With another header; events have none of their own.
+    pub(crate) fn with(self, header: &'static str, value: impl Into<String>) -> Self {
+        match self {
+            Answer::Whole(response) => Answer::Whole(response.with(header, value)),
+            Answer::Stream(made) => {
+                Answer::Stream(Made { head: made.head.with(header, value), ..made })
+            }
+            Answer::Events(events) => Answer::Events(events),
+        }
+    }
+
+    pub(crate) fn sets_cookie(&self) -> bool {
+        match self {
+            Answer::Whole(head) | Answer::Stream(Made { head, .. }) => {
+                head.headers.iter().any(|(name, _)| *name == "Set-Cookie")
+            }
+            Answer::Events(_) => false,
+        }
+    }
+}
+
 impl Response {
     pub(crate) fn new(kind: &'static str, body: impl Into<Body>) -> Self {
         let (headers, shared) = (Vec::new(), Vec::new());
-        Response { status: 200, kind, headers, body: body.into(), shared, file: None, kept: None }
+        let (file, kept, spool) = (None, None, None);
+        Response { status: 200, kind, headers, body: body.into(), shared, file, kept, spool }
     }
 
     /// The rest of a file, from where it stands.
@@ -128,6 +168,16 @@ impl Response {
         self
     }
 
+    /// What its client does not take at once waits in a file, not in memory.
+    pub(crate) fn spooled(mut self, spool: Spool) -> Self {
+        self.spool = Some(spool);
+        self
+    }
+
+    pub(super) fn spool(&self) -> Option<&Spool> {
+        self.spool.as_ref()
+    }
+
     /// Bytes of memory that the body takes, without those that answers share.
     pub(crate) fn owned_bytes(&self) -> usize {
         match &self.body {
@@ -142,14 +192,22 @@ impl Response {
         matches!(self.status, 429 | 503) && has_time()
     }
 
-    pub(crate) fn write(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
-        let mut head = self.head(keep_alive);
+    /// Writes the head and no body: the answer to HEAD.
+    pub(crate) fn write_head(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
+        to.write_all(self.whole_head(keep_alive).as_bytes())?;
+        to.flush()
+    }
+
+    fn whole_head(&self, keep_alive: bool) -> String {
         let of_file = self.file.as_ref().map_or(0, |(_, bytes)| *bytes);
         let own = self.body.len() + self.shared.iter().map(|part| part.len()).sum::<usize>();
         let bytes = u64::try_from(own).unwrap_or(u64::MAX).saturating_add(of_file);
-        head.push_str(&format!("Content-Length: {bytes}\r\n\r\n"));
+        self.head(keep_alive) + &format!("Content-Length: {bytes}\r\n\r\n")
+    }
+
+    pub(crate) fn write(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
         // What is small goes out together: each write is a packet.
-        let mut waiting = head.into_bytes();
+        let mut waiting = self.whole_head(keep_alive).into_bytes();
         for part in [&*self.body].into_iter().chain(self.shared.iter().map(|part| part.as_slice()))
         {
             if waiting.len() + part.len() <= TOGETHER {
@@ -192,6 +250,17 @@ fn copy(file: &File, bytes: u64, to: &mut impl Write) -> io::Result<()> {
     }
 }
 
+/// Writes the head of a body that is written as it is made.
+pub(crate) fn write_stream_head(
+    to: &mut dyn Write,
+    head: &Response,
+    request: &Request,
+) -> io::Result<()> {
+    let mut text = head.head(request.keep_alive);
+    text.push_str(if request.takes_chunks { "Transfer-Encoding: chunked\r\n\r\n" } else { "\r\n" });
+    to.write_all(text.as_bytes())
+}
+
 /// Writes a body as it is made: in chunks, or, for HTTP/1.0, until the connection ends.
 pub(crate) fn write_stream(
     mut to: &mut dyn Write,
@@ -199,9 +268,7 @@ pub(crate) fn write_stream(
     body: Stream,
     request: &Request,
 ) -> io::Result<()> {
-    let mut text = head.head(request.keep_alive);
-    text.push_str(if request.takes_chunks { "Transfer-Encoding: chunked\r\n\r\n" } else { "\r\n" });
-    to.write_all(text.as_bytes())?;
+    write_stream_head(to, head, request)?;
     if !request.takes_chunks {
         body(&mut to)?;
         return to.flush();
@@ -239,9 +306,15 @@ impl Write for Chunks<'_> {
     }
 }
 
+/// Writes the head of events.
+pub(crate) fn write_events_head(to: &mut impl Write) -> io::Result<()> {
+    to.write_all((head(200, "text/event-stream", false) + "\r\n").as_bytes())?;
+    to.flush()
+}
+
 /// Writes events until there are no more or the client goes away.
 pub(crate) fn write_events(to: &mut (impl Write + Paced), mut events: Events) -> io::Result<()> {
-    to.write_all((head(200, "text/event-stream", false) + "\r\n").as_bytes())?;
+    write_events_head(to)?;
     while let Some(event) = events() {
         to.begin(Phase::Answer);
         match event {

@@ -1,8 +1,13 @@
 //! The listener and its connections.
 
+use super::connections::{Connections, Full, Place, Places};
+use super::outbox::Outbox;
 use super::paced::{Connection, Phase, Plain, Secure, let_it_finish};
+use super::peer::{self, Peer};
 use super::request::{self, NoRequest, Request};
-use super::response::{Answer, Response, write_events, write_stream};
+use super::response::{
+    Answer, Made, Response, write_events, write_events_head, write_stream, write_stream_head,
+};
 use super::tls::Tls;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,18 +16,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Connections at once, if nobody says otherwise; a browser uses six.
-const MAX_CONNECTIONS: usize = 64;
+/// Connections at once, if nobody says otherwise; a browser uses six. The last ones are for other clients than the one
+/// that has the most.
+const PLACES: Places = Places { all: 64, per_client: 48 };
+/// Threads of connections that were closed to make room and have not ended yet, at most.
+const ENDING: usize = 64;
 /// How long the listener waits after an error, and who is one too many for its answer.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Answers requests.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// The answer. `client` is whoever asks, to see whether it is still there.
-    fn answer(&self, request: &Request, client: &TcpStream) -> Answer;
+    /// The answer.
+    fn answer(&self, request: &Request, caller: &Caller) -> Answer;
 
     /// A client's connection is about to be closed; no request of it comes any more.
-    fn gone(&self, _peer: SocketAddr, _client: &TcpStream) {}
+    fn gone(&self, _caller: &Caller) {}
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) stream: Arc<TcpStream>,
+    /// The client's address.
+    pub(crate) address: SocketAddr,
+    pub(crate) peer: Peer,
 }
 
 /// What the listener counts, from its start.
@@ -30,7 +47,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
 pub(crate) struct Counts {
     /// Connections now.
     pub(crate) open: AtomicUsize,
-    /// Connections that were one too many.
+    /// Connections that were one too many: refused, or closed to make room for another one.
     pub(crate) turned_away: AtomicU64,
     /// Requests that were none, or came too slowly.
     pub(crate) bad: AtomicU64,
@@ -41,7 +58,8 @@ pub(crate) struct Counts {
 pub(crate) struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    max_connections: usize,
+    places: Places,
+    connections: Arc<Connections>,
     tls: Option<Tls>,
     counts: Arc<Counts>,
     /// What its threads are called.
@@ -58,20 +76,21 @@ impl Server {
                            read the recording (use ssh -L to reach it from another machine)";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Server::bind_to(address, MAX_CONNECTIONS, None, "view-connection")
+        Server::bind_to(address, PLACES, None, "view-connection")
     }
 
     /// Listens on any address.
     pub(crate) fn bind_to(
         address: SocketAddr,
-        max_connections: usize,
+        places: Places,
         tls: Option<Tls>,
         thread_name: &'static str,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let counts = Arc::default();
-        Ok(Server { listener, address, max_connections, tls, counts, thread_name, niceness: 0 })
+        let (counts, niceness) = (Arc::default(), 0);
+        let connections = Arc::new(Connections::new(places));
+        Ok(Server { listener, address, places, connections, tls, counts, thread_name, niceness })
     }
 
     /// Has its threads give way to others of this process.
@@ -99,28 +118,60 @@ impl Server {
         }
     }
 
-    fn accept(&self, stream: TcpStream, peer: SocketAddr, handler: &Arc<impl Handler>) {
+    fn accept(&self, stream: TcpStream, address: SocketAddr, handler: &Arc<impl Handler>) {
         let counts = &self.counts;
-        if counts.open.fetch_add(1, Ordering::Relaxed) >= self.max_connections {
-            counts.open.fetch_sub(1, Ordering::Relaxed);
-            counts.turned_away.fetch_add(1, Ordering::Relaxed);
-            if self.tls.is_none() {
-                let _ = stream.set_write_timeout(Some(TURN));
-                let busy = Response::error(503, "too many connections at once");
-                let _ = busy.with("Retry-After", "1").write(&mut &stream, false);
+        // A client that has closed its socket reads no answer.
+        let Ok(peer) = peer::identify(&stream) else { return };
+        let stream = Arc::new(stream);
+        let place = self.connections.add(peer, &stream);
+        let place = match place {
+            Ok((place, has_dropped)) => {
+                counts.turned_away.fetch_add(u64::from(has_dropped), Ordering::Relaxed);
+                // Those that were closed may still be at work.
+                let is_room = counts.open.load(Ordering::Relaxed) < self.places.all + ENDING;
+                is_room.then_some(place).ok_or(Full::All)
             }
-            return;
-        }
+            Err(full) => Err(full),
+        };
+        let place = match place {
+            Ok(place) => place,
+            Err(full) => {
+                counts.turned_away.fetch_add(1, Ordering::Relaxed);
+                self.turn_away(&stream, peer, full);
+                return;
+            }
+        };
+        counts.open.fetch_add(1, Ordering::Relaxed);
         let guard = Open(Arc::clone(counts));
         let handler = Arc::clone(handler);
         let (tls, niceness) = (self.tls.as_ref().map(Tls::now), self.niceness);
+        let caller = Caller { stream, address, peer };
         // Without a thread the connection is closed, and the browser tries again.
-        let _ = thread::Builder::new().name(self.thread_name.to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name(self.thread_name.to_owned());
+        let _ = thread.spawn(move || {
             give_way(niceness);
-            let closing = Closing { handler: handler.as_ref(), peer, stream: &stream };
-            let _ = serve(&stream, tls.as_ref(), handler.as_ref(), &guard.0);
+            let closing = Closing { handler: handler.as_ref(), caller: &caller };
+            let _ = serve(&caller, &place, tls.as_ref(), handler.as_ref(), &guard.0);
             drop(closing);
         });
+    }
+
+    /// Answers a connection that is one too many.
+    fn turn_away(&self, stream: &TcpStream, peer: Peer, full: Full) {
+        if self.tls.is_some() {
+            return;
+        }
+        let busy = match full {
+            Full::Client => {
+                let most = self.places.per_client;
+                let what = format!("too many connections at once: the limit for {peer} is {most}");
+                Response::refusal(429, &what, "close one of them, or use it again")
+            }
+            Full::All => Response::error(503, "too many connections at once"),
+        };
+        let _ = stream.set_write_timeout(Some(TURN));
+        let mut to = stream;
+        let _ = busy.with("Retry-After", "1").write(&mut to, false);
     }
 }
 
@@ -137,13 +188,12 @@ pub(crate) fn give_way(niceness: i32) {
 /// Has the handler forget a connection before its descriptor is closed, also when an answer panicked.
 struct Closing<'c, H: Handler> {
     handler: &'c H,
-    peer: SocketAddr,
-    stream: &'c TcpStream,
+    caller: &'c Caller,
 }
 
 impl<H: Handler> Drop for Closing<'_, H> {
     fn drop(&mut self) {
-        self.handler.gone(self.peer, self.stream);
+        self.handler.gone(self.caller);
     }
 }
 
@@ -157,23 +207,26 @@ impl Drop for Open {
 }
 
 fn serve(
-    stream: &TcpStream,
+    caller: &Caller,
+    place: &Place,
     tls: Option<&Arc<rustls::ServerConfig>>,
     handler: &impl Handler,
     counts: &Counts,
 ) -> io::Result<()> {
+    let stream = &*caller.stream;
     stream.set_nodelay(true)?;
     match tls {
-        None => exchange(stream, &mut Plain::new(stream), handler, counts),
+        None => exchange(caller, place, &mut Plain::new(stream), handler, counts),
         Some(config) => {
             let mut secure = Secure::new(stream, config).map_err(io::Error::other)?;
-            exchange(stream, &mut secure, handler, counts)
+            exchange(caller, place, &mut secure, handler, counts)
         }
     }
 }
 
 fn exchange(
-    stream: &TcpStream,
+    caller: &Caller,
+    place: &Place,
     connection: &mut impl Connection,
     handler: &impl Handler,
     counts: &Counts,
@@ -182,17 +235,21 @@ fn exchange(
     loop {
         match request::read(connection, &mut left) {
             Ok(request) => {
-                let answer = handler.answer(&request, stream);
+                place.begin_answer();
+                let answer = handler.answer(&request, caller);
                 connection.begin(Phase::Answer);
-                match answer {
-                    Answer::Whole(response) => response.write(connection, request.keep_alive)?,
-                    Answer::Stream(head, body) => write_stream(connection, &head, body, &request)?,
-                    Answer::Events(events) => return write_events(connection, events),
+                if let Answer::Events(events) = answer {
+                    return match request.is_head {
+                        true => write_events_head(connection),
+                        false => write_events(connection, events),
+                    };
                 }
+                send(answer, &request, connection)?;
                 if !request.keep_alive {
                     connection.close();
                     return Ok(());
                 }
+                place.end_answer();
             }
             Err(NoRequest::Gone) => return Ok(()),
             Err(NoRequest::Bad(response)) => {
@@ -200,9 +257,40 @@ fn exchange(
                 connection.begin(Phase::Answer);
                 response.write(connection, false)?;
                 connection.close();
-                let_it_finish(stream);
+                let_it_finish(&caller.stream);
                 return Ok(());
             }
         }
+    }
+}
+
+/// Sends an answer that is no events. One that has a spool is dropped, with all that it keeps, once it is made: its client is
+/// fed from the spool.
+fn send(answer: Answer, request: &Request, connection: &mut impl Connection) -> io::Result<()> {
+    match answer {
+        Answer::Whole(response) if request.is_head => {
+            response.write_head(connection, request.keep_alive)
+        }
+        Answer::Whole(response) => {
+            if let Some(spool) = response.spool() {
+                connection.hold(Outbox::new(spool.clone(), None));
+            }
+            response.write(connection, request.keep_alive)?;
+            drop(response);
+            connection.let_go()
+        }
+        Answer::Stream(Made { head, .. }) if request.is_head => {
+            write_stream_head(connection, &head, request)?;
+            connection.flush()
+        }
+        Answer::Stream(Made { head, body, making }) => {
+            if let Some(spool) = head.spool() {
+                connection.hold(Outbox::new(spool.clone(), making));
+            }
+            write_stream(connection, &head, body, request)?;
+            drop(head);
+            connection.let_go()
+        }
+        Answer::Events(_) => Ok(()),
     }
 }

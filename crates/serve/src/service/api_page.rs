@@ -2,7 +2,6 @@
 
 use super::routes::{ROUTES, Route};
 use super::tables;
-use crate::http::Method;
 use std::fmt::Write as _;
 use transect_live::TABLES;
 
@@ -16,19 +15,17 @@ const HEAD: &str = "# HTTP API of `transect serve`\n\n\
     - A column that is not available on this host is null; the table `missing` gives the reason.\n\
     - An error is `{\"error\": \"…\", \"hint\": \"…\"}`. Besides the statuses listed here, every route can answer 400 (invalid \
     request), 401 (no or unknown token), 403 (the token lacks the scope, or a foreign `Host` or origin), 404 (no such path), 405 \
-    (other method), 408 (the request took too long), 411 and 413 (body without a length, or too long), 431 (head too long) and \
-    503 (limit reached, with `Retry-After`).\n";
+    (other method), 408 (the request took too long), 411 and 413 (body without a length, or too long), 429 (a limit of this client \
+    reached, with `Retry-After`), 431 (head too long) and 503 (limit of all clients reached, with `Retry-After`).\n\
+    - A route with the scope `windows`, `read` or `control` needs [access](serve.md#access-control) with this scope or a wider one.\n\
+    - HEAD is answered on every route of GET, without the body.\n";
 
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 fn section(page: &mut String, route: &Route) {
-    let method = match route.method {
-        Method::Get => "GET",
-        Method::Post => "POST",
-        Method::Delete => "DELETE",
-    };
+    let method = route.method.name();
     let scope = match route.scope.words() {
         [] => "No token needed.".to_owned(),
         [.., widest] => format!("Scope: `{widest}`."),

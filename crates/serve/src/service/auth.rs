@@ -5,6 +5,7 @@
 //! host; everywhere it must not come from another site's page; and what it may do is told by a
 //! token, in a header or in a cookie that was given for one.
 
+use super::config::OpenAccess;
 use crate::http::{Method, Request, Response};
 use ring::{hmac, rand};
 use std::fs;
@@ -19,12 +20,16 @@ const MIN_TOKEN: usize = 16;
 /// How long a cookie is good.
 const COOKIE_FOR: Duration = Duration::from_secs(12 * 3600);
 
-/// What somebody may do; who may control may read.
+/// Rights of a request; each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// Nothing but to ask whether the daemon lives.
+    /// Data that is the same on every host.
     Nobody,
+    /// Windows, history and metrics: sums for each VM, container and thread.
+    Windows,
+    /// Raw traces, too: snapshots, their timelines, SQL.
     Read,
+    /// Taking and deleting snapshots, too.
     Control,
 }
 
@@ -32,18 +37,36 @@ impl Scope {
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {
             Scope::Nobody => &[],
-            Scope::Read => &["read"],
-            Scope::Control => &["read", "control"],
+            Scope::Windows => &["windows"],
+            Scope::Read => &["windows", "read"],
+            Scope::Control => &["windows", "read", "control"],
         }
     }
 
     fn letter(self) -> &'static str {
         match self {
             Scope::Nobody => "n",
+            Scope::Windows => "w",
             Scope::Read => "r",
             Scope::Control => "c",
         }
     }
+}
+
+/// The rights of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) scope: Scope,
+    /// By a token or its cookie; otherwise the rights are those of every client.
+    pub(crate) has_token: bool,
+}
+
+/// The credentials that a request shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown<'r> {
+    Nothing,
+    Token(&'r str),
+    Cookie(&'r str),
 }
 
 /// How a daemon is protected.
@@ -66,7 +89,7 @@ pub(crate) struct Wishes<'c> {
     pub(crate) address: SocketAddr,
     pub(crate) has_tls: bool,
     pub(crate) insecure: bool,
-    pub(crate) read_needs_token: bool,
+    pub(crate) open_access: OpenAccess,
     pub(crate) read_tokens: Option<&'c Path>,
     pub(crate) control_tokens: Option<&'c Path>,
     pub(crate) host_names: &'c [String],
@@ -128,10 +151,15 @@ impl Auth {
         let tokens = tokens.collect();
         let is_local = wishes.address.ip().is_loopback();
         let is_open = match (is_local, wishes.read_tokens) {
-            (true, _) => !wishes.read_needs_token,
+            (true, _) => true,
             // Without tokens to read with, and told that something else protects it.
             (false, None) => wishes.insecure && wishes.control_tokens.is_none(),
             (false, Some(_)) => false,
+        };
+        let everybody = match wishes.open_access {
+            OpenAccess::All if is_open => Scope::Read,
+            OpenAccess::Windows if is_open => Scope::Windows,
+            _ => Scope::Nobody,
         };
         let port = wishes.address.port();
         let hosts = is_local.then(|| {
@@ -143,7 +171,7 @@ impl Auth {
             key,
             tokens,
             made,
-            everybody: if is_open { Scope::Read } else { Scope::Nobody },
+            everybody,
             // Cookies do not know ports.
             cookie: format!("transect-serve-{port}"),
             is_secure: wishes.has_tls,
@@ -168,28 +196,39 @@ impl Auth {
         if address.ip().is_loopback() {
             return None;
         }
-        if self.everybody >= Scope::Read {
+        let open = match self.everybody {
+            Scope::Nobody => None,
+            Scope::Windows => Some("windows, history and metrics"),
+            Scope::Read | Scope::Control => Some("everything, raw traces included"),
+        };
+        if let Some(open) = open {
             return Some(format!(
-                "every client that can reach {address} can read: no token is required"
+                "every client that can reach {address} can read {open}: no token is required"
             ));
         }
         (!has_tls).then(|| format!("tokens sent to {address} are not encrypted: TLS is off"))
     }
 
-    /// What the request may do, or the answer to one that may not even ask.
-    pub(crate) fn scope(&self, request: &Request) -> Result<Scope, Response> {
+    /// The credentials of a request, or the refusal of one from another site, for another host, or with credentials of
+    /// another kind.
+    pub(crate) fn shown<'r>(&self, request: &'r Request) -> Result<Shown<'r>, Response> {
         self.check_place(request)?;
         let bearer =
             request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         if let Some(token) = bearer {
-            return self.of_token(token.trim()).ok_or_else(unknown);
+            return Ok(Shown::Token(token.trim()));
         }
         if request.has_header("authorization") {
             let hint = "send Authorization: Bearer TOKEN, once";
             return Err(Response::refusal(401, "unsupported Authorization header", hint));
         }
-        let cookie = request.cookie(&self.cookie).and_then(|value| self.of_cookie(value));
-        Ok(cookie.unwrap_or(self.everybody).max(self.everybody))
+        Ok(request.cookie(&self.cookie).map_or(Shown::Nothing, Shown::Cookie))
+    }
+
+    /// The rights that a request has by a scope that its token or cookie gives, if any.
+    pub(crate) fn access(&self, given: Option<Scope>) -> Access {
+        let scope = given.unwrap_or(self.everybody).max(self.everybody);
+        Access { scope, has_token: given.is_some() }
     }
 
     fn check_place(&self, request: &Request) -> Result<(), Response> {
@@ -231,15 +270,33 @@ impl Auth {
         self.tokens.iter().map(fits).fold(None, Option::max)
     }
 
-    fn of_cookie(&self, value: &str) -> Option<Scope> {
-        let (signed, mark) = value.rsplit_once('.')?;
-        let mark = from_hex(mark)?;
-        hmac::verify(&self.key, signed.as_bytes(), &mark).ok()?;
-        let (letter, until) = signed.split_once('.')?;
-        let until: u64 = until.parse().ok()?;
-        let scopes = [Scope::Read, Scope::Control];
-        let scope = scopes.into_iter().find(|scope| scope.letter() == letter)?;
-        (now_s() < until).then_some(scope)
+    /// What a cookie may do; None: its time is over.
+    ///
+    /// # Errors
+    /// It has no signature of this run.
+    pub(crate) fn of_cookie(&self, value: &str) -> Result<Option<Scope>, NotSigned> {
+        let (signed, mark) = value.rsplit_once('.').ok_or(NotSigned)?;
+        let mark = from_hex(mark).ok_or(NotSigned)?;
+        hmac::verify(&self.key, signed.as_bytes(), &mark).map_err(|_| NotSigned)?;
+        let scope_until = || {
+            let (letter, until) = signed.split_once('.')?;
+            let until: u64 = until.parse().ok()?;
+            let scopes = [Scope::Windows, Scope::Read, Scope::Control];
+            let scope = scopes.into_iter().find(|scope| scope.letter() == letter)?;
+            (now_s() < until).then_some(scope)
+        };
+        Ok(scope_until())
+    }
+
+    /// True if a request has a cookie of this daemon that gives nothing.
+    pub(crate) fn has_stale_cookie(&self, request: &Request) -> bool {
+        let cookie = request.cookie(&self.cookie).filter(|value| !value.is_empty());
+        cookie.is_some_and(|value| !matches!(self.of_cookie(value), Ok(Some(_))))
+    }
+
+    /// Has a browser forget its cookie.
+    pub(crate) fn clear_cookie(&self) -> String {
+        format!("{}=; Max-Age=0; HttpOnly; SameSite=Strict; Path=/", self.cookie)
     }
 
     /// A cookie for who has shown a token.
@@ -261,6 +318,10 @@ impl Auth {
         format!("{cookie}={name}; HttpOnly; SameSite=Strict; Path=/view/{secure}")
     }
 }
+
+/// A cookie without a valid signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotSigned;
 
 /// The answer to a token that is not known.
 pub(crate) fn unknown() -> Response {

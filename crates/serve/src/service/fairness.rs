@@ -3,8 +3,7 @@
 //! Questions a minute are a token bucket whose capacity is a minute's worth. Of a bucket only the time is kept at which it
 //! is full again (the virtual scheduling form of GCRA, ITU-T I.371).
 
-use super::peer::Peer;
-use crate::http::Response;
+use crate::http::{Peer, Response};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

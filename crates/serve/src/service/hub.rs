@@ -4,8 +4,8 @@
 //! newer. A window is rendered once, table by table, when the first one asks for it.
 
 use super::rendered::Rendered;
+use crate::http::{Exhausted, Peer, Quota};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use transect_live::{Histogram, Snapshot, TABLES, ThreadWindow};
@@ -81,8 +81,7 @@ pub(crate) struct Hub {
     pub(crate) window_ns: u64,
     inner: Mutex<Inner>,
     changed: Condvar,
-    waiting: AtomicUsize,
-    max_waiting: usize,
+    waiting: Quota,
 }
 
 #[derive(Default)]
@@ -101,14 +100,17 @@ pub(crate) enum Waited {
     Newer(Arc<Taken>),
     /// None came in time: the newest there is.
     Same(Option<Arc<Taken>>),
-    /// Too many wait already.
-    TooMany,
+    /// Too many wait already: of this client, or of all.
+    TooMany(Exhausted),
 }
 
 impl Hub {
     pub(crate) fn new(run: u64, window_ns: u64, max_waiting: usize) -> Self {
-        let (inner, changed, waiting) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
-        Hub { run, window_ns, inner, changed, waiting, max_waiting }
+        // A quarter for each client, and never so few that a browser has none.
+        let per_client = (max_waiting / 4).max(8);
+        let (inner, changed) = (Mutex::default(), Condvar::new());
+        let waiting = Quota::new(per_client, max_waiting);
+        Hub { run, window_ns, inner, changed, waiting }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -167,25 +169,25 @@ impl Hub {
 
     /// Clients that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.waiting.used()
     }
 
     /// Waits until there is a window with a `ts` above `after`, or until patience ends.
-    pub(crate) fn wait(&self, after: i64, patience: Duration) -> Waited {
+    pub(crate) fn wait(&self, peer: Peer, after: i64, patience: Duration) -> Waited {
         let is_newer = |taken: &Arc<Taken>| taken.snapshot().ts > after;
         if let Some(newest) = self.newest().filter(is_newer) {
             return Waited::Newer(newest);
         }
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Waited::TooMany;
-        }
+        let place = match self.waiting.take(peer, 1, Duration::ZERO) {
+            Ok(place) => place,
+            Err(exhausted) => return Waited::TooMany(exhausted),
+        };
         let goes_on = |inner: &mut Inner| {
             inner.ended.is_none() && !inner.newest.as_ref().is_some_and(is_newer)
         };
         let waited = self.changed.wait_timeout_while(self.lock(), patience, goes_on);
         let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        drop(place);
         match inner.newest.clone() {
             Some(newest) if is_newer(&newest) => Waited::Newer(newest),
             newest => Waited::Same(newest),

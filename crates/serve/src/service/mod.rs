@@ -19,12 +19,12 @@
 //! - Everything is bounded: windows in memory, bytes on disk, names in metrics, snapshots,
 //!   connections, clients that wait, readers of history.
 //! - Questions of timelines have limits for each client ([`fairness`]), which is a user of this machine or an
-//!   address ([`peer`]): one client cannot take all places or all time.
+//!   address ([`http::Peer`]): one client cannot take all places or all time.
 //! - Routes are one table, of which the description is made, too.
 
-mod accounts;
 mod api;
 mod auth;
+mod brake;
 mod config;
 mod fairness;
 mod history;
@@ -32,9 +32,6 @@ mod hub;
 mod metrics;
 mod notify;
 mod openapi;
-mod peer;
-mod permits;
-mod quota;
 mod reload;
 mod rendered;
 mod routes;
@@ -51,25 +48,25 @@ mod synthetic;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, DEFAULT_ADDRESS, Limits};
+pub use config::{Config, ConfigError, DEFAULT_ADDRESS, Limits, OpenAccess};
 pub use snapshots::{Recorded, Recorder};
 pub use triggers::Trigger;
 pub use views::Open;
 
 use config::values as config_values;
 
-use crate::http::{self, Answer, Handler, Request, Response};
-use auth::{Auth, Scope};
+use crate::http::{
+    self, Answer, Caller, Handler, Made, Peer, Places, Quota, Request, Response, Spool,
+};
+use auth::{Access, Auth, Scope};
+use brake::Brake;
 use fairness::Fairness;
 use history::{Index, Opened, Queue};
 use hub::Hub;
 use metrics::Counters;
-use peer::Peers;
-use permits::Permits;
-use quota::Quota;
 use routes::Call;
 use snapshots::{Snapshots, Wish};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -79,8 +76,15 @@ use transect_ask::Client;
 use transect_live::Source;
 use triggers::Watch;
 
-/// Readers of history at once.
+/// Answers of the history that are made at once.
 const READERS: usize = 4;
+const READERS_PER_CLIENT: usize = 2;
+/// Those that are half made and wait for their clients, because the spool is full: each has a frame of windows in memory.
+const PAUSED: usize = 16;
+const PAUSED_PER_CLIENT: usize = 4;
+/// Answers that are made and not sent yet, in files of the data directory, bytes.
+const SPOOL_BYTES: usize = 512 << 20;
+const SPOOL_BYTES_PER_CLIENT: usize = 128 << 20;
 /// Lookups of timelines that are answered at once; a browser has six connections.
 const LOOKUPS: usize = 16;
 const LOOKUPS_PER_CLIENT: usize = 6;
@@ -144,9 +148,15 @@ pub(crate) struct Service {
     watches: Mutex<Vec<Watch>>,
     counters: Mutex<Counters>,
     views: views::Views,
-    peers: Peers,
     fairness: Fairness,
-    readers: Permits,
+    brake: Brake,
+    /// Answers of the history that are being made.
+    readers: Quota,
+    /// Those whose clients have to be waited for.
+    paused: Quota,
+    /// Bytes of unsent answers in files.
+    spool: Quota,
+    spool_dir: Arc<Path>,
     /// Lookups of timelines that are being answered.
     lookups: Quota,
     /// Memory of timelines' answers that are not sent yet.
@@ -177,8 +187,8 @@ impl Daemon {
             _ => None,
         };
         let (address, has_tls) = (config.listen, tls.is_some());
-        let server =
-            http::Server::bind_to(address, config.connections, tls.clone(), "serve-client");
+        let places = Places { all: config.connections, per_client: config.connections_per_client };
+        let server = http::Server::bind_to(address, places, tls.clone(), "serve-client");
         let server = server.map_err(|source| DaemonError::Listen { address, source })?;
         let server = server.giving_way(CLIENTS_GIVE_WAY);
         let address = server.address();
@@ -210,9 +220,12 @@ impl Daemon {
                 config.children_per_client,
                 config.require_sandbox,
             ),
-            peers: Peers::default(),
             fairness: Fairness::new(config.questions_per_minute),
-            readers: Permits::new(READERS),
+            brake: Brake::default(),
+            readers: Quota::new(READERS_PER_CLIENT, READERS),
+            paused: Quota::new(PAUSED_PER_CLIENT, PAUSED),
+            spool: Quota::new(SPOOL_BYTES_PER_CLIENT, SPOOL_BYTES),
+            spool_dir: config.data.as_path().into(),
             lookups: Quota::new(LOOKUPS_PER_CLIENT, LOOKUPS),
             unsent_bytes: Quota::new(UNSENT_BYTES_PER_CLIENT, UNSENT_BYTES),
             counts: server.counts(),
@@ -335,7 +348,7 @@ fn auth_wishes(config: &Config, address: SocketAddr, has_tls: bool) -> auth::Wis
         address,
         has_tls,
         insecure: config.insecure,
-        read_needs_token: config.read_needs_token,
+        open_access: config.open_access,
         read_tokens: config.read_tokens.as_deref(),
         control_tokens: config.control_tokens.as_deref(),
         host_names: &config.host_names,
@@ -412,6 +425,11 @@ impl Service {
         Arc::clone(&self.auth.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Room for unsent answers of a client.
+    fn spool(&self, peer: Peer) -> Spool {
+        Spool { dir: Arc::clone(&self.spool_dir), room: self.spool.clone(), peer }
+    }
+
     fn watches(&self) -> MutexGuard<'_, Vec<Watch>> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -420,41 +438,49 @@ impl Service {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer to who may not.
-    fn refuse_scope(&self, needed: Scope) -> Response {
+    /// The answer to a request without the rights for it: 401 if it has shown no token, 403 if its token lacks the scope.
+    fn refuse_scope(&self, needed: Scope, access: Access) -> Response {
         let scope = needed.words().last().copied().unwrap_or_default();
         let what = format!("this request needs a token with the scope {scope}");
         let hint = "send Authorization: Bearer TOKEN, or log in; if no token is configured, use the one in \
                     control.token in the data directory";
-        Response::refusal(401, &what, hint).with("WWW-Authenticate", "Bearer")
+        let refusal = Response::refusal(401, &what, hint);
+        if access.has_token {
+            return refusal.status(403);
+        }
+        refusal.with("WWW-Authenticate", "Bearer")
     }
 
-    fn route(&self, request: &Request, client: &TcpStream) -> Result<Answer, Response> {
-        let scope = self.auth().scope(request)?;
+    fn route(&self, request: &Request, caller: &Caller, auth: &Auth) -> Result<Answer, Response> {
+        let shown = auth.shown(request)?;
+        let access = auth.access(self.brake.scope_of(&caller.peer, auth, shown)?);
         let (route, id) = match routes::find(request.method, &request.path) {
             Ok(found) => found,
             Err(true) => {
                 let hint = "GET /openapi.json describes the API";
                 return Err(Response::refusal(405, "method not allowed for this path", hint));
             }
-            Err(false) => return api::page::answer(self, request, scope, client),
+            Err(false) => return api::page::answer(self, request, access, caller),
         };
-        if scope < route.scope {
-            // Who may read and not control is known, and refused.
-            let refusal = self.refuse_scope(route.scope);
-            let status = if scope == Scope::Nobody { 401 } else { 403 };
-            return Err(refusal.status(status));
+        if access.scope < route.scope {
+            return Err(self.refuse_scope(route.scope, access));
         }
         routes::check_params(route, request)?;
-        (route.handler)(self, &Call { request, route, scope, id })
+        (route.handler)(self, &Call { request, route, caller, scope: access.scope, id })
     }
 }
 
 impl Handler for Service {
-    fn answer(&self, request: &Request, client: &TcpStream) -> Answer {
-        let answer = self.route(request, client).unwrap_or_else(Answer::Whole);
+    fn answer(&self, request: &Request, caller: &Caller) -> Answer {
+        let auth = self.auth();
+        let answer = self.route(request, caller, &auth).unwrap_or_else(Answer::Whole);
+        // A browser does not show a cookie again that is not valid any more.
+        let answer = match auth.has_stale_cookie(request) && !answer.sets_cookie() {
+            true => answer.with("Set-Cookie", auth.clear_cookie()),
+            false => answer,
+        };
         let status = match &answer {
-            Answer::Whole(response) | Answer::Stream(response, _) => response.status,
+            Answer::Whole(head) | Answer::Stream(Made { head, .. }) => head.status,
             Answer::Events(_) => 200,
         };
         let class = usize::from(status / 100).saturating_sub(2);
@@ -467,10 +493,7 @@ impl Handler for Service {
         answer
     }
 
-    fn gone(&self, address: SocketAddr, client: &TcpStream) {
-        // A connection that has asked nothing has no child.
-        if let Some(peer) = self.peers.forget(client) {
-            self.views.end_client(&Client::connection(&peer.to_string(), address));
-        }
+    fn gone(&self, caller: &Caller) {
+        self.views.end_client(&Client::connection(&caller.peer.to_string(), caller.address));
     }
 }

@@ -3,7 +3,7 @@
 use super::Service;
 use super::routes::{Call, ROUTES, Route};
 use super::tables;
-use crate::http::{Answer, Method, Response};
+use crate::http::{Answer, Response};
 use serde_json::{Map, Value, json};
 use transect_live::TABLES;
 use transect_model::column::{Column, ColumnType};
@@ -20,11 +20,7 @@ pub(crate) fn description() -> Value {
     let mut paths = Map::new();
     for route in ROUTES {
         let methods = paths.entry(route.path).or_insert_with(|| json!({}));
-        let method = match route.method {
-            Method::Get => "get",
-            Method::Post => "post",
-            Method::Delete => "delete",
-        };
+        let method = route.method.name().to_ascii_lowercase();
         methods[method] = operation(route);
     }
     let mut schemas = Map::new();
@@ -70,7 +66,7 @@ fn operation(route: &Route) -> Value {
             answer["content"][*kind] = json!({ "schema": schema(route, kind) });
         }
     }
-    for status in ["400", "401", "403", "503"] {
+    for status in ["400", "401", "403", "429", "503"] {
         answers
             .entry(status)
             .or_insert_with(|| json!({ "$ref": "#/components/responses/refusal" }));

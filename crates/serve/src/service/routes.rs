@@ -6,7 +6,7 @@
 use super::Service;
 use super::api::{health, history, login, metrics, now, snapshots, status, triggers};
 use super::auth::Scope;
-use crate::http::{Answer, Method, Request, Response};
+use crate::http::{Answer, Caller, Method, Request, Response};
 
 /// A value of a query.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Route {
     pub(crate) params: &'static [Param],
     /// An example of the body, if it has one.
     pub(crate) body: Option<&'static str>,
-    /// What it may answer, besides 400, 401, 403 and 503.
+    /// What it may answer, besides 400, 401, 403, 429 and 503.
     pub(crate) answers: &'static [(u16, &'static str, &'static str)],
     pub(crate) handler: fn(&Service, &Call<'_>) -> Result<Answer, Response>,
 }
@@ -35,6 +35,7 @@ pub(crate) struct Route {
 pub(crate) struct Call<'r> {
     pub(crate) request: &'r Request,
     pub(crate) route: &'r Route,
+    pub(crate) caller: &'r Caller,
     pub(crate) scope: Scope,
     /// What stands for `{id}`.
     pub(crate) id: &'r str,
@@ -84,8 +85,8 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/api/v1/status",
-        scope: Scope::Read,
-        doc: "Status of the daemon: version, host, history, missing metrics with reasons, and the scopes of the request.",
+        scope: Scope::Windows,
+        doc: "Status of the daemon: version, host, history, missing metrics with reasons, and the scopes of the request. Without the scope read, errors that name files are null.",
         params: &[],
         body: None,
         answers: &[(200, "The status.", JSON)],
@@ -94,7 +95,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/api/v1/now",
-        scope: Scope::Read,
+        scope: Scope::Windows,
         doc: "Returns the newest window.",
         params: &[
             TABLES,
@@ -118,7 +119,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/api/v1/history",
-        scope: Scope::Read,
+        scope: Scope::Windows,
         doc: "Returns past windows, merged into steps.",
         params: &[
             Param {
@@ -201,7 +202,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/metrics",
-        scope: Scope::Read,
+        scope: Scope::Windows,
         doc: "Returns the metrics for Prometheus.",
         params: &[],
         body: None,

@@ -1,8 +1,8 @@
 //! Timelines of snapshots that are open: the last few.
 
-use super::peer::Peer;
 use crate::app::View;
 use crate::builders::Builders;
+use crate::http::Peer;
 use crate::sql::Sql;
 use crate::state::{Recording, State};
 use std::path::Path;

@@ -70,12 +70,12 @@ fn hostile_queries_of_a_stranger_hurt_nobody_else() {
     thread::sleep(Duration::from_secs(2));
     let taken = serving.post("/api/v1/snapshots", "{\"seconds\": 5}").json();
     let id = taken["id"].as_str().unwrap();
-    let recording = || serving.get(&format!("/view/{id}/api/recording")).json();
+    let recording = || serving.read(&format!("/view/{id}/api/recording")).json();
     wait_for("the timeline", || recording()["building"]["state"] == "ready");
     let machines = recording()["machines"].clone();
     let ask = |sql: &str| {
         let body = serde_json::json!({ "sql": sql }).to_string();
-        serving.ask("POST", &format!("/view/{id}/api/sql"), "", &body)
+        serving.post(&format!("/view/{id}/api/sql"), &body)
     };
     let missed_before = metric(&serving, "transect_windows_missed_total");
     let (over, longest_ms) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -91,6 +91,8 @@ fn hostile_queries_of_a_stranger_hurt_nobody_else() {
         });
         let mut attack = Command::new("python3");
         attack.args(["-c", SCRIPT, &serving.host, id]);
+        // With a token: without one nothing of a snapshot is answered.
+        attack.env("TOKEN", serving.token());
         attack.args([queries.to_string(), requests.to_string()]);
         let output = attack.output();
         over.store(true, Relaxed);
@@ -154,6 +156,77 @@ fn hostile_queries_of_a_stranger_hurt_nobody_else() {
     assert_eq!(metric(&serving, "transect_history_windows_total{how=\"lost\"}"), 0);
 }
 
+/// As nobody, beside root's daemon in its default configuration: windows and metrics are read, and nothing else.
+#[test]
+fn stranger_reads_windows_and_metrics_and_nothing_else() {
+    let is_root = rustix::process::geteuid().is_root();
+    if !can_record_compact() || !is_root {
+        println!("skipped: without root there is no other user");
+        return;
+    }
+    let scratch = Scratch::new();
+    let serving = Serving::start(&scratch.path(""), "");
+    thread::sleep(Duration::from_secs(1));
+    let taken = serving.post("/api/v1/snapshots", "{\"seconds\": 5}").json();
+    let id = taken["id"].as_str().unwrap();
+    // Every operation of the description, and requests of a timeline.
+    let described = serving.get("/openapi.json").json();
+    let mut requests = Vec::new();
+    for (path, operations) in described["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let scope = operation["x-scope"].as_str().unwrap();
+            requests.push((method.to_uppercase(), path.replace("{id}", id), scope.to_owned()));
+        }
+    }
+    for name in ["", "api/recording", "api/tracks", "api/keys", "api/progress", "api/at"] {
+        requests.push(("GET".to_owned(), format!("/view/{id}/{name}"), "read".to_owned()));
+    }
+    for name in ["sql", "stats", "export", "tiles", "search", "busy", "next", "flows"] {
+        requests.push(("POST".to_owned(), format!("/view/{id}/api/{name}"), "read".to_owned()));
+    }
+    let mut answered = Vec::new();
+    for (method, path, scope) in &requests {
+        let mut curl = Command::new("setpriv");
+        curl.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "curl",
+            "-s",
+            "-o",
+            "/dev/null",
+        ]);
+        curl.args(["-w", "%{http_code}", "-X", method, &format!("http://{}{path}", serving.host)]);
+        if method == "POST" {
+            curl.args(["-d", "{}"]);
+        }
+        let Ok(output) = curl.output() else {
+            println!("skipped: no setpriv or curl here");
+            return;
+        };
+        let status = String::from_utf8(output.stdout).unwrap();
+        if status == "200" {
+            answered.push(format!("{path} {scope}"));
+        } else {
+            let is_login = path == "/login";
+            assert!(status == "401" || is_login && status == "400", "{method} {path}: {status}");
+        }
+    }
+    answered.sort();
+    let expected = [
+        "/api/v1/history windows",
+        "/api/v1/now windows",
+        "/api/v1/status windows",
+        "/healthz none",
+        "/metrics windows",
+        "/openapi.json none",
+        "/readyz none",
+    ];
+    assert_eq!(answered, expected);
+    let kept = serving.read("/api/v1/snapshots").json();
+    assert_eq!(kept["snapshots"].as_array().unwrap().len(), 1);
+}
+
 /// The kernel's description of a child of the daemon.
 #[test]
 fn child_of_the_daemon_stands_behind_its_walls() {
@@ -166,12 +239,13 @@ fn child_of_the_daemon_stands_behind_its_walls() {
     let taken = serving.post("/api/v1/snapshots", "{\"seconds\": 5}").json();
     let path = format!("/view/{}/api/", taken["id"].as_str().unwrap());
     wait_for("the timeline", || {
-        let recording = serving.get(&format!("{path}recording")).json();
+        let recording = serving.read(&format!("{path}recording")).json();
         recording["building"]["state"] == "ready"
     });
     // The client of a browser keeps its child when the connection ends.
     let cookie = "Cookie: transect-client=0123456789abcdef0123456789abcdef\r\n";
-    let answer = serving.ask("POST", &format!("{path}sql"), cookie, "{\"sql\": \"select 1\"}");
+    let headers = serving.bearer() + cookie;
+    let answer = serving.ask("POST", &format!("{path}sql"), &headers, "{\"sql\": \"select 1\"}");
     assert_eq!(answer.status, 200, "{}", answer.text());
     let children = children(serving.child.id());
     let [child] = children[..] else { panic!("{children:?}") };

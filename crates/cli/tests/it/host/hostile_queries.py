@@ -3,7 +3,7 @@
 Half of the queries go over connections that are kept, half over one each. Beside them clients ask what never ends and leave,
 some read no answer, and one sends other requests. In the end one asks until it is refused.
 
-hostile_queries.py HOST:PORT SNAPSHOT QUERIES REQUESTS
+hostile_queries.py HOST:PORT SNAPSHOT QUERIES REQUESTS, with a token in the environment, TOKEN: any user's that may read.
 """
 import http.client
 import json
@@ -16,6 +16,7 @@ import time
 HOST, SNAPSHOT = sys.argv[1], sys.argv[2]
 QUERIES, REQUESTS = int(sys.argv[3]), int(sys.argv[4])
 SQL = f"/view/{SNAPSHOT}/api/sql"
+BEARER = f"Bearer {os.environ['TOKEN']}"
 
 # Each of them must be answered by an error.
 REFUSED = [
@@ -102,7 +103,7 @@ REQUESTED = [
 
 
 def ask(connection, method, path, body=None):
-    connection.request(method, path, body)
+    connection.request(method, path, body, {"Authorization": BEARER})
     response = connection.getresponse()
     content = response.read()
     return response, content
@@ -163,7 +164,7 @@ def read_nothing(statuses):
         wish = {"level": 16 + number % 12, "first": 0, "count": 1, "tracks": tracks * (1 + number % 2 * 20)}
         body = json.dumps(wish)
         path = f"/view/{SNAPSHOT}/api/tiles"
-        head = f"POST {path} HTTP/1.0\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.0\r\nHost: {HOST}\r\nAuthorization: {BEARER}\r\nContent-Length: {len(body)}\r\n\r\n"
         client = socket.create_connection((address, int(port)))
         client.sendall((head + body).encode())
         clients.append(client)
@@ -188,7 +189,7 @@ def leave():
     for sql in ENDLESS:
         address, port = HOST.rsplit(":", 1)
         body = json.dumps({"sql": sql})
-        head = f"POST {SQL} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST {SQL} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: {BEARER}\r\nContent-Length: {len(body)}\r\n\r\n"
         with socket.create_connection((address, int(port))) as client:
             # What comes after the request does not keep the connection.
             client.sendall((head + body + "GET").encode())

@@ -106,7 +106,7 @@ fn a_snapshot_is_a_recording_of_the_last_seconds() {
     let taken = taken.json();
     assert!(taken["events"].as_u64() > Some(1000), "{taken}");
     let id = taken["id"].as_str().unwrap();
-    let tar = serving.get(taken["tar"].as_str().unwrap());
+    let tar = serving.read(taken["tar"].as_str().unwrap());
     fs::write(scratch.path("s.tar"), &tar.body).unwrap();
     let unpacked = Command::new("tar").args(["xf", "s.tar"]).current_dir(scratch.path("")).status();
     assert!(unpacked.unwrap().success());
@@ -118,13 +118,13 @@ fn a_snapshot_is_a_recording_of_the_last_seconds() {
     assert!(rows[0]["n"].as_i64() > Some(300), "{rows}");
     // The timeline of it, as the page asks for it.
     wait_for("the timeline", || {
-        let about = serving.get(&format!("/view/{id}/api/recording")).json();
+        let about = serving.read(&format!("/view/{id}/api/recording")).json();
         assert_eq!(about["building"]["error"], Value::Null);
         about["building"]["state"] == "ready"
     });
-    let about = serving.get(&format!("/view/{id}/api/recording")).json();
+    let about = serving.read(&format!("/view/{id}/api/recording")).json();
     assert!(about["tracks"].as_u64() > Some(3), "{about}");
-    let rows = serving.ask("POST", &format!("/view/{id}/api/sql"), "", "{\"sql\": \"SELECT 1\"}");
+    let rows = serving.post(&format!("/view/{id}/api/sql"), "{\"sql\": \"SELECT 1\"}");
     assert_eq!(rows.status, 200);
     // A second one has what came after the first.
     let second = serving.post("/api/v1/snapshots", "{\"seconds\": 5}").json();
@@ -145,9 +145,9 @@ fn a_trigger_takes_one_when_a_group_waits() {
     );
     let mut serving = Serving::start(&scratch.path(""), &settings);
     serving.line_with("snapshot 2");
-    let snapshots = serving.get("/api/v1/snapshots").json();
+    let snapshots = serving.read("/api/v1/snapshots").json();
     assert_eq!(snapshots["snapshots"][0]["trigger"], "busy", "{snapshots}");
-    assert_eq!(serving.get("/api/v1/triggers").json()["triggers"][0]["fired"], 1);
+    assert_eq!(serving.read("/api/v1/triggers").json()["triggers"][0]["fired"], 1);
 }
 
 /// Clients that ask all the time beside a recording: it loses nothing, nor does the daemon.
@@ -245,7 +245,7 @@ fn a_hang_up_reads_the_settings_again_if_they_are_valid() {
         let pid = rustix::process::Pid::from_child(&serving.child);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     };
-    let triggers = |serving: &Serving| serving.get("/api/v1/triggers").json()["triggers"].clone();
+    let triggers = |serving: &Serving| serving.read("/api/v1/triggers").json()["triggers"].clone();
     let settings = |serving: &Serving| {
         let said = serving.get("/api/v1/status").json()["configuration"].clone();
         (said["error"].as_str().map(str::to_owned), said["needs_restart"].clone())

@@ -111,9 +111,18 @@ impl Serving {
         self.ask("GET", path, "", "")
     }
 
+    /// With the control token, which may read everything.
+    pub(crate) fn read(&self, path: &str) -> Answer {
+        self.ask("GET", path, &self.bearer(), "")
+    }
+
+    /// The header of a request with the control token.
+    pub(crate) fn bearer(&self) -> String {
+        format!("Authorization: Bearer {}\r\n", self.token())
+    }
+
     pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
-        let header = format!("Authorization: Bearer {}\r\n", self.token());
-        self.ask("POST", path, &header, body)
+        self.ask("POST", path, &self.bearer(), body)
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {

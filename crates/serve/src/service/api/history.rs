@@ -1,11 +1,11 @@
 //! `/api/v1/history`: windows of the past, merged to steps.
 
+use super::page::refuse_for_now;
 use super::{Answered, wanted_rows, wanted_tables};
-use crate::http::{Answer, Response};
+use crate::http::{Answer, Made, Making, Peer, Quota, Response, Share, Stream};
 use crate::service::Service;
 use crate::service::config_values::{duration, duration_text};
 use crate::service::history::{Fold, Index, Piece, plan};
-use crate::service::permits::Permit;
 use crate::service::routes::{ARROW, Call, JSON};
 use crate::service::rows::Rows;
 use crate::service::tables::{self, Batch};
@@ -20,6 +20,8 @@ const MAX_STEPS: u64 = 2000;
 const FITTING_STEPS: u64 = 400;
 /// How long somebody waits for a turn.
 const TURN: Duration = Duration::from_secs(5);
+/// How long an answer that was paused waits for one: it is half sent.
+const AGAIN: Duration = Duration::from_secs(60);
 /// Rows of a record batch.
 const BATCH_ROWS: usize = 20_000;
 const S: u64 = 1_000_000_000;
@@ -46,32 +48,51 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
         service.hub.window_ns,
     )
     .map_err(|(what, hint)| Response::refusal(400, &what, &hint))?;
-    let permit = service.readers.take(TURN).ok_or_else(|| {
-        let busy =
-            Response::refusal(503, "too many clients are reading the history", "retry later");
-        busy.with("Retry-After", "2")
+    let peer = call.caller.peer;
+    let turn = service.readers.take(peer, 1, TURN).map_err(|full| {
+        let hint = "retry when another one is answered";
+        refuse_for_now(full, peer, "requests of the history at once", hint)
     })?;
     let memory = service.hub.since(wish.from);
     let none = Index::default();
     let index = service.index.as_deref().unwrap_or(&none);
     let pieces = plan(index, &memory, service.hub.run, (wish.from, wish.until, wish.step_ns));
-    let steps = Steps {
-        pieces: pieces.into_iter(),
-        fold: Fold::new(wish.step_ns),
-        ready: Vec::new(),
-        permit,
-    };
+    let steps =
+        Steps { pieces: pieces.into_iter(), fold: Fold::new(wish.step_ns), ready: Vec::new() };
+    let making = Box::new(Reading {
+        readers: service.readers.clone(),
+        paused: service.paused.clone(),
+        peer,
+        place: Some(turn),
+    });
+    let head = |kind| Response::new(kind, Vec::new()).spooled(service.spool(peer));
     let single = places.first().copied().filter(|_| call.wants_arrow());
-    Ok(match single {
-        Some(place) => Answer::Stream(
-            Response::new(ARROW, Vec::new()),
-            Box::new(move |to| write_arrow(to, steps, place, &rows)),
-        ),
-        None => Answer::Stream(
-            Response::new(JSON, Vec::new()),
-            Box::new(move |to| write_json(to, steps, wish, (&places, &rows))),
-        ),
-    })
+    let (head, body): (_, Stream) = match single {
+        Some(place) => (head(ARROW), Box::new(move |to| write_arrow(to, steps, place, &rows))),
+        None => (head(JSON), Box::new(move |to| write_json(to, steps, wish, (&places, &rows)))),
+    };
+    Ok(Answer::Stream(Made { head, body, making: Some(making) }))
+}
+
+/// The place of an answer of the history: among those that are made, or among those whose clients are waited for.
+struct Reading {
+    readers: Quota,
+    paused: Quota,
+    peer: Peer,
+    place: Option<Share>,
+}
+
+impl Making for Reading {
+    fn pause(&mut self) -> bool {
+        self.place = self.paused.take(self.peer, 1, Duration::ZERO).ok();
+        self.place.is_some()
+    }
+
+    fn resume(&mut self) -> bool {
+        let place = self.readers.take(self.peer, 1, AGAIN).ok();
+        self.place = place;
+        self.place.is_some()
+    }
 }
 
 /// Steps, one after the other: never more of them in memory than a frame has.
@@ -79,9 +100,6 @@ struct Steps {
     pieces: std::vec::IntoIter<Piece>,
     fold: Fold,
     ready: Vec<(Snapshot, u64)>,
-    /// Held as long as somebody reads.
-    #[expect(dead_code, reason = "it is given back when this goes")]
-    permit: Permit,
 }
 
 impl Steps {

@@ -3,7 +3,6 @@
 use super::Answered;
 use crate::http::Response;
 use crate::service::Service;
-use crate::service::auth;
 use crate::service::routes::Call;
 
 #[derive(serde::Deserialize)]
@@ -15,6 +14,7 @@ struct Login {
 pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
     let login: Login = serde_json::from_slice(&call.request.body)
         .map_err(|error| Response::refusal(400, &error.to_string(), "send {\"token\": \"…\"}"))?;
-    let scope = service.auth().of_token(login.token.trim()).ok_or_else(auth::unknown)?;
-    Ok(Response::empty(204).with("Set-Cookie", service.auth().set_cookie(scope)).into())
+    let auth = service.auth();
+    let scope = service.brake.scope_of_token(&call.caller.peer, &auth, login.token.trim())?;
+    Ok(Response::empty(204).with("Set-Cookie", auth.set_cookie(scope)).into())
 }

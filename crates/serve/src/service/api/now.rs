@@ -1,5 +1,6 @@
 //! `/api/v1/now`: the newest window, or one that is newer than a known one.
 
+use super::page::refuse_for_now;
 use super::{Answered, internal, wanted_rows, wanted_tables};
 use crate::http::Response;
 use crate::service::Service;
@@ -28,17 +29,20 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
                     "use the ts of the last window you have",
                 )
             })?;
-            match service.hub.wait(after, PATIENCE) {
+            match service.hub.wait(call.caller.peer, after, PATIENCE) {
                 Waited::Newer(taken) => Some(taken),
                 Waited::Same(Some(_)) => {
                     return Ok(Response::empty(204).into());
                 }
                 Waited::Same(None) => None,
-                Waited::TooMany => {
-                    let hint = "omit after, or retry later";
-                    let busy =
-                        Response::refusal(503, "too many clients are waiting for a window", hint);
-                    return Err(busy.with("Retry-After", "1"));
+                Waited::TooMany(full) => {
+                    let (peer, hint) = (call.caller.peer, "omit after, or retry later");
+                    return Err(refuse_for_now(
+                        full,
+                        peer,
+                        "requests that wait for a window",
+                        hint,
+                    ));
                 }
             }
         }

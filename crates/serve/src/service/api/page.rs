@@ -2,15 +2,12 @@
 
 use crate::app::{self, Admission, Ask};
 use crate::guard;
-use crate::http::{Answer, Method, Request, Response};
+use crate::http::{Answer, Caller, Exhausted, Method, Peer, Request, Response, Share};
 use crate::page;
 use crate::service::Service;
-use crate::service::auth::{self, Scope};
+use crate::service::auth::{Access, Scope};
 use crate::service::fairness::Turn;
-use crate::service::peer::Peer;
-use crate::service::quota::{self, Exhausted};
-use std::io;
-use std::net::TcpStream;
+use crate::service::snapshots::is_id;
 use std::sync::Arc;
 use std::time::Duration;
 use transect_ask::Client;
@@ -28,20 +25,21 @@ const LOOKUP_PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) fn answer(
     service: &Service,
     request: &Request,
-    scope: Scope,
-    client: &TcpStream,
+    access: Access,
+    caller: &Caller,
 ) -> Result<Answer, Response> {
     if let Some(rest) = request.path.strip_prefix("/view/") {
-        return view(service, request, rest, scope, client);
+        return view(service, request, rest, access, caller);
     }
     if request.method != Method::Get {
         return Err(Response::refusal(405, "pages are read-only", "use GET"));
     }
     if request.path == "/" {
         if let Some(token) = request.param("token") {
-            let scope = service.auth().of_token(&token).ok_or_else(auth::unknown)?;
+            let auth = service.auth();
+            let scope = service.brake.scope_of_token(&caller.peer, &auth, &token)?;
             let there = Response::empty(302).with("Location", "/");
-            return Ok(there.with("Set-Cookie", service.auth().set_cookie(scope)).into());
+            return Ok(there.with("Set-Cookie", auth.set_cookie(scope)).into());
         }
         return Ok(dashboard().into());
     }
@@ -66,15 +64,18 @@ fn view(
     service: &Service,
     request: &Request,
     rest: &str,
-    scope: Scope,
-    connection: &TcpStream,
+    access: Access,
+    caller: &Caller,
 ) -> Result<Answer, Response> {
     let (id, path) = match rest.split_once('/') {
         Some((id, path)) => (id, Some(format!("/{path}"))),
         None => (rest, None),
     };
-    if scope < Scope::Read {
-        return Err(service.refuse_scope(Scope::Read));
+    if access.scope < Scope::Read {
+        return match login_path(request, id, path.as_deref()) {
+            Some(login) => Ok(Response::empty(302).with("Location", login).into()),
+            None => Err(service.refuse_scope(Scope::Read, access)),
+        };
     }
     let Some(recording) = service.snapshots.path(id) else {
         let hint = "GET /api/v1/snapshots lists them";
@@ -96,8 +97,8 @@ fn view(
             _ => page.into(),
         });
     };
-    let peer = service.peers.identify(connection).map_err(gone)?;
-    let mut of_client = OfClient { service, connection, name, peer, opening: None };
+    let peer = caller.peer;
+    let mut of_client = OfClient { service, caller, name, opening: None };
     let view = match service.views.find(id, peer) {
         Some(view) => view,
         None => {
@@ -107,13 +108,13 @@ fn view(
             service.views.open(id, &recording, peer, turn)
         }
     };
-    match view.answer(ask, &request, connection, of_client) {
+    match view.answer(ask, &request, &caller.stream, of_client) {
         Answer::Whole(answer) => charge_answer(service, peer, answer).map(Answer::Whole),
         answer => Ok(answer),
     }
 }
 
-/// Keeps an answer's share of the memory that answers may take, until it is sent.
+/// Keeps an answer's share of the memory that answers may take, until it is sent or in the spool.
 fn charge_answer(service: &Service, peer: Peer, answer: Response) -> Result<Response, Response> {
     let bytes = answer.owned_bytes();
     // Connections are limited: so are small answers.
@@ -121,7 +122,7 @@ fn charge_answer(service: &Service, peer: Peer, answer: Response) -> Result<Resp
         return Ok(answer);
     }
     match service.unsent_bytes.take(peer, bytes, Duration::ZERO) {
-        Ok(share) => Ok(answer.keep_until_sent(share)),
+        Ok(share) => Ok(answer.keep_until_sent(share).spooled(service.spool(peer))),
         Err(exhausted) => {
             let hint = "read the pending answers, then retry";
             Err(refuse_for_now(exhausted, peer, "bytes of unread answers", hint))
@@ -130,7 +131,7 @@ fn charge_answer(service: &Service, peer: Peer, answer: Response) -> Result<Resp
 }
 
 /// The refusal of a request for which there is room again after a while.
-fn refuse_for_now(exhausted: Exhausted, peer: Peer, of: &str, hint: &str) -> Response {
+pub(super) fn refuse_for_now(exhausted: Exhausted, peer: Peer, of: &str, hint: &str) -> Response {
     let (status, what) = match exhausted {
         Exhausted::Client => (429, format!("too many {of}: {peer} has reached its limit")),
         Exhausted::All => (503, format!("too many {of}: the limit of all clients is reached")),
@@ -138,26 +139,29 @@ fn refuse_for_now(exhausted: Exhausted, peer: Peer, of: &str, hint: &str) -> Res
     Response::refusal(status, &what, hint).with("Retry-After", "1")
 }
 
-/// Nothing of it arrives.
-fn gone(_: io::Error) -> Response {
-    Response::error(400, "the client has closed the connection")
+/// The dashboard's address that asks for a token and then leads to a timeline: for a browser that opens one, not for
+/// programs. Without the dashboard there is none.
+fn login_path(request: &Request, id: &str, path: Option<&str>) -> Option<String> {
+    let accepts_pages = request.header("accept").unwrap_or_default().contains("text/html");
+    let is_page = request.method == Method::Get && matches!(path, None | Some("/"));
+    let can_ask = accepts_pages && is_page && is_id(id) && page::has(DASHBOARD);
+    can_ask.then(|| format!("/?next=/view/{id}/"))
 }
 
 /// The limits of the client of one request.
 struct OfClient<'a> {
     service: &'a Service,
-    connection: &'a TcpStream,
+    caller: &'a Caller,
     /// Of the cookie.
     name: Option<&'a str>,
-    peer: Peer,
     /// The turn by which the request has opened the timeline.
     opening: Option<Arc<Turn>>,
 }
 
 impl OfClient<'_> {
     fn admit(&self) -> Result<Turn, Response> {
-        let admitted = self.service.fairness.admit(&self.peer);
-        admitted.map_err(|refused| refused.into_response(&self.peer))
+        let peer = &self.caller.peer;
+        self.service.fairness.admit(peer).map_err(|refused| refused.into_response(peer))
     }
 }
 
@@ -171,7 +175,7 @@ enum Asked {
 
 impl Admission for OfClient<'_> {
     type Turn = Asked;
-    type Place = quota::Share;
+    type Place = Share;
     const TILE_ROWS: usize = TILE_ROWS;
 
     fn admit_question(&mut self) -> Result<(Client, Asked), Response> {
@@ -179,10 +183,10 @@ impl Admission for OfClient<'_> {
             Some(turn) => Asked::Opening(turn),
             None => Asked::Alone(self.admit()?),
         };
-        let owner = self.peer.to_string();
+        let owner = self.caller.peer.to_string();
         let client = match self.name {
             Some(name) => Client::named(&owner, name),
-            None => Client::connection(&owner, self.connection.peer_addr().map_err(gone)?),
+            None => Client::connection(&owner, self.caller.address),
         };
         Ok((client, turn))
     }
@@ -193,10 +197,11 @@ impl Admission for OfClient<'_> {
         }
     }
 
-    fn admit_lookup(&mut self) -> Result<quota::Share, Response> {
-        let place = self.service.lookups.take(self.peer, 1, LOOKUP_PATIENCE);
+    fn admit_lookup(&mut self) -> Result<Share, Response> {
+        let peer = self.caller.peer;
+        let place = self.service.lookups.take(peer, 1, LOOKUP_PATIENCE);
         let hint = "retry when one of them is answered";
-        place.map_err(|full| refuse_for_now(full, self.peer, "requests at once", hint))
+        place.map_err(|full| refuse_for_now(full, peer, "requests at once", hint))
     }
 }
 

@@ -1,11 +1,12 @@
 //! `/api/v1/snapshots`: recordings of the last seconds.
 
 use super::{Answered, internal};
-use crate::http::{Answer, Response};
+use crate::http::{Answer, Made, Response};
 use crate::service::Service;
 use crate::service::routes::Call;
 use crate::service::snapshots::{NoSnap, Snap, Wish, pack};
 use serde_json::{Value, json};
+use std::io::Write;
 
 /// What may be asked for.
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=600;
@@ -73,7 +74,8 @@ pub(crate) fn tar(service: &Service, call: &Call<'_>) -> Answered {
     };
     let name = format!("attachment; filename=\"{id}.transect.tar\"");
     let head = Response::new("application/x-tar", Vec::new()).with("Content-Disposition", name);
-    Ok(Answer::Stream(head, Box::new(move |to| pack(&path, &id, to))))
+    let body = Box::new(move |to: &mut dyn Write| pack(&path, &id, to));
+    Ok(Answer::Stream(Made { head, body, making: None }))
 }
 
 pub(crate) fn delete(service: &Service, call: &Call<'_>) -> Answered {

@@ -3,6 +3,7 @@
 use super::Answered;
 use crate::http::Response;
 use crate::service::Service;
+use crate::service::auth::Scope;
 use crate::service::routes::Call;
 use serde_json::{Value, json};
 use transect_live::TABLES;
@@ -15,6 +16,8 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
         serde_json::from_slice::<Value>(&newest.as_ref()?.json(place)).ok()
     };
     let snapshots = service.snapshots.numbers();
+    // Errors name files, and lines of the configuration.
+    let shows_paths = call.scope >= Scope::Read;
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "host": service.host_name,
@@ -25,14 +28,14 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
             "ended_unix_ns": taken.snapshot().ended_unix_ns,
         })),
         "ended": service.hub.ended(),
-        "history": history(service),
+        "history": history(service, shows_paths),
         "missing": of("missing").unwrap_or_else(|| json!([])),
         "health": of("health").unwrap_or_else(|| json!({})),
-        "configuration": service.settings().json(),
+        "configuration": shows_paths.then(|| service.settings().json()),
         "scopes": call.scope.words(),
         "snapshots": {
             "state": if service.snapshots.cannot.is_some() { "off" } else { "ready" },
-            "why": service.snapshots.cannot,
+            "why": service.snapshots.cannot.as_ref().filter(|_| shows_paths),
             "reach_back_to_unix_ns": service.snapshots.held_since_unix_ns(),
             "kept": snapshots.kept,
             "bytes": snapshots.bytes,
@@ -41,7 +44,7 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
     Ok(Response::json(&status).into())
 }
 
-fn history(service: &Service) -> Value {
+fn history(service: &Service, shows_paths: bool) -> Value {
     let numbers = service.index.as_ref().map(|index| index.numbers()).unwrap_or_default();
     let in_memory = service.hub.oldest_unix_ns();
     let newest = service.hub.newest().map(|taken| taken.snapshot().ended_unix_ns);
@@ -50,7 +53,7 @@ fn history(service: &Service) -> Value {
     let newest = [numbers.newest_unix_ns, newest].into_iter().flatten().max();
     json!({
         "state": numbers.state.word(),
-        "why": numbers.state.why(),
+        "why": numbers.state.why().filter(|_| shows_paths),
         "oldest_unix_ns": oldest,
         "newest_unix_ns": newest,
         "bytes": numbers.bytes,

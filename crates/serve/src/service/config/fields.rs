@@ -1,7 +1,7 @@
 //! Every setting: where it stands, what it means, how it is set and shown.
 
-use super::Config;
 use super::values::{duration, duration_text, size, size_text};
+use super::{Config, OpenAccess};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -119,13 +119,12 @@ pub(super) const FIELDS: &[Field] = &[
     field!("" "host_names" "On 127.0.0.1: names that the Host header may have besides this machine's own, for example a proxy's.",
         |c, v| c.host_names = names(v).ok_or("a list of names, such as [\"host.example\"]")?,
         |c| Some(format!("[{}]", c.host_names.iter().map(|n| quoted(n)).collect::<Vec<_>>().join(", ")))),
-    field!("access" "read" "Read access on 127.0.0.1: \"local\" (every user of this machine) or \"token\".",
-        |c, v| c.read_needs_token = match text(v) {
-            Some("local") => false,
-            Some("token") => true,
-            _ => return Err("\"local\" or \"token\""),
+    field!("access" "read" "Read access without a token on 127.0.0.1: \"windows\" (windows, history and metrics), \"all\" (also snapshots and their timelines) or \"token\" (none).",
+        |c, v| {
+            let known = OpenAccess::ALL.into_iter().find(|access| text(v) == Some(access.word()));
+            c.open_access = known.ok_or("\"windows\", \"all\" or \"token\"")?;
         },
-        |c| Some(quoted(if c.read_needs_token { "token" } else { "local" }))),
+        |c| Some(quoted(c.open_access.word()))),
     field!("access" "read_tokens" "File of tokens that give read access, one per line, at least 16 characters each.",
         |c, v| c.read_tokens = Some(path(v)?), |c| c.read_tokens.as_deref().map(shown)),
     field!("access" "control_tokens" "File of tokens that also give control access: take and delete snapshots. Format as read_tokens.",
@@ -141,6 +140,9 @@ pub(super) const FIELDS: &[Field] = &[
     field!("limits" "connections" "Open connections at once, 8 to 10000.",
         |c, v| c.connections = count(v, 8..=10_000).ok_or("a whole number from 8 to 10000")?,
         |c| Some(c.connections.to_string())),
+    field!("limits" "connections_per_client" "Open connections of one client (a user of this machine, or an IP address) at once, 4 to 10000. A reverse proxy is one client.",
+        |c, v| c.connections_per_client = count(v, 4..=10_000).ok_or("a whole number from 4 to 10000")?,
+        |c| Some(c.connections_per_client.to_string())),
     field!("limits" "waiting" "Clients that wait for a window at once, 1 to 10000.",
         |c, v| c.waiting = count(v, 1..=10_000).ok_or("a whole number from 1 to 10000")?,
         |c| Some(c.waiting.to_string())),

@@ -46,8 +46,8 @@ pub struct Config {
     pub source: SourceKind,
     /// Names besides this machine's own that a `Host` may have on 127.0.0.1.
     pub host_names: Vec<String>,
-    /// Must readers on 127.0.0.1 have a token, too?
-    pub read_needs_token: bool,
+    /// Read access without a token on 127.0.0.1.
+    pub open_access: OpenAccess,
     /// Tokens that may read, one a line.
     pub read_tokens: Option<PathBuf>,
     /// Tokens that may read and take snapshots.
@@ -62,6 +62,8 @@ pub struct Config {
     pub tls_key: Option<PathBuf>,
     /// Connections at once.
     pub connections: usize,
+    /// Connections of one client at once.
+    pub connections_per_client: usize,
     /// Clients that wait for a window at once.
     pub waiting: usize,
     /// Questions of snapshots' timelines that one client may ask a minute.
@@ -94,6 +96,30 @@ pub struct Config {
     pub snapshots_limit_bytes: u64,
     /// When snapshots are taken without anybody asking.
     pub triggers: Vec<Trigger>,
+}
+
+/// Read access of a client without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenAccess {
+    /// Windows, history and metrics.
+    Windows,
+    /// Raw traces, too: snapshots and their timelines.
+    All,
+    /// None: every reader needs a token.
+    Token,
+}
+
+impl OpenAccess {
+    const ALL: [OpenAccess; 3] = [OpenAccess::Windows, OpenAccess::All, OpenAccess::Token];
+
+    /// As the configuration has it.
+    fn word(self) -> &'static str {
+        match self {
+            OpenAccess::Windows => "windows",
+            OpenAccess::All => "all",
+            OpenAccess::Token => "token",
+        }
+    }
 }
 
 /// How many of each kind have metrics of their own; the others are summed.
@@ -129,7 +155,7 @@ impl Default for Config {
             io: true,
             source: SourceKind::Auto,
             host_names: Vec::new(),
-            read_needs_token: false,
+            open_access: OpenAccess::Windows,
             read_tokens: None,
             control_tokens: None,
             insecure: false,
@@ -137,6 +163,7 @@ impl Default for Config {
             tls_certificate: None,
             tls_key: None,
             connections: 512,
+            connections_per_client: 128,
             waiting: 256,
             questions_per_minute: 300,
             children_per_client: 2,
@@ -228,7 +255,7 @@ impl Config {
     /// Takes over what holds at once.
     pub(crate) fn take_from(&mut self, other: &Config) {
         self.host_names.clone_from(&other.host_names);
-        self.read_needs_token = other.read_needs_token;
+        self.open_access = other.open_access;
         self.read_tokens.clone_from(&other.read_tokens);
         self.control_tokens.clone_from(&other.control_tokens);
         self.questions_per_minute = other.questions_per_minute;

@@ -14,6 +14,7 @@ fn what_is_printed_is_what_is_read() {
     other.listen = "[::1]:80".parse().unwrap();
     other.host_names = vec!["proxy.example".to_owned()];
     (other.questions_per_minute, other.children_per_client) = (2, 4);
+    other.open_access = OpenAccess::All;
     assert_eq!(other.triggers.len(), 1);
     assert_eq!(Config::parse(&other.print()).unwrap(), other);
     assert_eq!(Config::parse("").unwrap(), defaults);
@@ -34,8 +35,8 @@ fn every_mistake_is_named_with_line_and_field() {
             "line 1: unknown section [acess]; the sections are access, tls, limits",
         ),
         (
-            "[access]\nread = \"all\"",
-            "line 2: access.read: \"all\"; it must be \"local\" or \"token\"",
+            "[access]\nread = \"local\"",
+            "line 2: access.read: \"local\"; it must be \"windows\", \"all\" or \"token\"",
         ),
         ("[history]\nlimit = \"1KiB\"", "line 2: history.limit"),
         ("[history]\nlimit = 5", "line 2: history.limit: 5; it must be a size"),

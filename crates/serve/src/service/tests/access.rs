@@ -1,5 +1,8 @@
 //! Who gets in, and how far.
 
+use super::super::OpenAccess;
+use super::super::auth::Scope;
+use super::super::routes::ROUTES;
 use super::{Config, Daemon, Fake, Made, NoRecording, Parts, Running};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -54,11 +57,16 @@ fn status(running: &Running, method: &str, path: &str, headers: &[(&'static str,
 }
 
 #[test]
-fn on_this_machine_all_read_and_who_has_the_token_controls() {
+fn on_this_machine_all_see_windows_and_a_token_gives_the_rest() {
     let running = Running::start(|_| {});
-    assert_eq!(status(&running, "GET", "/api/v1/status", &[]), 200);
-    assert_eq!(running.get("/api/v1/status").json()["scopes"], serde_json::json!(["read"]));
-    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 403);
+    let without = running.get("/api/v1/status").json();
+    assert_eq!(without["scopes"], serde_json::json!(["windows"]));
+    // Errors of files and of the configuration are not for everybody.
+    assert!(without["configuration"].is_null() && without["snapshots"]["why"].is_null());
+    let with = running.read("/api/v1/status").json();
+    assert_eq!(with["scopes"], serde_json::json!(["windows", "read", "control"]));
+    assert!(with["configuration"].is_object());
+    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 401);
     assert_eq!(status(&running, "POST", "/api/v1/snapshots", &bearer(&running.control())), 201);
     // A wrong token is refused, also where none is needed.
     assert_eq!(status(&running, "GET", "/api/v1/status", &bearer("0123456789abcdef")), 401);
@@ -68,11 +76,98 @@ fn on_this_machine_all_read_and_who_has_the_token_controls() {
     assert_eq!(mode.mode() & 0o777, 0o600);
 }
 
+/// Every route and method without a token, and the requests of a snapshot's timeline.
+#[test]
+fn without_a_token_windows_and_metrics_are_read_and_nothing_else() {
+    let running = Running::start(|_| {});
+    let taken = running.post("/api/v1/snapshots", "").json();
+    let id = taken["id"].as_str().unwrap();
+    let (mut open, mut public) = (Vec::new(), Vec::new());
+    for route in ROUTES {
+        let (method, path) = (route.method.name(), route.path.replace("{id}", id));
+        let answer = running.ask(method, &path, &[], route.body.unwrap_or_default());
+        let (name, is_read) = (format!("{method} {}", route.path), answer.status == 200);
+        match route.scope {
+            Scope::Nobody if is_read => public.push(name),
+            // The example of the body has no token.
+            Scope::Nobody => assert_eq!((answer.status, &*name), (401, "POST /login")),
+            Scope::Windows => {
+                assert_eq!(answer.status, 200, "{name}");
+                open.push(name);
+            }
+            Scope::Read | Scope::Control => assert_eq!(answer.status, 401, "{name}"),
+        }
+    }
+    assert_eq!(public, ["GET /healthz", "GET /readyz", "GET /openapi.json"]);
+    let windows = ["GET /api/v1/status", "GET /api/v1/now", "GET /api/v1/history", "GET /metrics"];
+    assert_eq!(open, windows);
+    for (method, name) in [
+        ("GET", ""),
+        ("GET", "/"),
+        ("GET", "/assets/main.js"),
+        ("GET", "/api/progress"),
+        ("GET", "/api/recording"),
+        ("GET", "/api/tracks"),
+        ("GET", "/api/keys"),
+        ("POST", "/api/tiles"),
+        ("POST", "/api/search"),
+        ("GET", "/api/at"),
+        ("POST", "/api/busy"),
+        ("POST", "/api/next"),
+        ("POST", "/api/flows"),
+        ("POST", "/api/stats"),
+        ("POST", "/api/sql"),
+        ("POST", "/api/export"),
+        ("DELETE", "/api/sql"),
+    ] {
+        for id in [id, "nothing"] {
+            let path = format!("/view/{id}{name}");
+            let answer = running.ask(method, &path, &[], "{}");
+            assert_eq!(answer.status, 401, "{method} {path}");
+            assert!(answer.json()["error"].as_str().unwrap().contains("the scope read"));
+        }
+    }
+    let kept = running.read("/api/v1/snapshots").json()["snapshots"].as_array().unwrap().len();
+    assert_eq!(kept, 1, "none was taken or deleted");
+}
+
+#[test]
+fn raw_traces_are_open_to_all_if_that_is_configured() {
+    let running = Running::start(|config| config.open_access = OpenAccess::All);
+    let taken = running.post("/api/v1/snapshots", "").json();
+    for path in ["/api/v1/snapshots", "/api/v1/triggers", taken["tar"].as_str().unwrap()] {
+        assert_eq!(running.get(path).status, 200, "{path}");
+    }
+    let view = format!("{}api/recording", taken["view"].as_str().unwrap());
+    assert_eq!(running.get(&view).status, 200);
+    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 401);
+}
+
+/// A browser without a token is led to the dashboard, which asks for it and leads back. A program gets 401.
+#[test]
+fn browser_that_opens_a_timeline_is_asked_for_a_token() {
+    let running = Running::start(|_| {});
+    let taken = running.post("/api/v1/snapshots", "").json();
+    let view = taken["view"].as_str().unwrap();
+    let accept = [("Accept", "text/html,application/xhtml+xml")];
+    let answer = running.ask("GET", view, &accept, "");
+    if crate::page::has("/dashboard.html") {
+        let next = format!("/?next={view}");
+        assert_eq!((answer.status, answer.header("location")), (302, Some(&*next)));
+    } else {
+        assert_eq!(answer.status, 401);
+    }
+    for path in ["/view/a%22b/", "/view/..%2f/", &format!("{view}api/recording")] {
+        assert_eq!(running.ask("GET", path, &accept, "").status, 401, "{path}");
+    }
+    assert_eq!(running.get(view).status, 401);
+}
+
 #[test]
 fn tokens_have_scopes() {
     let dir = tempfile::tempdir().unwrap();
     let running = Running::start(|config| {
-        config.read_needs_token = true;
+        config.open_access = OpenAccess::Token;
         config.read_tokens = Some(file(dir.path(), "r", &format!("# who\n{READ} # grafana\n")));
         config.control_tokens = Some(file(dir.path(), "c", CONTROL));
     });
@@ -113,9 +208,10 @@ fn other_addresses_are_open_only_to_whom_it_is_said() {
     let warned = |running: &Running, text: &str| {
         running.log.lock().unwrap().iter().any(|line| line.contains(text))
     };
-    assert!(warned(&running, "can read: no token is required"));
+    assert!(warned(&running, "can read windows, history and metrics: no token is required"));
     assert_eq!(status(&running, "GET", "/api/v1/now", &[]), 200);
-    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 403);
+    assert_eq!(status(&running, "GET", "/api/v1/snapshots", &[]), 401);
+    assert_eq!(status(&running, "POST", "/api/v1/snapshots", &[]), 401);
     // Whatever name it is reached by.
     let host = vec![("Host", "watcher.example:9619".to_owned())];
     assert_eq!(status(&running, "GET", "/api/v1/now", &host), 200);
@@ -135,7 +231,7 @@ fn other_addresses_are_open_only_to_whom_it_is_said() {
 fn a_browser_gets_a_cookie_for_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let running = Running::start(|config| {
-        config.read_needs_token = true;
+        config.open_access = OpenAccess::Token;
         config.read_tokens = Some(file(dir.path(), "r", READ));
     });
     let login = running.ask("POST", "/login", &[], &format!("{{\"token\": \"{READ}\"}}"));
@@ -160,7 +256,11 @@ fn a_browser_gets_a_cookie_for_a_token() {
         format!("{name}=r.{}.", parts[1]),
         format!("{name}="),
     ] {
-        assert_eq!(with(&changed), 401, "{changed}");
+        let answer = running.ask("GET", "/api/v1/now", &[("Cookie", &changed)], "");
+        assert_eq!(answer.status, 401, "{changed}");
+        // The browser forgets it.
+        let has_value = !changed.ends_with('=');
+        assert_eq!(answer.header("set-cookie").is_some_and(|c| c.contains("Max-Age=0")), has_value);
     }
     assert_eq!(
         running.ask("POST", "/login", &[], "{\"token\": \"0123456789abcdefx\"}").status,

@@ -119,28 +119,28 @@ fn snapshots_are_taken_listed_packed_and_opened() {
         (&3.into(), &"a b".into(), &7.into())
     );
     let id = taken["id"].as_str().unwrap();
-    let list = running.get("/api/v1/snapshots").json();
+    let list = running.read("/api/v1/snapshots").json();
     assert_eq!(list["snapshots"][0]["id"], id);
     let window = ["from_unix_ns", "until_unix_ns"].map(|name| list["snapshots"][0][name].as_i64());
     assert_eq!(window, [Some(5), Some(9)]);
-    let tar = running.get(taken["tar"].as_str().unwrap());
+    let tar = running.read(taken["tar"].as_str().unwrap());
     let mut archive = tar::Archive::new(&tar.body[..]);
     let entry = archive.entries().unwrap().next().unwrap().unwrap();
     assert_eq!(entry.path().unwrap().to_str(), Some(&*format!("{id}.transect/host.compact")));
     assert!(tar.header("content-disposition").unwrap().contains(&format!("{id}.transect.tar")));
     // The timeline's page asks its server about this recording.
-    let redirect = running.get(&format!("/view/{id}"));
+    let redirect = running.read(&format!("/view/{id}"));
     assert_eq!(
         (redirect.status, redirect.header("location")),
         (302, Some(&*format!("/view/{id}/")))
     );
     wait_for("the view", || {
-        let about = running.get(&format!("/view/{id}/api/recording")).json();
+        let about = running.read(&format!("/view/{id}/api/recording")).json();
         about["name"] == "a snapshot" && about["building"]["error"] == "this recording is made up"
     });
     // A browser's connections are one client's, by a cookie that it gets with the page, once.
     let page = format!("/view/{id}/");
-    let cookie = running.get(&page).header("set-cookie").unwrap().to_owned();
+    let cookie = running.read(&page).header("set-cookie").unwrap().to_owned();
     let (name, rest) = cookie.split_once("; ").unwrap();
     assert!(name.starts_with("transect-client=") && name.len() == 16 + 32, "{cookie}");
     assert!(
@@ -149,12 +149,14 @@ fn snapshots_are_taken_listed_packed_and_opened() {
             && rest.contains("Path=/view/"),
         "{cookie}"
     );
-    let known = running.ask("GET", &page, &[("Cookie", name)], "");
-    assert_eq!(known.header("set-cookie"), None);
-    let made_up = running.ask("GET", &page, &[("Cookie", "transect-client=x")], "");
+    let bearer = format!("Bearer {}", running.control());
+    let with_cookie =
+        |cookie| running.ask("GET", &page, &[("Cookie", cookie), ("Authorization", &bearer)], "");
+    assert_eq!(with_cookie(name).header("set-cookie"), None);
+    let made_up = with_cookie("transect-client=x");
     assert!(made_up.header("set-cookie").is_some());
-    assert_eq!(running.get("/view/nothing/").status, 404);
-    assert_eq!(running.get("/api/v1/snapshots/nothing.tar").status, 404);
+    assert_eq!(running.read("/view/nothing/").status, 404);
+    assert_eq!(running.read("/api/v1/snapshots/nothing.tar").status, 404);
     for bad in
         ["{\"seconds\": 0}", "{\"secs\": 1}", "[]", "{\"seconds\": 601}", "{\"seconds\": \"1\"}"]
     {
@@ -169,16 +171,16 @@ fn a_snapshot_is_deleted_by_who_may() {
     let (goes, stays) = (take(), take());
     let path = format!("/api/v1/snapshots/{goes}");
     let dir = running.data.path().join(format!("snapshots/{goes}.transect"));
-    running.get(&format!("/view/{goes}/api/recording"));
-    assert_eq!(running.ask("DELETE", &path, &[], "").status, 403);
+    running.read(&format!("/view/{goes}/api/recording"));
+    assert_eq!(running.ask("DELETE", &path, &[], "").status, 401);
     assert!(dir.is_dir());
     assert_eq!(running.delete(&path).status, 204);
     assert!(!dir.exists() && !dir.with_extension("json").exists());
     for path in [&format!("{path}.tar"), &format!("/view/{goes}/")] {
-        assert_eq!(running.get(path).status, 404, "{path}");
+        assert_eq!(running.read(path).status, 404, "{path}");
     }
     assert_eq!(running.delete(&path).status, 404);
-    let list = running.get("/api/v1/snapshots").json();
+    let list = running.read("/api/v1/snapshots").json();
     let ids: Vec<_> = list["snapshots"].as_array().unwrap().iter().map(|s| &s["id"]).collect();
     assert_eq!(ids, [&Value::from(stays)]);
     for bad in ["/api/v1/snapshots/", "/api/v1/snapshots/..", "/api/v1/snapshots/%2e%2e"] {
@@ -264,12 +266,12 @@ fn a_trigger_takes_a_snapshot_by_itself() {
     let running =
         Running::start(|config| config.triggers = super::Config::parse(text).unwrap().triggers);
     wait_for("a snapshot", || {
-        running.get("/api/v1/snapshots").json()["snapshots"].as_array().unwrap().len() == 1
+        running.read("/api/v1/snapshots").json()["snapshots"].as_array().unwrap().len() == 1
     });
-    let snap = running.get("/api/v1/snapshots").json()["snapshots"][0].clone();
+    let snap = running.read("/api/v1/snapshots").json()["snapshots"][0].clone();
     assert_eq!(snap["trigger"], "starved");
     assert!(snap["reason"].as_str().unwrap().contains("vm1 vCPU 0: waited_ns is 30.0%"), "{snap}");
-    let trigger = running.get("/api/v1/triggers").json()["triggers"][0].clone();
+    let trigger = running.read("/api/v1/triggers").json()["triggers"][0].clone();
     assert_eq!((&trigger["fired"], &trigger["cannot"]), (&1.into(), &Value::Null));
     assert!(trigger["fired_unix_ns"].is_u64());
     let metrics = String::from_utf8(running.get("/metrics").body).unwrap();
@@ -310,7 +312,7 @@ fn the_description_is_of_what_there_is() {
         let query: Vec<_> = examples.map(|p| format!("{}={}", p.name, p.example)).collect();
         let path = if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) };
         let answer = match route.method {
-            Method::Get => running.get(&path),
+            Method::Get => running.read(&path),
             Method::Post => {
                 let body = route.body.unwrap_or_default().replace('…', &running.control());
                 running.post(&path, &body)

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Bytes of a long name: the answer with it takes 16 MiB, of which a client may have 48.
+/// Bytes of a long name: the answer with it takes 16 MiB, of which a client may have 48 in memory.
 const LONG: usize = 10 << 20;
 
 /// A recording that cannot be opened and whose name takes time or memory.
@@ -64,7 +64,9 @@ fn take_snapshot(running: &Running) -> String {
 /// A connection that has sent a request and reads nothing.
 fn send(running: &Running, path: &str) -> TcpStream {
     let mut stream = running.connect();
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", running.address);
+    let (host, token) = (running.address, running.control());
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     stream
 }
@@ -73,10 +75,15 @@ fn send(running: &Running, path: &str) -> TcpStream {
 fn unread_answers_of_a_client_are_limited() {
     let named = Named::new(true);
     let (running, path) = named.start();
+    // As if other unread answers had all of the spool.
+    let service = &running.daemon.as_ref().unwrap().service;
+    let peer = crate::http::Peer::User(rustix::process::geteuid().as_raw());
+    let spool = super::super::SPOOL_BYTES_PER_CLIENT;
+    let spool = service.spool.take(peer, spool, Duration::ZERO).ok().unwrap();
     let mut unread = Vec::new();
     let small = || {
         named.is_long.store(false, Relaxed);
-        let answer = running.get(&path);
+        let answer = running.read(&path);
         named.is_long.store(true, Relaxed);
         answer.status
     };
@@ -84,14 +91,14 @@ fn unread_answers_of_a_client_are_limited() {
         unread.push(send(&running, &path));
         assert!(unread.len() < 12);
         std::thread::sleep(Duration::from_millis(500));
-        let answer = running.get(&path);
+        let answer = running.read(&path);
         assert!(answer.status == 200 || answer.header("retry-after") == Some("1"));
         answer.status == 429
     });
     // Small answers have no share of it.
     assert_eq!(small(), 200);
-    drop(unread);
-    wait_for("answers that are gone", || running.get(&path).status == 200);
+    drop((unread, spool));
+    wait_for("answers that are gone", || running.read(&path).status == 200);
 }
 
 #[test]
@@ -101,11 +108,11 @@ fn lookups_of_a_client_at_once_are_limited() {
     let held = named.gate.lock().unwrap();
     let waiting: Vec<TcpStream> = (0..6).map(|_| send(&running, &path)).collect();
     wait_for("six lookups", || named.waiting.load(Relaxed) == 6);
-    let refused = running.get(&path);
+    let refused = running.read(&path);
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     drop(held);
     wait_for("the lookups' end", || named.waiting.load(Relaxed) == 0);
-    assert_eq!(running.get(&path).status, 200);
+    assert_eq!(running.read(&path).status, 200);
     drop(waiting);
 }
 
@@ -122,9 +129,9 @@ fn what_is_not_there_opens_no_timeline() {
     let running = Running::opening(made, |_| {}, open);
     let id = take_snapshot(&running);
     for path in ["nonsense", "api/nonsense", "api/", "assets/nothing.js", "api/tiles"] {
-        assert_eq!(running.get(&format!("/view/{id}/{path}")).status, 404, "{path}");
+        assert_eq!(running.read(&format!("/view/{id}/{path}")).status, 404, "{path}");
     }
     assert_eq!(opened.load(Relaxed), 0);
-    assert_eq!(running.get(&format!("/view/{id}/api/recording")).status, 200);
+    assert_eq!(running.read(&format!("/view/{id}/api/recording")).status, 200);
     assert_eq!(opened.load(Relaxed), 1);
 }

@@ -19,7 +19,7 @@ fn refused_total(running: &Running) -> u64 {
 fn question_beyond_the_limit_gets_429_and_the_time_to_wait() {
     let running = Running::start(|config| config.questions_per_minute = 2);
     let question = question(&running);
-    let ask = || running.get(&question);
+    let ask = || running.read(&question);
     assert_ne!(ask().status, 429);
     assert_ne!(ask().status, 429);
     assert_eq!(refused_total(&running), 0);
@@ -38,7 +38,7 @@ fn question_beyond_the_limit_gets_429_and_the_time_to_wait() {
     assert!(refused_total(&running) >= 1);
     // Requests that cost little do not count.
     let recording = question.replace("at?track=1&ts=0", "recording");
-    assert!((0..10).all(|_| running.get(&recording).status == 200));
+    assert!((0..10).all(|_| running.read(&recording).status == 200));
     // Another limit holds at once.
     let mut config = Running::config(running.data.path());
     config.questions_per_minute = 600;
@@ -51,9 +51,10 @@ fn user_beyond_the_limit_leaves_the_others_theirs() {
     let running = Running::start(|config| config.questions_per_minute = 1);
     let question = question(&running);
     let (host, port) = (running.address, running.address.port());
+    let head = format!("Host: {host}\\r\\nAuthorization: Bearer {}", running.control());
     let script = format!(
         "for _ in 1 2 3 4 5; do exec 3<>/dev/tcp/127.0.0.1/{port}; \
-         printf 'GET {question} HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3; done"
+         printf 'GET {question} HTTP/1.1\\r\\n{head}\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3; done"
     );
     let mut client = Command::new("setpriv");
     client.args(["--reuid=65534", "--clear-groups", "bash", "-c", &script]);
@@ -66,5 +67,5 @@ fn user_beyond_the_limit_leaves_the_others_theirs() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("HTTP/1.1 429 Too Many Requests\r\n"), "{said}");
     assert!(said.contains("the limit for user 65534 is 1 per minute"), "{said}");
-    assert_ne!(running.get(&question).status, 429);
+    assert_ne!(running.read(&question).status, 429);
 }

@@ -30,14 +30,15 @@ fn paths_lead_nowhere() {
         "/api/v1/now/",
         "/API/V1/NOW",
     ] {
-        let answer = running.get(path);
-        assert!([400, 404].contains(&answer.status), "{path}: {}", answer.status);
-        let said = String::from_utf8_lossy(&answer.body).into_owned();
-        assert!(!said.contains("root:") && !said.contains("secret"), "{path}: {said}");
+        for answer in [running.get(path), running.read(path)] {
+            assert!([400, 401, 404].contains(&answer.status), "{path}: {}", answer.status);
+            let said = String::from_utf8_lossy(&answer.body).into_owned();
+            assert!(!said.contains("root:") && !said.contains("secret"), "{path}: {said}");
+        }
     }
     let token = running.control();
     let long = format!("/view/{}/", "a".repeat(9000));
-    let answer = running.get(&long);
+    let answer = running.read(&long);
     assert_eq!(answer.status, 404);
     assert!(!String::from_utf8_lossy(&answer.body).contains(&token));
 }
@@ -90,7 +91,8 @@ fn slow_clients_keep_nobody_waiting_and_are_ended() {
 #[test]
 #[ignore = "run by the test above, in a process of its own"]
 fn slow_clients() {
-    let running = Running::start(|_| {});
+    // All of them are one user's.
+    let running = Running::start(|config| config.connections_per_client = 400);
     let before = memory_bytes();
     let begun = Instant::now();
     let mut slow: Vec<TcpStream> = (0..150).map(|_| running.connect()).collect();

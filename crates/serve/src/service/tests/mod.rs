@@ -10,8 +10,11 @@ mod access;
 mod answers;
 mod bounds;
 mod fairness;
+mod guesses;
+mod host;
 mod hostile;
 mod reload;
+mod slow;
 mod soak;
 
 use super::snapshots::{Recorded, Recorder};
@@ -81,7 +84,7 @@ impl Answer {
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let mut body = bytes[end + 4..].to_vec();
-        if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        if !body.is_empty() && head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
             body = unchunked(&body);
         }
         Answer { status, head, body }
@@ -202,6 +205,12 @@ impl Running {
 
     fn control(&self) -> String {
         std::fs::read_to_string(self.data.path().join("control.token")).unwrap().trim().to_owned()
+    }
+
+    /// With a token that may read everything.
+    fn read(&self, path: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.control());
+        self.ask("GET", path, &[("Authorization", &bearer)], "")
     }
 
     fn delete(&self, path: &str) -> Answer {

@@ -1,5 +1,6 @@
 //! Another configuration while it runs.
 
+use super::super::OpenAccess;
 use super::{Config, Running, wait_for};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,7 +32,7 @@ fn with(running: &Running, token: &str) -> u16 {
 }
 
 fn said(running: &Running) -> Value {
-    running.get("/api/v1/status").json()["configuration"].clone()
+    running.read("/api/v1/status").json()["configuration"].clone()
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn tokens_are_read_again_and_cookies_hold_while_they_are_the_same() {
     };
     let may_control = |cookie: &str| {
         running.ask("GET", "/api/v1/status", &[("Cookie", cookie)], "").json()["scopes"]
-            == json!(["read", "control"])
+            == json!(["windows", "read", "control"])
     };
     let cookie = login(&made);
     assert_eq!(reload(&running, |_| {}), Ok(Vec::new()));
@@ -92,7 +93,7 @@ fn what_is_not_valid_is_told_and_everything_stays() {
     let why = reload(&running, |config| {
         config.control_tokens = Some(path.clone());
         config.snapshots_keep = 1;
-        config.read_needs_token = true;
+        config.open_access = OpenAccess::Token;
     });
     assert!(why.as_ref().unwrap_err().contains("tokens, line 1"), "{why:?}");
     assert!(said(&running)["error"].as_str().unwrap().contains("tokens, line 1"));
@@ -100,7 +101,7 @@ fn what_is_not_valid_is_told_and_everything_stays() {
     let take = || assert_eq!(running.post("/api/v1/snapshots", "").status, 201);
     take();
     take();
-    let kept = || running.get("/api/v1/snapshots").json()["snapshots"].as_array().unwrap().len();
+    let kept = || running.read("/api/v1/snapshots").json()["snapshots"].as_array().unwrap().len();
     assert_eq!(kept(), 2);
     let why = reload(&running, |config| config.tls_key = Some("k".into()));
     assert!(why.unwrap_err().contains("set both certificate and key"));
@@ -139,7 +140,7 @@ fn triggers_that_are_the_same_go_on() {
     let one = "[[trigger]]\nname = \"one\"\nmatch = \"vm1\"\nwhen = \"waited_ns > 20%\"\ncooldown = \"1h\"\n";
     let two = one.replace("one", "two").replace("vm1", "vm0");
     let running = Running::start(|config| config.triggers = of(one));
-    let triggers = || running.get("/api/v1/triggers").json()["triggers"].clone();
+    let triggers = || running.read("/api/v1/triggers").json()["triggers"].clone();
     wait_for("it fires", || triggers()[0]["fired"] == 1);
     reload(&running, |config| config.triggers = of(&format!("{two}{one}"))).unwrap();
     let names = |list: &Value| -> Vec<String> {

@@ -55,7 +55,7 @@ fn an_hour() {
 fn many_clients(clients: usize, lasting: Duration) {
     let mut made = Made::new(100, 50);
     made.pace = Duration::from_millis(100);
-    let running = Running::of(made, |_| {});
+    let running = Running::of(made, |config| config.connections_per_client = 512);
     wait_for("some history", || {
         running.daemon.as_ref().unwrap().service.index.as_ref().unwrap().numbers().written > 20
     });
@@ -87,7 +87,7 @@ fn many_clients(clients: usize, lasting: Duration) {
                             }
                         }
                         // A turn to read history, a place to wait: asked again, as told.
-                        503 if answer.header("retry-after").is_some() => {}
+                        429 | 503 if answer.header("retry-after").is_some() => {}
                         _ => drop(bad.fetch_add(1, Relaxed)),
                     }
                     std::thread::sleep(Duration::from_millis(200));

@@ -69,6 +69,11 @@ impl Quota {
         Ok(Share { quota: self.clone(), client, amount })
     }
 
+    /// What all clients together have.
+    pub(crate) fn used(&self) -> usize {
+        self.lock().all
+    }
+
     fn check(&self, used: &Used, client: Peer, amount: usize) -> Result<(), Exhausted> {
         let own = used.by_client.get(&client).copied().unwrap_or(0);
         if own.saturating_add(amount) > self.0.per_client {

@@ -9,12 +9,9 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Identity of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,37 +33,18 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Peers of the connections that have asked a question.
-#[derive(Debug, Default)]
-pub(crate) struct Peers {
-    /// By descriptor, which no other connection has as long as this one is open. A port is no key: several connections
-    /// of different users can have the same one, to different addresses of this machine.
-    known: Mutex<HashMap<RawFd, Peer>>,
+/// Returns the peer of a connection.
+///
+/// # Errors
+/// The client has closed its socket or reset the connection: it does not read the answer.
+pub(super) fn identify(connection: &TcpStream) -> io::Result<Peer> {
+    find_peer(connection.peer_addr()?, connection.local_addr()?)
 }
 
-impl Peers {
-    /// Returns the peer of a connection; the kernel is asked once per connection.
-    ///
-    /// # Errors
-    /// The client has closed its socket or reset the connection: it does not read the answer.
-    pub(crate) fn identify(&self, connection: &TcpStream) -> io::Result<Peer> {
-        if let Some(peer) = self.lock().get(&connection.as_raw_fd()) {
-            return Ok(*peer);
-        }
-        let peer = find_peer(connection.peer_addr()?, connection.local_addr()?)?;
-        self.lock().insert(connection.as_raw_fd(), peer);
-        Ok(peer)
-    }
-
-    /// Forgets a connection that is about to be closed, and returns its peer if it has asked a question. Must be called
-    /// before the descriptor is closed.
-    pub(crate) fn forget(&self, connection: &TcpStream) -> Option<Peer> {
-        self.lock().remove(&connection.as_raw_fd())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RawFd, Peer>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// True if the client is on this machine and its socket is open, although it may have ended its side of the connection.
+pub(crate) fn is_open(connection: &TcpStream) -> bool {
+    let ends = || Some((connection.peer_addr().ok()?, connection.local_addr().ok()?));
+    ends().is_some_and(|(peer, local)| matches!(find_owner(peer, local), Ok(Owner::User(_))))
 }
 
 /// Finds the user by the connection's two ends. Remote peers are looked up, too, and not found: whether an address is one
@@ -228,7 +206,7 @@ mod tests {
     fn identify_own(listener: &TcpListener, to: &str) -> Peer {
         let client = TcpStream::connect((to, listener.local_addr().unwrap().port())).unwrap();
         let (accepted, _) = listener.accept().unwrap();
-        let peer = Peers::default().identify(&accepted).unwrap();
+        let peer = identify(&accepted).unwrap();
         drop(client);
         peer
     }
@@ -266,7 +244,7 @@ mod tests {
             return;
         };
         let (accepted, _) = listener.accept().unwrap();
-        assert_eq!(Peers::default().identify(&accepted).unwrap(), Peer::User(65534));
+        assert_eq!(identify(&accepted).unwrap(), Peer::User(65534));
         drop(accepted);
         assert!(client.wait().unwrap().success());
     }
@@ -278,7 +256,7 @@ mod tests {
         let (mut accepted, _) = listener.accept().unwrap();
         drop(client);
         assert_eq!(accepted.read(&mut [0]).unwrap(), 0);
-        let error = Peers::default().identify(&accepted).unwrap_err();
+        let error = identify(&accepted).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotConnected);
     }
 
@@ -287,20 +265,6 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let other = "127.0.0.1:9".parse().unwrap();
         assert_eq!(find_owner(listener.local_addr().unwrap(), other).unwrap(), Owner::Absent);
-    }
-
-    #[test]
-    fn peer_is_known_until_it_is_forgotten() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (accepted, _) = listener.accept().unwrap();
-        let peers = Peers::default();
-        assert_eq!(peers.forget(&accepted), None);
-        let peer = peers.identify(&accepted).unwrap();
-        drop(client);
-        assert_eq!(peers.identify(&accepted).unwrap(), peer);
-        assert_eq!(peers.forget(&accepted), Some(peer));
-        assert!(peers.lock().is_empty());
     }
 
     #[test]
