@@ -141,6 +141,38 @@ test("401 at the start: the page is there, and asks", async () => {
   await page.close();
 });
 
+test("without a token snapshots are locked: the page says so, and a token opens them", async () => {
+  const { page, double } = opened;
+  double.mode = "no-token";
+  await inPage(page, (app) => app.moments.refreshStatus(), null);
+  await page.waitForFunction(() => document.querySelector("#b-open")!.textContent === "Snapshots need a token");
+  await page.waitForFunction(() => /readable with a token/.test(document.querySelector("#p-server")!.textContent ?? ""));
+  // Windows go on.
+  const ts = await inPage(page, (app) => app.newest!.ts, null);
+  await page.waitForFunction((before) => window.dashboard!.newest!.ts > before, ts);
+  await page.locator("#b-open").click();
+  await says(/reading them needs a token with the scope “read”/);
+  await page.fill("#token", "development-token");
+  await page.keyboard.press("Enter");
+  await quiet();
+  await page.waitForFunction(() => document.querySelector("#b-open")!.textContent !== "Snapshots need a token");
+});
+
+test("a timeline that needs a token leads to the dashboard, which asks for it and leads back", async () => {
+  opened.double.mode = "no-token";
+  const page = await opened.browser.newPage();
+  await page.goto(`${opened.url}?next=/view/s1/#from=1`);
+  await page.waitForFunction(() => /The timeline opens then/.test(document.querySelector("#notices")!.textContent ?? ""));
+  assert.ok(!page.url().includes("next"), page.url());
+  await page.fill("#token", "wrong");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => /this token is not known/.test(document.querySelector("#notices")!.textContent ?? ""));
+  await page.fill("#token", "development-token");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${opened.url}view/s1/#from=1`);
+  await page.close();
+});
+
 test("a full history: said, with what to do; live goes on", async () => {
   opened.double.mode = "full";
   await inPage(opened.page, (app) => app.moments.refreshStatus(), null);

@@ -123,7 +123,7 @@ test("transect serve: every metric of the Grafana dashboard is among its metrics
     };
     const names = new Set(exprs().flatMap(namesOf));
     assert.ok(names.size > 25);
-    const { triggers } = (await (await fetch(new URL("api/v1/triggers", daemon.url))).json()) as { triggers: readonly unknown[] };
+    const { triggers } = (await (await fetch(new URL("api/v1/triggers", daemon.url), { headers: { authorization: `Bearer ${daemon.token}` } })).json()) as { triggers: readonly unknown[] };
     const guests = new Set(now.machines!.filter(({ kind }) => kind === "guest").map(({ machine_id }) => machine_id));
     const ofGuests = now.windows!.filter(({ machine_id }) => guests.has(machine_id));
     const nobody: readonly (readonly [RegExp, boolean])[] = [

@@ -33,7 +33,7 @@ const TYPES: Readonly<Record<string, string>> = { ".html": "text/html; charset=u
 const CACHED = 4000;
 
 /** What can go wrong. */
-export type Mode = "ok" | "gone" | "denied" | "full" | "read-only";
+export type Mode = "ok" | "gone" | "denied" | "full" | "read-only" | "no-token";
 
 export class Double {
   mode: Mode = "ok";
@@ -182,6 +182,7 @@ class Service {
       return this.json(response, {});
     }
     if (double.mode === "denied") return this.json(response, { error: "this address needs a token", hint: "Authorization: Bearer TOKEN" }, 401);
+    if (double.mode === "no-token" && url.pathname.startsWith("/api/v1/snapshots")) return this.json(response, { error: "this request needs a token with the scope read", hint: "Authorization: Bearer TOKEN" }, 401);
     switch (url.pathname) {
       case "/api/v1/status":
         return this.json(response, this.status());
@@ -225,8 +226,8 @@ class Service {
       host: double.window(double.newest()).machines?.[0]?.name ?? "made-up",
       window_ns: double.window_ns,
       history: { oldest_unix_ns: double.oldest() * double.window_ns, newest_unix_ns: double.newest() * double.window_ns, bytes: full ? 1 << 30 : 314_572_800, bytes_limit: 1 << 30, state: full ? "full" : "ok" },
-      snapshots: { state: "ready", why: null, reach_back_to_unix_ns: (Date.now() - 42_000) * 1e6 },
-      scopes: double.mode === "read-only" ? ["read"] : ["read", "control"],
+      snapshots: { state: "ready", why: null, kept: double.taken.length, reach_back_to_unix_ns: (Date.now() - 42_000) * 1e6 },
+      scopes: { "no-token": ["windows"], "read-only": ["windows", "read"] }[double.mode as string] ?? ["windows", "read", "control"],
     };
   }
 }

@@ -17,7 +17,7 @@ import { heatRgb, KEY, shareOf, statePaints } from "../dashboard/core/paints.ts"
 import { rowsOf, sharesOfBins } from "../dashboard/core/rows.ts";
 import { lengthText, parseLength, stepFor, stepsFor } from "../dashboard/core/steps.ts";
 import { Feed } from "../dashboard/page/feed.ts";
-import { decode, encode, START } from "../dashboard/core/url.ts";
+import { decode, encode, nextOf, START } from "../dashboard/core/url.ts";
 import type { WindowJson } from "../dashboard/core/wire.ts";
 import { Columns, SLOTS } from "../src/core/columns.ts";
 
@@ -344,4 +344,9 @@ test("who wants another attempt while one is under way gets it when that one is 
   assert.equal(asked.length, 3, "and while one is under way, after that one");
   await deny();
   assert.equal(asked.length, 3, "once");
+});
+
+test("after a token a browser is led to a timeline of this server, and nowhere else", () => {
+  assert.equal(nextOf("?next=/view/20261128T034620p0100-1/"), "/view/20261128T034620p0100-1/");
+  for (const other of ["", "?token=a", "?next=", "?next=//evil.example/", "?next=https://evil.example/view/a/", "?next=/view/a/../b/", "?next=/view/a/%0d", "?next=javascript:alert(1)", "?next=/"]) assert.equal(nextOf(other), undefined, other);
 });

@@ -63,3 +63,9 @@ function timeOf(text: string | null): number | undefined {
   const time = text === null ? NaN : Date.parse(text);
   return Number.isFinite(time) ? time : undefined;
 }
+
+/** The page that a browser is led to once it has shown a token: a timeline of this server, nothing else. */
+export function nextOf(search: string): string | undefined {
+  const next = new URLSearchParams(search).get("next");
+  return next !== null && /^\/view\/[A-Za-z0-9-]{1,32}\/$/.test(next) ? next : undefined;
+}

@@ -20,12 +20,14 @@ export interface StatusJson {
   readonly history?: HistoryStatus;
   readonly missing?: readonly MissingRow[];
   readonly health?: Readonly<Record<string, unknown>>;
+  /** Rights of this page's requests, of `windows`, `read` and `control`. */
   readonly scopes?: readonly string[];
   /** Why no window comes any more. */
   readonly ended?: string | null;
   readonly snapshots?: {
     readonly state?: string;
     readonly why?: string | null;
+    readonly kept?: number;
     /** Since when the flight recorder has all events. */
     readonly reach_back_to_unix_ns?: number | null;
   };

@@ -1,9 +1,11 @@
 // Starts the dashboard: the state from the address, the feed, keys and buttons.
 import { debounced, need } from "../../src/page/dom.ts";
+import { nextOf } from "../core/url.ts";
 import { commandOf, type Command } from "../core/keys.ts";
 import { parseLength } from "../core/steps.ts";
 import { App } from "./app.ts";
 import { runCommand } from "./commands.ts";
+import { LOCKED } from "./moments.ts";
 
 declare global {
   interface Window {
@@ -13,8 +15,11 @@ declare global {
 }
 
 function start(): void {
+  // A timeline that needs a token led here. Its own fragment is none of the dashboard's.
+  const next = nextOf(location.search);
+  const there = next === undefined ? undefined : next + location.hash;
   // A token came with the first request and is a cookie now: it stays out of the address and of links.
-  if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+  if (location.search) history.replaceState(null, "", location.pathname + (next === undefined ? location.hash : ""));
   const app = new App();
   window.dashboard = app;
   for (const button of document.querySelectorAll<HTMLElement>("[data-command]")) {
@@ -33,6 +38,7 @@ function start(): void {
   app.panels.fleet.focusable.focus({ preventScroll: true });
   app.moments.start();
   void app.feed.follow();
+  if (there !== undefined) app.panels.askToken(`${LOCKED} The timeline opens then.`, there);
 }
 
 function key(app: App, event: KeyboardEvent): void {

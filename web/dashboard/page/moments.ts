@@ -18,8 +18,13 @@ const STATUS_EVERY_MS = 10_000;
 const TABLES_EVERY_MS = 10_000;
 const TABLES: readonly ("machines" | "exit_windows" | "thread_windows" | "antagonists")[] = ["machines", "exit_windows", "thread_windows", "antagonists"];
 
+/** What a client without the scope "read" is told. */
+export const LOCKED = "Snapshots are recordings of single events: reading them needs a token with the scope “read”.";
+
 export class Moments {
   taken: readonly Taken[] = [];
+  /** This client may not read snapshots. */
+  locked = false;
   private asking: AbortController | undefined;
   private summing: AbortController | undefined;
   private taking = false;
@@ -41,10 +46,12 @@ export class Moments {
   }
 
   refreshStatus(): void {
-    void Promise.all([
-      api.status().then((status) => (this.app.status = status)),
-      api.snapshots().then((list) => (this.taken = list.flatMap(takenOf).sort((a, b) => a.unix_ms - b.unix_ms))),
-    ]).then(
+    const read = async (): Promise<void> => {
+      const status = (this.app.status = await api.status());
+      this.locked = status.scopes !== undefined && !status.scopes.includes("read");
+      this.taken = this.locked ? [] : (await api.snapshots()).flatMap(takenOf).sort((a, b) => a.unix_ms - b.unix_ms);
+    };
+    void read().then(
       () => {
         this.app.panels.notices();
         this.bar();
@@ -192,6 +199,7 @@ export class Moments {
   }
 
   open(): void {
+    if (this.locked) return this.app.panels.askToken(LOCKED);
     const nearest = this.nearest();
     if (!nearest) return this.app.panels.note("No snapshot yet. Press S to take one.", "");
     window.open(this.addressOf(nearest), "_blank", "noopener");
@@ -213,7 +221,8 @@ export class Moments {
       app.panels.note(`Snapshot ${taken.id}${extent} taken:`, "", link);
       app.say("Snapshot taken");
     } catch (error) {
-      app.panels.note(takeError(error), "bad");
+      if (error instanceof ApiError && error.status === 401) app.panels.askToken("Taking a snapshot needs a token with the scope “control”.");
+      else app.panels.note(takeError(error), "bad");
     } finally {
       this.taking = false;
       this.bar();
@@ -246,8 +255,9 @@ export class Moments {
     const when = need("#when");
     const nearest = this.nearest();
     const open = need<HTMLButtonElement>("#b-open");
-    open.disabled = nearest === undefined;
-    write(open, nearest ? `Open snapshot of ${extentText(nearest, Date.now())}` : "No snapshot yet");
+    open.disabled = nearest === undefined && !this.locked;
+    write(open, nearest ? `Open snapshot of ${extentText(nearest, Date.now())}` : this.locked ? "Snapshots need a token" : "No snapshot yet");
+    if (this.locked) open.title = LOCKED;
     if (nearest) open.title = `${nearest.reason || "snapshot"}: open it in the timeline (V)`;
     const snap = need<HTMLButtonElement>("#b-snap");
     snap.disabled = this.taking;
@@ -284,6 +294,5 @@ function takeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   if (!(error instanceof ApiError)) return text;
   if (error.status === 403) return `No snapshot: this token lacks the scope “control” (${text}). Use a control token.`;
-  if (error.status === 401) return `No snapshot: a token with the scope “control” is required (${text}).`;
   return `No snapshot: ${text}`;
 }

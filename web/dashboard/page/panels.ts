@@ -33,6 +33,8 @@ export class Panels {
   /** Remarks that stay until they are put away, the newest first, below lines of how it stands. */
   private readonly notes: HTMLElement[] = [];
   private lines: readonly HTMLElement[] = [];
+  /** A token is asked for this reason; then the page at this address is opened, if any. */
+  private wanted: { readonly why: string; readonly next?: string | undefined } | undefined;
   private said = "";
   private stale = true;
   private written = -Infinity;
@@ -237,8 +239,9 @@ export class Panels {
     const { app } = this;
     const place = need("#notices");
     // Somebody types a token there: it stays.
-    if (place.contains(document.activeElement) && document.activeElement instanceof HTMLInputElement && app.trouble?.kind === "denied") return;
+    if (place.contains(document.activeElement) && document.activeElement instanceof HTMLInputElement && (app.trouble?.kind === "denied" || this.wanted)) return;
     const lines: HTMLElement[] = [];
+    if (this.wanted && app.trouble?.kind !== "denied") lines.push(this.tokenLine(`${this.wanted.why} Paste it here.`, ""));
     if (app.trouble) lines.push(this.troubleLine());
     const ended = app.status?.ended;
     if (ended) lines.push(make("p", { class: "bad" }, make("span", {}, `The server stopped recording windows: ${ended}. Existing windows remain visible; restart the server.`)));
@@ -257,7 +260,7 @@ export class Panels {
   private troubleLine(): HTMLElement {
     const { app } = this;
     const trouble = app.trouble!;
-    if (trouble.kind === "denied") return this.tokenLine(trouble.text);
+    if (trouble.kind === "denied") return this.tokenLine(`A token is required (401): ${trouble.text}. Paste it here, or open the address that transect serve printed.`, "bad");
     const seen = app.newest ? ` The data shown was read before ${clock(trouble.since_ms)}.` : "";
     const todo = trouble.kind === "gone" ? " Is it running? systemctl status transect, or start transect serve." : "";
     const now = make("button", {}, "Retry now");
@@ -265,7 +268,14 @@ export class Panels {
     return make("p", { class: "bad" }, make("span", {}, `${trouble.text}.${todo}${seen} The page retries automatically.`), now);
   }
 
-  private tokenLine(text: string): HTMLElement {
+  /** Asks for a token, and leads to the page at `next` with it. */
+  askToken(why: string, next?: string): void {
+    this.wanted = { why, next };
+    this.notices();
+    need("#notices").querySelector<HTMLInputElement>("#token")?.focus();
+  }
+
+  private tokenLine(text: string, kind: string): HTMLElement {
     const { app } = this;
     const input = make("input", { type: "password", id: "token", placeholder: "token", "aria-label": "Token", autocomplete: "current-password" });
     const form = make("form", { class: "token" }, input, make("button", { type: "submit" }, "Use token"));
@@ -274,13 +284,18 @@ export class Panels {
       event.preventDefault();
       api.login(input.value).then(
         () => {
+          const next = this.wanted?.next;
+          if (next !== undefined) return location.assign(next);
+          this.wanted = undefined;
           input.blur();
           app.feed.retry();
+          app.moments.refreshStatus();
+          this.notices();
         },
         (failure: unknown) => (error.textContent = failure instanceof Error ? failure.message : String(failure)),
       );
     });
-    return make("p", { class: "bad" }, make("span", {}, `A token is required (401): ${text}. Paste it here, or open the address that transect serve printed.`), form, error);
+    return make("p", { class: kind }, make("span", {}, text), form, error);
   }
 }
 

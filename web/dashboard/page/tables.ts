@@ -152,7 +152,8 @@ export class Server extends TextPanel {
   private recorder(): HTMLElement {
     const { app } = this;
     const snapshots = app.status?.snapshots;
-    const many = `${app.snapshots.length} kept`;
+    const { locked } = app.moments;
+    const many = locked ? `${snapshots?.kept ?? "–"} kept, readable with a token` : `${app.snapshots.length} kept`;
     if (snapshots?.state === "off") return make("p", {}, make("b", {}, "Snapshots "), `cannot be taken: ${snapshots.why ?? "the flight recorder is off"} (${many})`);
     const back = app.moments.reachText();
     return make("p", {}, make("b", {}, "Snapshots "), back ? `${many}; one taken now reaches back ${back}` : many);
