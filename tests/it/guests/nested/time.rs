@@ -134,11 +134,12 @@ fn follow_an_alert(bed: &Bed) -> Result<()> {
     let last = bed.host.run("echo $(($(nproc) - 1))").within(60)?.ok()?.stdout;
     web.pin(last.trim())?;
     batch.pin(last.trim())?;
-    let wget = "busybox wget -qO- http://127.0.0.1:9766";
+    // Snapshots and triggers need a token.
+    let wget = "busybox wget --header \"Authorization: Bearer $(cat $PWD/alert-data/control.token)\" -qO- http://127.0.0.1:9766";
     let begin = format!(
         "cat >alert.toml <<'END'\n{SETTINGS}\nEND\n\
          {} serve --config alert.toml --listen 127.0.0.1:9766 --data $PWD/alert-data 2>alert.err & echo $! >alert.pid; \
-         until {wget}/readyz; do sleep 1; done",
+         until busybox wget -qO- http://127.0.0.1:9766/readyz; do sleep 1; done",
         bed.transect
     );
     bed.host.run(&begin).within(120)?.ok()?;
@@ -245,18 +246,21 @@ fn timeline_facts(data: &Path, id: &str) -> Result<Value> {
     let address = stderr.lines().map_while(Result::ok).find_map(|line| {
         Some(line.split_once("serving http://")?.1.trim_end_matches('/').to_owned())
     });
-    let facts = address.context("no address").and_then(|address| ready_facts(&address, id));
+    let token = std::fs::read_to_string(data.join("control.token"));
+    let facts =
+        address.context("no address").and_then(|address| ready_facts(&address, id, token?.trim()));
     let _ = daemon.kill();
     let _ = daemon.wait();
     facts
 }
 
 /// Asks until the timeline is built.
-fn ready_facts(address: &str, id: &str) -> Result<Value> {
+fn ready_facts(address: &str, id: &str, token: &str) -> Result<Value> {
     let mut last = Value::Null;
     for _ in 0..120 {
         let mut stream = TcpStream::connect(address)?;
-        write!(stream, "GET /view/{id}/api/recording HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+        let bearer = format!("Authorization: Bearer {token}\r\n");
+        write!(stream, "GET /view/{id}/api/recording HTTP/1.0\r\nHost: {address}\r\n{bearer}\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
