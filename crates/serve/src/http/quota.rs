@@ -69,6 +69,14 @@ impl Quota {
         Ok(Share { quota: self.clone(), client, amount })
     }
 
+    /// Waits while another client has a share, up to `patience`.
+    pub(crate) fn let_others_go_first(&self, client: Peer, patience: Duration) {
+        let others_have =
+            |used: &mut Used| used.all > used.by_client.get(&client).copied().unwrap_or(0);
+        let waited = self.0.returned.wait_timeout_while(self.lock(), patience, others_have);
+        drop(waited);
+    }
+
     /// What all clients together have.
     pub(crate) fn used(&self) -> usize {
         self.lock().all

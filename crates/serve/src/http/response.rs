@@ -37,13 +37,20 @@ pub(crate) struct Response {
     pub(crate) shared: Vec<Arc<Vec<u8>>>,
     /// What comes after the body: a file, and how many bytes of it.
     file: Option<(Arc<File>, u64)>,
+    /// Boxed, so that answers stay small.
+    sending: Option<Box<Sending>>,
+}
+
+/// What the sending of an answer needs.
+#[derive(Clone, Debug, Default)]
+struct Sending {
     /// Dropped with the answer: once it is sent, or where it waits to be sent.
     kept: Option<Kept>,
     /// Room for what its client does not take at once.
     spool: Option<Spool>,
 }
 
-/// A value that lasts as long as an answer. The box keeps answers small.
+/// A value that lasts as long as an answer.
 #[derive(Clone)]
 struct Kept(#[expect(dead_code, reason = "only its end matters")] Arc<Box<dyn Any + Send + Sync>>);
 
@@ -114,8 +121,8 @@ impl Answer {
 impl Response {
     pub(crate) fn new(kind: &'static str, body: impl Into<Body>) -> Self {
         let (headers, shared) = (Vec::new(), Vec::new());
-        let (file, kept, spool) = (None, None, None);
-        Response { status: 200, kind, headers, body: body.into(), shared, file, kept, spool }
+        let (file, sending) = (None, None);
+        Response { status: 200, kind, headers, body: body.into(), shared, file, sending }
     }
 
     /// The rest of a file, from where it stands.
@@ -163,19 +170,20 @@ impl Response {
 
     /// Keeps a value until the answer is sent, besides those that it keeps already.
     pub(crate) fn keep_until_sent(mut self, value: impl Send + Sync + 'static) -> Self {
-        let before = self.kept.take();
-        self.kept = Some(Kept(Arc::new(Box::new((before, value)))));
+        let sending = self.sending.get_or_insert_default();
+        let before = sending.kept.take();
+        sending.kept = Some(Kept(Arc::new(Box::new((before, value)))));
         self
     }
 
     /// What its client does not take at once waits in a file, not in memory.
     pub(crate) fn spooled(mut self, spool: Spool) -> Self {
-        self.spool = Some(spool);
+        self.sending.get_or_insert_default().spool = Some(spool);
         self
     }
 
     pub(super) fn spool(&self) -> Option<&Spool> {
-        self.spool.as_ref()
+        self.sending.as_ref()?.spool.as_ref()
     }
 
     /// Bytes of memory that the body takes, without those that answers share.

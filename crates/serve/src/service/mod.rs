@@ -37,6 +37,7 @@ mod rendered;
 mod routes;
 mod rows;
 mod snapshots;
+mod storm;
 pub mod tables;
 mod triggers;
 mod views;
@@ -72,6 +73,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use storm::Storm;
 use transect_ask::Client;
 use transect_live::Source;
 use triggers::Watch;
@@ -107,6 +109,8 @@ pub struct Parts {
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
     /// The name of this host.
     pub host_name: String,
+    /// Gives memory that is free back to the system.
+    pub give_back: fn(),
 }
 
 /// Why there is no daemon.
@@ -162,6 +166,8 @@ pub(crate) struct Service {
     /// Memory of timelines' answers that are not sent yet.
     unsent_bytes: Quota,
     counts: Arc<http::Counts>,
+    storm: Storm,
+    give_back: fn(),
     /// Answers by class: 2xx, 3xx, 4xx, 5xx.
     answers: [AtomicU64; 4],
     /// Questions that were answered with 429: a limit of one client was reached.
@@ -229,6 +235,8 @@ impl Daemon {
             lookups: Quota::new(LOOKUPS_PER_CLIENT, LOOKUPS),
             unsent_bytes: Quota::new(UNSENT_BYTES_PER_CLIENT, UNSENT_BYTES),
             counts: server.counts(),
+            storm: Storm::default(),
+            give_back: parts.give_back,
             answers: Default::default(),
             refused_questions: AtomicU64::new(0),
             host_name: parts.host_name,
@@ -472,6 +480,7 @@ impl Service {
 
 impl Handler for Service {
     fn answer(&self, request: &Request, caller: &Caller) -> Answer {
+        self.storm.add(self.counts.open.load(Relaxed));
         let auth = self.auth();
         let answer = self.route(request, caller, &auth).unwrap_or_else(Answer::Whole);
         // A browser does not show a cookie again that is not valid any more.
@@ -495,5 +504,9 @@ impl Handler for Service {
 
     fn gone(&self, caller: &Caller) {
         self.views.end_client(&Client::connection(&caller.peer.to_string(), caller.address));
+        // This one is still counted.
+        if self.storm.is_over(self.counts.open.load(Relaxed).saturating_sub(1)) {
+            (self.give_back)();
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! signal, or until the source ends.
 
 mod log;
+mod memory;
 
 use super::record::flight_service;
 use crate::terminal::{self, say};
@@ -103,6 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         say!("{from}: valid");
         return Ok(ExitCode::SUCCESS);
     }
+    memory::keep_little();
     let mut signals = Signals::listen()?;
     let tell = log::start();
     sandbox::check_sandbox(config.require_sandbox, &*tell)?;
@@ -161,7 +163,8 @@ fn start(config: &Config, tell: Arc<dyn Fn(&str) + Send + Sync>) -> anyhow::Resu
     }
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let open = Box::new(view::shown);
-    let parts = Parts { source, recorder, open, tell, host_name };
+    let give_back = memory::give_back;
+    let parts = Parts { source, recorder, open, tell, host_name, give_back };
     Daemon::start(config, parts).context("cannot serve")
 }
 

@@ -22,6 +22,9 @@ const FITTING_STEPS: u64 = 400;
 const TURN: Duration = Duration::from_secs(5);
 /// How long an answer that was paused waits for one: it is half sent.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Frames and windows of an answer behind which it lets those of other clients go first, each time for so long.
+const SHORT_PIECES: usize = 16;
+const OTHERS_FIRST: Duration = Duration::from_millis(20);
 /// Rows of a record batch.
 const BATCH_ROWS: usize = 20_000;
 const S: u64 = 1_000_000_000;
@@ -57,8 +60,13 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
     let none = Index::default();
     let index = service.index.as_deref().unwrap_or(&none);
     let pieces = plan(index, &memory, service.hub.run, (wish.from, wish.until, wish.step_ns));
-    let steps =
-        Steps { pieces: pieces.into_iter(), fold: Fold::new(wish.step_ns), ready: Vec::new() };
+    let steps = Steps {
+        pieces: pieces.into_iter(),
+        fold: Fold::new(wish.step_ns),
+        ready: Vec::new(),
+        readers: service.readers.clone(),
+        peer,
+    };
     let making = Box::new(Reading {
         readers: service.readers.clone(),
         paused: service.paused.clone(),
@@ -100,11 +108,17 @@ struct Steps {
     pieces: std::vec::IntoIter<Piece>,
     fold: Fold,
     ready: Vec<(Snapshot, u64)>,
+    readers: Quota,
+    peer: Peer,
 }
 
 impl Steps {
     fn each(&mut self, mut visit: impl FnMut(&Snapshot, u64) -> io::Result<()>) -> io::Result<()> {
-        for piece in self.pieces.by_ref() {
+        for (number, piece) in self.pieces.by_ref().enumerate() {
+            // The CPUs are for short answers of other clients first.
+            if number >= SHORT_PIECES {
+                self.readers.let_others_go_first(self.peer, OTHERS_FIRST);
+            }
             for (window, run) in piece.read()? {
                 self.ready.extend(self.fold.push(&window, run));
                 for (step, run) in self.ready.drain(..) {

@@ -99,8 +99,8 @@ families! {
     TRIGGER_HOLDING = "transect_trigger_holding" Gauge "Actors for which the condition of the trigger holds now.";
 
     REQUESTS = "transect_http_requests" Counter "HTTP requests that were answered, by status class.";
-    REFUSED = "transect_http_refused" Counter "Connections refused at the connection limit, and requests that were invalid or too slow.";
-    QUESTIONS_REFUSED = "transect_questions_refused" Counter "Requests for a snapshot's timeline (questions) refused because their client had reached a limit.";
+    REFUSED = "transect_http_refused" Counter "Connections refused or closed at a connection limit, and requests that were invalid or too slow.";
+    QUESTIONS_REFUSED = "transect_questions_refused" Counter "Requests refused because their client had reached a limit, with a timeline's (questions) or after wrong tokens.";
     CONNECTIONS = "transect_http_connections" Gauge "Open connections.";
     WAITING = "transect_http_waiting" Gauge "Clients that are waiting for a window.";
 }

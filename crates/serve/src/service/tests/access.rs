@@ -33,6 +33,7 @@ fn refusal(change: impl FnOnce(&mut Config)) -> String {
         open: Box::new(|_| Box::new(NoRecording)),
         tell: std::sync::Arc::new(|_| {}),
         host_name: String::new(),
+        give_back: || {},
     };
     match Daemon::start(&config, parts) {
         Ok(daemon) => {

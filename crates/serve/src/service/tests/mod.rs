@@ -142,6 +142,7 @@ impl Running {
             open,
             tell: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())),
             host_name: "made-up".to_owned(),
+            give_back: || {},
         };
         let daemon = Daemon::start(&config, parts).unwrap();
         let address = daemon.address;

@@ -12,12 +12,13 @@ use std::time::Duration;
 const WHOLE: &str = "/api/v1/history?from=-2m&step=1s";
 const SMALL: &str = "/api/v1/history?from=-10s&step=10s&tables=windows";
 
-/// A daemon on a host with many VMs whose source has ended after two minutes, so that the same request has the same answer.
-pub(super) fn of_two_minutes() -> Running {
+/// A daemon on a host with many VMs whose source has ended after so many seconds, so that the same request has the same
+/// answer. More than two minutes are in the history on disk.
+pub(super) fn of_seconds(seconds: i64) -> Running {
     let mut made = Made::new(100, 100);
     made.pace = Duration::from_millis(1);
-    made.last = Some(121);
-    let running = Running::of(made, |config| config.history = false);
+    made.last = Some(seconds);
+    let running = Running::of(made, |config| config.history = seconds > 121);
     wait_for("the last window", || running.daemon.as_ref().unwrap().ended().is_some());
     running
 }
@@ -47,7 +48,7 @@ fn take(running: &Running, of: impl FnOnce(&Service) -> &Quota, amount: usize) -
 /// D11: each of them held one of four places until it had taken its answer.
 #[test]
 fn slow_readers_of_the_history_hold_no_place() {
-    let running = of_two_minutes();
+    let running = of_seconds(121);
     let whole = running.get(WHOLE);
     assert!(whole.body.len() > 15 << 20, "{}", whole.body.len());
     // Room for one of them and a part of another: the others are half made, and wait without a place.
@@ -82,7 +83,7 @@ fn slow_readers_of_the_history_hold_no_place() {
 
 #[test]
 fn answers_that_find_no_place_while_they_wait_end() {
-    let running = of_two_minutes();
+    let running = of_seconds(121);
     let room = take(&running, |service| &service.spool, super::super::SPOOL_BYTES_PER_CLIENT);
     let paused = take(&running, |service| &service.paused, super::super::PAUSED_PER_CLIENT);
     let mut stream = send(&running, WHOLE);
@@ -99,7 +100,7 @@ fn answers_that_find_no_place_while_they_wait_end() {
 
 #[test]
 fn one_client_has_not_all_places_of_the_history() {
-    let running = of_two_minutes();
+    let running = of_seconds(121);
     let own = take(&running, |service| &service.readers, super::super::READERS_PER_CLIENT);
     let refused = running.get(SMALL);
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
