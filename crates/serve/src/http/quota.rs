@@ -117,6 +117,7 @@ impl Drop for Share {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     const USER: Peer = Peer::User(1000);
     const OTHER: Peer = Peer::User(65534);
@@ -147,5 +148,26 @@ mod tests {
             std::thread::spawn(move || other.take(OTHER, 1, Duration::from_secs(60)).is_ok());
         drop(share);
         assert!(waiting.join().unwrap());
+    }
+
+    #[test]
+    fn others_are_waited_for_and_own_shares_are_not() {
+        let quota = Quota::new(2, 4);
+        let patience = Duration::from_secs(600);
+        let own = quota.take(USER, 1, Duration::ZERO);
+        // Would not return within the test's time.
+        quota.let_others_go_first(USER, patience);
+        let other = quota.take(OTHER, 1, Duration::ZERO).ok();
+        let (waiter, passed) = (quota.clone(), Arc::new(AtomicBool::new(false)));
+        let seen = Arc::clone(&passed);
+        let waiting = std::thread::spawn(move || {
+            waiter.let_others_go_first(USER, patience);
+            seen.store(true, Relaxed);
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!passed.load(Relaxed));
+        drop(other);
+        waiting.join().unwrap();
+        drop(own);
     }
 }

@@ -22,9 +22,9 @@ const FITTING_STEPS: u64 = 400;
 const TURN: Duration = Duration::from_secs(5);
 /// How long an answer that was paused waits for one: it is half sent.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Frames and windows of an answer behind which it lets those of other clients go first, each time for so long.
-const SHORT_PIECES: usize = 16;
-const OTHERS_FIRST: Duration = Duration::from_millis(20);
+/// Windows of an answer behind which it lets those of other clients go first, before each frame for so long at most.
+const SHORT_WINDOWS: usize = 30;
+const OTHERS_FIRST: Duration = Duration::from_millis(200);
 /// Rows of a record batch.
 const BATCH_ROWS: usize = 20_000;
 const S: u64 = 1_000_000_000;
@@ -114,12 +114,15 @@ struct Steps {
 
 impl Steps {
     fn each(&mut self, mut visit: impl FnMut(&Snapshot, u64) -> io::Result<()>) -> io::Result<()> {
-        for (number, piece) in self.pieces.by_ref().enumerate() {
+        let mut read = 0;
+        for piece in self.pieces.by_ref() {
             // The CPUs are for short answers of other clients first.
-            if number >= SHORT_PIECES {
+            if read >= SHORT_WINDOWS && matches!(piece, Piece::Disk { .. }) {
                 self.readers.let_others_go_first(self.peer, OTHERS_FIRST);
             }
-            for (window, run) in piece.read()? {
+            let windows = piece.read()?;
+            read += windows.len();
+            for (window, run) in windows {
                 self.ready.extend(self.fold.push(&window, run));
                 for (step, run) in self.ready.drain(..) {
                     visit(&step, run)?;
