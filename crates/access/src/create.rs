@@ -6,7 +6,8 @@
 
 use crate::Group;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fchown, fstat, mkdirat, open, statat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fchmod, fchown, fstat, mkdirat, open,
+    renameat_with, statat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
@@ -14,6 +15,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The users that may read a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,7 +183,33 @@ pub fn create_top(path: &Path, readers: Readers) -> io::Result<bool> {
     Ok(is_new)
 }
 
+/// Makes a directory under another name and gives it its own when it has all its rights. Another thread that finds the
+/// name derives the rights of its entries from them.
 fn make_dir(path: &Path, rights: Rights, mode: u32) -> io::Result<()> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let number = MADE.fetch_add(1, Relaxed);
+    let part = path.with_file_name(format!(".{name}.{}-{number}.part", std::process::id()));
+    let made = make_dir_at(&part, rights, mode).and_then(|()| give_name(&part, path));
+    if made.is_err() {
+        let _ = fs::remove_dir(&part);
+    }
+    made
+}
+
+/// Renames a new directory, unless there is an entry of that name.
+fn give_name(part: &Path, path: &Path) -> io::Result<()> {
+    match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
+        // A file system without this flag: only an empty directory can be replaced then.
+        Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(path).is_err() => {
+            fs::rename(part, path)
+        }
+        Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::AlreadyExists.into()),
+        renamed => Ok(renamed?),
+    }
+}
+
+fn make_dir_at(path: &Path, rights: Rights, mode: u32) -> io::Result<()> {
     mkdirat(CWD, path, Mode::from_raw_mode(0o700))?;
     let dir = open_dir(path)?;
     let facts = fstat(&dir)?;

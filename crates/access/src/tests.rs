@@ -67,6 +67,24 @@ fn derived_files_take_the_rights_of_their_directory_and_no_write_rights() {
     }
 }
 
+/// A directory that another thread finds has its rights already: those of its entries follow from them.
+#[test]
+fn threads_that_make_the_same_directories_give_them_the_same_rights() {
+    umask(Mode::from_raw_mode(0o077));
+    let scratch = tempfile::tempdir().unwrap();
+    set_mode(scratch.path(), 0o755);
+    for round in 0..200 {
+        let dir = scratch.path().join(format!("{round}/a/b/c"));
+        let made = || create_dir_all(&dir).unwrap();
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(made))));
+        for made in dir.ancestors().take(4) {
+            assert_eq!(mode(made), 0o755, "{}", made.display());
+        }
+        let entries = fs::read_dir(dir.parent().unwrap()).unwrap();
+        assert_eq!(entries.count(), 1, "no other name is left");
+    }
+}
+
 #[test]
 fn existing_top_is_narrowed_and_a_link_is_refused() {
     let scratch = tempfile::tempdir().unwrap();

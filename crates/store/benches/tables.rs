@@ -1,5 +1,6 @@
 //! How fast rows become Parquet, beside the least that could be done with them: their bytes written
 //! to a file as they are. `cargo bench --profile release -p transect-store --bench tables`.
+#![allow(clippy::disallowed_methods, reason = "the benchmark makes files as other programs do")]
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 #![allow(
     clippy::unwrap_used,

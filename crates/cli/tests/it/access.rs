@@ -81,7 +81,7 @@ fn group_can_read_the_recording_and_tables_that_are_made_later() {
     let file = testdata("tracedat/pair-host.dat");
     run(scratch.path(), &["import", &file, "-o", path, "--group", &group]);
     let imported = assert_modes(&recording, 0o750, 0o640);
-    run(scratch.path(), &["export", path, "--to", "jsonl", "--from", "+0s", "-o", "/dev/null"]);
+    run(scratch.path(), &["export", path, "--to", "jsonl", "--from", "0", "-o", "/dev/null"]);
     assert!(assert_modes(&recording, 0o750, 0o640) > imported, "no tables were made");
 }
 
@@ -107,7 +107,7 @@ fn tables_in_a_directory_that_was_opened_to_others_keep_its_rights() {
     let scratch = tempfile::tempdir().unwrap();
     let recording = pair(scratch.path());
     fs::set_permissions(&recording, fs::Permissions::from_mode(0o755)).unwrap();
-    let words = ["export", &recording, "--to", "jsonl", "--from", "+0s", "-o", "/dev/null"];
+    let words = ["export", &recording, "--to", "jsonl", "--from", "0", "-o", "/dev/null"];
     run(scratch.path(), &words);
     assert!(assert_modes(&Path::new(&recording).join("tables"), 0o755, 0o644) > 2);
 }

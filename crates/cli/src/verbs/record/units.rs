@@ -21,7 +21,7 @@ pub(crate) fn check_memory(kb_per_cpu: u64, cpus: u64, memory_kb: u64) -> anyhow
     if kb_per_cpu.checked_mul(cpus).is_none_or(|kb| kb > memory_kb) {
         let bytes = |kb: u64| human_bytes(kb.saturating_mul(1024));
         anyhow::bail!(
-            "buffers of {} for each of {cpus} CPUs exceed the memory of this machine, {}: choose a smaller size",
+            "--buffer-size: buffers of {} for each of {cpus} CPUs exceed the memory of this machine, {}: choose a smaller size",
             bytes(kb_per_cpu),
             bytes(memory_kb)
         );
