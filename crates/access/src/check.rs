@@ -69,19 +69,27 @@ fn check_owner(path: &Path, uid: u32) -> Result<(), AccessError> {
     }
 }
 
-/// Makes a directory with mode 0700, with those above it that are missing. One that exists must be a directory and not
-/// a symbolic link, belong to this user or to root, and be writable for its owner alone.
+/// Makes a directory with mode 0700, with those above it that are missing. One that exists must pass [`check_dir`].
 ///
 /// # Errors
-/// It is not so, or it cannot be made.
+/// It does not, or it cannot be made.
 pub fn own_dir(path: &Path) -> Result<(), AccessError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        // Something that is no directory has the name: the check reports its kind.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(io_error(path)(error)),
+        _ => check_dir(path),
+    }
+}
+
+/// Checks that no other user can change a directory or what is in it: it is a directory and not a symbolic link, belongs
+/// to this user or to root, and only its owner can write to it.
+///
+/// # Errors
+/// It is not so, or it cannot be examined.
+pub fn check_dir(path: &Path) -> Result<(), AccessError> {
     // `a/` would follow a link `a`.
     let path: PathBuf = path.components().collect();
-    let facts = match (made, fs::symlink_metadata(&path)) {
-        (_, Ok(facts)) => facts,
-        (Err(error), _) | (_, Err(error)) => return Err(io_error(&path)(error)),
-    };
+    let facts = fs::symlink_metadata(&path).map_err(io_error(&path))?;
     if facts.is_symlink() {
         return Err(AccessError::Link(path));
     }

@@ -22,7 +22,7 @@ mod group;
 #[cfg(test)]
 mod tests;
 
-pub use check::{AccessError, open_read, open_update, open_write, own_dir, read_secret};
+pub use check::{AccessError, check_dir, open_read, open_update, open_write, own_dir, read_secret};
 pub use create::{
     Readers, check_top, create_dir, create_dir_all, create_file, create_top, replace_file,
 };

@@ -112,6 +112,20 @@ fn tables_in_a_directory_that_was_opened_to_others_keep_its_rights() {
     assert!(assert_modes(&Path::new(&recording).join("tables"), 0o755, 0o644) > 2);
 }
 
+/// root's unit runs the commands of that directory after every boot.
+#[test]
+fn benchmark_that_others_can_change_is_not_resumed_with_reboots() {
+    let scratch = tempfile::tempdir().unwrap();
+    let results = scratch.path().join("results");
+    fs::create_dir(&results).unwrap();
+    fs::set_permissions(&results, fs::Permissions::from_mode(0o777)).unwrap();
+    let words = ["bench", "resume", "--may-reboot", results.to_str().unwrap()];
+    let output = transect(scratch.path(), &words);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = "mode 0777 lets other users write to it: chmod 700";
+    assert!(!output.status.success() && text.contains(expected), "{text}");
+}
+
 #[test]
 fn output_that_is_a_symbolic_link_is_refused() {
     let scratch = tempfile::tempdir().unwrap();

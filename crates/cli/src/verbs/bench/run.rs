@@ -107,6 +107,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 pub(super) fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
+    if args.may_reboot {
+        // root's unit runs the commands of this directory after every boot.
+        transect_access::check_dir(&args.results)?;
+    }
     let results = Results::at(&args.results);
     let must_stop = stop_on_signals()?;
     let mut teller = Teller::new(args.quiet);
