@@ -357,7 +357,14 @@ fn data_directory_that_others_can_change_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     std::fs::create_dir(&data).unwrap();
-    let refused = || refusal(|config| config.data.clone_from(&data));
+    // With these, the daemon makes no token in the directory.
+    let tokens = file(dir.path(), "tokens", CONTROL);
+    let refused = || {
+        refusal(|config| {
+            config.data.clone_from(&data);
+            config.control_tokens = Some(tokens.clone());
+        })
+    };
     for mode in [0o777, 0o770, 0o702, 0o1777] {
         set_mode(&data, mode);
         let shown = data.display();
