@@ -188,3 +188,19 @@ fn learn_vcpus(manifest: &mut Manifest, id: MachineId, vm: &Vm) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest can report the UUID of another VM.
+    #[test]
+    fn machine_belongs_to_the_first_guest_that_claims_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let manifest = Manifest::new(0, Vec::new());
+        let writer = RecordingWriter::create(&scratch.path().join("r.transect"), manifest).unwrap();
+        let vms = Vms::start(Arc::new(writer), MachineId(0), "mono", false).unwrap();
+        assert!(vms.claim(MachineId(1)) && !vms.claim(MachineId(1)));
+        assert!(vms.claim(MachineId(2)));
+    }
+}
