@@ -213,13 +213,23 @@ test("transect serve: the dashboard loads, drills down, takes a snapshot and ope
     assert.ok(drawn.tracks.includes("cpu") && drawn.tracks.includes("thread"), drawn.tracks.join());
     assert.ok(drawn.seconds > 0.5, `${drawn.seconds} s`);
     await timeline.screenshot({ path: "build/shots/dashboard-real-timeline.png" });
+    const { pathname } = new URL(timeline.url());
     await timeline.close();
     assert.deepEqual(errors, []);
 
-    // Who only reads is told so.
+    // Without a token: windows, and no snapshot is taken.
     const reader = await visit(browser, daemon.url, {});
+    await reader.page.waitForFunction(() => document.querySelector("#b-open")!.textContent === "Snapshots need a token");
     await reader.page.keyboard.press("s");
-    await reader.page.waitForFunction(() => /control/.test(document.querySelector("#notices .bad")?.textContent ?? ""));
+    await reader.page.waitForFunction(() => /needs a token with the scope “control”/.test(document.querySelector("#notices")!.textContent ?? ""));
+    // A timeline leads to the dashboard, which asks for the token and leads back.
+    await reader.page.goto(new URL(pathname, daemon.url).href);
+    await reader.page.waitForFunction(() => /reading them needs a token/.test(document.querySelector("#notices")?.textContent ?? ""));
+    assert.equal(new URL(reader.page.url()).pathname, "/");
+    await reader.page.fill("#token", daemon.token);
+    await reader.page.keyboard.press("Enter");
+    await reader.page.waitForURL(new URL(pathname, daemon.url).href);
+    await reader.page.waitForFunction(() => window.transect !== undefined && window.transect.model.tracks.length > 0, null, { timeout: 90_000 });
     assert.deepEqual(reader.errors, []);
   } finally {
     await browser.close();
