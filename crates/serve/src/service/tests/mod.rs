@@ -25,12 +25,15 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Windows that the source may be ahead of the history.
 const AHEAD: i64 = 14;
+
+/// How often memory was given back.
+static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
 
 struct Fake;
 
@@ -142,7 +145,9 @@ impl Running {
             open,
             tell: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())),
             host_name: "made-up".to_owned(),
-            give_back: || {},
+            give_back: || {
+                GIVEN_BACK.fetch_add(1, Relaxed);
+            },
         };
         let daemon = Daemon::start(&config, parts).unwrap();
         let address = daemon.address;

@@ -157,3 +157,42 @@ fn head_is_answered_on_every_route_of_get() {
     let first = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
     assert!(Answer::of(&bytes[first..]).json()["windows"].is_array());
 }
+
+/// Of 40 places one client has a quarter; of connections it has its own number.
+#[test]
+fn one_client_has_not_all_places_that_wait_for_a_window() {
+    let running = Running::start(|config| {
+        config.waiting = 40;
+        config.connections_per_client = 12;
+    });
+    let path = "/api/v1/now?after=9000000000000000";
+    let waiting: Vec<_> = (0..10).map(|_| send(&running, path)).collect();
+    let hub = &running.daemon.as_ref().unwrap().service.hub;
+    wait_for("ten that wait", || hub.waiting() == 10);
+    let refused = running.get(path);
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    // Two more, which have asked nothing: the first of them makes room for the next.
+    let idle: Vec<_> = (0..2).map(|_| running.connect()).collect();
+    assert_eq!(running.get("/healthz").status, 200);
+    let mut first = &idle[0];
+    assert_eq!(first.read(&mut [0]).unwrap(), 0, "it was closed");
+    drop((idle, waiting));
+}
+
+#[test]
+fn memory_is_given_back_when_many_clients_have_gone() {
+    let running = Running::start(|_| {});
+    let clients: Vec<_> = (0..40)
+        .map(|_| {
+            let mut stream = running.connect();
+            let head = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", running.address);
+            stream.write_all(head.as_bytes()).unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream
+        })
+        .collect();
+    let given_back = || super::GIVEN_BACK.load(Relaxed);
+    assert_eq!(given_back(), 0);
+    drop(clients);
+    wait_for("memory that is given back", || given_back() > 0);
+}
