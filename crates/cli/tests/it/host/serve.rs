@@ -249,7 +249,7 @@ fn a_hang_up_reads_the_settings_again_if_they_are_valid() {
     };
     let triggers = |serving: &Serving| serving.read("/api/v1/triggers").json()["triggers"].clone();
     let settings = |serving: &Serving| {
-        let said = serving.get("/api/v1/status").json()["configuration"].clone();
+        let said = serving.read("/api/v1/status").json()["configuration"].clone();
         (said["error"].as_str().map(str::to_owned), said["needs_restart"].clone())
     };
     let more = "[[trigger]]\nname = \"new\"\nof = \"vm\"\nwhen = \"exits > 1000000\"\n";
