@@ -167,7 +167,6 @@ pub(crate) struct Service {
     unsent_bytes: Quota,
     counts: Arc<http::Counts>,
     storm: Storm,
-    give_back: fn(),
     /// Answers by class: 2xx, 3xx, 4xx, 5xx.
     answers: [AtomicU64; 4],
     /// Questions that were answered with 429: a limit of one client was reached.
@@ -236,7 +235,6 @@ impl Daemon {
             unsent_bytes: Quota::new(UNSENT_BYTES_PER_CLIENT, UNSENT_BYTES),
             counts: server.counts(),
             storm: Storm::default(),
-            give_back: parts.give_back,
             answers: Default::default(),
             refused_questions: AtomicU64::new(0),
             host_name: parts.host_name,
@@ -256,6 +254,15 @@ impl Daemon {
             let work = move || snapshots.run(&wishes, recorder.as_mut(), &*tell);
             threads.push(named("serve-snapshots", work)?);
         }
+        let (watched, ends) = (Arc::clone(&service), Arc::clone(&stop));
+        threads.push(named("serve-memory", move || {
+            while !ends.load(Relaxed) {
+                thread::park_timeout(storm::LOOK_EVERY);
+                if watched.storm.is_over(watched.counts.open.load(Relaxed)) {
+                    (parts.give_back)();
+                }
+            }
+        })?);
         let windows = Windows {
             source: parts.source,
             service: Arc::clone(&service),
@@ -504,9 +511,6 @@ impl Handler for Service {
 
     fn gone(&self, caller: &Caller) {
         self.views.end_client(&Client::connection(&caller.peer.to_string(), caller.address));
-        // This one is still counted.
-        if self.storm.is_over(self.counts.open.load(Relaxed).saturating_sub(1)) {
-            (self.give_back)();
-        }
+        self.storm.end_one();
     }
 }

@@ -3,9 +3,12 @@
 //! The allocator keeps freed memory for the threads that come next. After a storm of clients none come.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
-/// Connections at once from which on it is a storm.
-const MANY: usize = 8;
+/// Interval at which the end of a storm is looked for.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Connections that have ended from which on it was a storm.
+const MANY: usize = 32;
 /// It is over when so many times fewer are open than there were.
 const FEWER: usize = 4;
 
@@ -14,6 +17,8 @@ const FEWER: usize = 4;
 pub(crate) struct Storm {
     /// The most connections at once since the last storm.
     most: AtomicUsize,
+    /// Those that have ended since then.
+    ended: AtomicUsize,
 }
 
 impl Storm {
@@ -22,12 +27,19 @@ impl Storm {
         self.most.fetch_max(open, Relaxed);
     }
 
-    /// A connection has gone, so many are left. True if a storm is over with it.
-    pub(crate) fn is_over(&self, left: usize) -> bool {
-        let most = self.most.load(Relaxed);
-        let is_over = most >= MANY && left.saturating_mul(FEWER) <= most;
-        // Of several that see it, one does the work.
-        is_over && self.most.compare_exchange(most, left, Relaxed, Relaxed).is_ok()
+    pub(crate) fn end_one(&self) {
+        self.ended.fetch_add(1, Relaxed);
+    }
+
+    /// True, once, if there was a storm and so few connections are open that it is over.
+    pub(crate) fn is_over(&self, open: usize) -> bool {
+        let (most, ended) = (self.most.load(Relaxed), self.ended.load(Relaxed));
+        let is_over = ended >= MANY && open.saturating_mul(FEWER) <= most;
+        if is_over {
+            self.most.store(open, Relaxed);
+            self.ended.store(0, Relaxed);
+        }
+        is_over
     }
 }
 
@@ -39,10 +51,17 @@ mod tests {
     fn storm_is_over_when_most_connections_have_gone() {
         let storm = Storm::default();
         (1..=200).for_each(|open| storm.add(open));
-        let ends: Vec<usize> = (0..200).rev().filter(|left| storm.is_over(*left)).collect();
-        assert_eq!(ends, [50, 12, 3]);
+        // All are there, then half, then a quarter.
+        assert!(!storm.is_over(200));
+        (0..100).for_each(|_| storm.end_one());
+        assert!(!storm.is_over(100));
+        (0..50).for_each(|_| storm.end_one());
+        assert!(storm.is_over(50) && !storm.is_over(50));
+        (0..50).for_each(|_| storm.end_one());
+        assert!(storm.is_over(0) && !storm.is_over(0));
         // A browser is none.
         (1..=6).for_each(|open| storm.add(open));
-        assert!(!(0..6).rev().any(|left| storm.is_over(left)));
+        (0..6).for_each(|_| storm.end_one());
+        assert!(!storm.is_over(0));
     }
 }

@@ -104,6 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         say!("{from}: valid");
         return Ok(ExitCode::SUCCESS);
     }
+    memory::keep_little();
     let mut signals = Signals::listen()?;
     let tell = log::start();
     sandbox::check_sandbox(config.require_sandbox, &*tell)?;
