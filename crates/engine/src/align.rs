@@ -259,7 +259,8 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         }
     }
 
-    /// A hole from the last event to the next that can be believed, with all holes in between.
+    /// A hole from the last event to the next that can be believed, with all holes in between. The end of an unfinished
+    /// recording is a hole of its own: the events before it may be missing for another reason.
     #[cold]
     fn hole(&mut self, mut count: Option<u64>, cause: LostCause) -> Item {
         let last = self.place.last;
@@ -267,6 +268,10 @@ impl<S: EventStream, C: ToTrace> Aligned<S, C> {
         let until = loop {
             let Some(item) = self.pull() else { break None };
             match item {
+                StreamItem::Lost(lost) if lost.cause != cause && lost.cause.is_unfinished() => {
+                    self.ahead.push_front(item);
+                    break None;
+                }
                 StreamItem::Lost(lost) => count = add(count, lost.count),
                 StreamItem::Event { ts, .. } | StreamItem::Other { ts, .. } => {
                     match self.stamp(ts) {

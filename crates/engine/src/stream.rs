@@ -48,6 +48,11 @@ pub enum LostCause {
 }
 
 impl LostCause {
+    /// Is it the end of a recorder that could not write its last events?
+    pub(crate) fn is_unfinished(self) -> bool {
+        matches!(self, LostCause::DiskFull | LostCause::NotWritten)
+    }
+
     /// The word in the `lost` table.
     pub fn as_str(self) -> &'static str {
         match self {

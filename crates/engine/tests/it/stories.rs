@@ -2,8 +2,9 @@
 
 use crate::dsl::{Story, exits, slices, thread_states, vcpu_states, wakeups};
 use transect_engine::{
-    Engine, LostCause, MachineGap, Options, StreamKey,
+    Engine, Input, LostCause, LostEvents, MachineGap, Options, StreamKey,
     topology::{MachineInfo, ThreadInfo, VcpuInfo},
+    unfinished::Unfinished,
 };
 use transect_model::{
     ids::{CpuId, MachineId, Tid, VcpuId},
@@ -600,6 +601,36 @@ fn losses_in_a_hole_without_a_count() {
     let lost: Vec<_> = tables.lost.iter().map(|l| (l.ts, l.dur, l.count)).collect();
     assert_eq!(lost, [(1000, 200, None)]);
     assert!(tables.import_log.iter().any(|l| l.data_loss && l.message.starts_with("12 events")));
+}
+
+/// A full disk ends a recording while the buffers overrun: the two losses have one place and two causes.
+#[test]
+fn loss_before_an_unfinished_end_keeps_its_cause() {
+    let story = Story::parse(
+        "host 0 1000 9 sched_switch 9 S 42
+         host 1 1000 7 sched_switch 7 S 43
+         host 0 lost count=5
+         host 1 1200 43 sched_switch 43 S 0",
+    );
+    let missing = LostEvents { count: Some(3), cause: LostCause::DiskFull };
+    let engine = Engine::new(story.topology.clone(), Options::default());
+    let inputs = story.inputs().into_iter().map(|Input { key, stream, clock }| Input {
+        key,
+        stream: Unfinished::new(stream, missing),
+        clock,
+    });
+    let mut tables = Tables::default();
+    engine.run(inputs.collect(), &mut tables).unwrap();
+    let lost =
+        tables.lost.iter().map(|l| (l.cpu.unwrap().0, l.ts, l.dur, l.count, l.cause.as_str()));
+    let mut lost: Vec<_> = lost.collect();
+    lost.sort_unstable();
+    let expected = [
+        (0, 1000, 200, Some(3), "disk_full"),
+        (0, 1000, 200, Some(5), "buffer_overrun"),
+        (1, 1200, 0, Some(3), "disk_full"),
+    ];
+    assert_eq!(lost, expected);
 }
 
 /// Windows of a vCPU, its VM and the control group of its thread.
