@@ -130,6 +130,46 @@ fn check(modes: &[Mode], collector: &[&str], limit_kib: u64) -> Result<()> {
     Ok(())
 }
 
+/// A recorder that has not ended so long after SIGTERM hangs: it waits for a guest.
+const HANGS: Duration = Duration::from_secs(30);
+
+/// One guest records and does not answer Stop, another one never starts: nothing is kept, and neither is waited for.
+#[test]
+fn sigterm_while_guests_start_waits_for_none() {
+    if can_record() {
+        check_early_end().unwrap();
+    }
+}
+
+fn check_early_end() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let dir = scratch.path().join("r.transect");
+    let (stuck, silent) =
+        (HostileAgent::start(Mode::SilentAfterStop)?, HostileAgent::start(Mode::Silent)?);
+    let guests = [("stuck", &stuck), ("silent", &silent)]
+        .map(|(name, agent)| format!("name={name},tcp:{}", agent.address()));
+    let mut command = Command::new(transect()?);
+    command.args(["record", "-o"]).arg(&dir);
+    guests.iter().for_each(|guest| {
+        command.args(["--guest", guest]);
+    });
+    let mut recorder = Running(command.stderr(Stdio::null()).spawn()?);
+    wait_for("the guest's source", || {
+        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
+        entries
+            .into_iter()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with("guest-stuck"))
+    })?;
+    Command::new("kill").args(["-TERM", &recorder.0.id().to_string()]).status()?;
+    let begun = Instant::now();
+    while recorder.0.try_wait()?.is_none() {
+        ensure!(begun.elapsed() < HANGS, "the recorder waits for a guest");
+        thread::sleep(Duration::from_millis(20));
+    }
+    println!("ended {:.1?} after SIGTERM", begun.elapsed());
+    Ok(())
+}
+
 /// Fails early if the recorder has ended by itself.
 fn ensure_runs(recorder: &mut Child) {
     let ended = recorder.try_wait().ok().flatten();

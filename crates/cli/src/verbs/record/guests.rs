@@ -130,7 +130,8 @@ impl Guests {
             Ok(()) => None,
             Err(error) => Some(error),
         };
-        self.request_stop();
+        // Nothing is kept: no guest is waited for.
+        self.sessions.iter().for_each(|(_, session)| session.hurry());
         let ended: Vec<_> = self.sessions.into_iter().map(|(_, session)| session.stop()).collect();
         let error = error.or_else(|| ended.into_iter().find_map(Result::err));
         Err(error.map_or_else(|| anyhow::anyhow!("a guest did not start"), Into::into))
