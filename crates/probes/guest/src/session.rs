@@ -396,18 +396,13 @@ impl GuestSession {
     /// Waits until the guest records. False if it failed or did not come in time:
     /// [`GuestSession::stop`] then says why.
     pub fn wait_started(&self) -> bool {
-        self.wait_started_unless(&|| false)
-    }
-
-    /// The same, and false soon after `is_cancelled` (by a signal, say) becomes true.
-    pub fn wait_started_unless(&self, is_cancelled: &dyn Fn() -> bool) -> bool {
         self.wait_started_until(
             Instant::now() + self.limits.start + Duration::from_secs(1),
-            is_cancelled,
+            &|| false,
         )
     }
 
-    /// The same, up to a deadline.
+    /// The same, up to a deadline, and false soon after `is_cancelled` (by a signal, say) becomes true.
     pub fn wait_started_until(&self, deadline: Instant, is_cancelled: &dyn Fn() -> bool) -> bool {
         let mut phase = self.shared.phase.lock().unwrap_or_else(PoisonError::into_inner);
         while *phase == Phase::Starting {

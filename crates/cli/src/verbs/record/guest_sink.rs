@@ -278,8 +278,8 @@ impl GuestSpool {
         Ok(self.writer.update(|manifest| {
             let of_guest = manifest.threads.iter().filter(|known| known.machine_id == machine_id);
             let mut known: HashSet<Tid> = of_guest.map(|known| known.tid).collect();
+            let room = MAX_THREADS.saturating_sub(known.len());
             let new = names.threads.iter().map(entry).filter(|thread| known.insert(thread.tid));
-            let room = MAX_THREADS.saturating_sub(known_before(&manifest.threads, machine_id));
             let new: Vec<ThreadEntry> = new.take(room).collect();
             manifest.threads.extend(new);
         })?)
@@ -306,10 +306,6 @@ impl GuestSpool {
     fn push_note(&self, text: String) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
-}
-
-fn known_before(threads: &[ThreadEntry], machine: MachineId) -> usize {
-    threads.iter().filter(|known| known.machine_id == machine).count()
 }
 
 impl GuestSink for GuestSpool {
