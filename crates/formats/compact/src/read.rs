@@ -272,6 +272,32 @@ impl<'d> Compact<'d> {
             }
             at = end.next_multiple_of(8);
         }
+        self.check_ends();
+    }
+
+    /// A log that the totals say is longer than its blocks, or that has none, ends with blocks that are missing.
+    /// Without totals, blocks are missing at the end of any log, if any are missing at all.
+    fn check_ends(&mut self) {
+        let end_of = |log: &Log| {
+            log.blocks.last().map_or(0, |block| block.position + u64::from(block.raw_bytes))
+        };
+        match &self.totals {
+            Some(totals) => {
+                for row in totals.logs.iter().filter(|row| row.bytes > 0) {
+                    let id = LogId { cpu: CpuId(row.cpu), side: row.side };
+                    if self.logs.get(&id).map_or(0, end_of) < row.bytes {
+                        let log = self.logs.entry(id).or_default();
+                        log.tail = log.tail.or(Some(LostCause::Damaged));
+                    }
+                }
+            }
+            None if !self.problems.as_slice().is_empty() => {
+                for log in self.logs.values_mut() {
+                    log.tail = log.tail.or(Some(LostCause::Truncated));
+                }
+            }
+            None => {}
+        }
     }
 
     /// Bytes that are no block: goes on to the next that is.
