@@ -25,6 +25,8 @@ use cursor::{Cursor, Cut};
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
 };
 use transect_ftrace::{Endian, EventTable, PageLayout};
 use transect_model::{event::Comm, ids::Tid};
@@ -62,6 +64,8 @@ pub struct TraceDat<'d> {
     /// All metadata but kallsyms and printk formats, verbatim.
     raw: Metadata,
     problems: Problems,
+    /// Ranges that are not what was written.
+    damage: Arc<[Range<u64>]>,
 }
 
 /// A large text that is only read when asked for.
@@ -117,7 +121,53 @@ impl<'d> TraceDat<'d> {
     /// The records of one CPU of one buffer; `None` if the buffer has no such CPU.
     pub fn stream(&self, buffer: &Buffer, cpu: u32) -> Option<Stream<'d>> {
         let data = buffer.cpus.iter().find(|data| data.cpu == cpu)?;
-        Some(Stream::new(self.file, buffer, data, self.header.compression))
+        let damage = Arc::clone(&self.damage);
+        Some(Stream::new(self.file, buffer, data, self.header.compression, damage))
+    }
+
+    /// The same file, of which these ranges are not what was written, as checksums beside it tell: in order,
+    /// apart from one another, and each within [`TraceDat::event_ranges`] of the undamaged file. Streams leave
+    /// out the pages that are in them.
+    #[must_use]
+    pub fn with_damage(self, damage: &[Range<u64>]) -> Self {
+        TraceDat { damage: damage.into(), ..self }
+    }
+
+    /// Where in the file the events are, in order: everything else describes them. Between the data of two
+    /// CPUs nothing is written.
+    pub fn event_ranges(&self) -> Vec<Range<u64>> {
+        let page = u64::from(self.header.page_bytes.max(1));
+        let data = self.buffers.iter().flat_map(|buffer| {
+            let chunks = buffer.is_compressed && self.header.compression != Compression::None;
+            // Where compressed data ends, only its chunks tell.
+            buffer.cpus.iter().filter(move |_| !chunks)
+        });
+        let mut ranges: Vec<Range<u64>> = data
+            .map(|data| {
+                let end = data.offset_bytes.saturating_add(data.size_bytes);
+                data.offset_bytes..end.checked_next_multiple_of(page).unwrap_or(end)
+            })
+            .collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.dedup_by(|next, range| {
+            let follows = next.start <= range.end;
+            range.end = if follows { range.end.max(next.end) } else { range.end };
+            follows
+        });
+        ranges
+    }
+
+    /// The CPUs of whose data the file lacks the end, each of a buffer by its name.
+    pub fn cut_cpus(&self) -> impl Iterator<Item = (&str, u32)> {
+        let end = self.file.len() as u64;
+        let cpus = self
+            .buffers
+            .iter()
+            .flat_map(|buffer| buffer.cpus.iter().map(|data| (buffer.name.as_str(), data)));
+        let is_cut = move |data: &CpuData| {
+            data.size_bytes > 0 && data.offset_bytes.saturating_add(data.size_bytes) > end
+        };
+        cpus.filter(move |(_, data)| is_cut(data)).map(|(buffer, data)| (buffer, data.cpu))
     }
 
     /// A thread's name as it was known when recording ended; the idle threads and threads the
@@ -273,6 +323,7 @@ impl Parts {
             printk: self.printk,
             raw: self.raw,
             problems: self.problems,
+            damage: Arc::default(),
         })
     }
 }

@@ -2,7 +2,10 @@
 
 use super::{buffer::Buffer, buffer::CpuData, compress::Compression, cursor::Cursor};
 use crate::problem::{Place, Problem};
-use std::ops::ControlFlow;
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 use transect_ftrace::{PageLayout, PageProblem, PageProblemKind, Step, Walk};
 use transect_model::time::{Source, Timestamp};
 
@@ -60,6 +63,8 @@ struct Pages<'d> {
     block_offset: u64,
     /// First byte in the block of the next page.
     next_page: usize,
+    /// Ranges of the file that are not what was written, in order.
+    damage: Arc<[Range<u64>]>,
 }
 
 /// State of chunk-wise decompression.
@@ -76,6 +81,7 @@ impl<'d> Stream<'d> {
         buffer: &Buffer,
         data: &CpuData,
         compression: Compression,
+        damage: Arc<[Range<u64>]>,
     ) -> Self {
         let start = usize::try_from(data.offset_bytes).unwrap_or(usize::MAX);
         let rest = file.get(start..).unwrap_or_default();
@@ -88,6 +94,7 @@ impl<'d> Stream<'d> {
             plain: here,
             block_offset: data.offset_bytes,
             next_page: 0,
+            damage,
         };
         let mut stream_pending = None;
         let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
@@ -223,6 +230,9 @@ impl<'d> Stream<'d> {
             let start = self.source.next_page;
             if start < block.len() {
                 let end = start.saturating_add(self.layout.page_bytes).min(block.len());
+                if let Some(pages) = self.damaged_pages(start) {
+                    return Some(self.skip_damaged(start, pages));
+                }
                 self.walk = Walk::new(&block[start..end], &self.layout);
                 self.page = (start, end);
                 self.source.next_page = end;
@@ -244,6 +254,35 @@ impl<'d> Stream<'d> {
                 }
             }
         }
+    }
+
+    /// How many pages from the one at `start` of the block on lie, at least in part, in damaged ranges.
+    /// Chunks are looked at as a whole, before they are decompressed.
+    #[inline]
+    fn damaged_pages(&self, start: usize) -> Option<usize> {
+        if self.source.damage.is_empty() || self.source.chunks.is_some() {
+            return None;
+        }
+        let (block, page_bytes) = (self.source.plain.len(), self.layout.page_bytes.max(1));
+        let is_damaged = |start: &usize| {
+            let at = self.source.block_offset + *start as u64;
+            let end = self.source.block_offset + (start + page_bytes).min(block) as u64;
+            self.source.has_damage(&(at..end))
+        };
+        let pages = (start..block).step_by(page_bytes).take_while(is_damaged).count();
+        (pages > 0).then_some(pages)
+    }
+
+    /// Leaves damaged pages out, and leaves pending that they are.
+    #[cold]
+    fn skip_damaged(&mut self, start: usize, pages: usize) {
+        let end = start.saturating_add(pages.saturating_mul(self.layout.page_bytes));
+        self.source.next_page = end.min(self.source.plain.len());
+        self.page = (0, 0);
+        self.walk = Walk::none();
+        let what = format!("the checksum is wrong: the events of {pages} page(s) are missing");
+        let at_bytes = self.source.block_offset + start as u64;
+        self.pending = Some(Problem { at_bytes, place: self.place.clone(), what });
     }
 
     /// A page's problem, placed in the file. Runs of never-written pages become one problem.
@@ -282,7 +321,18 @@ impl<'d> Stream<'d> {
     }
 }
 
+/// Does a range meet one of these, which are in order?
+fn meets(damage: &[Range<u64>], range: &Range<u64>) -> bool {
+    let next = damage.partition_point(|damaged| damaged.end <= range.start);
+    damage.get(next).is_some_and(|damaged| damaged.start < range.end)
+}
+
 impl Pages<'_> {
+    /// Is a part of the range of the file not what was written?
+    fn has_damage(&self, range: &Range<u64>) -> bool {
+        meets(&self.damage, range)
+    }
+
     /// Pages are cut from this.
     #[inline]
     fn block(&self) -> &[u8] {
@@ -347,6 +397,14 @@ impl Pages<'_> {
         };
         let data = cursor.rest();
         let here = &data[..data.len().min(packed as usize)];
+        let range = self.rest_offset..self.rest_offset + 8 + here.len() as u64;
+        if meets(&self.damage, &range) {
+            // Where the next one begins is not known either.
+            let left = std::mem::take(&mut chunks.left) + 1;
+            self.rest = &[];
+            let what = format!("the checksum is wrong: {left} chunk(s) are skipped");
+            return Err(problem(what));
+        }
         let result = match unpacked as usize {
             size if size > MAX_CHUNK_BYTES
                 || size / MAX_RATIO > (packed as usize).saturating_add(64) =>
