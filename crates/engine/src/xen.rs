@@ -14,12 +14,12 @@ use crate::{
     problems::Problems,
     stream::{EventStream, LostCause, LostEvents, StreamItem, StreamKey},
 };
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 use transect_clock::{ClockError, ClockGraph, Converter};
 use transect_model::{
     event::CoreEvent,
     exit::{ExitReason, Isa},
-    ids::{MachineId, Tid},
+    ids::{CpuId, MachineId, Tid},
     table::ImportLog,
     time::{Source, Timestamp},
     xen::{Runstate, XenCall, XenEvent, XenVcpu},
@@ -66,14 +66,25 @@ impl<'t, 'd> XenSource<'t, 'd> {
         let inputs = self.file.cpus().map(|cpu| {
             let key = StreamKey { machine: self.machine, cpu };
             let clock = clocks.converter(self.machine, cpu)?;
-            Ok(Input { key, stream: self.stream(self.file.stream(cpu)), clock })
+            Ok(Input { key, stream: self.stream(cpu), clock })
         });
         inputs.collect()
     }
 
-    fn stream<'s>(&'s self, stream: Stream<'s>) -> XenStream<'s> {
-        let ahead = first_running(stream.clone()).into_iter().collect();
-        XenStream { stream, ahead, quiet: Quiet::default(), source: &self.name, isa: self.isa }
+    fn stream(&self, cpu: CpuId) -> XenStream<'_> {
+        let mut stretches: VecDeque<_> = self.file.stretches(cpu).into();
+        let first = stretches.pop_front().unwrap_or(0..0);
+        let stream = self.file.stream_of(cpu, first);
+        XenStream {
+            file: self.file,
+            ahead: first_running(stream.clone()).into_iter().collect(),
+            stream,
+            stretches,
+            quiet: Quiet::default(),
+            read: Vec::new(),
+            source: &self.name,
+            isa: self.isa,
+        }
     }
 
     /// What is wrong with the file outside of its streams: for the import log.
@@ -183,7 +194,12 @@ fn call(recorded: Hypercall) -> XenCall {
 /// One pCPU of an xentrace file.
 #[derive(Debug)]
 pub struct XenStream<'t> {
+    file: &'t XenTrace<'t>,
     stream: Stream<'t>,
+    /// Windows that come next, each stretch behind records that are missing.
+    stretches: VecDeque<Range<usize>>,
+    /// What was wrong in the stretches before.
+    read: Vec<Problem>,
     /// Items that come before the next record's.
     ahead: VecDeque<StreamItem>,
     quiet: Quiet,
@@ -330,9 +346,23 @@ impl Put<'_> {
     }
 }
 
+impl XenStream<'_> {
+    /// Goes on behind missing records. False at the end.
+    fn next_stretch(&mut self, items: &mut Vec<StreamItem>) -> bool {
+        let Some(windows) = self.stretches.pop_front() else { return false };
+        self.read.extend_from_slice(self.stream.problems());
+        self.stream = self.file.stream_of(self.stream.cpu(), windows);
+        self.quiet = Quiet::default();
+        items.push(StreamItem::Lost(LostEvents { count: None, cause: LostCause::CorruptPage }));
+        items.extend(first_running(self.stream.clone()));
+        true
+    }
+}
+
 impl EventStream for XenStream<'_> {
     fn left(&self) -> u64 {
-        self.stream.left_windows() as u64
+        let later: usize = self.stretches.iter().map(ExactSizeIterator::len).sum();
+        (self.stream.left_windows() + later) as u64
     }
 
     fn next_item(&mut self) -> Option<StreamItem> {
@@ -352,7 +382,9 @@ impl EventStream for XenStream<'_> {
             let mut put = Put { items, quiet: &mut self.quiet, isa: self.isa };
             if self.stream.give(records, &mut put) == 0 {
                 items.extend(self.quiet.tell());
-                return;
+                if !self.next_stretch(items) {
+                    return;
+                }
             }
         }
     }
@@ -360,7 +392,7 @@ impl EventStream for XenStream<'_> {
     fn problems(&self) -> Vec<ImportLog> {
         let mut problems = Problems::new(self.source);
         let mut rows: Vec<ImportLog> = Vec::new();
-        for problem in self.stream.problems() {
+        for problem in self.read.iter().chain(self.stream.problems()) {
             if problem.what.loses() {
                 problems.add(problem.at_bytes, || row(self.source, problem).message);
             } else if rows.len() < 100 {

@@ -4,7 +4,7 @@ use crate::{
     problem::{Error, Problem, Problems, What},
     word::{CPU_CHANGE_BYTES, CPU_CHANGE_HEAD, Head, MAX_CPUS, word_at},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 use transect_model::ids::CpuId;
 
 /// A stretch of one pCPU's records.
@@ -30,6 +30,10 @@ pub struct Index {
     /// CPU_CHANGE records read.
     windows: u64,
     problems: Problems,
+    /// Of each pCPU, how many windows come before records that are missing.
+    holes: BTreeMap<u32, Vec<usize>>,
+    /// The same where any pCPU can miss records: how many windows those had that were known by then.
+    holes_of_all: Vec<BTreeMap<u32, usize>>,
 }
 
 /// What is at a place where a window should begin.
@@ -200,6 +204,88 @@ impl Index {
         }
     }
 
+    /// Reads a whole file of which these ranges are not what was written: in order and apart from one
+    /// another; the last one may be behind its end, where bytes are missing.
+    ///
+    /// A window whose CPU_CHANGE record is undamaged is read up to the damage, and the next one is where that
+    /// record says. Behind a damaged one, the next is searched for, and every pCPU can miss records.
+    pub(crate) fn around(file: &[u8], damage: &[Range<u64>]) -> Self {
+        let mut index = Index::default();
+        while index.next < file.len() {
+            let head = index.next..index.next + CPU_CHANGE_BYTES;
+            if let Some(damaged) = damage_in(damage, &head) {
+                index.jump(file, damaged.end.max(index.next + 1), true);
+                continue;
+            }
+            match look(file, index.next) {
+                Found::Window { cpu, bytes } => index.window_around(file, damage, cpu, bytes),
+                Found::Other | Found::End => index.jump(file, index.next + 1, false),
+            }
+        }
+        if damage.last().is_some_and(|damaged| damaged.end > file.len() as u64) {
+            index.hole_of_all();
+        }
+        index
+    }
+
+    /// Enters the window at `next` as far as it is undamaged.
+    fn window_around(&mut self, file: &[u8], damage: &[Range<u64>], cpu: u32, bytes: usize) {
+        let records = self.next + CPU_CHANGE_BYTES;
+        let end = records.saturating_add(bytes);
+        let Some(damaged) = damage_in(damage, &(records..end)) else {
+            return match end <= file.len() {
+                true => self.window(cpu, bytes, bytes),
+                false => self.jump(file, file.len(), false),
+            };
+        };
+        let whole = damaged.start.saturating_sub(records);
+        self.window(cpu, whole, bytes);
+        self.last = None;
+        let left_out_bytes = (end - records - whole) as u64;
+        self.problems.add(records + whole, cpu_of(cpu), What::Damaged { left_out_bytes });
+        let windows = self.cpus.get(&cpu).map_or(0, Vec::len);
+        self.holes.entry(cpu).or_default().push(windows);
+        self.next = end.min(file.len());
+    }
+
+    /// Goes on at the first window from `from` on.
+    fn jump(&mut self, file: &[u8], from: usize, is_damaged: bool) {
+        let found = find_window(file, from.min(file.len())).unwrap_or(file.len());
+        let bytes = (found - self.next) as u64;
+        let what = match is_damaged {
+            true => What::Damaged { left_out_bytes: bytes },
+            false => What::NoWindow { skipped_bytes: bytes },
+        };
+        self.problems.add(self.next, None, what);
+        self.hole_of_all();
+        self.last = None;
+        self.next = found;
+    }
+
+    fn hole_of_all(&mut self) {
+        let counts = self.cpus.iter().map(|(cpu, windows)| (*cpu, windows.len()));
+        self.holes_of_all.push(counts.collect());
+    }
+
+    /// A pCPU's windows in stretches between which records are missing. An empty one is at the beginning or
+    /// at the end, if records are missing there.
+    pub fn stretches(&self, cpu: CpuId) -> Vec<Range<usize>> {
+        let of_all =
+            self.holes_of_all.iter().map(|counts| counts.get(&cpu.0).copied().unwrap_or(0));
+        let own = self.holes.get(&cpu.0).into_iter().flatten().copied();
+        let mut holes: Vec<usize> = own.chain(of_all).collect();
+        holes.sort_unstable();
+        holes.dedup();
+        let mut stretches = Vec::with_capacity(holes.len() + 1);
+        let mut begin = 0;
+        for hole in holes {
+            stretches.push(begin..hole);
+            begin = hole;
+        }
+        stretches.push(begin..self.windows(cpu).len());
+        stretches
+    }
+
     /// The pCPUs that have windows, in order.
     pub fn cpus(&self) -> impl Iterator<Item = CpuId> {
         self.cpus.keys().map(|&cpu| CpuId(cpu))
@@ -235,6 +321,14 @@ impl Index {
             }
         }
     }
+}
+
+/// The first of the damaged ranges that meets a range, as far as offsets fit into memory.
+fn damage_in(damage: &[Range<u64>], range: &Range<usize>) -> Option<Range<usize>> {
+    let next = damage.partition_point(|damaged| damaged.end <= range.start as u64);
+    let damaged = damage.get(next).filter(|damaged| damaged.start < range.end as u64)?;
+    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+    Some(at(damaged.start)..at(damaged.end))
 }
 
 fn cpu_of(cpu: u32) -> Option<CpuId> {

@@ -81,6 +81,11 @@ pub enum What {
         /// Bytes to the next window.
         bytes: u32,
     },
+    /// Bytes that are not what was written, as checksums beside the file tell.
+    Damaged {
+        /// How many are left out.
+        left_out_bytes: u64,
+    },
     /// A record runs over the end of its window.
     CutRecord {
         /// Its event number.
@@ -146,6 +151,9 @@ impl fmt::Display for What {
                 "the window claims {claimed_bytes} bytes, but the next one begins after {bytes}; \
                  only those are read"
             ),
+            What::Damaged { left_out_bytes } => {
+                write!(f, "the checksum is wrong: {left_out_bytes} bytes are skipped")
+            }
             What::CutRecord { event, left_out_bytes } => write!(
                 f,
                 "record of event {event:#x} runs over the end of its window; the last \

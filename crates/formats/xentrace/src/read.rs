@@ -29,6 +29,28 @@ impl<'a> XenTrace<'a> {
         Ok(XenTrace::with_index(file, index, version))
     }
 
+    /// The same of a file of which these ranges are not what was written, as checksums beside it tell: in order and
+    /// apart from one another. Records in them are left out, and [`Self::stretches`] tells where.
+    ///
+    /// # Errors
+    /// As of [`Self::parse`], if nothing is damaged.
+    pub fn parse_around(
+        file: &'a [u8],
+        version: XenVersion,
+        damage: &[Range<u64>],
+    ) -> Result<XenTrace<'a>, Error> {
+        match damage.is_empty() {
+            true => XenTrace::parse(file, version),
+            false => Ok(XenTrace::with_index(file, Index::around(file, damage), version)),
+        }
+    }
+
+    /// A pCPU's windows in stretches between which records are missing because the file is damaged. An empty
+    /// stretch is at the beginning or at the end, if records are missing there.
+    pub fn stretches(&self, cpu: CpuId) -> Vec<Range<usize>> {
+        self.index.stretches(cpu)
+    }
+
     /// With an index made before, for a file that grows.
     pub fn with_index(file: &'a [u8], index: Index, version: XenVersion) -> XenTrace<'a> {
         XenTrace { file, index, table: Table::of(version) }
