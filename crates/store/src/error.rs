@@ -65,13 +65,29 @@ pub enum StoreError {
         contents: Vec<String>,
     },
     /// The manifest cannot be understood.
-    #[error("{}: cannot read the manifest: {reason}", path.display())]
+    #[error("{}: cannot read the manifest: {reason}; copy the recording again from where it came from", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
         /// Which line or field, and why.
         reason: String,
     },
+    /// The manifest is not what was written.
+    #[error(
+        "{}: damaged: {reason}; copy the recording again from where it came from. Its files of events can be read \
+         one by one, without what the manifest has about them (names of VMs, vCPU threads, gaps): transect report \
+         DIRECTORY/FILE",
+        path.display()
+    )]
+    DamagedManifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file of events of a finished recording is not there.
+    #[error("{}: the file is missing; copy it again from where the recording came from", .0.display())]
+    MissingSource(PathBuf),
     /// A name that would leave the directory, or that is no name (a guest may send anything).
     #[error(
         "{name:?} is not a valid {what}: only letters, digits, '_', '-', '.' and, in meta files, '/' between names"

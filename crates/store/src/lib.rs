@@ -12,6 +12,7 @@
 //!   guest-web1.dat     the same of a guest
 //!   xen.bin            what Xen traced, where the host is its dom0 (append.rs)
 //!   xen.json           Xen's version, TSC rate, scheduler, domains
+//!   checksums.bin      of the files that have none of their own           (checksums.rs)
 //! while recording, instead of host.dat:
 //!   host.cpu0.raw …    whole ring-buffer sub-buffers, back to back     (spool.rs)
 //!   host.meta/         event formats and what else explains them
@@ -37,6 +38,7 @@
 
 mod append;
 mod assemble;
+mod checksums;
 pub mod error;
 mod excerpt;
 pub mod manifest;

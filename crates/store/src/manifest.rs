@@ -2,16 +2,19 @@
 //!
 //! Written whole at the start (`finished: false`), whenever a source or machine is added, and at
 //! the end; always to a temporary file that is renamed over the old one, so that a reader (or a
-//! crash) sees one version or the other. Fields may be added within one [`FORMAT`]; unknown
+//! crash) sees one version or the other. Its last member is its checksum. Fields may be added within one [`FORMAT`]; unknown
 //! fields are ignored by readers, absent ones take their default.
 
 use crate::error::{StoreError, io_error};
+use crate::open::OpenProblem;
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
 };
+use transect_integrity::{Seal, seal, seal_of};
 use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
 
 pub use transect_model::ids::MachineKind;
@@ -21,6 +24,10 @@ pub const FORMAT: u32 = 1;
 
 /// The manifest's file name in the recording directory.
 pub const FILE_NAME: &str = "manifest.json";
+
+/// The folder of a finished recording that has a second copy of the manifest and of the clock evidence: few bytes, by
+/// which all others are understood.
+pub const COPIES: &str = "copies";
 
 /// Everything about a recording that is not in its sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -88,6 +95,20 @@ pub struct Manifest {
     /// Is it a part of another recording? Then it has tables and no sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<Excerpt>,
+    /// Every other file as it was when the recording was finished, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, FileEntry>,
+}
+
+/// A file of a finished recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its length.
+    pub bytes: u64,
+    /// Of a trace.dat, the ranges that hold nothing but events: begin and end. Damage there costs events; anywhere
+    /// else it makes all of them doubtful.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<(u64, u64)>,
 }
 
 /// A stretch of another recording's time: its tables of that stretch, and nothing they were made of.
@@ -378,18 +399,50 @@ impl Manifest {
         id
     }
 
-    /// Reads the manifest of a recording directory.
+    /// Reads the manifest of a recording directory; its copy, if it is damaged.
     pub fn read(dir: &Path) -> Result<Self, StoreError> {
-        let path = dir.join(FILE_NAME);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                let contents = names_in(dir);
-                return Err(StoreError::NotARecording { dir: dir.to_owned(), contents });
-            }
-            Err(e) => return Err(io_error("read the manifest", path)(e)),
+        Self::read_noting(dir, &mut Vec::new())
+    }
+
+    /// The same; that the copy was read is a problem.
+    pub(crate) fn read_noting(
+        dir: &Path,
+        problems: &mut Vec<OpenProblem>,
+    ) -> Result<Self, StoreError> {
+        let error = match Self::read_file(&dir.join(FILE_NAME)) {
+            Ok(manifest) => return Ok(manifest),
+            Err(error) => error,
         };
-        Self::parse(&text).map_err(|reason| StoreError::Manifest { path, reason })
+        let Ok(manifest) = Self::read_file(&dir.join(COPIES).join(FILE_NAME)) else {
+            return Err(match error {
+                StoreError::Io { ref source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                    let contents = names_in(dir);
+                    StoreError::NotARecording { dir: dir.to_owned(), contents }
+                }
+                error => error,
+            });
+        };
+        problems.push(OpenProblem {
+            file: FILE_NAME.to_owned(),
+            message: format!(
+                "{}: its copy is used; transect verify --repair restores it",
+                why(&error)
+            ),
+            data_loss: false,
+        });
+        Ok(manifest)
+    }
+
+    fn read_file(path: &Path) -> Result<Self, StoreError> {
+        let damaged =
+            |reason: String| StoreError::DamagedManifest { path: path.to_owned(), reason };
+        let bytes = fs::read(path).map_err(io_error("read the manifest", path))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8 text".to_owned()))?;
+        if seal_of(&text) == Seal::Broken {
+            return Err(damaged("its checksum is wrong".to_owned()));
+        }
+        Self::parse(&text).map_err(|reason| StoreError::Manifest { path: path.to_owned(), reason })
     }
 
     /// Parses and checks a manifest's text; the error names the line or field.
@@ -447,10 +500,20 @@ impl Manifest {
     /// Writes the manifest into `dir`, replacing the old one in one step.
     pub fn write(&self, dir: &Path) -> Result<(), StoreError> {
         let path = dir.join(FILE_NAME);
-        let mut text = serde_json::to_string_pretty(self)
+        let text = serde_json::to_string_pretty(self)
             .map_err(|e| StoreError::Manifest { path: path.clone(), reason: e.to_string() })?;
-        text.push('\n');
-        replace(&path, text.as_bytes())
+        replace(&path, seal(&text).as_bytes())
+    }
+}
+
+/// What is wrong with a manifest, without its path and without what to do.
+pub(crate) fn why(error: &StoreError) -> String {
+    match error {
+        StoreError::DamagedManifest { reason, .. } | StoreError::Manifest { reason, .. } => {
+            format!("damaged: {reason}")
+        }
+        StoreError::Io { source, .. } => format!("cannot be read: {source}"),
+        other => other.to_string(),
     }
 }
 

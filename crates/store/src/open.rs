@@ -1,18 +1,21 @@
 //! Opening a recording, whatever became of its recorder.
 
 use crate::{
-    assemble,
+    assemble, checksums,
     error::{StoreError, io_error},
-    manifest::{Manifest, SourceEntry, SourceFormat},
+    manifest::{COPIES, FileEntry, Manifest, SourceEntry, SourceFormat},
     mapping::Mapping,
     writer::CLOCKS_FILE_NAME,
 };
 use std::{
     fs::{self, File},
     io,
+    ops::Range,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 use transect_clock::evidence::{Evidence, RateSource};
+use transect_integrity::{FileSums, Seal, seal_of_line};
 
 /// An opened recording: everything mapped, nothing decoded.
 #[derive(Debug)]
@@ -37,6 +40,42 @@ pub struct Source {
     pub entry: SourceEntry,
     /// The file; a trace.dat may be spools behind a head made in memory.
     pub bytes: Mapping,
+    /// What it was when the recording was finished, if that is known and its format does not tell.
+    sums: Option<FileSums>,
+    damage: OnceLock<Vec<Range<u64>>>,
+    /// The file as it was when the recording was finished.
+    written: Option<FileEntry>,
+}
+
+impl Source {
+    /// The ranges of the file that are not what was written, where its format does not tell. The first call
+    /// reads the whole file.
+    pub fn damage(&self) -> &[Range<u64>] {
+        self.damage
+            .get_or_init(|| self.sums.as_ref().map_or_else(Vec::new, |s| s.damage(&self.bytes)))
+    }
+
+    /// Does it lack its end, as the manifest tells?
+    pub fn is_cut(&self) -> bool {
+        self.written.as_ref().is_some_and(|written| (self.bytes.len() as u64) < written.bytes)
+    }
+
+    /// The first byte of damage that makes all of its events doubtful, for it is in what describes them.
+    pub fn damaged_head(&self) -> Option<u64> {
+        let empty = Vec::new();
+        let events = self.written.as_ref().map_or(&empty, |written| &written.events);
+        let is_of_events = |damaged: &&Range<u64>| {
+            events.iter().any(|(from, to)| *from <= damaged.start && damaged.end <= *to)
+        };
+        let is_dat = self.entry.format == SourceFormat::TraceDat;
+        let damaged = self.damage().iter().find(|damaged| is_dat && !is_of_events(damaged));
+        damaged.map(|damaged| damaged.start)
+    }
+
+    /// Is there anything to verify the file by, but its own format?
+    pub fn has_checksums(&self) -> bool {
+        self.sums.is_some()
+    }
 }
 
 /// Something worth a line in the import log.
@@ -57,8 +96,8 @@ impl Recording {
     /// No manifest, or one that cannot be understood. A source that cannot be opened is a
     /// [`OpenProblem`], unless there is no other.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
-        let manifest = Manifest::read(dir)?;
         let mut problems = Vec::new();
+        let manifest = Manifest::read_noting(dir, &mut problems)?;
         if !manifest.finished {
             problems.push(OpenProblem {
                 file: crate::manifest::FILE_NAME.to_owned(),
@@ -66,11 +105,23 @@ impl Recording {
                 data_loss: true,
             });
         }
+        problems.extend(checksums::check_lengths(dir, &manifest));
+        let mut list = checksums::read(dir, &manifest, &mut problems);
         let mut sources = Vec::new();
         let mut failed = None;
         for entry in &manifest.sources {
             match open_source(dir, &manifest, entry, &mut problems) {
-                Ok(bytes) => sources.push(Source { entry: entry.clone(), bytes }),
+                Ok(bytes) => {
+                    let sums = list.files.remove(&entry.file).filter(|_| !entry.spooled);
+                    let written = manifest.files.get(&entry.file).filter(|_| !entry.spooled);
+                    sources.push(Source {
+                        entry: entry.clone(),
+                        bytes,
+                        sums,
+                        damage: OnceLock::new(),
+                        written: written.cloned(),
+                    });
+                }
                 Err(error) => {
                     problems.push(OpenProblem {
                         file: entry.file.clone(),
@@ -84,7 +135,7 @@ impl Recording {
         if let (true, Some(error)) = (sources.is_empty(), failed) {
             return Err(error);
         }
-        let evidence = read_evidence(dir, &mut problems)?;
+        let evidence = evidence_of(dir, &manifest, &mut problems)?;
         Ok(Recording { dir: dir.to_owned(), manifest, sources, evidence, problems })
     }
 
@@ -107,9 +158,8 @@ fn open_source(
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(io_error("open", &path)(e)),
     }
-    if entry.format != SourceFormat::TraceDat {
-        let source = io::Error::from(io::ErrorKind::NotFound);
-        return Err(io_error("open", &path)(source));
+    if entry.format != SourceFormat::TraceDat || manifest.finished && !entry.spooled {
+        return Err(StoreError::MissingSource(path));
     }
     let plan = assemble::plan(dir, manifest, entry)?;
     for spool in plan.spools.iter().filter(|spool| spool.torn_bytes > 0) {
@@ -125,6 +175,41 @@ fn open_source(
     plan.map().map_err(io_error("map the spools of", &path))
 }
 
+/// The evidence of a recording; that of its copy, if the file is not what was written.
+fn evidence_of(
+    dir: &Path,
+    manifest: &Manifest,
+    problems: &mut Vec<OpenProblem>,
+) -> Result<Vec<Evidence>, StoreError> {
+    let mut found = Vec::new();
+    let evidence = read_evidence(dir, &mut found);
+    let copies = dir.join(COPIES);
+    let has_other_length = problems.iter().any(|problem| problem.file == CLOCKS_FILE_NAME);
+    if evidence.is_ok() && found.is_empty() && !has_other_length {
+        return evidence;
+    }
+    let written = manifest.files.get(CLOCKS_FILE_NAME).map(|entry| entry.bytes);
+    let is_whole =
+        fs::metadata(copies.join(CLOCKS_FILE_NAME)).is_ok_and(|facts| Some(facts.len()) == written);
+    let mut of_copy = Vec::new();
+    match read_evidence(&copies, &mut of_copy) {
+        Ok(copy) if is_whole && of_copy.is_empty() => {
+            problems.retain(|problem| problem.file != CLOCKS_FILE_NAME);
+            problems.push(OpenProblem {
+                file: CLOCKS_FILE_NAME.to_owned(),
+                message: "damaged: its copy is used; transect verify --repair restores it"
+                    .to_owned(),
+                data_loss: false,
+            });
+            Ok(copy)
+        }
+        _ => {
+            problems.extend(found);
+            evidence
+        }
+    }
+}
+
 pub(crate) fn read_evidence(
     dir: &Path,
     problems: &mut Vec<OpenProblem>,
@@ -137,12 +222,19 @@ pub(crate) fn read_evidence(
     };
     let mut evidence = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        match serde_json::from_str(line) {
+        let record = match seal_of_line(line) {
+            Seal::Broken => Err("its checksum is wrong".to_owned()),
+            Seal::Whole | Seal::None => serde_json::from_str(line).map_err(|why| why.to_string()),
+        };
+        match record {
             Ok(record) => evidence.push(record),
             Err(why) => problems.push(OpenProblem {
                 file: CLOCKS_FILE_NAME.to_owned(),
-                message: format!("line {} is skipped: {why}", at + 1),
-                data_loss: false,
+                message: format!(
+                    "line {} is skipped: {why}: timestamps may be converted with a larger error",
+                    at + 1
+                ),
+                data_loss: true,
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     append::AppendFile,
-    assemble,
+    assemble, checksums,
     error::{StoreError, io_error},
     manifest::{Gap, Manifest, SourceEntry, SourceFormat},
     names::check_file,
@@ -169,15 +169,15 @@ impl RecordingWriter {
     /// Appends one record of clock evidence, durable against a kill of the recorder.
     pub fn evidence(&self, evidence: &Evidence) -> Result<(), StoreError> {
         let path = self.dir.join(CLOCKS_FILE_NAME);
-        let mut line = serde_json::to_vec(evidence).map_err(|e| StoreError::Io {
+        let line = serde_json::to_string(evidence).map_err(|e| StoreError::Io {
             action: "write evidence to",
             path: path.clone(),
             source: e.into(),
         })?;
-        line.push(b'\n');
+        let line = format!("{}\n", transect_integrity::seal_line(&line));
         let mut clocks = self.clocks.lock().unwrap_or_else(PoisonError::into_inner);
         // One write per line: a kill between two leaves whole lines.
-        clocks.write_all(&line).map_err(io_error("append to", path))
+        clocks.write_all(line.as_bytes()).map_err(io_error("append to", path))
     }
 
     /// Writes a small file beside the sources, whole or not at all; one of that name is replaced.
@@ -197,8 +197,8 @@ impl RecordingWriter {
         let _ = fs::remove_file(self.dir.join(RESERVE_FILE_NAME));
     }
 
-    /// Assembles every source into its trace.dat and closes the recording. A source that cannot
-    /// be assembled (no space for the copy) stays in its spools, which readers take as well.
+    /// Assembles every spooled source into its trace.dat, takes the checksums of the files that have none of
+    /// their own, and closes the recording. A source that cannot be assembled (no space for the copy) stays in its spools, which readers take as well.
     ///
     /// # Errors
     /// The last manifest could not be written: then the recording counts as unfinished.
@@ -215,7 +215,7 @@ impl RecordingWriter {
         let manifest = self.manifest();
         let mut problems = Vec::new();
         let (mut assembled, mut left_spooled) = (Vec::new(), Vec::new());
-        let spooled = || manifest.sources.iter().filter(|e| e.format == SourceFormat::TraceDat);
+        let spooled = || manifest.sources.iter().filter(|e| e.spooled);
         for entry in spooled() {
             match self.assemble(&manifest, entry, gives_up) {
                 Ok(true) => assembled.push(entry.file.as_str()),
@@ -224,8 +224,15 @@ impl RecordingWriter {
             }
         }
         let bytes = source_bytes(&self.dir);
+        // What cannot be verified later is still there to be read.
+        match checksums::write(&self.dir, &manifest, gives_up) {
+            Ok(_) => {}
+            Err(error) => problems.push(error),
+        }
+        let files = checksums::entries(&self.dir, &manifest)?;
         self.update(|manifest| {
             manifest.finished = true;
+            manifest.files = files;
             for entry in manifest.sources.iter_mut().filter(|e| e.spooled) {
                 entry.spooled = !assembled.contains(&entry.file.as_str());
             }
@@ -233,6 +240,9 @@ impl RecordingWriter {
                 cost.bytes = bytes;
             }
         })?;
+        if let Err(error) = checksums::write_copies(&self.dir) {
+            problems.push(error);
+        }
         for entry in spooled().filter(|e| assembled.contains(&e.file.as_str())) {
             assemble::remove_spools(&self.dir, entry);
         }

@@ -132,7 +132,11 @@ fn a_finished_recording_is_a_trace_dat_with_every_event() {
     let finished = writer.finish().unwrap();
     assert!(finished.problems.is_empty(), "{:?}", finished.problems);
     let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 3, "only manifest.json, clocks.jsonl and host.dat stay: {names:?}");
+    assert_eq!(
+        names.len(),
+        5,
+        "only manifest.json, clocks.jsonl, host.dat, checksums.bin and copies stay: {names:?}"
+    );
     let recording = Recording::open(&dir).unwrap();
     assert!(!recording.is_recovered() && recording.problems.is_empty());
     assert!(!recording.sources[0].entry.spooled);

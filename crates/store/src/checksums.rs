@@ -1,0 +1,175 @@
+//! The lengths and checksums of a recording's files, taken when it is finished and verified when it is opened.
+//!
+//! Compact files have checksums of their own, and lines of `clocks.jsonl` and the manifest are sealed. All
+//! other files are in `checksums.bin`. The manifest has the length of every file, so that one that was cut
+//! between two blocks or lines, or removed, does not pass for a shorter recording.
+
+use crate::{
+    error::{StoreError, io_error},
+    manifest::{COPIES, FileEntry, Manifest, SourceEntry, SourceFormat, replace},
+    mapping::Mapping,
+    open::OpenProblem,
+    writer::CLOCKS_FILE_NAME,
+};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::Path,
+};
+use transect_integrity::{FileSums, LIST_FILE_NAME, List, SummingWriter};
+use transect_tracedat::TraceDat;
+
+/// Bytes read between two looks at whether to give up.
+const READ_BYTES: u64 = 64 << 20;
+
+/// Writes `checksums.bin` for the files that have no checksums of their own. False if `gives_up` ended it: then
+/// there is no list.
+pub(crate) fn write(
+    dir: &Path,
+    manifest: &Manifest,
+    gives_up: &dyn Fn() -> bool,
+) -> Result<bool, StoreError> {
+    let mut list = List::default();
+    for (name, _) in files(dir)? {
+        if has_own(&name, manifest) {
+            continue;
+        }
+        let path = dir.join(&name);
+        match sums_of(&path, gives_up).map_err(io_error("read", &path))? {
+            Some(sums) => list.files.insert(name, sums),
+            None => return Ok(false),
+        };
+    }
+    if !list.files.is_empty() {
+        replace(&dir.join(LIST_FILE_NAME), &list.encode())?;
+    }
+    Ok(true)
+}
+
+/// Every file that is kept but the manifest, by its name.
+pub(crate) fn entries(
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<BTreeMap<String, FileEntry>, StoreError> {
+    let mut files = files(dir)?;
+    files.remove(crate::manifest::FILE_NAME);
+    let entries = files.into_iter().map(|(name, bytes)| {
+        let is_dat =
+            |entry: &&SourceEntry| entry.file == name && entry.format == SourceFormat::TraceDat;
+        let dat = manifest.sources.iter().find(is_dat).map(|_| event_ranges(&dir.join(&name)));
+        let events = dat.transpose()?.unwrap_or_default();
+        Ok((name, FileEntry { bytes, events }))
+    });
+    entries.collect()
+}
+
+/// Where the events of a trace.dat are; nowhere, if it cannot be read.
+fn event_ranges(path: &Path) -> Result<Vec<(u64, u64)>, StoreError> {
+    let file = Mapping::open(path)?;
+    let ranges = TraceDat::parse(&file).map(|trace| trace.event_ranges()).unwrap_or_default();
+    Ok(ranges.into_iter().map(|range| (range.start, range.end)).collect())
+}
+
+/// The files of a recording, without those that are there only while it is made, and their lengths.
+fn files(dir: &Path) -> Result<BTreeMap<String, u64>, StoreError> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(dir).map_err(io_error("list", dir))? {
+        let entry = entry.map_err(io_error("list", dir))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let is_kept = !name.starts_with('.') && !name.ends_with(".tmp") && !name.ends_with(".raw");
+        let facts = entry.metadata().map_err(io_error("look at", entry.path()))?;
+        if is_kept && facts.is_file() {
+            files.insert(name, facts.len());
+        }
+    }
+    Ok(files)
+}
+
+/// Does the file tell by itself whether it is what was written?
+fn has_own(name: &str, manifest: &Manifest) -> bool {
+    let is_compact =
+        |entry: &SourceEntry| entry.file == name && entry.format == SourceFormat::Compact;
+    [crate::manifest::FILE_NAME, CLOCKS_FILE_NAME, LIST_FILE_NAME].contains(&name)
+        || manifest.sources.iter().any(is_compact)
+}
+
+/// The checksums of a file, read once through; none if `gives_up` ended it.
+fn sums_of(path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<Option<FileSums>> {
+    let mut file = File::open(path)?;
+    let mut sums = SummingWriter::new(io::sink());
+    let mut buffer = vec![0; 1 << 20];
+    let mut since = 0;
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(Some(sums.sums()));
+        }
+        sums.write_all(buffer.get(..read).unwrap_or_default())?;
+        since += read as u64;
+        if since >= READ_BYTES {
+            since = 0;
+            if gives_up() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Writes the copies of what all other files are understood by.
+pub(crate) fn write_copies(dir: &Path) -> Result<(), StoreError> {
+    let copies = dir.join(COPIES);
+    if !copies.is_dir() {
+        transect_access::create_dir(&copies).map_err(io_error("make", &copies))?;
+    }
+    for name in [CLOCKS_FILE_NAME, crate::manifest::FILE_NAME] {
+        let path = dir.join(name);
+        let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+        replace(&copies.join(name), &bytes)?;
+    }
+    Ok(())
+}
+
+/// The list in a recording that has one; what is wrong with it is a problem.
+pub(crate) fn read(dir: &Path, manifest: &Manifest, problems: &mut Vec<OpenProblem>) -> List {
+    if !manifest.files.contains_key(LIST_FILE_NAME) {
+        return List::default();
+    }
+    let path = dir.join(LIST_FILE_NAME);
+    let read = fs::read(&path).map_err(|error| error.to_string());
+    let list = read.and_then(|bytes| List::decode(&bytes).map_err(|error| error.to_string()));
+    list.unwrap_or_else(|why| {
+        problems.push(OpenProblem {
+            file: LIST_FILE_NAME.to_owned(),
+            message: format!("{why}: the files that it is of cannot be verified"),
+            data_loss: false,
+        });
+        List::default()
+    })
+}
+
+/// Files that are missing, or have another length than when the recording was finished.
+pub(crate) fn check_lengths(dir: &Path, manifest: &Manifest) -> Vec<OpenProblem> {
+    let check = |(name, entry): (&String, &FileEntry)| {
+        let written = entry.bytes;
+        let problem = |message: String| {
+            let data_loss = name != LIST_FILE_NAME;
+            Some(OpenProblem { file: name.clone(), message, data_loss })
+        };
+        match fs::metadata(dir.join(name)) {
+            Ok(facts) if facts.len() == written => None,
+            Ok(facts) if facts.len() < written => {
+                let missing = written - facts.len();
+                problem(format!("cut: the last {missing} of {written} bytes are missing"))
+            }
+            Ok(facts) => {
+                let added = facts.len() - written;
+                problem(format!("{added} bytes were added to the {written} that were written"))
+            }
+            // A source that is missing is told by whoever opens it.
+            Err(_) if manifest.sources.iter().any(|entry| entry.file == *name) => None,
+            Err(error) => problem(format!("cannot be read: {error}")),
+        }
+    };
+    manifest.files.iter().filter_map(check).collect()
+}
