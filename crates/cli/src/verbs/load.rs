@@ -13,6 +13,7 @@ mod directory;
 mod endings;
 mod excerpt;
 mod files;
+pub(crate) mod losses;
 mod plan;
 pub(crate) mod progress;
 mod refine;
@@ -20,11 +21,12 @@ pub(crate) mod tables;
 pub(crate) mod xen;
 
 use crate::facts::{Facts, TimeUnit};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 pub(crate) use directory::ending;
 use endings::Endings;
 use plan::Plan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use transect_clock::{ClockError, ClockGraph, ClockOptions, Converter, Evidence, Unit};
 use transect_compact::Compact;
@@ -38,6 +40,7 @@ use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::table::{ImportLog, TableSink, Tables, WallClock};
 use transect_model::time::{Source, Span, Timestamp, Trace};
 use transect_store::Mapping;
+use transect_store::manifest::SourceFormat;
 use transect_tracedat::TraceDat;
 use transect_xentrace::{XenTrace, XenVersion};
 
@@ -88,8 +91,32 @@ struct SourceBytes<'a> {
     name: String,
     machine: MachineId,
     bytes: &'a [u8],
+    /// Its form, where a manifest tells.
+    format: Option<SourceFormat>,
+    /// The ranges that are not what was written, where checksums beside it tell.
+    damage: &'a [Range<u64>],
+    /// The first of them that makes all of its events doubtful.
+    damaged_head: Option<u64>,
+    /// Its end is missing.
+    is_cut: bool,
     /// Of the Xen that wrote them, if one did.
     xen_version: XenVersion,
+}
+
+impl<'a> SourceBytes<'a> {
+    /// A file by itself, of which nothing else is known.
+    fn bare(name: String, machine: MachineId, bytes: &'a [u8], xen_version: XenVersion) -> Self {
+        SourceBytes {
+            name,
+            machine,
+            bytes,
+            format: None,
+            damage: &[],
+            damaged_head: None,
+            is_cut: false,
+            xen_version,
+        }
+    }
 }
 
 /// A stretch in which a machine was not recorded, in the host's own clock.
@@ -100,10 +127,19 @@ struct RawGap {
     cause: LostCause,
 }
 
+/// Where a window begins.
+#[derive(Clone, Copy)]
+enum RawStart {
+    /// With the first event.
+    FirstEvent,
+    /// Where the events of all CPUs reach back to.
+    Covered,
+    At(u64),
+}
+
 /// What a flight recorder's snapshot or a filtered recording covers, in the host's own clock.
 struct RawWindow {
-    /// None: from where the events of all CPUs reach back to.
-    from: Option<u64>,
+    from: RawStart,
     /// None: to the last event.
     to: Option<u64>,
     /// The window begins where the recorder was started.
@@ -263,13 +299,16 @@ fn run(
     read: Option<&progress::Read>,
 ) -> anyhow::Result<Facts> {
     let Opened { mut facts, mut topology, mut evidence, sources, gaps, .. } = opened;
-    let Opened { lost, mut remarks, filters, window, endings, .. } = opened;
-    let refuse = |error| endings.explain(error, &facts, &sources);
-    let traces = parse(&sources, &mut remarks).map_err(refuse)?;
+    let Opened { lost, mut remarks, filters, window, mut endings, .. } = opened;
+    let refuse = |endings: &Endings, error| endings.explain(error, &facts, &sources);
+    let traces = parse(&sources, &mut remarks).map_err(|error| refuse(&endings, error))?;
     let files = traces.iter().map(|(source, file)| (source.machine, file));
     evidence.extend(refine::evidence(&evidence, &topology, files));
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())
-        .map_err(|error| refuse(error.into()))?;
+        .map_err(|error| refuse(&endings, error.into()))?;
+    for (source, trace) in &traces {
+        endings.cut(source.machine, trace.cut_cpus(source), source.is_cut);
+    }
     let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();
     for (reader, (source, _)) in readers.iter().zip(&traces) {
@@ -327,14 +366,40 @@ pub(crate) enum SourceFile<'a> {
 impl<'a> SourceFile<'a> {
     /// Tells the formats apart by their first bytes.
     fn parse(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
-        let bytes = source.bytes;
-        if transect_compact::is_compact(bytes) {
-            return Ok(SourceFile::Compact(Box::new(Compact::parse(bytes)?)));
+        let (bytes, damage) = (source.bytes, source.damage);
+        let format = source.format.unwrap_or_else(|| match bytes {
+            _ if transect_compact::is_compact(bytes) => SourceFormat::Compact,
+            _ if xen::is_xentrace(bytes) => SourceFormat::Xentrace,
+            _ => SourceFormat::TraceDat,
+        });
+        Ok(match format {
+            SourceFormat::Compact => SourceFile::Compact(Box::new(Compact::parse(bytes)?)),
+            SourceFormat::Xentrace => {
+                let trace = XenTrace::parse_around(bytes, source.xen_version, damage)?;
+                SourceFile::Xen(Box::new(trace))
+            }
+            SourceFormat::TraceDat => {
+                if let Some(offset) = source.damaged_head {
+                    bail!(
+                        "byte {offset}: the checksum is wrong in what describes the events, so none of them can be read"
+                    );
+                }
+                SourceFile::Dat(Box::new(TraceDat::parse(bytes)?.with_damage(damage)))
+            }
+        })
+    }
+
+    /// The CPUs of a file whose last events it lacks.
+    fn cut_cpus(&self, source: &SourceBytes<'_>) -> BTreeSet<CpuId> {
+        match self {
+            SourceFile::Compact(file) if source.is_cut => file.cpus().collect(),
+            SourceFile::Dat(dat) if source.is_cut => {
+                dat.buffers().iter().flat_map(|buffer| buffer.cpus().map(CpuId)).collect()
+            }
+            SourceFile::Dat(dat) => dat.cut_cpus().map(|(_, cpu)| CpuId(cpu)).collect(),
+            // What damage costs, the codec knows.
+            SourceFile::Compact(_) | SourceFile::Xen(_) => BTreeSet::new(),
         }
-        if xen::is_xentrace(bytes) {
-            return Ok(SourceFile::Xen(Box::new(XenTrace::parse(bytes, source.xen_version)?)));
-        }
-        Ok(SourceFile::Dat(Box::new(TraceDat::parse(bytes)?)))
     }
 }
 
@@ -414,7 +479,14 @@ fn parse<'s, 'a>(
             Ok(trace) => traces.push((source, trace)),
             Err(error) => {
                 remarks.push(left_out(&source.name, error.as_ref()));
-                failed = Some(error.context(source.name.clone()));
+                failed = Some(match source.format {
+                    Some(_) => anyhow::anyhow!(
+                        "{}: {}; copy the file again from where the recording came from",
+                        source.name,
+                        crate::one_line(&error)
+                    ),
+                    None => error.context(source.name.clone()),
+                });
             }
         }
     }
@@ -444,7 +516,17 @@ impl RawWindow {
         let trace = host_clock(clocks);
         let end = self.to.and_then(&trace);
         let engine = if self.is_whole { engine.with_whole_window() } else { engine };
-        match (self.from.and_then(&trace), end) {
+        let start = match self.from {
+            RawStart::FirstEvent => {
+                return match end {
+                    Some(end) => engine.with_window_to(end),
+                    None => engine,
+                };
+            }
+            RawStart::Covered => None,
+            RawStart::At(raw) => trace(raw),
+        };
+        match (start, end) {
             (Some(start), Some(end)) => engine.with_window(Span { start, end }),
             (Some(start), None) => engine.with_window_from(start),
             (None, end) => engine.with_covered_window(end),

@@ -10,6 +10,7 @@ mod jsonl;
 mod tests;
 
 use super::excerpt::{self, Stretch, Written, pack};
+use super::load::losses::{Losses, Noting};
 use super::record::units;
 use crate::moment::RangeArgs;
 use crate::output::Output;
@@ -71,6 +72,9 @@ impl Args {
     }
 }
 
+/// Where all losses of a recording are.
+const IMPORT_LOG: &str = "transect report --view log lists them";
+
 /// Runs `transect export`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (written, next) = match args.to {
@@ -96,6 +100,7 @@ fn perfetto(args: &Args) -> anyhow::Result<String> {
     } else {
         super::load::tables(&args.recording, &args.source, None)?
     };
+    Losses::among(&tables.import_log).print(IMPORT_LOG);
     let mut output = Output::binary(&args.output)?;
     tables.machines.sort_by_key(|machine| machine.machine_id);
     let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), &mut output);
@@ -115,16 +120,18 @@ fn unwrap_io(error: transect_perfetto::WriteError) -> anyhow::Error {
 fn rows(args: &Args) -> anyhow::Result<String> {
     let output = Output::create(&args.output)?;
     let mut sink = jsonl::JsonLines::new(output);
+    let mut watched = Noting::new(&mut sink);
     let (recording, source) = (&args.recording, &args.source);
     match args.window {
-        _ if args.range.is_given() => args.stretch().rows(&mut sink).map(drop)?,
-        None => super::load::rows(recording, source, None, &mut sink).map(drop)?,
+        _ if args.range.is_given() => args.stretch().rows(&mut watched).map(drop)?,
+        None => super::load::rows(recording, source, None, &mut watched).map(drop)?,
         Some(window) => {
             let window_ns = i64::try_from(window.as_nanos()).context("--window is too long")?;
-            super::load::rows_in_aligned_windows(recording, source, window_ns, &mut sink)
+            super::load::rows_in_aligned_windows(recording, source, window_ns, &mut watched)
                 .map(drop)?;
         }
     }
+    watched.losses.print(IMPORT_LOG);
     let (rows, output) = sink.finish().with_context(|| args.output.display().to_string())?;
     output.finish()?;
     Ok(format!("{rows} rows"))

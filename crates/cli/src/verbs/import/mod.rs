@@ -149,9 +149,11 @@ fn write(
             bail!("cannot write {}: {error}", to.display());
         }
     }
-    writer.make_room();
-    writer.update(|manifest| manifest.finished = true)?;
-    Ok(())
+    let finished = writer.finish()?;
+    match finished.problems.into_iter().next() {
+        Some(problem) => Err(problem.into()),
+        None => Ok(()),
+    }
 }
 
 fn report(trace: &Trace<'_>, name: &str) {

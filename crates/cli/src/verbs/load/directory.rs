@@ -1,6 +1,8 @@
 //! A recording directory: its manifest says who is who.
 
-use super::{Opened, RawGap, RawWindow, SourceBytes, display_name, endings::Endings, xen};
+use super::{
+    Opened, RawGap, RawStart, RawWindow, SourceBytes, display_name, endings::Endings, xen,
+};
 use crate::facts::{CostLine, Ending, Facts, Stored, TimeUnit};
 use crate::verbs::record::ending::not_kept_text;
 use crate::verbs::report::duration;
@@ -11,7 +13,7 @@ use transect_model::ids::{CpuId, MachineId, MachineKind};
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
 use transect_store::manifest::{Cost, Gap, LostCount, MachineEntry, SnapshotEntry};
-use transect_store::{Manifest, Recording};
+use transect_store::{Manifest, Recording, Source};
 use transect_tracefs::ProcessKey;
 
 /// Everything the engine needs to know about an opened directory.
@@ -21,6 +23,10 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         name: source.entry.file.clone(),
         machine: source.entry.machine_id,
         bytes: &source.bytes,
+        format: Some(source.entry.format),
+        damage: source.damage(),
+        damaged_head: source.damaged_head(),
+        is_cut: source.is_cut(),
         xen_version: xen::version_of(manifest, source.entry.machine_id),
     });
     let problems = recording.problems.iter().map(|problem| ImportLog {
@@ -36,7 +42,7 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         sources: sources.collect(),
         gaps: manifest.gaps.iter().map(gap).collect(),
         filters: filters(manifest),
-        window: raw_window(manifest),
+        window: raw_window(manifest, recording.sources.iter().any(Source::is_cut)),
         lost: manifest.lost.iter().map(lost).collect(),
         endings: Endings::of(manifest),
         remarks: problems.chain(filter_remark(manifest)).collect(),
@@ -107,15 +113,16 @@ fn filter_remark(manifest: &Manifest) -> Option<ImportLog> {
     })
 }
 
-/// The window of a snapshot; that of a filtered recording, or of one whose last events were not kept, is the time for
-/// which it was recorded, and not that of the events that there are.
-fn raw_window(manifest: &Manifest) -> Option<RawWindow> {
+/// The window of a snapshot; that of a filtered recording, or of one whose last events were not kept, is the
+/// time for which it was recorded, and not that of the events that there are. One of which a file was cut ends with it, too.
+fn raw_window(manifest: &Manifest, is_cut: bool) -> Option<RawWindow> {
     if let Some(entry) = &manifest.snapshot {
         return Some(raw_snapshot(entry, manifest));
     }
     let is_of_recorder = manifest.filter.is_some() || !manifest.not_kept.is_empty();
-    let (from, to) = manifest.recorded.filter(|_| is_of_recorder)?;
-    Some(RawWindow { from: Some(from), to: Some(to), is_whole: true, born: None })
+    let (from, to) = manifest.recorded.filter(|_| is_of_recorder || is_cut)?;
+    let from = if is_of_recorder { RawStart::At(from) } else { RawStart::FirstEvent };
+    Some(RawWindow { from, to: Some(to), is_whole: is_of_recorder, born: None })
 }
 
 fn raw_snapshot(entry: &SnapshotEntry, manifest: &Manifest) -> RawWindow {
@@ -124,7 +131,8 @@ fn raw_snapshot(entry: &SnapshotEntry, manifest: &Manifest) -> RawWindow {
         Some((thread.machine_id, thread.tid, born))
     });
     let is_whole = entry.from.is_some() && entry.asked_ns.is_none();
-    RawWindow { from: entry.from, to: entry.to, is_whole, born: Some(born.collect()) }
+    let from = entry.from.map_or(RawStart::Covered, RawStart::At);
+    RawWindow { from, to: entry.to, is_whole, born: Some(born.collect()) }
 }
 
 pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use transect_clock::{ClockGraph, Converter};
 use transect_engine::unfinished::{Unfinished, unwritten};
 use transect_engine::{Input, LostCause, LostEvents, StreamKey};
+use transect_model::ids::{CpuId, MachineId};
 use transect_model::table::ImportLog;
 use transect_store::Manifest;
 
@@ -36,6 +37,17 @@ impl Endings {
             missing: missing.collect(),
             is_killed: !manifest.finished && manifest.excerpt.is_none(),
             recorded: recorded_cpus(manifest),
+        }
+    }
+
+    /// A machine's file was cut: these CPUs lack their last events, and those without a stream all of theirs.
+    pub(super) fn cut(&mut self, machine: MachineId, cpus: BTreeSet<CpuId>, is_cut: bool) {
+        let missing = LostEvents { count: None, cause: LostCause::TruncatedFile };
+        let recorded = self.recorded.iter().filter(|key| is_cut && key.machine == machine);
+        let recorded: Vec<_> = recorded.copied().collect();
+        let keys = cpus.into_iter().map(|cpu| StreamKey { machine, cpu });
+        for key in keys.chain(recorded) {
+            self.missing.entry(key).or_insert(missing);
         }
     }
 

@@ -49,11 +49,8 @@ pub(super) fn opened<'a>(
         traces.iter().map(|(name, trace)| (name.as_str(), trace)).collect();
     let pairing = pair(&named)?;
     let sources = files.iter().zip(&pairing.machine_of_file).zip(&traces);
-    let sources = sources.map(|(((_, map), machine), (name, _))| SourceBytes {
-        name: name.clone(),
-        machine: *machine,
-        bytes: map,
-        xen_version: XenVersion::Unknown,
+    let sources = sources.map(|(((_, map), machine), (name, _))| {
+        SourceBytes::bare(name.clone(), *machine, map, XenVersion::Unknown)
     });
     let remarks = pairing.notes.iter().map(|note| ImportLog {
         source: named.first().map_or_else(String::new, |(name, _)| (*name).to_owned()),

@@ -100,7 +100,7 @@ pub(super) fn opened<'a>(
         facts,
         topology: topology(args),
         evidence: vec![reference()],
-        sources: vec![SourceBytes { name, machine: XEN, bytes, xen_version }],
+        sources: vec![SourceBytes::bare(name, XEN, bytes, xen_version)],
         gaps: Vec::new(),
         filters: Vec::new(),
         window: None,
