@@ -62,6 +62,7 @@ use crate::http::{
 use auth::{Access, Auth, Scope};
 use brake::Brake;
 use fairness::Fairness;
+pub use history::{Damaged, FileReport, Repaired, Report, repair, verify};
 use history::{Index, Opened, Queue};
 use hub::Hub;
 use metrics::Counters;

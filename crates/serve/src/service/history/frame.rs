@@ -10,17 +10,21 @@
 //! | 8 | `transect` |
 //! | 4, 4, 4 | bytes of the frame behind it, compressed; unpacked; windows in it |
 //! | 8, 8, 8 | begin and end, ns since 1970; run of the daemon, ms since 1970 |
-//! | 4 | reserved |
+//! | 4 | CRC-32 of the frame behind it as it is on disk, 1 instead of 0; 0: unknown (older versions) |
 //! | 4 | CRC-32 of the 48 bytes before it |
 //!
 //! All numbers are little endian.
+//!
+//! A note without a frame (its length is 0) accounts for a stretch of time without data: no window was written (0
+//! windows), or so many windows were damaged and have been removed. So within a run, time between two frames that
+//! neither a frame nor such a note covers is the time of windows that are gone.
 
 use std::io::{self, Read as _};
 use transect_live::{Snapshot, lines};
 use zstd::zstd_safe::CParameter;
 
-const MAGIC: u32 = 0x184D_2A5A;
-const NAME: &[u8; 8] = b"transect";
+/// The beginning of each note: 0x184D2A5A, 52 and a name.
+pub(super) const HEAD: &[u8; 16] = b"\x5A\x2A\x4D\x18\x34\0\0\0transect";
 /// The note, its own head included.
 pub(super) const NOTE_BYTES: usize = 60;
 /// Fast, for most of what is written is never read: of windows it makes a tenth, level 1 a thirteenth in 1.4 times the
@@ -28,6 +32,8 @@ pub(super) const NOTE_BYTES: usize = 60;
 const LEVEL: i32 = -1;
 /// More than this is in no frame: it would be unpacked into memory.
 const MAX_RAW_BYTES: u32 = 256 << 20;
+/// What cannot be compressed becomes a little longer.
+const MAX_FRAME_BYTES: u32 = MAX_RAW_BYTES + (MAX_RAW_BYTES >> 7);
 
 /// What a frame has, as its note says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,26 +44,52 @@ pub(super) struct Note {
     pub(super) from_unix_ns: u64,
     pub(super) to_unix_ns: u64,
     pub(super) run: u64,
+    /// Of the compressed frame; 0 if unknown.
+    pub(super) sum: u32,
+}
+
+/// The checksum of a compressed frame, never 0.
+pub(super) fn sum_of(frame: &[u8]) -> u32 {
+    crc32fast::hash(frame).max(1)
 }
 
 impl Note {
+    /// A note without a frame: so many windows of this stretch are gone, or none was written.
+    pub(super) fn without_frame(from_unix_ns: u64, to_unix_ns: u64, run: u64, gone: u32) -> Self {
+        let (frame_bytes, raw_bytes, sum) = (0, 0, 0);
+        Note { frame_bytes, raw_bytes, windows: gone, from_unix_ns, to_unix_ns, run, sum }
+    }
+
+    pub(super) fn has_frame(&self) -> bool {
+        self.frame_bytes > 0
+    }
+
+    /// The length of one of its windows, ns.
+    pub(super) fn window_ns(&self) -> u64 {
+        self.to_unix_ns.saturating_sub(self.from_unix_ns) / u64::from(self.windows.max(1))
+    }
+
+    /// True if windows of the same run are missing between an end and this: edges of windows that follow each other
+    /// are some µs apart.
+    pub(super) fn is_behind_a_gap(&self, end_unix_ns: u64) -> bool {
+        self.from_unix_ns > end_unix_ns.saturating_add(self.window_ns() / 2)
+    }
+
     /// Bytes of both on disk.
     pub(super) fn whole_bytes(&self) -> u64 {
         NOTE_BYTES as u64 + u64::from(self.frame_bytes)
     }
 
-    fn write(&self) -> Vec<u8> {
+    pub(super) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(NOTE_BYTES);
-        bytes.extend(MAGIC.to_le_bytes());
-        bytes.extend(52_u32.to_le_bytes());
-        bytes.extend(NAME);
+        bytes.extend(HEAD);
         for number in [self.frame_bytes, self.raw_bytes, self.windows] {
             bytes.extend(number.to_le_bytes());
         }
         for number in [self.from_unix_ns, self.to_unix_ns, self.run] {
             bytes.extend(number.to_le_bytes());
         }
-        bytes.extend([0; 4]);
+        bytes.extend(self.sum.to_le_bytes());
         let sum = crc32fast::hash(&bytes[8..]);
         bytes.extend(sum.to_le_bytes());
         bytes
@@ -68,7 +100,7 @@ impl Note {
         let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let sum = crc32fast::hash(bytes.get(8..56)?);
-        if u32_at(0)? != MAGIC || bytes.get(8..16)? != NAME || u32_at(56)? != sum {
+        if bytes.get(..16)? != HEAD || u32_at(56)? != sum {
             return None;
         }
         let note = Note {
@@ -78,8 +110,9 @@ impl Note {
             from_unix_ns: u64_at(28)?,
             to_unix_ns: u64_at(36)?,
             run: u64_at(44)?,
+            sum: u32_at(52)?,
         };
-        (note.raw_bytes <= MAX_RAW_BYTES).then_some(note)
+        (note.raw_bytes <= MAX_RAW_BYTES && note.frame_bytes <= MAX_FRAME_BYTES).then_some(note)
     }
 }
 
@@ -137,6 +170,7 @@ impl Maker {
             from_unix_ns: of.from_unix_ns,
             to_unix_ns: of.to_unix_ns,
             run,
+            sum: sum_of(&frame),
         };
         if note.raw_bytes > MAX_RAW_BYTES {
             return Err(too_large());
@@ -147,8 +181,20 @@ impl Maker {
     }
 }
 
-/// The windows of a frame; its checksum is held against it.
+/// Whether a frame is as it was written, by its checksum; one without is decompressed for that.
+pub(super) fn check(frame: &[u8], note: &Note) -> io::Result<()> {
+    match note.sum {
+        0 => unpack(frame, note).map(drop),
+        sum if sum == sum_of(frame) => Ok(()),
+        _ => Err(io::Error::other("the checksum of a frame differs from the one in its note")),
+    }
+}
+
+/// The windows of a frame; its checksums are held against it.
 pub(super) fn unpack(frame: &[u8], note: &Note) -> io::Result<Vec<Snapshot>> {
+    if note.sum != 0 {
+        check(frame, note)?;
+    }
     let mut raw = Vec::with_capacity(usize::try_from(note.raw_bytes).unwrap_or(0));
     let decoder = zstd::stream::read::Decoder::with_buffer(frame)?.single_frame();
     decoder.take(u64::from(note.raw_bytes) + 1).read_to_end(&mut raw)?;
@@ -158,7 +204,11 @@ pub(super) fn unpack(frame: &[u8], note: &Note) -> io::Result<Vec<Snapshot>> {
         ));
     }
     let windows: Result<Vec<_>, _> = lines::Reader::new(raw.as_slice()).collect();
-    windows.map_err(io::Error::other)
+    let windows = windows.map_err(io::Error::other)?;
+    match u32::try_from(windows.len()) == Ok(note.windows) {
+        true => Ok(windows),
+        false => Err(io::Error::other("a frame has another number of windows than its note")),
+    }
 }
 
 #[cfg(test)]
@@ -174,10 +224,11 @@ mod tests {
             from_unix_ns: 3,
             to_unix_ns: u64::MAX,
             run: 5,
+            sum: 11,
         };
         let bytes: [u8; NOTE_BYTES] = note.write().try_into().unwrap();
         assert_eq!(Note::read(&bytes), Some(note));
-        for at in (0..NOTE_BYTES).filter(|at| !(4..8).contains(at)) {
+        for at in 0..NOTE_BYTES {
             let mut damaged = bytes;
             damaged[at] ^= 4;
             assert_eq!(Note::read(&damaged), None, "byte {at}");
@@ -202,7 +253,11 @@ mod tests {
         for at in NOTE_BYTES..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;
-            let unpacked = unpack(&damaged[NOTE_BYTES..], &note);
+            assert!(check(&damaged[NOTE_BYTES..], &note).is_err(), "byte {at}");
+            assert!(unpack(&damaged[NOTE_BYTES..], &note).is_err(), "byte {at}");
+            // Of a file of an older version, whose notes have no checksum of the frame.
+            let old = Note { sum: 0, ..note };
+            let unpacked = unpack(&damaged[NOTE_BYTES..], &old);
             assert!(unpacked.is_err() || unpacked.unwrap() == read, "byte {at}");
         }
         assert!(unpack(&bytes[NOTE_BYTES..bytes.len() - 1], &note).is_err());

@@ -109,6 +109,14 @@ impl Index {
         segments.and_then(|s| s.iter().map(Segment::end_unix_ns).max()).unwrap_or(0)
     }
 
+    /// The run of the newest frame of a series, and its end.
+    pub(super) fn run_end_of(&self, series: usize) -> Option<(u64, u64)> {
+        let inner = self.lock();
+        let (_, segments) = inner.series.get(series)?;
+        let frames = segments.iter().filter_map(|segment| segment.frames.last());
+        frames.max_by_key(|(_, note)| note.to_unix_ns).map(|(_, note)| (note.run, note.to_unix_ns))
+    }
+
     pub(super) fn add(&self, series: usize, place: &Place) {
         let mut inner = self.lock();
         let Some((_, segments)) = inner.series.get_mut(series) else { return };
@@ -116,12 +124,13 @@ impl Index {
         match known {
             Some(segment) => {
                 segment.frames.push((place.offset, place.note));
-                segment.bytes += place.note.whole_bytes();
+                segment.bytes = place.offset + place.note.whole_bytes();
             }
             None => segments.push_back(Segment {
                 path: place.path.clone(),
                 frames: vec![(place.offset, place.note)],
-                bytes: place.note.whole_bytes(),
+                lost: Vec::new(),
+                bytes: place.offset + place.note.whole_bytes(),
             }),
         }
     }

@@ -25,12 +25,16 @@ mod fold;
 mod frame;
 mod index;
 mod read;
+mod scan;
 mod series;
+mod survey;
+mod verify;
 mod writer;
 
 pub(crate) use fold::Fold;
 pub(crate) use index::{Index, Numbers, State};
 pub(crate) use read::{Piece, plan};
+pub use verify::{Damaged, FileReport, Repaired, Report, repair, verify};
 pub(crate) use writer::{Opened, Plan, Queue};
 
 #[cfg(test)]

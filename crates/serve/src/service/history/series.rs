@@ -1,10 +1,10 @@
 //! One series of files: where frames are appended, and which files are there.
 
-use super::frame::{NOTE_BYTES, Note};
+use super::frame::Note;
+use super::survey;
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +21,12 @@ pub(crate) struct Tier {
     pub(crate) file_ns: u64,
 }
 
+const S: u64 = 1_000_000_000;
+
+/// The series: names, lengths of steps (of windows, the daemon's) and longest times of a file, ns.
+pub(super) const SERIES: [(&str, Option<u64>, u64); 3] =
+    [("w", None, 600 * S), ("10s", Some(10 * S), 3600 * S), ("1m", Some(60 * S), 6 * 3600 * S)];
+
 /// Where a frame is.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -29,21 +35,80 @@ pub(crate) struct Place {
     pub(super) note: Note,
 }
 
+/// Windows that the history had in a stretch of time, and has no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gone {
+    pub(crate) from_unix_ns: u64,
+    pub(crate) until_unix_ns: u64,
+    pub(crate) windows: u64,
+}
+
+/// Why windows are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The bytes are not as they were written.
+    Damaged,
+    /// The file cannot be opened, or is not there any more.
+    Unreadable,
+    /// Nothing accounts for the time between two frames of a run.
+    Missing,
+    /// A repair took them out.
+    Removed,
+    /// The frame is there twice; no window is gone.
+    Repeated,
+}
+
+/// A stretch of a file without whole frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) from_unix_ns: u64,
+    pub(super) until_unix_ns: u64,
+    pub(super) windows: u64,
+    pub(super) run: u64,
+    pub(super) why: Why,
+}
+
+impl Lost {
+    /// A frame as a whole.
+    pub(super) fn of(offset: u64, note: &Note, why: Why) -> Self {
+        Lost {
+            offset,
+            bytes: note.whole_bytes(),
+            from_unix_ns: note.from_unix_ns,
+            until_unix_ns: note.to_unix_ns,
+            windows: u64::from(note.windows),
+            run: note.run,
+            why,
+        }
+    }
+}
+
 /// A file of frames.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) path: Arc<Path>,
     pub(super) frames: Vec<(u64, Note)>,
+    pub(super) lost: Vec<Lost>,
     pub(super) bytes: u64,
 }
 
 impl Segment {
     pub(super) fn begin_unix_ns(&self) -> u64 {
-        self.frames.first().map_or(0, |(_, note)| note.from_unix_ns)
+        let frames = self.frames.first().map(|(_, note)| note.from_unix_ns);
+        let lost = self.with_windows().map(|lost| lost.from_unix_ns);
+        frames.into_iter().chain(lost).min().unwrap_or(0)
     }
 
     pub(super) fn end_unix_ns(&self) -> u64 {
-        self.frames.last().map_or(0, |(_, note)| note.to_unix_ns)
+        let frames = self.frames.last().map(|(_, note)| note.to_unix_ns);
+        let lost = self.with_windows().map(|lost| lost.until_unix_ns);
+        frames.into_iter().chain(lost).max().unwrap_or(0)
+    }
+
+    fn with_windows(&self) -> impl Iterator<Item = &Lost> {
+        self.lost.iter().filter(|lost| lost.windows > 0)
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
@@ -54,79 +119,125 @@ impl Segment {
         self.frames.iter().map(place)
     }
 
-    /// Reads the notes of a file. What does not belong to a whole frame is cut off, and told.
-    pub(super) fn open(path: &Path, told: &mut Vec<String>) -> io::Result<Self> {
-        let file = transect_access::open_update(path)?;
-        let bytes = file.metadata()?.len();
-        let mut segment = Segment { path: path.into(), frames: Vec::new(), bytes: 0 };
-        let mut note = [0; NOTE_BYTES];
-        while segment.bytes < bytes {
-            let read = file.read_exact_at(&mut note, segment.bytes).ok();
-            let note = read.and_then(|()| Note::read(&note));
-            let Some(note) = note.filter(|note| segment.bytes + note.whole_bytes() <= bytes) else {
-                break;
-            };
-            segment.frames.push((segment.bytes, note));
-            segment.bytes += note.whole_bytes();
-        }
-        // Whether the last one reached the disk as a whole is told by its checksum.
-        if let Some((offset, note)) = segment.frames.last()
-            && let place = (Place { path: path.into(), offset: *offset, note: *note })
-            && place.read().is_err()
-        {
-            segment.bytes = *offset;
-            segment.frames.pop();
-        }
-        if segment.bytes < bytes {
-            told.push(format!(
-                "{}: cut after byte {}, the {} bytes after it are not a complete frame: the daemon \
-                 or the machine stopped while it wrote them",
-                path.display(),
-                segment.bytes,
-                bytes - segment.bytes
-            ));
-            file.set_len(segment.bytes)?;
-        }
-        Ok(segment)
+    /// Stretches in which windows are gone.
+    pub(super) fn gone(&self) -> impl Iterator<Item = Gone> + '_ {
+        self.with_windows().map(|lost| Gone {
+            from_unix_ns: lost.from_unix_ns,
+            until_unix_ns: lost.until_unix_ns,
+            windows: lost.windows,
+        })
+    }
+
+    pub(super) fn gone_windows(&self) -> u64 {
+        self.lost.iter().map(|lost| lost.windows).sum()
+    }
+
+    /// Takes a frame out; true if it was there.
+    pub(super) fn lose(&mut self, place: &Place, why: Why) -> bool {
+        let at = self.frames.iter().position(|(offset, _)| *offset == place.offset);
+        let Some(at) = at else { return false };
+        self.frames.remove(at);
+        self.lost.push(Lost::of(place.offset, &place.note, why));
+        self.lost.sort_by_key(|lost| lost.offset);
+        true
+    }
+
+    /// What the log reports of the damage of this file, if there is any that no repair has taken out.
+    pub(super) fn report(&self) -> Option<String> {
+        self.report_of(&self.lost)
+    }
+
+    pub(super) fn report_of(&self, lost: &[Lost]) -> Option<String> {
+        let news = || lost.iter().filter(|lost| lost.why != Why::Removed);
+        let first = news().next()?;
+        let windows: u64 = news().map(|lost| lost.windows).sum();
+        let path = self.path.display();
+        let place = match first.why {
+            Why::Unreadable => "it cannot be read".to_owned(),
+            Why::Missing => format!("frames are missing before byte {}", first.offset),
+            Why::Repeated => format!("a frame is repeated at byte {}", first.offset),
+            _ => format!("{} bytes are damaged at byte {}", first.bytes, first.offset),
+        };
+        let more = match news().count() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more stretches)"),
+        };
+        let dir = self.path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+        Some(format!(
+            "{path}: {place}{more}: {windows} windows are gone; answers leave them out and count \
+             them. Run `transect verify {}` for details",
+            dir.display()
+        ))
     }
 }
 
 impl Place {
     /// Its windows.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the frame is damaged.
     pub(crate) fn read(&self) -> io::Result<Vec<transect_live::Snapshot>> {
-        let mut file = transect_access::open_read(&self.path)?;
-        file.seek(SeekFrom::Start(self.offset + NOTE_BYTES as u64))?;
-        let mut frame = Vec::new();
-        file.take(u64::from(self.note.frame_bytes)).read_to_end(&mut frame)?;
-        super::frame::unpack(&frame, &self.note)
+        super::frame::unpack(&self.bytes()?, &self.note)
+    }
+
+    /// Whether the frame is as it was written.
+    ///
+    /// # Errors
+    /// It is not, or the file cannot be read.
+    pub(super) fn check(&self) -> io::Result<()> {
+        super::frame::check(&self.bytes()?, &self.note)
+    }
+
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let file = transect_access::open_read(&self.path)?;
+        super::scan::read_frame(&file, self.offset, &self.note)
     }
 }
 
-/// The files of a series that are there, the oldest first.
+/// The files of a series that are there, the oldest first. An incomplete frame at the end of a file is cut off, a file
+/// without anything else is deleted, and damage is reported.
 pub(super) fn existing(
     dir: &Path,
     tier: &Tier,
+    now_unix_ns: u64,
     told: &mut Vec<String>,
 ) -> io::Result<VecDeque<Segment>> {
-    let prefix = format!("{}-", tier.name);
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(&prefix) && name.ends_with(".jsonl.zst") {
-            paths.push(path);
+    let mut found = survey::find(dir, tier.name, transect_access::open_update)?;
+    for file in &mut found {
+        let Ok(scan) = &file.scan else { continue };
+        let whole_bytes = scan.whole_bytes;
+        if whole_bytes == file.bytes {
+            continue;
+        }
+        told.push(format!(
+            "{}: cut after byte {whole_bytes}, the {} bytes after it are not a complete frame: the daemon or the \
+             machine stopped while it wrote them",
+            file.path.display(),
+            file.bytes - whole_bytes
+        ));
+        match transect_access::open_update(&file.path).and_then(|open| open.set_len(whole_bytes)) {
+            Ok(()) => file.bytes = whole_bytes,
+            Err(error) => told.push(format!("{}: {error}", file.path.display())),
         }
     }
-    paths.sort();
-    let mut segments = VecDeque::new();
-    for path in paths {
-        let segment = Segment::open(&path, told)?;
-        if segment.frames.is_empty() {
-            fs::remove_file(&path)?;
-        } else {
-            segments.push_back(segment);
+    let is_empty = |file: &survey::Found| file.scan.is_ok() && file.bytes == 0;
+    for file in found.iter().filter(|file| is_empty(file)) {
+        if let Err(error) = fs::remove_file(&file.path) {
+            told.push(format!("{}: {error}", file.path.display()));
         }
     }
+    found.retain(|file| !is_empty(file));
+    for file in &found {
+        if let Err(why) = &file.scan {
+            told.push(format!("{}: {why}", file.path.display()));
+        }
+    }
+    // Single windows may have had another length in older runs.
+    let step_ns =
+        SERIES.iter().find(|(name, ..)| *name == tier.name).and_then(|(_, step, _)| *step);
+    let limits = survey::Limits { step_ns, file_ns: tier.file_ns, now_unix_ns };
+    let segments = survey::segments(&found, limits);
+    told.extend(segments.iter().filter_map(Segment::report));
     Ok(segments)
 }
 
@@ -135,6 +246,8 @@ pub(super) struct Appender {
     dir: PathBuf,
     tier: Tier,
     open: Option<Open>,
+    /// The run of the newest frame, and its end.
+    end: Option<(u64, u64)>,
 }
 
 struct Open {
@@ -146,17 +259,32 @@ struct Open {
 }
 
 impl Appender {
-    pub(super) fn new(dir: &Path, tier: Tier) -> Self {
-        Appender { dir: dir.to_owned(), tier, open: None }
+    /// `end` is where the files that are there end: a run, and its time.
+    pub(super) fn new(dir: &Path, tier: Tier, end: Option<(u64, u64)>) -> Self {
+        Appender { dir: dir.to_owned(), tier, open: None, end }
     }
 
-    /// Writes a frame as a whole, or leaves the file as it was. `max_bytes` is what a file may have.
+    /// Writes a frame as a whole, or leaves the file as it was. `max_bytes` is what a file may have. Before a frame that
+    /// does not continue its run, a note accounts for the time between. Gives where the note is, and its frame.
     pub(super) fn append(
         &mut self,
         note: &Note,
         bytes: &[u8],
         max_bytes: u64,
     ) -> io::Result<Place> {
+        let end = self.end.filter(|(run, end)| *run == note.run && note.is_behind_a_gap(*end));
+        if let Some((run, end)) = end {
+            let gap = Note::without_frame(end, note.from_unix_ns, run, 0);
+            self.append_one(&gap, &gap.write(), max_bytes)?;
+            self.end = Some((run, note.from_unix_ns));
+        }
+        let place = self.append_one(note, bytes, max_bytes)?;
+        let same = self.end.filter(|(run, _)| *run == note.run).map_or(0, |(_, end)| end);
+        self.end = Some((note.run, note.to_unix_ns.max(same)));
+        Ok(place)
+    }
+
+    fn append_one(&mut self, note: &Note, bytes: &[u8], max_bytes: u64) -> io::Result<Place> {
         let is_full = |open: &Open| {
             let is_old = note.to_unix_ns.saturating_sub(open.began_unix_ns) > self.tier.file_ns;
             // A clock that was set back begins another file, too: times in one only go on.

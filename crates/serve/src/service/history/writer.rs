@@ -3,7 +3,7 @@
 use super::fold::Fold;
 use super::frame::{Maker, Note, Span};
 use super::index::{Index, State};
-use super::series::{Appender, Tier, existing};
+use super::series::{Appender, SERIES, Tier, existing};
 use crate::service::rendered::Rendered;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -19,7 +19,6 @@ const QUEUED: usize = 16;
 const SYNC_EVERY: Duration = Duration::from_secs(60);
 /// Of the limit, what one file may have at most.
 const FILES_OF_LIMIT: u64 = 16;
-const S: u64 = 1_000_000_000;
 
 /// What is kept, where, and how long.
 #[derive(Clone, Debug)]
@@ -39,21 +38,14 @@ impl Plan {
     /// for as long as anything is.
     fn tiers(&self) -> Vec<Tier> {
         let keep = |ns: u64| ns.min(self.keep_ns);
-        let mut tiers = vec![
-            Tier {
-                name: "w",
-                step_ns: self.window_ns,
-                keep_ns: keep(self.windows_ns),
-                file_ns: 600 * S,
-            },
-            Tier {
-                name: "10s",
-                step_ns: 10 * S,
-                keep_ns: keep(self.ten_seconds_ns),
-                file_ns: 3600 * S,
-            },
-            Tier { name: "1m", step_ns: 60 * S, keep_ns: self.keep_ns, file_ns: 6 * 3600 * S },
-        ];
+        let kept = [self.windows_ns, self.ten_seconds_ns, self.keep_ns];
+        let tiers = SERIES.iter().zip(kept).map(|((name, step_ns, file_ns), kept)| Tier {
+            name,
+            step_ns: step_ns.unwrap_or(self.window_ns),
+            keep_ns: keep(kept),
+            file_ns: *file_ns,
+        });
+        let mut tiers: Vec<Tier> = tiers.collect();
         tiers.retain(|tier| tier.name == "w" || tier.step_ns > self.window_ns);
         if let Some(last) = tiers.last_mut() {
             last.keep_ns = self.keep_ns;
@@ -119,7 +111,10 @@ impl Plan {
         let lock = lock(dir)?;
         let mut told = Vec::new();
         let tiers = self.tiers();
-        let series = tiers.iter().map(|tier| Ok((*tier, existing(dir, tier, &mut told)?)));
+        // Runs are named by the ms since 1970 in which they begin.
+        let now_unix_ns = self.run.saturating_mul(1_000_000);
+        let series =
+            tiers.iter().map(|tier| Ok((*tier, existing(dir, tier, now_unix_ns, &mut told)?)));
         let series = series.collect::<io::Result<Vec<_>>>().map_err(of(dir))?;
         let index = Arc::new(Index::new(series, self.bytes_limit));
         let (sender, windows) = sync_channel(QUEUED);
@@ -128,7 +123,9 @@ impl Plan {
             index: Arc::clone(&index),
             windows,
             maker: Maker::new().map_err(of(dir))?,
-            appenders: tiers.iter().map(|tier| Appender::new(dir, *tier)).collect(),
+            appenders: (tiers.iter().enumerate())
+                .map(|(at, tier)| Appender::new(dir, *tier, index.run_end_of(at)))
+                .collect(),
             folds: tiers.iter().skip(1).map(|tier| Fold::new(tier.step_ns)).collect(),
             tiers,
             pending: Vec::new(),
@@ -141,7 +138,7 @@ impl Plan {
     }
 }
 
-fn lock(dir: &Path) -> Result<File, String> {
+pub(super) fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
     let file = transect_access::open_write(&path).map_err(of(&path))?;
     match file.try_lock() {
