@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An open file and, if it is known, what it was when it was written. Cheap to clone.
 ///
@@ -28,7 +28,9 @@ struct Inner {
     file: File,
     bytes: u64,
     /// None: nothing is known of it, and nothing is verified.
-    sums: Option<FileSums>,
+    sums: Option<Arc<FileSums>>,
+    /// The first damage that is found in this file, or in others that share the cell.
+    found: Arc<OnceLock<Damage>>,
 }
 
 impl CheckedFile {
@@ -36,16 +38,30 @@ impl CheckedFile {
     ///
     /// # Errors
     /// It cannot be opened, or has another length.
-    pub fn open(path: &Path, sums: Option<FileSums>) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let found = file.metadata()?.len();
+    pub fn open(path: &Path, sums: Option<Arc<FileSums>>) -> io::Result<Self> {
+        Self::open_noting(path, sums, Arc::default())
+    }
+
+    /// The same; the first damage is also noted in a cell.
+    pub(crate) fn open_noting(
+        path: &Path,
+        sums: Option<Arc<FileSums>>,
+        found: Arc<OnceLock<Damage>>,
+    ) -> io::Result<Self> {
+        let damage = |what| io::Error::from(note(&found, Damage { path: path.to_owned(), what }));
+        let file = match File::open(path) {
+            Err(error) if sums.is_some() && error.kind() == io::ErrorKind::NotFound => {
+                return Err(damage(What::Missing));
+            }
+            opened => opened?,
+        };
+        let bytes = file.metadata()?.len();
         if let Some(sums) = &sums
-            && sums.bytes != found
+            && sums.bytes != bytes
         {
-            let what = What::Length { found, written: sums.bytes };
-            return Err(Damage { path: path.to_owned(), what }.into());
+            return Err(damage(What::Length { found: bytes, written: sums.bytes }));
         }
-        let inner = Inner { path: path.to_owned(), file, bytes: found, sums };
+        let inner = Inner { path: path.to_owned(), file, bytes, sums, found };
         Ok(CheckedFile { inner: Arc::new(inner) })
     }
 
@@ -82,8 +98,7 @@ impl CheckedFile {
         let block = usize::try_from(BLOCK).map_err(io::Error::other)?;
         for (number, block) in (from / BLOCK..).zip(content.chunks(block)) {
             if !sums.is_whole(number, block) {
-                let what = What::Block { offset: number * BLOCK };
-                return Err(Damage { path: self.inner.path.clone(), what }.into());
+                return Err(self.inner.damage(What::Block { offset: number * BLOCK }));
             }
         }
         let at = |offset: u64| usize::try_from(offset - from).map_err(io::Error::other);
@@ -108,7 +123,17 @@ impl CheckedFile {
     }
 }
 
+/// Keeps the first of all.
+fn note(found: &OnceLock<Damage>, damage: Damage) -> Damage {
+    let _ = found.set(damage.clone());
+    damage
+}
+
 impl Inner {
+    fn damage(&self, what: What) -> io::Error {
+        note(&self.found, Damage { path: self.path.clone(), what }).into()
+    }
+
     fn read(&self, from: u64, to: u64) -> io::Result<Bytes> {
         let length = usize::try_from(to - from).map_err(io::Error::other)?;
         let mut bytes = Vec::with_capacity(length);
@@ -117,8 +142,7 @@ impl Inner {
             // Into the reserved room, which need not be zeroed first.
             if pread(&self.file, spare_capacity(&mut bytes), at)? == 0 {
                 // Cut since it was opened.
-                let what = What::Length { found: at, written: self.bytes };
-                return Err(Damage { path: self.path.clone(), what }.into());
+                return Err(self.damage(What::Length { found: at, written: self.bytes }));
             }
         }
         bytes.truncate(length);
@@ -181,11 +205,11 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    fn written(content: &[u8]) -> (tempfile::TempDir, PathBuf, FileSums) {
+    fn written(content: &[u8]) -> (tempfile::TempDir, PathBuf, Arc<FileSums>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, content).unwrap();
-        (dir, path, FileSums::of(content))
+        (dir, path, Arc::new(FileSums::of(content)))
     }
 
     #[test]

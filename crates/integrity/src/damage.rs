@@ -1,5 +1,6 @@
 //! What is wrong with a file, as an error that other errors can carry.
 
+use crate::list::ListError;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -33,6 +34,14 @@ pub enum What {
     },
     /// It is not in the list of files.
     Unlisted,
+    /// Its checksum, or the one that another file has of it, is wrong.
+    Sum,
+    /// It has no checksum: cut, or written by an earlier version.
+    NoSum,
+    /// It is no list of checksums.
+    List(ListError),
+    /// It was removed when damage was found in the files that it is about.
+    Distrusted,
 }
 
 impl fmt::Display for What {
@@ -46,6 +55,10 @@ impl fmt::Display for What {
                 write!(f, "byte {offset}: the checksum of the block is wrong")
             }
             What::Unlisted => f.write_str("the file is not in the list of checksums"),
+            What::Sum => f.write_str("the checksum of the file is wrong"),
+            What::NoSum => f.write_str("the file has no checksum"),
+            What::List(error) => error.fmt(f),
+            What::Distrusted => f.write_str("removed after damage was found in these files"),
         }
     }
 }

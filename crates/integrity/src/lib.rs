@@ -22,6 +22,7 @@
 
 mod checked;
 mod damage;
+mod folder;
 mod list;
 mod seal;
 mod sums;
@@ -29,6 +30,7 @@ mod write;
 
 pub use checked::CheckedFile;
 pub use damage::{Damage, What, damage_in};
+pub use folder::{Folder, KnownFile, ListSum, STAMP_FILE_NAME, Verified};
 pub use list::{LIST_FILE_NAME, List, ListError};
 pub use seal::{Seal, seal, seal_line, seal_of, seal_of_line};
 pub use sums::{BLOCK_BYTES, FileSums};
