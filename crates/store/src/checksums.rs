@@ -88,10 +88,14 @@ fn files(dir: &Path) -> Result<BTreeMap<String, u64>, StoreError> {
 
 /// Does the file tell by itself whether it is what was written?
 fn has_own(name: &str, manifest: &Manifest) -> bool {
-    let is_compact =
-        |entry: &SourceEntry| entry.file == name && entry.format == SourceFormat::Compact;
     [crate::manifest::FILE_NAME, CLOCKS_FILE_NAME, LIST_FILE_NAME].contains(&name)
-        || manifest.sources.iter().any(is_compact)
+        || is_compact(name, manifest)
+}
+
+/// Is it a source of the compact format, whose blocks have checksums?
+pub(crate) fn is_compact(name: &str, manifest: &Manifest) -> bool {
+    let is_it = |entry: &SourceEntry| entry.file == name && entry.format == SourceFormat::Compact;
+    manifest.sources.iter().any(is_it)
 }
 
 /// The checksums of a file, read once through; none if `gives_up` ended it.

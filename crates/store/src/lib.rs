@@ -49,6 +49,7 @@ mod place;
 mod spool;
 pub mod tables;
 mod time_shift;
+mod verify;
 mod writer;
 
 pub use append::AppendFile;
@@ -59,4 +60,5 @@ pub use mapping::Mapping;
 pub use names::stem_from_name;
 pub use open::{OpenProblem, Recording, Source};
 pub use spool::{CpuSpool, MAX_META_BYTES, SourceSpool};
+pub use verify::{FileCheck, FileState, repair, verify};
 pub use writer::{CLOCKS_FILE_NAME, Finished, RecordingWriter, check_free};

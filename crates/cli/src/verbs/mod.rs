@@ -18,6 +18,7 @@ mod sql;
 mod stop;
 mod tables;
 mod top;
+mod verify;
 mod view;
 
 use crate::leftovers::Removed;
@@ -46,6 +47,8 @@ pub(crate) enum Verb {
     Import(import::Args),
     /// Export a recording or a time range of it: files for other tools, rows, or an excerpt
     Export(export::Args),
+    /// Verify every file of a recording or of a service's data directory, and make damaged ones again
+    Verify(verify::Args),
     /// Write the buffer of a running flight recorder to disk
     Snapshot(snapshot::Args),
     /// End a running recording and wait until it is complete
@@ -76,6 +79,7 @@ impl Verb {
             Verb::Serve(args) => serve::run(&args),
             Verb::Import(args) => import::run(args),
             Verb::Export(args) => export::run(args),
+            Verb::Verify(args) => verify::run(&args),
             Verb::Snapshot(args) => snapshot::run(args),
             Verb::Stop(args) => stop::run(args),
             Verb::Bench(args) => bench::run(*args),

@@ -243,6 +243,20 @@ impl<'d> Compact<'d> {
         Ok(())
     }
 
+    /// The blocks of logs whose payload is not what was written: every byte of the file is looked at, and nothing is
+    /// decoded.
+    pub fn damaged_blocks(&self) -> Vec<Problem> {
+        let mut problems = Problems::default();
+        for (id, log) in &self.logs {
+            for block in &log.blocks {
+                if let Err(what) = block.stored(self.file) {
+                    problems.add(block.payload_at, Some(*id), what);
+                }
+            }
+        }
+        problems.as_slice().to_vec()
+    }
+
     fn context(&self) -> Context {
         let mut context =
             Context { isa: self.header.isa(), words: self.header.words(), devices: Vec::new() };

@@ -1,0 +1,79 @@
+//! A recording: its own files, its tables, its tiles.
+
+use super::{Line, State};
+use crate::verbs::load::SourceArgs;
+use std::path::Path;
+use transect_integrity::Folder;
+use transect_store::{FileCheck, FileState, Manifest};
+
+/// What restores a file that other files can be made of.
+const REPAIR: &str = "transect verify --repair makes it again";
+/// What restores one of which there is no other.
+const COPY: &str = "copy the file again from where the recording came from; until then its events that are damaged are \
+                    unknown, and every report states it";
+const COPY_EXCERPT: &str = "copy the excerpt again, or export it again from the recording";
+
+/// The files of the recording in `dir`.
+pub(super) fn lines(dir: &Path, repair: bool) -> anyhow::Result<Vec<Line>> {
+    let repaired = if repair { transect_store::repair(dir)? } else { Vec::new() };
+    let mut lines: Vec<Line> = transect_store::verify(dir)?.into_iter().map(of_file).collect();
+    for line in lines.iter_mut().filter(|line| repaired.contains(&line.file)) {
+        line.state = State::Repaired;
+        line.places = vec!["restored from its copy".to_owned()];
+    }
+    let Ok(manifest) = Manifest::read(dir) else { return Ok(lines) };
+    let is_excerpt = manifest.excerpt.is_some();
+    lines.extend(derived(dir, is_excerpt, repair)?);
+    Ok(lines)
+}
+
+fn of_file(check: FileCheck) -> Line {
+    let FileCheck { name, bytes, state, can_be_repaired } = check;
+    match state {
+        FileState::Whole => Line::whole(name, bytes),
+        FileState::Unverified(why) => Line { bytes, ..Line::unverified(name, why) },
+        FileState::Damaged(places) => {
+            let remedy = if can_be_repaired { REPAIR } else { COPY };
+            Line { bytes, ..Line::damaged(name, places, remedy) }
+        }
+    }
+}
+
+/// Tables and tiles, which are made of the sources; those of an excerpt's tables are all there is.
+fn derived(dir: &Path, is_excerpt: bool, repair: bool) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    let at = dir.join("tables");
+    if at.is_dir() || is_excerpt {
+        let mut line = tables(&at, "tables")?;
+        if is_excerpt && line.state == State::Damaged {
+            line.remedy = Some(COPY_EXCERPT.to_owned());
+        } else if line.state == State::Damaged && repair {
+            Folder::distrust(&at);
+            crate::verbs::load::tables::ensure(dir, &SourceArgs::default())?;
+            let again = tables(&at, "tables")?;
+            line = if again.state == State::Damaged { again } else { line.repaired() };
+        }
+        lines.push(line);
+    }
+    Ok(lines)
+}
+
+/// A folder of tables.
+pub(super) fn tables(at: &Path, name: &str) -> anyhow::Result<Line> {
+    if !at.is_dir() {
+        return Ok(Line::damaged(name, vec!["the folder is missing".to_owned()], COPY_EXCERPT));
+    }
+    let verified = Folder::verify(at)?;
+    if verified.is_unknown {
+        let why = "written by another program or an earlier transect: no checksums";
+        return Ok(Line::unverified(name, why));
+    }
+    let place = |damage: &transect_integrity::Damage| {
+        let path = damage.path.strip_prefix(at).unwrap_or(&damage.path);
+        format!("{}: {}", path.display(), damage.what)
+    };
+    Ok(match verified.damage.is_empty() {
+        true => Line::whole(name, Some(verified.bytes)),
+        false => Line::damaged(name, verified.damage.iter().map(place).collect(), REPAIR),
+    })
+}
