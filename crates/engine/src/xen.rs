@@ -74,7 +74,7 @@ impl<'t, 'd> XenSource<'t, 'd> {
     fn stream(&self, cpu: CpuId) -> XenStream<'_> {
         let mut stretches: VecDeque<_> = self.file.stretches(cpu).into();
         let first = stretches.pop_front().unwrap_or(0..0);
-        let stream = self.file.stream_of(cpu, first);
+        let stream = self.file.stream_of_stretch(cpu, first);
         XenStream {
             file: self.file,
             ahead: first_running(stream.clone()).into_iter().collect(),
@@ -351,7 +351,7 @@ impl XenStream<'_> {
     fn next_stretch(&mut self, items: &mut Vec<StreamItem>) -> bool {
         let Some(windows) = self.stretches.pop_front() else { return false };
         self.read.extend_from_slice(self.stream.problems());
-        self.stream = self.file.stream_of(self.stream.cpu(), windows);
+        self.stream = self.file.stream_of_stretch(self.stream.cpu(), windows);
         self.quiet = Quiet::default();
         items.push(StreamItem::Lost(LostEvents { count: None, cause: LostCause::CorruptPage }));
         items.extend(first_running(self.stream.clone()));

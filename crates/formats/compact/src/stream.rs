@@ -187,6 +187,11 @@ impl<'d> LogStream<'d> {
         Some((cause, first.sync_ns))
     }
 
+    /// Does what is there of it begin within a chunk, of which nothing can be read without its beginning?
+    fn begins_within_chunk(&self) -> bool {
+        self.blocks.first().is_some_and(|block| block.position % CHUNK_BYTES as u64 != 0)
+    }
+
     /// The log is read to its end: what it must come to there.
     pub(crate) fn ended_by(mut self, lost_total: u64, tail: Option<LostCause>) -> Self {
         self.lost_total = lost_total;
@@ -410,7 +415,8 @@ struct Merged<'d> {
 
 impl<'d> Merged<'d> {
     fn new(log: Option<LogStream<'d>>) -> Self {
-        Merged { log, next: Vec::new(), in_hole: false }
+        let in_hole = log.as_ref().is_some_and(LogStream::begins_within_chunk);
+        Merged { log, next: Vec::new(), in_hole }
     }
 
     fn has_ended(&self) -> bool {

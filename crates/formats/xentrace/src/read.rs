@@ -51,6 +51,11 @@ impl<'a> XenTrace<'a> {
         self.index.stretches(cpu)
     }
 
+    /// The records of a stretch by itself: what has no stamp inherits none from before what is missing.
+    pub fn stream_of_stretch(&self, cpu: CpuId, windows: Range<usize>) -> Stream<'_> {
+        Stream::new(self.file, self.table, cpu, self.index.windows(cpu), windows, None)
+    }
+
     /// With an index made before, for a file that grows.
     pub fn with_index(file: &'a [u8], index: Index, version: XenVersion) -> XenTrace<'a> {
         XenTrace { file, index, table: Table::of(version) }

@@ -3,6 +3,7 @@
 mod broken;
 mod common;
 mod corpus;
+mod damage;
 mod limits;
 mod readme;
 mod roundtrip;

@@ -194,11 +194,14 @@ fn read_marks(trace: &TraceDat<'_>, name: &str, cpu: u32) -> Vec<(u64, u64)> {
     let mut marks = Vec::new();
     while let Some(item) = stream.next() {
         let Item::Event { ts, payload } = item else { panic!("{item:?}") };
-        let values: Vec<_> = trace.events().values(payload).collect();
-        let value = values[0].1.and_then(|value| value.as_u64()).expect("a value");
-        marks.push((ts.get(), value));
+        marks.push((ts.get(), value_of(trace, payload)));
     }
     marks
+}
+
+fn value_of(trace: &TraceDat<'_>, payload: &[u8]) -> u64 {
+    let values: Vec<_> = trace.events().values(payload).collect();
+    values[0].1.and_then(|value| value.as_u64()).expect("a value")
 }
 
 proptest! {
@@ -257,6 +260,57 @@ proptest! {
             place.write_all(&bytes).expect("within the planned length");
         }
         prop_assert!(file == recording.write());
+    }
+
+    /// Damaged pages are left out, and nothing else is missing.
+    #[test]
+    fn damaged_pages_are_holes(recording in recording(), pages in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+        let recording = Recording { compression: Compression::None, ..recording };
+        let mut file = recording.write();
+        let ranges = TraceDat::parse(&file).expect("a readable file").event_ranges();
+        let places: Vec<u64> = ranges.iter().flat_map(|range| range.clone().step_by(1024)).collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let mut starts: Vec<_> = pages.iter().map(|(at, byte)| (places[at.index(places.len())], *byte)).collect();
+        starts.sort();
+        starts.dedup_by_key(|(start, _)| *start);
+        let mut damage: Vec<std::ops::Range<u64>> = Vec::new();
+        for (start, byte) in starts {
+            let start = usize::try_from(start).expect("small");
+            let end = (start + 1024).min(file.len());
+            file[start..end].fill(byte);
+            let (start, end) = (start as u64, start as u64 + 1024);
+            match damage.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => damage.push(start..end),
+            }
+        }
+        let trace = TraceDat::parse(&file).expect("an undamaged head").with_damage(&damage);
+        for (name, _, cpus) in &recording.buffers {
+            for (cpu, marks) in cpus {
+                let mut ts = 1000;
+                let mut left = marks.iter().map(|(delta, value)| {
+                    ts += delta;
+                    (ts, *value)
+                });
+                let buffer = trace.buffers().iter().find(|b| b.name == *name).expect("the buffer");
+                let Some(mut stream) = trace.stream(buffer, *cpu) else { continue };
+                let mut in_hole = false;
+                while let Some(item) = stream.next() {
+                    match item {
+                        Item::Event { ts, payload } => {
+                            let given = (ts.get(), value_of(&trace, payload));
+                            let skipped = left.by_ref().take_while(|mark| *mark != given).count();
+                            prop_assert!(skipped == 0 || in_hole, "{skipped} missing before {given:?}");
+                            in_hole = false;
+                        }
+                        Item::Problem(_) | Item::Lost { .. } => in_hole = true,
+                    }
+                }
+                prop_assert!(left.next().is_none() || in_hole, "missing at the end");
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod broken;
 mod common;
 mod corpus;
+mod damage;
 mod host;
 mod readme;
 mod roundtrip;
