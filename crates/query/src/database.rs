@@ -31,12 +31,15 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 use transect_ask::Options;
+use transect_integrity::{Damage, Folder};
 
 /// The tables of one recording, with views and functions.
 pub struct Database {
     /// There until it is dropped.
     runtime: Option<Runtime>,
     context: SessionContext,
+    /// The tables' folder.
+    folder: Folder,
     views: Arc<Views>,
     memory_bytes: usize,
     /// Is the recording's unit of time known to the functions that print it?
@@ -135,17 +138,34 @@ impl Database {
             .build()?;
         let context = context(options, !tables.is_held())
             .map_err(|error| QueryError::planning(&error, &[], &[]))?;
+        let folder = tables.folder().clone();
         functions::register(&context);
         operators::register(&context);
         catalog::register(&context, tables)?;
         let views = Arc::new(Views::new());
         let (memory_bytes, has_unit) = (options.memory_bytes, Mutex::new(false));
-        let database = Self { runtime: Some(runtime), context, views, memory_bytes, has_unit };
+        let runtime = Some(runtime);
+        let database = Self { runtime, context, folder, views, memory_bytes, has_unit };
         let context = database.context.clone();
         let registered =
             database.on_worker(async move { functions::register_for_tables(&context).await });
-        registered.map_err(|error| QueryError::running(&error, memory_bytes))?;
+        registered.map_err(|error| database.failed(&error))?;
         Ok(database)
+    }
+
+    /// Are there checksums that what is read is verified by?
+    pub fn is_verified(&self) -> bool {
+        self.folder.is_verified()
+    }
+
+    /// Damage of the tables that was found until now.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.folder.damage()
+    }
+
+    /// An error of running. Damage that was found is the reason for any.
+    fn failed(&self, error: &DataFusionError) -> QueryError {
+        QueryError::running(error, self.memory_bytes).or_damage(self.damage())
     }
 
     /// Splits a text into statements.
@@ -193,9 +213,7 @@ impl Database {
             execute_stream(plan, task)
         });
         let stream = stream.map_err(|error| match error.find_root() {
-            DataFusionError::ResourcesExhausted(_) => {
-                QueryError::running(&error, self.memory_bytes)
-            }
+            DataFusionError::ResourcesExhausted(_) => self.failed(&error),
             _ => failed(error),
         })?;
         let runtime = self.runtime.as_ref().ok_or_else(closed).map_err(failed)?;
@@ -238,12 +256,12 @@ impl Database {
     fn require_views(&self, text: String) -> Result<(), QueryError> {
         let (views, context) = (Arc::clone(&self.views), self.context.clone());
         let required = self.on_worker(async move { Ok(views.require(&context, &text)) });
-        required.map_err(|error| QueryError::running(&error, self.memory_bytes))?
+        required.map_err(|error| self.failed(&error))?
     }
 
     /// An error of planning, with what was perhaps meant.
     fn bad(&self, error: &DataFusionError) -> QueryError {
-        QueryError::planning(error, &self.tables(), &self.functions())
+        QueryError::planning(error, &self.tables(), &self.functions()).or_damage(self.damage())
     }
 
     /// Runs `work` where the stack is deep enough for it, and waits.
@@ -402,8 +420,7 @@ impl<'d> Rows<'d> {
             stop.look()?;
             match self.batches.poll_recv(&mut task) {
                 Poll::Ready(Some(batch)) => {
-                    let failed = |e| QueryError::running(&e, self.database.memory_bytes);
-                    return batch.map(Some).map_err(failed);
+                    return batch.map(Some).map_err(|error| self.database.failed(&error));
                 }
                 Poll::Ready(None) => return self.ended(),
                 Poll::Pending => std::thread::park_timeout(STOP_LATENCY),
@@ -421,7 +438,8 @@ impl<'d> Rows<'d> {
             Err(error) if error.is_panic() => {
                 let panic = error.into_panic();
                 let what = panic_text(panic.as_ref());
-                Err(QueryError::Run { message: format!("the query failed: {what}") })
+                let error = QueryError::Run { message: format!("the query failed: {what}") };
+                Err(error.or_damage(self.database.damage()))
             }
             _ => Ok(None),
         }

@@ -5,7 +5,8 @@ use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use transect_integrity::{Damage, damage_in};
 
 /// Why there is no (further) answer.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,11 @@ pub enum QueryError {
         /// Why.
         source: io::Error,
     },
+    /// A file of the tables is not what was written, or is missing.
+    #[error(
+        "{0}; 'transect verify DIR --repair' makes the tables again, or copy the excerpt again"
+    )]
+    Damaged(#[from] Damage),
     /// A result cannot be written.
     #[error("{0}")]
     Write(#[from] io::Error),
@@ -69,6 +75,14 @@ impl QueryError {
         matches!(self, QueryError::Sql { .. })
     }
 
+    /// Tables that cannot be read; perhaps because they are damaged.
+    pub(crate) fn tables(path: &Path, error: io::Error) -> Self {
+        match damage_in(&error) {
+            Some(damage) => QueryError::Damaged(damage.clone()),
+            None => QueryError::Tables { path: path.to_owned(), source: error },
+        }
+    }
+
     /// An error while planning: nearly always the text's.
     /// `tables` and `functions` are what there is, for what was perhaps meant.
     pub(crate) fn planning(
@@ -82,6 +96,16 @@ impl QueryError {
                 place: error.diagnostic().and_then(place).or(found),
                 message: named(message, tables, functions),
             },
+        }
+    }
+
+    /// An error that damage of the tables explains, and not the query.
+    pub(crate) fn or_damage(self, damage: Option<&Damage>) -> Self {
+        match (self, damage) {
+            (QueryError::Run { .. } | QueryError::Tables { .. }, Some(damage)) => {
+                QueryError::Damaged(damage.clone())
+            }
+            (error, _) => error,
         }
     }
 
@@ -104,6 +128,8 @@ fn find(error: &DataFusionError) -> Cause {
         DataFusionError::ObjectStore(e) => Cause::Run(e.to_string()),
         DataFusionError::IoError(e) => Cause::Run(e.to_string()),
         DataFusionError::ParquetError(e) => Cause::Run(e.to_string()),
+        DataFusionError::ArrowError(e, _) => Cause::Run(e.to_string()),
+        DataFusionError::External(e) => Cause::Run(e.to_string()),
         DataFusionError::SQL(e, _) => {
             let (place, message) = syntax(&e.to_string());
             Cause::Sql(place, message)

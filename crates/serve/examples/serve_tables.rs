@@ -16,7 +16,8 @@ impl Recording for Tables {
     fn open(&self, _: transect_serve::Tell<'_>) -> Result<Opened, String> {
         let tables = self.0.canonicalize().map_err(|error| error.to_string())?;
         let parent = tables.parent().map(PathBuf::from).unwrap_or_default();
-        Ok(Opened { tables, parent, unit: "ns", filter: None, notes: Vec::new() })
+        let (unit, filter, notes) = ("ns", None, Vec::new());
+        Ok(Opened { tables, can_be_made_again: false, parent, unit, filter, notes })
     }
 
     fn export(&self, _: i64, _: i64, _: &str) -> Result<Exported, String> {

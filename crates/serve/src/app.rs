@@ -222,7 +222,13 @@ impl View {
                 self.answer_question(question, request, connection, admission)
             }
         };
-        answer.unwrap_or_else(|refusal| refusal).into()
+        let refused = |refusal: Response| {
+            if refusal.is_of_damaged_tables() {
+                self.state.distrust_tables();
+            }
+            refusal
+        };
+        answer.unwrap_or_else(refused).into()
     }
 
     fn answer_lookup<A: Admission>(

@@ -93,6 +93,7 @@ fn parse_rows(bytes: &[u8], limit: usize) -> Result<Vec<Row>, String> {
 
 /// HTTP response for a failed query.
 pub(crate) fn refusal(error: &AskError) -> Response {
+    let is_of_tables = matches!(error, AskError::Refused(refusal) if refusal.kind == Kind::Tables);
     let status = match error {
         error if error.is_bad_sql() => 400,
         AskError::Missing { .. } | AskError::Version { .. } | AskError::Start { .. } => 501,
@@ -111,6 +112,7 @@ pub(crate) fn refusal(error: &AskError) -> Response {
         AskError::Busy | AskError::TooMany(_) => {
             Response::error(status, &error.to_string()).with("Retry-After", "1")
         }
+        _ if is_of_tables => Response::error(status, &error.to_string()).of_damaged_tables(),
         _ => Response::error(status, &error.to_string()),
     }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use transect_timeline::{TimelineError, View};
+use transect_integrity::Folder;
+use transect_timeline::{Lookup, TimelineError, View};
 
 /// Told what is being made, how much of it is done, and of how much: 0 where that is not known.
 pub type Tell<'t> = &'t (dyn Fn(&'static str, u64, u64) + Sync);
@@ -45,6 +46,8 @@ pub struct Exported {
 pub struct Opened {
     /// The folder of tables.
     pub tables: PathBuf,
+    /// Does [`Recording::open`] make them again if they are damaged? Not those of an excerpt.
+    pub can_be_made_again: bool,
     /// The folder that `view/` is, or is to be, in.
     pub parent: PathBuf,
     /// What one unit of time is: `ns`, or `ticks` where the recording does not say how long one is.
@@ -74,6 +77,8 @@ struct Inner {
     version: u64,
     view: Option<Arc<View>>,
     opened: Option<Opened>,
+    /// Rows of its tables.
+    lookup: Option<Lookup>,
 }
 
 /// Shared by the builder and all connections.
@@ -89,6 +94,8 @@ pub(crate) struct State {
     inner: Mutex<Inner>,
     changed: Condvar,
     is_building: AtomicBool,
+    /// Were the tables found to be damaged while they were served? They are made again once.
+    is_distrusted: AtomicBool,
 }
 
 impl State {
@@ -107,6 +114,7 @@ impl State {
             inner: Mutex::default(),
             changed: Condvar::new(),
             is_building: AtomicBool::new(false),
+            is_distrusted: AtomicBool::new(false),
         }
     }
 
@@ -166,6 +174,20 @@ impl State {
         self.lock().opened.clone()
     }
 
+    /// Rows of the tables.
+    pub(crate) fn lookup(&self) -> Option<Lookup> {
+        self.lock().lookup.clone()
+    }
+
+    /// An answer found the tables damaged: they and the tiles are made again, once.
+    pub(crate) fn distrust_tables(self: &Arc<Self>) {
+        let Some(opened) = self.opened().filter(|opened| opened.can_be_made_again) else { return };
+        if !self.is_distrusted.swap(true, Ordering::Relaxed) {
+            Folder::distrust(&opened.tables);
+            self.build(true, ());
+        }
+    }
+
     /// Makes what is missing when its turn in the queue has come; `again` distrusts the tiles that are there. `kept` is
     /// dropped when that has ended.
     pub(crate) fn build(self: &Arc<Self>, again: bool, kept: impl Send + 'static) {
@@ -196,12 +218,32 @@ impl State {
 
     fn make(&self, again: bool) -> Result<View, String> {
         let told = Throttle::default();
+        let opened = self.open(&told)?;
+        let made = match self.tiles(&opened, again, &told) {
+            Err(error) if error.table_damage().is_some() && opened.can_be_made_again => {
+                Folder::distrust(&opened.tables);
+                let opened = self.open(&told)?;
+                self.tiles(&opened, true, &told)
+            }
+            made => made,
+        };
+        made.map_err(|error| error.to_string())
+    }
+
+    fn open(&self, told: &Throttle) -> Result<Opened, String> {
         let opened = self.recording.open(&|stage, done, total| {
             if told.is_due() {
                 self.progress(stage, done, total);
             }
         })?;
-        self.change(|inner| inner.opened = Some(opened.clone()));
+        self.change(|inner| {
+            inner.lookup = Some(Lookup::new(&opened.tables));
+            inner.opened = Some(opened.clone());
+        });
+        Ok(opened)
+    }
+
+    fn tiles(&self, opened: &Opened, again: bool, told: &Throttle) -> Result<View, TimelineError> {
         let shown = Throttle::default();
         let build = transect_timeline::Build {
             tables: &opened.tables,
@@ -219,8 +261,7 @@ impl State {
             },
             stop: &self.stop,
         };
-        let made = if again { build.again() } else { build.ensure() };
-        made.map_err(|error: TimelineError| error.to_string())
+        if again { build.again() } else { build.ensure() }
     }
 }
 

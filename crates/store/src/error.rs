@@ -1,6 +1,7 @@
 //! What can go wrong with a recording directory, each with the place and the mend.
 
 use std::{io, path::PathBuf};
+use transect_integrity::{Damage, damage_in};
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +131,7 @@ pub enum StoreError {
     /// A table's file that cannot be read back.
     #[error(
         "{}: damaged: {reason}; copy or export an excerpt again; for any other recording, \
-         remove the folder 'tables' and it is made again",
+         'transect verify DIR --repair' makes the tables again",
         path.display()
     )]
     DamagedTable {
@@ -139,6 +140,12 @@ pub enum StoreError {
         /// What the decoder said.
         reason: String,
     },
+    /// A file of a folder of tables that is not what was written, or that is missing.
+    #[error(
+        "{0}; copy or export an excerpt again; for any other recording, 'transect verify DIR --repair' makes \
+         the tables again"
+    )]
+    Damaged(#[from] Damage),
     /// A table's file with other columns than this version's.
     #[error(
         "{}: not the table {table} of this transect ({reason}): it was written by another version; \
@@ -199,6 +206,18 @@ fn contents_text(contents: &[String]) -> String {
         "; it is empty".to_owned()
     } else {
         format!("; it contains {named}{rest}{hint}")
+    }
+}
+
+/// An error of opening or reading a file of tables, which may be that it is damaged.
+pub(crate) fn read_error(
+    action: &'static str,
+    path: &std::path::Path,
+) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |error| match damage_in(&error) {
+        Some(damage) => StoreError::Damaged(damage.clone()),
+        None => io_error(action, path)(error),
     }
 }
 

@@ -1,16 +1,17 @@
 //! An excerpt: a recording that has the tables of a stretch of another's time, and no sources.
 //!
 //! It is a directory like any recording, with `manifest.json` and `tables/`. Its tables cannot be made
-//! again, so their stamp lists every file with its length, and [`open_excerpt`] looks whether all are
-//! there, as long as they were, and with the columns that this version knows.
+//! again, so [`open_excerpt`] refuses them where a file is missing, cut or too many, or has other columns than
+//! this version knows, and whatever reads them verifies their content.
 
 use crate::error::{StoreError, io_error, of_excerpt};
 use crate::manifest::{Excerpt, Manifest};
-use crate::tables::{Basis, Stamp, TableFile, TablesFolder, folders};
-use std::collections::BTreeMap;
+use crate::tables::{Basis, Stamp, StampRead, TableFile, TablesFolder, Written, folders};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use transect_access::{Readers, create_dir, create_top};
+use transect_integrity::{Damage, Folder, What, damage_in};
 use transect_model::table::TABLES as ALL;
 
 const TABLES: &str = crate::tables::FOLDER;
@@ -55,7 +56,7 @@ impl ExcerptWriter {
         self.part.join(TABLES)
     }
 
-    /// All tables are written, with so many rows each: the excerpt gets its name. `manifest` is the
+    /// All tables are written: the excerpt gets its name. `manifest` is the
     /// whole recording's with [`Manifest::excerpt`] set; what it says of sources is left out.
     ///
     /// # Errors
@@ -64,21 +65,20 @@ impl ExcerptWriter {
         self,
         manifest: Manifest,
         excerpt: Excerpt,
-        rows: BTreeMap<String, u64>,
+        written: Written,
     ) -> Result<PathBuf, StoreError> {
-        self.publish(manifest, excerpt, rows).map_err(of_excerpt)
+        self.publish(manifest, excerpt, written).map_err(of_excerpt)
     }
 
     fn publish(
         mut self,
         mut manifest: Manifest,
         excerpt: Excerpt,
-        rows: BTreeMap<String, u64>,
+        written: Written,
     ) -> Result<PathBuf, StoreError> {
         let tables = self.tables();
         let basis = Basis::of_excerpt(&excerpt.transect, &excerpt);
-        let stamp = Stamp { files: lengths(&tables)?, ..Stamp::now(basis, rows) };
-        stamp.write(&tables)?;
+        Stamp::write(&tables, basis, None, written)?;
         manifest.sources.clear();
         manifest.excerpt = Some(excerpt);
         manifest.write(&self.part)?;
@@ -110,44 +110,60 @@ pub fn open_excerpt(dir: &Path, excerpt: &Excerpt) -> Result<TablesFolder, Store
     let path = dir.join(TABLES);
     let broken =
         |path: &Path, reason: String| StoreError::BrokenExcerpt { path: path.to_owned(), reason };
-    let stamp = Stamp::read(&path)
-        .ok_or_else(|| broken(&path, "its stamp.json is missing or damaged".to_owned()))?;
-    if !stamp.basis.has_our_layout() {
-        let reason = "its tables have the layout of another version of transect".to_owned();
-        return Err(broken(&path, reason));
-    }
+    let stamp = match Stamp::look(&path) {
+        StampRead::Whole(stamp) => *stamp,
+        StampRead::Other => {
+            let reason = "its tables have the layout of another version of transect".to_owned();
+            return Err(broken(&path, reason));
+        }
+        StampRead::None | StampRead::Damaged => {
+            return Err(broken(&path, "its stamp.json is missing or damaged".to_owned()));
+        }
+    };
     if !stamp.basis.is_of(excerpt) {
         let Excerpt { from, until, .. } = excerpt;
         let reason =
             format!("these are not the tables of {from} to {until} that the manifest lists");
         return Err(broken(&path, reason));
     }
-    let found = lengths(&path)?;
-    for (file, bytes) in &stamp.files {
-        match found.get(file) {
-            None => return Err(broken(&path.join(file), "the file is missing".to_owned())),
-            Some(found) if found != bytes => {
-                let reason = format!("the file has {found} bytes of {bytes}");
-                return Err(broken(&path.join(file), reason));
-            }
-            Some(_) => {}
-        }
+    let folder = Folder::open(&path).map_err(|error| broken_by(&path, error))?;
+    if !folder.is_verified() {
+        return Err(broken(&path, "its checksums.bin is missing".to_owned()));
     }
-    if let Some(file) = found.keys().find(|file| !stamp.files.contains_key(*file)) {
-        return Err(broken(&path.join(file), "the file is not the excerpt's".to_owned()));
-    }
-    check_columns(&path, &stamp)?;
+    check_columns(&folder, &stamp).map_err(of_broken)?;
     Ok(TablesFolder { path, stamp, is_new: false })
 }
 
+/// What is wrong with an excerpt's files, with what to do about it.
+fn broken_by(path: &Path, error: io::Error) -> StoreError {
+    match damage_in(&error) {
+        Some(damage) => of_broken(StoreError::Damaged(damage.clone())),
+        None => io_error("read", path)(error),
+    }
+}
+
+/// The same for an excerpt, whose tables cannot be made again.
+pub fn of_broken(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Damaged(Damage { path, what: What::Unlisted }) => {
+            let reason = "the file is not the excerpt's".to_owned();
+            StoreError::BrokenExcerpt { path, reason }
+        }
+        StoreError::Damaged(Damage { path, what }) => {
+            StoreError::BrokenExcerpt { path, reason: what.to_string() }
+        }
+        other => other,
+    }
+}
+
 /// Are the columns of every table those of the model, and the rows as many as the stamp says?
-fn check_columns(tables: &Path, stamp: &Stamp) -> Result<(), StoreError> {
+fn check_columns(tables: &Folder, stamp: &Stamp) -> Result<(), StoreError> {
     let mut found = Vec::new();
     for table in ALL {
         let mut rows = 0;
         for folder in folders(tables, table.name)? {
-            for path in folder.buckets.iter().chain(&folder.late) {
-                let file = TableFile::open(path)?;
+            for file in folder.buckets.iter().chain(&folder.late) {
+                let file = TableFile::open(file)?;
                 file.check(table)?;
                 rows += file.rows();
             }
@@ -157,30 +173,9 @@ fn check_columns(tables: &Path, stamp: &Stamp) -> Result<(), StoreError> {
     for (table, rows) in found {
         let said = stamp.rows.get(table).copied().unwrap_or(0);
         if said != rows {
-            let (path, reason) = (tables.join(table), format!("{rows} rows of {said}"));
+            let (path, reason) = (tables.dir().join(table), format!("{rows} rows of {said}"));
             return Err(StoreError::BrokenExcerpt { path, reason });
         }
     }
     Ok(())
-}
-
-/// Every file below the folder but its stamp, by its path from there, and its length.
-fn lengths(tables: &Path) -> Result<BTreeMap<String, u64>, StoreError> {
-    let mut found = BTreeMap::new();
-    let mut dirs = vec![PathBuf::new()];
-    while let Some(dir) = dirs.pop() {
-        let path = tables.join(&dir);
-        for entry in fs::read_dir(&path).map_err(io_error("list", &path))? {
-            let entry = entry.map_err(io_error("list", &path))?;
-            let name = dir.join(entry.file_name());
-            // Not through links: an excerpt from elsewhere has none.
-            let meta = entry.metadata().map_err(io_error("look at", entry.path()))?;
-            if meta.is_dir() {
-                dirs.push(name);
-            } else if name != Path::new(crate::tables::STAMP_FILE_NAME) {
-                found.insert(name.to_string_lossy().into_owned(), meta.len());
-            }
-        }
-    }
-    Ok(found)
 }

@@ -54,7 +54,7 @@ mod writer;
 
 pub use append::AppendFile;
 pub use error::StoreError;
-pub use excerpt::{ExcerptWriter, open_excerpt};
+pub use excerpt::{ExcerptWriter, of_broken, open_excerpt};
 pub use manifest::Manifest;
 pub use mapping::Mapping;
 pub use names::stem_from_name;

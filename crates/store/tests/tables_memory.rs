@@ -48,7 +48,7 @@ fn peak(rows: i64) -> usize {
             vector: 9,
         }));
     }
-    assert_eq!(writer.finish().unwrap()["irqs"], rows.unsigned_abs());
+    assert_eq!(writer.finish().unwrap().rows["irqs"], rows.unsigned_abs());
     PEAK.load(Relaxed) - before
 }
 

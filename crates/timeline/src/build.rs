@@ -220,7 +220,7 @@ impl Work<'_> {
             return;
         }
         let window = (self.plan.origin, self.plan.to);
-        if let Ok(view) = View::of_units(self.build.tables, window, ready) {
+        if let Ok(view) = View::of_units(&self.plan.folder, window, ready) {
             (self.build.partial)(view);
         }
     }

@@ -4,6 +4,7 @@ use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use std::io;
 use std::path::{Path, PathBuf};
+use transect_integrity::{Damage, KnownFile, damage_in};
 
 /// Why tiles could not be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -19,13 +20,16 @@ pub enum TimelineError {
         source: io::Error,
     },
     /// A table cannot be read.
-    #[error("{path}: {reason}; remove the folder of tables to have it rebuilt")]
+    #[error("{path}: {reason}; 'transect verify DIR --repair' makes the tables again")]
     Table {
         /// The Parquet file.
         path: PathBuf,
         /// What its reader says.
         reason: String,
     },
+    /// A file of tables is not what was written, or is missing.
+    #[error("{0}; 'transect verify DIR --repair' makes the tables again")]
+    Tables(#[from] Damage),
     /// A file of tiles is not what was written: cut, damaged, or of another version. Tiles are
     /// made from tables, so the answer is to make them again.
     #[error("{path}: byte {offset}: {what}; the tiles must be rebuilt")]
@@ -37,6 +41,9 @@ pub enum TimelineError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// The tiles are of other tables, or of another version's form.
+    #[error("the tiles were made from other tables or by another version")]
+    Stale,
     /// The answer cannot be put into Arrow's form.
     #[error("cannot encode the answer: {0}")]
     Encode(#[from] ArrowError),
@@ -59,6 +66,37 @@ impl TimelineError {
     pub fn is_damage(&self) -> bool {
         matches!(self, TimelineError::Damaged { .. })
     }
+
+    /// Are the tables damaged, so that making them and the tiles again helps?
+    pub fn table_damage(&self) -> Option<&Damage> {
+        match self {
+            TimelineError::Tables(damage) => Some(damage),
+            _ => None,
+        }
+    }
+}
+
+/// An error of opening or reading a file of tables, which may be that it is damaged.
+pub(crate) fn read_error(
+    action: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> TimelineError {
+    let path = path.to_owned();
+    move |error| match damage_in(&error) {
+        Some(damage) => TimelineError::Tables(damage.clone()),
+        None => io_error(action, &path)(error),
+    }
+}
+
+/// What a reader of a table's file says. Where damage was found, its checksums know better what happened.
+pub(crate) fn reader_error(file: &KnownFile, error: &dyn std::error::Error) -> TimelineError {
+    match file.damage() {
+        Some(damage) => TimelineError::Tables(damage.clone()),
+        None => {
+            let reason = error.to_string().lines().collect::<Vec<_>>().join(" ");
+            TimelineError::Table { path: file.path().to_owned(), reason }
+        }
+    }
 }
 
 pub(crate) fn io_error(
@@ -69,7 +107,6 @@ pub(crate) fn io_error(
     move |source| TimelineError::Io { action, path, source }
 }
 
-pub(crate) fn table_error(path: &Path) -> impl FnOnce(ParquetError) -> TimelineError {
-    let path = path.to_owned();
-    move |error| TimelineError::Table { path, reason: error.to_string() }
+pub(crate) fn table_error(file: &KnownFile) -> impl FnOnce(ParquetError) -> TimelineError {
+    move |error| reader_error(file, &error)
 }

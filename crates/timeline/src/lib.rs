@@ -73,6 +73,7 @@ mod tile;
 mod track;
 mod unit;
 mod varint;
+mod verify;
 mod view;
 
 pub use answer::{MAX_ROWS, MAX_TILES, TilesRequest, stream, streams};
@@ -88,4 +89,5 @@ pub use sums::{TILE_BUCKETS, TILE_KEYS, WHOLE};
 pub use tables::vector_name;
 pub use tile::{Share, ValueBucket};
 pub use track::{Actor, Kind, Shape};
+pub use verify::{Verified, verify};
 pub use view::{Key, Shown, Tile, Track, View};

@@ -1,13 +1,13 @@
 //! Names of machines and threads, from their tables.
 
 use crate::column::{Words, get, i32s, u32s};
-use crate::error::TimelineError;
+use crate::error::{TimelineError, reader_error};
 use crate::rows::{self, Files};
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::path::Path;
+use transect_integrity::Folder;
 
 /// One machine of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +36,10 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn read(tables: &Path) -> Result<Self, TimelineError> {
+    pub(crate) fn read(tables: &Folder) -> Result<Self, TimelineError> {
         let mut names = Names::default();
         let columns = &["machine_id", "parent_id", "kind", "name"];
-        each(&tables.join("machines"), columns, |batch| {
+        each(tables, "machines", columns, |batch| {
             let (id, parent) = (u32s(batch, "machine_id")?, u32s(batch, "parent_id")?);
             let (kind, name) = (Words::new(batch, "kind")?, Words::new(batch, "name")?);
             names.machines.extend((0..batch.num_rows()).map(|row| Machine {
@@ -50,7 +50,7 @@ impl Names {
             }));
             Ok(())
         })?;
-        each(&tables.join("threads"), &["machine_id", "tid", "name", "cgroup"], |batch| {
+        each(tables, "threads", &["machine_id", "tid", "name", "cgroup"], |batch| {
             let (machine, tid) = (u32s(batch, "machine_id")?, i32s(batch, "tid")?);
             let (name, cgroup) = (Words::new(batch, "name")?, Words::new(batch, "cgroup")?);
             for row in 0..batch.num_rows() {
@@ -67,7 +67,7 @@ impl Names {
             );
             Ok(())
         })?;
-        each(&tables.join("vcpus"), &["machine_id", "vcpu", "vmm_tid"], |batch| {
+        each(tables, "vcpus", &["machine_id", "vcpu", "vmm_tid"], |batch| {
             let (machine, vcpu) = (u32s(batch, "machine_id")?, u32s(batch, "vcpu")?);
             let tid = i32s(batch, "vmm_tid")?;
             names.vcpus.extend(
@@ -121,9 +121,9 @@ impl Names {
 }
 
 /// Are the recording's times in ticks of unknown length?
-pub(crate) fn is_in_ticks(tables: &Path) -> Result<bool, TimelineError> {
+pub(crate) fn is_in_ticks(tables: &Folder) -> Result<bool, TimelineError> {
     let mut is_in_ticks = false;
-    each(&tables.join("machines"), &["time_unit"], |batch| {
+    each(tables, "machines", &["time_unit"], |batch| {
         let unit = Words::new(batch, "time_unit")?;
         is_in_ticks |= (0..batch.num_rows()).any(|row| unit.text(row) == "ticks");
         Ok(())
@@ -132,16 +132,14 @@ pub(crate) fn is_in_ticks(tables: &Path) -> Result<bool, TimelineError> {
 }
 
 fn each(
-    dir: &Path,
+    tables: &Folder,
+    table: &str,
     columns: &[&str],
     mut take: impl FnMut(&RecordBatch) -> Result<(), TimelineError>,
 ) -> Result<(), TimelineError> {
-    for path in Files::in_dir(dir)?.all() {
-        for batch in rows::open(path, columns)? {
-            let failed = |error: ArrowError| TimelineError::Table {
-                path: path.clone(),
-                reason: error.to_string(),
-            };
+    for file in Files::in_dir(tables, &tables.dir().join(table))?.all() {
+        for batch in rows::open(file, columns)? {
+            let failed = |error: ArrowError| reader_error(file, &error);
             take(&batch.map_err(failed)?)?;
         }
     }

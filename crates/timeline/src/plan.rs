@@ -7,6 +7,7 @@ use crate::rows::{self, Files};
 use crate::tables::{INSIDE, TABLES};
 use std::fs;
 use std::path::{Path, PathBuf};
+use transect_integrity::Folder;
 
 /// One folder of a table, which becomes one file of tiles.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct UnitPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) units: Vec<UnitPlan>,
+    /// The tables.
+    pub(crate) folder: Folder,
     /// First moment of all tables, ns of trace time.
     pub(crate) origin: i64,
     /// Their end, as far as it is known before they are read.
@@ -34,10 +37,11 @@ pub(crate) struct Plan {
 impl Plan {
     /// Looks at the folder `tables`: at names and Parquet footers, not at rows.
     pub(crate) fn new(tables: &Path) -> Result<Self, TimelineError> {
+        let checked = rows::open_folder(tables)?;
         let mut units = Vec::new();
         for table in TABLES {
             for (dir, part) in folders(&tables.join(table))? {
-                add(&mut units, table, part.as_deref(), &dir)?;
+                add(&mut units, &checked, table, part.as_deref(), &dir)?;
             }
         }
         if units.iter().any(|unit| unit.table == "cpu_slices") {
@@ -50,14 +54,15 @@ impl Plan {
             let name = name.as_deref().and_then(|name| name.strip_prefix("name="));
             let Some(name) = name else { continue };
             for (dir, part) in folders(&dir)? {
-                add(&mut units, &format!("events/{name}"), part.as_deref(), &dir)?;
+                add(&mut units, &checked, &format!("events/{name}"), part.as_deref(), &dir)?;
             }
         }
         let (origin, to) = window(tables, &units)?;
         for (number, unit) in units.iter_mut().enumerate() {
             unit.name = format!("{number:04}-{}.tiles", unit.name);
         }
-        Ok(Plan { units, origin, to, in_ticks: names::is_in_ticks(tables)? })
+        let in_ticks = names::is_in_ticks(&checked)?;
+        Ok(Plan { units, folder: checked, origin, to, in_ticks })
     }
 
     /// Rows of all units.
@@ -68,17 +73,18 @@ impl Plan {
 
 fn add(
     units: &mut Vec<UnitPlan>,
+    tables: &Folder,
     table: &str,
     part: Option<&str>,
     dir: &Path,
 ) -> Result<(), TimelineError> {
-    let files = Files::in_dir(dir)?;
+    let files = Files::in_dir(tables, dir)?;
     if files.is_empty() {
         return Ok(());
     }
     let mut rows = 0;
-    for path in files.all() {
-        rows += rows::facts(path)?.rows;
+    for file in files.all() {
+        rows += rows::facts(file)?.rows;
     }
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', ".");
     let name = match part {
@@ -117,8 +123,8 @@ fn window(tables: &Path, units: &[UnitPlan]) -> Result<(i64, i64), TimelineError
         window = Some((known.0.min(from), known.1.max(to)));
     };
     for unit in units {
-        for path in unit.files.all() {
-            if let Some((first, last)) = rows::facts(path)?.ts {
+        for file in unit.files.all() {
+            if let Some((first, last)) = rows::facts(file)?.ts {
                 include(first, last.saturating_add(1));
             }
         }

@@ -5,7 +5,7 @@
 //! long stretches of a batch, not rows: what it costs is looking for their ends.
 
 use crate::column;
-use crate::error::{TimelineError, io_error, table_error};
+use crate::error::{TimelineError, io_error, read_error, reader_error, table_error};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
@@ -15,27 +15,28 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::statistics::Statistics;
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
+use transect_integrity::{CheckedFile, Folder, KnownFile};
 
 const BATCH_ROWS: usize = 16 * 1024;
 /// Batches decoded ahead.
 const AHEAD: usize = 3;
 
 /// The files of a folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
-    buckets: Vec<PathBuf>,
-    late: Vec<PathBuf>,
+    buckets: Vec<KnownFile>,
+    late: Vec<KnownFile>,
 }
 
 impl Files {
-    /// Those in `dir` itself; none where there is no such folder.
-    pub(crate) fn in_dir(dir: &Path) -> Result<Self, TimelineError> {
+    /// Those in `dir` itself, which is in the folder of tables; none where there is no such folder.
+    pub(crate) fn in_dir(tables: &Folder, dir: &Path) -> Result<Self, TimelineError> {
         let mut numbered = [Vec::new(), Vec::new()];
         if !dir.exists() {
             return Ok(Files::default());
@@ -46,14 +47,14 @@ impl Files {
             let Some((kind, number)) = stem.and_then(|stem| stem.split_once('=')) else { continue };
             let Ok(number) = number.parse::<u64>() else { continue };
             match kind {
-                "bucket" => numbered[0].push((number, path)),
-                "late" => numbered[1].push((number, path)),
+                "bucket" => numbered[0].push((number, known(tables, &path)?)),
+                "late" => numbered[1].push((number, known(tables, &path)?)),
                 _ => {}
             }
         }
         let [buckets, late] = numbered.map(|mut files| {
-            files.sort();
-            files.into_iter().map(|(_, path)| path).collect()
+            files.sort_by_key(|(number, _)| *number);
+            files.into_iter().map(|(_, file)| file).collect()
         });
         Ok(Files { buckets, late })
     }
@@ -62,26 +63,44 @@ impl Files {
         self.buckets.is_empty() && self.late.is_empty()
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &KnownFile> {
         self.buckets.iter().chain(&self.late)
     }
 }
 
+/// Opens a folder of tables. What is wrong with it names the file.
+pub(crate) fn open_folder(tables: &Path) -> Result<Folder, TimelineError> {
+    Folder::open(tables).map_err(read_error("open", tables))
+}
+
+/// What is known of a file of tables.
+pub(crate) fn known(tables: &Folder, path: &Path) -> Result<KnownFile, TimelineError> {
+    tables.file(path).map_err(read_error("open", path))
+}
+
+/// Opens a file, whose blocks are verified as they are read.
+pub(crate) fn checked(known: &KnownFile) -> Result<CheckedFile, TimelineError> {
+    known.open().map_err(read_error("open", known.path()))
+}
+
 /// Opens a file for some of its columns; words come as dictionaries.
 pub(crate) fn open(
-    path: &Path,
+    known: &KnownFile,
     columns: &[&str],
 ) -> Result<ParquetRecordBatchReader, TimelineError> {
-    let file = File::open(path).map_err(io_error("open", path))?;
-    let metadata = metadata_of(&file, path)?;
+    let file = checked(known)?;
+    let metadata = metadata_of(&file, known)?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
-    builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(table_error(path))
+    builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(table_error(known))
 }
 
 /// A file's metadata, by which words come as dictionaries.
-pub(crate) fn metadata_of(file: &File, path: &Path) -> Result<ArrowReaderMetadata, TimelineError> {
-    let failed = || table_error(path);
+pub(crate) fn metadata_of(
+    file: &CheckedFile,
+    known: &KnownFile,
+) -> Result<ArrowReaderMetadata, TimelineError> {
+    let failed = || table_error(known);
     let plain = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(failed())?;
     let options = ArrowReaderOptions::new().with_schema(with_dictionaries(plain.schema()));
     ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options).map_err(failed())
@@ -105,10 +124,10 @@ pub(crate) struct FileFacts {
 }
 
 /// Looks at a file's metadata.
-pub(crate) fn facts(path: &Path) -> Result<FileFacts, TimelineError> {
-    let file = File::open(path).map_err(io_error("open", path))?;
+pub(crate) fn facts(known: &KnownFile) -> Result<FileFacts, TimelineError> {
+    let file = checked(known)?;
     let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
-    let metadata = metadata.map_err(table_error(path))?;
+    let metadata = metadata.map_err(table_error(known))?;
     let mut facts = FileFacts::default();
     for group in metadata.metadata().row_groups() {
         facts.rows += u64::try_from(group.num_rows()).unwrap_or(0);
@@ -157,8 +176,8 @@ pub(crate) fn stamps(batch: &RecordBatch) -> Result<&[i64], TimelineError> {
 struct Runs {
     columns: &'static [&'static str],
     open: Vec<Run>,
-    /// Late files that begin later: first stamp and path, the next one last.
-    waiting: Vec<(i64, PathBuf)>,
+    /// Late files that begin later: first stamp and file, the next one last.
+    waiting: Vec<(i64, KnownFile)>,
 }
 
 struct Run {
@@ -180,18 +199,17 @@ impl Runs {
         ahead: bool,
     ) -> Result<Self, TimelineError> {
         let mut waiting = Vec::new();
-        for path in &files.late {
-            let first = facts(path)?.ts.map_or(i64::MIN, |(first, _)| first);
-            waiting.push((first, path.clone()));
+        for file in &files.late {
+            let first = facts(file)?.ts.map_or(i64::MIN, |(first, _)| first);
+            waiting.push((first, file.clone()));
         }
-        waiting.sort();
-        waiting.reverse();
+        waiting.sort_by(|(a, file), (b, other)| (b, other.path()).cmp(&(a, file.path())));
         let mut runs = Runs { columns, open: Vec::new(), waiting };
         runs.start(files.buckets.clone(), ahead)?;
         Ok(runs)
     }
 
-    fn start(&mut self, files: Vec<PathBuf>, ahead: bool) -> Result<(), TimelineError> {
+    fn start(&mut self, files: Vec<KnownFile>, ahead: bool) -> Result<(), TimelineError> {
         let mut run = Run { source: Source::new(files, self.columns, ahead), head: None };
         run.advance()?;
         self.open.push(run);
@@ -216,9 +234,9 @@ impl Runs {
                 limit = Some(limit.map_or(second, |limit| limit.min(second)));
             }
             let is_due =
-                |(waiting, _): &mut (i64, PathBuf)| first.is_none_or(|(ts, _)| *waiting <= ts);
+                |(waiting, _): &mut (i64, KnownFile)| first.is_none_or(|(ts, _)| *waiting <= ts);
             match self.waiting.pop_if(is_due) {
-                Some((_, path)) => self.start(vec![path], false)?,
+                Some((_, file)) => self.start(vec![file], false)?,
                 None => return Ok(first.map(|(_, at)| (at, limit))),
             }
         }
@@ -247,7 +265,7 @@ enum Source {
 }
 
 impl Source {
-    fn new(files: Vec<PathBuf>, columns: &'static [&'static str], ahead: bool) -> Self {
+    fn new(files: Vec<KnownFile>, columns: &'static [&'static str], ahead: bool) -> Self {
         let mut reading = Reading { files: files.into_iter(), columns, reader: None };
         if !ahead {
             return Source::Here(reading);
@@ -281,26 +299,23 @@ impl Source {
 }
 
 struct Reading {
-    files: std::vec::IntoIter<PathBuf>,
+    files: std::vec::IntoIter<KnownFile>,
     columns: &'static [&'static str],
-    reader: Option<(PathBuf, ParquetRecordBatchReader)>,
+    reader: Option<(KnownFile, ParquetRecordBatchReader)>,
 }
 
 impl Reading {
     fn next(&mut self) -> Result<Option<RecordBatch>, TimelineError> {
         loop {
-            if let Some((path, reader)) = &mut self.reader {
-                let failed = |error: ArrowError| TimelineError::Table {
-                    path: path.clone(),
-                    reason: error.to_string(),
-                };
+            if let Some((file, reader)) = &mut self.reader {
+                let failed = |error: ArrowError| reader_error(file, &error);
                 if let Some(batch) = reader.next().transpose().map_err(failed)? {
                     return Ok(Some(batch));
                 }
             }
-            let Some(path) = self.files.next() else { return Ok(None) };
-            let reader = open(&path, self.columns)?;
-            self.reader = Some((path, reader));
+            let Some(file) = self.files.next() else { return Ok(None) };
+            let reader = open(&file, self.columns)?;
+            self.reader = Some((file, reader));
         }
     }
 }

@@ -9,10 +9,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use transect_integrity::{Seal, seal, seal_of};
 
 /// Version of the folder's layout (docs/reference/timeline-format.md); raise it with every change of what
 /// is in the files.
-const LAYOUT: u32 = 3;
+const LAYOUT: u32 = 4;
 /// The stamp's file, written last.
 const STAMP: &str = "stamp.json";
 
@@ -51,11 +52,22 @@ impl Stamp {
         let path = folder(parent).join(STAMP);
         let bytes = fs::read(&path).map_err(io_error("read", &path))?;
         let damaged = |what| TimelineError::Damaged { path: path.clone(), offset: 0, what };
-        let stamp: Stamp = serde_json::from_slice(&bytes).map_err(|_| damaged("invalid stamp"))?;
+        let text = String::from_utf8(bytes).map_err(|_| damaged("invalid stamp"))?;
+        match seal_of(&text) {
+            Seal::Whole => {}
+            Seal::Broken => return Err(damaged("checksum mismatch in the stamp")),
+            Seal::None => return Err(damaged("the stamp has no checksum")),
+        }
+        // What another version sealed is whole, and not ours.
+        let stamp: Stamp = serde_json::from_str(&text).map_err(|_| TimelineError::Stale)?;
         if stamp.layout != LAYOUT || stamp.tables != of_tables(tables)? {
-            return Err(damaged("the stamp does not match the tables"));
+            return Err(TimelineError::Stale);
         }
         Ok(stamp)
+    }
+
+    pub(crate) fn units(&self) -> &[UnitStamp] {
+        &self.units
     }
 
     /// Opens every file.
@@ -67,9 +79,12 @@ impl Stamp {
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), TimelineError> {
         let path = dir.join(STAMP);
-        let json = serde_json::to_vec_pretty(self).unwrap_or_default();
-        let written = transect_access::create_file(&path);
-        written.and_then(|mut file| file.write_all(&json)).map_err(io_error("write", &path))
+        let json = seal(&serde_json::to_string_pretty(self).unwrap_or_default());
+        let written = transect_access::create_file(&path).and_then(|mut file| {
+            file.write_all(json.as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(io_error("write", &path))
     }
 }
 

@@ -173,6 +173,13 @@ impl Blobs {
         chunk::decode(&bytes, entry, &self.path, to)
     }
 
+    /// Looks at the file's first bytes.
+    pub(crate) fn magic(&self) -> Result<(), TimelineError> {
+        let mut magic = [0; MAGIC.len()];
+        self.read(0, &mut magic)?;
+        if magic == *MAGIC { Ok(()) } else { Err(self.damaged(0, "invalid first bytes")) }
+    }
+
     /// The bytes of a tile.
     pub(crate) fn tile(&self, entry: &TileEntry) -> Result<Vec<u8>, TimelineError> {
         let mut bytes = vec![0; entry.bytes as usize];

@@ -4,6 +4,7 @@ use crate::error::TimelineError;
 use crate::key::{Class, NOTHING, OTHERS, RESERVED, RawKey};
 use crate::names::{Machine, Names};
 use crate::pyramid::{EXACT_INTERVALS, MAX_LEVEL, tile_ns, top_level};
+use crate::rows;
 use crate::stamp::Stamp;
 use crate::tile::{Share, ValueBucket, decode_shares, decode_values, scaled};
 use crate::track::{Actor, Kind, Shape};
@@ -11,6 +12,7 @@ use crate::unit::{Codes, TileEntry, TrackEntry, Unit};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::Arc;
+use transect_integrity::Folder;
 
 /// One row of the timeline.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,11 +121,11 @@ impl View {
     pub fn open(parent: &Path, tables: &Path) -> Result<Self, TimelineError> {
         let stamp = Stamp::read(parent, tables)?;
         let units = stamp.open_units(parent)?;
-        Self::of_units(tables, (stamp.origin, stamp.to), units)
+        Self::of_units(&rows::open_folder(tables)?, (stamp.origin, stamp.to), units)
     }
 
     pub(crate) fn of_units(
-        tables: &Path,
+        tables: &Folder,
         (origin, to): (i64, i64),
         units: Vec<Arc<Unit>>,
     ) -> Result<Self, TimelineError> {

@@ -1,7 +1,8 @@
 //! `transect sql`: questions to a recording's tables.
 //!
 //! **Data flow.** arguments → a folder of tables ([`tables_dir`]) → `transect-sql`, which takes this process's place, its
-//! terminal and its pipes: DataFusion is in that program alone. With a range, the folder is that of a temporary
+//! terminal and its pipes: DataFusion is in that program alone. If it finds the tables damaged before it has printed
+//! anything, it executes this verb again, which makes them again. With a range, the folder is that of a temporary
 //! excerpt ([`Part`]), and this process waits for the child to remove it.
 //!
 //! Exit code 2 says that the SQL is wrong, 1 that it could not be answered.
@@ -11,6 +12,7 @@ use super::load::SourceArgs;
 use crate::moment::RangeArgs;
 use crate::terminal::note;
 use anyhow::Context as _;
+use std::ffi::OsString;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use transect_ask::{Wanted, protocol};
+use transect_store::tables::TablesFolder;
 
 /// How often the end of the engine is noticed.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -40,6 +43,9 @@ pub(crate) struct Args {
     range: RangeArgs,
     #[command(flatten)]
     source: SourceArgs,
+    /// The tables were found to be damaged, and are made again
+    #[arg(long, hide = true)]
+    made_again: bool,
 }
 
 /// Runs `transect sql`; returns only if the engine cannot be run.
@@ -47,6 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let engine = transect_ask::program()?;
     let is_question = !args.wanted.schema && !args.wanted.views;
     let mut part = None;
+    let mut again = Vec::new();
     let tables = match &args.recording {
         _ if !is_question => None,
         None => return Ok(bad("no recording given: transect sql RECORDING 'SELECT …'")),
@@ -60,12 +67,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 let written = Part::write(&Stretch { path, source, range })?;
                 Some(part.insert(written).tables()?)
             } else {
-                Some(tables_dir(recording, &args.source)?)
+                let (tables, can_be_made_again) = tables_dir(recording, &args)?;
+                if can_be_made_again {
+                    again = this_command()?;
+                }
+                Some(tables)
             }
         }
     };
     let mut command = Command::new(&engine);
     command.args(args.wanted.options()).arg(format!("--of-version={}", protocol::VERSION));
+    command.args(again.iter().map(as_again));
     command.arg("--").args(tables).args(args.wanted.sql);
     let Some(part) = part else {
         return Err(command.exec()).with_context(|| engine.display().to_string());
@@ -106,13 +118,36 @@ fn bad(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The folder of a recording's Parquet tables, made if they are missing or stale. A folder of
-/// tables without its recording will do, too.
-fn tables_dir(recording: &Path, source: &SourceArgs) -> anyhow::Result<PathBuf> {
+/// The folder of a recording's Parquet tables, made if they are missing, stale or damaged. A folder of
+/// tables without its recording will do, too. True if the engine may have them made again.
+fn tables_dir(recording: &Path, args: &Args) -> anyhow::Result<(PathBuf, bool)> {
     let is_bare = recording.is_dir() && !recording.join("manifest.json").exists();
     let inside = recording.join("tables");
     if is_bare && inside.is_dir() {
-        return Ok(inside);
+        return Ok((inside, false));
     }
-    Ok(super::load::tables::ensure(recording, source)?.path)
+    let tables = match args.made_again {
+        false => super::load::tables::ensure(recording, &args.source)?,
+        true => super::load::tables::ensure_again(recording, &args.source, None)?,
+    };
+    super::load::tables::note_problems(&tables);
+    let can_be_made_again = tables.can_be_made_again() && !args.made_again;
+    let TablesFolder { path, .. } = tables;
+    Ok((path, can_be_made_again))
+}
+
+/// This command, for the engine: it finds damage while it answers, and has the tables made again.
+fn this_command() -> anyhow::Result<Vec<OsString>> {
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let mut command = vec![program.into_os_string()];
+    command.extend(std::env::args_os().skip(1));
+    let verb = command.iter().position(|argument| argument == "sql").unwrap_or(0);
+    command.insert(verb + 1, "--made-again".into());
+    Ok(command)
+}
+
+fn as_again(argument: &OsString) -> OsString {
+    let mut option = OsString::from("--again=");
+    option.push(argument);
+    option
 }

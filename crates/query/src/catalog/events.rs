@@ -1,6 +1,6 @@
 //! `ev_NAME`, one table per kind of event with one column per field, and `events` over all.
 
-use super::files::{Files, Reach, TableFile};
+use super::files::{Files, From, TableFile};
 use super::table::RecordingTable;
 use super::{add, internal};
 use crate::error::QueryError;
@@ -22,10 +22,10 @@ const COMMON: [(&str, DataType, bool); 4] = [
 ];
 
 /// The files of each event that was recorded, by its name.
-pub(crate) fn find(dir: &Path, reach: Reach) -> Result<Vec<(String, Files)>, QueryError> {
+pub(crate) fn find(dir: &Path, from: From<'_>) -> Result<Vec<(String, Files)>, QueryError> {
     let mut found = Vec::new();
     for event in names(dir)? {
-        let files = Files::of_table(&dir.join("events"), &format!("name={event}"), reach)?;
+        let files = Files::of_table(&dir.join("events"), &format!("name={event}"), from)?;
         found.push((event, files));
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! The Parquet files of one table, and what they prove about themselves.
 
-use super::held::{Held, HeldFile};
+use super::held::HeldFile;
 use crate::error::QueryError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use transect_integrity::Folder;
 use url::Url;
 
 /// One file.
@@ -16,36 +17,26 @@ pub(crate) struct TableFile {
     pub(crate) path: PathBuf,
     /// The only machine its rows are of, by the folder's name.
     pub(crate) machine_id: Option<u32>,
-    /// The open file, if it is not to be opened by its path.
-    pub(crate) held: Option<Arc<HeldFile>>,
+    pub(crate) held: Arc<HeldFile>,
 }
 
 impl TableFile {
-    fn new(path: PathBuf, machine_id: Option<u32>, reach: Reach) -> Result<Self, QueryError> {
-        let held = match reach {
-            Reach::ByPath => None,
-            Reach::Held => Some(Arc::new(HeldFile::open(&path)?)),
-        };
+    fn new(path: PathBuf, machine_id: Option<u32>, from: From<'_>) -> Result<Self, QueryError> {
+        let known = from.folder.file(&path).map_err(|error| QueryError::tables(&path, error))?;
+        let held = Arc::new(HeldFile::new(known, from.reach)?);
         Ok(Self { path, machine_id, held })
     }
 
-    pub(crate) fn url(&self) -> io::Result<Url> {
-        if let Some(held) = &self.held {
-            return Ok(held.url().clone());
-        }
-        let no_url = || format!("{}: not an absolute path", self.path.display());
-        Url::from_file_path(self.path.canonicalize()?).map_err(|()| io::Error::other(no_url()))
+    pub(crate) fn url(&self) -> &Url {
+        self.held.url()
     }
 
     /// The file's own description: schema, row groups, statistics.
     pub(crate) fn read_metadata(&self) -> Result<ParquetMetaData, QueryError> {
-        let failed = |source| QueryError::Tables { path: self.path.clone(), source };
+        let failed = |error| QueryError::tables(&self.path, error);
+        let file = self.held.checked().map_err(failed)?;
         let mut reader = ParquetMetaDataReader::new();
-        let parsed = match &self.held {
-            Some(held) => reader.try_parse(&Held(Arc::clone(held))),
-            None => reader.try_parse(&fs::File::open(&self.path).map_err(failed)?),
-        };
-        let metadata = parsed.and_then(|()| reader.finish());
+        let metadata = reader.try_parse(&file).and_then(|()| reader.finish());
         metadata.map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))
     }
 }
@@ -59,19 +50,27 @@ pub(crate) enum Reach {
     Held,
 }
 
+/// Where files are found, and how they are reached.
+#[derive(Clone, Copy)]
+pub(crate) struct From<'f> {
+    /// The folder of tables.
+    pub(crate) folder: &'f Folder,
+    pub(crate) reach: Reach,
+}
+
 /// The files of one table, in the order of their names (`bucket=10` after `bucket=9`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files(pub(crate) Vec<TableFile>);
 
 impl Files {
     /// The files of a table of this name below `dir`.
-    pub(crate) fn of_table(dir: &Path, name: &str, reach: Reach) -> Result<Self, QueryError> {
+    pub(crate) fn of_table(dir: &Path, name: &str, from: From<'_>) -> Result<Self, QueryError> {
         let single = dir.join(format!("{name}.parquet"));
         let mut files = Vec::new();
         if single.is_file() {
-            files.push(TableFile::new(single, None, reach)?);
+            files.push(TableFile::new(single, None, from)?);
         }
-        collect(&dir.join(name), None, reach, &mut files)?;
+        collect(&dir.join(name), None, from, &mut files)?;
         files.sort_by_cached_key(|file| natural(&file.path));
         Ok(Self(files))
     }
@@ -80,7 +79,7 @@ impl Files {
 fn collect(
     dir: &Path,
     machine_id: Option<u32>,
-    reach: Reach,
+    from: From<'_>,
     files: &mut Vec<TableFile>,
 ) -> Result<(), QueryError> {
     let failed = |source| QueryError::Tables { path: dir.to_owned(), source };
@@ -95,9 +94,9 @@ fn collect(
         let name = name.to_string_lossy();
         if path.is_dir() {
             let machine = name.strip_prefix("machine_id=").and_then(|id| id.parse().ok());
-            collect(&path, machine.or(machine_id), reach, files)?;
+            collect(&path, machine.or(machine_id), from, files)?;
         } else if name.ends_with(".parquet") && !name.starts_with('.') {
-            files.push(TableFile::new(path, machine_id, reach)?);
+            files.push(TableFile::new(path, machine_id, from)?);
         }
     }
     Ok(())

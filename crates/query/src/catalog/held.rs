@@ -1,7 +1,9 @@
-//! Files of tables that are opened once and then read by their descriptors.
+//! The files of tables as DataFusion reads them: through one store, which verifies what it reads.
 //!
-//! A process that may not open files any more can still read these.
+//! Files that are opened at once are read by their descriptors, also in a process that can no longer open files. Others
+//! are opened for each read, so that a recording of thousands of files needs few descriptors.
 
+use super::files::Reach;
 use crate::error::QueryError;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,24 +15,21 @@ use datafusion::object_store::{
 };
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use parquet::file::reader::{ChunkReader, Length};
-use rustix::buffer::spare_capacity;
-use rustix::io::pread;
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
+use transect_integrity::{CheckedFile, KnownFile};
 use url::Url;
 
-/// An open file.
+/// A file of the tables.
 #[derive(Debug)]
 pub(crate) struct HeldFile {
-    file: File,
+    known: KnownFile,
+    /// The open file, if it is not to be opened by its path.
+    open: Option<CheckedFile>,
     bytes: u64,
     modified: SystemTime,
     url: Url,
@@ -38,43 +37,49 @@ pub(crate) struct HeldFile {
 }
 
 impl HeldFile {
-    pub(crate) fn open(path: &Path) -> Result<Self, QueryError> {
-        let failed = |source| QueryError::Tables { path: path.to_owned(), source };
+    pub(crate) fn new(known: KnownFile, reach: Reach) -> Result<Self, QueryError> {
+        let path = known.path();
+        let failed = |error| QueryError::tables(path, error);
         let no_url = || failed(io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path"));
         let absolute = path.canonicalize().map_err(failed)?;
         let url = Url::from_file_path(absolute).map_err(|()| no_url())?;
         let listed = ListingTableUrl::try_new(url.clone(), None).map_err(|_| no_url())?;
-        let file = File::open(path).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        let modified = about.modified().map_err(failed)?;
-        Ok(Self { file, bytes: about.len(), modified, url, location: listed.prefix().clone() })
+        let (open, about) = match reach {
+            Reach::Held => {
+                let open = known.open().map_err(failed)?;
+                let about = open.file().metadata().map_err(failed)?;
+                (Some(open), about)
+            }
+            Reach::ByPath => (None, path.metadata().map_err(failed)?),
+        };
+        let (bytes, modified) = (about.len(), about.modified().map_err(failed)?);
+        let location = listed.prefix().clone();
+        Ok(Self { known, open, bytes, modified, url, location })
     }
 
     pub(crate) fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Reads a range, as far as the file had it when it was opened.
-    fn read_range(&self, range: Range<u64>) -> io::Result<Bytes> {
-        let length = range.end.min(self.bytes).saturating_sub(range.start);
-        let length = usize::try_from(length).map_err(io::Error::other)?;
-        let mut bytes = Vec::with_capacity(length);
-        while bytes.len() < length {
-            let at = range.start + bytes.len() as u64;
-            // Into the reserved room, which need not be zeroed first.
-            if pread(&self.file, spare_capacity(&mut bytes), at)? == 0 {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "failed to fill whole buffer",
-                ));
-            }
+    /// The file, open.
+    pub(crate) fn checked(&self) -> io::Result<CheckedFile> {
+        match &self.open {
+            Some(open) => Ok(open.clone()),
+            None => self.known.open(),
         }
-        bytes.truncate(length);
-        Ok(bytes.into())
     }
 
-    fn failed(&self, error: &io::Error) -> Error {
-        failed(format!("/{}: {error}", self.location))
+    /// Reads ranges.
+    fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let read = || -> io::Result<Vec<Bytes>> {
+            let file = self.checked()?;
+            ranges.iter().map(|range| file.read_range(range.clone())).collect()
+        };
+        read().map_err(|error| match transect_integrity::damage_in(&error) {
+            // It names the file.
+            Some(damage) => failed(damage.clone()),
+            None => failed(format!("/{}: {error}", self.location)),
+        })
     }
 
     fn meta(&self) -> ObjectMeta {
@@ -88,49 +93,7 @@ impl HeldFile {
     }
 }
 
-/// The Parquet reader reads the footer through this.
-#[derive(Clone, Debug)]
-pub(crate) struct Held(pub(crate) Arc<HeldFile>);
-
-impl Length for Held {
-    fn len(&self) -> u64 {
-        self.0.bytes
-    }
-}
-
-impl ChunkReader for Held {
-    type T = HeldReader;
-
-    fn get_read(&self, start: u64) -> parquet::errors::Result<HeldReader> {
-        Ok(HeldReader { file: Arc::clone(&self.0), at: start })
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        let bytes = self.0.read_range(start..start.saturating_add(length as u64))?;
-        if bytes.len() == length {
-            return Ok(bytes);
-        }
-        let missing = length - bytes.len();
-        Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{missing} bytes are missing"))
-            .into())
-    }
-}
-
-/// A file from an offset on.
-pub(crate) struct HeldReader {
-    file: Arc<HeldFile>,
-    at: u64,
-}
-
-impl Read for HeldReader {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.file.read_at(into, self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
-/// The store of all open files, in place of the file system.
+/// The store of all files of the tables, in place of the file system.
 #[derive(Debug, Default)]
 pub(crate) struct HeldStore(HashMap<Location, Arc<HeldFile>>);
 
@@ -149,12 +112,12 @@ impl HeldStore {
 
 impl fmt::Display for HeldStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("open files")
+        f.write_str("files of tables")
     }
 }
 
 fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::Generic { store: "open files", source: source.into() }
+    Error::Generic { store: "tables", source: source.into() }
 }
 
 fn read_only() -> Error {
@@ -173,16 +136,14 @@ impl ObjectStore for HeldStore {
         };
         let bytes = match options.head {
             true => Bytes::new(),
-            false => file.read_range(range.clone()).map_err(|error| file.failed(&error))?,
+            false => file.read(std::slice::from_ref(&range))?.pop().unwrap_or_default(),
         };
         let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
         Ok(GetResult { payload, meta, range, attributes: Default::default() })
     }
 
     async fn get_ranges(&self, location: &Location, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let file = self.find(location)?;
-        let read = |range: &Range<u64>| file.read_range(range.clone());
-        ranges.iter().map(|range| read(range).map_err(|error| file.failed(&error))).collect()
+        self.find(location)?.read(ranges)
     }
 
     fn list(&self, prefix: Option<&Location>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -194,7 +155,7 @@ impl ObjectStore for HeldStore {
     }
 
     async fn list_with_delimiter(&self, _: Option<&Location>) -> Result<ListResult> {
-        Err(Error::NotSupported { source: "open files have no folders".into() })
+        Err(Error::NotSupported { source: "tables have no folders here".into() })
     }
 
     async fn put_opts(&self, _: &Location, _: PutPayload, _: PutOptions) -> Result<PutResult> {
@@ -227,6 +188,8 @@ mod tests {
     use super::*;
     use datafusion::object_store::{GetRange, ObjectStoreExt as _};
     use futures::FutureExt as _;
+    use std::fs::File;
+    use std::path::Path;
 
     /// Open files never wait.
     fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -236,7 +199,8 @@ mod tests {
     fn store(dir: &Path) -> (HeldStore, Location) {
         let path = dir.join("a b.parquet");
         std::fs::write(&path, b"0123456789").unwrap();
-        let file = Arc::new(HeldFile::open(&path).unwrap());
+        let file = HeldFile::new(KnownFile::unknown(&path), Reach::Held).unwrap();
+        let file = Arc::new(file);
         let location = file.location.clone();
         (HeldStore::new([&file].into_iter()), location)
     }
@@ -284,6 +248,9 @@ mod tests {
             .set_len(4)
             .unwrap();
         let error = block_on(store.get_range(&location, 0..8)).unwrap_err().to_string();
-        assert!(error.contains("a b.parquet: failed to fill whole buffer"), "{error}");
+        assert!(
+            error.contains("a b.parquet: damaged: the file has 4 bytes; 10 were written"),
+            "{error}"
+        );
     }
 }

@@ -18,10 +18,11 @@ use datafusion::catalog::TableProvider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::SessionContext;
-use files::{Files, Reach};
+use files::{Files, From, Reach};
 use held::HeldStore;
 use std::path::Path;
 use std::sync::Arc;
+use transect_integrity::Folder;
 use transect_model::table::{TABLES, TableDoc};
 
 /// The files of a recording's tables.
@@ -30,18 +31,20 @@ pub struct Tables {
     tables: Vec<(&'static TableDoc, Files)>,
     events: Vec<(String, Files)>,
     reach: Reach,
+    folder: Folder,
 }
 
 impl Tables {
-    /// Finds the files below `dir`. Queries open them by their paths.
+    /// Finds the files below `dir`, and verifies that they are those that were written, as far as the folder has
+    /// checksums. Queries open them by their paths and verify what they read.
     ///
     /// # Errors
-    /// If the folder cannot be read.
+    /// If the folder cannot be read, or is damaged.
     pub fn find(dir: &Path) -> Result<Self, QueryError> {
         Self::below(dir, Reach::ByPath)
     }
 
-    /// Opens all files below `dir`. Queries read them by their descriptors, also in a process that can no longer open
+    /// The same with all files opened at once. Queries read them by their descriptors, also in a process that can no longer open
     /// files, and never spill to a temporary file.
     ///
     /// # Errors
@@ -51,11 +54,14 @@ impl Tables {
     }
 
     fn below(dir: &Path, reach: Reach) -> Result<Self, QueryError> {
-        let unreadable = |source| QueryError::Tables { path: dir.to_owned(), source };
+        let unreadable = |error| QueryError::tables(dir, error);
         dir.read_dir().map_err(unreadable)?;
-        let files = |doc: &'static TableDoc| Ok((doc, Files::of_table(dir, doc.name, reach)?));
+        let folder = Folder::open(dir).map_err(unreadable)?;
+        let from = From { folder: &folder, reach };
+        let files = |doc: &'static TableDoc| Ok((doc, Files::of_table(dir, doc.name, from)?));
         let tables = TABLES.iter().map(files).collect::<Result<_, QueryError>>()?;
-        Ok(Self { tables, events: events::find(dir, reach)?, reach })
+        let events = events::find(dir, from)?;
+        Ok(Self { tables, events, reach, folder })
     }
 
     /// Number of files.
@@ -64,23 +70,30 @@ impl Tables {
         of_tables.chain(self.events.iter().map(|(_, files)| files.0.len())).sum()
     }
 
+    /// Are there checksums to verify the files by?
+    pub fn is_verified(&self) -> bool {
+        self.folder.is_verified()
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         self.reach == Reach::Held
     }
 
-    fn open_files(&self) -> HeldStore {
+    fn store(&self) -> HeldStore {
         let of_tables = self.tables.iter().flat_map(|(_, files)| &files.0);
         let of_events = self.events.iter().flat_map(|(_, files)| &files.0);
-        HeldStore::new(of_tables.chain(of_events).filter_map(|file| file.held.as_ref()))
+        HeldStore::new(of_tables.chain(of_events).map(|file| &file.held))
     }
 }
 
 /// Registers every table; those without files are empty.
 pub(crate) fn register(context: &SessionContext, tables: Tables) -> Result<(), QueryError> {
-    if tables.is_held() {
-        let url = ObjectStoreUrl::local_filesystem();
-        context.register_object_store(url.as_ref(), Arc::new(tables.open_files()));
-    }
+    let url = ObjectStoreUrl::local_filesystem();
+    context.register_object_store(url.as_ref(), Arc::new(tables.store()));
     for (doc, files) in tables.tables {
         let table = RecordingTable::new(arrow_schema(doc), files);
         add(context, doc.name, Arc::new(table))?;

@@ -57,7 +57,7 @@ impl RecordingTable {
     }
 
     fn listing(&self, state: &dyn Session, files: &[&TableFile]) -> Result<ListingTable> {
-        let urls = files.iter().map(|file| ListingTableUrl::try_new(file.url()?, None));
+        let urls = files.iter().map(|file| ListingTableUrl::try_new(file.url().clone(), None));
         let urls = urls.collect::<Result<Vec<_>>>()?;
         let mut options =
             ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");

@@ -1,7 +1,7 @@
 //! `/api/at`: everything about what is at a moment of a track.
 
 use super::flows::{Ends, Flow, Places, between};
-use super::{Answered, columns_of, exact, failed, table_rows, tables, view};
+use super::{Answered, columns_of, exact, failed, lookup, table_rows, view};
 use crate::http::{Request, Response};
 use crate::row::{Row, int, rows_of, tid};
 use crate::state::State;
@@ -22,7 +22,7 @@ pub(crate) fn answer(state: &State, request: &Request) -> Answered {
     };
     let ts = wanted("ts")?;
     let number = u32::try_from(wanted("track")?).unwrap_or(u32::MAX);
-    let (view, lookup) = (view(state)?, Lookup::new(&tables(state)?));
+    let (view, lookup) = (view(state)?, lookup(state)?);
     let unknown = || Response::error(404, &format!("unknown track {number}"));
     let track = view.track(number).ok_or_else(unknown)?;
     let [before, here, after] = view.around(number, ts).map_err(|error| failed(&error))?;

@@ -1,7 +1,7 @@
 //! `/api/flows`: who woke, preempted and asked whom, as arrows between tracks.
 
 use super::handover::handovers;
-use super::{Answered, Time, body, failed, table_rows, tables, view};
+use super::{Answered, Time, body, failed, lookup, table_rows, view};
 use crate::http::Response;
 use crate::row::{Row, id, int, text, tid};
 use crate::state::State;
@@ -132,7 +132,7 @@ impl<'v> Places<'v> {
 
 pub(crate) fn answer(state: &State, bytes: &[u8]) -> Answered {
     let wish: Wish = body(bytes)?;
-    let (view, lookup) = (view(state)?, Lookup::new(&tables(state)?));
+    let (view, lookup) = (view(state)?, lookup(state)?);
     let places = Places::new(&view, &lookup)?;
     let limit = wish.limit.unwrap_or(1000).min(MAX_FLOWS);
     let tracks: Vec<u32> = wish.tracks.unwrap_or_default();

@@ -56,6 +56,11 @@ pub(crate) fn tables(state: &State) -> Result<PathBuf, Response> {
     state.opened().map(|opened| opened.tables).ok_or_else(|| not_yet(state))
 }
 
+/// The rows of the tables.
+fn lookup(state: &State) -> Result<Lookup, Response> {
+    state.lookup().ok_or_else(|| not_yet(state))
+}
+
 /// Rows of a table by column name.
 fn table_rows(lookup: &Lookup, table: &str, wanted: &Wanted) -> Result<Vec<Row>, Response> {
     let batches = lookup.rows(table, wanted).map_err(|error| failed(&error))?;
@@ -74,7 +79,8 @@ fn failed(error: &TimelineError) -> Response {
         TimelineError::TooManyRows { .. } => 413,
         _ => 500,
     };
-    Response::error(status, &error.to_string())
+    let response = Response::error(status, &error.to_string());
+    if error.table_damage().is_some() { response.of_damaged_tables() } else { response }
 }
 
 fn not_yet(state: &State) -> Response {

@@ -51,8 +51,8 @@ pub(crate) fn answer(state: &State) -> Answered {
         });
         extend(&mut about["problems"], hidden);
     }
-    if let Some(opened) = state.opened() {
-        add_tables(&Lookup::new(&opened.tables), &mut about)?;
+    if let Some(lookup) = state.lookup() {
+        add_tables(&lookup, &mut about)?;
     }
     Ok(Response::json(&about))
 }

@@ -66,6 +66,9 @@ impl fmt::Debug for Kept {
     }
 }
 
+/// Header of a refusal over damaged tables, which are made again.
+const TABLES: (&str, &str) = ("X-Tables", "damaged");
+
 /// Events are given until it says that there are no more; each is one line of JSON. None is a sign
 /// of life.
 pub(crate) type Events = Box<dyn FnMut() -> Option<Option<String>> + Send>;
@@ -166,6 +169,16 @@ impl Response {
     pub(crate) fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((header, value.into()));
         self
+    }
+
+    /// The tables that the answer was to be made of are damaged.
+    pub(crate) fn of_damaged_tables(self) -> Self {
+        self.with(TABLES.0, TABLES.1)
+    }
+
+    /// See [`Response::of_damaged_tables`].
+    pub(crate) fn is_of_damaged_tables(&self) -> bool {
+        self.headers.iter().any(|(name, value)| *name == TABLES.0 && value == TABLES.1)
     }
 
     /// Keeps a value until the answer is sent, besides those that it keeps already.

@@ -6,12 +6,13 @@
 
 use super::group::RowGroup;
 use super::schema::Layout;
+use super::written::Files;
 use crate::error::{StoreError, io_error};
 use parquet::file::writer::SerializedFileWriter;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use transect_integrity::SummingWriter;
 
 /// Rows of a file whose row groups are in order one behind the other.
 const ROWS_PER_FILE: u64 = 4 << 20;
@@ -48,7 +49,7 @@ pub(crate) struct Lane {
     layout: Arc<Layout>,
     dir: PathBuf,
     order: Order,
-    open_files: Arc<AtomicUsize>,
+    files: Arc<Files>,
     state: Mutex<State>,
     turned: Condvar,
 }
@@ -65,7 +66,7 @@ struct State {
 struct Open {
     path: PathBuf,
     rows: u64,
-    writer: SerializedFileWriter<File>,
+    writer: SerializedFileWriter<SummingWriter<File>>,
 }
 
 impl Lane {
@@ -73,10 +74,10 @@ impl Lane {
         layout: Arc<Layout>,
         dir: PathBuf,
         order: Order,
-        open_files: Arc<AtomicUsize>,
+        files: Arc<Files>,
     ) -> Arc<Self> {
         let (state, turned) = (Mutex::default(), Condvar::new());
-        Arc::new(Lane { layout, dir, order, open_files, state, turned })
+        Arc::new(Lane { layout, dir, order, files, state, turned })
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -114,8 +115,7 @@ impl Lane {
     }
 
     fn is_full(&self, open: &Open) -> bool {
-        open.rows >= self.order.rows_per_file()
-            || self.open_files.load(Ordering::Relaxed) > MAX_OPEN_FILES
+        open.rows >= self.order.rows_per_file() || self.files.open() > MAX_OPEN_FILES
     }
 
     fn write(&self, state: &mut State, group: RowGroup) -> Result<(), StoreError> {
@@ -138,20 +138,22 @@ impl Lane {
         let path = self.dir.join(format!("{}={}.parquet", self.order.stem(), state.files));
         state.files += 1;
         let file = transect_access::create_file(&path).map_err(io_error("make", &path))?;
-        self.open_files.fetch_add(1, Ordering::Relaxed);
+        self.files.opened();
         let (schema, properties) = (self.layout.schema.clone(), self.layout.properties.clone());
-        let writer = SerializedFileWriter::new(file, schema, properties);
+        let writer = SerializedFileWriter::new(SummingWriter::new(file), schema, properties);
         let writer = writer.map_err(|error| self.layout.write_failed(&path, error))?;
         Ok(Open { path, rows: 0, writer })
     }
 
     fn close(&self, open: Open) -> Result<(), StoreError> {
-        self.open_files.fetch_sub(1, Ordering::Relaxed);
+        self.files.closed();
         let Open { path, mut writer, .. } = open;
         writer.finish().map_err(|error| self.layout.write_failed(&path, error))?;
         writer.flush().map_err(io_error("write", &path))?;
         // Tables that have a stamp are taken for whole, after a power failure too.
-        writer.inner().sync_data().map_err(io_error("write", &path))
+        writer.inner().inner().sync_data().map_err(io_error("write", &path))?;
+        self.files.add(&path, writer.inner().sums());
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

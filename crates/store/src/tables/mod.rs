@@ -29,6 +29,7 @@ mod schema;
 mod stamp;
 mod transpose;
 mod writer;
+mod written;
 
 pub use events::{EventSource, SourceEvents, write_events};
 pub use excerpt::Cut;
@@ -37,5 +38,7 @@ pub use place::{TablesFolder, cache_for, ensure, events_bytes};
 pub use range::Range;
 pub(crate) use read::{TableFile, folders};
 pub use read::{read_rows, span_of};
+pub(crate) use stamp::Read as StampRead;
 pub use stamp::{Basis, STAMP_FILE_NAME, Stamp};
 pub use writer::TablesWriter;
+pub use written::{Problem, Problems, Written};

@@ -2,18 +2,19 @@
 //!
 //! They are made in `tables.tmp` and swapped with `tables` in one step, under a lock on the folder
 //! both are in. So a reader sees the old tables or the new ones; a maker that is killed leaves a
-//! `tables.tmp` that the next one removes.
+//! `tables.tmp` that the next one removes. Tables that are not what was written are made again, too.
 
-use super::stamp::{Basis, Stamp};
+use super::stamp::{Basis, Read, Stamp};
+use super::written::Written;
 use crate::error::{StoreError, io_error};
 use rustc_hash::FxHasher;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use transect_access::{Readers, create_top};
+use transect_integrity::{Damage, Folder, damage_in};
 
 /// The folder of tables.
 pub(crate) const TABLES: &str = "tables";
@@ -31,29 +32,42 @@ pub struct TablesFolder {
     pub is_new: bool,
 }
 
-/// The tables in `parent/tables`: those that are there if they were made from this basis, else new
-/// ones by `make`, which fills the folder it is given and says how many rows each table has.
+impl TablesFolder {
+    /// Is there something to make them again of? Not of an excerpt.
+    pub fn can_be_made_again(&self) -> bool {
+        self.stamp.has_origin() && !self.stamp.is_of_excerpt()
+    }
+}
+
+/// The tables in `parent/tables` of the recording at `origin`: those that are there if they were made from this
+/// basis and are what was written, else new ones. `make` fills the folder it is given; it gets the damage
+/// that was found where there were tables of this basis.
+///
+/// Looks at stamp, list of checksums and lengths of the files; their content is verified as it is read.
 ///
 /// # Errors
 /// What `make` says, or the folder cannot be written. Then there are the tables that were there
 /// before, or none.
 pub fn ensure<E: From<StoreError>>(
     parent: &Path,
+    origin: &Path,
     basis: &Basis,
-    make: impl FnOnce(&Path) -> Result<BTreeMap<String, u64>, E>,
+    make: impl FnOnce(&Path, Option<&Damage>) -> Result<Written, E>,
 ) -> Result<TablesFolder, E> {
-    if let Some(found) = fresh(parent, basis) {
+    if let Found::Fresh(found) = find(parent, basis) {
         return Ok(found);
     }
     let _lock = lock(parent)?;
     // Another process may have made them while this one waited.
-    if let Some(found) = fresh(parent, basis) {
-        return Ok(found);
-    }
+    let damage = match find(parent, basis) {
+        Found::Fresh(found) => return Ok(found),
+        Found::Damaged(damage) => Some(damage),
+        Found::Stale => None,
+    };
+    let origin = origin.canonicalize().map_err(io_error("resolve", origin))?;
     let tmp = Tmp::new(parent)?;
-    let rows = make(&tmp.0)?;
-    let stamp = Stamp::now(basis.clone(), rows);
-    stamp.write(&tmp.0)?;
+    let written = make(&tmp.0, damage.as_ref())?;
+    let stamp = Stamp::write(&tmp.0, basis.clone(), Some(&origin), written)?;
     let path = publish(parent, &tmp.0)?;
     Ok(TablesFolder { path, stamp, is_new: true })
 }
@@ -75,11 +89,29 @@ pub fn events_bytes(parent: &Path) -> Option<u64> {
     bytes
 }
 
-/// The tables in `parent`, if they were made from this basis.
-fn fresh(parent: &Path, basis: &Basis) -> Option<TablesFolder> {
+/// What is there.
+enum Found {
+    /// Tables that were made from this basis, as they were written.
+    Fresh(TablesFolder),
+    /// Those of another basis, or none.
+    Stale,
+    /// They are not what was written.
+    Damaged(Damage),
+}
+
+fn find(parent: &Path, basis: &Basis) -> Found {
     let path = parent.join(TABLES);
-    let stamp = Stamp::read(&path).filter(|stamp| stamp.basis == *basis)?;
-    Some(TablesFolder { path, stamp, is_new: false })
+    let stamp = match Stamp::look(&path) {
+        Read::Whole(stamp) if stamp.basis == *basis => Some(*stamp),
+        Read::Whole(_) | Read::Other => return Found::Stale,
+        Read::Damaged | Read::None => None,
+    };
+    match (Folder::open(&path), stamp) {
+        (Ok(_), Some(stamp)) => Found::Fresh(TablesFolder { path, stamp, is_new: false }),
+        // No folder, or files of another program's.
+        (Ok(_), None) => Found::Stale,
+        (Err(error), _) => damage_in(&error).cloned().map_or(Found::Stale, Found::Damaged),
+    }
 }
 
 /// Holds the folder until the file is closed; waits for whoever holds it.
@@ -133,7 +165,7 @@ fn publish(parent: &Path, tmp: &Path) -> Result<PathBuf, StoreError> {
 
 /// Where tables go that cannot be beside their source (a bare file, a read-only recording):
 /// `$XDG_CACHE_HOME/transect/tables/<hash of the source's path>`, made if it is not there. Tables
-/// of sources that are gone are removed from the cache.
+/// of recordings that are gone are removed from the cache.
 ///
 /// # Errors
 /// There is no home, or the folder cannot be made.
@@ -164,7 +196,7 @@ fn shared_cache() -> Result<PathBuf, StoreError> {
 fn sweep(cache: &Path) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         let stamp = Stamp::read(&entry.path().join(TABLES));
-        if stamp.is_some_and(|stamp| !stamp.basis.has_sources()) {
+        if stamp.is_some_and(|stamp| !stamp.has_origin()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

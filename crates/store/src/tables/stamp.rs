@@ -1,5 +1,9 @@
 //! What a folder of tables was made from: when it is stale, it is made again.
+//!
+//! A recording is known by the names, lengths and times of change of its files, not by its path: one that is
+//! moved, renamed or named through a link keeps its tables.
 
+use super::written::{Problems, Written};
 use crate::error::{StoreError, io_error, of_tables};
 use crate::manifest::Excerpt;
 use rustc_hash::FxHasher;
@@ -8,15 +12,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use transect_integrity::{LIST_FILE_NAME, ListSum, Seal, seal, seal_of};
 use transect_model::table::TABLES;
 
-/// The stamp's file name in the folder of tables. It is written last.
-pub const STAMP_FILE_NAME: &str = "stamp.json";
+pub use transect_integrity::STAMP_FILE_NAME;
 
 /// Version of the folder's layout (README.md); raise it with every change.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// Everything that the tables depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,23 +38,24 @@ pub struct Basis {
 /// A file that was read. Its contents are not hashed: length and time of change tell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SourceFile {
-    path: String,
+    name: String,
     bytes: u64,
     modified_unix_ns: i128,
 }
 
 impl Basis {
-    /// Looks at the files that the tables are to be made from. `engine` names the program (any
-    /// change of it may change rows), `options` how it reads.
+    /// Looks at the files that the tables are to be made from, each with the name that it is known by: within
+    /// its recording. `engine` names the program (any change of it may change rows), `options` how it reads.
     ///
     /// # Errors
     /// A file cannot be looked at.
     pub fn new<'a>(
         engine: &str,
         options: &str,
-        files: impl IntoIterator<Item = &'a Path>,
+        files: impl IntoIterator<Item = (String, &'a Path)>,
     ) -> Result<Self, StoreError> {
-        let sources = files.into_iter().map(source_file).collect::<Result<_, _>>()?;
+        let sources = files.into_iter().map(|(name, path)| source_file(name, path));
+        let sources = sources.collect::<Result<_, _>>()?;
         Ok(Basis {
             layout: LAYOUT,
             schema: schema_fingerprint(),
@@ -77,26 +82,12 @@ impl Basis {
     pub(crate) fn is_of(&self, excerpt: &Excerpt) -> bool {
         self.options == Self::of_excerpt("", excerpt).options
     }
-
-    /// Are the files laid out as this version does it?
-    pub(crate) fn has_our_layout(&self) -> bool {
-        self.layout == LAYOUT
-    }
-
-    /// Do all files that the tables were made from still exist?
-    pub(crate) fn has_sources(&self) -> bool {
-        self.sources.iter().all(|source| Path::new(&source.path).exists())
-    }
 }
 
-fn source_file(path: &Path) -> Result<SourceFile, StoreError> {
+fn source_file(name: String, path: &Path) -> Result<SourceFile, StoreError> {
     let metadata = fs::metadata(path).map_err(io_error("stat", path))?;
     let modified = metadata.modified().map_err(io_error("stat", path))?;
-    Ok(SourceFile {
-        path: path.to_string_lossy().into_owned(),
-        bytes: metadata.len(),
-        modified_unix_ns: unix_ns(modified),
-    })
+    Ok(SourceFile { name, bytes: metadata.len(), modified_unix_ns: unix_ns(modified) })
 }
 
 fn unix_ns(time: SystemTime) -> i128 {
@@ -123,35 +114,100 @@ fn schema_fingerprint() -> String {
 pub struct Stamp {
     /// What it was made from.
     pub basis: Basis,
+    /// Where the recording was then; none for an excerpt. Tables elsewhere, in the cache, are removed with it.
+    pub(crate) origin: Option<PathBuf>,
     /// When, in ns since 1970, UTC.
     pub made_unix_ns: i128,
     /// Rows of each table, and of each event as `events/NAME`.
     pub rows: BTreeMap<String, u64>,
-    /// Of an excerpt, every file and its length: what is missing or cut cannot be made again, and must
-    /// not pass for a table without rows.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub files: BTreeMap<String, u64>,
+    /// What the sources lost.
+    pub problems: Problems,
+    /// The list of the files' checksums that this stamp belongs to.
+    pub(crate) checksums: ListSum,
+}
+
+/// What a stamp's file says.
+pub(crate) enum Read {
+    /// There is none.
+    None,
+    /// It is not what was written.
+    Damaged,
+    /// Of another version.
+    Other,
+    /// It is whole.
+    Whole(Box<Stamp>),
 }
 
 impl Stamp {
-    pub(crate) fn now(basis: Basis, rows: BTreeMap<String, u64>) -> Self {
-        let files = BTreeMap::new();
-        Stamp { basis, made_unix_ns: unix_ns(SystemTime::now()), rows, files }
-    }
-
-    /// The stamp of a folder of tables; none if there is none that this version understands.
+    /// The stamp of a folder of tables; none if there is none that is whole and that this version understands.
     pub fn read(tables: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(tables.join(STAMP_FILE_NAME)).ok()?).ok()
+        match Self::look(tables) {
+            Read::Whole(stamp) => Some(*stamp),
+            _ => None,
+        }
     }
 
-    pub(crate) fn write(&self, tables: &Path) -> Result<(), StoreError> {
-        let path = tables.join(STAMP_FILE_NAME);
-        let json = serde_json::to_vec_pretty(self).unwrap_or_default();
-        let file = transect_access::create_file(&path).map_err(io_error("make", &path));
-        file.and_then(|mut file| {
-            let written = file.write_all(&json).and_then(|()| file.sync_all());
-            written.map_err(io_error("write", &path))
-        })
-        .map_err(of_tables)
+    pub(crate) fn look(tables: &Path) -> Read {
+        let text = match fs::read(tables.join(STAMP_FILE_NAME)) {
+            Ok(bytes) => bytes,
+            Err(_) => return Read::None,
+        };
+        let Ok(text) = String::from_utf8(text) else { return Read::Damaged };
+        match seal_of(&text) {
+            Seal::Broken => Read::Damaged,
+            Seal::Whole => match serde_json::from_str::<Stamp>(&text) {
+                Ok(stamp) if stamp.basis.layout == LAYOUT => Read::Whole(Box::new(stamp)),
+                _ => Read::Other,
+            },
+            // Layout 1 had no seal. A later one without it is damaged.
+            Seal::None => match layout(&text) {
+                Some(1) => Read::Other,
+                _ => Read::Damaged,
+            },
+        }
     }
+
+    /// Writes the list of checksums into the folder of tables, and the stamp that belongs to it.
+    pub(crate) fn write(
+        tables: &Path,
+        basis: Basis,
+        origin: Option<&Path>,
+        written: Written,
+    ) -> Result<Self, StoreError> {
+        let Written { rows, sums, problems } = written;
+        let list = sums.encode();
+        let stamp = Stamp {
+            basis,
+            origin: origin.map(Path::to_owned),
+            made_unix_ns: unix_ns(SystemTime::now()),
+            rows,
+            problems,
+            checksums: ListSum::of(&list),
+        };
+        let json = serde_json::to_string_pretty(&stamp).unwrap_or_default();
+        create(&tables.join(LIST_FILE_NAME), &list)
+            .and_then(|()| create(&tables.join(STAMP_FILE_NAME), seal(&json).as_bytes()))
+            .map_err(of_tables)?;
+        Ok(stamp)
+    }
+
+    pub(crate) fn is_of_excerpt(&self) -> bool {
+        self.origin.is_none()
+    }
+
+    /// Is the recording still where it was?
+    pub(crate) fn has_origin(&self) -> bool {
+        self.origin.as_ref().is_none_or(|origin| origin.exists())
+    }
+}
+
+fn layout(stamp: &str) -> Option<u32> {
+    let stamp: serde_json::Value = serde_json::from_str(stamp).ok()?;
+    u32::try_from(stamp.get("basis")?.get("layout")?.as_u64()?).ok()
+}
+
+fn create(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let mut file = transect_access::create_file(path).map_err(io_error("make", path))?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.map_err(io_error("write", path))
 }

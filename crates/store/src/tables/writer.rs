@@ -4,11 +4,10 @@ use super::lane::Lane;
 use super::part::{BUFFER_BYTES, Part, RowBuffer};
 use super::pool::Pool;
 use super::schema::Layout;
+use super::written::{Files, Written};
 use crate::error::StoreError;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use transect_model::column::Columnar;
 use transect_model::ids::MachineId;
 use transect_model::table::{
@@ -26,21 +25,17 @@ struct Table<R> {
     dir: PathBuf,
     per_machine: bool,
     parts: Vec<Option<Part<RowBuffer<R>>>>,
-    open_files: Arc<AtomicUsize>,
+    files: Arc<Files>,
 }
 
 impl<R: Columnar + Send + 'static> Table<R> {
-    fn new(
-        tables: &Path,
-        per_machine: bool,
-        open_files: &Arc<AtomicUsize>,
-    ) -> Result<Self, StoreError> {
+    fn new(tables: &Path, per_machine: bool, files: &Arc<Files>) -> Result<Self, StoreError> {
         Ok(Table {
             layout: Layout::of_table(&R::TABLE)?,
             dir: tables.join(R::TABLE.name),
             per_machine,
             parts: Vec::new(),
-            open_files: Arc::clone(open_files),
+            files: Arc::clone(files),
         })
     }
 
@@ -63,10 +58,10 @@ impl<R: Columnar + Send + 'static> Table<R> {
             true => self.dir.join(format!("machine_id={at}")),
             false => self.dir.clone(),
         };
-        let (layout, open_files) = (&self.layout, &self.open_files);
+        let (layout, files) = (&self.layout, &self.files);
         self.parts[at].get_or_insert_with(|| {
             Part::new(&RowBuffer::default(), |order| {
-                Lane::new(Arc::clone(layout), dir.clone(), order, Arc::clone(open_files))
+                Lane::new(Arc::clone(layout), dir.clone(), order, Arc::clone(files))
             })
         })
     }
@@ -121,9 +116,9 @@ macro_rules! tables {
             fn new(
                 dir: &Path,
                 per_machine: bool,
-                open: &Arc<AtomicUsize>,
+                files: &Arc<Files>,
             ) -> Result<Self, StoreError> {
-                Ok(All { $( $field: Table::new(dir, per_machine && $per_machine, open)?, )* })
+                Ok(All { $( $field: Table::new(dir, per_machine && $per_machine, files)?, )* })
             }
 
             fn each(&mut self) -> Vec<&mut dyn AnyTable> {
@@ -175,6 +170,7 @@ tables! {
 pub struct TablesWriter {
     all: All,
     pool: Pool,
+    files: Arc<Files>,
 }
 
 impl TablesWriter {
@@ -184,9 +180,9 @@ impl TablesWriter {
     /// # Errors
     /// A table's columns cannot be written as Parquet.
     pub fn create(dir: &Path, machines: usize) -> Result<Self, StoreError> {
-        let open_files = Arc::default();
-        let all = All::new(dir, machines <= MAX_MACHINE_FOLDERS, &open_files)?;
-        Ok(TablesWriter { all, pool: Pool::new() })
+        let files = Arc::new(Files::below(dir));
+        let all = All::new(dir, machines <= MAX_MACHINE_FOLDERS, &files)?;
+        Ok(TablesWriter { all, pool: Pool::new(), files })
     }
 
     /// Has something failed, so that all further work is in vain?
@@ -194,16 +190,17 @@ impl TablesWriter {
         self.pool.has_failed()
     }
 
-    /// Writes what is left and waits for it. Rows per table.
+    /// Writes what is left and waits for it. Rows per table, and the checksums of all files.
     ///
     /// # Errors
     /// The first error of all: a full disk, a file that cannot be made. What was written until
     /// then is of no use.
-    pub fn finish(mut self) -> Result<BTreeMap<String, u64>, StoreError> {
+    pub fn finish(mut self) -> Result<Written, StoreError> {
         self.all.each().into_iter().for_each(|table| table.finish(&self.pool));
         self.pool.finish()?;
         let tables = self.all.each();
-        Ok(tables.iter().map(|table| (table.name().to_owned(), table.rows())).collect())
+        let rows = tables.iter().map(|table| (table.name().to_owned(), table.rows())).collect();
+        Ok(Written { rows, sums: self.files.sums(), ..Written::default() })
     }
 
     /// Writes the fullest buffers until all together are small again.
@@ -240,7 +237,8 @@ mod tests {
 
     #[test]
     fn every_table_of_the_model_is_written() {
-        let mut all = All::new(Path::new("x"), true, &Arc::default()).unwrap();
+        let mut all =
+            All::new(Path::new("x"), true, &Arc::new(Files::below(Path::new("x")))).unwrap();
         let names: Vec<_> = all.each().iter().map(|table| table.name()).collect();
         assert_eq!(names, TABLES.iter().map(|table| table.name).collect::<Vec<_>>());
     }

@@ -164,7 +164,7 @@ fn every_record_is_there_once_with_every_field() {
         let clocks = clocks(&dat);
         let dir = tempfile::tempdir().unwrap();
         let sources = [EventSource { machine: MachineId(0), events: SourceEvents::Dat(&dat) }];
-        let rows = write_events(dir.path(), &sources, &clocks, |_| {}).unwrap();
+        let rows = write_events(dir.path(), &sources, &clocks, |_| {}).unwrap().rows;
         let expected = expected(&dat, &clocks);
         let counts =
             expected.iter().map(|(name, rows)| (format!("events/{name}"), rows.len() as u64));
@@ -211,7 +211,7 @@ fn compact_events_look_like_their_tracepoints() {
     let file = Compact::parse(&file).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let sources = [EventSource { machine: MachineId(0), events: SourceEvents::Compact(&file) }];
-    let rows = write_events(dir.path(), &sources, &mono(), |_| {}).unwrap();
+    let rows = write_events(dir.path(), &sources, &mono(), |_| {}).unwrap().rows;
     assert_eq!(rows.values().sum::<u64>(), 5, "{rows:?}");
     let written = written(dir.path());
     let only = |name: &str| {
@@ -253,7 +253,7 @@ fn sources_of_different_formats_share_tables() {
         EventSource { machine: MachineId(0), events: SourceEvents::Dat(&dat) },
     ];
     let dir = tempfile::tempdir().unwrap();
-    let counts = write_events(dir.path(), &sources, &clocks, |_| {}).unwrap();
+    let counts = write_events(dir.path(), &sources, &clocks, |_| {}).unwrap().rows;
     let rows: Vec<_> = files(&dir.path().join("events/name=sched_switch"))
         .iter()
         .flat_map(|path| read::rows(path))

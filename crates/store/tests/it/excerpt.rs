@@ -15,13 +15,14 @@ use rows::{KINDS, Rng, parts, row};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use transect_integrity::{LIST_FILE_NAME, List, ListSum, seal};
 use transect_model::cell::Cell;
 use transect_model::ids::{MachineId, Tid};
 use transect_model::state::ThreadState;
 use transect_model::table::{Row, TableSink, Tables, ThreadStateRow};
 use transect_store::manifest::Excerpt;
-use transect_store::tables::{Cut, Range, TablesWriter, read_rows, span_of};
-use transect_store::{ExcerptWriter, Manifest, StoreError, open_excerpt};
+use transect_store::tables::{Cut, Range, TablesWriter, Written, read_rows, span_of};
+use transect_store::{ExcerptWriter, Manifest, StoreError, of_broken, open_excerpt};
 
 /// Table, and every column with its value: what an SQL reader sees of a row.
 type Told = (String, Vec<(String, Cell<'static>)>);
@@ -130,7 +131,7 @@ fn expected(rows: &[Told], range: Range) -> Vec<Told> {
     kept
 }
 
-fn cut(tables: &Path, to: &Path, range: Range) -> Result<BTreeMap<String, u64>, StoreError> {
+fn cut(tables: &Path, to: &Path, range: Range) -> Result<Written, StoreError> {
     let cut = Cut { tables, to, range, with_windows: true, max_bytes: u64::MAX };
     cut.write(&mut |_| {})
 }
@@ -165,7 +166,7 @@ proptest! {
         let [whole, part, again] = ["whole", "part", "again"].map(|name| dirs.path().join(name));
         [&whole, &part, &again].iter().for_each(|dir| fs::create_dir(dir).unwrap());
         write(&whole, machines, rows.clone());
-        let counts = cut(&whole, &part, range).unwrap();
+        let counts = cut(&whole, &part, range).unwrap().rows;
         let expected = expected(&read(&whole, Range::ALL), range);
         let found = read(&part, Range::ALL);
         prop_assert_eq!(counts.values().sum::<u64>(), found.len() as u64);
@@ -227,7 +228,7 @@ fn late_rows_come_in_their_place_and_are_cut_too() {
     assert_eq!(tables.thread_states.len(), 600_002);
     assert!(tables.thread_states.is_sorted_by_key(|row| row.ts));
     let range = Range { from: 1_000_005, until: 2_000_001 };
-    let rows = cut(&whole, &part, range).unwrap();
+    let rows = cut(&whole, &part, range).unwrap().rows;
     let mut tables = Tables::default();
     read_rows(&part, Range::ALL, &mut tables).unwrap();
     assert_eq!(rows["thread_states"], tables.thread_states.len() as u64);
@@ -315,9 +316,10 @@ fn a_broken_excerpt_is_told() {
         let mut changed = bytes.clone();
         changed[at] ^= 0xff;
         fs::write(&file, &changed).unwrap();
-        if let Err(error) = open_excerpt(&dir, &entry) {
-            assert!(error.to_string().contains(name), "{error}");
-        }
+        let read = open_excerpt(&dir, &entry)
+            .and_then(|tables| read_rows(&tables.path, Range::ALL, &mut Kept::default()));
+        let error = of_broken(read.unwrap_err()).to_string();
+        assert!(error.contains(name) && error.contains("copy the excerpt again"), "{error}");
     }
     fs::remove_file(&file).unwrap();
     assert!(error(&entry).contains("missing"));
@@ -329,12 +331,40 @@ fn a_broken_excerpt_is_told() {
     fs::remove_dir_all(&stray).unwrap();
     let stamp = dir.join("tables/stamp.json");
     let text = fs::read_to_string(&stamp).unwrap();
-    fs::write(&stamp, text.replace("\"layout\": 1", "\"layout\": 999")).unwrap();
+    fs::write(&stamp, text.replace("\"layout\": 2", "\"layout\": 1")).unwrap();
+    assert!(error(&entry).contains("damaged"), "no layout is believed behind a broken seal");
+    fs::write(&stamp, resealed(&text.replace("\"layout\": 2", "\"layout\": 999"))).unwrap();
     assert!(error(&entry).contains("another version"));
+    fs::write(&stamp, "{\n  \"basis\": { \"layout\": 1 }\n}").unwrap();
+    assert!(error(&entry).contains("another version"));
+    let list = dir.join("tables").join(LIST_FILE_NAME);
+    let bytes = fs::read(&list).unwrap();
+    fs::write(&stamp, &text).unwrap();
+    fs::remove_file(&list).unwrap();
+    assert!(error(&entry).contains(LIST_FILE_NAME));
+    fs::write(&list, bytes).unwrap();
     fs::write(&stamp, &text[..text.len() / 2]).unwrap();
     assert!(error(&entry).contains("stamp.json"));
     fs::write(&stamp, &text).unwrap();
     open_excerpt(&dir, &entry).unwrap();
+}
+
+/// A stamp whose content was changed on purpose.
+fn resealed(text: &str) -> String {
+    let (content, _) = text.rsplit_once(",\n  \"checksum\"").unwrap();
+    seal(&format!("{content}\n}}"))
+}
+
+/// Replaces the list of checksums, and has the stamp belong to it.
+fn put_list(tables: &Path, list: &List) {
+    let stamp = tables.join("stamp.json");
+    let text = fs::read_to_string(&stamp).unwrap();
+    let [old, new] = [fs::read(tables.join(LIST_FILE_NAME)).unwrap(), list.encode()];
+    let crc = |bytes: &[u8]| format!("\"crc32\": {}", ListSum::of(bytes).crc32);
+    let length = |bytes: &[u8]| format!("\"bytes\": {},", bytes.len());
+    let text = text.replace(&crc(&old), &crc(&new)).replace(&length(&old), &length(&new));
+    fs::write(tables.join(LIST_FILE_NAME), new).unwrap();
+    fs::write(stamp, resealed(&text)).unwrap();
 }
 
 /// The file of another table in the place of a table's: its columns tell.
@@ -347,9 +377,10 @@ fn other_columns_are_told() {
     let tables = dir.join("tables");
     fs::create_dir(tables.join("exits")).unwrap();
     fs::rename(tables.join(from), tables.join(to)).unwrap();
-    let stamp = tables.join("stamp.json");
-    let text = fs::read_to_string(&stamp).unwrap().replace(from, to);
-    fs::write(&stamp, text).unwrap();
+    let mut list = List::decode(&fs::read(tables.join(LIST_FILE_NAME)).unwrap()).unwrap();
+    let files = std::mem::take(&mut list.files).into_iter();
+    list.files = files.map(|(name, sums)| (name.replace(from, to), sums)).collect();
+    put_list(&tables, &list);
     let error = open_excerpt(&dir, &entry).unwrap_err();
     assert!(matches!(error, StoreError::OtherTable { table: "exits", .. }), "{error}");
 }

@@ -34,7 +34,7 @@ fn write(
 ) -> BTreeMap<String, u64> {
     let mut writer = TablesWriter::create(dir, machines).unwrap();
     rows.into_iter().for_each(|row| writer.row(row));
-    writer.finish().unwrap()
+    writer.finish().unwrap().rows
 }
 
 /// All rows of a table, file by file.

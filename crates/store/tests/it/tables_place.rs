@@ -7,22 +7,24 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use transect_integrity::FileSums;
 use transect_store::StoreError;
-use transect_store::tables::{Basis, Stamp, TablesFolder, ensure};
+use transect_store::tables::{Basis, Stamp, TablesFolder, Written, ensure};
 
 fn source(dir: &Path, text: &str) {
     fs::write(dir.join("host.dat"), text).unwrap();
 }
 
 fn basis(dir: &Path, options: &str) -> Basis {
-    Basis::new("engine 1", options, [&*dir.join("host.dat")]).unwrap()
+    Basis::new("engine 1", options, [("host.dat".to_owned(), &*dir.join("host.dat"))]).unwrap()
 }
 
 /// Makes tables that hold `text`.
 fn make(dir: &Path, options: &str, text: &str) -> Result<TablesFolder, StoreError> {
-    ensure(dir, &basis(dir, options), |tables| {
+    ensure(dir, dir, &basis(dir, options), |tables, _| {
         fs::write(tables.join("x"), text).unwrap();
-        Ok(BTreeMap::from([("exits".to_owned(), 3)]))
+        let rows = BTreeMap::from([("exits".to_owned(), 3)]);
+        Ok(Written { rows, ..Written::default() })
     })
 }
 
@@ -54,7 +56,7 @@ fn what_fails_leaves_what_was_there() {
     let dir = dir.path();
     source(dir, "one");
     let fail = || {
-        ensure(dir, &basis(dir, "other"), |tables| {
+        ensure(dir, dir, &basis(dir, "other"), |tables, _| {
             fs::write(tables.join("x"), "half").unwrap();
             Err(StoreError::NoSpace { path: tables.to_owned() })
         })
@@ -87,11 +89,11 @@ const CHILD: &str = "TRANSECT_TEST_MAKE_TABLES_IN";
 fn maker_that_is_killed() {
     let Ok(dir) = std::env::var(CHILD) else { return };
     let dir = Path::new(&dir);
-    let made = ensure(dir, &basis(dir, "new"), |tables| -> Result<_, StoreError> {
+    let made = ensure(dir, dir, &basis(dir, "new"), |tables, _| -> Result<_, StoreError> {
         fs::write(tables.join("x"), "half").unwrap();
         fs::write(dir.join("half-way"), "").unwrap();
         std::thread::sleep(Duration::from_secs(600));
-        Ok(BTreeMap::new())
+        Ok(Written::default())
     });
     panic!("should be dead: {made:?}");
 }
@@ -136,11 +138,11 @@ fn makers_wait_for_each_other() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                ensure(dir, &basis(dir, ""), |tables| -> Result<_, StoreError> {
+                ensure(dir, dir, &basis(dir, ""), |tables, _| -> Result<_, StoreError> {
                     made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     std::thread::sleep(Duration::from_millis(30));
                     fs::write(tables.join("x"), "whole").unwrap();
-                    Ok(BTreeMap::new())
+                    Ok(Written::default())
                 })
                 .unwrap();
                 assert_eq!(held(dir).as_deref(), Some("whole"));
@@ -148,4 +150,73 @@ fn makers_wait_for_each_other() {
         }
     });
     assert_eq!(made.into_inner(), 1);
+}
+
+const FILE: &str = "exits/bucket=0.parquet";
+
+/// Makes tables of one file; what was found wrong with those that were there, if they are made.
+fn make_file(dir: &Path) -> (TablesFolder, Option<String>) {
+    let mut found = None;
+    let made = ensure(dir, dir, &basis(dir, ""), |tables, damage| -> Result<_, StoreError> {
+        found = damage.map(ToString::to_string);
+        let path = tables.join(FILE);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, [7; 20_000]).unwrap();
+        let mut written = Written::default();
+        written.sums.files.insert(FILE.to_owned(), FileSums::of(&[7; 20_000]));
+        Ok(written)
+    });
+    (made.unwrap(), found)
+}
+
+/// A recording that is moved, or named otherwise, is the same one.
+#[test]
+fn recording_keeps_its_tables_under_another_name() {
+    let dirs = tempfile::tempdir().unwrap();
+    let dir = dirs.path().join("a.transect");
+    fs::create_dir(&dir).unwrap();
+    source(&dir, "one");
+    assert!(make_file(&dir).0.is_new);
+    let link = dirs.path().join("link");
+    std::os::unix::fs::symlink(&dir, &link).unwrap();
+    for name in [link, dir.join("."), dirs.path().join("a.transect//")] {
+        assert!(!make_file(&name).0.is_new, "{}", name.display());
+    }
+    let moved = dirs.path().join("b.transect");
+    fs::rename(&dir, &moved).unwrap();
+    assert!(!make_file(&moved).0.is_new);
+    source(&moved, "other");
+    let (made, damage) = make_file(&moved);
+    assert!(made.is_new && damage.is_none(), "stale tables are made again without a word");
+}
+
+#[test]
+fn tables_that_are_not_what_was_written_are_made_again_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    source(dir, "one");
+    assert_eq!(make_file(dir).1, None);
+    let tables = dir.join("tables");
+    let change = |what: &dyn Fn(&Path), expected: [&str; 2]| {
+        what(&tables);
+        let (made, damage) = make_file(dir);
+        let damage = damage.unwrap();
+        assert!(made.is_new && expected.iter().all(|e| damage.contains(e)), "{damage}");
+        assert!(!make_file(dir).0.is_new, "{damage}");
+    };
+    change(&|dir| fs::remove_file(dir.join(FILE)).unwrap(), [FILE, "missing"]);
+    change(&|dir| fs::write(dir.join(FILE), "cut").unwrap(), [FILE, "3 bytes"]);
+    let stray = |dir: &Path| fs::write(dir.join("exits/late=0.parquet"), "").unwrap();
+    change(&stray, ["exits/late=0.parquet", "not in the list"]);
+    for name in ["stamp.json", "checksums.bin"] {
+        change(&|dir| fs::remove_file(dir.join(name)).unwrap(), [name, "damage"]);
+        change(&|dir| flip(&dir.join(name)), [name, "checksum"]);
+    }
+}
+
+fn flip(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    fs::write(path, bytes).unwrap();
 }

@@ -2,8 +2,8 @@
 
 use super::condition::{Condition, Known};
 use super::files::FileRun;
-use crate::error::{TimelineError, io_error, table_error};
-use crate::rows::metadata_of;
+use crate::error::{TimelineError, reader_error, table_error};
+use crate::rows::{checked, metadata_of};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
@@ -15,17 +15,17 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use transect_integrity::KnownFile;
 
 /// Rows of a batch, both where conditions are judged and where rows are given.
 const BATCH_ROWS: usize = 8192;
 
 /// An open file, as its footer describes it.
 pub(super) struct Source {
-    pub(super) path: PathBuf,
+    pub(super) file: KnownFile,
     metadata: ArrowReaderMetadata,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct GroupRows {
 }
 
 impl Source {
-    fn open(path: &Path) -> Result<Self, TimelineError> {
-        let file = File::open(path).map_err(io_error("open", path))?;
-        let metadata = guarded(path, || metadata_of(&file, path))?;
-        Ok(Source { path: path.to_owned(), metadata })
+    fn open(known: &KnownFile) -> Result<Self, TimelineError> {
+        let file = checked(known)?;
+        let metadata = guarded(known, || metadata_of(&file, known))?;
+        Ok(Source { file: known.clone(), metadata })
     }
 
     fn type_of(&self, column: &str) -> Option<&DataType> {
@@ -62,8 +62,8 @@ impl Source {
     }
 
     pub(super) fn failed(&self) -> impl Fn(ArrowError) -> TimelineError {
-        let path = self.path.clone();
-        move |error| damaged(&path, &error.to_string())
+        let file = self.file.clone();
+        move |error| reader_error(&file, &error)
     }
 }
 
@@ -84,8 +84,8 @@ pub(super) fn groups_of_run(
     if condition.is_never() {
         return Ok(groups);
     }
-    for path in &run.files {
-        let source = Arc::new(Source::open(path)?);
+    for file in &run.files {
+        let source = Arc::new(Source::open(file)?);
         for (number, group) in source.groups().iter().enumerate() {
             let left = condition.simplified(&|column| known(&source, group, column));
             if !left.is_never() && group.num_rows() > 0 {
@@ -138,8 +138,8 @@ impl Group {
         columns: &[&'static str],
         limit: usize,
     ) -> Result<GroupRows, TimelineError> {
-        let Source { path, metadata } = self.source.as_ref();
-        let file = File::open(path).map_err(io_error("open", path))?;
+        let Source { file: known, metadata } = self.source.as_ref();
+        let file = checked(known)?;
         let mut builder =
             ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
                 .with_row_groups(vec![self.number])
@@ -157,7 +157,7 @@ impl Group {
         if !predicates.is_empty() {
             builder = builder.with_row_filter(RowFilter::new(predicates));
         }
-        let reader = guarded(path, || builder.build().map_err(table_error(path)))?;
+        let reader = guarded(known, || builder.build().map_err(table_error(known)))?;
         Ok(GroupRows { source: Arc::clone(&self.source), reader: Some(reader) })
     }
 
@@ -178,7 +178,7 @@ impl GroupRows {
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, TimelineError> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         let source = &self.source;
-        let batch = guarded(&source.path, || {
+        let batch = guarded(&source.file, || {
             loop {
                 match reader.next().transpose().map_err(source.failed())? {
                     Some(batch) if batch.num_rows() == 0 => {}
@@ -195,14 +195,9 @@ impl GroupRows {
 
 /// Runs what decodes a file: a panic over damaged bytes is an error that names it.
 fn guarded<T>(
-    path: &Path,
+    known: &KnownFile,
     work: impl FnOnce() -> Result<T, TimelineError>,
 ) -> Result<T, TimelineError> {
     let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| Err(damaged(path, "the decoder panicked")))
-}
-
-fn damaged(path: &Path, reason: &str) -> TimelineError {
-    let reason = reason.lines().collect::<Vec<_>>().join(" ");
-    TimelineError::Table { path: path.to_owned(), reason }
+    done.unwrap_or_else(|_| Err(reader_error(known, &io::Error::other("the decoder panicked"))))
 }

@@ -139,7 +139,7 @@ fn first_ts(group: &Group) -> i64 {
 fn stamps(head: &Head) -> Result<Option<&[i64]>, TimelineError> {
     let Some(column) = head.batch.column_by_name("ts") else { return Ok(None) };
     let stamps = column.as_primitive_opt::<Int64Type>().ok_or_else(|| TimelineError::Table {
-        path: head.source.path.clone(),
+        path: head.source.file.path().to_owned(),
         reason: format!("column ts has type {}, not Int64", column.data_type()),
     })?;
     Ok(Some(stamps.values()))

@@ -19,6 +19,7 @@ pub use condition::Condition;
 pub use merge::Rows;
 
 use crate::error::TimelineError;
+use crate::rows::open_folder;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use arrow::error::ArrowError;
@@ -26,12 +27,15 @@ use files::runs_of_table;
 use group::{Group, groups_of_run};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use transect_integrity::Folder;
 
 /// The tables of a recording.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     tables: PathBuf,
+    /// Opened when rows are asked for; by all clones once.
+    folder: Arc<Mutex<Option<Folder>>>,
 }
 
 /// Which rows of a table, and what of them.
@@ -76,7 +80,16 @@ impl Wanted {
 impl Lookup {
     /// The tables in this folder. Nothing is read before rows are asked for.
     pub fn new(tables: &Path) -> Self {
-        Lookup { tables: tables.to_owned() }
+        Lookup { tables: tables.to_owned(), folder: Arc::default() }
+    }
+
+    /// The folder of tables, verified but for the content of its files.
+    fn folder(&self) -> Result<Folder, TimelineError> {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        match folder.as_ref() {
+            Some(folder) => Ok(folder.clone()),
+            None => Ok(folder.insert(open_folder(&self.tables)?).clone()),
+        }
     }
 
     /// Rows of a table, in order of `ts`, as they are read. The table of an event is `events/NAME`. A
@@ -86,7 +99,7 @@ impl Lookup {
     /// A folder cannot be listed, or a file's footer cannot be read.
     pub fn open(&self, table: &str, wanted: &Wanted) -> Result<Rows, TimelineError> {
         let condition = wanted.condition();
-        let runs = runs_of_table(&self.tables, table)?;
+        let runs = runs_of_table(&self.folder()?, table)?;
         let groups = runs.iter().map(|run| groups_of_run(run, &condition));
         let groups = groups.collect::<Result<Vec<_>, _>>()?;
         Ok(Rows::new(groups, &wanted.columns, wanted.limit))
@@ -112,7 +125,7 @@ impl Lookup {
     ) -> Result<Option<RecordBatch>, TimelineError> {
         let condition = wanted.condition();
         let mut groups: Vec<Group> = Vec::new();
-        for run in runs_of_table(&self.tables, table)? {
+        for run in runs_of_table(&self.folder()?, table)? {
             groups.extend(groups_of_run(&run, &condition)?);
         }
         let last_ts = |group: &Group| group.ts.map_or(i64::MAX, |(_, last)| last);
@@ -151,7 +164,7 @@ impl Lookup {
     ) -> Result<Option<RecordBatch>, TimelineError> {
         let begun = Some(i64::MIN..at.saturating_add(1));
         let condition = Wanted { ts: begun, ..wanted.clone() }.condition();
-        let mut runs = runs_of_table(&self.tables, table)?;
+        let mut runs = runs_of_table(&self.folder()?, table)?;
         runs.sort_by_key(|run| !run.is_late);
         for run in &runs {
             for group in groups_of_run(run, &condition)?.iter().rev() {

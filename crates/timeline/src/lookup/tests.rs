@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
+use transect_integrity::KnownFile;
 
 /// One row of a made-up table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +183,8 @@ fn rows_beyond_the_limit_are_not_read() {
     let dir = tables(&[("t/bucket=0.parquet", &rows)]);
     // A page of the last row group is overwritten; the footer is not.
     let path = dir.path().join("t/bucket=0.parquet");
-    let metadata = metadata_of(&File::open(&path).unwrap(), &path).unwrap();
+    let known = KnownFile::unknown(&path);
+    let metadata = metadata_of(&known.open().unwrap(), &known).unwrap();
     let last = metadata.metadata().row_groups().last().unwrap();
     let (from, length) = last.column(0).byte_range();
     let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(from + length).unwrap());

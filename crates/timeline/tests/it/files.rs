@@ -10,15 +10,19 @@
 use crate::common::{Place, Random, cpu_slices, exits, machines, vcpu_states};
 use std::fs;
 use transect_model::table::Row;
-use transect_timeline::{Tile, TimelineError, View};
+use transect_timeline::{Lookup, Tile, TimelineError, Verified, View, Wanted};
 
 fn place() -> Place {
+    Place::new(rows())
+}
+
+fn rows() -> Vec<Row> {
     let mut random = Random::new(42);
     let states = (0..3).flat_map(|vcpu| vcpu_states(&mut random, vcpu, 1000, 9000));
     let states: Vec<_> = states.map(Row::VcpuState).collect();
     let slices = cpu_slices(&mut random, 40, 9000).into_iter().map(Row::CpuSlice);
     let exits = exits(&mut random, 5000).into_iter().map(Row::Exit);
-    Place::new(machines().into_iter().chain(states).chain(slices).chain(exits))
+    machines().into_iter().chain(states).chain(slices).chain(exits).collect()
 }
 
 /// Reads every interval, and the tiles of the upper levels.
@@ -54,14 +58,17 @@ fn any_number_of_threads_makes_the_same_bytes() {
 
 #[test]
 fn what_is_there_is_used_and_stale_tiles_are_not() {
-    let place = place();
+    let place = Place::stamped("one", &rows());
     place.ensure(2).unwrap();
     let stamp = place.path_of("stamp.json");
     let made = fs::metadata(&stamp).unwrap().modified().unwrap();
     place.ensure(2).unwrap();
     assert_eq!(fs::metadata(&stamp).unwrap().modified().unwrap(), made);
-    fs::write(place.tables().join("stamp.json"), "{}").unwrap();
+    let verify = || transect_timeline::verify(place.parent(), &place.tables()).unwrap();
+    assert!(matches!(verify(), Verified::Whole { files, .. } if files > 2));
+    place.stamp("two", &rows());
     assert!(View::open(place.parent(), &place.tables()).is_err());
+    assert!(matches!(verify(), Verified::Stale));
     place.ensure(2).unwrap();
     assert_ne!(fs::metadata(&stamp).unwrap().modified().unwrap(), made);
 }
@@ -115,4 +122,80 @@ fn a_maker_that_was_killed_is_in_nobodys_way() {
     fs::write(tmp.join("0000-cpu_slices.tiles"), "half").unwrap();
     place.ensure(2).unwrap();
     assert!(!tmp.exists());
+}
+
+/// Where tiles begin and end is in the stamp alone.
+#[test]
+fn no_changed_byte_of_the_stamp_is_believed() {
+    let place = place();
+    let made = place.ensure(2).unwrap();
+    let path = place.path_of("stamp.json");
+    let whole = fs::read(&path).unwrap();
+    for at in (0..whole.len()).step_by(3) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        let error = View::open(place.parent(), &place.tables()).unwrap_err();
+        assert!(error.is_damage() && error.to_string().contains("stamp.json"), "{at}: {error}");
+    }
+    let again = place.ensure(2).unwrap();
+    assert_eq!((again.origin(), again.to()), (made.origin(), made.to()));
+    assert_eq!(fs::read(&path).unwrap(), whole);
+}
+
+#[test]
+fn verification_finds_every_changed_byte_of_the_tiles() {
+    let place = place();
+    place.ensure(2).unwrap();
+    let verify = || transect_timeline::verify(place.parent(), &place.tables()).unwrap();
+    let whole = place.files();
+    let all: usize = whole.iter().filter(|(n, _)| n.ends_with(".tiles")).map(|f| f.1.len()).sum();
+    assert!(matches!(verify(), Verified::Whole { bytes, .. } if bytes == all as u64));
+    let mut random = Random::new(5);
+    for (name, content) in &whole {
+        for _ in 0..20 {
+            let mut bytes = content.clone();
+            let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+            bytes[at] ^= 1 << random.below(8);
+            fs::write(place.path_of(name), &bytes).unwrap();
+            let Verified::Damaged(errors) = verify() else { panic!("{name} byte {at}") };
+            assert!(errors.len() == 1 && errors[0].to_string().contains(name), "{errors:?}");
+        }
+        fs::remove_file(place.path_of(name)).unwrap();
+        let is_gone = matches!(verify(), Verified::Damaged(_));
+        assert!(is_gone, "{name}");
+        fs::write(place.path_of(name), content).unwrap();
+    }
+    fs::remove_dir_all(place.parent().join("view")).unwrap();
+    assert!(matches!(verify(), Verified::None));
+}
+
+/// No tile and no row is made of tables that are not what was written.
+#[test]
+fn damaged_tables_are_an_error_that_names_the_file() {
+    let place = Place::stamped("", &rows());
+    let name = "exits/machine_id=1/bucket=0.parquet";
+    let path = place.tables().join(name);
+    let whole = fs::read(&path).unwrap();
+    let rows = Lookup::new(&place.tables()).rows("exits", &Wanted::default()).unwrap();
+    let mut random = Random::new(9);
+    for number in 0..40 {
+        let mut bytes = whole.clone();
+        let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+        match number {
+            0 => bytes.truncate(at),
+            _ => bytes[at] ^= 1 << random.below(8),
+        }
+        fs::write(&path, &bytes).unwrap();
+        let tell = |error: TimelineError| {
+            let (damage, text) = (error.table_damage().cloned(), error.to_string());
+            assert!(damage.is_some_and(|damage| damage.path == path), "{text}");
+            assert!(text.contains("transect verify"), "{text}");
+        };
+        tell(place.ensure(2).map(drop).unwrap_err());
+        tell(Lookup::new(&place.tables()).rows("exits", &Wanted::default()).unwrap_err());
+    }
+    fs::write(&path, &whole).unwrap();
+    place.ensure(2).unwrap();
+    assert_eq!(Lookup::new(&place.tables()).rows("exits", &Wanted::default()).unwrap(), rows);
 }

@@ -45,7 +45,6 @@ pub(crate) struct Written {
 
 /// A stretch that is known to be one of the recording's.
 struct Found {
-    tables: PathBuf,
     facts: Facts,
     /// The ends are open where they are the recording's.
     range: Range,
@@ -60,8 +59,10 @@ impl Stretch<'_> {
     /// # Errors
     /// The range is not one of the recording's.
     pub(crate) fn resolve(&self) -> anyhow::Result<(Range, Span)> {
-        let found = self.find(None)?;
-        Ok((found.range, found.window))
+        self.with_tables(None, |tables| {
+            let found = self.find(tables)?;
+            Ok((found.range, found.window))
+        })
     }
 
     fn name(&self) -> String {
@@ -70,8 +71,14 @@ impl Stretch<'_> {
 
     /// Hands out the rows that meet the stretch, whole. What is known about the recording.
     pub(crate) fn rows(&self, sink: &mut dyn TableSink) -> anyhow::Result<Facts> {
-        let found = self.find(None)?;
-        read_rows(&found.tables, found.range, sink)?;
+        let found = self.with_tables(None, |tables| {
+            let found = self.find(tables)?;
+            // Rows that were handed out cannot be taken back: damage must be found before the first.
+            read_rows(tables, found.range, &mut Unused(sink))?;
+            Ok(found)
+        })?;
+        let tables = load::tables::ensure(self.path, self.source)?.path;
+        read_rows(&tables, found.range, sink)?;
         Ok(Facts { window: found.window, ..found.facts })
     }
 
@@ -82,25 +89,37 @@ impl Stretch<'_> {
         max_bytes: u64,
         tell: Option<Tell<'_>>,
     ) -> anyhow::Result<Written> {
+        // A place that is taken is an error before tables are made.
+        drop(ExcerptWriter::create(to)?);
+        self.with_tables(tell, |tables| self.write_from(tables, to, max_bytes, tell))
+    }
+
+    fn write_from(
+        &self,
+        tables: &Path,
+        to: &Path,
+        max_bytes: u64,
+        tell: Option<Tell<'_>>,
+    ) -> anyhow::Result<Written> {
         let writer = ExcerptWriter::create(to)?;
-        let found = self.find(tell)?;
-        let Found { tables, facts, range, window } = found;
+        let Found { facts, range, window } = self.find(tables)?;
         let is_whole = range == Range::ALL;
         let with_windows = is_whole || facts.excerpt_of.is_some();
         let dir = writer.tables();
-        let cut = Cut { tables: &tables, to: &dir, range, with_windows, max_bytes };
+        let cut = Cut { tables, to: &dir, range, with_windows, max_bytes };
         let mut progress = Progress::new("writing the excerpt", "rows read", tell);
-        let rows = cut.write(&mut |rows| progress.show(rows, (rows, 0)));
+        let written = cut.write(&mut |rows| progress.show(rows, (rows, 0)));
         progress.end();
-        let mut rows = rows?;
+        let mut written = written?;
         if !with_windows {
-            rows.insert(Window::TABLE.name.to_owned(), self.windows(&tables, &dir, range)?);
+            written.extend(self.windows(tables, &dir, range)?);
         }
-        let mut manifest = self.manifest(&tables)?;
+        let mut manifest = self.manifest(tables)?;
         if with_windows && !is_whole {
             manifest.notes.push(NO_NEW_WINDOWS.to_owned());
         }
         let is_event = |name: &String| name.starts_with("events/");
+        let rows = &written.rows;
         let events = rows.iter().filter(|(name, _)| is_event(name)).map(|(_, rows)| rows).sum();
         let excerpt = Excerpt {
             of: facts.excerpt_of.unwrap_or_else(|| name_of(self.path)),
@@ -112,20 +131,28 @@ impl Stretch<'_> {
             events,
         };
         let all: u64 = rows.values().sum();
-        let path = writer.finish(manifest, excerpt, rows)?;
+        let path = writer.finish(manifest, excerpt, written)?;
         Ok(Written { path, rows: all - events, events, window, unit: facts.unit })
     }
 
-    /// Finds the stretch in the recording, and has tables made if there are none.
-    fn find(&self, tell: Option<Tell<'_>>) -> anyhow::Result<Found> {
-        let tables = load::tables::ensure_and_tell(self.path, self.source, tell)?.path;
+    /// Has tables made if there are none, or if they turn out to be damaged.
+    fn with_tables<T>(
+        &self,
+        tell: Option<Tell<'_>>,
+        work: impl FnMut(&Path) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        load::tables::with(self.path, self.source, tell, work)
+    }
+
+    /// Finds the stretch in the recording.
+    fn find(&self, tables: &Path) -> anyhow::Result<Found> {
         let facts = load::about(self.path, self.source)?;
-        let (start, end) = match (&facts.excerpt_of, span_of(&tables)?) {
+        let (start, end) = match (&facts.excerpt_of, span_of(tables)?) {
             (None, Some(span)) => span,
             _ => (facts.window.start.get(), facts.window.end.get()),
         };
         let whole = Span { start: Timestamp::new(start), end: Timestamp::new(end) };
-        let wall = if self.range.is_wall() { wall_map(&tables)? } else { WallMap::default() };
+        let wall = if self.range.is_wall() { wall_map(tables)? } else { WallMap::default() };
         let base = Timebase { unit: facts.unit, window: whole, wall: &wall };
         let moment = |moment: Option<Moment>, open: i64| match moment {
             Some(moment) => moment.resolve(base).with_context(|| self.path.display().to_string()),
@@ -153,18 +180,23 @@ impl Stretch<'_> {
         };
         let window =
             Span { start: Timestamp::new(from.max(start)), end: Timestamp::new(until.min(end)) };
-        Ok(Found { tables, facts, range, window })
+        Ok(Found { facts, range, window })
     }
 
-    /// Has the engine make the windows of the range. How many.
-    fn windows(&self, tables: &Path, to: &Path, range: Range) -> anyhow::Result<u64> {
+    /// Has the engine make the windows of the range.
+    fn windows(
+        &self,
+        tables: &Path,
+        to: &Path,
+        range: Range,
+    ) -> anyhow::Result<transect_store::tables::Written> {
         let mut machines = Selected::new(&[Machine::TABLE]);
         read_rows(tables, Range::ALL, &mut machines)?;
         let machines = machines.into_tables().machines.len();
         let mut sink = OnlyWindows(TablesWriter::create(to, machines)?);
         let stretch = Span { start: Timestamp::new(range.from), end: Timestamp::new(range.until) };
         load::windows_in(self.path, self.source, stretch, &mut sink)?;
-        Ok(sink.0.finish()?.get(Window::TABLE.name).copied().unwrap_or(0))
+        Ok(sink.0.finish()?)
     }
 
     /// The whole recording's manifest; for a bare file one that says what its tables say.
@@ -225,6 +257,17 @@ pub(crate) fn written_words(
         "{} slices, {} instants and {} counter values on {} tracks{unit}",
         written.slices, written.instants, written.counters, written.tracks
     )
+}
+
+/// Wants the rows that another sink wants, and drops them.
+struct Unused<'s>(&'s dyn TableSink);
+
+impl TableSink for Unused<'_> {
+    fn row(&mut self, _: Row) {}
+
+    fn wants(&self, table: &TableDoc) -> bool {
+        self.0.wants(table)
+    }
 }
 
 /// Lets through the windows and nothing else.

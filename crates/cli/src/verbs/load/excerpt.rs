@@ -6,9 +6,9 @@ use anyhow::ensure;
 use std::path::{Path, PathBuf};
 use transect_model::table::TableSink;
 use transect_model::time::{Span, Timestamp};
-use transect_store::Manifest;
 use transect_store::manifest::Excerpt as Entry;
 use transect_store::tables::{Range, TablesFolder, events_bytes, read_rows};
+use transect_store::{Manifest, of_broken};
 
 /// An excerpt's directory.
 pub(super) struct Excerpt {
@@ -51,7 +51,7 @@ impl Excerpt {
             self.entry.of
         );
         let tables = self.tables(args)?;
-        read_rows(&tables.path, Range::ALL, sink)?;
+        read_rows(&tables.path, Range::ALL, sink).map_err(of_broken)?;
         Ok(self.facts())
     }
 

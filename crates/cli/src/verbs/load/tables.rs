@@ -7,21 +7,22 @@
 
 use super::progress::{Read, Tell};
 use super::{Opened, Plan, SourceArgs, SourceFile, directory, files};
-use crate::terminal;
+use crate::terminal::{self, note};
 use anyhow::Context as _;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use transect_clock::ClockGraph;
+use transect_integrity::{Damage, Folder, LIST_FILE_NAME, damage_in};
 use transect_model::table::{Row, TableDoc, TableSink};
 use transect_store::tables::{
-    Basis, EventSource, SourceEvents, TablesFolder, TablesWriter, cache_for, write_events,
+    Basis, EventSource, Problem, Problems, SourceEvents, TablesFolder, TablesWriter, Written,
+    cache_for, write_events,
 };
 use transect_store::{Mapping, Recording, StoreError};
 
 /// The tables of the recording at `path` (a directory, a trace.dat, or an xentrace file): those that are there, or
-/// new ones if they are stale. Shows its progress on a terminal.
+/// new ones if they are stale or damaged. Shows its progress on a terminal.
 pub(crate) fn ensure(path: &Path, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
     ensure_and_tell(path, args, None)
 }
@@ -32,13 +33,82 @@ pub(crate) fn ensure_and_tell(
     args: &SourceArgs,
     tell: Option<Tell<'_>>,
 ) -> anyhow::Result<TablesFolder> {
+    let note = |damage: &Damage| note!("{damage}: {MADE_AGAIN}");
+    ensure_noting(path, args, tell, &note)
+}
+
+/// The same after damage was found and reported.
+pub(crate) fn ensure_again(
+    path: &Path,
+    args: &SourceArgs,
+    tell: Option<Tell<'_>>,
+) -> anyhow::Result<TablesFolder> {
+    ensure_noting(path, args, tell, &|_| ())
+}
+
+/// Has `work` read the tables. If it finds damage, they are made again, once, and read again from the beginning.
+pub(crate) fn with<T>(
+    path: &Path,
+    args: &SourceArgs,
+    tell: Option<Tell<'_>>,
+    mut work: impl FnMut(&Path) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let tables = ensure_and_tell(path, args, tell)?;
+    let done = work(&tables.path);
+    let damage = done.as_ref().err().and_then(|error| damage_in(error.as_ref()));
+    match damage.filter(|_| tables.can_be_made_again()) {
+        None => done,
+        Some(damage) => {
+            note!("{damage}: {MADE_AGAIN}");
+            Folder::distrust(&tables.path);
+            work(&ensure_again(path, args, tell)?.path)
+        }
+    }
+}
+
+const MADE_AGAIN: &str = "the recording's tables are made again";
+
+fn ensure_noting(
+    path: &Path,
+    args: &SourceArgs,
+    tell: Option<Tell<'_>>,
+    note: &dyn Fn(&Damage),
+) -> anyhow::Result<TablesFolder> {
     if let Some(excerpt) = super::excerpt::at(path)? {
         return excerpt.tables(args).with_context(|| path.display().to_string());
     }
     let basis = basis(path, args)?;
     let parent = parent(path)?;
-    transect_store::tables::ensure(&parent, &basis, |dir| make(path, args, dir, tell))
+    let make = |dir: &Path, damage: Option<&Damage>| {
+        damage.into_iter().for_each(note);
+        make(path, args, dir, tell)
+    };
+    transect_store::tables::ensure(&parent, path, &basis, make)
         .with_context(|| path.display().to_string())
+}
+
+/// Losses that are listed; the tables have all.
+const LISTED: usize = 5;
+
+/// Reports what the recording's sources lost, one line each.
+pub(crate) fn note_problems(tables: &TablesFolder) {
+    let problems = &tables.stamp.problems;
+    for problem in problems.first.iter().take(LISTED) {
+        note!("{}", problem_text(problem));
+    }
+    let listed = problems.first.len().min(LISTED) as u64;
+    let more = problems.count.saturating_sub(listed);
+    if more > 0 {
+        note!("and {more} more: SELECT * FROM import_log");
+    }
+}
+
+fn problem_text(problem: &Problem) -> String {
+    let Problem { source, offset, message } = problem;
+    match offset {
+        Some(offset) => format!("{source}: byte {offset}: {message}"),
+        None => format!("{source}: {message}"),
+    }
 }
 
 /// Everything the tables of this recording depend on.
@@ -49,20 +119,25 @@ fn basis(path: &Path, args: &SourceArgs) -> anyhow::Result<Basis> {
         files_in(path)?
     } else {
         files::map(path)?;
-        vec![path.canonicalize()?]
+        let path = path.canonicalize()?;
+        vec![(path.to_string_lossy().into_owned(), path)]
     };
     let options = format!("{args:?}");
-    Ok(Basis::new(&program(), &options, sources.iter().map(PathBuf::as_path))?)
+    let sources = sources.iter().map(|(name, path)| (name.clone(), path.as_path()));
+    Ok(Basis::new(&program(), &options, sources)?)
 }
 
-/// The files of a recording, its tables left out.
-fn files_in(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+/// The files of a recording that its rows depend on, by their names.
+fn files_in(dir: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
     let failed = |source| StoreError::Io { action: "list", path: dir.to_owned(), source };
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_file() {
-            files.push(path);
+        let entry = entry.map_err(failed)?;
+        let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+        // Reserved space, files under way, and checksums, which say what is lost and not what is there.
+        let is_other = name.starts_with('.') || name.ends_with(".tmp") || name == LIST_FILE_NAME;
+        if !is_other && path.is_file() {
+            files.push((name, path));
         }
     }
     files.sort();
@@ -91,7 +166,7 @@ fn make(
     args: &SourceArgs,
     dir: &Path,
     tell: Option<Tell<'_>>,
-) -> anyhow::Result<BTreeMap<String, u64>> {
+) -> anyhow::Result<Written> {
     if path.is_dir() {
         let recording = Recording::open(path)?;
         let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
@@ -111,21 +186,23 @@ fn write<'a>(
     args: &SourceArgs,
     dir: &Path,
     tell: Option<Tell<'_>>,
-) -> anyhow::Result<BTreeMap<String, u64>> {
+) -> anyhow::Result<Written> {
     let opened = open()?;
     let read = Read::default();
     let mut sink = Counting {
         writer: TablesWriter::create(dir, opened.topology.machines.len())?,
         rows: 0,
+        problems: Problems::default(),
         read: &read,
         progress: Progress::new(MAKING, "rows", tell),
     };
     let plan = Plan::default();
     super::run(opened, args, &plan, &mut sink, Some(&read))?;
     sink.progress.end();
-    let mut rows = sink.writer.finish()?;
-    rows.extend(events(open()?, args, dir, tell, read.events())?);
-    Ok(rows)
+    let Counting { writer, problems, .. } = sink;
+    let mut written = Written { problems, ..writer.finish()? };
+    written.extend(events(open()?, args, dir, tell, read.events())?);
+    Ok(written)
 }
 
 fn events(
@@ -134,7 +211,7 @@ fn events(
     dir: &Path,
     tell: Option<Tell<'_>>,
     expected: u64,
-) -> anyhow::Result<BTreeMap<String, u64>> {
+) -> anyhow::Result<Written> {
     let clocks = ClockGraph::from_evidence(&opened.evidence, args.clock_options())?;
     // What cannot be read was told in the first pass.
     let traces = super::parse(&opened.sources, &mut Vec::new())?;
@@ -164,6 +241,7 @@ const MAKING: &str = "making the recording's tables";
 struct Counting<'t> {
     writer: TablesWriter,
     rows: u64,
+    problems: Problems,
     read: &'t Read,
     progress: Progress<'t>,
 }
@@ -171,6 +249,9 @@ struct Counting<'t> {
 impl TableSink for Counting<'_> {
     fn row(&mut self, row: Row) {
         self.rows += 1;
+        if let Row::ImportLog(row) = &row {
+            self.problems.add(row);
+        }
         if self.rows.is_multiple_of(1 << 16) {
             self.progress.show(self.rows, self.read.share());
         }

@@ -89,6 +89,8 @@ fn open(
     tell: load::progress::Tell<'_>,
 ) -> anyhow::Result<Opened> {
     let tables = load::tables::ensure_and_tell(path, source, Some(tell))?;
+    load::tables::note_problems(&tables);
+    let can_be_made_again = tables.can_be_made_again();
     let facts = load::about(path, source)?;
     let mut notes = facts.notes;
     if !facts.finished {
@@ -106,5 +108,5 @@ fn open(
     }
     let (unit, filter) = (facts.unit.as_str(), facts.filter);
     let parent = load::tables::parent(path)?;
-    Ok(Opened { tables: tables.path, parent, unit, filter, notes })
+    Ok(Opened { tables: tables.path, can_be_made_again, parent, unit, filter, notes })
 }

@@ -1,6 +1,6 @@
 //! From SQL text to rows in a file or on standard output.
 
-use crate::output::Output;
+use crate::output::{Output, has_begun};
 use crate::terminal;
 use anyhow::Context as _;
 use std::io::{self, IsTerminal, Write};
@@ -82,10 +82,18 @@ pub(super) fn all(
         if at > 0 && matches!(target.format, Format::Table(_)) {
             writeln!(output)?;
         }
-        let rows = database.run(statement)?;
-        write(rows, target.format, &mut output, &stop)
+        let written = database
+            .run(statement)
+            .and_then(|rows| write(rows, target.format, &mut output, &stop))
             .with_context(|| target.path.display().to_string())
-            .map_err(unnamed_stdout)?;
+            .map_err(unnamed_stdout);
+        if let Err(error) = written {
+            if database.damage().is_some() && !has_begun() {
+                // Perhaps the whole answer follows from tables that are made again.
+                output.abandon();
+            }
+            return Err(error);
+        }
     }
     output.finish()
 }

@@ -4,10 +4,12 @@
 //! without SQL on a terminal, [`prompt`] reads statements. With `--pipe` it serves `transect serve` and `transect view`
 //! over standard input and output ([`pipe`]).
 //!
-//! `transect sql` makes a recording's tables and executes this program.
+//! `transect sql` makes a recording's tables and executes this program. If the tables turn out to be damaged before
+//! anything was printed, this program executes `transect sql` again, which makes them again ([`again`]).
 //!
 //! Exit code 2 says that the SQL is wrong, 1 that it could not be answered.
 
+mod again;
 mod answer;
 mod complete;
 mod output;
@@ -18,6 +20,7 @@ mod walls;
 
 use anyhow::Context as _;
 use clap::Parser;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,6 +55,9 @@ struct Cli {
     /// Print the walls around a child of serve or view that this machine does not have; exit code 1 if any is missing
     #[arg(long, exclusive = true)]
     check_sandbox: bool,
+    /// A command that makes damaged tables again and then runs this query, an argument each
+    #[arg(long, value_name = "ARGUMENT", hide = true)]
+    again: Vec<OsString>,
     /// Exit with an error unless this is the version
     #[arg(long, value_name = "VERSION", hide = true)]
     of_version: Option<String>,
@@ -62,13 +68,13 @@ fn main() -> ExitCode {
     if cli.check_sandbox {
         return check_sandbox();
     }
-    match run(&cli) {
+    match run(&cli).map_err(|error| again::if_damaged(&cli, error)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast_ref::<QueryError>() {
             Some(QueryError::Stopped) => ExitCode::from(130),
             known => {
-                terminal::error("transect", &format!("{error:#}"));
+                terminal::error("transect", &one_line(&error));
                 ExitCode::from(if known.is_some_and(QueryError::is_bad_sql) { 2 } else { 1 })
             }
         },
@@ -105,10 +111,30 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let sql = sql_text(&cli.wanted)?;
     let target = answer::Target::of(&cli.wanted)?;
     let database = Database::open(tables, &options)?;
+    if !database.is_verified() {
+        let tables = tables.display();
+        terminal::error(
+            "transect",
+            &format!("{tables}: no checksums, so these tables are not verified"),
+        );
+    }
     match sql {
         Some(sql) => answer::all(&database, &sql, cli.wanted.explain, &target),
-        None => prompt::run(&database, cli.wanted.rows),
+        None => prompt::run(&database, cli.wanted.rows, || again::distrust(cli)),
     }
+}
+
+/// The error and its causes; a cause that is already in the line is not repeated.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
 }
 
 /// The SQL to run; none to ask for it.

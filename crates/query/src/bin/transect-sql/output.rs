@@ -6,12 +6,35 @@ use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempPath;
 use transect_model::guard::Guard;
 use transect_query::output::Format;
 
 const BINARY: &str =
     "the output is a terminal and this format is binary: write to a file (-o FILE) or to a pipe";
+
+/// Set when the first byte of an answer leaves this process to where it stays.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Has any byte of an answer been written to standard output, a pipe or a device?
+pub(crate) fn has_begun() -> bool {
+    HAS_BEGUN.load(Ordering::Relaxed)
+}
+
+/// Notes that it was written to.
+struct Noting<W>(W);
+
+impl<W: Write> Write for Noting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        HAS_BEGUN.store(true, Ordering::Relaxed);
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// An output under way. Dropped unfinished, it leaves no file behind.
 pub(crate) struct Output {
@@ -25,11 +48,14 @@ impl Output {
     /// device) is written directly.
     pub(crate) fn create(path: &Path, format: Format) -> anyhow::Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
-        let directly = |to| Output { to: BufWriter::new(to), named: None };
+        let directly = |to| {
+            let to: Box<dyn Write + Send> = Box::new(Noting(to));
+            Output { to: BufWriter::new(to), named: None }
+        };
         if path.as_os_str() == "-" {
             let is_binary = terminal::syntax(format).is_none();
             ensure!(!is_binary || !io::stdout().is_terminal(), BINARY);
-            return Ok(directly(Box::new(terminal::rows(format))));
+            return Ok(directly(Box::new(terminal::rows(format)) as Box<dyn Write + Send>));
         }
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
             let file = File::create(path).with_context(cannot)?;
@@ -47,6 +73,12 @@ impl Output {
             .tempfile_in(dir);
         let (file, part) = part.with_context(cannot)?.into_parts();
         Ok(Output { to: BufWriter::new(Box::new(file)), named: Some((part, path.to_owned())) })
+    }
+
+    /// Leaves out what has not been written yet.
+    pub(crate) fn abandon(self) {
+        let (to, unwritten) = self.to.into_parts();
+        drop((to, unwritten));
     }
 
     /// Everything is written: the file gets its name.

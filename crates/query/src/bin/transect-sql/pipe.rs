@@ -170,7 +170,7 @@ fn refusal(id: Option<u64>, error: &QueryError) -> Refusal {
         QueryError::Sql { place, .. } => (Kind::Sql, *place),
         QueryError::Stopped => (Kind::Stopped, None),
         QueryError::Time => (Kind::Time, None),
-        QueryError::Tables { .. } => (Kind::Tables, None),
+        QueryError::Tables { .. } | QueryError::Damaged(_) => (Kind::Tables, None),
         QueryError::Run { .. } | QueryError::Write(_) => (Kind::Run, None),
     };
     let (line, column) = (place.map(|place| place.line), place.map(|place| place.column));

@@ -16,7 +16,8 @@ use transect_query::{Database, QueryError, Stop, docs};
 type Prompt = Editor<SqlHelper, FileHistory>;
 
 /// Asks, answers, until the end of input.
-pub(super) fn run(database: &Database, rows: usize) -> anyhow::Result<()> {
+/// `distrust` is called at the end if the tables were found to be damaged.
+pub(super) fn run(database: &Database, rows: usize, distrust: impl FnOnce()) -> anyhow::Result<()> {
     let config =
         Config::builder().completion_type(CompletionType::List).max_history_size(2000)?.build();
     let mut editor: Prompt = Editor::with_config(config)?;
@@ -31,6 +32,9 @@ pub(super) fn run(database: &Database, rows: usize) -> anyhow::Result<()> {
     );
     let stop = answer::interrupted_at_prompt()?;
     let result = ask(&mut editor, database, rows, &stop);
+    if database.damage().is_some() {
+        distrust();
+    }
     if let Some(file) = &history {
         save(&mut editor, file)?;
     }

@@ -22,13 +22,12 @@ use super::lane::Lane;
 use super::part::{BUFFER_BYTES, Part};
 use super::pool::Pool;
 use super::schema::Layout;
+use super::written::{Files, Written};
 use crate::error::StoreError;
 use buffer::{Event, EventBuffer};
 use schema::{EventColumns, Schema};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 /// Writes events into a file (or several) per event.
 struct EventsWriter {
@@ -36,7 +35,7 @@ struct EventsWriter {
     pool: Pool,
     events: Vec<Arc<EventColumns>>,
     parts: Vec<Option<Part<EventBuffer>>>,
-    open_files: Arc<AtomicUsize>,
+    files: Arc<Files>,
     /// A layout that could not be made: told at the end.
     failed: Option<StoreError>,
     written: u64,
@@ -51,7 +50,7 @@ impl EventsWriter {
             pool: Pool::new(),
             parts: events.iter().map(|_| None).collect(),
             events,
-            open_files: Arc::default(),
+            files: Arc::new(Files::below(tables)),
             failed: None,
             written: 0,
         }
@@ -84,9 +83,8 @@ impl EventsWriter {
             }
         };
         let dir = self.dir.join(format!("name={}", columns.name));
-        let lane = |order| {
-            Lane::new(Arc::clone(&layout), dir.clone(), order, Arc::clone(&self.open_files))
-        };
+        let lane =
+            |order| Lane::new(Arc::clone(&layout), dir.clone(), order, Arc::clone(&self.files));
         self.parts[at] = Some(Part::new(&EventBuffer::new(Arc::clone(columns)), lane));
     }
 
@@ -101,7 +99,7 @@ impl EventsWriter {
         }
     }
 
-    fn finish(mut self) -> Result<BTreeMap<String, u64>, StoreError> {
+    fn finish(mut self) -> Result<Written, StoreError> {
         self.parts.iter_mut().flatten().for_each(|part| part.finish(&self.pool));
         self.pool.finish()?;
         if let Some(error) = self.failed {
@@ -109,6 +107,7 @@ impl EventsWriter {
         }
         let parts = self.events.iter().zip(&self.parts);
         let parts = parts.filter_map(|(event, part)| Some((event, part.as_ref()?)));
-        Ok(parts.map(|(event, part)| (format!("events/{}", event.name), part.rows())).collect())
+        let rows = parts.map(|(event, part)| (format!("events/{}", event.name), part.rows()));
+        Ok(Written { rows: rows.collect(), sums: self.files.sums(), ..Written::default() })
     }
 }

@@ -5,7 +5,7 @@ use super::buffer::{Event, What};
 use super::kinds;
 use super::schema::{Schema, XenSlots};
 use crate::error::StoreError;
-use std::collections::BTreeMap;
+use crate::tables::written::Written;
 use std::path::Path;
 use transect_clock::{ClockGraph, Converter};
 use transect_compact::Compact;
@@ -42,7 +42,8 @@ const XEN_RECORD_BYTES: usize = 32;
 const PROGRESS_EVENTS: u64 = 1 << 18;
 
 /// Writes every event of `sources` below the folder `tables`, in trace time. Rows of each event,
-/// as `events/NAME`. `progress` hears now and then how many there were so far.
+/// as `events/NAME`, and the checksums of all files. `progress` hears now and then how many there were
+/// so far.
 ///
 /// Events whose stamps cannot be converted, or whose format the source does not have, are left
 /// out, as they are by the state machines (the import log has them).
@@ -54,7 +55,7 @@ pub fn write_events(
     sources: &[EventSource<'_, '_>],
     clocks: &ClockGraph,
     mut progress: impl FnMut(u64),
-) -> Result<BTreeMap<String, u64>, StoreError> {
+) -> Result<Written, StoreError> {
     let mut schema = Schema::default();
     let mut streams = Vec::new();
     for (at, source) in sources.iter().enumerate() {

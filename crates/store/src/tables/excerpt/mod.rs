@@ -11,12 +11,14 @@ mod out;
 
 use super::part::GROUP_ROWS;
 use super::range::Range;
-use super::read::{Column, Frame, TableFile, Timing, Values, event_names, folders};
+use super::read::{Column, Frame, TableFile, Timing, Values, event_names, folders, open_folder};
+use super::written::{Files, Written};
 use crate::error::{StoreError, of_excerpt};
 use held::Held;
 use out::OutFolder;
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use transect_integrity::{Folder, KnownFile};
 use transect_model::table::{
     Counter, CpuSlice, DomainStateRow, TABLES, TableDoc, ThreadStateRow, VcpuStateRow, Window,
 };
@@ -70,46 +72,48 @@ pub struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// Writes the part. Rows of each table, and of each event as `events/NAME`. `progress` hears now
-    /// and then how many rows were looked at.
+    /// Writes the part. Rows of each table, and of each event as `events/NAME`, and the checksums of all files.
+    /// `progress` hears now and then how many rows were looked at.
     ///
     /// # Errors
     /// A file is damaged or of another version's tables, one cannot be written, or the part is larger
     /// than it may be.
-    pub fn write(
-        &self,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<BTreeMap<String, u64>, StoreError> {
-        let work = Work { cut: self, progress, seen: 0, bytes: 0 };
+    pub fn write(&self, progress: &mut dyn FnMut(u64)) -> Result<Written, StoreError> {
+        let from = open_folder(self.tables)?;
+        let written = Arc::new(Files::below(self.to));
+        let work = Work { cut: self, from, written, progress, seen: 0, bytes: 0 };
         work.all().map_err(of_excerpt)
     }
 }
 
 struct Work<'a> {
     cut: &'a Cut<'a>,
+    from: Folder,
+    written: Arc<Files>,
     progress: &'a mut dyn FnMut(u64),
     seen: u64,
     bytes: u64,
 }
 
 impl Work<'_> {
-    fn all(mut self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let mut rows = BTreeMap::new();
+    fn all(mut self) -> Result<Written, StoreError> {
+        let mut written = Written::default();
         for table in TABLES {
             let rule = Rule::of(table);
-            let written = match rule {
+            let rows = match rule {
                 Rule::Inside if !self.cut.with_windows => continue,
                 _ => self.table(table.name, Some(table), rule)?,
             };
-            rows.insert(table.name.to_owned(), written);
+            written.rows.insert(table.name.to_owned(), rows);
         }
         for name in event_names(self.cut.tables)? {
-            let written = self.table(&name, None, Rule::Meeting)?;
-            if written > 0 {
-                rows.insert(name.replacen("name=", "", 1), written);
+            let rows = self.table(&name, None, Rule::Meeting)?;
+            if rows > 0 {
+                written.rows.insert(name.replacen("name=", "", 1), rows);
             }
         }
-        Ok(rows)
+        written.sums = self.written.sums();
+        Ok(written)
     }
 
     /// One table, or the events of one name, which are moments whatever their own fields are called.
@@ -120,12 +124,12 @@ impl Work<'_> {
         rule: Rule,
     ) -> Result<u64, StoreError> {
         let mut rows = 0;
-        for folder in folders(self.cut.tables, name)? {
-            let mut out = OutFolder::new(self.cut.to.join(&folder.name));
+        for folder in folders(&self.from, name)? {
+            let mut out = OutFolder::new(self.cut.to.join(&folder.name), Arc::clone(&self.written));
             if let (Rule::Held, Some(table)) = (rule, table) {
                 let mut held = Held::at(self.cut.range.from, table);
-                for path in folder.buckets.iter().chain(&folder.late) {
-                    held.file(&open(path, Some(table))?)?;
+                for file in folder.buckets.iter().chain(&folder.late) {
+                    held.file(&open(file, Some(table))?)?;
                 }
                 if let Some((rows, columns)) = held.rows() {
                     out.lone(name, &columns, rows)?;
@@ -133,8 +137,8 @@ impl Work<'_> {
             }
             for (stem, files) in [("bucket", &folder.buckets), ("late", &folder.late)] {
                 out.turn_to(stem);
-                for path in files {
-                    self.file(path, name, table, rule, &mut out)?;
+                for file in files {
+                    self.file(file, name, table, rule, &mut out)?;
                 }
             }
             rows += out.rows;
@@ -144,13 +148,13 @@ impl Work<'_> {
 
     fn file(
         &mut self,
-        path: &Path,
+        file: &KnownFile,
         name: &str,
         table: Option<&TableDoc>,
         rule: Rule,
         out: &mut OutFolder,
     ) -> Result<(), StoreError> {
-        let file = open(path, table)?;
+        let file = open(file, table)?;
         let timing = timing_of(&file, table);
         let range = self.cut.range;
         let mut writer = None;
@@ -185,8 +189,8 @@ impl Work<'_> {
 }
 
 /// Opens a file and checks that it is the table's.
-fn open(path: &Path, table: Option<&TableDoc>) -> Result<TableFile, StoreError> {
-    let file = TableFile::open(path)?;
+fn open(file: &KnownFile, table: Option<&TableDoc>) -> Result<TableFile, StoreError> {
+    let file = TableFile::open(file)?;
     if let Some(table) = table {
         file.check(table)?;
     }

@@ -4,14 +4,17 @@ use crate::error::{StoreError, io_error};
 use crate::tables::group::GroupEncoder;
 use crate::tables::read::Frame;
 use crate::tables::schema::{FileColumn, Layout};
+use crate::tables::written::Files;
 use parquet::file::writer::SerializedFileWriter;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use transect_integrity::SummingWriter;
 
 /// Where the files of a folder go.
 pub(super) struct OutFolder {
     dir: PathBuf,
+    written: Arc<Files>,
     stem: &'static str,
     files: u32,
     /// Written so far.
@@ -21,8 +24,8 @@ pub(super) struct OutFolder {
 }
 
 impl OutFolder {
-    pub(super) fn new(dir: PathBuf) -> Self {
-        OutFolder { dir, stem: "bucket", files: 0, rows: 0, bytes: 0 }
+    pub(super) fn new(dir: PathBuf, written: Arc<Files>) -> Self {
+        OutFolder { dir, written, stem: "bucket", files: 0, rows: 0, bytes: 0 }
     }
 
     /// The next files are of this kind.
@@ -73,17 +76,18 @@ impl OutFolder {
         let layout = Layout::new(table, columns)?;
         let file = transect_access::create_file(&path).map_err(io_error("make", &path))?;
         let (schema, properties) = (layout.schema.clone(), layout.properties.clone());
-        let writer = SerializedFileWriter::new(file, schema, properties);
+        let writer = SerializedFileWriter::new(SummingWriter::new(file), schema, properties);
         let writer = writer.map_err(|error| layout.write_failed(&path, error))?;
-        Ok(OutFile { path, layout, writer })
+        Ok(OutFile { path, written: Arc::clone(&self.written), layout, writer })
     }
 }
 
 /// A file that is being written.
 pub(super) struct OutFile {
     path: PathBuf,
+    written: Arc<Files>,
     layout: Arc<Layout>,
-    writer: SerializedFileWriter<File>,
+    writer: SerializedFileWriter<SummingWriter<File>>,
 }
 
 impl OutFile {
@@ -100,7 +104,10 @@ impl OutFile {
         let path = &self.path;
         self.writer.finish().map_err(|error| self.layout.write_failed(path, error))?;
         self.writer.flush().map_err(io_error("write", path))?;
-        self.writer.inner().sync_data().map_err(io_error("write", path))?;
-        Ok(fs::metadata(path).map_err(io_error("stat", path))?.len())
+        self.writer.inner().inner().sync_data().map_err(io_error("write", path))?;
+        let sums = self.writer.inner().sums();
+        let bytes = sums.bytes();
+        self.written.add(path, sums);
+        Ok(bytes)
     }
 }

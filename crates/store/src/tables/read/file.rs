@@ -1,7 +1,7 @@
 //! One Parquet file of a table: its columns, the bounds of its row groups, and its frames.
 
 use super::frame::{Column, Frame, Values};
-use crate::error::{StoreError, io_error};
+use crate::error::{StoreError, read_error};
 use crate::tables::schema::{FileColumn, file_columns};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -11,10 +11,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::Type;
 use std::cmp::Ordering;
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use transect_integrity::{CheckedFile, KnownFile};
 use transect_model::column::ColumnType;
 use transect_model::table::TableDoc;
 
@@ -25,16 +25,17 @@ const MAX_GROUP_ROWS: i64 = 1 << 20;
 
 /// An open file of a table.
 pub(crate) struct TableFile {
-    path: PathBuf,
-    reader: SerializedFileReader<File>,
+    known: KnownFile,
+    reader: SerializedFileReader<CheckedFile>,
     columns: Arc<[FileColumn]>,
 }
 
 impl TableFile {
     /// Opens it and reads what it says of itself.
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(io_error("open", path))?;
-        let opened = guarded(path, || SerializedFileReader::new(file))?;
+    pub(crate) fn open(known: &KnownFile) -> Result<Self, StoreError> {
+        let path = known.path();
+        let file = known.open().map_err(read_error("open", path))?;
+        let opened = guarded(known, || SerializedFileReader::new(file))?;
         let fields = opened.metadata().file_metadata().schema().get_fields();
         let columns = fields.iter().map(|field| column(field)).collect::<Option<Vec<_>>>();
         let columns = columns.ok_or_else(|| damaged(path, "a column has an unsupported type"))?;
@@ -42,7 +43,7 @@ impl TableFile {
         if groups.iter().any(|group| !(0..=MAX_GROUP_ROWS).contains(&group.num_rows())) {
             return Err(damaged(path, "a row group has an invalid number of rows"));
         }
-        Ok(TableFile { path: path.to_owned(), reader: opened, columns: columns.into() })
+        Ok(TableFile { known: known.clone(), reader: opened, columns: columns.into() })
     }
 
     pub(crate) fn columns(&self) -> &[FileColumn] {
@@ -62,7 +63,11 @@ impl TableFile {
             (None, Ordering::Equal) => return Ok(()),
             (None, _) => format!("{} columns, expected {}", self.columns.len(), wanted.len()),
         };
-        Err(StoreError::OtherTable { path: self.path.clone(), table: table.name, reason })
+        Err(StoreError::OtherTable {
+            path: self.known.path().to_owned(),
+            table: table.name,
+            reason,
+        })
     }
 
     pub(crate) fn groups(&self) -> usize {
@@ -91,19 +96,19 @@ impl TableFile {
     /// The frames of a row group.
     pub(crate) fn frames(&self, group: usize) -> Result<Frames, StoreError> {
         let rows = self.reader.metadata().row_groups().get(group).map_or(0, |g| g.num_rows());
-        let readers = guarded(&self.path, || {
+        let readers = guarded(&self.known, || {
             let group = self.reader.get_row_group(group)?;
             (0..self.columns.len()).map(|at| group.get_column_reader(at)).collect()
         })?;
         let left = usize::try_from(rows).unwrap_or(0);
-        let (path, columns) = (self.path.clone(), Arc::clone(&self.columns));
-        Ok(Frames { path, columns, readers, left })
+        let (known, columns) = (self.known.clone(), Arc::clone(&self.columns));
+        Ok(Frames { known, columns, readers, left })
     }
 }
 
 /// Reads a row group, some thousand rows at a time.
 pub(crate) struct Frames {
-    path: PathBuf,
+    known: KnownFile,
     columns: Arc<[FileColumn]>,
     readers: Vec<ColumnReader>,
     left: usize,
@@ -118,7 +123,7 @@ impl Frames {
         }
         self.left -= rows;
         let (readers, types) = (&mut self.readers, &self.columns);
-        let columns = guarded(&self.path, || {
+        let columns = guarded(&self.known, || {
             let each = readers.iter_mut().zip(types.iter());
             each.map(|(reader, column)| read(reader, column, rows)).collect::<Result<Vec<_>, _>>()
         })?;
@@ -197,14 +202,19 @@ fn column(field: &Type) -> Option<FileColumn> {
 
 /// Runs what decodes a file. Its errors name the file, and a panic over damaged bytes is one of them.
 fn guarded<T>(
-    path: &Path,
+    known: &KnownFile,
     work: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, StoreError> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(damaged(path, &error.to_string())),
-        Err(_) => Err(damaged(path, "the decoder panicked")),
-    }
+    let reason = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the decoder panicked".to_owned(),
+    };
+    // Its checksums know better what happened than the decoder.
+    Err(match known.damage() {
+        Some(damage) => StoreError::Damaged(damage.clone()),
+        None => damaged(known.path(), &reason),
+    })
 }
 
 /// The error for a file that is not as it was written.

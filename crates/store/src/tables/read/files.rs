@@ -1,25 +1,31 @@
 //! Which files a table has.
 
-use crate::error::{StoreError, io_error};
+use crate::error::{StoreError, io_error, read_error};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use transect_integrity::{Folder, KnownFile};
 
 /// The files of one folder of a table, each kind in the order of their numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Folder {
+#[derive(Clone, Debug)]
+pub(crate) struct TableFolder {
     /// The folder, from that of the tables on.
     pub(crate) name: PathBuf,
-    pub(crate) buckets: Vec<PathBuf>,
-    pub(crate) late: Vec<PathBuf>,
+    pub(crate) buckets: Vec<KnownFile>,
+    pub(crate) late: Vec<KnownFile>,
+}
+
+/// Opens a folder of tables. What is wrong with it names the file.
+pub(crate) fn open_folder(tables: &Path) -> Result<Folder, StoreError> {
+    Folder::open(tables).map_err(read_error("open", tables))
 }
 
 /// The folders of the table `name` (`exits`, `events/name=sched_switch`): itself, or one for each
 /// machine. None where it has no rows.
-pub(crate) fn folders(tables: &Path, name: &str) -> Result<Vec<Folder>, StoreError> {
+pub(crate) fn folders(tables: &Folder, name: &str) -> Result<Vec<TableFolder>, StoreError> {
     let name = PathBuf::from(name);
     let mut machines = Vec::new();
-    for entry in list(&tables.join(&name))? {
+    for entry in list(&tables.dir().join(&name))? {
         let number = entry.strip_prefix("machine_id=").and_then(|id| id.parse::<u32>().ok());
         machines.extend(number.map(|number| (number, name.join(&entry))));
     }
@@ -29,8 +35,8 @@ pub(crate) fn folders(tables: &Path, name: &str) -> Result<Vec<Folder>, StoreErr
     Ok(all.into_iter().filter(|f| !f.buckets.is_empty() || !f.late.is_empty()).collect())
 }
 
-fn folder(tables: &Path, name: PathBuf) -> Result<Folder, StoreError> {
-    let dir = tables.join(&name);
+fn folder(tables: &Folder, name: PathBuf) -> Result<TableFolder, StoreError> {
+    let dir = tables.dir().join(&name);
     let mut numbered = [Vec::new(), Vec::new()];
     for entry in list(&dir)? {
         let Some((kind, number)) =
@@ -45,11 +51,14 @@ fn folder(tables: &Path, name: PathBuf) -> Result<Folder, StoreError> {
             _ => {}
         }
     }
-    let [buckets, late] = numbered.map(|mut files| {
+    let known = |mut files: Vec<(u64, PathBuf)>| {
         files.sort();
-        files.into_iter().map(|(_, path)| path).collect()
-    });
-    Ok(Folder { name, buckets, late })
+        let files = files.into_iter();
+        let known = files.map(|(_, path)| tables.file(&path).map_err(read_error("open", &path)));
+        known.collect::<Result<Vec<_>, _>>()
+    };
+    let [buckets, late] = numbered;
+    Ok(TableFolder { name, buckets: known(buckets)?, late: known(late)? })
 }
 
 /// The events there are files of, as `events/name=sched_switch`.

@@ -18,7 +18,7 @@ mod rows;
 mod span;
 
 pub(crate) use file::TableFile;
-pub(crate) use files::{event_names, folders};
+pub(crate) use files::{event_names, folders, open_folder};
 pub(crate) use frame::{Column, Frame, Values};
 pub(crate) use order::Timing;
 pub use rows::read_rows;

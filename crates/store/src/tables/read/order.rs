@@ -2,12 +2,12 @@
 //! late file.
 
 use super::file::{Frames, TableFile};
-use super::files::Folder;
+use super::files::TableFolder;
 use super::frame::Frame;
 use crate::error::StoreError;
 use crate::tables::range::Range;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use transect_integrity::KnownFile;
 use transect_model::table::TableDoc;
 
 /// Where a table has its time.
@@ -52,7 +52,7 @@ impl Timing {
 
 /// Rows that are handed out one behind the other.
 struct Chain {
-    files: VecDeque<PathBuf>,
+    files: VecDeque<KnownFile>,
     file: Option<(TableFile, usize)>,
     frames: Option<Frames>,
     frame: Frame,
@@ -72,7 +72,7 @@ pub(crate) struct InOrder<'t> {
 }
 
 impl Chain {
-    fn new(files: impl Into<VecDeque<PathBuf>>, not_before: i64) -> Self {
+    fn new(files: impl Into<VecDeque<KnownFile>>, not_before: i64) -> Self {
         let (frame, ts) = (Frame::default(), Vec::new());
         let files = files.into();
         Chain { files, file: None, frames: None, frame, ts, at: 0, not_before }
@@ -90,17 +90,17 @@ impl Chain {
 
 impl<'t> InOrder<'t> {
     pub(crate) fn new(
-        folder: &Folder,
+        folder: &TableFolder,
         table: &'t TableDoc,
         range: Range,
     ) -> Result<Self, StoreError> {
         let timing = Timing::of(table);
         let mut chains = vec![Chain::new(folder.buckets.clone(), i64::MIN)];
-        for path in &folder.late {
-            let file = TableFile::open(path)?;
+        for late in &folder.late {
+            let file = TableFile::open(late)?;
             let first = |group| timing.ts.and_then(|at| file.bounds(group, at)).map(|b| b.0);
             let groups = (0..file.groups()).map(|group| first(group).unwrap_or(i64::MIN));
-            chains.push(Chain::new([path.clone()], groups.min().unwrap_or(i64::MIN)));
+            chains.push(Chain::new([late.clone()], groups.min().unwrap_or(i64::MIN)));
         }
         Ok(InOrder { table, timing, range, chains })
     }
@@ -163,8 +163,8 @@ impl<'t> InOrder<'t> {
                     *group += 1;
                 }
                 _ => {
-                    let Some(path) = chain.files.pop_front() else { return Ok(false) };
-                    let file = TableFile::open(&path)?;
+                    let Some(next) = chain.files.pop_front() else { return Ok(false) };
+                    let file = TableFile::open(&next)?;
                     file.check(self.table)?;
                     chain.file = Some((file, 0));
                 }

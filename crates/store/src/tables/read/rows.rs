@@ -1,12 +1,13 @@
 //! Rows of the model out of the columns of files: the way back of the writer.
 
 use super::file::damaged;
-use super::files::folders;
+use super::files::{folders, open_folder};
 use super::frame::Frame;
 use super::order::InOrder;
 use crate::error::StoreError;
 use crate::tables::range::Range;
 use std::path::Path;
+use transect_integrity::Folder;
 use transect_model::cell::Cell;
 use transect_model::column::{ColumnSource, ColumnValue, Columnar};
 use transect_model::table::{TableSink, TableVisitor, each_table};
@@ -17,13 +18,13 @@ use transect_model::table::{TableSink, TableVisitor, each_table};
 /// # Errors
 /// A file is damaged, or has other columns than this version's tables.
 pub fn read_rows(tables: &Path, range: Range, sink: &mut dyn TableSink) -> Result<u64, StoreError> {
-    let mut reading = Reading { tables, range, sink, rows: 0 };
+    let mut reading = Reading { tables: open_folder(tables)?, range, sink, rows: 0 };
     each_table(&mut reading)?;
     Ok(reading.rows)
 }
 
 struct Reading<'a> {
-    tables: &'a Path,
+    tables: Folder,
     range: Range,
     sink: &'a mut dyn TableSink,
     rows: u64,
@@ -36,14 +37,14 @@ impl TableVisitor for Reading<'_> {
         if !self.sink.wants(&R::TABLE) {
             return Ok(());
         }
-        for folder in folders(self.tables, R::TABLE.name)? {
+        for folder in folders(&self.tables, R::TABLE.name)? {
             let mut rows = InOrder::new(&folder, &R::TABLE, self.range)?;
             while let Some((frame, from, to)) = rows.next()? {
                 let mut row = RowOf::new(frame, from);
                 for _ in from..to {
                     let made = row.next::<R>();
-                    let made =
-                        made.map_err(|why| damaged(&self.tables.join(&folder.name), &why))?;
+                    let place = || self.tables.dir().join(&folder.name);
+                    let made = made.map_err(|why| damaged(&place(), &why))?;
                     self.sink.row(made.into());
                     self.rows += 1;
                 }

@@ -1,7 +1,7 @@
 //! From when until when tables tell where everybody was.
 
 use super::file::TableFile;
-use super::files::folders;
+use super::files::{folders, open_folder};
 use super::order::Timing;
 use crate::error::StoreError;
 use std::path::Path;
@@ -15,14 +15,15 @@ use transect_model::table::{CpuSlice, VcpuStateRow};
 /// # Errors
 /// A file is damaged or of another version's tables.
 pub fn span_of(tables: &Path) -> Result<Option<(i64, i64)>, StoreError> {
+    let tables = open_folder(tables)?;
     let mut span: Option<(i64, i64)> = None;
     for table in [CpuSlice::TABLE, VcpuStateRow::TABLE] {
         let timing = Timing::of(&table);
         let (Some(ts), Some(dur)) = (timing.ts, timing.dur) else { continue };
-        for folder in folders(tables, table.name)? {
+        for folder in folders(&tables, table.name)? {
             // From the end: what begins last ends last, or nearly so.
-            for path in folder.late.iter().chain(&folder.buckets).rev() {
-                let file = TableFile::open(path)?;
+            for file in folder.late.iter().chain(&folder.buckets).rev() {
+                let file = TableFile::open(file)?;
                 file.check(&table)?;
                 for group in (0..file.groups()).rev() {
                     let bounds = file.bounds(group, ts).zip(file.bounds(group, dur));

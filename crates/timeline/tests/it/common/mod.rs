@@ -15,7 +15,7 @@ use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_model::state::VcpuState;
 use transect_model::table::{CpuSlice, Exit, Machine, Row, TableSink, VcpuStateRow, Window};
-use transect_store::tables::TablesWriter;
+use transect_store::tables::{Basis, TablesWriter, ensure};
 use transect_timeline::{Build, TimelineError, View};
 
 /// Numbers that are random and the same in every run.
@@ -53,6 +53,24 @@ impl Place {
         rows.into_iter().for_each(|row| writer.row(row));
         writer.finish().unwrap();
         Place { dir }
+    }
+
+    /// The same as a recording has them, with a stamp and checksums; `options` are another basis.
+    pub(crate) fn stamped(options: &str, rows: &[Row]) -> Self {
+        let place = Place { dir: tempfile::tempdir().unwrap() };
+        place.stamp(options, rows);
+        place
+    }
+
+    /// Makes the tables again on that basis, unless they are those already.
+    pub(crate) fn stamp(&self, options: &str, rows: &[Row]) {
+        let basis = Basis::new("test", options, []).unwrap();
+        let made = ensure(self.parent(), self.parent(), &basis, |tables, _| {
+            let mut writer = TablesWriter::create(tables, 3)?;
+            rows.iter().for_each(|row| writer.row(row.clone()));
+            writer.finish()
+        });
+        made.unwrap();
     }
 
     pub(crate) fn parent(&self) -> &Path {
