@@ -1,5 +1,6 @@
 // Takes windows in: what each table adds to which lane. The only place that knows both the tables and the panels' numbers.
 import { labelOf, Machines, partyOf, type ActorId, type Label } from "./actors.ts";
+import { Damage } from "./damage.ts";
 import { GROUPS, groupOf } from "./lengths.ts";
 import { Lanes, type Rel, type Span } from "./lanes.ts";
 import { ownerOfIo } from "./merge.ts";
@@ -43,6 +44,8 @@ export class Range {
   readonly exitsOf: Lanes;
   /** `who waited \n behind whom`. */
   readonly rivals: Lanes;
+  /** What is damaged in the history. */
+  readonly damage: Damage;
   /** Names of containers. */
   readonly labels = new Map<ActorId, Label>();
   /** Has all of it been read? */
@@ -65,6 +68,7 @@ export class Range {
     this.exits = new Lanes(2, coarse_ns);
     this.exitsOf = new Lanes(2, coarse_ns);
     this.rivals = new Lanes(2, coarse_ns);
+    this.damage = new Damage(origin.unix_ns);
   }
 
   /** Takes the fine tables of a window in. False: it is older than what is there. */
@@ -103,6 +107,7 @@ export class Range {
 
   trim(from: Rel): void {
     for (const lanes of [this.actors, this.cpus, this.io, this.own, this.waits, this.exits, this.exitsOf, this.rivals]) lanes.trim(from);
+    this.damage.trim(from);
     for (const id of this.labels.keys()) if (this.actors.lane(id) === undefined) this.labels.delete(id);
   }
 

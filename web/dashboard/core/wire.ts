@@ -194,8 +194,17 @@ export interface WindowJson {
   readonly health?: HealthRow;
 }
 
+/** A stretch of time whose windows are damaged on disk. */
+export interface GoneJson {
+  readonly from_unix_ns: number;
+  readonly until_unix_ns: number;
+  readonly windows: number;
+}
+
 export interface HistoryJson {
   readonly step_ns: number;
+  /** Absent without any. */
+  readonly gone?: readonly GoneJson[];
   readonly windows: readonly WindowJson[];
 }
 

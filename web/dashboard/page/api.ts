@@ -8,6 +8,8 @@ export interface HistoryStatus {
   readonly newest_unix_ns?: number | null;
   readonly bytes?: number;
   readonly bytes_limit?: number;
+  /** Windows that are damaged on disk. */
+  readonly windows_gone?: number;
   /** `ok`, `full`, `failed` or `off`. */
   readonly state?: string;
   readonly why?: string | null;

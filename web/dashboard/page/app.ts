@@ -6,6 +6,7 @@ import type { Theme } from "../../src/core/palette.ts";
 import { actorOf, Machines, type Actor, type ActorId } from "../core/actors.ts";
 import { clock, moment as momentText } from "../core/clock.ts";
 import { Range, spanOf } from "../core/collect.ts";
+import { windowsText } from "../core/damage.ts";
 import type { Lanes, Rel } from "../core/lanes.ts";
 import { ORDERS, SHOWN, type Order } from "../core/rows.ts";
 import { lengthText } from "../core/steps.ts";
@@ -295,6 +296,13 @@ export class App implements Hears {
     if (history?.state === "full") return `The history is full${why}: live windows continue, but new windows are not stored. Free space or lower the limit in the configuration.`;
     if (history?.state === "failed") return `The history cannot be written${why}: live windows continue, but new windows are not stored.`;
     return undefined;
+  }
+
+  /** How much of the range is damaged in the history. */
+  get damageText(): string | undefined {
+    const { from, to } = this.view;
+    const windows = this.range?.damage.windows(from, to) ?? 0;
+    return windows > 0 ? `${windowsText(windows)} of this range ${windows === 1 ? "is" : "are"} damaged and left out.` : undefined;
   }
 
   knows(id: ActorId): boolean {

@@ -3,7 +3,7 @@
 import { ApiError } from "../../src/api/call.ts";
 import { Range } from "../core/collect.ts";
 import { stepsFor } from "../core/steps.ts";
-import type { Table, WindowJson } from "../core/wire.ts";
+import type { HistoryJson, Table, WindowJson } from "../core/wire.ts";
 import type { ActorId } from "../core/actors.ts";
 import { api } from "./api.ts";
 
@@ -144,11 +144,11 @@ export class Feed {
       for (let piece = 0; piece < PIECES; piece++) {
         const [from, until] = [edges[piece]!, edges[piece + 1]!];
         if (until <= from) continue;
-        for (const window of (await api.history(from, until, fine_ns, this.known(FINE), signal)).windows) range.addFine(window);
+        takeFine(range, await api.history(from, until, fine_ns, this.known(FINE), signal));
         if (signal.aborted) return;
         this.hears.loaded(range, false, undefined);
       }
-      for (const window of (await coarse).windows) range.addCoarse(window);
+      takeCoarse(range, await coarse);
       if (!signal.aborted) this.hears.loaded(range, true, undefined);
     } catch (error) {
       if (!signal.aborted) this.hears.loaded(range, true, error instanceof Error ? error.message : String(error));
@@ -158,8 +158,8 @@ export class Feed {
   /** Windows that this page did not hear of, merged to the range's steps. */
   async missed(range: Range, from_unix_ns: number, until_unix_ns: number): Promise<void> {
     const [fine, coarse] = await Promise.all([api.history(from_unix_ns, until_unix_ns, range.step_ns, this.known(FINE)), api.history(from_unix_ns, until_unix_ns, range.coarse_ns, this.known(COARSE))]);
-    for (const window of fine.windows) range.addFine(window);
-    for (const window of coarse.windows) range.addCoarse(window);
+    takeFine(range, fine);
+    takeCoarse(range, coarse);
   }
 
   /** Everything of a short stretch, merged: a moment. Or the sums of a range for its tables. */
@@ -183,6 +183,16 @@ export class Feed {
       return from_unix_ns <= middle && middle < until_unix_ns;
     });
   }
+}
+
+function takeFine(range: Range, answer: HistoryJson): void {
+  for (const window of answer.windows) range.addFine(window);
+  range.damage.addFine(answer.gone);
+}
+
+function takeCoarse(range: Range, answer: HistoryJson): void {
+  for (const window of answer.windows) range.addCoarse(window);
+  range.damage.addCoarse(answer.gone);
 }
 
 function rowsOf(window: WindowJson, tables: readonly Table[]): number {

@@ -246,6 +246,7 @@ export class Panels {
     const ended = app.status?.ended;
     if (ended) lines.push(make("p", { class: "bad" }, make("span", {}, `The server stopped recording windows: ${ended}. Existing windows remain visible; restart the server.`)));
     if (app.historyTrouble !== undefined) lines.push(make("p", { class: "bad" }, make("span", {}, app.historyTrouble)));
+    if (app.damageText !== undefined) lines.push(make("p", {}, make("span", {}, app.damageText)));
     if (app.rangeError !== undefined && !app.trouble) lines.push(make("p", { class: "bad" }, make("span", {}, `This range cannot be shown: ${app.rangeError}`)));
     const said = lines.map((line) => line.textContent).join("\n");
     if (said !== this.said) {

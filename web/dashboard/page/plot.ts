@@ -3,6 +3,7 @@ import { make } from "../../src/page/dom.ts";
 import { greys, hex, word, type Theme } from "../../src/core/palette.ts";
 import { hatch, type Pixels } from "../../src/core/raster.ts";
 import { clock, ticksOf } from "../core/clock.ts";
+import { windowsText } from "../core/damage.ts";
 import { columnOf, gapsOf, timeOf, type Gap, type View } from "../core/fill.ts";
 import type { Lanes, Rel } from "../core/lanes.ts";
 import type { App } from "./app.ts";
@@ -183,11 +184,13 @@ export abstract class TimePlot extends Plot {
     const { app, lanes } = this;
     if (!lanes || lanes.covers(at) || at > app.knownTo) return undefined;
     if (at > app.loadedTo(lanes)) return "loading";
+    const damaged = app.range?.damage.windows(at, at + 1) ?? 0;
+    if (damaged > 0) return `no data: ${windowsText(damaged)} of the history damaged`;
     const bin = lanes.at(at);
     const next = bin === undefined ? 0 : bin + 1;
     const missed = next < lanes.length ? lanes.bin(next).missed : 0;
     if (bin === undefined) return "no data: before the start of the history";
-    return missed > 0 ? `no data: ${missed} window${missed === 1 ? "" : "s"} missed` : "no data: the server was not running, or the history could not be written";
+    return missed > 0 ? `no data: ${windowsText(missed)} missed` : "no data: the server was not running, or the history could not be written";
   }
 }
 

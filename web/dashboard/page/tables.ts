@@ -3,6 +3,7 @@
 import { count, duration, percent, thousands } from "../../src/core/format.ts";
 import { make } from "../../src/page/dom.ts";
 import { bytes } from "../core/bytes.ts";
+import { windowsText } from "../core/damage.ts";
 import { extentText } from "../core/snapshots.ts";
 import { ago } from "../core/clock.ts";
 import { isIn, reasonsOf, rivalsOf, threadsOf } from "../core/merge.ts";
@@ -145,7 +146,8 @@ export class Server extends TextPanel {
     const limit = history.bytes_limit ?? 0;
     const size = limit > 0 ? `${bytes(used)} of ${bytes(limit)} (${percent(used / limit)})` : bytes(used);
     const bad = app.historyTrouble;
-    const line = make("p", {}, make("b", {}, "History "), `${oldest}, ${size}`);
+    const gone = history.windows_gone ? `, ${windowsText(history.windows_gone)} damaged` : "";
+    const line = make("p", {}, make("b", {}, "History "), `${oldest}, ${size}${gone}`);
     return bad === undefined ? line : make("div", {}, line, make("p", { class: "bad" }, bad));
   }
 

@@ -244,11 +244,20 @@ impl Daemon {
         let mut threads = Vec::new();
         let stop = Arc::new(AtomicBool::new(false));
         let mut queue = None;
-        if let Some(Opened { queue: into, writer, told, .. }) = opened {
+        if let Some(Opened { queue: into, writer, told, index }) = opened {
             told.iter().for_each(|line| (parts.tell)(line));
             queue = Some(into);
             let tell = Arc::clone(&parts.tell);
             threads.push(named("serve-history", move || writer.run(&*tell))?);
+            index.tell_to(Arc::clone(&parts.tell));
+            let ends = Arc::clone(&stop);
+            threads.push(named("serve-scrub", move || {
+                http::give_way(CLIENTS_GIVE_WAY);
+                history::scrub(&index, &|wait| {
+                    thread::park_timeout(wait);
+                    ends.load(Relaxed)
+                });
+            })?);
         }
         if let Some(mut recorder) = recorder {
             let (snapshots, tell) = (Arc::clone(&service.snapshots), Arc::clone(&parts.tell));

@@ -119,6 +119,15 @@ fn schema(route: &Route, kind: &str) -> Value {
             "type": "object",
             "properties": {
                 "step_ns": { "type": "integer" },
+                "gone": {
+                    "type": "array",
+                    "description": "Stretches of the range whose windows are damaged or missing on disk and left out. Absent without any.",
+                    "items": { "type": "object", "properties": {
+                        "from_unix_ns": { "type": "integer", "format": "int64" },
+                        "until_unix_ns": { "type": "integer", "format": "int64" },
+                        "windows": { "type": "integer" },
+                    } },
+                },
                 "windows": {
                     "type": "array",
                     "items": { "$ref": "#/components/schemas/window" },

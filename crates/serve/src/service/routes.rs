@@ -120,7 +120,7 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Get,
         path: "/api/v1/history",
         scope: Scope::Windows,
-        doc: "Returns past windows, merged into steps.",
+        doc: "Returns past windows, merged into steps. Damaged windows are left out and stated: in gone, in the schema metadata transect.gone_windows and transect.gone of Arrow, and in the header Transect-Windows-Gone.",
         params: &[
             Param {
                 name: "from",

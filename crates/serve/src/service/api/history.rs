@@ -5,12 +5,15 @@ use super::{Answered, wanted_rows, wanted_tables};
 use crate::http::{Answer, Made, Making, Peer, Quota, Response, Share, Stream};
 use crate::service::Service;
 use crate::service::config_values::{duration, duration_text};
-use crate::service::history::{Fold, Index, Piece, plan};
+use crate::service::history::{Fold, Gone, Index, Piece, plan_verified};
 use crate::service::routes::{ARROW, Call, JSON};
 use crate::service::rows::Rows;
 use crate::service::tables::{self, Batch};
 use arrow::ipc::writer::StreamWriter;
+use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use transect_live::{Snapshot, TABLES};
 
@@ -57,11 +60,17 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
         refuse_for_now(full, peer, "requests of the history at once", hint)
     })?;
     let memory = service.hub.since(wish.from);
-    let none = Index::default();
-    let index = service.index.as_deref().unwrap_or(&none);
-    let pieces = plan(index, &memory, service.hub.run, (wish.from, wish.until, wish.step_ns));
+    let index = service.index.clone().unwrap_or_default();
+    let asked = (wish.from, wish.until, wish.step_ns);
+    let planned = plan_verified(&index, &memory, service.hub.run, asked).map_err(|error| {
+        let what = format!("the history cannot be read now: {error}");
+        Response::refusal(503, &what, "retry later").with("Retry-After", "1")
+    })?;
+    let gone_windows = planned.gone_windows();
+    let gone = planned.gone;
     let steps = Steps {
-        pieces: pieces.into_iter(),
+        pieces: planned.pieces.into_iter(),
+        index,
         fold: Fold::new(wish.step_ns),
         ready: Vec::new(),
         readers: service.readers.clone(),
@@ -76,10 +85,18 @@ pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
     let head = |kind| Response::new(kind, Vec::new()).spooled(service.spool(peer));
     let single = places.first().copied().filter(|_| call.wants_arrow());
     let (head, body): (_, Stream) = match single {
-        Some(place) => (head(ARROW), Box::new(move |to| write_arrow(to, steps, place, &rows))),
-        None => (head(JSON), Box::new(move |to| write_json(to, steps, wish, (&places, &rows)))),
+        Some(place) => {
+            (head(ARROW), Box::new(move |to| write_arrow(to, steps, &gone, (place, &rows))))
+        }
+        None => {
+            (head(JSON), Box::new(move |to| write_json(to, steps, (wish, &gone), (&places, &rows))))
+        }
     };
-    Ok(Answer::Stream(Made { head, body, making: Some(making) }))
+    let answer = Answer::Stream(Made { head, body, making: Some(making) });
+    Ok(match gone_windows {
+        0 => answer,
+        windows => answer.with("Transect-Windows-Gone", windows.to_string()),
+    })
 }
 
 /// The place of an answer of the history: among those that are made, or among those whose clients are waited for.
@@ -106,6 +123,7 @@ impl Making for Reading {
 /// Steps, one after the other: never more of them in memory than a frame has.
 struct Steps {
     pieces: std::vec::IntoIter<Piece>,
+    index: Arc<Index>,
     fold: Fold,
     ready: Vec<(Snapshot, u64)>,
     readers: Quota,
@@ -120,7 +138,7 @@ impl Steps {
             if read >= SHORT_WINDOWS && matches!(piece, Piece::Disk { .. }) {
                 self.readers.let_others_go_first(self.peer, OTHERS_FIRST);
             }
-            let windows = piece.read()?;
+            let windows = piece.read(&self.index)?;
             read += windows.len();
             for (window, run) in windows {
                 self.ready.extend(self.fold.push(&window, run));
@@ -139,14 +157,15 @@ impl Steps {
 fn write_json(
     to: &mut dyn Write,
     mut steps: Steps,
-    wish: Wish,
+    (wish, gone): (Wish, &[Gone]),
     (places, rows): (&[usize], &Rows),
 ) -> io::Result<()> {
     let Wish { from, until, step_ns } = wish;
-    write!(
-        to,
-        "{{\"step_ns\":{step_ns},\"from_unix_ns\":{from},\"until_unix_ns\":{until},\"windows\":["
-    )?;
+    write!(to, "{{\"step_ns\":{step_ns},\"from_unix_ns\":{from},\"until_unix_ns\":{until},")?;
+    if !gone.is_empty() {
+        write!(to, "\"gone\":{},", json_of_gone(gone))?;
+    }
+    to.write_all(b"\"windows\":[")?;
     let mut before = "";
     steps.each(|step, run| {
         write!(to, "{before}\n{}", tables::json_head(step, run))?;
@@ -161,9 +180,34 @@ fn write_json(
     to.write_all(b"]}\n")
 }
 
-fn write_arrow(to: &mut dyn Write, mut steps: Steps, place: usize, rows: &Rows) -> io::Result<()> {
+/// Stretches whose windows are gone, as they are in an answer.
+fn json_of_gone(gone: &[Gone]) -> Value {
+    let stretch = |gone: &Gone| {
+        json!({
+            "from_unix_ns": gone.from_unix_ns,
+            "until_unix_ns": gone.until_unix_ns,
+            "windows": gone.windows,
+        })
+    };
+    gone.iter().map(stretch).collect()
+}
+
+fn write_arrow(
+    to: &mut dyn Write,
+    mut steps: Steps,
+    gone: &[Gone],
+    (place, rows): (usize, &Rows),
+) -> io::Result<()> {
     let mut batch = Batch::new(place);
-    let mut writer = StreamWriter::try_new(to, &batch.schema()).map_err(io::Error::other)?;
+    let mut schema = (*batch.schema()).clone();
+    if !gone.is_empty() {
+        let windows: u64 = gone.iter().map(|gone| gone.windows).sum();
+        schema = schema.with_metadata(HashMap::from([
+            ("transect.gone_windows".to_owned(), windows.to_string()),
+            ("transect.gone".to_owned(), json_of_gone(gone).to_string()),
+        ]));
+    }
+    let mut writer = StreamWriter::try_new(to, &schema).map_err(io::Error::other)?;
     steps.each(|step, run| {
         batch.add_of(step, run, &rows.of(step));
         if batch.rows() >= BATCH_ROWS {

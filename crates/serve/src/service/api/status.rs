@@ -61,5 +61,6 @@ fn history(service: &Service, shows_paths: bool) -> Value {
         "files": numbers.files,
         "windows_written": numbers.written,
         "windows_lost": numbers.lost,
+        "windows_gone": numbers.gone,
     })
 }

@@ -1,9 +1,11 @@
 //! What the history has, for readers and for `status`.
 
-use super::series::{Place, Segment, Tier};
+use super::frame::Note;
+use super::series::{Gone, Lost, Place, Segment, Tier, Why};
 use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How the history is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,12 +55,37 @@ pub(crate) struct Numbers {
     pub(crate) lost: u64,
     pub(crate) failures: u64,
     pub(crate) files: u64,
+    /// Windows of files that are there, which are damaged or missing.
+    pub(crate) gone: u64,
 }
+
+/// Takes the log's lines.
+type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The files of all series, the finest first.
 #[derive(Default)]
 pub(crate) struct Index {
     inner: Mutex<Inner>,
+    tell: OnceLock<Tell>,
+}
+
+/// What a series has of a stretch of time.
+pub(super) struct Part {
+    pub(super) tier: Tier,
+    pub(super) places: Vec<Place>,
+    pub(super) gone: Vec<Gone>,
+}
+
+impl Part {
+    pub(super) fn first(&self) -> Option<u64> {
+        let gone = self.gone.iter().map(|gone| gone.from_unix_ns);
+        self.places.iter().map(|place| place.note.from_unix_ns).chain(gone).min()
+    }
+
+    pub(super) fn last(&self) -> Option<u64> {
+        let gone = self.gone.iter().map(|gone| gone.until_unix_ns);
+        self.places.iter().map(|place| place.note.to_unix_ns).chain(gone).max()
+    }
 }
 
 #[derive(Default)]
@@ -70,7 +97,18 @@ pub(super) struct Inner {
 impl Index {
     pub(super) fn new(series: Vec<(Tier, VecDeque<Segment>)>, bytes_limit: u64) -> Self {
         let numbers = Numbers { state: State::Ok, bytes_limit, ..Numbers::default() };
-        Index { inner: Mutex::new(Inner { series, numbers }) }
+        Index { inner: Mutex::new(Inner { series, numbers }), tell: OnceLock::new() }
+    }
+
+    /// Takes the lines about damage that is found from now on.
+    pub(crate) fn tell_to(&self, tell: Tell) {
+        let _ = self.tell.set(tell);
+    }
+
+    pub(super) fn tell(&self, line: &str) {
+        if let Some(tell) = self.tell.get() {
+            tell(line);
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -85,21 +123,85 @@ impl Index {
             oldest_unix_ns: segments().map(Segment::begin_unix_ns).min(),
             newest_unix_ns: segments().map(Segment::end_unix_ns).max(),
             files: segments().count() as u64,
+            gone: segments().map(Segment::gone_windows).sum(),
             ..inner.numbers.clone()
         }
     }
 
-    /// The frames of each series that have something of a stretch of time, the finest first.
-    pub(crate) fn places(&self, from: u64, until: u64) -> Vec<(Tier, Vec<Place>)> {
+    /// What each series has of a stretch of time, the finest first.
+    pub(super) fn parts(&self, from: u64, until: u64) -> Vec<Part> {
         let inner = self.lock();
-        let touches =
-            |place: &Place| place.note.from_unix_ns < until && place.note.to_unix_ns > from;
         let of = |(tier, segments): &(Tier, VecDeque<Segment>)| {
             let touched =
-                segments.iter().filter(|s| s.begin_unix_ns() < until && s.end_unix_ns() > from);
-            (*tier, touched.flat_map(Segment::places).filter(touches).collect())
+                || segments.iter().filter(|s| s.begin_unix_ns() < until && s.end_unix_ns() > from);
+            let is_in = |begin: u64, end: u64| begin < until && end > from;
+            let places = touched().flat_map(Segment::places);
+            let gone = touched().flat_map(Segment::gone);
+            Part {
+                tier: *tier,
+                places: places.filter(|p| is_in(p.note.from_unix_ns, p.note.to_unix_ns)).collect(),
+                gone: gone.filter(|g| is_in(g.from_unix_ns, g.until_unix_ns)).collect(),
+            }
         };
         inner.series.iter().map(of).collect()
+    }
+
+    /// The frames of each series that have something of a stretch of time, the finest first.
+    #[cfg(test)]
+    pub(super) fn places(&self, from: u64, until: u64) -> Vec<(Tier, Vec<Place>)> {
+        self.parts(from, until).into_iter().map(|part| (part.tier, part.places)).collect()
+    }
+
+    /// Reads these frames and verifies them. Those that are damaged are taken out, reported and counted: their number.
+    ///
+    /// # Errors
+    /// The machine lacks something: files cannot be read now.
+    pub(super) fn check<'p>(&self, places: impl Iterator<Item = &'p Place>) -> io::Result<u64> {
+        let mut lost = Vec::new();
+        for place in places {
+            match place.check() {
+                Err(error) => lost.push((place, why(&error).ok_or(error)?)),
+                Ok(()) => {}
+            }
+        }
+        Ok(self.lose(&lost))
+    }
+
+    /// A checked frame cannot be read after all. True if the windows are gone, false if the file is not of the history
+    /// any more, because it is too old.
+    pub(super) fn is_lost(&self, place: &Place, error: &io::Error) -> bool {
+        if why(error).is_some_and(|why| self.lose(&[(place, why)]) > 0) {
+            return true;
+        }
+        let inner = self.lock();
+        let mut segments = inner.series.iter().flat_map(|(_, segments)| segments);
+        segments.any(|segment| segment.path == place.path)
+    }
+
+    /// Takes damaged frames out, and reports each file once. Gives the number of those that were there.
+    fn lose(&self, places: &[(&Place, Why)]) -> u64 {
+        let (mut lost, mut lines) = (0, Vec::new());
+        let mut inner = self.lock();
+        for (_, segments) in &mut inner.series {
+            for segment in segments {
+                let path = Arc::clone(&segment.path);
+                let mut news = Vec::new();
+                for (place, why) in places.iter().filter(|(place, _)| place.path == path) {
+                    // A file that cannot be opened has none of its frames.
+                    let all = (*why == Why::Unreadable).then(|| segment.places().collect());
+                    for place in all.unwrap_or_else(|| vec![(*place).clone()]) {
+                        if segment.lose(&place, *why) {
+                            news.push(Lost::of(place.offset, &place.note, *why));
+                        }
+                    }
+                }
+                lost += news.len() as u64;
+                lines.extend(segment.report_of(&news));
+            }
+        }
+        drop(inner);
+        lines.iter().for_each(|line| self.tell(line));
+        lost
     }
 
     /// The end of what a series has, ns since 1970.
@@ -117,21 +219,21 @@ impl Index {
         frames.max_by_key(|(_, note)| note.to_unix_ns).map(|(_, note)| (note.run, note.to_unix_ns))
     }
 
+    /// Takes a frame, or a note without one, that was written.
     pub(super) fn add(&self, series: usize, place: &Place) {
         let mut inner = self.lock();
         let Some((_, segments)) = inner.series.get_mut(series) else { return };
-        let known = segments.back_mut().filter(|segment| segment.path == place.path);
-        match known {
-            Some(segment) => {
-                segment.frames.push((place.offset, place.note));
-                segment.bytes = place.offset + place.note.whole_bytes();
-            }
-            None => segments.push_back(Segment {
-                path: place.path.clone(),
-                frames: vec![(place.offset, place.note)],
-                lost: Vec::new(),
-                bytes: place.offset + place.note.whole_bytes(),
-            }),
+        if segments.back().is_none_or(|segment| segment.path != place.path) {
+            let (frames, lost) = (Vec::new(), Vec::new());
+            segments.push_back(Segment { path: place.path.clone(), frames, lost, bytes: 0 });
+        }
+        let Some(segment) = segments.back_mut() else { return };
+        // A note that accounts for a gap before it may be between it and the frame before.
+        segment.bytes = place.offset + place.note.whole_bytes();
+        match place.note {
+            note if note.has_frame() => segment.frames.push((place.offset, note)),
+            Note { windows: 0, .. } => {}
+            note => segment.lost.push(Lost::of(place.offset, &note, Why::Removed)),
         }
     }
 
@@ -157,5 +259,17 @@ impl Index {
 impl Inner {
     fn bytes(&self) -> u64 {
         self.series.iter().flat_map(|(_, segments)| segments).map(|segment| segment.bytes).sum()
+    }
+}
+
+/// Why a frame that cannot be read is gone; none if the machine has no room to read it now.
+fn why(error: &io::Error) -> Option<Why> {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    let is_of_disk = |code: i32| code == rustix::io::Errno::IO.raw_os_error();
+    match error.kind() {
+        NotFound | PermissionDenied | IsADirectory | NotADirectory => Some(Why::Unreadable),
+        // What is no error of the system is one of the content.
+        _ if error.raw_os_error().is_none_or(is_of_disk) => Some(Why::Damaged),
+        _ => None,
     }
 }

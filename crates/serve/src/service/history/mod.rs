@@ -13,19 +13,25 @@
 //! ```
 //!
 //! **Design constraints.**
-//! - A frame is written whole, with a checksum, behind a skippable frame that says its time and length.
-//!   At the start these are read and nothing else; what lies behind the last whole frame is cut off, and told.
+//! - A frame is written whole, behind a skippable frame, its *note*, with its time, length and checksum. At the start
+//!   the notes are read. An incomplete frame at the end of a file is cut off. Behind damage the next intact note is
+//!   searched, and the windows between count as gone (`scan`, `survey`): no file is cut or deleted because of damage.
+//! - Every frame of an answer is verified before the answer begins, and old files once in the background (`scrub`). An
+//!   answer states the windows that are gone, and ends early if a frame is damaged between the two readings.
+//! - A step of a merged series is written after its windows, so that after `kill -9` it is complete or absent.
 //! - A full disk is a state that is told, and what could not be written is counted. Nothing waits for
 //!   the disk but the writer thread.
-//! - Readers hold the index's lock only to look: files are read without it, and one that is deleted meanwhile
-//!   is a gap.
+//! - Readers hold the index's lock only to look: files are read without it, and one that is too old and
+//!   deleted meanwhile is a gap.
 //! - Time is the windows' own, so that a test can run an hour in a second.
 
+mod cross;
 mod fold;
 mod frame;
 mod index;
 mod read;
 mod scan;
+mod scrub;
 mod series;
 mod survey;
 mod verify;
@@ -33,9 +39,15 @@ mod writer;
 
 pub(crate) use fold::Fold;
 pub(crate) use index::{Index, Numbers, State};
-pub(crate) use read::{Piece, plan};
+pub(crate) use read::{Piece, plan_verified};
+pub(crate) use scrub::scrub;
+pub(crate) use series::Gone;
 pub use verify::{Damaged, FileReport, Repaired, Report, repair, verify};
 pub(crate) use writer::{Opened, Plan, Queue};
 
+#[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
+mod killed_tests;
 #[cfg(test)]
 mod tests;

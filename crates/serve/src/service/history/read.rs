@@ -1,7 +1,7 @@
 //! Which windows answer a question about the past, from disk and memory.
 
-use super::index::Index;
-use super::series::Place;
+use super::index::{Index, Part};
+use super::series::{Gone, Place};
 use crate::service::hub::began_unix_ns;
 use std::io;
 use std::sync::Arc;
@@ -14,16 +14,40 @@ pub(crate) enum Piece {
     Memory(Arc<Snapshot>, u64),
 }
 
+/// The answer to a question.
+pub(crate) struct Planned {
+    pub(crate) pieces: Vec<Piece>,
+    /// Stretches of the range whose windows are gone, in order of time and without overlap.
+    pub(crate) gone: Vec<Gone>,
+}
+
+impl Planned {
+    pub(crate) fn gone_windows(&self) -> u64 {
+        self.gone.iter().map(|gone| gone.windows).sum()
+    }
+}
+
 impl Piece {
-    /// Its windows, with their run. A file that was deleted meanwhile has none.
-    pub(crate) fn read(&self) -> io::Result<Vec<(Arc<Snapshot>, u64)>> {
+    /// Its windows, with their run. A file that became too old meanwhile and was deleted has none.
+    ///
+    /// # Errors
+    /// The frame was damaged after it had been verified.
+    pub(crate) fn read(&self, index: &Index) -> io::Result<Vec<(Arc<Snapshot>, u64)>> {
         match self {
             Piece::Memory(window, run) => Ok(vec![(Arc::clone(window), *run)]),
             Piece::Disk { place, from, until } => {
                 let windows = match place.read() {
                     Ok(windows) => windows,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-                    Err(error) => return Err(error),
+                    Err(error) if index.is_lost(place, &error) => {
+                        let path = place.path.display();
+                        index.tell(&format!(
+                            "an answer of the history was ended before it was complete: {path}: the frame at byte \
+                             {}: {error}",
+                            place.offset
+                        ));
+                        return Err(error);
+                    }
+                    Err(_) => Vec::new(),
                 };
                 let is_in = |window: &Snapshot| {
                     let middle = super::fold::middle_unix_ns(window);
@@ -36,40 +60,76 @@ impl Piece {
     }
 }
 
+/// As [`plan`], with every frame verified: what is damaged is left out, and is part of `gone`.
+///
+/// # Errors
+/// The machine lacks something, such as file descriptors.
+pub(crate) fn plan_verified(
+    index: &Index,
+    memory: &[Arc<Snapshot>],
+    run: u64,
+    wish: (u64, u64, u64),
+) -> io::Result<Planned> {
+    loop {
+        let planned = plan(index, memory, run, wish);
+        let places = planned.pieces.iter().filter_map(|piece| match piece {
+            Piece::Disk { place, .. } => Some(place),
+            Piece::Memory(..) => None,
+        });
+        // Each time around, the index has fewer frames.
+        if index.check(places)? == 0 {
+            return Ok(planned);
+        }
+    }
+}
+
 /// The pieces for `[from, until)` in steps of `step_ns`, in order of time and without overlap: from the
-/// coarsest series that is fine enough, before its beginning from coarser ones, behind its end from
-/// finer ones, and then from memory.
+/// coarsest series that is fine enough, before its beginning from finer ones and then coarser ones, behind its end
+/// from finer ones, and then from memory.
 pub(crate) fn plan(
     index: &Index,
     memory: &[Arc<Snapshot>],
     run: u64,
     (from, until, step_ns): (u64, u64, u64),
-) -> Vec<Piece> {
-    let series = index.places(from, until);
-    let fits = series.iter().rposition(|(tier, _)| tier.step_ns <= step_ns).unwrap_or(0);
+) -> Planned {
+    let series = index.parts(from, until);
+    let fits = series.iter().rposition(|part| part.tier.step_ns <= step_ns).unwrap_or(0);
+    // Edges that are the same in two series are some µs apart: the wall clock goes on beside the trace clock.
+    let slack = series.first().map_or(0, |part| part.tier.step_ns / 2);
     let in_memory = memory.iter().map(|window| began_unix_ns(window)).min();
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut planned = Planned { pieces: Vec::new(), gone: Vec::new() };
     let mut begin = from;
     // Coarser series end where the finer ones begin: at an edge of theirs, if they get that far.
-    for number in (fits..series.len()).rev() {
-        let (tier, places) = &series[number];
-        let finer = series[fits..number].iter().filter_map(|(_, finer)| first(finer));
+    for number in (fits + 1..series.len()).rev() {
+        let part = &series[number];
         // What is in memory and not yet on disk is finer than any coarser series, too.
-        let finer = finer.chain(in_memory.filter(|_| number > fits)).min();
-        let own = first(places).map(|own| own.max(begin));
-        if own.is_none() || finer.is_some_and(|finer| own >= Some(finer)) {
+        let finer = series[..number].iter().filter_map(Part::first).chain(in_memory).min();
+        let own = part.first().map(|own| own.max(begin));
+        let (Some(own), Some(last)) = (own, part.last()) else { continue };
+        if finer.is_some_and(|finer| own.saturating_add(slack) >= finer) {
             continue;
         }
-        let last = last(places).unwrap_or(begin);
-        let end = finer.map_or(until, |finer| finer.next_multiple_of(tier.step_ns).min(last));
+        let end = finer.map_or(until, |finer| behind_step_over(part, finer, slack).min(last));
         if end > begin {
-            add(&mut pieces, places, begin, end);
+            add(&mut planned, part, begin, end);
             begin = end.min(last);
         }
     }
-    for (_, places) in series[..fits].iter().rev() {
-        if let Some(last) = last(places).filter(|last| *last > begin) {
-            add(&mut pieces, places, begin, until);
+    // Finer ones, where they begin before the one that fits.
+    let own = series.get(fits).and_then(Part::first);
+    for part in series.iter().take(fits).rev() {
+        let (Some(first), Some(last), Some(own)) = (part.first(), part.last(), own) else {
+            continue;
+        };
+        let end = own.min(last);
+        if first.saturating_add(slack) < own && end > begin {
+            add(&mut planned, part, begin, end);
+            begin = end;
+        }
+    }
+    for part in series.iter().take(fits + 1).rev() {
+        if let Some(last) = part.last().filter(|last| *last > begin) {
+            add(&mut planned, part, begin, until);
             begin = last;
         }
     }
@@ -78,20 +138,51 @@ pub(crate) fn plan(
         (begin..until).contains(&middle)
     };
     let newer = memory.iter().filter(is_newer);
-    pieces.extend(newer.map(|window| Piece::Memory(Arc::clone(window), run)));
-    pieces
+    planned.pieces.extend(newer.map(|window| Piece::Memory(Arc::clone(window), run)));
+    planned.gone = merged(std::mem::take(&mut planned.gone), slack);
+    planned
 }
 
-fn first(places: &[Place]) -> Option<u64> {
-    places.iter().map(|place| place.note.from_unix_ns).min()
+/// The end of the step that begins before a moment and ends behind it; without one, the moment.
+fn behind_step_over(part: &Part, moment: u64, slack: u64) -> u64 {
+    let steps = part.places.iter().map(|place| (place.note.from_unix_ns, place.note.to_unix_ns));
+    let over = |(from, to): &(u64, u64)| {
+        from.saturating_add(slack) < moment && *to > moment.saturating_add(slack)
+    };
+    steps.filter(over).map(|(_, to)| to).max().unwrap_or(moment)
 }
 
-fn last(places: &[Place]) -> Option<u64> {
-    places.iter().map(|place| place.note.to_unix_ns).max()
-}
-
-fn add(pieces: &mut Vec<Piece>, places: &[Place], from: u64, until: u64) {
+fn add(planned: &mut Planned, part: &Part, from: u64, until: u64) {
     let touches = |p: &&Place| p.note.from_unix_ns < until && p.note.to_unix_ns > from;
-    let touched = places.iter().filter(touches);
-    pieces.extend(touched.map(|place| Piece::Disk { place: place.clone(), from, until }));
+    let touched = part.places.iter().filter(touches);
+    planned.pieces.extend(touched.map(|place| Piece::Disk { place: place.clone(), from, until }));
+    planned.gone.extend(part.gone.iter().filter_map(|gone| within(gone, from, until)));
+}
+
+/// What of a stretch is in another, with its share of the windows.
+fn within(gone: &Gone, from: u64, until: u64) -> Option<Gone> {
+    let (begin, end) = (gone.from_unix_ns.max(from), gone.until_unix_ns.min(until));
+    let (part, whole) = (end.checked_sub(begin)?, gone.until_unix_ns - gone.from_unix_ns);
+    if part == 0 {
+        return None;
+    }
+    let windows = (u128::from(gone.windows) * u128::from(part)).div_ceil(u128::from(whole));
+    let windows = u64::try_from(windows).unwrap_or(gone.windows);
+    Some(Gone { from_unix_ns: begin, until_unix_ns: end, windows })
+}
+
+/// In order of time, those that touch as one.
+fn merged(mut all: Vec<Gone>, slack: u64) -> Vec<Gone> {
+    all.sort_by_key(|gone| gone.from_unix_ns);
+    let mut merged: Vec<Gone> = Vec::new();
+    for gone in all {
+        match merged.last_mut() {
+            Some(last) if gone.from_unix_ns <= last.until_unix_ns.saturating_add(slack) => {
+                last.until_unix_ns = last.until_unix_ns.max(gone.until_unix_ns);
+                last.windows += gone.windows;
+            }
+            _ => merged.push(gone),
+        }
+    }
+    merged
 }

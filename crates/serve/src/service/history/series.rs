@@ -5,6 +5,7 @@ use super::survey;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -229,6 +230,10 @@ pub(super) fn existing(
     found.retain(|file| !is_empty(file));
     for file in &found {
         if let Err(why) = &file.scan {
+            // A link is not damage: another user may want a file elsewhere to be read or changed.
+            if fs::symlink_metadata(&file.path).is_ok_and(|facts| facts.is_symlink()) {
+                return Err(io::Error::other(format!("{}: {why}", file.path.display())));
+            }
             told.push(format!("{}: {why}", file.path.display()));
         }
     }
@@ -236,9 +241,7 @@ pub(super) fn existing(
     let step_ns =
         SERIES.iter().find(|(name, ..)| *name == tier.name).and_then(|(_, step, _)| *step);
     let limits = survey::Limits { step_ns, file_ns: tier.file_ns, now_unix_ns };
-    let segments = survey::segments(&found, limits);
-    told.extend(segments.iter().filter_map(Segment::report));
-    Ok(segments)
+    Ok(survey::segments(&found, limits))
 }
 
 /// The file that a series is being written to.
@@ -256,6 +259,15 @@ struct Open {
     began_unix_ns: u64,
     bytes: u64,
     max_bytes: u64,
+}
+
+impl Open {
+    /// False if its name is gone, or is that of another file.
+    fn is_in_place(&self) -> bool {
+        let of = |facts: fs::Metadata| (facts.dev(), facts.ino());
+        let named = fs::symlink_metadata(&self.path).map(of);
+        self.file.metadata().map(of).is_ok_and(|own| named.is_ok_and(|named| named == own))
+    }
 }
 
 impl Appender {
@@ -288,7 +300,8 @@ impl Appender {
         let is_full = |open: &Open| {
             let is_old = note.to_unix_ns.saturating_sub(open.began_unix_ns) > self.tier.file_ns;
             // A clock that was set back begins another file, too: times in one only go on.
-            is_old || open.bytes >= open.max_bytes || note.from_unix_ns < open.began_unix_ns
+            let is_before = note.from_unix_ns < open.began_unix_ns;
+            is_old || is_before || open.bytes >= open.max_bytes || !open.is_in_place()
         };
         if self.open.as_ref().is_some_and(is_full)
             && let Some(open) = self.open.take()

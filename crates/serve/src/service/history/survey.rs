@@ -67,7 +67,8 @@ pub(super) fn find(
 
 fn look(path: &Path, open: impl Fn(&Path) -> io::Result<File>) -> io::Result<(u64, Scan)> {
     // A named pipe would have to be waited for.
-    if !fs::symlink_metadata(path)?.is_file() {
+    let kind = fs::symlink_metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_symlink() {
         return Err(io::Error::other("is no plain file"));
     }
     let file = open(path)?;
@@ -175,6 +176,12 @@ impl Survey {
         let mut items = items.into_iter().peekable();
         let mut is_first = true;
         while let Some(item) = items.next() {
+            if let Item::Frame(offset, note)
+            | Item::Damaged(Damage { offset, note: Some(note), .. }) = &item
+                && is_first
+            {
+                self.head(named_begin(&file.path), *offset, note, &mut segment);
+            }
             match item {
                 Item::Frame(offset, note) => self.frame(offset, note, &mut segment),
                 Item::Damaged(Damage { offset, bytes, note: Some(note) }) => {
@@ -241,6 +248,25 @@ impl Survey {
         } else if note.windows > 0 {
             segment.lost.push(Lost::of(offset, &note, Why::Removed));
         }
+    }
+
+    /// Time from the begin of a file, by its name, to its first frame.
+    fn head(&mut self, begin: u64, offset: u64, note: &Note, segment: &mut Segment) {
+        let is_covered = self.end.is_some_and(|(end, run)| run == note.run && end > begin);
+        // A name has the whole seconds of the first frame.
+        if is_covered || note.sum == 0 || note.from_unix_ns < begin.saturating_add(S) {
+            return;
+        }
+        segment.lost.push(Lost {
+            offset,
+            bytes: 0,
+            from_unix_ns: begin,
+            until_unix_ns: note.from_unix_ns,
+            windows: self.windows_in(note.from_unix_ns - begin).max(1),
+            run: note.run,
+            why: Why::Missing,
+        });
+        self.extend(note.from_unix_ns, note.run);
     }
 
     /// Time before a frame that nothing accounts for. Older versions wrote no notes for windows that they missed.

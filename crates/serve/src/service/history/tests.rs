@@ -1,7 +1,8 @@
 //! The history as a whole, with windows of a made-up host.
 #![allow(clippy::unwrap_used, reason = "tests report by failing")]
 
-use super::{Fold, Index, Opened, Piece, Plan, State, plan};
+use super::read::plan;
+use super::{Fold, Index, Opened, Piece, Plan, State};
 use crate::service::rendered::Rendered;
 use crate::service::synthetic::{Made, START_UNIX_NS};
 use std::fs;
@@ -59,8 +60,8 @@ pub(super) fn windows(count: u64) -> Vec<Arc<Snapshot>> {
 fn read(index: &Index, from: u64, until: u64, step: u64) -> Vec<(Snapshot, u64)> {
     let mut fold = Fold::new(step);
     let mut steps = Vec::new();
-    for piece in plan(index, &[], 1, (from, until, step)) {
-        for (window, run) in piece.read().unwrap() {
+    for piece in plan(index, &[], 1, (from, until, step)).pieces {
+        for (window, run) in piece.read(index).unwrap() {
             steps.extend(fold.push(&window, run));
         }
     }
@@ -201,15 +202,49 @@ fn older_time_comes_from_coarser_series_without_a_gap_or_an_overlap() {
     assert!([1, 10, 60].iter().all(|length| lengths.contains(length)), "{lengths:?}");
 }
 
+/// The wall clock is read some µs beside the edges of windows, so that a merged step begins some µs before its windows.
+#[test]
+fn the_first_stretch_of_a_run_comes_at_the_step_that_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let beside = |window: &Arc<Snapshot>| {
+        let mut window = Snapshot::clone(window);
+        let is_last_of_step = window.ended_unix_ns % (10 * S) == 0;
+        window.ended_unix_ns -= if is_last_of_step { 7_000 } else { 0 };
+        Arc::new(window)
+    };
+    let all: Vec<_> = windows(60).iter().map(beside).collect();
+    let (index, _) = write(plan_of(dir.path(), 1), &all);
+    for step in [S, 10 * S, 60 * S] {
+        let steps = read(&index, 0, u64::MAX, step);
+        let lengths = steps.iter().map(|(s, _)| s.dur.unsigned_abs()).collect::<Vec<_>>();
+        assert_eq!(lengths, vec![step; usize::try_from(60 * S / step).unwrap()]);
+    }
+    drop(index);
+    // A second run begins within a step, and the windows of the first are too old.
+    let mut made = Made::new(2, 3);
+    made.skip(63);
+    let later: Vec<_> = (0..30).map(|_| Arc::new(made.next_window())).collect();
+    drop(write(plan_of(dir.path(), 2), &later));
+    fs::remove_file(dir.path().join(format!("w-{:012}.jsonl.zst", START_UNIX_NS / S))).unwrap();
+    let (index, _) = write(plan_of(dir.path(), 3), &[]);
+    let steps = read(&index, 0, u64::MAX, S);
+    let of = |run: u64| {
+        let own = steps.iter().filter(|(_, of)| *of == run);
+        own.map(|(step, _)| step.dur).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1), [10_000_000_000; 6]);
+    assert_eq!(of(2), [1_000_000_000; 30]);
+}
+
 #[test]
 fn memory_goes_on_where_the_disk_ends() {
     let dir = tempfile::tempdir().unwrap();
     let all = windows(20);
     let (index, _) = write(plan_of(dir.path(), 1), &all[..12]);
-    let pieces = plan(&index, &all[8..], 1, (0, u64::MAX, S));
+    let pieces = plan(&index, &all[8..], 1, (0, u64::MAX, S)).pieces;
     let memory = pieces.iter().filter(|piece| matches!(piece, Piece::Memory(..))).count();
     assert_eq!(memory, 8);
-    let found: Vec<_> = pieces.iter().flat_map(|piece| piece.read().unwrap()).collect();
+    let found: Vec<_> = pieces.iter().flat_map(|piece| piece.read(&index).unwrap()).collect();
     assert_eq!(
         found.iter().map(|(w, _)| w.ts).collect::<Vec<_>>(),
         all.iter().map(|w| w.ts).collect::<Vec<_>>()
@@ -229,13 +264,16 @@ fn what_is_in_memory_alone_is_found_behind_a_coarser_step_on_disk() {
         }
     }
     let (index, _) = write(plan_of(dir.path(), 1), &[]);
-    assert!(!plan(&index, &[], 1, (0, u64::MAX, S)).is_empty(), "the coarser series are there");
+    assert!(
+        !plan(&index, &[], 1, (0, u64::MAX, S)).pieces.is_empty(),
+        "the coarser series are there"
+    );
     for (at, window) in all.iter().enumerate().skip(1) {
         // From as far before it as a question's beginning may be put back to an edge of a step.
         let from = super::super::hub::began_unix_ns(window) - S / 4;
         let asked = (from, window.ended_unix_ns, S);
-        let found = plan(&index, &all[at - 1..], 1, asked);
-        let found: Vec<_> = found.iter().flat_map(|piece| piece.read().unwrap()).collect();
+        let found = plan(&index, &all[at - 1..], 1, asked).pieces;
+        let found: Vec<_> = found.iter().flat_map(|piece| piece.read(&index).unwrap()).collect();
         assert_eq!(found.iter().map(|(w, _)| w.ts).collect::<Vec<_>>(), [window.ts]);
     }
 }

@@ -3,6 +3,7 @@
 use super::frame::Note;
 use super::series::{Lost, Place, SERIES, Segment, Why};
 use super::survey::{Found, Limits, find, segments};
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -155,21 +156,34 @@ impl Damaged {
 fn survey(dir: &Path) -> io::Result<Vec<(Found, Segment)>> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_unix_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-    let mut all = Vec::new();
-    for (name, step_ns, file_ns) in SERIES {
+    let mut series = Vec::new();
+    // The coarsest first: a daemon writes windows before the steps that are made of them.
+    for (name, step_ns, file_ns) in SERIES.into_iter().rev() {
         let limits = Limits { step_ns, file_ns, now_unix_ns };
         let found = find(dir, name, transect_access::open_read)?;
-        let parts = segments(&found, limits);
-        for (file, mut segment) in found.into_iter().zip(parts) {
-            let damaged: Vec<Place> =
-                segment.places().filter(|place| place.check().is_err()).collect();
-            for place in damaged {
-                segment.lose(&place, Why::Damaged);
-            }
-            all.push((file, segment));
+        let segments = segments(&found, limits);
+        let step_ns = step_ns.or_else(|| window_ns(&segments)).unwrap_or(1);
+        series.push((step_ns, found, segments));
+    }
+    series.reverse();
+    let parts = series.iter_mut().map(|(step_ns, _, segments)| (*step_ns, segments));
+    super::cross::compare(&mut parts.collect::<Vec<_>>());
+    let mut all = Vec::new();
+    for (file, mut segment) in
+        series.into_iter().flat_map(|(_, found, segments)| found.into_iter().zip(segments))
+    {
+        let damaged: Vec<Place> = segment.places().filter(|place| place.check().is_err()).collect();
+        for place in damaged {
+            segment.lose(&place, Why::Damaged);
         }
+        all.push((file, segment));
     }
     Ok(all)
+}
+
+/// The length of a single window.
+fn window_ns(segments: &VecDeque<Segment>) -> Option<u64> {
+    segments.iter().flat_map(Segment::places).map(|place| place.note.window_ns()).max()
 }
 
 /// Copies a file but for these stretches, and puts it in its own place.
@@ -284,7 +298,10 @@ mod tests {
         let opened = plan_of(dir.path(), 2).open().unwrap();
         let why = repair(dir.path()).unwrap_err().to_string();
         assert!(why.contains("another daemon"), "{why}");
-        // As if it had begun to write a frame.
+        // As if it had begun to write a frame. The steps of its windows are written behind it.
+        for series in ["10s", "1m"] {
+            fs::remove_file(file_of(dir.path(), series)).unwrap();
+        }
         let whole = fs::metadata(&path).unwrap().len();
         fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
         let report = verify(dir.path()).unwrap();

@@ -3,7 +3,7 @@
 use super::fold::Fold;
 use super::frame::{Maker, Note, Span};
 use super::index::{Index, State};
-use super::series::{Appender, SERIES, Tier, existing};
+use super::series::{Appender, SERIES, Segment, Tier, existing};
 use crate::service::rendered::Rendered;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -91,6 +91,8 @@ pub(crate) struct Writer {
     /// Windows since the last frame, and their lines.
     pending: Vec<Arc<Snapshot>>,
     lines: Vec<u8>,
+    /// Steps since the last frame, with their series and run.
+    steps: Vec<(usize, Snapshot, u64)>,
     /// Held as long as this is: nobody else writes here.
     _lock: File,
 }
@@ -115,7 +117,11 @@ impl Plan {
         let now_unix_ns = self.run.saturating_mul(1_000_000);
         let series =
             tiers.iter().map(|tier| Ok((*tier, existing(dir, tier, now_unix_ns, &mut told)?)));
-        let series = series.collect::<io::Result<Vec<_>>>().map_err(of(dir))?;
+        let mut series = series.collect::<io::Result<Vec<_>>>().map_err(of(dir))?;
+        let parts = series.iter_mut().map(|(tier, segments)| (tier.step_ns, segments));
+        super::cross::compare(&mut parts.collect::<Vec<_>>());
+        let segments = series.iter().flat_map(|(_, segments)| segments);
+        told.extend(segments.filter_map(Segment::report));
         let index = Arc::new(Index::new(series, self.bytes_limit));
         let (sender, windows) = sync_channel(QUEUED);
         let queue = Queue { sender, index: Arc::clone(&index) };
@@ -130,6 +136,7 @@ impl Plan {
             tiers,
             pending: Vec::new(),
             lines: Vec::new(),
+            steps: Vec::new(),
             plan: self,
             _lock: lock,
         };
@@ -159,7 +166,7 @@ impl Writer {
             let left = self.plan.flush.saturating_sub(flushed.elapsed());
             let is_over = match self.windows.recv_timeout(left) {
                 Ok(window) => {
-                    self.take(&window, tell);
+                    self.take(&window);
                     false
                 }
                 Err(RecvTimeoutError::Timeout) => false,
@@ -186,26 +193,33 @@ impl Writer {
         u128::try_from(spans.sum::<i64>()).is_ok_and(|ns| ns >= self.plan.flush.as_nanos())
     }
 
-    fn take(&mut self, window: &Rendered, tell: &dyn Fn(&str)) {
+    fn take(&mut self, window: &Rendered) {
         window.push_lines(&mut self.lines);
         self.pending.push(Arc::clone(window.snapshot()));
-        self.merge(window.snapshot(), self.plan.run, 0, tell);
+        self.merge(window.snapshot(), self.plan.run, 0);
     }
 
     /// Gives a window to the merged series from `level` on; each gives its steps to the next.
-    fn merge(&mut self, window: &Snapshot, run: u64, level: usize, tell: &dyn Fn(&str)) {
+    fn merge(&mut self, window: &Snapshot, run: u64, level: usize) {
         let Some(fold) = self.folds.get_mut(level) else { return };
         if let Some((step, of_run)) = fold.push(window, run) {
-            self.write_step(step, of_run, level, tell);
+            self.keep_step(step, of_run, level);
         }
     }
 
-    fn write_step(&mut self, step: Snapshot, run: u64, level: usize, tell: &dyn Fn(&str)) {
-        self.write_one(level + 1, &step, run, tell);
-        self.merge(&step, run, level + 1, tell);
+    fn keep_step(&mut self, step: Snapshot, run: u64, level: usize) {
+        self.merge(&step, run, level + 1);
+        self.steps.push((level + 1, step, run));
     }
 
-    /// Writes the windows since the last frame, and lets go of what is too old.
+    fn write_steps(&mut self, tell: &dyn Fn(&str)) {
+        for (series, step, run) in std::mem::take(&mut self.steps) {
+            self.write_one(series, &step, run, tell);
+        }
+    }
+
+    /// Writes the windows since the last frame, then the steps that are over: none is on disk without its windows. Lets
+    /// go of what is too old.
     fn flush(&mut self, tell: &dyn Fn(&str)) {
         let pending = std::mem::take(&mut self.pending);
         let Some(newest) = pending.last().map(|window| window.ended_unix_ns) else { return };
@@ -215,6 +229,7 @@ impl Writer {
         self.write(0, made, pending.len() as u64, tell);
         self.lines = lines;
         self.lines.clear();
+        self.write_steps(tell);
         self.expire(newest, tell);
     }
 
@@ -297,30 +312,68 @@ impl Writer {
         }
     }
 
-    /// Steps of the merged series that a run which was killed did not write any more, from its windows.
+    /// Steps of the merged series that a run which was killed did not write any more, from its windows. A step that
+    /// windows are missing from is not written: a note without a frame states that it is gone.
     fn complete(&mut self, told: &mut Vec<String>) {
-        let tell = std::cell::RefCell::new(Vec::new());
         for level in 0..self.folds.len() {
             let (from, step_ns) = (self.index.end_of(level + 1), self.tiers[level + 1].step_ns);
+            let Some(finer) = self.index.parts(from, u64::MAX).into_iter().nth(level) else {
+                continue;
+            };
             let mut fold = Fold::new(step_ns);
-            let finer = self.index.places(from, u64::MAX).into_iter().nth(level);
-            let places = finer.map(|(_, places)| places).unwrap_or_default();
-            let mut steps = Vec::new();
-            for place in places {
-                let windows = place.read().unwrap_or_default();
-                let newer = windows.iter().filter(|w| super::fold::middle_unix_ns(w) >= from);
-                for window in newer {
-                    steps.extend(fold.push(window, place.note.run));
-                    for (step, run) in steps.drain(..) {
-                        let tell = |line: &str| tell.borrow_mut().push(line.to_owned());
-                        self.write_one(level + 1, &step, run, &tell);
+            let mut missing = Missing { step_ns, from, stretches: Vec::new() };
+            let run = finer.places.last().map_or(0, |place| place.note.run);
+            for gone in &finer.gone {
+                missing.add(gone.from_unix_ns, gone.until_unix_ns, run);
+            }
+            for place in &finer.places {
+                let windows = match place.read() {
+                    Ok(windows) => windows,
+                    Err(error) => {
+                        let note = &place.note;
+                        missing.add(note.from_unix_ns, note.to_unix_ns, note.run);
+                        self.index.is_lost(place, &error);
+                        told.push(format!("{}: {error}", place.path.display()));
+                        continue;
+                    }
+                };
+                for window in windows.iter().filter(|w| super::fold::middle_unix_ns(w) >= from) {
+                    if let Some((step, run)) = fold.push(window, place.note.run) {
+                        self.write_completed(level + 1, &step, run, &mut missing, told);
                     }
                 }
             }
             if let Some((step, run)) = fold.finish() {
-                let tell = |line: &str| tell.borrow_mut().push(line.to_owned());
-                self.write_one(level + 1, &step, run, &tell);
+                self.write_completed(level + 1, &step, run, &mut missing, told);
             }
+            self.write_missing(level + 1, missing.before(u64::MAX), told);
+        }
+    }
+
+    fn write_completed(
+        &mut self,
+        series: usize,
+        step: &Snapshot,
+        run: u64,
+        missing: &mut Missing,
+        told: &mut Vec<String>,
+    ) {
+        let middle = super::fold::middle_unix_ns(step);
+        if missing.has(middle) {
+            return;
+        }
+        self.write_missing(series, missing.before(middle), told);
+        let tell = std::cell::RefCell::new(Vec::new());
+        self.write_one(series, step, run, &|line: &str| tell.borrow_mut().push(line.to_owned()));
+        told.extend(tell.into_inner());
+    }
+
+    fn write_missing(&mut self, series: usize, notes: Vec<Note>, told: &mut Vec<String>) {
+        let tell = std::cell::RefCell::new(Vec::new());
+        for note in notes {
+            let bytes = note.write();
+            let line = |line: &str| tell.borrow_mut().push(line.to_owned());
+            self.write(series, Ok((note, bytes)), 0, &line);
         }
         told.extend(tell.into_inner());
     }
@@ -329,13 +382,56 @@ impl Writer {
     fn close(&mut self, tell: &dyn Fn(&str)) {
         for level in 0..self.folds.len() {
             if let Some((step, run)) = self.folds.get_mut(level).and_then(Fold::finish) {
-                self.write_step(step, run, level, tell);
+                self.keep_step(step, run, level);
             }
         }
+        self.write_steps(tell);
         for appender in &self.appenders {
             if let Err(error) = appender.sync() {
                 tell(&format!("{}: {error}", self.plan.dir.display()));
             }
         }
+    }
+}
+
+/// Steps that cannot be completed, as stretches of whole steps in order of time.
+struct Missing {
+    step_ns: u64,
+    /// Everything before is there.
+    from: u64,
+    stretches: Vec<(u64, u64, u64)>,
+}
+
+impl Missing {
+    fn add(&mut self, from: u64, until: u64, run: u64) {
+        let begin = (from - from % self.step_ns).max(self.from);
+        let end = until.checked_next_multiple_of(self.step_ns).unwrap_or(until);
+        if end <= begin {
+            return;
+        }
+        self.stretches.push((begin, end, run));
+        self.stretches.sort_unstable();
+        self.stretches.dedup_by(|next, last| {
+            let touches = next.0 <= last.1;
+            if touches {
+                last.1 = last.1.max(next.1);
+            }
+            touches
+        });
+    }
+
+    fn has(&self, moment: u64) -> bool {
+        self.stretches.iter().any(|(begin, end, _)| (*begin..*end).contains(&moment))
+    }
+
+    /// Takes out the notes of those before a moment.
+    fn before(&mut self, moment: u64) -> Vec<Note> {
+        let count = self.stretches.iter().take_while(|(begin, ..)| *begin < moment).count();
+        let taken = self.stretches.drain(..count);
+        let note = |(begin, end, run): (u64, u64, u64)| {
+            let steps = u32::try_from((end - begin).div_ceil(self.step_ns)).unwrap_or(u32::MAX);
+            Note::without_frame(begin, end, run, steps)
+        };
+        taken.map(note).collect()
     }
 }

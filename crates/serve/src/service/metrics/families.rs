@@ -89,6 +89,7 @@ families! {
     HISTORY_LIMIT = "transect_history_limit_bytes" Gauge "Bytes that the history may use on disk.";
     HISTORY_OLDEST = "transect_history_oldest_timestamp_seconds" Gauge "Time of the oldest window in the history, seconds since 1970.";
     HISTORY_WINDOWS = "transect_history_windows" Counter "Windows of the history, by outcome: written or lost.";
+    HISTORY_GONE = "transect_history_windows_gone" Gauge "Windows of the history that are damaged or missing on disk; windows of all series are added up.";
     HISTORY_FAILURES = "transect_history_write_failures" Counter "Writes of the history that failed.";
 
     SNAPSHOTS = "transect_snapshots" Counter "Snapshots that were taken, by cause: a request or a trigger.";

@@ -302,6 +302,8 @@ fn history(page: &mut Page, around: &Around) {
     page.begin(f::HISTORY_WINDOWS);
     page.count(&[("how", "written")], history.written);
     page.count(&[("how", "lost")], history.lost);
+    page.begin(f::HISTORY_GONE);
+    page.count(&[], history.gone);
     page.begin(f::HISTORY_FAILURES);
     page.count(&[], history.failures);
 }
