@@ -1,5 +1,6 @@
 //! The integration tests of this crate in one program, so that its libraries are linked once.
 
+mod chaos;
 mod flagship;
 mod guests;
 mod host;

@@ -1,0 +1,364 @@
+//! The rows of `export --to jsonl` of a damaged recording beside those of the whole one.
+//!
+//! Lost events can make a row unknown or remove it; they cannot give it another value. The property test of the engine
+//! (`crates/engine/tests/it/truth`) defines the same for recordings in memory.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+
+/// No more contradictions are collected.
+const MOST: usize = 8;
+
+/// Tables of intervals that tile time: the columns of the actor, and those that agree where they are not null.
+const INTERVALS: [(&str, &[&str], &[&str]); 4] = [
+    ("cpu_slices", &["machine_id", "cpu"], &["tid", "vcpu_machine_id", "vcpu"]),
+    (
+        "thread_states",
+        &["machine_id", "tid"],
+        &["state", "cpu", "reason", "waker_tid", "effective"],
+    ),
+    (
+        "vcpu_states",
+        &["machine_id", "vcpu"],
+        &["state", "cpu", "reason", "by_machine_id", "by_tid"],
+    ),
+    ("domain_states", &["machine_id"], &["state"]),
+];
+/// Tables of which each row belongs to one event.
+const POINTS: [&str; 7] =
+    ["exits", "wakeups", "irqs", "syscalls", "block_io", "net_io", "work_items"];
+/// Columns that hold a sum of known time or a count.
+pub(crate) const SUMS: [&str; 19] = [
+    "executions",
+    "gotten_ns",
+    "waited_ns",
+    "blocked_ns",
+    "offline_ns",
+    "guest_ns",
+    "halted_ns",
+    "steal_ns",
+    "io_count",
+    "exits",
+    "running_ns",
+    "runnable_ns",
+    "vcpu_ns",
+    "thread_ns",
+    "idle_ns",
+    "count",
+    "total_ns",
+    "max_ns",
+    "allocations",
+];
+
+type Actor = (String, Vec<i64>);
+
+struct Interval {
+    from: i64,
+    to: i64,
+    row: Value,
+}
+
+/// The rows of the whole recording.
+#[derive(Default)]
+pub(crate) struct Whole {
+    lines: HashMap<String, usize>,
+    intervals: HashMap<Actor, Vec<Interval>>,
+    points: HashMap<(String, i64), Vec<Value>>,
+    windows: BTreeMap<String, BTreeMap<&'static str, i64>>,
+    others: HashMap<String, Vec<Value>>,
+}
+
+/// The result of a comparison.
+#[derive(Debug, Default)]
+pub(crate) struct Difference {
+    pub(crate) contradictions: Vec<String>,
+    /// Rows of `lost` and `import_log` that the whole does not have.
+    pub(crate) statements: Vec<Value>,
+}
+
+impl Difference {
+    pub(crate) fn add(&mut self, contradiction: impl FnOnce() -> String) {
+        if self.contradictions.len() < MOST {
+            self.contradictions.push(contradiction());
+        }
+    }
+}
+
+fn number(row: &Value, column: &str) -> Option<i64> {
+    row[column].as_i64()
+}
+
+fn actor_of(table: &str, columns: &[&str], row: &Value) -> Actor {
+    (table.to_owned(), columns.iter().map(|c| number(row, c).unwrap_or(-1)).collect())
+}
+
+fn interval_of(row: &Value) -> Option<(i64, i64)> {
+    let from = number(row, "ts")?;
+    Some((from, from + number(row, "dur")?))
+}
+
+fn is_unknown(table: &str, row: &Value) -> bool {
+    match table {
+        "cpu_slices" => row["tid"].is_null() && row["vcpu"].is_null(),
+        _ => row["state"] == "unknown",
+    }
+}
+
+fn columns_of(table: &str) -> Option<(&'static [&'static str], &'static [&'static str])> {
+    INTERVALS.iter().find(|(name, ..)| *name == table).map(|(_, actor, columns)| (*actor, *columns))
+}
+
+fn window_of(row: &Value) -> String {
+    let of = ["machine_id", "vcpu", "cpu", "cgroup"].map(|column| row[column].to_string());
+    of.join(" ")
+}
+
+impl Whole {
+    pub(crate) fn new(text: &str) -> Self {
+        let mut whole = Whole::default();
+        for line in text.lines() {
+            *whole.lines.entry(line.to_owned()).or_default() += 1;
+            let Ok(row) = serde_json::from_str::<Value>(line) else { continue };
+            let table = row["table"].as_str().unwrap_or_default().to_owned();
+            if let Some((actor, _)) = columns_of(&table) {
+                let Some((from, to)) = interval_of(&row) else { continue };
+                let actor = actor_of(&table, actor, &row);
+                whole.intervals.entry(actor).or_default().push(Interval { from, to, row });
+            } else if POINTS.contains(&table.as_str()) {
+                let ts = number(&row, "ts").unwrap_or_default();
+                whole.points.entry((table, ts)).or_default().push(row);
+            } else if table == "windows" {
+                add_sums(whole.windows.entry(window_of(&row)).or_default(), &row);
+            } else {
+                whole.others.entry(table).or_default().push(row);
+            }
+        }
+        whole.intervals.values_mut().for_each(|rows| rows.sort_by_key(|row| row.from));
+        whole
+    }
+
+    /// The rows of a damaged recording beside these.
+    pub(crate) fn compare(&self, text: &str) -> Difference {
+        let mut found = Difference::default();
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let mut windows: BTreeMap<String, BTreeMap<&'static str, i64>> = BTreeMap::new();
+        let mut intervals: HashMap<Actor, Vec<(i64, i64)>> = HashMap::new();
+        for line in text.lines() {
+            let times = seen.entry(line).or_default();
+            *times += 1;
+            let known = self.lines.get(line).copied().unwrap_or(0);
+            if known > 0 && *times > known {
+                found.add(|| format!("doubled: {line}"));
+                continue;
+            }
+            let is_interval = INTERVALS.iter().any(|(name, ..)| has_table(line, name));
+            if known > 0 && !is_interval && !has_table(line, "windows") {
+                continue;
+            }
+            let Ok(row) = serde_json::from_str::<Value>(line) else {
+                found.add(|| format!("not JSON: {line}"));
+                continue;
+            };
+            let table = row["table"].as_str().unwrap_or_default();
+            if let Some((actor, _)) = columns_of(table) {
+                if is_unknown(table, &row) {
+                    continue;
+                }
+                if let Some(interval) = interval_of(&row).filter(|(from, to)| from < to) {
+                    intervals.entry(actor_of(table, actor, &row)).or_default().push(interval);
+                }
+                if known == 0 {
+                    self.compare_interval(table, &row, &mut found);
+                }
+            } else if table == "windows" {
+                add_sums(windows.entry(window_of(&row)).or_default(), &row);
+            } else {
+                self.compare_other(table, &row, &mut found);
+            }
+        }
+        for (actor, mut rows) in intervals {
+            rows.sort_unstable();
+            if let Some(two) = rows.windows(2).find(|two| two[0].1 > two[1].0) {
+                found.add(|| format!("two states at once: {actor:?} {two:?}"));
+            }
+        }
+        for (of, sums) in windows {
+            let Some(most) = self.windows.get(&of) else {
+                found.add(|| format!("windows: no row of {of} in the whole"));
+                continue;
+            };
+            for (column, sum) in sums {
+                if sum > most.get(column).copied().unwrap_or(0) {
+                    found.add(|| format!("windows: {column} of {of}: {sum}, more than {most:?}"));
+                }
+            }
+        }
+        found
+    }
+
+    fn compare_interval(&self, table: &str, row: &Value, found: &mut Difference) {
+        let Some((actor, columns)) = columns_of(table) else { return };
+        let Some((from, to)) = interval_of(row) else {
+            found.add(|| format!("{table}: without ts or dur: {row}"));
+            return;
+        };
+        let key = actor_of(table, actor, row);
+        let all = self.intervals.get(&key).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|other| other.to <= from);
+        let mut at = from;
+        for other in all[first..].iter().take_while(|other| other.from < to) {
+            if other.from > at {
+                break;
+            }
+            at = other.to;
+            let differs = columns.iter().find(|column| !agrees(table, column, row, &other.row));
+            if let Some(column) = differs {
+                found.add(|| format!("{table}: {column}: {row}, the whole: {}", other.row));
+                return;
+            }
+        }
+        if at < to {
+            found.add(|| format!("{table}: the whole has no such interval: {row}"));
+        }
+    }
+
+    fn compare_other(&self, table: &str, row: &Value, found: &mut Difference) {
+        match table {
+            "lost" | "import_log" => found.statements.push(row.clone()),
+            // The evidence for a clock can be less; its errors are in its rows.
+            "clock_edges" | "clock_check" | "wall_clock" => {}
+            _ if POINTS.contains(&table) => {
+                let ts = number(&row, "ts").unwrap_or_default();
+                let all = self.points.get(&(table.to_owned(), ts));
+                let is_known = all.into_iter().flatten().any(|other| is_part_of(row, other));
+                if !is_known && !(table == "block_io" && self.is_later_part(row)) {
+                    found.add(|| format!("{table}: the whole has no such row: {row}"));
+                }
+            }
+            "counters" => {
+                if !row["value"].is_null() && !self.is_value_in_force(row) {
+                    found.add(|| format!("counters: the whole has no such value: {row}"));
+                }
+            }
+            _ => {
+                let all = self.others.get(table).into_iter().flatten();
+                if !all.into_iter().any(|other| is_part_of(row, other)) {
+                    found.add(|| format!("{table}: the whole has no such row: {row}"));
+                }
+            }
+        }
+    }
+
+    /// A request whose queueing was lost begins with its issue.
+    fn is_later_part(&self, row: &Value) -> bool {
+        let of =
+            |row: &Value| ["machine_id", "device", "sector", "bytes"].map(|c| row[c].to_string());
+        let all = self.points.iter().filter(|((table, _), _)| table == "block_io");
+        all.flat_map(|(_, rows)| rows).any(|other| {
+            let issued = number(other, "ts").zip(number(other, "issue_ns")).map(|(ts, ns)| ts + ns);
+            let ends = |row: &Value| interval_of(row).map(|(_, to)| to);
+            of(other) == of(row)
+                && issued == number(row, "ts")
+                && (row["dur"].is_null() || ends(row) == ends(other))
+        })
+    }
+
+    fn is_value_in_force(&self, row: &Value) -> bool {
+        let of = |row: &Value| {
+            ["machine_id", "vcpu", "cpu", "device", "name"].map(|c| row[c].to_string())
+        };
+        let ts = number(row, "ts");
+        let all = self.others.get("counters").into_iter().flatten();
+        let before = all.filter(|other| of(other) == of(row) && number(other, "ts") <= ts);
+        let last = before.max_by_key(|other| number(other, "ts"));
+        last.is_some_and(|other| other["value"] == row["value"])
+    }
+}
+
+fn has_table(line: &str, name: &str) -> bool {
+    let rest = line.strip_prefix("{\"table\":\"").and_then(|rest| rest.strip_prefix(name));
+    rest.is_some_and(|rest| rest.starts_with('"'))
+}
+
+fn add_sums(sums: &mut BTreeMap<&'static str, i64>, row: &Value) {
+    for column in SUMS {
+        *sums.entry(column).or_default() += number(row, column).unwrap_or(0);
+    }
+}
+
+/// Does a column of a known interval agree with the whole?
+fn agrees(table: &str, column: &str, row: &Value, whole: &Value) -> bool {
+    let (value, expected) = (&row[column], &whole[column]);
+    if value == expected || (column != "state" && (value.is_null() || value == "unknown")) {
+        return true;
+    }
+    let is_on_cpu = ["guest", "exit", "user", "halt_poll"].iter().any(|state| expected == *state);
+    // `running`: in a mode that is not known. `blocked`: asleep, and no halt is known.
+    let is_coarser =
+        (value == "running" && is_on_cpu) || (value == "blocked" && expected == "halted");
+    table == "vcpu_states" && column == "state" && is_coarser
+}
+
+/// Is every value equal, or null?
+fn is_part_of(row: &Value, whole: &Value) -> bool {
+    let Some(columns) = row.as_object() else { return false };
+    let is_open = row["dur"].is_null();
+    columns.iter().all(|(column, value)| {
+        // Whether KVM_RUN returned is known once the exit has its end.
+        value.is_null() || *value == whole[column] || (column == "to_user" && is_open)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"{"table":"cpu_slices","ts":0,"dur":50,"machine_id":0,"cpu":0,"tid":7,"vcpu_machine_id":null,"vcpu":null}
+{"table":"cpu_slices","ts":50,"dur":50,"machine_id":0,"cpu":0,"tid":8,"vcpu_machine_id":null,"vcpu":null}
+{"table":"wakeups","ts":10,"dur":5,"machine_id":0,"tid":8,"waker_tid":7,"waker_cpu":0,"cpu":0}
+{"table":"threads","machine_id":0,"tid":7,"pid":7,"name":"a"}
+{"table":"windows","ts":0,"dur":100,"machine_id":0,"vcpu":null,"cpu":null,"cgroup":"/","gotten_ns":100}"#;
+
+    fn contradictions(from: &str, to: &str) -> usize {
+        let damaged = WHOLE.replace(from, to);
+        assert_ne!(damaged, WHOLE);
+        Whole::new(WHOLE).compare(&damaged).contradictions.len()
+    }
+
+    #[test]
+    fn equal_rows_do_not_contradict() {
+        assert!(Whole::new(WHOLE).compare(WHOLE).contradictions.is_empty());
+    }
+
+    #[test]
+    fn unknown_and_missing_rows_do_not_contradict() {
+        assert_eq!(contradictions(r#""tid":7,"vcpu"#, r#""tid":null,"vcpu"#), 0);
+        assert_eq!(contradictions(r#""ts":50,"dur":50"#, r#""ts":60,"dur":30"#), 0);
+        assert_eq!(contradictions(r#""ts":10,"dur":5"#, r#""ts":10,"dur":null"#), 0);
+        assert_eq!(contradictions(r#""gotten_ns":100"#, r#""gotten_ns":90"#), 0);
+        let first = WHOLE.lines().next().unwrap();
+        assert_eq!(contradictions(&format!("{first}\n"), ""), 0);
+    }
+
+    #[test]
+    fn other_values_contradict() {
+        for (from, to) in [
+            (r#""tid":8,"vcpu"#, r#""tid":9,"vcpu"#),
+            (r#""ts":50,"dur":50"#, r#""ts":40,"dur":60"#),
+            (r#""ts":50,"dur":50"#, r#""ts":50,"dur":51"#),
+            (r#""ts":10,"dur":5"#, r#""ts":10,"dur":6"#),
+            (r#""ts":10,"dur":5"#, r#""ts":11,"dur":5"#),
+            (r#""name":"a""#, r#""name":"b""#),
+            (r#""gotten_ns":100"#, r#""gotten_ns":101"#),
+        ] {
+            assert!(contradictions(from, to) > 0, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn doubled_rows_contradict() {
+        let line = WHOLE.lines().nth(2).unwrap();
+        let doubled = format!("{WHOLE}\n{line}");
+        assert_eq!(Whole::new(WHOLE).compare(&doubled).contradictions.len(), 1);
+    }
+}
