@@ -7,7 +7,6 @@ use super::{
     outcomes::Outcomes,
     random::Random,
     subjects::Subject,
-    verbs::RECORDING,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -81,8 +80,8 @@ fn run_case(
     outcomes: &mut Outcomes,
 ) -> Result<()> {
     let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
-    let files = files_of(&subject.dir.join(RECORDING))?;
-    let files = files.into_iter().map(|file| Path::new(RECORDING).join(file)).collect();
+    let files = files_of(&subject.dir.join(subject.root))?;
+    let files = files.into_iter().map(|file| Path::new(subject.root).join(file)).collect();
     let kinds = by_kind(files);
     let turn = usize::try_from(turn)? % kinds.len();
     let (kind, files) = kinds.iter().nth(turn).context("no files")?;
@@ -128,7 +127,7 @@ pub(crate) fn missed_kinds(subjects: &[Subject], outcomes: &Outcomes) -> Result<
     let hit = outcomes.kinds();
     let mut missed = Vec::new();
     for subject in subjects {
-        let kinds = by_kind(files_of(&subject.dir.join(RECORDING))?);
+        let kinds = by_kind(files_of(&subject.dir.join(subject.root))?);
         missed.extend(kinds.into_keys().filter(|kind| !hit.contains(kind)));
     }
     Ok(missed)

@@ -6,6 +6,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod cases;
+pub(crate) mod daemon;
 pub(crate) mod damage;
 pub(crate) mod files;
 pub(crate) mod http;

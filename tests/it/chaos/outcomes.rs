@@ -3,11 +3,12 @@
 use super::{files::Kind, judge::Outcome};
 use std::{collections::BTreeMap, fmt};
 
-const COLUMNS: [(Outcome, &str); 5] = [
+const COLUMNS: [(Outcome, &str); 6] = [
     (Outcome::Equal, "equal"),
     (Outcome::Remade, "remade"),
     (Outcome::Stated, "stated"),
     (Outcome::Error, "error"),
+    (Outcome::Unverifiable, "unverif."),
     (Outcome::Wrong, "WRONG"),
 ];
 
@@ -54,7 +55,7 @@ impl fmt::Display for Outcomes {
         let changes: Vec<String> =
             self.changes.iter().map(|(change, count)| format!("{count} {change}")).collect();
         writeln!(f, "{} damages: {}", self.damages, changes.join(", "))?;
-        let head: Vec<String> = COLUMNS.iter().map(|(_, name)| format!("{name:>7}")).collect();
+        let head: Vec<String> = COLUMNS.iter().map(|(_, name)| format!("{name:>9}")).collect();
         writeln!(f, "{:<17} {:<17} {}", "file", "verb", head.join(" "))?;
         let mut sums = [0; COLUMNS.len()];
         let mut rows: Vec<(Kind, &str)> =
@@ -66,11 +67,11 @@ impl fmt::Display for Outcomes {
                 let key = (kind, verb.to_owned(), *outcome);
                 let count = self.counts.get(&key).copied().unwrap_or(0);
                 *sum += count;
-                write!(f, " {count:>7}")?;
+                write!(f, " {count:>9}")?;
             }
             writeln!(f)?;
         }
         write!(f, "{:<17} {:<17}", "all", "")?;
-        sums.iter().try_for_each(|sum| write!(f, " {sum:>7}"))
+        sums.iter().try_for_each(|sum| write!(f, " {sum:>9}"))
     }
 }

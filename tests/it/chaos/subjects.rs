@@ -2,6 +2,8 @@
 
 use super::{
     answer::ensure_success,
+    daemon,
+    files::copy_tree,
     judge::Reference,
     verbs::{RECORDING, Verb, command},
 };
@@ -14,29 +16,44 @@ use std::{
 
 pub(crate) struct Subject {
     pub(crate) name: String,
-    /// The directory that has the recording with its tables and tiles.
+    /// The directory that has the recording with its tables and tiles, or the data directory.
     pub(crate) dir: PathBuf,
+    /// Its name there.
+    pub(crate) root: &'static str,
     pub(crate) references: BTreeMap<Verb, Reference>,
     /// Arguments of `import`, if a file of it can be imported.
     pub(crate) import: Vec<String>,
 }
 
 impl Subject {
-    /// The undamaged answers, each given twice: an answer that changes by itself could not be compared.
     pub(crate) fn new(name: &str, dir: PathBuf, import: Vec<String>) -> Result<Self> {
         let mut verbs = Verb::ALL.to_vec();
         if !import.is_empty() {
             verbs.push(Verb::Import);
         }
-        let mut references = BTreeMap::new();
         // Makes tables and tiles.
         Verb::View.run(&dir, &import)?;
-        for verb in verbs {
+        remove_output(&dir)?;
+        Self::with_verbs(name, dir, RECORDING, import, &verbs)
+    }
+
+    /// The undamaged answers, each given twice: an answer that changes by itself could not be compared.
+    fn with_verbs(
+        name: &str,
+        dir: PathBuf,
+        root: &'static str,
+        import: Vec<String>,
+        verbs: &[Verb],
+    ) -> Result<Self> {
+        let mut references = BTreeMap::new();
+        for &verb in verbs {
             let mut answers = Vec::new();
             for _ in 0..2 {
-                let answer = verb.run(&dir, &import)?;
+                let copy = dir.with_extension("copy");
+                copy_tree(&dir, &copy)?;
+                let answer = verb.run(&copy, &import)?;
+                std::fs::remove_dir_all(&copy)?;
                 ensure_success(&answer, &format!("{name}: {verb}"))?;
-                remove_output(&dir)?;
                 answers.push(answer);
             }
             let (first, second) = (&answers[0].parts, &answers[1].parts);
@@ -50,7 +67,7 @@ impl Subject {
             let answer = answers.pop().context("no answer")?;
             references.insert(verb, Reference::new(verb, answer));
         }
-        Ok(Subject { name: name.into(), dir, references, import })
+        Ok(Subject { name: name.into(), dir, root, references, import })
     }
 }
 
@@ -139,6 +156,13 @@ fn succeed(command: &mut Command) -> Result<()> {
     let text = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {}: {text}", output.status);
     Ok(())
+}
+
+/// A daemon's data directory.
+pub(crate) fn history(scratch: &Path) -> Result<Subject> {
+    let dir = folder(scratch, "history")?;
+    daemon::make(&dir)?;
+    Subject::with_verbs("history", dir, daemon::DATA, Vec::new(), &[Verb::Serve])
 }
 
 /// Records this host under load.

@@ -2,6 +2,7 @@
 
 use super::{
     answer::{Answer, DEADLINE, End, Part, end_of, run},
+    daemon::ask_for_history,
     http::ask,
 };
 use anyhow::{Context, Result};
@@ -30,6 +31,8 @@ pub(crate) enum Verb {
     Excerpt,
     View,
     Import,
+    /// A daemon, asked for its history.
+    Serve,
 }
 
 impl fmt::Display for Verb {
@@ -42,6 +45,7 @@ impl fmt::Display for Verb {
             Verb::Excerpt => "export recording",
             Verb::View => "view",
             Verb::Import => "import",
+            Verb::Serve => "serve",
         })
     }
 }
@@ -61,7 +65,11 @@ impl Verb {
             Ok(answer)
         };
         match self {
-            Verb::Report => run(command(dir)?.args(["report", RECORDING, "--json"]), dir),
+            Verb::Report => {
+                let mut answer = run(command(dir)?.args(["report", RECORDING, "--json"]), dir)?;
+                answer.parts.iter_mut().for_each(|part| part.body = without_sizes(&part.body));
+                Ok(answer)
+            }
             Verb::Sql => run(command(dir)?.args(["sql", RECORDING, "--jsonl", &questions()]), dir),
             Verb::Rows => {
                 run(command(dir)?.args(["export", RECORDING, "--to", "jsonl", "-o", "-"]), dir)
@@ -79,8 +87,21 @@ impl Verb {
                 rows_of_made(dir, made, "x.transect")
             }
             Verb::View => view(dir),
+            Verb::Serve => ask_for_history(dir),
         }
     }
+}
+
+/// A report without the sizes of the files, which are those of the damaged ones.
+fn without_sizes(report: &[u8]) -> Vec<u8> {
+    let mut text = String::from_utf8_lossy(report).into_owned();
+    for column in ["\"source_bytes\":", "\"table_bytes\":"] {
+        if let Some(at) = text.find(column).map(|at| at + column.len()) {
+            let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
+            text.replace_range(at..at + digits, "0");
+        }
+    }
+    text.into_bytes()
 }
 
 /// `transect` in a directory with a cache of its own.

@@ -6,7 +6,7 @@ use super::support::can_record;
 use crate::chaos::{
     cases::{Plan, missed_kinds, run_cases},
     judge::Outcome,
-    subjects::{excerpt, recorded, xen},
+    subjects::{excerpt, history, recorded, xen},
 };
 use anyhow::{Result, ensure};
 
@@ -26,7 +26,7 @@ fn check_damages() -> Result<()> {
     let compact = recorded(scratch.path(), "compact", &[])?;
     let excerpt = excerpt(scratch.path(), &compact)?;
     let full = recorded(scratch.path(), "full", &["--full"])?;
-    let subjects = [compact, excerpt, full, xen(scratch.path())?];
+    let subjects = [compact, excerpt, full, xen(scratch.path())?, history(scratch.path())?];
     let plan = Plan::of_environment(SEED, CASES);
     let outcomes = run_cases(&subjects, plan, scratch.path())?;
     println!("{outcomes}");
