@@ -139,7 +139,7 @@ pub(crate) fn judge(verb: Verb, whole: &Reference, damage: &Damage, answer: &Ans
 }
 
 /// Errors of a server: responses with another status, and the reason why a page has no timeline.
-fn refusals(answer: &Answer) -> Vec<String> {
+pub(crate) fn refusals(answer: &Answer) -> Vec<String> {
     let text = |part: &Part| String::from_utf8_lossy(&part.body).into_owned();
     let mut errors: Vec<String> =
         answer.parts.iter().filter(|part| part.status != 200).map(text).collect();

@@ -97,8 +97,9 @@ fn without_sizes(report: &[u8]) -> Vec<u8> {
     let mut text = String::from_utf8_lossy(report).into_owned();
     for column in ["\"source_bytes\":", "\"table_bytes\":"] {
         if let Some(at) = text.find(column).map(|at| at + column.len()) {
-            let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
-            text.replace_range(at..at + digits, "0");
+            // A number, or null where there are none.
+            let value = text[at..].bytes().take_while(u8::is_ascii_alphanumeric).count();
+            text.replace_range(at..at + value, "0");
         }
     }
     text.into_bytes()

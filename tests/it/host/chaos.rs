@@ -5,7 +5,11 @@
 use super::support::can_record;
 use crate::chaos::{
     cases::{Plan, missed_kinds, run_cases},
+    disks,
     judge::Outcome,
+    kills::{kill_daemons, kill_recorders},
+    random::Random,
+    stops,
     subjects::{excerpt, history, recorded, xen},
 };
 use anyhow::{Result, ensure};
@@ -33,5 +37,65 @@ fn check_damages() -> Result<()> {
     let missed = missed_kinds(&subjects, &outcomes)?;
     ensure!(missed.is_empty(), "not hit: {missed:?}");
     ensure!(outcomes.of(Outcome::Wrong) == 0, "wrong answers");
+    Ok(())
+}
+
+/// Kills of each kind.
+const KILLS: u64 = 2;
+
+#[test]
+fn killed_recorders_and_daemons_leave_what_they_had_written() {
+    if can_record() {
+        check_kills().unwrap();
+    }
+}
+
+fn check_kills() -> Result<()> {
+    let mut random = Random::new(SEED);
+    for mode in [&[][..], &["--full"]] {
+        let scratch = tempfile::tempdir()?;
+        let killed = kill_recorders(scratch.path(), mode, KILLS, &mut random)?;
+        println!("{mode:?}: {killed:?}");
+    }
+    let scratch = tempfile::tempdir()?;
+    let windows = kill_daemons(scratch.path(), KILLS, &mut random)?;
+    println!("serve: {windows} windows had been written before kills");
+    Ok(())
+}
+
+#[test]
+fn full_disks_are_an_error_or_a_counted_loss() {
+    if can_record() {
+        check_disks().unwrap();
+    }
+}
+
+fn check_disks() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let compact = recorded(scratch.path(), "compact", &[])?;
+    for (free_kib, verb, outcome) in disks::check_verbs(scratch.path(), &compact)? {
+        println!("{verb:<17} with {free_kib:>3} KiB: {outcome:?}");
+    }
+    for mode in [&[][..], &["--full"]] {
+        disks::check_recorder(scratch.path(), mode)?;
+    }
+    disks::check_daemon(scratch.path())
+}
+
+#[test]
+fn what_is_lost_while_a_process_is_stopped_is_stated() {
+    if can_record() {
+        check_stops().unwrap();
+    }
+}
+
+fn check_stops() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    for mode in [&[][..], &["--full"]] {
+        let lost = stops::check_recorder(scratch.path(), mode)?;
+        println!("{mode:?}: {lost} events of the load were lost and counted");
+    }
+    let missed = stops::check_daemon(scratch.path())?;
+    println!("serve: {missed} windows were missed and stated");
     Ok(())
 }
