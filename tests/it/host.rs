@@ -3,4 +3,4 @@
 mod chaos;
 mod endings;
 mod hostile;
-mod support;
+pub(crate) mod support;

@@ -4,3 +4,4 @@ mod chaos;
 mod flagship;
 mod guests;
 mod host;
+mod slow;

@@ -20,9 +20,6 @@ use std::{
     process::Command,
 };
 
-/// Free space at which the verbs run, KiB. Tables and tiles of the recording take some hundred KiB.
-const FREE_KIB: [u64; 5] = [0, 8, 64, 200, 500];
-
 /// A file system of its own, which is unmounted in the end.
 pub(crate) struct Tmpfs(PathBuf);
 
@@ -62,11 +59,15 @@ impl Drop for Tmpfs {
 }
 
 /// Runs each verb on a copy without tables and tiles while the disk fills up, and again with space.
-pub(crate) fn check_verbs(scratch: &Path, subject: &Subject) -> Result<Vec<(u64, Verb, Outcome)>> {
+pub(crate) fn check_verbs(
+    scratch: &Path,
+    subject: &Subject,
+    free_kib: &[u64],
+) -> Result<Vec<(u64, Verb, Outcome)>> {
     let Some(disk) = Tmpfs::mount(scratch.join("disk"), "64m")? else { return Ok(Vec::new()) };
     let mut outcomes = Vec::new();
     for (verb, reference) in &subject.references {
-        for free_kib in FREE_KIB {
+        for &free_kib in free_kib {
             let dir = disk.0.join("case");
             copy_tree(&subject.dir, &dir)?;
             for derived in ["tables", "view"] {

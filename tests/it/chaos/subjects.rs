@@ -130,6 +130,11 @@ pub(crate) fn recorded(scratch: &Path, name: &str, more: &[&str]) -> Result<Subj
     Subject::new(name, dir, import)
 }
 
+/// This host and, over the agent at this address, the same kernel as its guest.
+pub(crate) fn pair(scratch: &Path, address: &str) -> Result<Subject> {
+    recorded(scratch, "pair", &["--guest", &format!("name=web,tcp:{address}")])
+}
+
 /// A part of another subject's recording, which has tables and no events' source.
 pub(crate) fn excerpt(scratch: &Path, of: &Subject) -> Result<Subject> {
     let dir = folder(scratch, "excerpt")?;

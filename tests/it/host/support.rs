@@ -19,7 +19,7 @@ use transect_e2e::agent;
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A process that is killed with the test.
-pub(super) struct Running(pub(super) Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -38,7 +38,7 @@ pub(super) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> Result<()
 }
 
 /// An agent that listens, and its address.
-pub(super) fn start_agent() -> Result<(Running, String)> {
+pub(crate) fn start_agent() -> Result<(Running, String)> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let address = format!("127.0.0.1:{port}");
     let child = Command::new(agent()?).args(["--tcp", &address]).stderr(Stdio::null()).spawn()?;
@@ -47,7 +47,7 @@ pub(super) fn start_agent() -> Result<(Running, String)> {
     Ok((agent, address))
 }
 
-pub(super) fn can_record() -> bool {
+pub(crate) fn can_record() -> bool {
     let is_root = fs::metadata("/sys/kernel/tracing/events").is_ok();
     if !is_root {
         println!("skipped: no access to tracefs");

@@ -1,0 +1,3 @@
+//! Tier `make test-guests`: what takes long and boots no machine.
+
+mod chaos;
