@@ -399,6 +399,11 @@ impl Manifest {
         id
     }
 
+    /// Is there a manifest in the directory, or a copy of one?
+    pub fn is_at(dir: &Path) -> bool {
+        dir.join(FILE_NAME).exists() || dir.join(COPIES).join(FILE_NAME).exists()
+    }
+
     /// Reads the manifest of a recording directory; its copy, if it is damaged.
     pub fn read(dir: &Path) -> Result<Self, StoreError> {
         Self::read_noting(dir, &mut Vec::new())

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use transect_ask::{Wanted, protocol};
+use transect_store::Manifest;
 use transect_store::tables::TablesFolder;
 
 /// How often the end of the engine is noticed.
@@ -121,7 +122,7 @@ fn bad(message: &str) -> ExitCode {
 /// The folder of a recording's Parquet tables, made if they are missing, stale or damaged. A folder of
 /// tables without its recording will do, too. True if the engine may have them made again.
 fn tables_dir(recording: &Path, args: &Args) -> anyhow::Result<(PathBuf, bool)> {
-    let is_bare = recording.is_dir() && !recording.join("manifest.json").exists();
+    let is_bare = recording.is_dir() && !Manifest::is_at(recording);
     let inside = recording.join("tables");
     if is_bare && inside.is_dir() {
         return Ok((inside, false));

@@ -54,9 +54,13 @@ impl Problems {
     /// So many are kept.
     const KEPT: usize = 20;
 
-    /// Takes a row of the import log; only one that lost data counts.
+    /// The source of the engine's own rows.
+    const ENGINE: &str = "engine";
+
+    /// Takes a row of the import log; only one counts that says that a file lost data. What the engine could not
+    /// explain in whole files does not.
     pub fn add(&mut self, row: &ImportLog) {
-        if row.data_loss {
+        if row.data_loss && row.source != Self::ENGINE {
             let ImportLog { source, offset, message, .. } = row.clone();
             self.extend(Problems { count: 1, first: vec![Problem { source, offset, message }] });
         }

@@ -10,7 +10,7 @@ mod jsonl;
 mod tests;
 
 use super::excerpt::{self, Stretch, Written, pack};
-use super::load::losses::{Losses, Noting};
+use super::load::losses::{self, Noting};
 use super::record::units;
 use crate::moment::RangeArgs;
 use crate::output::Output;
@@ -100,7 +100,7 @@ fn perfetto(args: &Args) -> anyhow::Result<String> {
     } else {
         super::load::tables(&args.recording, &args.source, None)?
     };
-    Losses::among(&tables.import_log).print(IMPORT_LOG);
+    losses::report(&losses::among(&tables.import_log), IMPORT_LOG);
     let mut output = Output::binary(&args.output)?;
     tables.machines.sort_by_key(|machine| machine.machine_id);
     let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), &mut output);
@@ -131,7 +131,7 @@ fn rows(args: &Args) -> anyhow::Result<String> {
                 .map(drop)?;
         }
     }
-    watched.losses.print(IMPORT_LOG);
+    losses::report(&watched.losses, IMPORT_LOG);
     let (rows, output) = sink.finish().with_context(|| args.output.display().to_string())?;
     output.finish()?;
     Ok(format!("{rows} rows"))

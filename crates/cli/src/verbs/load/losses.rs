@@ -2,61 +2,41 @@
 
 use crate::terminal::note;
 use transect_model::table::{ImportLog, Row, TableDoc, TableSink};
+use transect_store::tables::{Problem, Problems};
 
 /// Lines printed one by one at most.
 const MOST_LINES: usize = 5;
 
-/// The source of the engine's own rows.
-const ENGINE: &str = "engine";
-
-/// Rows of the import log that say that a file lacks data. What the engine could not explain in whole files is not
-/// among them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Losses {
-    first: Vec<ImportLog>,
-    count: usize,
+/// Those among the rows of the import log.
+pub(crate) fn among<'r>(rows: impl IntoIterator<Item = &'r ImportLog>) -> Problems {
+    let mut losses = Problems::default();
+    rows.into_iter().for_each(|row| losses.add(row));
+    losses
 }
 
-impl Losses {
-    /// Those among the rows of the import log.
-    pub(crate) fn among<'r>(rows: impl IntoIterator<Item = &'r ImportLog>) -> Self {
-        let mut losses = Losses::default();
-        rows.into_iter().for_each(|row| losses.add(row));
-        losses
-    }
-
-    fn add(&mut self, row: &ImportLog) {
-        if row.data_loss && row.source != ENGINE {
-            self.count += 1;
-            if self.first.len() < MOST_LINES {
-                self.first.push(row.clone());
-            }
+/// Reports them on standard error, one line each; `more` says where the others are.
+pub(crate) fn report(losses: &Problems, more: &str) {
+    for Problem { source, offset, message } in losses.first.iter().take(MOST_LINES) {
+        match offset {
+            Some(offset) => note!("{source}: byte {offset}: {message}"),
+            None => note!("{source}: {message}"),
         }
     }
-
-    /// Prints them on standard error; `more` says where the others are.
-    pub(crate) fn print(&self, more: &str) {
-        for ImportLog { source, offset, message, .. } in &self.first {
-            match offset {
-                Some(offset) => note!("{source}: byte {offset}: {message}"),
-                None => note!("{source}: {message}"),
-            }
-        }
-        if self.count > self.first.len() {
-            note!("and {} more problems of the recording: {more}", self.count - self.first.len());
-        }
+    let listed = losses.first.len().min(MOST_LINES) as u64;
+    if losses.count > listed {
+        note!("and {} more problems of the recording: {more}", losses.count - listed);
     }
 }
 
 /// Passes rows on, and notes the losses among them.
 pub(crate) struct Noting<'s, S> {
     pub(crate) sink: &'s mut S,
-    pub(crate) losses: Losses,
+    pub(crate) losses: Problems,
 }
 
 impl<'s, S: TableSink> Noting<'s, S> {
     pub(crate) fn new(sink: &'s mut S) -> Self {
-        Noting { sink, losses: Losses::default() }
+        Noting { sink, losses: Problems::default() }
     }
 }
 

@@ -6,7 +6,7 @@
 //! (bare files, somebody else's recording).
 
 use super::progress::{Read, Tell};
-use super::{Opened, Plan, SourceArgs, SourceFile, directory, files};
+use super::{Opened, Plan, SourceArgs, SourceFile, directory, files, losses};
 use crate::terminal::{self, note};
 use anyhow::Context as _;
 use std::fs;
@@ -16,8 +16,8 @@ use transect_clock::ClockGraph;
 use transect_integrity::{Damage, Folder, LIST_FILE_NAME, damage_in};
 use transect_model::table::{Row, TableDoc, TableSink};
 use transect_store::tables::{
-    Basis, EventSource, Problem, Problems, SourceEvents, TablesFolder, TablesWriter, Written,
-    cache_for, write_events,
+    Basis, EventSource, Problems, SourceEvents, TablesFolder, TablesWriter, Written, cache_for,
+    write_events,
 };
 use transect_store::{Mapping, Recording, StoreError};
 
@@ -87,28 +87,9 @@ fn ensure_noting(
         .with_context(|| path.display().to_string())
 }
 
-/// Losses that are listed; the tables have all.
-const LISTED: usize = 5;
-
 /// Reports what the recording's sources lost, one line each.
 pub(crate) fn note_problems(tables: &TablesFolder) {
-    let problems = &tables.stamp.problems;
-    for problem in problems.first.iter().take(LISTED) {
-        note!("{}", problem_text(problem));
-    }
-    let listed = problems.first.len().min(LISTED) as u64;
-    let more = problems.count.saturating_sub(listed);
-    if more > 0 {
-        note!("and {more} more: SELECT * FROM import_log");
-    }
-}
-
-fn problem_text(problem: &Problem) -> String {
-    let Problem { source, offset, message } = problem;
-    match offset {
-        Some(offset) => format!("{source}: byte {offset}: {message}"),
-        None => format!("{source}: {message}"),
-    }
+    losses::report(&tables.stamp.problems, "SELECT * FROM import_log");
 }
 
 /// Everything the tables of this recording depend on.

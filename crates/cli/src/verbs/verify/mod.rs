@@ -16,6 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use transect_model::guard::Syntax;
+use transect_store::Manifest;
 
 /// Damaged places of a file that are printed.
 const MOST_PLACES: usize = 3;
@@ -137,7 +138,7 @@ impl Kind {
                 dir.display()
             );
         }
-        if has("manifest.json") || has("copies/manifest.json") {
+        if Manifest::is_at(dir) {
             return Ok(Kind::Recording);
         }
         if has("history") || has("snapshots") {

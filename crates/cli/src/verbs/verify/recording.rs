@@ -5,6 +5,7 @@ use crate::verbs::load::SourceArgs;
 use std::path::Path;
 use transect_integrity::Folder;
 use transect_store::{FileCheck, FileState, Manifest};
+use transect_timeline::Verified;
 
 /// What restores a file that other files can be made of.
 const REPAIR: &str = "transect verify --repair makes it again";
@@ -55,7 +56,36 @@ fn derived(dir: &Path, is_excerpt: bool, repair: bool) -> anyhow::Result<Vec<Lin
         }
         lines.push(line);
     }
+    lines.extend(tiles(dir, &at, repair)?);
     Ok(lines)
+}
+
+/// The tiles of the timeline.
+fn tiles(dir: &Path, tables: &Path, repair: bool) -> anyhow::Result<Option<Line>> {
+    const NAME: &str = "view";
+    Ok(match transect_timeline::verify(dir, tables)? {
+        Verified::None => None,
+        Verified::Stale => {
+            let why = "made of other tables: the next transect view makes them again";
+            Some(Line::unverified(NAME, why))
+        }
+        Verified::Whole { bytes, .. } => Some(Line::whole(NAME, Some(bytes))),
+        Verified::Damaged(errors) => {
+            let places = errors.iter().map(ToString::to_string).collect();
+            let line = Line::damaged(NAME, places, REPAIR);
+            match repair {
+                false => Some(line),
+                // The next view makes them.
+                true => {
+                    std::fs::remove_dir_all(dir.join(NAME))?;
+                    Some(Line {
+                        places: vec!["removed: the next transect view makes them again".to_owned()],
+                        ..line.repaired()
+                    })
+                }
+            }
+        }
+    })
 }
 
 /// A folder of tables.
