@@ -438,16 +438,23 @@ impl Manifest {
         Ok(manifest)
     }
 
-    fn read_file(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn read_file(path: &Path) -> Result<Self, StoreError> {
         let damaged =
             |reason: String| StoreError::DamagedManifest { path: path.to_owned(), reason };
         let bytes = fs::read(path).map_err(io_error("read the manifest", path))?;
         let text =
             String::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8 text".to_owned()))?;
-        if seal_of(&text) == Seal::Broken {
+        let seal = seal_of(&text);
+        if seal == Seal::Broken {
             return Err(damaged("its checksum is wrong".to_owned()));
         }
-        Self::parse(&text).map_err(|reason| StoreError::Manifest { path: path.to_owned(), reason })
+        let manifest = Self::parse(&text)
+            .map_err(|reason| StoreError::Manifest { path: path.to_owned(), reason })?;
+        // Whoever wrote the list of files has sealed it.
+        match seal == Seal::None && !manifest.files.is_empty() {
+            true => Err(damaged("its checksum is missing".to_owned())),
+            false => Ok(manifest),
+        }
     }
 
     /// Parses and checks a manifest's text; the error names the line or field.
@@ -515,7 +522,7 @@ impl Manifest {
 pub(crate) fn why(error: &StoreError) -> String {
     match error {
         StoreError::DamagedManifest { reason, .. } | StoreError::Manifest { reason, .. } => {
-            format!("damaged: {reason}")
+            reason.clone()
         }
         StoreError::Io { source, .. } => format!("cannot be read: {source}"),
         other => other.to_string(),

@@ -220,10 +220,12 @@ pub(crate) fn read_evidence(
         Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
         Err(e) => return Err(io_error("read", path)(e)),
     };
+    let has_seals = text.lines().any(|line| seal_of_line(line) == Seal::Whole);
     let mut evidence = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let record = match seal_of_line(line) {
             Seal::Broken => Err("its checksum is wrong".to_owned()),
+            Seal::None if has_seals => Err("its checksum is missing".to_owned()),
             Seal::Whole | Seal::None => serde_json::from_str(line).map_err(|why| why.to_string()),
         };
         match record {

@@ -53,7 +53,7 @@ impl FileCheck {
 /// The directory cannot be read, or is no recording.
 pub fn verify(dir: &Path) -> Result<Vec<FileCheck>, StoreError> {
     let manifest = Manifest::read(dir);
-    let mut files = vec![manifest_check(&dir.join(FILE_NAME))?];
+    let mut files = vec![manifest_check(&dir.join(FILE_NAME))];
     let manifest = match manifest {
         Ok(manifest) => manifest,
         Err(error @ StoreError::NotARecording { .. }) => return Err(error),
@@ -129,20 +129,18 @@ fn names(dir: &Path, manifest: &Manifest) -> Result<Vec<String>, StoreError> {
     Ok(names.into_keys().collect())
 }
 
-fn manifest_check(path: &Path) -> Result<FileCheck, StoreError> {
-    let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let state = match &text {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => damaged("the file is missing"),
-        Err(error) => damaged(&format!("cannot be read: {error}")),
-        Ok(text) => match (seal_of(text), Manifest::parse(text)) {
-            (Seal::Broken, _) => damaged("its checksum is wrong"),
-            (_, Err(why)) => damaged(&why),
-            (Seal::Whole, Ok(_)) => FileState::Whole,
-            (Seal::None, Ok(_)) => FileState::Unverified("it has no checksum".to_owned()),
-        },
+fn manifest_check(path: &Path) -> FileCheck {
+    let is_sealed = |bytes: Vec<u8>| seal_of(&String::from_utf8_lossy(&bytes)) == Seal::Whole;
+    let state = match Manifest::read_file(path) {
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            damaged("the file is missing")
+        }
+        Err(error) => damaged(&why(&error)),
+        Ok(_) if fs::read(path).is_ok_and(is_sealed) => FileState::Whole,
+        Ok(_) => FileState::Unverified("it has no checksum".to_owned()),
     };
-    let bytes = text.ok().map(|text| text.len() as u64);
-    Ok(FileCheck { name: FILE_NAME.to_owned(), bytes, state, can_be_repaired: false })
+    let bytes = fs::metadata(path).ok().map(|facts| facts.len());
+    FileCheck { name: FILE_NAME.to_owned(), bytes, state, can_be_repaired: false }
 }
 
 fn damaged(what: &str) -> FileState {
@@ -245,20 +243,19 @@ fn own(name: &str, content: &[u8], manifest: &Manifest, found: &mut Vec<String>)
 /// The damaged lines of clock evidence, and whether the others are sealed.
 fn lines(content: &[u8]) -> (Vec<String>, bool) {
     let text = String::from_utf8_lossy(content);
-    let (mut found, mut is_sealed) = (Vec::new(), true);
-    for (at, line) in text.lines().enumerate() {
-        match seal_of_line(line) {
-            Seal::Broken => found.push(format!("line {}: its checksum is wrong", at + 1)),
-            Seal::Whole => {}
-            Seal::None => {
-                is_sealed = false;
-                if serde_json::from_str::<serde_json::Value>(line).is_err() {
-                    found.push(format!("line {}: it is no JSON object", at + 1));
-                }
-            }
-        }
-    }
-    (found, is_sealed)
+    let has_seals = text.lines().any(|line| seal_of_line(line) == Seal::Whole);
+    let is_object = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+    let check = |(at, line): (usize, &str)| {
+        let what = match seal_of_line(line) {
+            Seal::Broken => "its checksum is wrong",
+            Seal::None if has_seals => "its checksum is missing",
+            Seal::None if !is_object(line) => "it is no JSON object",
+            Seal::Whole | Seal::None => return None,
+        };
+        Some(format!("line {}: {what}", at + 1))
+    };
+    let found: Vec<_> = text.lines().enumerate().filter_map(check).collect();
+    (found, has_seals || text.is_empty())
 }
 
 /// The copies, compared with what they are of where that is whole.
@@ -286,7 +283,7 @@ fn copies(
                 damaged("it differs from what it is a copy of")
             }
             (Ok(_), Some(Ok(_))) => FileState::Whole,
-            (Ok(_), _) if name == FILE_NAME => manifest_check(&path)?.state,
+            (Ok(_), _) if name == FILE_NAME => manifest_check(&path).state,
             (Ok(copy), _) => {
                 let (mut found, _) = lines(copy);
                 let written = manifest.files.get(name).map(|entry| entry.bytes);

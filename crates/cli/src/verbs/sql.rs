@@ -66,6 +66,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if args.range.is_given() {
                 let (path, source, range) = (recording.as_path(), &args.source, args.range);
                 let written = Part::write(&Stretch { path, source, range })?;
+                let whole = super::load::tables::ensure(recording, &args.source)?;
+                super::load::tables::note_problems(&whole);
                 Some(part.insert(written).tables()?)
             } else {
                 let (tables, can_be_made_again) = tables_dir(recording, &args)?;

@@ -10,6 +10,7 @@ mod record_support;
 mod sql;
 mod tables;
 mod terminal;
+mod verify;
 mod view;
 mod view_stats;
 mod view_support;

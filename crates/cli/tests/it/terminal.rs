@@ -68,7 +68,9 @@ impl Hostile {
         manifest["command_line"] = json!(["record", EVIL, FORGER]);
         manifest["notes"] = json!([format!("a note{FORGER}")]);
         manifest["ended_by"] = json!(format!("a signal{FORGER}"));
-        fs::write(&path, manifest.to_string()).unwrap();
+        let _ = manifest.as_object_mut().unwrap().remove("checksum");
+        let text = serde_json::to_string_pretty(&manifest).unwrap();
+        fs::write(&path, transect_integrity::seal(&text)).unwrap();
     }
 
     fn command(&self, program: &str) -> Command {

@@ -10,6 +10,7 @@ mod jsonl;
 mod tests;
 
 use super::excerpt::{self, Stretch, Written, pack};
+use super::load;
 use super::load::losses::{self, Noting};
 use super::record::units;
 use crate::moment::RangeArgs;
@@ -143,6 +144,7 @@ fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
     if !is_tar && !args.is_to_stdout() {
         let dir = excerpt::directory(&args.output)?;
         let written = args.stretch().write(dir, u64::MAX, None)?;
+        load::tables::note_problems(&load::tables::ensure(&args.recording, &args.source)?);
         let next = format!("transect report {0}, transect view {0}", dir.display());
         return Ok((words(&written), Some(next)));
     }
@@ -157,6 +159,7 @@ fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
     };
     let scratch = scratch.context("cannot create the temporary directory for the excerpt")?;
     let written = args.stretch().write(&scratch.path().join(&name), u64::MAX, None)?;
+    load::tables::note_problems(&load::tables::ensure(&args.recording, &args.source)?);
     let output = Output::binary(&args.output)?;
     let output = pack::tar(&written.path, &name, output);
     output.with_context(|| args.output.display().to_string())?.finish()?;

@@ -1,0 +1,183 @@
+//! `transect verify`, and what every verb says of a damaged recording.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
+
+use crate::view_support::{pair, transect};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn run(dir: &Path, words: &[&str]) -> Ran {
+    let output = transect(dir, words);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    Ran { code, out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// State and places of each file.
+fn states(dir: &Path, recording: &str) -> Vec<(String, String, String)> {
+    let ran = run(dir, &["verify", "--json", recording]);
+    let lines: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
+    let is_damaged = lines.iter().any(|line| line["state"] == "damaged");
+    assert_eq!(ran.code, i32::from(is_damaged), "{}", ran.err);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |line: &Value| (text(&line["file"]), text(&line["state"]), line["places"].to_string());
+    lines.iter().map(of).collect()
+}
+
+fn state(dir: &Path, recording: &str, file: &str) -> (String, String) {
+    let found = states(dir, recording).into_iter().find(|(name, ..)| name == file);
+    let (_, state, places) = found.unwrap_or_else(|| panic!("no line of {file}"));
+    (state, places)
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+const SUM: &str = "SELECT count(*), sum(dur) FROM cpu_slices";
+
+fn sum(dir: &Path, recording: &str) -> Ran {
+    run(dir, &["sql", "--csv", recording, SUM])
+}
+
+#[test]
+fn whole_recording_is_whole_with_tables_and_tiles() {
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = pair(scratch.path());
+    assert_eq!(sum(scratch.path(), &recording).code, 0);
+    let found = states(scratch.path(), &recording);
+    assert!(found.iter().all(|(_, state, _)| state == "whole"), "{found:?}");
+    for file in ["manifest.json", "clocks.jsonl", "checksums.bin", "host.dat", "tables"] {
+        assert!(found.iter().any(|(name, ..)| name == file), "{file}: {found:?}");
+    }
+    let text = run(scratch.path(), &["verify", &recording]);
+    assert!(text.out.ends_with("files, all whole\n"), "{}", text.out);
+}
+
+/// The files that all others are understood by have a copy: every answer stays what it was.
+#[test]
+fn manifest_and_clocks_are_restored_from_their_copies() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (dir, recording) = (scratch.path(), pair(scratch.path()));
+    let rows = || run(dir, &["export", &recording, "--to", "jsonl", "-o", "-"]).out;
+    let without_log = |rows: &str| {
+        let is_log = |line: &&str| line.contains("\"table\":\"import_log\"");
+        rows.lines().filter(|line| !is_log(line)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let whole = without_log(&rows());
+    for name in ["manifest.json", "clocks.jsonl"] {
+        let file = Path::new(&recording).join(name);
+        let written = fs::read(&file).unwrap();
+        for damage in 0..4 {
+            match damage {
+                0 => flip(&file, written.len() / 3),
+                1 => fs::write(&file, &written[..written.len() / 2]).unwrap(),
+                2 => fs::remove_file(&file).unwrap(),
+                // Between two lines: the rest is a whole file of its kind.
+                _ => {
+                    let line = written.iter().position(|byte| *byte == b'\n').unwrap();
+                    fs::write(&file, &written[..=line]).unwrap();
+                }
+            }
+            let read = rows();
+            assert_eq!(without_log(&read), whole, "{name} {damage}");
+            assert!(read.contains(&format!("\"source\":\"{name}\"")), "{name} {damage}");
+            assert_eq!(state(dir, &recording, name).0, "damaged", "{name} {damage}");
+            let repaired = run(dir, &["verify", "--repair", &recording]);
+            assert_eq!(repaired.code, 0, "{name} {damage}: {}", repaired.out);
+            assert_eq!(fs::read(&file).unwrap(), written, "{name} {damage}");
+        }
+    }
+}
+
+#[test]
+fn damaged_source_is_told_by_every_verb_and_its_events_are_unknown() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (dir, recording) = (scratch.path(), pair(scratch.path()));
+    let whole = run(dir, &["export", &recording, "--to", "jsonl", "-o", "-"]);
+    assert_eq!((whole.code, whole.err.as_str()), (0, ""));
+    let file = Path::new(&recording).join("host.dat");
+    let length = fs::metadata(&file).unwrap().len();
+    flip(&file, usize::try_from(length).unwrap() - 5000);
+    let (state, places) = state(dir, &recording, "host.dat");
+    assert!(state == "damaged" && places.contains("the checksum is wrong"), "{state} {places}");
+    let says = |ran: &Ran, what: &str| {
+        assert_eq!(ran.code, 0, "{what}: {}", ran.err);
+        let all = format!("{}{}", ran.out, ran.err);
+        assert!(all.contains("host.dat") && all.contains("the checksum is wrong"), "{what}: {all}");
+    };
+    let pftrace = dir.join("out.pftrace").to_str().unwrap().to_owned();
+    let small = dir.join("small.transect").to_str().unwrap().to_owned();
+    says(&run(dir, &["report", &recording, "--view", "log"]), "report");
+    says(&sum(dir, &recording), "sql");
+    says(&sum(dir, &recording), "sql again, with the tables that are there");
+    says(&run(dir, &["export", &recording, "--to", "perfetto", "-o", &pftrace]), "perfetto");
+    says(&run(dir, &["export", &recording, "--to", "jsonl", "-o", "-"]), "jsonl");
+    says(&run(dir, &["export", &recording, "--to", "recording", "-o", &small]), "recording");
+    let damaged = run(dir, &["export", &recording, "--to", "jsonl", "-o", "-"]).out;
+    let holes = |rows: &str| rows.matches("\"table\":\"lost\"").count();
+    assert!(holes(&damaged) > holes(&whole.out));
+    assert_eq!(run(dir, &["verify", "--repair", &recording]).code, 1, "there is no other");
+}
+
+#[test]
+fn damaged_head_of_a_source_is_an_error_with_a_remedy() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    let output = dir.join("one.transect").to_str().unwrap().to_owned();
+    let dat = crate::view_support::testdata("tracedat/pair-host.dat");
+    assert_eq!(run(dir, &["import", &dat, "-o", &output]).code, 0);
+    flip(&Path::new(&output).join("host.dat"), 1000);
+    for words in [
+        &["report", &output][..],
+        &["sql", &output, SUM],
+        &["export", &output, "--to", "jsonl", "-o", "-"],
+    ] {
+        let ran = run(dir, words);
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{words:?}");
+        let is_told = ran.err.contains("host.dat: byte 0: the checksum is wrong");
+        assert!(is_told && ran.err.contains("copy the file again"), "{words:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn damaged_tables_are_made_again_on_repair() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (dir, recording) = (scratch.path(), pair(scratch.path()));
+    let whole = sum(dir, &recording).out;
+    let tables = Path::new(&recording).join("tables");
+    let file = tables.join("cpu_slices/machine_id=0/bucket=0.parquet");
+    flip(&file, 100);
+    let (found, places) = state(dir, &recording, "tables");
+    assert!(found == "damaged" && places.contains("cpu_slices/machine_id=0"), "{places}");
+    let repaired = run(dir, &["verify", "--repair", &recording]);
+    assert_eq!(repaired.code, 0, "{}", repaired.out);
+    assert!(repaired.out.contains("repaired"), "{}", repaired.out);
+    let after = sum(dir, &recording);
+    assert_eq!((after.out.as_str(), after.err.as_str()), (whole.as_str(), ""));
+    // The folder alone, too.
+    flip(&file, 100);
+    let alone = run(dir, &["verify", tables.to_str().unwrap()]);
+    assert!(alone.code == 1 && alone.out.contains("bucket=0.parquet"), "{}", alone.out);
+}
+
+#[test]
+fn other_directories_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().to_str().unwrap();
+    for (words, said) in [
+        (["verify", path], "neither a recording, nor the data directory"),
+        (["verify", "/dev/null"], "not a directory"),
+    ] {
+        let ran = run(scratch.path(), &words);
+        assert!(ran.code == 1 && ran.err.contains(said), "{}", ran.err);
+    }
+}
