@@ -184,6 +184,25 @@ test("a full history: said, with what to do; live goes on", async () => {
   await quiet();
 });
 
+test("damaged windows: their number in a line, hatched and named in the charts", async () => {
+  const { double, page } = opened;
+  const until_unix_ns = (double.newest() - 20) * double.window_ns;
+  double.damaged = { from_unix_ns: until_unix_ns - 12 * double.window_ns, until_unix_ns, windows: 12 };
+  await inPage(page, (app) => app.reload(), null);
+  await says(/12 windows of this range are damaged and left out/);
+  await settled(page);
+  const gap = await inPage(page, (app, unix_ns) => {
+    const { fleet } = app.panels;
+    const { from, to } = app.view;
+    const x = fleet.margins().left + ((unix_ns - app.origin_ns - from) / (to - from)) * fleet.plotWidth;
+    return fleet.hit(x, 5)?.lines[0];
+  }, until_unix_ns - 6 * double.window_ns);
+  assert.match(String(gap), /12 windows of the history damaged/);
+  double.damaged = undefined;
+  await inPage(page, (app) => app.reload(), null);
+  await quiet();
+});
+
 test("before the history: hatched and named; an address of nonsense is as at the start", async () => {
   const { page, errors } = await visit(opened.browser, opened.url, { hash: "#range=10min" });
   const gap = await inPage(page, (app) => {

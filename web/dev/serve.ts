@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import type { SnapshotJson } from "../dashboard/core/snapshots.ts";
-import type { WindowJson } from "../dashboard/core/wire.ts";
+import type { GoneJson, HistoryJson, WindowJson } from "../dashboard/core/wire.ts";
 import { Fleet, FLEET, type FleetOptions } from "./fleet.ts";
 import { merged } from "./merge.ts";
 import { pass } from "./server.ts";
@@ -39,6 +39,8 @@ export class Double {
   mode: Mode = "ok";
   /** A history whose newest window is this one, though there are newer ones, and that takes its time. */
   lag: { readonly newest: number; readonly answer_ms: number } | undefined;
+  /** Windows that are damaged on disk. */
+  damaged: GoneJson | undefined;
   /** Snapshots that were taken. */
   readonly taken: (SnapshotJson & { seconds: number })[] = [];
   /** Requests so far, by path. */
@@ -92,8 +94,10 @@ export class Double {
     return { ...of, ts: number * this.window_ns, dur: this.window_ns, ended_unix_ns: ended, missed_windows: missed };
   }
 
-  history(from_ns: number, until_ns: number, step_ns: number, tables: readonly string[]): { step_ns: number; windows: WindowJson[] } {
+  history(from_ns: number, until_ns: number, step_ns: number, tables: readonly string[]): HistoryJson {
     const windows: WindowJson[] = [];
+    const { damaged } = this;
+    let gone = 0;
     let open: WindowJson[] = [];
     let step = -1;
     const close = (): void => {
@@ -104,13 +108,17 @@ export class Double {
     for (let number = first; number <= this.newest(); number++) {
       const middle = (number + 0.5) * this.window_ns;
       if (middle < from_ns || middle >= until_ns || !this.has(number)) continue;
+      if (damaged && middle >= damaged.from_unix_ns && middle < damaged.until_unix_ns) {
+        gone++;
+        continue;
+      }
       const of = Math.floor(middle / step_ns);
       if (of !== step) close();
       step = of;
       open.push(this.window(number));
     }
     close();
-    return { step_ns, windows };
+    return { step_ns, windows, ...(damaged && gone > 0 ? { gone: [{ ...damaged, windows: gone }] } : {}) };
   }
 }
 

@@ -159,9 +159,8 @@ impl Index {
     pub(super) fn check<'p>(&self, places: impl Iterator<Item = &'p Place>) -> io::Result<u64> {
         let mut lost = Vec::new();
         for place in places {
-            match place.check() {
-                Err(error) => lost.push((place, why(&error).ok_or(error)?)),
-                Ok(()) => {}
+            if let Err(error) = place.check() {
+                lost.push((place, why(&error).ok_or(error)?));
             }
         }
         Ok(self.lose(&lost))

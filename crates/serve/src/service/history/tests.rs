@@ -208,7 +208,7 @@ fn the_first_stretch_of_a_run_comes_at_the_step_that_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let beside = |window: &Arc<Snapshot>| {
         let mut window = Snapshot::clone(window);
-        let is_last_of_step = window.ended_unix_ns % (10 * S) == 0;
+        let is_last_of_step = window.ended_unix_ns.is_multiple_of(10 * S);
         window.ended_unix_ns -= if is_last_of_step { 7_000 } else { 0 };
         Arc::new(window)
     };

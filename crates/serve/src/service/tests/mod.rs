@@ -9,6 +9,7 @@
 mod access;
 mod answers;
 mod bounds;
+mod damage;
 mod fairness;
 mod guesses;
 mod host;
