@@ -46,9 +46,7 @@ pub(super) fn compare(series: &mut [(u64, &mut VecDeque<Segment>)]) {
                 None if is_first(known.begin) || is_last(known.end) => {}
                 None => lose(known.begin, known.end),
                 Some((extent, _)) => {
-                    // The begin of a step is its end less the time measured: later, if windows were missed in it.
-                    let missed = if number > 0 { *step_ns } else { slack };
-                    let is_late = extent.begin > known.begin.saturating_add(missed);
+                    let is_late = extent.begin > known.begin.saturating_add(slack);
                     if is_late && !is_first(extent.begin) {
                         lose(known.begin, extent.begin);
                     }

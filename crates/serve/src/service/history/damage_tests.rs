@@ -226,6 +226,32 @@ fn no_damage_makes_a_wrong_answer() {
     }
 }
 
+/// Files whose notes have no checksum of their frames.
+#[test]
+fn files_of_older_versions_are_verified_by_decompression() {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, mut bytes) in history(dir.path()) {
+        for at in offsets(&bytes) {
+            bytes[at + 52..at + 56].fill(0);
+            let sum = crc32fast::hash(&bytes[at + 8..at + 56]);
+            bytes[at + 56..at + 60].copy_from_slice(&sum.to_le_bytes());
+        }
+        fs::write(&path, &bytes).unwrap();
+    }
+    let known = Known::default();
+    let opened = plan_of(dir.path(), run_id(RUNS)).open().unwrap();
+    let (truth, gone) = answer(&opened.index, S, &known);
+    assert_eq!((truth.len() as u64, gone.len()), (RUNS * RUN_WINDOWS, 0));
+    assert_eq!((opened.told.len(), opened.index.numbers().gone), (0, 0));
+    let place = opened.index.places(0, u64::MAX)[0].1[6].clone();
+    let mut bytes = fs::read(&place.path).unwrap();
+    bytes[usize::try_from(place.offset).unwrap() + frame::NOTE_BYTES + 40] ^= 1;
+    fs::write(&place.path, &bytes).unwrap();
+    let damaged = answer(&opened.index, S, &known);
+    assert_eq!(damaged.1.iter().map(|gone| gone.windows).sum::<u64>(), 5);
+    assert_eq!(fault(&truth, &damaged), None);
+}
+
 /// A daemon that runs: what is damaged or deleted under it is left out, stated, counted and reported once.
 #[test]
 fn damage_under_a_running_daemon_is_found_before_the_answer() {
@@ -288,7 +314,8 @@ fn a_file_that_cannot_be_opened_does_not_stop_the_start() {
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     let opened = plan_of(dir.path(), run_id(9)).open().unwrap();
-    assert!(opened.told.iter().any(|line| line.contains("is no plain file")), "{:?}", opened.told);
+    assert_eq!(opened.told.len(), 1, "{:?}", opened.told);
+    assert!(opened.told[0].contains("it cannot be read (is no plain file)"), "{:?}", opened.told);
     assert!(opened.index.numbers().gone >= 6, "{:?}", opened.index.numbers());
     let planned = plan_verified(&opened.index, &[], 1, (0, u64::MAX / 2, 10 * S)).unwrap();
     assert!(planned.gone_windows() >= 6);

@@ -7,32 +7,60 @@ use transect_live::Snapshot;
 /// since 1970. Windows of different runs are not merged: numbers of machines mean others there.
 pub(crate) struct Fold {
     step_ns: u64,
-    open: Option<(u64, u64, Snapshot)>,
+    open: Option<Open>,
+    given_began_unix_ns: u64,
+}
+
+/// A step that has begun.
+struct Open {
+    number: u64,
+    run: u64,
+    began_unix_ns: u64,
+    sum: Snapshot,
 }
 
 impl Fold {
     pub(crate) fn new(step_ns: u64) -> Self {
-        Fold { step_ns: step_ns.max(1), open: None }
+        Fold { step_ns: step_ns.max(1), open: None, given_began_unix_ns: 0 }
     }
 
     /// Takes the next window. Gives the step before it, if that is over.
     pub(crate) fn push(&mut self, window: &Snapshot, run: u64) -> Option<(Snapshot, u64)> {
+        self.push_begun(window, run, began_unix_ns(window))
+    }
+
+    /// As [`Self::push`], for a step of another series: if windows were missed in it, it began earlier than its end and
+    /// its measured time show.
+    pub(super) fn push_begun(
+        &mut self,
+        window: &Snapshot,
+        run: u64,
+        began_unix_ns: u64,
+    ) -> Option<(Snapshot, u64)> {
         let number = middle_unix_ns(window) / self.step_ns;
         match &mut self.open {
-            Some((of, of_run, sum)) if (*of, *of_run) == (number, run) => {
-                sum.extend(window);
+            Some(open) if (open.number, open.run) == (number, run) => {
+                open.sum.extend(window);
                 None
             }
-            open => {
-                let over = open.replace((number, run, window.clone()));
-                over.map(|(_, run, step)| (step, run))
+            _ => {
+                let over = self.finish();
+                self.open = Some(Open { number, run, began_unix_ns, sum: window.clone() });
+                over
             }
         }
     }
 
     /// The last step.
     pub(crate) fn finish(&mut self) -> Option<(Snapshot, u64)> {
-        self.open.take().map(|(_, run, step)| (step, run))
+        let open = self.open.take()?;
+        self.given_began_unix_ns = open.began_unix_ns;
+        Some((open.sum, open.run))
+    }
+
+    /// The begin of the first window of the step that was given last.
+    pub(super) fn given_began_unix_ns(&self) -> u64 {
+        self.given_began_unix_ns
     }
 }
 

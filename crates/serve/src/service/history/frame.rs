@@ -148,12 +148,18 @@ impl Maker {
         Ok(Maker { compressor, raw: Vec::new() })
     }
 
-    /// Note and frame of one window.
-    pub(super) fn make(&mut self, window: &Snapshot, run: u64) -> io::Result<(Note, Vec<u8>)> {
+    /// Note and frame of one window, which began at that time.
+    pub(super) fn make(
+        &mut self,
+        window: &Snapshot,
+        from_unix_ns: u64,
+        run: u64,
+    ) -> io::Result<(Note, Vec<u8>)> {
         let mut raw = std::mem::take(&mut self.raw);
         raw.clear();
         let made = lines::write(window, &mut raw);
-        let made = made.and_then(|()| self.pack(&raw, &Span::of([window].into_iter()), run));
+        let span = Span { windows: 1, from_unix_ns, to_unix_ns: window.ended_unix_ns };
+        let made = made.and_then(|()| self.pack(&raw, &span, run));
         self.raw = raw;
         made
     }

@@ -223,8 +223,8 @@ impl Index {
         let mut inner = self.lock();
         let Some((_, segments)) = inner.series.get_mut(series) else { return };
         if segments.back().is_none_or(|segment| segment.path != place.path) {
-            let (frames, lost) = (Vec::new(), Vec::new());
-            segments.push_back(Segment { path: place.path.clone(), frames, lost, bytes: 0 });
+            let (path, frames, lost) = (place.path.clone(), Vec::new(), Vec::new());
+            segments.push_back(Segment { path, frames, lost, bytes: 0, cause: None });
         }
         let Some(segment) = segments.back_mut() else { return };
         // A note that accounts for a gap before it may be between it and the frame before.

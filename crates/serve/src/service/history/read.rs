@@ -117,12 +117,16 @@ pub(crate) fn plan(
     }
     // Finer ones, where they begin before the one that fits.
     let own = series.get(fits).and_then(Part::first);
+    // In files of older versions, a step in which windows were missed seems to begin later than it does.
+    let is_old = |part: &Part| part.places.first().is_some_and(|place| place.note.sum == 0);
+    let old = series.get(fits).filter(|part| is_old(part));
+    let slack_before = old.map_or(slack, |part| part.tier.step_ns);
     for part in series.iter().take(fits).rev() {
         let (Some(first), Some(last), Some(own)) = (part.first(), part.last(), own) else {
             continue;
         };
         let end = own.min(last);
-        if first.saturating_add(slack) < own && end > begin {
+        if first.saturating_add(slack_before) < own && end > begin {
             add(&mut planned, part, begin, end);
             begin = end;
         }

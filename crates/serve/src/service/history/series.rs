@@ -93,6 +93,8 @@ pub(super) struct Segment {
     pub(super) frames: Vec<(u64, Note)>,
     pub(super) lost: Vec<Lost>,
     pub(super) bytes: u64,
+    /// Why it cannot be read.
+    pub(super) cause: Option<String>,
 }
 
 impl Segment {
@@ -154,7 +156,10 @@ impl Segment {
         let windows: u64 = news().map(|lost| lost.windows).sum();
         let path = self.path.display();
         let place = match first.why {
-            Why::Unreadable => "it cannot be read".to_owned(),
+            Why::Unreadable => match &self.cause {
+                Some(cause) => format!("it cannot be read ({cause})"),
+                None => "it cannot be read".to_owned(),
+            },
             Why::Missing => format!("frames are missing before byte {}", first.offset),
             Why::Repeated => format!("a frame is repeated at byte {}", first.offset),
             _ => format!("{} bytes are damaged at byte {}", first.bytes, first.offset),
@@ -234,7 +239,6 @@ pub(super) fn existing(
             if fs::symlink_metadata(&file.path).is_ok_and(|facts| facts.is_symlink()) {
                 return Err(io::Error::other(format!("{}: {why}", file.path.display())));
             }
-            told.push(format!("{}: {why}", file.path.display()));
         }
     }
     // Single windows may have had another length in older runs.

@@ -142,6 +142,7 @@ impl Survey {
             frames: Vec::new(),
             lost: Vec::new(),
             bytes: file.bytes,
+            cause: file.scan.as_ref().err().cloned(),
         };
         let begin = self.begin_of(file);
         let longest = begin.saturating_add(self.limits.file_ns);

@@ -200,6 +200,33 @@ fn older_time_comes_from_coarser_series_without_a_gap_or_an_overlap() {
     let lengths: std::collections::BTreeSet<i64> =
         steps.iter().map(|(s, _)| s.dur / 1_000_000_000).collect();
     assert!([1, 10, 60].iter().all(|length| lengths.contains(length)), "{lengths:?}");
+    drop(index);
+    // What is too old in finer series is not taken for damage.
+    let opened = plan_of(dir.path(), 2).open().unwrap();
+    assert_eq!((opened.told, opened.index.numbers().gone), (Vec::new(), 0));
+}
+
+#[test]
+fn windows_that_were_never_written_are_not_taken_for_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut made = Made::new(2, 3);
+    let mut all = Vec::new();
+    for pause in [0, 3, 17, 61, 700] {
+        made.skip(pause);
+        all.extend((0..13).map(|_| Arc::new(made.next_window())));
+    }
+    let (index, _) = write(plan_of(dir.path(), 1), &all);
+    let bytes = index.numbers().bytes;
+    drop(index);
+    let opened = plan_of(dir.path(), 2).open().unwrap();
+    let numbers = opened.index.numbers();
+    assert_eq!((opened.told, numbers.gone, numbers.bytes), (Vec::new(), 0, bytes));
+    for step in [S, 10 * S, 60 * S] {
+        let mut fold = Fold::new(step);
+        let mut wanted: Vec<_> = all.iter().filter_map(|w| fold.push(w, 1)).collect();
+        wanted.extend(fold.finish());
+        assert!(read(&opened.index, 0, u64::MAX, step) == wanted, "step {step}");
+    }
 }
 
 /// The wall clock is read some µs beside the edges of windows, so that a merged step begins some µs before its windows.

@@ -4,6 +4,7 @@ use super::fold::Fold;
 use super::frame::{Maker, Note, Span};
 use super::index::{Index, State};
 use super::series::{Appender, SERIES, Segment, Tier, existing};
+use crate::service::hub::began_unix_ns;
 use crate::service::rendered::Rendered;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -91,8 +92,8 @@ pub(crate) struct Writer {
     /// Windows since the last frame, and their lines.
     pending: Vec<Arc<Snapshot>>,
     lines: Vec<u8>,
-    /// Steps since the last frame, with their series and run.
-    steps: Vec<(usize, Snapshot, u64)>,
+    /// Steps since the last frame, with their series.
+    steps: Vec<(usize, Step)>,
     /// Held as long as this is: nobody else writes here.
     _lock: File,
 }
@@ -196,25 +197,27 @@ impl Writer {
     fn take(&mut self, window: &Rendered) {
         window.push_lines(&mut self.lines);
         self.pending.push(Arc::clone(window.snapshot()));
-        self.merge(window.snapshot(), self.plan.run, 0);
+        let began = began_unix_ns(window.snapshot());
+        self.merge(window.snapshot(), self.plan.run, began, 0);
     }
 
-    /// Gives a window to the merged series from `level` on; each gives its steps to the next.
-    fn merge(&mut self, window: &Snapshot, run: u64, level: usize) {
+    /// Gives a window, which began at `began`, to the merged series from `level` on; each gives its steps to the next.
+    fn merge(&mut self, window: &Snapshot, run: u64, began: u64, level: usize) {
         let Some(fold) = self.folds.get_mut(level) else { return };
-        if let Some((step, of_run)) = fold.push(window, run) {
-            self.keep_step(step, of_run, level);
+        if let Some((window, run)) = fold.push_begun(window, run, began) {
+            let began_unix_ns = fold.given_began_unix_ns();
+            self.keep_step(Step { window, run, began_unix_ns }, level);
         }
     }
 
-    fn keep_step(&mut self, step: Snapshot, run: u64, level: usize) {
-        self.merge(&step, run, level + 1);
-        self.steps.push((level + 1, step, run));
+    fn keep_step(&mut self, step: Step, level: usize) {
+        self.merge(&step.window, step.run, step.began_unix_ns, level + 1);
+        self.steps.push((level + 1, step));
     }
 
     fn write_steps(&mut self, tell: &dyn Fn(&str)) {
-        for (series, step, run) in std::mem::take(&mut self.steps) {
-            self.write_one(series, &step, run, tell);
+        for (series, step) in std::mem::take(&mut self.steps) {
+            self.write_one(series, &step, tell);
         }
     }
 
@@ -234,8 +237,8 @@ impl Writer {
     }
 
     /// Writes a step of a merged series, which is made of windows that were counted already.
-    fn write_one(&mut self, series: usize, step: &Snapshot, run: u64, tell: &dyn Fn(&str)) {
-        let made = self.maker.make(step, run);
+    fn write_one(&mut self, series: usize, step: &Step, tell: &dyn Fn(&str)) {
+        let made = self.maker.make(&step.window, step.began_unix_ns, step.run);
         self.write(series, made, 0, tell);
     }
 
@@ -338,13 +341,20 @@ impl Writer {
                     }
                 };
                 for window in windows.iter().filter(|w| super::fold::middle_unix_ns(w) >= from) {
-                    if let Some((step, run)) = fold.push(window, place.note.run) {
-                        self.write_completed(level + 1, &step, run, &mut missing, told);
+                    // A frame of a merged series has one step.
+                    let began =
+                        if level > 0 { place.note.from_unix_ns } else { began_unix_ns(window) };
+                    if let Some((window, run)) = fold.push_begun(window, place.note.run, began) {
+                        let began_unix_ns = fold.given_began_unix_ns();
+                        let step = Step { window, run, began_unix_ns };
+                        self.write_completed(level + 1, &step, &mut missing, told);
                     }
                 }
             }
-            if let Some((step, run)) = fold.finish() {
-                self.write_completed(level + 1, &step, run, &mut missing, told);
+            if let Some((window, run)) = fold.finish() {
+                let began_unix_ns = fold.given_began_unix_ns();
+                let step = Step { window, run, began_unix_ns };
+                self.write_completed(level + 1, &step, &mut missing, told);
             }
             self.write_missing(level + 1, missing.before(u64::MAX), told);
         }
@@ -353,18 +363,17 @@ impl Writer {
     fn write_completed(
         &mut self,
         series: usize,
-        step: &Snapshot,
-        run: u64,
+        step: &Step,
         missing: &mut Missing,
         told: &mut Vec<String>,
     ) {
-        let middle = super::fold::middle_unix_ns(step);
+        let middle = super::fold::middle_unix_ns(&step.window);
         if missing.has(middle) {
             return;
         }
         self.write_missing(series, missing.before(middle), told);
         let tell = std::cell::RefCell::new(Vec::new());
-        self.write_one(series, step, run, &|line: &str| tell.borrow_mut().push(line.to_owned()));
+        self.write_one(series, step, &|line: &str| tell.borrow_mut().push(line.to_owned()));
         told.extend(tell.into_inner());
     }
 
@@ -381,8 +390,10 @@ impl Writer {
     /// Writes the steps that have begun: nothing comes any more.
     fn close(&mut self, tell: &dyn Fn(&str)) {
         for level in 0..self.folds.len() {
-            if let Some((step, run)) = self.folds.get_mut(level).and_then(Fold::finish) {
-                self.keep_step(step, run, level);
+            let Some(fold) = self.folds.get_mut(level) else { continue };
+            if let Some((window, run)) = fold.finish() {
+                let began_unix_ns = fold.given_began_unix_ns();
+                self.keep_step(Step { window, run, began_unix_ns }, level);
             }
         }
         self.write_steps(tell);
@@ -392,6 +403,14 @@ impl Writer {
             }
         }
     }
+}
+
+/// A step of a merged series.
+struct Step {
+    window: Snapshot,
+    run: u64,
+    /// Of its first window.
+    began_unix_ns: u64,
 }
 
 /// Steps that cannot be completed, as stretches of whole steps in order of time.
