@@ -137,17 +137,25 @@ impl<'d> TraceDat<'d> {
     /// CPUs nothing is written.
     pub fn event_ranges(&self) -> Vec<Range<u64>> {
         let page = u64::from(self.header.page_bytes.max(1));
-        let data = self.buffers.iter().flat_map(|buffer| {
-            let chunks = buffer.is_compressed && self.header.compression != Compression::None;
-            // Where compressed data ends, only its chunks tell.
-            buffer.cpus.iter().filter(move |_| !chunks)
-        });
-        let mut ranges: Vec<Range<u64>> = data
-            .map(|data| {
-                let end = data.offset_bytes.saturating_add(data.size_bytes);
-                data.offset_bytes..end.checked_next_multiple_of(page).unwrap_or(end)
-            })
-            .collect();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for buffer in &self.buffers {
+            let is_packed = buffer.is_compressed && self.header.compression != Compression::None;
+            ranges.extend(buffer.cpus.iter().filter(|data| data.size_bytes > 0).map(|data| {
+                let end = match is_packed {
+                    true => self.end_of_chunks(data),
+                    false => data.offset_bytes.saturating_add(data.size_bytes),
+                };
+                // The next CPU's data begins with a page of its own, if there is one.
+                data.offset_bytes..end
+            }));
+        }
+        let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+        for range in &mut ranges {
+            let padded = range.end.checked_next_multiple_of(page).unwrap_or(range.end);
+            if starts.contains(&padded) || padded == self.file.len() as u64 {
+                range.end = padded;
+            }
+        }
         ranges.sort_by_key(|range| range.start);
         ranges.dedup_by(|next, range| {
             let follows = next.start <= range.end;
@@ -155,6 +163,21 @@ impl<'d> TraceDat<'d> {
             follows
         });
         ranges
+    }
+
+    /// Where a CPU's compressed data ends, as its chunks tell.
+    fn end_of_chunks(&self, data: &CpuData) -> u64 {
+        let start = usize::try_from(data.offset_bytes).unwrap_or(usize::MAX);
+        let rest = self.file.get(start..).unwrap_or_default();
+        let mut cursor = Cursor::new(rest, data.offset_bytes, self.header.endian);
+        let Ok(chunks) = cursor.u32("number of chunks") else { return data.offset_bytes };
+        for _ in 0..chunks {
+            let (Ok(packed), Ok(_)) = (cursor.u32("size"), cursor.u32("size")) else { break };
+            if cursor.take(u64::from(packed), "chunk").is_err() {
+                return self.file.len() as u64;
+            }
+        }
+        cursor.offset()
     }
 
     /// The CPUs of whose data the file lacks the end, each of a buffer by its name.

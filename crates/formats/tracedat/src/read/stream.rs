@@ -353,7 +353,14 @@ impl Pages<'_> {
         let mut problem = None;
         if !self.rest.is_empty() {
             let mut cursor = Cursor::new(self.rest, self.rest_offset, layout.endian);
+            let is_damaged = meets(&self.damage, &(self.rest_offset..self.rest_offset + 4));
             match cursor.u32("number of chunks") {
+                Ok(_) if is_damaged => {
+                    let what =
+                        "the checksum is wrong: all events of this CPU are missing".to_owned();
+                    let at_bytes = self.rest_offset;
+                    problem = Some(Problem { at_bytes, place: place.clone(), what });
+                }
                 Ok(count) => chunks.left = count,
                 Err(cut) => {
                     let what = "the file is cut off within the number of chunks".to_owned();

@@ -265,22 +265,25 @@ proptest! {
     /// Damaged pages are left out, and nothing else is missing.
     #[test]
     fn damaged_pages_are_holes(recording in recording(), pages in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
-        let recording = Recording { compression: Compression::None, ..recording };
         let mut file = recording.write();
         let ranges = TraceDat::parse(&file).expect("a readable file").event_ranges();
-        let places: Vec<u64> = ranges.iter().flat_map(|range| range.clone().step_by(1024)).collect();
+        let parts = ranges.iter().flat_map(|range| {
+            let starts = range.clone().step_by(1024);
+            starts.map(|start| start..(start + 1024).min(range.end))
+        });
+        let places: Vec<std::ops::Range<u64>> = parts.collect();
         if places.is_empty() {
             return Ok(());
         }
-        let mut starts: Vec<_> = pages.iter().map(|(at, byte)| (places[at.index(places.len())], *byte)).collect();
-        starts.sort();
-        starts.dedup_by_key(|(start, _)| *start);
+        let mut chosen: Vec<_> = pages.iter().map(|(at, byte)| (at.index(places.len()), *byte)).collect();
+        chosen.sort();
+        chosen.dedup_by_key(|(place, _)| *place);
         let mut damage: Vec<std::ops::Range<u64>> = Vec::new();
-        for (start, byte) in starts {
-            let start = usize::try_from(start).expect("small");
-            let end = (start + 1024).min(file.len());
-            file[start..end].fill(byte);
-            let (start, end) = (start as u64, start as u64 + 1024);
+        for (place, byte) in chosen {
+            let std::ops::Range { start, end } = places[place].clone();
+            let at = |offset: u64| usize::try_from(offset).expect("small").min(file.len());
+            let (from, to) = (at(start), at(end));
+            file[from..to].fill(byte);
             match damage.last_mut() {
                 Some(last) if last.end == start => last.end = end,
                 _ => damage.push(start..end),
