@@ -194,7 +194,8 @@ impl Place {
         super::frame::check(&self.bytes()?, &self.note)
     }
 
-    fn bytes(&self) -> io::Result<Vec<u8>> {
+    /// The compressed frame.
+    pub(super) fn bytes(&self) -> io::Result<Vec<u8>> {
         let file = transect_access::open_read(&self.path)?;
         super::scan::read_frame(&file, self.offset, &self.note)
     }
