@@ -98,8 +98,17 @@ impl Random {
     }
 }
 
-const KINDS: [&str; 8] =
-    ["flip", "cut", "bytes out", "bytes in", "zeros", "frame out", "frame again", "file away"];
+const KINDS: [&str; 9] = [
+    "flip",
+    "cut",
+    "bytes out",
+    "bytes in",
+    "zeros",
+    "frame out",
+    "frame again",
+    "last frame first",
+    "file away",
+];
 
 /// Damages a file; none: it is deleted.
 fn damage(bytes: &[u8], kind: usize, random: &mut Random) -> Option<Vec<u8>> {
@@ -121,6 +130,7 @@ fn damage(bytes: &[u8], kind: usize, random: &mut Random) -> Option<Vec<u8>> {
         "bytes in" => [&bytes[..at], &bytes[bytes.len() - length..], &bytes[at..]].concat(),
         "zeros" => [&bytes[..at], &vec![0; end - at], &bytes[end..]].concat(),
         "frame out" => [&bytes[..begin], &bytes[behind..]].concat(),
+        "last frame first" => [&bytes[*starts.last().unwrap_or(&0)..], bytes].concat(),
         "frame again" => [&bytes[..behind], &bytes[begin..]].concat(),
         _ => return None,
     })
@@ -222,8 +232,27 @@ fn no_damage_makes_a_wrong_answer() {
     }
     assert!(stated > 300, "the damage was seen in {stated} cases");
     for (kind, [equal, gone]) in KINDS.iter().zip(outcomes) {
-        println!("{kind:12} equal {equal:3}  gone windows stated {gone:3}");
+        println!("{kind:16} equal {equal:3}  gone windows stated {gone:3}");
     }
+}
+
+/// A file of another run has frames of this one, too.
+#[test]
+fn a_frame_in_two_files_is_read_once_and_in_order_of_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = history(dir.path());
+    let known = Known::default();
+    let opened = plan_of(dir.path(), run_id(RUNS)).open().unwrap();
+    let (truth, _) = answer(&opened.index, S, &known);
+    drop(opened);
+    let windows: Vec<_> =
+        files.iter().filter(|(path, _)| path.to_string_lossy().contains("/w-")).collect();
+    let (last, first) = (&windows[2].1, windows[0]);
+    let starts = offsets(last);
+    fs::write(&first.0, [&first.1[..], &last[starts[3]..]].concat()).unwrap();
+    let opened = plan_of(dir.path(), run_id(RUNS)).open().unwrap();
+    let (found, gone) = answer(&opened.index, S, &known);
+    assert_eq!((found == truth, gone.len()), (true, 0));
 }
 
 /// Files whose notes have no checksum of their frames.

@@ -136,12 +136,15 @@ impl Index {
                 || segments.iter().filter(|s| s.begin_unix_ns() < until && s.end_unix_ns() > from);
             let is_in = |begin: u64, end: u64| begin < until && end > from;
             let places = touched().flat_map(Segment::places);
-            let gone = touched().flat_map(Segment::gone);
-            Part {
-                tier: *tier,
-                places: places.filter(|p| is_in(p.note.from_unix_ns, p.note.to_unix_ns)).collect(),
-                gone: gone.filter(|g| is_in(g.from_unix_ns, g.until_unix_ns)).collect(),
+            let places = places.filter(|p| is_in(p.note.from_unix_ns, p.note.to_unix_ns));
+            let mut places: Vec<Place> = places.collect();
+            // Copies of frames may be in other files.
+            if touched().flat_map(|s| &s.lost).any(|lost| lost.why == Why::Repeated) {
+                places.sort_by_key(|place| place.note.from_unix_ns);
             }
+            let gone = touched().flat_map(Segment::gone);
+            let gone = gone.filter(|g| is_in(g.from_unix_ns, g.until_unix_ns)).collect();
+            Part { tier: *tier, places, gone }
         };
         inner.series.iter().map(of).collect()
     }

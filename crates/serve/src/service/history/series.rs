@@ -99,13 +99,13 @@ pub(super) struct Segment {
 
 impl Segment {
     pub(super) fn begin_unix_ns(&self) -> u64 {
-        let frames = self.frames.first().map(|(_, note)| note.from_unix_ns);
+        let frames = self.frames.iter().map(|(_, note)| note.from_unix_ns).min();
         let lost = self.with_windows().map(|lost| lost.from_unix_ns);
         frames.into_iter().chain(lost).min().unwrap_or(0)
     }
 
     pub(super) fn end_unix_ns(&self) -> u64 {
-        let frames = self.frames.last().map(|(_, note)| note.to_unix_ns);
+        let frames = self.frames.iter().map(|(_, note)| note.to_unix_ns).max();
         let lost = self.with_windows().map(|lost| lost.until_unix_ns);
         frames.into_iter().chain(lost).max().unwrap_or(0)
     }

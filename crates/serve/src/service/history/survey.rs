@@ -226,6 +226,10 @@ impl Survey {
             }
             is_first = false;
         }
+        // A copy of a frame may be before frames that are older.
+        if !segment.lost.is_empty() {
+            segment.frames.sort_by_key(|(_, note)| note.from_unix_ns);
+        }
         segment
     }
 
