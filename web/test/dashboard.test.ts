@@ -7,6 +7,7 @@ import { actorOf, groupName, Machines, partyOf } from "../dashboard/core/actors.
 import { bytes } from "../dashboard/core/bytes.ts";
 import { ticksOf } from "../dashboard/core/clock.ts";
 import { ACTOR_FIELDS, CPU, FIELD, PAIR, Range, STATES } from "../dashboard/core/collect.ts";
+import { windowsText } from "../dashboard/core/damage.ts";
 import { cpuBusy, fillStates, gapsOf, rates, UNKNOWN, wholeCpus } from "../dashboard/core/fill.ts";
 import { BINDINGS, commandOf } from "../dashboard/core/keys.ts";
 import { Lanes } from "../dashboard/core/lanes.ts";
@@ -349,4 +350,20 @@ test("who wants another attempt while one is under way gets it when that one is 
 test("after a token a browser is led to a timeline of this server, and nowhere else", () => {
   assert.equal(nextOf("?next=/view/20261128T034620p0100-1/"), "/view/20261128T034620p0100-1/");
   for (const other of ["", "?token=a", "?next=", "?next=//evil.example/", "?next=https://evil.example/view/a/", "?next=/view/a/../b/", "?next=/view/a/%0d", "?next=javascript:alert(1)", "?next=/"]) assert.equal(nextOf(other), undefined, other);
+});
+
+test("damaged windows: those of the view, once for fine and coarse answers, until they are out of the range", () => {
+  const range = rangeOf([]);
+  const stretch = (from: number, until: number, windows: number): { from_unix_ns: number; until_unix_ns: number; windows: number } => ({ from_unix_ns: ORIGIN.unix_ns + from * S, until_unix_ns: ORIGIN.unix_ns + until * S, windows });
+  assert.equal(range.damage.windows(0, 100 * S), 0);
+  range.damage.addFine(undefined);
+  range.damage.addCoarse([stretch(10, 30, 2)]);
+  assert.equal(range.damage.windows(0, 100 * S), 2);
+  range.damage.addFine([stretch(10, 22, 12), stretch(50, 51, 1)]);
+  assert.equal(range.damage.windows(0, 100 * S), 13);
+  assert.equal(range.damage.windows(30 * S, 60 * S), 1);
+  assert.equal(range.damage.windows(22 * S, 50 * S), 2);
+  range.trim(30 * S);
+  assert.equal(range.damage.windows(0, 100 * S), 1);
+  assert.deepEqual([windowsText(1), windowsText(12)], ["1 window", "12 windows"]);
 });

@@ -166,12 +166,14 @@ impl Segment {
         };
         let more = match news().count() - 1 {
             0 => String::new(),
+            1 => " (and 1 more stretch)".to_owned(),
             more => format!(" (and {more} more stretches)"),
         };
         let dir = self.path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
         Some(format!(
-            "{path}: {place}{more}: {windows} windows are gone; answers leave them out and count \
-             them. Run `transect verify {}` for details",
+            "{path}: {place}{more}: {windows} {} gone; answers leave them out and count them. Run \
+             `transect verify {}` for details",
+            if windows == 1 { "window is" } else { "windows are" },
             dir.display()
         ))
     }
