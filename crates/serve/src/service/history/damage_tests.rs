@@ -4,13 +4,15 @@
 use super::read::{Piece, plan_verified};
 use super::series::Gone;
 use super::tests::{plan_of, windows, write};
-use super::{Index, frame, verify};
+use super::{Index, Opened, frame, verify};
 use crate::service::hub::began_unix_ns;
+use crate::service::rendered::Rendered;
 use crate::service::synthetic::{Made, START_UNIX_NS};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use transect_live::Snapshot;
 
 const S: u64 = 1_000_000_000;
@@ -309,6 +311,33 @@ fn damage_under_a_running_daemon_is_found_before_the_answer() {
     let lines = lines.lock().unwrap();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("5 windows are gone") && lines[1].contains("55 windows are gone"));
+}
+
+#[test]
+fn a_deleted_file_that_was_being_written_is_continued_in_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let Opened { index, queue, writer, .. } = plan_of(dir.path(), 1).open().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.run(&|_| {}));
+        for (number, window) in (1..).zip(windows(20)) {
+            queue.push(&Arc::new(Rendered::new(window)));
+            // A frame has five windows.
+            while number % 5 == 0 && index.numbers().written < number {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if number == 10 {
+                fs::remove_file(&index.places(0, u64::MAX)[0].1[0].path).unwrap();
+            }
+        }
+        drop(queue);
+    });
+    let planned = plan_verified(&index, &[], 1, (0, u64::MAX / 2, S)).unwrap();
+    let until_unix_ns = START_UNIX_NS + 10 * S;
+    let gone = Gone { from_unix_ns: START_UNIX_NS, until_unix_ns, windows: 10 };
+    assert_eq!((planned.gone, planned.pieces.len()), (vec![gone], 2));
+    assert!(planned.pieces.iter().all(|piece| piece.read(&index).unwrap().len() == 5));
+    let written: u64 = verify::verify(dir.path()).unwrap().files[0].windows;
+    assert_eq!(written, 10);
 }
 
 /// Between the verification and the reading.
