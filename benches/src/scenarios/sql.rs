@@ -13,8 +13,18 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::{fs, path::Path, time::Instant};
 
-pub(super) const ROWS: &[&str] =
-    &["sql/window", "sql/exits-p99", "sql/tiles", "sql/asof", "sql/cold-start", "sql/make-tables"];
+pub(super) const ROWS: &[&str] = &[
+    "sql/window",
+    "sql/exits-p99",
+    "sql/tiles",
+    "sql/asof",
+    "sql/cold-start",
+    "sql/make-tables",
+    VERIFIED,
+];
+
+/// The cost of checksums.
+const VERIFIED: &str = "sql/verified";
 
 /// Events of the recording.
 const EVENTS: u64 = 100_000_000;
@@ -32,6 +42,9 @@ struct Question {
 pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
     if rows.wants("sql/make-tables") {
         rows.push(make_tables(bed)?);
+    }
+    if rows.wants(VERIFIED) {
+        rows.push(verified(bed)?);
     }
     if !rows.wants_any(&ROWS[..5]) {
         return Ok(());
@@ -220,4 +233,69 @@ fn make_tables(bed: &Bed) -> Result<Row> {
     }
     let note = format!("transect tables: every table and every event as Parquet, {events} events");
     Ok(Row::measured("sql/make-tables", "M ev/s", &rates).note(note))
+}
+
+/// Pairs: the difference is small.
+const VERIFIED_ROUNDS: usize = 15;
+
+/// Opening tables and asking them, with their checksums and without.
+fn verified(bed: &Bed) -> Result<Row> {
+    let events = bed.sized(EVENTS / 10);
+    let dir = recordings::synthetic(bed, events, 4)?;
+    let with = tables(bed, &dir)?;
+    let copy = tempfile::tempdir_in(&dir)?;
+    link_tables(Path::new(&with), copy.path())?;
+    let without = copy.path().display().to_string();
+    let mut paired = Paired::default();
+    // The first pair warms up.
+    for round in 0..=bed.rounds.min(1) * VERIFIED_ROUNDS {
+        let mut times = [0.0; 2];
+        let mut order = [0, 1];
+        order.rotate_left(round % 2);
+        let mut answers = Vec::new();
+        for at in order {
+            let begun = Instant::now();
+            answers.push(open_and_ask(bed, [&with, &without][at])?);
+            times[at] = begun.elapsed().as_secs_f64() * 1e3;
+        }
+        ensure!(answers[0] == answers[1], "the answers differ: {answers:?}");
+        if round > 0 {
+            paired.push(times[0], times[1]);
+        }
+    }
+    let note = format!(
+        "opening the tables of {events} events and three questions: with checksums : without"
+    );
+    Ok(Row::compared(VERIFIED, "ms", &paired).note(note).goal(Goal::RatioAtMost(1.03)))
+}
+
+/// The same Parquet files under another folder, which has neither stamp nor list of checksums.
+fn link_tables(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        let name = path.file_name().context("a name")?;
+        if path.is_dir() {
+            fs::create_dir(to.join(name))?;
+            link_tables(&path, &to.join(name))?;
+        } else if path.extension().is_some_and(|extension| extension == "parquet") {
+            fs::hard_link(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// A sum, a count and a join; rows and sums of each answer.
+fn open_and_ask(bed: &Bed, tables: &str) -> Result<Vec<(u64, Vec<Option<f64>>)>> {
+    let mut engine = Beside::start(&bed.role(&["sql", tables]))?;
+    let questions = [
+        "SELECT machine_id, state, sum(dur) AS ns FROM thread_states GROUP BY 1, 2 ORDER BY 1, 2",
+        "SELECT reason, count(*) AS n, sum(dur) AS ns FROM exits GROUP BY 1 ORDER BY 1",
+        "SELECT count(*) AS n, sum(t.dur) AS ns FROM wakeups w JOIN threads h \
+         ON h.machine_id = w.machine_id AND h.tid = w.tid \
+         JOIN vcpu_states t ON t.machine_id = w.machine_id AND t.ts = w.ts",
+    ];
+    questions
+        .iter()
+        .map(|sql| engine.ask(sql).map(|answer: Answer| (answer.rows, answer.sums)))
+        .collect()
 }

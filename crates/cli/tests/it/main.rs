@@ -2,6 +2,7 @@
 
 mod access;
 mod bench_support;
+mod damage;
 mod excerpt;
 mod faces;
 mod guests;

@@ -1,6 +1,7 @@
 //! The integration tests of this crate in one program, so that its libraries are linked once.
 
 mod common;
+mod damage;
 mod docs;
 mod golden;
 mod limits;

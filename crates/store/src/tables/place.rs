@@ -55,12 +55,12 @@ pub fn ensure<E: From<StoreError>>(
     make: impl FnOnce(&Path, Option<&Damage>) -> Result<Written, E>,
 ) -> Result<TablesFolder, E> {
     if let Found::Fresh(found) = find(parent, basis) {
-        return Ok(found);
+        return Ok(*found);
     }
     let _lock = lock(parent)?;
     // Another process may have made them while this one waited.
     let damage = match find(parent, basis) {
-        Found::Fresh(found) => return Ok(found),
+        Found::Fresh(found) => return Ok(*found),
         Found::Damaged(damage) => Some(damage),
         Found::Stale => None,
     };
@@ -92,7 +92,7 @@ pub fn events_bytes(parent: &Path) -> Option<u64> {
 /// What is there.
 enum Found {
     /// Tables that were made from this basis, as they were written.
-    Fresh(TablesFolder),
+    Fresh(Box<TablesFolder>),
     /// Those of another basis, or none.
     Stale,
     /// They are not what was written.
@@ -107,7 +107,7 @@ fn find(parent: &Path, basis: &Basis) -> Found {
         Read::Damaged | Read::None => None,
     };
     match (Folder::open(&path), stamp) {
-        (Ok(_), Some(stamp)) => Found::Fresh(TablesFolder { path, stamp, is_new: false }),
+        (Ok(_), Some(stamp)) => Found::Fresh(Box::new(TablesFolder { path, stamp, is_new: false })),
         // No folder, or files of another program's.
         (Ok(_), None) => Found::Stale,
         (Err(error), _) => damage_in(&error).cloned().map_or(Found::Stale, Found::Damaged),
