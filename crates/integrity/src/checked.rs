@@ -200,6 +200,7 @@ impl Read for CheckedReader {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::cast_possible_truncation, reason = "offsets in small files")]
     use super::*;
     use crate::damage_in;
     use proptest::prelude::*;

@@ -72,6 +72,11 @@ impl FileSums {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::cast_possible_truncation,
+        clippy::single_range_in_vec_init,
+        reason = "lengths of small files, and lists of ranges"
+    )]
     use super::*;
     use proptest::prelude::*;
 
