@@ -19,7 +19,7 @@ use std::{
 /// So many copies of wrong cases are kept.
 const KEPT: u64 = 40;
 
-/// How many cases, and which.
+/// How many cases, and which. `TRANSECT_CHAOS_ONLY` selects one kind of file by its name in the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -82,7 +82,13 @@ fn run_case(
     let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
     let files = files_of(&subject.dir.join(subject.root))?;
     let files = files.into_iter().map(|file| Path::new(subject.root).join(file)).collect();
-    let kinds = by_kind(files);
+    let mut kinds = by_kind(files);
+    if let Ok(only) = std::env::var("TRANSECT_CHAOS_ONLY") {
+        kinds.retain(|kind, _| kind.to_string().trim() == only);
+        if kinds.is_empty() {
+            return Ok(());
+        }
+    }
     let turn = usize::try_from(turn)? % kinds.len();
     let (kind, files) = kinds.iter().nth(turn).context("no files")?;
     let file = random.one_of(files).context("no file")?;
