@@ -19,7 +19,7 @@ SHIPPED := -p transect-cli -p transect-testbed -p transect-query
 # The programs that the demo needs: all but the SQL engine.
 FIRST := --bin transect --bin testbed --bin testbed-demo
 
-.PHONY: help setup tools build web agent demo check test test-guests bench lint fuzz study study-xenmon
+.PHONY: help setup tools build web agent demo check test test-guests chaos bench lint fuzz study study-xenmon
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -71,6 +71,9 @@ test: setup build ## All of check, peers, this host's own kernel, one browser, f
 
 test-guests: setup build ## Every other test that boots a machine, and the slow ones; ONLY=xen for one kind (CONTRIBUTING.md)
 	@bash tests/house/test.sh guests $(ONLY)
+
+chaos: setup build ## A thousand damaged files, 200 kills, full disks and stopped processes; prints the tables of outcomes (half an hour)
+	@bash tests/house/chaos.sh
 
 fuzz: ## Fuzz every codec for FUZZ_SECONDS in all
 	@bash fuzz/run.sh $(FUZZ_SECONDS)
