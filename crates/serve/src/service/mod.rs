@@ -26,6 +26,7 @@ mod api;
 mod auth;
 mod brake;
 mod config;
+mod descriptions;
 mod fairness;
 mod history;
 mod hub;
@@ -214,6 +215,7 @@ impl Daemon {
         let (keep, limit) = (config.snapshots_keep, config.snapshots_limit_bytes);
         let (snapshots, wishes) =
             Snapshots::open(dir, keep, limit, cannot).map_err(DaemonError::Cannot)?;
+        snapshots.told.iter().for_each(|line| (parts.tell)(line));
         let service = Arc::new(Service {
             hub: Arc::new(Hub::new(run, window_ns, config.waiting)),
             index: opened.as_ref().map(|opened| Arc::clone(&opened.index)),

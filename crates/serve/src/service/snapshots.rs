@@ -1,9 +1,9 @@
 //! Snapshots: recordings of the last seconds, kept in a bounded number.
 //!
 //! One thread takes them, one after the other; who asks waits for it. Each is a directory
-//! `snapshots/ID.transect`, with `snapshots/ID.json` beside it, which is written last: without it there is no
-//! snapshot, only what a daemon that was killed left behind.
+//! `snapshots/ID.transect`, with its description `snapshots/ID.json` beside it, which is written last (`descriptions.rs`).
 
+use super::descriptions::{REMOVED, Survey, survey, text_of};
 use chrono::{DateTime, Local, Offset as _, TimeZone, Utc};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -116,6 +116,8 @@ pub(crate) struct Snapshots {
     dir: PathBuf,
     /// Why there is no flight recorder.
     pub(crate) cannot: Option<String>,
+    /// Snapshots that cannot be listed, a line each.
+    pub(crate) told: Vec<String>,
     inner: Mutex<Inner>,
     queue: Mutex<Option<SyncSender<(Wish, Reply)>>>,
 }
@@ -134,37 +136,13 @@ impl Snapshots {
         limit_bytes: u64,
         cannot: Option<String>,
     ) -> Result<(Self, Wishes), String> {
-        let failed = |error: io::Error| format!("{}: {error}", dir.display());
         transect_access::own_dir(&dir).map_err(|error| error.to_string())?;
-        let read = |path: &Path| {
-            let mut bytes = Vec::new();
-            let mut file = transect_access::open_read(path)?;
-            io::Read::read_to_end(&mut file, &mut bytes).map(|_| bytes)
-        };
-        let mut kept = Vec::new();
-        for entry in fs::read_dir(&dir).map_err(failed)?.flatten() {
-            let path = entry.path();
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if let Some(id) = name.strip_suffix(".json").filter(|id| is_id(id)) {
-                let read = read(&path).ok().and_then(|b| serde_json::from_slice::<Snap>(&b).ok());
-                kept.extend(read.filter(|snap| snap.id == id));
-            }
-        }
-        kept.sort_by(|a, b| (a.taken_unix_ns, &a.id).cmp(&(b.taken_unix_ns, &b.id)));
-        for entry in fs::read_dir(&dir).map_err(failed)?.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let id = name.strip_suffix(".transect").unwrap_or_default();
-            if is_id(id) && !kept.iter().any(|snap| snap.id == id) {
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
-        // Not a symbolic link to one.
-        let is_dir = |path: &Path| fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir());
-        kept.retain(|snap| is_dir(&dir.join(format!("{}.transect", snap.id))));
+        let Survey { kept, told } =
+            survey(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let (sender, wishes) = sync_channel(QUEUED);
         let inner = Mutex::new(Inner { keep, limit_bytes, kept, ..Inner::default() });
         let queue = Mutex::new(Some(sender));
-        Ok((Snapshots { dir, cannot, inner, queue }, wishes))
+        Ok((Snapshots { dir, cannot, told, inner, queue }, wishes))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -216,7 +194,7 @@ impl Snapshots {
         self.remove(id).map(|()| true)
     }
 
-    /// Its files. Its description goes first: without it, what stays is removed at the next start.
+    /// Its files. The recording gets another name first: if the daemon ends now, the next one removes the rest.
     fn remove(&self, id: &str) -> Result<(), String> {
         let (about, dir) =
             (self.dir.join(format!("{id}.json")), self.dir.join(format!("{id}.transect")));
@@ -226,8 +204,10 @@ impl Snapshots {
             }
             _ => Ok(()),
         };
+        let removed = self.dir.join(format!("{id}.{REMOVED}"));
+        gone(&dir, fs::rename(&dir, &removed))?;
         gone(&about, fs::remove_file(&about))?;
-        gone(&dir, fs::remove_dir_all(&dir))
+        gone(&removed, fs::remove_dir_all(&removed))
     }
 
     /// Asks for one, and waits for it.
@@ -304,7 +284,7 @@ impl Snapshots {
                 from_unix_ns: recorded.window_unix_ns.0,
                 until_unix_ns: recorded.window_unix_ns.1,
             };
-            let text = serde_json::to_vec(&snap).unwrap_or_default();
+            let text = text_of(&snap);
             let path = self.dir.join(format!("{id}.json"));
             let written = transect_access::create_file(&path)
                 .and_then(|mut file| io::Write::write_all(&mut file, &text));
