@@ -66,6 +66,7 @@ pub(crate) struct Whole {
     points: HashMap<(String, i64), Vec<Value>>,
     windows: BTreeMap<String, BTreeMap<&'static str, i64>>,
     others: HashMap<String, Vec<Value>>,
+    machines: Vec<Value>,
 }
 
 /// The result of a comparison.
@@ -80,6 +81,35 @@ impl Difference {
     pub(crate) fn add(&mut self, contradiction: impl FnOnce() -> String) {
         if self.contradictions.len() < MOST {
             self.contradictions.push(contradiction());
+        }
+    }
+}
+
+/// The numbers of machines count the order in which they appear, which a loss can change: the same machine by its name.
+pub(crate) struct Numbers(HashMap<i64, i64>);
+
+impl Numbers {
+    /// Of the rows of `machines` of the whole and of the damaged recording.
+    pub(crate) fn new(whole: &[Value], damaged: &[Value]) -> Self {
+        let of = |row: &Value| [row["kind"].clone(), row["name"].clone(), row["domid"].clone()];
+        let pairs = damaged.iter().filter_map(|row| {
+            let other = whole.iter().find(|other| of(other) == of(row))?;
+            let (is, was) = (number(row, "machine_id")?, number(other, "machine_id")?);
+            (is != was).then_some((is, was))
+        });
+        Numbers(pairs.collect())
+    }
+
+    pub(crate) fn is_identity(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives a row the numbers of the whole.
+    pub(crate) fn apply(&self, row: &mut Value) {
+        for column in ["machine_id", "vcpu_machine_id", "by_machine_id", "parent_id", "m"] {
+            if let Some(number) = number(row, column).and_then(|number| self.0.get(&number)) {
+                row[column] = (*number).into();
+            }
         }
     }
 }
@@ -130,6 +160,9 @@ impl Whole {
             } else if table == "windows" {
                 add_sums(whole.windows.entry(window_of(&row)).or_default(), &row);
             } else {
+                if table == "machines" {
+                    whole.machines.push(row.clone());
+                }
                 whole.others.entry(table).or_default().push(row);
             }
         }
@@ -143,10 +176,17 @@ impl Whole {
         let mut seen: HashMap<&str, usize> = HashMap::new();
         let mut windows: BTreeMap<String, BTreeMap<&'static str, i64>> = BTreeMap::new();
         let mut intervals: HashMap<Actor, Vec<(i64, i64)>> = HashMap::new();
+        let machines = text.lines().filter(|line| has_table(line, "machines"));
+        let machines: Vec<Value> =
+            machines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let numbers = Numbers::new(&self.machines, &machines);
         for line in text.lines() {
             let times = seen.entry(line).or_default();
             *times += 1;
-            let known = self.lines.get(line).copied().unwrap_or(0);
+            let known = match numbers.is_identity() {
+                true => self.lines.get(line).copied().unwrap_or(0),
+                false => 0,
+            };
             if known > 0 && *times > known {
                 found.add(|| format!("doubled: {line}"));
                 continue;
@@ -155,10 +195,11 @@ impl Whole {
             if known > 0 && !is_interval && !has_table(line, "windows") {
                 continue;
             }
-            let Ok(row) = serde_json::from_str::<Value>(line) else {
+            let Ok(mut row) = serde_json::from_str::<Value>(line) else {
                 found.add(|| format!("not JSON: {line}"));
                 continue;
             };
+            numbers.apply(&mut row);
             let table = row["table"].as_str().unwrap_or_default();
             if let Some((actor, _)) = columns_of(table) {
                 if is_unknown(table, &row) {
@@ -305,7 +346,11 @@ fn is_part_of(row: &Value, whole: &Value) -> bool {
     let is_open = row["dur"].is_null();
     columns.iter().all(|(column, value)| {
         // Whether KVM_RUN returned is known once the exit has its end.
-        value.is_null() || *value == whole[column] || (column == "to_user" && is_open)
+        let is_nameless = column == "name" && value == "";
+        value.is_null()
+            || is_nameless
+            || *value == whole[column]
+            || (column == "to_user" && is_open)
     })
 }
 
@@ -353,6 +398,21 @@ mod tests {
         ] {
             assert!(contradictions(from, to) > 0, "{from} {to}");
         }
+    }
+
+    #[test]
+    fn machines_are_compared_by_their_names() {
+        let machine = |id: u32, name: &str| {
+            format!(
+                "{{\"table\":\"machines\",\"machine_id\":{id},\"kind\":\"guest\",\"name\":\"{name}\",\"domid\":null}}"
+            )
+        };
+        let whole = format!("{}\n{}\n{WHOLE}", machine(0, "a"), machine(1, "b"));
+        let damaged = WHOLE.replace("\"machine_id\":0", "\"machine_id\":1");
+        let damaged = format!("{}\n{}\n{damaged}", machine(0, "b"), machine(1, "a"));
+        assert!(Whole::new(&whole).compare(&damaged).contradictions.is_empty());
+        let other = damaged.replace("\"name\":\"a\"", "\"name\":\"c\"");
+        assert!(!Whole::new(&whole).compare(&other).contradictions.is_empty());
     }
 
     #[test]

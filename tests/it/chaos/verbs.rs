@@ -135,8 +135,9 @@ const STATES: [(&str, &str); 4] = [
     ("vcpu_states", "state"),
     ("domain_states", "state"),
 ];
-/// Tables of single happenings, and an order of their rows.
-const HAPPENINGS: [(&str, &str); 6] = [
+/// The machines and tables of single happenings, and an order of their rows.
+const HAPPENINGS: [(&str, &str); 7] = [
+    ("machines", "machine_id"),
     ("wakeups", "ts, machine_id, tid, cpu"),
     ("exits", "ts, machine_id, vcpu"),
     ("irqs", "ts, machine_id, cpu, vector"),
