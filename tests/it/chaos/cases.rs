@@ -1,5 +1,7 @@
 //! The cases: one damage, one verb, one copy.
 
+#![allow(clippy::print_stdout, reason = "a wrong case belongs in the log")]
+
 use super::{
     damage::Damage,
     files::{Kind, by_kind, copy_tree, files_of},

@@ -1,5 +1,7 @@
 //! Disks that are full while verbs and the daemon write.
 
+#![allow(clippy::print_stdout, reason = "a skipped test names its reason in the log")]
+
 use super::{
     answer::{Answer, DEADLINE, End},
     daemon::{Daemon, RECORDING_SETTINGS},

@@ -95,7 +95,7 @@ pub(crate) fn judge(verb: Verb, whole: &Reference, damage: &Damage, answer: &Ans
                 false => judged(Outcome::Wrong, format!("a part without the file: {new}")),
             };
         }
-        End::Code(0 | 1 | 2) => {
+        End::Code(0..=2) => {
             let text = format!("{new}\n{}", refusals.join("\n"));
             return match (names(&text, damage), has_remedy(&text)) {
                 (true, true) => judged(Outcome::Error, text),

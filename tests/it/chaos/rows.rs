@@ -269,10 +269,11 @@ impl Whole {
             // The evidence for a clock can be less; its errors are in its rows.
             "clock_edges" | "clock_check" | "wall_clock" => {}
             _ if POINTS.contains(&table) => {
-                let ts = number(&row, "ts").unwrap_or_default();
+                let ts = number(row, "ts").unwrap_or_default();
                 let all = self.points.get(&(table.to_owned(), ts));
-                let is_known = all.into_iter().flatten().any(|other| is_part_of(row, other));
-                if !is_known && !(table == "block_io" && self.is_later_part(row)) {
+                let is_known = all.into_iter().flatten().any(|other| is_part_of(row, other))
+                    || (table == "block_io" && self.is_later_part(row));
+                if !is_known {
                     found.add(|| format!("{table}: the whole has no such row: {row}"));
                 }
             }
