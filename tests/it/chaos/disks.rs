@@ -9,7 +9,7 @@ use super::{
     http::ask,
     judge::{Outcome, refusals},
     kills::{Counting, numbers_of, wait_for, windows_of},
-    rows::Whole,
+    rows::{Names, Whole},
     subjects::Subject,
     verbs::{RECORDING, Verb, command},
 };
@@ -138,7 +138,7 @@ pub(crate) fn check_recorder(scratch: &Path, mode: &[&str]) -> Result<()> {
     let rows = Verb::Rows.run(&dir, &[])?;
     ensure!(rows.end == End::Code(0), "{}", rows.messages);
     let rows = rows.text("stdout");
-    let doubled = Whole::new(&rows).compare(&rows);
+    let doubled = Whole::new(&rows).compare(&rows, Names::AreKept);
     ensure!(doubled.contradictions.is_empty(), "{:?}", doubled.contradictions);
     let numbers = numbers_of(&rows, load.tid());
     ensure!(numbers.len() > 1000, "{} events of the load", numbers.len());

@@ -6,7 +6,7 @@ use super::{
     damage::{Change, Damage},
     files::Kind,
     report::{compare_answers, compare_reports},
-    rows::{Difference, Whole},
+    rows::{Difference, Names, Whole},
     verbs::Verb,
 };
 use serde_json::Value;
@@ -115,7 +115,11 @@ pub(crate) fn judge(verb: Verb, whole: &Reference, damage: &Damage, answer: &Ans
     if verb == Verb::Import {
         return judged(Outcome::Unverifiable, new);
     }
-    let found = difference(verb, whole, answer);
+    let names_of = match Kind::of(&damage.file) {
+        Kind::Source => Names::MayBeEarlier,
+        _ => Names::AreKept,
+    };
+    let found = difference(verb, whole, answer, names_of);
     if !found.contradictions.is_empty() {
         let stated = if new.is_empty() { "silent" } else { "stated" };
         let text = format!("{stated}: {}\n{new}", found.contradictions.join("\n"));
@@ -150,11 +154,11 @@ pub(crate) fn refusals(answer: &Answer) -> Vec<String> {
     errors
 }
 
-fn difference(verb: Verb, whole: &Reference, answer: &Answer) -> Difference {
+fn difference(verb: Verb, whole: &Reference, answer: &Answer, names: Names) -> Difference {
     let text = answer.text("stdout");
     match verb {
         Verb::Report => match serde_json::from_str(&text) {
-            Ok(report) => compare_reports(&whole.json, &report),
+            Ok(report) => compare_reports(&whole.json, &report, names),
             Err(error) => Difference {
                 contradictions: vec![format!("not JSON: {error}")],
                 ..Difference::default()
@@ -163,11 +167,11 @@ fn difference(verb: Verb, whole: &Reference, answer: &Answer) -> Difference {
         Verb::Sql => {
             let mut found = Difference::default();
             let rows = compare_answers(&whole.answer.text("stdout"), &text, &mut found);
-            let of_rows = whole.rows.compare(&rows);
+            let of_rows = whole.rows.compare(&rows, names);
             found.contradictions.extend(of_rows.contradictions);
             found
         }
-        Verb::Rows | Verb::Excerpt => whole.rows.compare(&text),
+        Verb::Rows | Verb::Excerpt => whole.rows.compare(&text, names),
         Verb::View => compare_views(&whole.answer, answer),
         Verb::Serve => compare_histories(&whole.answer, answer),
         Verb::Perfetto | Verb::Import => Difference::default(),

@@ -5,7 +5,7 @@ use super::{
     daemon::{DATA, Daemon, RECORDING_SETTINGS},
     http::ask,
     random::Random,
-    rows::Whole,
+    rows::{Names, Whole},
     subjects::Running,
     verbs::{RECORDING, Verb, command},
 };
@@ -154,7 +154,7 @@ fn check_recording(
     ensure!(rows.end == End::Code(0), "export: {}", rows.messages);
     let text = rows.text("stdout");
     // A recording beside itself: no two states at once, and no row twice.
-    let doubled = Whole::new(&text).compare(&text);
+    let doubled = Whole::new(&text).compare(&text, Names::AreKept);
     ensure!(doubled.contradictions.is_empty(), "{:?}", doubled.contradictions);
     let numbers = numbers_of(&text, load.tid());
     ensure!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "not each once: {numbers:?}");

@@ -1,6 +1,6 @@
 //! The sections of `report --json`, and rows of SQL that name what they count, beside those of the whole recording.
 
-use super::rows::{Difference, Numbers, SUMS};
+use super::rows::{Difference, Names, Numbers, SUMS};
 use serde_json::Value;
 
 /// The columns that name the subject of a row.
@@ -29,7 +29,7 @@ fn subject_of(row: &Value) -> Vec<String> {
 }
 
 /// A report of a damaged recording beside that of the whole.
-pub(crate) fn compare_reports(whole: &Value, damaged: &Value) -> Difference {
+pub(crate) fn compare_reports(whole: &Value, damaged: &Value, names: Names) -> Difference {
     let mut found = Difference::default();
     for section in ["lost", "import_log", "notes"] {
         let known = whole[section].as_array();
@@ -45,7 +45,7 @@ pub(crate) fn compare_reports(whole: &Value, damaged: &Value) -> Difference {
             let mut row = row.clone();
             numbers.apply(&mut row);
             if !known.contains(&row) {
-                compare_sums(section, &row, known, &mut found);
+                compare_sums(section, &row, known, names, &mut found);
             }
         }
     }
@@ -59,9 +59,14 @@ pub(crate) fn compare_reports(whole: &Value, damaged: &Value) -> Difference {
 }
 
 /// Names of a subject do not change, and its known sums are at most those of the whole.
-fn compare_sums(section: &str, row: &Value, known: &[Value], found: &mut Difference) {
-    let subject = subject_of(row);
-    let Some(other) = known.iter().find(|other| subject_of(other) == subject) else {
+fn compare_sums(section: &str, row: &Value, known: &[Value], names: Names, found: &mut Difference) {
+    let same = |other: &&Value| {
+        SUBJECT.iter().all(|column| {
+            // The control group of a thread is known if an event or the manifest names it.
+            row[*column] == other[*column] || (*column == "cgroup" && row["cgroup"].is_null())
+        })
+    };
+    let Some(other) = known.iter().find(same) else {
         // Windows begin with the recording: another beginning gives other windows.
         if section != "windows" {
             found.add(|| format!("{section}: the whole has no such row: {row}"));
@@ -74,6 +79,7 @@ fn compare_sums(section: &str, row: &Value, known: &[Value], found: &mut Differe
             (Some(value), Some(most)) if SUMS.contains(&column.as_str()) => value > most,
             // The name of a thread whose name was lost is its number.
             (None, _) if column == "name" && *value == format!("tid {}", row["tid"]) => false,
+            (None, _) if column == "name" && names == Names::MayBeEarlier => false,
             (None, _) if value.is_string() => value != expected,
             _ => false,
         };
@@ -133,10 +139,10 @@ mod tests {
             json!({"threads": [{"machine_id": 0, "tid": 7, "name": name, "running_ns": running, "p50_ns": 9}],
                 "lost": [{"cause": "corrupt_page"}]})
         };
-        assert!(compare_reports(&whole, &with("a", 4)).contradictions.is_empty());
-        assert_eq!(compare_reports(&whole, &with("a", 4)).statements.len(), 1);
-        assert_eq!(compare_reports(&whole, &with("a", 6)).contradictions.len(), 1);
-        assert_eq!(compare_reports(&whole, &with("b", 5)).contradictions.len(), 1);
+        assert!(compare_reports(&whole, &with("a", 4), Names::AreKept).contradictions.is_empty());
+        assert_eq!(compare_reports(&whole, &with("a", 4), Names::AreKept).statements.len(), 1);
+        assert_eq!(compare_reports(&whole, &with("a", 6), Names::AreKept).contradictions.len(), 1);
+        assert_eq!(compare_reports(&whole, &with("b", 5), Names::AreKept).contradictions.len(), 1);
     }
 
     #[test]

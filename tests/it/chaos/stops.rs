@@ -5,7 +5,7 @@ use super::{
     daemon::{Daemon, RECORDING_SETTINGS},
     disks::check_gaps,
     kills::{Counting, numbers_of, wait_for, windows_of},
-    rows::Whole,
+    rows::{Names, Whole},
     subjects::Running,
     verbs::{RECORDING, Verb, command},
 };
@@ -49,7 +49,7 @@ pub(crate) fn check_recorder(scratch: &Path, mode: &[&str]) -> Result<i64> {
     let rows = Verb::Rows.run(&dir, &[])?;
     ensure!(rows.end == End::Code(0), "{}", rows.messages);
     let rows = rows.text("stdout");
-    let doubled = Whole::new(&rows).compare(&rows);
+    let doubled = Whole::new(&rows).compare(&rows, Names::AreKept);
     ensure!(doubled.contradictions.is_empty(), "{:?}", doubled.contradictions);
     let numbers = numbers_of(&rows, load.tid());
     let missing = check_gaps(&rows, &numbers)?;
