@@ -5,10 +5,7 @@
 
 use super::snapshots::{Snap, is_id};
 use serde::{Deserialize, Serialize};
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 /// A recording that is being removed has this instead of `.transect`.
 pub(super) const REMOVED: &str = "removed";
@@ -92,7 +89,7 @@ impl Survey {
         }
     }
 
-    fn recording(&mut self, path: &Path, description: &PathBuf) {
+    fn recording(&mut self, path: &Path, description: &Path) {
         if description.exists() {
             return;
         }
@@ -138,7 +135,7 @@ mod tests {
     }
 
     /// A directory with one snapshot.
-    fn one(text: Option<&[u8]>, is_finished: bool) -> (tempfile::TempDir, PathBuf) {
+    fn one(text: Option<&[u8]>, is_finished: bool) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join(format!("{ID}.transect"));
         fs::create_dir(&recording).unwrap();
