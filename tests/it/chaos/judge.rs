@@ -97,7 +97,9 @@ pub(crate) fn judge(verb: Verb, whole: &Reference, damage: &Damage, answer: &Ans
         }
         End::Code(0..=2) => {
             let text = format!("{new}\n{}", refusals.join("\n"));
-            return match (names(&text, damage), has_remedy(&text)) {
+            // The user named the file.
+            let is_typed = verb == Verb::Import && text.contains("No such file");
+            return match (names(&text, damage), has_remedy(&text) || is_typed) {
                 (true, true) => judged(Outcome::Error, text),
                 (false, _) => judged(Outcome::Wrong, format!("error without the file: {text}")),
                 (_, false) => judged(Outcome::Wrong, format!("error without a remedy: {text}")),
