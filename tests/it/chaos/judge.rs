@@ -97,8 +97,9 @@ pub(crate) fn judge(verb: Verb, whole: &Reference, damage: &Damage, answer: &Ans
         }
         End::Code(0..=2) => {
             let text = format!("{new}\n{}", refusals.join("\n"));
-            // The user named the file.
-            let is_typed = verb == Verb::Import && text.contains("No such file");
+            // The user named the file: that it is not there, or empty, needs no remedy.
+            let is_seen = text.contains("No such file") || text.contains("the file is empty");
+            let is_typed = verb == Verb::Import && is_seen;
             return match (names(&text, damage), has_remedy(&text) || is_typed) {
                 (true, true) => judged(Outcome::Error, text),
                 (false, _) => judged(Outcome::Wrong, format!("error without the file: {text}")),
