@@ -231,7 +231,8 @@ impl<'d> Stream<'d> {
             if start < block.len() {
                 let end = start.saturating_add(self.layout.page_bytes).min(block.len());
                 if let Some(pages) = self.damaged_pages(start) {
-                    return Some(self.skip_damaged(start, pages));
+                    self.skip_damaged(start, pages);
+                    return Some(());
                 }
                 self.walk = Walk::new(&block[start..end], &self.layout);
                 self.page = (start, end);

@@ -1,5 +1,11 @@
 //! Ranges that checksums call damaged: no record is made up, and none is missing without a hole.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::single_range_in_vec_init,
+    reason = "test code over small files"
+)]
 
 use proptest::prelude::*;
 use std::ops::Range;
