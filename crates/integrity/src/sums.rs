@@ -7,6 +7,9 @@ pub const BLOCK_BYTES: usize = 16 << 10;
 /// The same, for offsets in files.
 pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
 
+/// From this length on, several threads verify a file.
+const LARGE_BYTES: usize = 8 << 20;
+
 /// What a file was when it was written: its length and the CRC-32 of each block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSums {
@@ -48,23 +51,57 @@ impl FileSums {
     /// The ranges of a file that are not what was written, in order and apart from one another; their
     /// edges are those of blocks. Bytes that are missing or that were added at its end are such a range,
     /// too: no range means that the content is what was written.
+    ///
+    /// Large content is read by several threads.
     pub fn damage(&self, content: &[u8]) -> Vec<Range<u64>> {
-        let found = content.len() as u64;
+        let blocks = content.len().div_ceil(BLOCK_BYTES).min(self.blocks.len());
+        let threads = match content.len() {
+            0..LARGE_BYTES => 1,
+            _ => std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4)),
+        };
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut add = |range: Range<u64>| match ranges.last_mut() {
             Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
             _ => ranges.push(range),
         };
-        for (number, (block, sum)) in content.chunks(BLOCK_BYTES).zip(&self.blocks).enumerate() {
-            let start = number as u64 * BLOCK;
+        let part = blocks.div_ceil(threads).max(1);
+        let parts: Vec<Range<usize>> =
+            (0..blocks).step_by(part).map(|from| from..(from + part).min(blocks)).collect();
+        if parts.len() <= 1 {
+            self.differing(content, 0..blocks).into_iter().for_each(&mut add);
+        } else {
+            std::thread::scope(|scope| {
+                let work = |part: Range<usize>| move || self.differing(content, part);
+                let all: Vec<_> =
+                    parts.into_iter().map(|part| scope.spawn(work(part.clone()))).collect();
+                // A thread of this does not panic; one that did would leave its part unverified.
+                let whole = Range { start: 0, end: u64::MAX };
+                let found = all
+                    .into_iter()
+                    .map(|one| one.join().unwrap_or_else(|_| [whole.clone()].into()));
+                found.flatten().for_each(&mut add);
+            });
+        }
+        let found = content.len() as u64;
+        if found != self.bytes {
+            add(found.min(self.bytes)..found.max(self.bytes));
+        }
+        ranges
+    }
+
+    /// Those of the blocks that differ.
+    fn differing(&self, content: &[u8], blocks: Range<usize>) -> Vec<Range<u64>> {
+        let mut ranges = Vec::new();
+        let from = blocks.start * BLOCK_BYTES;
+        let content = content.get(from..).unwrap_or_default();
+        let sums = self.blocks.get(blocks.clone()).unwrap_or_default();
+        for (number, (block, sum)) in content.chunks(BLOCK_BYTES).zip(sums).enumerate() {
+            let start = (blocks.start + number) as u64 * BLOCK;
             // A last block that was cut or has grown is another one than was written.
             let end = (start + BLOCK).min(self.bytes);
             if start + block.len() as u64 != end || crc32fast::hash(block) != *sum {
-                add(start..end.max(start + block.len() as u64));
+                ranges.push(start..end.max(start + block.len() as u64));
             }
-        }
-        if found != self.bytes {
-            add(found.min(self.bytes)..found.max(self.bytes));
         }
         ranges
     }
@@ -107,6 +144,19 @@ mod tests {
         content[2 * BLOCK_BYTES] ^= 1;
         assert_eq!(sums.damage(&content), [BLOCK..3 * BLOCK]);
         assert_eq!(FileSums::of(b"").damage(b"x"), [0..1]);
+    }
+
+    /// Several threads find what one does.
+    #[test]
+    fn large_content_is_verified_in_parts() {
+        let mut content: Vec<u8> = (0..LARGE_BYTES + 5).map(|n| n.to_le_bytes()[1]).collect();
+        let sums = FileSums::of(&content);
+        assert_eq!(sums.damage(&content), []);
+        for block in [0, 1, 255, 256, 257, 511, 512] {
+            content[block * BLOCK_BYTES] ^= 4;
+        }
+        let blocks = |from: u64, to: u64| from * BLOCK..(to * BLOCK).min(content.len() as u64);
+        assert_eq!(sums.damage(&content), [blocks(0, 2), blocks(255, 258), blocks(511, 513)]);
     }
 
     proptest! {

@@ -17,19 +17,20 @@ pub(crate) mod losses;
 mod plan;
 pub(crate) mod progress;
 mod refine;
+mod source;
 pub(crate) mod tables;
 pub(crate) mod xen;
 
 use crate::facts::{Facts, TimeUnit};
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 pub(crate) use directory::ending;
 use endings::Endings;
 use plan::Plan;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+pub(crate) use source::SourceFile;
+use source::{SourceBytes, left_out, parse, parse_by};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use transect_clock::{ClockError, ClockGraph, ClockOptions, Converter, Evidence, Unit};
-use transect_compact::Compact;
 use transect_engine::compact::CompactSource;
 use transect_engine::dat::DatSource;
 use transect_engine::xen::XenSource;
@@ -40,9 +41,6 @@ use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::table::{ImportLog, TableSink, Tables, WallClock};
 use transect_model::time::{Source, Span, Timestamp, Trace};
 use transect_store::Mapping;
-use transect_store::manifest::SourceFormat;
-use transect_tracedat::TraceDat;
-use transect_xentrace::{XenTrace, XenVersion};
 
 /// How a recording is to be read.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -84,39 +82,6 @@ struct Opened<'a> {
     /// How the streams end, where that is not with everything that was recorded.
     endings: Endings,
     remarks: Vec<ImportLog>,
-}
-
-/// The bytes of one source, trace.dat, compact or xentrace, and the machine whose events they hold.
-struct SourceBytes<'a> {
-    name: String,
-    machine: MachineId,
-    bytes: &'a [u8],
-    /// Its form, where a manifest tells.
-    format: Option<SourceFormat>,
-    /// The ranges that are not what was written, where checksums beside it tell.
-    damage: &'a [Range<u64>],
-    /// The first of them that makes all of its events doubtful.
-    damaged_head: Option<u64>,
-    /// Its end is missing.
-    is_cut: bool,
-    /// Of the Xen that wrote them, if one did.
-    xen_version: XenVersion,
-}
-
-impl<'a> SourceBytes<'a> {
-    /// A file by itself, of which nothing else is known.
-    fn bare(name: String, machine: MachineId, bytes: &'a [u8], xen_version: XenVersion) -> Self {
-        SourceBytes {
-            name,
-            machine,
-            bytes,
-            format: None,
-            damage: &[],
-            damaged_head: None,
-            is_cut: false,
-            xen_version,
-        }
-    }
 }
 
 /// A stretch in which a machine was not recorded, in the host's own clock.
@@ -269,7 +234,7 @@ pub(crate) fn about(path: &Path, args: &SourceArgs) -> anyhow::Result<Facts> {
 /// Unreadable sources are skipped here as in [`run`], which reports them.
 fn facts_of(opened: Opened<'_>, args: &SourceArgs) -> anyhow::Result<Facts> {
     let Opened { facts, topology, mut evidence, sources, .. } = opened;
-    let traces = parse(&sources, &mut Vec::new())?;
+    let traces = parse_by(SourceFile::parse_unverified, &sources, &mut Vec::new())?;
     let files = traces.iter().map(|(source, file)| (source.machine, file));
     evidence.extend(refine::evidence(&evidence, &topology, files));
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())?;
@@ -307,7 +272,7 @@ fn run(
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())
         .map_err(|error| refuse(&endings, error.into()))?;
     for (source, trace) in &traces {
-        endings.cut(source.machine, trace.cut_cpus(source), source.is_cut);
+        endings.cut(source.machine, trace.cut_cpus(source), source.is_cut());
     }
     let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();
@@ -351,56 +316,6 @@ fn run(
         clocks.wall_clock(facts.window).into_iter().for_each(|row| sink.row(row.into()));
     }
     Ok(facts)
-}
-
-/// One source file, parsed.
-pub(crate) enum SourceFile<'a> {
-    /// The full collector's, or trace-cmd's.
-    Dat(Box<TraceDat<'a>>),
-    /// The compact collector's.
-    Compact(Box<Compact<'a>>),
-    /// Xen's.
-    Xen(Box<XenTrace<'a>>),
-}
-
-impl<'a> SourceFile<'a> {
-    /// Tells the formats apart by their first bytes.
-    fn parse(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
-        let (bytes, damage) = (source.bytes, source.damage);
-        let format = source.format.unwrap_or_else(|| match bytes {
-            _ if transect_compact::is_compact(bytes) => SourceFormat::Compact,
-            _ if xen::is_xentrace(bytes) => SourceFormat::Xentrace,
-            _ => SourceFormat::TraceDat,
-        });
-        Ok(match format {
-            SourceFormat::Compact => SourceFile::Compact(Box::new(Compact::parse(bytes)?)),
-            SourceFormat::Xentrace => {
-                let trace = XenTrace::parse_around(bytes, source.xen_version, damage)?;
-                SourceFile::Xen(Box::new(trace))
-            }
-            SourceFormat::TraceDat => {
-                if let Some(offset) = source.damaged_head {
-                    bail!(
-                        "byte {offset}: the checksum is wrong in what describes the events, so none of them can be read"
-                    );
-                }
-                SourceFile::Dat(Box::new(TraceDat::parse(bytes)?.with_damage(damage)))
-            }
-        })
-    }
-
-    /// The CPUs of a file whose last events it lacks.
-    fn cut_cpus(&self, source: &SourceBytes<'_>) -> BTreeSet<CpuId> {
-        match self {
-            SourceFile::Compact(file) if source.is_cut => file.cpus().collect(),
-            SourceFile::Dat(dat) if source.is_cut => {
-                dat.buffers().iter().flat_map(|buffer| buffer.cpus().map(CpuId)).collect()
-            }
-            SourceFile::Dat(dat) => dat.cut_cpus().map(|(_, cpu)| CpuId(cpu)).collect(),
-            // What damage costs, the codec knows.
-            SourceFile::Compact(_) | SourceFile::Xen(_) => BTreeSet::new(),
-        }
-    }
 }
 
 /// A source as the engine reads it.
@@ -465,44 +380,6 @@ fn boxed<'s>(
     input: Input<impl EventStream + Send + 's, Converter>,
 ) -> Input<AnyStream<'s>, Converter> {
     Input { key: input.key, stream: Box::new(input.stream), clock: input.clock }
-}
-
-/// Parses each source. One that cannot be read is left out and logged, unless none is left.
-fn parse<'s, 'a>(
-    sources: &'s [SourceBytes<'a>],
-    remarks: &mut Vec<ImportLog>,
-) -> anyhow::Result<Vec<(&'s SourceBytes<'a>, SourceFile<'a>)>> {
-    let mut traces = Vec::new();
-    let mut failed = None;
-    for source in sources {
-        match SourceFile::parse(source) {
-            Ok(trace) => traces.push((source, trace)),
-            Err(error) => {
-                remarks.push(left_out(&source.name, error.as_ref()));
-                failed = Some(match source.format {
-                    Some(_) => anyhow::anyhow!(
-                        "{}: {}; copy the file again from where the recording came from",
-                        source.name,
-                        crate::one_line(&error)
-                    ),
-                    None => error.context(source.name.clone()),
-                });
-            }
-        }
-    }
-    match failed {
-        Some(error) if traces.is_empty() => Err(error),
-        _ => Ok(traces),
-    }
-}
-
-fn left_out(source: &str, why: &dyn std::error::Error) -> ImportLog {
-    ImportLog {
-        source: source.to_owned(),
-        offset: None,
-        message: format!("source skipped: {why}"),
-        data_loss: true,
-    }
 }
 
 /// From a stamp of the host's own clock to trace time.

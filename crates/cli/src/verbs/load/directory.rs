@@ -23,10 +23,7 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         name: source.entry.file.clone(),
         machine: source.entry.machine_id,
         bytes: &source.bytes,
-        format: Some(source.entry.format),
-        damage: source.damage(),
-        damaged_head: source.damaged_head(),
-        is_cut: source.is_cut(),
+        source: Some(source),
         xen_version: xen::version_of(manifest, source.entry.machine_id),
     });
     let problems = recording.problems.iter().map(|problem| ImportLog {

@@ -1,0 +1,148 @@
+//! The files of events of a recording: their bytes, and what they are parsed to.
+
+use super::xen;
+use anyhow::bail;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use transect_compact::Compact;
+use transect_model::ids::{CpuId, MachineId};
+use transect_model::table::ImportLog;
+use transect_store::Source;
+use transect_store::manifest::SourceFormat;
+use transect_tracedat::TraceDat;
+use transect_xentrace::{XenTrace, XenVersion};
+
+/// The bytes of one source, trace.dat, compact or xentrace, and the machine whose events they hold.
+pub(super) struct SourceBytes<'a> {
+    pub(super) name: String,
+    pub(super) machine: MachineId,
+    pub(super) bytes: &'a [u8],
+    /// The recording's source that it is, which tells its form and what is damaged.
+    pub(super) source: Option<&'a Source>,
+    /// Of the Xen that wrote them, if one did.
+    pub(super) xen_version: XenVersion,
+}
+
+impl<'a> SourceBytes<'a> {
+    /// Is its end missing, as its recording tells?
+    pub(super) fn is_cut(&self) -> bool {
+        self.source.is_some_and(Source::is_cut)
+    }
+
+    /// A file by itself, of which nothing else is known.
+    pub(super) fn bare(
+        name: String,
+        machine: MachineId,
+        bytes: &'a [u8],
+        xen_version: XenVersion,
+    ) -> Self {
+        SourceBytes { name, machine, bytes, source: None, xen_version }
+    }
+}
+
+/// One source file, parsed.
+pub(crate) enum SourceFile<'a> {
+    /// The full collector's, or trace-cmd's.
+    Dat(Box<TraceDat<'a>>),
+    /// The compact collector's.
+    Compact(Box<Compact<'a>>),
+    /// Xen's.
+    Xen(Box<XenTrace<'a>>),
+}
+
+impl<'a> SourceFile<'a> {
+    /// Tells the formats apart by their first bytes.
+    pub(super) fn parse(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
+        Self::parse_around(source, source.source.map_or(&[], Source::damage))
+    }
+
+    /// The same without a look at whether the file is what was written: for what is known without its events.
+    pub(super) fn parse_unverified(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
+        Self::parse_around(source, &[])
+    }
+
+    fn parse_around(source: &SourceBytes<'a>, damage: &[Range<u64>]) -> anyhow::Result<Self> {
+        let bytes = source.bytes;
+        let format = source.source.map(|source| source.entry.format);
+        let format = format.unwrap_or_else(|| match bytes {
+            _ if transect_compact::is_compact(bytes) => SourceFormat::Compact,
+            _ if xen::is_xentrace(bytes) => SourceFormat::Xentrace,
+            _ => SourceFormat::TraceDat,
+        });
+        Ok(match format {
+            SourceFormat::Compact => SourceFile::Compact(Box::new(Compact::parse(bytes)?)),
+            SourceFormat::Xentrace => {
+                let trace = XenTrace::parse_around(bytes, source.xen_version, damage)?;
+                SourceFile::Xen(Box::new(trace))
+            }
+            SourceFormat::TraceDat => {
+                let head = source.source.filter(|_| !damage.is_empty());
+                if let Some(offset) = head.and_then(Source::damaged_head) {
+                    bail!(
+                        "byte {offset}: the checksum is wrong in what describes the events, so none of them can be read"
+                    );
+                }
+                SourceFile::Dat(Box::new(TraceDat::parse(bytes)?.with_damage(damage)))
+            }
+        })
+    }
+
+    /// The CPUs of a file whose last events it lacks.
+    pub(super) fn cut_cpus(&self, source: &SourceBytes<'_>) -> BTreeSet<CpuId> {
+        match self {
+            SourceFile::Compact(file) if source.is_cut() => file.cpus().collect(),
+            SourceFile::Dat(dat) if source.is_cut() => {
+                dat.buffers().iter().flat_map(|buffer| buffer.cpus().map(CpuId)).collect()
+            }
+            SourceFile::Dat(dat) => dat.cut_cpus().map(|(_, cpu)| CpuId(cpu)).collect(),
+            // What damage costs, the codec knows.
+            SourceFile::Compact(_) | SourceFile::Xen(_) => BTreeSet::new(),
+        }
+    }
+}
+
+/// Parses each source. One that cannot be read is left out and logged, unless none is left.
+pub(super) fn parse<'s, 'a>(
+    sources: &'s [SourceBytes<'a>],
+    remarks: &mut Vec<ImportLog>,
+) -> anyhow::Result<Vec<(&'s SourceBytes<'a>, SourceFile<'a>)>> {
+    parse_by(SourceFile::parse, sources, remarks)
+}
+
+pub(super) fn parse_by<'s, 'a>(
+    parse: impl Fn(&SourceBytes<'a>) -> anyhow::Result<SourceFile<'a>>,
+    sources: &'s [SourceBytes<'a>],
+    remarks: &mut Vec<ImportLog>,
+) -> anyhow::Result<Vec<(&'s SourceBytes<'a>, SourceFile<'a>)>> {
+    let mut traces = Vec::new();
+    let mut failed = None;
+    for source in sources {
+        match parse(source) {
+            Ok(trace) => traces.push((source, trace)),
+            Err(error) => {
+                remarks.push(left_out(&source.name, error.as_ref()));
+                failed = Some(match source.source {
+                    Some(_) => anyhow::anyhow!(
+                        "{}: {}; copy the file again from where the recording came from",
+                        source.name,
+                        crate::one_line(&error)
+                    ),
+                    None => error.context(source.name.clone()),
+                });
+            }
+        }
+    }
+    match failed {
+        Some(error) if traces.is_empty() => Err(error),
+        _ => Ok(traces),
+    }
+}
+
+pub(super) fn left_out(source: &str, why: &dyn std::error::Error) -> ImportLog {
+    ImportLog {
+        source: source.to_owned(),
+        offset: None,
+        message: format!("source skipped: {why}"),
+        data_loss: true,
+    }
+}
