@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// The latest moment of a kill after the start, ms.
@@ -190,11 +190,12 @@ pub(crate) fn numbers_of(text: &str, tid: i64) -> Vec<i64> {
 pub(crate) fn kill_daemons(scratch: &Path, times: u64, random: &mut Random) -> Result<usize> {
     let dir = scratch.join("serve");
     fs::create_dir(&dir)?;
+    let begun_ns = now_ns();
     let mut written = BTreeSet::new();
     for turn in 0..times {
         let daemon = Daemon::start(&dir, RECORDING_SETTINGS)?;
         let daemon = daemon.map_err(|end| anyhow::anyhow!("turn {turn}: serve: {end}"))?;
-        check_history(&daemon, &written).with_context(|| format!("turn {turn}"))?;
+        check_history(&daemon, begun_ns, &written).with_context(|| format!("turn {turn}"))?;
         thread::sleep(Duration::from_millis(random.below(2 * LATEST_MS)));
         if turn % 2 == 0 {
             let windows = windows_of(&daemon, "100ms")?;
@@ -210,9 +211,9 @@ pub(crate) fn kill_daemons(scratch: &Path, times: u64, random: &mut Random) -> R
     }
     let daemon = Daemon::start(&dir, RECORDING_SETTINGS)?;
     let daemon = daemon.map_err(|end| anyhow::anyhow!("serve: {end}"))?;
-    check_history(&daemon, &written)?;
+    check_history(&daemon, begun_ns, &written)?;
     for step in ["1s", "10s"] {
-        windows_of(&daemon, step)?;
+        windows_since(&daemon, begun_ns, step)?;
     }
     Ok(written.len())
 }
@@ -227,16 +228,42 @@ fn newest_file(history: &Path) -> Option<(PathBuf, u64)> {
     Some((newest, bytes))
 }
 
-fn check_history(daemon: &Daemon, written: &BTreeSet<(i64, i64)>) -> Result<()> {
-    let windows: BTreeSet<(i64, i64)> = windows_of(daemon, "100ms")?.into_iter().collect();
-    let missing: Vec<_> = written.difference(&windows).collect();
+fn check_history(daemon: &Daemon, begun_ns: u64, written: &BTreeSet<(i64, i64)>) -> Result<()> {
+    let windows = windows_since(daemon, begun_ns, "100ms")?;
+    let windows: BTreeSet<(i64, i64)> = windows.into_iter().collect();
+    let missing: Vec<_> = written.difference(&windows).take(20).collect();
     ensure!(missing.is_empty(), "had been written: {missing:?}");
     Ok(())
 }
 
-/// Run and time of each window; none is there twice, and none overlaps another of its run.
+/// An answer has at most 2,000 steps.
+const PIECE_NS: u64 = 150_000_000_000;
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The windows since a moment, as several answers.
+fn windows_since(daemon: &Daemon, begun_ns: u64, step: &str) -> Result<Vec<(i64, i64)>> {
+    let mut windows = Vec::new();
+    let mut from = begun_ns;
+    while from < now_ns() {
+        let range = format!("from={from}&until={}", from + PIECE_NS);
+        windows.extend(windows_in(daemon, &range, step)?);
+        from += PIECE_NS;
+    }
+    Ok(windows)
+}
+
+/// Run and time of each window of the last minutes.
 pub(crate) fn windows_of(daemon: &Daemon, step: &str) -> Result<Vec<(i64, i64)>> {
-    let path = format!("/api/v1/history?from=-3m&step={step}&tables=machines");
+    windows_in(daemon, "from=-3m", step)
+}
+
+/// No window is there twice, and none overlaps another of its run.
+fn windows_in(daemon: &Daemon, range: &str, step: &str) -> Result<Vec<(i64, i64)>> {
+    let path = format!("/api/v1/history?{range}&step={step}&tables=machines");
     let (status, body) = ask(&daemon.address, "", &path, None)?;
     ensure!(status == 200, "history: {status}: {}", String::from_utf8_lossy(&body));
     let answer: Value = serde_json::from_slice(&body)?;
