@@ -56,6 +56,7 @@ mod exits;
 mod header;
 pub mod kind;
 mod log;
+mod merge;
 mod names;
 mod read;
 mod record;
@@ -70,6 +71,7 @@ pub use count::count_events;
 pub use error::{Error, LogId, Problem, What};
 pub use header::{FileHeader, KindRow, MAGIC, VERSION, VERSIONS};
 pub use log::{Carried, LogWriter, Slice, SliceSink};
+pub use merge::Stream;
 pub use names::Names;
 pub use read::{ChunkRef, Compact, is_compact};
 pub use record::{
@@ -77,7 +79,7 @@ pub use record::{
     SYNC_SIDE, VCPU_UNKNOWN, VCPU_UNKNOWN_S, WORD_BYTES,
 };
 pub use repack::{Packer, RepackError, repack};
-pub use stream::{Item, LogStream, Lost, LostCause, Sink, Stream};
+pub use stream::{Item, LogStream, Lost, LostCause, Sink};
 pub use totals::{LogTotals, Totals};
 pub use write::{
     BlockWriter, HeaderBytes, end_block, names_blocks, note_block, padding, slice_header,

@@ -9,10 +9,11 @@ use crate::{
     error::{Error, LogId, Problem, Problems, What},
     header::{FileHeader, u64_at},
     log::{Slice, SliceSink},
+    merge::Stream,
     names::Names,
     record::CHUNK_BYTES,
     squeeze,
-    stream::{LogStream, LostCause, Stream},
+    stream::{LogStream, LostCause},
     totals::Totals,
 };
 use std::collections::BTreeMap;
