@@ -59,9 +59,22 @@ pub(crate) fn entries(
             |entry: &&SourceEntry| entry.file == name && entry.format == SourceFormat::TraceDat;
         let dat = manifest.sources.iter().find(is_dat).map(|_| event_ranges(&dir.join(&name)));
         let events = dat.transpose()?.unwrap_or_default();
-        Ok((name, FileEntry { bytes, events }))
+        let end = match is_compact(&name, manifest) {
+            true => Some(end_of(&Mapping::open(&dir.join(&name))?, bytes)),
+            false => None,
+        };
+        Ok((name, FileEntry { bytes, end, events }))
     });
     entries.collect()
+}
+
+/// Bytes at the end of a file that tell it from another of its format.
+const END_BYTES: u64 = 4096;
+
+/// The checksum of the end of a file that has so many bytes.
+pub(crate) fn end_of(content: &[u8], bytes: u64) -> u32 {
+    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+    crc32fast::hash(&content[at(bytes.saturating_sub(END_BYTES))..at(bytes)])
 }
 
 /// Where the events of a trace.dat are; nowhere, if it cannot be read.

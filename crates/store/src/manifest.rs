@@ -105,6 +105,10 @@ pub struct Manifest {
 pub struct FileEntry {
     /// Its length.
     pub bytes: u64,
+    /// CRC-32 of its last 4,096 bytes, of a file whose format has checksums of its own: another such file in its place
+    /// has another end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<u32>,
     /// Of a trace.dat, the ranges that hold nothing but events: begin and end. Damage there costs events; anywhere
     /// else it makes all of them doubtful.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -60,6 +60,13 @@ impl Source {
         self.written.as_ref().is_some_and(|written| (self.bytes.len() as u64) < written.bytes)
     }
 
+    /// Does it end otherwise than when the recording was finished? Then it was damaged, or another file is in its
+    /// place; its format tells which.
+    pub fn has_other_end(&self) -> bool {
+        let written = self.written.as_ref().and_then(|written| Some((written.bytes, written.end?)));
+        written.is_some_and(|(bytes, end)| checksums::end_of(&self.bytes, bytes) != end)
+    }
+
     /// The first byte of damage that makes all of its events doubtful, for it is in what describes them.
     pub fn damaged_head(&self) -> Option<u64> {
         let empty = Vec::new();

@@ -187,6 +187,10 @@ fn check(
     if let Some(written) = written.filter(|written| *written != bytes) {
         found.push(format!("the file has {bytes} bytes; {written} were written"));
     }
+    let end = manifest.files.get(name).and_then(|entry| Some((entry.bytes, entry.end?)));
+    if end.is_some_and(|(bytes, end)| checksums::end_of(&map, bytes) != end) {
+        found.push("its end is not what was written".to_owned());
+    }
     let is_verified = Mapping::read_through(&[&map], || match list.files.get(name) {
         Some(sums) => {
             found.extend(blocks(sums, &map));

@@ -2,9 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
 
 use crate::view_support::{pair, transect};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use transect_clock::Evidence;
+use transect_compact::{BlockWriter, FileHeader, LogId, LogWriter, Totals};
+use transect_model::event::CoreEvent;
+use transect_model::exit::Isa;
+use transect_model::ids::{CpuId, MachineId, Tid};
+use transect_store::manifest::{MachineEntry, SourceEntry};
+use transect_store::{Manifest, RecordingWriter};
 
 struct Ran {
     code: i32,
@@ -146,6 +153,68 @@ fn damaged_head_of_a_source_is_an_error_with_a_remedy() {
         let is_told = ran.err.contains("host.dat: byte 0: the checksum is wrong");
         assert!(is_told && ran.err.contains("copy the file again"), "{words:?}: {}", ran.err);
     }
+}
+
+/// A whole file of the same format, but of another machine.
+#[test]
+fn another_file_in_the_place_of_a_source_is_an_error() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().join("r.transect");
+    let mut manifest = Manifest::new(0, Vec::new());
+    manifest.add_machine(machine("host"));
+    let writer = RecordingWriter::create(&dir, manifest).unwrap();
+    let file = writer.add_compact(source()).unwrap();
+    let events = |count| compact((0..count).map(|at| 1_000 * at));
+    file.append(&[&events(300)]).unwrap();
+    let reference = Evidence::Reference { machine: MachineId(0), clock: "mono".to_owned() };
+    writer.evidence(&reference).unwrap();
+    assert!(writer.finish().unwrap().problems.is_empty());
+    let recording = dir.to_str().unwrap();
+    let whole = run(scratch.path(), &["export", recording, "--to", "jsonl", "-o", "-"]);
+    assert_eq!((whole.code, whole.err.as_str()), (0, ""));
+    for other in [200, 400] {
+        fs::write(dir.join("host.compact"), events(other)).unwrap();
+        for words in [&["report", recording][..], &["sql", recording, SUM]] {
+            let ran = run(scratch.path(), words);
+            let is_told =
+                ran.err.contains("host.compact: it is whole, but not the file that was recorded");
+            assert!(
+                ran.code == 1 && is_told && ran.err.contains("copy the file again"),
+                "{}",
+                ran.err
+            );
+        }
+        let (found, places) = state(scratch.path(), recording, "host.compact");
+        assert!(
+            found == "damaged" && places.contains("its end is not what was written"),
+            "{places}"
+        );
+    }
+}
+
+fn machine(name: &str) -> MachineEntry {
+    serde_json::from_value(json!({ "id": 0, "kind": "host", "name": name })).unwrap()
+}
+
+fn source() -> SourceEntry {
+    serde_json::from_value(json!({
+        "machine_id": 0, "file": "host.compact", "format": "compact", "clock": "mono",
+        "sub_buffer_bytes": 32768, "cpu_count": 1
+    }))
+    .unwrap()
+}
+
+/// A file of system calls at these moments.
+fn compact(moments: impl Iterator<Item = u64>) -> Vec<u8> {
+    let header = FileHeader::new(1, Isa::Svm, "test");
+    let mut file = BlockWriter::new(Vec::new(), &header).unwrap();
+    let mut log = LogWriter::new(LogId { cpu: CpuId(0), side: 0 });
+    for (nr, ts) in moments.enumerate() {
+        let event = CoreEvent::SyscallEnter { nr: i64::try_from(nr).unwrap() };
+        log.event(1_000_000 + ts, Tid(7), &event, &mut file).unwrap();
+    }
+    log.finish(&mut file).unwrap();
+    file.finish(&Totals::default()).unwrap()
 }
 
 #[test]

@@ -70,7 +70,14 @@ impl<'a> SourceFile<'a> {
             _ => SourceFormat::TraceDat,
         });
         Ok(match format {
-            SourceFormat::Compact => SourceFile::Compact(Box::new(Compact::parse(bytes)?)),
+            SourceFormat::Compact => {
+                let file = Compact::parse(bytes)?;
+                let has_other_end = source.source.is_some_and(Source::has_other_end);
+                if has_other_end && is_whole(&file) {
+                    bail!("it is whole, but not the file that was recorded");
+                }
+                SourceFile::Compact(Box::new(file))
+            }
             SourceFormat::Xentrace => {
                 let trace = XenTrace::parse_around(bytes, source.xen_version, damage)?;
                 SourceFile::Xen(Box::new(trace))
@@ -99,6 +106,11 @@ impl<'a> SourceFile<'a> {
             SourceFile::Compact(_) | SourceFile::Xen(_) => BTreeSet::new(),
         }
     }
+}
+
+/// Is every byte of a file of blocks what its writer wrote, up to its end?
+fn is_whole(file: &Compact<'_>) -> bool {
+    file.totals().is_some() && file.problems().is_empty() && file.damaged_blocks().is_empty()
 }
 
 /// Parses each source. One that cannot be read is left out and logged, unless none is left.
