@@ -86,7 +86,7 @@ impl<'a> SourceFile<'a> {
                 let head = source.source.filter(|_| !damage.is_empty());
                 if let Some(offset) = head.and_then(Source::damaged_head) {
                     bail!(
-                        "byte {offset}: the checksum is wrong in what describes the events, so none of them can be read"
+                        "byte {offset}: the checksum is wrong in the description of the events: no event can be read"
                     );
                 }
                 SourceFile::Dat(Box::new(TraceDat::parse(bytes)?.with_damage(damage)))

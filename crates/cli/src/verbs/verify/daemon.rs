@@ -4,8 +4,8 @@ use super::{Line, State, recording};
 use std::path::Path;
 use transect_serve::history::{Damaged, FileReport};
 
-const REMEDY: &str = "transect verify --repair, with the daemon stopped, writes it anew without what is damaged; the \
-                      daemon goes on to state what is gone";
+const REMEDY: &str = "transect verify --repair, with the daemon stopped, rewrites it without the damaged frames; \
+                      answers still state the windows that are gone";
 
 /// Everything in the directory.
 pub(super) fn lines(dir: &Path, repair: bool) -> anyhow::Result<Vec<Line>> {

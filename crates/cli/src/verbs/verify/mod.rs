@@ -28,7 +28,7 @@ const MOST_PLACES: usize = 3;
     transect verify --repair demo.transect           make tables and tiles again, restore copies\n  \
     transect verify /var/lib/transect                history and snapshots of transect serve\n  \
     transect verify --json demo.transect | jq '.[] | select(.state == \"damaged\")'\n\n\
-    What is verified by which checksum: docs/reference/verify.md.")]
+    The checksum of each file: docs/reference/verify.md.")]
 pub(crate) struct Args {
     /// A recording, the data directory of `transect serve`, or a folder of tables
     dir: PathBuf,
