@@ -100,7 +100,7 @@ impl<'d> Merged<'d> {
                 sink.event(ts, tid, event);
             }
             Some(Item::Lost(lost)) => {
-                self.in_hole = true;
+                self.in_hole = hides_others(&lost);
                 sink.lost(lost);
             }
             Some(Item::Problem(problem)) => sink.problem(problem),
@@ -114,6 +114,12 @@ impl<'d> Merged<'d> {
             self.pass(sink);
         }
     }
+}
+
+/// Are the events of the CPU's other logs left out, too? Not where a log had no room: its writer counted what is
+/// missing, and the others' events are counted as recorded.
+fn hides_others(lost: &Lost) -> bool {
+    lost.cause != LostCause::LogFull
 }
 
 /// Passes on what a log gives, and notes whether events are missing at its end.
@@ -130,7 +136,7 @@ impl<S: Sink> Sink for Watch<'_, S> {
     }
 
     fn lost(&mut self, lost: Lost) {
-        self.in_hole = true;
+        self.in_hole = hides_others(&lost);
         self.sink.lost(lost);
     }
 

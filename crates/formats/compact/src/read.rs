@@ -290,13 +290,16 @@ impl<'d> Compact<'d> {
         self.check_ends();
     }
 
-    /// A log that the totals say is longer than its blocks, or that has none, ends with blocks that are missing.
+    /// A log that the totals say is longer than its blocks, or that has none, ends with blocks that are missing. The
+    /// totals of a flight recorder's snapshot are some events later than its blocks: there it takes a problem, too.
     /// Without totals, blocks are missing at the end of any log, if any are missing at all.
     fn check_ends(&mut self) {
         let end_of = |log: &Log| {
             log.blocks.last().map_or(0, |block| block.position + u64::from(block.raw_bytes))
         };
+        let has_problems = !self.problems.as_slice().is_empty();
         match &self.totals {
+            Some(_) if self.header.overwrite && !has_problems => {}
             Some(totals) => {
                 for row in totals.logs.iter().filter(|row| row.bytes > 0) {
                     let id = LogId { cpu: CpuId(row.cpu), side: row.side };
@@ -306,7 +309,7 @@ impl<'d> Compact<'d> {
                     }
                 }
             }
-            None if !self.problems.as_slice().is_empty() => {
+            None if has_problems => {
                 for log in self.logs.values_mut() {
                     log.tail = log.tail.or(Some(LostCause::Truncated));
                 }
