@@ -131,8 +131,10 @@ impl Damage {
         random: &mut Random,
     ) -> Result<Self> {
         let before = fs::read(dir.join(file)).with_context(|| format!("{}", file.display()))?;
-        // Below the recording, which is the first part of the path.
-        let folders = file.iter().count().saturating_sub(2);
+        // Below the recording, which is the first part of the path. A data directory without its whole history is that of
+        // a daemon that has just begun: nothing could tell.
+        let is_history = file.iter().any(|part| part == "history");
+        let folders = if is_history { 0 } else { file.iter().count().saturating_sub(2) };
         for _ in 0..100 {
             let change = Change::draw(before.len() as u64, folders, alike, random);
             let keeps_time = random.below(2) == 0;

@@ -272,7 +272,7 @@ fn run(
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())
         .map_err(|error| refuse(&endings, error.into()))?;
     for (source, trace) in &traces {
-        endings.cut(source.machine, trace.cut_cpus(source), source.is_cut());
+        endings.cut(source.machine, trace.cut_cpus(source), trace.lacks_end(source));
     }
     let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();

@@ -94,10 +94,22 @@ impl<'a> SourceFile<'a> {
         })
     }
 
+    /// Does the file lack its end, so that there can be CPUs of which it has nothing? One that is not what was written
+    /// and has no totals does, too: blocks behind the damage cannot be found.
+    pub(super) fn lacks_end(&self, source: &SourceBytes<'_>) -> bool {
+        let has_other_end = || source.source.is_some_and(Source::has_other_end);
+        match self {
+            SourceFile::Compact(file) => {
+                source.is_cut() || file.totals().is_none() && has_other_end()
+            }
+            SourceFile::Dat(_) | SourceFile::Xen(_) => source.is_cut(),
+        }
+    }
+
     /// The CPUs of a file whose last events it lacks.
     pub(super) fn cut_cpus(&self, source: &SourceBytes<'_>) -> BTreeSet<CpuId> {
         match self {
-            SourceFile::Compact(file) if source.is_cut() => file.cpus().collect(),
+            SourceFile::Compact(file) if self.lacks_end(source) => file.cpus().collect(),
             SourceFile::Dat(dat) if source.is_cut() => {
                 dat.buffers().iter().flat_map(|buffer| buffer.cpus().map(CpuId)).collect()
             }
