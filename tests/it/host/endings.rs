@@ -27,6 +27,14 @@ fn guest_bytes(dir: &Path) -> u64 {
     of_guest.filter_map(|entry| entry.metadata().ok()).map(|facts| facts.len()).sum()
 }
 
+/// From the first to the last clock exchange with the guest, ns: each asks the agent for what it has read so far.
+fn exchanged_ns(dir: &Path) -> u64 {
+    let text = fs::read_to_string(dir.join("clocks.jsonl")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let sent: Vec<u64> = lines.filter_map(|line| line["host_send"].as_u64()).collect();
+    sent.first().zip(sent.last()).map_or(0, |(first, last)| last.saturating_sub(*first))
+}
+
 fn id_of(manifest: &Value, name: &str) -> Result<i64> {
     let machine = rows(manifest, "machines")?.iter().find(|machine| machine["name"] == name);
     machine.and_then(|machine| machine["id"].as_i64()).context("no such machine")
@@ -75,8 +83,10 @@ fn check_killed_agent(mode: &[&str]) -> Result<()> {
     words.push(dir.to_str().context("path")?);
     words.extend_from_slice(mode);
     let recorder = Command::new(transect()?).args(&words).stderr(Stdio::piped()).spawn()?;
-    // Whole pages of it: some of its states are known then.
-    wait_for("the guest's events", || guest_bytes(&dir) > 200_000)?;
+    // Whole pages of it, and the agent's word that nothing is missing among them: some of its states are known then.
+    wait_for("the guest's events", || {
+        guest_bytes(&dir) > 200_000 && exchanged_ns(&dir) > 2_000_000_000
+    })?;
     agent.0.kill()?;
     agent.0.wait()?;
     thread::sleep(Duration::from_millis(500));

@@ -444,6 +444,8 @@ fn move_pages<R: TraceRun>(
     let mut out = PageOut::new(gate);
     send_stats(gate, run.stats(), None)?;
     let mut stats_at = Instant::now();
+    // One that came before anything was recorded tells nothing when it is drained.
+    let before = flow.pinged.load(Ordering::Relaxed);
     let mut drained = None;
     while !flow.is_stopping.load(Ordering::Relaxed) {
         // Read before draining: what was recorded before this Ping came is drained after.
@@ -451,10 +453,13 @@ fn move_pages<R: TraceRun>(
         let wait = readings.send_if_due(gate)?;
         let is_drained = run.pump(&mut out, wait)?;
         out.flush()?;
-        if is_drained && pinged != 0 {
+        let mut is_first = false;
+        if is_drained && pinged != before {
+            is_first = drained.is_none();
             drained = Some(pinged);
         }
-        if stats_at.elapsed() >= STATS_EVERY {
+        // The first one is told at once: if this machine is lost now, its events up to there are whole.
+        if is_first || stats_at.elapsed() >= STATS_EVERY {
             stats_at = Instant::now();
             send_stats(gate, run.stats(), drained)?;
         }
