@@ -200,14 +200,6 @@ impl Engine {
         self
     }
 
-    /// Makes the recording's span end here, or with the last event if that is later. It begins where it would
-    /// without.
-    #[must_use]
-    pub fn with_window_to(mut self, end: Timestamp<Trace>) -> Self {
-        self.window.end = Some(end);
-        self
-    }
-
     /// Adds what the sources of a machine let through.
     #[must_use]
     pub fn with_filter(mut self, machine: MachineId, filter: Filter) -> Self {

@@ -17,8 +17,10 @@ use std::{
     io::{self, Read, Write},
     path::Path,
 };
+use transect_compact::Compact;
 use transect_integrity::{FileSums, LIST_FILE_NAME, List, SummingWriter};
 use transect_tracedat::TraceDat;
+use transect_xentrace::{XenTrace, XenVersion};
 
 /// Bytes read between two looks at whether to give up.
 const READ_BYTES: u64 = 64 << 20;
@@ -55,17 +57,39 @@ pub(crate) fn entries(
     let mut files = files(dir)?;
     files.remove(crate::manifest::FILE_NAME);
     let entries = files.into_iter().map(|(name, bytes)| {
-        let is_dat =
-            |entry: &&SourceEntry| entry.file == name && entry.format == SourceFormat::TraceDat;
-        let dat = manifest.sources.iter().find(is_dat).map(|_| event_ranges(&dir.join(&name)));
-        let events = dat.transpose()?.unwrap_or_default();
-        let end = match is_compact(&name, manifest) {
-            true => Some(end_of(&Mapping::open(&dir.join(&name))?, bytes)),
-            false => None,
+        let entry = match manifest.sources.iter().find(|source| source.file == name) {
+            Some(source) => source_entry(dir, source, bytes)?,
+            None => FileEntry { bytes, ..FileEntry::default() },
         };
-        Ok((name, FileEntry { bytes, end, events }))
+        Ok((name, entry))
     });
     entries.collect()
+}
+
+/// What is known of a source without reading all of it; where it cannot be read, less.
+fn source_entry(dir: &Path, source: &SourceEntry, bytes: u64) -> Result<FileEntry, StoreError> {
+    let file = Mapping::open(&dir.join(&source.file))?;
+    let mut entry = FileEntry { bytes, ..FileEntry::default() };
+    match source.format {
+        SourceFormat::Compact => {
+            entry.end = Some(end_of(&file, bytes));
+            let span = Compact::parse(&file).ok().and_then(|compact| compact.span());
+            entry.span = span.map(|(first, last)| (first.get(), last.get()));
+        }
+        SourceFormat::TraceDat => {
+            let Ok(trace) = TraceDat::parse(&file) else { return Ok(entry) };
+            let ranges = trace.event_ranges().into_iter();
+            entry.events = ranges.map(|range| (range.start, range.end)).collect();
+            let span = trace.span(&source.clock);
+            entry.span = span.map(|(first, last)| (first.get(), last.get()));
+        }
+        // The records' layout does not matter for their stamps.
+        SourceFormat::Xentrace => {
+            let trace = XenTrace::parse(&file, XenVersion::Unknown);
+            entry.span = trace.ok().and_then(|trace| trace.span());
+        }
+    }
+    Ok(entry)
 }
 
 /// Bytes at the end of a file that tell it from another of its format.
@@ -75,13 +99,6 @@ const END_BYTES: u64 = 4096;
 pub(crate) fn end_of(content: &[u8], bytes: u64) -> u32 {
     let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
     crc32fast::hash(&content[at(bytes.saturating_sub(END_BYTES))..at(bytes)])
-}
-
-/// Where the events of a trace.dat are; nowhere, if it cannot be read.
-fn event_ranges(path: &Path) -> Result<Vec<(u64, u64)>, StoreError> {
-    let file = Mapping::open(path)?;
-    let ranges = TraceDat::parse(&file).map(|trace| trace.event_ranges()).unwrap_or_default();
-    Ok(ranges.into_iter().map(|range| (range.start, range.end)).collect())
 }
 
 /// The files of a recording, without those that are there only while it is made, and their lengths.

@@ -113,6 +113,10 @@ pub struct FileEntry {
     /// else it makes all of them doubtful.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(u64, u64)>,
+    /// Of a source, the stamps of its first and its last event, raw: without the file, the recording still has the
+    /// same window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<(u64, u64)>,
 }
 
 /// A stretch of another recording's time: its tables of that stretch, and nothing they were made of.

@@ -19,6 +19,7 @@ pub(crate) mod progress;
 mod refine;
 mod source;
 pub(crate) mod tables;
+mod window;
 pub(crate) mod xen;
 
 use crate::facts::{Facts, TimeUnit};
@@ -41,6 +42,7 @@ use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::table::{ImportLog, TableSink, Tables, WallClock};
 use transect_model::time::{Source, Span, Timestamp, Trace};
 use transect_store::Mapping;
+use window::{RawWindow, Written};
 
 /// How a recording is to be read.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +79,8 @@ struct Opened<'a> {
     filters: Vec<(MachineId, Filter)>,
     /// The window, if it is not that of the events.
     window: Option<RawWindow>,
+    /// The events' window as it was written, if that is known.
+    written: Option<Written>,
     /// Events lost per CPU, by the kernels' own count.
     lost: Vec<(StreamKey, u64)>,
     /// How the streams end, where that is not with everything that was recorded.
@@ -90,27 +94,6 @@ struct RawGap {
     from: Option<u64>,
     until: Option<u64>,
     cause: LostCause,
-}
-
-/// Where a window begins.
-#[derive(Clone, Copy)]
-enum RawStart {
-    /// With the first event.
-    FirstEvent,
-    /// Where the events of all CPUs reach back to.
-    Covered,
-    At(u64),
-}
-
-/// What a flight recorder's snapshot or a filtered recording covers, in the host's own clock.
-struct RawWindow {
-    from: RawStart,
-    /// None: to the last event.
-    to: Option<u64>,
-    /// The window begins where the recorder was started.
-    is_whole: bool,
-    /// Of a snapshot: the threads that lived when it was taken, and when each was created, at the latest.
-    born: Option<Vec<(MachineId, Tid, u64)>>,
 }
 
 /// Reads a recording into tables, which hold all of it in memory.
@@ -264,7 +247,7 @@ fn run(
     read: Option<&progress::Read>,
 ) -> anyhow::Result<Facts> {
     let Opened { mut facts, mut topology, mut evidence, sources, gaps, .. } = opened;
-    let Opened { lost, mut remarks, filters, window, mut endings, .. } = opened;
+    let Opened { lost, mut remarks, filters, window, written, mut endings, .. } = opened;
     let refuse = |endings: &Endings, error| endings.explain(error, &facts, &sources);
     let traces = parse(&sources, &mut remarks).map_err(|error| refuse(&endings, error))?;
     let files = traces.iter().map(|(source, file)| (source.machine, file));
@@ -274,6 +257,7 @@ fn run(
     for (source, trace) in &traces {
         endings.cut(source.machine, trace.cut_cpus(source), trace.lacks_end(source));
     }
+    let window = window.or_else(|| written?.window(&traces));
     let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();
     for (reader, (source, _)) in readers.iter().zip(&traces) {
@@ -386,29 +370,6 @@ fn boxed<'s>(
 fn host_clock(clocks: &ClockGraph) -> impl Fn(u64) -> Option<Timestamp<Trace>> {
     let host = clocks.converter(clocks.reference(), CpuId(0)).ok();
     move |raw| host.as_ref()?.trace_only(Timestamp::<Source>::new(raw)).ok()
-}
-
-impl RawWindow {
-    fn apply(&self, engine: Engine, clocks: &ClockGraph) -> Engine {
-        let trace = host_clock(clocks);
-        let end = self.to.and_then(&trace);
-        let engine = if self.is_whole { engine.with_whole_window() } else { engine };
-        let start = match self.from {
-            RawStart::FirstEvent => {
-                return match end {
-                    Some(end) => engine.with_window_to(end),
-                    None => engine,
-                };
-            }
-            RawStart::Covered => None,
-            RawStart::At(raw) => trace(raw),
-        };
-        match (start, end) {
-            (Some(start), Some(end)) => engine.with_window(Span { start, end }),
-            (Some(start), None) => engine.with_window_from(start),
-            (None, end) => engine.with_covered_window(end),
-        }
-    }
 }
 
 /// Adds what a snapshot tells about the threads that lived when it was taken. Others are known from events

@@ -135,6 +135,49 @@ fn damaged_source_is_told_by_every_verb_and_its_events_are_unknown() {
     assert_eq!(run(dir, &["verify", "--repair", &recording]).code, 1, "there is no other");
 }
 
+/// Rows of a table, each with the values of these columns.
+fn cells(rows: &str, table: &str, columns: &[&str]) -> Vec<String> {
+    let rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_table = rows.filter(|row| row["table"] == table);
+    of_table.map(|row| columns.iter().map(|column| format!("{} ", row[column])).collect()).collect()
+}
+
+/// What is left is told of the time that was recorded, whichever file is gone.
+#[test]
+fn window_stays_that_of_the_recording_when_its_hosts_file_is_damaged() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (dir, recording) = (scratch.path(), pair(scratch.path()));
+    let rows = || run(dir, &["export", &recording, "--to", "jsonl", "-o", "-"]);
+    let whole = rows().out;
+    let windows = |rows: &str| cells(rows, "windows", &["ts", "dur"]);
+    let times = |rows: &str| windows(rows).into_iter().collect::<std::collections::BTreeSet<_>>();
+    let slice = ["ts", "dur", "machine_id", "cpu", "tid"];
+    let known = |rows: &str| {
+        let slices = cells(rows, "cpu_slices", &slice).into_iter();
+        slices
+            .filter(|cells| cells.contains(" 1 ") && !cells.ends_with("null "))
+            .collect::<Vec<_>>()
+    };
+    let file = Path::new(&recording).join("host.dat");
+    let written = fs::read(&file).unwrap();
+    assert!(!windows(&whole).is_empty() && !known(&whole).is_empty());
+    for damage in ["deleted", "empty", "cut"] {
+        fs::write(&file, &written).unwrap();
+        match damage {
+            "deleted" => fs::remove_file(&file).unwrap(),
+            "empty" => fs::write(&file, b"").unwrap(),
+            _ => fs::write(&file, &written[..written.len() * 3 / 4]).unwrap(),
+        }
+        let damaged = rows();
+        assert!(damaged.code == 0 && damaged.out.contains("host.dat"), "{damage}: {}", damaged.err);
+        assert_eq!(times(&damaged.out), times(&whole), "{damage}");
+        let of_whole = known(&whole);
+        let others: Vec<_> = known(&damaged.out);
+        let others: Vec<_> = others.iter().filter(|slice| !of_whole.contains(slice)).collect();
+        assert!(others.is_empty(), "{damage}: {others:?}");
+    }
+}
+
 #[test]
 fn damaged_head_of_a_source_is_an_error_with_a_remedy() {
     let scratch = tempfile::tempdir().unwrap();

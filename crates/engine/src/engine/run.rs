@@ -109,7 +109,9 @@ impl<'a> Run<'a> {
         let is_root = |id: MachineId| engine.topology.is_root(id);
         let with_events =
             keys.iter().zip(&heads.0).filter(|(_, head)| head.first_event().is_some());
-        let all_roots = !with_events.clone().any(|(key, _)| is_root(key.machine));
+        // A chosen span is the hosts', also if nothing is left of them.
+        let is_chosen = matches!(engine.window.start, Start::At(_));
+        let all_roots = !is_chosen && !with_events.clone().any(|(key, _)| is_root(key.machine));
         let defines_span = |id: MachineId| all_roots || is_root(id);
         let start = with_events
             .filter(|(key, _)| defines_span(key.machine))

@@ -61,6 +61,7 @@ mod names;
 mod read;
 mod record;
 mod repack;
+mod span;
 mod squeeze;
 mod stream;
 mod totals;

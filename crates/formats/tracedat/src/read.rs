@@ -7,6 +7,7 @@ mod metadata;
 pub mod option;
 mod recover;
 mod section;
+mod span;
 pub mod stream;
 mod v6;
 mod v7;

@@ -53,6 +53,7 @@ pub mod index;
 pub mod problem;
 pub mod read;
 pub mod records;
+mod span;
 pub mod stream;
 #[cfg(feature = "synthetic")]
 pub mod synthetic;

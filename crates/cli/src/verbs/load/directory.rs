@@ -1,7 +1,10 @@
 //! A recording directory: its manifest says who is who.
 
 use super::{
-    Opened, RawGap, RawStart, RawWindow, SourceBytes, display_name, endings::Endings, xen,
+    Opened, RawGap, SourceBytes, display_name,
+    endings::Endings,
+    window::{RawWindow, Written},
+    xen,
 };
 use crate::facts::{CostLine, Ending, Facts, Stored, TimeUnit};
 use crate::verbs::record::ending::not_kept_text;
@@ -13,7 +16,7 @@ use transect_model::ids::{CpuId, MachineId, MachineKind};
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
 use transect_store::manifest::{Cost, Gap, LostCount, MachineEntry, SnapshotEntry};
-use transect_store::{Manifest, Recording, Source};
+use transect_store::{Manifest, Recording};
 use transect_tracefs::ProcessKey;
 
 /// Everything the engine needs to know about an opened directory.
@@ -39,7 +42,8 @@ pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         sources: sources.collect(),
         gaps: manifest.gaps.iter().map(gap).collect(),
         filters: filters(manifest),
-        window: raw_window(manifest, recording.sources.iter().any(Source::is_cut)),
+        window: RawWindow::of(manifest),
+        written: Written::of(manifest),
         lost: manifest.lost.iter().map(lost).collect(),
         endings: Endings::of(manifest),
         remarks: problems.chain(filter_remark(manifest)).collect(),
@@ -108,28 +112,6 @@ fn filter_remark(manifest: &Manifest) -> Option<ImportLog> {
         message: format!("recorded with the filter {text}: {}", filter_effect(manifest)),
         data_loss: false,
     })
-}
-
-/// The window of a snapshot; that of a filtered recording, or of one whose last events were not kept, is the
-/// time for which it was recorded, and not that of the events that there are. One of which a file was cut ends with it, too.
-fn raw_window(manifest: &Manifest, is_cut: bool) -> Option<RawWindow> {
-    if let Some(entry) = &manifest.snapshot {
-        return Some(raw_snapshot(entry, manifest));
-    }
-    let is_of_recorder = manifest.filter.is_some() || !manifest.not_kept.is_empty();
-    let (from, to) = manifest.recorded.filter(|_| is_of_recorder || is_cut)?;
-    let from = if is_of_recorder { RawStart::At(from) } else { RawStart::FirstEvent };
-    Some(RawWindow { from, to: Some(to), is_whole: is_of_recorder, born: None })
-}
-
-fn raw_snapshot(entry: &SnapshotEntry, manifest: &Manifest) -> RawWindow {
-    let born = manifest.threads.iter().filter_map(|thread| {
-        let born = thread.born?;
-        Some((thread.machine_id, thread.tid, born))
-    });
-    let is_whole = entry.from.is_some() && entry.asked_ns.is_none();
-    let from = entry.from.map_or(RawStart::Covered, RawStart::At);
-    RawWindow { from, to: entry.to, is_whole, born: Some(born.collect()) }
 }
 
 pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {

@@ -94,6 +94,16 @@ impl<'a> SourceFile<'a> {
         })
     }
 
+    /// The stamps of the first and the last event, as they are found now.
+    pub(super) fn span(&self, source: &SourceBytes<'_>) -> Option<(u64, u64)> {
+        let span = match self {
+            SourceFile::Compact(file) => file.span(),
+            SourceFile::Dat(dat) => dat.span(&source.source?.entry.clock),
+            SourceFile::Xen(file) => return file.span(),
+        };
+        span.map(|(first, last)| (first.get(), last.get()))
+    }
+
     /// Does the file lack its end, so that there can be CPUs of which it has nothing? One that is not what was written
     /// and has no totals does, too: blocks behind the damage cannot be found.
     pub(super) fn lacks_end(&self, source: &SourceBytes<'_>) -> bool {

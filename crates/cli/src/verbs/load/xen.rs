@@ -104,6 +104,7 @@ pub(super) fn opened<'a>(
         gaps: Vec::new(),
         filters: Vec::new(),
         window: None,
+        written: None,
         lost: Vec::new(),
         endings: Endings::default(),
         remarks: Vec::new(),

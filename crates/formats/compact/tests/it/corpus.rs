@@ -126,3 +126,24 @@ fn every_failure_is_explained() {
         compare(&path, &text);
     }
 }
+
+/// The ends of a file alone tell what all of its events tell.
+#[test]
+fn span_is_that_of_all_events() {
+    let mut with_events = 0;
+    for path in files("succeed") {
+        let bytes = fs::read(&path).unwrap();
+        let compact = Compact::parse(&bytes).unwrap();
+        let stamps = compact.cpus().flat_map(|cpu| compact.stream(cpu).unwrap());
+        let stamps: Vec<_> = stamps
+            .filter_map(|item| match item {
+                Item::Event { ts, .. } => Some(ts),
+                Item::Lost(_) | Item::Problem(_) => None,
+            })
+            .collect();
+        let all = stamps.iter().min().copied().zip(stamps.iter().max().copied());
+        assert_eq!(compact.span(), all, "{}", path.display());
+        with_events += usize::from(all.is_some());
+    }
+    assert!(with_events > 3);
+}

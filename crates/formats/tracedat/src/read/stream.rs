@@ -1,5 +1,7 @@
 //! One CPU's records, page by page, with memory bounded by one compressed chunk.
 
+mod ends;
+
 use super::{buffer::Buffer, buffer::CpuData, compress::Compression, cursor::Cursor};
 use crate::problem::{Place, Problem};
 use std::{

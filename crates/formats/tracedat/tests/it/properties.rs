@@ -240,6 +240,22 @@ proptest! {
 
     /// Putting the pieces of a plan in place gives the file that `write` gives.
     #[test]
+    fn the_ends_tell_the_span(recording in recording()) {
+        let file = recording.write();
+        let trace = TraceDat::parse(&file).expect("ours");
+        let mut stamps = Vec::new();
+        for buffer in trace.buffers() {
+            for cpu in buffer.cpus() {
+                stamps.extend(read_marks(&trace, &buffer.name, cpu).into_iter().map(|(ts, _)| ts));
+            }
+        }
+        let all = stamps.iter().min().copied().zip(stamps.iter().max().copied());
+        let span = trace.span("mono").map(|(first, last)| (first.get(), last.get()));
+        prop_assert_eq!(span, all);
+        prop_assert_eq!(trace.span("boot"), None);
+    }
+
+    #[test]
     fn a_plan_is_the_file(recording in recording()) {
         let recording = Recording { compression: Compression::None, ..recording };
         let plan = recording.spec().plan().expect("a plan");

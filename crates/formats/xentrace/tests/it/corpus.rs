@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use crate::common::{described, files, folder};
+use transect_xentrace::{XenTrace, XenVersion};
 
 fn check(kind: &str, most: usize, at_least: usize) {
     let files = files(kind);
@@ -28,4 +29,15 @@ fn what_is_right_is_read() {
 #[test]
 fn every_failure_is_explained() {
     check("fail", 40, 18);
+}
+
+/// The ends of a file alone tell what all of its records tell.
+#[test]
+fn span_is_that_of_all_records() {
+    for (name, file) in files("succeed") {
+        let trace = XenTrace::parse(&file, XenVersion::Unknown).unwrap();
+        let stamps = || trace.cpus().flat_map(|cpu| trace.stream(cpu)).map(|record| record.tsc);
+        let all = stamps().min().zip(stamps().max());
+        assert!(all.is_some() && trace.span() == all, "{name}: {:?} {all:?}", trace.span());
+    }
 }
