@@ -10,6 +10,7 @@ pub(crate) mod daemon;
 pub(crate) mod damage;
 pub(crate) mod disks;
 pub(crate) mod files;
+pub(crate) mod forms;
 pub(crate) mod http;
 pub(crate) mod judge;
 pub(crate) mod kills;

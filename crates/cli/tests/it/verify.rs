@@ -1,10 +1,12 @@
 //! `transect verify`, and what every verb says of a damaged recording.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests report by failing")]
+#![allow(clippy::print_stdout, reason = "a skipped test names its reason in the log")]
 
 use crate::view_support::{pair, transect};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use transect_clock::Evidence;
 use transect_compact::{BlockWriter, FileHeader, LogId, LogWriter, Totals};
 use transect_model::event::CoreEvent;
@@ -67,6 +69,55 @@ fn whole_recording_is_whole_with_tables_and_tiles() {
     }
     let text = run(scratch.path(), &["verify", &recording]);
     assert!(text.out.ends_with("files, all whole\n"), "{}", text.out);
+}
+
+/// As [`run`], where the directory cannot be written to, and with a cache of its own. None if that cannot be had here.
+fn run_read_only(dir: &Path, cache: &Path, words: &[&str]) -> Option<Ran> {
+    let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
+    let unshare = |command: &[&str]| {
+        let mut unshare = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            unshare.args(["--user", "--map-root-user"]);
+        }
+        unshare.args(["--mount", "sh", "-c", mount]).arg(dir);
+        unshare.args(command).env("XDG_CACHE_HOME", cache).stdin(Stdio::null()).output().unwrap()
+    };
+    if !unshare(&["true"]).status.success() {
+        println!("skipped: no mount namespace can be made here");
+        return None;
+    }
+    let mut command = vec![env!("CARGO_BIN_EXE_transect")];
+    command.extend_from_slice(words);
+    let output = unshare(&command);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Some(Ran {
+        code: output.status.code().unwrap(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    })
+}
+
+/// The tables of a recording that cannot be written to are in the cache: they are verified and repaired there.
+#[test]
+fn cached_tables_are_verified() {
+    let (scratch, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let recording = pair(scratch.path());
+    let ran = |words: &[&str]| run_read_only(scratch.path(), cache.path(), words);
+    let Some(first) = ran(&["sql", "--csv", &recording, SUM]) else { return };
+    assert_eq!(first.code, 0, "{}", first.err);
+    assert!(!Path::new(&recording).join("tables").exists());
+    let whole = ran(&["verify", &recording]).unwrap();
+    assert_eq!(whole.code, 0, "{}{}", whole.out, whole.err);
+    let cached = |line: &&str| line.contains("transect/tables/") && line.contains("/tables ");
+    let line = whole.out.lines().find(cached).unwrap_or_else(|| panic!("{}", whole.out));
+    let tables = Path::new(line.split_whitespace().next().unwrap());
+    assert!(tables.starts_with(cache.path()) && line.ends_with("whole"), "{line}");
+    flip(&tables.join("exits/machine_id=1/bucket=0.parquet"), 100);
+    let damaged = ran(&["verify", &recording]).unwrap();
+    assert!(damaged.code == 1 && damaged.out.contains("exits"), "{}", damaged.out);
+    let repaired = ran(&["verify", "--repair", &recording]).unwrap();
+    assert_eq!(repaired.code, 0, "{}{}", repaired.out, repaired.err);
+    assert_eq!(ran(&["sql", "--csv", &recording, SUM]).unwrap().out, first.out);
 }
 
 /// The files that all others are understood by have a copy: every answer stays what it was.

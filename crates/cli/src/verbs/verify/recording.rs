@@ -1,7 +1,7 @@
 //! A recording: its own files, its tables, its tiles.
 
 use super::{Line, State};
-use crate::verbs::load::SourceArgs;
+use crate::verbs::load::{SourceArgs, tables::parent};
 use std::path::Path;
 use transect_integrity::Folder;
 use transect_store::{FileCheck, FileState, Manifest};
@@ -40,44 +40,53 @@ fn of_file(check: FileCheck) -> Line {
     }
 }
 
-/// Tables and tiles, which are made of the sources; those of an excerpt's tables are all there is.
+/// Tables and tiles, which are made of the sources; those of an excerpt's tables are all there is. Of a recording that
+/// this user cannot write to they are in the user's cache.
 fn derived(dir: &Path, is_excerpt: bool, repair: bool) -> anyhow::Result<Vec<Line>> {
+    let home = match is_excerpt {
+        true => dir.to_owned(),
+        // Without a cache there are none in it.
+        false => parent(dir).unwrap_or_else(|_| dir.to_owned()),
+    };
+    let named = |folder: &str| match home == dir {
+        true => folder.to_owned(),
+        false => home.join(folder).display().to_string(),
+    };
     let mut lines = Vec::new();
-    let at = dir.join("tables");
+    let at = home.join("tables");
     if at.is_dir() || is_excerpt {
-        let mut line = tables(&at, "tables")?;
+        let mut line = tables(&at, &named("tables"))?;
         if is_excerpt && line.state == State::Damaged {
             line.remedy = Some(COPY_EXCERPT.to_owned());
         } else if line.state == State::Damaged && repair {
             Folder::distrust(&at);
             crate::verbs::load::tables::ensure(dir, &SourceArgs::default())?;
-            let again = tables(&at, "tables")?;
+            let again = tables(&at, &named("tables"))?;
             line = if again.state == State::Damaged { again } else { line.repaired() };
         }
         lines.push(line);
     }
-    lines.extend(tiles(dir, &at, repair)?);
+    lines.extend(tiles(&home, &at, named("view"), repair)?);
     Ok(lines)
 }
 
-/// The tiles of the timeline.
-fn tiles(dir: &Path, tables: &Path, repair: bool) -> anyhow::Result<Option<Line>> {
-    const NAME: &str = "view";
-    Ok(match transect_timeline::verify(dir, tables)? {
+/// The tiles of the timeline, in `view` of their home.
+fn tiles(home: &Path, tables: &Path, name: String, repair: bool) -> anyhow::Result<Option<Line>> {
+    Ok(match transect_timeline::verify(home, tables)? {
         Verified::None => None,
         Verified::Stale => {
             let why = "made of other tables: the next transect view makes them again";
-            Some(Line::unverified(NAME, why))
+            Some(Line::unverified(name, why))
         }
-        Verified::Whole { bytes, .. } => Some(Line::whole(NAME, Some(bytes))),
+        Verified::Whole { bytes, .. } => Some(Line::whole(name, Some(bytes))),
         Verified::Damaged(errors) => {
             let places = errors.iter().map(ToString::to_string).collect();
-            let line = Line::damaged(NAME, places, REPAIR);
+            let line = Line::damaged(name, places, REPAIR);
             match repair {
                 false => Some(line),
                 // The next view makes them.
                 true => {
-                    std::fs::remove_dir_all(dir.join(NAME))?;
+                    std::fs::remove_dir_all(home.join("view"))?;
                     Some(Line {
                         places: vec!["removed: the next transect view makes them again".to_owned()],
                         ..line.repaired()
