@@ -14,19 +14,22 @@ impl World {
             let _slot = self.slot(at.m, at.tid);
         }
         let machine = &mut self.machines[at.m];
-        // A request's other events may be those of a hidden CPU, or of a thread that does not pass the filter.
-        let is_whole = at.t >= machine.threads.hidden_until
-            && !machine.is_filtered()
-            && !machine.filter.partial_block;
+        // A request's other events may be those of a hidden CPU. What is issued was perhaps issued before, and what is
+        // inserted is perhaps merged: neither begins a request that could be told.
+        let is_hidden = at.t < machine.threads.hidden_until;
+        // Or they are those of a thread that does not pass the filter.
+        let is_partial = machine.is_filtered() || machine.filter.partial_block;
         let env = env!(self, machine, sink);
         match *event {
-            CoreEvent::BlockInsert(request) if !is_whole => {
+            CoreEvent::BlockInsert(request) if is_hidden => machine.blocks.queue(request),
+            CoreEvent::BlockIssue(_) | CoreEvent::BlockComplete { .. } if is_hidden => {}
+            CoreEvent::BlockInsert(request) if is_partial => {
                 machine.blocks.begin(at.t, at.tid, request, false, env);
             }
-            CoreEvent::BlockIssue(request) if !is_whole => {
+            CoreEvent::BlockIssue(request) if is_partial => {
                 machine.blocks.begin(at.t, at.tid, request, true, env);
             }
-            CoreEvent::BlockComplete { .. } if !is_whole => {}
+            CoreEvent::BlockComplete { .. } if is_partial => {}
             CoreEvent::BlockInsert(request) => machine.blocks.insert(at.t, at.tid, request, env),
             CoreEvent::BlockIssue(request) => machine.blocks.issue(at.t, at.tid, request, env),
             CoreEvent::BlockComplete { request, error } => {

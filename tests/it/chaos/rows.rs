@@ -311,17 +311,16 @@ impl Whole {
         }
     }
 
-    /// A request whose queueing was lost begins with its issue.
+    /// A request whose first events were lost begins with the next one: its issue, or another issue of a busy device.
     fn is_later_part(&self, row: &Value) -> bool {
         let of =
             |row: &Value| ["machine_id", "device", "sector", "bytes"].map(|c| row[c].to_string());
         let all = self.points.iter().filter(|((table, _), _)| table == "block_io");
         all.flat_map(|(_, rows)| rows).any(|other| {
-            let issued = number(other, "ts").zip(number(other, "issue_ns")).map(|(ts, ns)| ts + ns);
+            let spans = interval_of(other).zip(number(row, "ts"));
+            let is_in = spans.is_some_and(|((from, to), ts)| from <= ts && ts <= to);
             let ends = |row: &Value| interval_of(row).map(|(_, to)| to);
-            of(other) == of(row)
-                && issued == number(row, "ts")
-                && (row["dur"].is_null() || ends(row) == ends(other))
+            of(other) == of(row) && is_in && (row["dur"].is_null() || ends(row) == ends(other))
         })
     }
 

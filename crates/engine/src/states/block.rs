@@ -17,7 +17,8 @@
 //!
 //! **Boundary state.** The open requests of the machine, by device and sector. A completion without
 //! a beginning makes no row. A hole in the stream of any CPU may hide any request's end (or the end
-//! and the next request for the same sectors), so all open ones end there with null `dur`.
+//! and the next request for the same sectors), so all open ones end there with null `dur`. Requests that begin while the
+//! hole hides events make no row. One that was under way then begins with its first event behind the hole.
 
 use super::Env;
 use serde::{Deserialize, Serialize};
@@ -73,8 +74,13 @@ impl Blocks {
     /// `block_rq_insert`.
     pub(crate) fn insert(&mut self, t: i64, tid: Tid, request: BlockRequest, env: &mut Env<'_>) {
         let left = request.sectors;
-        self.queues.insert(request.device);
+        self.queue(request);
         self.add(Open { ts: t, tid, request, left, issue: None, again: false }, env);
+    }
+
+    /// The device has a queue in which requests are inserted.
+    pub(crate) fn queue(&mut self, request: BlockRequest) {
+        self.queues.insert(request.device);
     }
 
     /// `block_rq_issue`.
@@ -123,7 +129,7 @@ impl Blocks {
         }
     }
 
-    /// A request begins while its other events are not recorded, or hidden: a row without an end. An issue
+    /// A request begins while its other events are not recorded: a row without an end. An issue
     /// begins one where the device has no queue in which others are inserted.
     pub(crate) fn begin(
         &mut self,
@@ -137,7 +143,7 @@ impl Blocks {
             return;
         }
         if !issued {
-            self.queues.insert(request.device);
+            self.queue(request);
         }
         let (left, issue) = (request.sectors, issued.then_some(t));
         Open { ts: t, tid, request, left, issue, again: false }.emit(None, env);

@@ -8,7 +8,9 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Error {
     /// It does not begin as a trace.dat does.
-    #[error("not a trace.dat file: it begins with {found}, expected 17 08 44 \"tracing\"")]
+    #[error(
+        "not a trace.dat file: it begins with {found}, expected 17 08 44 \"tracing\"; check the file name, or copy the file again"
+    )]
     Magic {
         /// The first bytes, printed.
         found: String,

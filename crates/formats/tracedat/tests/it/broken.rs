@@ -192,7 +192,7 @@ fn nothing_at_all() {
     assert_eq!(
         read(b"").told,
         [
-            "not a trace.dat file: it begins with nothing (the file is empty), expected 17 08 44 \"tracing\""
+            "not a trace.dat file: it begins with nothing (the file is empty), expected 17 08 44 \"tracing\"; check the file name, or copy the file again"
         ]
     );
     assert_eq!(read(&[0; 100_000]).told.len(), 1);
