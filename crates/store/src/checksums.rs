@@ -73,15 +73,17 @@ fn source_entry(dir: &Path, source: &SourceEntry, bytes: u64) -> Result<FileEntr
     match source.format {
         SourceFormat::Compact => {
             entry.end = Some(end_of(&file, bytes));
-            let span = Compact::parse(&file).ok().and_then(|compact| compact.span());
-            entry.span = span.map(|(first, last)| (first.get(), last.get()));
+            let Ok(compact) = Compact::parse(&file) else { return Ok(entry) };
+            let begins = |log| compact.chunks(log).next().map_or(0, |chunk| chunk.sync.get());
+            let logs = compact.logs().map(|log| (log.cpu, log.side, begins(log)));
+            entry.logs = logs.collect();
+            entry.span = compact.span().map(|(first, last)| (first.get(), last.get()));
         }
         SourceFormat::TraceDat => {
             let Ok(trace) = TraceDat::parse(&file) else { return Ok(entry) };
             let ranges = trace.event_ranges().into_iter();
             entry.events = ranges.map(|range| (range.start, range.end)).collect();
-            let span = trace.span(&source.clock);
-            entry.span = span.map(|(first, last)| (first.get(), last.get()));
+            entry.span = trace.span(&source.clock).map(|(first, last)| (first.get(), last.get()));
         }
         // The records' layout does not matter for their stamps.
         SourceFormat::Xentrace => {

@@ -113,6 +113,10 @@ pub struct FileEntry {
     /// else it makes all of them doubtful.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(u64, u64)>,
+    /// Of a compact file, its logs: CPU, 0 for the main log, and a stamp before which it has no event. A damaged file can
+    /// lack all blocks of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<(CpuId, u8, u64)>,
     /// Of a source, the stamps of its first and its last event, raw: without the file, the recording still has the
     /// same window.
     #[serde(default, skip_serializing_if = "Option::is_none")]

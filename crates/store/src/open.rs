@@ -16,6 +16,7 @@ use std::{
 };
 use transect_clock::evidence::{Evidence, RateSource};
 use transect_integrity::{FileSums, Seal, seal_of_line};
+use transect_model::ids::CpuId;
 
 /// An opened recording: everything mapped, nothing decoded.
 #[derive(Debug)]
@@ -65,6 +66,12 @@ impl Source {
     pub fn has_other_end(&self) -> bool {
         let written = self.written.as_ref().and_then(|written| Some((written.bytes, written.end?)));
         written.is_some_and(|(bytes, end)| checksums::end_of(&self.bytes, bytes) != end)
+    }
+
+    /// The logs that a compact file had when the recording was finished: CPU, number, and a stamp before which it had no
+    /// event.
+    pub fn logs(&self) -> &[(CpuId, u8, u64)] {
+        self.written.as_ref().map_or(&[], |written| &written.logs)
     }
 
     /// The first byte of damage that makes all of its events doubtful, for it is in what describes them.

@@ -255,7 +255,7 @@ fn run(
     let clocks = ClockGraph::from_evidence(&evidence, args.clock_options())
         .map_err(|error| refuse(&endings, error.into()))?;
     for (source, trace) in &traces {
-        endings.cut(source.machine, trace.cut_cpus(source), trace.lacks_end(source));
+        endings.cut(source.machine, trace.cut_cpus(source));
     }
     let window = window.or_else(|| written?.window(&traces));
     let readers = readers(&traces, &sources, &clocks);

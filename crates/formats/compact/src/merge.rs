@@ -64,23 +64,31 @@ struct Merged<'d> {
     next: Vec<Item>,
     /// Events are missing before its next one.
     in_hole: bool,
+    /// Of a side log, before its first event: none of it is earlier, ns. A hole that it begins with hides nothing before.
+    begins_ns: Option<u64>,
 }
 
 impl<'d> Merged<'d> {
     fn new(log: Option<LogStream<'d>>) -> Self {
         let in_hole = log.as_ref().is_some_and(LogStream::begins_within_chunk);
-        Merged { log, next: Vec::new(), in_hole }
+        Merged { log, next: Vec::new(), in_hole, begins_ns: None }
+    }
+
+    fn side(log: Option<LogStream<'d>>) -> Self {
+        let begins_ns = log.as_ref().and_then(|log| log.begins_ns);
+        Merged { begins_ns, ..Merged::new(log) }
     }
 
     fn has_ended(&self) -> bool {
         self.log.is_none() && self.next.is_empty()
     }
 
-    /// Stamp of its next event; passes on what has no stamp.
+    /// Stamp of its next event, or of the hole that it begins with; passes on what has no stamp.
     fn until<S: Sink>(&mut self, sink: &mut S) -> Option<u64> {
         loop {
             match self.next.last() {
                 Some(Item::Event { ts, .. }) => return Some(ts.get()),
+                Some(Item::Lost(_)) if self.begins_ns.is_some() => return self.begins_ns,
                 Some(_) => self.pass(sink),
                 None => {
                     let log = self.log.as_mut()?;
@@ -96,10 +104,12 @@ impl<'d> Merged<'d> {
     fn pass<S: Sink>(&mut self, sink: &mut S) {
         match self.next.pop() {
             Some(Item::Event { ts, tid, event }) => {
+                self.begins_ns = None;
                 self.in_hole = false;
                 sink.event(ts, tid, event);
             }
             Some(Item::Lost(lost)) => {
+                self.begins_ns = None;
                 self.in_hole = hides_others(&lost);
                 sink.lost(lost);
             }
@@ -172,7 +182,7 @@ impl<'d> Stream<'d> {
         let count = heads.iter().map(of_log).sum();
         let latest = heads.into_iter().map(|(_, head)| head).max_by_key(|(_, from_ns)| *from_ns);
         let head = latest.map(|(cause, from_ns)| Head { cause, from_ns, count });
-        let (main, sides) = (Merged::new(main), sides.map(Merged::new));
+        let (main, sides) = (Merged::new(main), sides.map(Merged::side));
         Stream { main, sides, head, queue: Vec::new() }
     }
 

@@ -91,6 +91,8 @@ struct Log {
     lost: u64,
     /// Why blocks after those listed cannot be read, if there are any.
     tail: Option<LostCause>,
+    /// No event of it was earlier, if that is known although its first block is not there.
+    begins_ns: Option<u64>,
 }
 
 /// A chunk a stream can begin at.
@@ -135,6 +137,20 @@ impl<'d> Compact<'d> {
         };
         compact.index(length);
         Ok(compact)
+    }
+
+    /// The same file, which is known to lack its end, and to have had these logs, each with a stamp before which it has no
+    /// event. Of a log without blocks, all events are missing. Totals tell that by themselves.
+    #[must_use]
+    pub fn with_logs(mut self, logs: impl IntoIterator<Item = (LogId, Timestamp<Source>)>) -> Self {
+        if self.totals.is_none() {
+            for (id, begins) in logs {
+                let log = self.logs.entry(id).or_default();
+                log.tail = log.tail.or(Some(LostCause::Truncated));
+                log.begins_ns = Some(begins.get());
+            }
+        }
+        self
     }
 
     /// What the file's header says.
@@ -201,6 +217,7 @@ impl<'d> Compact<'d> {
     pub fn log_stream(&self, id: LogId) -> Option<LogStream<'_>> {
         let log = self.logs.get(&id)?;
         let stream = LogStream::new(self.file, id, &log.blocks, self.context());
+        let stream = stream.begins_by(log.begins_ns);
         let told = self.totals.as_ref().and_then(|totals| totals.lost(id)).unwrap_or(0);
         Some(stream.begun(self.header.overwrite).ended_by(log.lost.max(told), log.tail))
     }

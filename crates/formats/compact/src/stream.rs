@@ -109,6 +109,8 @@ pub struct LogStream<'d> {
     /// What its first block is when it does not begin at position 0: the middle of a log that is read
     /// from there on purpose (none), or a log without its beginning.
     headless: Option<LostCause>,
+    /// No event of it is earlier, ns.
+    pub(crate) begins_ns: Option<u64>,
     context: Context,
     state: State,
     /// Payload of the current block, where it is not the file's own bytes.
@@ -159,6 +161,10 @@ impl<'d> LogStream<'d> {
             lost_total: 0,
             tail: None,
             headless: None,
+            begins_ns: blocks
+                .first()
+                .filter(|first| first.position == 0)
+                .map(|first| first.sync_ns),
             context,
             state: State::new(),
             buffer: Vec::new(),
@@ -177,6 +183,12 @@ impl<'d> LogStream<'d> {
     /// `overwrites` has lost it to itself.
     pub(crate) fn begun(mut self, overwrites: bool) -> Self {
         self.headless = Some(if overwrites { LostCause::Overwritten } else { LostCause::Missing });
+        self
+    }
+
+    /// No event was earlier, if its first block does not tell when it begins.
+    pub(crate) fn begins_by(mut self, ns: Option<u64>) -> Self {
+        self.begins_ns = self.begins_ns.or(ns);
         self
     }
 

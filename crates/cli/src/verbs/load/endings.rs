@@ -40,13 +40,10 @@ impl Endings {
         }
     }
 
-    /// A machine's file was cut: these CPUs lack their last events, and those without a stream all of theirs.
-    pub(super) fn cut(&mut self, machine: MachineId, cpus: BTreeSet<CpuId>, is_cut: bool) {
+    /// A machine's file was cut: these CPUs lack their last events.
+    pub(super) fn cut(&mut self, machine: MachineId, cpus: BTreeSet<CpuId>) {
         let missing = LostEvents { count: None, cause: LostCause::TruncatedFile };
-        let recorded = self.recorded.iter().filter(|key| is_cut && key.machine == machine);
-        let recorded: Vec<_> = recorded.copied().collect();
-        let keys = cpus.into_iter().map(|cpu| StreamKey { machine, cpu });
-        for key in keys.chain(recorded) {
+        for key in cpus.into_iter().map(|cpu| StreamKey { machine, cpu }) {
             self.missing.entry(key).or_insert(missing);
         }
     }

@@ -4,9 +4,10 @@ use super::xen;
 use anyhow::bail;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use transect_compact::Compact;
+use transect_compact::{Compact, LogId};
 use transect_model::ids::{CpuId, MachineId};
 use transect_model::table::ImportLog;
+use transect_model::time::Timestamp;
 use transect_store::Source;
 use transect_store::manifest::SourceFormat;
 use transect_tracedat::TraceDat;
@@ -27,6 +28,17 @@ impl<'a> SourceBytes<'a> {
     /// Is its end missing, as its recording tells?
     pub(super) fn is_cut(&self) -> bool {
         self.source.is_some_and(Source::is_cut)
+    }
+
+    /// Does it end otherwise than it did, as its recording tells?
+    fn has_other_end(&self) -> bool {
+        self.source.is_some_and(Source::has_other_end)
+    }
+
+    /// Does a compact file lack its end? One that is not what was written and has no totals does, too: blocks behind the
+    /// damage cannot be found.
+    fn lacks_end(&self, file: &Compact<'_>) -> bool {
+        self.is_cut() || file.totals().is_none() && self.has_other_end()
     }
 
     /// A file by itself, of which nothing else is known.
@@ -72,10 +84,14 @@ impl<'a> SourceFile<'a> {
         Ok(match format {
             SourceFormat::Compact => {
                 let file = Compact::parse(bytes)?;
-                let has_other_end = source.source.is_some_and(Source::has_other_end);
-                if has_other_end && is_whole(&file) {
+                if source.has_other_end() && is_whole(&file) {
                     bail!("it is whole, but not the file that was recorded");
                 }
+                let logs = source.source.map_or(&[][..], Source::logs);
+                let logs = logs.iter().map(|(cpu, side, begins)| {
+                    (LogId { cpu: *cpu, side: *side }, Timestamp::new(*begins))
+                });
+                let file = if source.lacks_end(&file) { file.with_logs(logs) } else { file };
                 SourceFile::Compact(Box::new(file))
             }
             SourceFormat::Xentrace => {
@@ -104,22 +120,10 @@ impl<'a> SourceFile<'a> {
         span.map(|(first, last)| (first.get(), last.get()))
     }
 
-    /// Does the file lack its end, so that there can be CPUs of which it has nothing? One that is not what was written
-    /// and has no totals does, too: blocks behind the damage cannot be found.
-    pub(super) fn lacks_end(&self, source: &SourceBytes<'_>) -> bool {
-        let has_other_end = || source.source.is_some_and(Source::has_other_end);
-        match self {
-            SourceFile::Compact(file) => {
-                source.is_cut() || file.totals().is_none() && has_other_end()
-            }
-            SourceFile::Dat(_) | SourceFile::Xen(_) => source.is_cut(),
-        }
-    }
-
     /// The CPUs of a file whose last events it lacks.
     pub(super) fn cut_cpus(&self, source: &SourceBytes<'_>) -> BTreeSet<CpuId> {
         match self {
-            SourceFile::Compact(file) if self.lacks_end(source) => file.cpus().collect(),
+            SourceFile::Compact(file) if source.lacks_end(file) => file.cpus().collect(),
             SourceFile::Dat(dat) if source.is_cut() => {
                 dat.buffers().iter().flat_map(|buffer| buffer.cpus().map(CpuId)).collect()
             }

@@ -67,22 +67,38 @@ proptest! {
         at in any::<prop::sample::Index>(), bit in 0..8_u8, is_cut in any::<bool>(),
     ) {
         let (mut file, begin) = file([&main, &side, &second], every);
+        let whole = Compact::parse(&file).unwrap();
+        let begins = |id| whole.chunks(id).next().unwrap().sync;
+        let logs: Vec<_> = whole.logs().map(|id| (id, begins(id))).collect();
         let at = begin + at.index(file.len() - begin);
         match is_cut {
             true => file.truncate(at),
             false => file[at] ^= 1 << bit,
         }
-        let compact = Compact::parse(&file).unwrap();
-        // Of a log without a block or a total nobody knows. A file that was cut between two blocks has neither
-        // problems nor totals: who has its length knows that it was.
-        let is_known = |id: &LogId| compact.totals().is_some() || compact.logs().any(|log| log == *id);
-        let logs = [(MAIN, &main), (SIDE, &side), (SECOND, &second)];
-        let known = logs.into_iter().filter(|(id, _)| is_known(id));
-        let mut written: Vec<Stamped> = known.flat_map(|(_, events)| events).copied().collect();
+        // As a recording knows by the file's length and end.
+        let compact = Compact::parse(&file).unwrap().with_logs(logs);
+        let mut written: Vec<Stamped> = [main, side, second].concat();
         written.sort_by_key(|(ts, _, _)| *ts);
         let items: Vec<Item> = compact.stream(CpuId(0)).into_iter().flatten().collect();
-        if compact.totals().is_some() || !compact.problems().is_empty() {
-            check(&written, &items)?;
-        }
+        check(&written, &items)?;
+    }
+
+    /// What comes before the first event of a log whose events are all missing is whole.
+    #[test]
+    fn a_missing_log_hides_nothing_before_it(main in history(60), side in history(30)) {
+        let (mut file, _) = file([&main, &side, &[]], 1000);
+        let whole = Compact::parse(&file).unwrap();
+        let Some(begins) = whole.chunks(SIDE).next().map(|chunk| chunk.sync) else { return Ok(()) };
+        let known = whole.logs().map(|id| (id, begins)).collect::<Vec<_>>();
+        let mut blocks = file.windows(4).enumerate().filter(|(_, bytes)| bytes == b"TBLK");
+        // The first one is the main log's.
+        let (second, _) = blocks.nth(1).unwrap();
+        file.truncate(second);
+        let compact = Compact::parse(&file).unwrap().with_logs(known);
+        let items: Vec<Item> = compact.stream(CpuId(0)).into_iter().flatten().collect();
+        let given = items.iter().filter(|item| matches!(item, Item::Event { .. })).count();
+        prop_assert!(items.iter().any(|item| matches!(item, Item::Lost(_))));
+        let before = all_carried(&main).iter().filter(|(ts, _, _)| *ts < begins.get()).count();
+        prop_assert!(given >= before, "{given} of {before}");
     }
 }
