@@ -346,22 +346,22 @@ mod host {
         std::thread::scope(|scope| {
             scope.spawn(|| writer.run(&|line: &str| said.lock().unwrap().push(line.to_owned())));
             let mut made = Made::new(30, 40);
-            let mut until = |wanted: &str| {
+            let mut until = |wanted: &str, lost: u64| {
                 for _ in 0..20_000 {
                     queue.push(&Arc::new(Rendered::new(Arc::new(made.next_window()))));
                     std::thread::sleep(Duration::from_millis(1));
-                    if index.numbers().state.word() == wanted {
+                    let numbers = index.numbers();
+                    if numbers.state.word() == wanted && numbers.lost >= lost {
                         return;
                     }
                 }
                 panic!("never {wanted}: {:?}", index.numbers());
             };
-            until("ok");
-            until("full");
-            let lost = index.numbers().lost;
-            assert!(lost > 0);
+            until("ok", 0);
+            // A step of a merged series can be the first to find no space: its windows are written already.
+            until("full", 1);
             fs::remove_file(&ballast).unwrap();
-            until("ok");
+            until("ok", 1);
             drop(queue);
         });
         let said = said.into_inner().unwrap();
