@@ -66,8 +66,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if args.range.is_given() {
                 let (path, source, range) = (recording.as_path(), &args.source, args.range);
                 let written = Part::write(&Stretch { path, source, range })?;
-                let whole = super::load::tables::ensure(recording, &args.source)?;
-                super::load::tables::note_problems(&whole);
+                let whole = super::load::ensure(recording, &args.source, None)?;
+                super::load::note_problems(&whole);
                 Some(part.insert(written).tables()?)
             } else {
                 let (tables, can_be_made_again) = tables_dir(recording, &args)?;
@@ -130,10 +130,10 @@ fn tables_dir(recording: &Path, args: &Args) -> anyhow::Result<(PathBuf, bool)> 
         return Ok((inside, false));
     }
     let tables = match args.made_again {
-        false => super::load::tables::ensure(recording, &args.source)?,
-        true => super::load::tables::ensure_again(recording, &args.source, None)?,
+        false => super::load::ensure(recording, &args.source, None)?,
+        true => super::load::ensure_again(recording, &args.source)?,
     };
-    super::load::tables::note_problems(&tables);
+    super::load::note_problems(&tables);
     let can_be_made_again = tables.can_be_made_again() && !args.made_again;
     let TablesFolder { path, .. } = tables;
     Ok((path, can_be_made_again))

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 /// Runs `transect tables`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let tables = super::load::tables::ensure(&args.recording, &args.source)?;
+    let tables = super::load::ensure(&args.recording, &args.source, None)?;
     if args.json {
         let rows = serde_json::json!({
             "path": tables.path,

@@ -9,9 +9,7 @@ mod part;
 
 pub(crate) use part::Part;
 
-use super::load::progress::Tell;
-use super::load::tables::Progress;
-use super::load::{self, SourceArgs};
+use super::load::{self, Progress, SourceArgs, Tell};
 use crate::facts::{Facts, TimeUnit};
 use crate::moment::{Moment, RangeArgs, Timebase, trace_text};
 use anyhow::{Context as _, ensure};
@@ -77,7 +75,7 @@ impl Stretch<'_> {
             read_rows(tables, found.range, &mut Unused(sink))?;
             Ok(found)
         })?;
-        let tables = load::tables::ensure(self.path, self.source)?.path;
+        let tables = load::ensure(self.path, self.source, None)?.path;
         read_rows(&tables, found.range, sink)?;
         Ok(Facts { window: found.window, ..found.facts })
     }
@@ -141,7 +139,7 @@ impl Stretch<'_> {
         tell: Option<Tell<'_>>,
         work: impl FnMut(&Path) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        load::tables::with(self.path, self.source, tell, work)
+        load::with_tables(self.path, self.source, tell, work)
     }
 
     /// Finds the stretch in the recording.

@@ -32,7 +32,7 @@ impl Part {
 
     /// The folder of its tables.
     pub(crate) fn tables(&self) -> anyhow::Result<PathBuf> {
-        Ok(load::tables::ensure(&self.path, &SourceArgs::default())?.path)
+        Ok(load::ensure(&self.path, &SourceArgs::default(), None)?.path)
     }
 
     /// Its rows; the facts are those of the excerpt, with the path of the whole recording.

@@ -11,7 +11,7 @@ mod tests;
 
 use super::excerpt::{self, Stretch, Written, pack};
 use super::load;
-use super::load::losses::{self, Noting};
+use super::load::Noting;
 use super::record::units;
 use crate::moment::RangeArgs;
 use crate::output::Output;
@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use transect_model::table::Tables;
+use transect_recording::losses;
 
 /// Arguments of `transect export`.
 #[derive(clap::Args)]
@@ -101,7 +102,7 @@ fn perfetto(args: &Args) -> anyhow::Result<String> {
     } else {
         super::load::tables(&args.recording, &args.source, None)?
     };
-    losses::report(&losses::among(&tables.import_log), IMPORT_LOG);
+    load::note_losses(&losses::among(&tables.import_log), IMPORT_LOG);
     let mut output = Output::binary(&args.output)?;
     tables.machines.sort_by_key(|machine| machine.machine_id);
     let written = transect_perfetto::timeline::write(&tables, facts.unit.as_str(), &mut output);
@@ -132,7 +133,7 @@ fn rows(args: &Args) -> anyhow::Result<String> {
                 .map(drop)?;
         }
     }
-    losses::report(&watched.losses, IMPORT_LOG);
+    load::note_losses(&watched.losses, IMPORT_LOG);
     let (rows, output) = sink.finish().with_context(|| args.output.display().to_string())?;
     output.finish()?;
     Ok(format!("{rows} rows"))
@@ -144,7 +145,7 @@ fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
     if !is_tar && !args.is_to_stdout() {
         let dir = excerpt::directory(&args.output)?;
         let written = args.stretch().write(dir, u64::MAX, None)?;
-        load::tables::note_problems(&load::tables::ensure(&args.recording, &args.source)?);
+        load::note_problems(&load::ensure(&args.recording, &args.source, None)?);
         let next = format!("transect report {0}, transect view {0}", dir.display());
         return Ok((words(&written), Some(next)));
     }
@@ -159,7 +160,7 @@ fn recording(args: &Args) -> anyhow::Result<(String, Option<String>)> {
     };
     let scratch = scratch.context("cannot create the temporary directory for the excerpt")?;
     let written = args.stretch().write(&scratch.path().join(&name), u64::MAX, None)?;
-    load::tables::note_problems(&load::tables::ensure(&args.recording, &args.source)?);
+    load::note_problems(&load::ensure(&args.recording, &args.source, None)?);
     let output = Output::binary(&args.output)?;
     let output = pack::tar(&written.path, &name, output);
     output.with_context(|| args.output.display().to_string())?.finish()?;

@@ -53,7 +53,7 @@ fn write_recording(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 fn write_cost(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b",\n\"cost\":")?;
     match &report.facts.cost {
-        Some(cost) => write_json(out, cost),
+        Some(cost) => write_json(out, &CostLine::from(cost)),
         None => out.write_all(b"null"),
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn write_csv_report(
         ),
         View::Cost => {
             write_csv_header(out, CostLine::COLUMNS)?;
-            report.facts.cost.iter().try_for_each(|cost| write_csv(out, cost))
+            report.facts.cost.iter().try_for_each(|cost| write_csv(out, &CostLine::from(cost)))
         }
         _ => lists(report, view)
             .first()

@@ -14,7 +14,7 @@ mod summary;
 mod tests;
 mod text;
 
-pub(crate) use text::{bytes, duration};
+pub(crate) use text::bytes;
 
 use super::excerpt::{Part, Stretch};
 use crate::moment::{RangeArgs, zone::Zone};

@@ -3,12 +3,13 @@
 use super::build::{Gather, Report};
 use super::text::Style;
 use super::{View, machine, summary, text};
-use crate::facts::{CostLine, Facts, TimeUnit};
+use crate::facts::{Facts, TimeUnit};
 use crate::moment::zone::Zone;
 use crate::verbs::sample::{rows, svm, tables};
 use transect_model::ids::VcpuId;
 use transect_model::table::TableSink;
 use transect_model::time::{Span, Timestamp};
+use transect_store::manifest::Cost;
 
 fn facts() -> Facts {
     Facts {
@@ -17,17 +18,17 @@ fn facts() -> Facts {
         transect_version: Some("0.1.0".to_owned()),
         command: vec!["transect".to_owned(), "record".to_owned()],
         finished: true,
-        ending: crate::facts::Ending::default(),
+        ending: transect_recording::ending::Ending::default(),
         window: Span { start: Timestamp::new(0), end: Timestamp::new(10_000) },
         unit: TimeUnit::Ns,
-        cost: Some(CostLine {
+        cost: Some(Cost {
             wall_ns: 10_000,
             cpu_user_ns: 100,
             cpu_sys_ns: 150,
             traced_cpu_ns: 200,
             bytes: 4_096,
-            events: Some(25),
-            lost: Some(1_234),
+            events: 25,
+            lost: 1_234,
         }),
         stored: None,
         excerpt_of: None,

@@ -1,7 +1,7 @@
 //! A recording: its own files, its tables, its tiles.
 
 use super::{Line, State};
-use crate::verbs::load::{SourceArgs, tables::parent};
+use crate::verbs::load::{SourceArgs, parent};
 use std::path::Path;
 use transect_integrity::Folder;
 use transect_store::{FileCheck, FileState, Manifest};
@@ -60,7 +60,7 @@ fn derived(dir: &Path, is_excerpt: bool, repair: bool) -> anyhow::Result<Vec<Lin
             line.remedy = Some(COPY_EXCERPT.to_owned());
         } else if line.state == State::Damaged && repair {
             Folder::distrust(&at);
-            crate::verbs::load::tables::ensure(dir, &SourceArgs::default())?;
+            crate::verbs::load::ensure(dir, &SourceArgs::default(), None)?;
             let again = tables(&at, &named("tables"))?;
             line = if again.state == State::Damaged { again } else { line.repaired() };
         }

@@ -44,7 +44,7 @@ impl Recording for Shown {
         excerpt::name_of(&self.path)
     }
 
-    fn open(&self, progress: load::progress::Tell<'_>) -> Result<Opened, String> {
+    fn open(&self, progress: load::Tell<'_>) -> Result<Opened, String> {
         open(&self.path, &self.source, progress).map_err(|error| crate::one_line(&error))
     }
 
@@ -83,13 +83,9 @@ fn plain(name: &str) -> String {
     format!("{}{name}", if name.starts_with(['-', '.']) { "_" } else { "" })
 }
 
-fn open(
-    path: &Path,
-    source: &SourceArgs,
-    tell: load::progress::Tell<'_>,
-) -> anyhow::Result<Opened> {
-    let tables = load::tables::ensure_and_tell(path, source, Some(tell))?;
-    load::tables::note_problems(&tables);
+fn open(path: &Path, source: &SourceArgs, tell: load::Tell<'_>) -> anyhow::Result<Opened> {
+    let tables = load::ensure(path, source, Some(tell))?;
+    load::note_problems(&tables);
     let can_be_made_again = tables.can_be_made_again();
     let facts = load::about(path, source)?;
     let mut notes = facts.notes;
@@ -107,6 +103,6 @@ fn open(
         notes.push(format!("flight recorder snapshot, {snapshot}"));
     }
     let (unit, filter) = (facts.unit.as_str(), facts.filter);
-    let parent = load::tables::parent(path)?;
+    let parent = load::parent(path)?;
     Ok(Opened { tables: tables.path, can_be_made_again, parent, unit, filter, notes })
 }

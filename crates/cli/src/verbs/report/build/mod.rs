@@ -202,7 +202,12 @@ impl Report {
         let [start_unix_ns, end_unix_ns] =
             [window.start, window.end].map(|ts| self.wall.unix_at(ts.get()));
         let error_ns = self.wall.rows().iter().map(|row| row.error_ns).max();
-        RecordingLine { start_unix_ns, end_unix_ns, unix_error_ns: error_ns, ..self.facts.line() }
+        RecordingLine {
+            start_unix_ns,
+            end_unix_ns,
+            unix_error_ns: error_ns,
+            ..(&self.facts).into()
+        }
     }
 }
 

@@ -4,7 +4,6 @@ mod domains;
 mod grid;
 mod lost;
 mod machines;
-mod number;
 mod recording;
 mod threads;
 mod vcpus;
@@ -17,10 +16,12 @@ use super::summary;
 use crate::facts::TimeUnit;
 use crate::moment::zone::Zone;
 use grid::{Column, Grid};
-pub(crate) use number::{bytes, count, counted, dash, duration, duration_or_dash, share};
 use std::io::{self, Write};
 use transect_model::escape::terminal;
 use transect_model::guard::{Guard, Syntax, Weight};
+pub(crate) use transect_recording::number::{
+    bytes, count, counted, dash, duration, duration_or_dash, share,
+};
 use vcpus::ratio;
 pub(crate) use waits::antagonist;
 

@@ -87,7 +87,7 @@ impl Page<'_> {
 
     pub(super) fn cost(&mut self) -> io::Result<()> {
         self.heading("COST OF THE RECORDING", "")?;
-        let Some(cost) = self.report.facts.cost.clone() else {
+        let Some(cost) = self.report.facts.cost.as_ref().map(CostLine::from) else {
             return self
                 .paragraph("Unknown: the recording was imported, or its recorder did not finish.");
         };

@@ -1,7 +1,7 @@
 //! An excerpt of a recording: its tables are all there is.
 
-use super::{SourceArgs, directory};
 use crate::facts::{Facts, Stored, TimeUnit};
+use crate::{Options, directory};
 use anyhow::ensure;
 use std::path::{Path, PathBuf};
 use transect_model::table::TableSink;
@@ -11,14 +11,14 @@ use transect_store::tables::{Range, TablesFolder, events_bytes, read_rows};
 use transect_store::{Manifest, of_broken};
 
 /// An excerpt's directory.
-pub(super) struct Excerpt {
+pub(crate) struct Excerpt {
     path: PathBuf,
     manifest: Manifest,
     entry: Entry,
 }
 
 /// The excerpt at `path`; none if that is something else.
-pub(super) fn at(path: &Path) -> anyhow::Result<Option<Excerpt>> {
+pub(crate) fn at(path: &Path) -> anyhow::Result<Option<Excerpt>> {
     if !path.is_dir() {
         return Ok(None);
     }
@@ -29,9 +29,9 @@ pub(super) fn at(path: &Path) -> anyhow::Result<Option<Excerpt>> {
 
 impl Excerpt {
     /// Its tables, as they are: never stale, for there is nothing to make others of.
-    pub(super) fn tables(&self, args: &SourceArgs) -> anyhow::Result<TablesFolder> {
+    pub(crate) fn tables(&self, options: &Options) -> anyhow::Result<TablesFolder> {
         ensure!(
-            *args == SourceArgs::default(),
+            *options == Options::default(),
             "clock and domain options do not apply to an excerpt, whose times are already converted: leave \
              them out, or export the excerpt again with them"
         );
@@ -39,9 +39,9 @@ impl Excerpt {
     }
 
     /// Every row of it.
-    pub(super) fn rows(
+    pub(crate) fn rows(
         &self,
-        args: &SourceArgs,
+        options: &Options,
         window_ns: Option<i64>,
         sink: &mut dyn TableSink,
     ) -> anyhow::Result<Facts> {
@@ -50,13 +50,13 @@ impl Excerpt {
             "--window does not apply to an excerpt: use --window on {}, or export from it",
             self.entry.of
         );
-        let tables = self.tables(args)?;
+        let tables = self.tables(options)?;
         read_rows(&tables.path, Range::ALL, sink).map_err(of_broken)?;
         Ok(self.facts())
     }
 
     /// Those of the whole recording, but for its window and what it takes.
-    pub(super) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let facts = directory::facts(&self.path, &self.manifest);
         let Entry { of, from, until, unit, events, .. } = &self.entry;
         let table_bytes = events_bytes(&self.path).filter(|bytes| *bytes > 0);

@@ -3,8 +3,8 @@
 //! A file of xentrace says neither the TSC's rate nor any name. So both can be told on the command
 //! line; domains that nobody named are `dom7`, and appear when the trace first names them.
 
-use super::{Opened, SourceBytes, endings::Endings};
 use crate::facts::Facts;
+use crate::{Opened, SourceBytes, XenOptions, endings::Endings};
 use transect_clock::Evidence;
 use transect_engine::{Topology, topology::MachineInfo, xen::CLOCK};
 use transect_model::ids::MachineId;
@@ -12,25 +12,22 @@ use transect_store::Manifest;
 use transect_xentrace::{IDLE_DOMAIN, Index, XenVersion};
 
 /// The machine that is Xen itself, in recordings of nothing else.
-pub(crate) const XEN: MachineId = MachineId(0);
+pub const XEN: MachineId = MachineId(0);
 
-/// Facts that a trace of Xen lacks.
-#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct XenArgs {
-    /// Xen version that wrote the xentrace file; records differ little between versions
-    #[arg(long, value_name = "4.N", value_parser = minor)]
-    xen_version: Option<u8>,
-    /// Name of a Xen domain, as in 'xl list'; repeat it for several domains
-    #[arg(long, value_name = "ID=NAME", value_parser = named)]
-    domain: Vec<(u16, String)>,
-}
-
-fn minor(text: &str) -> Result<u8, String> {
+/// The N of a Xen 4.N, as its tools print it.
+///
+/// # Errors
+/// It is none.
+pub fn minor(text: &str) -> Result<u8, String> {
     let minor = text.strip_prefix("4.").and_then(|rest| rest.split('.').next()?.parse().ok());
     minor.ok_or_else(|| "not a Xen version such as 4.17".to_owned())
 }
 
-fn named(text: &str) -> Result<(u16, String), String> {
+/// Number and name of a domain: `1=web`.
+///
+/// # Errors
+/// It is none, or the number is one of Xen's own.
+pub fn named(text: &str) -> Result<(u16, String), String> {
     let parts = text.split_once('=').filter(|(_, name)| !name.trim().is_empty());
     let parts = parts.and_then(|(id, name)| Some((id.parse().ok()?, name.to_owned())));
     parts
@@ -38,45 +35,23 @@ fn named(text: &str) -> Result<(u16, String), String> {
         .ok_or_else(|| "not a domain number and name such as 1=web".to_owned())
 }
 
-impl XenArgs {
-    /// The version given.
-    pub(crate) fn version(&self) -> Option<u8> {
-        self.xen_version
-    }
-
-    /// The same, with names for domains that have none: `dom0`, `dom7`.
-    pub(crate) fn with_domains(&self, domains: impl Iterator<Item = u16>) -> XenArgs {
-        let mut args = self.clone();
-        args.domain.extend(domains.map(|id| (id, format!("dom{id}"))));
-        args
-    }
-
-    /// Numbers and names of domains, without repetitions, in the order of their numbers.
-    pub(crate) fn domains(&self) -> Vec<(u16, String)> {
-        let mut domains = self.domain.clone();
-        domains.sort_by_key(|(id, _)| *id);
-        domains.dedup_by_key(|(id, _)| *id);
-        domains
-    }
-}
-
 /// Is this what xentrace writes?
-pub(crate) fn is_xentrace(bytes: &[u8]) -> bool {
+pub fn is_xentrace(bytes: &[u8]) -> bool {
     Index::check(bytes).is_ok()
 }
 
 /// The version of the Xen that a machine of a recording is.
-pub(super) fn version_of(manifest: &Manifest, id: MachineId) -> XenVersion {
+pub(crate) fn version_of(manifest: &Manifest, id: MachineId) -> XenVersion {
     let machine = manifest.machines.iter().find(|machine| machine.id == id);
     let text = machine.and_then(|machine| machine.uname.as_deref()?.strip_prefix("Xen "));
     text.and_then(|text| minor(text).ok()).map_or(XenVersion::Unknown, XenVersion::Minor)
 }
 
 /// Xen and the domains that have names.
-pub(crate) fn topology(args: &XenArgs) -> Topology {
+pub fn topology(options: &XenOptions) -> Topology {
     let mut xen = MachineInfo::hypervisor(XEN, "xen");
     xen.clock = Some(CLOCK.to_owned());
-    let domains = (1..).zip(args.domains()).map(|(id, (domid, name))| MachineInfo {
+    let domains = (1..).zip(options.named()).map(|(id, (domid, name))| MachineInfo {
         domid: Some(u32::from(domid)),
         ..MachineInfo::guest(MachineId(id), XEN, name)
     });
@@ -84,21 +59,21 @@ pub(crate) fn topology(args: &XenArgs) -> Topology {
 }
 
 /// Trace time is Xen's TSC.
-pub(crate) fn reference() -> Evidence {
+pub fn reference() -> Evidence {
     Evidence::Reference { machine: XEN, clock: CLOCK.to_owned() }
 }
 
 /// A bare file.
-pub(super) fn opened<'a>(
+pub(crate) fn opened<'a>(
     facts: Facts,
     name: String,
     bytes: &'a [u8],
-    args: &XenArgs,
+    options: &XenOptions,
 ) -> Opened<'a> {
-    let xen_version = args.version().map_or(XenVersion::Unknown, XenVersion::Minor);
+    let xen_version = options.version.map_or(XenVersion::Unknown, XenVersion::Minor);
     Opened {
         facts,
-        topology: topology(args),
+        topology: topology(options),
         evidence: vec![reference()],
         sources: vec![SourceBytes::bare(name, XEN, bytes, xen_version)],
         gaps: Vec::new(),
@@ -126,10 +101,10 @@ mod tests {
 
     #[test]
     fn the_first_name_of_a_domain_counts() {
-        let domain = vec![(2, "b".to_owned()), (1, "a".to_owned()), (2, "c".to_owned())];
+        let domains = vec![(2, "b".to_owned()), (1, "a".to_owned()), (2, "c".to_owned())];
         let args = XenArgs { xen_version: None, domain };
-        assert_eq!(args.domains(), [(1, "a".to_owned()), (2, "b".to_owned())]);
-        let topology = topology(&args);
+        assert_eq!(options.named(), [(1, "a".to_owned()), (2, "b".to_owned())]);
+        let topology = topology(&options);
         assert_eq!(topology.machines.len(), 3);
     }
 }

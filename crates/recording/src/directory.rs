@@ -1,26 +1,25 @@
 //! A recording directory: its manifest says who is who.
 
-use super::{
+use crate::ending::ending;
+use crate::facts::{Facts, Stored, TimeUnit};
+use crate::number::duration;
+use crate::{
     Opened, RawGap, SourceBytes, display_name,
     endings::Endings,
     window::{RawWindow, Written},
     xen,
 };
-use crate::facts::{CostLine, Ending, Facts, Stored, TimeUnit};
-use crate::verbs::record::ending::not_kept_text;
-use crate::verbs::report::duration;
 use std::path::Path;
 use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
 use transect_engine::{Filter, LostCause, StreamKey, ThreadFilter, Topology};
 use transect_model::ids::{CpuId, MachineId, MachineKind};
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
-use transect_store::manifest::{Cost, Gap, LostCount, MachineEntry, SnapshotEntry};
+use transect_store::manifest::{Gap, LostCount, MachineEntry, SnapshotEntry};
 use transect_store::{Manifest, Recording};
-use transect_tracefs::ProcessKey;
 
 /// Everything the engine needs to know about an opened directory.
-pub(super) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
+pub(crate) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
     let manifest = &recording.manifest;
     let sources = recording.sources.iter().map(|source| SourceBytes {
         name: source.entry.file.clone(),
@@ -57,7 +56,7 @@ fn recorded_kernel(manifest: &Manifest) -> Option<MachineId> {
 }
 
 /// The CPUs of the recorded kernel.
-pub(super) fn recorded_cpus(manifest: &Manifest) -> Vec<StreamKey> {
+pub(crate) fn recorded_cpus(manifest: &Manifest) -> Vec<StreamKey> {
     let Some(machine) = recorded_kernel(manifest) else { return Vec::new() };
     manifest.online.iter().map(|cpu| StreamKey { machine, cpu: *cpu }).collect()
 }
@@ -91,12 +90,12 @@ fn filters(manifest: &Manifest) -> Vec<(MachineId, Filter)> {
 }
 
 /// The filter as people read it, if the recording has one.
-pub(super) fn filter_text(manifest: &Manifest) -> Option<String> {
+pub(crate) fn filter_text(manifest: &Manifest) -> Option<String> {
     manifest.filter.as_ref().map(|filter| filter.text.clone())
 }
 
 /// What the filter leaves out.
-pub(super) fn filter_effect(manifest: &Manifest) -> &'static str {
+pub(crate) fn filter_effect(manifest: &Manifest) -> &'static str {
     let is_by_thread = filters(manifest).iter().any(|(_, filter)| filter.threads.is_some());
     match is_by_thread {
         true => "only threads whose events all pass it have known states",
@@ -114,7 +113,7 @@ fn filter_remark(manifest: &Manifest) -> Option<ImportLog> {
     })
 }
 
-pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {
+pub(crate) fn facts(path: &Path, manifest: &Manifest) -> Facts {
     Facts {
         path: display_name(path),
         created_unix_ns: i64::try_from(manifest.created_unix_ns).ok(),
@@ -125,39 +124,13 @@ pub(super) fn facts(path: &Path, manifest: &Manifest) -> Facts {
         // Known only after the run.
         window: Span { start: Timestamp::new(0), end: Timestamp::new(0) },
         unit: TimeUnit::Ns,
-        cost: manifest.cost.as_ref().map(cost),
+        cost: manifest.cost,
         stored: None,
         excerpt_of: None,
         filter: filter_text(manifest),
         filter_effect: filter_effect(manifest),
         snapshot: manifest.snapshot.as_ref().map(snapshot_text),
         notes: manifest.notes.clone(),
-    }
-}
-
-/// Names of the guests that did not come back, with the causes.
-fn lost_guests(manifest: &Manifest) -> Vec<String> {
-    let is_lost = |gap: &&Gap| gap.to.is_none() && gap.cause.starts_with("guest_");
-    let lost = manifest.gaps.iter().filter(is_lost).filter_map(|gap| {
-        let machine = manifest.machines.iter().find(|machine| machine.id == gap.machine_id)?;
-        Some(format!("{} ({})", machine.name, gap.cause))
-    });
-    lost.collect()
-}
-
-/// How the recording ended.
-pub(crate) fn ending(manifest: &Manifest) -> Ending {
-    let recorder = manifest.recorder_pid.zip(manifest.recorder_start_ticks);
-    let is_running = !manifest.finished
-        && recorder.is_some_and(|(pid, start_ticks)| ProcessKey { pid, start_ticks }.is_alive());
-    let counts = manifest.not_kept.iter().filter_map(|entry| entry.count);
-    Ending {
-        ended_by: manifest.ended_by.clone(),
-        is_running,
-        recorder_pid: manifest.recorder_pid,
-        not_kept: not_kept_text(manifest),
-        not_kept_events: counts.fold(0, u64::saturating_add),
-        lost_guests: lost_guests(manifest),
     }
 }
 
@@ -179,18 +152,6 @@ fn stored(path: &Path, recording: &Recording) -> Stored {
     let source_bytes = recording.sources.iter().map(|source| source.bytes.len() as u64).sum();
     let tables = transect_store::tables::events_bytes(path).filter(|bytes| *bytes > 0);
     Stored { events: 0, source_bytes: Some(source_bytes), table_bytes: tables }
-}
-
-fn cost(cost: &Cost) -> CostLine {
-    CostLine {
-        wall_ns: cost.wall_ns,
-        cpu_user_ns: cost.cpu_user_ns,
-        cpu_sys_ns: cost.cpu_sys_ns,
-        traced_cpu_ns: cost.traced_cpu_ns,
-        bytes: cost.bytes,
-        events: Some(cost.events),
-        lost: Some(cost.lost),
-    }
 }
 
 fn topology(manifest: &Manifest) -> Topology {

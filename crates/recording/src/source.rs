@@ -1,6 +1,6 @@
 //! The files of events of a recording: their bytes, and what they are parsed to.
 
-use super::xen;
+use crate::xen;
 use anyhow::bail;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,19 +14,19 @@ use transect_tracedat::TraceDat;
 use transect_xentrace::{XenTrace, XenVersion};
 
 /// The bytes of one source, trace.dat, compact or xentrace, and the machine whose events they hold.
-pub(super) struct SourceBytes<'a> {
-    pub(super) name: String,
-    pub(super) machine: MachineId,
-    pub(super) bytes: &'a [u8],
+pub(crate) struct SourceBytes<'a> {
+    pub(crate) name: String,
+    pub(crate) machine: MachineId,
+    pub(crate) bytes: &'a [u8],
     /// The recording's source that it is, which tells its form and what is damaged.
-    pub(super) source: Option<&'a Source>,
+    pub(crate) source: Option<&'a Source>,
     /// Of the Xen that wrote them, if one did.
-    pub(super) xen_version: XenVersion,
+    pub(crate) xen_version: XenVersion,
 }
 
 impl<'a> SourceBytes<'a> {
     /// Is its end missing, as its recording tells?
-    pub(super) fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.source.is_some_and(Source::is_cut)
     }
 
@@ -42,7 +42,7 @@ impl<'a> SourceBytes<'a> {
     }
 
     /// A file by itself, of which nothing else is known.
-    pub(super) fn bare(
+    pub(crate) fn bare(
         name: String,
         machine: MachineId,
         bytes: &'a [u8],
@@ -53,7 +53,7 @@ impl<'a> SourceBytes<'a> {
 }
 
 /// One source file, parsed.
-pub(crate) enum SourceFile<'a> {
+pub enum SourceFile<'a> {
     /// The full collector's, or trace-cmd's.
     Dat(Box<TraceDat<'a>>),
     /// The compact collector's.
@@ -64,12 +64,12 @@ pub(crate) enum SourceFile<'a> {
 
 impl<'a> SourceFile<'a> {
     /// Tells the formats apart by their first bytes.
-    pub(super) fn parse(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
+    pub(crate) fn parse(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
         Self::parse_around(source, source.source.map_or(&[], Source::damage))
     }
 
     /// The same without a look at whether the file is what was written: for what is known without its events.
-    pub(super) fn parse_unverified(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
+    pub(crate) fn parse_unverified(source: &SourceBytes<'a>) -> anyhow::Result<Self> {
         Self::parse_around(source, &[])
     }
 
@@ -111,7 +111,7 @@ impl<'a> SourceFile<'a> {
     }
 
     /// The stamps of the first and the last event, as they are found now.
-    pub(super) fn span(&self, source: &SourceBytes<'_>) -> Option<(u64, u64)> {
+    pub(crate) fn span(&self, source: &SourceBytes<'_>) -> Option<(u64, u64)> {
         let span = match self {
             SourceFile::Compact(file) => file.span(),
             SourceFile::Dat(dat) => dat.span(&source.source?.entry.clock),
@@ -121,7 +121,7 @@ impl<'a> SourceFile<'a> {
     }
 
     /// The CPUs of a file whose last events it lacks.
-    pub(super) fn cut_cpus(&self, source: &SourceBytes<'_>) -> BTreeSet<CpuId> {
+    pub(crate) fn cut_cpus(&self, source: &SourceBytes<'_>) -> BTreeSet<CpuId> {
         match self {
             SourceFile::Compact(file) if source.lacks_end(file) => file.cpus().collect(),
             SourceFile::Dat(dat) if source.is_cut() => {
@@ -140,14 +140,14 @@ fn is_whole(file: &Compact<'_>) -> bool {
 }
 
 /// Parses each source. One that cannot be read is left out and logged, unless none is left.
-pub(super) fn parse<'s, 'a>(
+pub(crate) fn parse<'s, 'a>(
     sources: &'s [SourceBytes<'a>],
     remarks: &mut Vec<ImportLog>,
 ) -> anyhow::Result<Vec<(&'s SourceBytes<'a>, SourceFile<'a>)>> {
     parse_by(SourceFile::parse, sources, remarks)
 }
 
-pub(super) fn parse_by<'s, 'a>(
+pub(crate) fn parse_by<'s, 'a>(
     parse: impl Fn(&SourceBytes<'a>) -> anyhow::Result<SourceFile<'a>>,
     sources: &'s [SourceBytes<'a>],
     remarks: &mut Vec<ImportLog>,
@@ -176,7 +176,7 @@ pub(super) fn parse_by<'s, 'a>(
     }
 }
 
-pub(super) fn left_out(source: &str, why: &dyn std::error::Error) -> ImportLog {
+pub(crate) fn left_out(source: &str, why: &dyn std::error::Error) -> ImportLog {
     ImportLog {
         source: source.to_owned(),
         offset: None,

@@ -4,7 +4,7 @@ use crate::facts::TimeUnit;
 
 /// A length of time: `0`, `999 ns`, `1.23 µs`, `41.0 ms`, `5.00 s`, `1,234 s`; in a recording
 /// whose ticks have no known length `1.23 Mticks`.
-pub(crate) fn duration(value: i64, unit: TimeUnit) -> String {
+pub fn duration(value: i64, unit: TimeUnit) -> String {
     let scales: &[(f64, &str)] = match unit {
         TimeUnit::Ns => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs")],
         TimeUnit::Ticks => &[(1e9, "Gticks"), (1e6, "Mticks"), (1e3, "kticks")],
@@ -22,17 +22,17 @@ pub(crate) fn duration(value: i64, unit: TimeUnit) -> String {
 }
 
 /// The same where it may be unknown.
-pub(crate) fn duration_or_dash(value: Option<i64>, unit: TimeUnit) -> String {
+pub fn duration_or_dash(value: Option<i64>, unit: TimeUnit) -> String {
     value.map_or_else(dash, |value| duration(value, unit))
 }
 
 /// What stands where nothing is known or nothing applies.
-pub(crate) fn dash() -> String {
+pub fn dash() -> String {
     "–".to_owned()
 }
 
 /// A share: `0 %`, `<0.01 %`, `0.42 %`, `4.20 %`, `42.0 %`, `100 %`.
-pub(crate) fn share(part: i64, whole: i64) -> String {
+pub fn share(part: i64, whole: i64) -> String {
     if whole == 0 {
         return dash();
     }
@@ -52,7 +52,7 @@ pub(crate) fn share(part: i64, whole: i64) -> String {
 }
 
 /// A count with thousands separators.
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     with_separators(&value.to_string())
 }
 
@@ -68,12 +68,12 @@ fn with_separators(digits: &str) -> String {
 }
 
 /// A count with its noun: `1 exit`, `2 exits`.
-pub(crate) fn counted(value: u64, noun: &str) -> String {
+pub fn counted(value: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
 /// A size: `512 B`, `1.50 MB`.
-pub(crate) fn bytes(value: f64) -> String {
+pub fn bytes(value: f64) -> String {
     let scales = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     match scales.iter().find(|(scale, _)| value >= scale * 0.9995) {
         Some((scale, name)) => format!("{} {name}", three_digits(value / scale)),
@@ -93,6 +93,27 @@ fn three_digits(value: f64) -> String {
     } else {
         format!("{value:.2}")
     }
+}
+
+/// Bytes with three digits: `1.23 MB`.
+pub fn human_bytes(bytes: u64) -> String {
+    human(bytes, &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)])
+}
+
+/// A count with three digits: `1.23 M`.
+pub fn human_count(count: u64) -> String {
+    human(count, &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)])
+}
+
+fn human(value: u64, units: &[(&str, u64)]) -> String {
+    let (unit, size) = units.iter().rev().find(|(_, size)| value >= *size).unwrap_or(&units[0]);
+    if *size == 1 {
+        return format!("{value} {unit}").trim_end().to_owned();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "three digits for people")]
+    let scaled = value as f64 / *size as f64;
+    let digits = if scaled < 10.0 { 2 } else { usize::from(scaled < 100.0) };
+    format!("{scaled:.digits$} {unit}")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Streams whose recorder ended before it had written everything: a full disk, a failure, a kill.
 
-use super::{AnyStream, SourceBytes, directory::recorded_cpus};
 use crate::facts::Facts;
-use crate::verbs::report::bytes;
+use crate::number::bytes;
+use crate::{AnyStream, SourceBytes, directory::recorded_cpus};
 use std::collections::{BTreeMap, BTreeSet};
 use transect_clock::{ClockGraph, Converter};
 use transect_engine::unfinished::{Unfinished, unwritten};
@@ -13,7 +13,7 @@ use transect_store::Manifest;
 
 /// How the streams of a recording end.
 #[derive(Default)]
-pub(super) struct Endings {
+pub(crate) struct Endings {
     /// CPUs whose last events are missing.
     missing: BTreeMap<StreamKey, LostEvents>,
     /// The recorder was killed: the last events of every stream are missing.
@@ -24,7 +24,7 @@ pub(super) struct Endings {
 
 impl Endings {
     /// The endings as the manifest has them.
-    pub(super) fn of(manifest: &Manifest) -> Self {
+    pub(crate) fn of(manifest: &Manifest) -> Self {
         let missing = manifest.not_kept.iter().map(|entry| {
             let key = StreamKey { machine: entry.machine_id, cpu: entry.cpu };
             let cause = match entry.cause.as_str() {
@@ -41,7 +41,7 @@ impl Endings {
     }
 
     /// A machine's file was cut: these CPUs lack their last events.
-    pub(super) fn cut(&mut self, machine: MachineId, cpus: BTreeSet<CpuId>) {
+    pub(crate) fn cut(&mut self, machine: MachineId, cpus: BTreeSet<CpuId>) {
         let missing = LostEvents { count: None, cause: LostCause::TruncatedFile };
         for key in cpus.into_iter().map(|cpu| StreamKey { machine, cpu }) {
             self.missing.entry(key).or_insert(missing);
@@ -54,7 +54,7 @@ impl Endings {
     }
 
     /// Adds to an error what there is of a recording whose recorder was killed before it could be read.
-    pub(super) fn explain(
+    pub(crate) fn explain(
         &self,
         error: anyhow::Error,
         facts: &Facts,
@@ -73,7 +73,7 @@ impl Endings {
     }
 
     /// Adds the holes that the streams end with.
-    pub(super) fn apply<'s>(
+    pub(crate) fn apply<'s>(
         &self,
         inputs: Vec<Input<AnyStream<'s>, Converter>>,
         clocks: &ClockGraph,
@@ -107,7 +107,7 @@ impl Endings {
 }
 
 /// Why a recording cannot be reported: what there is, how it ended, what to do.
-pub(super) fn refusal(facts: &Facts, sources: &[SourceBytes<'_>], remarks: &[ImportLog]) -> String {
+pub(crate) fn refusal(facts: &Facts, sources: &[SourceBytes<'_>], remarks: &[ImportLog]) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits for people")]
     let each = sources
         .iter()

@@ -5,7 +5,7 @@
 //! Nothing of it is kept in the recording: it is made of the events each time, and the clock graph
 //! takes whichever way has the smaller bound.
 
-use super::SourceFile;
+use crate::SourceFile;
 use transect_clock::{ClockKind, Evidence, clock_kind};
 use transect_engine::{
     Topology,
@@ -15,7 +15,7 @@ use transect_model::ids::{MachineId, MachineKind};
 use transect_xentrace::XenTrace;
 
 /// What Xen's trace says of the clocks of its domains' kernels.
-pub(super) fn evidence<'t>(
+pub(crate) fn evidence<'t>(
     told: &[Evidence],
     topology: &Topology,
     traces: impl Iterator<Item = (MachineId, &'t SourceFile<'t>)> + Clone,

@@ -1,11 +1,8 @@
 //! Bare files: a trace.dat says itself whose it is, an xentrace file is Xen's.
 
-use super::{
-    Opened, SourceBytes, display_name,
-    endings::Endings,
-    xen::{self, XenArgs},
-};
-use crate::facts::{Ending, Facts, Stored, TimeUnit};
+use crate::ending::Ending;
+use crate::facts::{Facts, Stored, TimeUnit};
+use crate::{Opened, SourceBytes, XenOptions, display_name, endings::Endings, xen};
 use anyhow::Context as _;
 use std::path::Path;
 use transect_engine::dat::pair;
@@ -16,7 +13,7 @@ use transect_tracedat::TraceDat;
 use transect_xentrace::XenVersion;
 
 /// Maps a file that should be a trace.
-pub(super) fn map(path: &Path) -> anyhow::Result<Mapping> {
+pub(crate) fn map(path: &Path) -> anyhow::Result<Mapping> {
     anyhow::ensure!(
         path.exists(),
         "{}: no such recording: expected a directory made by 'transect record' or 'import', \
@@ -27,9 +24,9 @@ pub(super) fn map(path: &Path) -> anyhow::Result<Mapping> {
 }
 
 /// Everything the engine needs to know about these files.
-pub(super) fn opened<'a>(
+pub(crate) fn opened<'a>(
     files: &[(&Path, &'a Mapping)],
-    args: &XenArgs,
+    options: &XenOptions,
 ) -> anyhow::Result<Opened<'a>> {
     if let [(path, map)] = files
         && xen::is_xentrace(map)
@@ -37,7 +34,7 @@ pub(super) fn opened<'a>(
         let path = display_name(path);
         let source_bytes = Some(map.len() as u64);
         let stored = Some(Stored { events: 0, source_bytes, table_bytes: None });
-        return Ok(xen::opened(Facts { stored, ..facts(path.clone()) }, path, map, args));
+        return Ok(xen::opened(Facts { stored, ..facts(path.clone()) }, path, map, options));
     }
     let mut traces = Vec::new();
     for (path, map) in files {

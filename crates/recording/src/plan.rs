@@ -6,19 +6,19 @@ use transect_model::time::Span;
 
 /// The engine's output options.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Requested length of the windows; none for the default.
-    pub(super) window_ns: Option<i64>,
+    pub(crate) window_ns: Option<i64>,
     /// Windows of this stretch only.
-    pub(super) windows_in: Option<Span>,
+    pub(crate) windows_in: Option<Span>,
     /// Windows begin at multiples of their length.
-    pub(super) are_aligned: bool,
+    pub(crate) are_aligned: bool,
 }
 
 impl Plan {
     /// # Errors
     /// A length of time was requested, and the length of the recording's ticks is unknown.
-    pub(super) fn options(&self, clocks: &ClockGraph) -> anyhow::Result<Options> {
+    pub(crate) fn options(&self, clocks: &ClockGraph) -> anyhow::Result<Options> {
         let Some(window_ns) = self.window_ns else { return Ok(Options::default()) };
         anyhow::ensure!(
             clocks.unit() == Unit::Nanoseconds,

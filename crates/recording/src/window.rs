@@ -1,6 +1,6 @@
 //! The window of a recording where it is not that of the events that there are.
 
-use super::{SourceBytes, SourceFile, host_clock};
+use crate::{SourceBytes, SourceFile, host_clock};
 use transect_clock::ClockGraph;
 use transect_engine::Engine;
 use transect_model::ids::{MachineId, Tid};
@@ -17,20 +17,20 @@ enum RawStart {
 }
 
 /// What a recording covers, in the host's own clock.
-pub(super) struct RawWindow {
+pub(crate) struct RawWindow {
     from: RawStart,
     /// None: to the last event.
     to: Option<u64>,
     /// The window begins where the recorder was started.
     is_whole: bool,
     /// Of a snapshot: the threads that lived when it was taken, and when each was created, at the latest.
-    pub(super) born: Option<Vec<(MachineId, Tid, u64)>>,
+    pub(crate) born: Option<Vec<(MachineId, Tid, u64)>>,
 }
 
 impl RawWindow {
     /// The window of a snapshot; that of a filtered recording, or of one whose last events were not kept, is the
     /// time for which it was recorded.
-    pub(super) fn of(manifest: &Manifest) -> Option<Self> {
+    pub(crate) fn of(manifest: &Manifest) -> Option<Self> {
         if let Some(entry) = &manifest.snapshot {
             return Some(RawWindow::of_snapshot(entry, manifest));
         }
@@ -49,7 +49,7 @@ impl RawWindow {
         RawWindow { from, to: entry.to, is_whole, born: Some(born.collect()) }
     }
 
-    pub(super) fn apply(&self, engine: Engine, clocks: &ClockGraph) -> Engine {
+    pub(crate) fn apply(&self, engine: Engine, clocks: &ClockGraph) -> Engine {
         let trace = host_clock(clocks);
         let end = self.to.and_then(&trace);
         let engine = if self.is_whole { engine.with_whole_window() } else { engine };
@@ -66,11 +66,11 @@ impl RawWindow {
 }
 
 /// From when to when the files whose events make the window, the host's, had some as they were written.
-pub(super) struct Written(Vec<(String, Option<(u64, u64)>)>);
+pub(crate) struct Written(Vec<(String, Option<(u64, u64)>)>);
 
 impl Written {
     /// None where that is not known of each of them.
-    pub(super) fn of(manifest: &Manifest) -> Option<Self> {
+    pub(crate) fn of(manifest: &Manifest) -> Option<Self> {
         let mut files = Vec::new();
         for source in &manifest.sources {
             let machine = manifest.machines.iter().find(|m| m.id == source.machine_id);
@@ -82,7 +82,7 @@ impl Written {
     }
 
     /// The window, if one of the files does not begin or end with these events any more.
-    pub(super) fn window(
+    pub(crate) fn window(
         &self,
         traces: &[(&SourceBytes<'_>, SourceFile<'_>)],
     ) -> Option<RawWindow> {

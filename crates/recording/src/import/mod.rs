@@ -1,4 +1,4 @@
-//! `transect import`: files of other recorders become a recording: trace.dat files, or xentrace's.
+//! Files of other recorders become a recording: trace.dat files, or xentrace's.
 //!
 //! The files themselves are kept as they are; what import adds is who is who and how their clocks
 //! relate. Every event is read once on the way, so that damage is known now and not later.
@@ -8,64 +8,54 @@ mod rate;
 mod survey;
 mod xen;
 
-use super::load::xen::{XenArgs, is_xentrace};
-use crate::terminal::{note, say};
+use crate::{Watcher, XenOptions, xen::is_xentrace};
 use anyhow::bail;
 use std::{
     fmt::Display,
     fs,
     io::Write as _,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 use survey::{Survey, Trace};
-use transect_access::{Group, Readers};
+use transect_access::Readers;
 use transect_clock::evidence::Evidence;
 use transect_store::{Manifest, Mapping, RecordingWriter};
 
 /// Problems shown per file; the rest is counted, and all of them are in the recording's notes.
 const SHOWN_PROBLEMS: usize = 10;
 
-/// Arguments of `transect import`.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:\n  \
-    transect import trace.dat -o mine.transect\n  \
-    transect import host.dat host-web1.dat -o pair.transect   (trace-cmd record -A pairs)\n  \
-    transect import xen.bin -o xen.transect --cpu-hz 2596139000 --domain 1=web   (xentrace)\n  \
-    transect import xen.bin -o xen.transect --xen-tsc xl-info.txt   (saved output of 'xl info')\n  \
-    transect import xen.bin 0=dom0.dat 1=web.dat 2=trace.txt -o all.transect --cpu-hz 2596139000\n\n\
-    trace.dat versions 6 and 7 are read (plain, zlib, zstd). The host's file names its guests, so \
-    the order of files does not matter. xentrace files of Xen 4.14 to 4.20 are read; they contain \
-    neither the TSC frequency nor the domain names. You can add files recorded at the same time by the kernels of dom0 and \
-    the domUs, as DOMID=FILE or, if only one domain fits, as FILE: trace.dat, or the text of tracefs's 'trace'. Their \
-    clocks are aligned to Xen's by the intervals in which Xen had their vCPUs running.\n\
-    Exit code: 0; 1 if a file could not be read completely (the recording then holds the readable \
-    part, and its notes list the missing parts).")]
-pub(crate) struct Args {
-    /// trace.dat files of one host and any of its guests; or an xentrace file and the files of its
-    /// domains' kernels, as DOMID=FILE
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
-    /// Recording to create
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
-    /// Also let this group (name or number) read the recording: mode 0750 and 0640 instead of 0700 and 0600
-    #[arg(long, value_name = "GROUP", value_parser = Group::from_name)]
-    group: Option<Group>,
-    /// TSC frequency of the host in Hz, for x86-tsc files that lack it; without it, times of such
-    /// files are in ticks (for Xen, 'xl info' in dom0 prints it as cpu_mhz)
-    #[arg(long, visible_alias = "cpu-hz", value_name = "HZ")]
-    tsc_hz: Option<u64>,
-    /// Saved output of 'xl info', or of 'xl dmesg' after 'xl debug-keys s': the TSC frequency that Xen
-    /// prints, used without --cpu-hz and without a frequency in dom0's file. With the latter, the offsets
-    /// that Xen prints for emulated TSCs are also compared with the measured ones
-    #[arg(long, value_name = "FILE")]
-    xen_tsc: Option<PathBuf>,
-    #[command(flatten)]
-    xen: XenArgs,
+/// What is to become a recording.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// trace.dat files of one host and any of its guests; or an xentrace file and the files of its domains' kernels, as
+    /// `DOMID=FILE`.
+    pub files: Vec<PathBuf>,
+    /// The recording to be made.
+    pub output: PathBuf,
+    /// Who may read it.
+    pub readers: Readers,
+    /// TSC frequency of the host in Hz, for x86-tsc files that lack it.
+    pub tsc_hz: Option<u64>,
+    /// Saved output of Xen's tools, which has the TSC frequency.
+    pub xen_tsc: Option<PathBuf>,
+    /// Facts that a trace of Xen lacks.
+    pub xen: XenOptions,
+    /// The command line, for the manifest.
+    pub command_line: Vec<String>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+impl Import {
+    /// Makes the recording. What was found is said to the watcher. False if a file could not be read completely: then the
+    /// recording has the readable part, and its notes list what is missing.
+    ///
+    /// # Errors
+    /// A file cannot be read at all, the files do not belong together, or the recording cannot be written.
+    pub fn run(&self, watcher: &dyn Watcher) -> anyhow::Result<bool> {
+        run(self, watcher)
+    }
+}
+
+fn run(args: &Import, watcher: &dyn Watcher) -> anyhow::Result<bool> {
     let named: Vec<(Option<u16>, PathBuf)> =
         args.files.iter().map(|path| kernels::named(path)).collect();
     let maps = named
@@ -83,7 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         let others = named.iter().zip(&maps).enumerate().filter(|(other, _)| *other != at);
         let others = others.map(|(_, ((dom, _), (path, map)))| (*dom, *path, &**map));
-        return xen::run(&args, path, map, &others.collect::<Vec<_>>());
+        return xen::run(args, path, map, &others.collect::<Vec<_>>(), watcher);
     }
     if let Some((Some(dom), path)) = named.iter().find(|(dom, _)| dom.is_some()) {
         bail!(
@@ -100,8 +90,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .zip(&texts)
         .map(|((path, _), (bytes, _))| Trace::read(path, bytes))
         .collect::<anyhow::Result<Vec<Trace<'_>>>>()?;
-    let command_line = std::env::args().collect();
-    let mut survey = Survey::of(&traces, args.tsc_hz, Manifest::new(now_unix_ns()?, command_line))?;
+    let manifest = Manifest::new(now_unix_ns()?, args.command_line.clone());
+    let mut survey = Survey::of(&traces, args.tsc_hz, manifest)?;
     survey.note_problems(&traces);
     survey.manifest.notes.extend(texts.iter().flat_map(|(_, notes)| notes.clone()));
     let is_in_ticks = survey.is_in_ticks()?;
@@ -111,16 +101,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .iter()
         .filter_map(|(at, file)| Some((&*texts.get(*at)?.0, file.as_str())))
         .collect();
-    write(&args, &survey.manifest, &survey.evidence, &sources)?;
+    write(args, &survey.manifest, &survey.evidence, &sources)?;
     for (at, trace) in traces.iter().enumerate() {
-        report(trace, survey.machine_name(at));
+        report(trace, survey.machine_name(at), watcher);
     }
     if is_in_ticks {
-        say!("{}", rate::UNKNOWN);
+        watcher.say(rate::UNKNOWN);
     }
-    say!("next: transect report {}", args.output.display());
-    let whole = traces.iter().all(|trace| trace.problems.is_empty());
-    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(traces.iter().all(|trace| trace.problems.is_empty()))
 }
 
 fn now_unix_ns() -> anyhow::Result<u64> {
@@ -130,12 +118,12 @@ fn now_unix_ns() -> anyhow::Result<u64> {
 
 /// Makes the recording, of the bytes of its files. A failure leaves nothing that looks like one.
 fn write(
-    args: &Args,
+    args: &Import,
     manifest: &Manifest,
     evidence: &[Evidence],
     sources: &[(&[u8], &str)],
 ) -> anyhow::Result<()> {
-    let (dir, readers) = (&args.output, args.group.map_or(Readers::Owner, Readers::Group));
+    let (dir, readers) = (&args.output, args.readers);
     let manifest = Manifest { finished: false, ..manifest.clone() };
     let writer = RecordingWriter::create_for(dir, manifest, readers)?;
     for evidence in evidence {
@@ -156,8 +144,8 @@ fn write(
     }
 }
 
-fn report(trace: &Trace<'_>, name: &str) {
-    say!(
+fn report(trace: &Trace<'_>, name: &str, watcher: &dyn Watcher) {
+    watcher.say(&format!(
         "{}: {name}, {} clock, {} CPUs, {} events{}",
         trace.path.display(),
         trace.clock,
@@ -167,16 +155,16 @@ fn report(trace: &Trace<'_>, name: &str) {
             (0, _) => String::new(),
             (holes, lost) => format!(", at least {lost} lost in {holes} gaps"),
         },
-    );
-    report_problems(trace.path, &trace.problems);
+    ));
+    report_problems(trace.path, &trace.problems, watcher);
 }
 
-fn report_problems<P: Display>(path: &Path, problems: &[P]) {
+fn report_problems<P: Display>(path: &Path, problems: &[P], watcher: &dyn Watcher) {
     for problem in problems.iter().take(SHOWN_PROBLEMS) {
-        note!("{}: {problem}", path.display());
+        watcher.note(&format!("{}: {problem}", path.display()));
     }
     if problems.len() > SHOWN_PROBLEMS {
         let more = problems.len() - SHOWN_PROBLEMS;
-        note!("{}: and {more} more problems", path.display());
+        watcher.note(&format!("{}: and {more} more problems", path.display()));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::kernels::DOM0;
 use super::survey::{self, Trace};
-use crate::verbs::load::xen::XEN;
+use crate::xen::XEN;
 use anyhow::{Context as _, ensure};
 use std::path::{Path, PathBuf};
 use transect_clock::{Evidence, evidence::RateSource};

@@ -1,16 +1,19 @@
 //! An xentrace file becomes a recording of Xen and its domains.
 
 use super::{
-    Args,
+    Import,
     kernels::{DOM0, Judge, Kernel, as_dat},
     now_unix_ns,
     rate::{self, XenRate, XenReport},
     survey::Trace,
     write,
 };
-use crate::terminal::say;
+use crate::{
+    Options, Watcher, folder,
+    xen::{XEN, reference, topology},
+};
 use anyhow::Context as _;
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
 use transect_engine::ran::Running;
 use transect_model::ids::MachineId;
 use transect_store::{
@@ -19,11 +22,6 @@ use transect_store::{
     stem_from_name,
 };
 use transect_xentrace::{Problem, Totals, XenTrace, XenVersion};
-
-use crate::verbs::load::{
-    self, SourceArgs,
-    xen::{XEN, reference, topology},
-};
 
 /// The file in the recording.
 const FILE: &str = "xen.bin";
@@ -57,12 +55,13 @@ impl Found {
 
 /// Imports the file, and what the kernels of its domains recorded at the same time.
 pub(super) fn run(
-    args: &Args,
+    args: &Import,
     path: &Path,
     bytes: &[u8],
     others: &[(Option<u16>, &Path, &[u8])],
-) -> anyhow::Result<ExitCode> {
-    let version = args.xen.version().map_or(XenVersion::Unknown, XenVersion::Minor);
+    watcher: &dyn Watcher,
+) -> anyhow::Result<bool> {
+    let version = args.xen.version.map_or(XenVersion::Unknown, XenVersion::Minor);
     let name = path.display();
     let trace = XenTrace::parse(bytes, version).with_context(|| name.to_string())?;
     let found = Found::in_file(&trace);
@@ -116,17 +115,15 @@ pub(super) fn run(
     let sources: Vec<(&[u8], &str)> = sources.iter().map(|(b, f)| (*b, f.as_str())).collect();
     write(args, &manifest, &evidence, &sources)?;
 
-    tell(path, &found);
-    say!("  {rate_note}");
+    tell(path, &found, watcher);
+    watcher.say(&format!("  {rate_note}"));
     for (kernel, finding) in kernels.iter().zip(&findings) {
         let name = machine_of(&manifest, kernel.dom).map_or("?", |machine| &machine.name);
-        super::report(kernel.trace, name);
-        say!("  {finding}");
+        super::report(kernel.trace, name, watcher);
+        watcher.say(&format!("  {finding}"));
     }
-    stored(args, bytes.len() as u64, found.records())?;
-    say!("next: transect report {}", args.output.display());
-    let whole = found.problems.is_empty() && traces.iter().all(|(_, t)| t.problems.is_empty());
-    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    stored(args, bytes.len() as u64, found.records(), watcher)?;
+    Ok(found.problems.is_empty() && traces.iter().all(|(_, t)| t.problems.is_empty()))
 }
 
 fn machine_of(manifest: &Manifest, dom: u16) -> Option<&MachineEntry> {
@@ -142,14 +139,14 @@ fn file_of(dom: u16, name: &str) -> String {
 }
 
 fn manifest(
-    args: &Args,
+    args: &Import,
     trace: &XenTrace<'_>,
     rate: Option<TscToNs>,
     kernels: &[Kernel<'_, '_>],
 ) -> anyhow::Result<Manifest> {
-    let mut manifest = Manifest::new(now_unix_ns()?, std::env::args().collect());
+    let mut manifest = Manifest::new(now_unix_ns()?, args.command_line.clone());
     let cpus = trace.cpus().map(|cpu| cpu.0 + 1).max().unwrap_or(0);
-    let uname = args.xen.version().map(|minor| format!("Xen 4.{minor}"));
+    let uname = args.xen.version.map(|minor| format!("Xen 4.{minor}"));
     for info in topology(&args.xen.with_domains(kernels.iter().map(|kernel| kernel.dom))).machines {
         let is_xen = info.id == XEN;
         let kernel = kernels.iter().find(|kernel| Some(u32::from(kernel.dom)) == info.domid);
@@ -212,7 +209,7 @@ fn source(machine_id: MachineId, file: String, trace: &Trace<'_>) -> anyhow::Res
     })
 }
 
-fn tell(path: &Path, found: &Found) {
+fn tell(path: &Path, found: &Found, watcher: &dyn Watcher) {
     let Totals { lost_records, lost, unknown, .. } = found.totals;
     let mut rest = String::new();
     if lost_records > 0 {
@@ -223,20 +220,21 @@ fn tell(path: &Path, found: &Found) {
     }
     let clock = transect_engine::xen::CLOCK;
     let (cpus, records) = (found.cpus, found.records());
-    say!("{}: xen, {clock} clock, {cpus} CPUs, {records} records{rest}", path.display());
-    super::report_problems(path, &found.problems);
+    let name = path.display();
+    watcher.say(&format!("{name}: xen, {clock} clock, {cpus} CPUs, {records} records{rest}"));
+    super::report_problems(path, &found.problems, watcher);
 }
 
 /// Makes the tables, which hold every record in a fraction of its bytes.
-fn stored(args: &Args, bytes: u64, records: u64) -> anyhow::Result<()> {
-    load::tables::ensure(&args.output, &SourceArgs::default())?;
+fn stored(args: &Import, bytes: u64, records: u64, watcher: &dyn Watcher) -> anyhow::Result<()> {
+    folder::ensure(&args.output, &Options::default(), watcher)?;
     let tables = transect_store::tables::events_bytes(&args.output).unwrap_or(0);
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let each = |bytes: u64| bytes as f64 / records.max(1) as f64;
-    say!(
+    watcher.say(&format!(
         "stored: {:.1} B per record as xentrace wrote it, {:.1} B in tables",
         each(bytes),
         each(tables)
-    );
+    ));
     Ok(())
 }

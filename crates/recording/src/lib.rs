@@ -1,0 +1,79 @@
+//! A recording, opened: its facts, machines, rows, streams and tables.
+//!
+//! # What
+//! [`Recording::open`] takes a directory made by `transect record` or `transect import`, an excerpt, or the file of another
+//! recorder (trace.dat, xentrace). All are read in the same way, and all lead to the same rows.
+//!
+//! # Data flow
+//! ```text
+//! directory ─┐                                          ┌─▶ rows in a sink, or in memory
+//! file ──────┴─▶ machines, sources, clock evidence ─▶ engine
+//!                                                       └─▶ tables as files (made once, verified, made again)
+//! excerpt ───────▶ its tables
+//! ```
+//! What cannot be read is a row of `import_log` with `data_loss`, and the rest is shown. Only a recording of which nothing can
+//! be read is an error.
+//!
+//! # Example
+//! ```
+//! use transect_recording::Recording;
+//!
+//! fn exits_by_reason(path: &str) -> Result<(), Box<dyn std::error::Error>> {
+//!     let tables = Recording::open(path)?.tables()?;
+//!     for exit in &tables.exits {
+//!         println!("{} {} {:?}", exit.ts, exit.reason, exit.dur);
+//!     }
+//!     Ok(())
+//! }
+//! # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/succeed/tracedat/pair-host.dat");
+//! # exits_by_reason(file).unwrap();
+//! ```
+
+mod directory;
+pub mod ending;
+mod endings;
+mod excerpt;
+pub mod facts;
+mod files;
+pub mod folder;
+pub mod import;
+pub mod losses;
+pub mod number;
+mod options;
+mod plan;
+mod progress;
+mod recording;
+mod refine;
+mod run;
+mod source;
+mod watcher;
+mod window;
+pub mod xen;
+
+pub use facts::{Facts, TimeUnit};
+pub use options::{Options, XenOptions};
+pub use recording::{Recording, Streams};
+pub use run::{
+    AnyStream, Loaded, about, display_name, events, rows, rows_in_aligned_windows, tables, unit,
+    windows_in,
+};
+pub use source::SourceFile;
+pub use watcher::Watcher;
+
+pub(crate) use plan::Plan;
+pub(crate) use run::{Opened, RawGap, host_clock};
+pub(crate) use source::{SourceBytes, left_out, parse, parse_by};
+
+/// The error and its causes in a line. Libraries name the cause in their own text (their users may not walk
+/// the chain), so a cause that is already in the line is not repeated.
+pub fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
+}
