@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_first_name_of_a_domain_counts() {
         let domains = vec![(2, "b".to_owned()), (1, "a".to_owned()), (2, "c".to_owned())];
-        let args = XenArgs { xen_version: None, domain };
+        let options = XenOptions { version: None, domains };
         assert_eq!(options.named(), [(1, "a".to_owned()), (2, "b".to_owned())]);
         let topology = topology(&options);
         assert_eq!(topology.machines.len(), 3);
