@@ -5,19 +5,18 @@
 //! to do; exit code 1 for a run that failed, 2 for a command line that makes no sense.
 //! A reader that goes away (`| head`) is not an error.
 
-mod facts;
 mod leftovers;
 mod moment;
 mod output;
 #[cfg(test)]
 mod pages;
 mod recorders;
-mod records;
 mod terminal;
 mod verbs;
 
 use clap::Parser;
 use std::process::ExitCode;
+pub(crate) use transect_recording::one_line;
 
 #[derive(Parser)]
 #[command(
@@ -46,20 +45,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The error and its causes. Libraries name the cause in their own text (their users may not walk
-/// the chain), so a cause that is already in the line is not repeated.
-fn one_line(error: &anyhow::Error) -> String {
-    let mut line = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if line.is_empty() {
-            line = cause;
-        } else if !line.contains(&cause) {
-            line = format!("{line}: {cause}");
-        }
-    }
-    line
 }
 
 /// Did the error come from a reader that closed our standard output?

@@ -5,12 +5,12 @@
 
 mod number;
 pub(crate) mod wall;
-pub(crate) mod zone;
 
-use crate::facts::TimeUnit;
 use anyhow::{Context as _, ensure};
 use transect_model::time::Span;
 use transect_model::wall::WallMap;
+use transect_recording::TimeUnit;
+pub(crate) use transect_report::trace_text;
 use wall::WallMoment;
 
 /// A moment as it was written.
@@ -83,18 +83,6 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
         (true, false) => Moment::PlainFromStart(number.value),
         (true, true) => Moment::NsFromStart(number.value),
     })
-}
-
-/// A moment of trace time as [`parse`] reads it: `12.5s`, or ticks.
-pub(crate) fn trace_text(ts: i64, unit: TimeUnit) -> String {
-    if unit == TimeUnit::Ticks {
-        return ts.to_string();
-    }
-    let (sign, ns) = (if ts < 0 { "-" } else { "" }, ts.unsigned_abs());
-    let (seconds, part) = (ns / 1_000_000_000, format!("{:09}", ns % 1_000_000_000));
-    let part = part.trim_end_matches('0');
-    let point = if part.is_empty() { "" } else { "." };
-    format!("{sign}{seconds}{point}{part}s")
 }
 
 /// The range of a recording's time that a verb is limited to.

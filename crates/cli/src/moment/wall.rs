@@ -2,13 +2,13 @@
 //! local time zone.
 
 use super::trace_text;
-use super::zone::{Digits, Zone, rfc3339};
-use crate::facts::TimeUnit;
 use anyhow::{bail, ensure};
 use chrono::{
     DateTime, Days, Local, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _,
 };
 use transect_model::wall::WallMap;
+use transect_recording::TimeUnit;
+use transect_report::{Digits, Zone, rfc3339};
 
 /// A wall-clock time as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,6 @@ mod import;
 mod load;
 pub(crate) mod record;
 mod report;
-#[cfg(test)]
-mod sample;
 mod sandbox;
 mod serve;
 mod snapshot;

@@ -1,10 +1,9 @@
 //! Checks of one recording: how it ended, and what of it can be read.
 
 use super::Check;
-use crate::verbs::report::bytes;
 use anyhow::Context as _;
 use std::path::Path;
-use transect_recording::ending::ending;
+use transect_recording::{ending::ending, number::bytes};
 use transect_store::{Manifest, Recording, StoreError};
 
 /// The checks, for a recording directory.

@@ -10,7 +10,6 @@ mod part;
 pub(crate) use part::Part;
 
 use super::load::{self, Progress, SourceArgs, Tell};
-use crate::facts::{Facts, TimeUnit};
 use crate::moment::{Moment, RangeArgs, Timebase, trace_text};
 use anyhow::{Context as _, ensure};
 use std::collections::BTreeMap;
@@ -19,6 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use transect_model::table::{Machine, Row, Selected, TableDoc, TableSink, Vcpu, WallClock, Window};
 use transect_model::time::{Span, Timestamp};
 use transect_model::wall::WallMap;
+use transect_recording::{Facts, TimeUnit};
 use transect_store::manifest::{Excerpt, MachineEntry, VcpuEntry};
 use transect_store::tables::{Cut, Range, TablesWriter, read_rows, span_of};
 use transect_store::{ExcerptWriter, Manifest};

@@ -1,12 +1,12 @@
 //! A range of a recording as a recording of its own, while a verb reads it.
 
 use super::{Stretch, stem_of};
-use crate::facts::Facts;
 use crate::verbs::load::{self, SourceArgs};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use transect_model::table::TableSink;
+use transect_recording::Facts;
 
 /// The excerpt that `export --to recording` writes for the range, in a temporary directory. So every
 /// verb has the same numbers for a range as for an excerpt of it.

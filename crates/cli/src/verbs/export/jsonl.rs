@@ -1,8 +1,8 @@
 //! Every row of every table as one JSON object a line: `{"table":"exits","ts":…,…}`.
 
-use crate::records::write_json_members;
 use std::io::{self, Write};
 use transect_model::cell::Record;
+use transect_model::json::write_json_members;
 use transect_model::table::{self, Row, TableSink};
 
 /// Writes each row as it arrives. Rows come in the order their intervals end.

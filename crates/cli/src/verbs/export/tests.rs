@@ -2,12 +2,12 @@
 
 use super::jsonl::JsonLines;
 use crate::output::Output;
-use crate::verbs::sample;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 use transect_model::ids::{CpuId, MachineId};
 use transect_model::table::{Lost, Row, TableSink};
+use transect_report::sample;
 
 fn lost(count: Option<u64>) -> Row {
     Row::Lost(Lost {

@@ -3,15 +3,13 @@
 mod progress;
 
 pub(crate) use progress::{Progress, Tell, Terminal};
-pub(crate) use transect_recording::{
-    Loaded, SourceFile, display_name, folder::parent, losses::Noting,
-};
+pub(crate) use transect_recording::{Loaded, display_name, folder::parent, losses::Noting};
 
-use crate::facts::Facts;
 use crate::terminal::note;
 use std::path::Path;
 use transect_model::table::{TableSink, Tables};
 use transect_model::time::Span;
+use transect_recording::Facts;
 use transect_recording::{Options, XenOptions, folder, losses, xen};
 use transect_store::tables::{Problems, TablesFolder};
 

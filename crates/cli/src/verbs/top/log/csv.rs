@@ -1,10 +1,6 @@
 //! A log for spreadsheets: a line for each VM, vCPU and control group and window.
 
 use super::{Sink, append};
-use crate::{
-    moment::zone::utc_text,
-    records::{write_csv, write_csv_header},
-};
 use anyhow::ensure;
 use std::{
     borrow::Cow,
@@ -18,6 +14,10 @@ use transect_model::{
     cell::{Cell, Record},
     ids::MachineId,
     table::Window,
+};
+use transect_report::{
+    records::{write_csv, write_csv_header},
+    utc_text,
 };
 
 /// What stands before the rows' own columns.

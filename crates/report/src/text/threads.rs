@@ -2,7 +2,7 @@
 
 use super::grid::{Column, left, right};
 use super::{Page, count, counted, dash, share};
-use crate::verbs::report::lines::{ThreadLine, WakeupLine};
+use crate::lines::{ThreadLine, WakeupLine};
 use std::io;
 
 const HOST_COLUMNS: [Column; 8] = [
@@ -29,7 +29,7 @@ const GUEST_COLUMNS: [Column; 9] = [
 ];
 
 impl Page<'_> {
-    pub(super) fn threads(&mut self) -> io::Result<()> {
+    pub(crate) fn threads(&mut self) -> io::Result<()> {
         self.heading_of_times(
             "THREADS",
             "running: scheduled in by the thread's own kernel; shares split it by the vCPU state on the host",
@@ -96,7 +96,7 @@ impl Page<'_> {
         ]
     }
 
-    pub(super) fn wakeups(&mut self) -> io::Result<()> {
+    pub(crate) fn wakeups(&mut self) -> io::Result<()> {
         self.heading_of_times("WAKEUPS", "from wakeup to running (wakeup latency)")?;
         if self.report.wakeups.is_empty() {
             return self.paragraph("No wakeups were recorded (sched:sched_waking).");

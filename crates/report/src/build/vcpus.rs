@@ -1,7 +1,7 @@
 //! Where each vCPU's time went, and each VM's as the sum of its vCPUs.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::VcpuLine;
+use crate::lines::VcpuLine;
 use std::collections::BTreeMap;
 use transect_model::ids::{MachineId, VcpuId};
 use transect_model::state::{Metric, VcpuState};

@@ -33,7 +33,7 @@ macro_rules! line {
     };
 }
 pub(crate) use line;
-pub(crate) use transect_model::json::{write_json, write_json_members, write_json_str};
+pub(crate) use transect_model::json::{write_json, write_json_str};
 
 fn write_plain(out: &mut dyn Write, cell: &Cell<'_>) -> io::Result<()> {
     match cell {
@@ -47,12 +47,18 @@ fn write_plain(out: &mut dyn Write, cell: &Cell<'_>) -> io::Result<()> {
 }
 
 /// Writes the header line of a CSV table.
-pub(crate) fn write_csv_header(out: &mut dyn Write, columns: &[&str]) -> io::Result<()> {
+///
+/// # Errors
+/// Of the output.
+pub fn write_csv_header(out: &mut dyn Write, columns: &[&str]) -> io::Result<()> {
     writeln!(out, "{}", columns.join(","))
 }
 
 /// Writes one record as a CSV line (RFC 4180 quoting; null is an empty field).
-pub(crate) fn write_csv(out: &mut dyn Write, record: &dyn Record) -> io::Result<()> {
+///
+/// # Errors
+/// Of the output.
+pub fn write_csv(out: &mut dyn Write, record: &dyn Record) -> io::Result<()> {
     let mut result = Ok(());
     let mut first = true;
     record.each_cell(&mut |_, cell| {

@@ -2,7 +2,7 @@
 
 use super::{Page, count, duration};
 use crate::facts::TimeUnit;
-use crate::moment::{trace_text, zone::Digits};
+use crate::{trace_text, zone::Digits};
 use transect_model::table::WallClock;
 
 /// Changes of the clock that are printed one by one.
@@ -12,14 +12,14 @@ const SLEW_PPM: i64 = 100;
 
 impl Page<'_> {
     /// The wall-clock window for the title: seconds, where both of its ends are known.
-    pub(super) fn wall_title(&self) -> Option<String> {
+    pub(crate) fn wall_title(&self) -> Option<String> {
         let line = self.report.recording();
         let window = line.start_unix_ns.zip(line.end_unix_ns)?;
         Some(self.style.zone.range_text(window, Digits::Seconds))
     }
 
     /// One line about the wall-clock window, then one for each change of the clock.
-    pub(super) fn wall_lines(&self, is_import: bool) -> Vec<String> {
+    pub(crate) fn wall_lines(&self, is_import: bool) -> Vec<String> {
         let rows = self.report.wall.rows();
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
             return vec![if is_import { "not in the file" } else { "not recorded" }.to_owned()];

@@ -1,30 +1,16 @@
-//! `transect report`: who had the CPU, who waited for it and behind whom, why guests exited.
-//!
-//! **Data flow.** recording → engine → rows (`load`) → lines (`build`, one file per view) →
-//! text for people (`text`) or JSON and CSV for programs (`machine`). Only `load` knows that there
-//! are files; only `text` knows that there is a terminal.
-
-mod build;
-mod events;
-mod lines;
-mod machine;
-mod stats;
-mod summary;
-#[cfg(test)]
-mod tests;
-mod text;
-
-pub(crate) use text::bytes;
+//! `transect report`: the arguments, and where the report goes ([`transect_report`] makes it).
 
 use super::excerpt::{Part, Stretch};
-use crate::moment::{RangeArgs, zone::Zone};
+use crate::moment::RangeArgs;
 use crate::terminal;
 use anyhow::bail;
-use build::{Gather, Report};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use transect_model::guard::Syntax;
+use transect_report::{
+    Gather, Report, Style, View, Zone, events, write_csv, write_json, write_text,
+};
 use transect_store::tables::Range;
 
 /// Lines per list in the text report without `--top`.
@@ -67,60 +53,6 @@ pub(crate) struct Args {
     csv: bool,
     #[command(flatten)]
     source: super::load::SourceArgs,
-}
-
-/// One section of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum View {
-    /// Findings in a few sentences: most delayed vCPUs and their antagonists, exit cost, lost events
-    Summary,
-    /// Date, command and length of the recording
-    Recording,
-    /// Machines, their clocks with error bounds, and the causality check of the merged time
-    Machines,
-    /// Time of each vCPU by state
-    Vcpus,
-    /// Xen domains: XenMon's metrics and the combined state of each domain's vCPUs
-    Domains,
-    /// Occupancy of each CPU
-    Cpus,
-    /// VM exits by reason
-    Exits,
-    /// vCPUs and threads that held the CPU while a vCPU waited for it
-    Antagonists,
-    /// Threads of every machine; for guest threads also the vCPU state while they were scheduled in
-    Threads,
-    /// Wakeup latency of each thread
-    Wakeups,
-    /// The vCPU metrics per window
-    Windows,
-    /// Lost events and the time they hide
-    Lost,
-    /// Problems and inferences while reading the recording
-    Log,
-    /// CPU time and disk space that the recording took
-    Cost,
-    /// Every event of every machine in time order (not with other views; with --json one object per line)
-    Events,
-}
-
-impl View {
-    /// Views shown when none is asked for. Windows are many lines, so they come with `--window`.
-    const DEFAULT: [View; 13] = [
-        View::Summary,
-        View::Recording,
-        View::Machines,
-        View::Vcpus,
-        View::Domains,
-        View::Antagonists,
-        View::Exits,
-        View::Cpus,
-        View::Threads,
-        View::Wakeups,
-        View::Lost,
-        View::Log,
-        View::Cost,
-    ];
 }
 
 impl Args {
@@ -183,16 +115,16 @@ fn write_events(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn write(report: &Report, args: &Args, out: &mut dyn Write) -> io::Result<()> {
     if args.csv {
-        return machine::write_csv_report(report, args.view[0], args.top, out);
+        return write_csv(report, args.view[0], args.top, out);
     }
     if args.json {
-        return machine::write_json_report(report, &views(args, true), args.top, out);
+        return write_json(report, &views(args, true), args.top, out);
     }
     let mut views = views(args, false);
-    if args.view.is_empty() && report.domains.is_empty() {
+    if args.view.is_empty() && !report.has_domains() {
         views.retain(|view| *view != View::Domains);
     }
-    text::write(report, &views, style(args), out)
+    write_text(report, &views, style(args), out)
 }
 
 fn views(args: &Args, all: bool) -> Vec<View> {
@@ -206,10 +138,10 @@ fn views(args: &Args, all: bool) -> Vec<View> {
     views
 }
 
-fn style(args: &Args) -> text::Style {
+fn style(args: &Args) -> Style {
     let terminal = terminal::is_stdout_terminal();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    text::Style {
+    Style {
         width: if terminal { terminal_width() } else { None },
         bold: terminal && !no_color,
         top: args.top.unwrap_or(DEFAULT_TOP),
@@ -238,4 +170,17 @@ fn window_ns(text: &str) -> Result<i64, String> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "whole and within 1e18, checked above")]
     Ok(ns.round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn windows_are_parsed_with_their_units() {
+        assert_eq!(super::window_ns("100ms"), Ok(100_000_000));
+        assert_eq!(super::window_ns("1.5"), Ok(1_500_000_000));
+        assert_eq!(super::window_ns("250us"), Ok(250_000));
+        assert!(super::window_ns("0").is_err());
+        assert!(super::window_ns("5 parsecs").is_err());
+        assert!(super::window_ns("NaN").is_err());
+    }
 }

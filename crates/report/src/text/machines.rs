@@ -9,7 +9,7 @@ use transect_model::{
 };
 
 impl Page<'_> {
-    pub(super) fn machines(&mut self) -> io::Result<()> {
+    pub(crate) fn machines(&mut self) -> io::Result<()> {
         self.heading_of_times("MACHINES AND CLOCKS", "")?;
         let mut grid = Grid::new(&[
             left("machine"),

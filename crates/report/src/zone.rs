@@ -4,17 +4,16 @@ use chrono::{DateTime, FixedOffset, Local, Offset as _, TimeZone as _, Utc};
 
 /// The time zone of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Zone {
+pub enum Zone {
     /// That of `TZ`, else of `/etc/localtime`.
     Local,
     /// UTC, for texts that must not depend on the machine.
-    #[cfg(test)]
     Utc,
 }
 
 /// Decimals of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Digits {
+pub enum Digits {
     /// None.
     Seconds,
     /// Three.
@@ -38,18 +37,17 @@ impl Zone {
                 let local = utc.with_timezone(&Local);
                 local.with_timezone(&local.offset().fix())
             }
-            #[cfg(test)]
             Zone::Utc => utc.fixed_offset(),
         }
     }
 
     /// `2026-11-25 03:41:38.123 +0100`
-    pub(crate) fn text(self, unix_ns: i64, digits: Digits) -> String {
+    pub fn text(self, unix_ns: i64, digits: Digits) -> String {
         self.at(unix_ns).format(&format!("%Y-%m-%d {} %z", digits.format())).to_string()
     }
 
     /// `2026-11-25 03:41:38.123 to 03:41:43.123 +0100`, with what differs of date and offset.
-    pub(crate) fn range_text(self, (from_ns, until_ns): (i64, i64), digits: Digits) -> String {
+    pub fn range_text(self, (from_ns, until_ns): (i64, i64), digits: Digits) -> String {
         let (from, until) = (self.at(from_ns), self.at(until_ns));
         let time = digits.format();
         let is_one_offset = from.offset() == until.offset();
@@ -63,14 +61,14 @@ impl Zone {
     }
 }
 
-/// `2026-11-25T02:41:38.5Z`: text that [`super::parse`] reads back to the nanosecond.
-pub(crate) fn rfc3339(unix_ns: i64) -> String {
+/// `2026-11-25T02:41:38.5Z`: text that the command line reads back to the nanosecond.
+pub fn rfc3339(unix_ns: i64) -> String {
     let text = Utc.timestamp_nanos(unix_ns).format("%Y-%m-%dT%H:%M:%S%.9f").to_string();
     format!("{}Z", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// `2026-11-25 02:41:38.123` of UTC, for a column that is named so.
-pub(crate) fn utc_text(unix_ns: i64) -> String {
+pub fn utc_text(unix_ns: i64) -> String {
     Utc.timestamp_nanos(unix_ns).format("%Y-%m-%d %H:%M:%S%.3f").to_string()
 }
 

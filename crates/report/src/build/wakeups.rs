@@ -1,8 +1,8 @@
 //! Run-queue latency after wakeups.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::WakeupLine;
-use crate::verbs::report::stats::Durations;
+use crate::lines::WakeupLine;
+use crate::stats::Durations;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use transect_model::ids::{MachineId, Tid};

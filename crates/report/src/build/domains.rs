@@ -1,7 +1,7 @@
 //! Xen's domains: what their vCPUs did together, and XenMon's metrics of the whole recording.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::{DomainLine, VcpuLine};
+use crate::lines::{DomainLine, VcpuLine};
 use std::collections::BTreeMap;
 use transect_model::ids::MachineId;
 use transect_model::state::DomainState;

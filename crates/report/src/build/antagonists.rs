@@ -1,7 +1,7 @@
 //! Who had the pCPU while a vCPU waited for it.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::AntagonistLine;
+use crate::lines::AntagonistLine;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use transect_model::ids::{MachineId, Tid, VcpuId};

@@ -1,7 +1,7 @@
 //! Threads: what their own kernel saw, and for guest threads what really happened meanwhile.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::ThreadLine;
+use crate::lines::ThreadLine;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use transect_model::ids::{MachineId, Tid};

@@ -14,7 +14,7 @@ use super::View;
 use super::build::Report;
 use super::summary;
 use crate::facts::TimeUnit;
-use crate::moment::zone::Zone;
+use crate::zone::Zone;
 use grid::{Column, Grid};
 use std::io::{self, Write};
 use transect_model::escape::terminal;
@@ -27,7 +27,7 @@ pub(crate) use waits::antagonist;
 
 /// How a report is set.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
+pub struct Style {
     /// Characters per line; `None` where nothing limits them (a file, a pipe).
     pub width: Option<usize>,
     /// May headings be set bold (a terminal that was not told `NO_COLOR`)?
@@ -52,13 +52,11 @@ struct Page<'a> {
     out: Guard<&'a mut dyn Write>,
 }
 
-/// Writes the views in the given order.
-pub(crate) fn write(
-    report: &Report,
-    views: &[View],
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// Writes the views in the given order, for people.
+///
+/// # Errors
+/// Of the output.
+pub fn write(report: &Report, views: &[View], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page { report, style, out: Guard::new(out, Some(Syntax::Lines)) };
     page.title()?;
     for view in views {

@@ -2,7 +2,7 @@
 
 use super::grid::{Column, Grid, left, right};
 use super::{Page, count, dash, share};
-use crate::verbs::report::lines::{CpuLine, VcpuLine};
+use crate::lines::{CpuLine, VcpuLine};
 use std::collections::BTreeMap;
 use std::io;
 use transect_model::ids::{MachineId, MachineKind};
@@ -24,11 +24,11 @@ const XEN_PARTS: [Column; 4] = [
 
 impl Page<'_> {
     /// Is it Xen's recording?
-    pub(super) fn is_xen(&self) -> bool {
+    pub(crate) fn is_xen(&self) -> bool {
         self.report.machines.iter().any(|m| m.kind == MachineKind::Hypervisor)
     }
 
-    pub(super) fn vcpus(&mut self) -> io::Result<()> {
+    pub(crate) fn vcpus(&mut self) -> io::Result<()> {
         let explanation = "gotten + waited + blocked + offline + unknown = 100 % of the window";
         self.heading_of_times("VCPUS", explanation)?;
         if self.report.vcpus.is_empty() {
@@ -99,7 +99,7 @@ impl Page<'_> {
         ]
     }
 
-    pub(super) fn cpus(&mut self) -> io::Result<()> {
+    pub(crate) fn cpus(&mut self) -> io::Result<()> {
         self.heading("CPUS", "occupancy of each CPU, as seen by its own machine")?;
         if self.report.cpus.is_empty() {
             return self.paragraph("No CPUs were recorded.");
@@ -118,7 +118,7 @@ impl Page<'_> {
         self.actor_grid(grid)
     }
 
-    pub(super) fn windows(&mut self) -> io::Result<()> {
+    pub(crate) fn windows(&mut self) -> io::Result<()> {
         self.heading_of_times("WINDOWS", "metrics of vCPUs, VMs, cgroups and domains per window")?;
         let windows: Vec<&Window> = self.report.windows.iter().collect();
         if windows.is_empty() {
@@ -196,7 +196,7 @@ impl Page<'_> {
 }
 
 /// A quotient for people; a dash where there is none.
-pub(super) fn ratio(part: f64, of: f64) -> String {
+pub(crate) fn ratio(part: f64, of: f64) -> String {
     if of > 0.0 { format!("{:.1}", part / of) } else { dash() }
 }
 

@@ -2,7 +2,7 @@
 
 use super::grid::{Column, left, right};
 use super::{Page, count, counted, share};
-use crate::verbs::report::lines::{AntagonistLine, ExitLine};
+use crate::lines::{AntagonistLine, ExitLine};
 use std::io::{self, Write as _};
 use transect_model::exit::Isa;
 use transect_model::ids::MachineId;
@@ -32,7 +32,7 @@ fn is_xen_pv(line: &ExitLine) -> bool {
 }
 
 impl Page<'_> {
-    pub(super) fn exits(&mut self) -> io::Result<()> {
+    pub(crate) fn exits(&mut self) -> io::Result<()> {
         self.heading_of_times(
             "EXITS BY REASON",
             "handling: on a CPU until the next entry; to next entry: includes sleep and waiting",
@@ -88,7 +88,7 @@ impl Page<'_> {
         ]
     }
 
-    pub(super) fn antagonists(&mut self) -> io::Result<()> {
+    pub(crate) fn antagonists(&mut self) -> io::Result<()> {
         self.heading_of_times(
             "ANTAGONISTS",
             "vCPUs and threads that held the CPU while a vCPU waited for it",

@@ -14,7 +14,8 @@ const HOG: MachineId = MachineId(2);
 const PERIODIC_TID: Tid = Tid(101);
 const HOG_TID: Tid = Tid(202);
 
-pub(crate) fn svm(code: u32) -> ExitReason {
+/// An exit of an AMD CPU.
+pub fn svm(code: u32) -> ExitReason {
     ExitReason { isa: Isa::Svm, code }
 }
 
@@ -105,7 +106,7 @@ fn wakeup(ts: i64, dur: Option<i64>) -> Wakeup {
 }
 
 /// The tables.
-pub(crate) fn tables() -> Tables {
+pub fn tables() -> Tables {
     use VcpuState::{Exit as InExit, Guest, Halted, Preempted, Unknown, User, Waking};
     let mut t = Tables {
         machines: vec![
@@ -266,7 +267,7 @@ fn window(machine_id: MachineId, vcpu: Option<VcpuId>, cgroup: Option<&str>) -> 
 }
 
 /// Every row of the tables, as the engine would hand them over.
-pub(crate) fn rows(tables: Tables) -> Vec<Row> {
+pub fn rows(tables: Tables) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     rows.extend(tables.machines.into_iter().map(Row::Machine));
     rows.extend(tables.vcpus.into_iter().map(Row::Vcpu));

@@ -3,11 +3,11 @@
 use super::grid::{Grid, left, right};
 use super::vcpus::ratio;
 use super::{Page, count, share};
-use crate::verbs::report::lines::DomainLine;
+use crate::lines::DomainLine;
 use std::io::{self, Write as _};
 
 impl Page<'_> {
-    pub(super) fn domains(&mut self) -> io::Result<()> {
+    pub(crate) fn domains(&mut self) -> io::Result<()> {
         self.heading_of_times(
             "DOMAINS",
             "XenMon's metrics, and the combined state of each domain's vCPUs",

@@ -1,7 +1,7 @@
 //! How each CPU of the machines that were recorded divided its time.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::CpuLine;
+use crate::lines::CpuLine;
 use std::collections::BTreeMap;
 use transect_model::ids::{CpuId, MachineId, Tid};
 use transect_model::table::CpuSlice;

@@ -32,24 +32,24 @@ use vcpus::VcpuSums;
 use wakeups::WakeupSums;
 
 /// Everything a report says, before it is cut to `--top` and written in one of the forms.
-pub(crate) struct Report {
-    pub facts: Facts,
-    pub machines: Vec<Machine>,
-    pub clock_edges: Vec<ClockEdge>,
-    pub clock_check: Vec<ClockCheck>,
-    pub vcpus: Vec<VcpuLine>,
-    pub vms: Vec<VcpuLine>,
-    pub domains: Vec<DomainLine>,
-    pub cpus: Vec<CpuLine>,
-    pub exits: Vec<ExitLine>,
-    pub antagonists: Vec<AntagonistLine>,
-    pub threads: Vec<ThreadLine>,
-    pub wakeups: Vec<WakeupLine>,
-    pub windows: Vec<Window>,
-    pub lost: Vec<Lost>,
-    pub import_log: Vec<ImportLog>,
+pub struct Report {
+    pub(crate) facts: Facts,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) clock_edges: Vec<ClockEdge>,
+    pub(crate) clock_check: Vec<ClockCheck>,
+    pub(crate) vcpus: Vec<VcpuLine>,
+    pub(crate) vms: Vec<VcpuLine>,
+    pub(crate) domains: Vec<DomainLine>,
+    pub(crate) cpus: Vec<CpuLine>,
+    pub(crate) exits: Vec<ExitLine>,
+    pub(crate) antagonists: Vec<AntagonistLine>,
+    pub(crate) threads: Vec<ThreadLine>,
+    pub(crate) wakeups: Vec<WakeupLine>,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) lost: Vec<Lost>,
+    pub(crate) import_log: Vec<ImportLog>,
     /// Wall-clock time in the window.
-    pub wall: WallMap,
+    pub(crate) wall: WallMap,
 }
 
 /// Which machines a report is about.
@@ -100,7 +100,7 @@ fn no_such_machine(tables: &Tables, wanted: &str) -> String {
 /// Reduces rows to sums as they come, so that memory grows with the actors of a recording and not
 /// with its events (but for 8 to 16 bytes per exit and wakeup).
 #[derive(Default)]
-pub(crate) struct Gather {
+pub struct Gather {
     /// The tables that are small: who is who, windows, clocks, losses.
     small: Tables,
     vcpus: VcpuSums,
@@ -149,7 +149,10 @@ const UNREPORTED: [&str; 6] = [
 
 impl Gather {
     /// The lines of the report about the VMs of these names; about all without names.
-    pub(crate) fn report(self, facts: Facts, vms: &[String]) -> anyhow::Result<Report> {
+    ///
+    /// # Errors
+    /// No VM has a name given, or a sum is larger than 64 bits.
+    pub fn report(self, facts: Facts, vms: &[String]) -> anyhow::Result<Report> {
         let mut tables = self.small;
         check_sums_fit(&facts, &tables)?;
         let selection = &Selection::by_name(&tables, vms)?;
@@ -196,6 +199,11 @@ impl Gather {
 }
 
 impl Report {
+    /// Has it domains of Xen?
+    pub fn has_domains(&self) -> bool {
+        !self.domains.is_empty()
+    }
+
     /// The facts of the recording as one record.
     pub(crate) fn recording(&self) -> RecordingLine {
         let window = self.facts.window;

@@ -15,7 +15,7 @@ struct Sum {
 }
 
 impl Page<'_> {
-    pub(super) fn lost(&mut self) -> io::Result<()> {
+    pub(crate) fn lost(&mut self) -> io::Result<()> {
         self.heading_of_times("LOST EVENTS", "")?;
         if self.report.lost.is_empty() {
             return self.paragraph("None.");
@@ -45,7 +45,7 @@ impl Page<'_> {
         self.grid(&grid)
     }
 
-    pub(super) fn log(&mut self) -> io::Result<()> {
+    pub(crate) fn log(&mut self) -> io::Result<()> {
         self.heading("IMPORT LOG", "")?;
         if self.report.import_log.is_empty() {
             return self.paragraph("Empty: no problems, and nothing was inferred.");

@@ -5,10 +5,7 @@
 //! used to that find their way. Lost events and unreadable places are lines of their own, never
 //! silence.
 
-use crate::{
-    records::write_json_str,
-    verbs::load::{Loaded, SourceFile as File},
-};
+use crate::records::write_json_str;
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -26,13 +23,14 @@ use transect_model::{
     ids::{CpuId, Tid},
     time::{Source as Stamp, Timestamp, Trace},
 };
+use transect_recording::{Loaded, SourceFile as File};
 use transect_store::tables::Range;
 use transect_tracedat::{Item, Stream, TraceDat};
 use transect_xentrace as xentrace;
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// A line per event, for people and for comparison with trace-cmd.
     Text,
     /// A JSON object per line.
@@ -43,15 +41,20 @@ pub(super) enum Form {
 
 /// Which events are written, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown {
-    pub(super) form: Form,
+pub struct Shown {
+    /// How they are written.
+    pub form: Form,
     /// At most so many.
-    pub(super) top: Option<usize>,
-    pub(super) range: Range,
+    pub top: Option<usize>,
+    /// Those in it.
+    pub range: Range,
 }
 
 /// Writes the events of the machines that `wanted` accepts.
-pub(super) fn write(
+///
+/// # Errors
+/// A stream cannot be placed in time, or the output fails.
+pub fn write(
     loaded: &Loaded<'_>,
     wanted: impl Fn(&str) -> bool,
     shown: Shown,

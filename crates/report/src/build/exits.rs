@@ -1,8 +1,8 @@
 //! Exits by reason.
 
 use super::{Names, Selection};
-use crate::verbs::report::lines::ExitLine;
-use crate::verbs::report::stats::Durations;
+use crate::lines::ExitLine;
+use crate::stats::Durations;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use transect_model::exit::ExitReason;

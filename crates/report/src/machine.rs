@@ -20,7 +20,10 @@ use transect_model::table::{
 pub(crate) const SCHEMA: &str = "transect-report/1";
 
 /// Writes the views as one JSON object.
-pub(crate) fn write_json_report(
+///
+/// # Errors
+/// Of the output.
+pub fn write_json_report(
     report: &Report,
     views: &[View],
     top: Option<usize>,
@@ -87,7 +90,10 @@ fn write_lists(
 /// Writes one view as CSV: a header line, then one line per record. A view of several lists
 /// (vcpus with their sums, machines with their clocks) writes its first, which holds the rest's
 /// keys; `--json` has them all.
-pub(crate) fn write_csv_report(
+///
+/// # Errors
+/// Of the output.
+pub fn write_csv_report(
     report: &Report,
     view: View,
     top: Option<usize>,

@@ -2,14 +2,14 @@
 
 use super::{Page, bytes, count, counted, dash, share};
 use crate::facts::{CostLine, Facts, Stored};
-use crate::moment::zone::Digits;
+use crate::zone::Digits;
 use std::io::{self, Write as _};
 use transect_model::ids::MachineKind;
 use transect_model::time::Span;
 
 impl Page<'_> {
     /// One line: which recording, how long, of what.
-    pub(super) fn title(&mut self) -> io::Result<()> {
+    pub(crate) fn title(&mut self) -> io::Result<()> {
         let facts = &self.report.facts;
         let of_kind = |kind| self.report.machines.iter().filter(|m| m.kind == kind).count() as u64;
         let xen = of_kind(MachineKind::Hypervisor) > 0;
@@ -38,7 +38,7 @@ impl Page<'_> {
         writeln!(self.out)
     }
 
-    pub(super) fn recording(&mut self) -> io::Result<()> {
+    pub(crate) fn recording(&mut self) -> io::Result<()> {
         self.heading_of_times("RECORDING", "")?;
         let line = self.report.recording();
         let at = |unix_ns| self.style.zone.text(unix_ns, Digits::Seconds);
@@ -85,7 +85,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    pub(super) fn cost(&mut self) -> io::Result<()> {
+    pub(crate) fn cost(&mut self) -> io::Result<()> {
         self.heading("COST OF THE RECORDING", "")?;
         let Some(cost) = self.report.facts.cost.as_ref().map(CostLine::from) else {
             return self
