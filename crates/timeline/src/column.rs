@@ -7,7 +7,10 @@ use arrow::array::{
     RecordBatch, UInt32Array,
 };
 use arrow::datatypes::{ArrowPrimitiveType, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use std::borrow::Cow;
 use std::path::PathBuf;
+use transect_model::cell::Cell;
+use transect_model::from_cell::FromCell;
 
 fn missing(name: &str) -> TimelineError {
     TimelineError::Table {
@@ -99,6 +102,18 @@ impl<'b> Words<'b> {
     #[inline]
     pub(crate) fn text(&self, row: usize) -> &'b str {
         self.place(row).map_or("", |at| self.words[at])
+    }
+
+    /// What is the row's word among those that were made of all words of the batch; none where it is null.
+    #[inline]
+    pub(crate) fn of<T: Copy>(&self, row: usize, values: &[Option<T>]) -> Option<T> {
+        self.place(row).and_then(|at| *values.get(at)?)
+    }
+
+    /// What all words of the batch are to the model; none for a word that it does not know.
+    pub(crate) fn values<T: FromCell>(&self) -> Vec<Option<T>> {
+        let value = |word: &&str| T::from_cell(&Cell::Str(Cow::Borrowed(word)));
+        self.words.iter().map(value).collect()
     }
 
     /// Numbers in a file of tiles of all words of the batch.

@@ -5,6 +5,7 @@
 //! files. So two builds give the same numbers, however many threads made the files.
 
 use rustc_hash::FxHashMap;
+use transect_model::state::{DomainState, EffectiveState, ThreadState, VcpuState};
 
 /// No key: nothing known. It is never stored.
 pub const NOTHING: u32 = 0;
@@ -118,48 +119,54 @@ impl Class {
         matches!(self, Halted | Blocked | Sleeping | IoWait | Idle | Offline | Unknown)
     }
 
-    /// Of a vCPU's state.
-    pub fn of_vcpu_state(state: &str) -> Class {
+    /// Of a vCPU's state; none for a word that this program does not know.
+    pub fn of_vcpu_state(state: Option<VcpuState>) -> Class {
         match state {
-            "guest" => Class::Guest,
-            "exit" => Class::Exit,
-            "user" => Class::User,
-            "hypercall" => Class::Hypercall,
-            "trap" => Class::Trap,
-            "halted" => Class::Halted,
-            "halt_poll" => Class::HaltPoll,
-            "blocked" => Class::Blocked,
-            "preempted" => Class::Preempted,
-            "waking" => Class::Waking,
-            "running" => Class::Running,
-            "offline" => Class::Offline,
-            _ => Class::Unknown,
+            Some(VcpuState::Guest) => Class::Guest,
+            Some(VcpuState::Exit) => Class::Exit,
+            Some(VcpuState::User) => Class::User,
+            Some(VcpuState::Hypercall) => Class::Hypercall,
+            Some(VcpuState::Trap) => Class::Trap,
+            Some(VcpuState::Halted) => Class::Halted,
+            Some(VcpuState::HaltPoll) => Class::HaltPoll,
+            Some(VcpuState::Blocked) => Class::Blocked,
+            Some(VcpuState::Preempted) => Class::Preempted,
+            Some(VcpuState::Waking) => Class::Waking,
+            Some(VcpuState::Running) => Class::Running,
+            Some(VcpuState::Offline) => Class::Offline,
+            Some(VcpuState::Unknown) | None => Class::Unknown,
         }
     }
 
     /// Of a thread's state, and of where it really was while its kernel had it running.
-    pub fn of_thread_state(state: &str, effective: &str, reason: &str) -> Class {
-        match (state, effective) {
-            ("running", "vcpu_preempted") => Class::Preempted,
-            ("running", "exit_handling") => Class::Exit,
-            ("running", "vcpu_halted") => Class::Halted,
-            ("running", "unknown") => Class::Unknown,
-            ("running", _) => Class::Running,
-            ("runnable", _) => Class::Runnable,
-            ("blocked", _) if reason == "D" => Class::IoWait,
-            ("blocked", _) => Class::Sleeping,
-            _ => Class::Unknown,
+    pub fn of_thread_state(
+        state: Option<ThreadState>,
+        effective: Option<EffectiveState>,
+        reason: &str,
+    ) -> Class {
+        match state {
+            Some(ThreadState::Running) => match effective {
+                Some(EffectiveState::VcpuPreempted) => Class::Preempted,
+                Some(EffectiveState::ExitHandling) => Class::Exit,
+                Some(EffectiveState::VcpuHalted) => Class::Halted,
+                Some(EffectiveState::Unknown) => Class::Unknown,
+                Some(EffectiveState::Running) | None => Class::Running,
+            },
+            Some(ThreadState::Runnable) => Class::Runnable,
+            Some(ThreadState::Blocked) if reason == "D" => Class::IoWait,
+            Some(ThreadState::Blocked) => Class::Sleeping,
+            Some(ThreadState::Unknown) | None => Class::Unknown,
         }
     }
 
     /// Of what the vCPUs of a domain do together.
-    pub fn of_domain_state(state: &str) -> Class {
+    pub fn of_domain_state(state: Option<DomainState>) -> Class {
         match state {
-            "blocked" => Class::Blocked,
-            "partial_run" | "full_run" => Class::Running,
-            "partial_contention" | "full_contention" => Class::Runnable,
-            "concurrency_hazard" => Class::Preempted,
-            _ => Class::Unknown,
+            Some(DomainState::Blocked) => Class::Blocked,
+            Some(DomainState::PartialRun | DomainState::FullRun) => Class::Running,
+            Some(DomainState::PartialContention | DomainState::FullContention) => Class::Runnable,
+            Some(DomainState::ConcurrencyHazard) => Class::Preempted,
+            Some(DomainState::Unknown) | None => Class::Unknown,
         }
     }
 }

@@ -12,6 +12,7 @@ use arrow::array::RecordBatch;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use transect_model::state::EffectiveState;
 
 /// `cpu_slices`: who has a CPU. Idle time is left empty.
 pub(super) struct CpuSlices(Slots);
@@ -84,10 +85,11 @@ impl TableReader for VcpuStates {
         let (state, reason) = (Words::new(batch, "state")?, Words::new(batch, "reason")?);
         let states = Numbered::new(&state, &mut into.keys);
         let reasons = Numbered::new(&reason, &mut into.keys);
+        let values = state.values();
         for row in rows {
             let (machine, vcpu) = (machine.value(row), vcpu.value(row));
             let key = into.keys.key(RawKey {
-                class: Class::of_vcpu_state(state.text(row)),
+                class: Class::of_vcpu_state(state.of(row, &values)),
                 state: states.of(row),
                 reason: reasons.of(row),
                 machine: get(by_machine, row),
@@ -175,16 +177,18 @@ impl TableReader for ThreadStates {
         let states = Numbered::new(&state, &mut into.keys);
         let effectives = Numbered::new(&effective, &mut into.keys);
         let reasons = Numbered::new(&reason, &mut into.keys);
+        let (state_values, effective_values) = (state.values(), effective.values());
         for row in rows {
             let (machine, tid) = (machine.value(row), tid.value(row));
-            let (is, really, why) = (state.text(row), effective.text(row), reason.text(row));
+            let really = effective.of(row, &effective_values);
+            let is = state.of(row, &state_values);
             // Where it really was is what the row shows; that its kernel had it running is not.
             let shown = match effectives.of(row) {
                 0 => states.of(row),
                 really => really,
             };
             let key = into.keys.key(RawKey {
-                class: Class::of_thread_state(is, really, why),
+                class: Class::of_thread_state(is, really, reason.text(row)),
                 state: shown,
                 reason: reasons.of(row),
                 machine: None,
@@ -193,7 +197,14 @@ impl TableReader for ThreadStates {
             });
             let slot = self.slots.of(machine, i64::from(tid), into, |actor| actor.tid = Some(tid));
             let (ts, dur) = (ts.value(row), dur.value(row));
-            let is_elsewhere = !matches!(really, "" | "running" | "unknown");
+            let is_elsewhere = match really {
+                None | Some(EffectiveState::Running | EffectiveState::Unknown) => false,
+                Some(
+                    EffectiveState::VcpuPreempted
+                    | EffectiveState::ExitHandling
+                    | EffectiveState::VcpuHalted,
+                ) => true,
+            };
             let vcpu = get(cpu, row).filter(|_| is_elsewhere);
             match vcpu.and_then(|cpu| self.vcpus.get_mut(&(machine, cpu))) {
                 Some(vcpu) if dur > 0 && ts.checked_add(dur).is_some() => {
@@ -229,8 +240,9 @@ impl TableReader for DomainStates {
         let (ts, dur) = (i64s(batch, "ts")?, i64s(batch, "dur")?);
         let (machine, state) = (u32s(batch, "machine_id")?, Words::new(batch, "state")?);
         let states = Numbered::new(&state, &mut into.keys);
+        let values = state.values();
         for row in rows {
-            let class = Class::of_domain_state(state.text(row));
+            let class = Class::of_domain_state(state.of(row, &values));
             let none = (None, None, None);
             let (machine_of, vcpu, tid) = none;
             let state = states.of(row);
