@@ -18,6 +18,7 @@
 
 mod check;
 mod create;
+mod folder;
 mod group;
 #[cfg(test)]
 mod tests;
@@ -26,4 +27,5 @@ pub use check::{AccessError, check_dir, open_read, open_update, open_write, own_
 pub use create::{
     Readers, check_top, create_dir, create_dir_all, create_file, create_top, replace_file,
 };
+pub use folder::{FolderError, NewFolder, lock_folder};
 pub use group::Group;

@@ -1,6 +1,7 @@
 //! What can go wrong with a recording directory, each with the place and the mend.
 
 use std::{io, path::PathBuf};
+use transect_access::FolderError;
 use transect_integrity::{Damage, damage_in};
 
 /// An error of this crate.
@@ -240,6 +241,12 @@ pub(crate) fn of_excerpt(error: StoreError) -> StoreError {
 }
 
 /// Turns an I/O error into one that names the file; a full disk gets its own.
+impl From<FolderError> for StoreError {
+    fn from(error: FolderError) -> Self {
+        io_error(error.action, error.path)(error.source)
+    }
+}
+
 pub(crate) fn io_error(
     action: &'static str,
     path: impl Into<PathBuf>,

@@ -4,11 +4,10 @@
 //! → intervals in chunks → tiles of sums → its file. Units are independent and each file depends
 //! on its rows alone, so any number of threads makes the same bytes.
 //!
-//! The folder is made as `view.tmp` and put in its place when it is whole; who is killed leaves
-//! a `view.tmp` that the next one removes. Units can be looked at as soon as they are made.
+//! The folder appears when it is whole ([`transect_access::NewFolder`]). Units can be looked at as soon as they are made.
 
 use crate::collect::Collector;
-use crate::error::{TimelineError, io_error};
+use crate::error::TimelineError;
 use crate::inside;
 use crate::plan::{Plan, UnitPlan};
 use crate::pyramid::{Form, Intervals, Pyramid, top_level};
@@ -19,18 +18,14 @@ use crate::tables;
 use crate::tile::{encode_shares, encode_values};
 use crate::unit::{Blobs, Codes, TileEntry, TrackEntry, Unit, UnitIndex, UnitWriter};
 use crate::view::View;
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use transect_access::{NewFolder, lock_folder};
 
 /// The folder of tiles.
 const VIEW: &str = "view";
-/// The same while it is made.
-const UNDER_WAY: &str = "view.tmp";
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +62,7 @@ impl Build<'_> {
         if let Ok(view) = View::open(self.parent, self.tables) {
             return Ok(view);
         }
-        let _lock = lock(self.parent)?;
+        let _lock = lock_folder(self.parent)?;
         // Another process may have made them while this one waited.
         if let Ok(view) = View::open(self.parent, self.tables) {
             return Ok(view);
@@ -80,7 +75,7 @@ impl Build<'_> {
     /// # Errors
     /// As [`Build::ensure`].
     pub fn again(&self) -> Result<View, TimelineError> {
-        let _lock = lock(self.parent)?;
+        let _lock = lock_folder(self.parent)?;
         self.make()
     }
 
@@ -115,10 +110,10 @@ impl Build<'_> {
 
     fn make(&self) -> Result<View, TimelineError> {
         let plan = Plan::new(self.tables)?;
-        let tmp = Tmp::new(self.parent)?;
-        let stamps = self.units(&plan, &tmp.0)?;
-        Stamp::new(self.tables, &plan, stamps)?.write(&tmp.0)?;
-        publish(self.parent, &tmp.0)?;
+        let new = NewFolder::begin(self.parent, VIEW)?;
+        let stamps = self.units(&plan, new.path())?;
+        Stamp::new(self.tables, &plan, stamps)?.write(new.path())?;
+        new.publish()?;
         View::open(self.parent, self.tables)
     }
 
@@ -322,51 +317,4 @@ impl Work<'_> {
 /// Where the tiles of `parent` are.
 pub(crate) fn folder(parent: &Path) -> PathBuf {
     parent.join(VIEW)
-}
-
-/// Holds the folder until the file is closed; waits for whoever holds it.
-fn lock(parent: &Path) -> Result<File, TimelineError> {
-    let dir = File::open(parent).map_err(io_error("open", parent))?;
-    let locked = flock(&dir, FlockOperation::LockExclusive);
-    locked.map_err(|errno| io_error("lock", parent)(errno.into()))?;
-    Ok(dir)
-}
-
-/// The folder under way; gone when dropped, whatever became of it.
-struct Tmp(PathBuf);
-
-impl Tmp {
-    fn new(parent: &Path) -> Result<Self, TimelineError> {
-        let path = parent.join(UNDER_WAY);
-        remove(&path)?;
-        transect_access::create_dir(&path).map_err(io_error("make", &path))?;
-        Ok(Tmp(path))
-    }
-}
-
-impl Drop for Tmp {
-    fn drop(&mut self) {
-        // After the swap it holds the old tiles. What cannot be removed now, the next maker does.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn remove(path: &Path) -> Result<(), TimelineError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(io_error("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Puts the new tiles in the place of the old ones; who has the old ones open keeps them.
-fn publish(parent: &Path, tmp: &Path) -> Result<(), TimelineError> {
-    let path = folder(parent);
-    let rename = |flags| renameat_with(CWD, tmp, CWD, &path, flags).map_err(io::Error::from);
-    if !path.exists() || rename(RenameFlags::EXCHANGE).is_err() {
-        remove(&path)?;
-        rename(RenameFlags::empty()).map_err(io_error("move the new tiles to", &path))?;
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@ use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use std::io;
 use std::path::{Path, PathBuf};
+use transect_access::FolderError;
 use transect_integrity::{Damage, KnownFile, damage_in};
 
 /// Why tiles could not be made or read.
@@ -96,6 +97,12 @@ pub(crate) fn reader_error(file: &KnownFile, error: &dyn std::error::Error) -> T
             let reason = error.to_string().lines().collect::<Vec<_>>().join(" ");
             TimelineError::Table { path: file.path().to_owned(), reason }
         }
+    }
+}
+
+impl From<FolderError> for TimelineError {
+    fn from(FolderError { action, path, source }: FolderError) -> Self {
+        TimelineError::Io { action, path, source }
     }
 }
 

@@ -1,25 +1,20 @@
 //! Where a recording's tables are, and how they get there: whole or not at all.
 //!
-//! They are made in `tables.tmp` and swapped with `tables` in one step, under a lock on the folder
-//! both are in. So a reader sees the old tables or the new ones; a maker that is killed leaves a
-//! `tables.tmp` that the next one removes. Tables that are not what was written are made again, too.
+//! They are made beside the old ones and swapped with them ([`transect_access::NewFolder`]). Tables that are not what was
+//! written are made again, too.
 
 use super::stamp::{Basis, Read, Stamp};
 use super::written::Written;
 use crate::error::{StoreError, io_error};
 use rustc_hash::FxHasher;
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{Hash, Hasher};
-use std::io;
 use std::path::{Path, PathBuf};
-use transect_access::{Readers, create_top};
+use transect_access::{NewFolder, Readers, create_top, lock_folder};
 use transect_integrity::{Damage, Folder, damage_in};
 
 /// The folder of tables.
 pub(crate) const TABLES: &str = "tables";
-/// The same while it is made.
-const UNDER_WAY: &str = "tables.tmp";
 
 /// Tables that are there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +52,7 @@ pub fn ensure<E: From<StoreError>>(
     if let Found::Fresh(found) = find(parent, basis) {
         return Ok(*found);
     }
-    let _lock = lock(parent)?;
+    let _lock = lock_folder(parent).map_err(StoreError::from)?;
     // Another process may have made them while this one waited.
     let damage = match find(parent, basis) {
         Found::Fresh(found) => return Ok(*found),
@@ -65,10 +60,10 @@ pub fn ensure<E: From<StoreError>>(
         Found::Stale => None,
     };
     let origin = origin.canonicalize().map_err(io_error("resolve", origin))?;
-    let tmp = Tmp::new(parent)?;
-    let written = make(&tmp.0, damage.as_ref())?;
-    let stamp = Stamp::write(&tmp.0, basis.clone(), Some(&origin), written)?;
-    let path = publish(parent, &tmp.0)?;
+    let new = NewFolder::begin(parent, TABLES).map_err(StoreError::from)?;
+    let written = make(new.path(), damage.as_ref())?;
+    let stamp = Stamp::write(new.path(), basis.clone(), Some(&origin), written)?;
+    let path = new.publish().map_err(StoreError::from)?;
     Ok(TablesFolder { path, stamp, is_new: true })
 }
 
@@ -112,55 +107,6 @@ fn find(parent: &Path, basis: &Basis) -> Found {
         (Ok(_), None) => Found::Stale,
         (Err(error), _) => damage_in(&error).cloned().map_or(Found::Stale, Found::Damaged),
     }
-}
-
-/// Holds the folder until the file is closed; waits for whoever holds it.
-fn lock(parent: &Path) -> Result<File, StoreError> {
-    let dir = File::open(parent).map_err(io_error("open", parent))?;
-    let locked = flock(&dir, FlockOperation::LockExclusive);
-    locked.map_err(|errno| io_error("lock", parent)(errno.into()))?;
-    Ok(dir)
-}
-
-/// The folder under way; gone when dropped, whatever became of it.
-struct Tmp(PathBuf);
-
-impl Tmp {
-    fn new(parent: &Path) -> Result<Self, StoreError> {
-        let path = parent.join(UNDER_WAY);
-        remove(&path)?;
-        transect_access::create_dir(&path).map_err(io_error("make", &path))?;
-        Ok(Tmp(path))
-    }
-}
-
-impl Drop for Tmp {
-    fn drop(&mut self) {
-        // After the swap it holds the old tables. What cannot be removed now, the next maker does.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn remove(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(io_error("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Puts the new tables in the place of the old ones.
-fn publish(parent: &Path, tmp: &Path) -> Result<PathBuf, StoreError> {
-    let path = parent.join(TABLES);
-    let rename = |flags| renameat_with(CWD, tmp, CWD, &path, flags).map_err(io::Error::from);
-    // Both at once where the file system can; else there are none for a moment, and a crash then
-    // means that they are made again.
-    if !path.exists() || rename(RenameFlags::EXCHANGE).is_err() {
-        remove(&path)?;
-        rename(RenameFlags::empty()).map_err(io_error("replace the tables at", &path))?;
-    }
-    Ok(path)
 }
 
 /// Where tables go that cannot be beside their source (a bare file, a read-only recording):
