@@ -69,7 +69,6 @@ static __always_inline u8 *log_chunk(const u32 *index)
 #include "block.bpf.c"
 #include "net.bpf.c"
 #include "work.bpf.c"
-#include "aggregate.bpf.c"
 
 /* Writes out what is pending in the log of a CPU. Called by the loader when nobody writes: the
  * programs are detached, or paused. */

@@ -1,4 +1,4 @@
-//! Records for a while and says what came: `logs SECONDS FAMILY[,FAMILY…]|aggregates [FILE]`.
+//! Records for a while and says what came: `logs SECONDS FAMILY[,FAMILY…] [FILE]`.
 //!
 //! FILE is a compact file, for looking at records while developing: no names, no clocks, no more
 //! than the logs held.
@@ -6,7 +6,7 @@
 
 use std::{fs::File, io, io::Write, path::Path, process::ExitCode, time::Duration};
 
-use transect_bpf::{Aggregate, Compact, FAMILIES, Family, LogSink, Plan};
+use transect_bpf::{Compact, FAMILIES, Family, LogSink, Plan};
 use transect_compact::{BlockWriter, FileHeader, LogId, Slice, SliceSink, Totals};
 use transect_model::{exit::Isa, ids::CpuId};
 
@@ -51,16 +51,11 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [seconds, families, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: logs SECONDS FAMILY[,FAMILY…]|aggregates [FILE]".into());
+        return Err("usage: logs SECONDS FAMILY[,FAMILY…] [FILE]".into());
     };
     let find = |name: &str| FAMILIES.into_iter().find(|family| family.as_str() == name);
-    let mut plan = Plan::of(&[]);
-    if families == "aggregates" {
-        plan.aggregates = vec![Aggregate::Exits, Aggregate::RunQueueLatency];
-    } else {
-        let families: Option<Vec<Family>> = families.split(',').map(find).collect();
-        plan.families = families.ok_or("no such family")?;
-    }
+    let families: Option<Vec<Family>> = families.split(',').map(find).collect();
+    let plan = Plan::of(&families.ok_or("no such family")?);
     let mut compact = Compact::load(&plan)?;
     let file = rest.first().map(|path| begin(path, compact.cpus())).transpose()?;
     let sink = Sink { file, slices: 0 };
@@ -83,12 +78,6 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     for log in &finished.stats.logs {
         println!("{log:?}");
     }
-    for row in &finished.aggregates.exits {
-        let (reason, count) = (row.reason, row.durations.count);
-        println!("exits: tgid {} vcpu {} reason {reason:#x}: {count}", row.tgid, row.vcpu);
-    }
-    println!("processes that waited for a CPU: {}", finished.aggregates.run_queue.len());
-    println!("exits and waits that were not counted: {}", finished.aggregates.uncounted);
     println!(
         "missed: {:?}; failure: {:?}",
         finished.stats.missed,

@@ -7,7 +7,7 @@ use rustix::thread::{MembarrierCommand, membarrier};
 use transect_model::ids::CpuId;
 
 use crate::{
-    Aggregates, BpfError, KvmExitMethod, Plan, Stats, choice,
+    BpfError, KvmExitMethod, Plan, Stats, choice,
     consumer::Consumer,
     live::monotonic_ns,
     load::{self, FLUSH, Loaded, MAX_MOVED, MOVES, map_named},
@@ -39,8 +39,6 @@ pub struct Finished<S> {
     pub stats: Stats,
     /// The sink's failure, if it failed: records after it were not taken.
     pub failure: Option<BpfError>,
-    /// What was counted in the kernel.
-    pub aggregates: Aggregates,
     /// Threads that changed their cgroup: see [`Compact::moved`].
     pub moved: Option<Vec<u32>>,
 }
@@ -200,7 +198,7 @@ impl Compact {
             let _ = self.take_rest(rest);
         }
         let (stats, moved) = (self.stats(), self.moved());
-        Ok(Finished { sink, stats, failure, aggregates: self.aggregates()?, moved })
+        Ok(Finished { sink, stats, failure, moved })
     }
 
     fn take_rest(&self, sink: &mut dyn LogSink) -> io::Result<()> {
@@ -301,13 +299,6 @@ impl Compact {
         (tids.len() < MAX_MOVED).then_some(tids)
     }
 
-    /// What has been counted in the kernel so far.
-    ///
-    /// # Errors
-    /// The kernel does not give the map.
-    pub fn aggregates(&self) -> Result<Aggregates, BpfError> {
-        Aggregates::read(&self.object, &self.extra)
-    }
 }
 
 /// Waits until no program runs that began before: they run with preemption off, and the global

@@ -36,7 +36,6 @@
 //! # }
 //! ```
 
-mod aggregate;
 mod can_run;
 mod choice;
 mod collector;
@@ -54,7 +53,6 @@ mod said;
 mod sink;
 mod stats;
 
-pub use aggregate::{Aggregate, Aggregates, BUCKETS, ExitHistogram, Histogram};
 pub use can_run::{Capabilities, KvmExitMethod, can_run};
 pub use choice::exit_isa;
 pub use collector::{Compact, Finished, Pause, Pulled};

@@ -5,7 +5,7 @@ use std::{os::fd::AsFd, sync::Arc};
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
 use crate::{
-    BpfError, Mode, Plan, SyscallMode, Trigger, TriggerEvent, aggregate, can_run, choice, filter,
+    BpfError, Mode, Plan, SyscallMode, Trigger, TriggerEvent, can_run, choice, filter,
     kernel::{Names, Version, possible_cpus},
     layout::{CHUNK_BYTES, Config},
     memory::{Memory, Which},
@@ -44,7 +44,7 @@ pub(crate) fn load(plan: &Plan) -> Result<Loaded, BpfError> {
     let mut absent = choice::absent_of(&wanted, &names);
     let possible = wanted.iter().copied().filter(|program| choice::is_possible(program, &names));
     let mut programs: Vec<_> = possible.collect();
-    let mut extra = aggregate::programs(plan, &names, &mut absent);
+    let mut extra = Vec::new();
     if plan.filters.cgroup.is_some() && names.has_tracepoint(MOVES) {
         extra.push(MOVES);
     } else if plan.filters.cgroup.is_some() {
@@ -137,9 +137,6 @@ fn load_these(
             "chunks" => map.set_max_entries(layout.chunks()).map_err(BpfError::bpf(doing))?,
             ".rodata.config" => {
                 map.set_initial_value(config.bytes()).map_err(BpfError::bpf(doing))?
-            }
-            name if extra.is_empty() && aggregate::MAPS.contains(&name) => {
-                map.set_autocreate(false).map_err(BpfError::bpf(doing))?;
             }
             _ => {}
         }

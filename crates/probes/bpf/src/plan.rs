@@ -105,8 +105,6 @@ pub struct Plan {
     pub empty_programs: bool,
     /// These take a stamp and do no more: how much of a program's cost is the clock.
     pub empty_stamps: bool,
-    /// Programs that count in the kernel, beside those that record (or instead: no families).
-    pub aggregates: Vec<crate::Aggregate>,
 }
 
 impl Default for Plan {
@@ -134,7 +132,6 @@ impl Plan {
             trigger: None,
             empty_programs: false,
             empty_stamps: false,
-            aggregates: Vec::new(),
         }
     }
 

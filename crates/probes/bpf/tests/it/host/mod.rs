@@ -1,6 +1,5 @@
 //! Tier `make test`: the BPF programs on this host's own kernel.
 
-mod aggregates;
 mod interrupts;
 mod live;
 mod live_windows;
