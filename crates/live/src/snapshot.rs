@@ -27,8 +27,6 @@ pub struct Snapshot {
     pub machines: Vec<Machine>,
     /// vCPUs, VMs and control groups.
     pub actors: Vec<ActorWindow>,
-    /// Under Xen, what each domain does on each pCPU: rows of `windows` with a `cpu`. No face shows them yet.
-    pub pcpus: Vec<Window>,
     /// Threads; under Xen vCPUs, which are what its scheduler knows.
     pub threads: Vec<ThreadWindow>,
     /// The host's CPUs.

@@ -101,7 +101,6 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
             dur: (numbers[1] >> 11) as i64,
             ended_unix_ns: numbers[2],
             missed_windows: numbers[3] >> 11,
-            pcpus: Vec::new(),
             machines: made(machines)
                 .map(|n| Machine::read(&mut random(&n, Machine::TABLE.columns)).unwrap())
                 .collect(),

@@ -158,7 +158,8 @@ fn xen(tally: &mut Tally, snapshot: &mut Snapshot) {
                 idle_ns: window.blocked_ns,
                 unknown_ns: window.unknown_ns,
             }),
-            (Some(_), _) => snapshot.pcpus.push(window),
+            // What each domain does on each pCPU, no live view shows.
+            (Some(_), _) => {}
             (None, Some(vcpu)) => {
                 let sums = tally.vcpus.get(&(id, vcpu)).unwrap_or(&unknown);
                 let tid = xen_tid(domids.get(&id).copied().unwrap_or(0), vcpu);

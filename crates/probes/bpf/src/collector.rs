@@ -298,7 +298,6 @@ impl Compact {
             map.keys().filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?))).collect();
         (tids.len() < MAX_MOVED).then_some(tids)
     }
-
 }
 
 /// Waits until no program runs that began before: they run with preemption off, and the global
