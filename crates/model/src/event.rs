@@ -79,11 +79,6 @@ impl PrevState {
         self.0 & Self::ASLEEP == 0
     }
 
-    /// In uninterruptible sleep (`D`): waits for a device or a lock.
-    pub fn is_uninterruptible(self) -> bool {
-        self.0 & 0x2 != 0
-    }
-
     /// Exiting (dead or zombie): it will not run again.
     pub fn is_dead(self) -> bool {
         self.0 & (0x10 | 0x20) != 0

@@ -13,7 +13,7 @@
 //! use transect_model::time::{Source, Timestamp, Trace};
 //! let tsc = Timestamp::<Source>::new(7_788_000_000);
 //! let ts = Timestamp::<Trace>::new(3_000_000_000);
-//! assert_eq!(ts.checked_add_ns(5).map(|t| t.get()), Some(3_000_000_005));
+//! assert_eq!(ts.get(), 3_000_000_000);
 //! assert_eq!(tsc.get(), 7_788_000_000);
 //! ```
 
@@ -85,11 +85,6 @@ impl Timestamp<Trace> {
     /// `None` if they are further apart than 292 years, which only broken input is.
     pub fn checked_ns_since(self, earlier: Self) -> Option<i64> {
         self.0.checked_sub(earlier.0)
-    }
-
-    /// This stamp moved by `ns`, or `None` on overflow (broken input).
-    pub fn checked_add_ns(self, ns: i64) -> Option<Self> {
-        self.0.checked_add(ns).map(Timestamp::new)
     }
 }
 

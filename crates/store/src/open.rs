@@ -85,11 +85,6 @@ impl Source {
         let damaged = self.damage().iter().find(|damaged| is_dat && !is_of_events(damaged));
         damaged.map(|damaged| damaged.start)
     }
-
-    /// Is there anything to verify the file by, but its own format?
-    pub fn has_checksums(&self) -> bool {
-        self.sums.is_some()
-    }
 }
 
 /// Something worth a line in the import log.

@@ -149,12 +149,6 @@ impl Timing {
         };
         scaled.wrapping_add_signed(self.offset_ns)
     }
-
-    /// Do the clock's stamps count nanoseconds (as opposed to TSC ticks or plain events)?
-    pub fn is_nanoseconds(&self) -> bool {
-        matches!(self.clock.as_str(), "local" | "global" | "perf" | "tai" | "boot" | "tsc2nsec")
-            || self.clock.starts_with("mono")
-    }
 }
 
 #[cfg(test)]

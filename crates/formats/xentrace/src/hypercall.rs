@@ -82,41 +82,6 @@ pub fn name(op: u32) -> Option<&'static str> {
     known.copied().filter(|name| !name.is_empty())
 }
 
-/// Name of a command of `grant_table_op` (`GNTTABOP_*` of `xen/include/public/grant_table.h`).
-pub fn grant_table_op_name(cmd: u32) -> Option<&'static str> {
-    const NAMES: [&str; 13] = [
-        "map_grant_ref",
-        "unmap_grant_ref",
-        "setup_table",
-        "dump_table",
-        "transfer",
-        "copy",
-        "query_size",
-        "unmap_and_replace",
-        "set_version",
-        "get_status_frames",
-        "get_version",
-        "swap_grant_ref",
-        "cache_flush",
-    ];
-    NAMES.get(cmd as usize).copied()
-}
-
-/// Name of a command of `sched_op` (`SCHEDOP_*` of `xen/include/public/sched.h`).
-pub fn sched_op_name(cmd: u32) -> Option<&'static str> {
-    const NAMES: [&str; 8] = [
-        "yield",
-        "block",
-        "shutdown",
-        "poll",
-        "remote_shutdown",
-        "shutdown_code",
-        "watchdog",
-        "pin_override",
-    ];
-    NAMES.get(cmd as usize).copied()
-}
-
 /// A hypercall as recorded: its number and the arguments Xen recorded of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hypercall {
@@ -189,11 +154,6 @@ impl Hypercall {
         }
         let cmd = u32::try_from(self.argument(0)?).ok()?;
         Some((cmd, u32::try_from(self.argument(2)?).ok()?))
-    }
-
-    /// Is it an event-channel call? Xen does not record which command (most are `send`).
-    pub fn is_event_channel(&self) -> bool {
-        matches!(self.op(), op::EVENT_CHANNEL_OP | op::EVENT_CHANNEL_OP_COMPAT)
     }
 }
 

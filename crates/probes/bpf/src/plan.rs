@@ -3,7 +3,7 @@
 use crate::{
     BpfError,
     layout::CHUNK_BYTES,
-    program::{FAMILIES, Family, PROGRAMS, Program},
+    program::{Family, PROGRAMS, Program},
 };
 
 /// How system calls are recorded.
@@ -178,15 +178,6 @@ impl Plan {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Families as words, for messages and metadata.
-    pub fn family_names(&self) -> Vec<&'static str> {
-        FAMILIES
-            .iter()
-            .filter(|family| self.families.contains(family))
-            .map(|family| family.as_str())
-            .collect()
     }
 }
 

@@ -217,14 +217,6 @@ impl<'d> Stream<'d> {
         &self.layout
     }
 
-    /// Offset in the file up to which data has been taken: progress.
-    pub fn position_bytes(&self) -> u64 {
-        match self.source.chunks {
-            Some(_) => self.source.rest_offset,
-            None => self.source.block_offset + self.page.1 as u64,
-        }
-    }
-
     /// Opens the next page, or leaves a problem pending. `None` at the end.
     fn turn_page(&mut self) -> Option<()> {
         loop {
