@@ -162,7 +162,9 @@ fn evidence_and_events_are_on_the_same_clock() {
         instance.set_tracing(false).unwrap();
         let text = fs::read_to_string(instance.path().join("trace")).unwrap();
         let line = text.lines().find(|line| line.ends_with("here")).unwrap();
-        let stamp = line.split_ascii_whitespace().nth(3).unwrap().trim_end_matches(':');
+        // What stands before it can have blanks: the name of a thread that had this number before.
+        let (head, _) = line.rsplit_once(": tracing_mark_write").unwrap();
+        let stamp = head.split_ascii_whitespace().next_back().unwrap();
         // ns clocks print as seconds with microseconds; the TSC as it is.
         let (low, high, stamp) = match stamp.split_once('.') {
             Some((s, us)) => (before / 1000, after / 1000, format!("{s}{us}").parse().unwrap()),
