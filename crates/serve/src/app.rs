@@ -3,7 +3,6 @@
 use crate::api;
 use crate::builders::Builders;
 use crate::guard::Guard;
-use crate::http::{self, Answer, Caller, Handler, Method, Request, Response};
 use crate::page;
 use crate::sql::{Asker, Sql};
 use crate::state::{Recording, State};
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use transect_ask::{Client, Limits};
+use transect_http::{self as http, Answer, Caller, Handler, Method, Request, Response};
 
 /// How to serve.
 #[derive(Clone, Debug)]

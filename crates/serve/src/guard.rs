@@ -5,10 +5,10 @@
 //! from this origin if it says where it comes from, and know the token, which is in the URL that
 //! is printed and then in a cookie that the browser sends to this site alone.
 
-use crate::http::{Method, Request, Response};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use transect_http::{Method, Request, Response};
 
 /// What a request is held against.
 #[derive(Debug)]

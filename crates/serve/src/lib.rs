@@ -9,7 +9,7 @@
 //! **Data flow.**
 //! ```text
 //! connection ─▶ request ─▶ guard (host, origin, token) ─▶ page │ api ─▶ answer
-//!   (http)                                                     └▶ view, tables (state) │ engine (sql)
+//!   (transect-http)                                                     └▶ view, tables (state) │ engine (sql)
 //! builder thread: Recording::open ─▶ tables ─▶ tiles ─▶ state; the page sees how far it is
 //! ```
 //!
@@ -25,7 +25,6 @@ mod api;
 mod app;
 mod builders;
 mod guard;
-mod http;
 mod page;
 mod row;
 pub mod service;

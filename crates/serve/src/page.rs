@@ -1,6 +1,6 @@
 //! The page's files, which are part of the program: nothing is read by path.
 
-use crate::http::Response;
+use transect_http::Response;
 
 /// Path and bytes of each file of `web/dist`.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));

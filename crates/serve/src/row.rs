@@ -1,9 +1,9 @@
 //! Rows by column name, from Arrow batches.
 
-use crate::http::Response;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use serde_json::{Map, Value};
+use transect_http::Response;
 
 /// One row by column name.
 pub(crate) type Row = Map<String, Value>;

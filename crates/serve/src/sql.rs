@@ -1,6 +1,5 @@
 //! SQL queries of the page and of the server itself, run by the engine's child processes.
 
-use crate::http::{Response, is_open};
 use crate::row::Row;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -9,6 +8,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use transect_ask::protocol::Kind;
 use transect_ask::{Answer, AskError, Client, Form, Limits, Patience, Pool, Query};
+use transect_http::{Response, is_open};
 
 /// Columns of a query of the server itself.
 const MAX_COLUMNS: usize = 64;

@@ -2,10 +2,10 @@
 
 use super::flows::{Ends, Flow, Places, between};
 use super::{Answered, columns_of, exact, failed, lookup, table_rows, view};
-use crate::http::{Request, Response};
 use crate::row::{Row, int, rows_of, tid};
 use crate::state::State;
 use serde_json::{Value, json};
+use transect_http::{Request, Response};
 use transect_timeline::{Actor, Class, Condition, Kind, Lookup, Shown, Track, View, Wanted};
 
 /// Arrows listed.

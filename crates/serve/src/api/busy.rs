@@ -1,10 +1,10 @@
 //! `/api/busy`: which threads do anything in a range.
 
 use super::{Answered, Time, body, view};
-use crate::http::Response;
 use crate::state::State;
 use serde_json::json;
 use std::sync::Arc;
+use transect_http::Response;
 use transect_timeline::{Kind, TimelineError};
 
 /// Threads that are looked at; a recording with more says nothing of the others.

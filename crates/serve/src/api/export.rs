@@ -1,8 +1,8 @@
 //! `/api/export`: a range of the recording as a file.
 
 use super::{Answered, Time, body};
-use crate::http::Response;
 use crate::state::{Exported, State};
+use transect_http::Response;
 
 #[derive(serde::Deserialize)]
 struct Wish {

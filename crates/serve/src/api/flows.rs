@@ -2,7 +2,6 @@
 
 use super::handover::handovers;
 use super::{Answered, Time, body, failed, lookup, table_rows, view};
-use crate::http::Response;
 use crate::row::{Row, id, int, text, tid};
 use crate::state::State;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
@@ -10,6 +9,7 @@ use arrow::error::ArrowError;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use transect_http::Response;
 use transect_timeline::{Condition, Kind, Lookup, TimelineError, View, Wanted, stream};
 
 /// Arrows at most.

@@ -7,9 +7,9 @@
 
 use super::failed;
 use super::flows::{Flow, Places};
-use crate::http::Response;
 use crate::row::{Row, id, int, rows_of};
 use std::collections::{BTreeSet, HashMap};
+use transect_http::Response;
 use transect_timeline::{Condition, Lookup, Rows, View, Wanted};
 
 /// A slice of before the range may reach into it; none is believed to be longer than this.

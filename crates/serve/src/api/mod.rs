@@ -12,13 +12,13 @@ pub(crate) mod search;
 pub(crate) mod stats;
 pub(crate) mod tiles;
 
-use crate::http::Response;
 use crate::row::{Row, rows_of};
 use crate::state::State;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
+use transect_http::Response;
 use transect_model::table::TABLES;
 use transect_timeline::{Lookup, TimelineError, View, Wanted};
 

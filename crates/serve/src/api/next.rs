@@ -1,11 +1,11 @@
 //! `/api/next`: the next interval that has one of some keys.
 
 use super::{Answered, Time, body, view};
-use crate::http::Response;
 use crate::state::State;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use transect_http::Response;
 use transect_timeline::{Budget, Shown};
 
 /// Tracks that may be asked for at once.

@@ -1,9 +1,9 @@
 //! `/api/sql`: any question, as `transect sql` answers it.
 
 use super::{Answered, body};
-use crate::http::Response;
 use crate::sql::{Asker, refusal};
 use serde_json::Value;
+use transect_http::Response;
 
 /// Rows that are given if nobody says how many.
 const DEFAULT_ROWS: usize = 10_000;

@@ -1,7 +1,6 @@
 //! `/api/recording` and `/api/progress`: what is open, what is missing of it, how far it is.
 
 use super::{Answered, columns_of, exact, failed, table_rows};
-use crate::http::{Answer, Response};
 use crate::row::{Row, id, int, text};
 use crate::state::{Building, State};
 use arrow::array::AsArray;
@@ -9,6 +8,7 @@ use arrow::datatypes::Int64Type;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use transect_http::{Answer, Response};
 use transect_timeline::{Condition, Lookup, Wanted};
 
 /// Losses and problems that are listed; the tables have all.

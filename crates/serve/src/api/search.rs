@@ -1,9 +1,9 @@
 //! `/api/search`: tracks and keys with a text in their name.
 
 use super::{Answered, body, view};
-use crate::http::Response;
 use crate::state::State;
 use serde_json::{Value, json};
+use transect_http::Response;
 
 /// Found at most, of each.
 const MAX_FOUND: usize = 200;

@@ -1,9 +1,9 @@
 //! `/api/tracks`, `/api/keys`, `/api/tiles`: what is drawn.
 
 use super::{Answered, body, failed, view};
-use crate::http::Response;
 use crate::state::State;
 use std::sync::Arc;
+use transect_http::Response;
 use transect_timeline::{TilesRequest, TimelineError, stream};
 
 /// Before there are tables there are no tracks, which is no error: more come.

@@ -6,7 +6,6 @@
 //! token, in a header or in a cookie that was given for one.
 
 use super::config::OpenAccess;
-use crate::http::{Method, Request, Response};
 use ring::{hmac, rand};
 use std::fs;
 use std::io;
@@ -14,6 +13,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transect_http::{Method, Request, Response};
 
 /// The shortest token.
 const MIN_TOKEN: usize = 16;

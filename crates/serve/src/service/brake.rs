@@ -6,10 +6,10 @@
 
 use super::Scope;
 use super::auth::{self, Auth, Shown};
-use crate::http::{Peer, Response};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use transect_http::{Peer, Response};
 
 /// Wrong tokens of a client that cost nothing.
 const FREE: u32 = 8;

@@ -3,10 +3,10 @@
 //! Questions a minute are a token bucket whose capacity is a minute's worth. Of a bucket only the time is kept at which it
 //! is full again (the virtual scheduling form of GCRA, ITU-T I.371).
 
-use crate::http::{Peer, Response};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use transect_http::{Peer, Response};
 
 /// Questions of one client that are under way at once. A view runs four, so no client has all of them.
 const AT_ONCE: usize = 3;

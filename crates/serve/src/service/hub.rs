@@ -4,10 +4,10 @@
 //! newer. A window is rendered once, table by table, when the first one asks for it.
 
 use super::rendered::Rendered;
-use crate::http::{Exhausted, Peer, Quota};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use transect_http::{Exhausted, Peer, Quota};
 use transect_live::{Histogram, Snapshot, TABLES, ThreadWindow};
 
 /// Windows that are kept, at most.

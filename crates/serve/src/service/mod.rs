@@ -57,9 +57,6 @@ pub use views::Open;
 
 use config::values as config_values;
 
-use crate::http::{
-    self, Answer, Caller, Handler, Made, Peer, Places, Quota, Request, Response, Spool,
-};
 use auth::{Access, Auth, Scope};
 use brake::Brake;
 use fairness::Fairness;
@@ -77,6 +74,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use storm::Storm;
 use transect_ask::Client;
+use transect_http as http;
+use transect_http::{
+    self, Answer, Caller, Handler, Made, Peer, Places, Quota, Request, Response, Spool,
+};
 use transect_live::Source;
 use triggers::Watch;
 

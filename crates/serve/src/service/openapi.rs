@@ -3,8 +3,8 @@
 use super::Service;
 use super::routes::{Call, ROUTES, Route};
 use super::tables;
-use crate::http::{Answer, Response};
 use serde_json::{Map, Value, json};
+use transect_http::{Answer, Response};
 use transect_live::TABLES;
 use transect_model::column::{Column, ColumnType};
 

@@ -3,11 +3,11 @@
 use super::config::Config;
 use super::triggers::Watch;
 use super::{Service, auth_wishes};
-use crate::http::tls::{self, Tls};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use transect_http::tls::{self, Tls};
 
 /// What is configured.
 pub(crate) struct Settings {

@@ -6,7 +6,7 @@
 use super::Service;
 use super::api::{health, history, login, metrics, now, snapshots, status, triggers};
 use super::auth::Scope;
-use crate::http::{Answer, Caller, Method, Request, Response};
+use transect_http::{Answer, Caller, Method, Request, Response};
 
 /// A value of a query.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 use crate::app::View;
 use crate::builders::Builders;
-use crate::http::Peer;
 use crate::sql::Sql;
 use crate::state::{Recording, State};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use transect_ask::{Client, Limits};
+use transect_http::Peer;
 
 /// Each has tiles in memory.
 const MAX_OPEN: usize = 2;

@@ -5,7 +5,6 @@ mod numbers;
 mod states;
 
 use super::{Answered, Time, body, view};
-use crate::http::Response;
 use crate::row::Row;
 use crate::sql::Asker;
 use crate::state::State;
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use states::{Lanes, StateSum};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use transect_http::Response;
 use transect_timeline::{Actor, Kind, View};
 
 /// Tracks that may be asked for at once.

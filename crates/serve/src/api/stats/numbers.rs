@@ -1,9 +1,9 @@
 //! Smallest, mean and largest of the numbers of a range.
 
 use super::{Ask, OfTrack, literal};
-use crate::http::Response;
 use crate::row::int;
 use serde_json::{Value, json};
+use transect_http::Response;
 use transect_timeline::{Actor, Track};
 
 /// What a number was like while it was known.

@@ -3,10 +3,10 @@
 use super::{Ask, OfTrack};
 use crate::api::failed;
 use crate::api::tiles::refused;
-use crate::http::Response;
 use crate::row::{rows_of, text};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
+use transect_http::Response;
 use transect_timeline::{Actor, Condition, Key, KeySum, Kind, Lookup, Track, View, Wanted};
 
 /// One key's part of the range.

@@ -1,11 +1,11 @@
 //! `/healthz` and `/readyz`.
 
 use super::Answered;
-use crate::http::Response;
 use crate::service::Service;
 use crate::service::routes::Call;
 use serde_json::json;
 use std::time::Duration;
+use transect_http::Response;
 
 pub(crate) fn lives(_: &Service, _: &Call<'_>) -> Answered {
     Ok(Response::json(&json!({ "status": "lives" })).into())

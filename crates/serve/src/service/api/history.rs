@@ -2,7 +2,6 @@
 
 use super::page::refuse_for_now;
 use super::{Answered, wanted_rows, wanted_tables};
-use crate::http::{Answer, Made, Making, Peer, Quota, Response, Share, Stream};
 use crate::service::Service;
 use crate::service::config_values::{duration, duration_text};
 use crate::service::history::{Fold, Gone, Index, Piece, plan_verified};
@@ -15,6 +14,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transect_http::{Answer, Made, Making, Peer, Quota, Response, Share, Stream};
 use transect_live::{Snapshot, TABLES};
 
 /// Steps of an answer, at most.

@@ -1,9 +1,9 @@
 //! `/login`: a cookie for a token.
 
 use super::Answered;
-use crate::http::Response;
 use crate::service::Service;
 use crate::service::routes::Call;
+use transect_http::Response;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,11 +1,11 @@
 //! `/metrics`.
 
 use super::Answered;
-use crate::http::Response;
 use crate::service::Service;
 use crate::service::metrics::{Around, Format, render};
 use crate::service::routes::Call;
 use std::sync::atomic::Ordering::Relaxed;
+use transect_http::Response;
 
 pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {
     let format = Format::accepted(call.request.header("accept"));

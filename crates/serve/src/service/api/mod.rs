@@ -13,7 +13,7 @@ pub(crate) mod triggers;
 use super::routes::Call;
 use super::rows::Rows;
 use super::tables;
-use crate::http::{Answer, Response};
+use transect_http::{Answer, Response};
 use transect_live::TABLES;
 
 /// The answer, or the refusal.

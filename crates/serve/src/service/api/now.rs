@@ -2,7 +2,6 @@
 
 use super::page::refuse_for_now;
 use super::{Answered, internal, wanted_rows, wanted_tables};
-use crate::http::Response;
 use crate::service::Service;
 use crate::service::hub::{Taken, Waited};
 use crate::service::routes::{ARROW, Call, JSON};
@@ -11,6 +10,7 @@ use crate::service::tables::{self, Batch};
 use arrow::ipc::writer::StreamWriter;
 use std::sync::Arc;
 use std::time::Duration;
+use transect_http::Response;
 use transect_live::TABLES;
 
 /// How long a client waits.

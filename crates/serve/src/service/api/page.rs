@@ -2,7 +2,6 @@
 
 use crate::app::{self, Admission, Ask};
 use crate::guard;
-use crate::http::{Answer, Caller, Exhausted, Method, Peer, Request, Response, Share};
 use crate::page;
 use crate::service::Service;
 use crate::service::auth::{Access, Scope};
@@ -11,6 +10,7 @@ use crate::service::snapshots::is_id;
 use std::sync::Arc;
 use std::time::Duration;
 use transect_ask::Client;
+use transect_http::{Answer, Caller, Exhausted, Method, Peer, Request, Response, Share};
 
 /// The dashboard among the page's files.
 const DASHBOARD: &str = "/dashboard.html";

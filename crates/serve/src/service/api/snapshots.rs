@@ -1,12 +1,12 @@
 //! `/api/v1/snapshots`: recordings of the last seconds.
 
 use super::{Answered, internal};
-use crate::http::{Answer, Made, Response};
 use crate::service::Service;
 use crate::service::routes::Call;
 use crate::service::snapshots::{NoSnap, Snap, Wish, pack};
 use serde_json::{Value, json};
 use std::io::Write;
+use transect_http::{Answer, Made, Response};
 
 /// What may be asked for.
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=600;

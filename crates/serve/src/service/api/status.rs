@@ -1,11 +1,11 @@
 //! `/api/v1/status`: what runs here.
 
 use super::Answered;
-use crate::http::Response;
 use crate::service::Service;
 use crate::service::auth::Scope;
 use crate::service::routes::Call;
 use serde_json::{Value, json};
+use transect_http::Response;
 use transect_live::TABLES;
 
 pub(crate) fn answer(service: &Service, call: &Call<'_>) -> Answered {

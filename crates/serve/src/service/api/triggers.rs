@@ -1,12 +1,12 @@
 //! `/api/v1/triggers`: what is configured, and what came of it.
 
 use super::Answered;
-use crate::http::Response;
 use crate::service::Service;
 use crate::service::config_values::duration_text;
 use crate::service::routes::Call;
 use crate::service::triggers::Watch;
 use serde_json::{Value, json};
+use transect_http::Response;
 
 pub(crate) fn answer(service: &Service, _: &Call<'_>) -> Answered {
     let list: Vec<Value> = service.watches().iter().map(shown).collect();

@@ -1,13 +1,13 @@
 //! What is answered is what is described, and what was there.
 
 use super::{Running, wait_for};
-use crate::http::Method;
 use crate::service::openapi::description;
 use crate::service::routes::ROUTES;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use arrow::ipc::reader::StreamReader;
 use serde_json::Value;
+use transect_http::Method;
 use transect_live::TABLES;
 
 #[test]

@@ -2,11 +2,11 @@
 
 use super::super::Service;
 use super::{Answer, Made, Running, read, wait_for};
-use crate::http::{Peer, Quota, Share};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use transect_http::{Peer, Quota, Share};
 
 /// All windows that a daemon of [`of_two_minutes`] has, in full: tens of MB.
 const WHOLE: &str = "/api/v1/history?from=-2m&step=1s";
@@ -118,7 +118,7 @@ fn head_is_answered_on_every_route_of_get() {
     let bearer = format!("Bearer {}", running.control());
     let id = taken["id"].as_str().unwrap();
     let of_table = crate::service::routes::ROUTES.iter();
-    let of_table = of_table.filter(|route| route.method == crate::http::Method::Get);
+    let of_table = of_table.filter(|route| route.method == transect_http::Method::Get);
     let mut paths: Vec<String> = of_table.map(|route| route.path.replace("{id}", id)).collect();
     let view = |name: &str| format!("/view/{id}/{name}");
     paths.extend(["/".to_owned(), "/nothing".to_owned(), view(""), view("api/recording")]);

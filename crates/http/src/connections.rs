@@ -11,14 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Limits of connections at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
-    pub(crate) all: usize,
-    pub(crate) per_client: usize,
+pub struct Places {
+    /// Connections at a time.
+    pub all: usize,
+    /// Of them, those of one client.
+    pub per_client: usize,
 }
 
 /// All open connections.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     places: Places,
     inner: Mutex<Inner>,
 }
@@ -49,20 +51,20 @@ enum State {
 
 /// A connection's place, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     connections: Arc<Connections>,
     number: u64,
 }
 
 /// The limit for which a connection was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
+pub(crate) enum Full {
     Client,
     All,
 }
 
 impl Connections {
-    pub(super) fn new(places: Places) -> Self {
+    pub(crate) fn new(places: Places) -> Self {
         Connections { places, inner: Mutex::default() }
     }
 
@@ -74,7 +76,7 @@ impl Connections {
     ///
     /// # Errors
     /// There is no place.
-    pub(super) fn add(
+    pub(crate) fn add(
         self: &Arc<Self>,
         peer: Peer,
         stream: &Arc<TcpStream>,
@@ -137,12 +139,12 @@ impl Inner {
 
 impl Place {
     /// A request has been read, and is being answered.
-    pub(super) fn begin_answer(&self) {
+    pub(crate) fn begin_answer(&self) {
         self.change(State::Answering);
     }
 
     /// The next request is waited for.
-    pub(super) fn end_answer(&self) {
+    pub(crate) fn end_answer(&self) {
         self.change(State::Waiting);
     }
 

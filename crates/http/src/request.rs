@@ -13,14 +13,18 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
+    /// GET, and HEAD.
     Get,
+    /// POST.
     Post,
+    /// DELETE.
     Delete,
 }
 
 impl Method {
-    pub(crate) fn name(self) -> &'static str {
+    /// The word in a request.
+    pub fn name(self) -> &'static str {
         match self {
             Method::Get => "GET",
             Method::Post => "POST",
@@ -31,26 +35,27 @@ impl Method {
 
 /// One request.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: Method,
+pub struct Request {
+    /// What is asked.
+    pub method: Method,
     /// As sent, without the query.
-    pub(crate) path: String,
+    pub path: String,
     /// What is behind the `?`, as sent.
-    pub(crate) query: String,
+    pub query: String,
     headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    /// What came behind the head.
+    pub body: Vec<u8>,
     /// Is only the head of the answer wanted? The request is that of GET.
-    pub(crate) is_head: bool,
+    pub is_head: bool,
     /// May the next request come over the same connection?
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
     /// Does the client know HTTP/1.1, hence bodies in chunks?
-    pub(crate) takes_chunks: bool,
+    pub takes_chunks: bool,
 }
 
 impl Request {
-    /// A request of a test, without headers.
-    #[cfg(test)]
-    pub(crate) fn new_plain(method: Method, path: &str, body: &str) -> Self {
+    /// A request without headers, for tests of handlers.
+    pub fn new_plain(method: Method, path: &str, body: &str) -> Self {
         Request {
             method,
             path: path.to_owned(),
@@ -64,42 +69,42 @@ impl Request {
     }
 
     /// The same request of something below its path.
-    pub(crate) fn below(&self, path: String) -> Self {
+    pub fn below(&self, path: String) -> Self {
         Request { path, ..self.clone() }
     }
 
     /// The only header of that name (in lower case); none if there is none, or several, which
     /// could be read in more than one way.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         let (_, value) = found.next()?;
         found.next().is_none().then_some(value)
     }
 
     /// Is there a header of that name, however often?
-    pub(crate) fn has_header(&self, name: &str) -> bool {
+    pub fn has_header(&self, name: &str) -> bool {
         self.headers.iter().any(|(known, _)| known == name)
     }
 
     /// A value of the query. Only plain words and numbers are asked for: nothing is unescaped.
-    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+    pub fn value(&self, name: &str) -> Option<&str> {
         let pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// A value of the query, unescaped. None if there is none, or if it is no text.
-    pub(crate) fn param(&self, name: &str) -> Option<String> {
+    pub fn param(&self, name: &str) -> Option<String> {
         self.value(name).and_then(unescape)
     }
 
     /// The names of all values of the query.
-    pub(crate) fn param_names(&self) -> impl Iterator<Item = &str> {
+    pub fn param_names(&self) -> impl Iterator<Item = &str> {
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
         pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
     }
 
     /// One of the cookies.
-    pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
+    pub fn cookie(&self, name: &str) -> Option<&str> {
         let cookies = self.header("cookie")?.split(';').filter_map(|pair| pair.split_once('='));
         cookies.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
     }

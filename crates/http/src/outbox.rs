@@ -21,16 +21,17 @@ const LOAD_BYTES: usize = 256 << 10;
 
 /// Room for unsent answers of one client.
 #[derive(Clone)]
-pub(crate) struct Spool {
+pub struct Spool {
     /// The directory of the files.
-    pub(crate) dir: Arc<Path>,
+    pub dir: Arc<Path>,
     /// Bytes of all clients.
-    pub(crate) room: Quota,
-    pub(crate) peer: Peer,
+    pub room: Quota,
+    /// The client.
+    pub peer: Peer,
 }
 
 /// The place among others that the making of an answer takes.
-pub(crate) trait Making: Send {
+pub trait Making: Send {
     /// Gives the place to others, because the client has to be waited for. False: the answer must end.
     fn pause(&mut self) -> bool;
 
@@ -39,7 +40,7 @@ pub(crate) trait Making: Send {
 }
 
 /// The unsent bytes of one answer.
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     spool: Spool,
     /// Until the answer is made.
     making: Option<Box<dyn Making>>,
@@ -52,17 +53,17 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(spool: Spool, making: Option<Box<dyn Making>>) -> Self {
+    pub(crate) fn new(spool: Spool, making: Option<Box<dyn Making>>) -> Self {
         let (file, shares) = (None, Vec::new());
         Outbox { spool, making, file, shares, unread: 0..0, loaded: (Vec::new(), 0) }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.loaded.1 == self.loaded.0.len() && self.unread.is_empty()
     }
 
     /// The answer is made.
-    pub(super) fn end_making(&mut self) {
+    pub(crate) fn end_making(&mut self) {
         self.making = None;
     }
 
@@ -70,7 +71,7 @@ impl Outbox {
     ///
     /// # Errors
     /// The answer must end.
-    pub(super) fn pause(&mut self) -> io::Result<()> {
+    pub(crate) fn pause(&mut self) -> io::Result<()> {
         allow(self.making.as_mut().is_none_or(|making| making.pause()))
     }
 
@@ -78,12 +79,12 @@ impl Outbox {
     ///
     /// # Errors
     /// The answer must end.
-    pub(super) fn resume(&mut self) -> io::Result<()> {
+    pub(crate) fn resume(&mut self) -> io::Result<()> {
         allow(self.making.as_mut().is_none_or(|making| making.resume()))
     }
 
     /// Appends bytes. False: there is no room for them, and nothing is appended.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> bool {
         let end = self.unread.end.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let room = |shares: &Vec<Share>| u64::try_from(shares.len() * STEP_BYTES).unwrap_or(0);
         while room(&self.shares) < end {
@@ -104,7 +105,7 @@ impl Outbox {
     }
 
     /// The next unsent bytes; none: all are sent, and the file is empty again.
-    pub(super) fn next(&mut self) -> io::Result<&[u8]> {
+    pub(crate) fn next(&mut self) -> io::Result<&[u8]> {
         let (loaded, sent) = &mut self.loaded;
         if *sent < loaded.len() {
             return Ok(&loaded[*sent..]);
@@ -128,12 +129,12 @@ impl Outbox {
     }
 
     /// So many of the next bytes are sent.
-    pub(super) fn advance(&mut self, sent: usize) {
+    pub(crate) fn advance(&mut self, sent: usize) {
         self.loaded.1 += sent;
     }
 
     /// Sends as much as the client takes at once.
-    pub(super) fn send_now(&mut self, to: &TcpStream) -> io::Result<()> {
+    pub(crate) fn send_now(&mut self, to: &TcpStream) -> io::Result<()> {
         loop {
             let next = self.next()?;
             if next.is_empty() {
@@ -150,7 +151,7 @@ fn allow(is_allowed: bool) -> io::Result<()> {
 }
 
 /// Sends what fits into the socket's buffer; None: nothing.
-pub(super) fn send_now(to: &TcpStream, bytes: &[u8]) -> io::Result<Option<usize>> {
+pub(crate) fn send_now(to: &TcpStream, bytes: &[u8]) -> io::Result<Option<usize>> {
     loop {
         match send(to, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => return Ok(Some(sent)),

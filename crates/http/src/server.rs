@@ -25,7 +25,7 @@ const ENDING: usize = 64;
 const TURN: Duration = Duration::from_millis(100);
 
 /// Answers requests.
-pub(crate) trait Handler: Send + Sync + 'static {
+pub trait Handler: Send + Sync + 'static {
     /// The answer.
     fn answer(&self, request: &Request, caller: &Caller) -> Answer;
 
@@ -35,27 +35,29 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
 /// A client's connection.
 #[derive(Debug)]
-pub(crate) struct Caller {
-    pub(crate) stream: Arc<TcpStream>,
+pub struct Caller {
+    /// Its connection.
+    pub stream: Arc<TcpStream>,
     /// The client's address.
-    pub(crate) address: SocketAddr,
-    pub(crate) peer: Peer,
+    pub address: SocketAddr,
+    /// Who it is, for quotas.
+    pub peer: Peer,
 }
 
 /// What the listener counts, from its start.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Connections now.
-    pub(crate) open: AtomicUsize,
+    pub open: AtomicUsize,
     /// Connections that were one too many: refused, or closed to make room for another one.
-    pub(crate) turned_away: AtomicU64,
+    pub turned_away: AtomicU64,
     /// Requests that were none, or came too slowly.
-    pub(crate) bad: AtomicU64,
+    pub bad: AtomicU64,
 }
 
 /// A listener.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     places: Places,
@@ -70,7 +72,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Listens; the address must be this machine's own.
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             let message = "the address must be 127.0.0.1 or ::1, because every client of the port can \
                            read the recording (use ssh -L to reach it from another machine)";
@@ -80,7 +82,7 @@ impl Server {
     }
 
     /// Listens on any address.
-    pub(crate) fn bind_to(
+    pub fn bind_to(
         address: SocketAddr,
         places: Places,
         tls: Option<Tls>,
@@ -94,21 +96,23 @@ impl Server {
     }
 
     /// Has its threads give way to others of this process.
-    pub(crate) fn giving_way(mut self, niceness: i32) -> Self {
+    pub fn giving_way(mut self, niceness: i32) -> Self {
         self.niceness = niceness;
         self
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(crate) fn counts(&self) -> Arc<Counts> {
+    /// What it has counted so far.
+    pub fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.counts)
     }
 
     /// Serves for good: connections end with the process.
-    pub(crate) fn run(&self, handler: &Arc<impl Handler>) -> ! {
+    pub fn run(&self, handler: &Arc<impl Handler>) -> ! {
         loop {
             match self.listener.accept() {
                 Ok((stream, peer)) => self.accept(stream, peer, handler),
@@ -177,7 +181,7 @@ impl Server {
 
 /// Changes the calling thread's niceness (setpriority(2): on Linux it is a thread's). One that may not
 /// goes on as it is.
-pub(crate) fn give_way(niceness: i32) {
+pub fn give_way(niceness: i32) {
     if niceness != 0
         && let Ok(now) = rustix::process::getpriority_process(None)
     {

@@ -6,7 +6,7 @@
 use std::fs;
 
 /// The user that can run processes as `uid`: the uid itself, or the owner of the range that it lies in.
-pub(super) fn find_account(uid: u32) -> u32 {
+pub(crate) fn find_account(uid: u32) -> u32 {
     let read = |path| {
         let bytes = fs::read(path).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

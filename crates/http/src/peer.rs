@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 
 /// Identity of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Peer {
+pub enum Peer {
     /// A user of this machine by number.
     User(u32),
     /// An address; of IPv6 the first 64 bits, because one host has all addresses below them. All loopback addresses
@@ -37,12 +37,12 @@ impl fmt::Display for Peer {
 ///
 /// # Errors
 /// The client has closed its socket or reset the connection: it does not read the answer.
-pub(super) fn identify(connection: &TcpStream) -> io::Result<Peer> {
+pub(crate) fn identify(connection: &TcpStream) -> io::Result<Peer> {
     find_peer(connection.peer_addr()?, connection.local_addr()?)
 }
 
 /// True if the client is on this machine and its socket is open, although it may have ended its side of the connection.
-pub(crate) fn is_open(connection: &TcpStream) -> bool {
+pub fn is_open(connection: &TcpStream) -> bool {
     let ends = || Some((connection.peer_addr().ok()?, connection.local_addr().ok()?));
     ends().is_some_and(|(peer, local)| matches!(find_owner(peer, local), Ok(Owner::User(_))))
 }

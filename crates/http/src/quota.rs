@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// A quantity of which clients take shares.
 #[derive(Clone)]
-pub(crate) struct Quota(Arc<Inner>);
+pub struct Quota(Arc<Inner>);
 
 struct Inner {
     per_client: usize,
@@ -25,20 +25,23 @@ struct Used {
 
 /// The limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exhausted {
+pub enum Exhausted {
+    /// The client has its part already.
     Client,
+    /// All clients together have everything.
     All,
 }
 
 /// A share of a quota; returned on drop.
-pub(crate) struct Share {
+pub struct Share {
     quota: Quota,
     client: Peer,
     amount: usize,
 }
 
 impl Quota {
-    pub(crate) fn new(per_client: usize, all: usize) -> Self {
+    /// Of so much for one client, and for all.
+    pub fn new(per_client: usize, all: usize) -> Self {
         let (used, returned) = (Mutex::default(), Condvar::new());
         Quota(Arc::new(Inner { per_client, all, used, returned }))
     }
@@ -47,7 +50,7 @@ impl Quota {
     ///
     /// # Errors
     /// A limit is reached.
-    pub(crate) fn take(
+    pub fn take(
         &self,
         client: Peer,
         amount: usize,
@@ -70,7 +73,7 @@ impl Quota {
     }
 
     /// Waits while another client has a share, up to `patience`.
-    pub(crate) fn let_others_go_first(&self, client: Peer, patience: Duration) {
+    pub fn let_others_go_first(&self, client: Peer, patience: Duration) {
         let others_have =
             |used: &mut Used| used.all > used.by_client.get(&client).copied().unwrap_or(0);
         let waited = self.0.returned.wait_timeout_while(self.lock(), patience, others_have);
@@ -78,7 +81,7 @@ impl Quota {
     }
 
     /// What all clients together have.
-    pub(crate) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.lock().all
     }
 

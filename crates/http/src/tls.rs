@@ -7,19 +7,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// What connections by TLS need; those to come may get another one.
 #[derive(Clone, Debug)]
-pub(crate) struct Tls(Arc<RwLock<Arc<rustls::ServerConfig>>>);
+pub struct Tls(Arc<RwLock<Arc<rustls::ServerConfig>>>);
 
 impl Tls {
-    pub(crate) fn new(config: Arc<rustls::ServerConfig>) -> Self {
+    /// With this configuration, until another is set.
+    pub fn new(config: Arc<rustls::ServerConfig>) -> Self {
         Tls(Arc::new(RwLock::new(config)))
     }
 
-    pub(super) fn now(&self) -> Arc<rustls::ServerConfig> {
+    pub(crate) fn now(&self) -> Arc<rustls::ServerConfig> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// For connections from now on.
-    pub(crate) fn replace(&self, config: Arc<rustls::ServerConfig>) {
+    pub fn replace(&self, config: Arc<rustls::ServerConfig>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 }
@@ -28,7 +29,7 @@ impl Tls {
 ///
 /// # Errors
 /// One line: which file, and what is wrong with it.
-pub(crate) fn config(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>, String> {
+pub fn config(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>, String> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("{}: {error}", certificate.display()))?;

@@ -28,13 +28,17 @@ pub(crate) type Body = Cow<'static, [u8]>;
 
 /// A whole answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) kind: &'static str,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: Body,
+pub struct Response {
+    /// The status, 200 for what was found.
+    pub status: u16,
+    /// Its `Content-Type`.
+    pub kind: &'static str,
+    /// Other headers, in order.
+    pub headers: Vec<(&'static str, String)>,
+    /// What was asked for.
+    pub body: Body,
     /// What comes after it: bytes that many answers share.
-    pub(crate) shared: Vec<Arc<Vec<u8>>>,
+    pub shared: Vec<Arc<Vec<u8>>>,
     /// What comes after the body: a file, and how many bytes of it.
     file: Option<(Arc<File>, u64)>,
     /// Boxed, so that answers stay small.
@@ -74,22 +78,25 @@ const TABLES: (&str, &str) = ("X-Tables", "damaged");
 pub(crate) type Events = Box<dyn FnMut() -> Option<Option<String>> + Send>;
 
 /// Writes the body of an answer that is too large to be held.
-pub(crate) type Stream = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+pub type Stream = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
 /// An answer whose body is written while it is made.
-pub(crate) struct Made {
+pub struct Made {
     /// Its body is not sent.
-    pub(crate) head: Response,
+    pub head: Response,
     /// Writes the body. An error ends the connection, so that what was sent cannot be taken for all.
-    pub(crate) body: Stream,
+    pub body: Stream,
     /// The place that the making takes. With one, the head must have room for unsent bytes.
-    pub(crate) making: Option<Box<dyn Making>>,
+    pub making: Option<Box<dyn Making>>,
 }
 
 /// What a handler gives.
-pub(crate) enum Answer {
+pub enum Answer {
+    /// All of it is in memory.
     Whole(Response),
+    /// It is made while it is sent.
     Stream(Made),
+    /// Events, as long as the client stays.
     Events(Events),
 }
 
@@ -101,7 +108,7 @@ impl From<Response> for Answer {
 
 impl Answer {
     /// With another header; events have none of their own.
-    pub(crate) fn with(self, header: &'static str, value: impl Into<String>) -> Self {
+    pub fn with(self, header: &'static str, value: impl Into<String>) -> Self {
         match self {
             Answer::Whole(response) => Answer::Whole(response.with(header, value)),
             Answer::Stream(made) => {
@@ -111,7 +118,8 @@ impl Answer {
         }
     }
 
-    pub(crate) fn sets_cookie(&self) -> bool {
+    /// Does it give the client a cookie?
+    pub fn sets_cookie(&self) -> bool {
         match self {
             Answer::Whole(head) | Answer::Stream(Made { head, .. }) => {
                 head.headers.iter().any(|(name, _)| *name == "Set-Cookie")
@@ -122,67 +130,71 @@ impl Answer {
 }
 
 impl Response {
-    pub(crate) fn new(kind: &'static str, body: impl Into<Body>) -> Self {
+    /// Of a kind, with status 200.
+    pub fn new(kind: &'static str, body: impl Into<Body>) -> Self {
         let (headers, shared) = (Vec::new(), Vec::new());
         let (file, sending) = (None, None);
         Response { status: 200, kind, headers, body: body.into(), shared, file, sending }
     }
 
     /// The rest of a file, from where it stands.
-    pub(crate) fn file(kind: &'static str, mut file: File) -> io::Result<Self> {
+    pub fn file(kind: &'static str, mut file: File) -> io::Result<Self> {
         let bytes = file.metadata()?.len().saturating_sub(file.stream_position()?);
         Ok(Response { file: Some((Arc::new(file), bytes)), ..Response::new(kind, Vec::new()) })
     }
 
-    pub(crate) fn json(value: &impl serde::Serialize) -> Self {
+    /// A value as JSON.
+    pub fn json(value: &impl serde::Serialize) -> Self {
         Response::new("application/json", serde_json::to_vec(value).unwrap_or_default())
     }
 
     /// An Arrow IPC stream.
-    pub(crate) fn arrow(bytes: Vec<u8>) -> Self {
+    pub fn arrow(bytes: Vec<u8>) -> Self {
         Response::new("application/vnd.apache.arrow.stream", bytes)
     }
 
     /// Without a body.
-    pub(crate) fn empty(status: u16) -> Self {
+    pub fn empty(status: u16) -> Self {
         Response::new("text/plain; charset=utf-8", Vec::new()).status(status)
     }
 
-    pub(crate) fn status(mut self, status: u16) -> Self {
+    /// The same with another status.
+    pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
     /// An error in one line.
-    pub(crate) fn error(status: u16, message: &str) -> Self {
+    pub fn error(status: u16, message: &str) -> Self {
         let line = message.lines().collect::<Vec<_>>().join(" ");
         Response { status, ..Response::json(&serde_json::json!({ "error": line })) }
     }
 
     /// An error in one line, and what would do instead.
-    pub(crate) fn refusal(status: u16, message: &str, hint: &str) -> Self {
+    pub fn refusal(status: u16, message: &str, hint: &str) -> Self {
         let line = |text: &str| text.lines().collect::<Vec<_>>().join(" ");
         let body = serde_json::json!({ "error": line(message), "hint": line(hint) });
         Response { status, ..Response::json(&body) }
     }
 
-    pub(crate) fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
+    /// The same with one more header.
+    pub fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((header, value.into()));
         self
     }
 
     /// The tables that the answer was to be made of are damaged.
-    pub(crate) fn of_damaged_tables(self) -> Self {
+    pub fn of_damaged_tables(self) -> Self {
         self.with(TABLES.0, TABLES.1)
     }
 
     /// See [`Response::of_damaged_tables`].
-    pub(crate) fn is_of_damaged_tables(&self) -> bool {
+    pub fn is_of_damaged_tables(&self) -> bool {
         self.headers.iter().any(|(name, value)| *name == TABLES.0 && value == TABLES.1)
     }
 
     /// Keeps a value until the answer is sent, besides those that it keeps already.
-    pub(crate) fn keep_until_sent(mut self, value: impl Send + Sync + 'static) -> Self {
+    pub fn keep_until_sent(mut self, value: impl Send + Sync + 'static) -> Self {
         let sending = self.sending.get_or_insert_default();
         let before = sending.kept.take();
         sending.kept = Some(Kept(Arc::new(Box::new((before, value)))));
@@ -190,17 +202,17 @@ impl Response {
     }
 
     /// What its client does not take at once waits in a file, not in memory.
-    pub(crate) fn spooled(mut self, spool: Spool) -> Self {
+    pub fn spooled(mut self, spool: Spool) -> Self {
         self.sending.get_or_insert_default().spool = Some(spool);
         self
     }
 
-    pub(super) fn spool(&self) -> Option<&Spool> {
+    pub(crate) fn spool(&self) -> Option<&Spool> {
         self.sending.as_ref()?.spool.as_ref()
     }
 
     /// Bytes of memory that the body takes, without those that answers share.
-    pub(crate) fn owned_bytes(&self) -> usize {
+    pub fn owned_bytes(&self) -> usize {
         match &self.body {
             Cow::Owned(body) => body.capacity(),
             Cow::Borrowed(_) => 0,
@@ -208,13 +220,13 @@ impl Response {
     }
 
     /// True for a refusal after which the client may repeat the request.
-    pub(crate) fn is_refused_for_now(&self) -> bool {
+    pub fn is_refused_for_now(&self) -> bool {
         let has_time = || self.headers.iter().any(|(name, _)| *name == "Retry-After");
         matches!(self.status, 429 | 503) && has_time()
     }
 
     /// Writes the head and no body: the answer to HEAD.
-    pub(crate) fn write_head(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
+    pub fn write_head(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
         to.write_all(self.whole_head(keep_alive).as_bytes())?;
         to.flush()
     }
@@ -226,7 +238,11 @@ impl Response {
         self.head(keep_alive) + &format!("Content-Length: {bytes}\r\n\r\n")
     }
 
-    pub(crate) fn write(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
+    /// Sends it, the head first.
+    ///
+    /// # Errors
+    /// The client is gone, or takes too long.
+    pub fn write(&self, to: &mut impl Write, keep_alive: bool) -> io::Result<()> {
         // What is small goes out together: each write is a packet.
         let mut waiting = self.whole_head(keep_alive).into_bytes();
         for part in [&*self.body].into_iter().chain(self.shared.iter().map(|part| part.as_slice()))
