@@ -31,11 +31,6 @@ pub mod service;
 mod sql;
 mod state;
 
-/// Verification and repair of the history of `transect serve`.
-pub mod history {
-    pub use crate::service::{Damaged, FileReport, Repaired, Report, repair, verify};
-}
-
 pub use app::{Options, ServeError, Server};
 pub use page::is_built;
 pub use state::{Exported, Opened, Recording, Tell};

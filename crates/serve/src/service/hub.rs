@@ -3,10 +3,10 @@
 //! The thread that takes windows publishes; all others look at what is there, or wait for what is
 //! newer. A window is rendered once, table by table, when the first one asks for it.
 
-use super::rendered::Rendered;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use transect_history::{Rendered, began_unix_ns};
 use transect_http::{Exhausted, Peer, Quota};
 use transect_live::{Histogram, Snapshot, TABLES, ThreadWindow};
 
@@ -195,11 +195,6 @@ impl Hub {
     }
 }
 
-/// When a window began, ns since 1970.
-pub(crate) fn began_unix_ns(window: &Snapshot) -> u64 {
-    window.ended_unix_ns.saturating_sub(u64::try_from(window.dur).unwrap_or(0))
-}
-
 /// Takes the threads that slept, or were not there, all the time out of a window; each with its place.
 fn take_sleepers(window: &mut Snapshot) -> Vec<(usize, ThreadWindow)> {
     let was_awake = |t: &ThreadWindow| t.executions > 0 || t.gotten_ns > 0 || t.waited_ns > 0;
@@ -244,7 +239,7 @@ fn bytes(window: &Snapshot) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
-    use crate::service::synthetic::Made;
+    use transect_history::synthetic::Made;
 
     #[test]
     fn who_asks_for_threads_gets_all_in_their_order_and_only_those_awake_are_kept() {

@@ -28,13 +28,11 @@ mod brake;
 mod config;
 mod descriptions;
 mod fairness;
-mod history;
 mod hub;
 mod metrics;
 mod notify;
 mod openapi;
 mod reload;
-mod rendered;
 mod routes;
 mod rows;
 mod snapshots;
@@ -45,8 +43,6 @@ mod views;
 
 #[cfg(test)]
 mod api_page;
-#[cfg(test)]
-mod synthetic;
 #[cfg(test)]
 mod tests;
 
@@ -60,8 +56,6 @@ use config::values as config_values;
 use auth::{Access, Auth, Scope};
 use brake::Brake;
 use fairness::Fairness;
-pub use history::{Damaged, FileReport, Repaired, Report, repair, verify};
-use history::{Index, Opened, Queue};
 use hub::Hub;
 use metrics::Counters;
 use routes::Call;
@@ -74,6 +68,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use storm::Storm;
 use transect_ask::Client;
+use transect_history::{self as history, Index, Opened, Queue};
 use transect_http as http;
 use transect_http::{
     self, Answer, Caller, Handler, Made, Peer, Places, Quota, Request, Response, Spool,

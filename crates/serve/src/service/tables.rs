@@ -17,9 +17,6 @@ use transect_model::cell::{Cell, Record};
 use transect_model::column::{Column, ColumnType};
 use transect_model::table::{Machine, Window};
 
-/// How many tables there are.
-pub(crate) const COUNT: usize = TABLES.len();
-
 /// Its place in `TABLES`.
 pub(crate) fn place(name: &str) -> Option<usize> {
     TABLES.iter().position(|known| *known == name)

@@ -2,7 +2,7 @@
 
 use super::{Line, State, recording};
 use std::path::Path;
-use transect_serve::history::{Damaged, FileReport};
+use transect_history::{Damaged, FileReport};
 
 const REMEDY: &str = "transect verify --repair, with the daemon stopped, rewrites it without the damaged frames; \
                       answers still state the windows that are gone";
@@ -38,11 +38,11 @@ pub(super) fn lines(dir: &Path, repair: bool) -> anyhow::Result<Vec<Line>> {
 
 /// The files of a history.
 pub(super) fn history(dir: &Path, prefix: &str, repair: bool) -> anyhow::Result<Vec<Line>> {
-    let before = transect_serve::history::verify(dir)?;
+    let before = transect_history::verify(dir)?;
     let mut lines: Vec<Line> = before.files.iter().map(|file| of_file(file, prefix)).collect();
     if repair && !before.is_whole() {
-        transect_serve::history::repair(dir)?;
-        let after = transect_serve::history::verify(dir)?;
+        transect_history::repair(dir)?;
+        let after = transect_history::verify(dir)?;
         for line in lines.iter_mut().filter(|line| line.state == State::Damaged) {
             let now = after.files.iter().map(|file| of_file(file, prefix));
             let is_whole = |now: &Line| now.file == line.file && now.state != State::Damaged;

@@ -4,7 +4,6 @@ use super::page::refuse_for_now;
 use super::{Answered, wanted_rows, wanted_tables};
 use crate::service::Service;
 use crate::service::config_values::{duration, duration_text};
-use crate::service::history::{Fold, Gone, Index, Piece, plan_verified};
 use crate::service::routes::{ARROW, Call, JSON};
 use crate::service::rows::Rows;
 use crate::service::tables::{self, Batch};
@@ -14,6 +13,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transect_history::{Fold, Gone, Index, Piece, plan_verified};
 use transect_http::{Answer, Made, Making, Peer, Quota, Response, Share, Stream};
 use transect_live::{Snapshot, TABLES};
 

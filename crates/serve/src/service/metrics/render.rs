@@ -5,14 +5,14 @@ use super::families as f;
 use super::places::Places;
 use super::text::{Format, Page, Value};
 use super::{Counters, Io};
-use crate::service::history::State;
+use transect_history::State;
 
 /// What is not counted from windows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Around {
     pub(crate) window_ns: u64,
     pub(crate) memory_bytes: u64,
-    pub(crate) history: crate::service::history::Numbers,
+    pub(crate) history: transect_history::Numbers,
     pub(crate) snapshots_asked: u64,
     pub(crate) snapshots_triggered: u64,
     pub(crate) snapshots_failed: u64,

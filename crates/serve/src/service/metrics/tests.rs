@@ -2,10 +2,10 @@
 
 use super::families::{ALL, Kind};
 use super::*;
-use crate::service::synthetic::Made;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use transect_history::synthetic::Made;
 
 fn page(counters: &Counters, format: Format) -> String {
     let around = Around {

@@ -55,7 +55,7 @@ fn arrow_has_the_rows_of_json() {
     let ts = column("window_ts").as_primitive::<Int64Type>().value(0);
     assert_eq!(
         ended,
-        super::super::synthetic::START_UNIX_NS + u64::try_from(ts).unwrap() + 1_000_000_000
+        transect_history::synthetic::START_UNIX_NS + u64::try_from(ts).unwrap() + 1_000_000_000
     );
     for bad in ["/api/v1/now", "/api/v1/now?tables=windows,missing"] {
         assert_eq!(running.ask("GET", bad, &accept, "").status, 406, "{bad}");
@@ -221,7 +221,7 @@ fn rows_of_one_machine_group_or_vcpu() {
     assert_eq!(of("machine=nobody")["windows"], serde_json::json!([]));
     // The past, of which the sums are the same rows.
     let past = |query: &str| {
-        let from = super::super::synthetic::START_UNIX_NS;
+        let from = transect_history::synthetic::START_UNIX_NS;
         let until = from + 3_600_000_000_000;
         running.get(&format!("/api/v1/history?from={from}&until={until}&step=1h&{query}"))
     };

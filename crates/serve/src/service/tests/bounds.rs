@@ -1,6 +1,5 @@
 //! Limits of what one client's requests of timelines take at once.
 
-use super::super::synthetic::Made;
 use super::{Running, wait_for};
 use crate::state::{Exported, Opened, Recording, Tell};
 use std::io::Write as _;
@@ -8,6 +7,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use transect_history::synthetic::Made;
 
 /// Bytes of a long name: the answer with it takes 16 MiB, of which a client may have 48 in memory.
 const LONG: usize = 10 << 20;

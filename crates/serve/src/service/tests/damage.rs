@@ -1,10 +1,10 @@
 //! A damaged history as clients see it.
 
 use super::{Running, wait_for};
-use crate::service::synthetic::START_UNIX_NS;
 use arrow::ipc::reader::StreamReader;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use transect_history::synthetic::START_UNIX_NS;
 
 const S: u64 = 1_000_000_000;
 

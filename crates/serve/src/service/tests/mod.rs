@@ -19,7 +19,6 @@ mod slow;
 mod soak;
 
 use super::snapshots::{Recorded, Recorder};
-use super::synthetic::Made;
 use super::{Config, Daemon, Open, Parts};
 use crate::state::{Exported, Opened, Recording, Tell};
 use serde_json::Value;
@@ -29,6 +28,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use transect_history::synthetic::Made;
 
 /// Windows that the source may be ahead of the history.
 const AHEAD: i64 = 14;

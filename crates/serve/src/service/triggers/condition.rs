@@ -155,7 +155,7 @@ fn number(kind: Kind, text: &str) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
-    use crate::service::synthetic::Made;
+    use transect_history::synthetic::Made;
 
     #[test]
     fn columns_are_compared_with_what_their_numbers_are() {

@@ -219,7 +219,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
     use super::*;
-    use crate::service::synthetic::Made;
+    use transect_history::synthetic::Made;
     use transect_live::{Metric, Missing};
 
     fn trigger(settings: &[(&str, &'static str)]) -> Trigger {

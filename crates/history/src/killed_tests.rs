@@ -4,8 +4,8 @@
 use super::fold::Fold;
 use super::series::Place;
 use super::{Index, Opened, Plan};
-use crate::service::rendered::Rendered;
-use crate::service::synthetic::{Made, START_UNIX_NS};
+use crate::rendered::Rendered;
+use crate::synthetic::{Made, START_UNIX_NS};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -103,7 +103,7 @@ fn killed_at_random_points_every_window_is_there_once() {
     for number in 0..kills {
         let before = bytes_in(dir.path());
         let mut child = Command::new(std::env::current_exe().unwrap());
-        let name = "service::history::killed_tests::writer_until_killed";
+        let name = "killed_tests::writer_until_killed";
         child.args(["--ignored", "--exact", name]).env(DIR, dir.path());
         child.env(NUMBER, number.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = child.spawn().unwrap();

@@ -22,7 +22,7 @@ impl Extent {
 
 /// Adds the windows that are gone at the beginnings and ends of runs. Series come with the lengths of their steps, the
 /// finest first.
-pub(super) fn compare(series: &mut [(u64, &mut VecDeque<Segment>)]) {
+pub(crate) fn compare(series: &mut [(u64, &mut VecDeque<Segment>)]) {
     let slack = series.first().map_or(0, |(step_ns, _)| step_ns / 2);
     let own: Vec<_> = series.iter().map(|(_, segments)| runs(segments)).collect();
     // Older versions wrote steps before their windows.

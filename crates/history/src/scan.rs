@@ -14,26 +14,26 @@ const NOTE: u64 = NOTE_BYTES as u64;
 
 /// A stretch of a file that is no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Damage {
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Damage {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
     /// Of a frame whose note is intact, if nothing else is in the stretch.
-    pub(super) note: Option<Note>,
+    pub(crate) note: Option<Note>,
 }
 
 /// What a file has, in order of its bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
     /// Notes with their offsets, also those without a frame.
-    pub(super) frames: Vec<(u64, Note)>,
-    pub(super) damaged: Vec<Damage>,
+    pub(crate) frames: Vec<(u64, Note)>,
+    pub(crate) damaged: Vec<Damage>,
     /// Where an incomplete frame at the end begins; the file's length without one.
-    pub(super) whole_bytes: u64,
+    pub(crate) whole_bytes: u64,
 }
 
 /// Reads the notes of a file of so many bytes, one after the other. A frame itself is read only where no note follows
 /// it. Behind damage, the next intact note is searched. Time is linear in `bytes`, memory is bounded, for every content.
-pub(super) fn scan(file: &File, bytes: u64) -> io::Result<Scan> {
+pub(crate) fn scan(file: &File, bytes: u64) -> io::Result<Scan> {
     let mut scan = Scan { whole_bytes: bytes, ..Scan::default() };
     let mut at = 0;
     // A note can claim a long frame in vain: each byte is read so often at most on average.
@@ -124,7 +124,7 @@ fn is_whole(file: &File, at: u64, note: &Note, budget: &mut u64) -> io::Result<b
 }
 
 /// The compressed frame of the note at an offset.
-pub(super) fn read_frame(file: &File, at: u64, note: &Note) -> io::Result<Vec<u8>> {
+pub(crate) fn read_frame(file: &File, at: u64, note: &Note) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; usize::try_from(note.frame_bytes).unwrap_or(0)];
     file.read_exact_at(&mut frame, at + NOTE)?;
     Ok(frame)
@@ -176,8 +176,8 @@ fn find_head(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
-    use super::super::frame::{Maker, Span};
     use super::*;
+    use crate::frame::{Maker, Span};
     use std::io::Write as _;
     use transect_live::{Snapshot, lines};
 

@@ -3,8 +3,8 @@
 
 use super::read::plan;
 use super::{Fold, Index, Opened, Piece, Plan, State};
-use crate::service::rendered::Rendered;
-use crate::service::synthetic::{Made, START_UNIX_NS};
+use crate::rendered::Rendered;
+use crate::synthetic::{Made, START_UNIX_NS};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use transect_live::Snapshot;
 
 const S: u64 = 1_000_000_000;
 
-pub(super) fn plan_of(dir: &Path, run: u64) -> Plan {
+pub(crate) fn plan_of(dir: &Path, run: u64) -> Plan {
     Plan {
         dir: dir.to_owned(),
         window_ns: S,
@@ -28,7 +28,7 @@ pub(super) fn plan_of(dir: &Path, run: u64) -> Plan {
 }
 
 /// Writes so many windows, and closes in order.
-pub(super) fn write(plan: Plan, windows: &[Arc<Snapshot>]) -> (Arc<Index>, Vec<String>) {
+pub(crate) fn write(plan: Plan, windows: &[Arc<Snapshot>]) -> (Arc<Index>, Vec<String>) {
     let Opened { index, queue, writer, mut told } = plan.open().unwrap();
     let said = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -52,7 +52,7 @@ pub(super) fn write(plan: Plan, windows: &[Arc<Snapshot>]) -> (Arc<Index>, Vec<S
     (index, told)
 }
 
-pub(super) fn windows(count: u64) -> Vec<Arc<Snapshot>> {
+pub(crate) fn windows(count: u64) -> Vec<Arc<Snapshot>> {
     let mut made = Made::new(2, 3);
     (0..count).map(|_| Arc::new(made.next_window())).collect()
 }
@@ -194,7 +194,7 @@ fn older_time_comes_from_coarser_series_without_a_gap_or_an_overlap() {
     assert_eq!(total, 3 * 3600 * 1_000_000_000);
     let mut edge = START_UNIX_NS;
     for (step, _) in &steps {
-        assert_eq!(super::super::hub::began_unix_ns(step), edge);
+        assert_eq!(crate::rendered::began_unix_ns(step), edge);
         edge = step.ended_unix_ns;
     }
     let lengths: std::collections::BTreeSet<i64> =
@@ -297,7 +297,7 @@ fn what_is_in_memory_alone_is_found_behind_a_coarser_step_on_disk() {
     );
     for (at, window) in all.iter().enumerate().skip(1) {
         // From as far before it as a question's beginning may be put back to an edge of a step.
-        let from = super::super::hub::began_unix_ns(window) - S / 4;
+        let from = crate::rendered::began_unix_ns(window) - S / 4;
         let asked = (from, window.ended_unix_ns, S);
         let found = plan(&index, &all[at - 1..], 1, asked).pieces;
         let found: Vec<_> = found.iter().flat_map(|piece| piece.read(&index).unwrap()).collect();

@@ -9,7 +9,7 @@ const PART_BYTES: u64 = 1 << 20;
 const PART_WAIT: Duration = Duration::from_millis(20);
 
 /// Verifies every frame that the index has now, once. `is_over` waits for so long and tells whether to end.
-pub(crate) fn scrub(index: &Index, is_over: &dyn Fn(Duration) -> bool) {
+pub fn scrub(index: &Index, is_over: &dyn Fn(Duration) -> bool) {
     let mut read = 0;
     for place in index.parts(0, u64::MAX).into_iter().flat_map(|part| part.places) {
         // What cannot be read now is verified when a client asks for it.

@@ -24,9 +24,9 @@ use transect_live::{Snapshot, lines};
 use zstd::zstd_safe::CParameter;
 
 /// The beginning of each note: 0x184D2A5A, 52 and a name.
-pub(super) const HEAD: &[u8; 16] = b"\x5A\x2A\x4D\x18\x34\0\0\0transect";
+pub(crate) const HEAD: &[u8; 16] = b"\x5A\x2A\x4D\x18\x34\0\0\0transect";
 /// The note, its own head included.
-pub(super) const NOTE_BYTES: usize = 60;
+pub(crate) const NOTE_BYTES: usize = 60;
 /// Fast, for most of what is written is never read: of windows it makes a tenth, level 1 a thirteenth in 1.4 times the
 /// time.
 const LEVEL: i32 = -1;
@@ -37,50 +37,50 @@ const MAX_FRAME_BYTES: u32 = MAX_RAW_BYTES + (MAX_RAW_BYTES >> 7);
 
 /// What a frame has, as its note says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) frame_bytes: u32,
-    pub(super) raw_bytes: u32,
-    pub(super) windows: u32,
-    pub(super) from_unix_ns: u64,
-    pub(super) to_unix_ns: u64,
-    pub(super) run: u64,
+pub(crate) struct Note {
+    pub(crate) frame_bytes: u32,
+    pub(crate) raw_bytes: u32,
+    pub(crate) windows: u32,
+    pub(crate) from_unix_ns: u64,
+    pub(crate) to_unix_ns: u64,
+    pub(crate) run: u64,
     /// Of the compressed frame; 0 if unknown.
-    pub(super) sum: u32,
+    pub(crate) sum: u32,
 }
 
 /// The checksum of a compressed frame, never 0.
-pub(super) fn sum_of(frame: &[u8]) -> u32 {
+pub(crate) fn sum_of(frame: &[u8]) -> u32 {
     crc32fast::hash(frame).max(1)
 }
 
 impl Note {
     /// A note without a frame: so many windows of this stretch are gone, or none was written.
-    pub(super) fn without_frame(from_unix_ns: u64, to_unix_ns: u64, run: u64, gone: u32) -> Self {
+    pub(crate) fn without_frame(from_unix_ns: u64, to_unix_ns: u64, run: u64, gone: u32) -> Self {
         let (frame_bytes, raw_bytes, sum) = (0, 0, 0);
         Note { frame_bytes, raw_bytes, windows: gone, from_unix_ns, to_unix_ns, run, sum }
     }
 
-    pub(super) fn has_frame(&self) -> bool {
+    pub(crate) fn has_frame(&self) -> bool {
         self.frame_bytes > 0
     }
 
     /// The length of one of its windows, ns.
-    pub(super) fn window_ns(&self) -> u64 {
+    pub(crate) fn window_ns(&self) -> u64 {
         self.to_unix_ns.saturating_sub(self.from_unix_ns) / u64::from(self.windows.max(1))
     }
 
     /// True if windows of the same run are missing between an end and this: edges of windows that follow each other
     /// are some µs apart.
-    pub(super) fn is_behind_a_gap(&self, end_unix_ns: u64) -> bool {
+    pub(crate) fn is_behind_a_gap(&self, end_unix_ns: u64) -> bool {
         self.from_unix_ns > end_unix_ns.saturating_add(self.window_ns() / 2)
     }
 
     /// Bytes of both on disk.
-    pub(super) fn whole_bytes(&self) -> u64 {
+    pub(crate) fn whole_bytes(&self) -> u64 {
         NOTE_BYTES as u64 + u64::from(self.frame_bytes)
     }
 
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(NOTE_BYTES);
         bytes.extend(HEAD);
         for number in [self.frame_bytes, self.raw_bytes, self.windows] {
@@ -96,7 +96,7 @@ impl Note {
     }
 
     /// None if this is no note, or a damaged one.
-    pub(super) fn read(bytes: &[u8; NOTE_BYTES]) -> Option<Self> {
+    pub(crate) fn read(bytes: &[u8; NOTE_BYTES]) -> Option<Self> {
         let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let sum = crc32fast::hash(bytes.get(8..56)?);
@@ -118,38 +118,38 @@ impl Note {
 
 /// Of which windows a frame is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(crate) struct Span {
     windows: u32,
     from_unix_ns: u64,
     to_unix_ns: u64,
 }
 
 impl Span {
-    pub(super) fn of<'w>(windows: impl Iterator<Item = &'w Snapshot>) -> Self {
+    pub(crate) fn of<'w>(windows: impl Iterator<Item = &'w Snapshot>) -> Self {
         let nothing = Span { windows: 0, from_unix_ns: u64::MAX, to_unix_ns: 0 };
         windows.fold(nothing, |span, window| Span {
             windows: span.windows.saturating_add(1),
-            from_unix_ns: span.from_unix_ns.min(crate::service::hub::began_unix_ns(window)),
+            from_unix_ns: span.from_unix_ns.min(crate::rendered::began_unix_ns(window)),
             to_unix_ns: span.to_unix_ns.max(window.ended_unix_ns),
         })
     }
 }
 
 /// Makes frames; keeps its memory for the next.
-pub(super) struct Maker {
+pub(crate) struct Maker {
     compressor: zstd::bulk::Compressor<'static>,
     raw: Vec<u8>,
 }
 
 impl Maker {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
         Ok(Maker { compressor, raw: Vec::new() })
     }
 
     /// Note and frame of one window, which began at that time.
-    pub(super) fn make(
+    pub(crate) fn make(
         &mut self,
         window: &Snapshot,
         from_unix_ns: u64,
@@ -165,7 +165,7 @@ impl Maker {
     }
 
     /// Note and frame of the lines of some windows of one run.
-    pub(super) fn pack(&mut self, raw: &[u8], of: &Span, run: u64) -> io::Result<(Note, Vec<u8>)> {
+    pub(crate) fn pack(&mut self, raw: &[u8], of: &Span, run: u64) -> io::Result<(Note, Vec<u8>)> {
         let frame = self.compressor.compress(raw)?;
         let too_large = || io::Error::other("a window is too large for the history");
         let size = |bytes: usize| u32::try_from(bytes).map_err(|_| too_large());
@@ -188,7 +188,7 @@ impl Maker {
 }
 
 /// Whether a frame is as it was written, by its checksum; one without is decompressed for that.
-pub(super) fn check(frame: &[u8], note: &Note) -> io::Result<()> {
+pub(crate) fn check(frame: &[u8], note: &Note) -> io::Result<()> {
     match note.sum {
         0 => unpack(frame, note).map(drop),
         sum if sum == sum_of(frame) => Ok(()),
@@ -197,7 +197,7 @@ pub(super) fn check(frame: &[u8], note: &Note) -> io::Result<()> {
 }
 
 /// The windows of a frame; its checksums are held against it.
-pub(super) fn unpack(frame: &[u8], note: &Note) -> io::Result<Vec<Snapshot>> {
+pub(crate) fn unpack(frame: &[u8], note: &Note) -> io::Result<Vec<Snapshot>> {
     if note.sum != 0 {
         check(frame, note)?;
     }

@@ -1,26 +1,35 @@
 //! A window with its tables as JSON, made once for all who send or write them.
 
-use super::tables::COUNT;
 use std::sync::{Arc, OnceLock};
 use transect_live::{Snapshot, TABLES, lines};
 
+/// How many tables a window has.
+pub const COUNT: usize = TABLES.len();
+
+/// When a window began, ns since 1970.
+pub fn began_unix_ns(window: &Snapshot) -> u64 {
+    window.ended_unix_ns.saturating_sub(u64::try_from(window.dur).unwrap_or(0))
+}
+
 /// A window, and what was rendered of it so far.
-pub(crate) struct Rendered {
+pub struct Rendered {
     snapshot: Arc<Snapshot>,
     tables: [OnceLock<lines::Rendered>; COUNT],
 }
 
 impl Rendered {
-    pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
+    /// With nothing rendered.
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
         Rendered { snapshot, tables: Default::default() }
     }
 
-    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+    /// The window.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
     /// The rows of a table (by its place in `TABLES`) as JSON.
-    pub(crate) fn json(&self, table: usize) -> Arc<Vec<u8>> {
+    pub fn json(&self, table: usize) -> Arc<Vec<u8>> {
         self.table(table).map_or_else(Arc::default, lines::Rendered::json)
     }
 
@@ -30,7 +39,7 @@ impl Rendered {
     }
 
     /// Appends it as lines, as the history has them.
-    pub(crate) fn push_lines(&self, out: &mut Vec<u8>) {
+    pub fn push_lines(&self, out: &mut Vec<u8>) {
         let tables = (0..COUNT).filter_map(|table| self.table(table));
         lines::push_rendered(&self.snapshot, tables, out);
     }

@@ -30,20 +30,24 @@ mod fold;
 mod frame;
 mod index;
 mod read;
+mod rendered;
 mod scan;
 mod scrub;
 mod series;
 mod survey;
+#[cfg(any(test, feature = "synthetic"))]
+pub mod synthetic;
 mod verify;
 mod writer;
 
-pub(crate) use fold::Fold;
-pub(crate) use index::{Index, Numbers, State};
-pub(crate) use read::{Piece, plan_verified};
-pub(crate) use scrub::scrub;
-pub(crate) use series::Gone;
+pub use fold::Fold;
+pub use index::{Index, Numbers, State};
+pub use read::{Piece, plan_verified};
+pub use rendered::{COUNT, Rendered, began_unix_ns};
+pub use scrub::scrub;
+pub use series::{Gone, Place};
 pub use verify::{Damaged, FileReport, Repaired, Report, repair, verify};
-pub(crate) use writer::{Opened, Plan, Queue};
+pub use writer::{Opened, Plan, Queue};
 
 #[cfg(test)]
 mod damage_tests;

@@ -1,11 +1,11 @@
 //! Windows merged to steps.
 
-use crate::service::hub::began_unix_ns;
+use crate::rendered::began_unix_ns;
 use transect_live::Snapshot;
 
 /// Merges windows that come in order of time to steps, which begin at multiples of their length
 /// since 1970. Windows of different runs are not merged: numbers of machines mean others there.
-pub(crate) struct Fold {
+pub struct Fold {
     step_ns: u64,
     open: Option<Open>,
     given_began_unix_ns: u64,
@@ -20,18 +20,19 @@ struct Open {
 }
 
 impl Fold {
-    pub(crate) fn new(step_ns: u64) -> Self {
+    /// Steps of so many ns.
+    pub fn new(step_ns: u64) -> Self {
         Fold { step_ns: step_ns.max(1), open: None, given_began_unix_ns: 0 }
     }
 
     /// Takes the next window. Gives the step before it, if that is over.
-    pub(crate) fn push(&mut self, window: &Snapshot, run: u64) -> Option<(Snapshot, u64)> {
+    pub fn push(&mut self, window: &Snapshot, run: u64) -> Option<(Snapshot, u64)> {
         self.push_begun(window, run, began_unix_ns(window))
     }
 
     /// As [`Self::push`], for a step of another series: if windows were missed in it, it began earlier than its end and
     /// its measured time show.
-    pub(super) fn push_begun(
+    pub(crate) fn push_begun(
         &mut self,
         window: &Snapshot,
         run: u64,
@@ -52,20 +53,20 @@ impl Fold {
     }
 
     /// The last step.
-    pub(crate) fn finish(&mut self) -> Option<(Snapshot, u64)> {
+    pub fn finish(&mut self) -> Option<(Snapshot, u64)> {
         let open = self.open.take()?;
         self.given_began_unix_ns = open.began_unix_ns;
         Some((open.sum, open.run))
     }
 
     /// The begin of the first window of the step that was given last.
-    pub(super) fn given_began_unix_ns(&self) -> u64 {
+    pub(crate) fn given_began_unix_ns(&self) -> u64 {
         self.given_began_unix_ns
     }
 }
 
 /// The middle of a window, which is in its step although the wall clock is read some µs apart from its edges.
-pub(super) fn middle_unix_ns(window: &Snapshot) -> u64 {
+pub(crate) fn middle_unix_ns(window: &Snapshot) -> u64 {
     let began = began_unix_ns(window);
     began + (window.ended_unix_ns - began) / 2
 }

@@ -9,32 +9,35 @@ use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_model::table::{Machine, Window};
 
 /// When its first window begins: at a multiple of an hour.
-pub(crate) const START_UNIX_NS: u64 = 1_790_000_400_000_000_000;
+pub const START_UNIX_NS: u64 = 1_790_000_400_000_000_000;
 const S: i64 = 1_000_000_000;
 
 /// So many VMs, each with a vCPU and a thread, and control groups.
-pub(crate) struct Made {
+pub struct Made {
     vms: u32,
     groups: u32,
     number: i64,
     /// As fast as asked for, or as time goes by.
-    pub(crate) pace: std::time::Duration,
+    pub pace: std::time::Duration,
     /// Windows that may be given so far, if somebody says so.
-    pub(crate) allowed: Option<std::sync::Arc<std::sync::atomic::AtomicI64>>,
+    pub allowed: Option<std::sync::Arc<std::sync::atomic::AtomicI64>>,
     /// Ends the source after so many.
-    pub(crate) last: Option<i64>,
+    pub last: Option<i64>,
 }
 
 impl Made {
-    pub(crate) fn new(vms: u32, groups: u32) -> Self {
+    /// A host with so many VMs and control groups.
+    pub fn new(vms: u32, groups: u32) -> Self {
         Made { vms, groups, number: 0, pace: std::time::Duration::ZERO, allowed: None, last: None }
     }
 
-    pub(crate) fn skip(&mut self, windows: i64) {
+    /// Goes on so many windows later.
+    pub fn skip(&mut self, windows: i64) {
         self.number += windows;
     }
 
-    pub(crate) fn next_window(&mut self) -> Snapshot {
+    /// The next window.
+    pub fn next_window(&mut self) -> Snapshot {
         let number = self.number;
         self.number += 1;
         let ts = number * S;
@@ -141,7 +144,7 @@ fn cpu_row(ts: i64, cpu: u32) -> CpuWindow {
 }
 
 /// Every third window of vm1 it waits for 30 % of the time; others never wait.
-pub(crate) fn waited_ns(number: i64, vm: u32) -> i64 {
+pub fn waited_ns(number: i64, vm: u32) -> i64 {
     if vm == 1 && number % 12 >= 6 { S / 100 * 30 } else { S / 1000 }
 }
 

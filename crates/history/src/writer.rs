@@ -4,8 +4,8 @@ use super::fold::Fold;
 use super::frame::{Maker, Note, Span};
 use super::index::{Index, State};
 use super::series::{Appender, SERIES, Segment, Tier, existing};
-use crate::service::hub::began_unix_ns;
-use crate::service::rendered::Rendered;
+use crate::rendered::Rendered;
+use crate::rendered::began_unix_ns;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,23 @@ const FILES_OF_LIMIT: u64 = 16;
 
 /// What is kept, where, and how long.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) dir: PathBuf,
-    pub(crate) window_ns: u64,
-    pub(crate) bytes_limit: u64,
-    pub(crate) windows_ns: u64,
-    pub(crate) ten_seconds_ns: u64,
-    pub(crate) keep_ns: u64,
-    pub(crate) flush: Duration,
-    pub(crate) run: u64,
+pub struct Plan {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Length of a window, ns.
+    pub window_ns: u64,
+    /// Bytes on disk, at most.
+    pub bytes_limit: u64,
+    /// How long windows are kept as they were, ns.
+    pub windows_ns: u64,
+    /// How long steps of ten seconds are kept, ns.
+    pub ten_seconds_ns: u64,
+    /// How long anything is kept, ns.
+    pub keep_ns: u64,
+    /// How long windows are collected before they are written.
+    pub flush: Duration,
+    /// Number of this run of the daemon.
+    pub run: u64,
 }
 
 impl Plan {
@@ -56,24 +64,27 @@ impl Plan {
 }
 
 /// A history that is open.
-pub(crate) struct Opened {
-    pub(crate) index: Arc<Index>,
-    pub(crate) queue: Queue,
-    pub(crate) writer: Writer,
+pub struct Opened {
+    /// What is there.
+    pub index: Arc<Index>,
+    /// Where windows go in.
+    pub queue: Queue,
+    /// To be run by a thread.
+    pub writer: Writer,
     /// What was found that the log should tell.
-    pub(crate) told: Vec<String>,
+    pub told: Vec<String>,
 }
 
 /// Where windows go in.
 #[derive(Clone)]
-pub(crate) struct Queue {
+pub struct Queue {
     sender: SyncSender<Arc<Rendered>>,
     index: Arc<Index>,
 }
 
 impl Queue {
     /// Gives a window to the writer. One that finds the queue full is lost, and counted.
-    pub(crate) fn push(&self, window: &Arc<Rendered>) {
+    pub fn push(&self, window: &Arc<Rendered>) {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(Arc::clone(window)) {
             self.index.note(|numbers| numbers.lost += 1);
         }
@@ -81,7 +92,7 @@ impl Queue {
 }
 
 /// The writing end, for a thread of its own.
-pub(crate) struct Writer {
+pub struct Writer {
     plan: Plan,
     index: Arc<Index>,
     windows: Receiver<Arc<Rendered>>,
@@ -108,7 +119,7 @@ impl Plan {
     ///
     /// # Errors
     /// One line: it cannot be written to, or another daemon does.
-    pub(crate) fn open(self) -> Result<Opened, String> {
+    pub fn open(self) -> Result<Opened, String> {
         let dir = self.dir.as_path();
         transect_access::own_dir(dir).map_err(|error| error.to_string())?;
         let lock = lock(dir)?;
@@ -146,7 +157,7 @@ impl Plan {
     }
 }
 
-pub(super) fn lock(dir: &Path) -> Result<File, String> {
+pub(crate) fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
     let file = transect_access::open_write(&path).map_err(of(&path))?;
     match file.try_lock() {
@@ -161,7 +172,7 @@ pub(super) fn lock(dir: &Path) -> Result<File, String> {
 
 impl Writer {
     /// Writes what comes, until nobody can send any more. `tell` has the log's lines.
-    pub(crate) fn run(mut self, tell: &dyn Fn(&str)) {
+    pub fn run(mut self, tell: &dyn Fn(&str)) {
         let (mut flushed, mut synced) = (Instant::now(), Instant::now());
         loop {
             let left = self.plan.flush.saturating_sub(flushed.elapsed());

@@ -231,9 +231,9 @@ fn copy(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
-    use super::super::frame::NOTE_BYTES;
-    use super::super::tests::{plan_of, windows, write};
     use super::*;
+    use crate::frame::NOTE_BYTES;
+    use crate::tests::{plan_of, windows, write};
 
     fn file_of(dir: &Path, series: &str) -> PathBuf {
         let mut paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
@@ -258,16 +258,15 @@ mod tests {
         let path = file_of(dir.path(), "w");
         let mut bytes = fs::read(&path).unwrap();
         let whole = bytes.clone();
-        let offsets: Vec<usize> = (0..bytes.len())
-            .filter(|at| bytes[*at..].starts_with(super::super::frame::HEAD))
-            .collect();
+        let offsets: Vec<usize> =
+            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(crate::frame::HEAD)).collect();
         bytes[offsets[2] + NOTE_BYTES + 20] ^= 1;
         bytes[offsets[5] + 30] ^= 1;
         fs::write(&path, &bytes).unwrap();
         let report = verify(dir.path()).unwrap();
         let file = &report.files[0];
         assert_eq!((file.frames, file.windows, file.incomplete_bytes), (10, 50, 0));
-        let begin = crate::service::synthetic::START_UNIX_NS;
+        let begin = crate::synthetic::START_UNIX_NS;
         let stretch = |number: usize| Damaged {
             offset: offsets[number] as u64,
             bytes: (offsets[number + 1] - offsets[number]) as u64,
@@ -316,9 +315,8 @@ mod tests {
         write(plan_of(dir.path(), 1), &windows(60));
         let path = file_of(dir.path(), "w");
         let bytes = fs::read(&path).unwrap();
-        let offsets: Vec<usize> = (0..bytes.len())
-            .filter(|at| bytes[*at..].starts_with(super::super::frame::HEAD))
-            .collect();
+        let offsets: Vec<usize> =
+            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(crate::frame::HEAD)).collect();
         let frame = |number: usize| &bytes[offsets[number]..offsets[number + 1]];
         // Without the third and fourth, and with the second once more.
         let changed = [&bytes[..offsets[2]], frame(1), &bytes[offsets[4]..]].concat();

@@ -2,27 +2,36 @@
 
 use super::index::{Index, Part};
 use super::series::{Gone, Place};
-use crate::service::hub::began_unix_ns;
+use crate::rendered::began_unix_ns;
 use std::io;
 use std::sync::Arc;
 use transect_live::Snapshot;
 
 /// Windows that are read one after the other: a frame of a file, or one that is in memory.
 #[derive(Clone)]
-pub(crate) enum Piece {
-    Disk { place: Place, from: u64, until: u64 },
+pub enum Piece {
+    /// A frame of a file, of the windows in this time.
+    Disk {
+        /// Where it is.
+        place: Place,
+        /// From when, ns since 1970.
+        from: u64,
+        /// Until when, ns since 1970.
+        until: u64,
+    },
+    /// A window that is not written yet, and its number.
     Memory(Arc<Snapshot>, u64),
 }
 
 /// The answer to a question.
-pub(crate) struct Planned {
-    pub(crate) pieces: Vec<Piece>,
+pub struct Planned {
+    pub pieces: Vec<Piece>,
     /// Stretches of the range whose windows are gone, in order of time and without overlap.
-    pub(crate) gone: Vec<Gone>,
+    pub gone: Vec<Gone>,
 }
 
 impl Planned {
-    pub(crate) fn gone_windows(&self) -> u64 {
+    pub fn gone_windows(&self) -> u64 {
         self.gone.iter().map(|gone| gone.windows).sum()
     }
 }
@@ -32,7 +41,7 @@ impl Piece {
     ///
     /// # Errors
     /// The frame was damaged after it had been verified.
-    pub(crate) fn read(&self, index: &Index) -> io::Result<Vec<(Arc<Snapshot>, u64)>> {
+    pub fn read(&self, index: &Index) -> io::Result<Vec<(Arc<Snapshot>, u64)>> {
         match self {
             Piece::Memory(window, run) => Ok(vec![(Arc::clone(window), *run)]),
             Piece::Disk { place, from, until } => {
@@ -64,7 +73,7 @@ impl Piece {
 ///
 /// # Errors
 /// The machine lacks something, such as file descriptors.
-pub(crate) fn plan_verified(
+pub fn plan_verified(
     index: &Index,
     memory: &[Arc<Snapshot>],
     run: u64,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How the history is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// It is switched off.
     #[default]
     Off,
@@ -23,9 +23,10 @@ pub(crate) enum State {
 
 impl State {
     /// All words there are.
-    pub(crate) const WORDS: [&str; 4] = ["off", "ok", "full", "failed"];
+    pub const WORDS: [&str; 4] = ["off", "ok", "full", "failed"];
 
-    pub(crate) fn word(&self) -> &'static str {
+    /// Its word in answers and metrics.
+    pub fn word(&self) -> &'static str {
         match self {
             State::Off => "off",
             State::Ok => "ok",
@@ -34,7 +35,8 @@ impl State {
         }
     }
 
-    pub(crate) fn why(&self) -> Option<&str> {
+    /// Why nothing is written.
+    pub fn why(&self) -> Option<&str> {
         match self {
             State::Off | State::Ok => None,
             State::Full(why) | State::Failed(why) => Some(why),
@@ -44,19 +46,27 @@ impl State {
 
 /// Numbers for people and metrics.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Numbers {
-    pub(crate) state: State,
-    pub(crate) bytes: u64,
-    pub(crate) bytes_limit: u64,
-    pub(crate) oldest_unix_ns: Option<u64>,
-    pub(crate) newest_unix_ns: Option<u64>,
+pub struct Numbers {
+    /// Is it written?
+    pub state: State,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// At most so many.
+    pub bytes_limit: u64,
+    /// When the oldest window there began, ns since 1970.
+    pub oldest_unix_ns: Option<u64>,
+    /// When the newest window there ended, ns since 1970.
+    pub newest_unix_ns: Option<u64>,
     /// Windows on disk, and windows that could not be written, since the start.
-    pub(crate) written: u64,
-    pub(crate) lost: u64,
-    pub(crate) failures: u64,
-    pub(crate) files: u64,
+    pub written: u64,
+    /// See `written`.
+    pub lost: u64,
+    /// Attempts to write that failed.
+    pub failures: u64,
+    /// Files.
+    pub files: u64,
     /// Windows of files that are there, which are damaged or missing.
-    pub(crate) gone: u64,
+    pub gone: u64,
 }
 
 /// Takes the log's lines.
@@ -64,58 +74,59 @@ type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The files of all series, the finest first.
 #[derive(Default)]
-pub(crate) struct Index {
+pub struct Index {
     inner: Mutex<Inner>,
     tell: OnceLock<Tell>,
 }
 
 /// What a series has of a stretch of time.
-pub(super) struct Part {
-    pub(super) tier: Tier,
-    pub(super) places: Vec<Place>,
-    pub(super) gone: Vec<Gone>,
+pub(crate) struct Part {
+    pub tier: Tier,
+    pub places: Vec<Place>,
+    pub gone: Vec<Gone>,
 }
 
 impl Part {
-    pub(super) fn first(&self) -> Option<u64> {
+    pub(crate) fn first(&self) -> Option<u64> {
         let gone = self.gone.iter().map(|gone| gone.from_unix_ns);
         self.places.iter().map(|place| place.note.from_unix_ns).chain(gone).min()
     }
 
-    pub(super) fn last(&self) -> Option<u64> {
+    pub(crate) fn last(&self) -> Option<u64> {
         let gone = self.gone.iter().map(|gone| gone.until_unix_ns);
         self.places.iter().map(|place| place.note.to_unix_ns).chain(gone).max()
     }
 }
 
 #[derive(Default)]
-pub(super) struct Inner {
-    pub(super) series: Vec<(Tier, VecDeque<Segment>)>,
-    pub(super) numbers: Numbers,
+pub(crate) struct Inner {
+    pub series: Vec<(Tier, VecDeque<Segment>)>,
+    pub numbers: Numbers,
 }
 
 impl Index {
-    pub(super) fn new(series: Vec<(Tier, VecDeque<Segment>)>, bytes_limit: u64) -> Self {
+    pub(crate) fn new(series: Vec<(Tier, VecDeque<Segment>)>, bytes_limit: u64) -> Self {
         let numbers = Numbers { state: State::Ok, bytes_limit, ..Numbers::default() };
         Index { inner: Mutex::new(Inner { series, numbers }), tell: OnceLock::new() }
     }
 
     /// Takes the lines about damage that is found from now on.
-    pub(crate) fn tell_to(&self, tell: Tell) {
+    pub fn tell_to(&self, tell: Tell) {
         let _ = self.tell.set(tell);
     }
 
-    pub(super) fn tell(&self, line: &str) {
+    pub(crate) fn tell(&self, line: &str) {
         if let Some(tell) = self.tell.get() {
             tell(line);
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn numbers(&self) -> Numbers {
+    /// What it has now.
+    pub fn numbers(&self) -> Numbers {
         let inner = self.lock();
         let segments = || inner.series.iter().flat_map(|(_, segments)| segments);
         Numbers {
@@ -129,7 +140,7 @@ impl Index {
     }
 
     /// What each series has of a stretch of time, the finest first.
-    pub(super) fn parts(&self, from: u64, until: u64) -> Vec<Part> {
+    pub(crate) fn parts(&self, from: u64, until: u64) -> Vec<Part> {
         let inner = self.lock();
         let of = |(tier, segments): &(Tier, VecDeque<Segment>)| {
             let touched =
@@ -151,7 +162,7 @@ impl Index {
 
     /// The frames of each series that have something of a stretch of time, the finest first.
     #[cfg(test)]
-    pub(super) fn places(&self, from: u64, until: u64) -> Vec<(Tier, Vec<Place>)> {
+    pub(crate) fn places(&self, from: u64, until: u64) -> Vec<(Tier, Vec<Place>)> {
         self.parts(from, until).into_iter().map(|part| (part.tier, part.places)).collect()
     }
 
@@ -159,7 +170,7 @@ impl Index {
     ///
     /// # Errors
     /// The machine lacks something: files cannot be read now.
-    pub(super) fn check<'p>(&self, places: impl Iterator<Item = &'p Place>) -> io::Result<u64> {
+    pub(crate) fn check<'p>(&self, places: impl Iterator<Item = &'p Place>) -> io::Result<u64> {
         let mut lost = Vec::new();
         for place in places {
             if let Err(error) = place.check() {
@@ -171,7 +182,7 @@ impl Index {
 
     /// A checked frame cannot be read after all. True if the windows are gone, false if the file is not of the history
     /// any more, because it is too old.
-    pub(super) fn is_lost(&self, place: &Place, error: &io::Error) -> bool {
+    pub(crate) fn is_lost(&self, place: &Place, error: &io::Error) -> bool {
         if why(error).is_some_and(|why| self.lose(&[(place, why)]) > 0) {
             return true;
         }
@@ -207,14 +218,14 @@ impl Index {
     }
 
     /// The end of what a series has, ns since 1970.
-    pub(super) fn end_of(&self, series: usize) -> u64 {
+    pub fn end_of(&self, series: usize) -> u64 {
         let inner = self.lock();
         let segments = inner.series.get(series).map(|(_, segments)| segments);
         segments.and_then(|s| s.iter().map(Segment::end_unix_ns).max()).unwrap_or(0)
     }
 
     /// The run of the newest frame of a series, and its end.
-    pub(super) fn run_end_of(&self, series: usize) -> Option<(u64, u64)> {
+    pub(crate) fn run_end_of(&self, series: usize) -> Option<(u64, u64)> {
         let inner = self.lock();
         let (_, segments) = inner.series.get(series)?;
         let frames = segments.iter().filter_map(|segment| segment.frames.last());
@@ -222,7 +233,7 @@ impl Index {
     }
 
     /// Takes a frame, or a note without one, that was written.
-    pub(super) fn add(&self, series: usize, place: &Place) {
+    pub(crate) fn add(&self, series: usize, place: &Place) {
         let mut inner = self.lock();
         let Some((_, segments)) = inner.series.get_mut(series) else { return };
         if segments.back().is_none_or(|segment| segment.path != place.path) {
@@ -240,7 +251,7 @@ impl Index {
     }
 
     /// Takes one file out that is too old at `now`, or the oldest while there is too much: it is to be deleted.
-    pub(super) fn expire(&self, now: u64, is_open: impl Fn(&Path) -> bool) -> Option<Segment> {
+    pub(crate) fn expire(&self, now: u64, is_open: impl Fn(&Path) -> bool) -> Option<Segment> {
         let mut inner = self.lock();
         let too_much = inner.bytes() > inner.numbers.bytes_limit;
         let oldest = inner.series.iter().enumerate().filter_map(|(number, (tier, segments))| {
@@ -253,7 +264,7 @@ impl Index {
     }
 
     /// Notes how writing went.
-    pub(super) fn note(&self, change: impl FnOnce(&mut Numbers)) {
+    pub fn note(&self, change: impl FnOnce(&mut Numbers)) {
         change(&mut self.lock().numbers);
     }
 }

@@ -19,25 +19,25 @@ const NAME_NS: u64 = 4 * S;
 
 /// A file of a series.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) path: PathBuf,
-    pub(super) bytes: u64,
-    pub(super) scan: Result<Scan, String>,
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) scan: Result<Scan, String>,
 }
 
 /// Limits of the time of what is not known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Length of a window of the series; none: as the frames have it.
-    pub(super) step_ns: Option<u64>,
+    pub(crate) step_ns: Option<u64>,
     /// Time of a file, at most.
-    pub(super) file_ns: u64,
+    pub(crate) file_ns: u64,
     /// Nothing is newer.
-    pub(super) now_unix_ns: u64,
+    pub(crate) now_unix_ns: u64,
 }
 
 /// The files of a series in order of time, each opened by `open` and scanned.
-pub(super) fn find(
+pub(crate) fn find(
     dir: &Path,
     name: &str,
     open: impl Fn(&Path) -> io::Result<File>,
@@ -84,7 +84,7 @@ fn named_begin(path: &Path) -> u64 {
 }
 
 /// The segments of a series, with everything that is gone.
-pub(super) fn segments(found: &[Found], limits: Limits) -> VecDeque<Segment> {
+pub(crate) fn segments(found: &[Found], limits: Limits) -> VecDeque<Segment> {
     let mut survey = Survey::new(found, limits);
     // Of each file, where the first of those behind it begins.
     let mut nexts = vec![None];

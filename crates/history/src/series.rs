@@ -25,28 +25,31 @@ pub(crate) struct Tier {
 const S: u64 = 1_000_000_000;
 
 /// The series: names, lengths of steps (of windows, the daemon's) and longest times of a file, ns.
-pub(super) const SERIES: [(&str, Option<u64>, u64); 3] =
+pub(crate) const SERIES: [(&str, Option<u64>, u64); 3] =
     [("w", None, 600 * S), ("10s", Some(10 * S), 3600 * S), ("1m", Some(60 * S), 6 * 3600 * S)];
 
 /// Where a frame is.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(super) path: Arc<Path>,
-    pub(super) offset: u64,
-    pub(super) note: Note,
+pub struct Place {
+    pub(crate) path: Arc<Path>,
+    pub(crate) offset: u64,
+    pub(crate) note: Note,
 }
 
 /// Windows that the history had in a stretch of time, and has no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone {
-    pub(crate) from_unix_ns: u64,
-    pub(crate) until_unix_ns: u64,
-    pub(crate) windows: u64,
+pub struct Gone {
+    /// From when, ns since 1970.
+    pub from_unix_ns: u64,
+    /// Until when, ns since 1970.
+    pub until_unix_ns: u64,
+    /// How many.
+    pub windows: u64,
 }
 
 /// Why windows are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// The bytes are not as they were written.
     Damaged,
     /// The file cannot be opened, or is not there any more.
@@ -61,19 +64,19 @@ pub(super) enum Why {
 
 /// A stretch of a file without whole frames.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lost {
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-    pub(super) from_unix_ns: u64,
-    pub(super) until_unix_ns: u64,
-    pub(super) windows: u64,
-    pub(super) run: u64,
-    pub(super) why: Why,
+pub(crate) struct Lost {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) from_unix_ns: u64,
+    pub(crate) until_unix_ns: u64,
+    pub(crate) windows: u64,
+    pub(crate) run: u64,
+    pub(crate) why: Why,
 }
 
 impl Lost {
     /// A frame as a whole.
-    pub(super) fn of(offset: u64, note: &Note, why: Why) -> Self {
+    pub(crate) fn of(offset: u64, note: &Note, why: Why) -> Self {
         Lost {
             offset,
             bytes: note.whole_bytes(),
@@ -88,23 +91,23 @@ impl Lost {
 
 /// A file of frames.
 #[derive(Debug)]
-pub(super) struct Segment {
-    pub(super) path: Arc<Path>,
-    pub(super) frames: Vec<(u64, Note)>,
-    pub(super) lost: Vec<Lost>,
-    pub(super) bytes: u64,
+pub(crate) struct Segment {
+    pub(crate) path: Arc<Path>,
+    pub(crate) frames: Vec<(u64, Note)>,
+    pub(crate) lost: Vec<Lost>,
+    pub(crate) bytes: u64,
     /// Why it cannot be read.
-    pub(super) cause: Option<String>,
+    pub(crate) cause: Option<String>,
 }
 
 impl Segment {
-    pub(super) fn begin_unix_ns(&self) -> u64 {
+    pub(crate) fn begin_unix_ns(&self) -> u64 {
         let frames = self.frames.iter().map(|(_, note)| note.from_unix_ns).min();
         let lost = self.with_windows().map(|lost| lost.from_unix_ns);
         frames.into_iter().chain(lost).min().unwrap_or(0)
     }
 
-    pub(super) fn end_unix_ns(&self) -> u64 {
+    pub(crate) fn end_unix_ns(&self) -> u64 {
         let frames = self.frames.iter().map(|(_, note)| note.to_unix_ns).max();
         let lost = self.with_windows().map(|lost| lost.until_unix_ns);
         frames.into_iter().chain(lost).max().unwrap_or(0)
@@ -114,7 +117,7 @@ impl Segment {
         self.lost.iter().filter(|lost| lost.windows > 0)
     }
 
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + '_ {
         let place = |(offset, note): &(u64, Note)| {
             let path = Arc::clone(&self.path);
             Place { path, offset: *offset, note: *note }
@@ -123,7 +126,7 @@ impl Segment {
     }
 
     /// Stretches in which windows are gone.
-    pub(super) fn gone(&self) -> impl Iterator<Item = Gone> + '_ {
+    pub(crate) fn gone(&self) -> impl Iterator<Item = Gone> + '_ {
         self.with_windows().map(|lost| Gone {
             from_unix_ns: lost.from_unix_ns,
             until_unix_ns: lost.until_unix_ns,
@@ -131,12 +134,12 @@ impl Segment {
         })
     }
 
-    pub(super) fn gone_windows(&self) -> u64 {
+    pub(crate) fn gone_windows(&self) -> u64 {
         self.lost.iter().map(|lost| lost.windows).sum()
     }
 
     /// Takes a frame out; true if it was there.
-    pub(super) fn lose(&mut self, place: &Place, why: Why) -> bool {
+    pub(crate) fn lose(&mut self, place: &Place, why: Why) -> bool {
         let at = self.frames.iter().position(|(offset, _)| *offset == place.offset);
         let Some(at) = at else { return false };
         self.frames.remove(at);
@@ -146,11 +149,11 @@ impl Segment {
     }
 
     /// What the log reports of the damage of this file, if there is any that no repair has taken out.
-    pub(super) fn report(&self) -> Option<String> {
+    pub(crate) fn report(&self) -> Option<String> {
         self.report_of(&self.lost)
     }
 
-    pub(super) fn report_of(&self, lost: &[Lost]) -> Option<String> {
+    pub(crate) fn report_of(&self, lost: &[Lost]) -> Option<String> {
         let news = || lost.iter().filter(|lost| lost.why != Why::Removed);
         let first = news().next()?;
         let windows: u64 = news().map(|lost| lost.windows).sum();
@@ -192,12 +195,12 @@ impl Place {
     ///
     /// # Errors
     /// It is not, or the file cannot be read.
-    pub(super) fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         super::frame::check(&self.bytes()?, &self.note)
     }
 
     /// The compressed frame.
-    pub(super) fn bytes(&self) -> io::Result<Vec<u8>> {
+    pub(crate) fn bytes(&self) -> io::Result<Vec<u8>> {
         let file = transect_access::open_read(&self.path)?;
         super::scan::read_frame(&file, self.offset, &self.note)
     }
@@ -205,7 +208,7 @@ impl Place {
 
 /// The files of a series that are there, the oldest first. An incomplete frame at the end of a file is cut off, a file
 /// without anything else is deleted, and damage is reported.
-pub(super) fn existing(
+pub(crate) fn existing(
     dir: &Path,
     tier: &Tier,
     now_unix_ns: u64,
@@ -252,7 +255,7 @@ pub(super) fn existing(
 }
 
 /// The file that a series is being written to.
-pub(super) struct Appender {
+pub(crate) struct Appender {
     dir: PathBuf,
     tier: Tier,
     open: Option<Open>,
@@ -279,13 +282,13 @@ impl Open {
 
 impl Appender {
     /// `end` is where the files that are there end: a run, and its time.
-    pub(super) fn new(dir: &Path, tier: Tier, end: Option<(u64, u64)>) -> Self {
+    pub(crate) fn new(dir: &Path, tier: Tier, end: Option<(u64, u64)>) -> Self {
         Appender { dir: dir.to_owned(), tier, open: None, end }
     }
 
     /// Writes a frame as a whole, or leaves the file as it was. `max_bytes` is what a file may have. Before a frame that
     /// does not continue its run, a note accounts for the time between. Gives where the note is, and its frame.
-    pub(super) fn append(
+    pub(crate) fn append(
         &mut self,
         note: &Note,
         bytes: &[u8],
@@ -358,12 +361,12 @@ impl Appender {
     }
 
     /// Whether this file is being written to.
-    pub(super) fn is_open(&self, path: &Path) -> bool {
+    pub(crate) fn is_open(&self, path: &Path) -> bool {
         self.open.as_ref().is_some_and(|open| &*open.path == path)
     }
 
     /// To the disk with it, before the machine fails.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.open.as_ref().map_or(Ok(()), |open| open.file.sync_data())
     }
 }
