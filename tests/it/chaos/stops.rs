@@ -18,7 +18,9 @@ use std::{
     time::Duration,
 };
 
-/// The buffers of the recorder overflow in much less.
+/// So many events do not fit the recorder's buffer of a CPU, of 128 KiB: each takes at least 8 bytes.
+const BEYOND_BUFFERS: i64 = 128 * 1024 / 8;
+/// Windows of the daemon are gone in much less.
 const STOP: Duration = Duration::from_millis(1500);
 
 fn signal(process: &Running, name: &str) -> Result<()> {
@@ -40,7 +42,8 @@ pub(crate) fn check_recorder(scratch: &Path, mode: &[&str]) -> Result<i64> {
     let bytes = || fs::metadata(dir.join(RECORDING).join(source)).map_or(0, |facts| facts.len());
     wait_for("events", || bytes() > 50_000)?;
     signal(&recorder, "STOP")?;
-    thread::sleep(STOP);
+    let reached = load.last().unwrap_or(0) + BEYOND_BUFFERS;
+    wait_for("more events than fit", || load.last().is_some_and(|n| n > reached))?;
     let before = bytes();
     signal(&recorder, "CONT")?;
     wait_for("further events", || bytes() > before + 50_000)?;
