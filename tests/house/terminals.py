@@ -35,12 +35,12 @@ PRINTS = {"crates/bench/src/bin/echo-worker.rs": "a protocol on standard output"
 
 # Text from outside as it came: to be stored, sent or compared.
 RAW = {
-    "crates/cli/src/verbs/record/guest_sink.rs": "the manifest and the files of a guest",
     "crates/model/src/untrusted.rs": "its definition",
     "crates/probes/guest/src/discover.rs": "compares UUIDs",
     "crates/probes/guest/src/proto/wire.rs": "sends it",
     "crates/probes/guest/src/serve.rs": "looks a clock up by its name",
     "crates/probes/guest/src/session/run.rs": "looks a clock up by its name; text that becomes untrusted again",
+    "crates/recorder/src/guest_sink.rs": "the manifest and the files of a guest",
 }
 
 STREAM = re.compile(r"(?<![.\w])(?:std::)?(?:io::)?(?:stdout|stderr)\(\)")

@@ -21,7 +21,7 @@ AREAS = [
     ("Live windows, `top` and `serve`", r"crates/(live|top|serve)/"),
     ("Timeline and dashboard", r"web/|crates/timeline/"),
     ("Tables, views and SQL", r"crates/(model|query|ask|store)/|sql/"),
-    ("Recorders and agent", r"crates/(agent|probes)/"),
+    ("Recorders and agent", r"crates/(agent|probes|recorder)/"),
     ("Codecs, clocks and states", r"crates/(formats|clock|engine)/"),
     ("Benchmark and studies", r"crates/bench/|studies/|benches/|plans/"),
     ("Other", r""),

@@ -5,7 +5,6 @@
 //! to do; exit code 1 for a run that failed, 2 for a command line that makes no sense.
 //! A reader that goes away (`| head`) is not an error.
 
-mod leftovers;
 mod moment;
 mod output;
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub mod from_cell;
 pub mod guard;
 pub mod ids;
 pub mod json;
+pub mod people;
 mod row;
 pub mod state;
 pub mod table;

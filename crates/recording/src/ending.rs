@@ -1,13 +1,8 @@
 //! How a recording ended, as its manifest tells it.
 
-use crate::number::human_count;
-use transect_model::ids::MachineKind;
 use transect_store::Manifest;
-use transect_store::manifest::{Gap, NotKept};
+use transect_store::manifest::Gap;
 use transect_tracefs::ProcessKey;
-
-/// CPUs named one by one in a message.
-const MOST_CPUS: usize = 8;
 
 /// How a recording ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,29 +86,8 @@ pub fn ending(manifest: &Manifest) -> Ending {
         ended_by: manifest.ended_by.clone(),
         is_running,
         recorder_pid: manifest.recorder_pid,
-        not_kept: not_kept_text(manifest),
+        not_kept: manifest.not_kept_text(),
         not_kept_events: counts.fold(0, u64::saturating_add),
         lost_guests: lost_guests(manifest),
     }
-}
-
-/// "15,691 events of CPU 0, the last events of CPU 1 of web"
-pub fn not_kept_text(manifest: &Manifest) -> Option<String> {
-    let name = |entry: &NotKept| {
-        let machine = manifest.machines.iter().find(|machine| machine.id == entry.machine_id);
-        let guest = machine.filter(|machine| machine.kind == MachineKind::Guest);
-        let of = guest.map_or_else(String::new, |guest| format!(" of {}", guest.name));
-        format!("CPU {}{of}", entry.cpu.0)
-    };
-    let each = manifest.not_kept.iter().map(|entry| match entry.count {
-        Some(count) => format!("{} events of {}", human_count(count), name(entry)),
-        None => format!("the last events of {}", name(entry)),
-    });
-    let mut each: Vec<_> = each.collect();
-    if each.len() > MOST_CPUS {
-        let rest = each.len() - MOST_CPUS;
-        each.truncate(MOST_CPUS);
-        each.push(format!("and of {rest} more CPUs"));
-    }
-    (!each.is_empty()).then(|| each.join(", "))
 }

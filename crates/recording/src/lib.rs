@@ -64,16 +64,7 @@ pub(crate) use plan::Plan;
 pub(crate) use run::{Opened, RawGap, host_clock};
 pub(crate) use source::{SourceBytes, left_out, parse, parse_by};
 
-/// The error and its causes in a line. Libraries name the cause in their own text (their users may not walk
-/// the chain), so a cause that is already in the line is not repeated.
+/// The error and its causes in a line.
 pub fn one_line(error: &anyhow::Error) -> String {
-    let mut line = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if line.is_empty() {
-            line = cause;
-        } else if !line.contains(&cause) {
-            line = format!("{line}: {cause}");
-        }
-    }
-    line
+    transect_model::people::one_line(error.as_ref())
 }

@@ -44,6 +44,7 @@ mod excerpt;
 pub mod manifest;
 mod mapping;
 mod names;
+mod not_kept;
 mod open;
 mod place;
 mod spool;

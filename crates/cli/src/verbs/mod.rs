@@ -19,10 +19,10 @@ mod top;
 mod verify;
 mod view;
 
-use crate::leftovers::Removed;
 use crate::terminal::note;
 use clap::Subcommand;
 use std::process::ExitCode;
+use transect_recorder::leftovers::Removed;
 
 /// The verbs, in the order in which `transect --help` lists them.
 #[derive(Subcommand)]

@@ -1,8 +1,10 @@
 //! `transect snapshot`: has a flight recorder write what it holds.
 
-use crate::recorders::{self, Choice, Request, SnapshotWindow};
+use crate::recorders::Choice;
 use crate::terminal::say;
 use std::process::ExitCode;
+use transect_recorder::SnapshotWindow;
+use transect_recorder::control::{self, Request};
 
 /// Arguments of `transect snapshot`.
 #[derive(clap::Args)]
@@ -19,7 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let found = recorders::find(&args.recorder, |state| state.flight_recorder)?;
+    let found = control::find(&args.recorder.into(), |state| state.flight_recorder)?;
     if !found.state.flight_recorder {
         anyhow::bail!(
             "the recorder, pid {}, writes {} continuously; only a recorder started with --flight-recorder takes snapshots (to end this one: transect stop)",
@@ -27,7 +29,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             found.state.output.display()
         );
     }
-    let dir = recorders::ask(&found, Request::Snapshot(args.last))?;
+    let dir = control::ask(&found, Request::Snapshot(args.last))?;
     say!("{}", dir.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,9 @@
 //! `transect stop`: ends a running recording and waits until it is complete.
 
-use crate::recorders::{self, Choice, Request};
+use crate::recorders::Choice;
 use crate::terminal::say;
 use std::process::ExitCode;
+use transect_recorder::control::{self, Request};
 
 /// Arguments of `transect stop`.
 #[derive(clap::Args)]
@@ -14,8 +15,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let found = recorders::find(&args.recorder, |_| true)?;
-    let dir = recorders::ask(&found, Request::Stop)?;
+    let found = control::find(&args.recorder.into(), |_| true)?;
+    let dir = control::ask(&found, Request::Stop)?;
     say!("{}", dir.display());
     Ok(ExitCode::SUCCESS)
 }

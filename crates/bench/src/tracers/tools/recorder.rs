@@ -1,7 +1,7 @@
 //! `transect record`, as five arms start it.
 //!
 //! It records together with a command, which it starts when tracing is on and not before
-//! (crates/cli/src/verbs/record/continuous.rs): that command makes a file, and then waits for somebody who never comes. So
+//! (crates/recorder/src/continuous.rs): that command makes a file, and then waits for somebody who never comes. So
 //! its beginning is known, and it costs no CPU time while the workload runs. It is one program and not two: in an emulated
 //! guest, where starting `sleep` takes 30 to 100 ms of the only CPU, the workload would pay for that.
 

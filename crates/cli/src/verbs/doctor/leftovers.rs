@@ -1,7 +1,7 @@
 //! What killed recorders left on this machine, and tracing instances of other programs.
 
 use super::Check;
-use crate::{leftovers::Removed, recorders};
+use transect_recorder::{control, leftovers::Removed};
 use transect_tracefs::{FoundInstance, Owner, Tracefs, found_instances};
 
 /// Removes leftovers and reports them, with the recorders that run.
@@ -11,7 +11,7 @@ pub(super) fn checks() -> Vec<Check> {
     if let Some(tracefs) = Tracefs::mounted() {
         checks.extend(instances(&tracefs, &found_instances(&tracefs)));
     }
-    let running = recorders::running();
+    let running = control::running();
     if !running.is_empty() {
         let each = running.iter().map(|found| {
             let state = &found.state;

@@ -12,7 +12,6 @@ mod tests;
 use super::excerpt::{self, Stretch, Written, pack};
 use super::load;
 use super::load::Noting;
-use super::record::units;
 use crate::moment::RangeArgs;
 use crate::output::Output;
 use crate::terminal::say;
@@ -21,6 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use transect_model::table::Tables;
+use transect_recorder::units;
 use transect_recording::losses;
 
 /// Arguments of `transect export`.

@@ -1,70 +1,33 @@
 //! `transect record`: what happens on this host, into a recording directory.
 
-mod choose;
 mod command;
-mod compact;
-mod compact_file;
-mod continuous;
-pub(crate) mod ending;
-mod flight;
-mod full;
-mod guest_sink;
-mod guests;
-mod host;
-mod kernel;
-mod narrow;
-mod newest;
 mod progress;
-mod service;
 mod signals;
-mod spool_sink;
-pub(crate) mod units;
-mod vms;
-mod wall;
 mod watch;
 mod wishes;
 mod xen;
 
 use crate::terminal::{self, hint, note};
-pub(crate) use service::flight_service;
-
-use crate::recorders::{self, RecorderState, SnapshotWindow};
-use anyhow::{Context, bail};
-use choose::{Choice, choose};
-use command::{CannotStart, Recorded};
-use compact::CompactKernel;
-use flight::{FlightPlan, Trigger};
-use full::{FullKernel, FullPlan};
-use guests::{GuestPlan, guest_events, guest_plan};
-use host::Host;
-use kernel::HostKernel;
-use progress::{Numbers, Progress, summary};
+use anyhow::bail;
+use command::CannotStart;
+use progress::{Progress, summary};
 use signals::Signals;
 use std::{
-    env,
     ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 use transect_access::Group;
-use transect_bpf::Filters;
 use transect_guest::transport::GuestSpec;
-use transect_model::ids::Tid;
-use transect_store::manifest::FilterEntry;
-use transect_tracefs::{
-    EventRequest, Namespaces, PROFILES, ProcessKey, Profile, Selection, Tracefs, choose_clock, cpus,
+use transect_recorder::{
+    FlightPlan, Outcome, Recorder, SnapshotWindow, Trigger,
+    control::{self, RecorderState},
+    numbered, one_line, units,
 };
+use transect_tracefs::{PROFILES, Profile};
 use watch::Watch;
 use wishes::Wishes;
-use xen::{NoKernel, XenPlan};
-
-/// Buffer per CPU while events are drained all the time: seconds of a busy CPU.
-const DEFAULT_KB_PER_CPU: u64 = 8 << 10;
-/// Guests are smaller than their hosts, and their memory is not ours to measure.
-const GUEST_KB_PER_CPU: u64 = 4 << 10;
-/// A flight recorder's buffers are all it has.
-const FLIGHT_KB_PER_CPU: u64 = 32 << 10;
 
 /// Headings of `transect record --help`.
 const EVENTS: &str = "Events and duration";
@@ -147,19 +110,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Result of a recording.
-struct Outcome {
-    dir: PathBuf,
-    numbers: Numbers,
-    ended_by: String,
-    /// For people, not about errors.
-    said: Vec<String>,
-    /// Did not work, though the recording can be read.
-    problems: Vec<String>,
-    /// Why the recording ended before its time.
-    failure: Option<anyhow::Error>,
-}
-
 fn parse_profile(name: &str) -> Result<Profile, String> {
     let names: Vec<_> = PROFILES.iter().map(|(name, _)| *name).collect();
     Profile::from_name(name)
@@ -167,57 +117,69 @@ fn parse_profile(name: &str) -> Result<Profile, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let output = control::absolute(&args.output.clone().unwrap_or_else(default_output));
     let flight = flight_plan(args)?;
-    let output = recorders::absolute(&args.output.clone().unwrap_or_else(default_output));
-    if flight.is_none() {
-        // Before anything is set up.
-        transect_store::check_free(&output)?;
-    }
+    let is_flight = flight.is_some();
+    let recorder = recorder(args, &output, flight);
+    recorder.check()?;
     if let Err(error) = command::check(&args.command) {
         return Ok(report_unstartable(&error));
     }
-    buffer_kb(args)?;
-    let choice = choose(args, flight.as_ref())?;
-    let xen = xen::plan(&args.xen, flight.is_some())?;
+    let planned = recorder.plan()?;
+    planned.warnings().iter().for_each(|warning| note!("{warning}"));
     // Before anything is set up, so that a signal from here on takes it down in order.
     let signals = Signals::listen()?;
-    let guest_kb = args.buffer_size.unwrap_or(GUEST_KB_PER_CPU);
-    let compact_guests = match &choice {
-        Choice::Compact(plan) => Some(guest_plan(plan, guest_kb)),
-        Choice::Full(_) => None,
-    };
-    let mut notes = xen.as_ref().map_or(Vec::new(), |xen| xen.notes().to_vec());
-    notes.extend(Namespaces::current().note().map(str::to_owned));
-    let host = prepare(args, choice, flight.as_ref(), xen)?;
-    if !args.quiet {
-        host.kernel.notes().iter().chain(&notes).for_each(|note| note!("{note}"));
+    if let Some(reason) = planned.why_full().filter(|_| !args.quiet) {
+        note!("full collector: {reason}");
     }
-    let state = recorder_state(&output, flight.is_some())?;
-    let mut watch = Watch::start(signals, &state, args.duration, args.kill)?;
+    let ready = planned.set_up()?;
+    if !args.quiet {
+        ready.notes().iter().for_each(|note| note!("{note}"));
+    }
+    let state = RecorderState::of_this_process(&output, is_flight)?;
+    let mut watch = Watch::start(signals, &state, &args.command, args.duration, args.kill)?;
     let mut progress = Progress::new(args.quiet);
-    let start_command = |watch: &mut Watch| {
-        watch.command(Recorded::start(&args.command)?);
-        Ok(())
-    };
-    let outcome = match &flight {
-        None => {
-            let guests = GuestPlan {
-                specs: args.guest.clone(),
-                events: guest_events(&requests(args, None)),
-                buffer_kb: guest_kb,
-                compact: compact_guests,
-            };
-            continuous::run(host, &output, &guests, &mut watch, start_command, &mut progress)
-        }
-        Some(plan) => flight::run(host, &output, plan, &mut watch, start_command, &mut progress),
-    };
+    let outcome = ready.run(&mut watch, &mut progress);
     progress.clear();
     if let Err(error) = &outcome
         && let Some(error) = error.downcast_ref::<CannotStart>()
     {
         return Ok(report_unstartable(error));
     }
-    conclude(outcome, watch, args.quiet || flight.is_some())
+    conclude(outcome, watch, args.quiet || is_flight)
+}
+
+/// The recorder that the arguments describe.
+fn recorder(args: &Args, output: &Path, flight: Option<FlightPlan>) -> Recorder {
+    let Wishes { events, filters, narrow } = args.wishes.clone();
+    let mut recorder = Recorder::new(output)
+        .events(events)
+        .conditions(filters)
+        .narrow(narrow)
+        .guests(args.guest.iter().cloned())
+        .xen(args.xen.settings());
+    if let Some(profile) = args.profile {
+        recorder = recorder.profile(profile);
+    }
+    if args.full {
+        recorder = recorder.full();
+    }
+    if let Some(clock) = &args.clock {
+        recorder = recorder.clock(clock);
+    }
+    if let Some(group) = args.group {
+        recorder = recorder.group(group);
+    }
+    if let Some(kb) = args.buffer_size.or(args.flight_recorder) {
+        recorder = recorder.buffer_kb(kb);
+    }
+    if args.kallsyms {
+        recorder = recorder.kallsyms();
+    }
+    match flight {
+        Some(plan) => recorder.flight_recorder(plan),
+        None => recorder,
+    }
 }
 
 /// Reports a command that cannot be started, with the exit code that shells have for it.
@@ -229,13 +191,13 @@ fn report_unstartable(error: &CannotStart) -> ExitCode {
 /// Reports the result to the user and to waiting clients, and returns the exit code.
 fn conclude(
     outcome: anyhow::Result<Outcome>,
-    watch: Watch,
+    watch: Watch<'_>,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            watch.finish(&Err(crate::one_line(&error)));
+            watch.finish(&Err(one_line(&error)));
             return Err(error);
         }
     };
@@ -257,103 +219,12 @@ fn conclude(
         }
         Some(error) => {
             // Before the command ends, which may take long.
-            let text = crate::one_line(&error);
+            let text = one_line(&error);
             terminal::error(&text);
             watch.finish(&Err(text));
             Ok(ExitCode::FAILURE)
         }
     }
-}
-
-fn prepare(
-    args: &Args,
-    choice: Choice,
-    flight: Option<&FlightPlan>,
-    xen: Option<XenPlan>,
-) -> anyhow::Result<Host> {
-    let filter = filter_entry(args, &choice)?;
-    let kernel: Box<dyn HostKernel> = match choice {
-        _ if args.xen.is_only() => Box::new(NoKernel::new()),
-        Choice::Compact(mut plan) => {
-            if args.buffer_size.or(args.flight_recorder).is_none() {
-                plan.log_bytes_per_cpu = choose::log_bytes(buffer_kb(args)?)?;
-            }
-            Box::new(CompactKernel::prepare(*plan)?)
-        }
-        Choice::Full(reason) => {
-            if let Some(reason) = reason.filter(|_| !args.quiet) {
-                note!("full collector: {reason}");
-            }
-            full_kernel(args, flight)?
-        }
-    };
-    let command_line = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(Host::new(kernel, command_line, xen).with_filter(filter).with_group(args.group))
-}
-
-/// What the manifest says about the filter; the full collector's conditions are with its events, too.
-fn filter_entry(args: &Args, choice: &Choice) -> anyhow::Result<Option<FilterEntry>> {
-    let Wishes { events, filters, narrow } = &args.wishes;
-    if let Choice::Compact(plan) = choice {
-        if narrow.is_empty() {
-            return Ok(None);
-        }
-        let tids = |ids: &[u32]| ids.iter().map(|id| Tid(id.cast_signed())).collect();
-        let Filters { tids: threads, tgids, cgroup, min_exit_ns, .. } = &plan.filters;
-        return Ok(Some(FilterEntry {
-            text: narrow.describe(),
-            tids: tids(threads),
-            pids: tids(tgids),
-            cgroup: cgroup.as_deref().map(transect_bpf::cgroup_path).transpose()?,
-            moved: Vec::new(),
-            uncertain: false,
-            min_ns: *min_exit_ns,
-        }));
-    }
-    let conditions = filters.iter().map(|condition| {
-        let event = condition.event.as_ref();
-        let event =
-            event.map_or_else(String::new, |(system, event)| format!("{system}:{event} if "));
-        format!("{event}{}", condition.expression)
-    });
-    let of_events = events.iter().filter_map(|event| {
-        let filter = event.filter.as_ref()?;
-        Some(format!("{}:{} if {filter}", event.system, event.event))
-    });
-    let text = conditions.chain(of_events).collect::<Vec<_>>().join(", ");
-    Ok((!text.is_empty()).then(|| FilterEntry { text, ..FilterEntry::default() }))
-}
-
-fn full_kernel(args: &Args, flight: Option<&FlightPlan>) -> anyhow::Result<Box<dyn HostKernel>> {
-    let tracefs = Tracefs::find()?;
-    let requests = requests(args, flight);
-    let mut selection = Selection::resolve(&tracefs, &requests)?;
-    for condition in &args.wishes.filters {
-        selection.filter(condition)?;
-    }
-    if selection.events.is_empty() {
-        bail!("this kernel has none of the chosen events: {}", selection.absent.join(", "));
-    }
-    let clock = choose_clock(&tracefs, args.clock.as_deref())?;
-    let trigger = flight.and_then(|plan| plan.trigger.as_ref());
-    Ok(Box::new(FullKernel::prepare(FullPlan {
-        tracefs,
-        selection,
-        clock,
-        buffer_kb: buffer_kb(args)?,
-        kallsyms: args.kallsyms,
-        trigger,
-    })?))
-}
-
-/// A profile unless only named events are wanted, then the named ones, then the trigger's.
-fn requests(args: &Args, flight: Option<&FlightPlan>) -> Vec<EventRequest> {
-    let only_named = args.profile.is_none() && !args.wishes.events.is_empty();
-    let profile = (!only_named).then(|| args.profile.unwrap_or(Profile::Vm));
-    let mut requests: Vec<_> = profile.into_iter().flat_map(EventRequest::from_profile).collect();
-    requests.extend(args.wishes.events.iter().cloned());
-    requests.extend(flight.and_then(|plan| plan.trigger.as_ref()).map(Trigger::request));
-    requests
 }
 
 fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
@@ -367,44 +238,13 @@ fn flight_plan(args: &Args) -> anyhow::Result<Option<FlightPlan>> {
         }
         return Ok(None);
     }
-    if !args.guest.is_empty() {
-        bail!(
-            "a flight recorder cannot record guests; remove --guest, or --flight-recorder and --trigger"
-        );
-    }
     let snapshots = args.snapshots.or(trigger.is_some().then_some(1));
     Ok(Some(FlightPlan { trigger, snapshots, window: args.last.unwrap_or_default() }))
 }
 
-/// KiB per CPU; the default shrinks where all CPUs together would take a quarter of memory.
-///
-/// # Errors
-/// The wanted buffers are larger than memory.
-fn buffer_kb(args: &Args) -> anyhow::Result<u64> {
-    if let Some(kb) = args.buffer_size.or(args.flight_recorder) {
-        units::check_memory(kb, u64::try_from(cpus::possible()?.len())?, memory_kb())?;
-        return Ok(kb);
-    }
-    let wanted = if args.trigger.is_some() { FLIGHT_KB_PER_CPU } else { DEFAULT_KB_PER_CPU };
-    let cpus = u64::try_from(cpus::possible()?.len())?.max(1);
-    Ok(wanted.min(memory_kb() / 4 / cpus).max(64))
-}
-
-/// Memory of this machine, KiB.
-fn memory_kb() -> u64 {
-    let memory = rustix::system::sysinfo();
-    memory.totalram * u64::from(memory.mem_unit) / 1024
-}
-
-fn recorder_state(output: &Path, flight_recorder: bool) -> anyhow::Result<RecorderState> {
-    let me = ProcessKey::current().context("cannot read /proc/self/stat; mount procfs")?;
-    let output = output.to_owned();
-    Ok(RecorderState { pid: me.pid, start_ticks: me.start_ticks, output, flight_recorder })
-}
-
 /// `transect-1.transect`, or the next number no recording or snapshot has.
 fn default_output() -> PathBuf {
-    let taken = |path: &Path| path.exists() || flight::numbered(path, 1).exists();
+    let taken = |path: &Path| path.exists() || numbered(path, 1).exists();
     let names = (1..).map(|number: u32| PathBuf::from(format!("transect-{number}.transect")));
     let mut free = names.filter(|path| !taken(path));
     free.next().unwrap_or_default()

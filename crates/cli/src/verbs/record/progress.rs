@@ -1,8 +1,9 @@
 //! The line a person sees while recording, and the one that stays.
 
-use super::units::{human_bytes, human_count};
-use crate::terminal;
+use crate::terminal::{self, hint, note};
 use std::time::{Duration, Instant};
+use transect_model::people::{human_bytes, human_count};
+use transect_recorder::{Numbers, Observer, Snapshot, Status};
 
 /// How often the line is renewed.
 const EVERY: Duration = Duration::from_millis(500);
@@ -14,36 +15,13 @@ pub(super) struct Progress {
     last: Option<Instant>,
 }
 
-/// What there is to tell.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Numbers {
-    pub(super) elapsed: Duration,
-    pub(super) events: u64,
-    pub(super) lost: u64,
-    /// Counted, and not in the recording: there was no room, or the recorder failed.
-    pub(super) not_kept: u64,
-    pub(super) bytes: u64,
-    /// Transect's own, while tracing was on.
-    pub(super) cpu_ns: u64,
-}
-
 impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
         Progress { terminal: !quiet && terminal::shows_progress(), shown: false, last: None }
     }
 
-    /// Is it time for a new line? (Reading the numbers costs a little.)
-    pub(super) fn is_due(&self) -> bool {
-        self.terminal && self.last.is_none_or(|last| last.elapsed() >= EVERY)
-    }
-
-    pub(super) fn show(&mut self, numbers: Numbers) {
-        self.last = Some(Instant::now());
-        self.write(&line(numbers));
-    }
-
     /// Shows a text instead of numbers.
-    pub(super) fn say(&mut self, text: &str) {
+    fn say(&mut self, text: &str) {
         if self.terminal {
             self.write(text);
         }
@@ -58,6 +36,41 @@ impl Progress {
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             terminal::clear_progress();
+        }
+    }
+}
+
+impl Observer for Progress {
+    fn is_due(&self) -> bool {
+        self.terminal && self.last.is_none_or(|last| last.elapsed() >= EVERY)
+    }
+
+    fn status(&mut self, status: Status) {
+        match status {
+            Status::WaitingForGuests => self.say("waiting for guests …"),
+            Status::Recording(numbers) => {
+                self.last = Some(Instant::now());
+                self.write(&line(numbers));
+            }
+            Status::Holding { snapshots } => {
+                self.say(&format!("flight recorder: {snapshots} snapshots (^C to end)"));
+            }
+            Status::Snapshot => self.clear(),
+            Status::Finishing => self.say("finishing …"),
+        }
+    }
+
+    fn note(&mut self, note: &str) {
+        self.clear();
+        note!("{note}");
+    }
+
+    fn snapshot(&mut self, snapshot: Snapshot<'_>) {
+        let Snapshot { why, dir, numbers, coverage } = snapshot;
+        note!("snapshot ({why}): {}", snapshot_summary(numbers));
+        hint(&dir.display().to_string());
+        if let Some(coverage) = coverage {
+            note!("{coverage}");
         }
     }
 }
@@ -91,7 +104,7 @@ pub(super) fn summary(numbers: Numbers) -> String {
 }
 
 /// The same for a snapshot, whose overwritten events are no loss; events that found no room are.
-pub(super) fn snapshot_summary(numbers: Numbers) -> String {
+fn snapshot_summary(numbers: Numbers) -> String {
     let lost = match numbers.lost {
         0 => String::new(),
         lost => format!(", {} lost", human_count(lost)),

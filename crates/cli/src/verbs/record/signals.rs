@@ -7,37 +7,18 @@ use std::{
     io::Read,
     os::{fd::AsFd, unix::net::UnixStream},
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+use transect_recorder::Hurry;
 
 /// Signals that end a recording, with their names.
 const ENDING: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
 /// Signals by which a service manager or a closed terminal ends a program: it must not take long.
 const HURRYING: [&str; 2] = ["SIGTERM", "SIGHUP"];
-
-/// A look at whether the end must come soon: a SIGTERM or SIGHUP came, also after another reason to end.
-#[derive(Default)]
-pub(super) struct Hurry {
-    signals: Vec<Arc<AtomicBool>>,
-    /// When it was first seen.
-    since: OnceLock<Instant>,
-}
-
-impl Hurry {
-    pub(super) fn is_on(&self) -> bool {
-        self.elapsed().is_some()
-    }
-
-    /// The time since it was first seen; none: there is no hurry.
-    pub(super) fn elapsed(&self) -> Option<Duration> {
-        let is_on = self.signals.iter().any(|came| came.load(Ordering::Relaxed));
-        is_on.then(|| self.since.get_or_init(Instant::now).elapsed())
-    }
-}
 
 /// The signals a recorder listens to.
 pub(super) struct Signals {
@@ -74,7 +55,7 @@ impl Signals {
     /// Whether the end must come soon, now and later.
     pub(super) fn hurry(&self) -> Hurry {
         let hurrying = self.ending.iter().filter(|(_, name)| HURRYING.contains(name));
-        Hurry { signals: hurrying.map(|(came, _)| came.clone()).collect(), since: OnceLock::new() }
+        hurrying.map(|(came, _)| came.clone()).collect()
     }
 
     /// Was a snapshot asked for since the last call?

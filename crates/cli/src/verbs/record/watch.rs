@@ -1,35 +1,24 @@
 //! What a recorder waits for: the end, a snapshot, or the next look around.
 
-use super::{
-    command::Recorded,
-    signals::{Hurry, Signals},
-};
-use crate::recorders::{ControlServer, Pending, RecorderState, Request, SnapshotWindow};
+use super::{command::Recorded, signals::Signals};
 use crate::terminal::note;
 use std::{
+    ffi::OsString,
     path::PathBuf,
     time::{Duration, Instant},
 };
-
-/// How often the recorder looks around.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// A flight recorder looks more often: from the trigger to here, nothing is recorded.
-const LOOK_EVERY_FLIGHT: Duration = Duration::from_millis(20);
-
-/// Why the recorder woke.
-pub(super) enum Wake {
-    /// The recording is over, for this reason.
-    End(String),
-    /// A snapshot is requested, with a window or the default one; a client may wait for the reply.
-    Snapshot(Option<SnapshotWindow>, Option<Pending>),
-    /// Nothing particular: look around.
-    Look,
-}
+use transect_recorder::{
+    Driver, Hurry, Reply, Wake,
+    control::{ControlServer, Pending, RecorderState, Request},
+    look_every,
+};
 
 /// Everything that can wake a recorder.
-pub(super) struct Watch {
+pub(super) struct Watch<'a> {
     signals: Signals,
     server: ControlServer,
+    /// The command to start.
+    words: &'a [OsString],
     command: Option<Recorded>,
     /// End the command with the recording.
     kills: bool,
@@ -41,36 +30,30 @@ pub(super) struct Watch {
     stopping: Vec<Pending>,
 }
 
-impl Watch {
-    /// Starts listening, and makes the recorder known as `state`.
+impl<'a> Watch<'a> {
+    /// Starts listening, and makes the recorder known as `state`. `words` is the command that will be recorded.
     pub(super) fn start(
         signals: Signals,
         state: &RecorderState,
+        words: &'a [OsString],
         duration: Option<Duration>,
         kills: bool,
     ) -> anyhow::Result<Self> {
-        let look_every = if state.flight_recorder { LOOK_EVERY_FLIGHT } else { LOOK_EVERY };
+        let look_every = look_every(state.flight_recorder);
         let server = ControlServer::start(state)?;
         let (started, stopping) = (None, Vec::new());
         let command = None;
-        Ok(Watch { signals, server, command, kills, started, duration, look_every, stopping })
-    }
-
-    /// Also ends when this command does. The duration counts from here.
-    pub(super) fn command(&mut self, command: Option<Recorded>) {
-        self.command = command;
-        self.started = Some(Instant::now());
-    }
-
-    /// Waits for the next reason to do something.
-    pub(super) fn next(&mut self) -> Wake {
-        if let Some(wake) = self.pending() {
-            return wake;
-        }
-        let left = self.left();
-        let timeout = left.map_or(self.look_every, |left| left.min(self.look_every));
-        self.signals.wait(&self.server, timeout);
-        self.pending().unwrap_or(Wake::Look)
+        Ok(Watch {
+            signals,
+            server,
+            words,
+            command,
+            kills,
+            started,
+            duration,
+            look_every,
+            stopping,
+        })
     }
 
     /// The rest of the duration.
@@ -91,7 +74,10 @@ impl Watch {
                     self.stopping.push(pending);
                     return Some(Wake::End("stopped by transect stop".to_owned()));
                 }
-                Request::Snapshot(window) => return Some(Wake::Snapshot(window, Some(pending))),
+                Request::Snapshot(window) => {
+                    let reply: Reply = Box::new(move |result| pending.reply(result));
+                    return Some(Wake::Snapshot(window, Some(reply)));
+                }
             }
         }
         if let Some(command) = &mut self.command
@@ -102,27 +88,6 @@ impl Watch {
         }
         let over = self.left().is_some_and(|left| left.is_zero());
         over.then(|| Wake::End("duration elapsed".to_owned()))
-    }
-
-    /// Has a signal asked for the end? For waits before the recording has begun.
-    pub(super) fn is_interrupted(&self) -> bool {
-        self.signals.ending().is_some()
-    }
-
-    /// Whether the end must come soon, now and later.
-    pub(super) fn hurry(&self) -> Hurry {
-        self.signals.hurry()
-    }
-
-    /// Did the command fail?
-    pub(super) fn command_failed(&mut self) -> bool {
-        self.command.as_mut().is_some_and(Recorded::has_failed)
-    }
-
-    /// Ends the command if it still runs and that is asked for; returns a line for the user then. To be called once
-    /// tracing is off: the end of the command is not part of the recording.
-    pub(super) fn end_command(&mut self) -> Option<String> {
-        self.command.as_mut().filter(|_| self.kills)?.kill()
     }
 
     /// Answers the clients that wait for the end. Returns the exit code: the command's, if there is one and the
@@ -141,6 +106,42 @@ impl Watch {
             Ok(_) => self.command.map_or(0, |command| command.exit_code()),
             Err(_) => 1,
         }
+    }
+}
+
+impl Driver for Watch<'_> {
+    fn next(&mut self) -> Wake {
+        if let Some(wake) = self.pending() {
+            return wake;
+        }
+        let left = self.left();
+        let timeout = left.map_or(self.look_every, |left| left.min(self.look_every));
+        self.signals.wait(&self.server, timeout);
+        self.pending().unwrap_or(Wake::Look)
+    }
+
+    /// Starts the command; it also ends the recording. The duration counts from here.
+    fn begun(&mut self) -> anyhow::Result<()> {
+        self.command = Recorded::start(self.words)?;
+        self.started = Some(Instant::now());
+        Ok(())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.signals.ending().is_some()
+    }
+
+    fn hurry(&self) -> Hurry {
+        self.signals.hurry()
+    }
+
+    fn command_failed(&mut self) -> bool {
+        self.command.as_mut().is_some_and(Recorded::has_failed)
+    }
+
+    /// Ends the command if it still runs and that is asked for. Its end is not part of the recording.
+    fn tracing_ended(&mut self) -> Option<String> {
+        self.command.as_mut().filter(|_| self.kills)?.kill()
     }
 }
 
@@ -166,7 +167,7 @@ fn wait_for_command(
             note!("the recording has ended; waiting for {}", command.label());
         }
         // SIGCHLD ends the wait.
-        signals.wait(server, LOOK_EVERY);
+        signals.wait(server, look_every(false));
         if let Some(pending) = server.next() {
             pending.refuse("the recording has ended; the recorder waits for its command");
         }

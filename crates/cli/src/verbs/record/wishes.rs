@@ -1,7 +1,7 @@
 //! `-e` and `--filter`, in the order given: a bare filter belongs to the `-e` before it.
 
-use super::narrow::Narrow;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
+use transect_recorder::Narrow;
 use transect_tracefs::{Condition, EventRequest};
 
 /// What events were asked for by name.

@@ -5,8 +5,8 @@
 
 mod log;
 mod memory;
+mod recorder;
 
-use super::record::flight_service;
 use crate::terminal::{self, say};
 use crate::verbs::{sandbox, view};
 use anyhow::{Context as _, bail};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use transect_live::{LivePlan, SourceKind};
-use transect_serve::service::{Config, Daemon, Parts, Recorder};
+use transect_serve::service::{Config, Daemon, Parts};
 
 /// How soon it is noticed that there are no more windows.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -156,7 +156,7 @@ fn start(config: &Config, tell: Arc<dyn Fn(&str) + Send + Sync>) -> anyhow::Resu
     let window_ns = u64::try_from(config.window.as_nanos()).unwrap_or(u64::MAX);
     let plan = LivePlan { window_ns, io: config.io, ..LivePlan::default() };
     // First, because it takes its time to load: windows that nobody takes meanwhile would be missed.
-    let recorder = recorder(config);
+    let recorder = recorder::start(config);
     let source = transect_live::open(config.source, &plan)?;
     if let Err(why) = &recorder {
         tell(&format!("snapshots are not available: {why}"));
@@ -166,15 +166,6 @@ fn start(config: &Config, tell: Arc<dyn Fn(&str) + Send + Sync>) -> anyhow::Resu
     let give_back = memory::give_back;
     let parts = Parts { source, recorder, open, tell, host_name, give_back };
     Daemon::start(config, parts).context("cannot serve")
-}
-
-/// The flight recorder, or why there is none.
-fn recorder(config: &Config) -> Result<Box<dyn Recorder>, String> {
-    if !config.recorder {
-        return Err("the flight recorder is disabled (flight_recorder.enabled = false)".to_owned());
-    }
-    let recorder = flight_service(&config.recorder_profile, config.recorder_buffer_bytes);
-    recorder.map_err(|error| crate::one_line(&error))
 }
 
 /// What a signal wants.

@@ -2,7 +2,6 @@
 
 mod log;
 
-use super::record::units;
 use crate::terminal;
 use anyhow::Context as _;
 use log::Log;
@@ -19,6 +18,7 @@ use std::{
 };
 use transect_live::{LivePlan, Source, SourceKind, TABLES, lines};
 use transect_model::guard::Syntax;
+use transect_recorder::units;
 use transect_top::Feed;
 
 /// How soon a signal is noticed.
