@@ -13,6 +13,9 @@ import sys
 
 # Dependencies within one layer that are part of the design, each with its reason.
 WITHIN_LAYER = {
+    ("transect-bench-published", "transect-bench-report"): "papers' numbers are judged by the report's comparisons",
+    ("transect-bench-published", "transect-bench-run"): "papers' rows name cells as plans do",
+    ("transect-bench-report", "transect-bench-run"): "the report is made of the journal that the run has written",
     ("transect-clock", "transect-model"): "both are vocabulary; stamps are typed by the model",
     ("transect-live", "transect-engine"): "live is the engine fed with a stream, where the kernel does not add up itself",
     ("transect-tracedat", "transect-ftrace"): "trace.dat carries ftrace pages and formats",

@@ -195,7 +195,7 @@ def texts_of(path: str, text: str) -> Iterator[tuple[str, list[Text]]]:
     elif path.endswith(".html") and path.startswith("web/"):
         # Those of docs/reference/studies are output of the versions that measured.
         yield "strings", html(text)
-    elif path.endswith(".toml") and path.startswith(("crates/bench/src/", "plans/")):
+    elif path.endswith(".toml") and path.startswith(("studies/papers/", "plans/")):
         yield "strings", [Text(text.count("\n", 0, m.start()) + 1, m[0]) for m in re.finditer(r"\"\"\".*?\"\"\"|\"[^\"\n]*\"", text, re.S) if prose(m[0])]
     elif path.startswith("sql/"):
         yield "strings", [Text(n, line.lstrip("- ")) for n, line in enumerate(text.splitlines(), 1) if line.startswith("--")]

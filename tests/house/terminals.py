@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # The programs' own writers, and streams that carry no text for people.
 STREAMS = {
     "crates/agent/src/terminal.rs": "the agent's writer",
-    "crates/bench/src/bin/echo-worker.rs": "a protocol on standard output",
-    "crates/bench/src/bin/transect-bench-worker.rs": "the worker's writer",
-    "crates/bench/src/worker/mod.rs": "a protocol on standard output; the worker's errors, escaped",
-    "crates/bench/src/worker/one.rs": "a protocol on standard output",
+    "crates/bench/platforms/src/bin/echo-worker.rs": "a protocol on standard output",
+    "crates/bench/worker/src/bin/transect-bench-worker.rs": "the worker's writer",
+    "crates/bench/worker/src/lib.rs": "a protocol on standard output; the worker's errors, escaped",
+    "crates/bench/worker/src/one.rs": "a protocol on standard output",
     "crates/cli/src/terminal.rs": "transect's writer",
     "crates/query/src/bin/transect-sql/answer.rs": "asks whether it is a terminal",
     "crates/query/src/bin/transect-sql/output.rs": "asks whether it is a terminal",
@@ -31,7 +31,7 @@ STREAMS = {
 }
 
 # Programs that may use the macros.
-PRINTS = {"crates/bench/src/bin/echo-worker.rs": "a protocol on standard output"}
+PRINTS = {"crates/bench/platforms/src/bin/echo-worker.rs": "a protocol on standard output"}
 
 # Text from outside as it came: to be stored, sent or compared.
 RAW = {
@@ -47,7 +47,7 @@ STREAM = re.compile(r"(?<![.\w])(?:std::)?(?:io::)?(?:stdout|stderr)\(\)")
 ALLOWED = re.compile(r"(?:allow|expect)\((?:[^)]*\b)?clippy::print_std(?:out|err)")
 ESCAPE = re.compile(r"""["'](?:&lt;|\\\\x1b|\\\\u\{)|escape_default\(|escape_debug\(""")
 ESCAPES = {
-    "crates/bench/src/report/html/mod.rs": "JSON inside a page",
+    "crates/bench/report/src/html/mod.rs": "JSON inside a page",
     "crates/cli/src/pages.rs": "tests only",
     "crates/formats/compact/src/header.rs": "quotes the begin of a file",
     "crates/model/src/escape.rs": "the place of it",
@@ -78,7 +78,7 @@ def code(path: Path) -> str:
 def pages() -> list[Path]:
     ours = [p for end in ("ts", "js", "mjs", "html") for folder in ("src", "dashboard", "static")
             for p in (ROOT / "web" / folder).rglob(f"*.{end}")]
-    return sorted(ours + [p for p in (ROOT / "crates" / "bench" / "src" / "report" / "html").glob("*.js")])
+    return sorted(ours + [p for p in (ROOT / "crates" / "bench" / "report" / "src" / "html").glob("*.js")])
 
 
 def uses(files: list[Path], pattern: re.Pattern) -> set[str]:

@@ -72,7 +72,7 @@ class Extraction(unittest.TestCase):
         for path, text in (
             ("sql/a.sql", "-- what it is\nSELECT 1\n"),
             ("dist/grafana/a.json", '{"title": "Who waits"}'),
-            ("crates/bench/src/published/a.toml", 'note = """\nwhat it is\n"""'),
+            ("studies/papers/a.toml", 'note = """\nwhat it is\n"""'),
             ("Makefile", "a: ## Say what it is\n"),
         ):
             ((kind, texts),) = texts_of(path, text)

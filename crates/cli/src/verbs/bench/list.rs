@@ -3,12 +3,10 @@
 use crate::terminal;
 use serde_json::json;
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
-use transect_bench::{
-    Job, Refusal,
-    platforms::{self, Shape},
-    protocol::Role,
-    tracers, workloads,
-};
+use transect_bench_core::{Job, Refusal, protocol::Role};
+use transect_bench_platforms::{self as platforms, Shape};
+use transect_bench_tracers as tracers;
+use transect_bench_workloads as workloads;
 use transect_model::guard::Syntax;
 
 /// Arguments of `transect bench list`.

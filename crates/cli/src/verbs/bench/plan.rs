@@ -4,7 +4,7 @@ use super::plan_of;
 use crate::terminal;
 use serde_json::json;
 use std::{collections::BTreeMap, io::Write, process::ExitCode};
-use transect_bench::plan::{Cell, Estimated, Plan, Planned};
+use transect_bench_run::plan::{Cell, Estimated, Plan, Planned};
 use transect_model::guard::Syntax;
 
 /// Arguments of `transect bench plan`.

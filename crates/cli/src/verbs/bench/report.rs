@@ -2,22 +2,19 @@
 
 mod parquet;
 
-use crate::output::Output;
-use crate::terminal;
+use crate::{output::Output, terminal};
 use anyhow::Context as _;
 use std::{
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
 };
-use transect_bench::{
-    design::{
-        compare::{Basis, Comparison, Terms},
-        gate::{Gate, Outcome},
-    },
-    procedure::Results,
-    published,
-    report::{self, Asked, Chosen, rows, text},
+use transect_bench_published as published;
+use transect_bench_report::{self as report, Asked, Chosen, rows, text};
+use transect_bench_run::procedure::Results;
+use transect_bench_stats::design::{
+    compare::{Basis, Comparison, Terms},
+    gate::{Gate, Outcome},
 };
 use transect_model::{escape::one_line, guard::Syntax};
 

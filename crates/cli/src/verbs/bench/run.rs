@@ -13,10 +13,10 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
-use transect_bench::{
-    Fault,
+use transect_bench_core::Fault;
+use transect_bench_limiter::perturb::Elasticity;
+use transect_bench_run::{
     journal::{Confirmation, Entry, Outcome, State},
-    limiter::perturb::Elasticity,
     plan::Plan,
     procedure::{self, Boots, ByHand, Grub, Own, Results, Witness},
 };

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use std::{path::PathBuf, process::ExitCode};
-use transect_bench::worker::{self, Mode, Own};
+use transect_bench_worker::{self as worker, Mode, Own};
 
 /// Arguments of `transect bench worker`.
 #[derive(clap::Args)]

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests report by failing")]
 
 use std::sync::{Arc, Mutex, atomic::AtomicBool};
-use transect_bench::{
-    Fault,
+use transect_bench_core::Fault;
+use transect_bench_run::{
     journal::{self, Entry, State},
     plan::Plan,
     procedure::{self, Boots, Own, Results, Witness},

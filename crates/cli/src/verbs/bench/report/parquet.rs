@@ -7,7 +7,7 @@ use arrow::{
 };
 use parquet::arrow::ArrowWriter;
 use std::{fs::File, path::Path, sync::Arc};
-use transect_bench::report::rows::{Kind, Rows, Value};
+use transect_bench_report::rows::{Kind, Rows, Value};
 
 /// Writes one table into `FOLDER/NAME.parquet`. A column's description is in its field's metadata.
 pub(super) fn write(table: &Rows, folder: &Path) -> anyhow::Result<()> {

@@ -1,0 +1,3 @@
+//! Tier `make test-guests`: the limiter of real loads.
+
+mod limiter;

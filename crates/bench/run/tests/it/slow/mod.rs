@@ -1,0 +1,3 @@
+//! Tier `make test-guests`: the method on simulated machines that drift.
+
+mod simulate;

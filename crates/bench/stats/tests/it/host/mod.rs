@@ -1,0 +1,3 @@
+//! Tier `make test`: SciPy beside the statistics.
+
+mod scipy;

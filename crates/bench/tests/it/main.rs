@@ -1,6 +1,0 @@
-//! The integration tests of this crate in one program, so that its libraries are linked once.
-
-mod guests;
-mod host;
-mod report;
-mod slow;

@@ -1,0 +1,3 @@
+//! Tier `make test`: the tracer arms on this host.
+
+mod tracers;
