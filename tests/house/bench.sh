@@ -3,10 +3,10 @@
 # bench.json beside the build output. Arguments are bench's (--list, --only NAME, --quick, …).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release --locked -p transect-cli -p transect-testbed -p transect-query -p transect-benches
+cargo build --release --locked -p transect-cli -p transect-testbed -p transect-query -p transect-ratios
 target=$(realpath "${CARGO_TARGET_DIR:-target}")
 if ((EUID == 0)); then
-    exec "$target/release/bench" "$@"
+    exec "$target/release/ratios" "$@"
 fi
 # Tracing needs root.
-exec sudo --preserve-env=TRANSECT_CACHE,CARGO_TARGET_DIR "$target/release/bench" "$@"
+exec sudo --preserve-env=TRANSECT_CACHE,CARGO_TARGET_DIR "$target/release/ratios" "$@"

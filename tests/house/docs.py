@@ -23,7 +23,7 @@ FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.S | re.M)
 LINK = re.compile(r"(!?)\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 HREF = re.compile(r"\b(?:href|src)=\"([^\"]+)\"")
 # The roots of paths that belong to the tree. A glob, a placeholder in capitals or a brace list is not one path.
-TREE = re.compile(r"`((?:crates|tests|testbed|testdata|web|bpf|benches|docs|dist|fuzz|plans|sql|studies)/[\w./@-]+)`")
+TREE = re.compile(r"`((?:crates|tests|testbed|testdata|web|bpf|ratios|docs|dist|fuzz|plans|sql|studies)/[\w./@-]+)`")
 
 
 def blank(match: re.Match) -> str:

@@ -47,7 +47,7 @@ def main() -> int:
     shipped = built([*packages, "-e", "normal,build"])
     others = {
         "the tests": ["--workspace", "-e", "normal,build,dev"],
-        "the benchmark": [*packages, "-p", "transect-benches", "-e", "normal,build"],
+        "the benchmark": [*packages, "-p", "transect-ratios", "-e", "normal,build"],
         "the studies": [*packages, "-p", "transect-studies", "-e", "normal,build"],
     }
     problems = [f"{problem}, for {what}" for what, arguments in others.items()

@@ -23,7 +23,7 @@ AREAS = [
     ("Tables, views and SQL", r"crates/(model|query|ask|store)/|sql/"),
     ("Recorders and agent", r"crates/(agent|probes|recorder)/"),
     ("Codecs, clocks and states", r"crates/(formats|clock|engine)/"),
-    ("Benchmark and studies", r"crates/bench/|studies/|benches/|plans/"),
+    ("Benchmark and studies", r"crates/bench/|studies/|ratios/|plans/"),
     ("Other", r""),
 ]
 

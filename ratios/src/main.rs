@@ -1,15 +1,15 @@
-//! `bench`: the rows, or one of the roles that it plays for itself.
+//! `ratios`: the rows, or one of the roles that it plays for itself.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
-use transect_benches::{bed::Bed, docs, machine::Machine, report::Rows, roles::Role, scenarios};
+use transect_ratios::{bed::Bed, docs, machine::Machine, report::Rows, roles::Role, scenarios};
 
 /// Measures transect against its peers; see docs/internals/performance.md
 #[derive(Debug, Parser)]
-#[command(name = "bench", version)]
+#[command(name = "ratios", version)]
 struct Cli {
     /// Measure only rows whose name contains NAME (may be given several times)
     #[arg(long, value_name = "NAME")]

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-const BENCH: &str = env!("CARGO_BIN_EXE_bench");
+const BENCH: &str = env!("CARGO_BIN_EXE_ratios");
 
 fn said(arguments: &[&str]) -> String {
     let output = Command::new(BENCH).args(arguments).output().unwrap();

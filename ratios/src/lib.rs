@@ -19,7 +19,7 @@
 //!   tracers end when their standard input does.
 //!
 //! ```no_run
-//! use transect_benches::{report::{Goal, Row}, stats::Paired};
+//! use transect_ratios::{report::{Goal, Row}, stats::Paired};
 //! let mut paired = Paired::default();
 //! paired.push(116.0, 211.0); // ns per event: ours and the peer's of one round
 //! println!("{}", Row::compared("cost/getppid/ftrace", "ns/event", &paired).goal(Goal::RatioAtMost(0.6)));
