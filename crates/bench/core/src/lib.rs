@@ -5,6 +5,7 @@
 //! - [`protocol`]: jobs and their results, between the procedure and the worker inside a machine;
 //! - [`samples`]: what a sampler saw, the limiter's input;
 //! - [`About`]: what a workload is, and [`crew`]: several machines in one cell;
+//! - [`toml`]: plans and maps, as they are written;
 //! - [`this_machine`]: CPUs and memory of the machine that this is called on.
 
 mod about;
@@ -17,6 +18,7 @@ pub mod refusal;
 pub mod samples;
 mod series;
 pub mod this_machine;
+pub mod toml;
 
 pub use about::{About, Family};
 pub use distribution::QUANTILES;

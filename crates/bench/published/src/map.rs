@@ -25,7 +25,7 @@
 use super::source::Source;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use transect_bench_core::{CacheState, Fault};
+use transect_bench_core::{CacheState, Fault, toml};
 use transect_bench_run::plan::Params;
 
 /// A map as it is written.
@@ -201,9 +201,7 @@ pub enum Against {
 impl Map {
     /// Reads a map. Errors name the line.
     pub(super) fn parse(text: &str, paper: &str) -> Result<Self, Fault> {
-        basic_toml::from_str(text).map_err(|error| {
-            Fault::failed(format!("{paper}/map.toml: {}", error.to_string().trim()))
-        })
+        toml::from_str(text).map_err(|why| Fault::failed(format!("{paper}/map.toml: {why}")))
     }
 
     /// The one entry of a row.

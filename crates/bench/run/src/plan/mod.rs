@@ -26,7 +26,7 @@ pub use transect_bench_stats::design::Label;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use transect_bench_core::{CacheState, Fault, Kind, Refusal, protocol::Param};
+use transect_bench_core::{CacheState, Fault, Kind, Refusal, protocol::Param, toml};
 use transect_bench_platforms::Shape;
 
 /// Plans that are part of the program: name and text.
@@ -180,10 +180,8 @@ fn one() -> Vec<u32> {
 impl Plan {
     /// Reads a plan. Errors name the line and what was expected there.
     pub fn parse(text: &str, name: &str) -> Result<Self, Fault> {
-        basic_toml::from_str(text).map_err(|error| {
-            let what = format!("plan {name}");
-            Refusal::new(Kind::Plan, what, error.to_string().trim_end().to_owned()).into()
-        })
+        toml::from_str(text)
+            .map_err(|why| Refusal::new(Kind::Plan, format!("plan {name}"), why).into())
     }
 
     /// What machine number `index` of a cell is to be like.
