@@ -10,10 +10,10 @@ use crate::{
     exit::{ExitReason, Isa},
     from_cell::FromCell,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
-    row::Row,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
-    table::TableDoc,
 };
+
+pub use crate::row::Columnar;
 
 /// What a column's values are, in SQL and on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +60,17 @@ pub struct Column {
     pub ty: ColumnType,
     /// May a value be missing (null)?
     pub nullable: bool,
+}
+
+/// A table: its name, what one row is, and its columns in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableDoc {
+    /// Name in SQL and on disk.
+    pub name: &'static str,
+    /// What one row says.
+    pub doc: &'static str,
+    /// Its columns in order.
+    pub columns: &'static [Column],
 }
 
 /// What can be a field of a row. [`ToCell::to_cell`] gives a cell of the type [`Self::TYPE`]
@@ -182,24 +193,6 @@ pub trait ColumnSource {
     /// # Errors
     /// There is none of that type.
     fn value<T: ColumnValue>(&mut self, column: &'static str) -> Result<T, Self::Error>;
-}
-
-/// A row type that can be walked column by column.
-pub trait Columnar: Sized + Into<Row> {
-    /// The table its rows belong to.
-    const TABLE: TableDoc;
-
-    /// Calls `visit` for each column, in the table's order; ends at the first error.
-    ///
-    /// # Errors
-    /// The visitor's.
-    fn each_column<V: ColumnVisitor<Self>>(visit: &mut V) -> Result<(), V::Error>;
-
-    /// Makes a row of the values of `source`: the way back from columns.
-    ///
-    /// # Errors
-    /// The source's.
-    fn read<S: ColumnSource>(source: &mut S) -> Result<Self, S::Error>;
 }
 
 #[cfg(test)]

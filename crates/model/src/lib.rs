@@ -39,6 +39,7 @@ pub mod ids;
 pub mod json;
 pub mod people;
 mod row;
+mod selected;
 pub mod state;
 pub mod table;
 pub mod time;

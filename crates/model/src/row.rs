@@ -3,12 +3,30 @@
 //! A new table is a struct in `table.rs` and one line here; who keeps rows learns of it from the
 //! compiler.
 
-use crate::column::Columnar;
+use crate::column::{ColumnSource, ColumnVisitor, TableDoc};
 use crate::table::{
     BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit, ImportLog,
-    Irq, Lost, Machine, NetIo, Syscall, TableDoc, TableSink, Thread, ThreadStateRow, Vcpu,
-    VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
+    Irq, Lost, Machine, NetIo, Syscall, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Wakeup,
+    WallClock, Window, WorkItem,
 };
+
+/// A row type that can be walked column by column.
+pub trait Columnar: Sized + Into<Row> {
+    /// The table its rows belong to.
+    const TABLE: TableDoc;
+
+    /// Calls `visit` for each column, in the table's order; ends at the first error.
+    ///
+    /// # Errors
+    /// The visitor's.
+    fn each_column<V: ColumnVisitor<Self>>(visit: &mut V) -> Result<(), V::Error>;
+
+    /// Makes a row of the values of `source`: the way back from columns.
+    ///
+    /// # Errors
+    /// The source's.
+    fn read<S: ColumnSource>(source: &mut S) -> Result<Self, S::Error>;
+}
 
 /// Sees every table's row type once.
 pub trait TableVisitor {
@@ -20,6 +38,22 @@ pub trait TableVisitor {
     /// # Errors
     /// The visitor's own.
     fn table<R: Columnar>(&mut self) -> Result<(), Self::Error>;
+}
+
+/// Takes the rows the engine makes. Rows about one actor (vCPU, thread, CPU) arrive in order
+/// of time; over all actors of a table nearly in the order their interval *ends*. A sink that needs
+/// order by `ts` sorts.
+pub trait TableSink {
+    /// Takes one row.
+    fn row(&mut self, row: Row);
+
+    /// Does it want this table's rows at all? Asked once per table before the first row; rows of a
+    /// table it does not want are not made, which spares their cost and a keeping sink's memory.
+    /// Rows of unwanted tables may still come: `row` has to put up with them.
+    fn wants(&self, table: &TableDoc) -> bool {
+        let _ = table;
+        true
+    }
 }
 
 macro_rules! tables {

@@ -9,26 +9,17 @@
 
 use crate::{
     cell::{Cell, Record, ToCell},
-    column::{ColumnSource, ColumnValue, ColumnVisitor, Columnar},
+    column::{ColumnSource, ColumnValue, ColumnVisitor},
     event::{BlockOp, DeviceName},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    row::Columnar,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
-pub use crate::column::{Column, ColumnType};
-pub use crate::row::{Row, TABLES, TableVisitor, Tables, each_table};
-
-/// A table: its name, what one row is, and its columns in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableDoc {
-    /// Name in SQL and on disk.
-    pub name: &'static str,
-    /// What one row says.
-    pub doc: &'static str,
-    /// Its columns in order.
-    pub columns: &'static [Column],
-}
+pub use crate::column::{Column, ColumnType, TableDoc};
+pub use crate::row::{Row, TABLES, TableSink, TableVisitor, Tables, each_table};
+pub use crate::selected::Selected;
 
 macro_rules! table {
     (
@@ -577,55 +568,6 @@ table! {
         message: String,
         /// True if data was lost.
         data_loss: bool,
-    }
-}
-
-/// Takes the rows the engine makes. Rows about one actor (vCPU, thread, CPU) arrive in order
-/// of time; over all actors of a table nearly in the order their interval *ends*. A sink that needs
-/// order by `ts` sorts.
-pub trait TableSink {
-    /// Takes one row.
-    fn row(&mut self, row: Row);
-
-    /// Does it want this table's rows at all? Asked once per table before the first row; rows of a
-    /// table it does not want are not made, which spares their cost and a keeping sink's memory.
-    /// Rows of unwanted tables may still come: `row` has to put up with them.
-    fn wants(&self, table: &TableDoc) -> bool {
-        let _ = table;
-        true
-    }
-}
-
-/// Keeps the rows of chosen tables, for views that need no others: of a hundred million events
-/// the windows fit in memory, the thread states do not.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selected {
-    wanted: Vec<&'static str>,
-    tables: Tables,
-}
-
-impl Selected {
-    /// Keeps these tables; the others stay empty.
-    pub fn new(wanted: &[TableDoc]) -> Self {
-        let wanted = wanted.iter().map(|table| table.name).collect();
-        Selected { wanted, tables: Tables::default() }
-    }
-
-    /// What was kept.
-    pub fn into_tables(self) -> Tables {
-        self.tables
-    }
-}
-
-impl TableSink for Selected {
-    fn row(&mut self, row: Row) {
-        if self.wanted.contains(&row.table()) {
-            self.tables.row(row);
-        }
-    }
-
-    fn wants(&self, table: &TableDoc) -> bool {
-        self.wanted.contains(&table.name)
     }
 }
 
