@@ -7,10 +7,11 @@ use crate::{
     error::ClockError,
     evidence::Evidence,
     exchange::Bracket,
-    graph::{ClockOptions, Rate},
     hop::{Hop, Place},
     node::Node,
+    options::ClockOptions,
     ran::{self, Stretch},
+    rate::Rate,
     readings::Reading,
     time_shift::Sample,
 };

@@ -3,15 +3,16 @@
 //! See the crate documentation for concepts and a worked example.
 
 use crate::{
-    affine::TickRate,
     building::{Building, Clocks},
     clock_kind::{ClockKind, clock_kind},
     converter::{Converter, ToTrace},
     edge::Edge,
     error::ClockError,
-    evidence::{Evidence, RateSource},
+    evidence::Evidence,
     leg,
     node::Node,
+    options::ClockOptions,
+    rate::{Rate, rate_error_ns, reference_rate},
     route::Routes,
     wall::{self, WallRate, WallReading},
 };
@@ -21,29 +22,6 @@ use transect_model::{
     table::{ClockEdge, WallClock},
     time::{ErrorBoundNs, Span},
 };
-
-/// What the user may decide about clocks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClockOptions {
-    /// Use the exact TSC offsets where there are any. Without them the estimate from exchanges is
-    /// used, so that it can be compared with the exact edge.
-    pub use_tsc_offset: bool,
-    /// The reference TSC's frequency, for files that do not tell it (`--tsc-hz`). Wins over the
-    /// recording's own rate.
-    pub tsc_hz: Option<u64>,
-    /// Clocks of one kind drift apart by at most this unless exchanges prove otherwise.
-    pub drift_limit_ppm: u32,
-}
-
-impl Default for ClockOptions {
-    fn default() -> Self {
-        ClockOptions {
-            use_tsc_offset: true,
-            tsc_hz: None,
-            drift_limit_ppm: crate::exchange::DRIFT_LIMIT_PPM,
-        }
-    }
-}
 
 /// What one unit of trace time is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +45,6 @@ pub struct ClockGraph {
     span_ticks: u64,
     notes: Vec<String>,
     wall: Vec<WallReading>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
-    pub(crate) ticks: TickRate,
-    offset_ns: i64,
-    error_ppm: f64,
 }
 
 impl ClockGraph {
@@ -242,47 +213,6 @@ impl ClockGraph {
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
-}
-
-/// What a rate that is off by some ppm amounts to over the observed span (at least a second).
-#[expect(clippy::cast_precision_loss, reason = "a rough figure by nature")]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
-fn rate_error_ns(rate: Rate, span_ticks: u64) -> u64 {
-    let span_ns = rate.ticks.ns_bound_from_ticks(span_ticks).max(1_000_000_000);
-    (span_ns as f64 * rate.error_ppm.max(0.0) / 1e6).ceil().min(1e18) as u64
-}
-
-fn reference_rate(
-    evidence: &[Evidence],
-    reference: MachineId,
-    clock: &str,
-    options: ClockOptions,
-) -> Result<Option<Rate>, ClockError> {
-    if clock_kind(clock) == ClockKind::Nanoseconds {
-        return Ok(None);
-    }
-    if let Some(hz) = options.tsc_hz {
-        let ticks = TickRate::from_hz(hz)?;
-        return Ok(Some(Rate { ticks, offset_ns: 0, error_ppm: 0.0 }));
-    }
-    let told = evidence.iter().filter_map(|e| match e {
-        Evidence::TscRate { machine, mult, shift, offset_ns, how, error_ppm }
-            if *machine == reference =>
-        {
-            // The kernel's own numbers define its nanoseconds: they cannot be off.
-            let error_ppm = match how {
-                RateSource::Measured | RateSource::XenReport => *error_ppm,
-                RateSource::PerfMmap | RateSource::Tsc2nsec | RateSource::Given => 0.0,
-            };
-            Some((*mult, *shift, *offset_ns, error_ppm))
-        }
-        _ => None,
-    });
-    // Measured again over a longer span is measured better.
-    let told = told.reduce(|a, b| if b.3 < a.3 { b } else { a });
-    let Some((mult, shift, offset_ns, error_ppm)) = told else { return Ok(None) };
-    let ticks = TickRate::new(mult, shift, offset_ns)?;
-    Ok(Some(Rate { ticks, offset_ns, error_ppm }))
 }
 
 /// The reference's readings of its wall clock, in trace time.
