@@ -1,9 +1,11 @@
 //! What each event does: the routing from tracepoints to state machines.
 
 use crate::{
+    at::At,
     states::{
-        pcpu::Occupant,
-        thread::{OpenSyscall, Place, Slot, Wake},
+        occupant::Occupant,
+        slots::Slot,
+        thread::{OpenSyscall, Place, Wake},
         vcpu::HaltEnd,
         wakeups::{WakeEvent, Woken},
     },
@@ -15,18 +17,6 @@ use transect_model::{
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     table::TableSink,
 };
-
-/// Where and when an event happened, and in whose name.
-#[derive(Clone, Copy)]
-pub(crate) struct At {
-    /// Index of the machine.
-    pub(crate) m: usize,
-    pub(crate) cpu: CpuId,
-    /// Index of the CPU.
-    pub(crate) c: usize,
-    pub(crate) t: i64,
-    pub(crate) tid: Tid,
-}
 
 /// `sched_switch` without what only the names need.
 #[derive(Clone, Copy)]

@@ -2,10 +2,10 @@
 //! records name them; their state machines are in `states/xen`.
 
 use crate::{
-    dispatch::At,
+    at::At,
     states::{
         lost::Hole,
-        pcpu::Occupant,
+        occupant::Occupant,
         vcpu::By,
         xen::{
             MAX_VCPUS,

@@ -1,7 +1,7 @@
 //! What the events of devices and kernel workers do: their part of the routing.
 
 use crate::{
-    dispatch::At,
+    at::At,
     world::{World, env},
 };
 use transect_model::{event::CoreEvent, table::TableSink};

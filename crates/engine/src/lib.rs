@@ -65,6 +65,7 @@
 //! ```
 
 pub mod align;
+mod at;
 pub mod compact;
 pub mod dat;
 mod dispatch;
@@ -79,6 +80,7 @@ mod notes;
 mod pipeline;
 mod problems;
 pub mod ran;
+mod reader;
 mod shard;
 mod states;
 pub mod stream;

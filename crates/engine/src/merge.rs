@@ -11,7 +11,7 @@
 
 use crate::{
     align::{Aligned, Batch, ToTrace},
-    pipeline::Reader,
+    reader::Reader,
     stream::EventStream,
 };
 use std::{

@@ -23,6 +23,7 @@
 //! ```
 
 mod cpu;
+mod planned;
 
 use crate::{
     align::{Input, ToTrace},
@@ -30,6 +31,7 @@ use crate::{
     topology::{MachineInfo, ThreadInfo, Topology, VcpuInfo},
 };
 pub use cpu::Story;
+use planned::Planned;
 use std::io::{self, Write};
 use transect_compact::{BlockWriter, FileHeader, LogId, LogTotals, LogWriter, Names, Totals};
 use transect_model::{
@@ -75,14 +77,6 @@ impl ToTrace for Nanoseconds {
     fn to_trace(&self, ts: Timestamp<Source>) -> Option<Timestamp<Trace>> {
         i64::try_from(ts.get()).ok().map(Timestamp::new)
     }
-}
-
-/// One thread of the plan.
-#[derive(Clone, Copy, Debug)]
-struct Planned {
-    tid: Tid,
-    /// VM and vCPU, if it runs one.
-    vcpu: Option<(u32, u32)>,
 }
 
 impl Plan {
@@ -187,15 +181,6 @@ impl Plan {
 
     fn vcpu_tid(&self, vm: u32, vcpu: u32) -> Tid {
         tid(FIRST_VCPU_TID + vm * (self.vcpus + 2) + vcpu)
-    }
-}
-
-impl Planned {
-    fn name(self) -> String {
-        match self.vcpu {
-            Some((_, vcpu)) => format!("CPU {vcpu}/KVM"),
-            None => format!("task-{}", self.tid),
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Engine, Start, Summary};
 use crate::{
     align::{Aligned, Batch, ToTrace},
-    dispatch::At,
+    at::At,
     merge::{Portion, Turn},
     notes::log,
     shard::{Boundary, Remark, State},

@@ -10,9 +10,9 @@
 
 use super::{
     Running, Share, Stamps, VcpuRuns,
+    inside::share,
     reads::reads,
     running::Interval,
-    share,
     vote::{self, BIN},
 };
 use transect_clock::{

@@ -1,7 +1,7 @@
 //! Packets between the kernel and network drivers: one event, one row, no boundary state.
 
 use super::Env;
-use crate::dispatch::At;
+use crate::at::At;
 use transect_model::{
     event::DeviceName,
     state::NetDirection,

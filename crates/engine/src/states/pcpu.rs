@@ -4,35 +4,12 @@
 //! since the stream is complete, or until any event shows the current thread while the machine is
 //! known to record `sched_switch`.
 
-use super::{Env, irqs::Irqs, thread::Slot};
+use super::{Env, irqs::Irqs, occupant::Occupant};
 use serde::{Deserialize, Serialize};
 use transect_model::{
-    ids::{CpuId, MachineId, Tid, VcpuId},
+    ids::{CpuId, MachineId, VcpuId},
     table::{CpuSlice, Row},
 };
-
-/// Who has a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Occupant {
-    /// No knowledge; complete events from this stamp on.
-    Unknown { known_from: i64 },
-    /// The idle thread.
-    Idle,
-    /// A thread; its slot is none for numbers that cannot be threads (broken input).
-    Thread { tid: Tid, slot: Option<Slot> },
-    /// A vCPU that no thread runs (Xen), by its index.
-    Vcpu(usize),
-}
-
-impl Occupant {
-    pub(crate) fn tid(self) -> Option<Tid> {
-        match self {
-            Occupant::Unknown { .. } | Occupant::Vcpu(_) => None,
-            Occupant::Idle => Some(Tid::IDLE),
-            Occupant::Thread { tid, .. } => Some(tid),
-        }
-    }
-}
 
 /// One CPU between two events.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -21,7 +21,10 @@
 //! **Filters.** A thread that does not pass the filter (`Thread::whole`) has no known state: the
 //! events about it that are in the recording are those about another thread.
 
-use super::Env;
+use super::{
+    Env,
+    slots::{PID_MAX, Slot, Slots},
+};
 use serde::{Deserialize, Serialize};
 use transect_model::{
     event::Comm,
@@ -117,45 +120,6 @@ pub(crate) struct Deduced {
     /// From when on the thread was in `told`.
     pub(crate) from: i64,
     pub(crate) told: Place,
-}
-
-/// Index of a thread in [`Threads`].
-pub(crate) type Slot = usize;
-
-/// The largest thread id Linux can give (`PID_MAX_LIMIT`, include/linux/threads.h).
-const PID_MAX: i32 = 4 * 1024 * 1024;
-
-/// Slots by thread number: pages of a table that is as long as the largest number, of which only
-/// those exist that numbers were used of. Every waking and switch looks one up.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Slots(Vec<Vec<u32>>);
-
-impl Slots {
-    const PAGE_BITS: u32 = 8;
-    const NONE: u32 = u32::MAX;
-
-    fn place(tid: Tid) -> Option<(usize, usize)> {
-        let number = usize::try_from(tid.0).ok()?;
-        Some((number >> Self::PAGE_BITS, number & ((1 << Self::PAGE_BITS) - 1)))
-    }
-
-    #[inline]
-    fn get(&self, tid: Tid) -> Option<Slot> {
-        let (page, at) = Self::place(tid)?;
-        let slot = *self.0.get(page)?.get(at)?;
-        (slot != Self::NONE).then_some(slot as usize)
-    }
-
-    /// For numbers up to [`PID_MAX`] only, which bounds the table.
-    fn set(&mut self, tid: Tid, slot: u32) {
-        let Some((page, at)) = Self::place(tid) else { return };
-        if self.0.len() <= page {
-            self.0.resize(page + 1, Vec::new());
-        }
-        let page = &mut self.0[page];
-        page.resize(1 << Self::PAGE_BITS, Self::NONE);
-        page[at] = slot;
-    }
 }
 
 /// The threads of one machine.

@@ -16,7 +16,8 @@
 
 use super::{
     Env,
-    thread::{Deduced, Place, Slot, Threads, Wake},
+    slots::Slot,
+    thread::{Deduced, Place, Threads, Wake},
 };
 use transect_model::{
     ids::{CpuId, Tid},

@@ -20,7 +20,7 @@
 
 mod metrics;
 
-use super::pcpu::Occupant;
+use super::occupant::Occupant;
 use metrics::{Metrics, Series, Tally};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@
 //! or with a hole that may hide the end, makes one with null `dur`.
 
 use super::Env;
-use crate::dispatch::At;
+use crate::at::At;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use transect_model::{

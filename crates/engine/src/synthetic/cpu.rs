@@ -1,6 +1,6 @@
 //! The story of one CPU: who gets it, and what happens while they have it.
 
-use super::Planned;
+use super::planned::Planned;
 use crate::stream::{EventStream, StreamItem};
 use std::collections::VecDeque;
 use transect_model::{

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::{
-    states::thread::{Place, Slot},
+    states::{slots::Slot, thread::Place},
     topology::ThreadInfo,
 };
 use transect_model::ids::Tid;

@@ -2,10 +2,7 @@
 
 use super::{World, env};
 use crate::{
-    states::{
-        lost::Hole,
-        thread::{Place, Slot},
-    },
+    states::{lost::Hole, slots::Slot, thread::Place},
     stream::LostCause,
 };
 use transect_model::{

@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::{
-    states::{pcpu::Occupant, thread::Place},
+    states::{occupant::Occupant, thread::Place},
     topology::{MachineInfo, ThreadInfo, VcpuInfo},
     wanted::Wanted,
 };

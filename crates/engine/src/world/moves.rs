@@ -3,8 +3,9 @@
 
 use super::{World, env};
 use crate::states::{
-    pcpu::Occupant,
-    thread::{Deduced, Place, Slot},
+    occupant::Occupant,
+    slots::Slot,
+    thread::{Deduced, Place},
     vcpu::By,
 };
 use transect_model::table::TableSink;
