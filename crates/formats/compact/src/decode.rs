@@ -15,7 +15,7 @@ use crate::{
         ADDRESS_BITS, PRIO_UNKNOWN, REASON_INVALID, VCPU_UNKNOWN, VCPU_UNKNOWN_INJ, VCPU_UNKNOWN_S,
         access_of, bits, op_of, prio_of, signed, state_of,
     },
-    stream::{Lost, LostCause, Sink},
+    sink::{Lost, LostCause, Sink},
 };
 use transect_model::{
     event::{BlockRequest, Comm, CoreEvent, DeviceName},

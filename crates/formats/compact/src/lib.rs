@@ -47,6 +47,7 @@
 //! ```
 
 mod block;
+mod block_ref;
 mod columns;
 mod count;
 mod decode;
@@ -61,6 +62,7 @@ mod names;
 mod read;
 mod record;
 mod repack;
+mod sink;
 mod span;
 mod squeeze;
 mod stream;
@@ -80,7 +82,8 @@ pub use record::{
     SYNC_SIDE, VCPU_UNKNOWN, VCPU_UNKNOWN_S, WORD_BYTES,
 };
 pub use repack::{Packer, RepackError, repack};
-pub use stream::{Item, LogStream, Lost, LostCause, Sink};
+pub use sink::{Item, Lost, LostCause, Sink};
+pub use stream::LogStream;
 pub use totals::{LogTotals, Totals};
 pub use write::{
     BlockWriter, HeaderBytes, end_block, names_blocks, note_block, padding, slice_header,

@@ -3,7 +3,8 @@
 use crate::{
     decode::Limit,
     error::Problem,
-    stream::{Filled, Item, LogStream, Lost, LostCause, Sink},
+    sink::{Item, Lost, LostCause, Sink},
+    stream::{Filled, LogStream},
 };
 use transect_model::{
     event::CoreEvent,

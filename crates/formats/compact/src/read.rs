@@ -1,10 +1,8 @@
 //! Reading a file: header, index of blocks, names, totals; streams are opened from here.
 
 use crate::{
-    block::{
-        BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_COLUMNS,
-        FLAG_ZSTD,
-    },
+    block::{BLOCK_HEADER_BYTES, BLOCK_MAGIC, BlockHeader, BlockKind, FLAG_CHUNK_START, FLAG_ZSTD},
+    block_ref::BlockRef,
     decode::Context,
     error::{Error, LogId, Problem, Problems, What},
     header::{FileHeader, u64_at},
@@ -12,8 +10,9 @@ use crate::{
     merge::Stream,
     names::Names,
     record::CHUNK_BYTES,
+    sink::LostCause,
     squeeze,
-    stream::{LogStream, LostCause},
+    stream::LogStream,
     totals::Totals,
 };
 use std::collections::BTreeMap;
@@ -24,43 +23,6 @@ use transect_model::{
 
 /// Most notes kept of one file.
 const MAX_NOTES: usize = 10_000;
-
-/// Where one block of a log is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockRef {
-    pub(crate) payload_at: u64,
-    pub(crate) stored_bytes: u32,
-    pub(crate) raw_bytes: u32,
-    pub(crate) position: u64,
-    pub(crate) sync_ns: u64,
-    pub(crate) lost: u64,
-    pub(crate) payload_crc: u32,
-    pub(crate) flags: u8,
-}
-
-impl BlockRef {
-    /// The block's words, decompressed into `buffer` where they have to be.
-    fn payload<'a>(&self, file: &'a [u8], buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        let stored = self.stored(file).ok()?;
-        if self.flags & FLAG_ZSTD == 0 {
-            return Some(stored);
-        }
-        let columns = self.flags & FLAG_COLUMNS != 0;
-        squeeze::expand(stored, self.raw_bytes as usize, columns, buffer)?;
-        Some(buffer)
-    }
-
-    /// The payload as it is in the file.
-    pub(crate) fn stored<'d>(&self, file: &'d [u8]) -> Result<&'d [u8], What> {
-        let from = usize::try_from(self.payload_at).map_err(|_| What::Checksum)?;
-        let stored = file.get(from..).and_then(|rest| rest.get(..self.stored_bytes as usize));
-        let stored = stored.ok_or(What::Checksum)?;
-        if crc32fast::hash(stored) != self.payload_crc {
-            return Err(What::Checksum);
-        }
-        Ok(stored)
-    }
-}
 
 /// A block's payload, one slice per chunk.
 fn slices_of<S: SliceSink>(

@@ -1,6 +1,6 @@
 //! From when to when a file has events, without reading all of them.
 
-use crate::{LogId, read::Compact, stream::Item};
+use crate::{LogId, read::Compact, sink::Item};
 use transect_model::time::{Source, Timestamp};
 
 impl Compact<'_> {
