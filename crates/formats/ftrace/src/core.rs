@@ -7,23 +7,18 @@
 //! would have shown.
 
 mod block;
+mod fields;
 mod irq;
 mod kvm;
 mod net;
 mod sched;
 mod work;
 
-use crate::{
-    access::{CommAccess, IntAccess},
-    event::EventTable,
-    format::EventFormat,
-    value::Machine,
-};
+use crate::event::EventTable;
+use fields::{Decode, Fields};
 use std::{fmt, sync::Arc};
 use transect_model::event::CoreEvent;
 
-/// Decodes records of one event.
-type Decode = Arc<dyn Fn(&[u8]) -> Option<CoreEvent> + Send + Sync>;
 /// Looks the fields up; `None` if this kernel's event lacks one that the model needs.
 type Compile = fn(&Fields<'_>) -> Option<Decode>;
 
@@ -144,25 +139,4 @@ impl fmt::Debug for CoreDecoder {
             .field("incomplete", &self.incomplete)
             .finish()
     }
-}
-
-/// Field look-up of one event while its decoder is compiled.
-struct Fields<'a> {
-    event: &'a EventFormat,
-    machine: Machine,
-}
-
-impl Fields<'_> {
-    fn int(&self, names: &[&str]) -> Option<IntAccess> {
-        IntAccess::new(self.event, names, self.machine)
-    }
-
-    fn comm(&self, names: &[&str]) -> Option<CommAccess> {
-        CommAccess::new(self.event, names, self.machine)
-    }
-}
-
-/// Boxes a decoder; spares every family the type's spelling.
-fn decoder(decode: impl Fn(&[u8]) -> Option<CoreEvent> + Send + Sync + 'static) -> Option<Decode> {
-    Some(Arc::new(decode))
 }

@@ -1,6 +1,6 @@
 //! `block:*` (`include/trace/events/block.h`).
 
-use super::{Decode, Fields, decoder};
+use super::fields::{Decode, Fields, decoder};
 use crate::access::{CommAccess, IntAccess};
 use transect_model::event::{BlockOp, BlockRequest, CoreEvent};
 

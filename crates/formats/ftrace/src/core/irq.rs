@@ -1,6 +1,6 @@
 //! `irq:*` and `raw_syscalls:*` (`include/trace/events/irq.h`, `syscalls.h`).
 
-use super::{Decode, Fields, decoder};
+use super::fields::{Decode, Fields, decoder};
 use transect_model::event::CoreEvent;
 
 pub(super) fn entry(f: &Fields<'_>) -> Option<Decode> {

@@ -1,7 +1,7 @@
 //! `kvm:*` (`arch/x86/kvm/trace.h`, `arch/arm64/kvm/trace_arm.h`,
 //! `include/trace/events/kvm.h`).
 
-use super::{Decode, Fields, decoder};
+use super::fields::{Decode, Fields, decoder};
 use transect_model::{
     event::{Access, CoreEvent},
     exit::{ExitReason, Isa},

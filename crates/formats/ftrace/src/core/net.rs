@@ -1,6 +1,6 @@
 //! `net:*` (`include/trace/events/net.h`).
 
-use super::{Decode, Fields, decoder};
+use super::fields::{Decode, Fields, decoder};
 use transect_model::event::CoreEvent;
 
 pub(super) fn xmit(f: &Fields<'_>) -> Option<Decode> {

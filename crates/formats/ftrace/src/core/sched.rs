@@ -1,6 +1,6 @@
 //! `sched:*` and `task:*` (`include/trace/events/sched.h`, `task.h`).
 
-use super::{Decode, Fields, decoder};
+use super::fields::{Decode, Fields, decoder};
 use transect_model::{
     event::{Comm, CoreEvent, PrevState},
     ids::{CpuId, Tid},

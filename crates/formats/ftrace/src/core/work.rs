@@ -1,6 +1,6 @@
 //! `workqueue:*` (`include/trace/events/workqueue.h`).
 
-use super::{Decode, Fields, decoder};
+use super::fields::{Decode, Fields, decoder};
 use transect_model::event::CoreEvent;
 
 pub(super) fn start(f: &Fields<'_>) -> Option<Decode> {
