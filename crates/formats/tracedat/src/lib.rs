@@ -44,6 +44,7 @@
 //! # }
 //! ```
 
+mod metadata;
 pub mod problem;
 pub mod read;
 pub mod text;

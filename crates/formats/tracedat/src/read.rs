@@ -3,8 +3,11 @@
 pub mod buffer;
 mod compress;
 mod cursor;
+mod header;
 mod metadata;
 pub mod option;
+mod parts;
+mod reader;
 mod recover;
 mod section;
 mod span;
@@ -14,42 +17,25 @@ mod v7;
 
 pub use buffer::{Buffer, CpuData};
 pub use compress::Compression;
+pub use header::{Header, MAGIC};
 pub use option::{CpuStat, Guest, Options};
 pub use stream::{Item, Stream};
 
 use crate::{
+    metadata::Metadata,
     problem::{Error, Place, Problem, Problems},
-    write::Metadata,
 };
-use buffer::BufferOption;
-use cursor::{Cursor, Cut};
+use cursor::Cursor;
+use header::read_header;
+use parts::{Parts, Text};
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
     ops::Range,
     sync::Arc,
 };
-use transect_ftrace::{Endian, EventTable, PageLayout};
+use transect_ftrace::EventTable;
 use transect_model::{event::Comm, ids::Tid};
-
-/// The first bytes of every trace.dat file.
-pub const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
-
-/// What a file says about itself before anything else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// 6 or 7.
-    pub version: u32,
-    /// Byte order of the file and of the traced machine.
-    pub endian: Endian,
-    /// Bytes of `long` in the program that wrote the file (the kernel's: see
-    /// [`PageLayout::commit_bytes`]).
-    pub long_bytes: u8,
-    /// Page size of the traced machine.
-    pub page_bytes: u32,
-    /// How sections are compressed.
-    pub compression: Compression,
-}
 
 /// A trace.dat file, its metadata read, its records ready to be streamed.
 #[derive(Clone, Debug)]
@@ -67,17 +53,6 @@ pub struct TraceDat<'d> {
     problems: Problems,
     /// Ranges that are not what was written.
     damage: Arc<[Range<u64>]>,
-}
-
-/// A large text that is only read when asked for.
-#[derive(Clone, Copy, Debug, Default)]
-enum Text {
-    #[default]
-    Absent,
-    /// In the file as it is: offset and length.
-    Plain(u64, u64),
-    /// A section of version 7.
-    Section(section::Section),
 }
 
 impl<'d> TraceDat<'d> {
@@ -254,77 +229,7 @@ impl<'d> TraceDat<'d> {
     }
 }
 
-/// What reading gathers, before it is known whether it is enough.
-struct Parts {
-    events: EventTable,
-    layout: Option<PageLayout>,
-    options: Options,
-    buffer_options: Vec<BufferOption>,
-    buffers: Vec<Buffer>,
-    comms: HashMap<i32, Comm>,
-    kallsyms: Text,
-    printk: Text,
-    raw: Metadata,
-    problems: Problems,
-    /// First place at which the file turned out to be cut off.
-    cut: Option<(u64, Place)>,
-}
-
 impl Parts {
-    fn new(header: &Header) -> Self {
-        Parts {
-            events: EventTable::new(header.endian, usize::from(header.long_bytes)),
-            layout: None,
-            options: Options::default(),
-            buffer_options: Vec::new(),
-            buffers: Vec::new(),
-            comms: HashMap::new(),
-            kallsyms: Text::Absent,
-            printk: Text::Absent,
-            raw: Metadata::default(),
-            problems: Problems::default(),
-            cut: None,
-        }
-    }
-
-    /// Notes that the file (or a section of it) ended within a place.
-    fn cut(&mut self, cut: Cut, place: Place) {
-        let what = format!("ends within the {}; the rest is missing", cut.what);
-        self.cut.get_or_insert((cut.at_bytes, place.clone()));
-        self.problems.add(cut.at_bytes, place, what);
-    }
-
-    /// Takes the page layout; the kernel's `long` is what its commit word is made of.
-    fn set_layout(&mut self, layout: PageLayout) {
-        let endian = layout.endian;
-        if self.events.is_empty() {
-            self.events = EventTable::new(endian, layout.commit_bytes);
-        }
-        self.layout = Some(layout);
-    }
-
-    /// The layout to use when the file does not tell: today's, with the file's page size.
-    fn layout_or_default(&mut self, header: &Header) -> PageLayout {
-        if let Some(layout) = self.layout {
-            return layout;
-        }
-        let long_bytes = usize::from(header.long_bytes);
-        let layout = PageLayout {
-            endian: header.endian,
-            commit_bytes: long_bytes,
-            commit_offset_bytes: 8,
-            data_offset_bytes: 8 + long_bytes,
-            page_bytes: header.page_bytes as usize,
-        };
-        self.problems.add(
-            0,
-            Place::Section("HEADER_INFO"),
-            format!("missing or unreadable: assuming pages of {} bytes", header.page_bytes),
-        );
-        self.layout = Some(layout);
-        layout
-    }
-
     fn finish<'d>(mut self, file: &'d [u8], header: Header) -> Result<TraceDat<'d>, Error> {
         if self.buffers.is_empty()
             && let Some((at_bytes, place)) = self.cut
@@ -413,95 +318,5 @@ fn note_cut_data(file: &[u8], buffer: &Buffer, problems: &mut Problems) {
         };
         let place = Place::Cpu { buffer: buffer.name.clone(), cpu: data.cpu };
         problems.add(data.offset_bytes, place, what);
-    }
-}
-
-/// Reads up to the options' offset (version 7) or the first section (version 6).
-fn read_header(file: &[u8]) -> Result<(Header, Cursor<'_>), Error> {
-    let cut = |cut: Cut| Error::Cut { at_bytes: cut.at_bytes, place: Place::Header };
-    let mut cursor = Cursor::new(file, 0, Endian::Little);
-    if !file.starts_with(MAGIC) {
-        let is_short = MAGIC.starts_with(file) && !file.is_empty();
-        if is_short {
-            return Err(Error::Cut { at_bytes: file.len() as u64, place: Place::Header });
-        }
-        return Err(Error::Magic { found: first_bytes(file) });
-    }
-    cursor.take(MAGIC.len() as u64, "magic").map_err(cut)?;
-    let version = cursor.string("version").map_err(cut)?;
-    let version: u32 = match version.as_str() {
-        "6" => 6,
-        "7" => 7,
-        _ => return Err(Error::Version { version: version.chars().take(20).collect() }),
-    };
-    let bad = |at_bytes: u64, what: String| Error::Header { at_bytes: at_bytes - 1, what };
-    let endian = match cursor.u8("byte order").map_err(cut)? {
-        0 => Endian::Little,
-        1 => Endian::Big,
-        other => return Err(bad(cursor.offset(), format!("byte order is {other}, not 0 or 1"))),
-    };
-    cursor.endian = endian;
-    let long_bytes = cursor.u8("size of long").map_err(cut)?;
-    if !matches!(long_bytes, 4 | 8) {
-        return Err(bad(cursor.offset(), format!("a long of {long_bytes} bytes, not 4 or 8")));
-    }
-    let page_bytes = cursor.u32("page size").map_err(cut)?;
-    if !(64..=16 << 20).contains(&page_bytes) {
-        return Err(bad(cursor.offset() - 3, format!("invalid page size of {page_bytes} bytes")));
-    }
-    let mut compression = Compression::None;
-    if version == 7 {
-        let name = cursor.string("compression name").map_err(cut)?;
-        cursor.string("compression version").map_err(cut)?;
-        compression =
-            Compression::from_name(&name).ok_or(Error::Compression { name: clip(name) })?;
-    }
-    Ok((Header { version, endian, long_bytes, page_bytes, compression }, cursor))
-}
-
-fn clip(name: String) -> String {
-    name.chars().take(40).collect()
-}
-
-fn first_bytes(file: &[u8]) -> String {
-    if file.is_empty() {
-        return "nothing (the file is empty)".into();
-    }
-    let hex: Vec<String> = file.iter().take(10).map(|byte| format!("{byte:02x}")).collect();
-    hex.join(" ")
-}
-
-impl Parts {
-    /// Takes an option in, whichever version it comes from.
-    fn option(&mut self, id: u16, data: &[u8], at_bytes: u64, endian: Endian, is_v7: bool) {
-        let place = Place::Option(option::name(id));
-        let mut cursor = Cursor::new(data, at_bytes, endian);
-        let result = match id {
-            option::id::BUFFER if is_v7 => {
-                BufferOption::parse_v7(&mut cursor).map(|buffer| self.buffer_options.push(buffer))
-            }
-            option::id::BUFFER => BufferOption::parse_v6(&mut cursor).map(|buffer| {
-                if !buffer.name.is_empty() {
-                    self.buffer_options.push(buffer);
-                }
-            }),
-            option::id::BUFFER_TEXT => {
-                let what = "text of a latency tracer has no events and is skipped";
-                self.problems.add(at_bytes, place.clone(), what);
-                Ok(())
-            }
-            _ => match self.options.add(id, data, endian) {
-                Ok(true) => Ok(()),
-                Ok(false) => {
-                    self.options.unknown.push((id, data.len()));
-                    Ok(())
-                }
-                Err(cut) => Err(Cut { at_bytes: at_bytes + cut.at_bytes, ..cut }),
-            },
-        };
-        if let Err(cut) = result {
-            let what = format!("too short for its {}; it is skipped", cut.what);
-            self.problems.add(cut.at_bytes, place, what);
-        }
     }
 }

@@ -9,91 +9,22 @@
 //! Compressed data has no size before it is compressed; [`FileSpec::write`] streams it.
 
 mod encode;
+mod layout;
 mod option;
+mod spec;
 
-use crate::read::{Compression, MAGIC, Options, option::id};
+pub use crate::metadata::Metadata;
+pub use spec::{BufferSpec, CpuSpec, FileSpec, WriteError};
+
+use crate::read::{Compression, MAGIC, option::id};
 use encode::Encoder;
+use layout::{BufferPlace, Checked, DataLayout, alignment};
+use spec::spec_error;
 use std::io::{Read, Seek, SeekFrom, Write};
-use thiserror::Error;
 use transect_ftrace::Endian;
 
 /// Pages per compressed chunk, as trace-cmd has it: a reader needs no more memory than this.
 const PAGES_PER_CHUNK: u64 = 10;
-/// trace-cmd maps CPU data with `mmap`, which wants offsets at this granularity.
-const MMAP_ALIGN_BYTES: u64 = 4096;
-
-/// Why a file cannot be written.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// Something in the specification cannot be.
-    #[error("cannot write trace.dat: {0}")]
-    Spec(String),
-    /// The output or a data source failed.
-    #[error("cannot write trace.dat: {0}")]
-    Io(#[from] std::io::Error),
-}
-
-/// The traced kernel's description of itself, as it stands in tracefs and procfs.
-#[derive(Clone, Debug, Default)]
-pub struct Metadata {
-    /// `events/header_page`.
-    pub header_page: Vec<u8>,
-    /// `events/header_event`.
-    pub header_event: Vec<u8>,
-    /// `events/ftrace/*/format`.
-    pub ftrace_events: Vec<Vec<u8>>,
-    /// System and the `events/SYSTEM/*/format` of its events.
-    pub systems: Vec<(String, Vec<Vec<u8>>)>,
-    /// `/proc/kallsyms`; may be empty.
-    pub kallsyms: Vec<u8>,
-    /// `printk_formats`; may be empty.
-    pub printk_formats: Vec<u8>,
-    /// `saved_cmdlines`: lines of `TID NAME`.
-    pub saved_cmdlines: Vec<u8>,
-}
-
-/// One CPU's data to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuSpec {
-    /// The CPU.
-    pub cpu: u32,
-    /// Bytes of its sub-buffers.
-    pub size_bytes: u64,
-}
-
-/// One buffer to come.
-#[derive(Clone, Debug, Default)]
-pub struct BufferSpec {
-    /// Name of the instance. Write the main buffer with an empty name: trace-cmd cannot open a
-    /// file without one (an empty one is added where it is missing).
-    pub name: String,
-    /// Its trace clock.
-    pub clock: String,
-    /// Bytes of its sub-buffers.
-    pub page_bytes: u32,
-    /// Its CPUs; those not named have no data.
-    pub cpus: Vec<CpuSpec>,
-}
-
-/// A whole file to come.
-#[derive(Clone, Debug)]
-pub struct FileSpec {
-    /// Byte order of the traced machine, which the file takes over.
-    pub endian: Endian,
-    /// Bytes of the traced machine's `long`.
-    pub long_bytes: u8,
-    /// Page size of the traced machine.
-    pub page_bytes: u32,
-    /// Of metadata and data.
-    pub compression: Compression,
-    /// The kernel's description.
-    pub metadata: Metadata,
-    /// Facts about the recording; `unknown` ones are not written.
-    pub options: Options,
-    /// The buffers.
-    pub buffers: Vec<BufferSpec>,
-}
 
 /// A stretch of the file to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,60 +235,6 @@ impl FileSpec {
     fn encoder(&self, base: u64) -> Encoder {
         Encoder::new(self.endian, self.compression, base)
     }
-}
-
-/// A buffer as it will be written.
-struct Checked {
-    /// Its index in [`FileSpec::buffers`]; `None` for an added top buffer.
-    index: Option<usize>,
-    /// With a line for every CPU from 0 on: trace-cmd indexes the list by CPU.
-    spec: BufferSpec,
-}
-
-/// Where a buffer's parts are.
-#[derive(Clone, Debug, Default)]
-struct BufferPlace {
-    header_offset: u64,
-    cpu_offsets: Vec<u64>,
-    /// First byte behind its section.
-    end: u64,
-}
-
-/// Where the buffers are.
-#[derive(Clone, Debug, Default)]
-struct DataLayout {
-    buffers: Vec<BufferPlace>,
-    file_bytes: u64,
-}
-
-impl DataLayout {
-    fn new(buffers: &[Checked], head_bytes: u64) -> Self {
-        let mut at = head_bytes;
-        let mut places = Vec::new();
-        for buffer in buffers {
-            let header_offset = at;
-            at += 16;
-            let align = alignment(&buffer.spec);
-            let mut cpu_offsets = Vec::new();
-            for cpu in &buffer.spec.cpus {
-                if cpu.size_bytes > 0 {
-                    at = at.next_multiple_of(align);
-                }
-                cpu_offsets.push(at.next_multiple_of(align));
-                at += cpu.size_bytes;
-            }
-            places.push(BufferPlace { header_offset, cpu_offsets, end: at });
-        }
-        DataLayout { buffers: places, file_bytes: at }
-    }
-}
-
-fn alignment(spec: &BufferSpec) -> u64 {
-    u64::from(spec.page_bytes).max(MMAP_ALIGN_BYTES)
-}
-
-fn spec_error<T>(what: impl Into<String>) -> Result<T, WriteError> {
-    Err(WriteError::Spec(what.into()))
 }
 
 fn check_size(cpu: u32, copied: u64, wanted: u64) -> Result<(), WriteError> {

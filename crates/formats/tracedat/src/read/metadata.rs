@@ -2,8 +2,8 @@
 //! command lines.
 
 use super::cursor::{Cursor, Cut};
+use crate::metadata::Metadata;
 use crate::problem::{Place, Problems};
-use crate::write::Metadata;
 use std::collections::HashMap;
 use transect_ftrace::{EventFormat, EventTable, FormatError, PageLayout, check_header_event};
 use transect_model::event::Comm;

@@ -4,7 +4,9 @@
 //! say where the data of which CPU is. A file cut within its data (full disk, power loss) has no
 //! such options. Its sections still stand one behind the other, each with its size.
 
-use super::{buffer::BufferOption, buffer::CpuData, cursor::Cursor, section::Section, v7::Reader};
+use super::{
+    buffer::BufferOption, buffer::CpuData, cursor::Cursor, reader::Reader, section::Section,
+};
 use crate::{problem::Place, read::option::id};
 
 /// Looks at the sections from `first` on (behind the file header) and takes up those the options

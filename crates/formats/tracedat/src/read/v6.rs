@@ -1,11 +1,11 @@
 //! Version 6: everything in one fixed order, data offsets at the end of the metadata.
 
 use super::{
-    Parts, Text,
     buffer::{Buffer, BufferOption, CpuData},
     cursor::{Cursor, Cut},
     metadata,
     option::{self, bracketed},
+    parts::{Parts, Text},
 };
 use crate::{
     problem::{Error, Place},

@@ -1,6 +1,6 @@
 //! Bytes of sections and options, sizes filled in behind the fact.
 
-use super::WriteError;
+use super::spec::WriteError;
 use crate::read::Compression;
 use std::io::Write;
 use transect_ftrace::Endian;

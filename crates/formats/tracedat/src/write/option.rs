@@ -1,6 +1,10 @@
 //! Options in the file's bytes: the inverse of [`crate::read::option`].
 
-use super::{BufferPlace, BufferSpec, WriteError, encode::Encoder};
+use super::{
+    encode::Encoder,
+    layout::BufferPlace,
+    spec::{BufferSpec, WriteError},
+};
 use crate::{
     read::{Guest, Options, option::id},
     timing::TimeShift,
