@@ -1,8 +1,8 @@
 //! How a row reads on the timeline: its name, its category, its other columns.
 
+use super::item::{Item, Metric, Row};
 use super::layout::Layout;
 use super::names::Names;
-use super::{Item, Metric, Row};
 use crate::{Note, Sample};
 use transect_model::state::EffectiveState;
 use transect_model::table::*;

@@ -1,6 +1,6 @@
 //! Puts slices on as few tracks as nesting allows: Perfetto's slices of one track must nest.
 
-use super::Item;
+use super::item::Item;
 use std::cmp::Reverse;
 
 /// Sorts items by start, outer before inner, and divides them into lanes in which any two slices
@@ -45,7 +45,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::{Row, Shape};
+    use crate::timeline::item::{Row, Shape};
     use proptest::prelude::*;
 
     fn slice(ts: i64, end: i64) -> Item {

@@ -1,8 +1,8 @@
 //! Which tracks there are, and which rows each shows.
 
+use super::item::{Item, Metric, Row, Shape};
 use super::lanes::lanes;
 use super::names::Names;
-use super::{Item, Metric, Row, Shape};
 use crate::{CounterUnit, TraceWriter, Track, WriteError};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -244,47 +244,6 @@ fn titles(
             };
             let description = of(&format!("windows.{}", metric.column()), actor);
             (format!("{who} {}", metric.word()), description, Some(metric.unit()))
-        }
-    }
-}
-
-impl Metric {
-    const ALL: [Metric; 6] = [
-        Metric::Gotten,
-        Metric::Waited,
-        Metric::Blocked,
-        Metric::Unknown,
-        Metric::Exits,
-        Metric::Io,
-    ];
-
-    /// The column of `windows`.
-    pub(crate) fn column(self) -> &'static str {
-        match self {
-            Metric::Gotten => "gotten_ns",
-            Metric::Waited => "waited_ns",
-            Metric::Blocked => "blocked_ns",
-            Metric::Unknown => "unknown_ns",
-            Metric::Exits => "exits",
-            Metric::Io => "io_count",
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Metric::Gotten => "gotten",
-            Metric::Waited => "waited",
-            Metric::Blocked => "blocked",
-            Metric::Unknown => "unknown",
-            Metric::Exits => "exits",
-            Metric::Io => "I/O",
-        }
-    }
-
-    fn unit(self) -> CounterUnit {
-        match self {
-            Metric::Exits | Metric::Io => CounterUnit::Count,
-            _ => CounterUnit::TimeNs,
         }
     }
 }

@@ -1,14 +1,29 @@
 //! Every track's begins and ends, merged by time.
 
+use super::item::{Item, Row, Shape};
 use super::label::Labels;
 use super::layout::{Layout, Line};
 use super::names::Names;
-use super::{Item, Row, Shape, Written};
 use crate::{TraceWriter, WriteError};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Write;
 use transect_model::table::Tables;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Tracks, groups included.
+    pub tracks: u64,
+    /// Slices.
+    pub slices: u64,
+    /// Instants.
+    pub instants: u64,
+    /// Counter values.
+    pub counters: u64,
+    /// What was added to trace time to get the stamps of the trace, ns.
+    pub shift_ns: i64,
+}
 
 /// Where one track is.
 struct Cursor<'a> {

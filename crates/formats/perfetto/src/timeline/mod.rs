@@ -21,78 +21,20 @@
 //! Perfetto's stamps are unsigned: if any row starts before trace time 0, all are moved by the
 //! same amount, and each machine's description says by how much.
 
+mod item;
 mod label;
 mod lanes;
 mod layout;
 mod merge;
 mod names;
 
+pub use merge::Written;
+
 use crate::{TraceWriter, WriteError};
 use layout::Layout;
 use std::io::Write;
 use transect_model::table::Tables;
 use transect_model::wall::WallMap;
-
-/// What was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Tracks, groups included.
-    pub tracks: u64,
-    /// Slices.
-    pub slices: u64,
-    /// Instants.
-    pub instants: u64,
-    /// Counter values.
-    pub counters: u64,
-    /// What was added to trace time to get the stamps of the trace, ns.
-    pub shift_ns: i64,
-}
-
-/// Which row of the tables a slice, instant or counter value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Row {
-    VcpuState(u32),
-    DomainState(u32),
-    Exit(u32),
-    CpuSlice(u32),
-    /// A guest's slice, cut to the host's slice of its vCPU that it is drawn in.
-    GuestSlice(u32),
-    ThreadState(u32),
-    Wakeup(u32),
-    Irq(u32),
-    Syscall(u32),
-    Lost(u32),
-    Window(u32, Metric),
-}
-
-/// A column of `windows`, drawn as a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Metric {
-    Gotten,
-    Waited,
-    Blocked,
-    Unknown,
-    Exits,
-    Io,
-}
-
-/// Something to draw, in trace time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
-    pub(crate) ts: i64,
-    /// Equal to `ts` for instants and counter values.
-    pub(crate) end: i64,
-    pub(crate) row: Row,
-    pub(crate) shape: Shape,
-}
-
-/// How it is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Slice,
-    Instant,
-    Counter,
-}
 
 /// Writes the tables as a Perfetto trace. `time_unit` is what one unit of trace time is (`ns`, or
 /// `ticks` for recordings that do not say how long a tick is; Perfetto will call them ns).
