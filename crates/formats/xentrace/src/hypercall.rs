@@ -59,10 +59,6 @@ const ARCH: [&str; 8] =
 
 /// Numbers of the hypercalls metrics look at.
 pub mod op {
-    /// `multicall`.
-    pub const MULTICALL: u32 = 13;
-    /// `event_channel_op_compat`.
-    pub const EVENT_CHANNEL_OP_COMPAT: u32 = 16;
     /// `grant_table_op`.
     pub const GRANT_TABLE_OP: u32 = 20;
     /// `vcpu_op`.
