@@ -53,6 +53,7 @@ pub mod index;
 pub mod problem;
 pub mod read;
 pub mod records;
+mod runstate;
 mod span;
 pub mod stream;
 #[cfg(feature = "synthetic")]
@@ -60,11 +61,12 @@ pub mod synthetic;
 pub mod word;
 pub mod write;
 
-pub use event::{EventTaker, IDLE_DOMAIN, Lost, Runstate, XenEvent, XenVcpu, isa_of_reason};
+pub use event::{EventTaker, IDLE_DOMAIN, Lost, XenEvent, XenVcpu, isa_of_reason};
 pub use hypercall::Hypercall;
 pub use index::{Index, Window};
 pub use problem::{Error, Problem, What};
 pub use read::XenTrace;
 pub use records::{Field, RecordDef, Value, XenVersion};
+pub use runstate::Runstate;
 pub use stream::{Position, Record, Stream, Totals};
 pub use write::{DEFAULT_WINDOW_BYTES, WriteError, Writer};

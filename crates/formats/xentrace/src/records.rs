@@ -8,6 +8,7 @@
 mod field;
 mod hvm;
 mod hw;
+mod list;
 mod markdown;
 mod misc;
 mod pv;
@@ -18,14 +19,8 @@ mod shadow;
 mod table;
 
 pub use field::{At, Field, FieldType, Meaning, Value};
+pub use list::all;
 pub use markdown::markdown;
 pub use row::{Class, Kind, RecordDef, Versions};
 pub use schema::{Column, RecordSchema, schemas};
 pub use table::{Table, XenVersion};
-
-/// Every record of Xen 4.14–4.20, class by class. Rows of one id belong to different versions.
-pub fn all() -> impl Iterator<Item = &'static RecordDef> {
-    [misc::ROWS, sched::ROWS, pv::ROWS, hvm::ROWS, hvm::EMULATED, shadow::ROWS, hw::ROWS]
-        .into_iter()
-        .flatten()
-}

@@ -1,6 +1,6 @@
 //! A field of a record: where it is, what it means, and how to take it out.
 
-use crate::{hypercall, word::word_at};
+use crate::{hypercall, runstate::Runstate, word::word_at};
 use std::fmt;
 
 /// Where in a record a field is. Words are counted from the first after header and stamp.
@@ -194,8 +194,7 @@ impl Field {
     pub fn show(&self, value: Value) -> String {
         match (self.meaning, value) {
             (Meaning::Hex, Value::Unsigned(value)) => format!("{value:#x}"),
-            (Meaning::Runstate, Value::Unsigned(value)) => match crate::event::Runstate::new(value)
-            {
+            (Meaning::Runstate, Value::Unsigned(value)) => match Runstate::new(value) {
                 Some(state) => state.to_string(),
                 None => value.to_string(),
             },
