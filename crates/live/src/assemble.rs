@@ -9,7 +9,7 @@ use crate::{
     by_number::ByNumber,
     histogram::{Histogram, quantiles_ns},
     snapshot::{Antagonist, CpuWindow, ExitWindow, IoWindow, Snapshot, ThreadWindow},
-    total::Total,
+    total::{Total, signed},
 };
 use std::collections::{BTreeMap, HashMap};
 use transect_bpf::live::{self, Io, LiveWindow, ThreadPlace};
@@ -48,11 +48,6 @@ struct Who<'a> {
     vm: Option<&'a VmFacts>,
     vcpu: Option<VcpuId>,
     role: &'static str,
-}
-
-/// Lengths and counts of a window fit.
-pub(crate) fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 fn tid_of(number: u32) -> Tid {

@@ -1,7 +1,6 @@
 //! Sums of threads, and the rows they make.
 
 use crate::{
-    assemble::signed,
     histogram::Histogram,
     snapshot::{ActorWindow, Snapshot, WindowDetail},
 };
@@ -10,6 +9,11 @@ use transect_model::{
     ids::{MachineId, VcpuId},
     table::Window,
 };
+
+/// Lengths and counts of a window fit.
+pub(crate) fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
 
 /// The sums of one actor.
 #[derive(Clone, Default)]

@@ -8,79 +8,13 @@
 //! are not trusted: a group may be named by anybody who may make groups, so a shape has to fit as a
 //! whole (64 hexadecimal digits, a UUID), and what does not fit is a plain group.
 
+mod level;
 mod names;
 mod shapes;
 mod sum;
 
+pub(crate) use level::{Kind, Level};
 pub(crate) use sum::{Containers, active_groups};
-
-/// What a control group is to people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    Docker,
-    Podman,
-    Containerd,
-    Crio,
-    /// A container of a pod.
-    Kubernetes,
-    /// All containers of a pod: Kubernetes', or podman's.
-    Pod,
-    Lxc,
-    Nspawn,
-    Libvirt,
-    /// A machine of another manager of VMs.
-    Machine,
-    Ecs,
-    /// A container whose runtime the path does not tell.
-    Container,
-    Service,
-    Scope,
-    Slice,
-    Group,
-}
-
-impl Kind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Kind::Docker => "docker",
-            Kind::Podman => "podman",
-            Kind::Containerd => "containerd",
-            Kind::Crio => "cri-o",
-            Kind::Kubernetes => "kubernetes",
-            Kind::Pod => "pod",
-            Kind::Lxc => "lxc",
-            Kind::Nspawn => "nspawn",
-            Kind::Libvirt => "libvirt",
-            Kind::Machine => "machine",
-            Kind::Ecs => "ecs",
-            Kind::Container => "container",
-            Kind::Service => "service",
-            Kind::Scope => "scope",
-            Kind::Slice => "slice",
-            Kind::Group => "group",
-        }
-    }
-
-    /// Does systemd know it, and not a manager of containers?
-    pub(crate) fn is_unit(self) -> bool {
-        matches!(self, Kind::Service | Kind::Scope | Kind::Slice | Kind::Group)
-    }
-}
-
-/// A container, or what takes its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
-    pub(crate) kind: Kind,
-    /// As far as the path tells: the name, or the first digits of the id.
-    pub(crate) name: String,
-    pub(crate) id: Option<String>,
-    /// The pod it belongs to: its UID.
-    pub(crate) pod: Option<String>,
-    /// The runtime that a path of Kubernetes tells.
-    pub(crate) runtime: Option<Kind>,
-    /// Its own control group: the path up to it.
-    pub(crate) path: String,
-}
 
 /// The containers that a control group lies in, the outermost first. Without any: the service, scope or
 /// slice that it is or lies in, or the group itself. The root is nothing of all that.
