@@ -5,7 +5,7 @@ use std::fs;
 use libbpf_rs::{MapHandle, MapType};
 
 use crate::{
-    WhyNot,
+    KvmExitMethod, WhyNot,
     kernel::{Names, Version, release},
 };
 
@@ -18,28 +18,6 @@ pub struct Capabilities {
     pub absent: Vec<String>,
     /// How VM exits would be recorded.
     pub kvm_exit: KvmExitMethod,
-}
-
-/// How VM exits are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KvmExitMethod {
-    /// From the VMCB, by a BTF program: cheapest.
-    Svm,
-    /// By a program on the classic tracepoint: works everywhere, at the price of the copy perf makes.
-    Classic,
-    /// There is no such event (KVM is not loaded).
-    None,
-}
-
-impl KvmExitMethod {
-    /// Words for messages and metadata.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Svm => "vmcb",
-            Self::Classic => "classic tracepoint",
-            Self::None => "none",
-        }
-    }
 }
 
 /// Can the compact collector run here? Loads nothing but one small map, which goes at once.

@@ -5,13 +5,34 @@ use std::path::Path;
 use transect_model::exit::Isa;
 
 use crate::{
-    can_run::KvmExitMethod,
     kernel::{Names, Version},
     program::{Family, KVM_EXIT_CLASSIC, KVM_EXIT_SVM, PROGRAMS, Program},
 };
 
 /// `kvm_exit` hands over (vcpu, isa) since 5.18; before, the reason was an argument.
 const KVM_EXIT_WITH_VCPU: Version = Version(5, 18);
+
+/// How VM exits are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvmExitMethod {
+    /// From the VMCB, by a BTF program: cheapest.
+    Svm,
+    /// By a program on the classic tracepoint: works everywhere, at the price of the copy perf makes.
+    Classic,
+    /// There is no such event (KVM is not loaded).
+    None,
+}
+
+impl KvmExitMethod {
+    /// Words for messages and metadata.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Svm => "vmcb",
+            Self::Classic => "classic tracepoint",
+            Self::None => "none",
+        }
+    }
+}
 
 pub(crate) fn kvm_exit_method(names: &Names) -> KvmExitMethod {
     if !names.has_tracepoint("kvm_exit") {

@@ -47,14 +47,16 @@ mod layout;
 pub mod live;
 mod load;
 mod memory;
+mod monotonic;
 mod plan;
 mod program;
+mod running;
 mod said;
 mod sink;
 mod stats;
 
-pub use can_run::{Capabilities, KvmExitMethod, can_run};
-pub use choice::exit_isa;
+pub use can_run::{Capabilities, can_run};
+pub use choice::{KvmExitMethod, exit_isa};
 pub use collector::{Compact, Finished, Pause, Pulled};
 pub use consumer::Consumer;
 pub use error::{BpfError, WhyNot};

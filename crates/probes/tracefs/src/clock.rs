@@ -1,7 +1,7 @@
 //! The trace clock: which to take, and how to read the same one from user space.
 
-use crate::{Tracefs, TracefsError};
-use rustix::time::{ClockId, clock_gettime};
+use crate::{Tracefs, TracefsError, posix::posix_now_ns};
+use rustix::time::ClockId;
 use std::fs;
 
 /// The TSC itself: the only clock that host and guests share exactly.
@@ -100,14 +100,6 @@ impl UserClock {
             UserClock::Posix(id) => posix_now_ns(id),
         }
     }
-}
-
-/// A POSIX clock as nanoseconds. These clocks never go below zero while a system runs.
-pub(crate) fn posix_now_ns(id: ClockId) -> u64 {
-    let now = clock_gettime(id);
-    let s = u64::try_from(now.tv_sec).unwrap_or(0);
-    let ns = u64::try_from(now.tv_nsec).unwrap_or(0);
-    s.wrapping_mul(1_000_000_000).wrapping_add(ns)
 }
 
 #[cfg(test)]

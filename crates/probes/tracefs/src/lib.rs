@@ -63,6 +63,7 @@ mod leftovers;
 pub mod meta;
 mod mount;
 pub mod namespaces;
+mod posix;
 mod process;
 mod profile;
 mod reader;

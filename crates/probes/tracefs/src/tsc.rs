@@ -1,7 +1,7 @@
 //! From TSC ticks to nanoseconds: the kernel's own factors where perf gives them, else measured.
 #![allow(unsafe_code, reason = "reads the TSC and maps perf's self-monitoring page")]
 
-use crate::clock::posix_now_ns;
+use crate::posix::posix_now_ns;
 use rustix::time::ClockId;
 use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},

@@ -54,11 +54,12 @@ mod leftovers;
 mod process;
 mod sink;
 mod tools;
+mod version;
 mod xenstore;
 
 pub use classes::{CLASSES, EventMask};
 pub use collector::{Collector, DEFAULT_BUFFER_BYTES, Finished, TracePlan};
-pub use detect::{Dom0, Lack, Place, Version, detect, detect_below};
+pub use detect::{Dom0, Lack, Place, detect, detect_below};
 pub use error::XenError;
 pub use facts::{
     CpuHz, Domain, DomainTsc, Facts, Info, Reliability, TscFacts, TscMode, domains_in_list, info,
@@ -68,4 +69,5 @@ pub use leftovers::{Leftover, end_leftovers, other_xentrace};
 pub use process::CpuNs;
 pub use sink::{Ending, How, TraceSink};
 pub use tools::Tools;
+pub use version::Version;
 pub use xenstore::{Named, XenStore};

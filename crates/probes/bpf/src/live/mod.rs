@@ -35,9 +35,10 @@ mod programs;
 mod read;
 mod window;
 
+pub use crate::monotonic::monotonic_ns;
 pub use layout::BUCKETS;
 pub use programs::NotCounted;
-pub use read::{Durations, ExitCounts, Io, IoCounts, Live, LiveWindow, monotonic_ns};
+pub use read::{Durations, ExitCounts, Io, IoCounts, Live, LiveWindow};
 pub use window::{Rival, ThreadPlace, ThreadWindow};
 
 use crate::BpfError;

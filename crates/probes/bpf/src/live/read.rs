@@ -1,5 +1,4 @@
 //! The counting programs' life, and windows out of what they keep.
-#![allow(unsafe_code, reason = "the monotonic clock, and libbpf's iterator")]
 
 use std::{io::Read, os::fd::AsFd, path::Path, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -15,9 +14,10 @@ use super::{
 };
 use crate::{
     BpfError,
-    collector::{quiesce, recursion_misses},
     filter::shows_initial_ids,
     load::map_named,
+    monotonic::monotonic_ns,
+    running::{quiesce, recursion_misses},
 };
 
 /// Rows looked up at a time.
@@ -380,15 +380,6 @@ fn durations(value: &layout::Durations, max_ns: Option<u64>) -> Durations {
 fn is_alive(tid: u32) -> bool {
     let procfs = Path::new("/proc");
     procfs.join(tid.to_string()).exists() || !shows_initial_ids(procfs)
-}
-
-/// CLOCK_MONOTONIC, as `bpf_ktime_get_ns` has it.
-pub fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let part = |value: i64| u64::try_from(value).unwrap_or(0);
-    part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
 }
 
 fn sleep_until(at_ns: u64) {
