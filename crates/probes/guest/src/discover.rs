@@ -11,69 +11,22 @@
 
 mod cmdline;
 mod debugfs;
+mod kind;
 mod process;
 mod roster;
+mod vm;
 mod vmm;
 
 pub use cmdline::SerialPort;
 pub use debugfs::{TscOffset, tsc_offsets};
+pub use kind::VmmKind;
 pub use roster::{Roster, Scan};
-pub use vmm::VmmKind;
+pub use vm::{FoundBy, VcpuThread, Vm};
 
 use crate::{proto::MachineFacts, transport::Endpoint};
-use process::Process;
 use std::{collections::BTreeMap, path::Path};
 
 const DEBUGFS: &str = "/sys/kernel/debug";
-
-/// How a vCPU's thread was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FoundBy {
-    /// KVM itself says so (`/sys/kernel/debug/kvm/PID-FD/vcpuN/pid`, kernel 6.0).
-    Kvm,
-    /// The VMM named its thread (`CPU 0/KVM`, `fc_vcpu 0`, …).
-    ThreadName,
-    /// KVM has the vCPU, but no thread is known to run it.
-    Unknown,
-}
-
-/// One vCPU of a VM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VcpuThread {
-    /// KVM's number for it.
-    pub vcpu: u32,
-    /// The host thread that runs it.
-    pub tid: Option<i32>,
-    /// Where that is known from.
-    pub found_by: FoundBy,
-}
-
-/// A VM and the process that runs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vm {
-    /// Process id of the VMM.
-    pub pid: i32,
-    /// Start of the process, clock ticks since boot: tells it from a later one of the same pid.
-    pub start_ticks: u64,
-    /// Its name: given by the user or manager, else `VMM-PID`. Unique within a [`Discovery`].
-    pub name: String,
-    /// Which VMM.
-    pub vmm: VmmKind,
-    /// Does it run under KVM? False for emulators: then there are no `kvm` events of it.
-    pub uses_kvm: bool,
-    /// Hardware UUID, lower case, if the command line tells it.
-    pub uuid: Option<String>,
-    /// vsock address.
-    pub vsock_cid: Option<u32>,
-    /// Sockets of its virtio-serial ports.
-    pub serial_ports: Vec<SerialPort>,
-    /// Control group of the process.
-    pub cgroup: Option<String>,
-    /// Its vCPUs, by number.
-    pub vcpus: Vec<VcpuThread>,
-    /// Host threads that move its virtio queues.
-    pub vhost_workers: Vec<i32>,
-}
 
 /// What a scan found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,37 +57,6 @@ impl Discovery {
         only(&by_channel)
             .or_else(|| uuid.and_then(|uuid| only(&|vm| vm.uuid.as_ref() == Some(&uuid))))
             .or_else(|| cid.and_then(|cid| only(&|vm| vm.vsock_cid == Some(cid))))
-    }
-}
-
-impl Vm {
-    fn has_serial_socket(&self, path: &Path) -> bool {
-        self.serial_ports.iter().any(|port| {
-            // A relative path in its command line starts at the VMM's directory, ours at ours.
-            let theirs = Path::new("/proc").join(self.pid.to_string()).join("cwd").join(&port.path);
-            port.path == path || same_file(path, &theirs)
-        })
-    }
-
-    /// A line for the user: name, process, vCPUs.
-    pub fn describe(&self) -> String {
-        let threads = self.vcpus.iter().filter(|vcpu| vcpu.tid.is_some()).count();
-        let cid = self.vsock_cid.map_or(String::new(), |cid| format!(", vsock cid {cid}"));
-        format!(
-            "{} ({} pid {}, {} vCPUs, {} with a known thread{cid})",
-            self.name,
-            self.vmm.as_str(),
-            self.pid,
-            self.vcpus.len(),
-            threads
-        )
-    }
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
     }
 }
 
@@ -197,11 +119,4 @@ fn note_what_is_missing(discovery: &mut Discovery, procfs: &Path, debugfs: &Path
         notes.extend(debugfs::problem(procfs, debugfs));
     }
     discovery.notes = notes;
-}
-
-/// Does this (kernel) process move virtio queues for that VMM?
-fn is_vhost_worker(process: &Process, vmm_pid: i32) -> bool {
-    // Before 6.4 vhost workers are kernel threads named after the process they work for
-    // (drivers/vhost/vhost.c, vhost_worker_create); since then they are threads inside it.
-    process.comm == format!("vhost-{vmm_pid}")
 }

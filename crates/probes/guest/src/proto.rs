@@ -30,106 +30,28 @@
 
 mod compact;
 mod decoder;
+mod error;
 mod frame;
+mod header;
+mod start;
 mod wire;
 
 pub use compact::{CHUNK_BYTES, CompactPlan, CompactRun, SyscallForm, Words};
 pub use decoder::{Decoder, Role};
-pub use frame::{
-    CpuStats, EventRequest, Frame, Hello, MachineFacts, Pong, Start, Started, Stats, Welcome,
-};
-
-use thiserror::Error;
+pub use error::ProtoError;
+pub use frame::{CpuStats, Frame, Hello, MachineFacts, Pong, Stats, Welcome};
+pub use header::{HEADER_BYTES, MAGIC, MAX_PAYLOAD_BYTES};
+pub use start::{EventRequest, Start, Started};
 
 /// The newest protocol version; [`Hello`] carries a range, and the agent answers with the newest
 /// that both speak.
 pub const VERSION: u8 = 2;
 /// The oldest version spoken: tracefs pages only, and no readings of the guest's clock.
 pub const OLDEST_VERSION: u8 = 1;
-/// Version of the frame header, which all protocol versions share.
-const HEADER_VERSION: u8 = 1;
-/// First bytes of every frame. Not text, so that a console writing to the port is never taken for it.
-pub const MAGIC: [u8; 4] = [0xf5, b'T', b'X', 0x1a];
-/// Bytes of a frame's header.
-pub const HEADER_BYTES: usize = 20;
-/// Largest payload: one 64 KiB sub-buffer (arm64 with 64 KiB pages) and its CPU number.
-pub const MAX_PAYLOAD_BYTES: usize = 64 * 1024 + 64;
 /// Default AF_VSOCK port of the agent (the first digits of e: easy to remember, unassigned).
 pub const DEFAULT_VSOCK_PORT: u32 = 2718;
 /// Default name of the agent's virtio-serial port in the guest.
 pub const DEFAULT_PORT_NAME: &str = "org.transect.0";
-
-/// Why bytes are not a frame, or a frame cannot be made.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum ProtoError {
-    /// In the middle of a session something that is no header; the peer's state is unknown.
-    #[error("byte {offset} of the session: invalid frame header ({why}); reconnect")]
-    BadHeader {
-        /// Byte of the incoming stream, counted from the start of the connection.
-        offset: u64,
-        /// Which check failed.
-        why: &'static str,
-    },
-    /// A frame type this version does not know.
-    #[error("unknown frame type {0}: the peer uses a newer protocol; update this side")]
-    UnknownKind(u8),
-    /// The payload ends inside a field.
-    #[error("payload ends at byte {at}, inside {what}")]
-    Truncated {
-        /// The field.
-        what: &'static str,
-        /// Byte of the payload.
-        at: usize,
-    },
-    /// The payload goes on after its last field.
-    #[error("{bytes} trailing bytes after {what}")]
-    Trailing {
-        /// The frame.
-        what: &'static str,
-        /// How many.
-        bytes: usize,
-    },
-    /// A string that is not UTF-8.
-    #[error("{what} is not UTF-8")]
-    NotUtf8 {
-        /// The field.
-        what: &'static str,
-    },
-    /// A number outside its range.
-    #[error("{what}: invalid value {value}")]
-    BadValue {
-        /// The field.
-        what: &'static str,
-        /// What was there.
-        value: u64,
-    },
-    /// Too much for one frame.
-    #[error("{what} is {len} bytes long, the limit is {max}")]
-    TooLong {
-        /// The field.
-        what: &'static str,
-        /// Its length.
-        len: usize,
-        /// The limit.
-        max: usize,
-    },
-}
-
-/// CRC-32 (IEEE), bit by bit: it only ever sees the 16 bytes of a header.
-fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            let low_bit_set = crc & 1 == 1;
-            crc >>= 1;
-            if low_bit_set {
-                crc ^= 0xedb8_8320;
-            }
-        }
-    }
-    !crc
-}
 
 /// The entry point of the fuzz target: any bytes, in any pieces, must give frames or an error,
 /// and a frame that decodes must encode to something that decodes to the same frame. The same bytes

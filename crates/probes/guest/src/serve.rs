@@ -16,7 +16,7 @@ use crate::{
         Decoder, Frame, Hello, MachineFacts, OLDEST_VERSION, ProtoError, Role, Start, Started,
         Stats, VERSION, Welcome,
     },
-    stamp::{StampClock, TscReading, current_cpu},
+    stamp::{StampClock, TscReading},
     transport::{Channel, Read1},
 };
 use gate::Gate;
@@ -499,16 +499,4 @@ fn send_stats(gate: &Gate<'_>, stats: Stats, drained_seq: Option<u32>) -> io::Re
         gate.send(&Frame::Stats(Stats { drained_seq, agent_cpu_ns, cpus: cpus.to_vec() }))?;
     }
     Ok(())
-}
-
-/// Keeps [`current_cpu`] next to the stamp it belongs to.
-fn stamp(clock: StampClock) -> io::Result<(u32, u64)> {
-    let cpu = current_cpu();
-    let stamp = clock.now().ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::Unsupported,
-            format!("no {} clock on this machine", clock.name()),
-        )
-    })?;
-    Ok((cpu, stamp))
 }

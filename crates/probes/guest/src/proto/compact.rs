@@ -3,8 +3,7 @@
 //! All of it travels in frame types of its own, so version 1 is what it was.
 
 use super::{
-    ProtoError, Start, Started,
-    frame::{put_start, put_started, take_start, take_started},
+    error::ProtoError,
     wire::{Put, Take},
 };
 use crate::stamp::{StampClock, TscReading};
@@ -26,9 +25,10 @@ pub enum SyscallForm {
 }
 
 impl SyscallForm {
-    const ALL: [SyscallForm; 3] = [SyscallForm::Folded, SyscallForm::Both, SyscallForm::ExitOnly];
+    pub(super) const ALL: [SyscallForm; 3] =
+        [SyscallForm::Folded, SyscallForm::Both, SyscallForm::ExitOnly];
 
-    fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         match self {
             SyscallForm::Folded => 0,
             SyscallForm::Both => 1,
@@ -93,74 +93,6 @@ pub struct Words<'a> {
     pub lost: u64,
     /// Whole records of one chunk: a multiple of 8 bytes, at most [`CHUNK_BYTES`].
     pub words: &'a [u8],
-}
-
-pub(super) fn put_start_2(put: &mut Put<'_>, start: &Start) -> Result<(), ProtoError> {
-    put_start(put, start)?;
-    let Some(plan) = &start.compact else { return Ok(()) };
-    put.strs("family", &plan.families)?;
-    put.strs("event to add", &plan.with)?;
-    put.strs("event to leave out", &plan.without)?;
-    put.u8(plan.syscalls.code());
-    put.u32s("threads", &plan.tids)?;
-    put.u32s("processes", &plan.tgids)?;
-    put.str("cgroup", &plan.cgroup)?;
-    put.u64(plan.min_irq_ns);
-    put.u64(plan.min_softirq_ns);
-    put.u64(plan.min_syscall_ns);
-    put.u64(plan.min_exit_ns);
-    put.u64(plan.log_bytes);
-    Ok(())
-}
-
-pub(super) fn take_start_2(take: &mut Take<'_>) -> Result<Start, ProtoError> {
-    let start = take_start(take)?;
-    let plan = CompactPlan {
-        families: take.strs("family")?,
-        with: take.strs("event to add")?,
-        without: take.strs("event to leave out")?,
-        syscalls: take_syscalls(take)?,
-        tids: take.u32s("threads")?,
-        tgids: take.u32s("processes")?,
-        cgroup: take.str("cgroup")?,
-        min_irq_ns: take.u64("shortest irq")?,
-        min_softirq_ns: take.u64("shortest softirq")?,
-        min_syscall_ns: take.u64("shortest system call")?,
-        min_exit_ns: take.u64("shortest exit")?,
-        log_bytes: take.u64("log size")?,
-    };
-    Ok(Start { compact: Some(plan), ..start })
-}
-
-fn take_syscalls(take: &mut Take<'_>) -> Result<SyscallForm, ProtoError> {
-    let what = "form of system calls";
-    let code = take.u8(what)?;
-    let form = SyscallForm::ALL.into_iter().find(|form| form.code() == code);
-    form.ok_or(ProtoError::BadValue { what, value: u64::from(code) })
-}
-
-pub(super) fn put_started_2(put: &mut Put<'_>, started: &Started) -> Result<(), ProtoError> {
-    put_started(put, started)?;
-    put.text("why not compact", &started.why_full)?;
-    put.u8(u8::from(started.compact.is_some()));
-    let Some(run) = &started.compact else { return Ok(()) };
-    put.u64(run.log_bytes);
-    put.text("isa", &run.isa)?;
-    put.strs("event", &run.events)
-}
-
-pub(super) fn take_started_2(take: &mut Take<'_>) -> Result<Started, ProtoError> {
-    let started = take_started(take)?;
-    let why_full = take.text("why not compact")?;
-    let compact = match take.bool("is compact")? {
-        true => Some(CompactRun {
-            log_bytes: take.u64("log size")?,
-            isa: take.text("isa")?,
-            events: take.strs("event")?,
-        }),
-        false => None,
-    };
-    Ok(Started { why_full, compact, ..started })
 }
 
 pub(super) fn put_words(put: &mut Put<'_>, slice: &Words<'_>) {

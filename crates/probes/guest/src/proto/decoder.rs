@@ -1,6 +1,10 @@
 //! Finds frames in a byte stream, also in one that starts in the middle of a dead session.
 
-use super::{Frame, HEADER_BYTES, HEADER_VERSION, MAGIC, MAX_PAYLOAD_BYTES, ProtoError, crc32};
+use super::{
+    error::ProtoError,
+    frame::Frame,
+    header::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES, parse_header},
+};
 use std::ops::Range;
 
 /// Frame types the decoder itself must know to find the handshake.
@@ -46,12 +50,6 @@ pub struct Decoder {
     role: Role,
     /// The session that is established; `None` while searching.
     session: Option<u32>,
-}
-
-struct Header {
-    kind: u8,
-    session: u32,
-    payload_bytes: usize,
 }
 
 impl Decoder {
@@ -209,27 +207,4 @@ impl Decoder {
         self.take(bytes);
         self.skipped_bytes += bytes as u64;
     }
-}
-
-/// The header at the start of `bytes`, or which check failed.
-fn parse_header(bytes: &[u8]) -> Result<Header, &'static str> {
-    let header = bytes.first_chunk::<HEADER_BYTES>().ok_or("too short")?;
-    if header[..4] != MAGIC {
-        return Err("wrong magic");
-    }
-    if u32_at(header, 16) != crc32(&header[..16]) {
-        return Err("wrong checksum");
-    }
-    if header[4] != HEADER_VERSION {
-        return Err("unknown header version");
-    }
-    let payload_bytes = usize::try_from(u32_at(header, 12)).unwrap_or(usize::MAX);
-    if payload_bytes > MAX_PAYLOAD_BYTES {
-        return Err("payload too long");
-    }
-    Ok(Header { kind: header[5], session: u32_at(header, 8), payload_bytes })
-}
-
-fn u32_at(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
-    u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }

@@ -1,12 +1,13 @@
 //! What each frame carries, and its payload as bytes.
 
 use super::{
-    HEADER_BYTES, MAGIC, MAX_PAYLOAD_BYTES, ProtoError,
-    compact::{
-        CompactPlan, CompactRun, Words, put_reading, put_start_2, put_started_2, put_words,
-        take_reading, take_start_2, take_started_2, take_words,
+    compact::{Words, put_reading, put_words, take_reading, take_words},
+    error::ProtoError,
+    header::{HEADER_BYTES, header},
+    start::{
+        Start, Started, put_start_2, put_started, put_started_2, take_start, take_start_2,
+        take_started, take_started_2,
     },
-    crc32,
     wire::{Put, Take},
 };
 use crate::stamp::{StampClock, TscReading};
@@ -63,57 +64,6 @@ pub struct MachineFacts {
     pub vsock_cid: Option<u32>,
     /// Why this machine cannot be traced; empty if it can.
     pub problem: Untrusted<String>,
-}
-
-/// One tracepoint (or all of a system) to record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventRequest {
-    /// `sched`, `irq`, …
-    pub system: String,
-    /// Event name; empty for the whole system.
-    pub name: String,
-    /// Filter in the kernel's syntax; empty for none.
-    pub filter: String,
-    /// True if the user named it (its absence is an error), false if a profile did.
-    pub required: bool,
-}
-
-/// Recorder → agent: what to record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// Trace clock by the kernel's name; must be one the machine offers.
-    pub clock: String,
-    /// Ring buffer per CPU, bytes.
-    pub buffer_bytes: u64,
-    /// The events.
-    pub events: Vec<EventRequest>,
-    /// To be recorded by the compact collector instead, if the machine has what that needs
-    /// (version 2); clock, buffer and events then are for a machine that has not.
-    pub compact: Option<CompactPlan>,
-}
-
-/// Agent → recorder: the kernel records now; sent after all Meta.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Started {
-    /// The clock that stamps events.
-    pub clock: Untrusted<String>,
-    /// Bytes of one sub-buffer: Data is a multiple of it. Of a chunk, where logs are recorded.
-    pub page_bytes: u32,
-    /// Ring buffer or log per CPU as the kernel rounded it, bytes.
-    pub buffer_bytes: u64,
-    /// What was asked for and is not there, one sentence each.
-    pub missing: Vec<Untrusted<String>>,
-    /// The compact collector runs: Words come and no Data. `None`: the other way round.
-    pub compact: Option<CompactRun>,
-    /// Why the compact collector was wanted and does not run; empty otherwise.
-    pub why_full: Untrusted<String>,
-}
-
-impl Started {
-    /// Does it say anything that version 1 cannot?
-    fn is_version_2(&self) -> bool {
-        self.compact.is_some() || !self.why_full.is_empty()
-    }
 }
 
 /// Agent → recorder: the answer to a Ping.
@@ -350,24 +300,6 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The 20 bytes before a payload.
-fn header(kind: u8, session: u32, payload: usize) -> Result<[u8; HEADER_BYTES], ProtoError> {
-    let too_long = ProtoError::TooLong { what: "payload", len: payload, max: MAX_PAYLOAD_BYTES };
-    if payload > MAX_PAYLOAD_BYTES {
-        return Err(too_long);
-    }
-    let payload_len = u32::try_from(payload).map_err(|_| too_long)?;
-    let mut header = [0_u8; HEADER_BYTES];
-    header[0..4].copy_from_slice(&MAGIC);
-    header[4] = super::HEADER_VERSION;
-    header[5] = kind;
-    header[8..12].copy_from_slice(&session.to_le_bytes());
-    header[12..16].copy_from_slice(&payload_len.to_le_bytes());
-    let crc = crc32(&header[..16]);
-    header[16..20].copy_from_slice(&crc.to_le_bytes());
-    Ok(header)
-}
-
 fn put_facts(put: &mut Put<'_>, facts: &MachineFacts) -> Result<(), ProtoError> {
     put.text("node name", &facts.nodename)?;
     put.text("kernel release", &facts.release)?;
@@ -405,52 +337,6 @@ fn take_facts(take: &mut Take<'_>) -> Result<MachineFacts, ProtoError> {
         page_bytes: take.u32("page size")?,
         vsock_cid: take_option(take, "vsock address")?,
         problem: take.text("problem")?,
-    })
-}
-
-pub(super) fn put_start(put: &mut Put<'_>, start: &Start) -> Result<(), ProtoError> {
-    put.str("clock", &start.clock)?;
-    put.u64(start.buffer_bytes);
-    put.count("events", start.events.len())?;
-    for event in &start.events {
-        put.str("event system", &event.system)?;
-        put.str("event name", &event.name)?;
-        put.str("event filter", &event.filter)?;
-        put.u8(u8::from(event.required));
-    }
-    Ok(())
-}
-
-pub(super) fn take_start(take: &mut Take<'_>) -> Result<Start, ProtoError> {
-    Ok(Start {
-        clock: take.str("clock")?,
-        buffer_bytes: take.u64("buffer size")?,
-        events: take.list("events", 7, |take| {
-            Ok(EventRequest {
-                system: take.str("event system")?,
-                name: take.str("event name")?,
-                filter: take.str("event filter")?,
-                required: take.bool("event required")?,
-            })
-        })?,
-        compact: None,
-    })
-}
-
-pub(super) fn put_started(put: &mut Put<'_>, started: &Started) -> Result<(), ProtoError> {
-    put.text("clock", &started.clock)?;
-    put.u32(started.page_bytes);
-    put.u64(started.buffer_bytes);
-    put.texts("missing event", &started.missing)
-}
-
-pub(super) fn take_started(take: &mut Take<'_>) -> Result<Started, ProtoError> {
-    Ok(Started {
-        clock: take.text("clock")?,
-        page_bytes: take.u32("page size")?,
-        buffer_bytes: take.u64("buffer size")?,
-        missing: take.texts("missing event")?,
-        ..Started::default()
     })
 }
 

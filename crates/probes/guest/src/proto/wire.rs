@@ -1,6 +1,6 @@
 //! Integers and strings as bytes: little-endian, length first, every read bounds-checked.
 
-use super::ProtoError;
+use super::error::ProtoError;
 use transect_model::untrusted::Untrusted;
 
 /// Appends values to a payload.

@@ -1,9 +1,8 @@
 //! One writer at a time, answers first.
 
-use super::stamp;
 use crate::{
     proto::{Frame, Pong},
-    stamp::StampClock,
+    stamp::{StampClock, current_cpu},
     transport::Channel,
 };
 use std::{
@@ -122,4 +121,16 @@ impl<'a> Gate<'a> {
         }
         written
     }
+}
+
+/// Keeps [`current_cpu`] next to the stamp it belongs to.
+fn stamp(clock: StampClock) -> io::Result<(u32, u64)> {
+    let cpu = current_cpu();
+    let stamp = clock.now().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("no {} clock on this machine", clock.name()),
+        )
+    })?;
+    Ok((cpu, stamp))
 }

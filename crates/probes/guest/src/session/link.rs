@@ -1,6 +1,10 @@
 //! One connection to an agent, on the recorder's side.
 
-use super::{Limits, SessionConfig, SessionError, SinkError};
+use super::{
+    config::{Limits, SessionConfig},
+    error::SessionError,
+    sink::SinkError,
+};
 use crate::{
     bounds::{Account, Excess},
     exchange::{Bracket, Exchanger},

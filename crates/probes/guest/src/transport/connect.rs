@@ -1,6 +1,10 @@
 //! The recorder's end: reach an agent.
 
-use super::{Channel, Endpoint, address::VsockAddress, wait};
+use super::{
+    address::VsockAddress,
+    channel::{Channel, wait},
+    spec::Endpoint,
+};
 use rustix::{
     event::PollFlags,
     fd::OwnedFd,

@@ -1,6 +1,9 @@
 //! The agent's end: wait for a recorder.
 
-use super::{Channel, address::VsockAddress, wait};
+use super::{
+    address::VsockAddress,
+    channel::{Channel, wait},
+};
 use rustix::{
     event::PollFlags,
     fs::{Mode, OFlags},
