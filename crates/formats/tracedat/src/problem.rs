@@ -16,19 +16,25 @@ pub enum Error {
         found: String,
     },
     /// A version this codec does not know.
-    #[error("trace.dat version {version:?} is not supported (6 and 7 are)")]
+    #[error(
+        "trace.dat version {version:?} is not supported (6 and 7 are); convert it with `trace-cmd convert --file-version 7`"
+    )]
     Version {
         /// The version string.
         version: String,
     },
     /// A compression this codec does not know.
-    #[error("trace.dat is compressed with {name:?}, which is not supported (zlib and zstd are)")]
+    #[error(
+        "trace.dat is compressed with {name:?}, which is not supported (zlib and zstd are); convert it with `trace-cmd convert --compression zstd`"
+    )]
     Compression {
         /// The algorithm's name.
         name: String,
     },
     /// An impossible value in the initial header.
-    #[error("trace.dat header at byte {at_bytes}: {what}")]
+    #[error(
+        "trace.dat header at byte {at_bytes}: {what}; check the file name, or copy the file again"
+    )]
     Header {
         /// Where the value is.
         at_bytes: u64,
@@ -45,7 +51,9 @@ pub enum Error {
         at_bytes: u64,
     },
     /// The file ends before anything of use.
-    #[error("trace.dat is cut off at byte {at_bytes}, within {place}: no events can be read")]
+    #[error(
+        "trace.dat is cut off at byte {at_bytes}, within {place}: no events can be read; copy the file again, or record again if the original is cut off, too"
+    )]
     Cut {
         /// The file's length.
         at_bytes: u64,
@@ -53,7 +61,9 @@ pub enum Error {
         place: Place,
     },
     /// The ring buffer is laid out in a way this codec cannot read.
-    #[error("trace.dat {place} at byte {at_bytes}: {what}")]
+    #[error(
+        "trace.dat {place} at byte {at_bytes}: {what}; copy the file again, or record again with Linux 2.6.33 or later"
+    )]
     Layout {
         /// Where the description is.
         at_bytes: u64,

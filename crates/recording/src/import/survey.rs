@@ -37,7 +37,12 @@ impl<'a> Trace<'a> {
     pub(super) fn read(path: &'a Path, bytes: &'a [u8]) -> anyhow::Result<Self> {
         let dat = TraceDat::parse(bytes).with_context(|| path.display().to_string())?;
         let first = dat.buffers().first();
-        let first = first.with_context(|| format!("{}: no buffer with events", path.display()))?;
+        let first = first.with_context(|| {
+            format!(
+                "{}: no buffer with events; copy the file again, or record again",
+                path.display()
+            )
+        })?;
         let clock = first.clock.clone();
         let cpus = first.cpus().count();
         let mut trace = Trace {
