@@ -42,10 +42,9 @@ fn run(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::new(plan.topology(), Options::default());
     let summary = engine.run(plan.streams(), &mut rows)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    let peak_kib = procfs::process::Process::myself()?.status()?.vmhwm.unwrap_or_default();
     println!(
-        "{} events, {} rows in {seconds:.2} s: {:.2} M events/s; {peak}",
+        "{} events, {} rows in {seconds:.2} s: {:.2} M events/s; VmHWM:\t{peak_kib:>8} kB",
         summary.events,
         rows.0,
         summary.events as f64 / seconds / 1e6

@@ -111,8 +111,7 @@ pub(crate) struct Pressure {
 impl Pressure {
     /// Begins with the host's first look, at `now_ns`.
     pub(crate) fn start(now_ns: u64) -> Self {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let mounts = mounts::read(&mounts);
+        let mounts = mounts::here();
         let mut pressure = Pressure {
             has_cpu_controller: mounts.has_cpu_controller(),
             mounts,

@@ -1,5 +1,6 @@
 //! Where control groups are mounted.
 
+use procfs::process::{MountInfo, Process};
 use std::path::PathBuf;
 
 /// The mounts that have what is wanted of a group's path.
@@ -20,20 +21,23 @@ impl Mounts {
     }
 }
 
-/// From `/proc/self/mounts`: device, place, type, options, two numbers; blanks in names are `\040`.
-pub(super) fn read(text: &str) -> Mounts {
+/// Those of this process.
+pub(super) fn here() -> Mounts {
+    let all = Process::myself().and_then(|own| own.mountinfo());
+    find(&all.map_or_else(|_| Vec::new(), |all| all.0))
+}
+
+/// Finds them among all mounts; blanks in names are `\040`.
+fn find(all: &[MountInfo]) -> Mounts {
     let mut mounts = Mounts::default();
-    for line in text.lines() {
-        let mut fields = line.split(' ').skip(1);
-        let (Some(place), Some(kind), Some(options)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
+    for mount in all {
+        let place = || {
+            let place = mount.mount_point.to_string_lossy().replace("\\040", " ");
+            Some(PathBuf::from(place))
         };
-        let place = || Some(PathBuf::from(place.replace("\\040", " ")));
-        match kind {
+        match mount.fs_type.as_str() {
             "cgroup2" if mounts.unified.is_none() => mounts.unified = place(),
-            "cgroup" if mounts.cpu.is_none() && options.split(',').any(|o| o == "cpu") => {
+            "cgroup" if mounts.cpu.is_none() && mount.super_options.contains_key("cpu") => {
                 mounts.cpu = place();
             }
             _ => {}
@@ -45,19 +49,22 @@ pub(super) fn read(text: &str) -> Mounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::{FromRead, process::MountInfos};
 
     #[test]
     fn either_version_or_both() {
-        let v2 = "sysfs /sys sysfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n";
+        let read = |text: &str| find(&MountInfos::from_read(text.as_bytes()).unwrap().0);
+        let v2 = "23 1 0:22 / /sys rw - sysfs sysfs rw\n\
+                  30 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
         assert_eq!(read(v2), Mounts { unified: Some("/sys/fs/cgroup".into()), cpu: None });
-        let hybrid = "cgroup /sys/fs/cgroup/cpu\\040cpuacct cgroup rw,cpu,cpuacct 0 0\n\
-                      cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
-                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let hybrid = "33 31 0:30 / /sys/fs/cgroup/cpu\\040cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+                      41 31 0:38 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n";
         let wanted = Mounts {
             unified: Some("/sys/fs/cgroup/unified".into()),
             cpu: Some("/sys/fs/cgroup/cpu cpuacct".into()),
         };
         assert_eq!(read(hybrid), wanted);
-        assert_eq!(read("garbage\n\n"), Mounts::default());
+        assert_eq!(read(""), Mounts::default());
     }
 }

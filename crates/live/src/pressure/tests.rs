@@ -64,10 +64,6 @@ fn watched(group: &Spinning) -> (Pressure, Vec<PressureWindow>) {
     (pressure, rows)
 }
 
-fn mounts_here() -> Mounts {
-    mounts::read(&fs::read_to_string("/proc/self/mounts").unwrap())
-}
-
 #[test]
 fn what_counters_cannot_tell_is_not_told() {
     assert_eq!(grown(Some(5), Some(7)), Some(2));
@@ -93,7 +89,7 @@ mod host {
 
     #[test]
     fn a_group_that_uses_up_its_bound_is_held_back() {
-        let mounts = mounts_here();
+        let mounts = mounts::here();
         let (mount, bounds) = match (&mounts.cpu, &mounts.unified) {
             (Some(cpu), _) => {
                 (cpu, [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "20000")].as_slice())
@@ -124,7 +120,7 @@ mod host {
 
     #[test]
     fn two_that_want_one_cpu_are_under_pressure() {
-        let mounts = mounts_here();
+        let mounts = mounts::here();
         let Some(mount) = &mounts.unified else {
             return println!("skipped: no cgroup v2 is mounted");
         };

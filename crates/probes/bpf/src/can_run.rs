@@ -3,6 +3,7 @@
 use std::fs;
 
 use libbpf_rs::{MapHandle, MapType};
+use procfs::process::Process;
 
 use crate::{
     KvmExitMethod, WhyNot,
@@ -57,12 +58,10 @@ fn may_load() -> bool {
     const SYS_ADMIN: u32 = 21;
     const PERFMON: u32 = 38;
     const BPF: u32 = 39;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(set) = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) else {
+    let Ok(status) = Process::myself().and_then(|own| own.status()) else {
         return true; // no procfs: the kernel will say
     };
-    let has = |capability: u32| set >> capability & 1 == 1;
+    let has = |capability: u32| status.capeff >> capability & 1 == 1;
     has(SYS_ADMIN) || (has(PERFMON) && has(BPF))
 }
 

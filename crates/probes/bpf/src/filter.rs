@@ -6,6 +6,11 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use procfs::{
+    ProcResult,
+    process::{MountInfo, Process},
+};
+
 use crate::BpfError;
 
 /// The link of the initial cgroup namespace: `PROC_CGROUP_INIT_INO` (Linux 4.6, include/linux/proc_ns.h).
@@ -33,29 +38,22 @@ pub fn cgroup_path(path: &Path) -> Result<String, BpfError> {
     Ok(cgroup(path)?.path)
 }
 
-/// A mounted file system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mount {
-    /// The folder of it that is mounted. A cgroup is relative to the root of this process's cgroup namespace: `/../..`
-    /// lies above that.
-    root: PathBuf,
-    point: PathBuf,
-}
-
 /// Finds a cgroup by its path below the mount of the unified hierarchy, or by its full path.
 pub(crate) fn cgroup(path: &Path) -> Result<Cgroup, BpfError> {
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mount = mounts(&mountinfo, "cgroup2").next().ok_or_else(|| {
+    let mounts = Process::myself().and_then(|own| own.mountinfo());
+    let mounts = mounts.map_or_else(|_| Vec::new(), |found| found.0);
+    let mount = mounts_of("cgroup2", &mounts).next().ok_or_else(|| {
         BpfError::Plan(
             "no unified cgroup hierarchy (cgroup2) is mounted: use --filter pid= instead of cgroup=".into(),
         )
     })?;
-    let below = path.strip_prefix(&mount.point).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
-    let full = mount.point.join(below);
+    let below = path.strip_prefix(&mount.mount_point);
+    let below = below.or_else(|_| path.strip_prefix("/")).unwrap_or(path);
+    let full = mount.mount_point.join(below);
     let failed = || BpfError::system(format!("cgroup {}", full.display()));
     // Links and `..` would be counted as levels.
     let real = fs::canonicalize(&full).map_err(failed())?;
-    let point = fs::canonicalize(&mount.point).map_err(failed())?;
+    let point = fs::canonicalize(&mount.mount_point).map_err(failed())?;
     let metadata = fs::metadata(&real).map_err(failed())?;
     let Some(below) = real.strip_prefix(&point).ok().filter(|_| metadata.is_dir()) else {
         return Err(BpfError::Plan(format!("cgroup {}: not a control group", full.display())));
@@ -63,12 +61,15 @@ pub(crate) fn cgroup(path: &Path) -> Result<Cgroup, BpfError> {
     // A procfs of the initial pid namespace may be mounted at another place.
     let mut procfs = vec![PathBuf::from("/proc")];
     procfs.extend(
-        mounts(&mountinfo, "proc")
-            .filter(|mount| mount.root == Path::new("/"))
-            .map(|mount| mount.point),
+        mounts_of("proc", &mounts)
+            .filter(|mount| mount.root == "/")
+            .map(|mount| mount.mount_point.clone()),
     );
     let namespace = procfs.iter().find_map(|procfs| namespace_level(procfs));
-    let level = namespace.and_then(|namespace| level_of(namespace, &mount.root, below));
+    // The folder of the hierarchy that is mounted, relative to the root of this process's cgroup namespace: `/../..` lies
+    // above that.
+    let root = Path::new(&mount.root);
+    let level = namespace.and_then(|namespace| level_of(namespace, root, below));
     let level = level.ok_or_else(|| {
         BpfError::Plan(format!(
             "--filter cgroup={}: transect runs inside a cgroup namespace, and the depth of that namespace's root in the \
@@ -77,19 +78,16 @@ pub(crate) fn cgroup(path: &Path) -> Result<Cgroup, BpfError> {
             path.display()
         ))
     })?;
-    let path = Path::new("/").join(mount.root.strip_prefix("/").unwrap_or(&mount.root)).join(below);
+    let path = Path::new("/").join(root.strip_prefix("/").unwrap_or(root)).join(below);
     Ok(Cgroup { id: metadata.ino(), level, path: path.to_string_lossy().into_owned() })
 }
 
 /// Mounts of one type of file system.
-fn mounts(mountinfo: &str, file_system: &str) -> impl Iterator<Item = Mount> {
-    mountinfo.lines().filter_map(move |line| {
-        let (mount, kind) = line.split_once(" - ")?;
-        let mut fields = mount.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        let is_wanted = kind.split(' ').next() == Some(file_system);
-        is_wanted.then(|| Mount { root: root.into(), point: point.into() })
-    })
+fn mounts_of<'a>(
+    file_system: &'static str,
+    mounts: &'a [MountInfo],
+) -> impl Iterator<Item = &'a MountInfo> {
+    mounts.iter().filter(move |mount| mount.fs_type == file_system)
 }
 
 /// The level of a cgroup: of its namespace's root, of the mount below (or above) that, of its path below the mount.
@@ -122,22 +120,23 @@ fn namespace_level(procfs: &Path) -> Option<u32> {
     if !shows_initial_ids(procfs) {
         return None;
     }
-    let groups = fs::read_to_string(procfs.join("2/cgroup")).ok()?;
-    let root = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let groups = kthreadd(procfs).ok()?.cgroups().ok()?;
+    let unified = groups.0.iter().find(|group| group.controllers.is_empty())?;
+    let root = unified.pathname.strip_prefix('/')?;
     let mut steps = root.split('/').filter(|step| !step.is_empty());
     let level = u32::try_from(steps.clone().count()).ok()?;
     steps.all(|step| step == "..").then_some(level)
 }
 
-/// Does a procfs show the initial pid namespace, whose ids the programs see?
-///
-/// No other namespace has kernel threads; 2 is kthreadd (init/main.c, `rest_init`). Field 9 of `stat` has the flags.
+/// kthreadd, or what has its number in the pid namespace that a procfs shows (init/main.c, `rest_init`).
+fn kthreadd(procfs: &Path) -> ProcResult<Process> {
+    Process::new_with_root(procfs.join("2"))
+}
+
+/// Does a procfs show the initial pid namespace, whose ids the programs see? No other namespace has kernel threads.
 pub(crate) fn shows_initial_ids(procfs: &Path) -> bool {
-    let stat = fs::read_to_string(procfs.join("2/stat")).unwrap_or_default();
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let flags =
-        after_name.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u32>().ok());
-    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+    let stat = kthreadd(procfs).and_then(|thread| thread.stat());
+    stat.is_ok_and(|stat| stat.flags & PF_KTHREAD != 0)
 }
 
 #[cfg(test)]
@@ -145,7 +144,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    const KTHREADD: &str = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0";
+    /// `stat` of thread 2, from its parent to its flags.
+    const KTHREADD: &str = "0 0 0 0 -1 2129984";
     const CHILD: &str = "cgroup:[4026532178]";
 
     /// A made-up procfs: the cgroup namespace of this process, and the thread 2.
@@ -154,6 +154,8 @@ mod tests {
         fs::create_dir_all(procfs.path().join("self/ns")).unwrap();
         symlink(namespace, procfs.path().join("self/ns/cgroup")).unwrap();
         fs::create_dir(procfs.path().join("2")).unwrap();
+        let rest = "0 0 0 0 0 0 0 0 20 0 1 0 23 0 0 18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 0 0 0 0 0";
+        let stat = format!("2 (kthreadd) S {stat} {rest}\n");
         fs::write(procfs.path().join("2/stat"), stat).unwrap();
         fs::write(procfs.path().join("2/cgroup"), cgroup).unwrap();
         procfs
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn procfs_of_another_pid_namespace_does_not_show_the_level() {
-        let impostor = "2 (kthreadd) S 1 2 2 0 -1 4194560 0 0 0 0 0 0";
+        let impostor = "1 2 2 0 -1 4194560";
         assert_eq!(namespace_level(procfs(CHILD, impostor, "0::/\n").path()), None);
         assert_eq!(namespace_level(Path::new("/nonexistent")), None);
     }
@@ -194,15 +196,5 @@ mod tests {
         assert_eq!(level(2, "/", "inner"), Some(3));
         assert_eq!(level(2, "/../..", "docker/1/inner"), Some(3));
         assert_eq!(level(0, "/..", ""), None);
-    }
-
-    #[test]
-    fn mounts_are_found_by_type_with_their_roots() {
-        let text = "33 31 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-                    41 31 0:38 /../.. /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
-        let found: Vec<_> = mounts(text, "cgroup2").collect();
-        let (root, point) = ("/../..".into(), "/sys/fs/cgroup/unified".into());
-        assert_eq!(found, [Mount { root, point }]);
-        assert_eq!(mounts(text, "proc").count(), 0);
     }
 }

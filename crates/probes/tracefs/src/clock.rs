@@ -1,6 +1,7 @@
 //! The trace clock: which to take, and how to read the same one from user space.
 
 use crate::{Tracefs, TracefsError, posix::posix_now_ns};
+use procfs::{CpuInfo, Current};
 use rustix::time::ClockId;
 use std::fs;
 
@@ -57,12 +58,10 @@ fn tsc_unfit() -> Option<String> {
     if listed.split_ascii_whitespace().any(|source| source == "tsc") {
         return None;
     }
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let steady = |flags: &str| {
-        ["constant_tsc", "nonstop_tsc"].iter().all(|f| flags.split(' ').any(|flag| flag == *f))
-    };
+    let cpuinfo = CpuInfo::current().ok();
+    let flags = cpuinfo.as_ref().and_then(|cpuinfo| cpuinfo.flags(0)).unwrap_or_default();
     // Steady but unlisted: a guest whose kernel prefers its hypervisor's clock.
-    if cpuinfo.lines().find(|l| l.starts_with("flags")).is_some_and(steady) {
+    if ["constant_tsc", "nonstop_tsc"].iter().all(|flag| flags.contains(flag)) {
         return None;
     }
     Some(format!(

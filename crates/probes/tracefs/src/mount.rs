@@ -1,6 +1,7 @@
 //! Finding tracefs, and mounting it where nobody has yet.
 
 use crate::{TracefsError, files};
+use procfs::process::Process;
 use rustix::mount::{MountFlags, mount};
 use std::{
     fs, io,
@@ -75,30 +76,9 @@ impl Tracefs {
 /// Usual places first, then wherever the mount table says.
 fn candidates() -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::from(DEFAULT_PATH), PathBuf::from("/sys/kernel/debug/tracing")];
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    paths.extend(mount_points(&mounts));
-    paths
-}
-
-fn mount_points(mounts: &str) -> Vec<PathBuf> {
-    mounts
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split(' ');
-            let (_, point, kind) = (words.next()?, words.next()?, words.next()?);
-            (kind == "tracefs").then(|| PathBuf::from(point))
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mount_table_names_tracefs_anywhere() {
-        let table =
-            "proc /proc proc rw 0 0\nnodev /mnt/t tracefs rw 0 0\ntracefs /x debugfs rw 0 0\n";
-        assert_eq!(mount_points(table), [PathBuf::from("/mnt/t")]);
+    if let Ok(mounts) = Process::myself().and_then(|own| own.mountinfo()) {
+        let tracefs = mounts.into_iter().filter(|mount| mount.fs_type == "tracefs");
+        paths.extend(tracefs.map(|mount| mount.mount_point));
     }
+    paths
 }

@@ -8,6 +8,7 @@
 //! `/proc/PID/cgroup` shows paths relative to the root of the reader's cgroup namespace (Linux 4.6,
 //! `kernel/cgroup/cgroup.c`, `cgroup_path_ns_locked`): they are paths of the hierarchy in the initial one only.
 
+use procfs::process::{MountInfo, Process};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -132,8 +133,9 @@ impl Namespaces {
     pub fn current() -> &'static Self {
         static CURRENT: OnceLock<Namespaces> = OnceLock::new();
         CURRENT.get_or_init(|| {
-            let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-            Namespaces::find(Path::new("/proc"), procfs_mounts(&mounts))
+            let mounts = Process::myself().and_then(|own| own.mountinfo());
+            let mounts = mounts.map_or_else(|_| Vec::new(), |found| found.0);
+            Namespaces::find(Path::new("/proc"), procfs_mounts(mounts))
         })
     }
 
@@ -265,27 +267,19 @@ fn own_namespace(procfs: &Path, kind: &str, initial: &str) -> Option<String> {
 /// one's. To other processes, only the initial one's shows kernel threads.
 fn shows_initial_ids(procfs: &Path) -> bool {
     let is_own = || own_namespace(procfs, "pid", INITIAL_PID).as_deref() == Some(INITIAL_PID);
-    is_own() || is_kernel_thread(&procfs.join(KTHREADD))
+    is_own() || is_kernel_thread(procfs.join(KTHREADD))
 }
 
-/// Field 9 of `stat`; its flags can be set by the kernel only, unlike a name.
-fn is_kernel_thread(process: &Path) -> bool {
-    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let flags =
-        after_name.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u32>().ok());
-    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+/// By its flags, which can be set by the kernel only, unlike a name.
+fn is_kernel_thread(process: PathBuf) -> bool {
+    let stat = Process::new_with_root(process).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.flags & PF_KTHREAD != 0)
 }
 
 /// Mount points of procfs, complete ones only.
-fn procfs_mounts(mountinfo: &str) -> Vec<PathBuf> {
-    let point = |line: &str| {
-        let (mount, kind) = line.split_once(" - ")?;
-        let mut fields = mount.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        (root == "/" && kind.starts_with("proc ")).then(|| PathBuf::from(point))
-    };
-    mountinfo.lines().filter_map(point).collect()
+fn procfs_mounts(mounts: Vec<MountInfo>) -> Vec<PathBuf> {
+    let complete = mounts.into_iter().filter(|mount| mount.fs_type == "proc" && mount.root == "/");
+    complete.map(|mount| mount.mount_point).collect()
 }
 
 /// Checks that a number is an id in a procfs.

@@ -1,6 +1,6 @@
 //! Who a process is: pid plus start time, because pids are used again.
 
-use std::fs;
+use procfs::process::Process;
 
 /// A process, told apart from later ones with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,16 +14,15 @@ pub struct ProcessKey {
 impl ProcessKey {
     /// The process `pid`, if it lives.
     pub fn of(pid: i32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(ProcessKey { pid, start_ticks: start_ticks(&stat)? })
+        let stat = Process::new(pid).ok()?.stat().ok()?;
+        Some(ProcessKey { pid, start_ticks: stat.starttime })
     }
 
     /// This process, under the id that procfs shows: inside a pid namespace, procfs may be that of the initial one, and
     /// getpid(2) then returns the id of another process there.
     pub fn current() -> Option<Self> {
-        let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        let pid = stat.split(' ').next()?.parse().ok()?;
-        Some(ProcessKey { pid, start_ticks: start_ticks(&stat)? })
+        let stat = Process::myself().ok()?.stat().ok()?;
+        Some(ProcessKey { pid: stat.pid, start_ticks: stat.starttime })
     }
 
     /// Does it still live?
@@ -32,21 +31,9 @@ impl ProcessKey {
     }
 }
 
-/// Field 22. The name in field 2 may hold spaces and parentheses: count from its last `)`.
-pub(crate) fn start_ticks(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_with_spaces_and_parentheses_do_not_shift_fields() {
-        let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2";
-        assert_eq!(start_ticks(stat), Some(98765));
-        assert_eq!(start_ticks("42 (x"), None);
-    }
 
     #[test]
     fn this_process_lives_and_its_namesake_does_not() {

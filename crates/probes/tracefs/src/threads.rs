@@ -3,10 +3,8 @@
 //! Inside a pid namespace without a procfs of the initial one, nothing is known of any thread: an id there belongs to
 //! another thread than the same id in events ([`crate::namespaces`]).
 
-use crate::{
-    namespaces::{Namespaces, numbered},
-    process::start_ticks,
-};
+use crate::namespaces::{Namespaces, numbered};
+use procfs::{ProcessCGroups, process::Process};
 use std::{fs, path::Path, time::Duration};
 
 /// One thread.
@@ -45,9 +43,9 @@ fn list_threads(namespaces: &Namespaces) -> Vec<ThreadFacts> {
 /// For how long, at least, a thread has existed; none if it is gone.
 pub fn age(thread: &ThreadFacts) -> Option<Duration> {
     let task = Namespaces::current().procfs()?.join(thread.pid.to_string()).join("task");
-    let stat = fs::read_to_string(task.join(thread.tid.to_string()).join("stat")).ok()?;
+    let stat = Process::new_with_root(task.join(thread.tid.to_string())).ok()?.stat().ok()?;
     // The start is the time since boot, suspends included, in whole ticks (fs/proc/array.c, do_task_stat).
-    let born_ticks = start_ticks(&stat)? + 1;
+    let born_ticks = stat.starttime + 1;
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     let born = Duration::from_secs(born_ticks / per_second)
         + Duration::from_secs(born_ticks % per_second) / u32::try_from(per_second).ok()?;
@@ -92,7 +90,7 @@ pub fn cgroup_of(pid: i32) -> Option<String> {
 }
 
 fn read_cgroup(procfs: &Path, pid: i32) -> Option<String> {
-    cgroup_path(&fs::read_to_string(procfs.join(pid.to_string()).join("cgroup")).ok()?)
+    cgroup_path(&Process::new_with_root(procfs.join(pid.to_string())).ok()?.cgroups().ok()?)
 }
 
 fn read_comm(thread: &Path) -> Option<Vec<u8>> {
@@ -101,24 +99,18 @@ fn read_comm(thread: &Path) -> Option<Vec<u8>> {
     Some(comm)
 }
 
-/// From `/proc/PID/cgroup` (`ID:CONTROLLERS:PATH` per line): the path in the unified hierarchy if
-/// it says anything, else the one of the cpu controller.
-fn cgroup_path(text: &str) -> Option<String> {
-    let lines = || {
-        text.lines().filter_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            rest.split_once(':')
-        })
-    };
-    let unified = lines().find(|(controllers, _)| controllers.is_empty());
-    let cpu = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "cpu"));
-    let known = [unified, cpu].into_iter().flatten().map(|(_, path)| path);
-    known.clone().find(|path| *path != "/").or(known.clone().next()).map(str::to_owned)
+/// The path in the unified hierarchy if it says anything, else the one of the cpu controller.
+fn cgroup_path(groups: &ProcessCGroups) -> Option<String> {
+    let unified = groups.0.iter().find(|group| group.controllers.is_empty());
+    let cpu = groups.0.iter().find(|group| group.controllers.iter().any(|name| name == "cpu"));
+    let known = || [unified, cpu].into_iter().flatten().map(|group| group.pathname.as_str());
+    known().find(|path| *path != "/").or_else(|| known().next()).map(str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::FromRead;
     use std::os::unix::fs::symlink;
 
     /// Lists the threads of a procfs in which process 2 is `sleep`, as a process of these namespaces.
@@ -152,9 +144,10 @@ mod tests {
     fn cgroup_of_either_version() {
         let v2 = "0::/machine.slice/vm1\n";
         let hybrid = "4:cpu,cpuacct:/docker/x\n1:name=systemd:/y\n0::/\n";
-        assert_eq!(cgroup_path(v2).as_deref(), Some("/machine.slice/vm1"));
-        assert_eq!(cgroup_path(hybrid).as_deref(), Some("/docker/x"));
-        assert_eq!(cgroup_path("0::/\n").as_deref(), Some("/"));
-        assert_eq!(cgroup_path(""), None);
+        let path = |text: &str| cgroup_path(&ProcessCGroups::from_read(text.as_bytes()).unwrap());
+        assert_eq!(path(v2).as_deref(), Some("/machine.slice/vm1"));
+        assert_eq!(path(hybrid).as_deref(), Some("/docker/x"));
+        assert_eq!(path("0::/\n").as_deref(), Some("/"));
+        assert_eq!(path(""), None);
     }
 }

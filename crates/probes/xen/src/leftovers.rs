@@ -3,9 +3,11 @@
 //! Ours carry a mark in their environment: pid and start time of their recorder. Nothing but a
 //! mark whose recorder is dead makes one a leftover.
 
+use procfs::process::{Process, all_processes};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    fs, io, thread,
+    ffi::OsStr,
+    io, thread,
     time::{Duration, Instant},
 };
 
@@ -32,28 +34,22 @@ pub(crate) fn mark() -> String {
     format!("{pid}:{start}")
 }
 
-/// Field 22 of `/proc/PID/stat`. The name in field 2 may hold spaces and parentheses.
+/// When a process began, in clock ticks since boot; none if it is gone.
 fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+    Some(Process::new(pid).ok()?.stat().ok()?.starttime)
 }
 
 /// Processes called `xentrace`, with the mark that is on them.
 fn all() -> Vec<(i32, Option<String>)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let is_xentrace = |pid: &i32| {
-        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "xentrace")
-    };
-    pids.filter(is_xentrace).map(|pid| (pid, mark_of(pid))).collect()
+    let Ok(processes) = all_processes() else { return Vec::new() };
+    let is_xentrace = |process: &Process| process.stat().is_ok_and(|stat| stat.comm == "xentrace");
+    let found = processes.flatten().filter(is_xentrace);
+    found.map(|process| (process.pid, mark_of(&process))).collect()
 }
 
-fn mark_of(pid: i32) -> Option<String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut words = environment.split(|byte| *byte == 0);
-    let value = words.find_map(|word| word.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))?;
-    Some(String::from_utf8_lossy(value).into_owned())
+fn mark_of(process: &Process) -> Option<String> {
+    let environment = process.environ().ok()?;
+    Some(environment.get(OsStr::new(MARK))?.to_string_lossy().into_owned())
 }
 
 /// The recorder a mark names, if it is dead.
@@ -98,9 +94,7 @@ fn end(pid: i32) -> bool {
 
 /// A zombie has ended; whoever should reap it may be long in doing so.
 fn is_alive(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
-    state.is_some_and(|state| state != "Z" && state != "X")
+    Process::new(pid).is_ok_and(|process| process.is_alive())
 }
 
 #[cfg(test)]

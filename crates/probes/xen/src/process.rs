@@ -13,7 +13,7 @@ use rustix::{
     process::{Pid, Signal, kill_process, set_parent_process_death_signal},
 };
 use std::{
-    fs, io,
+    io,
     mem::MaybeUninit,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -202,6 +202,6 @@ fn nanos(time: libc::timeval) -> u64 {
 
 /// What a running process has used until now, ns; 0 where the kernel does not count (no CONFIG_SCHED_INFO).
 pub(crate) fn cpu_until_now_ns(pid: i32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    let used = procfs::process::Process::new(pid).and_then(|process| process.schedstat());
+    used.map_or(0, |used| used.sum_exec_runtime)
 }

@@ -1,8 +1,9 @@
 //! Fitting the counting programs to this kernel.
 
-use std::{fs, os::fd::AsFd};
+use std::os::fd::AsFd;
 
 use libbpf_rs::{Object, ObjectBuilder, OpenObject};
+use procfs::{Current, LoadAverage};
 
 use super::{
     LivePlan,
@@ -76,18 +77,16 @@ impl Sizes {
     }
 }
 
-/// The fourth field of loadavg: threads that can run, of all.
+/// All threads, sleeping ones included.
 fn threads_now() -> u32 {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let all = text.split_whitespace().nth(3).and_then(|field| field.split_once('/'));
-    all.and_then(|(_, all)| all.parse().ok()).unwrap_or(0)
+    LoadAverage::current().map_or(0, |load| load.max)
 }
 
 /// Numbers are below it. It may be raised later: threads beyond are then not tracked, and counted so.
 fn pid_max() -> u32 {
     const LARGEST: u32 = 4 << 20;
-    let text = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
-    text.trim().parse().unwrap_or(LARGEST).clamp(1024, LARGEST)
+    let max = procfs::sys::kernel::pid_max().ok().and_then(|max| u32::try_from(max).ok());
+    max.unwrap_or(LARGEST).clamp(1024, LARGEST)
 }
 
 /// Reasons with which a guest halts: HLT, and on SVM also the idle variant of it.

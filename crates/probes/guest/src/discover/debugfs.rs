@@ -4,6 +4,7 @@
 //! 6.0) and arch/x86/kvm/debugfs.c (the TSC files; the two about scaling exist only where the CPU
 //! can scale).
 
+use procfs::{FromRead, MountEntry};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -100,8 +101,8 @@ pub(super) fn problem(procfs: &Path, debugfs: &Path) -> Option<String> {
 }
 
 fn is_mounted(procfs: &Path) -> bool {
-    let mounts = fs::read_to_string(procfs.join("self/mounts")).unwrap_or_default();
-    mounts.lines().any(|line| line.split(' ').nth(2) == Some("debugfs"))
+    let mounts = Vec::<MountEntry>::from_file(procfs.join("self/mounts"));
+    mounts.is_ok_and(|mounts| mounts.iter().any(|mount| mount.fs_vfstype == "debugfs"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Processes and threads as procfs tells them.
 
+use procfs::{ProcessCGroup, ProcessCGroups};
 use std::{
     ffi::OsStr,
     fs,
@@ -48,14 +49,15 @@ pub(super) fn all(procfs: &Path) -> Vec<Process> {
 /// One process.
 pub(super) fn read(procfs: &Path, pid: i32) -> Option<Process> {
     let dir = procfs.join(pid.to_string());
-    let stat = fs::read_to_string(dir.join("stat")).ok()?;
+    let process = procfs::process::Process::new_with_root(dir.clone()).ok()?;
+    let stat = process.stat().ok()?;
     let args = fs::read(dir.join("cmdline")).unwrap_or_default();
-    let exe = fs::read_link(dir.join("exe")).ok();
+    let exe = process.exe().ok();
     let exe = exe.as_deref().and_then(Path::file_name).map(lossy).unwrap_or_default();
     Some(Process {
         pid,
-        start_ticks: start_ticks(&stat)?,
-        comm: comm(&dir)?,
+        start_ticks: stat.starttime,
+        comm: stat.comm,
         // A VMM whose package was upgraded under it runs on.
         exe: exe.trim_end_matches(" (deleted)").to_owned(),
         args: split_args(&args),
@@ -98,7 +100,8 @@ impl Process {
         if is_relative {
             return None;
         }
-        cgroup_path(&fs::read_to_string(self.dir.join("cgroup")).ok()?)
+        let process = procfs::process::Process::new_with_root(self.dir.clone()).ok()?;
+        cgroup_path(&process.cgroups().ok()?)
     }
 }
 
@@ -129,25 +132,19 @@ fn split_args(bytes: &[u8]) -> Vec<String> {
     bytes.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
-/// Field 22 of `stat`; the name in field 2 may hold anything, so count from its last `)`.
-fn start_ticks(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
-fn cgroup_path(text: &str) -> Option<String> {
-    let path = |wanted: &dyn Fn(&str) -> bool| {
-        text.lines().find_map(|line| {
-            let mut parts = line.splitn(3, ':');
-            let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-            (wanted(controllers) && path != "/").then(|| path.to_owned())
-        })
+fn cgroup_path(groups: &ProcessCGroups) -> Option<String> {
+    let path = |is_wanted: &dyn Fn(&[String]) -> bool| {
+        let wanted =
+            |group: &&ProcessCGroup| is_wanted(&group.controllers) && group.pathname != "/";
+        groups.0.iter().find(wanted).map(|group| group.pathname.clone())
     };
-    path(&str::is_empty).or_else(|| path(&|list| list.split(',').any(|name| name == "cpu")))
+    path(&<[String]>::is_empty).or_else(|| path(&|list| list.iter().any(|name| name == "cpu")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::FromRead;
 
     #[test]
     fn this_process_is_found_with_its_threads() {
@@ -165,8 +162,9 @@ mod tests {
         assert_eq!(split_args(b"a\0\0b\0"), ["a", "", "b"]);
         assert_eq!(split_args(b""), [""; 0]);
         let v1 = "5:cpu,cpuacct:/machine/x\n0::/\n";
-        assert_eq!(cgroup_path(v1).as_deref(), Some("/machine/x"));
-        assert_eq!(cgroup_path("0::/a:b\n").as_deref(), Some("/a:b"));
-        assert_eq!(cgroup_path("0::/\n"), None);
+        let path = |text: &str| cgroup_path(&ProcessCGroups::from_read(text.as_bytes()).unwrap());
+        assert_eq!(path(v1).as_deref(), Some("/machine/x"));
+        assert_eq!(path("0::/a:b\n").as_deref(), Some("/a:b"));
+        assert_eq!(path("0::/\n"), None);
     }
 }

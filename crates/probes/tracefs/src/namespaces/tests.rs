@@ -1,4 +1,5 @@
 use super::*;
+use procfs::{FromRead, process::MountInfos};
 use std::os::unix::fs::symlink;
 
 const CHILD: &str = "pid:[4026532178]";
@@ -20,9 +21,15 @@ impl Procfs {
     fn initial() -> Self {
         let procfs = Procfs::new();
         procfs.add_process(2, "pid:[4026531836]", &[2]);
-        let stat = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 23 0 0";
-        fs::write(procfs.path().join("2/stat"), stat).unwrap();
+        procfs.set_kthreadd("0 0 0 0 -1 2129984");
         procfs
+    }
+
+    /// Sets `stat` of process 2; given are the fields from its parent to its flags.
+    fn set_kthreadd(&self, fields: &str) {
+        let rest = "0 0 0 0 0 0 0 0 20 0 1 0 23 0 0 18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 0 0 0 0 0";
+        let stat = format!("2 (kthreadd) S {fields} {rest}\n");
+        fs::write(self.path().join("2/stat"), stat).unwrap();
     }
 
     fn add_process(&self, pid: u32, namespace: &str, ids: &[u32]) {
@@ -60,7 +67,7 @@ impl Procfs {
         let procfs = Procfs::new();
         procfs.add_process(2, CHILD, &[2]);
         procfs.add_process(5, CHILD, &[5]);
-        fs::write(procfs.path().join("2/stat"), "2 (kthreadd) S 1 1 1 0 -1 4194560 0 0").unwrap();
+        procfs.set_kthreadd("1 1 1 0 -1 4194560");
         procfs.set_self(5);
         procfs
     }
@@ -184,5 +191,6 @@ fn complete_procfs_mounts_are_found() {
                 23 27 0:22 /sys /proc/sys ro - proc proc rw\n\
                 24 27 0:23 / /sys rw - sysfs sysfs rw\n\
                 25 27 0:24 / /host/proc ro - proc proc rw\n";
-    assert_eq!(procfs_mounts(text), [PathBuf::from("/proc"), PathBuf::from("/host/proc")]);
+    let mounts = MountInfos::from_read(text.as_bytes()).unwrap().0;
+    assert_eq!(procfs_mounts(mounts), [PathBuf::from("/proc"), PathBuf::from("/host/proc")]);
 }

@@ -345,9 +345,7 @@ fn what_a_dead_recorder_left_is_found_and_ended() {
     assert!(ended.iter().any(|it| (it.pid, it.recorder) == (pid, 4_194_304)), "{ended:?}");
     left.wait().unwrap();
 
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    let start =
-        stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap().to_owned();
+    let start = procfs::process::Process::myself().unwrap().stat().unwrap().starttime;
     let mut ours = begin(&format!("{}:{start}", std::process::id()));
     let pid = i32::try_from(ours.id()).unwrap();
     wait_for("it to run", || fake.path("pid.2").exists());

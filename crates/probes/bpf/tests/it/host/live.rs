@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "raw system calls of the load")]
 
 use crate::host::support::{Busy, Load, is_skipped};
+use procfs::process::Process;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -378,12 +379,9 @@ struct Cgroup(PathBuf);
 
 impl Cgroup {
     fn new() -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-        let root = mounts.lines().find_map(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            (words[2] == "cgroup2").then(|| words[1].to_owned())
-        })?;
-        let path = Path::new(&root).join(format!("transect-live-{}", std::process::id()));
+        let mounts = Process::myself().ok()?.mountinfo().ok()?;
+        let root = mounts.into_iter().find(|mount| mount.fs_type == "cgroup2")?.mount_point;
+        let path = root.join(format!("transect-live-{}", std::process::id()));
         fs::create_dir_all(path.join("inner")).ok()?;
         Some(Self(path))
     }

@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
 #![allow(unsafe_code, reason = "thread numbers")]
 
+use procfs::process::{Process, Status};
 use std::{
     sync::{
         Arc,
@@ -67,22 +68,21 @@ impl Load {
             let _ = wait.recv();
         });
         load.leash = Some(leash);
-        while !load.told("status").contains("\nState:\tS") {
+        while !load.status().state.starts_with('S') {
             std::thread::sleep(Duration::from_millis(1));
         }
         load
     }
 
     /// What the kernel tells of it.
-    fn told(&self, file: &str) -> String {
-        std::fs::read_to_string(format!("/proc/self/task/{}/{file}", self.tid)).unwrap()
+    fn status(&self) -> Status {
+        let own = Process::myself().unwrap();
+        own.task_from_tid(self.tid.cast_signed()).unwrap().status().unwrap()
     }
 
     /// How often it gave its CPU away so far.
     fn sleeps(&self) -> u64 {
-        let status = self.told("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        line.unwrap().trim().parse().unwrap()
+        self.status().voluntary_ctxt_switches.unwrap()
     }
 
     fn of<'a>(&self, window: &'a LiveWindow) -> &'a ThreadWindow {

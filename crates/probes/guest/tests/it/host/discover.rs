@@ -40,9 +40,8 @@ impl Machine {
         let dir = self.proc().join(pid.to_string());
         fs::create_dir_all(dir.join("fd")).unwrap();
         let comm: String = exe.rsplit('/').next().unwrap().chars().take(15).collect();
-        let mut zeros = "0 ".repeat(18);
-        zeros.push_str("4242 0");
-        fs::write(dir.join("stat"), format!("{pid} ({comm}) S {zeros}")).unwrap();
+        let (before, after) = ("0 ".repeat(18), " 0".repeat(15));
+        fs::write(dir.join("stat"), format!("{pid} ({comm}) S {before}4242{after}\n")).unwrap();
         fs::write(dir.join("comm"), format!("{comm}\n")).unwrap();
         let line: String = args.iter().map(|arg| format!("{arg}\0")).collect();
         fs::write(dir.join("cmdline"), line).unwrap();
