@@ -26,6 +26,7 @@
 mod app;
 mod draw;
 mod help;
+mod level;
 mod moment;
 mod number;
 mod part;
@@ -33,6 +34,7 @@ mod past;
 mod run;
 mod sums;
 mod table;
+mod text;
 mod views;
 mod who;
 

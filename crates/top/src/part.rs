@@ -1,6 +1,6 @@
 //! Pieces of a line, of which the least important are left out where there is no room.
 
-use crate::table::Tone;
+use crate::{table::Tone, text};
 
 /// A piece.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub(crate) const GAP: usize = 2;
 /// The pieces that fit.
 pub(crate) fn fitting(mut parts: Parts, width: usize) -> Parts {
     let total = |parts: &Parts| -> usize {
-        let texts: usize = parts.iter().map(|part| crate::draw::width(&part.text)).sum();
+        let texts: usize = parts.iter().map(|part| text::width(&part.text)).sum();
         texts + GAP * parts.len().saturating_sub(1)
     };
     while total(&parts) > width {

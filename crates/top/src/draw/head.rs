@@ -1,6 +1,6 @@
 //! The lines on top and at the bottom.
 
-use super::{layout, width};
+use super::layout;
 use crate::{
     app::{App, Overlay},
     number,
@@ -8,6 +8,7 @@ use crate::{
     past::Past,
     sums::Span,
     table::{Cell, Tone},
+    text::width,
     views::{self, Page, per_cent},
 };
 use transect_live::Snapshot;

@@ -1,7 +1,10 @@
 //! A list.
 
-use super::{Sheet, layout, shortened, width};
-use crate::table::{Cell, Column, Glyphs, Row, Table, Tone};
+use super::{layout, sheet::Sheet};
+use crate::{
+    table::{Cell, Column, Glyphs, Row, Table, Tone},
+    text::{shortened, width},
+};
 use ratatui::style::{Modifier, Style};
 
 /// Where a list goes.

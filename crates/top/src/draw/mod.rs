@@ -3,20 +3,11 @@
 mod head;
 pub(crate) mod layout;
 mod list;
+mod sheet;
 
-use crate::{
-    app::{App, Looks},
-    part::{GAP, Parts, fitting},
-    table::Tone,
-    views::Page,
-};
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::{Color, Modifier, Style},
-    text::Span,
-};
-use transect_model::escape::one_line;
+use crate::{app::App, views::Page};
+use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use sheet::Sheet;
 
 /// Draws the screen.
 pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -92,96 +83,4 @@ fn view(app: &App, sheet: &mut Sheet<'_>) {
 /// A list needs four lines before the text about it may have more than one.
 fn summary_lines(page: &Page, height: usize) -> usize {
     page.summary.len().min(height.saturating_sub(4).max(1))
-}
-
-/// What is drawn on.
-struct Sheet<'a> {
-    buffer: &'a mut Buffer,
-    area: Rect,
-    looks: Looks,
-    cut: char,
-}
-
-impl Sheet<'_> {
-    fn style(&self, tone: Tone) -> Style {
-        let (color, modifier) = match tone {
-            Tone::Plain => (None, Modifier::empty()),
-            Tone::Dim => (None, Modifier::DIM),
-            Tone::Strong => (None, Modifier::BOLD),
-            Tone::Warn => (Some(Color::Yellow), Modifier::empty()),
-            Tone::Alarm => (Some(Color::Red), Modifier::BOLD),
-        };
-        let style = Style::new().add_modifier(modifier);
-        match color {
-            Some(color) if !self.looks.is_plain => style.fg(color),
-            Some(_) => style.add_modifier(Modifier::BOLD),
-            None => style,
-        }
-    }
-
-    /// Writes text from column `x` of line `y` on, `room` columns at most.
-    fn put(&mut self, x: usize, y: u16, room: usize, text: &str, style: Style) {
-        let (Ok(x), true) = (u16::try_from(x), y < self.area.height) else { return };
-        let text = shortened(text, room, self.cut);
-        self.buffer.set_string(self.area.x + x, self.area.y + y, text, style);
-    }
-
-    /// Writes the pieces of a line that fit; the last one to the right if the line is full of them.
-    fn parts(&mut self, y: u16, parts: Parts, style: Style) {
-        let room = usize::from(self.area.width);
-        let mut x = 0;
-        for part in fitting(parts, room) {
-            let tone = self.style(part.tone);
-            self.put(x, y, room.saturating_sub(x), &part.text, style.patch(tone));
-            x += width(&part.text) + GAP;
-        }
-    }
-}
-
-/// How many columns a text takes.
-pub(crate) fn width(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { Span::raw(text).width() }
-}
-
-/// A text in so many columns: names keep their beginning, paths their end. A terminal obeys no character of it.
-pub(crate) fn shortened(text: &str, room: usize, cut: char) -> String {
-    let text = one_line(text);
-    if width(&text) <= room {
-        return text.into_owned();
-    }
-    let Some(room) = room.checked_sub(1) else { return String::new() };
-    let mut kept = String::new();
-    let mut used = 0;
-    let is_path = text.starts_with('/');
-    let mut chars: Vec<char> = text.chars().collect();
-    if is_path {
-        chars.reverse();
-    }
-    for c in chars {
-        used += width(c.encode_utf8(&mut [0; 4]));
-        if used > room {
-            break;
-        }
-        kept.push(c);
-    }
-    match is_path {
-        true => std::iter::once(cut).chain(kept.chars().rev()).collect(),
-        false => format!("{kept}{cut}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_keep_their_beginning_and_paths_their_end() {
-        assert_eq!(shortened("a-long-name", 6, '~'), "a-lon~");
-        assert_eq!(shortened("/system.slice/web.service", 8, '~'), "~service");
-        assert_eq!(shortened("short", 5, '~'), "short");
-        assert_eq!(shortened("x", 0, '~'), "");
-        assert_eq!(shortened("a\u{1b}[2J\n\u{202e}", 20, '~'), "a\\x1b[2J\\n\\u{202e}");
-        assert_eq!(shortened("a\u{1b}[2J", 6, '~'), "a\\x1b~");
-        assert_eq!(shortened("日本語です", 5, '~'), "日本~");
-    }
 }

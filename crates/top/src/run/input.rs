@@ -1,6 +1,6 @@
 //! Keys and sizes from the terminal.
 
-use super::{Event, Tells};
+use super::event::{Event, Tells};
 use crate::app::Key;
 use ratatui_crossterm::crossterm::event::{
     self, Event as Raw, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,

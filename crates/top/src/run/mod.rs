@@ -1,14 +1,20 @@
 //! The terminal, and the threads that give keys, signals and windows.
 
+mod error;
+mod event;
 mod input;
 mod terminal;
 
+pub use error::ScreenError;
+pub use terminal::check as check_terminal;
+
 use crate::{
-    app::{After, App, Key, Looks},
+    app::{After, App, Looks},
     draw::draw,
     moment::Moment,
     past::{Log, Past, Ring},
 };
+use event::{Event, Tells};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use std::{
     io,
@@ -17,29 +23,7 @@ use std::{
     time::Duration,
 };
 use terminal::Screen;
-pub use terminal::check as check_terminal;
-use transect_live::{LiveError, Snapshot, Source};
-
-/// Why there is no screen.
-#[derive(Debug, thiserror::Error)]
-pub enum ScreenError {
-    /// Nobody is there to look at it.
-    #[error(
-        "standard output is not a terminal: use --once --json for one window, or --log FILE for all windows"
-    )]
-    NoTerminal,
-    /// The terminal cannot do it.
-    #[error(
-        "cannot draw the screen on a \"dumb\" terminal (TERM): use --once --json, or --log FILE"
-    )]
-    Dumb,
-    /// The terminal failed.
-    #[error("cannot use the terminal")]
-    Terminal(#[source] io::Error),
-    /// The source of windows failed before the first one.
-    #[error(transparent)]
-    Live(#[from] LiveError),
-}
+use transect_live::Source;
 
 /// Where the windows come from.
 pub enum Feed {
@@ -47,24 +31,6 @@ pub enum Feed {
     Live(Box<dyn Source>),
     /// A log.
     Log(Log),
-}
-
-/// What happens to the screen.
-pub(crate) enum Event {
-    Key(Key),
-    /// Control and C.
-    Interrupt,
-    /// Control and Z.
-    Suspend,
-    Resize(u16, u16),
-    Window(Box<Snapshot>),
-    /// The source ended.
-    Ended(String),
-    /// The terminal went away.
-    Gone,
-    /// A thread of ours panicked; it has said why.
-    Panicked,
-    Signal(i32),
 }
 
 /// Shows the screen until its user ends it, or a signal does.
@@ -164,17 +130,6 @@ fn signals(to: SyncSender<Event>) -> io::Result<()> {
         }
     })?;
     Ok(())
-}
-
-/// Tells if its thread panics: nobody waits for it.
-pub(crate) struct Tells(pub(crate) SyncSender<Event>);
-
-impl Drop for Tells {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let _ = self.0.send(Event::Panicked);
-        }
-    }
 }
 
 fn windows(mut source: Box<dyn Source>, to: SyncSender<Event>) -> io::Result<()> {

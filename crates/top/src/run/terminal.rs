@@ -1,6 +1,6 @@
 //! The terminal, and how it is given back.
 
-use super::ScreenError;
+use super::error::ScreenError;
 use ratatui::{Terminal, buffer::Buffer, layout::Rect};
 use ratatui_crossterm::{
     CrosstermBackend,

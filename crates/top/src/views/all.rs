@@ -1,6 +1,10 @@
 //! VMs, containers and control groups.
 
-use super::{Page, Scene, WAIT, behind::Heaviest, lacks, lacks_vcpus, pressure};
+use super::{
+    behind::Heaviest,
+    pressure,
+    scene::{Page, Scene, WAIT, lacks, lacks_vcpus},
+};
 use crate::{
     part::part,
     sums::Sums,

@@ -1,9 +1,9 @@
 //! Whom waits are blamed on.
 
+use super::scene::per_cent;
 use crate::{
     number,
     table::Cell,
-    views::per_cent,
     who::{Who, machine_name},
 };
 use std::collections::HashMap;

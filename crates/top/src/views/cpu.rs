@@ -1,6 +1,9 @@
 //! A CPU: who is or was last on it, and who waits there.
 
-use super::{Page, Scene, per_cent, threads};
+use super::{
+    scene::{Page, Scene, per_cent},
+    threads,
+};
 use crate::{
     moment::Moment,
     number,

@@ -1,11 +1,10 @@
 //! A vCPU or thread: where its time went, its exits, who was in its way, and in whose way it was.
 
 use super::{
-    Page, Scene,
     behind::{culprit, culprit_name, victim, victim_name},
-    io_line, lacks, per_cent, state_word,
+    lines::{io_line, state_word, time_line},
+    scene::{Page, Scene, lacks, per_cent},
     threads::time_or,
-    time_line,
 };
 use crate::{
     number,

@@ -1,6 +1,6 @@
 //! What a container or control group was short of: its own limit, CPUs, disks, memory.
 
-use super::{Scene, per_cent};
+use super::scene::{Scene, per_cent};
 use crate::{
     number,
     part::{Parts, part},

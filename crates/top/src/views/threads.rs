@@ -1,8 +1,10 @@
 //! Threads: of a VM, of a control group, on a CPU, or all.
 
 use super::{
-    Page, Scene, WAIT, behind::Heaviest, behind::victim, io_line, lacks, lacks_vcpus, pressure,
-    state_word, time_line,
+    behind::{Heaviest, victim},
+    lines::{io_line, state_word, time_line},
+    pressure,
+    scene::{Page, Scene, WAIT, lacks, lacks_vcpus},
 };
 use crate::{
     moment::Moment,
