@@ -8,24 +8,22 @@
 
 use crate::collect::Collector;
 use crate::error::TimelineError;
+use crate::index::{Codes, TileEntry, TrackEntry, UnitIndex};
 use crate::inside;
 use crate::plan::{Plan, UnitPlan};
 use crate::pyramid::{Form, Intervals, Pyramid, top_level};
 use crate::rows;
-use crate::stamp::{Stamp, UnitStamp};
+use crate::stamp::{Stamp, UnitStamp, VIEW};
 use crate::sums::{Values, count_of, time_of};
 use crate::tables;
 use crate::tile::{encode_shares, encode_values};
-use crate::unit::{Blobs, Codes, TileEntry, TrackEntry, Unit, UnitIndex, UnitWriter};
+use crate::unit::{Blobs, Unit, UnitWriter};
 use crate::view::View;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use transect_access::{NewFolder, lock_folder};
-
-/// The folder of tiles.
-const VIEW: &str = "view";
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,9 +310,4 @@ impl Work<'_> {
             }
         }
     }
-}
-
-/// Where the tiles of `parent` are.
-pub(crate) fn folder(parent: &Path) -> PathBuf {
-    parent.join(VIEW)
 }

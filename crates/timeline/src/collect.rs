@@ -6,9 +6,10 @@
 
 use crate::chunk::{ChunkEntry, Filling, Interval, MAX_NS};
 use crate::error::TimelineError;
+use crate::index::{Codes, TrackEntry};
 use crate::key::Interner;
 use crate::track::{Actor, Kind};
-use crate::unit::{Codes, TrackEntry, UnitWriter};
+use crate::unit::UnitWriter;
 use rustc_hash::FxHashMap;
 
 /// Memory of all chunks that are being filled.

@@ -3,10 +3,11 @@
 
 use crate::chunk::Interval;
 use crate::error::TimelineError;
+use crate::index::TrackEntry;
 use crate::key::{Interner, RESERVED, RawKey};
 use crate::sums::key_of;
 use crate::track::Kind;
-use crate::unit::{TrackEntry, Unit};
+use crate::unit::Unit;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

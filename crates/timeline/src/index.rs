@@ -1,10 +1,72 @@
-//! A unit's index as bytes: numbers of variable length, words with their length before them.
+//! A unit's index: what is in its file and where; and as bytes, numbers of variable length, words with their length before
+//! them.
 
 use crate::chunk::ChunkEntry;
 use crate::key::{Class, RawKey};
 use crate::track::{Actor, Kind};
-use crate::unit::{Codes, TileEntry, TrackEntry, UnitIndex};
 use crate::varint::{put, take, unzigzag, zigzag};
+
+/// Where a tile of sums is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TileEntry {
+    pub(crate) level: u8,
+    pub(crate) index: i64,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u32,
+    pub(crate) crc: u32,
+}
+
+/// What a track's codes are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Codes {
+    /// Keys of intervals: a bucket has each key's time.
+    Keys,
+    /// Keys of instants: a bucket has each key's number.
+    Instants,
+    /// Values, times this: a bucket has the smallest, the largest and the mean.
+    Values(f64),
+}
+
+/// A track of a unit: all its intervals, and its tiles of sums in order of level and index.
+#[derive(Clone, Debug)]
+pub(crate) struct TrackEntry {
+    pub(crate) actor: Actor,
+    pub(crate) lane: u32,
+    pub(crate) intervals: u64,
+    pub(crate) busy_ns: i64,
+    pub(crate) codes: Codes,
+    pub(crate) chunks: Vec<ChunkEntry>,
+    pub(crate) tiles: Vec<TileEntry>,
+}
+
+impl TrackEntry {
+    /// The tile of sums, where there is one.
+    pub(crate) fn tile(&self, level: u8, index: i64) -> Option<&TileEntry> {
+        let at = self.tiles.binary_search_by_key(&(level, index), |tile| (tile.level, tile.index));
+        self.tiles.get(at.ok()?)
+    }
+
+    /// The chunks with what reaches into `[from, to)`.
+    pub(crate) fn chunks_in(&self, from: i64, to: i64) -> std::ops::Range<usize> {
+        // Instants at the very start belong to it.
+        let first = self.chunks.partition_point(|chunk| chunk.last_end < from);
+        let end = self.chunks.partition_point(|chunk| chunk.first_ts < to);
+        first..end.max(first)
+    }
+}
+
+/// What a unit's file says of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnitIndex {
+    pub(crate) table: String,
+    /// Rows that it was made from.
+    pub(crate) rows: u64,
+    /// Rows that no track could take, for they made no sense or too many of one actor overlap.
+    pub(crate) left_out: u64,
+    pub(crate) words: Vec<String>,
+    pub(crate) keys: Vec<RawKey>,
+    pub(crate) tracks: Vec<TrackEntry>,
+}
 
 /// The index as bytes.
 pub(crate) fn encode(index: &UnitIndex) -> Vec<u8> {

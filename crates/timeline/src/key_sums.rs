@@ -1,8 +1,8 @@
 //! How long and how often each key of a track was there in a range, exactly.
 
 use crate::error::TimelineError;
+use crate::index::Codes;
 use crate::sums::key_of;
-use crate::unit::Codes;
 use crate::view::View;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -7,8 +7,9 @@
 
 use crate::chunk::Interval;
 use crate::error::TimelineError;
+use crate::index::{TileEntry, TrackEntry};
 use crate::sums::{Amount, Summing, Sums, TILE_BUCKETS};
-use crate::unit::{Blobs, TileEntry, TrackEntry, UnitWriter};
+use crate::unit::{Blobs, UnitWriter};
 use std::ops::Range;
 
 /// A tile with so many intervals or fewer gives themselves.

@@ -1,16 +1,17 @@
 //! What a folder of tiles was made from, and which files are in it.
 
-use crate::build::folder;
 use crate::error::{TimelineError, io_error};
 use crate::plan::Plan;
 use crate::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use transect_integrity::{Seal, seal, seal_of};
 
+/// The folder of tiles.
+pub(crate) const VIEW: &str = "view";
 /// Version of the folder's layout (docs/reference/timeline-format.md); raise it with every change of what
 /// is in the files.
 const LAYOUT: u32 = 4;
@@ -96,4 +97,9 @@ fn of_tables(tables: &Path) -> Result<(u32, u64), TimelineError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((0, 0)),
         Err(error) => Err(io_error("read", &path)(error)),
     }
+}
+
+/// Where the tiles of `parent` are.
+pub(crate) fn folder(parent: &Path) -> PathBuf {
+    parent.join(VIEW)
 }

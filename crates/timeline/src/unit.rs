@@ -10,8 +10,7 @@
 
 use crate::chunk::{self, ChunkEntry, Interval};
 use crate::error::{TimelineError, io_error};
-use crate::key::RawKey;
-use crate::track::Actor;
+use crate::index::{self, TileEntry, UnitIndex};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -22,68 +21,6 @@ const FOOTER_BYTES: usize = 8 + 8 + 4 + 8;
 const WRITE_BYTES: usize = 1 << 20;
 /// An index beyond this is not believed.
 const MAX_INDEX_BYTES: u64 = 1 << 30;
-
-/// Where a tile of sums is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TileEntry {
-    pub(crate) level: u8,
-    pub(crate) index: i64,
-    pub(crate) offset: u64,
-    pub(crate) bytes: u32,
-    pub(crate) crc: u32,
-}
-
-/// What a track's codes are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Codes {
-    /// Keys of intervals: a bucket has each key's time.
-    Keys,
-    /// Keys of instants: a bucket has each key's number.
-    Instants,
-    /// Values, times this: a bucket has the smallest, the largest and the mean.
-    Values(f64),
-}
-
-/// A track of a unit: all its intervals, and its tiles of sums in order of level and index.
-#[derive(Clone, Debug)]
-pub(crate) struct TrackEntry {
-    pub(crate) actor: Actor,
-    pub(crate) lane: u32,
-    pub(crate) intervals: u64,
-    pub(crate) busy_ns: i64,
-    pub(crate) codes: Codes,
-    pub(crate) chunks: Vec<ChunkEntry>,
-    pub(crate) tiles: Vec<TileEntry>,
-}
-
-impl TrackEntry {
-    /// The tile of sums, where there is one.
-    pub(crate) fn tile(&self, level: u8, index: i64) -> Option<&TileEntry> {
-        let at = self.tiles.binary_search_by_key(&(level, index), |tile| (tile.level, tile.index));
-        self.tiles.get(at.ok()?)
-    }
-
-    /// The chunks with what reaches into `[from, to)`.
-    pub(crate) fn chunks_in(&self, from: i64, to: i64) -> std::ops::Range<usize> {
-        // Instants at the very start belong to it.
-        let first = self.chunks.partition_point(|chunk| chunk.last_end < from);
-        let end = self.chunks.partition_point(|chunk| chunk.first_ts < to);
-        first..end.max(first)
-    }
-}
-
-/// What a unit's file says of itself.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UnitIndex {
-    pub(crate) table: String,
-    /// Rows that it was made from.
-    pub(crate) rows: u64,
-    /// Rows that no track could take, for they made no sense or too many of one actor overlap.
-    pub(crate) left_out: u64,
-    pub(crate) words: Vec<String>,
-    pub(crate) keys: Vec<RawKey>,
-    pub(crate) tracks: Vec<TrackEntry>,
-}
 
 /// A unit's file while it is written.
 pub(crate) struct UnitWriter {
@@ -129,7 +66,7 @@ impl UnitWriter {
     /// Writes index and footer. Bytes of the file, and the checksum of its index.
     pub(crate) fn finish(mut self, index: &UnitIndex) -> Result<(u64, u32), TimelineError> {
         let offset = self.offset();
-        let bytes = crate::index::encode(index);
+        let bytes = index::encode(index);
         let crc = crc32fast::hash(&bytes);
         self.append(|to| {
             to.extend_from_slice(&bytes);
@@ -237,5 +174,5 @@ fn read_index(blobs: &Blobs, len: u64, crc: u32) -> Result<UnitIndex, TimelineEr
     if footer[16..20] != crc.to_le_bytes() || crc32fast::hash(&index) != crc {
         return Err(blobs.damaged(offset, "checksum mismatch in the index"));
     }
-    crate::index::decode(&index).ok_or_else(|| blobs.damaged(offset, "invalid index"))
+    index::decode(&index).ok_or_else(|| blobs.damaged(offset, "invalid index"))
 }

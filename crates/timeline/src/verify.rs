@@ -1,8 +1,7 @@
 //! Whether a folder of tiles is what was written.
 
-use crate::build::folder;
 use crate::error::{TimelineError, io_error};
-use crate::stamp::Stamp;
+use crate::stamp::{Stamp, folder};
 use crate::unit::Unit;
 use std::path::Path;
 

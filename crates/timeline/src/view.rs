@@ -1,6 +1,7 @@
 //! A recording's timeline, open for reading: tracks, keys, tiles.
 
 use crate::error::TimelineError;
+use crate::index::{Codes, TileEntry, TrackEntry};
 use crate::key::{Class, NOTHING, OTHERS, RESERVED, RawKey};
 use crate::names::{Machine, Names};
 use crate::pyramid::{EXACT_INTERVALS, MAX_LEVEL, tile_ns, top_level};
@@ -8,7 +9,7 @@ use crate::rows;
 use crate::stamp::Stamp;
 use crate::tile::{Share, ValueBucket, decode_shares, decode_values, scaled};
 use crate::track::{Actor, Kind, Shape};
-use crate::unit::{Codes, TileEntry, TrackEntry, Unit};
+use crate::unit::Unit;
 use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Rows of several runs in order of `ts`.
 
 use super::group::{Group, GroupRows, Source};
-use super::shape;
+use super::shape::shape;
 use crate::error::TimelineError;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;

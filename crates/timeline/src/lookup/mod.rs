@@ -12,6 +12,7 @@ mod condition;
 mod files;
 mod group;
 mod merge;
+mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -20,11 +21,11 @@ pub use merge::Rows;
 
 use crate::error::TimelineError;
 use crate::rows::open_folder;
-use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use arrow::error::ArrowError;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use files::runs_of_table;
 use group::{Group, groups_of_run};
+use shape::shape;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -206,28 +207,4 @@ fn covering_row(
 fn times<'b>(batch: &'b RecordBatch, column: &str) -> Option<&'b [i64]> {
     let column = batch.column_by_name(column)?.as_primitive_opt::<Int64Type>()?;
     Some(column.values())
-}
-
-/// A batch with these columns in this order; without any, as it is.
-fn shape(batch: &RecordBatch, columns: &[&'static str]) -> Result<RecordBatch, ArrowError> {
-    if columns.is_empty() {
-        return Ok(batch.clone());
-    }
-    let schema = batch.schema();
-    let mut fields: Vec<Arc<Field>> = Vec::new();
-    let mut arrays: Vec<ArrayRef> = Vec::new();
-    for name in columns {
-        match schema.fields().find(name) {
-            Some((at, field)) => {
-                fields.push(Arc::clone(field));
-                arrays.push(Arc::clone(batch.column(at)));
-            }
-            None => {
-                fields.push(Arc::new(Field::new(*name, DataType::Null, true)));
-                arrays.push(new_null_array(&DataType::Null, batch.num_rows()));
-            }
-        }
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
 }

@@ -1,6 +1,6 @@
 //! Handlers, calls, requests, packets, work items, losses, events.
 
-use super::{TableReader, plain};
+use super::table_reader::{TableReader, plain};
 use crate::collect::{Collector, Slots};
 use crate::column::{Words, bools, get, i32s, i64s, u32s, u64s};
 use crate::error::TimelineError;

@@ -4,35 +4,13 @@
 mod io;
 mod numbers;
 mod states;
+mod table_reader;
 
 pub use io::vector_name;
 
-use crate::collect::Collector;
-use crate::error::TimelineError;
-use crate::key::{Class, Interner, RawKey};
 use crate::unit::Unit;
-use arrow::array::RecordBatch;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// Reads the rows of one table, which come in order of `ts`.
-pub(crate) trait TableReader {
-    /// The columns it needs.
-    fn columns(&self) -> &'static [&'static str];
-
-    /// Takes rows of a batch.
-    fn take(
-        &mut self,
-        batch: &RecordBatch,
-        rows: Range<usize>,
-        into: &mut Collector,
-    ) -> Result<(), TimelineError>;
-
-    /// There are no more rows; what has not ended goes on until `to`.
-    fn end(&mut self, to: i64, into: &mut Collector) {
-        let _ = (to, into);
-    }
-}
+use table_reader::TableReader;
 
 /// The tables that tracks are made of, in the order in which they are read: what a person looks at
 /// first is there first.
@@ -90,11 +68,6 @@ pub(crate) fn reader(
             None => return None,
         },
     })
-}
-
-/// A key of words that are the same for all rows.
-fn plain(keys: &mut Interner, class: Class, state: &str) -> RawKey {
-    RawKey { class, state: keys.word(state), reason: 0, machine: None, vcpu: None, tid: None }
 }
 
 #[cfg(test)]

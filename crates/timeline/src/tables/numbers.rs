@@ -1,6 +1,6 @@
 //! Numbers over time: counters, and what the windows say of each VM and vCPU.
 
-use super::TableReader;
+use super::table_reader::TableReader;
 use crate::collect::{Collector, Slot};
 use crate::column::{Words, get, i64s, u32s, u64s};
 use crate::error::TimelineError;

@@ -1,6 +1,6 @@
 //! Tables whose rows tile time: CPUs, vCPUs, threads, domains; and the exits.
 
-use super::{TableReader, plain};
+use super::table_reader::{TableReader, plain};
 use crate::collect::{Collector, Slot, Slots};
 use crate::column::{Words, get, i32s, i64s, u32s};
 use crate::cursor::{Cursor, cursors};
