@@ -4,7 +4,7 @@
 //! series than in a coarser one, frames or files at its end are gone; so are those at its beginning where something
 //! older is there. What is missing at the end of a coarser series is made from the finer one at the next start.
 
-use super::series::{Lost, Segment, Why};
+use super::segment::{Lost, Segment, Why};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Time of a run in a series, ns since 1970.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests report by failing")]
 
 use super::read::{Piece, plan_verified};
-use super::series::Gone;
+use super::segment::Gone;
 use super::tests::{plan_of, windows, write};
 use super::{Index, Opened, frame, verify};
 use crate::rendered::Rendered;

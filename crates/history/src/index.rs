@@ -1,7 +1,8 @@
 //! What the history has, for readers and for `status`.
 
 use super::frame::Note;
-use super::series::{Gone, Lost, Place, Segment, Tier, Why};
+use super::segment::{Gone, Lost, Place, Segment, Why};
+use super::series::Tier;
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;

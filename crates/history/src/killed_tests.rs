@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests report by failing")]
 
 use super::fold::Fold;
-use super::series::Place;
+use super::segment::Place;
 use super::{Index, Opened, Plan};
 use crate::rendered::Rendered;
 use crate::synthetic::{Made, START_UNIX_NS};

@@ -33,6 +33,7 @@ mod read;
 mod rendered;
 mod scan;
 mod scrub;
+mod segment;
 mod series;
 mod survey;
 #[cfg(any(test, feature = "synthetic"))]
@@ -45,7 +46,7 @@ pub use index::{Index, Numbers, State};
 pub use read::{Piece, plan_verified};
 pub use rendered::{COUNT, Rendered, began_unix_ns};
 pub use scrub::scrub;
-pub use series::{Gone, Place};
+pub use segment::{Gone, Place};
 pub use verify::{Damaged, FileReport, Repaired, Report, repair, verify};
 pub use writer::{Opened, Plan, Queue};
 

@@ -1,7 +1,7 @@
 //! Which windows answer a question about the past, from disk and memory.
 
 use super::index::{Index, Part};
-use super::series::{Gone, Place};
+use super::segment::{Gone, Place};
 use crate::rendered::began_unix_ns;
 use std::io;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use super::frame::Note;
 use super::scan::{Damage, Scan, scan};
-use super::series::{Lost, Segment, Why};
+use super::segment::{Lost, Segment, Why};
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io;

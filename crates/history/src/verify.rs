@@ -1,7 +1,8 @@
 //! Verification and repair of a history without its daemon.
 
 use super::frame::Note;
-use super::series::{Lost, Place, SERIES, Segment, Why};
+use super::segment::{Lost, Place, Segment, Why};
+use super::series::SERIES;
 use super::survey::{Found, Limits, find, segments};
 use std::collections::VecDeque;
 use std::fs::{self, File};

@@ -3,7 +3,8 @@
 use super::fold::Fold;
 use super::frame::{Maker, Note, Span};
 use super::index::{Index, State};
-use super::series::{Appender, SERIES, Segment, Tier, existing};
+use super::segment::Segment;
+use super::series::{Appender, SERIES, Tier, existing};
 use crate::rendered::Rendered;
 use crate::rendered::began_unix_ns;
 use std::fs::{self, File, TryLockError};
