@@ -13,6 +13,7 @@ mod quota;
 mod request;
 mod response;
 mod server;
+mod streaming;
 pub mod tls;
 
 pub use connections::Places;

@@ -5,9 +5,8 @@ use super::outbox::Outbox;
 use super::paced::{Connection, Phase, Plain, Secure, let_it_finish};
 use super::peer::{self, Peer};
 use super::request::{self, NoRequest, Request};
-use super::response::{
-    Answer, Made, Response, write_events, write_events_head, write_stream, write_stream_head,
-};
+use super::response::{Answer, Made, Response};
+use super::streaming::{write_events, write_events_head, write_stream, write_stream_head};
 use super::tls::Tls;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
