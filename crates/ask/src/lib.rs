@@ -42,7 +42,10 @@ pub use answer::Answer;
 pub use command::{Layout, Wanted};
 pub use engine::{Engine, Options, Patience};
 pub use error::AskError;
-pub use place::{NAME, program};
+pub use place::program;
 pub use pool::{Client, MAX_CHILDREN, Pool};
 pub use protocol::{Form, Limits, Query};
 pub use sandbox::missing_walls;
+
+/// File name of the engine.
+pub const NAME: &str = "transect-sql";

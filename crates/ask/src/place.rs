@@ -1,10 +1,7 @@
 //! Location of the engine.
 
-use crate::error::AskError;
+use crate::{NAME, error::AskError};
 use std::path::PathBuf;
-
-/// File name of the engine.
-pub const NAME: &str = "transect-sql";
 
 /// Path of the engine, in the folder of the running program. `PATH` is not searched, so that a root daemon cannot be
 /// made to run another program of that name.
