@@ -18,7 +18,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use std::any::Any;
 use std::future::Future;
 use std::path::Path;
@@ -341,12 +341,6 @@ fn context(options: &Options, may_spill: bool) -> DfResult<SessionContext> {
         .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(disk))
         .build_arc()?;
     Ok(SessionContext::new_with_config_rt(config, runtime))
-}
-
-/// Waits for what only looks into memory and so never waits.
-pub(crate) fn block_on_memory<T>(work: impl Future<Output = DfResult<T>>) -> DfResult<T> {
-    work.now_or_never()
-        .unwrap_or_else(|| Err(DataFusionError::Internal("registration blocked".to_owned())))
 }
 
 fn closed() -> DataFusionError {

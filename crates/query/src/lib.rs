@@ -44,6 +44,7 @@ mod operators;
 pub mod output;
 #[cfg(test)]
 mod random;
+mod ready;
 mod stopping;
 mod suggest;
 pub mod views;

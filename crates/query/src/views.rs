@@ -4,8 +4,8 @@
 //! `docs/reference/sql.md` print: the first line says what the view shows, `column:` lines say what its
 //! columns are, further lines say more, and `example:` ends it with a query.
 
-use crate::database::block_on_memory;
 use crate::error::QueryError;
+use crate::ready::block_on_memory;
 use datafusion::prelude::SessionContext;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,9 +1,10 @@
 //! `ev_NAME`, one table per kind of event with one column per field, and `events` over all.
 
+use super::add::{add, internal};
 use super::files::{Files, From, TableFile};
 use super::table::RecordingTable;
-use super::{add, internal};
 use crate::error::QueryError;
+use crate::ready::block_on_memory;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::prelude::SessionContext;
 use parquet::arrow::parquet_to_arrow_schema;
@@ -48,7 +49,7 @@ pub(crate) fn register(
         return add(context, "events", Arc::new(RecordingTable::new(none(), Files::default())));
     }
     let sql = format!("CREATE VIEW events AS {}", selects.join(" UNION ALL "));
-    crate::database::block_on_memory(context.sql(&sql)).map(drop).map_err(|error| internal(&error))
+    block_on_memory(context.sql(&sql)).map(drop).map_err(|error| internal(&error))
 }
 
 /// The kinds of events there are files of.

@@ -1,6 +1,6 @@
 //! The Parquet files of one table, and what they prove about themselves.
 
-use super::held::HeldFile;
+use super::held::{HeldFile, Reach};
 use crate::error::QueryError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
@@ -39,15 +39,6 @@ impl TableFile {
         let metadata = reader.try_parse(&file).and_then(|()| reader.finish());
         metadata.map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))
     }
-}
-
-/// How the files of tables are reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Opened by their paths when they are needed.
-    ByPath,
-    /// Opened at once and kept open.
-    Held,
 }
 
 /// Where files are found, and how they are reached.

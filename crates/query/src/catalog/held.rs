@@ -3,7 +3,6 @@
 //! Files that are opened at once are read by their descriptors, also in a process that can no longer open files. Others
 //! are opened for each read, so that a recording of thousands of files needs few descriptors.
 
-use super::files::Reach;
 use crate::error::QueryError;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,6 +22,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use transect_integrity::{CheckedFile, KnownFile};
 use url::Url;
+
+/// How the files of tables are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Opened by their paths when they are needed.
+    ByPath,
+    /// Opened at once and kept open.
+    Held,
+}
 
 /// A file of the tables.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! `machine_id=N` on the way says that all rows of its files are of machine N, which lets files
 //! be left out without being opened. Events lie below `events/name=<event>/`.
 
+mod add;
 mod events;
 mod files;
 mod held;
@@ -14,12 +15,11 @@ pub(crate) use schema::arrow_schema;
 pub(crate) use table::RecordingTable;
 
 use crate::error::QueryError;
-use datafusion::catalog::TableProvider;
-use datafusion::error::DataFusionError;
+use add::add;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::SessionContext;
-use files::{Files, From, Reach};
-use held::HeldStore;
+use files::{Files, From};
+use held::{HeldStore, Reach};
 use std::path::Path;
 use std::sync::Arc;
 use transect_integrity::Folder;
@@ -99,17 +99,4 @@ pub(crate) fn register(context: &SessionContext, tables: Tables) -> Result<(), Q
         add(context, doc.name, Arc::new(table))?;
     }
     events::register(context, tables.events)
-}
-
-fn add(
-    context: &SessionContext,
-    name: &str,
-    table: Arc<dyn TableProvider>,
-) -> Result<(), QueryError> {
-    let registered = context.register_table(name, table);
-    registered.map(drop).map_err(|error| internal(&error))
-}
-
-fn internal(error: &DataFusionError) -> QueryError {
-    QueryError::Run { message: error.to_string() }
 }

@@ -3,6 +3,7 @@
 //! Every format is a [`BatchWriter`] that takes batches as they come; none holds the result in
 //! memory (a table holds its first rows, to align them).
 
+mod batch_writer;
 mod table;
 
 use crate::error::QueryError;
@@ -15,6 +16,7 @@ use parquet::file::properties::WriterProperties;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+pub use batch_writer::BatchWriter;
 pub use table::Limits;
 
 /// How a result is written.
@@ -32,21 +34,6 @@ pub enum Format {
     Arrow,
     /// A Parquet file.
     Parquet,
-}
-
-/// Writes a result, batch by batch.
-pub trait BatchWriter {
-    /// Takes the next rows. False says that no more are wanted: they would not be shown.
-    ///
-    /// # Errors
-    /// If they cannot be written.
-    fn write(&mut self, batch: &RecordBatch) -> Result<bool, QueryError>;
-
-    /// Writes what is left.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    fn finish(self: Box<Self>) -> Result<(), QueryError>;
 }
 
 /// A writer of a result with these columns.

@@ -3,7 +3,7 @@
 //! Widths are those of the first rows; rows beyond, where all are wanted, keep them as far as
 //! they fit. On a terminal only so many rows are shown, and how many more there are is said.
 
-use super::BatchWriter;
+use super::batch_writer::BatchWriter;
 use crate::error::QueryError;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, SchemaRef};

@@ -1,6 +1,6 @@
 //! What DataFusion asks of an aggregate, for any way of keeping values.
 
-use super::Values;
+use super::values::Values;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, Int64Builder, LargeBinaryArray,
     LargeBinaryBuilder, ListBuilder,

@@ -5,7 +5,7 @@
 //! is given as the middle of its bucket, at most half a bucket (1/256) from the value that the
 //! exact quantile would name. Only the buckets between the lowest and the highest used are kept.
 
-use super::Values;
+use super::values::{Values, rank};
 
 /// Buckets and where they begin.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl Values for Histogram {
 
     fn quantile(&mut self, q: f64) -> Option<i64> {
         let total = usize::try_from(self.total).ok().filter(|total| *total > 0)?;
-        let mut left = super::rank(total, q) as u64;
+        let mut left = rank(total, q) as u64;
         for (bucket, count) in (self.first..).zip(&self.counts) {
             if *count >= left {
                 return Some(middle(bucket));

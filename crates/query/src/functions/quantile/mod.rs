@@ -8,6 +8,7 @@
 mod accumulator;
 mod exact;
 mod histogram;
+mod values;
 
 use accumulator::{Grouped, Single};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -20,31 +21,6 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
-
-/// What a group's values are kept in.
-pub(crate) trait Values: Default + std::fmt::Debug + Send + Sync + 'static {
-    /// Takes a value.
-    fn add(&mut self, value: i64);
-    /// Writes everything kept, for another to [`Self::merge`].
-    fn encode(&self, out: &mut Vec<u8>);
-    /// Takes all values of another's state.
-    fn merge(&mut self, state: &[u8]);
-    /// The value of nearest rank; none without values.
-    fn quantile(&mut self, q: f64) -> Option<i64>;
-    /// Memory held, bytes.
-    fn size_bytes(&self) -> usize;
-}
-
-/// The nearest rank, from 1 to `count`.
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share of a count lies between 0 and that count"
-)]
-fn rank(count: usize, q: f64) -> usize {
-    ((count as f64 * q).ceil() as usize).clamp(1, count.max(1))
-}
 
 /// Makes the aggregates known to SQL.
 pub(crate) fn register(context: &SessionContext) {
