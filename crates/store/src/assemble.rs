@@ -2,6 +2,7 @@
 
 use crate::{
     error::{StoreError, io_error},
+    evidence::read_evidence,
     manifest::{MachineEntry, Manifest, SourceEntry},
     mapping::{Mapping, Piece},
     spool::{self, FoundSpool},
@@ -49,7 +50,7 @@ pub(crate) fn plan(
             )));
         }
     }
-    let evidence = crate::open::read_evidence(dir, &mut Vec::new())?;
+    let evidence = read_evidence(dir, &mut Vec::new())?;
     let mut spec = file_spec(manifest, entry, &meta, &spools);
     spec.options.time_shift = time_shift::of_source(manifest, entry, &evidence);
     let plan = spec.plan().map_err(|e| refuse(e.to_string()))?;

@@ -6,10 +6,11 @@
 
 use crate::{
     error::{StoreError, io_error},
-    manifest::{COPIES, FileEntry, Manifest, SourceEntry, SourceFormat, replace},
+    evidence::CLOCKS_FILE_NAME,
+    manifest::{COPIES, FileEntry, Manifest, SourceEntry, SourceFormat},
     mapping::Mapping,
-    open::OpenProblem,
-    writer::CLOCKS_FILE_NAME,
+    problem::OpenProblem,
+    replace::replace,
 };
 use std::{
     collections::BTreeMap,

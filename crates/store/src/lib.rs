@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! NAME.transect/
-//!   manifest.json      machines, sources, gaps, losses, cost          (manifest.rs)
+//!   manifest.json      machines, sources, gaps, losses, cost          (manifest/)
 //!   clocks.jsonl       clock evidence, one JSON record per line
 //!   host.compact       the host's events, from the compact collector (blocks; append.rs)
 //!   host.dat           the same from the full one: a trace.dat v7 that trace-cmd opens
@@ -40,6 +40,7 @@ mod append;
 mod assemble;
 mod checksums;
 pub mod error;
+mod evidence;
 mod excerpt;
 pub mod manifest;
 mod mapping;
@@ -47,6 +48,8 @@ mod names;
 mod not_kept;
 mod open;
 mod place;
+mod problem;
+mod replace;
 mod spool;
 pub mod tables;
 mod time_shift;
@@ -55,11 +58,13 @@ mod writer;
 
 pub use append::AppendFile;
 pub use error::StoreError;
+pub use evidence::CLOCKS_FILE_NAME;
 pub use excerpt::{ExcerptWriter, of_broken, open_excerpt};
 pub use manifest::Manifest;
 pub use mapping::Mapping;
 pub use names::stem_from_name;
-pub use open::{OpenProblem, Recording, Source};
+pub use open::{Recording, Source};
+pub use problem::OpenProblem;
 pub use spool::{CpuSpool, MAX_META_BYTES, SourceSpool};
 pub use verify::{FileCheck, FileState, repair, verify};
-pub use writer::{CLOCKS_FILE_NAME, Finished, RecordingWriter, check_free};
+pub use writer::{Finished, RecordingWriter, check_free};

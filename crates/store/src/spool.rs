@@ -5,8 +5,9 @@
 
 use crate::{
     error::{StoreError, io_error},
-    manifest::{SourceEntry, replace_unsynced},
+    manifest::SourceEntry,
     names::check_meta,
+    replace::replace_unsynced,
 };
 use std::{
     collections::{BTreeMap, btree_map::Entry},

@@ -3,9 +3,10 @@
 use crate::{
     checksums,
     error::{StoreError, io_error},
-    manifest::{COPIES, FILE_NAME, Manifest, replace, why},
+    evidence::CLOCKS_FILE_NAME,
+    manifest::{COPIES, FILE_NAME, Manifest, why},
     mapping::Mapping,
-    writer::CLOCKS_FILE_NAME,
+    replace::replace,
 };
 use std::{
     collections::BTreeMap,

@@ -4,9 +4,11 @@ use crate::{
     append::AppendFile,
     assemble, checksums,
     error::{StoreError, io_error},
+    evidence::CLOCKS_FILE_NAME,
     manifest::{Gap, Manifest, SourceEntry, SourceFormat},
     names::check_file,
     place::Place,
+    replace::replace,
     spool::SourceSpool,
 };
 use std::{
@@ -17,9 +19,6 @@ use std::{
 };
 use transect_access::{Readers, create_top};
 use transect_clock::evidence::Evidence;
-
-/// Name of the file of clock evidence: one JSON record per line, in order of time.
-pub const CLOCKS_FILE_NAME: &str = "clocks.jsonl";
 
 /// Space kept free for the end: thread names and the last manifest must find room on a disk that
 /// the events have filled.
@@ -183,7 +182,7 @@ impl RecordingWriter {
     /// Writes a small file beside the sources, whole or not at all; one of that name is replaced.
     pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         check_file(name)?;
-        crate::manifest::replace(&self.dir.join(name), bytes)
+        replace(&self.dir.join(name), bytes)
     }
 
     /// Notes a stretch in which a machine could not be recorded.
