@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "memory maps")]
 
 use crate::error::{StoreError, io_error};
+use procfs::process::Process;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
 };
@@ -157,8 +158,10 @@ impl Mapping {
             let (working, done) = mpsc::sync_channel::<()>(0);
             scope.spawn(move || {
                 // The program itself is among the files.
-                let most = resident_file_bytes().map(|bytes| bytes + KEEP_BYTES);
-                let much = || most.is_none_or(|most| resident_file_bytes() > Some(most));
+                let process = Process::myself().ok();
+                let resident = || process.as_ref().and_then(resident_file_bytes);
+                let most = resident().map(|bytes| bytes + KEEP_BYTES);
+                let much = || most.is_none_or(|most| resident() > Some(most));
                 // Until the sender is dropped, however the work ends.
                 while done.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                     if much() {
@@ -203,11 +206,10 @@ impl Drop for Mapping {
     }
 }
 
-/// What this process has of mapped files in memory (Linux, fs/proc/task_mmu.c `task_statm`).
-fn resident_file_bytes() -> Option<usize> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: usize = statm.split(' ').nth(2)?.parse().ok()?;
-    pages.checked_mul(rustix::param::page_size())
+/// What a process has of mapped files in memory (Linux, fs/proc/task_mmu.c `task_statm`).
+fn resident_file_bytes(process: &Process) -> Option<usize> {
+    let statm = process.statm().ok()?;
+    usize::try_from(statm.shared).ok()?.checked_mul(rustix::param::page_size())
 }
 
 fn to_usize(bytes: u64) -> io::Result<usize> {
@@ -266,11 +268,13 @@ mod tests {
         let piece = Piece { file: file_of(&bytes), at, bytes: size };
         let mapping = Mapping::of_pieces(b"head", &[piece]).unwrap();
         let sum = || mapping[page..].iter().step_by(page).map(|b| u64::from(*b)).sum::<u64>();
-        let before = resident_file_bytes().unwrap();
+        let process = Process::myself().unwrap();
+        let resident = || resident_file_bytes(&process).unwrap();
+        let before = resident();
         let (first, again) = Mapping::read_through(&[&mapping], || {
             let first = sum();
             let until = std::time::Instant::now() + 5000 * LOOK_EVERY;
-            while resident_file_bytes().unwrap() > before + 2 * KEEP_BYTES {
+            while resident() > before + 2 * KEEP_BYTES {
                 assert!(std::time::Instant::now() < until, "nothing is given back");
                 std::thread::sleep(LOOK_EVERY);
             }

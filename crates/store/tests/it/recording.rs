@@ -1,6 +1,7 @@
 //! A recording from its first page to its last reader, with kills and torn pages in between.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is the report")]
 
+use procfs::process::{FDTarget, Process};
 use proptest::prelude::*;
 use std::{fs, path::Path};
 use transect_clock::evidence::Evidence;
@@ -207,10 +208,9 @@ fn spools_of_many_cpus_are_not_all_open() {
             spool.append(CpuId(cpu), &page(round * 10, 10)).unwrap();
         }
     }
-    let names = fs::read_dir("/proc/self/fd").unwrap();
-    let open = names.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
-    let spools =
-        open.filter(|path| path.starts_with(&dir) && path.extension() == Some("raw".as_ref()));
+    let open = Process::myself().unwrap().fd().unwrap().flatten();
+    let is_spool = |path: &Path| path.starts_with(&dir) && path.extension() == Some("raw".as_ref());
+    let spools = open.filter(|fd| matches!(&fd.target, FDTarget::Path(path) if is_spool(path)));
     assert!(spools.count() <= 128);
     for cpu in [0, 127, 128, 299] {
         let bytes = fs::read(dir.join(format!("host.cpu{cpu}.raw"))).unwrap();
