@@ -1,6 +1,6 @@
 //! `/api/flows`: who woke, preempted and asked whom, as arrows between tracks.
 
-use super::handover::handovers;
+use super::handover::{Handover, handovers};
 use super::{Answered, Time, body, failed, lookup, table_rows, view};
 use crate::row::{Row, id, int, text, tid};
 use crate::state::State;
@@ -294,7 +294,7 @@ pub(crate) fn between(
     let mut flows: Vec<Flow> = Vec::new();
     flows.extend(wakeups.iter().filter_map(|row| wakeup(places, row)));
     flows.extend(preempted.iter().filter_map(|row| preemption(places, row)));
-    flows.extend(by_vcpus.iter().filter_map(|handover| handover.flow(places)));
+    flows.extend(by_vcpus.iter().filter_map(|wait| handover(places, wait)));
     flows.extend(requests.iter().filter_map(|row| request(places, row)));
     flows.retain(|flow| ends.has(flow));
     flows.sort_by_key(|flow| (flow.from.1, flow.to, flow.from.0));
@@ -315,6 +315,12 @@ fn preemption(places: &Places<'_>, row: &Row) -> Option<Flow> {
     let from = places.thread(places.host(machine), tid(row, "by_tid")?)?;
     let to = places.vcpu(machine, id(row, "vcpu")?)?;
     (from != to).then_some(Flow { from: (from, ts), to: (to, ts), kind: "preempt" })
+}
+
+fn handover(places: &Places<'_>, wait: &Handover) -> Option<Flow> {
+    let from = places.vcpu(wait.by_machine, wait.by_vcpu?)?;
+    let to = places.vcpu(wait.machine, wait.vcpu)?;
+    (from != to).then_some(Flow { from: (from, wait.ts), to: (to, wait.ts), kind: "preempt" })
 }
 
 fn request(places: &Places<'_>, row: &Row) -> Option<Flow> {

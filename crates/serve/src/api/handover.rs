@@ -6,7 +6,6 @@
 //! counts which overlaps it on its CPU.
 
 use super::failed;
-use super::flows::{Flow, Places};
 use crate::row::{Row, id, int, rows_of};
 use std::collections::{BTreeSet, HashMap};
 use transect_http::Response;
@@ -21,15 +20,15 @@ const MAX_WAITS: usize = 1_000_000;
 /// A wait of a vCPU, whose CPU another domain had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handover {
-    ts: i64,
+    pub(super) ts: i64,
     /// Where the wait ends; an instant takes a nanosecond.
     end: i64,
     cpu: u32,
-    machine: u32,
-    vcpu: u32,
-    by_machine: u32,
+    pub(super) machine: u32,
+    pub(super) vcpu: u32,
+    pub(super) by_machine: u32,
     /// The vCPU of that domain, once a slice has told it.
-    by_vcpu: Option<u32>,
+    pub(super) by_vcpu: Option<u32>,
 }
 
 /// A vCPU of a domain that had a CPU.
@@ -40,14 +39,6 @@ struct Slice {
     cpu: u32,
     machine: u32,
     vcpu: u32,
-}
-
-impl Handover {
-    pub(super) fn flow(&self, places: &Places<'_>) -> Option<Flow> {
-        let from = places.vcpu(self.by_machine, self.by_vcpu?)?;
-        let to = places.vcpu(self.machine, self.vcpu)?;
-        (from != to).then_some(Flow { from: (from, self.ts), to: (to, self.ts), kind: "preempt" })
-    }
 }
 
 /// Waits that begin in a range and satisfy `only`, in order of time, as far as the vCPU is known: the

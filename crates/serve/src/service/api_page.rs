@@ -1,7 +1,8 @@
 //! `docs/reference/http-api.md`, made from the table of routes and the columns of the rows. `UPDATE_GOLDEN=1` writes it anew.
 
-use super::routes::{ROUTES, Route};
-use super::tables;
+use super::columns::columns;
+use super::route::Route;
+use super::routes::ROUTES;
 use std::fmt::Write as _;
 use transect_live::TABLES;
 
@@ -60,7 +61,7 @@ fn page() -> String {
     );
     for (place, table) in TABLES.iter().enumerate() {
         let _ = write!(page, "\n### {table}\n\n| column | type | meaning |\n|---|---|---|\n");
-        for column in tables::columns(place) {
+        for column in columns(place) {
             let (ty, doc) = (column.ty.sql_name(), cell(column.doc));
             let _ = writeln!(page, "| `{}` | {ty} | {doc} |", column.name);
         }

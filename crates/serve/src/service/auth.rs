@@ -5,7 +5,7 @@
 //! host; everywhere it must not come from another site's page; and what it may do is told by a
 //! token, in a header or in a cookie that was given for one.
 
-use super::config::OpenAccess;
+use super::config::{Config, OpenAccess};
 use ring::{hmac, rand};
 use std::fs;
 use std::io;
@@ -95,6 +95,21 @@ pub(crate) struct Wishes<'c> {
     pub(crate) host_names: &'c [String],
     /// Where a token is left that was made because none is configured.
     pub(crate) data: &'c Path,
+}
+
+impl<'c> Wishes<'c> {
+    pub(crate) fn new(config: &'c Config, address: SocketAddr, has_tls: bool) -> Self {
+        Wishes {
+            address,
+            has_tls,
+            insecure: config.insecure,
+            open_access: config.open_access,
+            read_tokens: config.read_tokens.as_deref(),
+            control_tokens: config.control_tokens.as_deref(),
+            host_names: &config.host_names,
+            data: &config.data,
+        }
+    }
 }
 
 impl Auth {

@@ -4,8 +4,7 @@
 //! While the brake is on, no token of the client is looked at, the right one neither: an answer would be worth a guess.
 //! Cookies that were given before go on.
 
-use super::Scope;
-use super::auth::{self, Auth, Shown};
+use super::auth::{self, Auth, Scope, Shown};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

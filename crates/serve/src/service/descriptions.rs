@@ -3,12 +3,39 @@
 //! A description has a checksum. A recording whose description is missing or damaged is not removed if it is whole: only
 //! what a daemon left that was killed while it wrote or removed a snapshot is.
 
-use super::snapshots::{Snap, is_id};
 use serde::{Deserialize, Serialize};
 use std::{fs, io, path::Path};
 
 /// A recording that is being removed has this instead of `.transect`.
 pub(super) const REMOVED: &str = "removed";
+
+/// A snapshot, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Snap {
+    pub(crate) id: String,
+    /// When it was taken, ns since 1970.
+    pub(crate) taken_unix_ns: u64,
+    /// How much of the past was asked for.
+    pub(crate) seconds: u64,
+    pub(crate) reason: String,
+    /// The trigger that took it.
+    pub(crate) trigger: Option<String>,
+    pub(crate) events: u64,
+    pub(crate) lost: u64,
+    pub(crate) bytes: u64,
+    /// The host's wall clock at the start of its window, ns since 1970; null where unknown.
+    #[serde(default)]
+    pub(crate) from_unix_ns: Option<i64>,
+    /// The same at the end.
+    #[serde(default)]
+    pub(crate) until_unix_ns: Option<i64>,
+}
+
+/// Only such names are made, and only such are looked for: no path is ever made of what a client sent.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    !text.is_empty() && text.len() <= 32 && text.chars().all(is_plain)
+}
 
 #[derive(Serialize, Deserialize)]
 struct Stored {

@@ -1,31 +1,25 @@
 //! The description of the API, made of the table of routes.
 
-use super::Service;
-use super::routes::{Call, ROUTES, Route};
-use super::tables;
+use super::columns::columns;
+use super::route::Route;
 use serde_json::{Map, Value, json};
-use transect_http::{Answer, Response};
 use transect_live::TABLES;
 use transect_model::column::{Column, ColumnType};
-
-pub(crate) fn answer(_: &Service, _: &Call<'_>) -> Result<Answer, Response> {
-    Ok(Response::json(&description()).into())
-}
 
 /// Tables whose rows have distributions.
 const LENGTHS: [&str; 4] = ["window_details", "exit_windows", "io_windows", "container_windows"];
 
 /// OpenAPI 3.0.
-pub(crate) fn description() -> Value {
+pub(crate) fn description(routes: &[Route]) -> Value {
     let mut paths = Map::new();
-    for route in ROUTES {
+    for route in routes {
         let methods = paths.entry(route.path).or_insert_with(|| json!({}));
         let method = route.method.name().to_ascii_lowercase();
         methods[method] = operation(route);
     }
     let mut schemas = Map::new();
     for (place, table) in TABLES.iter().enumerate() {
-        let mut schema = row(tables::columns(place));
+        let mut schema = row(columns(place));
         if LENGTHS.contains(table) {
             schema["properties"]["lengths"] = json!({
                 "type": "array",

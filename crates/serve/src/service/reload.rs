@@ -1,52 +1,14 @@
 //! Another configuration for a daemon that runs: all of what is valid at once, or nothing.
 
+use super::auth::Wishes;
 use super::config::Config;
+use super::settings::{Settings, unix_now_ns};
+use super::shared::Service;
 use super::triggers::Watch;
-use super::{Service, auth_wishes};
-use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
-use transect_http::tls::{self, Tls};
-
-/// What is configured.
-pub(crate) struct Settings {
-    /// As it holds now.
-    now: Config,
-    address: SocketAddr,
-    tls: Option<Tls>,
-    loaded_unix_ns: u64,
-    /// Why the last one was not taken over.
-    error: Option<String>,
-    /// Settings that were changed and hold only after a restart.
-    needs_restart: Vec<String>,
-}
-
-impl Settings {
-    pub(crate) fn new(now: Config, address: SocketAddr, tls: Option<Tls>) -> Self {
-        let (error, needs_restart) = (None, Vec::new());
-        Settings { now, address, tls, loaded_unix_ns: unix_now_ns(), error, needs_restart }
-    }
-
-    pub(crate) fn failed(&mut self, why: &str) {
-        self.error = Some(why.to_owned());
-    }
-
-    /// For the status.
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "loaded_unix_ns": self.loaded_unix_ns,
-            "error": self.error,
-            "needs_restart": self.needs_restart,
-        })
-    }
-}
+use std::sync::{Arc, PoisonError};
+use transect_http::tls;
 
 impl Service {
-    pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes over what can be; who is connected stays so.
     ///
     /// # Errors
@@ -69,7 +31,7 @@ impl Service {
         config.check()?;
         // Everything that can fail comes first.
         let auth =
-            self.auth().again(&auth_wishes(config, settings.address, settings.tls.is_some()))?;
+            self.auth().again(&Wishes::new(config, settings.address, settings.tls.is_some()))?;
         let files = (&config.tls_certificate, &config.tls_key);
         let tls = match (&settings.tls, files) {
             (Some(tls), (Some(certificate), Some(key))) => {
@@ -96,9 +58,4 @@ impl Service {
         settings.now.take_from(config);
         Ok(needs_restart)
     }
-}
-
-fn unix_now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -2,6 +2,7 @@
 //!
 //! A day of one VM is asked for far more often than a day of everything, and is a small part of it.
 
+use super::columns::columns;
 use super::triggers::matches;
 use std::collections::BTreeMap;
 use transect_live::{Snapshot, TABLES};
@@ -32,7 +33,7 @@ impl Rows {
         if WHOLE.contains(&TABLES.get(table).copied().unwrap_or_default()) {
             return None;
         }
-        let columns = super::tables::columns(table);
+        let columns = columns(table);
         let has = |name: &str| columns.iter().any(|column| column.name == name);
         let wanted = [
             ("machine", self.machine.is_some(), MACHINE.iter().any(|name| has(name))),

@@ -3,9 +3,8 @@
 //! One thread takes them, one after the other; who asks waits for it. Each is a directory
 //! `snapshots/ID.transect`, with its description `snapshots/ID.json` beside it, which is written last (`descriptions.rs`).
 
-use super::descriptions::{REMOVED, Survey, survey, text_of};
+use super::descriptions::{REMOVED, Snap, Survey, survey, text_of};
 use chrono::{DateTime, Local, Offset as _, TimeZone, Utc};
-use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
@@ -44,28 +43,6 @@ pub struct Recorded {
     pub lost: u64,
     /// The host's wall clock at both ends of its window, ns since 1970 (UTC); none where unknown.
     pub window_unix_ns: (Option<i64>, Option<i64>),
-}
-
-/// A snapshot, as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Snap {
-    pub(crate) id: String,
-    /// When it was taken, ns since 1970.
-    pub(crate) taken_unix_ns: u64,
-    /// How much of the past was asked for.
-    pub(crate) seconds: u64,
-    pub(crate) reason: String,
-    /// The trigger that took it.
-    pub(crate) trigger: Option<String>,
-    pub(crate) events: u64,
-    pub(crate) lost: u64,
-    pub(crate) bytes: u64,
-    /// The host's wall clock at the start of its window, ns since 1970; null where unknown.
-    #[serde(default)]
-    pub(crate) from_unix_ns: Option<i64>,
-    /// The same at the end.
-    #[serde(default)]
-    pub(crate) until_unix_ns: Option<i64>,
 }
 
 /// What is wished.
@@ -353,12 +330,6 @@ impl Snapshots {
     }
 }
 
-/// Only such names are made, and only such are looked for: no path is ever made of what a client sent.
-pub(crate) fn is_id(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    !text.is_empty() && text.len() <= 32 && text.chars().all(is_plain)
-}
-
 /// `20261128T034620p0100`: the local time and its offset to UTC, `p` for plus and `m` for minus (URLs and
 /// shells have other uses for a plus), or `Z` for UTC.
 fn local_name(unix_ns: u64) -> String {
@@ -407,6 +378,7 @@ pub(crate) fn pack(dir: &Path, id: &str, to: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests report by failing")]
+    use super::super::descriptions::is_id;
     use super::*;
 
     struct Fake(Vec<u8>);

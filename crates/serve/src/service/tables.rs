@@ -1,5 +1,6 @@
-//! The tables of a window: by name, as JSON, as Arrow.
+//! The tables of a window, as JSON and as Arrow.
 
+use super::columns::columns;
 use super::rows::{Rows, RowsOf};
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, RecordBatch,
@@ -9,37 +10,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use std::convert::Infallible;
 use std::sync::Arc;
-use transect_live::{
-    Antagonist, ContainerWindow, CpuWindow, ExitWindow, Health, IoWindow, Missing, PressureWindow,
-    Snapshot, TABLES, ThreadWindow, WindowDetail, lines,
-};
+use transect_live::{Snapshot, TABLES, lines};
 use transect_model::cell::{Cell, Record};
-use transect_model::column::{Column, ColumnType};
-use transect_model::table::{Machine, Window};
-
-/// Its place in `TABLES`.
-pub(crate) fn place(name: &str) -> Option<usize> {
-    TABLES.iter().position(|known| *known == name)
-}
-
-/// The columns of a table.
-pub(crate) fn columns(table: usize) -> &'static [Column] {
-    match TABLES.get(table).copied().unwrap_or_default() {
-        "machines" => Machine::TABLE.columns,
-        "windows" => Window::TABLE.columns,
-        "window_details" => WindowDetail::DOC,
-        "thread_windows" => ThreadWindow::DOC,
-        "cpu_windows" => CpuWindow::DOC,
-        "exit_windows" => ExitWindow::DOC,
-        "antagonists" => Antagonist::DOC,
-        "io_windows" => IoWindow::DOC,
-        "container_windows" => ContainerWindow::DOC,
-        "pressure_windows" => PressureWindow::DOC,
-        "missing" => Missing::DOC,
-        "health" => Health::DOC,
-        _ => &[],
-    }
-}
+use transect_model::column::ColumnType;
 
 /// The rows of a table that are wanted, as JSON.
 pub(crate) fn json_of(window: &Snapshot, table: &str, rows: &RowsOf<'_>) -> Arc<Vec<u8>> {
@@ -195,18 +168,6 @@ impl Cells {
             Cells::U64(from) => Arc::new(from.finish()),
             Cells::F64(from) => Arc::new(from.finish()),
             Cells::Text(from) => Arc::new(from.finish()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_table_has_columns() {
-        for (place, name) in TABLES.iter().enumerate() {
-            assert!(!columns(place).is_empty(), "{name}");
         }
     }
 }

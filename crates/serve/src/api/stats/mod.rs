@@ -1,25 +1,24 @@
 //! `/api/stats`: what a range holds: of states by the tiles' intervals, of numbers, VMs and exits by
 //! SQL over the tables.
 
+mod ask;
 mod numbers;
 mod states;
 
 use super::{Answered, Time, body, view};
-use crate::row::Row;
 use crate::sql::Asker;
 use crate::state::State;
+use ask::{Ask, Lanes};
 use numbers::Numbers;
 use serde_json::{Value, json};
-use states::{Lanes, StateSum};
+use states::StateSum;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use transect_http::Response;
-use transect_timeline::{Actor, Kind, View};
+use transect_timeline::{Actor, Kind};
 
 /// Tracks that may be asked for at once.
 const MAX_TRACKS: usize = 1000;
-/// Rows of sums at most.
-const MAX_SUMS: usize = 100_000;
 
 #[derive(serde::Deserialize)]
 struct Wish {
@@ -64,31 +63,7 @@ struct OfTrack {
     numbers: Option<Numbers>,
 }
 
-struct Ask<'a> {
-    state: &'a Arc<State>,
-    view: &'a View,
-    lanes: Lanes<'a>,
-    asker: &'a Asker<'a>,
-    /// Is there an engine? Without one only what the tiles tell is told.
-    has_sql: bool,
-    range: (i64, i64),
-}
-
 impl Ask<'_> {
-    fn rows(&self, sql: &str) -> Result<Vec<Row>, Response> {
-        if self.has_sql { self.asker.rows(sql, MAX_SUMS) } else { Ok(Vec::new()) }
-    }
-
-    /// Length of a row within the range, and the condition that it reaches into it, for rows whose
-    /// length is `dur`.
-    fn clipped(&self, dur: &str) -> (String, String) {
-        let (from, to) = self.range;
-        (
-            format!("least(ts + {dur}, {to}) - greatest(ts, {from})"),
-            format!("ts < {to} AND (ts + {dur} > {from} OR (ts >= {from} AND {dur} = 0))"),
-        )
-    }
-
     /// Lanes of one actor have one answer, which the first of those that were asked for gets.
     fn tracks(&self, numbers: &[u32]) -> Result<Vec<Value>, Response> {
         let mut answered: HashSet<&Actor> = HashSet::new();
@@ -98,9 +73,9 @@ impl Ask<'_> {
             let track = self.view.track(*number).ok_or_else(unknown)?;
             let of_track = found.entry(*number).or_default();
             if track.actor.kind == Kind::Counter {
-                self.add_numbers(track, of_track)?;
+                of_track.numbers = self.numbers(track)?;
             } else if answered.insert(&track.actor) {
-                self.add_states(track, of_track)?;
+                of_track.states = self.states(track)?;
             }
         }
         let of_track = |number: &u32| found.remove(number).unwrap_or_default().json(*number);
@@ -159,9 +134,4 @@ impl OfTrack {
         }
         json
     }
-}
-
-/// Text as an SQL literal.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,6 +1,6 @@
 //! Smallest, mean and largest of the numbers of a range.
 
-use super::{Ask, OfTrack, literal};
+use super::ask::Ask;
 use crate::row::int;
 use serde_json::{Value, json};
 use transect_http::Response;
@@ -44,12 +44,7 @@ fn subject(actor: &Actor) -> String {
 
 impl Ask<'_> {
     /// By a question of its own for each track: what a number is, its name says.
-    pub(super) fn add_numbers(&self, track: &Track, to: &mut OfTrack) -> Result<(), Response> {
-        to.numbers = self.numbers(track)?;
-        Ok(())
-    }
-
-    fn numbers(&self, track: &Track) -> Result<Option<Numbers>, Response> {
+    pub(super) fn numbers(&self, track: &Track) -> Result<Option<Numbers>, Response> {
         let (from, to) = self.range;
         let values = match measure(&track.actor.what).filter(|_| track.table == "windows") {
             Some(value) => format!(
@@ -84,4 +79,9 @@ impl Ask<'_> {
             literal(&track.actor.what)
         )
     }
+}
+
+/// Text as an SQL literal.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }

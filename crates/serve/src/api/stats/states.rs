@@ -1,13 +1,13 @@
 //! Time and number of each key of a track, for tracks that have keys.
 
-use super::{Ask, OfTrack};
+use super::ask::Ask;
 use crate::api::failed;
 use crate::api::tiles::refused;
 use crate::row::{rows_of, text};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use transect_http::Response;
-use transect_timeline::{Actor, Condition, Key, KeySum, Kind, Lookup, Track, View, Wanted};
+use transect_timeline::{Actor, Condition, Key, KeySum, Kind, Lookup, Track, Wanted};
 
 /// One key's part of the range.
 pub(super) struct StateSum {
@@ -41,22 +41,9 @@ impl StateSum {
     }
 }
 
-/// The tracks of each actor.
-pub(super) struct Lanes<'v>(HashMap<&'v Actor, Vec<u32>>);
-
-impl<'v> Lanes<'v> {
-    pub(super) fn new(view: &'v View) -> Self {
-        let mut lanes: HashMap<&Actor, Vec<u32>> = HashMap::new();
-        for track in view.tracks().iter().filter(|track| track.shape.is_some()) {
-            lanes.entry(&track.actor).or_default().push(track.track);
-        }
-        Lanes(lanes)
-    }
-}
-
 impl Ask<'_> {
     /// Adds up the intervals of all lanes of a track's actor.
-    pub(super) fn add_states(&self, track: &Track, to: &mut OfTrack) -> Result<(), Response> {
+    pub(super) fn states(&self, track: &Track) -> Result<Vec<StateSum>, Response> {
         let mut sums: BTreeMap<u32, KeySum> = BTreeMap::new();
         let is_wanted = || self.asker.is_wanted();
         for lane in self.lanes.0.get(&track.actor).into_iter().flatten() {
@@ -67,13 +54,14 @@ impl Ask<'_> {
             Kind::Lost => self.lost_events(&track.actor)?,
             _ => HashMap::new(),
         };
+        let mut states = Vec::new();
         for (number, sum) in sums {
             let Some(key) = self.view.keys().get(number as usize) else { continue };
             let mut state = StateSum::new(number, key, sum);
             state.events = events.get(key.reason.as_deref().unwrap_or_default()).copied();
-            to.states.push(state);
+            states.push(state);
         }
-        Ok(())
+        Ok(states)
     }
 
     /// Of each cause, how many events were lost in an actor's holes, as far as they were counted.

@@ -1,8 +1,8 @@
 //! `/healthz` and `/readyz`.
 
 use super::Answered;
-use crate::service::Service;
-use crate::service::routes::Call;
+use crate::service::route::Call;
+use crate::service::shared::Service;
 use serde_json::json;
 use std::time::Duration;
 use transect_http::Response;

@@ -1,8 +1,8 @@
 //! `/login`: a cookie for a token.
 
 use super::Answered;
-use crate::service::Service;
-use crate::service::routes::Call;
+use crate::service::route::Call;
+use crate::service::shared::Service;
 use transect_http::Response;
 
 #[derive(serde::Deserialize)]

@@ -1,9 +1,10 @@
 //! `/metrics`.
 
 use super::Answered;
-use crate::service::Service;
 use crate::service::metrics::{Around, Format, render};
-use crate::service::routes::Call;
+use crate::service::route::Call;
+use crate::service::shared::Service;
+use procfs::process::Process;
 use std::sync::atomic::Ordering::Relaxed;
 use transect_http::Response;
 
@@ -40,10 +41,8 @@ fn around(service: &Service) -> Around {
     }
 }
 
-/// Resident memory of this process: proc(5), `/proc/self/status`.
+/// Resident memory of this process, bytes.
 fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
+    let status = Process::myself().and_then(|process| process.status()).ok()?;
+    status.vmrss?.checked_mul(1024)
 }

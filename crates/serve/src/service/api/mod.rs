@@ -10,9 +10,9 @@ pub(crate) mod snapshots;
 pub(crate) mod status;
 pub(crate) mod triggers;
 
-use super::routes::Call;
+use super::columns;
+use super::route::Call;
 use super::rows::Rows;
-use super::tables;
 use transect_http::{Answer, Response};
 use transect_live::TABLES;
 
@@ -27,7 +27,7 @@ fn wanted_tables(call: &Call<'_>) -> Result<Vec<usize>, Response> {
     };
     let mut places = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let place = tables::place(name).ok_or_else(|| {
+        let place = columns::place(name).ok_or_else(|| {
             let what = format!("unknown table {name:?}");
             Response::refusal(400, &what, &TABLES.join(", "))
         })?;

@@ -2,10 +2,10 @@
 
 use super::page::refuse_for_now;
 use super::{Answered, internal, wanted_rows, wanted_tables};
-use crate::service::Service;
 use crate::service::hub::{Taken, Waited};
-use crate::service::routes::{ARROW, Call, JSON};
+use crate::service::route::{ARROW, Call, JSON};
 use crate::service::rows::Rows;
+use crate::service::shared::Service;
 use crate::service::tables::{self, Batch};
 use arrow::ipc::writer::StreamWriter;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 use crate::app::{self, Admission, Ask};
 use crate::guard;
 use crate::page;
-use crate::service::Service;
 use crate::service::auth::{Access, Scope};
+use crate::service::descriptions::is_id;
 use crate::service::fairness::Turn;
-use crate::service::snapshots::is_id;
+use crate::service::shared::Service;
 use std::sync::Arc;
 use std::time::Duration;
 use transect_ask::Client;

@@ -1,9 +1,10 @@
 //! `/api/v1/snapshots`: recordings of the last seconds.
 
 use super::{Answered, internal};
-use crate::service::Service;
-use crate::service::routes::Call;
-use crate::service::snapshots::{NoSnap, Snap, Wish, pack};
+use crate::service::descriptions::Snap;
+use crate::service::route::Call;
+use crate::service::shared::Service;
+use crate::service::snapshots::{NoSnap, Wish, pack};
 use serde_json::{Value, json};
 use std::io::Write;
 use transect_http::{Answer, Made, Response};

@@ -1,9 +1,9 @@
 //! `/api/v1/status`: what runs here.
 
 use super::Answered;
-use crate::service::Service;
 use crate::service::auth::Scope;
-use crate::service::routes::Call;
+use crate::service::route::Call;
+use crate::service::shared::Service;
 use serde_json::{Value, json};
 use transect_http::Response;
 use transect_live::TABLES;

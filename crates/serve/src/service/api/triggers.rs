@@ -1,9 +1,9 @@
 //! `/api/v1/triggers`: what is configured, and what came of it.
 
 use super::Answered;
-use crate::service::Service;
-use crate::service::config_values::duration_text;
-use crate::service::routes::Call;
+use crate::service::config::values::duration_text;
+use crate::service::route::Call;
+use crate::service::shared::Service;
 use crate::service::triggers::Watch;
 use serde_json::{Value, json};
 use transect_http::Response;

@@ -1,12 +1,24 @@
 //! Every setting: where it stands, what it means, how it is set and shown.
 
+use super::settings::{Config, OpenAccess};
 use super::values::{duration, duration_text, size, size_text};
-use super::{Config, OpenAccess};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 use transect_ask::MAX_CHILDREN;
+
+/// Settings that hold as soon as they are read; so do triggers and, where there is TLS, its files.
+pub(super) const AT_ONCE: [&str; 8] = [
+    "host_names",
+    "access.read",
+    "access.read_tokens",
+    "access.control_tokens",
+    "limits.questions_per_minute",
+    "limits.children_per_client",
+    "snapshots.keep",
+    "snapshots.limit",
+];
 
 /// A setting.
 pub(super) struct Field {
@@ -220,8 +232,27 @@ pub(super) const EXAMPLES: [(&str, &str, &str); 4] = [
     ("tls", "key", "\"/etc/transect/key.pem\""),
 ];
 
+impl Config {
+    /// Names of settings that another configuration has otherwise and that hold only after a restart.
+    pub(crate) fn needs_restart_for(&self, other: &Config) -> Vec<String> {
+        let mut changed = changed(self, other);
+        let has_tls = |config: &Config| config.tls_certificate.is_some();
+        let stays = has_tls(self) == has_tls(other);
+        changed.retain(|name| match name.as_str() {
+            "tls.certificate" | "tls.key" => !stays,
+            name => !AT_ONCE.contains(&name),
+        });
+        changed
+    }
+
+    /// A file with all settings as they are, each with what it means.
+    pub fn print(&self) -> String {
+        print(self)
+    }
+}
+
 /// Names of settings that differ.
-pub(super) fn changed(one: &Config, other: &Config) -> Vec<String> {
+fn changed(one: &Config, other: &Config) -> Vec<String> {
     let differ = FIELDS.iter().filter(|field| (field.show)(one) != (field.show)(other));
     let named = differ.map(|field| match field.section {
         "" => field.name.to_owned(),
@@ -231,7 +262,7 @@ pub(super) fn changed(one: &Config, other: &Config) -> Vec<String> {
 }
 
 /// A file of all settings.
-pub(super) fn print(config: &Config) -> String {
+fn print(config: &Config) -> String {
     let mut out =
         "# transect serve: all settings. A setting that is left out has the value shown here.\n"
             .to_owned();

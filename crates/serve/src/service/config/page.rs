@@ -1,7 +1,7 @@
 //! `docs/reference/configuration.md`, made from the table of settings. `UPDATE_GOLDEN=1` writes it anew.
 
-use super::fields::{EXAMPLES, FIELDS, Field};
-use super::{AT_ONCE, Config};
+use super::Config;
+use super::fields::{AT_ONCE, EXAMPLES, FIELDS, Field};
 use crate::service::api_page::compare;
 use std::fmt::Write as _;
 use toml::de::DeValue;

@@ -1,10 +1,10 @@
 //! From a file to settings.
 
-use super::Config;
 use super::fields::FIELDS;
+use super::settings::Config;
 use crate::service::triggers::Trigger;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 /// Why there is no configuration.
@@ -28,7 +28,30 @@ pub enum ConfigError {
     },
 }
 
-pub(super) fn parse(text: &str) -> Result<Config, String> {
+impl Config {
+    /// Reads a file. Whether its settings go together is told by [`Self::check`], behind what flags change.
+    ///
+    /// # Errors
+    /// It cannot be read; or the first thing in it that is not valid, with line and field.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let config = parse(&text);
+        config.map_err(|wrong| ConfigError::Wrong { path: path.to_owned(), wrong })
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// The first thing in it that is not valid, with line and field.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config = parse(text)?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+fn parse(text: &str) -> Result<Config, String> {
     let at = |offset: usize, what: String| {
         let line = text.get(..offset).unwrap_or(text).matches('\n').count() + 1;
         format!("line {line}: {what}")

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests report by failing")]
 
 use super::*;
+use std::time::Duration;
 
 #[test]
 fn what_is_printed_is_what_is_read() {

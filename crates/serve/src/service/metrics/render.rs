@@ -1,10 +1,10 @@
 //! A scrape: all counters as text.
 
 use super::actor::{Actor, STATES};
+use super::counters::{Counters, Io};
 use super::families as f;
 use super::places::Places;
 use super::text::{Format, Page, Value};
-use super::{Counters, Io};
 use transect_history::State;
 
 /// What is not counted from windows.

@@ -2,10 +2,13 @@
 
 use super::families::{ALL, Kind};
 use super::*;
+use crate::service::config::Limits;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use transect_history::synthetic::Made;
+use transect_live::Missing;
+use transect_model::ids::MachineId;
 
 fn page(counters: &Counters, format: Format) -> String {
     let around = Around {

@@ -78,7 +78,7 @@ fn unread_answers_of_a_client_are_limited() {
     // As if other unread answers had all of the spool.
     let service = &running.daemon.as_ref().unwrap().service;
     let peer = transect_http::Peer::User(rustix::process::geteuid().as_raw());
-    let spool = super::super::SPOOL_BYTES_PER_CLIENT;
+    let spool = crate::service::daemon::SPOOL_BYTES_PER_CLIENT;
     let spool = service.spool.take(peer, spool, Duration::ZERO).ok().unwrap();
     let mut unread = Vec::new();
     let small = || {

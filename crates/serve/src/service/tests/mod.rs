@@ -21,6 +21,7 @@ mod soak;
 use super::snapshots::{Recorded, Recorder};
 use super::{Config, Daemon, Open, Parts};
 use crate::state::{Exported, Opened, Recording, Tell};
+use procfs::process::Process;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -258,9 +259,8 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
 
 /// Resident memory of this process, bytes.
 fn memory_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() * 1024
+    let status = Process::myself().unwrap().status().unwrap();
+    status.vmrss.unwrap() * 1024
 }
 
 /// Runs a test in a process of its own, so that memory can be measured.

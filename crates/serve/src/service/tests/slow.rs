@@ -1,7 +1,7 @@
 //! Clients that take their answers slowly, or send nothing, take no place from others.
 
-use super::super::Service;
 use super::{Answer, Made, Running, read, wait_for};
+use crate::service::shared::Service;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,7 +52,7 @@ fn slow_readers_of_the_history_hold_no_place() {
     let whole = running.get(WHOLE);
     assert!(whole.body.len() > 15 << 20, "{}", whole.body.len());
     // Room for one of them and a part of another: the others are half made, and wait without a place.
-    let most = super::super::SPOOL_BYTES_PER_CLIENT;
+    let most = crate::service::daemon::SPOOL_BYTES_PER_CLIENT;
     let taken = take(&running, |service| &service.spool, most - (whole.body.len() * 5 / 4));
     let mut slow: Vec<_> = (0..4).map(|_| send(&running, WHOLE)).collect();
     wait_for("places that are free", || {
@@ -84,8 +84,10 @@ fn slow_readers_of_the_history_hold_no_place() {
 #[test]
 fn answers_that_find_no_place_while_they_wait_end() {
     let running = of_seconds(121);
-    let room = take(&running, |service| &service.spool, super::super::SPOOL_BYTES_PER_CLIENT);
-    let paused = take(&running, |service| &service.paused, super::super::PAUSED_PER_CLIENT);
+    let room =
+        take(&running, |service| &service.spool, crate::service::daemon::SPOOL_BYTES_PER_CLIENT);
+    let paused =
+        take(&running, |service| &service.paused, crate::service::daemon::PAUSED_PER_CLIENT);
     let mut stream = send(&running, WHOLE);
     let service = &running.daemon.as_ref().unwrap().service;
     wait_for("the request", || service.readers.used() == 1);
@@ -101,7 +103,8 @@ fn answers_that_find_no_place_while_they_wait_end() {
 #[test]
 fn one_client_has_not_all_places_of_the_history() {
     let running = of_seconds(121);
-    let own = take(&running, |service| &service.readers, super::super::READERS_PER_CLIENT);
+    let own =
+        take(&running, |service| &service.readers, crate::service::daemon::READERS_PER_CLIENT);
     let refused = running.get(SMALL);
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     let service = &running.daemon.as_ref().unwrap().service;

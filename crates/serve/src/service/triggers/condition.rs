@@ -1,6 +1,6 @@
 //! A comparison of one column of a row: `waited_ns > 20%`.
 
-use super::super::config_values::duration;
+use crate::service::config::values::duration;
 use transect_live::{ActorWindow, Snapshot, WindowDetail};
 use transect_model::cell::{Cell, Record};
 use transect_model::column::{Column, ColumnType};

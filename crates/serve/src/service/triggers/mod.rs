@@ -2,7 +2,7 @@
 
 mod condition;
 
-use super::config_values::{duration, duration_text};
+use super::config::values::{duration, duration_text};
 use condition::Condition;
 use std::collections::BTreeMap;
 use std::time::Duration;
