@@ -1,6 +1,6 @@
 //! Who had the pCPU while a vCPU waited for it.
 
-use super::{Names, Selection};
+use super::{names::Names, selection::Selection};
 use crate::lines::AntagonistLine;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

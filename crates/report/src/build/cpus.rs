@@ -1,6 +1,6 @@
 //! How each CPU of the machines that were recorded divided its time.
 
-use super::{Names, Selection};
+use super::{names::Names, selection::Selection};
 use crate::lines::CpuLine;
 use std::collections::BTreeMap;
 use transect_model::ids::{CpuId, MachineId, Tid};

@@ -1,6 +1,6 @@
 //! Xen's domains: what their vCPUs did together, and XenMon's metrics of the whole recording.
 
-use super::{Names, Selection};
+use super::{names::Names, selection::Selection};
 use crate::lines::{DomainLine, VcpuLine};
 use std::collections::BTreeMap;
 use transect_model::ids::MachineId;

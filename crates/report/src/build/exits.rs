@@ -1,6 +1,6 @@
 //! Exits by reason.
 
-use super::{Names, Selection};
+use super::{names::Names, selection::Selection};
 use crate::lines::ExitLine;
 use crate::stats::Durations;
 use std::cmp::Reverse;

@@ -5,6 +5,7 @@ mod cpus;
 mod domains;
 mod exits;
 mod names;
+mod selection;
 mod threads;
 mod vcpus;
 mod wakeups;
@@ -19,9 +20,8 @@ use cpus::CpuSums;
 use domains::DomainSums;
 use exits::ExitSums;
 pub(crate) use names::Names;
-use std::collections::BTreeSet;
+use selection::Selection;
 use threads::ThreadSums;
-use transect_model::ids::{MachineId, MachineKind};
 use transect_model::table::{
     BlockIo, ClockCheck, ClockEdge, Counter, ImportLog, Irq, Lost, Machine, NetIo, Row, Syscall,
     TableDoc, TableSink, Tables, WallClock, Window, WorkItem,
@@ -50,51 +50,6 @@ pub struct Report {
     pub(crate) import_log: Vec<ImportLog>,
     /// Wall-clock time in the window.
     pub(crate) wall: WallMap,
-}
-
-/// Which machines a report is about.
-#[derive(Clone, Debug, Default)]
-struct Selection {
-    /// `None`: all of them.
-    machines: Option<BTreeSet<MachineId>>,
-}
-
-impl Selection {
-    /// The VMs of these names (or numbers) and the machines they run on; without names, all.
-    fn by_name(tables: &Tables, vms: &[String]) -> anyhow::Result<Self> {
-        if vms.is_empty() {
-            return Ok(Selection::default());
-        }
-        let mut machines = BTreeSet::new();
-        for wanted in vms {
-            let found = tables
-                .machines
-                .iter()
-                .find(|m| m.name == *wanted || m.machine_id.to_string() == *wanted)
-                .with_context(|| no_such_machine(tables, wanted))?;
-            machines.insert(found.machine_id);
-        }
-        Ok(Selection { machines: Some(machines) })
-    }
-
-    /// Is this machine in the report?
-    fn machine(&self, id: MachineId) -> bool {
-        self.machines.as_ref().is_none_or(|machines| machines.contains(&id))
-    }
-
-    /// Is it, or does a machine of the report run on it?
-    fn machine_or_host(&self, machine: &Machine) -> bool {
-        let is_root = matches!(machine.kind, MachineKind::Host | MachineKind::Hypervisor);
-        self.machine(machine.machine_id) || is_root
-    }
-}
-
-fn no_such_machine(tables: &Tables, wanted: &str) -> String {
-    let known: Vec<&str> = tables.machines.iter().map(|m| m.name.as_str()).collect();
-    format!(
-        "no machine '{wanted}' in this recording; it has: {}",
-        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-    )
 }
 
 /// Reduces rows to sums as they come, so that memory grows with the actors of a recording and not

@@ -1,6 +1,6 @@
 //! Threads: what their own kernel saw, and for guest threads what really happened meanwhile.
 
-use super::{Names, Selection};
+use super::{names::Names, selection::Selection};
 use crate::lines::ThreadLine;
 use std::cmp::Reverse;
 use std::collections::HashMap;

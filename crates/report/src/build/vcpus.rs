@@ -1,6 +1,6 @@
 //! Where each vCPU's time went, and each VM's as the sum of its vCPUs.
 
-use super::{Names, Selection};
+use super::{names::Names, selection::Selection};
 use crate::lines::VcpuLine;
 use std::collections::BTreeMap;
 use transect_model::ids::{MachineId, VcpuId};

@@ -1,6 +1,6 @@
 //! Run-queue latency after wakeups.
 
-use super::{Names, Selection};
+use super::{names::Names, selection::Selection};
 use crate::lines::WakeupLine;
 use crate::stats::Durations;
 use std::cmp::Reverse;

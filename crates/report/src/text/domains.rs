@@ -1,7 +1,7 @@
 //! Xen's domains: XenMon's metrics, and what their vCPUs did together.
 
 use super::grid::{Grid, left, right};
-use super::vcpus::ratio;
+use super::rates::ratio;
 use super::{Page, count, share};
 use crate::lines::DomainLine;
 use std::io::{self, Write as _};

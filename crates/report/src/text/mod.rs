@@ -4,6 +4,7 @@ mod domains;
 mod grid;
 mod lost;
 mod machines;
+mod rates;
 mod recording;
 mod threads;
 mod vcpus;
@@ -22,7 +23,6 @@ use transect_model::guard::{Guard, Syntax, Weight};
 pub(crate) use transect_recording::number::{
     bytes, count, counted, dash, duration, duration_or_dash, share,
 };
-use vcpus::ratio;
 pub(crate) use waits::antagonist;
 
 /// How a report is set.
@@ -126,14 +126,6 @@ impl Page<'_> {
             (TimeUnit::Ns, _) => self.heading(title, explanation),
             (TimeUnit::Ticks, "") => self.heading(title, IN_TICKS),
             (TimeUnit::Ticks, _) => self.heading(title, &format!("{explanation}; {IN_TICKS}")),
-        }
-    }
-
-    /// A number per second; a dash where the length of a second is unknown.
-    fn per_second(&self, count: u64, dur: i64) -> String {
-        match self.report.facts.unit {
-            TimeUnit::Ns => ratio(count as f64 * 1e9, dur as f64),
-            TimeUnit::Ticks => dash(),
         }
     }
 

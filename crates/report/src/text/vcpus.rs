@@ -1,6 +1,7 @@
 //! vCPUs, pCPUs and windows: how time divides.
 
 use super::grid::{Column, Grid, left, right};
+use super::rates::ratio;
 use super::{Page, count, dash, share};
 use crate::lines::{CpuLine, VcpuLine};
 use std::collections::BTreeMap;
@@ -193,11 +194,6 @@ impl Page<'_> {
             count(row.exits),
         ]
     }
-}
-
-/// A quotient for people; a dash where there is none.
-pub(crate) fn ratio(part: f64, of: f64) -> String {
-    if of > 0.0 { format!("{:.1}", part / of) } else { dash() }
 }
 
 fn cpu_cells(line: &CpuLine) -> Vec<String> {
