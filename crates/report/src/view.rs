@@ -1,7 +1,7 @@
 //! The sections of a report.
 
 /// One section of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// Findings in a few sentences: most delayed vCPUs and their antagonists, exit cost, lost events
     Summary,

@@ -1,5 +1,7 @@
 //! `transect report`: the arguments, and where the report goes ([`transect_report`] makes it).
 
+mod view;
+
 use super::excerpt::{Part, Stretch};
 use crate::moment::RangeArgs;
 use crate::terminal;
@@ -31,7 +33,7 @@ pub(crate) struct Args {
     /// Recording to read: a directory made by `record` or `import`, a trace.dat or an xentrace file
     recording: PathBuf,
     /// Section to print; repeat it for several [default: every view except windows and events]
-    #[arg(long, value_name = "VIEW", value_enum)]
+    #[arg(long, value_name = "VIEW", value_parser = view::parser())]
     view: Vec<View>,
     /// Length of a metrics window (1s, 100ms, …) [default: 1s; the whole recording if its time is in ticks]; also
     /// prints the windows view
