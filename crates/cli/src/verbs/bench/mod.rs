@@ -8,7 +8,7 @@ mod worker;
 
 use crate::terminal::note;
 use clap::Subcommand;
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 use transect_bench_core::{Fault, Kind, Refusal};
 
 /// Arguments of `transect bench`.
@@ -80,23 +80,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         _ => result,
     }
-}
-
-/// A plan's text and its name: a file, or one that is part of the program.
-fn plan_of(name: &str) -> anyhow::Result<(String, String)> {
-    if let Some((_, text)) =
-        transect_bench_run::plan::BUILT_IN.iter().find(|(known, _)| *known == name)
-        && !Path::new(name).exists()
-    {
-        return Ok(((*text).to_owned(), name.to_owned()));
-    }
-    let known: Vec<&str> =
-        transect_bench_run::plan::BUILT_IN.iter().map(|(name, _)| *name).collect();
-    let text = std::fs::read_to_string(name).map_err(|error| {
-        anyhow::anyhow!(
-            "cannot read the plan {name}: {error} (built-in plans: {})",
-            known.join(", ")
-        )
-    })?;
-    Ok((text, name.to_owned()))
 }

@@ -1,10 +1,9 @@
 //! `transect bench plan`.
 
-use super::plan_of;
 use crate::terminal;
 use serde_json::json;
-use std::{collections::BTreeMap, io::Write, process::ExitCode};
-use transect_bench_run::plan::{Cell, Estimated, Plan, Planned};
+use std::{collections::BTreeMap, io::Write, path::Path, process::ExitCode};
+use transect_bench_run::plan::{BUILT_IN, Cell, Estimated, Plan, Planned};
 use transect_model::guard::Syntax;
 
 /// Arguments of `transect bench plan`.
@@ -43,6 +42,23 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write!(out, "{}", shown(&plan, &planned, &estimated))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A plan's text and its name: a file, or one that is part of the program.
+pub(super) fn plan_of(name: &str) -> anyhow::Result<(String, String)> {
+    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name)
+        && !Path::new(name).exists()
+    {
+        return Ok(((*text).to_owned(), name.to_owned()));
+    }
+    let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    let text = std::fs::read_to_string(name).map_err(|error| {
+        anyhow::anyhow!(
+            "cannot read the plan {name}: {error} (built-in plans: {})",
+            known.join(", ")
+        )
+    })?;
+    Ok((text, name.to_owned()))
 }
 
 /// The cells as a grid: workloads down, platforms across, tracer arms in the boxes.

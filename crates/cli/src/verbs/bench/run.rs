@@ -1,6 +1,6 @@
 //! `transect bench run` and `resume`.
 
-use super::{plan, plan_of, report};
+use super::{plan, report};
 use crate::terminal::{self, hint, note};
 use anyhow::Context as _;
 use signal_hook::{
@@ -82,7 +82,7 @@ pub(super) fn confirm(args: &ConfirmArgs) -> anyhow::Result<ExitCode> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (text, name) = plan_of(&args.plan)?;
+    let (text, name) = plan::plan_of(&args.plan)?;
     let plan = Plan::parse(&text, &name)?;
     let planned = plan.planned()?;
     if !args.quiet {

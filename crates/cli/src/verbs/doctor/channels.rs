@@ -1,6 +1,6 @@
 //! What guests can be reached through, and which guests there are.
 
-use super::Check;
+use super::check::Check;
 use std::path::Path;
 use transect_guest::discover::{self, Vm};
 use transect_tracefs::Namespaces;

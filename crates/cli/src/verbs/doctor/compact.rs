@@ -1,6 +1,6 @@
 //! Can the compact collector run here? Tried: its programs are loaded, switched on and off.
 
-use super::Check;
+use super::check::Check;
 use transect_bpf::{Compact, Family, Plan, can_run};
 
 pub(super) fn check() -> Check {

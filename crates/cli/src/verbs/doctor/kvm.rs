@@ -5,7 +5,7 @@
 //! the `kvm` tracepoints are counted, and, where QEMU and a kernel image are at hand, that kernel
 //! is booted with a deadline.
 
-use super::{Check, tiny_vm::PORT_WRITES, tracing};
+use super::{check::Check, tiny_vm::PORT_WRITES, tracing};
 use anyhow::bail;
 use std::{
     io::Read as _,

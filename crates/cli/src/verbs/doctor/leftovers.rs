@@ -1,6 +1,6 @@
 //! What killed recorders left on this machine, and tracing instances of other programs.
 
-use super::Check;
+use super::check::Check;
 use transect_recorder::{control, leftovers::Removed};
 use transect_tracefs::{FoundInstance, Owner, Tracefs, found_instances};
 

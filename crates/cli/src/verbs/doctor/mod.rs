@@ -4,6 +4,7 @@
 //! runs a VM, boots a kernel. What it tried is in the finding.
 
 mod channels;
+mod check;
 mod compact;
 mod kvm;
 mod leftovers;
@@ -15,6 +16,7 @@ mod tracing;
 mod xen;
 
 use crate::terminal;
+use check::{Check, Status};
 use std::{io::Write, path::PathBuf, process::ExitCode};
 use transect_model::{escape::one_line, guard::Syntax};
 
@@ -35,64 +37,6 @@ pub(crate) struct Args {
     /// Run the tiny VM of the KVM check in this process (the check starts this as a child, with a deadline)
     #[arg(long, hide = true)]
     run_tiny_vm: bool,
-}
-
-/// Result of a check.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Status {
-    /// Works, tried.
-    Ok,
-    /// Works in part, or could not be tried to the end.
-    Limited,
-    /// Does not work.
-    Missing,
-}
-
-/// One line of the doctor's answer.
-#[derive(Debug, serde::Serialize)]
-struct Check {
-    facility: &'static str,
-    status: Status,
-    /// The attempt and its result.
-    finding: String,
-    /// The command or change that fixes it; empty if none is needed.
-    fix: String,
-    /// The same as `fix`, under the name that 0.1.0 first had. Remove it after a release.
-    mend: String,
-    /// Without it nothing can be recorded on the host at all.
-    #[serde(skip)]
-    essential: bool,
-}
-
-impl Check {
-    fn ok(facility: &'static str, finding: impl Into<String>) -> Self {
-        Check::new(facility, Status::Ok, finding, "")
-    }
-
-    fn limited(facility: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
-        Check::new(facility, Status::Limited, finding, fix)
-    }
-
-    fn missing(facility: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
-        Check::new(facility, Status::Missing, finding, fix)
-    }
-
-    fn new(
-        facility: &'static str,
-        status: Status,
-        finding: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        let fix = fix.into();
-        let mend = fix.clone();
-        Check { facility, status, finding: finding.into(), fix, mend, essential: false }
-    }
-
-    fn essential(mut self) -> Self {
-        self.essential = true;
-        self
-    }
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -1,6 +1,6 @@
 //! Are processes and control groups visible under the ids and paths that events have?
 
-use super::Check;
+use super::check::Check;
 use transect_tracefs::Namespaces;
 
 pub(super) fn check() -> Check {

@@ -1,6 +1,6 @@
 //! Checks of one recording: how it ended, and what of it can be read.
 
-use super::Check;
+use super::check::Check;
 use anyhow::Context as _;
 use std::path::Path;
 use transect_recording::{ending::ending, number::bytes};

@@ -1,6 +1,6 @@
 //! Can this kernel be recorded: tracefs, its clocks, its tracepoints?
 
-use super::Check;
+use super::check::Check;
 use std::path::Path;
 use transect_tracefs::{Instance, Tracefs, TracefsError, X86_TSC, choose_clock};
 

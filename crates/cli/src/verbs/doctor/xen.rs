@@ -1,6 +1,6 @@
 //! Is this a dom0 of Xen, and can the hypervisor be recorded from here?
 
-use super::Check;
+use super::check::Check;
 use std::{io, time::Duration};
 use transect_xen::{
     Collector, Dom0, Ending, EventMask, Place, TracePlan, TraceSink, XenStore, detect, info,

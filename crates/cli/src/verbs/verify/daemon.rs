@@ -1,6 +1,9 @@
 //! The data directory of `transect serve`: history and snapshots.
 
-use super::{Line, State, recording};
+use super::{
+    line::{Line, State},
+    recording,
+};
 use std::path::Path;
 use transect_history::{Damaged, FileReport};
 

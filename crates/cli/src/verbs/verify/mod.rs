@@ -8,10 +8,12 @@
 //! Exit code 1 says that something is damaged and remains so.
 
 mod daemon;
+mod line;
 mod recording;
 
 use crate::terminal::{self, note, say};
 use anyhow::{Context as _, bail};
+use line::{Line, State};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,64 +41,6 @@ pub(crate) struct Args {
     /// Print a JSON array of {file, bytes, state, places, remedy}
     #[arg(long)]
     json: bool,
-}
-
-/// What was found of a file or a folder.
-#[derive(Debug, serde::Serialize)]
-struct Line {
-    /// From the directory on.
-    file: String,
-    bytes: Option<u64>,
-    state: State,
-    /// What is wrong, and where.
-    places: Vec<String>,
-    /// What to do, if something is damaged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    /// It is what was written.
-    Whole,
-    /// It was damaged, and is not any more.
-    Repaired,
-    /// Nothing tells.
-    Unverified,
-    /// It is not what was written.
-    Damaged,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            State::Whole => "whole",
-            State::Repaired => "repaired",
-            State::Unverified => "not verified",
-            State::Damaged => "damaged",
-        }
-    }
-}
-
-impl Line {
-    fn whole(file: impl Into<String>, bytes: Option<u64>) -> Self {
-        Line { file: file.into(), bytes, state: State::Whole, places: Vec::new(), remedy: None }
-    }
-
-    fn damaged(file: impl Into<String>, places: Vec<String>, remedy: impl Into<String>) -> Self {
-        let remedy = Some(remedy.into());
-        Line { file: file.into(), bytes: None, state: State::Damaged, places, remedy }
-    }
-
-    fn unverified(file: impl Into<String>, why: impl Into<String>) -> Self {
-        let (file, places) = (file.into(), vec![why.into()]);
-        Line { file, bytes: None, state: State::Unverified, places, remedy: None }
-    }
-
-    fn repaired(self) -> Self {
-        Line { state: State::Repaired, remedy: None, ..self }
-    }
 }
 
 /// Runs `transect verify`.

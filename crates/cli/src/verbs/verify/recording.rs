@@ -1,6 +1,6 @@
 //! A recording: its own files, its tables, its tiles.
 
-use super::{Line, State};
+use super::line::{Line, State};
 use crate::verbs::load::{SourceArgs, parent};
 use std::path::Path;
 use transect_integrity::Folder;

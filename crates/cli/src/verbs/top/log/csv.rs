@@ -1,6 +1,6 @@
 //! A log for spreadsheets: a line for each VM, vCPU and control group and window.
 
-use super::{Sink, append};
+use super::sink::{Sink, append};
 use anyhow::ensure;
 use std::{
     borrow::Cow,

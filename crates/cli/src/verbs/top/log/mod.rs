@@ -2,12 +2,13 @@
 
 mod csv;
 mod parquet;
+mod sink;
 
 use crate::terminal;
 use anyhow::Context as _;
+use sink::{Sink, append};
 use std::{
-    fs::File,
-    io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write},
+    io::{BufWriter, Write},
     path::Path,
 };
 use transect_live::{Snapshot, lines};
@@ -17,17 +18,6 @@ use transect_model::guard::Syntax;
 pub(super) struct Log {
     name: String,
     out: Box<dyn Sink>,
-}
-
-/// One kind of log.
-trait Sink {
-    /// A window's rows, and out with them.
-    fn write(&mut self, snapshot: &Snapshot) -> anyhow::Result<()>;
-
-    /// No more windows come.
-    fn finish(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
 }
 
 impl Log {
@@ -55,23 +45,6 @@ impl Log {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.out.finish().with_context(|| format!("cannot write {}", self.name))
     }
-}
-
-/// Opens a file of lines to append to. A line that a killed writer left unfinished is ended first.
-fn append(path: &Path) -> anyhow::Result<File> {
-    let open = || -> io::Result<File> {
-        let mut file = File::options().create(true).append(true).read(true).open(path)?;
-        let mut last = [b'\n'];
-        if file.seek(SeekFrom::End(0))? > 0 {
-            file.seek(SeekFrom::End(-1))?;
-            file.read_exact(&mut last)?;
-        }
-        if last != [b'\n'] {
-            file.write_all(b"\n")?;
-        }
-        Ok(file)
-    };
-    open().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// JSON lines.

@@ -3,7 +3,7 @@
 //! Parquet files are read by their end, so a part is written every minute, under another name until it
 //! is whole: what a killed writer leaves can be read.
 
-use super::Sink;
+use super::sink::Sink;
 use anyhow::Context as _;
 use parquet::{
     arrow::ArrowWriter,
