@@ -7,6 +7,7 @@ mod excerpt;
 mod faces;
 mod guests;
 mod host;
+mod processes;
 mod record_support;
 mod sql;
 mod tables;

@@ -1,9 +1,12 @@
 //! A stranger's queries beside a daemon of root's: nothing ends, is forged or grows, and other users are answered.
 
 use crate::host::serve_support::Serving;
+use crate::processes::{children, process, status, user_ids};
 use crate::record_support::{Scratch, can_record_compact, wait_for};
+use procfs::process::{FDTarget, Limit, LimitValue, Process};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -11,19 +14,10 @@ use std::time::{Duration, Instant};
 
 const SCRIPT: &str = include_str!("hostile_queries.py");
 
-/// Child processes; each is listed below the thread that started it.
-fn children(parent: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{parent}/task")).unwrap();
-    let of_thread = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
-    let all: String = tasks.flatten().filter_map(of_thread).collect();
-    all.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
-}
-
 /// Clock ticks of CPU time of a process.
 fn cpu_ticks(pid: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    let stat = Process::new(i32::try_from(pid).unwrap()).and_then(|process| process.stat());
+    stat.map_or(0, |stat| stat.utime + stat.stime)
 }
 
 /// True if the daemon's children use less than a tenth of a CPU.
@@ -32,12 +26,6 @@ fn children_are_idle(daemon: u32) -> bool {
     let before = ticks();
     thread::sleep(Duration::from_millis(500));
     ticks().saturating_sub(before) < 5
-}
-
-fn status_field(pid: u32, name: &str) -> String {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    line.unwrap_or_default().trim_start_matches(':').trim().to_owned()
 }
 
 fn metric(serving: &Serving, name: &str) -> u64 {
@@ -139,8 +127,7 @@ fn hostile_queries_of_a_stranger_hurt_nobody_else() {
     for path in ["/tmp/transect-forged.csv", "/dev/shm/transect-forged.parquet"] {
         assert!(!fs::exists(path).unwrap(), "{path}");
     }
-    let most: u64 =
-        status_field(serving.child.id(), "VmHWM").trim_end_matches(" kB").parse().unwrap();
+    let most: u64 = status(serving.child.id()).vmhwm.unwrap();
     let missed = metric(&serving, "transect_windows_missed_total") - missed_before;
     let longest_ms = longest_ms.load(Relaxed);
     println!(
@@ -249,44 +236,47 @@ fn child_of_the_daemon_stands_behind_its_walls() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let children = children(serving.child.id());
     let [child] = children[..] else { panic!("{children:?}") };
-    assert_eq!(status_field(child, "NoNewPrivs"), "1");
-    assert_eq!(status_field(child, "Seccomp"), "2");
-    let limits = fs::read_to_string(format!("/proc/{child}/limits")).unwrap();
-    let limit = |name: &str| {
-        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.split_whitespace().next().unwrap().to_owned()
+    let status = status(child);
+    assert_eq!((status.nonewprivs, status.seccomp), (Some(1), Some(2)));
+    let limits = process(child).limits().unwrap();
+    let limit = |limit: Limit| match limit.soft_limit {
+        LimitValue::Value(value) => Some(value),
+        LimitValue::Unlimited => None,
     };
-    assert_eq!(limit("Max data size"), (1_u64 << 30).to_string());
-    assert_eq!(limit("Max core file size"), "0");
-    for name in ["Max address space", "Max open files", "Max cpu time"] {
-        assert_ne!(limit(name), "unlimited", "{name}\n{limits}");
+    assert_eq!(limit(limits.max_data_size), Some(1 << 30));
+    assert_eq!(limit(limits.max_core_file_size), Some(0));
+    for limited in [limits.max_address_space, limits.max_open_files, limits.max_cpu_time] {
+        assert!(limit(limited).is_some(), "{limits:?}");
     }
     if rustix::process::geteuid().is_root() {
-        let own = (0x7000_0000 + child).to_string();
-        let user = status_field(child, "Uid");
+        let (own, user) = (0x7000_0000 + child, user_ids(&status));
         // In a user namespace without that number it is nobody.
-        assert!(user.split_whitespace().all(|uid| uid == own || uid == "65534"), "{user}");
-        assert_eq!(status_field(child, "Groups"), "");
-        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
-            assert_eq!(status_field(child, set).trim_start_matches('0'), "", "{set}");
-        }
-        assert_ne!(limit("Max processes"), "unlimited");
+        assert!(user.iter().all(|uid| *uid == own || *uid == 65_534), "{user:?}");
+        assert!(status.groups.is_empty(), "{:?}", status.groups);
+        let capabilities =
+            [status.capinh, status.capprm, status.capeff, status.capamb.unwrap_or_default()];
+        assert_eq!(capabilities, [0; 4]);
+        assert!(limit(limits.max_processes).is_some());
         assert_eq!(fs::read(format!("/proc/{child}/environ")).unwrap(), b"");
     }
-    let files = fs::read_dir(format!("/proc/{child}/fd")).unwrap();
-    for file in files.flatten() {
-        let target = fs::read_link(file.path()).unwrap_or_default();
-        let target = target.to_string_lossy();
-        let is_expected = target.starts_with("pipe:") || target.contains("/tables/");
-        assert!(is_expected || target == "/dev/null", "{target}");
+    for file in process(child).fd().unwrap() {
+        let target = file.unwrap().target;
+        let is_expected = match &target {
+            FDTarget::Pipe(_) => true,
+            FDTarget::Path(path) => {
+                path.to_string_lossy().contains("/tables/") || path == Path::new("/dev/null")
+            }
+            _ => false,
+        };
+        assert!(is_expected, "{target:?}");
     }
     // A child that cannot see the end of its input ends with the daemon, too.
     let pid = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     serving.kill();
     wait_for("the child's end", || {
-        let stat = fs::read_to_string(format!("/proc/{child}/stat"));
-        stat.map_or(true, |stat| stat.contains(") Z "))
+        let stat = Process::new(pid.as_raw_pid()).and_then(|process| process.stat());
+        stat.map_or(true, |stat| stat.state == 'Z')
     });
 }
 

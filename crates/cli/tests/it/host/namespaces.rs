@@ -169,12 +169,10 @@ struct Groups(PathBuf);
 
 impl Groups {
     fn create() -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        let unified = mounts.lines().find_map(|line| {
-            let words: Vec<_> = line.split(' ').collect();
-            (words[2] == "cgroup2").then(|| PathBuf::from(words[1]))
-        });
-        let path = unified?.join(format!("transect-namespaces-{}", std::process::id()));
+        let mounts = procfs::mounts().unwrap();
+        let unified = mounts.into_iter().find(|mount| mount.fs_vfstype == "cgroup2")?.fs_file;
+        let path =
+            PathBuf::from(unified).join(format!("transect-namespaces-{}", std::process::id()));
         fs::create_dir_all(path.join("inner")).ok()?;
         Some(Groups(path))
     }

@@ -165,12 +165,9 @@ fn snapshots_of_the_full_collector_have_the_window_that_all_cpus_cover() {
 
 /// The unified hierarchy, if groups can be made in it.
 fn new_group() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let root = mounts.lines().find_map(|line| {
-        let words: Vec<_> = line.split(' ').collect();
-        (words.get(2) == Some(&"cgroup2")).then(|| PathBuf::from(words[1]))
-    })?;
-    let group = root.join(format!("transect-test-{}", std::process::id()));
+    let mounts = procfs::mounts().unwrap();
+    let root = mounts.into_iter().find(|mount| mount.fs_vfstype == "cgroup2")?.fs_file;
+    let group = Path::new(&root).join(format!("transect-test-{}", std::process::id()));
     fs::create_dir(&group).ok().map(|()| group)
 }
 

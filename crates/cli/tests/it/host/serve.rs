@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr, reason = "what was measured belongs in the log of a test run")]
 
 use crate::host::serve_support::Serving;
+use crate::processes::{children, status, user_ids};
 use crate::record_support::{Scratch, can_record_compact, wait_for};
 use serde_json::Value;
 use std::{
@@ -363,11 +364,7 @@ fn a_snapshot_says_what_the_one_before_kept_out_of_it() {
         let take = || serving.post("/api/v1/snapshots", "{\"seconds\": 600}").json();
         let first = take();
         // It was there between the two.
-        let switches = || {
-            let status = fs::read_to_string(format!("/proc/{}/status", busy.id())).unwrap();
-            let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
-            line.and_then(|line| line.rsplit('\t').next()?.parse::<u64>().ok()).unwrap()
-        };
+        let switches = || status(busy.id()).voluntary_ctxt_switches.unwrap();
         let before = switches();
         wait_for("the load goes on", || switches() > before + 2);
         let [first, second] = [first, take()].map(|taken| {
@@ -426,9 +423,7 @@ fn units_capabilities_are_enough_for_an_unprivileged_user() {
     let serving = Serving::by(setpriv, &scratch.path(""), &settings);
     serving.wait_until_ready();
     let limited = serving.get("/api/v1/now?tables=missing").json();
-    let status = fs::read_to_string(format!("/proc/{}/status", serving.child.id())).unwrap();
-    let users = format!("Uid:\t{UNIT_USER}\t{UNIT_USER}\t{UNIT_USER}\t{UNIT_USER}");
-    assert!(status.contains(&users), "{status}");
+    assert_eq!(user_ids(&status(serving.child.id())), [UNIT_USER; 4]);
     let taken = serving.post("/api/v1/snapshots", "");
     assert_eq!(taken.status, 201, "{}", taken.text());
     let id = taken.json()["id"].as_str().unwrap().to_owned();
@@ -442,15 +437,10 @@ fn units_capabilities_are_enough_for_an_unprivileged_user() {
     });
     let answer = ask("sql", "POST", "{\"sql\": \"SELECT count(*) FROM machines\"}");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let children = fs::read_dir(format!("/proc/{}/task", serving.child.id())).unwrap();
-    let children =
-        children.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let children: Vec<String> =
-        children.flat_map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
-    let engine = children.iter().find(|pid| !pid.is_empty()).expect("a child that answers SQL");
-    let status = fs::read_to_string(format!("/proc/{engine}/status")).unwrap();
-    assert!(status.contains(&users) && status.contains("CapPrm:\t0000000000000000"), "{status}");
-    assert!(status.contains("Seccomp:\t2"), "{status}");
+    let children = children(serving.child.id());
+    let engine = status(*children.first().expect("a child that answers SQL"));
+    assert_eq!(user_ids(&engine), [UNIT_USER; 4]);
+    assert_eq!((engine.capprm, engine.seccomp), (0, Some(2)), "{engine:?}");
     drop(serving);
     let other = Scratch::new();
     let whole = Serving::start(&other.path(""), FAST).get("/api/v1/now?tables=missing").json();

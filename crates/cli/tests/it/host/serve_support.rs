@@ -6,6 +6,7 @@
     reason = "tests report by failing"
 )]
 
+use crate::processes::status;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -146,9 +147,7 @@ impl Serving {
 
     /// Resident memory, bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() * 1024
+        status(self.child.id()).vmrss.unwrap() * 1024
     }
 }
 

@@ -6,6 +6,7 @@
 mod live_equals;
 
 use crate::record_support::{Scratch, can_record_compact, wait_for};
+use procfs::{CurrentSI as _, KernelStats};
 use serde_json::Value;
 use std::{
     fs,
@@ -123,8 +124,7 @@ fn windows_equal_a_recordings(source: &str, chat: &str, least: i64, ppm: u64) {
 
 /// How long this machine has been taken away by the one it is a guest of.
 fn stolen_ticks() -> u64 {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    stat.lines().next().unwrap().split_whitespace().nth(8).unwrap().parse().unwrap()
+    KernelStats::current().unwrap().total.steal.unwrap()
 }
 
 /// What differs between a recording's windows and live ones. None: there are no control groups here.

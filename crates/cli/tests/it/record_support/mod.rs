@@ -5,6 +5,7 @@
     reason = "tests report by failing, and say what they skip"
 )]
 
+use procfs::process::{Process, Syscall};
 use std::{
     ffi::OsStr,
     fs,
@@ -193,9 +194,12 @@ impl Drop for Recorder {
 
 /// Does its main thread wait for what comes? It does once everything is switched on, and not before.
 fn is_polling(pid: i32) -> bool {
-    let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-    let number = call.split(' ').next().and_then(|number| number.parse().ok());
-    number.is_some_and(|number: i64| [libc::SYS_poll, libc::SYS_ppoll].contains(&number))
+    match Process::new(pid).and_then(|process| process.syscall()) {
+        Ok(Syscall::Blocked { syscall_number, .. }) => {
+            [libc::SYS_poll, libc::SYS_ppoll].contains(&syscall_number)
+        }
+        _ => false,
+    }
 }
 
 fn state_file(pid: i32) -> PathBuf {

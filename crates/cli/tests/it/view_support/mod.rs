@@ -8,6 +8,7 @@
 
 pub(crate) mod state_sums;
 
+use crate::processes::children;
 use arrow::array::{Array, RecordBatch};
 use arrow::ipc::reader::StreamReader;
 use arrow::util::display::array_value_to_string;
@@ -126,14 +127,7 @@ impl Served {
 
     /// The engine's processes that it has, by their numbers.
     pub(crate) fn engines(&self) -> Vec<u32> {
-        let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let children: Vec<String> = tasks.filter_map(|task| of_task(task.ok()?)).collect();
-        children
-            .iter()
-            .flat_map(|text| text.split_whitespace())
-            .map(|pid| pid.parse().unwrap())
-            .collect()
+        children(self.child.id())
     }
 
     /// Stops the program for a moment.
