@@ -4,6 +4,8 @@
 //! four, and the digits of a change follow from how wide its interval is.
 
 use super::Estimate;
+use chrono::{DateTime, Utc};
+use std::time::{Duration, UNIX_EPOCH};
 use transect_bench_core::Unit;
 
 /// What stands where nothing is known or nothing applies.
@@ -191,24 +193,8 @@ pub(super) fn decimals(estimate: &Estimate) -> usize {
 
 /// A wall clock: `2026-11-22 07:38:52 UTC`.
 pub(super) fn utc(unix_ns: u64) -> String {
-    let seconds = unix_ns / 1_000_000_000;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil_from_days(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// Year, month and day of a number of days since 1970, in the Gregorian calendar: counted in eras of 400 years that begin
-/// in March, so that the leap day is the last of a year.
-fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    let time = DateTime::<Utc>::from(UNIX_EPOCH + Duration::from_nanos(unix_ns));
+    time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// A span of wall-clock time: `42 s`, `12 min`, `3 h 05 min`.
