@@ -2,7 +2,7 @@
 
 use super::kit::{Expected, Own, OwnPlan, Roots, checked, need_program, need_root, own_cpus};
 use super::native::enough_memory;
-use super::{Bed, Facts, Machine, Platform, Shape};
+use crate::platform::{Bed, Facts, Machine, Platform, Shape};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;

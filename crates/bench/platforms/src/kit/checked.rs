@@ -1,6 +1,6 @@
 //! The check every machine has to pass: is it what was asked for, by what a worker inside finds?
 
-use crate::{Facts, Machine, Pipes};
+use crate::platform::{Facts, Machine, Pipes};
 use std::io::{BufRead, Cursor, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc;

@@ -1,9 +1,8 @@
 //! Whole machines of the testbed: QEMU guests, nested hosts, Xen's dom0.
 
 use crate::{
-    Bed, Facts, Machine, Pipes, Shape,
     kit::{Port, cpu_list, failed, fence::threads_of, own::LIFETIME, truth},
-    log_of,
+    platform::{Bed, Facts, Machine, Pipes, Shape, log_of},
 };
 use std::fs;
 use std::io::{self, Read, Write};

@@ -1,7 +1,7 @@
 //! A guest of a [`World`]: what is alike whichever hypervisor runs it.
 
 use super::{Port, World, carry};
-use crate::{Bed, Facts, Machine, Pipes};
+use crate::platform::{Bed, Facts, Machine, Pipes};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Machines whose workers are processes of this host, in a [`Fence`]: this host itself, and containers.
 
 use crate::{
-    Bed, Facts, Machine, Pipes, Shape,
     kit::{Fence, failed},
+    platform::{Bed, Facts, Machine, Pipes, Shape, log_of},
 };
 use std::ffi::OsString;
 use std::fs;
@@ -75,7 +75,7 @@ impl Own {
         let mut words = words(&roots)?;
         words.extend(bed.worker_arguments.iter().map(OsString::from));
         fs::create_dir_all(&bed.logs).map_err(|error| cannot("make", &bed.logs, &error))?;
-        let log = crate::log_of(&bed.logs, name, shape.index);
+        let log = log_of(&bed.logs, name, shape.index);
         let is_this_host = facts.accelerator == "none";
         let scratch = roots.scratch;
         Ok(Self { name, facts, words, is_this_host, log, scratch, worker: None, fence, run })

@@ -1,6 +1,6 @@
 //! Parameters of platforms, and lists of CPUs.
 
-use crate::Shape;
+use crate::platform::Shape;
 use transect_bench_core::{Kind, Refusal, protocol::Param};
 
 /// A whole number of at least 0.

@@ -9,7 +9,7 @@
 //! ◀── \x04 CODE           it has ended
 //! ```
 
-use crate::Pipes;
+use crate::platform::Pipes;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
 //! A machine that the guests of one cell share: the nested host of `nested-kvm`, the Xen host of domains.
 
 use super::{Guest, whole};
-use crate::Shape;
+use crate::platform::Shape;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use transect_bench_core::{Fault, Kind, Refusal};

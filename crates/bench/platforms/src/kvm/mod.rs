@@ -1,7 +1,10 @@
 //! A QEMU guest under this host's KVM. See README.md.
 
 use super::kit::need_program;
-use super::{Bed, Facts, Machine, Platform, Shape, tcg};
+use super::{
+    platform::{Bed, Facts, Machine, Platform, Shape},
+    tcg,
+};
 use transect_bench_core::{Fault, Kind, Refusal};
 use transect_testbed::probe::{self, Verdict};
 use transect_testbed::qemu::Accelerator;

@@ -3,7 +3,7 @@
 use super::kit::{
     Expected, Own, OwnPlan, Roots, checked, memory_of_this_host_bytes, need_root, own_cpus,
 };
-use super::{Bed, Facts, Machine, Platform, Shape};
+use crate::platform::{Bed, Facts, Machine, Platform, Shape};
 use transect_bench_core::{Fault, Kind, Refusal};
 
 /// This host.

@@ -2,12 +2,11 @@
 
 use super::world::world_of;
 use crate::{
-    Bed, Shape,
     kit::{
         Console, Hosted, Running, address_of_guest, failed, folder_of_guest, port_over,
         taken_by_kernel_mib,
     },
-    log_of,
+    platform::{Bed, Shape, log_of},
 };
 use std::net::Ipv4Addr;
 use std::path::Path;

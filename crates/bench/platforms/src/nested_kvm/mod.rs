@@ -4,7 +4,7 @@ mod guest;
 mod world;
 
 use super::kit::{Expected, checked, need_program};
-use super::{Bed, Machine, Platform, Shape};
+use crate::platform::{Bed, Machine, Platform, Shape};
 use transect_bench_core::{Fault, Refusal};
 
 /// KVM in an emulated host.

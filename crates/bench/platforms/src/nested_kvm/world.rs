@@ -1,8 +1,8 @@
 //! The nested host that the guests of one cell share.
 
 use crate::{
-    Bed, Facts, Shape,
     kit::{Guest, GuestPlan, Shared, Sizes, World, failed, options_of, taken_by_kernel_mib},
+    platform::{Bed, Facts, Shape},
     tcg,
 };
 use std::sync::{Arc, Mutex, Weak};

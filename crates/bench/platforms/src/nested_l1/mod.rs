@@ -1,7 +1,10 @@
 //! The nested host ("L1") itself: what is native in the world of `nested-kvm`. See README.md.
 
 use super::kit::{Expected, Guest, GuestPlan, checked, need_program, options_of};
-use super::{Bed, Facts, Machine, Platform, Shape, tcg};
+use super::{
+    platform::{Bed, Facts, Machine, Platform, Shape},
+    tcg,
+};
 use transect_bench_core::{Fault, Refusal};
 use transect_testbed::fitted::Model;
 

@@ -3,7 +3,7 @@
 use super::container::{OWN_MOUNTS, SCRATCH, WORKER};
 use super::kit::{Expected, Own, OwnPlan, Roots, checked, need_program, need_root, own_cpus};
 use super::native::enough_memory;
-use super::{Bed, Facts, Machine, Platform, Shape};
+use crate::platform::{Bed, Facts, Machine, Platform, Shape};
 use std::ffi::OsString;
 use std::fs;
 use transect_bench_core::{Fault, Refusal};

@@ -1,7 +1,7 @@
 //! Another host, over ssh. See README.md.
 
 use super::kit::{Expected, checked, cpu_list, failed, need_program, text, whole};
-use super::{Bed, Facts, Machine, Pipes, Platform, Shape, log_of};
+use crate::platform::{Bed, Facts, Machine, Pipes, Platform, Shape, log_of};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

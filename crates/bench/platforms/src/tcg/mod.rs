@@ -1,7 +1,7 @@
 //! A QEMU guest whose instructions are all emulated. See README.md.
 
 use super::kit::{Expected, Guest, GuestPlan, checked, need_program, options_of};
-use super::{Bed, Facts, Machine, Platform, Shape};
+use crate::platform::{Bed, Facts, Machine, Platform, Shape};
 use transect_bench_core::{Fault, Refusal};
 use transect_testbed::fitted::Model;
 use transect_testbed::qemu::Accelerator;

@@ -6,7 +6,7 @@ use super::kit::{
     need_root, own_cpus,
 };
 use super::native::enough_memory;
-use super::{Bed, Facts, Machine, Pipes, Platform, Shape, log_of};
+use crate::platform::{Bed, Facts, Machine, Pipes, Platform, Shape, log_of};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;

@@ -1,7 +1,10 @@
 //! Xen's dom0, emulated. See README.md.
 
 use super::kit::{Expected, Guest, GuestPlan, checked, options_of, taken_by_kernel_mib, truth};
-use super::{Bed, Facts, Machine, Platform, Shape, tcg};
+use super::{
+    platform::{Bed, Facts, Machine, Platform, Shape},
+    tcg,
+};
 use transect_bench_core::{Fault, Kind, Refusal};
 use transect_testbed::fitted::{Fittings, Model};
 use transect_testbed::xen::{self, XenOptions};

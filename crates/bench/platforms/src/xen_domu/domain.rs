@@ -1,14 +1,13 @@
 //! One domain of a Xen host.
 
+use super::kinds::{Disk, XenDomu};
 use super::world::world_of;
-use super::{Disk, XenDomu};
 use crate::{
-    Bed, Shape,
     kit::{
         Console, Hosted, Running, World, address_of_guest, failed, folder_of_guest, port_over,
         taken_by_kernel_mib,
     },
-    log_of,
+    platform::{Bed, Shape, log_of},
 };
 use std::fs;
 use std::io;

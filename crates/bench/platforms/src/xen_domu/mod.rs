@@ -1,40 +1,18 @@
 #![doc = include_str!("README.md")]
 
 mod domain;
+mod kinds;
 mod world;
 
+pub(super) use kinds::{LOOP, PHYS};
+
 use super::kit::{Expected, checked, need_program};
-use super::{Bed, Machine, Platform, Shape, xen_dom0};
+use super::{
+    platform::{Bed, Machine, Platform, Shape},
+    xen_dom0,
+};
+use kinds::XenDomu;
 use transect_bench_core::{Fault, Refusal};
-
-/// A domain with a disk.
-#[derive(Debug)]
-pub(super) struct XenDomu {
-    name: &'static str,
-    about: &'static str,
-    disk: Disk,
-}
-
-/// What dom0 has behind a domain's disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Disk {
-    Device,
-    File,
-}
-
-/// With a physical disk.
-pub(super) const PHYS: XenDomu = XenDomu {
-    name: "xen-domu-phys",
-    about: "a Xen domain, emulated (TCG), with a disk of dom0 as its disk (phy:)",
-    disk: Disk::Device,
-};
-
-/// With a file of its dom0 as its disk.
-pub(super) const LOOP: XenDomu = XenDomu {
-    name: "xen-domu-loop",
-    about: "a Xen domain, emulated (TCG), with a file in dom0 as its disk (loop)",
-    disk: Disk::File,
-};
 
 impl Platform for XenDomu {
     fn name(&self) -> &'static str {

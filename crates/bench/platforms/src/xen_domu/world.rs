@@ -1,9 +1,9 @@
 //! The Xen host that the domains of one cell share.
 
-use super::{Disk, XenDomu};
+use super::kinds::{Disk, XenDomu};
 use crate::{
-    Bed, Shape,
     kit::{Guest, Shared, Sizes, World, disk_image, failed, taken_by_kernel_mib},
+    platform::{Bed, Shape},
     xen_dom0::{Dom0, taken_by_dom0_mib},
 };
 use std::sync::{Arc, Mutex, Weak};

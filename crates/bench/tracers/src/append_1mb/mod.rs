@@ -1,8 +1,8 @@
 //! Nobody traces, and a script appends 1 MB to a file again and again: LTTng-Xen's control. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{END_PATIENCE, START_PATIENCE, child::Running, params::Params, program},
+    tracer::{Scene, Tracer, Tracing},
 };
 use rustix::process::Signal;
 use std::process::Command;

@@ -1,7 +1,6 @@
 //! `bpftrace` counting events: what a one-liner costs. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{
         END_PATIENCE, START_PATIENCE,
         child::Running,
@@ -9,6 +8,7 @@ use crate::{
         params::Params,
         program,
     },
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{process::Command, time::Duration};
 use transect_bench_core::{

@@ -3,13 +3,13 @@
 mod pages;
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{
         events,
         instance::{self, Traced},
         params::Params,
         program,
     },
+    tracer::{Scene, Tracer, Tracing},
 };
 use pages::Pages;
 use std::sync::Arc;

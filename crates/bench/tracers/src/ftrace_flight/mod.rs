@@ -1,6 +1,9 @@
 //! ftrace as a flight recorder: the kernel overwrites, and nobody reads. See `README.md`.
 
-use crate::{Scene, Tracer, Tracing, ftrace};
+use crate::{
+    ftrace,
+    tracer::{Scene, Tracer, Tracing},
+};
 use transect_bench_core::{Fault, Job, Refusal, protocol::Param};
 
 /// The arm.

@@ -1,6 +1,9 @@
 //! ftrace, loaded but idle: every event is on, and no event passes its filter. See `README.md`.
 
-use crate::{Scene, Tracer, Tracing, ftrace};
+use crate::{
+    ftrace,
+    tracer::{Scene, Tracer, Tracing},
+};
 use transect_bench_core::{Fault, Job, Refusal, protocol::Param};
 
 /// Holds for no event: `common_pid`, which every event has, is below 2^22 (`PID_MAX_LIMIT`, include/linux/threads.h).

@@ -1,13 +1,13 @@
 //! LTTng's kernel tracer: everything to disk. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{
         events::{self, Event},
         lttng::{self, Domain, Session},
         params::Params,
         program,
     },
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{
     collections::BTreeSet,

@@ -1,11 +1,11 @@
 //! LTTng-UST: the workload's own allocations, traced in user space. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{
         lttng::{self, Domain, Session},
         params::Params,
     },
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{
     env::consts::ARCH,

@@ -1,6 +1,6 @@
 //! Nobody traces: the reference that every arm is compared with.
 
-use super::{Scene, Tracer, Tracing};
+use crate::tracer::{Scene, Tracer, Tracing};
 use transect_bench_core::{Fault, Job, Refusal, protocol::TracerCost};
 
 /// Its name.

@@ -3,8 +3,8 @@
 mod data;
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{END_PATIENCE, child::Running, events, params::Params, perf_control::Control, program},
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{path::PathBuf, process::Command};
 use transect_bench_core::{

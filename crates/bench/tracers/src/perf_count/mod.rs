@@ -1,9 +1,9 @@
 //! `perf stat -a`: counts, and records nothing. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     perf::{add_events, can_run},
     tools::{END_PATIENCE, child::Running, events, params::Params, perf_control::Control, program},
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{fs, path::PathBuf, process::Command};
 use transect_bench_core::{

@@ -1,8 +1,8 @@
 //! `strace -f -c -p`: the slow end. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{END_PATIENCE, START_PATIENCE, child::Running, cpu, params::Params, program},
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{fs, path::PathBuf, process::Command};
 use transect_bench_core::{Fault, Job, Refusal, protocol::TracerCost};

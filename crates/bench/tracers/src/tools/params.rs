@@ -1,6 +1,6 @@
 //! An arm's parameters, complete and checked.
 
-use crate::Tracer;
+use crate::tracer::Tracer;
 use std::collections::BTreeMap;
 use transect_bench_core::{Job, Kind, Refusal, protocol::Param};
 

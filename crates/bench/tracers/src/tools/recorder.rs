@@ -12,7 +12,7 @@ use super::{
     params::Params,
     program,
 };
-use crate::{Scene, Tracer};
+use crate::tracer::{Scene, Tracer};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::{
     fs,

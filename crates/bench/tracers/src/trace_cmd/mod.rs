@@ -1,11 +1,11 @@
 //! `trace-cmd record`: everything to disk. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{
         END_PATIENCE, START_PATIENCE, child::Running, events, instance::Traced, params::Params,
         program,
     },
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{
     fs, io,

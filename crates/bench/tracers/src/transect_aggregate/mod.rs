@@ -1,8 +1,8 @@
 //! `transect top --log`: windows added up in the kernel, no events. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{END_PATIENCE, START_PATIENCE, child::Running, params::Params, program, recorder},
+    tracer::{Scene, Tracer, Tracing},
 };
 use serde_json::Value;
 use std::{fs, path::PathBuf, process::Command};

@@ -1,8 +1,8 @@
 //! `transect record` with the compact collector, to disk. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::recorder::{self, Collector, Recorder},
+    tracer::{Scene, Tracer, Tracing},
 };
 use transect_bench_core::{
     Fault, Job, Refusal,

@@ -1,11 +1,11 @@
 //! `transect record --flight-recorder`: everything is recorded into memory, and nobody reads. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{
         params::Params,
         recorder::{self, Collector, Recorder},
     },
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::path::PathBuf;
 use transect_bench_core::{

@@ -1,11 +1,11 @@
 //! transect, loaded but idle: every program is attached and runs, and nothing passes its filter. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{
         child::Running,
         recorder::{self, Collector, Recorder},
     },
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::process::Command;
 use transect_bench_core::{

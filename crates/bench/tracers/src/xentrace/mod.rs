@@ -1,8 +1,8 @@
 //! Xen's own tracer, in dom0: everything to disk. See `README.md`.
 
 use crate::{
-    Scene, Tracer, Tracing,
     tools::{params::Params, program},
+    tracer::{Scene, Tracer, Tracing},
 };
 use std::{
     fs::{self, File},

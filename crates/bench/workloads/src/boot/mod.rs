@@ -1,6 +1,6 @@
 #![doc = include_str!("README.md")]
 
-use super::{MeasuredBy, Place, Prepared, Workload};
+use crate::workload::{MeasuredBy, Place, Prepared, Workload};
 use std::time::Duration;
 use transect_bench_core::{
     About, Better, CacheState, Distribution, Family, Fault, Job, Kind, Metric, Refusal, Unit,

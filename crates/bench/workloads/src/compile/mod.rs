@@ -2,7 +2,12 @@
 
 mod sources;
 
-use super::{Place, Prepared, Workload, support::asked, support::programs, support::tree};
+use super::{
+    support::asked,
+    support::programs,
+    support::tree,
+    workload::{Place, Prepared, Workload},
+};
 use std::{
     fs,
     path::{Path, PathBuf},

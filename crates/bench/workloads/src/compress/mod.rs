@@ -1,8 +1,11 @@
 //! One file compressed. See README.md.
 
 use super::{
-    Place, Prepared, Workload, support::asked, support::programs, support::random::Random,
+    support::asked,
+    support::programs,
+    support::random::Random,
     support::tree,
+    workload::{Place, Prepared, Workload},
 };
 use std::{
     fs::{self, File},

@@ -1,6 +1,10 @@
 //! cyclictest: how late a timer wakes a real-time thread. See README.md.
 
-use super::{Place, Prepared, Workload, support::asked, support::programs};
+use super::{
+    support::asked,
+    support::programs,
+    workload::{Place, Prepared, Workload},
+};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 use transect_bench_core::{

@@ -4,9 +4,9 @@
 mod instructions;
 
 use super::{
-    Place, Workload,
     looped::{Counts, Looped, Operation, timed},
     support::{asked, forked::Forked},
+    workload::{Place, Workload},
 };
 use std::{io, time::Duration};
 use transect_bench_core::{CacheState, Fault, Job, Kind, Refusal, protocol::Param, this_machine};

@@ -3,8 +3,11 @@
 pub mod csv;
 
 use super::{
-    Place, Prepared, Workload, net::daemon::Daemon, net::daemon::find, net::daemon::free_port,
+    net::daemon::Daemon,
+    net::daemon::find,
+    net::daemon::free_port,
     net::given::Given,
+    workload::{Place, Prepared, Workload},
 };
 use csv::Flow;
 use rustix::process::Signal;

@@ -1,8 +1,11 @@
 #![doc = include_str!("README.md")]
 
 use super::{
-    Place, Prepared, Workload, net::daemon::Daemon, net::daemon::find, net::given::Given,
+    net::daemon::Daemon,
+    net::daemon::find,
+    net::given::Given,
     net::random::Random,
+    workload::{Place, Prepared, Workload},
 };
 use std::{
     fs,

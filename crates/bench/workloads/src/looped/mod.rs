@@ -16,7 +16,11 @@
 //! - A batch allocates nothing and reads the clock twice.
 //! - `operations` counts warm-up too: a tracer saw it all, and its events per operation come out right.
 
-use super::{Place, Prepared, Workload, support::asked, support::spread};
+use super::{
+    support::asked,
+    support::spread,
+    workload::{Place, Prepared, Workload},
+};
 use std::{io, path::PathBuf, time::Duration, time::Instant};
 use transect_bench_core::{
     About, Better, CacheState, Family, Fault, Job, Metric, Refusal, Unit, protocol::Param,

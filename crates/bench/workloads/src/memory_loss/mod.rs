@@ -2,7 +2,10 @@
 
 pub mod figures;
 
-use super::{MeasuredBy, Place, Prepared, Workload, net::given::Given};
+use super::{
+    net::given::Given,
+    workload::{MeasuredBy, Place, Prepared, Workload},
+};
 use figures::Figures;
 use std::{
     fs,

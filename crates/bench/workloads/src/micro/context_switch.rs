@@ -1,9 +1,9 @@
 //! A token around a ring of processes.
 
 use crate::{
-    Place,
     looped::{Operation, timed},
     support::{asked, forked::Forked},
+    workload::Place,
 };
 use std::{
     hint::black_box,

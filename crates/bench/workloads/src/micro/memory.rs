@@ -1,9 +1,9 @@
 //! Memory read and written, past all caches of the CPU.
 
 use crate::{
-    Place,
     looped::{Operation, timed},
     support::asked,
+    workload::Place,
 };
 use std::{hint::black_box, io, time::Duration};
 use transect_bench_core::{Fault, protocol::Param};

@@ -11,8 +11,8 @@ mod syscall;
 pub(crate) use syscall::Getppid;
 
 use super::{
-    Workload,
     looped::{Counts, Looped, everywhere, no_params},
+    workload::Workload,
 };
 use transect_bench_core::CacheState::{Any, Hot};
 

@@ -1,6 +1,6 @@
 //! First touches of anonymous pages.
 
-use crate::{Place, looped::Operation, support::mapped::Mapped};
+use crate::{looped::Operation, support::mapped::Mapped, workload::Place};
 use std::{
     io,
     time::{Duration, Instant},

@@ -1,9 +1,9 @@
 //! Bytes through a pipe.
 
 use crate::{
-    Place,
     looped::{Operation, timed},
     support::forked::Forked,
+    workload::Place,
 };
 use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},

@@ -1,12 +1,12 @@
 //! Processes made and ended.
 
 use crate::{
-    Place,
     looped::{Operation, timed},
     support::{
         asked,
         forked::{CommandLine, Forked},
     },
+    workload::Place,
 };
 use std::{
     io,

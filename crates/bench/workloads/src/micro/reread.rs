@@ -2,9 +2,9 @@
 
 use super::memory::{CHUNK_WORDS, sum};
 use crate::{
-    Place,
     looped::{Operation, timed},
     support::{asked, mapped::Mapped, random::Random},
+    workload::Place,
 };
 use std::{
     fs::File,

@@ -1,8 +1,8 @@
 //! The cheapest system call.
 
 use crate::{
-    Place,
     looped::{Operation, timed},
+    workload::Place,
 };
 use std::{hint::black_box, io, time::Duration};
 use transect_bench_core::Fault;

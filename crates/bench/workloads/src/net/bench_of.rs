@@ -1,6 +1,6 @@
 //! For tests: runs roles of a workload as the worker does, without one.
 
-use crate::{Place, Workload};
+use crate::workload::{Place, Workload};
 use std::{
     collections::BTreeMap,
     sync::{

@@ -4,7 +4,11 @@ mod cluster;
 pub mod log;
 mod user;
 
-use super::{Place, Prepared, Workload, net::daemon::find, net::given::Given};
+use super::{
+    net::daemon::find,
+    net::given::Given,
+    workload::{Place, Prepared, Workload},
+};
 use cluster::{Cluster, Programs, finish};
 use log::Transactions;
 use std::{

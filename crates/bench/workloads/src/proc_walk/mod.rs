@@ -1,9 +1,9 @@
 //! What walking `/proc` costs. See README.md.
 
 use super::{
-    Place, Workload,
     looped::{Counts, Looped, Operation, everywhere, timed},
     support::{asked, forked::Forked},
+    workload::{Place, Workload},
 };
 use rustix::{
     fs::{Dir, Mode, OFlags, openat},

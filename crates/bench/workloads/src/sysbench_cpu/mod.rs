@@ -1,6 +1,10 @@
 //! sysbench's prime numbers: user space and nothing else. See README.md.
 
-use super::{Place, Prepared, Workload, support::asked, support::programs};
+use super::{
+    support::asked,
+    support::programs,
+    workload::{Place, Prepared, Workload},
+};
 use std::{path::PathBuf, process::Command};
 use transect_bench_core::{
     About, Better, CacheState, Family, Fault, Job, Metric, Refusal, Unit, protocol::Param,

@@ -1,6 +1,11 @@
 //! A tree of files into an archive, and out of one. See README.md.
 
-use super::{Place, Prepared, Workload, support::asked, support::programs, support::tree};
+use super::{
+    support::asked,
+    support::programs,
+    support::tree,
+    workload::{Place, Prepared, Workload},
+};
 use std::{
     fs::{self, File},
     io,

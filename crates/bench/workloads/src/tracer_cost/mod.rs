@@ -1,10 +1,10 @@
 //! What a tracer adds to one event, by two loops that do nothing but make events. See README.md.
 
 use super::{
-    Place, Workload,
     looped::{Counts, Looped, Operation, timed},
     micro::Getppid,
     support::{asked, forked},
+    workload::{Place, Workload},
 };
 use rustix::event::{EventfdFlags, eventfd};
 use std::{io, os::fd::OwnedFd, time::Duration};

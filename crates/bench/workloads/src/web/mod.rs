@@ -9,7 +9,11 @@ mod report;
 pub mod schedule;
 pub mod search;
 
-use super::{Place, Prepared, Workload, net::daemon::find, net::given::Given};
+use super::{
+    net::daemon::find,
+    net::given::Given,
+    workload::{Place, Prepared, Workload},
+};
 use generator::Task;
 use nginx::Nginx;
 use report::{Criterion, Step};
