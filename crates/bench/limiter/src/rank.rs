@@ -1,6 +1,6 @@
 //! Causes before symptoms, then the longest hold.
 
-use super::{Limiter, LimiterKind as Kind, LimiterKind, Suspect};
+use super::limiter::{Limiter, LimiterKind as Kind, LimiterKind, Suspect};
 
 /// What explains what: cause, symptoms, and how large the cause must be beside the symptom to be the first.
 ///
@@ -82,7 +82,7 @@ fn explains(cause: &Suspect, symptom: &Suspect) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Confidence, Place};
+    use crate::limiter::{Confidence, Place};
 
     fn suspect(kind: Kind, held: f64) -> Suspect {
         let (place, confidence) = (Place::Machine, Confidence::Likely);

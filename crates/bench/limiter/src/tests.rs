@@ -1,9 +1,12 @@
 //! Limiters that cannot be made on any machine: rules on constructed samples. Those that can are in `tests/it/slow/limiter`.
 
 use super::*;
-use transect_bench_core::samples::{
-    CpuTimes, CpuUse, DiskCounts, DiskUse, GroupUse, MemoryCounts, MemoryUse, NetCounts, NicCounts,
-    NicUse, Pressure, Sleeps, Stall, ThreadUse, Watched,
+use transect_bench_core::{
+    protocol::{Exits, TracerCost},
+    samples::{
+        CpuTimes, CpuUse, DiskCounts, DiskUse, GroupUse, MemoryCounts, MemoryUse, NetCounts,
+        NicCounts, NicUse, Pressure, Samples, Sleeps, Stall, ThreadUse, Watched,
+    },
 };
 
 const SECOND: u64 = 1_000_000_000;

@@ -1,6 +1,9 @@
 //! Samples as shares: what rules ask.
 
-use super::{Confidence, LimiterKind, Place, Scene, Suspect};
+use super::{
+    limiter::{Confidence, LimiterKind, Place, Suspect},
+    scene::Scene,
+};
 use transect_bench_core::samples::{CpuTimes, Samples, ThreadUse, Watched};
 
 /// Samples of one machine.

@@ -1,6 +1,6 @@
 //! A control group of our own, with one limit, for as long as it is needed.
 
-use super::refuse;
+use super::refusal::refuse;
 use crate::sampling::{Controller, Hierarchies};
 use std::{
     fs, io,

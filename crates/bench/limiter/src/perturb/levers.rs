@@ -1,9 +1,9 @@
 //! Pulling a lever, and putting it back.
 
 use super::{
-    Target,
     groups::{Group, Resource},
-    refuse,
+    refusal::refuse,
+    target::Target,
 };
 use rustix::{process::Pid, thread::CpuSet};
 use std::{collections::BTreeSet, fs, process::Command};

@@ -12,23 +12,16 @@
 mod elasticity;
 mod groups;
 mod levers;
+mod refusal;
+mod target;
 
 pub use elasticity::{Elasticity, Verdict, elasticity};
 pub use levers::{Applied, apply};
+pub use target::Target;
 
-use super::{Limiter, LimiterKind};
+use crate::limiter::{Limiter, LimiterKind};
+use refusal::refuse;
 use transect_bench_core::{Kind, Lever, Refusal, samples::Samples};
-
-/// Whose resources may be touched.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
-    /// The workload's processes (or the VMM's, for what held it on the host); their descendants are touched too.
-    pub pids: Vec<u32>,
-    /// An interface that only the workload uses (a veth, a tap). `None`: no interface may be slowed.
-    pub interface: Option<String>,
-    /// Threads of the load generator, if they can be chosen.
-    pub generator_threads: Option<u32>,
-}
 
 /// Which lever halves the suspected limiter.
 ///
@@ -51,10 +44,6 @@ pub fn plan(limiter: &Limiter, samples: &Samples, target: &Target) -> Result<Lev
         LimiterKind::Generator => generator(target),
         kind => Err(no_half(kind)),
     }
-}
-
-fn refuse(why: impl Into<String>) -> Refusal {
-    Refusal::new(Kind::NotHere, "confirmation by perturbation", why)
 }
 
 fn no_half(kind: LimiterKind) -> Refusal {

@@ -1,7 +1,8 @@
 //! CPUs.
 
 use crate::{
-    LimiterKind, Scene, Suspect,
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
     view::{View, part, percent, thread_name},
 };
 use transect_bench_core::samples::{CpuTimes, ThreadUse};

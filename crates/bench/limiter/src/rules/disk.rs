@@ -1,7 +1,8 @@
 //! Disks.
 
 use crate::{
-    LimiterKind, Scene, Suspect,
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
     view::{View, percent, rate},
 };
 use transect_bench_core::samples::{DiskUse, GroupUse};

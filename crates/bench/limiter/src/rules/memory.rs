@@ -2,7 +2,8 @@
 
 use super::disk;
 use crate::{
-    LimiterKind, Scene, Suspect,
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
     view::{View, part, percent, rate},
 };
 use transect_bench_core::samples::DiskCounts;

@@ -9,7 +9,10 @@ mod others;
 mod virt;
 mod waiting;
 
-use super::{LimiterKind, Scene, Suspect};
+use super::{
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
+};
 
 /// A rule.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Networks.
 
 use crate::{
-    LimiterKind, Scene, Suspect,
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
     view::{View, part, percent, rate, thread_name},
 };
 use transect_bench_core::samples::NicUse;

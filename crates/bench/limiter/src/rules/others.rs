@@ -2,7 +2,8 @@
 
 use super::{cpu, network};
 use crate::{
-    LimiterKind, Scene, Suspect,
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
     view::{View, percent},
 };
 

@@ -1,7 +1,8 @@
 //! Virtualisation: what the host does for the guest.
 
 use crate::{
-    LimiterKind, Scene, Suspect,
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
     view::{View, part, percent, thread_name},
 };
 use transect_bench_core::protocol::Exits;

@@ -1,7 +1,8 @@
 //! Waiting for each other, and for nothing.
 
 use crate::{
-    LimiterKind, Scene, Suspect,
+    limiter::{LimiterKind, Suspect},
+    scene::Scene,
     view::{View, part, percent, thread_name},
 };
 
