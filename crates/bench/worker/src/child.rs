@@ -1,6 +1,12 @@
 //! The process of one job's workload, as the worker has it.
 
-use super::{Mode, Own, events::Events, family, one::GO, one::Order};
+use super::{
+    events::Events,
+    family,
+    one::GO,
+    one::Order,
+    own::{Mode, Own},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},

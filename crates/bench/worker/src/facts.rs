@@ -1,6 +1,6 @@
 //! Who the worker is.
 
-use super::{Own, WorkerError, hashes::Hashes};
+use super::{WorkerError, hashes::Hashes, own::Own};
 use rustix::system::uname;
 use std::{collections::BTreeMap, fs};
 use transect_bench_core::{

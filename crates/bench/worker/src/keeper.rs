@@ -1,6 +1,9 @@
 //! The process that a platform starts: it waits, and leaves nothing behind.
 
-use super::{Mode, Own, WorkerError, family};
+use super::{
+    WorkerError, family,
+    own::{Mode, Own},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid},

@@ -1,11 +1,12 @@
 //! The worker proper: one job after another.
 
 use super::{
-    Own, WorkerError,
+    WorkerError,
     events::{Event, Events},
     facts, family,
     hashes::Hashes,
     job,
+    own::Own,
 };
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::{

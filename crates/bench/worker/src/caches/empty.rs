@@ -1,6 +1,6 @@
 //! Files out of the page cache: dropped, or displaced by another file.
 
-use super::failed;
+use super::failure::failed;
 use rustix::fs::{Advice, fadvise, statfs, sync};
 use std::{
     fs::{self, File},

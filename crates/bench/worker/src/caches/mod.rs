@@ -26,11 +26,13 @@
 //!   waits for: only then the kernel adds their reads to its account (Linux, kernel/exit.c `wait_task_zombie`).
 
 mod empty;
+mod failure;
 mod reads;
 mod resident;
 
 pub use reads::{Read, Reads};
 
+use failure::failed;
 use resident::Extent;
 use std::{
     fs::File,
@@ -222,8 +224,4 @@ fn is_hot(extent: &Extent) -> bool {
 
 fn is_all(extent: &Extent) -> bool {
     extent.resident_pages == Some(extent.pages)
-}
-
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> Fault {
-    Fault::failed(format!("cannot {what} {}: {error}", path.display()))
 }

@@ -1,7 +1,7 @@
 //! How much of files is in the page cache.
 #![allow(unsafe_code, reason = "mincore looks at a mapping")]
 
-use super::failed;
+use super::failure::failed;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::{
     fs::File,
