@@ -11,7 +11,7 @@ use super::{
         source::Source,
         theirs,
     },
-    Judged, silent,
+    judged::{Judged, silent},
 };
 use transect_bench_core::{Better, Fault};
 use transect_bench_report::Report;

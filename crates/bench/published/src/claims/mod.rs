@@ -1,26 +1,21 @@
 //! A row, its entry in the map, and what the reports have of it.
 
 mod bands;
+mod judged;
 mod kinds;
 mod share;
 
 use super::{
     candidates::{self, Words},
     map::{Entry, Relation},
-    model::{Agreement, Ours, Row, Theirs},
+    model::{Agreement, Row, Theirs},
     papers::Paper,
     source::Source,
     theirs,
 };
+use judged::{Judged, silent};
 use transect_bench_core::Fault;
 use transect_bench_report::Report;
-
-/// What was found about a claim.
-pub(super) struct Judged {
-    ours: Option<Ours>,
-    agrees: Agreement,
-    note: String,
-}
 
 /// Judges a row.
 pub(super) fn row(paper: &Paper, source: &Source, reports: &[&Report]) -> Result<Row, Fault> {
@@ -54,10 +49,6 @@ pub(super) fn row(paper: &Paper, source: &Source, reports: &[&Report]) -> Result
         }
     };
     Ok(row(theirs, judged, &entry.note))
-}
-
-fn silent(agrees: Agreement) -> Judged {
-    Judged { ours: None, agrees, note: String::new() }
 }
 
 fn reason(paper: &Paper, name: &str) -> Result<String, Fault> {

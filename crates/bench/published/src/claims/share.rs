@@ -8,9 +8,8 @@ use super::{
         model::{Agreement, Figure, Ours},
         source::Source,
     },
-    Judged,
+    judged::{Judged, silent},
     kinds::needed,
-    silent,
 };
 use transect_bench_limiter::Limiter;
 use transect_bench_report::{Report, ReportedCell, Suspect};

@@ -1,8 +1,11 @@
 //! Every cell, and every metric of it.
 
 use super::{
-    BETTER, CACHE, Column, FAMILY, GUESTS, METRIC, PLATFORM, Rows, TRACER, UNIT, Value, WORKLOAD,
-    better_name, cell_values, counts, number, switch, text, unit_value,
+    columns::{
+        BETTER, CACHE, FAMILY, GUESTS, METRIC, PLATFORM, TRACER, UNIT, WORKLOAD, better_name,
+        cell_values, counts, number, switch, text, unit_value,
+    },
+    table::{Column, Rows, Value},
 };
 use crate::{Report, ReportedCell, Suspect};
 use transect_bench_core::{Better, Unit, protocol::TracerCost};

@@ -1,8 +1,11 @@
 //! Every comparison.
 
 use super::{
-    BETTER, CACHE, Column, FAMILY, GUESTS, PLATFORM, Rows, TRACER, Value, WORKLOAD, better_name,
-    cell_values, counts, number, text,
+    columns::{
+        BETTER, CACHE, FAMILY, GUESTS, PLATFORM, TRACER, WORKLOAD, better_name, cell_values,
+        counts, number, text,
+    },
+    table::{Column, Rows, Value},
 };
 use crate::{Comparison, Contrast, Estimate, Report};
 

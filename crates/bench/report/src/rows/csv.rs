@@ -1,6 +1,6 @@
 //! Rows as CSV (RFC 4180).
 
-use super::{Rows, Value};
+use super::table::{Rows, Value};
 
 impl Rows {
     /// The table as CSV: a line of names, CRLF at every line's end, quotes where they are needed. Empty is what is

@@ -1,6 +1,9 @@
 //! Every kind of machine.
 
-use super::{Column, PLATFORM, Rows, Value, counts, number, text};
+use super::{
+    columns::{PLATFORM, counts, number, text},
+    table::{Column, Rows, Value},
+};
 use crate::{Report, ReportedPlatform};
 
 const COLUMNS: &[Column] = &[

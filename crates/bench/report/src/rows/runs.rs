@@ -1,8 +1,11 @@
 //! Every run.
 
 use super::{
-    BETTER, CACHE, Column, FAMILY, GUESTS, METRIC, PLATFORM, Rows, TRACER, UNIT, Value, WORKLOAD,
-    better_name, cell_values, counts, number, switch, text, unit_value,
+    columns::{
+        BETTER, CACHE, FAMILY, GUESTS, METRIC, PLATFORM, TRACER, UNIT, WORKLOAD, better_name,
+        cell_values, counts, number, switch, text, unit_value,
+    },
+    table::{Column, Rows, Value},
 };
 use crate::{Point, Report, ReportedCell};
 use transect_bench_run::plan::Label;

@@ -1,10 +1,11 @@
 //! A block: sets of machines one after the other, and on each its runs.
 
 use super::{
-    Run, Went, exclusions, limits,
+    exclusions, limits,
     machines::Machines,
     order::{self, Unit},
-    sentinel, unix_ns,
+    run::{Run, Went, unix_ns},
+    sentinel,
 };
 use crate::{
     journal::{CellResult, Ended, Entry, Opened, Outcome, RunKey, Started, stands},

@@ -2,7 +2,13 @@
 //!
 //! With and without are interleaved in random order on one machine, so that what the host does meanwhile falls on both.
 
-use super::{Own, Results, Run, Witness, machines::Machines, order::Unit};
+use super::{
+    folder::Results,
+    machines::Machines,
+    order::Unit,
+    own::Own,
+    run::{Run, Witness},
+};
 use crate::{
     journal::{CellResult, Confirmation, Entry, Journal, Outcome, RunKey, State},
     plan::{Cell, Plan},

@@ -1,6 +1,6 @@
 //! The machines of a unit, their workers, and the host beside them.
 
-use super::{Own, order::Unit, session::Session};
+use super::{order::Unit, own::Own, session::Session};
 use crate::{
     environment::sha256_of,
     journal::{CellResult, Opened, PartResult},

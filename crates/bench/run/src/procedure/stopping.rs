@@ -1,6 +1,6 @@
 //! When a workload has been measured often enough.
 
-use super::Run;
+use super::run::Run;
 use crate::{
     journal::{Entry, Stop},
     ledger::{self, Lossy},

@@ -1,6 +1,6 @@
 //! What was measured, block by block.
 
-use super::layout::Layout;
+use super::{layout::Layout, warm_up::warm_up};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 use transect_bench_core::{Kind, Refusal};
@@ -182,12 +182,12 @@ impl Ledger {
     }
 
     /// Excludes the blocks in which the machine was warming up, as far as the sentinels say so (see
-    /// [`super::warm_up`]), and says how many these are. To be called when all blocks are run: it is asked of the
+    /// [`warm_up`]), and says how many these are. To be called when all blocks are run: it is asked of the
     /// whole sequence.
     pub fn exclude_warm_up(&mut self) -> usize {
         let sentinels: Vec<(u32, f64)> = self.sentinels().collect();
         let values: Vec<f64> = sentinels.iter().map(|(_, value)| *value).collect();
-        let Some(head) = super::warm_up(&values) else { return 0 };
+        let Some(head) = warm_up(&values) else { return 0 };
         let last = sentinels[head.length - 1].0;
         let exclusion = Exclusion {
             cause: Cause::WarmUp,

@@ -61,6 +61,7 @@ mod quantiles;
 mod sentinel;
 mod summary;
 mod verdict;
+mod warm_up;
 
 pub use cell::{Cell, Label};
 pub use decide::{Decision, Goal, Progress, Step, decide};
@@ -68,9 +69,10 @@ pub use estimate::{Estimate, MIN_BLOCKS, Point};
 pub use layout::{Contrast, Layout, Reference, Relation};
 pub use ledger::{Block, Cause, Entry, Exclusion, Ledger};
 pub use quantiles::check_quantile;
-pub use sentinel::{SentinelSummary, warm_up};
+pub use sentinel::SentinelSummary;
 pub use summary::{CellSummary, ContrastSummary, Relative, Summary, estimate_pair, summarise};
 pub use verdict::{Floor, Unresolved, Verdict};
+pub use warm_up::warm_up;
 
 #[cfg(test)]
 mod tests;

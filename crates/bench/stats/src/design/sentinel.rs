@@ -3,18 +3,9 @@
 //! It says whether the machine drifted, which the blocks cancel but people should know, and whether it was still
 //! warming up, which is the one thing that takes values away. Both look at the sentinel only, never at a cell.
 
-use super::ledger::Ledger;
-use crate::statistics::{
-    changepoint::{self, Head},
-    quantile,
-    trend::trend,
-};
+use super::{ledger::Ledger, warm_up::warm_up};
+use crate::statistics::{changepoint::Head, quantile, trend::trend};
 use serde::{Deserialize, Serialize};
-
-/// How unusual a head must be to be called warm-up.
-const WARM_UP_P: f64 = 0.01;
-/// The shuffles are the same for everyone.
-const WARM_UP_SEED: u64 = 0x7761_726d;
 
 /// What the sentinels say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,14 +24,6 @@ pub struct SentinelSummary {
     pub drift_p: Option<f64>,
     /// Warm-up, if there was any.
     pub warm_up: Option<Head>,
-}
-
-/// The warm-up of a sequence of sentinels, if it has one: its first `k ≤ n/4` values are unlike the rest, with
-/// `p ≤ 0.01` (see [`changepoint`]). Faster beginnings count too: a burst allowance that is used up is no steady state.
-#[must_use]
-pub fn warm_up(sentinels: &[f64]) -> Option<Head> {
-    changepoint::head(sentinels, sentinels.len() / 4, WARM_UP_SEED)
-        .filter(|head| head.p <= WARM_UP_P)
 }
 
 impl SentinelSummary {
