@@ -3,6 +3,7 @@
 //! The session's own thread takes from the logs, without a consumer thread in between: after a
 //! round everything older than its start has been sent, which is what a gap is reckoned from.
 
+use crate::cpu_time::cpu_ns;
 use rustix::system::sysinfo;
 use std::{collections::BTreeMap, fs, io, path::Path, thread, time::Duration};
 use transect_bpf::{BpfError, Compact, Family, Filters, LogSink, LogStats, Plan, SyscallMode};
@@ -39,7 +40,7 @@ const URGENT_PERCENT: u64 = 50;
 /// Why this kernel cannot, or what is wrong with the plan.
 pub(crate) fn prepare(wanted: &CompactPlan) -> Result<Prepared<CompactRun>, BpfError> {
     let plan = plan(wanted)?;
-    let cpu_ns_before = crate::cpu_ns();
+    let cpu_ns_before = cpu_ns();
     let mut compact = Compact::load(&plan)?;
     compact.attach()?;
     let mut events: Vec<String> =
@@ -193,7 +194,7 @@ impl TraceRun for CompactRun {
         }
         Stats {
             drained_seq: None,
-            agent_cpu_ns: crate::cpu_ns().saturating_sub(self.cpu_ns_before),
+            agent_cpu_ns: cpu_ns().saturating_sub(self.cpu_ns_before),
             cpus: cpus.into_values().collect(),
         }
     }

@@ -1,6 +1,6 @@
 //! Full recording: any tracepoint, through a tracefs instance of the session's own.
 
-use crate::drain::Drain;
+use crate::{cpu_time::cpu_ns, drain::Drain};
 use std::{io, thread, time::Duration};
 use transect_guest::{
     proto::{CpuStats, EventRequest, Start, Started, Stats},
@@ -44,7 +44,7 @@ pub(crate) fn prepare(start: &Start) -> Result<Prepared<FullRun>, TracefsError> 
         missing: selection.absent.into_iter().map(Into::into).collect(),
         ..Started::default()
     };
-    let cpu_ns_before = crate::cpu_ns();
+    let cpu_ns_before = cpu_ns();
     let run = FullRun { drain, instance, tracefs, cmdlines, cpu_ns_before };
     Ok(Prepared {
         started,
@@ -92,7 +92,7 @@ impl TraceRun for FullRun {
         });
         Stats {
             drained_seq: None,
-            agent_cpu_ns: crate::cpu_ns().saturating_sub(self.cpu_ns_before),
+            agent_cpu_ns: cpu_ns().saturating_sub(self.cpu_ns_before),
             cpus: cpus.collect(),
         }
     }
