@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 
 /// What one flow did over the whole run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flow {
+pub(crate) struct Flow {
     /// Payload bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Payload bytes a second.
-    pub bytes_per_second: f64,
+    pub(crate) bytes_per_second: f64,
     /// Of a UDP receiver: datagrams lost, and all that were sent.
-    pub datagrams: Option<(u64, u64)>,
+    pub(crate) datagrams: Option<(u64, u64)>,
 }
 
 /// The flows of a report, one per pair of end points; an error names the row that cannot be read.
-pub fn flows(report: &str) -> Result<Vec<Flow>, String> {
+pub(crate) fn flows(report: &str) -> Result<Vec<Flow>, String> {
     let mut last: BTreeMap<String, (f64, Flow)> = BTreeMap::new();
     for line in report.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())) {
         let row = row(line).ok_or_else(|| format!("iperf's row \"{line}\" cannot be read"))?;

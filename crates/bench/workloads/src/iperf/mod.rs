@@ -1,6 +1,6 @@
 #![doc = include_str!("README.md")]
 
-pub mod csv;
+mod csv;
 
 use super::{
     net::daemon::Daemon,
@@ -26,7 +26,7 @@ use transect_bench_core::{
 
 /// The workloads `iperf/tcp` and `iperf/udp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Iperf {
+pub(crate) enum Iperf {
     /// Throughput.
     Tcp,
     /// Small packets.

@@ -22,7 +22,7 @@ use transect_bench_core::{
 
 /// The workload `load-distribution`.
 #[derive(Debug)]
-pub struct LoadDistribution;
+pub(crate) struct LoadDistribution;
 
 impl Workload for LoadDistribution {
     fn about(&self) -> About {

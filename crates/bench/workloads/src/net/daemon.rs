@@ -14,7 +14,7 @@ use transect_bench_core::Fault;
 
 /// A program in a process group of its own, its output in files. Dropping it kills the whole group.
 #[derive(Debug)]
-pub struct Daemon {
+pub(crate) struct Daemon {
     name: String,
     child: Child,
     out: PathBuf,
@@ -24,7 +24,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts it; what it says goes to `NAME.out` and `NAME.err` in the folder.
-    pub fn start(name: &str, command: &mut Command, folder: &Path) -> Result<Self, Fault> {
+    pub(crate) fn start(name: &str, command: &mut Command, folder: &Path) -> Result<Self, Fault> {
         let (out, err) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
         let create = |path: &Path| {
             File::create(path).map_err(|e| Fault::failed(format!("{}: {e}", path.display())))
@@ -40,7 +40,7 @@ impl Daemon {
     }
 
     /// Fails with what it said if it has ended.
-    pub fn check(&mut self) -> Result<(), Fault> {
+    pub(crate) fn check(&mut self) -> Result<(), Fault> {
         match self.status()? {
             None => Ok(()),
             Some(status) => {
@@ -50,7 +50,7 @@ impl Daemon {
     }
 
     /// Waits until something is so, as long as the program runs.
-    pub fn until(
+    pub(crate) fn until(
         &mut self,
         what: &str,
         patience: Duration,
@@ -71,7 +71,7 @@ impl Daemon {
     }
 
     /// Waits for its own end.
-    pub fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>, Fault> {
+    pub(crate) fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>, Fault> {
         let end = Instant::now() + patience;
         loop {
             if let Some(status) = self.status()? {
@@ -85,7 +85,7 @@ impl Daemon {
     }
 
     /// Asks it to end, then makes it.
-    pub fn stop(&mut self, signal: Signal, patience: Duration) {
+    pub(crate) fn stop(&mut self, signal: Signal, patience: Duration) {
         self.signal(signal);
         if !matches!(self.wait(patience), Ok(Some(_))) {
             self.kill();
@@ -94,13 +94,13 @@ impl Daemon {
 
     /// What it wrote to its standard output so far.
     #[must_use]
-    pub fn output(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         read(&self.out)
     }
 
     /// The end of what it said, for errors.
     #[must_use]
-    pub fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         let all = format!("{}{}", read(&self.out), read(&self.err));
         let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
         let from = lines.len().saturating_sub(6);
@@ -109,12 +109,6 @@ impl Daemon {
         } else {
             format!("it printed: {}", lines[from..].join(" | "))
         }
-    }
-
-    /// Its process.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     fn status(&mut self) -> Result<Option<ExitStatus>, Fault> {
@@ -128,7 +122,7 @@ impl Daemon {
     }
 
     /// Sends a signal to its whole group.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // An error means that the group has ended: just what is wanted.
@@ -158,7 +152,7 @@ fn read(path: &Path) -> String {
 
 /// A port that nobody had a moment ago, for TCP and UDP. Somebody may take it before it is used: then the program that
 /// wanted it fails, and says so.
-pub fn free_port() -> Result<u16, Fault> {
+pub(crate) fn free_port() -> Result<u16, Fault> {
     let failed = |e| Fault::failed(format!("no free port: {e}"));
     for _ in 0..64 {
         let tcp = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
@@ -172,7 +166,7 @@ pub fn free_port() -> Result<u16, Fault> {
 
 /// A program in the search path, or in the folders of administrators' programs that a path may lack.
 #[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))

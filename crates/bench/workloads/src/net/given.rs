@@ -5,11 +5,11 @@ use transect_bench_core::{Fault, Job, Kind, Refusal, protocol::Param};
 
 /// Reads parameters of one job. Every error names the workload, the parameter and what it may be.
 #[derive(Clone, Copy, Debug)]
-pub struct Given<'a>(pub &'a Job);
+pub(crate) struct Given<'a>(pub(crate) &'a Job);
 
 impl Given<'_> {
     /// A number; a whole one will do.
-    pub fn number(&self, name: &str, range: RangeInclusive<f64>) -> Result<f64, Fault> {
+    pub(crate) fn number(&self, name: &str, range: RangeInclusive<f64>) -> Result<f64, Fault> {
         let value = match self.param(name)? {
             #[expect(clippy::cast_precision_loss, reason = "plans hold small numbers")]
             Param::Int(value) => *value as f64,
@@ -24,7 +24,7 @@ impl Given<'_> {
     }
 
     /// A whole number.
-    pub fn whole(&self, name: &str, range: RangeInclusive<u32>) -> Result<u32, Fault> {
+    pub(crate) fn whole(&self, name: &str, range: RangeInclusive<u32>) -> Result<u32, Fault> {
         let Param::Int(value) = self.param(name)? else {
             return Err(self.wrong(name, "must be a whole number"));
         };
@@ -36,7 +36,7 @@ impl Given<'_> {
     }
 
     /// One of a few words.
-    pub fn word<'w>(&self, name: &str, words: &[&'w str]) -> Result<&'w str, Fault> {
+    pub(crate) fn word<'w>(&self, name: &str, words: &[&'w str]) -> Result<&'w str, Fault> {
         let Param::Text(value) = self.param(name)? else {
             return Err(self.wrong(name, &format!("must be one of {}", words.join(", "))));
         };
@@ -46,7 +46,7 @@ impl Given<'_> {
     }
 
     /// A switch.
-    pub fn switch(&self, name: &str) -> Result<bool, Fault> {
+    pub(crate) fn switch(&self, name: &str) -> Result<bool, Fault> {
         match self.param(name)? {
             Param::Bool(value) => Ok(*value),
             _ => Err(self.wrong(name, "must be true or false")),

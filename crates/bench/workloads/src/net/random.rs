@@ -3,18 +3,18 @@
 /// SplitMix64 (Steele, Lea, Flood 2014: "Fast splittable pseudorandom number generators"): 64 bits of state,
 /// every seed good, streams of different seeds as good as independent.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The stream of a seed and of a purpose: schedules, file contents and choices must not share one.
     #[must_use]
-    pub fn new(seed: u64, purpose: u64) -> Self {
+    pub(crate) fn new(seed: u64, purpose: u64) -> Self {
         let mut of_purpose = Self(purpose);
         Self(seed ^ of_purpose.bits())
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,25 +23,25 @@ impl Random {
     }
 
     /// From 0 to 1, 1 excluded.
-    pub fn share(&mut self) -> f64 {
+    pub(crate) fn share(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A whole number from 0 to `below`, which is excluded and not 0.
-    pub fn below(&mut self, below: usize) -> usize {
+    pub(crate) fn below(&mut self, below: usize) -> usize {
         // The high half of the product: unbiased to 2^-64 * below.
         usize::try_from((u128::from(self.bits()) * below as u128) >> 64).unwrap_or(0)
     }
 
     /// Exponential with a mean: the time between two arrivals of a Poisson process.
-    pub fn exponential(&mut self, mean: f64) -> f64 {
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -(1.0 - self.share()).ln() * mean
     }
 }
 
 /// A choice among a few with given weights.
 #[derive(Clone, Debug)]
-pub struct Weighted {
+pub(crate) struct Weighted {
     /// Running sums of the weights, the last one 1.
     sums: Vec<f64>,
 }
@@ -49,7 +49,7 @@ pub struct Weighted {
 impl Weighted {
     /// Of weights that are not negative and not all 0.
     #[must_use]
-    pub fn new(weights: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn new(weights: impl IntoIterator<Item = f64>) -> Self {
         let mut sum = 0.0;
         let mut sums: Vec<f64> = weights
             .into_iter()
@@ -66,12 +66,12 @@ impl Weighted {
 
     /// Zipf over ranks 1 to `count`: the weight of rank r is 1/r.
     #[must_use]
-    pub fn zipf(count: u32) -> Self {
+    pub(crate) fn zipf(count: u32) -> Self {
         Self::new((1..=count.max(1)).map(|rank| 1.0 / f64::from(rank)))
     }
 
     /// The index of one.
-    pub fn pick(&self, random: &mut Random) -> usize {
+    pub(crate) fn pick(&self, random: &mut Random) -> usize {
         let at = random.share();
         self.sums.partition_point(|&sum| sum <= at).min(self.sums.len().saturating_sub(1))
     }

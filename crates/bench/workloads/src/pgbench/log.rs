@@ -6,16 +6,16 @@
 
 /// Transactions of one log file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Transactions {
+pub(crate) struct Transactions {
     /// Latencies, ns.
-    pub latencies_ns: Vec<f64>,
+    pub(crate) latencies_ns: Vec<f64>,
     /// Failed or skipped.
-    pub failed: u64,
+    pub(crate) failed: u64,
 }
 
 impl Transactions {
     /// Adds the lines of a file; an error names the one that cannot be read.
-    pub fn read(&mut self, log: &str) -> Result<(), String> {
+    pub(crate) fn read(&mut self, log: &str) -> Result<(), String> {
         for line in log.lines() {
             let latency = line.split(' ').nth(2);
             match latency {
@@ -36,7 +36,7 @@ impl Transactions {
 /// Transactions a second, without the time that the connections took: `tps = 123.4 (without initial connection time)`;
 /// before PostgreSQL 14 `(excluding connections establishing)`, after a line with `including`.
 #[must_use]
-pub fn throughput(summary: &str) -> Option<f64> {
+pub(crate) fn throughput(summary: &str) -> Option<f64> {
     let lines = summary.lines().filter_map(|line| line.strip_prefix("tps = "));
     let without = |line: &&str| line.contains("without initial") || line.contains("excluding");
     lines.filter(without).find_map(|line| line.split(' ').next()?.parse().ok())

@@ -1,7 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod cluster;
-pub mod log;
+mod log;
 mod user;
 
 use super::{
@@ -22,7 +22,7 @@ use transect_bench_core::{
 
 /// The workload `pgbench`.
 #[derive(Debug)]
-pub struct Pgbench;
+pub(crate) struct Pgbench;
 
 impl Workload for Pgbench {
     fn about(&self) -> About {

@@ -10,7 +10,7 @@ const HEAD_LIMIT: usize = 16 * 1024;
 
 /// Why an answer is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Wrong {
+pub(crate) enum Wrong {
     /// No connection.
     Connect,
     /// The connection ended within the answer.
@@ -29,7 +29,7 @@ pub enum Wrong {
 
 impl Wrong {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Connect,
         Self::Closed,
         Self::Garbage,
@@ -41,7 +41,7 @@ impl Wrong {
 
     /// For people.
     #[must_use]
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Connect => "no connection",
             Self::Closed => "closed before the end",
@@ -56,7 +56,7 @@ impl Wrong {
 
 /// What is known after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// There is more to come.
     More,
     /// All is there, and right; may the connection be used again?
@@ -90,7 +90,7 @@ enum Part {
 
 /// An answer that is coming in.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     file: File,
     part: Part,
     framing: Framing,
@@ -104,7 +104,7 @@ pub struct Answer {
 impl Answer {
     /// To a request for a file.
     #[must_use]
-    pub fn to(file: File) -> Self {
+    pub(crate) fn to(file: File) -> Self {
         Self {
             file,
             part: Part::Head,
@@ -118,12 +118,12 @@ impl Answer {
 
     /// Has nothing of it come yet?
     #[must_use]
-    pub fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         self.part == Part::Head && self.line.is_empty()
     }
 
     /// Takes bytes. Bytes after a complete answer are no HTTP: nobody has asked for them.
-    pub fn take(&mut self, mut bytes: &[u8]) -> Progress {
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Progress {
         while !bytes.is_empty() {
             let taken = match self.part {
                 Part::Head => self.head(bytes),
@@ -142,7 +142,7 @@ impl Answer {
 
     /// The connection has ended.
     #[must_use]
-    pub fn close(&self) -> Progress {
+    pub(crate) fn close(&self) -> Progress {
         let is_whole = self.part == Part::Body && self.framing == Framing::Close;
         match (is_whole, self.part) {
             (true, _) if self.body == self.file.bytes() => self.verdict(false),

@@ -16,40 +16,40 @@ use std::{
 use transect_bench_core::Fault;
 
 /// Share of the requests by class.
-pub const CLASS_SHARES: [f64; 4] = [0.35, 0.50, 0.14, 0.01];
+pub(crate) const CLASS_SHARES: [f64; 4] = [0.35, 0.50, 0.14, 0.01];
 /// Files in a class of a directory.
-pub const FILES: u32 = 9;
+pub(crate) const FILES: u32 = 9;
 /// Every file begins with this many bytes that only it has.
-pub const MARK: usize = 16;
+pub(crate) const MARK: usize = 16;
 
 /// One file of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct File {
+pub(crate) struct File {
     /// Its directory, from 0; the first one is the most popular.
-    pub directory: u32,
+    pub(crate) directory: u32,
     /// Its class, 0 to 3.
-    pub class: u32,
+    pub(crate) class: u32,
     /// Which of the nine, 1 to 9.
-    pub index: u32,
+    pub(crate) index: u32,
 }
 
 impl File {
     /// Its size, bytes.
     #[must_use]
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         // 102.4 B, 1 KiB, 10 KiB and 100 KiB times the index.
         1024 * 10u64.pow(self.class) * u64::from(self.index) / 10
     }
 
     /// Its path below the root, as the server is asked for it.
     #[must_use]
-    pub fn path(self) -> String {
+    pub(crate) fn path(self) -> String {
         format!("/dir{:05}/class{}_{}", self.directory, self.class, self.index)
     }
 
     /// The bytes that it begins with: an answer with another file's is no answer.
     #[must_use]
-    pub fn mark(self) -> [u8; MARK] {
+    pub(crate) fn mark(self) -> [u8; MARK] {
         let mut mark = [0; MARK];
         let number = Random::new(self.number(), 0x6d61_726b).bits();
         for (place, digit) in mark.iter_mut().zip((0..16).map(|i| (number >> (60 - 4 * i)) & 15)) {
@@ -64,21 +64,15 @@ impl File {
 }
 
 /// Every file of a set.
-pub fn all(directories: u32) -> impl Iterator<Item = File> {
+pub(crate) fn all(directories: u32) -> impl Iterator<Item = File> {
     (0..directories).flat_map(|directory| {
         (0..4).flat_map(move |class| (1..=FILES).map(move |index| File { directory, class, index }))
     })
 }
 
-/// Bytes of a set.
-#[must_use]
-pub fn bytes(directories: u32) -> u64 {
-    all(1).map(File::bytes).sum::<u64>() * u64::from(directories)
-}
-
 /// Chooses what to ask for.
 #[derive(Clone, Debug)]
-pub struct Mix {
+pub(crate) struct Mix {
     directories: Weighted,
     classes: Weighted,
     files: Weighted,
@@ -87,7 +81,7 @@ pub struct Mix {
 impl Mix {
     /// Over that many directories.
     #[must_use]
-    pub fn new(directories: u32) -> Self {
+    pub(crate) fn new(directories: u32) -> Self {
         Self {
             directories: Weighted::zipf(directories),
             classes: Weighted::new(CLASS_SHARES),
@@ -96,7 +90,7 @@ impl Mix {
     }
 
     /// One file.
-    pub fn pick(&self, random: &mut Random) -> File {
+    pub(crate) fn pick(&self, random: &mut Random) -> File {
         let small = |index: usize| u32::try_from(index).unwrap_or(0);
         File {
             directory: small(self.directories.pick(random)),
@@ -112,7 +106,7 @@ fn poisson(mean: f64, k: u32) -> f64 {
 }
 
 /// The root of a set in a folder that outlives jobs; made if it is not there.
-pub fn root(keep: &Path, directories: u32) -> Result<PathBuf, Fault> {
+pub(crate) fn root(keep: &Path, directories: u32) -> Result<PathBuf, Fault> {
     let root = keep.join(format!("web-1-{directories}"));
     if is_complete(&root, directories) {
         return Ok(root);

@@ -33,35 +33,35 @@ use transect_bench_core::Fault;
 
 /// What one thread is to do.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub(crate) struct Task {
     /// The servers.
-    pub servers: Vec<SocketAddr>,
+    pub(crate) servers: Vec<SocketAddr>,
     /// What is asked of them.
-    pub offer: Offer,
+    pub(crate) offer: Offer,
     /// Connections to each.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// After this a request has failed, ns.
-    pub timeout_ns: u64,
+    pub(crate) timeout_ns: u64,
     /// An answer within this conforms, ns.
-    pub deadline_ns: u64,
+    pub(crate) deadline_ns: u64,
 }
 
 /// What one server, or all, did with the requests that count.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Requests that were due.
-    pub offered: u64,
+    pub(crate) offered: u64,
     /// Of them right answers within the deadline.
-    pub conforming: u64,
+    pub(crate) conforming: u64,
     /// Time from due to the last byte of the right answers, ns.
-    pub latencies_ns: Vec<u64>,
+    pub(crate) latencies_ns: Vec<u64>,
     /// Wrong or no answers, by [`Wrong`].
-    pub wrong: [u64; Wrong::ALL.len()],
+    pub(crate) wrong: [u64; Wrong::ALL.len()],
 }
 
 impl Tally {
     /// Adds another.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
         self.conforming += other.conforming;
         self.latencies_ns.extend_from_slice(&other.latencies_ns);
@@ -72,26 +72,26 @@ impl Tally {
 
     /// Requests without a right answer.
     #[must_use]
-    pub fn failed(&self) -> u64 {
+    pub(crate) fn failed(&self) -> u64 {
         self.wrong.iter().sum()
     }
 }
 
 /// What one thread measured.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// By server.
-    pub tallies: Vec<Tally>,
+    pub(crate) tallies: Vec<Tally>,
     /// How late each request that counts was taken in hand, ns.
-    pub lateness_ns: Vec<u64>,
+    pub(crate) lateness_ns: Vec<u64>,
     /// Requests repeated because the server had closed an idle connection.
-    pub repeated: u64,
+    pub(crate) repeated: u64,
     /// Bytes received, warm-up and heads included.
-    pub received_bytes: u64,
+    pub(crate) received_bytes: u64,
     /// It gave up because it fell behind without hope.
-    pub has_given_up: bool,
+    pub(crate) has_given_up: bool,
     /// It was told to end.
-    pub is_cancelled: bool,
+    pub(crate) is_cancelled: bool,
 }
 
 /// Requests taken in hand before answers are looked at again.
@@ -106,7 +106,7 @@ const CONNECT_NS: u64 = 3_000_000_000;
 const TIMER: u64 = u64::MAX;
 
 /// Runs a task to its end: every request is answered, wrong or timed out.
-pub fn run(task: &Task, cancelled: &AtomicBool) -> Result<Measured, Fault> {
+pub(crate) fn run(task: &Task, cancelled: &AtomicBool) -> Result<Measured, Fault> {
     let failed = |e: Errno| Fault::failed(format!("web: generator: {e}"));
     let mut engine = Engine::new(task).map_err(failed)?;
     engine.connect_all().map_err(failed)?;

@@ -1,13 +1,13 @@
 #![doc = include_str!("README.md")]
 
-pub mod answer;
+mod answer;
 mod connection;
-pub mod files;
-pub mod generator;
-pub mod nginx;
+mod files;
+mod generator;
+mod nginx;
 mod report;
-pub mod schedule;
-pub mod search;
+mod schedule;
+mod search;
 
 use super::{
     net::daemon::find,
@@ -33,7 +33,7 @@ use transect_bench_core::{
 
 /// The workload `web`.
 #[derive(Debug)]
-pub struct Web;
+pub(crate) struct Web;
 
 impl Workload for Web {
     fn about(&self) -> About {

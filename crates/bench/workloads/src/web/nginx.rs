@@ -13,17 +13,17 @@ use transect_bench_core::Fault;
 
 /// An nginx that runs until it is dropped.
 #[derive(Debug)]
-pub struct Nginx {
+pub(crate) struct Nginx {
     /// The port that it listens on, on all addresses: the generator is outside.
-    pub port: u16,
+    pub(crate) port: u16,
     /// The program.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     daemon: Daemon,
 }
 
 impl Nginx {
     /// Serves a root from a folder for its own files, with that many processes.
-    pub fn start(folder: &Path, root: &Path, workers: u32) -> Result<Self, Fault> {
+    pub(crate) fn start(folder: &Path, root: &Path, workers: u32) -> Result<Self, Fault> {
         let program =
             find("nginx").ok_or_else(|| Fault::failed("web: nginx is no longer installed"))?;
         let mut last = None;
@@ -59,7 +59,7 @@ impl Nginx {
     }
 
     /// Fails with what it said if it has ended.
-    pub fn check(&mut self) -> Result<(), Fault> {
+    pub(crate) fn check(&mut self) -> Result<(), Fault> {
         self.daemon.check()
     }
 }

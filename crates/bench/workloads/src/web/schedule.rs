@@ -9,37 +9,37 @@ use crate::net::random::Random;
 
 /// One request that is to be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// When, ns after the start. Latency counts from here, whenever it is really sent.
-    pub due_ns: u64,
+    pub(crate) due_ns: u64,
     /// Index of the server.
-    pub server: usize,
+    pub(crate) server: usize,
     /// What it asks for.
-    pub file: File,
+    pub(crate) file: File,
     /// Does it count, or does it warm up?
-    pub is_counted: bool,
+    pub(crate) is_counted: bool,
 }
 
 /// What a schedule is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub(crate) struct Offer {
     /// Requests a second, all servers together.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Servers; each gets an equal share, by chance.
-    pub servers: usize,
+    pub(crate) servers: usize,
     /// Directories of the file set.
-    pub directories: u32,
+    pub(crate) directories: u32,
     /// What comes before this does not count, ns.
-    pub warm_ns: u64,
+    pub(crate) warm_ns: u64,
     /// Length after that, ns.
-    pub counted_ns: u64,
+    pub(crate) counted_ns: u64,
     /// Seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// The arrivals, in order of time.
 #[derive(Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     offer: Offer,
     mix: Mix,
     times: Random,
@@ -50,7 +50,7 @@ pub struct Schedule {
 impl Schedule {
     /// Begins one.
     #[must_use]
-    pub fn new(offer: Offer) -> Self {
+    pub(crate) fn new(offer: Offer) -> Self {
         let mut schedule = Self {
             mix: Mix::new(offer.directories),
             times: Random::new(offer.seed, 1),
@@ -69,7 +69,7 @@ impl Schedule {
         clippy::cast_sign_loss,
         reason = "a sum of times that are not negative; runs are shorter than 2^53 ns"
     )]
-    pub fn due_ns(&self) -> Option<u64> {
+    pub(crate) fn due_ns(&self) -> Option<u64> {
         let due = self.next_ns as u64;
         (due < self.offer.warm_ns + self.offer.counted_ns).then_some(due)
     }

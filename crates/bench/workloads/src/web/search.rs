@@ -6,7 +6,7 @@
 
 /// A search that is on its way.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub(crate) struct Search {
     start: f64,
     limit: f64,
     resolution: f64,
@@ -21,13 +21,13 @@ impl Search {
     /// Begins at a rate, goes no higher than `limit`, and ends when what held and what failed differ by less than
     /// `resolution` of the former.
     #[must_use]
-    pub fn new(start: f64, limit: f64, resolution: f64) -> Self {
+    pub(crate) fn new(start: f64, limit: f64, resolution: f64) -> Self {
         Self { start: start.min(limit), limit, resolution, held: None, failed: None }
     }
 
     /// The rate to try now; `None` when the search is over.
     #[must_use]
-    pub fn next(&self) -> Option<f64> {
+    pub(crate) fn next(&self) -> Option<f64> {
         match (self.held, self.failed) {
             (None, None) => Some(self.start),
             (Some(held), None) if held >= self.limit => None,
@@ -40,19 +40,19 @@ impl Search {
     }
 
     /// Says whether the criterion held at a rate.
-    pub fn tell(&mut self, rate: f64, has_held: bool) {
+    pub(crate) fn tell(&mut self, rate: f64, has_held: bool) {
         *(if has_held { &mut self.held } else { &mut self.failed }) = Some(rate);
     }
 
     /// The highest rate that held.
     #[must_use]
-    pub fn held(&self) -> Option<f64> {
+    pub(crate) fn held(&self) -> Option<f64> {
         self.held
     }
 
     /// The lowest rate that failed.
     #[must_use]
-    pub fn failed(&self) -> Option<f64> {
+    pub(crate) fn failed(&self) -> Option<f64> {
         self.failed
     }
 }
