@@ -1,6 +1,7 @@
 //! The machine that this is called on: what of it this process may use, and less of it.
 
 use crate::refusal::{Fault, Kind, Refusal};
+use procfs::{CpuInfo, Current, Meminfo, process::Process};
 use rustix::{
     io::Errno,
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -16,33 +17,22 @@ pub fn cpus() -> rustix::io::Result<Vec<u32>> {
 
 /// `MemTotal`, or the control group's limit where that is less.
 pub fn memory_bytes() -> std::io::Result<u64> {
-    let total = meminfo("MemTotal:")?;
+    let total = Meminfo::current().map_err(std::io::Error::other)?.mem_total;
     Ok(group_limit().map_or(total, |limit| limit.min(total)))
-}
-
-/// A line of `/proc/meminfo`, in bytes.
-fn meminfo(line: &str) -> std::io::Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo")?;
-    let found = text.lines().find_map(|found| found.strip_prefix(line));
-    let kib = found.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    kib.map(|kib| kib * 1024)
-        .ok_or_else(|| std::io::Error::other(format!("/proc/meminfo has no {line}")))
 }
 
 /// The least memory limit of the control groups that this process is in, of both versions of them.
 fn group_limit() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let limits = groups.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let (roots, file): (&[&str], &str) = match controllers {
-            "" => (&["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], "memory.max"),
-            _ if controllers.split(',').any(|one| one == "memory") => {
+    let groups = Process::myself().ok()?.cgroups().ok()?;
+    let limits = groups.into_iter().filter_map(|group| {
+        let (roots, file): (&[&str], &str) = match &group.controllers[..] {
+            [] => (&["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], "memory.max"),
+            controllers if controllers.iter().any(|one| one == "memory") => {
                 (&["/sys/fs/cgroup/memory"], "memory.limit_in_bytes")
             }
             _ => return None,
         };
-        roots.iter().filter_map(|root| least(Path::new(root), path, file)).min()
+        roots.iter().filter_map(|root| least(Path::new(root), &group.pathname, file)).min()
     });
     limits.min()
 }
@@ -57,11 +47,9 @@ fn least(root: &Path, path: &str, file: &str) -> Option<u64> {
         .min()
 }
 
-/// The first line of this name in `/proc/cpuinfo`.
+/// What `/proc/cpuinfo` has of this name for the first CPU.
 pub fn cpuinfo(name: &str) -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-    lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+    CpuInfo::current().ok()?.get_field(0, name).map(str::to_owned)
 }
 
 /// Restricts this process, and what it starts, to CPUs; to none in particular if there are none.

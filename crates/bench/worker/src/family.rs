@@ -5,7 +5,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getppid, kill_process, set_child_subreaper,
     set_parent_process_death_signal, wait,
 };
-use std::{collections::HashMap, fs};
+use std::collections::HashMap;
 
 /// Orphans below this process become its children from now on, instead of `init`'s.
 pub(crate) fn adopt() -> Result<(), WorkerError> {
@@ -29,12 +29,9 @@ pub(crate) fn die_with_parent() -> Result<(), WorkerError> {
 /// Every process below one, nearest first; without the threads of a process.
 pub(crate) fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        if let Some(parent) = parent_of(pid) {
-            children.entry(parent).or_default().push(pid);
+    for process in procfs::process::all_processes().into_iter().flatten().flatten() {
+        if let Ok(stat) = process.stat() {
+            children.entry(stat.ppid).or_default().push(process.pid());
         }
     }
     let mut found = vec![root.as_raw_nonzero().get()];
@@ -44,12 +41,6 @@ pub(crate) fn below(root: Pid) -> Vec<Pid> {
         at += 1;
     }
     found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
-}
-
-/// The fourth field of `/proc/PID/stat` (Linux, fs/proc/array.c `do_task_stat`), behind a name that may hold anything.
-fn parent_of(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Kills a process and everything below it. What it started in that very moment becomes this process's child, for

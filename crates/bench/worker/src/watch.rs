@@ -1,6 +1,7 @@
 //! Who samples the machine while a workload runs.
 
-use std::{collections::BTreeSet, fs};
+use procfs::process::Process;
+use std::collections::BTreeSet;
 use transect_bench_core::{Fault, Job, protocol::Role};
 use transect_bench_limiter::sampling::{Sampler, Watch};
 
@@ -24,6 +25,5 @@ fn processes_of(tids: &[u32]) -> BTreeSet<u32> {
 }
 
 fn process_of(tid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    Some(Process::new(tid.cast_signed()).ok()?.status().ok()?.tgid.cast_unsigned())
 }

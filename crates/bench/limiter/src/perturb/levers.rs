@@ -5,6 +5,7 @@ use super::{
     refusal::refuse,
     target::Target,
 };
+use procfs::process::{Process, Task};
 use rustix::{process::Pid, thread::CpuSet};
 use std::{collections::BTreeSet, fs, process::Command};
 use transect_bench_core::{Fault, Lever, Refusal};
@@ -123,10 +124,8 @@ fn descendants(pids: &[u32]) -> Vec<u32> {
         if !all.insert(pid) {
             continue;
         }
-        for tid in threads(pid) {
-            let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
-            let text = text.unwrap_or_default();
-            next.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        for task in tasks(pid) {
+            next.extend(task.children().unwrap_or_default());
         }
     }
     // The named ones first: where they are is where the group is made.
@@ -134,9 +133,13 @@ fn descendants(pids: &[u32]) -> Vec<u32> {
     pids.iter().copied().chain(below).collect()
 }
 
-fn threads(pid: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+fn tasks(pid: u32) -> impl Iterator<Item = Task> {
+    let tasks = Process::new(pid.cast_signed()).and_then(|process| process.tasks());
+    tasks.into_iter().flatten().flatten()
+}
+
+fn threads(pid: u32) -> impl Iterator<Item = u32> {
+    tasks(pid).map(|task| task.tid.cast_unsigned())
 }
 
 fn pid_of(tid: u32) -> Option<Pid> {

@@ -5,7 +5,6 @@
 //! datagram with itself; the report is the port of both), `ask:HOST:PORT`, `run:COMMAND`, `hang`.
 #![allow(clippy::print_stdout, reason = "the protocol is spoken on standard output")]
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
@@ -51,40 +50,9 @@ fn hello() -> Anyhow<WorkerFacts> {
         binary_sha256: String::new(),
         kernel,
         cpus,
-        memory_bytes: memory_bytes()?,
+        memory_bytes: transect_bench_core::this_machine::memory_bytes()?,
         notes,
     })
-}
-
-/// `MemTotal`, or what the control group allows where that is less.
-fn memory_bytes() -> Anyhow<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let total: u64 =
-        total.and_then(|line| line.split_whitespace().next()).ok_or("MemTotal")?.parse()?;
-    Ok(limits().into_iter().fold(total * 1024, u64::min))
-}
-
-fn limits() -> Vec<u64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let paths: BTreeMap<_, _> = groups
-        .lines()
-        .filter_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            rest.split_once(':')
-        })
-        .collect();
-    let mut files = Vec::new();
-    if let Some(path) = paths.get("memory") {
-        files.push(format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"));
-    }
-    if let Some(path) = paths.get("") {
-        files.push(format!("/sys/fs/cgroup{path}/memory.max"));
-    }
-    files
-        .into_iter()
-        .filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
-        .collect()
 }
 
 fn find_out(what: &str) -> Anyhow<String> {

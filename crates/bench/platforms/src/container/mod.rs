@@ -3,6 +3,7 @@
 use super::kit::{Expected, Own, OwnPlan, Roots, checked, need_program, need_root, own_cpus};
 use super::native::enough_memory;
 use crate::platform::{Bed, Facts, Machine, Platform, Shape};
+use procfs::process::Process;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
@@ -120,9 +121,8 @@ fn config(roots: &Roots, arguments: &[String]) -> Value {
 
 /// Those that this process has; a runtime may give no others. Linux `include/uapi/linux/capability.h`.
 pub(super) fn capabilities() -> Vec<&'static str> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let status = Process::myself().and_then(|process| process.status());
+    let mask = status.ok().and_then(|status| status.capbnd).unwrap_or(0);
     NAMES
         .iter()
         .enumerate()

@@ -7,6 +7,7 @@
 //! The groups' names carry this process' number. What a process left that was killed is swept by the next one.
 
 use crate::kit::failed;
+use procfs::{Current, Meminfo, ProcessCGroups, process::Process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -86,16 +87,13 @@ impl Drop for Fence {
 
 /// Threads of a process; none if it is gone.
 pub(crate) fn threads_of(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let tasks = Process::new(pid.cast_signed()).and_then(|process| process.tasks());
+    tasks.into_iter().flatten().flatten().map(|task| task.tid.cast_unsigned()).collect()
 }
 
 /// What this process may use of this host's memory: all of it, or what its control group allows.
 pub(crate) fn memory_of_this_host_bytes() -> Result<u64, Fault> {
-    let text = fs::read_to_string("/proc/meminfo").map_err(Fault::failed)?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| Fault::failed("/proc/meminfo has no MemTotal"))
+    Meminfo::current().map(|memory| memory.mem_total).map_err(Fault::failed)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +109,7 @@ fn parents() -> Result<Vec<(PathBuf, Hierarchy)>, Fault> {
     if root.join("cgroup.controllers").exists() {
         return Ok(vec![(root.to_owned(), Hierarchy::Unified)]);
     }
-    let own = fs::read_to_string("/proc/self/cgroup").map_err(Fault::failed)?;
+    let own = Process::myself().and_then(|process| process.cgroups()).map_err(Fault::failed)?;
     [("memory", Hierarchy::Memory), ("cpuset", Hierarchy::Cpuset)]
         .into_iter()
         .map(|(name, hierarchy)| {
@@ -124,13 +122,10 @@ fn parents() -> Result<Vec<(PathBuf, Hierarchy)>, Fault> {
         .collect()
 }
 
-/// `4:memory:/a/b` → `/a/b` (cgroups(7), "/proc/[pid]/cgroup").
-fn own_group<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        controllers.split(',').any(|name| name == controller).then_some(path)
-    })
+/// The group of this process in the hierarchy of a controller.
+fn own_group<'a>(groups: &'a ProcessCGroups, controller: &str) -> Option<&'a str> {
+    let group = groups.into_iter().find(|group| group.controllers.iter().any(|c| c == controller));
+    group.map(|group| group.pathname.as_str())
 }
 
 fn limit(
@@ -239,13 +234,15 @@ fn last_words(folders: &[PathBuf]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::FromRead;
 
     #[test]
     fn the_own_group_is_found_by_its_controller() {
         let text = "9:name=systemd:/\n4:memory:/a/b\n2:cpu,cpuacct:/c:d\n0::/\n";
-        assert_eq!(own_group(text, "memory"), Some("/a/b"));
-        assert_eq!(own_group(text, "cpuacct"), Some("/c:d"));
-        assert_eq!(own_group(text, "cpuset"), None);
+        let groups = ProcessCGroups::from_read(text.as_bytes()).unwrap();
+        assert_eq!(own_group(&groups, "memory"), Some("/a/b"));
+        assert_eq!(own_group(&groups, "cpuacct"), Some("/c:d"));
+        assert_eq!(own_group(&groups, "cpuset"), None);
     }
 
     /// Tier `make test`: control groups need root.
@@ -273,7 +270,8 @@ mod tests {
             // It enters one hierarchy after the other: only the last word of the script tells that it is in all of them.
             let deadline = Instant::now() + Duration::from_secs(60);
             let is_sleeping = |pid: &u32| {
-                fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+                let process = Process::new(pid.cast_signed());
+                process.and_then(|process| process.stat()).is_ok_and(|stat| stat.comm == "sleep")
             };
             let mut pids = fence.pids();
             while !(pids.len() == 1 && pids.iter().all(is_sleeping)) && Instant::now() < deadline {
@@ -281,8 +279,8 @@ mod tests {
                 pids = fence.pids();
             }
             assert_eq!(pids.len(), 1);
-            let limits = fs::read_to_string(format!("/proc/{}/status", pids[0])).unwrap();
-            assert!(limits.contains("Cpus_allowed_list:\t0\n"), "{limits}");
+            let limits = Process::new(pids[0].cast_signed()).unwrap().status().unwrap();
+            assert_eq!(limits.cpus_allowed_list, Some(vec![(0, 0)]));
             drop(fence);
             assert!(folders.iter().all(|folder| !folder.exists()));
         }

@@ -4,6 +4,7 @@ use super::{
     Environment,
     hash::{sha256_of, short_hash},
 };
+use procfs::{CpuInfo, Current, CurrentSI, KernelStats, Meminfo};
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -71,13 +72,10 @@ const CPU: &str = "/sys/devices/system/cpu";
 
 fn cpus(facts: &mut Facts) {
     facts.file("cpu.online", format!("{CPU}/online"));
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let info = CpuInfo::current().ok();
     let field = |key: &str| {
-        let value = text.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == key).then(|| value.trim().to_owned())
-        });
-        value.unwrap_or_else(|| "absent: not in /proc/cpuinfo".into())
+        let value = info.as_ref().and_then(|info| info.get_field(0, key));
+        value.unwrap_or("absent: not in /proc/cpuinfo").to_owned()
     };
     facts.put("cpu.model", field("model name"));
     facts.put("cpu.microcode", field("microcode"));
@@ -142,9 +140,7 @@ fn config_hash(release: &str) -> String {
 }
 
 fn memory(facts: &mut Facts) {
-    let (total, _) = transect_bench_limiter::sampling::parse::meminfo(
-        &fs::read("/proc/meminfo").unwrap_or_default(),
-    );
+    let total = Meminfo::current().map_or(0, |memory| memory.mem_total);
     facts.put("memory.total_bytes", total.to_string());
     let thp = "/sys/kernel/mm/transparent_hugepage";
     facts.put_result(
@@ -181,6 +177,7 @@ fn chosen(text: &str) -> String {
 }
 
 fn storage(facts: &mut Facts, scratch: &Path) {
+    // Not by `procfs`, which does not keep the order of the options.
     let mount = fs::read_to_string("/proc/self/mountinfo").and_then(|text| {
         let scratch = fs::canonicalize(scratch)?;
         mount_of(&text, &scratch).ok_or_else(|| io::Error::other("no mount contains it"))
@@ -299,15 +296,10 @@ fn versions(text: &str) -> BTreeMap<String, String> {
 fn moving(facts: &mut Facts) {
     facts.file("moving.load", "/proc/loadavg");
     facts.file("moving.uptime", "/proc/uptime");
-    let (_, available) = transect_bench_limiter::sampling::parse::meminfo(
-        &fs::read("/proc/meminfo").unwrap_or_default(),
-    );
+    let available = Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(0);
     facts.put("moving.memory_available_bytes", available.to_string());
-    let stat = transect_bench_limiter::sampling::parse::stat(
-        &fs::read("/proc/stat").unwrap_or_default(),
-        100,
-    );
-    facts.put("moving.runnable", stat.runnable.to_string());
+    let runnable = KernelStats::current().ok().and_then(|stats| stats.procs_running).unwrap_or(0);
+    facts.put("moving.runnable", runnable.to_string());
     facts.put_result("moving.processes", processes());
     facts.file("moving.frequency_khz", format!("{CPU}/cpu0/cpufreq/scaling_cur_freq"));
     facts.file("moving.throttled", format!("{CPU}/cpu0/thermal_throttle/package_throttle_count"));
@@ -315,9 +307,8 @@ fn moving(facts: &mut Facts) {
 }
 
 fn processes() -> io::Result<String> {
-    let entries = fs::read_dir("/proc")?.flatten();
-    let is_pid = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    Ok(entries.filter(|entry| entry.file_name().to_str().is_some_and(is_pid)).count().to_string())
+    let all = procfs::process::all_processes().map_err(io::Error::other)?;
+    Ok(all.count().to_string())
 }
 
 /// What may start by itself in the middle of a run: systemd's timers that are active, and cron's files.

@@ -7,6 +7,7 @@ use crate::{
     },
     tracer::{Scene, Tracer, Tracing},
 };
+use procfs::process::{MMapPath, MemoryMap, Process};
 use std::{
     env::consts::ARCH,
     path::{Path, PathBuf},
@@ -91,9 +92,14 @@ fn library(name: &str) -> Result<PathBuf, Refusal> {
 
 /// Was the workload started with [`LttngUst::environment`], and did the linker take it?
 fn need_preloaded(pid: u32) -> Result<(), Fault> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .map_err(|error| Fault::failed(format!("lttng-ust: /proc/{pid}/maps: {error}")))?;
-    if maps.contains("liblttng-ust-libc-wrapper") {
+    let maps = Process::new(pid.cast_signed())
+        .and_then(|process| process.maps())
+        .map_err(|error| Fault::failed(format!("lttng-ust: {error}")))?;
+    let is_wrapper = |map: MemoryMap| match map.pathname {
+        MMapPath::Path(path) => path.to_string_lossy().contains("liblttng-ust-libc-wrapper"),
+        _ => false,
+    };
+    if maps.into_iter().any(is_wrapper) {
         return Ok(());
     }
     Err(Refusal::new(

@@ -4,6 +4,7 @@ use crate::{
     tools::{END_PATIENCE, START_PATIENCE, child::Running, cpu, params::Params, program},
     tracer::{Scene, Tracer, Tracing},
 };
+use procfs::process::{Process, Task};
 use std::{fs, path::PathBuf, process::Command};
 use transect_bench_core::{Fault, Job, Refusal, protocol::TracerCost};
 
@@ -45,13 +46,10 @@ impl Tracer for Strace {
 
 /// Are all threads of this process traced by that one? (`TracerPid`, proc(5).)
 fn is_traced_by(pid: u32, tracer: u32) -> bool {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    let wanted = format!("TracerPid:\t{tracer}");
-    let mut tasks = tasks.flatten();
-    tasks.all(|task| {
-        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        status.lines().any(|line| line == wanted)
-    })
+    let tasks = Process::new(pid.cast_signed()).and_then(|process| process.tasks());
+    let is_traced =
+        |task: Task| task.status().is_ok_and(|status| status.tracerpid.cast_unsigned() == tracer);
+    tasks.is_ok_and(|tasks| tasks.flatten().all(is_traced))
 }
 
 struct Attached {

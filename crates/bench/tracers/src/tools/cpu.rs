@@ -4,7 +4,7 @@
 //! to be read while it runs: the kernel's per-thread sums in nanoseconds (`schedstat`, Documentation/scheduler/sched-stats.rst),
 //! since `/proc/PID/stat` counts in hundredths of a second.
 
-use std::fs;
+use procfs::process::{Process, Task};
 
 /// CPU time until now of a process and all its descendants that live, all threads, ns. Threads and children that have
 /// ended are not in it.
@@ -13,12 +13,9 @@ pub(crate) fn until_now_ns(pid: u32) -> u64 {
 }
 
 fn of_process(pid: u32) -> u64 {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
-    let of_thread = |task: fs::DirEntry| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    };
-    tasks.flatten().filter_map(of_thread).sum()
+    let tasks = Process::new(pid.cast_signed()).and_then(|process| process.tasks());
+    let of_thread = |task: Task| task.schedstat().ok().map(|sums| sums.sum_exec_runtime);
+    tasks.into_iter().flatten().flatten().filter_map(of_thread).sum()
 }
 
 /// The process and its descendants.
@@ -35,13 +32,10 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
 
 /// Every process with its parent.
 fn parents() -> Vec<(u32, u32)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid: u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name may hold spaces and parentheses.
-        let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        Some((pid, parent))
+    let all = procfs::process::all_processes().into_iter().flatten().flatten();
+    all.filter_map(|process| {
+        let parent = process.stat().ok()?.ppid;
+        Some((process.pid().cast_unsigned(), parent.cast_unsigned()))
     })
     .collect()
 }

@@ -4,6 +4,7 @@
 //! runs already would share its consumers with others: then the arm is refused.
 
 use super::{END_PATIENCE, START_PATIENCE, child::Running, params::Params, program};
+use procfs::process::Process;
 use rustix::process::Signal;
 use std::{
     fs,
@@ -84,8 +85,8 @@ pub(crate) fn can_run(arm: &str) -> Result<(), Refusal> {
 
 /// A session daemon that lives.
 fn other_daemon(pid_file: &Path) -> Option<u32> {
-    let pid = fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    let pid: u32 = fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
+    let name = Process::new(pid.cast_signed()).ok()?.stat().ok()?.comm;
     name.starts_with("lttng-session").then_some(pid)
 }
 

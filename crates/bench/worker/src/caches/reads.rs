@@ -1,5 +1,6 @@
 //! Bytes read from devices: by the whole machine, and by the workload's processes.
 
+use procfs::process::Process;
 use std::{fs, path::Path};
 
 /// What had been read at a moment.
@@ -52,8 +53,7 @@ fn look(pid: u32) -> Read {
 
 /// `read_bytes` of `/proc/PID/io`: what reached the block layer (Linux, Documentation/filesystems/proc.rst).
 fn of_process(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
+    Some(Process::new(pid.cast_signed()).ok()?.io().ok()?.read_bytes)
 }
 
 /// Sectors of 512 bytes, the third number of each disk's `stat` (Linux, Documentation/block/stat.rst). Devices that are

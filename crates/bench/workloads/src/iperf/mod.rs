@@ -10,9 +10,9 @@ use super::{
     workload::{Place, Prepared, Workload},
 };
 use csv::Flow;
+use procfs::net::{TcpState, UdpState, tcp, tcp6, udp, udp6};
 use rustix::process::Signal;
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
@@ -208,20 +208,20 @@ impl Server {
     }
 }
 
-/// Is somebody listening on a port? From /proc/net (proc_pid_net(5)): local address, and state 0A for listening.
+/// Is somebody listening on a port? A bound UDP socket has the state of a closed TCP one.
 fn is_bound(protocol: Iperf, port: u16) -> bool {
-    let (files, state) = match protocol {
-        Iperf::Tcp => (["/proc/net/tcp", "/proc/net/tcp6"], "0A"),
-        Iperf::Udp => (["/proc/net/udp", "/proc/net/udp6"], "07"),
-    };
-    let suffix = format!(":{port:04X}");
-    files.iter().filter_map(|file| fs::read_to_string(file).ok()).any(|table| {
-        table.lines().any(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            fields.next().is_some_and(|local| local.ends_with(&suffix))
-                && fields.nth(1) == Some(state)
-        })
-    })
+    match protocol {
+        Iperf::Tcp => {
+            [tcp(), tcp6()].into_iter().flatten().flatten().any(|socket| {
+                socket.local_address.port() == port && socket.state == TcpState::Listen
+            })
+        }
+        Iperf::Udp => {
+            [udp(), udp6()].into_iter().flatten().flatten().any(|socket| {
+                socket.local_address.port() == port && socket.state == UdpState::Close
+            })
+        }
+    }
 }
 
 /// The ends that this machine has: a server, clients, or both.

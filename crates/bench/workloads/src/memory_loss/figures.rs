@@ -1,5 +1,6 @@
 //! What a host says of its memory and CPUs, and of the threads that are machines.
 
+use procfs::{CpuTime, Current, CurrentSI, KernelStats, Meminfo, process::Process};
 use std::{collections::BTreeSet, fs, time::Instant};
 use transect_bench_core::Fault;
 
@@ -28,18 +29,41 @@ impl Figures {
         let memory = processes.into_iter().map(memory_of).sum::<Result<u64, _>>()?;
         Ok(Self {
             at: Instant::now(),
-            used_bytes: used(&text("/proc/meminfo")?)
-                .ok_or_else(|| Fault::failed("/proc/meminfo has no MemTotal or MemAvailable"))?,
-            busy_ns: busy(&text("/proc/stat")?)
-                .ok_or_else(|| Fault::failed("/proc/stat has no line cpu"))?,
+            used_bytes: used_now()?,
+            busy_ns: busy(&KernelStats::current().map_err(Fault::failed)?.total),
             machines_cpu_ns: cpu,
             machines_bytes: memory,
         })
     }
 }
 
-fn text(path: &str) -> Result<String, Fault> {
-    fs::read_to_string(path).map_err(|e| Fault::failed(format!("{path}: {e}")))
+/// See [`Figures::used_bytes`].
+pub(super) fn used_now() -> Result<u64, Fault> {
+    used(&Meminfo::current().map_err(Fault::failed)?)
+        .ok_or_else(|| Fault::failed("/proc/meminfo has no MemTotal or MemAvailable"))
+}
+
+fn used(memory: &Meminfo) -> Option<u64> {
+    memory.mem_total.checked_sub(memory.mem_available?)
+}
+
+/// All but idle, iowait and steal; guest time is in user already (proc_stat(5)).
+fn busy(ticks: &CpuTime) -> u64 {
+    let interrupts = ticks.irq.unwrap_or(0) + ticks.softirq.unwrap_or(0);
+    let per_second = rustix::param::clock_ticks_per_second();
+    (ticks.user + ticks.nice + ticks.system + interrupts) * (1_000_000_000 / per_second)
+}
+
+fn process_of(tid: u32) -> Result<u32, Fault> {
+    let status = Process::new(tid.cast_signed()).and_then(|thread| thread.status());
+    Ok(status.map_err(Fault::failed)?.tgid.cast_unsigned())
+}
+
+fn cpu_of(tid: u32) -> Result<u64, Fault> {
+    // Below task/: what is directly below /proc/TID is the whole process's in some files.
+    let thread = Process::new(tid.cast_signed()).and_then(|thread| thread.task_main_thread());
+    let sums = thread.and_then(|thread| thread.schedstat()).map_err(Fault::failed)?;
+    Ok(sums.sum_exec_runtime)
 }
 
 /// A value of a table of `NAME: VALUE kB`, bytes.
@@ -48,36 +72,7 @@ fn kilobytes(table: &str, name: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
-/// See [`Figures::used_bytes`].
-pub(super) fn used(meminfo: &str) -> Option<u64> {
-    kilobytes(meminfo, "MemTotal")?.checked_sub(kilobytes(meminfo, "MemAvailable")?)
-}
-
-/// The line `cpu user nice system idle iowait irq softirq steal guest guest_nice` of proc_stat(5): all but idle, iowait
-/// and steal; guest time is in user already.
-fn busy(stat: &str) -> Option<u64> {
-    let line = stat.lines().find(|line| line.starts_with("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().skip(1).map_while(|f| f.parse().ok()).collect();
-    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = ticks[..] else { return None };
-    let per_second = rustix::param::clock_ticks_per_second();
-    Some((user + nice + system + irq + softirq) * (1_000_000_000 / per_second))
-}
-
-fn process_of(tid: u32) -> Result<u32, Fault> {
-    let path = format!("/proc/{tid}/status");
-    let status = text(&path)?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    line.and_then(|value| value.trim().parse().ok())
-        .ok_or_else(|| Fault::failed(format!("{path} has no Tgid")))
-}
-
-fn cpu_of(tid: u32) -> Result<u64, Fault> {
-    // Below task/: what is directly below /proc/TID is the whole process's in some files.
-    let path = format!("/proc/{tid}/task/{tid}/schedstat");
-    let first = text(&path)?.split_whitespace().next().and_then(|value| value.parse().ok());
-    first.ok_or_else(|| Fault::failed(format!("{path} has no time")))
-}
-
+/// Not by `procfs`, which does not report with which error a read failed.
 fn memory_of(process: u32) -> Result<u64, Fault> {
     let path = format!("/proc/{process}/smaps_rollup");
     match fs::read_to_string(&path) {
@@ -93,13 +88,23 @@ fn memory_of(process: u32) -> Result<u64, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::FromReadSI;
 
     #[test]
     fn tables_are_read() {
-        let meminfo = "MemTotal:  1000 kB\nMemFree: 5 kB\nMemAvailable:  400 kB\n";
-        assert_eq!(used(meminfo), Some(600 * 1024));
-        assert_eq!(used("MemTotal: 1 kB\n"), None);
-        assert_eq!(busy("cpu  1 2 3 1000 1000 4 5 1000 0 0\ncpu0 1 2\n"), Some(150_000_000));
+        let mut memory = Meminfo::current().unwrap();
+        (memory.mem_total, memory.mem_available) = (1000, Some(400));
+        assert_eq!(used(&memory), Some(600));
+        memory.mem_available = None;
+        assert_eq!(used(&memory), None);
+        let text =
+            "cpu  1 2 3 1000 1000 4 5 1000 0 0\ncpu0 1 2 3 4\nctxt 1\nbtime 1\nprocesses 1\n";
+        let stats = KernelStats::from_read(text.as_bytes(), procfs::current_system_info()).unwrap();
+        assert_eq!(busy(&stats.total), 150_000_000);
+        assert_eq!(
+            kilobytes("Rss: 7 kB\nPss:   1000 kB\nPss_Dirty: 1 kB\n", "Pss"),
+            Some(1000 * 1024)
+        );
     }
 
     #[test]

@@ -8,7 +8,6 @@ use super::{
 };
 use figures::Figures;
 use std::{
-    fs,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -91,10 +90,7 @@ impl Prepared for Idle<'_> {
                 Duration::from_secs(1).min(end.saturating_duration_since(Instant::now())),
             );
         }
-        let meminfo = fs::read_to_string("/proc/meminfo")
-            .map_err(|e| Fault::failed(format!("/proc/meminfo: {e}")))?;
-        let used = figures::used(&meminfo)
-            .ok_or_else(|| Fault::failed("/proc/meminfo has no MemTotal or MemAvailable"))?;
+        let used = figures::used_now()?;
         Ok(vec![Metric::new("guest_used", Unit::Bytes, Better::Less, used as f64)])
     }
 }

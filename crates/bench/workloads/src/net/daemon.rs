@@ -179,6 +179,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::process::Process;
 
     #[test]
     fn a_daemon_ends_with_all_its_children() {
@@ -187,14 +188,10 @@ mod tests {
         command.args(["-c", "sleep 1000 & echo $!; wait"]);
         let mut daemon = Daemon::start("sh", &mut command, folder.path()).unwrap();
         daemon.until("speaking", Duration::from_secs(5), |d| d.output().contains('\n')).unwrap();
-        let child = daemon.output().trim().to_owned();
-        assert!(Path::new("/proc").join(&child).exists());
+        let child = Process::new(daemon.output().trim().parse().unwrap()).unwrap();
         drop(daemon);
         let end = Instant::now() + Duration::from_secs(5);
-        let is_there = || {
-            std::fs::read_to_string(format!("/proc/{child}/stat"))
-                .is_ok_and(|stat| !stat.contains(") Z "))
-        };
+        let is_there = || child.stat().is_ok_and(|stat| stat.state != 'Z');
         while is_there() {
             assert!(Instant::now() < end, "the child outlived its group");
             sleep(Duration::from_millis(10));

@@ -206,10 +206,9 @@ pub fn talks_over_udp(machine: &mut dyn Machine) {
 
 /// Processes of this host whose command line has the text, zombies apart.
 pub fn processes_with(text: &str) -> Vec<String> {
-    let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let line = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
-        Some(String::from_utf8_lossy(&line).replace('\0', " "))
-    });
+    let all = procfs::process::all_processes()
+        .unwrap()
+        .filter_map(|process| Some(process.ok()?.cmdline().ok()?.join(" ")));
     all.filter(|line| line.contains(text)).collect()
 }
 

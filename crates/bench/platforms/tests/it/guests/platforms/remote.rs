@@ -9,6 +9,7 @@
 )]
 
 use super::common::{Place, Talk, eventually, open, platform, processes_with, shape, works};
+use procfs::{Current, Meminfo};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -62,9 +63,8 @@ impl Sshd {
     }
 
     fn shape(&self) -> Shape {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
-        let kib: u32 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
-        let mut shape = shape(kib / 1024, 1);
+        let memory_mib = Meminfo::current().unwrap().mem_total >> 20;
+        let mut shape = shape(u32::try_from(memory_mib).unwrap(), 1);
         let config = self.folder.path().join("ssh_config").display().to_string();
         let parent = self.folder.path().display().to_string();
         for (name, value) in [("address", "other"), ("ssh_config", &config), ("folder", &parent)] {

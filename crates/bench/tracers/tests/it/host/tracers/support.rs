@@ -1,5 +1,6 @@
 //! What the tests of the tracer arms share: one at a time, a load that is counted, and what must not be left behind.
 
+use procfs::process::{FDTarget, Process, all_processes};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -335,13 +336,10 @@ fn expect_nobody_in(folder: &Path, name: &str) {
 }
 
 fn processes_in(folder: &Path) -> Vec<String> {
-    let pids = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-        entry.file_name().to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit()))
-    });
-    let uses = |path: &Path| {
-        let fds = fs::read_dir(path.join("fd")).into_iter().flatten().flatten();
-        fds.map(|fd| fd.path()).any(|fd| fs::read_link(fd).is_ok_and(|to| to.starts_with(folder)))
+    let uses = |process: &Process| {
+        let mut fds = process.fd().into_iter().flatten().flatten();
+        fds.any(|fd| matches!(fd.target, FDTarget::Path(to) if to.starts_with(folder)))
     };
-    let describe = |path: PathBuf| fs::read_to_string(path.join("cmdline")).unwrap_or_default();
-    pids.map(|entry| entry.path()).filter(|path| uses(path)).map(describe).collect()
+    let describe = |process: Process| process.cmdline().unwrap_or_default().join(" ");
+    all_processes().unwrap().flatten().filter(uses).map(describe).collect()
 }

@@ -1,10 +1,10 @@
 //! However a job or the worker ends, nothing is left.
 
 use super::client::{Worker, job, left_over};
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::BTreeMap,
-    fs,
     io::Read,
     os::unix::process::ExitStatusExt,
     time::{Duration, Instant},
@@ -17,15 +17,10 @@ use transect_bench_core::{
 /// Processes below one, as `/proc` has them.
 fn below(root: u32) -> Vec<u32> {
     let mut parents = BTreeMap::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        let mut fields = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace();
-        let (state, parent) = (fields.next().unwrap(), fields.next().unwrap());
-        if state != "Z" {
-            parents.insert(pid, parent.parse::<u32>().unwrap());
+    for process in procfs::process::all_processes().unwrap().flatten() {
+        let Ok(stat) = process.stat() else { continue };
+        if stat.state != 'Z' {
+            parents.insert(stat.pid.cast_unsigned(), stat.ppid.cast_unsigned());
         }
     }
     let is_below = |mut pid: u32| {
@@ -41,8 +36,8 @@ fn below(root: u32) -> Vec<u32> {
 }
 
 fn is_there(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.is_empty() && !stat.rsplit_once(')').unwrap().1.starts_with(" Z")
+    let stat = Process::new(pid.cast_signed()).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.state != 'Z')
 }
 
 /// Waits for something that has to come true soon.
@@ -86,12 +81,12 @@ fn killed_by_force_it_leaves_no_process() {
 #[test]
 fn its_inner_process_killed_by_force_it_leaves_no_process() {
     let (mut worker, all) = busy();
-    let inner = fs::read_to_string(format!("/proc/{0}/task/{0}/children", worker.child.id()));
-    let Ok(inner) = inner else {
+    let keeper = Process::new(worker.child.id().cast_signed()).unwrap();
+    let Ok(inner) = keeper.task_main_thread().unwrap().children() else {
         eprintln!("skipped: this kernel does not list children");
         return;
     };
-    kill(inner.trim().parse().unwrap(), Signal::KILL);
+    kill(inner[0], Signal::KILL);
     all_gone(&all);
     assert_eq!(worker.child.wait().unwrap().code(), Some(1));
     let mut said = String::new();
