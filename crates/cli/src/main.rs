@@ -5,6 +5,7 @@
 //! to do; exit code 1 for a run that failed, 2 for a command line that makes no sense.
 //! A reader that goes away (`| head`) is not an error.
 
+mod errors;
 mod moment;
 mod output;
 #[cfg(test)]
@@ -14,8 +15,8 @@ mod terminal;
 mod verbs;
 
 use clap::Parser;
+use errors::{is_broken_pipe, one_line};
 use std::process::ExitCode;
-pub(crate) use transect_recording::one_line;
 
 #[derive(Parser)]
 #[command(
@@ -44,13 +45,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Did the error come from a reader that closed our standard output?
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
-    })
 }

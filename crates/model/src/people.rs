@@ -4,23 +4,28 @@ use std::error::Error;
 
 /// Bytes with three digits: `1.23 MB`.
 pub fn human_bytes(bytes: u64) -> String {
-    human(bytes, &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)])
+    human(bytes, "B", &[("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)])
 }
 
 /// A count with three digits: `1.23 M`.
 pub fn human_count(count: u64) -> String {
-    human(count, &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)])
+    human(count, "", &[("k", 1e3), ("M", 1e6), ("G", 1e9)])
 }
 
-fn human(value: u64, units: &[(&str, u64)]) -> String {
-    let (unit, size) = units.iter().rev().find(|(_, size)| value >= *size).unwrap_or(&units[0]);
-    if *size == 1 {
-        return format!("{value} {unit}").trim_end().to_owned();
-    }
+fn human(value: u64, one: &str, units: &[(&str, f64)]) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits for people")]
-    let scaled = value as f64 / *size as f64;
-    let digits = if scaled < 10.0 { 2 } else { usize::from(scaled < 100.0) };
-    format!("{scaled:.digits$} {unit}")
+    let exact = value as f64;
+    // 999.5 of a unit would be printed as 1000 of it, so the next one takes over from there.
+    match units.iter().rev().find(|(_, size)| exact >= size * 0.9995) {
+        Some((unit, size)) => format!("{} {unit}", three_digits(exact / size)),
+        None => format!("{value} {one}").trim_end().to_owned(),
+    }
+}
+
+/// A number that is not negative, with three digits, or all that it has before the point.
+fn three_digits(value: f64) -> String {
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$}")
 }
 
 /// The error and its causes. Libraries name the cause in their own text (their users may not walk
@@ -46,6 +51,10 @@ mod tests {
     fn people_read_three_digits() {
         assert_eq!(human_bytes(999), "999 B");
         assert_eq!(human_bytes(1_234_567), "1.23 MB");
+        assert_eq!(human_bytes(9_996), "10.0 kB");
+        assert_eq!(human_bytes(999_499), "999 kB");
+        assert_eq!(human_bytes(999_500), "1.00 MB");
+        assert_eq!(human_bytes(2_000_000_000_000_000), "2000 TB");
         assert_eq!(human_count(45_678), "45.7 k");
         assert_eq!(human_count(0), "0");
     }

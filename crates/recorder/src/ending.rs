@@ -1,6 +1,7 @@
 //! Why a recording ended, and what of it was not kept.
 
 use std::{io, path::Path};
+use transect_model::people::one_line;
 use transect_store::{Manifest, StoreError};
 use transect_tracefs::TracefsError;
 
@@ -33,7 +34,7 @@ impl Ending {
         if is_storage_full(failure) {
             return DISK_FULL.to_owned();
         }
-        format!("failure: {}", one_line(failure))
+        format!("failure: {}", one_line(failure.as_ref()))
     }
 }
 
@@ -45,11 +46,6 @@ pub(super) fn as_io(error: StoreError) -> io::Error {
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, error)
-}
-
-/// The error and its causes in a line.
-pub fn one_line(error: &anyhow::Error) -> String {
-    transect_model::people::one_line(error.as_ref())
 }
 
 /// Was the file system full, or a quota used up?

@@ -8,7 +8,7 @@
 
 use super::{
     driver::{Driver, Wake},
-    ending::{Ending, one_line},
+    ending::Ending,
     host::{Host, HostResult},
     kernel::{HostKernel, KernelTotals},
     numbers::{Numbers, Outcome},
@@ -22,6 +22,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use transect_model::people::one_line;
 use transect_store::manifest::SnapshotEntry;
 use transect_tracefs::{CpuTime, cpus};
 
@@ -71,14 +72,14 @@ pub(super) fn run(
             let reply = match (recorder.check(window), reply) {
                 (Err(error), Some(reply)) => {
                     // The request is refused; the recorder goes on.
-                    reply(&Err(one_line(&error)));
+                    reply(&Err(one_line(error.as_ref())));
                     continue;
                 }
                 (_, reply) => reply,
             };
             let taken = recorder.snapshot(why, window, observer);
             if let Some(reply) = reply {
-                reply(&taken.as_ref().map(Clone::clone).map_err(one_line));
+                reply(&taken.as_ref().map(Clone::clone).map_err(|error| one_line(error.as_ref())));
             }
             if let Err(error) = taken {
                 failure = Some(error);

@@ -74,7 +74,6 @@ mod window;
 mod xen;
 
 pub use driver::{Driver, Hurry, Reply, Wake, look_every};
-pub use ending::one_line;
 pub use flight::{FlightPlan, numbered};
 pub use narrow::Narrow;
 pub use numbers::{Numbers, Outcome};

@@ -220,7 +220,7 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
         }
         assert!(running.snapshot(None).is_err());
-        let error = crate::one_line(&running.stop().err().unwrap());
+        let error = transect_model::people::one_line(running.stop().err().unwrap().as_ref());
         assert!(error.contains("removed"), "{error}");
     }
 }

@@ -78,7 +78,7 @@ mod tests {
     fn buffers_beyond_memory_are_refused() {
         assert!(check_memory(1 << 20, 4, 4 << 20).is_ok());
         let error = check_memory(1 << 30, 2, 4 << 20).unwrap_err().to_string();
-        assert!(error.contains("of 1100 GB for each of 2 CPUs exceed the memory"), "{error}");
+        assert!(error.contains("of 1.10 TB for each of 2 CPUs exceed the memory"), "{error}");
         assert!(check_memory(u64::MAX, 2, u64::MAX).is_err());
     }
 

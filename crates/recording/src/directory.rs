@@ -4,15 +4,17 @@ use crate::ending::ending;
 use crate::facts::{Facts, Stored, TimeUnit};
 use crate::number::duration;
 use crate::{
-    Opened, RawGap, SourceBytes, display_name,
+    SourceBytes,
     endings::Endings,
+    filter::{filter_effect, filter_remark, filter_text, filters},
+    opened::{Opened, RawGap, display_name},
     window::{RawWindow, Written},
     xen,
 };
 use std::path::Path;
 use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
-use transect_engine::{Filter, LostCause, StreamKey, ThreadFilter, Topology};
-use transect_model::ids::{CpuId, MachineId, MachineKind};
+use transect_engine::{LostCause, StreamKey, Topology};
+use transect_model::ids::CpuId;
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
 use transect_store::manifest::{Gap, LostCount, MachineEntry, SnapshotEntry};
@@ -47,70 +49,6 @@ pub(crate) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
         endings: Endings::of(manifest),
         remarks: problems.chain(filter_remark(manifest)).collect(),
     }
-}
-
-/// The machine whose kernel the recorder of a host recorded: under Xen, the second one.
-fn recorded_kernel(manifest: &Manifest) -> Option<MachineId> {
-    let is_kernel = |machine: &&MachineEntry| machine.kind != MachineKind::Hypervisor;
-    manifest.machines.iter().find(is_kernel).map(|machine| machine.id)
-}
-
-/// The CPUs of the recorded kernel.
-pub(crate) fn recorded_cpus(manifest: &Manifest) -> Vec<StreamKey> {
-    let Some(machine) = recorded_kernel(manifest) else { return Vec::new() };
-    manifest.online.iter().map(|cpu| StreamKey { machine, cpu: *cpu }).collect()
-}
-
-/// What the sources let through: the compact collector's filter, and conditions on events.
-fn filters(manifest: &Manifest) -> Vec<(MachineId, Filter)> {
-    let Some(machine) = recorded_kernel(manifest) else { return Vec::new() };
-    let mut filter = Filter::default();
-    if let Some(entry) = &manifest.filter {
-        filter.min_exit_ns = entry.min_ns;
-        let is_by_thread =
-            !entry.tids.is_empty() || !entry.pids.is_empty() || entry.cgroup.is_some();
-        filter.threads = is_by_thread.then(|| ThreadFilter {
-            tids: entry.tids.iter().copied().collect(),
-            pids: entry.pids.iter().copied().collect(),
-            cgroup: entry.cgroup.clone().filter(|_| !entry.uncertain),
-            moved: entry.moved.iter().copied().collect(),
-        });
-    }
-    for (event, _condition) in manifest.events.iter().filter_map(|event| event.split_once(" if ")) {
-        match event.split_once(':') {
-            // Any thread's switches may be missing.
-            Some(("sched", "sched_switch")) => filter.threads = Some(ThreadFilter::default()),
-            Some(("sched", _)) => filter.partial_wakings = true,
-            Some(("kvm", _)) => filter.partial_kvm = true,
-            Some(("block", _)) => filter.partial_block = true,
-            _ => {}
-        }
-    }
-    if filter == Filter::default() { Vec::new() } else { vec![(machine, filter)] }
-}
-
-/// The filter as people read it, if the recording has one.
-pub(crate) fn filter_text(manifest: &Manifest) -> Option<String> {
-    manifest.filter.as_ref().map(|filter| filter.text.clone())
-}
-
-/// What the filter leaves out.
-pub(crate) fn filter_effect(manifest: &Manifest) -> &'static str {
-    let is_by_thread = filters(manifest).iter().any(|(_, filter)| filter.threads.is_some());
-    match is_by_thread {
-        true => "only threads whose events all pass it have known states",
-        false => "events that do not pass it are missing",
-    }
-}
-
-fn filter_remark(manifest: &Manifest) -> Option<ImportLog> {
-    let text = filter_text(manifest)?;
-    Some(ImportLog {
-        source: "filter".to_owned(),
-        offset: None,
-        message: format!("recorded with the filter {text}: {}", filter_effect(manifest)),
-        data_loss: false,
-    })
 }
 
 pub(crate) fn facts(path: &Path, manifest: &Manifest) -> Facts {

@@ -2,12 +2,13 @@
 
 use crate::facts::Facts;
 use crate::number::bytes;
-use crate::{AnyStream, SourceBytes, directory::recorded_cpus};
+use crate::{AnyStream, SourceBytes, kernel::recorded_cpus};
 use std::collections::{BTreeMap, BTreeSet};
 use transect_clock::{ClockGraph, Converter};
 use transect_engine::unfinished::{Unfinished, unwritten};
 use transect_engine::{Input, LostCause, LostEvents, StreamKey};
 use transect_model::ids::{CpuId, MachineId};
+use transect_model::people::one_line;
 use transect_model::table::ImportLog;
 use transect_store::Manifest;
 
@@ -66,7 +67,7 @@ impl Endings {
         let remark = ImportLog {
             source: "cause".to_owned(),
             offset: None,
-            message: crate::one_line(&error),
+            message: one_line(error.as_ref()),
             data_loss: true,
         };
         anyhow::anyhow!(refusal(facts, sources, &[remark]))

@@ -2,7 +2,13 @@
 
 use crate::ending::Ending;
 use crate::facts::{Facts, Stored, TimeUnit};
-use crate::{Opened, SourceBytes, XenOptions, display_name, endings::Endings, xen};
+use crate::{
+    SourceBytes, XenOptions,
+    endings::Endings,
+    opened::{Opened, display_name},
+    source::is_xentrace,
+    xen,
+};
 use anyhow::Context as _;
 use std::path::Path;
 use transect_engine::dat::pair;
@@ -29,7 +35,7 @@ pub(crate) fn opened<'a>(
     options: &XenOptions,
 ) -> anyhow::Result<Opened<'a>> {
     if let [(path, map)] = files
-        && xen::is_xentrace(map)
+        && is_xentrace(map)
     {
         let path = display_name(path);
         let source_bytes = Some(map.len() as u64);

@@ -7,7 +7,8 @@
 
 use crate::progress::Read;
 use crate::{
-    Opened, Options, Plan, SourceFile, Watcher, directory, excerpt, files, parse, run::run,
+    Options, Plan, SourceFile, Watcher, excerpt, files, opened::Opened, parse, place::Place,
+    ready::run,
 };
 use anyhow::Context as _;
 use std::fs;
@@ -19,7 +20,7 @@ use transect_store::tables::{
     Basis, EventSource, Problems, SourceEvents, TablesFolder, TablesWriter, Written, cache_for,
     write_events,
 };
-use transect_store::{Mapping, Recording, StoreError};
+use transect_store::{Recording, StoreError};
 
 /// The tables of the recording at `path` (a directory, a trace.dat, or an xentrace file): those that are there, or
 /// new ones if they are stale or damaged.
@@ -150,27 +151,18 @@ fn make(
     dir: &Path,
     watcher: &dyn Watcher,
 ) -> anyhow::Result<Written> {
-    if path.is_dir() {
-        let recording = Recording::open(path)?;
-        let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
-        let opened = || Ok(directory::opened(path, &recording));
-        Mapping::read_through(&maps, || write(opened, options, dir, watcher))
-    } else {
-        let map = files::map(path)?;
-        Mapping::read_through(&[&map], || {
-            write(|| files::opened(&[(path, &map)], &options.xen), options, dir, watcher)
-        })
-    }
+    let place = Place::at(path)?;
+    place.read(|| write(&place, options, dir, watcher))
 }
 
 /// Both passes: the engine's tables, then the events.
-fn write<'a>(
-    open: impl Fn() -> anyhow::Result<Opened<'a>>,
+fn write(
+    place: &Place<'_>,
     options: &Options,
     dir: &Path,
     watcher: &dyn Watcher,
 ) -> anyhow::Result<Written> {
-    let opened = open()?;
+    let opened = place.opened(options)?;
     let read = Read::default();
     watcher.begin(MAKING, "rows");
     let mut sink = Counting {
@@ -185,7 +177,7 @@ fn write<'a>(
     watcher.end();
     let Counting { writer, problems, .. } = sink;
     let mut written = Written { problems, ..writer.finish()? };
-    written.extend(events(open()?, options, dir, watcher, read.events())?);
+    written.extend(events(place.opened(options)?, options, dir, watcher, read.events())?);
     Ok(written)
 }
 

@@ -29,42 +29,44 @@
 //! # exits_by_reason(file).unwrap();
 //! ```
 
+mod clocks;
 mod directory;
 pub mod ending;
 mod endings;
 mod excerpt;
 pub mod facts;
 mod files;
+mod filter;
 pub mod folder;
 pub mod import;
+mod kernel;
 pub mod losses;
 pub mod number;
+mod opened;
 mod options;
+mod place;
 mod plan;
 mod progress;
+mod readers;
+mod ready;
 mod recording;
 mod refine;
 mod run;
 mod source;
+mod streams;
 mod watcher;
 mod window;
 pub mod xen;
 
+pub use clocks::unit;
 pub use facts::{Facts, TimeUnit};
+pub use opened::display_name;
 pub use options::{Options, XenOptions};
-pub use recording::{Recording, Streams};
-pub use run::{
-    AnyStream, Loaded, about, display_name, events, rows, rows_in_aligned_windows, tables, unit,
-    windows_in,
-};
+pub use recording::Recording;
+pub use run::{Loaded, about, events, rows, rows_in_aligned_windows, tables, windows_in};
 pub use source::SourceFile;
+pub use streams::{AnyStream, Streams};
 pub use watcher::Watcher;
 
 pub(crate) use plan::Plan;
-pub(crate) use run::{Opened, RawGap, host_clock};
 pub(crate) use source::{SourceBytes, left_out, parse, parse_by};
-
-/// The error and its causes in a line.
-pub fn one_line(error: &anyhow::Error) -> String {
-    transect_model::people::one_line(error.as_ref())
-}

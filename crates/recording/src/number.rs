@@ -1,6 +1,7 @@
 //! Numbers for people: three significant digits and a unit that fits.
 
 use crate::facts::TimeUnit;
+use transect_model::people::human_bytes;
 
 /// A length of time: `0`, `999 ns`, `1.23 µs`, `41.0 ms`, `5.00 s`, `1,234 s`; in a recording
 /// whose ticks have no known length `1.23 Mticks`.
@@ -73,12 +74,13 @@ pub fn counted(value: u64, noun: &str) -> String {
 }
 
 /// A size: `512 B`, `1.50 MB`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole bytes; what cannot be is 0 of them"
+)]
 pub fn bytes(value: f64) -> String {
-    let scales = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    match scales.iter().find(|(scale, _)| value >= scale * 0.9995) {
-        Some((scale, name)) => format!("{} {name}", three_digits(value / scale)),
-        None => format!("{value:.0} B"),
-    }
+    human_bytes(value.round() as u64)
 }
 
 fn three_digits(value: f64) -> String {

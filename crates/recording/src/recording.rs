@@ -1,10 +1,8 @@
 //! The recording as other programs use it.
 
-use crate::{AnyStream, Facts, Options, Watcher, folder, run};
+use crate::{Facts, Options, Streams, Watcher, folder, run};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
-use transect_clock::{ClockGraph, Converter};
-use transect_engine::Input;
 use transect_engine::topology::MachineInfo;
 use transect_model::table::{TableSink, Tables};
 use transect_store::tables::TablesFolder;
@@ -14,16 +12,6 @@ use transect_store::tables::TablesFolder;
 pub struct Recording {
     path: PathBuf,
     options: Options,
-}
-
-/// The events of every CPU of a recording, and the clocks that relate them.
-pub struct Streams<'s> {
-    /// Who is who.
-    pub machines: &'s [MachineInfo],
-    /// From every machine's stamps to trace time.
-    pub clocks: &'s ClockGraph,
-    /// A stream for each CPU and boot of each machine, with its way to trace time.
-    pub inputs: Vec<Input<AnyStream<'s>, Converter>>,
 }
 
 impl Recording {
@@ -63,7 +51,7 @@ impl Recording {
     /// # Errors
     /// It is an excerpt, or cannot be read any more.
     pub fn machines(&self) -> Result<Vec<MachineInfo>> {
-        self.streams(|streams| Ok(streams.machines.to_vec()))
+        run::machines(&self.path, &self.options)
     }
 
     /// Hands out each row of each table as soon as it is known.

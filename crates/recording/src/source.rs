@@ -1,17 +1,17 @@
 //! The files of events of a recording: their bytes, and what they are parsed to.
 
-use crate::xen;
 use anyhow::bail;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use transect_compact::{Compact, LogId};
 use transect_model::ids::{CpuId, MachineId};
+use transect_model::people::one_line;
 use transect_model::table::ImportLog;
 use transect_model::time::Timestamp;
 use transect_store::Source;
 use transect_store::manifest::SourceFormat;
 use transect_tracedat::TraceDat;
-use transect_xentrace::{XenTrace, XenVersion};
+use transect_xentrace::{Index, XenTrace, XenVersion};
 
 /// The bytes of one source, trace.dat, compact or xentrace, and the machine whose events they hold.
 pub(crate) struct SourceBytes<'a> {
@@ -78,7 +78,7 @@ impl<'a> SourceFile<'a> {
         let format = source.source.map(|source| source.entry.format);
         let format = format.unwrap_or_else(|| match bytes {
             _ if transect_compact::is_compact(bytes) => SourceFormat::Compact,
-            _ if xen::is_xentrace(bytes) => SourceFormat::Xentrace,
+            _ if is_xentrace(bytes) => SourceFormat::Xentrace,
             _ => SourceFormat::TraceDat,
         });
         Ok(match format {
@@ -134,6 +134,11 @@ impl<'a> SourceFile<'a> {
     }
 }
 
+/// Is this what xentrace writes?
+pub(crate) fn is_xentrace(bytes: &[u8]) -> bool {
+    Index::check(bytes).is_ok()
+}
+
 /// Is every byte of a file of blocks what its writer wrote, up to its end?
 fn is_whole(file: &Compact<'_>) -> bool {
     file.totals().is_some() && file.problems().is_empty() && file.damaged_blocks().is_empty()
@@ -163,7 +168,7 @@ pub(crate) fn parse_by<'s, 'a>(
                     Some(_) => anyhow::anyhow!(
                         "{}: {}; copy the file again from where the recording came from",
                         source.name,
-                        crate::one_line(&error)
+                        one_line(error.as_ref())
                     ),
                     None => error.context(source.name.clone()),
                 });

@@ -1,6 +1,6 @@
 //! The window of a recording where it is not that of the events that there are.
 
-use crate::{SourceBytes, SourceFile, host_clock};
+use crate::{SourceBytes, SourceFile, clocks::host_clock};
 use transect_clock::ClockGraph;
 use transect_engine::Engine;
 use transect_model::ids::{MachineId, Tid};

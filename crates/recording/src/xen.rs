@@ -4,12 +4,12 @@
 //! line; domains that nobody named are `dom7`, and appear when the trace first names them.
 
 use crate::facts::Facts;
-use crate::{Opened, SourceBytes, XenOptions, endings::Endings};
+use crate::{SourceBytes, XenOptions, endings::Endings, opened::Opened};
 use transect_clock::Evidence;
 use transect_engine::{Topology, topology::MachineInfo, xen::CLOCK};
 use transect_model::ids::MachineId;
 use transect_store::Manifest;
-use transect_xentrace::{IDLE_DOMAIN, Index, XenVersion};
+use transect_xentrace::{IDLE_DOMAIN, XenVersion};
 
 /// The machine that is Xen itself, in recordings of nothing else.
 pub const XEN: MachineId = MachineId(0);
@@ -33,11 +33,6 @@ pub fn named(text: &str) -> Result<(u16, String), String> {
     parts
         .filter(|(id, _)| *id < IDLE_DOMAIN)
         .ok_or_else(|| "not a domain number and name such as 1=web".to_owned())
-}
-
-/// Is this what xentrace writes?
-pub fn is_xentrace(bytes: &[u8]) -> bool {
-    Index::check(bytes).is_ok()
 }
 
 /// The version of the Xen that a machine of a recording is.

@@ -1,12 +1,11 @@
 //! An xentrace file becomes a recording of Xen and its domains.
 
 use super::{
-    Import,
     kernels::{DOM0, Judge, Kernel, as_dat},
-    now_unix_ns,
+    outcome::{self, now_unix_ns, write},
     rate::{self, XenRate, XenReport},
+    request::Import,
     survey::Trace,
-    write,
 };
 use crate::{
     Options, Watcher, folder,
@@ -119,7 +118,7 @@ pub(super) fn run(
     watcher.say(&format!("  {rate_note}"));
     for (kernel, finding) in kernels.iter().zip(&findings) {
         let name = machine_of(&manifest, kernel.dom).map_or("?", |machine| &machine.name);
-        super::report(kernel.trace, name, watcher);
+        outcome::report(kernel.trace, name, watcher);
         watcher.say(&format!("  {finding}"));
     }
     stored(args, bytes.len() as u64, found.records(), watcher)?;
@@ -222,7 +221,7 @@ fn tell(path: &Path, found: &Found, watcher: &dyn Watcher) {
     let (cpus, records) = (found.cpus, found.records());
     let name = path.display();
     watcher.say(&format!("{name}: xen, {clock} clock, {cpus} CPUs, {records} records{rest}"));
-    super::report_problems(path, &found.problems, watcher);
+    outcome::report_problems(path, &found.problems, watcher);
 }
 
 /// Makes the tables, which hold every record in a fraction of its bytes.

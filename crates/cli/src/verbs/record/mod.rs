@@ -7,6 +7,7 @@ mod watch;
 mod wishes;
 mod xen;
 
+use crate::errors::one_line;
 use crate::terminal::{self, hint, note};
 use anyhow::bail;
 use command::CannotStart;
@@ -23,7 +24,7 @@ use transect_guest::transport::GuestSpec;
 use transect_recorder::{
     FlightPlan, Outcome, Recorder, SnapshotWindow, Trigger,
     control::{self, RecorderState},
-    numbered, one_line, units,
+    numbered, units,
 };
 use transect_tracefs::{PROFILES, Profile};
 use watch::Watch;

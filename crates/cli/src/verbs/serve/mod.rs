@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Reads the configuration again; one that is not valid is told, and nothing changes.
 fn reload(daemon: &Daemon, args: &Args, tell: &dyn Fn(&str)) {
-    let read = args.config().map_err(|error| crate::one_line(&error));
+    let read = args.config().map_err(|error| crate::errors::one_line(&error));
     let done = match read {
         Ok((config, _)) => daemon.reload(&config),
         Err(why) => {

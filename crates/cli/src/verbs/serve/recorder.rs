@@ -1,8 +1,9 @@
 //! The flight recorder of the daemon: that of `transect-recorder`, as `transect-serve` knows it.
 
+use crate::errors::one_line;
 use std::path::Path;
 use std::time::Duration;
-use transect_recorder::{FlightService, Taken, one_line};
+use transect_recorder::{FlightService, Taken};
 use transect_serve::service::{Config, Recorded, Recorder};
 
 struct Flight(FlightService);

@@ -31,7 +31,7 @@ pub(super) fn lines(dir: &Path, repair: bool) -> anyhow::Result<Vec<Line>> {
                     .map(|line| Line { file: format!("{name}/{}", line.file), ..line }),
             ),
             Err(error) => {
-                let places = vec![crate::one_line(&error)];
+                let places = vec![crate::errors::one_line(&error)];
                 lines.push(Line::damaged(name, places, "delete the snapshot"));
             }
         }

@@ -45,11 +45,11 @@ impl Recording for Shown {
     }
 
     fn open(&self, progress: load::Tell<'_>) -> Result<Opened, String> {
-        open(&self.path, &self.source, progress).map_err(|error| crate::one_line(&error))
+        open(&self.path, &self.source, progress).map_err(|error| crate::errors::one_line(&error))
     }
 
     fn export(&self, from: i64, to: i64, format: &str) -> Result<Exported, String> {
-        self.exported(from, to, format).map_err(|error| crate::one_line(&error))
+        self.exported(from, to, format).map_err(|error| crate::errors::one_line(&error))
     }
 }
 
