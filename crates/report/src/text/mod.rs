@@ -4,6 +4,7 @@ mod domains;
 mod grid;
 mod lost;
 mod machines;
+mod names;
 mod rates;
 mod recording;
 mod threads;
@@ -17,13 +18,13 @@ use super::summary;
 use crate::facts::TimeUnit;
 use crate::zone::Zone;
 use grid::{Column, Grid};
+pub(crate) use names::{antagonist, machine_name};
 use std::io::{self, Write};
 use transect_model::escape::terminal;
 use transect_model::guard::{Guard, Syntax, Weight};
 pub(crate) use transect_recording::number::{
     bytes, count, counted, dash, duration, duration_or_dash, share,
 };
-pub(crate) use waits::antagonist;
 
 /// How a report is set.
 #[derive(Clone, Copy, Debug)]
@@ -238,10 +239,4 @@ impl Page<'_> {
         let kind = transect_model::ids::MachineKind::Hypervisor;
         self.report.machines.iter().any(|m| m.machine_id == id && m.kind == kind)
     }
-}
-
-/// A machine's name, or its number if the report does not list it.
-pub(crate) fn machine_name(report: &Report, id: transect_model::ids::MachineId) -> String {
-    let machine = report.machines.iter().find(|m| m.machine_id == id);
-    machine.map_or_else(|| format!("machine {id}"), |m| m.name.clone())
 }

@@ -1,7 +1,7 @@
 //! Exits by reason, and who each vCPU waited for.
 
 use super::grid::{Column, left, right};
-use super::{Page, count, counted, share};
+use super::{Page, antagonist, count, counted, share};
 use crate::lines::{AntagonistLine, ExitLine};
 use std::io::{self, Write as _};
 use transect_model::exit::Isa;
@@ -132,17 +132,5 @@ impl Page<'_> {
     fn vcpu_window_ns(&self, machine: MachineId) -> i64 {
         let vcpu = self.report.vcpus.iter().find(|v| v.machine_id == machine);
         vcpu.map_or_else(|| self.window_ns(), |v| v.window_ns)
-    }
-}
-
-/// Who had the CPU, in words.
-pub(crate) fn antagonist(line: &AntagonistLine) -> String {
-    let machine = line.by_machine.clone().unwrap_or_default();
-    match (line.by_kind.as_str(), line.by_vcpu, &line.by_name) {
-        ("vcpu", Some(vcpu), _) => format!("{machine} vcpu{vcpu}"),
-        ("machine", ..) => machine,
-        ("thread", _, Some(name)) => format!("{machine} thread {name}"),
-        ("idle", ..) => "none (the CPU was leaving idle)".to_owned(),
-        _ => "unknown".to_owned(),
     }
 }
