@@ -1,13 +1,10 @@
-//! Emulated machines that die or hang of their emulator: a boot is tried twice, and a failed test reports its machine.
+//! Emulated machines that die or hang of their emulator: a boot is tried twice, and the runner of the tests is told.
 
 use std::fmt::Display;
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 
 use anyhow::Result;
-
-use crate::host::KvmHost;
 
 /// A line of the output of a test: the failure is the emulator's. Counted by `tests/house/summary.py`, as is the next.
 pub(crate) const MACHINE_FAILED: &str = "testbed: an emulated machine died or hung";
@@ -44,16 +41,4 @@ pub(crate) fn boot_twice<T>(boot: impl Fn() -> Result<Result<T, BootFailure>>) -
             Err(second.context(format!("and before that: {first:#}")))
         }
     }
-}
-
-/// Runs a test on the host that the tests of this process share. If the test fails and the host or a guest of it has died
-/// or hung, the output of the test reports that: an emulated machine may do so of its emulator (QEMU's TCG executing code
-/// that the kernel has replaced). The runner then makes the test again, in another process and so on another host. Any
-/// other failure stands.
-#[expect(clippy::expect_used, reason = "a test that has no host has failed")]
-pub fn on_shared_host(test: impl FnOnce(&'static KvmHost)) {
-    let host = KvmHost::shared().expect("a host with KVM");
-    let Err(failure) = catch_unwind(AssertUnwindSafe(|| test(host))) else { return };
-    host.report_if_dead();
-    resume_unwind(failure);
 }

@@ -14,7 +14,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::again::{BOOTED_AGAIN, report_to_runner};
 use crate::guest::Guest;
-use crate::host::{HostOptions, KvmHost};
+use crate::host::KvmHost;
+use crate::host_options::HostOptions;
 use crate::lateness::Lateness;
 
 const WEB: &str = "periodic:period_ms=20:work_us=2000:report_ms=1000";

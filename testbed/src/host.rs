@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
@@ -10,29 +9,13 @@ use crate::again::{MACHINE_FAILED, boot_twice, report_to_runner};
 use crate::carry;
 use crate::direct::Direct;
 use crate::guest::GuestPlan;
+use crate::host_options::HostOptions;
 use crate::job::{JobPlan, Place};
 use crate::nested;
 use crate::probe;
 
 /// A host that takes longer for doing nothing hangs.
 const ANSWER_SECONDS: u64 = 30;
-
-/// How a host is booted. What a real machine has is taken as it is.
-#[derive(Clone, Debug)]
-pub struct HostOptions {
-    /// CPUs of a nested host.
-    pub cpus: u32,
-    /// Memory of a nested host in MiB.
-    pub memory_mib: u32,
-    /// When everything of this run is killed, whatever happens.
-    pub lifetime: Duration,
-}
-
-impl Default for HostOptions {
-    fn default() -> Self {
-        Self { cpus: 2, memory_mib: 3072, lifetime: Duration::from_secs(1200) }
-    }
-}
 
 /// A Linux host on which KVM works. Clones are the same host; it goes away with the last of them and the last
 /// guest and job on it.

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::again::BootFailure;
 use crate::emulated::{Emulated, Kind};
-use crate::host::HostOptions;
+use crate::host_options::HostOptions;
 use crate::initramfs;
 use crate::kernel::{Flavour, Kernel};
 use crate::qemu::Line;
