@@ -34,5 +34,6 @@ pub mod report;
 pub mod roles;
 pub mod scenarios;
 pub mod stats;
+pub mod traced;
 pub mod tracers;
 pub mod watchers;

@@ -1,7 +1,7 @@
 //! What a figure was measured on.
 
+use procfs::{CpuInfo, Current as _, Meminfo};
 use serde::Serialize;
-use std::fs;
 
 /// A machine, as far as it matters for reading figures.
 #[derive(Clone, Debug, Serialize)]
@@ -28,7 +28,7 @@ impl Machine {
     pub fn here() -> Self {
         let uname = rustix::system::uname();
         Self {
-            cpu: field("/proc/cpuinfo", "model name").unwrap_or_default(),
+            cpu: cpu_model().unwrap_or_default(),
             cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory_gib: memory_gib().unwrap_or(0.0),
             kernel: uname.release().to_string_lossy().into_owned(),
@@ -41,16 +41,14 @@ impl Machine {
     }
 }
 
-fn field(path: &str, name: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
+fn cpu_model() -> Option<String> {
+    Some(CpuInfo::current().ok()?.model_name(0)?.to_owned())
 }
 
+#[expect(clippy::cast_precision_loss, reason = "gigabytes for people")]
 fn memory_gib() -> Option<f64> {
-    let total = field("/proc/meminfo", "MemTotal")?;
-    let kib: f64 = total.split_whitespace().next()?.parse().ok()?;
-    Some((kib / 1024.0 / 1024.0 * 10.0).round() / 10.0)
+    let bytes = Meminfo::current().ok()?.mem_total as f64;
+    Some((bytes / f64::from(1 << 30) * 10.0).round() / 10.0)
 }
 
 fn peers() -> Vec<String> {

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         None => measure(&cli),
     };
     result.unwrap_or_else(|err| {
-        eprintln!("bench: {err:#}");
+        eprintln!("ratios: {err:#}");
         ExitCode::FAILURE
     })
 }

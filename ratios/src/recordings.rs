@@ -2,7 +2,7 @@
 
 use crate::{
     bed::{Bed, output},
-    roles::Traced,
+    traced::Traced,
     tracers::{MIXED, Perf, Record, Recording as PerfRecording, Wish, counts, traced},
 };
 use anyhow::{Context, Result, ensure};

@@ -7,6 +7,7 @@ pub use front_ends::FrontEnds;
 
 use crate::bed::{self, Bed, is_installed};
 use anyhow::{Context, Result, bail, ensure};
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -74,10 +75,8 @@ impl Watcher {
     /// If it is gone.
     pub fn cpu_ns(&self) -> Result<u64> {
         let mut sum = 0;
-        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
-            let first = text.split_whitespace().next().context("an empty schedstat")?;
-            sum += first.parse::<u64>()?;
+        for thread in self.process()?.tasks()? {
+            sum += thread?.schedstat()?.sum_exec_runtime;
         }
         Ok(sum)
     }
@@ -87,10 +86,12 @@ impl Watcher {
     /// # Errors
     /// If it is gone.
     pub fn memory_bytes(&self) -> Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
-        Ok(kib.parse::<u64>()? * 1024)
+        let status = self.process()?.status()?;
+        Ok(status.vmrss.context("no VmRSS")? * 1024)
+    }
+
+    fn process(&self) -> Result<Process> {
+        Ok(Process::new(self.child.id().cast_signed())?)
     }
 
     /// Kills it.

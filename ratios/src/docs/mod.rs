@@ -5,6 +5,7 @@
 
 mod page;
 mod plot;
+mod rows;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -25,9 +26,4 @@ pub fn write(json: &Path, docs: &Path) -> Result<()> {
         fs::write(docs.join("performance.svg"), svg)?;
     }
     Ok(())
-}
-
-/// A row of the run by its name.
-fn row<'r>(run: &'r Value, name: &str) -> Option<&'r Value> {
-    run.get("rows")?.as_array()?.iter().find(|row| row["name"] == name)
 }

@@ -1,7 +1,7 @@
 //! How reading grows, as a picture: cost of an event over the number of events, and over the number
 //! of VMs. Flat is what was promised.
 
-use super::row;
+use super::rows::row;
 use serde_json::Value;
 use std::fmt::Write;
 

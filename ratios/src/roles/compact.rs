@@ -4,7 +4,8 @@
 //! tracers use that. This one is for what the recorder does not offer: programs that do nothing,
 //! pairs that are not folded.
 
-use super::splice::Traced;
+use super::protocol;
+use crate::traced::Traced;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use std::{
@@ -16,7 +17,7 @@ use transect_bpf::{Compact as Collector, LogSink, Plan, SyscallMode};
 use transect_compact::{FileHeader, LogId, Slice, count_events, slice_header};
 use transect_model::{exit::Isa, ids::CpuId};
 
-/// `bench role compact`.
+/// `ratios role compact`.
 #[derive(Debug, Args)]
 pub struct Compact {
     /// How pairs are recorded.
@@ -96,15 +97,15 @@ impl Compact {
         file.write_all(&FileHeader::new(cpus, Isa::Svm, "").to_bytes())?;
         let consumer = collector.consume(Sink { file, bytes: 0, events: 0 })?;
         collector.attach()?;
-        let begun = super::cpu_seconds();
-        super::ready()?;
-        super::wait_for_the_end()?;
-        let cpu_s = super::cpu_seconds() - begun;
+        let begun = protocol::cpu_seconds();
+        protocol::ready()?;
+        protocol::wait_for_the_end()?;
+        let cpu_s = protocol::cpu_seconds() - begun;
         let ended = collector.stop(consumer)?;
         if let Some(failure) = ended.failure {
             return Err(failure.into());
         }
-        super::told(&Traced {
+        protocol::told(&Traced {
             events: Some(ended.sink.events),
             lost: Some(ended.stats.lost()),
             bytes: ended.sink.bytes,

@@ -1,11 +1,12 @@
 //! A cost comparison as a whole, for the nested host: its rounds as one line of JSON.
 
-use super::Loop;
+use super::protocol;
+use super::work::Loop;
 use crate::{bed::Bed, scenarios::costs_inside};
 use anyhow::Result;
 use clap::Args;
 
-/// `bench role costs`.
+/// `ratios role costs`.
 #[derive(Debug, Args)]
 pub struct CostsOf {
     /// Which loop.
@@ -19,6 +20,6 @@ pub struct CostsOf {
 impl CostsOf {
     pub(super) fn play(&self) -> Result<()> {
         let bed = Bed::new(Some(self.rounds), true)?;
-        super::told(&costs_inside(&bed, self.operation)?)
+        protocol::told(&costs_inside(&bed, self.operation)?)
     }
 }

@@ -1,6 +1,7 @@
 //! Decoding alone, on one core: every event of a file is walked, its thread read, its typed core
 //! event made.
 
+use super::protocol;
 use super::states::Pace;
 use anyhow::Result;
 use clap::Args;
@@ -14,7 +15,7 @@ use transect_model::{
 };
 use transect_tracedat::{Item, TraceDat};
 
-/// `bench role decode`.
+/// `ratios role decode`.
 #[derive(Debug, Args)]
 pub struct Decode {
     /// A trace.dat or a compact file.
@@ -30,7 +31,7 @@ impl Decode {
         } else {
             dat(&TraceDat::parse(&file)?)
         };
-        super::told(&Pace::since(begun, events)?)
+        protocol::told(&Pace::since(begun, events)?)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The testbed's counting guest, timed: what an exit and its handling take, batch by batch.
 
+use super::protocol;
 use super::work::{Timed, pin};
 use anyhow::{Context, ensure};
 use clap::Args;
 use std::{path::PathBuf, process::Command, time::Instant};
 
-/// `bench role exits`.
+/// `ratios role exits`.
 #[derive(Debug, Args)]
 pub struct Exits {
     /// The VMM whose guest makes exactly the exits it is asked for.
@@ -32,6 +33,6 @@ impl Exits {
             cpu_ns.push(begun.elapsed().as_secs_f64() * 1e9 / f64::from(self.ops));
         }
         cpu_ns.remove(0);
-        super::told(&Timed { cpu_ns })
+        protocol::told(&Timed { cpu_ns })
     }
 }

@@ -1,11 +1,12 @@
 //! The counting programs of live faces, with a reader that takes every window and throws it away.
 
-use super::splice::Traced;
+use super::protocol;
+use crate::traced::Traced;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use transect_bpf::live::{Live as Counting, LivePlan};
 
-/// `bench role live`.
+/// `ratios role live`.
 #[derive(Debug, Args)]
 pub struct Live {
     /// Work of the programs.
@@ -33,17 +34,17 @@ impl Live {
         };
         let mut live = Counting::load(&plan).context("the counting programs")?;
         live.start()?;
-        let begun = super::cpu_seconds();
+        let begun = protocol::cpu_seconds();
         // Ends with the process: a window takes a second.
         let reader = std::thread::spawn(move || -> Result<()> {
             loop {
                 drop(live.take()?);
             }
         });
-        super::ready()?;
-        super::wait_for_the_end()?;
-        let cpu_s = super::cpu_seconds() - begun;
+        protocol::ready()?;
+        protocol::wait_for_the_end()?;
+        let cpu_s = protocol::cpu_seconds() - begun;
         ensure!(!reader.is_finished(), "the reader failed");
-        super::told(&Traced { events: None, lost: None, bytes: 0, cpu_s: Some(cpu_s) })
+        protocol::told(&Traced { events: None, lost: None, bytes: 0, cpu_s: Some(cpu_s) })
     }
 }

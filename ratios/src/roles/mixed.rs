@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// `bench role mixed`.
+/// `ratios role mixed`.
 #[derive(Debug, Args)]
 pub struct Mixed {
     /// How long.

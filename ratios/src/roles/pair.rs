@@ -3,6 +3,7 @@
 //! In a process of its own because it also runs inside the nested host, where this program is all
 //! there is.
 
+use super::protocol;
 use crate::{
     bed::{Bed, output},
     tracers::{Events, MIXED, Record, VM, Wish, traced},
@@ -16,7 +17,7 @@ use std::{
     path::Path,
 };
 
-/// `bench role pair`.
+/// `ratios role pair`.
 #[derive(Debug, Args)]
 pub struct Pair {
     /// Recorded events.
@@ -80,12 +81,12 @@ impl Pair {
         let mut load = bed.role(&["spliced", "--events", set, "--out", &pages, "--"]);
         load.extend_from_slice(&self.load);
         output(&Record::Compact.command(&bed, &wish, &dir, &load))?;
-        let spliced: super::Traced =
+        let spliced: crate::traced::Traced =
             serde_json::from_slice(&fs::read(out.path().join("traced.json"))?)?;
         let ours = traced(&dir)?;
         let compact = dir.join("host.compact");
         ensure!(compact.exists(), "{} was not recorded by the compact collector", dir.display());
-        super::told(&Both {
+        protocol::told(&Both {
             ours: OnDisk {
                 events: ours.events.context("the recording has no event count")?,
                 lost: ours.lost.unwrap_or(0),

@@ -4,13 +4,14 @@
 //! from `trace_pipe_raw` through a pipe to a file. It is what trace-cmd does without what trace-cmd
 //! does besides (3.1.6 aborts on kernels without the function tracer, hence this).
 
+use super::protocol;
+use crate::traced::Traced;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rustix::{
     fs::{Mode, OFlags},
     pipe::{SpliceFlags, splice},
 };
-use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
     io::{Read, Write},
@@ -21,7 +22,7 @@ use std::{
 
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
-/// `bench role splice`.
+/// `ratios role splice`.
 #[derive(Debug, Args)]
 pub struct Splice {
     /// The trace clock.
@@ -38,25 +39,12 @@ pub struct Splice {
     events: Vec<String>,
 }
 
-/// Report of a tracer at its end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Traced {
-    /// Events written; `None` if only the file has it.
-    pub events: Option<u64>,
-    /// Events that happened and were not written.
-    pub lost: Option<u64>,
-    /// Bytes written.
-    pub bytes: u64,
-    /// CPU time of the tracer's process while it traced; `None` if unknown.
-    pub cpu_s: Option<f64>,
-}
-
 impl Splice {
     pub(super) fn play(&self) -> Result<()> {
         let instance = Instance::new(self)?;
         let over = AtomicBool::new(false);
         instance.write("tracing_on", "1")?;
-        let begun = super::cpu_seconds();
+        let begun = protocol::cpu_seconds();
         let bytes = std::thread::scope(|scope| -> Result<u64> {
             let threads: Vec<_> = instance
                 .cpus()?
@@ -66,7 +54,7 @@ impl Splice {
                     scope.spawn(move || instance.drain(cpu, &self.out, over))
                 })
                 .collect();
-            let ended = super::ready().and_then(|()| super::wait_for_the_end());
+            let ended = protocol::ready().and_then(|()| protocol::wait_for_the_end());
             let off = instance.write("tracing_on", "0");
             over.store(true, Ordering::Relaxed);
             let mut bytes = 0;
@@ -75,9 +63,9 @@ impl Splice {
             }
             ended.and(off).map(|()| bytes)
         })?;
-        let cpu_s = Some(super::cpu_seconds() - begun);
+        let cpu_s = Some(protocol::cpu_seconds() - begun);
         let (events, lost) = instance.counts()?;
-        super::told(&Traced { events: Some(events), lost: Some(lost), bytes, cpu_s })
+        protocol::told(&Traced { events: Some(events), lost: Some(lost), bytes, cpu_s })
     }
 }
 

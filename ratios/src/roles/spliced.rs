@@ -1,6 +1,6 @@
 //! A load recorded by raw ftrace, for where it is itself the load of a recorder.
 
-use super::Traced;
+use crate::traced::Traced;
 use crate::{
     bed::{Bed, output},
     tracers::{Splice, Wish},
@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use std::{fs, path::PathBuf};
 
-/// `bench role spliced`.
+/// `ratios role spliced`.
 #[derive(Debug, Args)]
 pub struct Spliced {
     /// Recorded events.

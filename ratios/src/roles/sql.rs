@@ -1,6 +1,7 @@
 //! Answers SQL over a folder of tables, one query a line, as long as lines come: by a child of the engine, as `transect view`
 //! asks one, warm after the first.
 
+use super::protocol;
 use anyhow::{Context, Result};
 use arrow::{
     array::{AsArray, RecordBatch},
@@ -16,7 +17,7 @@ use std::{
 };
 use transect_ask::{Engine, Options, Patience, Query, program};
 
-/// `bench role sql`.
+/// `ratios role sql`.
 #[derive(Debug, Args)]
 pub struct Sql {
     /// The folder of tables.
@@ -37,10 +38,10 @@ pub struct Answer {
 impl Sql {
     pub(super) fn play(&self) -> Result<()> {
         let mut engine = Engine::start(&program()?, &self.tables, &Options::default())?;
-        super::ready()?;
+        protocol::ready()?;
         for line in stdin().lock().lines() {
             let sql: String = serde_json::from_str(&line?)?;
-            super::told(&answer(&mut engine, sql)?)?;
+            protocol::told(&answer(&mut engine, sql)?)?;
         }
         Ok(())
     }

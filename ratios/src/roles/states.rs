@@ -1,10 +1,12 @@
 //! Import and states, end to end: a recording is opened, read, aligned, merged and divided into
 //! states; the rows are counted and thrown away, so what is timed is what every face pays.
 
+use super::protocol;
 use anyhow::{Context, Result};
 use clap::Args;
+use procfs::process::Process;
 use serde::{Deserialize, Serialize};
-use std::{fs, hint::black_box, num::NonZeroUsize, path::PathBuf, time::Instant};
+use std::{hint::black_box, num::NonZeroUsize, path::PathBuf, time::Instant};
 use transect_clock::{ClockGraph, ClockOptions, Converter};
 use transect_compact::{Compact, is_compact};
 use transect_engine::{
@@ -22,7 +24,7 @@ use transect_store::{Manifest, Mapping, Recording};
 use transect_tracedat::TraceDat;
 use transect_xentrace::{Index, XenTrace, XenVersion};
 
-/// `bench role states`.
+/// `ratios role states`.
 #[derive(Debug, Args)]
 pub struct States {
     /// A recording.
@@ -59,10 +61,8 @@ impl Pace {
 
 /// `VmHWM` (Linux, fs/proc/task_mmu.c `task_mem`), the `ru_maxrss` of getrusage.
 fn peak_bytes() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmHWM")?;
-    Ok(kib.parse::<u64>()? * 1024)
+    let status = Process::myself()?.status()?;
+    Ok(status.vmhwm.context("no VmHWM")? * 1024)
 }
 
 /// Has every row made, and keeps none.
@@ -97,7 +97,7 @@ impl States {
         let recording = Recording::open(&self.dir)?;
         let maps: Vec<&Mapping> = recording.sources.iter().map(|source| &source.bytes).collect();
         let events = Mapping::read_through(&maps, || run(&recording, self.threads))?;
-        super::told(&Pace::since(begun, events)?)
+        protocol::told(&Pace::since(begun, events)?)
     }
 }
 

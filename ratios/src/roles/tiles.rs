@@ -1,12 +1,13 @@
 //! Making the timeline's tiles of tables, or only decoding the columns they are made of.
 
-use super::Pace;
+use super::protocol;
+use super::states::Pace;
 use anyhow::Result;
 use clap::Args;
 use std::{path::PathBuf, sync::atomic::AtomicBool, time::Instant};
 use transect_timeline::Build;
 
-/// `bench role tiles`.
+/// `ratios role tiles`.
 #[derive(Debug, Args)]
 pub struct Tiles {
     /// A folder of tables.
@@ -37,7 +38,7 @@ impl Tiles {
             (_, true) => first_screen(&build)?,
             _ => anyhow::ensure!(!build.again()?.tracks().is_empty(), "the timeline has no tracks"),
         }
-        super::told(&Pace::since(begun, self.events)?)
+        protocol::told(&Pace::since(begun, self.events)?)
     }
 }
 

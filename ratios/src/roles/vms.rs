@@ -2,6 +2,7 @@
 //! control group of its own as libvirt makes them. Nothing is virtualized: what is measured with them is
 //! what a watcher pays for so many processes and threads, most of which sleep.
 
+use super::protocol;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,7 +28,7 @@ const BUSY_ONE_OF: u32 = 5;
 /// QEMU's main loop has timers.
 const MAIN_LOOP: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
-/// `bench role vms`.
+/// `ratios role vms`.
 #[derive(Debug, Args)]
 pub struct Vms {
     /// How many.
@@ -38,7 +39,7 @@ pub struct Vms {
     scratch: PathBuf,
 }
 
-/// `bench role vm`: one of them.
+/// `ratios role vm`: one of them.
 #[derive(Debug, Args)]
 pub struct OneVm {
     /// Its name.
@@ -88,12 +89,12 @@ impl Vms {
         for number in 1..=self.count {
             all.start(&program, slice.as_deref(), number)?;
         }
-        super::ready()?;
-        super::wait_for_the_end()?;
+        protocol::ready()?;
+        protocol::wait_for_the_end()?;
         for child in &mut all.children {
             ensure!(child.try_wait()?.is_none(), "a VM exited unexpectedly");
         }
-        super::told(&serde_json::json!({ "vms": all.children.len() }))
+        protocol::told(&serde_json::json!({ "vms": all.children.len() }))
     }
 }
 

@@ -1,11 +1,12 @@
 //! A comparison of watchers as a whole, for the nested host: its rounds as one line of JSON.
 
+use super::protocol;
 use crate::{bed::Bed, scenarios::watched_inside};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 
-/// `bench role watched`.
+/// `ratios role watched`.
 #[derive(Debug, Args)]
 pub struct Watched {
     /// The VMM of the load.
@@ -18,6 +19,6 @@ pub struct Watched {
 impl Watched {
     pub(super) fn play(&self) -> Result<()> {
         let bed = Bed::new(Some(self.rounds), true)?;
-        super::told(&watched_inside(&bed, &self.counting)?)
+        protocol::told(&watched_inside(&bed, &self.counting)?)
     }
 }

@@ -2,6 +2,7 @@
 //! loop is pinned to one CPU (the harness also puts it under `SCHED_FIFO`) and timed in batches,
 //! whose median does not see the odd interrupt.
 
+use super::protocol;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use rustix::{
@@ -23,7 +24,7 @@ pub enum Loop {
     Paced,
 }
 
-/// `bench role work`.
+/// `ratios role work`.
 #[derive(Debug, Args)]
 pub struct Work {
     /// Which loop.
@@ -58,7 +59,7 @@ impl Work {
             Loop::Eventfd => self.ping_pong(|| Ok(()))?,
             Loop::Paced => self.ping_pong(Pacer::begin()?.of_trips())?,
         };
-        super::told(&Timed { cpu_ns })
+        protocol::told(&Timed { cpu_ns })
     }
 
     /// The first batch only warms up.

@@ -8,8 +8,9 @@
 use crate::{
     bed::{Bed, on_load_cpu, output, told},
     report::{Goal, Row, Rows},
-    roles::{Loop, Pairs, Programs, Timed, Traced},
+    roles::{Loop, Pairs, Programs, Timed},
     stats::{Paired, median, shuffle},
+    traced::Traced,
     tracers::{
         Collector, Live, Nothing, Perf, Record, SWITCHES, SYSCALLS, Splice, TraceCmd, Tracer, Wish,
     },

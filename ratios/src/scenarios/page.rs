@@ -8,9 +8,9 @@ use crate::{
     report::{Goal, Row, Rows},
 };
 use anyhow::{Context, Result, ensure};
+use procfs::process::Process;
 use serde::Deserialize;
 use std::{
-    fs,
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Stdio},
@@ -143,10 +143,10 @@ impl Viewed {
 
     /// Linux Documentation/filesystems/proc.rst: `VmHWM` is the peak of resident memory, in kB.
     fn peak_mib(&self) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.server.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()).context("no VmHWM")?;
-        Ok(kib.parse::<f64>()? / 1024.0)
+        let status = Process::new(self.server.id().cast_signed())?.status()?;
+        #[expect(clippy::cast_precision_loss, reason = "megabytes for people")]
+        let kib = status.vmhwm.context("no VmHWM")? as f64;
+        Ok(kib / 1024.0)
     }
 }
 

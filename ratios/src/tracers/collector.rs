@@ -1,10 +1,11 @@
 //! The compact collector without the recorder (see the role `compact`).
 
-use super::{Tracer, Wish};
+use super::tracer::{Tracer, Wish};
 use crate::{
     bed::{Bed, output},
     process::Beside,
-    roles::{Pairs, Traced},
+    roles::Pairs,
+    traced::Traced,
 };
 use anyhow::Result;
 use clap::ValueEnum;

@@ -1,10 +1,11 @@
 //! The counting programs of live faces (see the role `live`).
 
-use super::{Tracer, Wish};
+use super::tracer::{Tracer, Wish};
 use crate::{
     bed::{Bed, output},
     process::Beside,
-    roles::{Programs, Traced},
+    roles::Programs,
+    traced::Traced,
 };
 use anyhow::Result;
 use clap::ValueEnum;

@@ -1,9 +1,9 @@
 //! `transect record`, as its users start it.
 
-use super::{Tracer, Wish};
+use super::tracer::{Tracer, Wish};
 use crate::{
     bed::{Bed, output},
-    roles::Traced,
+    traced::Traced,
 };
 use anyhow::{Context, Result};
 use serde_json::Value;

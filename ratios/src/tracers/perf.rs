@@ -1,11 +1,12 @@
 //! `perf record -a`.
 
-use super::{Tracer, Wish};
+use super::tracer::{Tracer, Wish};
 use crate::{
     bed::{self, Bed, is_installed, output},
-    roles::Traced,
+    traced::Traced,
 };
 use anyhow::{Context, Result, bail, ensure};
+use procfs::process::Process;
 use rustix::{
     fs::Mode,
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
@@ -105,12 +106,16 @@ impl Recording {
         kill_process(pid, Signal::INT)?;
         // Its times can be read as long as nobody has waited for it.
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let stat = Process::new(self.child.id().cast_signed())?.stat()?;
         let status = self.child.wait()?;
         // Having written its file, perf ends by the signal that it was ended with.
         let ended = status.success() || status.signal() == Some(Signal::INT.as_raw());
         ensure!(ended, "perf record: {status}");
-        cpu_seconds(&stat).context("perf's CPU time")
+        #[expect(clippy::cast_precision_loss, reason = "seconds of a load")]
+        let ticks = (stat.utime + stat.stime) as f64;
+        #[expect(clippy::cast_precision_loss, reason = "a hundred")]
+        let per_second = procfs::ticks_per_second() as f64;
+        Ok(ticks / per_second)
     }
 }
 
@@ -128,13 +133,6 @@ impl Drop for Recording {
     }
 }
 
-/// utime and stime, fields 14 and 15 of `/proc/PID/stat`, in hundredths on every Linux we run on.
-fn cpu_seconds(stat: &str) -> Option<f64> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / 100.0)
-}
-
 /// Events in a perf.data and events that perf says were lost.
 ///
 /// # Errors
@@ -149,15 +147,4 @@ pub fn counts(file: &Path) -> Result<(u64, u64)> {
     };
     let events = of("SAMPLE events:").context("no samples in perf's statistics")?;
     Ok((events, of("LOST_SAMPLES events:").unwrap_or(0) + of("LOST events:").unwrap_or(0)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_time_is_read_past_a_name_with_spaces() {
-        let stat = "7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0";
-        assert_eq!(cpu_seconds(stat), Some(1.75));
-    }
 }

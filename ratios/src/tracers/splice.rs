@@ -1,10 +1,10 @@
 //! Raw ftrace (see the role of that name).
 
-use super::{Tracer, Wish};
+use super::tracer::{Tracer, Wish};
 use crate::{
     bed::{Bed, output},
     process::Beside,
-    roles::Traced,
+    traced::Traced,
 };
 use anyhow::Result;
 use std::fs;

@@ -1,9 +1,9 @@
 //! `trace-cmd record`, which cannot run on every kernel.
 
-use super::{Tracer, Wish};
+use super::tracer::{Tracer, Wish};
 use crate::{
     bed::{Bed, is_installed, output},
-    roles::Traced,
+    traced::Traced,
 };
 use anyhow::{Result, bail, ensure};
 use std::{fs, path::Path};
