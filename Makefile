@@ -50,10 +50,12 @@ demo: setup web ## Record a starved guest and its antagonist on real KVM, and pr
 	@echo && echo "Building the SQL engine, for transect sql, serve and view ..."
 	@cargo build --release --locked $(SHIPPED)
 
-lint: ## Formatting, clippy, layers, links of the documentation, terminals, prose
+lint: ## Formatting, clippy, layers, circles, links of the documentation, terminals, prose
 	@cargo fmt --check
 	@bash tests/house/nextest.sh cargo clippy --workspace --all-targets --locked -- -D warnings
 	@python3 tests/house/layers.py
+	@python3 tests/house/test_circles.py --quiet
+	@python3 tests/house/circles.py
 	@python3 tests/house/once.py $(SHIPPED)
 	@python3 tests/house/test_summary.py --quiet
 	@python3 tests/house/test_copy_tree.py --quiet
