@@ -109,8 +109,8 @@ impl<'d> TraceDat<'d> {
         TraceDat { damage: damage.into(), ..self }
     }
 
-    /// Where in the file the events are, in order: everything else describes them. Between the data of two
-    /// CPUs nothing is written.
+    /// Where in the file the events are, in order: everything else describes them. Padding between the data of two
+    /// CPUs belongs to the events.
     pub fn event_ranges(&self) -> Vec<Range<u64>> {
         let page = u64::from(self.header.page_bytes.max(1));
         let mut ranges: Vec<Range<u64>> = Vec::new();
@@ -128,7 +128,8 @@ impl<'d> TraceDat<'d> {
         let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
         for range in &mut ranges {
             let padded = range.end.checked_next_multiple_of(page).unwrap_or(range.end);
-            if starts.contains(&padded) || padded == self.file.len() as u64 {
+            let is_followed = starts.contains(&padded) || padded == self.file.len() as u64;
+            if is_followed && self.is_blank(range.end..padded) {
                 range.end = padded;
             }
         }
@@ -139,6 +140,13 @@ impl<'d> TraceDat<'d> {
             follows
         });
         ranges
+    }
+
+    /// Is there nothing but padding? Behind the compressed data of a buffer, the next section may begin at any byte.
+    fn is_blank(&self, range: Range<u64>) -> bool {
+        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let between = self.file.get(at(range.start)..at(range.end));
+        between.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
     }
 
     /// Where a CPU's compressed data ends, as its chunks tell.

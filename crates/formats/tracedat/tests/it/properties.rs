@@ -278,6 +278,23 @@ proptest! {
         prop_assert!(file == recording.write());
     }
 
+    /// Whatever stands where the events are: the description of the file is the same.
+    #[test]
+    fn ranges_of_events_hold_no_description(recording in recording()) {
+        let mut file = recording.write();
+        let whole = TraceDat::parse(&file).expect("a readable file");
+        let named = |trace: &TraceDat<'_>| {
+            trace.buffers().iter().map(|buffer| (buffer.name.clone(), buffer.cpus().collect::<Vec<_>>())).collect::<Vec<_>>()
+        };
+        let (described, ranges) = (named(&whole), whole.event_ranges());
+        for range in ranges {
+            let at = |offset: u64| usize::try_from(offset).expect("small").min(file.len());
+            let (from, to) = (at(range.start), at(range.end));
+            file[from..to].fill(0xa5);
+        }
+        prop_assert_eq!(named(&TraceDat::parse(&file).expect("an undamaged head")), described);
+    }
+
     /// Damaged pages are left out, and nothing else is missing.
     #[test]
     fn damaged_pages_are_holes(recording in recording(), pages in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
