@@ -43,7 +43,7 @@ pub(super) fn run(bed: &Bed, rows: &mut Rows) -> Result<()> {
 }
 
 /// A role of this program, inside.
-fn inside(host: &KvmHost, role: &str, seconds: u64) -> Result<String> {
+pub(super) fn inside(host: &KvmHost, role: &str, seconds: u64) -> Result<String> {
     let program = Path::new(&host.scratch()).join("ratios");
     let command = format!(
         "TRANSECT_CACHE={}/cache {} role {role}",

@@ -117,14 +117,10 @@ pub(super) fn nested(bed: &Bed, rows: &mut Rows) -> Result<()> {
     }
     // Carries the VMM there.
     Counts::default().command(&host)?;
-    let at = host.scratch().display().to_string();
+    let counting = host.scratch().join("counting");
     let rounds = bed.rounds.min(5);
-    let command = format!(
-        "TRANSECT_CACHE={at}/cache {at}/bench role watched {at}/counting --rounds {rounds}"
-    );
-    let out = host.run(&command).within(900)?;
-    ensure!(out.code == 0, "inside: {}", out.stderr.trim());
-    slowed("nested", &told(&out.stdout)?, rows);
+    let role = format!("watched {} --rounds {rounds}", counting.display());
+    slowed("nested", &told(&super::nested::inside(&host, &role, 900)?)?, rows);
     Ok(())
 }
 
