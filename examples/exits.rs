@@ -1,6 +1,5 @@
 //! Prints the VM exits of a recording: `cargo run -p transect-recording --example exits -- demo.transect`
-#![allow(clippy::print_stdout, reason = "the exits are its output")]
-
+use std::io::Write as _;
 use transect_recording::Recording;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,9 +9,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let machine = tables.machines.iter().find(|machine| machine.machine_id == id);
         machine.map_or("?", |machine| machine.name.as_str())
     };
+    let mut out = std::io::stdout().lock();
     for exit in &tables.exits {
         let dur = exit.dur.map_or("open".to_owned(), |ns| format!("{ns} ns"));
-        println!("{} {} vCPU {} {} {dur}", exit.ts, name(exit.machine_id), exit.vcpu, exit.reason);
+        let (vm, vcpu) = (name(exit.machine_id), exit.vcpu);
+        writeln!(out, "{} {vm} vCPU {vcpu} {} {dur}", exit.ts, exit.reason)?;
     }
     Ok(())
 }
