@@ -3,6 +3,8 @@
 use crate::{
     at::At,
     states::{
+        Waker,
+        irqs::Handler,
         occupant::Occupant,
         slots::Slot,
         thread::{OpenSyscall, Place, Wake},
@@ -15,6 +17,7 @@ use transect_model::{
     event::{Access, Comm, CoreEvent, PrevState},
     exit::ExitReason,
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
+    interrupt::{Context, IrqSource},
     table::TableSink,
 };
 
@@ -26,6 +29,16 @@ struct Switch {
     prev_state: PrevState,
     next: Tid,
     next_comm: Comm,
+}
+
+/// `sched_waking`, or (`done`) `sched_wakeup`.
+#[derive(Clone, Copy)]
+struct WakeOf {
+    tid: Tid,
+    comm: Comm,
+    target_cpu: CpuId,
+    context: Option<Context>,
+    done: bool,
 }
 
 /// `sched_process_fork`.
@@ -92,11 +105,13 @@ impl World {
                 let switch = Switch { prev, prev_comm, prev_state, next, next_comm };
                 self.switch(at, switch, sink);
             }
-            CoreEvent::SchedWaking { tid, comm, target_cpu, .. } => {
-                self.wake(at, tid, comm, target_cpu, false, sink);
+            CoreEvent::SchedWaking { tid, comm, target_cpu, context, .. } => {
+                let wake = WakeOf { tid, comm, target_cpu, context, done: false };
+                self.wake(at, wake, sink);
             }
-            CoreEvent::SchedWakeup { tid, comm, target_cpu, .. } => {
-                self.wake(at, tid, comm, target_cpu, true, sink);
+            CoreEvent::SchedWakeup { tid, comm, target_cpu, context, .. } => {
+                let wake = WakeOf { tid, comm, target_cpu, context, done: true };
+                self.wake(at, wake, sink);
             }
             CoreEvent::SchedWakeupNew { tid, comm, target_cpu, .. } => {
                 self.wake_new(at, tid, comm, target_cpu, sink);
@@ -110,24 +125,34 @@ impl World {
                     self.name(at.m, slot, new_comm);
                 }
             }
-            CoreEvent::IrqEntry { irq } => {
-                self.machines[at.m].cpus[at.c].irqs.hard_entry(at.t, irq);
-            }
-            CoreEvent::IrqExit { irq, .. } => {
-                let machine = &mut self.machines[at.m];
-                let env = env!(self, machine, sink);
-                machine.cpus[at.c].irqs.hard_exit(at.t, irq, at.cpu, env);
-            }
-            CoreEvent::SoftirqEntry { vector } => {
-                self.machines[at.m].cpus[at.c].irqs.soft_entry(at.t, vector);
-            }
-            CoreEvent::SoftirqExit { vector } => {
-                let machine = &mut self.machines[at.m];
-                let env = env!(self, machine, sink);
-                machine.cpus[at.c].irqs.soft_exit(at.t, vector, at.cpu, env);
-            }
             CoreEvent::SyscallEnter { nr } => self.syscall_enter(at, nr, sink),
             CoreEvent::SyscallExit { ret, .. } => self.syscall_exit(at, ret, sink),
+            _ => self.interrupt(at, event, sink),
+        }
+    }
+
+    fn interrupt(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        let begins = |world: &mut World, handler: Option<Handler>| {
+            let irqs = &mut world.machines[at.m].cpus[at.c].irqs;
+            match handler {
+                Some(handler) if handler.source == IrqSource::Softirq => {
+                    irqs.soft_entry(at.t, handler);
+                }
+                Some(handler) => irqs.hard_entry(at.t, handler),
+                None => {}
+            }
+        };
+        match *event {
+            CoreEvent::IrqEntry { irq } => begins(self, Some(Handler::line(irq))),
+            CoreEvent::VectorEntry { source, vector } => {
+                begins(self, Handler::vector(source, vector));
+            }
+            CoreEvent::SoftirqEntry { vector } => begins(self, Handler::softirq(vector)),
+            CoreEvent::IrqExit { irq, .. } => self.handled(at, Some(Handler::line(irq)), sink),
+            CoreEvent::VectorExit { source, vector } => {
+                self.handled(at, Handler::vector(source, vector), sink);
+            }
+            CoreEvent::SoftirqExit { vector } => self.handled(at, Handler::softirq(vector), sink),
             _ => self.kvm(at, event, sink),
         }
     }
@@ -168,6 +193,19 @@ impl World {
             CoreEvent::KvmSetIrq { level, .. } => self.vm_io(at, level != 0),
             CoreEvent::KvmMsi { .. } => self.vm_io(at, true),
             _ => self.io(at, event, sink),
+        }
+    }
+
+    /// A handler has ended.
+    fn handled(&mut self, at: At, handler: Option<Handler>, sink: &mut dyn TableSink) {
+        let Some(handler) = handler else { return };
+        let machine = &mut self.machines[at.m];
+        let env = env!(self, machine, sink);
+        let irqs = &mut machine.cpus[at.c].irqs;
+        if handler.source == IrqSource::Softirq {
+            irqs.soft_exit(at.t, handler, at.cpu, env);
+        } else {
+            irqs.hard_exit(at.t, handler, at.cpu, env);
         }
     }
 
@@ -308,15 +346,8 @@ impl World {
         }
     }
 
-    fn wake(
-        &mut self,
-        at: At,
-        tid: Tid,
-        comm: Comm,
-        target: CpuId,
-        done: bool,
-        sink: &mut dyn TableSink,
-    ) {
+    fn wake(&mut self, at: At, wake: WakeOf, sink: &mut dyn TableSink) {
+        let WakeOf { tid, comm, target_cpu: target, context, done } = wake;
         let Some(slot) = self.slot(at.m, tid) else { return };
         self.name(at.m, slot, comm);
         let cpu = self.machines[at.m].cpus.get(target.0 as usize);
@@ -325,15 +356,8 @@ impl World {
         let machine = &mut self.machines[at.m];
         machine.has_sched_waking |= !done;
         let alone = !machine.has_sched_waking && machine.threads.hidden_until == i64::MIN;
-        let event = WakeEvent {
-            target,
-            waker: at.tid,
-            waker_cpu: at.cpu,
-            done,
-            alone,
-            in_doubt,
-            last_idle,
-        };
+        let waker = Waker::of(at.tid, at.cpu, context, &machine.cpus[at.c].irqs);
+        let event = WakeEvent { target, waker, done, alone, in_doubt, last_idle };
         machine.has_waking = true;
         machine.has_wakeup |= done;
         if tid == at.tid {
@@ -360,7 +384,10 @@ impl World {
         } else {
             self.change(at.m, slot, at.t, None, new, sink);
         }
-        let wake = Wake { ts: at.t, waker: at.tid, waker_cpu: at.cpu };
+        let irqs = &self.machines[at.m].cpus[at.c].irqs;
+        // A thread starts another one in its own context only (`wake_up_new_task`).
+        let waker = Waker::of(at.tid, at.cpu, Some(Context::Task), irqs);
+        let wake = Wake { ts: at.t, waker };
         let thread = self.machines[at.m].threads.get_mut(slot);
         thread.forked = false;
         thread.wake = Some(wake).filter(|_| matches!(thread.place, Place::Waiting { .. }));

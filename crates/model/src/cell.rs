@@ -7,6 +7,7 @@ use crate::{
     event::{BlockOp, Comm},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    interrupt::{Context, IrqSource},
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
     xen::Runstate,
 };
@@ -84,6 +85,8 @@ to_cell! {
     BlockOp: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     NetDirection: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     CounterName: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    Context: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    IrqSource: |v| Cell::Str(Cow::Borrowed(v.as_str()));
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::{
     exit::{ExitReason, Isa},
     from_cell::FromCell,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    interrupt::{Context, IrqSource},
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
@@ -145,6 +146,8 @@ words! {
     BlockOp: |v| Some(*v as u64);
     NetDirection: |v| Some(*v as u64);
     CounterName: |v| Some(*v as u64);
+    Context: |v| Some(*v as u64);
+    IrqSource: |v| Some(source_word(*v));
     ExitReason: |v| Some(u64::from(v.code) | isa_word(v.isa)? << 32);
     Comm: |v| short_word(v);
 }
@@ -153,6 +156,15 @@ words! {
 fn short_word(name: &Comm) -> Option<u64> {
     let (head, tail) = name.0.split_first_chunk::<8>()?;
     tail.iter().all(|byte| *byte == 0).then(|| u64::from_le_bytes(*head))
+}
+
+/// The two sources that are no vector first.
+fn source_word(source: IrqSource) -> u64 {
+    match source {
+        IrqSource::Line => 0,
+        IrqSource::Softirq => 1,
+        IrqSource::Vector(vector) => 2 + vector as u64,
+    }
 }
 
 /// Different for every instruction set. Kernels number theirs from 1; a broken file may hold

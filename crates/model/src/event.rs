@@ -9,6 +9,7 @@
 use crate::{
     exit::ExitReason,
     ids::{CpuId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
     xen::XenEvent,
 };
 use serde::{Deserialize, Serialize};
@@ -126,10 +127,11 @@ pub enum CoreEvent {
         next_comm: Comm,
         next_prio: i32,
     },
-    /// `sched:sched_waking`: the current thread wakes `tid` (it may still be on another CPU).
-    SchedWaking { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId },
+    /// `sched:sched_waking`: `tid` (it may still be on another CPU) is woken by the current thread,
+    /// or by the interrupt that `context` names; none if that is not told.
+    SchedWaking { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId, context: Option<Context> },
     /// `sched:sched_wakeup`: `tid` is now runnable on `target_cpu`.
-    SchedWakeup { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId },
+    SchedWakeup { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId, context: Option<Context> },
     /// `sched:sched_wakeup_new`: a new thread is runnable for the first time.
     SchedWakeupNew { tid: Tid, comm: Comm, prio: i32, target_cpu: CpuId },
     /// `sched:sched_migrate_task`.
@@ -184,6 +186,11 @@ pub enum CoreEvent {
     SoftirqEntry { vector: u32 },
     /// `irq:softirq_exit`.
     SoftirqExit { vector: u32 },
+
+    /// `irq_vectors:*_entry`: the handler of a vector of the CPU's own begins (timer, IPIs).
+    VectorEntry { source: VectorSource, vector: u32 },
+    /// `irq_vectors:*_exit`.
+    VectorExit { source: VectorSource, vector: u32 },
 
     /// `raw_syscalls:sys_enter`.
     SyscallEnter { nr: i64 },

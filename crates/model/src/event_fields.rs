@@ -8,6 +8,7 @@ use crate::{
     cell::{Cell, ToCell},
     column::ColumnType,
     event::{Access, CoreEvent},
+    interrupt::VectorSource,
     xen::XenEvent,
 };
 use std::borrow::Cow;
@@ -68,17 +69,19 @@ core_events! {
         "next_pid": I32 = *next,
         "next_prio": I32 = Prio(*next_prio),
     }
-    "sched" "sched_waking" CoreEvent::SchedWaking { tid, comm, prio, target_cpu } => {
+    "sched" "sched_waking" CoreEvent::SchedWaking { tid, comm, prio, target_cpu, context } => {
         "comm": Text = Name(comm.to_str()),
         "pid": I32 = *tid,
         "prio": I32 = Prio(*prio),
         "target_cpu": U32 = *target_cpu,
+        "context": Text = *context,
     }
-    "sched" "sched_wakeup" CoreEvent::SchedWakeup { tid, comm, prio, target_cpu } => {
+    "sched" "sched_wakeup" CoreEvent::SchedWakeup { tid, comm, prio, target_cpu, context } => {
         "comm": Text = Name(comm.to_str()),
         "pid": I32 = *tid,
         "prio": I32 = Prio(*prio),
         "target_cpu": U32 = *target_cpu,
+        "context": Text = *context,
     }
     "sched" "sched_wakeup_new" CoreEvent::SchedWakeupNew { tid, comm, prio, target_cpu } => {
         "comm": Text = Name(comm.to_str()),
@@ -190,6 +193,78 @@ core_events! {
     }
     "irq" "softirq_exit" CoreEvent::SoftirqExit { vector } => {
         "vec": U32 = *vector,
+    }
+    "irq_vectors" "local_timer_entry" CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "local_timer_exit" CoreEvent::VectorExit { source: VectorSource::LocalTimer, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "reschedule_entry" CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "reschedule_exit" CoreEvent::VectorExit { source: VectorSource::Reschedule, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "call_function_entry" CoreEvent::VectorEntry { source: VectorSource::CallFunction, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "call_function_exit" CoreEvent::VectorExit { source: VectorSource::CallFunction, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "call_function_single_entry" CoreEvent::VectorEntry { source: VectorSource::CallFunctionSingle, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "call_function_single_exit" CoreEvent::VectorExit { source: VectorSource::CallFunctionSingle, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "irq_work_entry" CoreEvent::VectorEntry { source: VectorSource::IrqWork, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "irq_work_exit" CoreEvent::VectorExit { source: VectorSource::IrqWork, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "x86_platform_ipi_entry" CoreEvent::VectorEntry { source: VectorSource::PlatformIpi, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "x86_platform_ipi_exit" CoreEvent::VectorExit { source: VectorSource::PlatformIpi, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "thermal_apic_entry" CoreEvent::VectorEntry { source: VectorSource::Thermal, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "thermal_apic_exit" CoreEvent::VectorExit { source: VectorSource::Thermal, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "threshold_apic_entry" CoreEvent::VectorEntry { source: VectorSource::Threshold, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "threshold_apic_exit" CoreEvent::VectorExit { source: VectorSource::Threshold, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "deferred_error_apic_entry" CoreEvent::VectorEntry { source: VectorSource::DeferredError, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "deferred_error_apic_exit" CoreEvent::VectorExit { source: VectorSource::DeferredError, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "spurious_apic_entry" CoreEvent::VectorEntry { source: VectorSource::Spurious, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "spurious_apic_exit" CoreEvent::VectorExit { source: VectorSource::Spurious, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "error_apic_entry" CoreEvent::VectorEntry { source: VectorSource::Error, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "error_apic_exit" CoreEvent::VectorExit { source: VectorSource::Error, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "other_vector_entry" CoreEvent::VectorEntry { source: VectorSource::Other, vector } => {
+        "vector": U32 = *vector,
+    }
+    "irq_vectors" "other_vector_exit" CoreEvent::VectorExit { source: VectorSource::Other, vector } => {
+        "vector": U32 = *vector,
     }
     "raw_syscalls" "sys_enter" CoreEvent::SyscallEnter { nr } => {
         "id": I64 = *nr,

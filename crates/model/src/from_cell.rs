@@ -9,6 +9,7 @@ use crate::{
     event::{BlockOp, Comm},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    interrupt::{Context, IrqSource},
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
@@ -122,6 +123,14 @@ words! {
     BlockOp: Read Write Flush Discard Other;
     NetDirection: Xmit Receive;
     CounterName: HaltPollNs BlockInFlight;
+    Context: Task Softirq Irq Nmi;
+}
+
+impl FromCell for IrqSource {
+    fn from_cell(cell: &Cell<'_>) -> Option<Self> {
+        let Cell::Str(word) = cell else { return None };
+        IrqSource::all().find(|known| known.as_str() == word.as_ref())
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +158,9 @@ mod tests {
     fn words_come_back_and_others_do_not() {
         for state in VcpuState::ALL {
             assert_eq!(again(&state), Some(state));
+        }
+        for source in IrqSource::all() {
+            assert_eq!(again(&source), Some(source));
         }
         assert_eq!(again(&BlockDevice(8 << 20 | 16)), Some(BlockDevice(8 << 20 | 16)));
         assert_eq!(again(&BlockDevice(u32::MAX)), Some(BlockDevice(u32::MAX)));

@@ -36,6 +36,7 @@ pub mod exit;
 pub mod from_cell;
 pub mod guard;
 pub mod ids;
+pub mod interrupt;
 pub mod json;
 pub mod people;
 mod row;

@@ -13,6 +13,7 @@ use crate::{
     event::{BlockOp, DeviceName},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
+    interrupt::{Context, IrqSource},
     row::Columnar,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
@@ -208,8 +209,11 @@ table! {
         effective: Option<EffectiveState>,
         /// For blocked: the letter of the kernel's sleep state (S, D, T, …).
         reason: Option<char>,
-        /// For runnable after a wakeup: the waker.
+        /// For runnable after a wakeup: the waker; null if an interrupt woke it.
         waker_tid: Option<Tid>,
+        /// For runnable after a wakeup: task, softirq, irq or nmi, as in wakeups. It and waker_tid
+        /// are null for a thread that was preempted.
+        waker_context: Option<Context>,
     }
 }
 
@@ -253,11 +257,19 @@ table! {
         machine_id: MachineId,
         /// The woken thread.
         tid: Tid,
-        /// The waker: the thread that was current at the wakeup (for a wakeup from an interrupt,
-        /// the interrupted thread).
-        waker_tid: Tid,
-        /// The CPU on which the waker ran.
+        /// The thread that woke it; null if an interrupt did. If context is null, the thread that
+        /// was current at the wakeup, which an interrupt may have interrupted.
+        waker_tid: Option<Tid>,
+        /// The CPU on which the waker, thread or interrupt, ran.
         waker_cpu: CpuId,
+        /// Context of the wakeup on that CPU: task (waker_tid woke it), softirq, irq or nmi; null
+        /// if the recording does not tell.
+        context: Option<Context>,
+        /// For a wakeup by an interrupt: what its handler served, as in irqs; null if the handler
+        /// was not recorded.
+        source: Option<IrqSource>,
+        /// For a wakeup by an interrupt: the interrupt line, softirq or vector of the handler.
+        vector: Option<i32>,
         /// The CPU on which the thread then ran.
         cpu: Option<CpuId>,
     }
@@ -276,7 +288,13 @@ table! {
         cpu: CpuId,
         /// True for a softirq, false for a hard interrupt.
         softirq: bool,
-        /// Interrupt line or softirq vector.
+        /// What the handler served: line (a device's interrupt line), softirq, or an interrupt of
+        /// the CPU's own: local_timer, reschedule, call_function, call_function_single, irq_work,
+        /// x86_platform_ipi, thermal_apic, threshold_apic, deferred_error_apic, spurious_apic,
+        /// error_apic, other_vector.
+        source: IrqSource,
+        /// Number of the interrupt line or the softirq; for an interrupt of the CPU's own, the
+        /// vector.
         vector: i32,
     }
 }
@@ -568,6 +586,13 @@ table! {
         message: String,
         /// True if data was lost.
         data_loss: bool,
+    }
+}
+
+impl ThreadStateRow {
+    /// Was the thread woken before it waited, by a thread or an interrupt? Else it was preempted.
+    pub fn is_woken(&self) -> bool {
+        self.waker_tid.is_some() || self.waker_context.is_some()
     }
 }
 

@@ -5,6 +5,7 @@
 
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
+use transect_model::interrupt::IrqSource;
 use transect_model::state::{EffectiveState, ThreadState, VcpuState};
 use transect_model::table::*;
 
@@ -90,6 +91,7 @@ fn thread_state(
         effective,
         reason: (state == ThreadState::Blocked).then_some('S'),
         waker_tid: None,
+        waker_context: None,
     }
 }
 
@@ -99,8 +101,11 @@ fn wakeup(ts: i64, dur: Option<i64>) -> Wakeup {
         dur,
         machine_id: HOST,
         tid: PERIODIC_TID,
-        waker_tid: Tid::IDLE,
+        waker_tid: None,
         waker_cpu: CpuId(0),
+        context: None,
+        source: None,
+        vector: None,
         cpu: dur.map(|_| CpuId(0)),
     }
 }
@@ -233,7 +238,8 @@ fn cpu_slice(
 }
 
 fn irq(ts: i64, dur: i64, softirq: bool, vector: i32) -> Irq {
-    Irq { ts, dur, machine_id: HOST, cpu: CpuId(0), softirq, vector }
+    let source = if softirq { IrqSource::Softirq } else { IrqSource::Line };
+    Irq { ts, dur, machine_id: HOST, cpu: CpuId(0), softirq, source, vector }
 }
 
 fn syscall(ts: i64, dur: Option<i64>, ret: Option<i64>) -> Syscall {

@@ -16,6 +16,7 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
+use transect_model::interrupt::Context;
 use transect_model::state::{EffectiveState, ThreadState};
 use transect_model::table::{Exit, Row, TableSink, ThreadStateRow};
 use transect_store::tables::TablesWriter;
@@ -46,6 +47,7 @@ fn thread_state(at: u64) -> ThreadStateRow {
         reason: (state == ThreadState::Blocked).then_some('S'),
         waker_tid: (state == ThreadState::Runnable)
             .then_some(Tid(1000 + (noise >> 24) as i32 % 200)),
+        waker_context: (state == ThreadState::Runnable).then_some(Context::Task),
     }
 }
 

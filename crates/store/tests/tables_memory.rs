@@ -5,6 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use transect_model::ids::{CpuId, MachineId};
+use transect_model::interrupt::IrqSource;
 use transect_model::table::{Irq, Row, TableSink};
 use transect_store::tables::TablesWriter;
 
@@ -45,6 +46,7 @@ fn peak(rows: i64) -> usize {
             machine_id: MachineId(0),
             cpu: CpuId(1),
             softirq: at % 2 == 0,
+            source: IrqSource::Line,
             vector: 9,
         }));
     }

@@ -3,8 +3,8 @@
 use crate::error::TimelineError;
 use crate::key::Interner;
 use arrow::array::{
-    Array, AsArray, BooleanArray, DictionaryArray, Int32Array, Int64Array, PrimitiveArray,
-    RecordBatch, UInt32Array,
+    Array, AsArray, DictionaryArray, Int32Array, Int64Array, PrimitiveArray, RecordBatch,
+    UInt32Array,
 };
 use arrow::datatypes::{ArrowPrimitiveType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use std::borrow::Cow;
@@ -53,14 +53,6 @@ pub(crate) fn u32s<'b>(
     name: &str,
 ) -> Result<&'b UInt32Array, TimelineError> {
     primitive::<UInt32Type>(batch, name)
-}
-
-pub(crate) fn bools<'b>(
-    batch: &'b RecordBatch,
-    name: &str,
-) -> Result<&'b BooleanArray, TimelineError> {
-    let column = batch.column_by_name(name).ok_or_else(|| missing(name))?;
-    column.as_boolean_opt().ok_or_else(|| missing(name))
 }
 
 /// A value, or none.

@@ -86,7 +86,7 @@ pub use names::Machine;
 pub use next::Budget;
 pub use pyramid::{EXACT_INTERVALS, MAX_LEVEL};
 pub use sums::{TILE_BUCKETS, TILE_KEYS, WHOLE};
-pub use tables::vector_name;
+pub use tables::interrupt_name;
 pub use tile::{Share, ValueBucket};
 pub use track::{Actor, Kind, Shape};
 pub use verify::{Verified, verify};

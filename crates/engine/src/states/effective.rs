@@ -253,6 +253,7 @@ impl Join {
                 effective: Some(piece.effective),
                 reason: None,
                 waker_tid: None,
+                waker_context: None,
             }));
         }
     }

@@ -19,9 +19,11 @@ pub(crate) mod slots;
 pub(crate) mod syscalls;
 pub(crate) mod thread;
 pub(crate) mod vcpu;
+mod waker;
 pub(crate) mod wakeups;
 pub(crate) mod windows;
 pub(crate) mod work;
 pub(crate) mod xen;
 
 pub(crate) use env::Env;
+pub(crate) use waker::Waker;

@@ -24,6 +24,7 @@
 use super::{
     Env,
     slots::{PID_MAX, Slot, Slots},
+    waker::Waker,
 };
 use serde::{Deserialize, Serialize};
 use transect_model::{
@@ -73,8 +74,7 @@ impl Place {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Wake {
     pub(crate) ts: i64,
-    pub(crate) waker: Tid,
-    pub(crate) waker_cpu: CpuId,
+    pub(crate) waker: Waker,
 }
 
 /// A system call that has not yet returned.
@@ -104,7 +104,7 @@ pub(crate) struct Thread {
     pub(super) known_from: i64,
     pub(crate) wake: Option<Wake>,
     /// Its waker, for the row of the current wait.
-    waker: Option<Tid>,
+    waker: Option<Waker>,
     /// It was woken while its state was unknown, to a CPU that may have been running it. The waking
     /// counts if that CPU's next event shows that it was not.
     pub(super) woken_in_doubt: Option<Wake>,
@@ -467,6 +467,7 @@ impl Thread {
         if !env.wants.thread_states {
             return;
         }
+        let waker = self.waker.filter(|_| state == ThreadState::Runnable);
         env.sink.row(Row::ThreadState(ThreadStateRow {
             ts: from,
             dur: t - from,
@@ -479,7 +480,8 @@ impl Thread {
                 Place::Asleep { letter, .. } => letter,
                 _ => None,
             },
-            waker_tid: self.waker.filter(|_| state == ThreadState::Runnable),
+            waker_tid: waker.and_then(|waker| waker.tid),
+            waker_context: waker.and_then(|waker| waker.context),
         }));
     }
 }

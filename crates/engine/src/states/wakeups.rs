@@ -4,6 +4,11 @@
 //! run on the target's CPU, in the name of whoever is interrupted there). The waker is therefore
 //! taken from `sched_waking`, and from `sched_wakeup` only where no waking was recorded.
 //!
+//! In an interrupt the current thread is not the waker: it only happened to be interrupted. Which
+//! context a waking is in, its event tells (ftrace's `common_flags`, compact's WAKING_IN), and the open
+//! handlers of its CPU tell which interrupt it is. Recordings without the context (compact before
+//! version 3) tell of an interrupt only while a handler is open.
+//!
 //! A waking can hit a thread that has not left its CPU yet (`try_to_wake_up` in
 //! kernel/sched/core.c): if it is still on the run queue, `sched_wakeup` follows and the thread just
 //! goes on, which is no wakeup; if it is on its way out, `sched_switch` (asleep) follows first, and
@@ -18,6 +23,7 @@ use super::{
     Env,
     slots::Slot,
     thread::{Deduced, Place, Threads, Wake},
+    waker::Waker,
 };
 use transect_model::{
     ids::{CpuId, Tid},
@@ -29,9 +35,7 @@ use transect_model::{
 pub(crate) struct WakeEvent {
     /// Where it will be queued.
     pub(crate) target: CpuId,
-    /// The thread that was current at the event, and its CPU.
-    pub(crate) waker: Tid,
-    pub(crate) waker_cpu: CpuId,
+    pub(crate) waker: Waker,
     /// Was it `sched_wakeup`?
     pub(crate) done: bool,
     /// Are the machine's wakings recorded by `sched_wakeup` alone?
@@ -56,7 +60,7 @@ impl Threads {
         let hidden_until = self.hidden_until;
         self.revive(slot);
         let thread = self.get_mut(slot);
-        let pending = Wake { ts: t, waker: wake.waker, waker_cpu: wake.waker_cpu };
+        let pending = Wake { ts: t, waker: wake.waker };
         let new = Place::Waiting { cpu: Some(wake.target), woken: true };
         match thread.place {
             Place::OnCpu(_) => {
@@ -121,8 +125,11 @@ impl Env<'_> {
             dur: ran.map(|(t, _)| t - wake.ts),
             machine_id: self.machine,
             tid,
-            waker_tid: wake.waker,
-            waker_cpu: wake.waker_cpu,
+            waker_tid: wake.waker.tid,
+            waker_cpu: wake.waker.cpu,
+            context: wake.waker.context,
+            source: wake.waker.handler.map(|handler| handler.source),
+            vector: wake.waker.handler.map(|handler| handler.vector),
             cpu: ran.map(|(_, cpu)| cpu),
         }));
     }

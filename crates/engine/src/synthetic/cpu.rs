@@ -7,6 +7,7 @@ use transect_model::{
     event::{Access, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
+    interrupt::Context,
     time::Timestamp,
 };
 
@@ -206,10 +207,14 @@ impl Story {
         let at = self.random.index(asleep.len());
         let thread = asleep.swap_remove(at);
         let tid = self.threads[thread].tid;
-        self.event(
-            300,
-            CoreEvent::SchedWaking { tid, comm: Comm::default(), prio: 120, target_cpu: self.cpu },
-        );
+        let waking = CoreEvent::SchedWaking {
+            tid,
+            comm: Comm::default(),
+            prio: 120,
+            target_cpu: self.cpu,
+            context: Some(Context::Task),
+        };
+        self.event(300, waking);
         self.runnable.push_back(thread);
     }
 

@@ -13,6 +13,7 @@ mod slow;
 mod stories;
 mod tiling;
 mod truth;
+mod wakers;
 mod wanted;
 mod xen_runs;
 mod xen_tiling;

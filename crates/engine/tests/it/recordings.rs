@@ -27,11 +27,25 @@ use transect_model::{
 use transect_tracedat::TraceDat;
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/succeed/tracedat")
+    testdata("tracedat")
+}
+
+fn testdata(folder: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/succeed").join(folder)
+}
+
+/// The bytes of files of `testdata/succeed`.
+pub(crate) fn bytes_of(folder: &str, names: &[&str]) -> Vec<Vec<u8>> {
+    names.iter().map(|name| std::fs::read(testdata(folder).join(name)).unwrap()).collect()
 }
 
 fn run(names: &[&str]) -> (Tables, Summary) {
-    let bytes: Vec<_> = names.iter().map(|n| std::fs::read(folder().join(n)).unwrap()).collect();
+    run_in("tracedat", names)
+}
+
+/// The tables of the files of one recording.
+pub(crate) fn run_in(folder: &str, names: &[&str]) -> (Tables, Summary) {
+    let bytes = bytes_of(folder, names);
     let traces: Vec<_> = bytes.iter().map(|b| TraceDat::parse(b).unwrap()).collect();
     let files: Vec<_> = names.iter().copied().zip(&traces).collect();
     let pairing = pair(&files).unwrap();

@@ -21,6 +21,7 @@ use transect_model::{
     event::{Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
+    interrupt::Context,
     time::{Source, Timestamp},
 };
 
@@ -193,7 +194,8 @@ fn pair(dice: &mut Dice, current: Tid) -> (CoreEvent, Option<CoreEvent>) {
         }
         _ => {
             let comm = Comm::default();
-            let waking = CoreEvent::SchedWaking { tid, comm, prio: 120, target_cpu: CpuId(1) };
+            let (prio, target_cpu, context) = (120, CpuId(1), Some(Context::Task));
+            let waking = CoreEvent::SchedWaking { tid, comm, prio, target_cpu, context };
             let switch = CoreEvent::SchedSwitch {
                 prev: current,
                 prev_comm: comm,

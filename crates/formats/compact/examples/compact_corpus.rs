@@ -12,6 +12,7 @@ use transect_model::{
     event::{Access, BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
 };
 
 const MAIN: LogId = LogId { cpu: CpuId(0), side: 0 };
@@ -64,6 +65,10 @@ fn switch(prev: i32, next: i32, state: u32) -> CoreEvent {
     }
 }
 
+fn waking(tid: Tid, target_cpu: CpuId, context: Option<Context>) -> CoreEvent {
+    CoreEvent::SchedWaking { tid, comm: Comm::default(), prio: 0, target_cpu, context }
+}
+
 fn request() -> BlockRequest {
     BlockRequest { device: 254 << 20, sector: 123_456, sectors: 8, op: BlockOp::Write }
 }
@@ -83,7 +88,7 @@ fn every_kind() -> Vec<u8> {
     let name = comm("eth0");
     let events = [
         switch(0, 77, 0),
-        CoreEvent::SchedWaking { tid, comm: Comm::default(), prio: 0, target_cpu: cpu },
+        waking(tid, cpu, None),
         CoreEvent::SchedWakeupNew { tid, comm: Comm::default(), prio: 0, target_cpu: cpu },
         CoreEvent::SchedMigrate { tid, orig_cpu: CpuId(0), dest_cpu: cpu },
         CoreEvent::SchedFork {
@@ -150,6 +155,12 @@ fn every_kind() -> Vec<u8> {
         exit(0x81, 0x7fff_0000_1235, 0),
         CoreEvent::KvmInjVirq { vector: 0xec },
         entry,
+        waking(tid, cpu, Some(Context::Softirq)),
+        CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector: 0xec },
+        CoreEvent::VectorExit { source: VectorSource::LocalTimer, vector: 0xec },
+        CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector: 0xfd },
+        waking(tid, cpu, Some(Context::Irq)),
+        CoreEvent::VectorExit { source: VectorSource::Reschedule, vector: 0xfd },
     ];
     let mut stamped = Vec::new();
     for (n, event) in events.into_iter().enumerate() {
@@ -298,7 +309,7 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
         ("header-length-of-3", replaced(8, &3_u32.to_le_bytes())),
         ("header-length-of-4-gib", replaced(8, &0xffff_fff8_u32.to_le_bytes())),
         ("header-checksum", replaced(30, b"x")),
-        ("version-3", with_header(|header| header.version = 3)),
+        ("version-4", with_header(|header| header.version = 4)),
         ("chunks-of-64-kib", with_header(|header| header.chunk_bytes = 65_536)),
         ("kind-of-9-words", with_header(|header| header.kinds[4].words = 9)),
         ("kind-64", with_header(|header| header.kinds[5].kind = 64)),

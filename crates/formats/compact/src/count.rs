@@ -3,7 +3,7 @@
 use crate::{
     kind::{
         self, CURRENT, DEVICE_NAME, IRQ, KVM_EXIT_ENTRY, KVM_EXIT_ENTRY_R, KVM_EXIT_ENTRY_S,
-        KVM_INJ_ENTRY, LOST, MORE, PAD, SOFTIRQ, SYNC, SYSCALL, SYSCALL_S, TIME,
+        KVM_INJ_ENTRY, LOST, MORE, PAD, SOFTIRQ, SYNC, SYSCALL, SYSCALL_S, TIME, VECTOR,
     },
     record::WORD_BYTES,
 };
@@ -13,7 +13,7 @@ const EVENTS: [u64; kind::KINDS] = {
     let mut events = [1; kind::KINDS];
     let none = [PAD, SYNC, TIME, LOST, MORE, CURRENT, DEVICE_NAME];
     let kvm = [KVM_EXIT_ENTRY, KVM_EXIT_ENTRY_S, KVM_EXIT_ENTRY_R, KVM_INJ_ENTRY];
-    let two = [kvm[0], kvm[1], kvm[2], kvm[3], IRQ, SOFTIRQ, SYSCALL, SYSCALL_S];
+    let two = [kvm[0], kvm[1], kvm[2], kvm[3], IRQ, SOFTIRQ, SYSCALL, SYSCALL_S, VECTOR];
     let mut at = 0;
     while at < none.len() {
         events[none[at] as usize] = 0;

@@ -13,7 +13,7 @@ use crate::{
     kind::*,
     record::{
         ADDRESS_BITS, PRIO_UNKNOWN, REASON_INVALID, VCPU_UNKNOWN, VCPU_UNKNOWN_INJ, VCPU_UNKNOWN_S,
-        access_of, bits, op_of, prio_of, signed, state_of,
+        access_of, bits, context_of, op_of, prio_of, signed, source_of, state_of,
     },
     sink::{Lost, LostCause, Sink},
 };
@@ -21,6 +21,7 @@ use transect_model::{
     event::{BlockRequest, Comm, CoreEvent, DeviceName},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
+    interrupt::VectorSource,
     time::Timestamp,
 };
 
@@ -234,6 +235,17 @@ impl State {
                         comm: Comm::default(),
                         prio: PRIO_UNKNOWN,
                         target_cpu: cpu(bits(a, 22, 12)),
+                        context: None,
+                    }
+                ),
+                WAKING_IN => event!(
+                    1,
+                    CoreEvent::SchedWaking {
+                        tid: tid(a),
+                        comm: Comm::default(),
+                        prio: PRIO_UNKNOWN,
+                        target_cpu: cpu(bits(a, 22, 10)),
+                        context: Some(context_of(bits(a, 32, 2))),
                     }
                 ),
                 WAKEUP_NEW => event!(
@@ -451,6 +463,23 @@ impl State {
                         CoreEvent::SoftirqExit { vector }
                     );
                 }
+                VECTOR_ENTRY => {
+                    let (source, vector) = vectored(a);
+                    event!(1, CoreEvent::VectorEntry { source, vector });
+                }
+                VECTOR_EXIT => {
+                    let (source, vector) = vectored(a);
+                    event!(1, CoreEvent::VectorExit { source, vector });
+                }
+                VECTOR => {
+                    let (source, vector) = vectored(a);
+                    folded!(
+                        1,
+                        bits(a, 12, 22),
+                        CoreEvent::VectorEntry { source, vector },
+                        CoreEvent::VectorExit { source, vector }
+                    );
+                }
                 SYS_ENTER => event!(1, CoreEvent::SyscallEnter { nr: signed(a, 0, 32) }),
                 SYS_EXIT => {
                     event!(2, CoreEvent::SyscallExit { nr: signed(a, 0, 32), ret: word!(1) as i64 })
@@ -617,6 +646,12 @@ fn cpu(number: u64) -> CpuId {
 #[inline(always)]
 fn vector(a: u64) -> u32 {
     bits(a, 0, 4) as u32
+}
+
+/// Source and number of one of the CPU's own vectors.
+#[inline(always)]
+fn vectored(a: u64) -> (VectorSource, u32) {
+    (source_of(bits(a, 8, 4)), bits(a, 0, 8) as u32)
 }
 
 #[inline(always)]

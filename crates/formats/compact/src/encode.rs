@@ -13,13 +13,14 @@ use crate::{
     kind::*,
     record::{
         ADDRESS_BITS, REASON_INVALID, Raw, VCPU_UNKNOWN, VCPU_UNKNOWN_INJ, VCPU_UNKNOWN_S,
-        access_code, op_code, prio_code, state_code,
+        access_code, context_code, op_code, prio_code, source_code, state_code,
     },
 };
 use transect_model::{
     event::{BlockRequest, Comm, CoreEvent, DeviceName, PrevState},
     exit::{ExitReason, Isa},
-    ids::{Tid, VcpuId},
+    ids::{CpuId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
 };
 
 /// An event as one record, with what goes before or behind it.
@@ -99,9 +100,8 @@ pub(crate) fn single(
                 Raw::new(SWITCH_FROM, a, w1, 0)
             }
         }
-        CoreEvent::SchedWaking { tid, target_cpu, .. } => {
-            let a = p.tid(tid) | p.fit(u64::from(target_cpu.0), 12) << 22;
-            Raw::new(WAKING, a, 0, 0)
+        CoreEvent::SchedWaking { tid, target_cpu, context, .. } => {
+            waking(&mut p, tid, target_cpu, context)
         }
         CoreEvent::SchedWakeupNew { tid, target_cpu, .. } => {
             let a = p.tid(tid) | p.fit(u64::from(target_cpu.0), 12) << 22;
@@ -182,6 +182,12 @@ pub(crate) fn single(
         CoreEvent::SoftirqExit { vector } => {
             Raw::new(SOFTIRQ_EXIT, p.fit(u64::from(vector), 4), 0, 0)
         }
+        CoreEvent::VectorEntry { source, vector } => {
+            Raw::new(VECTOR_ENTRY, vectored(&mut p, source, vector), 0, 0)
+        }
+        CoreEvent::VectorExit { source, vector } => {
+            Raw::new(VECTOR_EXIT, vectored(&mut p, source, vector), 0, 0)
+        }
         CoreEvent::SyscallEnter { nr } => {
             Raw::new(SYS_ENTER, u64::from(syscall_nr(&mut p, nr)), 0, 0)
         }
@@ -226,6 +232,25 @@ pub(crate) fn name(kind: u8, a: u64, name: Comm) -> Raw {
 
 fn switch(p: &mut Packer, prev_state: PrevState, next: Tid, next_prio: i32) -> u64 {
     p.tid(next) | p.exact(state_code(prev_state)) << 22 | p.exact(prio_code(next_prio)) << 26
+}
+
+/// With the context where it is told and the CPU's number leaves room for it.
+fn waking(p: &mut Packer, tid: Tid, target: CpuId, context: Option<Context>) -> Raw {
+    let tid = p.tid(tid);
+    match context {
+        Some(context) if target.0 < 1 << 10 => {
+            let a = tid | u64::from(target.0) << 22 | context_code(context) << 32;
+            Raw::new(WAKING_IN, a, 0, 0)
+        }
+        context => {
+            p.saturated |= context.is_some();
+            Raw::new(WAKING, tid | p.fit(u64::from(target.0), 12) << 22, 0, 0)
+        }
+    }
+}
+
+fn vectored(p: &mut Packer, source: VectorSource, vector: u32) -> u64 {
+    p.fit(u64::from(vector), 8) | source_code(source) << 8
 }
 
 fn kvm_exit(p: &mut Packer, vcpu: Option<VcpuId>, reason: ExitReason, rip: u64, info1: u64) -> Raw {
@@ -338,6 +363,15 @@ pub(crate) fn folded(
             let fits = vector == left && vector < 1 << 4 && dur_ns < 1 << 30;
             fits.then(|| Raw::new(SOFTIRQ, u64::from(vector) | dur_ns << 4, 0, 0))
         }
+        (
+            CoreEvent::VectorEntry { source, vector },
+            CoreEvent::VectorExit { source: left_source, vector: left },
+        ) => {
+            let same = source == left_source && vector == left;
+            let fits = same && vector < 1 << 8 && dur_ns < 1 << 22;
+            let a = u64::from(vector) | source_code(source) << 8 | dur_ns << 12;
+            fits.then(|| Raw::new(VECTOR, a, 0, 0))
+        }
         (CoreEvent::KvmInjVirq { vector }, CoreEvent::KvmEntry { vcpu, .. }) => {
             let vcpu = match vcpu {
                 None => VCPU_UNKNOWN_INJ,
@@ -393,6 +427,7 @@ pub(crate) fn is_begin(event: &CoreEvent) -> bool {
             | CoreEvent::KvmInjVirq { .. }
             | CoreEvent::IrqEntry { .. }
             | CoreEvent::SoftirqEntry { .. }
+            | CoreEvent::VectorEntry { .. }
             | CoreEvent::SyscallEnter { .. }
     )
 }

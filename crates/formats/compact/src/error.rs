@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// A version this codec does not know.
     #[error(
-        "compact file version {version} is not supported (1 and 2 are): read it with a newer transect"
+        "compact file version {version} is not supported (1 to 3 are): read it with a newer transect"
     )]
     Version {
         /// The version.

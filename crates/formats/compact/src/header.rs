@@ -20,7 +20,7 @@ const MAX_HEADER_BYTES: usize = 1 << 20;
 const CHUNK_BYTES_U32: u32 = 32 * 1024;
 const _: () = assert!(CHUNK_BYTES_U32 as usize == CHUNK_BYTES);
 /// The version this codec writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The versions it reads: each has all kinds of the one before.
 pub const VERSIONS: RangeInclusive<u32> = 1..=VERSION;
 

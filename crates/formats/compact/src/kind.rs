@@ -91,6 +91,10 @@ kinds! {
     54 KVM_EXIT_R 1 "slot:4";
     55 KVM_EXIT_ENTRY_R 1 "slot:4 dur:30";
     56 KVM_INJ_ENTRY 1 "vector:8 vcpu:8 dur:18";
+    57 WAKING_IN 1 "tid:22 target_cpu:10 context:2";
+    58 VECTOR_ENTRY 1 "vector:8 source:4";
+    59 VECTOR_EXIT 1 "vector:8 source:4";
+    60 VECTOR 1 "vector:8 source:4 dur:22";
 }
 
 /// Words per record of each kind; 0 for numbers that have no meaning yet.

@@ -11,6 +11,7 @@ use crate::kind;
 use transect_model::{
     event::{Access, BlockOp, PrevState},
     exit::Isa,
+    interrupt::{Context, VectorSource},
 };
 
 /// Bytes of a word, the unit of the format.
@@ -139,6 +140,38 @@ pub(crate) fn access_of(code: u64) -> Access {
     }
 }
 
+pub(crate) fn context_code(context: Context) -> u64 {
+    match context {
+        Context::Task => 0,
+        Context::Softirq => 1,
+        Context::Irq => 2,
+        Context::Nmi => 3,
+    }
+}
+
+#[inline(always)]
+pub(crate) fn context_of(code: u64) -> Context {
+    match code {
+        0 => Context::Task,
+        1 => Context::Softirq,
+        2 => Context::Irq,
+        _ => Context::Nmi,
+    }
+}
+
+/// The 4-bit code of a source: its place among [`VectorSource::ALL`], 15 for one without a name.
+pub(crate) fn source_code(source: VectorSource) -> u64 {
+    match source {
+        VectorSource::Other => 15,
+        source => source as u64,
+    }
+}
+
+#[inline(always)]
+pub(crate) fn source_of(code: u64) -> VectorSource {
+    VectorSource::ALL.get(code as usize).copied().unwrap_or(VectorSource::Other)
+}
+
 /// `REQ_OP_*` of include/linux/blk_types.h, unchanged since 4.10; 255 for what has no number here.
 pub(crate) fn op_code(op: BlockOp) -> u64 {
     match op {
@@ -205,6 +238,17 @@ mod tests {
             assert_eq!(prio_of(prio_code(prio).0), prio);
         }
         assert_eq!(prio_code(PRIO_UNKNOWN), (254, false));
+    }
+
+    #[test]
+    fn contexts_and_sources_survive() {
+        for code in 0..4 {
+            assert_eq!(context_code(context_of(code)), code);
+        }
+        for source in VectorSource::ALL {
+            assert_eq!(source_of(source_code(source)), source);
+            assert!(source_code(source) < 16);
+        }
     }
 
     #[test]

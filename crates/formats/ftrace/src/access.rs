@@ -22,6 +22,15 @@ impl IntAccess {
     pub fn new(event: &EventFormat, names: &[&str], machine: Machine) -> Option<Self> {
         let field =
             names.iter().find_map(|name| event.fields.iter().find(|f| &*f.name == *name))?;
+        Self::of(field, machine)
+    }
+
+    /// For a field that every event of the kernel has (`common_flags`).
+    pub fn common(event: &EventFormat, name: &str, machine: Machine) -> Option<Self> {
+        Self::of(event.common.iter().find(|field| &*field.name == name)?, machine)
+    }
+
+    fn of(field: &Field, machine: Machine) -> Option<Self> {
         let is_int = matches!(
             field.kind,
             FieldKind::Int | FieldKind::Bool | FieldKind::Enum | FieldKind::Pointer

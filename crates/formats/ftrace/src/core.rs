@@ -12,12 +12,13 @@ mod irq;
 mod kvm;
 mod net;
 mod sched;
+mod vectors;
 mod work;
 
 use crate::event::EventTable;
 use fields::{Decode, Fields};
 use std::{fmt, sync::Arc};
-use transect_model::event::CoreEvent;
+use transect_model::{event::CoreEvent, interrupt::VectorSource};
 
 /// Looks the fields up; `None` if this kernel's event lacks one that the model needs.
 type Compile = fn(&Fields<'_>) -> Option<Decode>;
@@ -53,6 +54,34 @@ const CORE: &[(&str, &str, Compile)] = &[
     ("irq", "softirq_raise", irq::softirq_raise),
     ("irq", "softirq_entry", irq::softirq_entry),
     ("irq", "softirq_exit", irq::softirq_exit),
+    ("irq_vectors", "local_timer_entry", |f| vectors::entry(f, VectorSource::LocalTimer)),
+    ("irq_vectors", "local_timer_exit", |f| vectors::exit(f, VectorSource::LocalTimer)),
+    ("irq_vectors", "reschedule_entry", |f| vectors::entry(f, VectorSource::Reschedule)),
+    ("irq_vectors", "reschedule_exit", |f| vectors::exit(f, VectorSource::Reschedule)),
+    ("irq_vectors", "call_function_entry", |f| vectors::entry(f, VectorSource::CallFunction)),
+    ("irq_vectors", "call_function_exit", |f| vectors::exit(f, VectorSource::CallFunction)),
+    ("irq_vectors", "call_function_single_entry", |f| {
+        vectors::entry(f, VectorSource::CallFunctionSingle)
+    }),
+    ("irq_vectors", "call_function_single_exit", |f| {
+        vectors::exit(f, VectorSource::CallFunctionSingle)
+    }),
+    ("irq_vectors", "irq_work_entry", |f| vectors::entry(f, VectorSource::IrqWork)),
+    ("irq_vectors", "irq_work_exit", |f| vectors::exit(f, VectorSource::IrqWork)),
+    ("irq_vectors", "x86_platform_ipi_entry", |f| vectors::entry(f, VectorSource::PlatformIpi)),
+    ("irq_vectors", "x86_platform_ipi_exit", |f| vectors::exit(f, VectorSource::PlatformIpi)),
+    ("irq_vectors", "thermal_apic_entry", |f| vectors::entry(f, VectorSource::Thermal)),
+    ("irq_vectors", "thermal_apic_exit", |f| vectors::exit(f, VectorSource::Thermal)),
+    ("irq_vectors", "threshold_apic_entry", |f| vectors::entry(f, VectorSource::Threshold)),
+    ("irq_vectors", "threshold_apic_exit", |f| vectors::exit(f, VectorSource::Threshold)),
+    ("irq_vectors", "deferred_error_apic_entry", |f| {
+        vectors::entry(f, VectorSource::DeferredError)
+    }),
+    ("irq_vectors", "deferred_error_apic_exit", |f| vectors::exit(f, VectorSource::DeferredError)),
+    ("irq_vectors", "spurious_apic_entry", |f| vectors::entry(f, VectorSource::Spurious)),
+    ("irq_vectors", "spurious_apic_exit", |f| vectors::exit(f, VectorSource::Spurious)),
+    ("irq_vectors", "error_apic_entry", |f| vectors::entry(f, VectorSource::Error)),
+    ("irq_vectors", "error_apic_exit", |f| vectors::exit(f, VectorSource::Error)),
     ("raw_syscalls", "sys_enter", irq::sys_enter),
     ("raw_syscalls", "sys_exit", irq::sys_exit),
     ("block", "block_rq_insert", block::insert),

@@ -310,7 +310,7 @@ impl Tally {
         } else if !is_open {
             sums.waits.stretch(window, (row.ts, row.ts + row.dur), is_waiting, is_known);
         }
-        let is_woken = row.waker_tid.is_some();
+        let is_woken = row.is_woken();
         if row.state == ThreadState::Running && !is_open {
             sums.ran = Some((row.ts, row.ts + row.dur));
         }

@@ -2,10 +2,13 @@
 
 use super::flows::{Ends, Flow, Places, between};
 use super::{Answered, columns_of, exact, failed, lookup, table_rows, view};
-use crate::row::{Row, int, rows_of, tid};
+use crate::row::{Row, id, int, rows_of, text, tid};
 use crate::state::State;
 use serde_json::{Value, json};
 use transect_http::{Request, Response};
+use transect_model::cell::Cell;
+use transect_model::from_cell::FromCell as _;
+use transect_model::interrupt::IrqSource;
 use transect_timeline::{Actor, Class, Condition, Kind, Lookup, Shown, Track, View, Wanted};
 
 /// Arrows listed.
@@ -130,7 +133,7 @@ impl About<'_> {
         Some(self.place(exits.track, &exit?))
     }
 
-    /// Who woke the thread, or the vCPU's thread, for what is here.
+    /// Who woke the thread, or the vCPU's thread, for what is here: a thread or an interrupt.
     fn waker(&self, here: &Shown) -> Result<Option<Value>, Response> {
         let actor = &self.track.actor;
         let (machine, tid_of) = match (actor.kind, actor.tid, actor.vcpu) {
@@ -145,7 +148,7 @@ impl About<'_> {
             Condition::All(only.into_iter().chain(more).collect())
         };
         let wanted = |ts, only| Wanted {
-            columns: vec!["ts", "waker_tid"],
+            columns: vec!["ts", "waker_tid", "waker_cpu", "context", "source", "vector"],
             ts: Some(ts),
             only,
             ..Wanted::default()
@@ -161,14 +164,23 @@ impl About<'_> {
         };
         let found = rows_of(found.as_slice())?;
         let waker = found.first().and_then(|row| {
-            let (ts, waker) = (int(row, "ts")?, tid(row, "waker_tid")?);
-            let track = self.places.thread(machine, waker);
-            let name = track.and_then(|track| self.view.track(track));
-            let plain = || match waker {
-                0 => "an interrupt on an idle CPU".to_owned(),
-                waker => format!("thread {waker}"),
+            let ts = int(row, "ts")?;
+            let (track, label) = match tid(row, "waker_tid") {
+                Some(waker) => {
+                    let track = self.places.thread(machine, waker);
+                    let name = track.and_then(|track| self.view.track(track));
+                    let plain = || match waker {
+                        0 => "an interrupt on an idle CPU".to_owned(),
+                        waker => format!("thread {waker}"),
+                    };
+                    (track, name.map_or_else(plain, |track| track.name.clone()))
+                }
+                None => {
+                    let cpu = id(row, "waker_cpu")?;
+                    let track = self.places.interrupt(machine, cpu, ts);
+                    (track, interrupt_label(row, cpu))
+                }
             };
-            let label = name.map_or_else(plain, |track| track.name.clone());
             Some(json!({ "track": track, "ts": ts.to_string(), "label": label }))
         });
         Ok(waker)
@@ -204,6 +216,18 @@ impl About<'_> {
 }
 
 /// The condition that rows are the actor's.
+/// The interrupt that woke a thread: what its handler served if that was recorded.
+fn interrupt_label(row: &Row, cpu: u32) -> String {
+    let source = IrqSource::from_cell(&Cell::Str(text(row, "source").into()));
+    let vector = int(row, "vector").and_then(|vector| i32::try_from(vector).ok());
+    match (source.zip(vector), text(row, "context")) {
+        (Some((source, vector)), _) => format!("{} on CPU {cpu}", source.name(vector)),
+        (None, "softirq") => format!("a softirq on CPU {cpu}"),
+        (None, "nmi") => format!("an NMI on CPU {cpu}"),
+        (None, _) => format!("an interrupt on CPU {cpu}"),
+    }
+}
+
 fn of_actor(actor: &Actor) -> Condition {
     let mut parts = vec![Condition::number("machine_id", actor.machine)];
     let numbers = [

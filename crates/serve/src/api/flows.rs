@@ -48,6 +48,8 @@ pub(crate) struct Places<'v> {
     vcpus: HashMap<(u32, u32), u32>,
     /// Lanes of each device.
     devices: HashMap<(u32, &'v str), Vec<u32>>,
+    /// Lanes of the interrupts of each CPU.
+    interrupts: HashMap<(u32, u32), Vec<u32>>,
     /// Host threads that run vCPUs: machine and number.
     of_vcpus: HashMap<i32, (u32, u32)>,
 }
@@ -59,6 +61,7 @@ impl<'v> Places<'v> {
             threads: HashMap::new(),
             vcpus: HashMap::new(),
             devices: HashMap::new(),
+            interrupts: HashMap::new(),
             of_vcpus: HashMap::new(),
         };
         for track in view.tracks() {
@@ -69,6 +72,12 @@ impl<'v> Places<'v> {
                 }
                 (Kind::Vcpu, _, Some(vcpu)) if track.lane == 0 => {
                     places.vcpus.insert((actor.machine, vcpu), track.track);
+                }
+                (Kind::Irq, ..) => {
+                    if let Some(cpu) = actor.cpu {
+                        let lanes = places.interrupts.entry((actor.machine, cpu)).or_default();
+                        lanes.push(track.track);
+                    }
                 }
                 (Kind::Block, ..) => {
                     let device = (actor.machine, actor.what.as_str());
@@ -117,6 +126,17 @@ impl<'v> Places<'v> {
 
     pub(crate) fn vcpu(&self, machine: u32, vcpu: u32) -> Option<u32> {
         self.vcpus.get(&(machine, vcpu)).copied()
+    }
+
+    /// The lane of the innermost interrupt on a CPU at a time; where none was recorded, that of its
+    /// interrupts.
+    pub(crate) fn interrupt(&self, machine: u32, cpu: u32, ts: i64) -> Option<u32> {
+        let lanes = self.interrupts.get(&(machine, cpu))?;
+        let is_open = |lane: &&u32| {
+            let at = self.view.intervals(**lane, ts, ts.saturating_add(1), 1);
+            at.is_ok_and(|found| found.first().is_some_and(|interval| interval.ts <= ts))
+        };
+        lanes.iter().rev().find(is_open).or_else(|| lanes.first()).copied()
     }
 
     /// The lane of a device in which a request begins.
@@ -182,20 +202,26 @@ impl Ends<'_> {
     }
 }
 
-/// Conditions that rows are of tracks: of their threads, and of their vCPUs.
+/// Conditions that rows are of tracks: of their threads, vCPUs and interrupts.
+#[derive(Default)]
 struct Actors {
     threads: BTreeSet<(u32, i32)>,
     vcpus: BTreeSet<(u32, u32)>,
+    /// CPUs by their interrupts.
+    cpus: BTreeSet<(u32, u32)>,
 }
 
 impl Actors {
     fn new(places: &Places<'_>, tracks: &[u32]) -> Self {
-        let mut actors = Actors { threads: BTreeSet::new(), vcpus: BTreeSet::new() };
+        let mut actors = Actors::default();
         for track in tracks.iter().filter_map(|track| places.view.track(*track)) {
             let actor = &track.actor;
             match (actor.kind, actor.tid, actor.vcpu) {
                 (Kind::Thread, Some(tid), _) => {
                     actors.threads.insert((actor.machine, tid));
+                }
+                (Kind::Irq, ..) => {
+                    actors.cpus.extend(actor.cpu.map(|cpu| (actor.machine, cpu)));
                 }
                 (Kind::Vcpu, _, Some(vcpu)) => {
                     let vcpu = (actor.machine, vcpu);
@@ -212,6 +238,14 @@ impl Actors {
 
     fn thread(&self, column: &'static str) -> Condition {
         any(self.threads.iter().map(|(machine, tid)| (*machine, i64::from(*tid))), column)
+    }
+
+    /// That one of the threads woke, or an interrupt on one of the CPUs.
+    fn waker(&self) -> Condition {
+        let cpus = self.cpus.iter().map(|(machine, cpu)| (*machine, i64::from(*cpu)));
+        let on_cpu = any(cpus, "waker_cpu");
+        let by_interrupt = Condition::All(vec![Condition::Null("waker_tid"), on_cpu]);
+        Condition::Any(vec![self.thread("waker_tid"), by_interrupt])
     }
 
     fn vcpu(&self) -> Condition {
@@ -268,10 +302,11 @@ pub(crate) fn between(
     };
     let wakeups = ask(
         "wakeups",
-        &["ts", "dur", "machine_id", "tid", "waker_tid"],
+        &["ts", "dur", "machine_id", "tid", "waker_tid", "waker_cpu"],
         vec![
-            Condition::Not("waker_tid", 0),
-            ends.of(actors.thread("waker_tid"), actors.thread("tid")),
+            // The idle thread wakes nobody: an interrupt did, which the recording does not tell.
+            Condition::Any(vec![Condition::Not("waker_tid", 0), Condition::Null("waker_tid")]),
+            ends.of(actors.waker(), actors.thread("tid")),
         ],
     )?;
     let preempted = ask(
@@ -301,13 +336,16 @@ pub(crate) fn between(
     Ok(flows)
 }
 
-/// From who woke, when it did, to who was woken, when it got a CPU.
+/// From who woke, a thread or an interrupt, when it did, to who was woken, when it got a CPU.
 fn wakeup(places: &Places<'_>, row: &Row) -> Option<Flow> {
     let (ts, machine) = (int(row, "ts")?, id(row, "machine_id")?);
-    let from = places.thread(machine, tid(row, "waker_tid")?)?;
+    let (from, kind) = match tid(row, "waker_tid") {
+        Some(waker) => (places.thread(machine, waker)?, "wakeup"),
+        None => (places.interrupt(machine, id(row, "waker_cpu")?, ts)?, "interrupt"),
+    };
     let to = places.thread(machine, tid(row, "tid")?)?;
     let until = ts.checked_add(int(row, "dur").unwrap_or(0))?;
-    (from != to).then_some(Flow { from: (from, ts), to: (to, until), kind: "wakeup" })
+    (from != to).then_some(Flow { from: (from, ts), to: (to, until), kind })
 }
 
 fn preemption(places: &Places<'_>, row: &Row) -> Option<Flow> {

@@ -18,6 +18,7 @@ use std::path::Path;
 use transect_integrity::{LIST_FILE_NAME, List, ListSum, seal};
 use transect_model::cell::Cell;
 use transect_model::ids::{MachineId, Tid};
+use transect_model::interrupt::Context;
 use transect_model::state::ThreadState;
 use transect_model::table::{Row, TableSink, Tables, ThreadStateRow};
 use transect_store::manifest::Excerpt;
@@ -196,6 +197,7 @@ fn state(ts: i64, dur: i64, tid: i32) -> ThreadStateRow {
         effective: None,
         reason: (tid == 1).then_some('D'),
         waker_tid: (ts % 3 == 0).then_some(Tid(7)),
+        waker_context: (ts % 3 == 0).then_some(Context::Task),
     }
 }
 

@@ -12,6 +12,7 @@
 use transect_model::event::{BlockOp, Comm};
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId};
+use transect_model::interrupt::{Context, IrqSource};
 use transect_model::state::{
     CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState,
 };
@@ -75,6 +76,8 @@ make! {
     BlockDevice: |r| BlockDevice(r.below(1 << 32) as u32);
     BlockOp: |r| r.pick(&[BlockOp::Read, BlockOp::Write]);
     Comm: |r| Comm::new(r.pick(&[&b"eth0"[..], b"a-longer-name", b"\xff\xfe", b""]));
+    Context: |r| r.pick(&[Context::Task, Context::Softirq, Context::Irq, Context::Nmi]);
+    IrqSource: |r| { let all: Vec<_> = IrqSource::all().collect(); r.pick(&all) };
     NetDirection: |r| r.pick(&[NetDirection::Xmit, NetDirection::Receive]);
     CounterName: |r| r.pick(&[CounterName::HaltPollNs, CounterName::BlockInFlight]);
 }
@@ -124,11 +127,13 @@ rows! {
         ts, dur, machine_id, vcpu, cpu, state, reason, by_machine_id, by_tid
     };
     ThreadState = ThreadStateRow {
-        ts, dur, machine_id, tid, cpu, state, effective, reason, waker_tid
+        ts, dur, machine_id, tid, cpu, state, effective, reason, waker_tid, waker_context
     };
     Exit = Exit { ts, dur, handling_ns, machine_id, vcpu, reason, rip, to_user, detail };
-    Wakeup = Wakeup { ts, dur, machine_id, tid, waker_tid, waker_cpu, cpu };
-    Irq = Irq { ts, dur, machine_id, cpu, softirq, vector };
+    Wakeup = Wakeup {
+        ts, dur, machine_id, tid, waker_tid, waker_cpu, context, source, vector, cpu
+    };
+    Irq = Irq { ts, dur, machine_id, cpu, softirq, source, vector };
     Syscall = Syscall { ts, dur, machine_id, tid, nr, ret };
     BlockIo = BlockIo {
         ts, dur, machine_id, tid, device, sector, bytes, op, issue_ns, complete_cpu, error

@@ -98,6 +98,7 @@ fn thread_state(ts: i64, dur: i64, tid: i32) -> Row {
         effective: None,
         reason: Some('S'),
         waker_tid: None,
+        waker_context: None,
     })
 }
 

@@ -2,23 +2,20 @@
 
 use super::table_reader::{TableReader, plain};
 use crate::collect::{Collector, Slots};
-use crate::column::{Words, bools, get, i32s, i64s, u32s, u64s};
+use crate::column::{Words, get, i32s, i64s, u32s, u64s};
 use crate::error::TimelineError;
 use crate::key::{Class, RawKey};
 use crate::track::Kind;
 use arrow::array::RecordBatch;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
-
-/// Linux' softirqs by vector (include/linux/interrupt.h, 6.1).
-const SOFTIRQS: [&str; 10] =
-    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+use transect_model::interrupt::{IrqSource, VectorSource, softirq_name};
 
 /// `irqs`: handlers of a CPU; one within another is in the next lane.
 pub(super) struct Irqs {
     slots: Slots,
-    /// Numbers of vectors' names.
-    names: FxHashMap<(bool, i32), u32>,
+    /// Numbers of the interrupts' names.
+    names: FxHashMap<(IrqSource, i32), u32>,
 }
 
 impl Default for Irqs {
@@ -29,7 +26,7 @@ impl Default for Irqs {
 
 impl TableReader for Irqs {
     fn columns(&self) -> &'static [&'static str] {
-        &["ts", "dur", "machine_id", "cpu", "softirq", "vector"]
+        &["ts", "dur", "machine_id", "cpu", "source", "vector"]
     }
 
     fn take(
@@ -40,14 +37,18 @@ impl TableReader for Irqs {
     ) -> Result<(), TimelineError> {
         let (ts, dur) = (i64s(batch, "ts")?, i64s(batch, "dur")?);
         let (machine, cpu) = (u32s(batch, "machine_id")?, u32s(batch, "cpu")?);
-        let (softirq, vector) = (bools(batch, "softirq")?, i32s(batch, "vector")?);
+        let (source, vector) = (Words::new(batch, "source")?, i32s(batch, "vector")?);
+        let sources = source.values::<IrqSource>();
         let hard = plain(&mut into.keys, Class::Irq, "irq");
         let soft = plain(&mut into.keys, Class::Softirq, "softirq");
         for row in rows {
             let (machine, cpu) = (machine.value(row), cpu.value(row));
-            let (is_soft, vector) = (softirq.value(row), vector.value(row));
-            let name = self.names.entry((is_soft, vector));
-            let reason = *name.or_insert_with(|| into.keys.word(&vector_name(is_soft, vector)));
+            let source = source.of(row, &sources);
+            let source = source.unwrap_or(IrqSource::Vector(VectorSource::Other));
+            let vector = vector.value(row);
+            let name = self.names.entry((source, vector));
+            let reason = *name.or_insert_with(|| into.keys.word(&interrupt_name(source, vector)));
+            let is_soft = source == IrqSource::Softirq;
             let key = into.keys.key(RawKey { reason, ..if is_soft { soft } else { hard } });
             let slot = self.slots.of(machine, i64::from(cpu), into, |a| a.cpu = Some(cpu));
             into.add(slot, ts.value(row), dur.value(row), u64::from(key));
@@ -56,13 +57,15 @@ impl TableReader for Irqs {
     }
 }
 
-/// An interrupt's name, as keys say it: a softirq's, or the number of its line.
-pub fn vector_name(is_soft: bool, vector: i32) -> String {
-    let known = usize::try_from(vector).ok().filter(|_| is_soft);
-    match known.and_then(|vector| SOFTIRQS.get(vector)) {
-        Some(name) => (*name).to_owned(),
-        None => vector.to_string(),
-    }
+/// An interrupt's name, as keys say it behind `irq` or `softirq`: a softirq's, the number of a line,
+/// the source of a vector.
+pub fn interrupt_name(source: IrqSource, vector: i32) -> String {
+    let known = match source {
+        IrqSource::Line => None,
+        IrqSource::Softirq => softirq_name(vector),
+        IrqSource::Vector(source) => Some(source.as_str()),
+    };
+    known.map_or_else(|| vector.to_string(), str::to_owned)
 }
 
 /// `syscalls`: a thread's calls by number. One that had not returned is an instant.

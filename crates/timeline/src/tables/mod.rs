@@ -6,7 +6,7 @@ mod numbers;
 mod states;
 mod table_reader;
 
-pub use io::vector_name;
+pub use io::interrupt_name;
 
 use crate::unit::Unit;
 use std::sync::Arc;

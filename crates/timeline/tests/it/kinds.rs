@@ -141,6 +141,7 @@ fn asleep(ts: i64, dur: i64) -> Row {
         effective: None,
         reason: None,
         waker_tid: None,
+        waker_context: None,
     })
 }
 
@@ -168,6 +169,7 @@ fn layers_are_fused() {
             effective,
             reason: None,
             waker_tid: None,
+            waker_context: None,
         })
     };
     let vcpu =
@@ -228,6 +230,7 @@ fn containers_are_groups_of_threads() {
             effective: None,
             reason: None,
             waker_tid: None,
+            waker_context: None,
         })
     };
     let window = |cgroup: &str| {

@@ -30,6 +30,7 @@ use transect_model::{
     event::{Access, BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
     table::Tables,
     time::{Source, Timestamp, Trace},
 };
@@ -142,6 +143,13 @@ fn field(words: &[&str], name: &str) -> Option<i64> {
     words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
 }
 
+/// `in=softirq`, of a waking; none: it is not told.
+fn context(words: &[&str]) -> Option<Context> {
+    let told = words.iter().find_map(|word| word.strip_prefix("in="))?;
+    let all = [Context::Task, Context::Softirq, Context::Irq, Context::Nmi];
+    Some(all.into_iter().find(|context| context.as_str() == told).unwrap())
+}
+
 fn core_event(words: &[&str]) -> Option<CoreEvent> {
     let num = |at: usize| words[at].parse::<i64>().unwrap();
     let tid = |at: usize| Tid(num(at) as i32);
@@ -165,8 +173,20 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
             next_comm: comm,
             next_prio: 120,
         },
-        "sched_waking" => CoreEvent::SchedWaking { tid: tid(1), comm, prio: 120, target_cpu: cpu },
-        "sched_wakeup" => CoreEvent::SchedWakeup { tid: tid(1), comm, prio: 120, target_cpu: cpu },
+        "sched_waking" => CoreEvent::SchedWaking {
+            tid: tid(1),
+            comm,
+            prio: 120,
+            target_cpu: cpu,
+            context: context(words),
+        },
+        "sched_wakeup" => CoreEvent::SchedWakeup {
+            tid: tid(1),
+            comm,
+            prio: 120,
+            target_cpu: cpu,
+            context: context(words),
+        },
         "sched_wakeup_new" => {
             CoreEvent::SchedWakeupNew { tid: tid(1), comm, prio: 120, target_cpu: cpu }
         }
@@ -205,6 +225,8 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         "kvm_fast_mmio" => CoreEvent::KvmFastMmio { gpa: 0 },
         "irq_entry" => CoreEvent::IrqEntry { irq: num(1) as i32 },
         "irq_exit" => CoreEvent::IrqExit { irq: num(1) as i32, handled: true },
+        "timer_entry" => CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector: 236 },
+        "timer_exit" => CoreEvent::VectorExit { source: VectorSource::LocalTimer, vector: 236 },
         "softirq_entry" => CoreEvent::SoftirqEntry { vector: num(1) as u32 },
         "softirq_exit" => CoreEvent::SoftirqExit { vector: num(1) as u32 },
         "sys_enter" => CoreEvent::SyscallEnter { nr: num(1) },
@@ -307,6 +329,8 @@ pub fn thread_states(tables: &Tables, machine: u32, tid: i32) -> Vec<String> {
             }
             if let Some(waker) = r.waker_tid {
                 text += &format!(" by {waker}");
+            } else if let Some(context) = r.waker_context {
+                text += &format!(" by {}", context.as_str());
             }
             text
         })
@@ -346,11 +370,17 @@ pub fn exits(tables: &Tables) -> Vec<String> {
     tables.exits.iter().map(row).collect()
 }
 
-/// `wakeups`: `ts+dur tid by waker on cpu`.
+/// `wakeups`: `ts+dur tid by waker on cpu`; an interrupt as `by irq[: name]`.
 pub fn wakeups(tables: &Tables) -> Vec<String> {
     let row = |r: &transect_model::table::Wakeup| {
         let (dur, cpu) = (or_dash(r.dur), or_dash(r.cpu));
-        format!("{}+{dur} {} by {} on c{cpu}", r.ts, r.tid, r.waker_tid)
+        let interrupt = || {
+            let handler = r.source.zip(r.vector).map(|(source, vector)| source.name(vector));
+            let context = r.context.map_or("?", Context::as_str);
+            handler.map_or(context.to_owned(), |handler| format!("{context}: {handler}"))
+        };
+        let waker = r.waker_tid.map_or_else(interrupt, |tid| tid.to_string());
+        format!("{}+{dur} {} by {waker} on c{cpu}", r.ts, r.tid)
     };
     tables.wakeups.iter().map(row).collect()
 }

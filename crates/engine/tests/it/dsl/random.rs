@@ -10,6 +10,7 @@ use transect_model::{
     event::{Access, BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
     time::Timestamp,
 };
 
@@ -66,14 +67,22 @@ fn event(lives: bool) -> BoxedStrategy<Option<CoreEvent>> {
             next_comm: comm,
             next_prio: 120,
         });
-    let waking = (tid(), 0..HOST_CPUS, any::<bool>()).prop_map(move |(tid, cpu, done)| {
-        let target_cpu = CpuId(cpu);
-        if done {
-            CoreEvent::SchedWakeup { tid, comm, prio: 120, target_cpu }
-        } else {
-            CoreEvent::SchedWaking { tid, comm, prio: 120, target_cpu }
-        }
-    });
+    let context = prop::sample::select(vec![
+        None,
+        Some(Context::Task),
+        Some(Context::Softirq),
+        Some(Context::Irq),
+        Some(Context::Nmi),
+    ]);
+    let waking =
+        (tid(), 0..HOST_CPUS, any::<bool>(), context).prop_map(move |(tid, cpu, done, context)| {
+            let target_cpu = CpuId(cpu);
+            if done {
+                CoreEvent::SchedWakeup { tid, comm, prio: 120, target_cpu, context }
+            } else {
+                CoreEvent::SchedWaking { tid, comm, prio: 120, target_cpu, context }
+            }
+        });
     let migrate = (tid(), 0..HOST_CPUS).prop_map(|(tid, cpu)| CoreEvent::SchedMigrate {
         tid,
         orig_cpu: CpuId(0),
@@ -105,6 +114,8 @@ fn event(lives: bool) -> BoxedStrategy<Option<CoreEvent>> {
         Just(CoreEvent::KvmMsi { address: 0, data: 0 }),
         Just(CoreEvent::SyscallEnter { nr: 1 }),
         Just(CoreEvent::SyscallExit { nr: 1, ret: 0 }),
+        Just(CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector: 236 }),
+        Just(CoreEvent::VectorExit { source: VectorSource::LocalTimer, vector: 236 }),
         Just(CoreEvent::IrqEntry { irq: 3 }),
         Just(CoreEvent::IrqExit { irq: 3, handled: true }),
         Just(CoreEvent::SoftirqEntry { vector: 1 }),

@@ -111,6 +111,7 @@ fn intervals(outcome: &Outcome) -> Intervals {
                 ("cpu", r.cpu.map(|cpu| i64::from(cpu.0))),
                 ("reason", r.reason.map(|letter| letter as i64)),
                 ("waker_tid", r.waker_tid.map(|tid| i64::from(tid.0))),
+                ("waker_context", r.waker_context.map(|context| context as i64)),
                 ("effective", effective.map(|effective| effective as i64)),
             ],
             row: Row::from(r.clone()),

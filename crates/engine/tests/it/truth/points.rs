@@ -2,7 +2,10 @@
 
 use super::compare::Contradiction;
 use std::{collections::BTreeMap, fmt::Debug};
-use transect_model::table::{Row, Tables};
+use transect_model::{
+    column::ColumnValue as _,
+    table::{Row, Tables},
+};
 
 /// A row: columns that have to be equal, and columns that may be null instead.
 struct Point {
@@ -49,10 +52,16 @@ fn points(tables: &Tables) -> Points {
             ts: r.ts,
             fixed: vec![
                 ("tid", r.tid.0.into()),
-                ("waker_tid", r.waker_tid.0.into()),
+                ("waker_tid", r.waker_tid.map_or(-1, |tid| tid.0.into())),
                 ("waker_cpu", id(r.waker_cpu.0)),
+                ("context", r.context.map_or(-1, |context| context as i64)),
             ],
-            optional: vec![("dur", r.dur), ("cpu", r.cpu.map(|cpu| id(cpu.0)))],
+            optional: vec![
+                ("dur", r.dur),
+                ("cpu", r.cpu.map(|cpu| id(cpu.0))),
+                ("source", r.source.and_then(|source| source.word().map(u64::cast_signed))),
+                ("vector", r.vector.map(i64::from)),
+            ],
             row: Row::from(r.clone()),
         };
         add("wakeups", r.machine_id.0, point);
@@ -63,6 +72,7 @@ fn points(tables: &Tables) -> Points {
             fixed: vec![
                 ("cpu", id(r.cpu.0)),
                 ("softirq", r.softirq.into()),
+                ("source", r.source.word().map_or(-1, u64::cast_signed)),
                 ("vector", r.vector.into()),
                 ("dur", r.dur),
             ],

@@ -16,7 +16,11 @@ use super::system::{
 use transect_model::{
     event::{Comm, CoreEvent, PrevState},
     ids::{CpuId, MachineId, Tid},
+    interrupt::{Context, VectorSource},
 };
+
+/// The source and vector of the timer (`LOCAL_TIMER_VECTOR`).
+const TIMER: (VectorSource, u32) = (VectorSource::LocalTimer, 0xec);
 
 /// Threads of one kernel at a time, at most.
 const MAX_THREADS: usize = 12;
@@ -143,9 +147,11 @@ impl Simulator {
             add(Turn::LeaveHandler, 4);
             if matches!(top, Handler::Soft(_)) {
                 add(Turn::EnterHandler(Handler::Hard(7)), 1);
+                add(Turn::EnterHandler(Handler::Timer), 1);
             }
         } else {
             add(Turn::EnterHandler(Handler::Hard(5)), 1);
+            add(Turn::EnterHandler(Handler::Timer), 1);
             add(Turn::EnterHandler(Handler::Soft(1)), 1);
         }
         if !cpu.arrivals.is_empty() {
@@ -259,6 +265,9 @@ impl Simulator {
                     c,
                     match handler {
                         Handler::Hard(irq) => CoreEvent::IrqEntry { irq },
+                        Handler::Timer => {
+                            CoreEvent::VectorEntry { source: TIMER.0, vector: TIMER.1 }
+                        }
                         Handler::Soft(vector) => CoreEvent::SoftirqEntry { vector },
                     },
                 );
@@ -270,6 +279,9 @@ impl Simulator {
                     c,
                     match handler {
                         Handler::Hard(irq) => CoreEvent::IrqExit { irq, handled: true },
+                        Handler::Timer => {
+                            CoreEvent::VectorExit { source: TIMER.0, vector: TIMER.1 }
+                        }
                         Handler::Soft(vector) => CoreEvent::SoftirqExit { vector },
                     },
                 );
@@ -339,18 +351,28 @@ impl Simulator {
         }
     }
 
+    /// The context that ftrace's flags tell of an event on the CPU.
+    fn context(&self, m: usize, c: usize) -> Option<Context> {
+        Some(match self.kernels[m].cpus[c].handlers.last() {
+            None => Context::Task,
+            Some(Handler::Soft(_)) => Context::Softirq,
+            Some(Handler::Hard(_) | Handler::Timer) => Context::Irq,
+        })
+    }
+
     fn wake(&mut self, m: usize, c: usize, at: usize, pick: &mut Pick) {
         let thread = &self.kernels[m].threads[at];
         let (tid, target, phase) = (thread.tid, thread.last_cpu, thread.phase);
         let (comm, prio, target_cpu) = (Comm::default(), 120, CpuId(target as u32));
-        self.emit(m, c, CoreEvent::SchedWaking { tid, comm, prio, target_cpu });
+        let context = self.context(m, c);
+        self.emit(m, c, CoreEvent::SchedWaking { tid, comm, prio, target_cpu, context });
         if phase == Phase::OnCpu {
             if self.kernels[m].cpus[target].leaving.is_some() {
                 self.kernels[m].threads[at].woken_on_way_out = true;
             } else {
                 // Still queued: it just goes on (`ttwu_runnable`).
                 self.now += 1;
-                self.emit(m, c, CoreEvent::SchedWakeup { tid, comm, prio, target_cpu });
+                self.emit(m, c, CoreEvent::SchedWakeup { tid, comm, prio, target_cpu, context });
             }
             return;
         }
@@ -386,8 +408,10 @@ impl Simulator {
             Rest::Wakeup { thread, to } => {
                 let tid = self.kernels[m].threads[thread].tid;
                 let target_cpu = CpuId(to as u32);
-                let comm = Comm::default();
-                self.emit(m, c, CoreEvent::SchedWakeup { tid, comm, prio: 120, target_cpu });
+                let context = self.context(m, c);
+                let (comm, prio) = (Comm::default(), 120);
+                let wakeup = CoreEvent::SchedWakeup { tid, comm, prio, target_cpu, context };
+                self.emit(m, c, wakeup);
                 self.enqueue(m, thread, to);
             }
         }

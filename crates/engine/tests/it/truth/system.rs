@@ -129,6 +129,8 @@ pub enum Leaving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handler {
     Hard(i32),
+    /// The CPU's own timer.
+    Timer,
     Soft(u32),
 }
 

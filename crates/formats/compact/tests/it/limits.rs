@@ -14,6 +14,7 @@ use transect_model::{
     event::{Access, BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
 };
 
 const TID: Tid = Tid(3);
@@ -95,15 +96,22 @@ fn deltas() {
 
 #[test]
 fn threads_and_cpus() {
-    let waking = |tid, cpu| CoreEvent::SchedWaking {
+    let waking = |tid, cpu, context| CoreEvent::SchedWaking {
         tid: Tid(tid),
         comm: Comm::default(),
         prio: 0,
         target_cpu: CpuId(cpu),
+        context,
     };
-    whole(waking((1 << 22) - 1, (1 << 12) - 1), WAKING);
-    cut(waking(1 << 22, 0), waking((1 << 22) - 1, 0), WAKING);
-    cut(waking(1, 1 << 12), waking(1, (1 << 12) - 1), WAKING);
+    whole(waking((1 << 22) - 1, (1 << 12) - 1, None), WAKING);
+    cut(waking(1 << 22, 0, None), waking((1 << 22) - 1, 0, None), WAKING);
+    cut(waking(1, 1 << 12, None), waking(1, (1 << 12) - 1, None), WAKING);
+    for context in [Context::Task, Context::Softirq, Context::Irq, Context::Nmi].map(Some) {
+        whole(waking((1 << 22) - 1, (1 << 10) - 1, context), WAKING_IN);
+        cut(waking(1 << 22, 0, context), waking((1 << 22) - 1, 0, context), WAKING_IN);
+        // A CPU whose number needs the context's room.
+        cut(waking(1, 1 << 10, context), waking(1, 1 << 10, None), WAKING);
+    }
     let switch = |prio, state| CoreEvent::SchedSwitch {
         prev: TID,
         prev_comm: Comm::default(),
@@ -238,6 +246,17 @@ fn interrupts() {
     pair(enter(1), leave(1), 1 << 20, &[IRQ_ENTRY, IRQ_EXIT]);
     pair(enter(1), leave(2), 1, &[IRQ_ENTRY, IRQ_EXIT]);
     pair(enter(-1), leave(-1), 1, &[IRQ_ENTRY, IRQ_EXIT]);
+    let timer = VectorSource::LocalTimer;
+    let enter = |vector| CoreEvent::VectorEntry { source: timer, vector };
+    let leave = |source, vector| CoreEvent::VectorExit { source, vector };
+    pair(enter(255), leave(timer, 255), (1 << 22) - 1, &[VECTOR]);
+    pair(enter(1), leave(timer, 1), 1 << 22, &[VECTOR_ENTRY, VECTOR_EXIT]);
+    pair(enter(1), leave(timer, 2), 1, &[VECTOR_ENTRY, VECTOR_EXIT]);
+    pair(enter(1), leave(VectorSource::Other, 1), 1, &[VECTOR_ENTRY, VECTOR_EXIT]);
+    for source in VectorSource::ALL {
+        whole(CoreEvent::VectorEntry { source, vector: 255 }, VECTOR_ENTRY);
+    }
+    cut(enter(256), enter(255), VECTOR_ENTRY);
     let enter = |vector| CoreEvent::SoftirqEntry { vector };
     let leave = |vector| CoreEvent::SoftirqExit { vector };
     pair(enter(15), leave(15), (1 << 30) - 1, &[SOFTIRQ]);

@@ -11,6 +11,7 @@ use transect_model::{
     event::{Comm, CoreEvent, PrevState},
     exit::Isa,
     ids::{CpuId, Tid},
+    interrupt::Context,
 };
 
 proptest! {
@@ -235,6 +236,7 @@ fn what_has_no_record_is_said_to_have_none() {
         comm: Comm::default(),
         prio: 120,
         target_cpu: CpuId(0),
+        context: Some(Context::Irq),
     };
     let mut out = |_: Slice<'_>| Ok::<(), ()>(());
     assert_eq!(log.event(1, Tid(0), &event, &mut out), Ok(Carried::No));

@@ -22,6 +22,11 @@ impl Fields<'_> {
         IntAccess::new(self.event, names, self.machine)
     }
 
+    /// A field that every event has.
+    pub(super) fn common(&self, name: &str) -> Option<IntAccess> {
+        IntAccess::common(self.event, name, self.machine)
+    }
+
     pub(super) fn comm(&self, names: &[&str]) -> Option<CommAccess> {
         CommAccess::new(self.event, names, self.machine)
     }

@@ -4,6 +4,7 @@ use super::fields::{Decode, Fields, decoder};
 use transect_model::{
     event::{Comm, CoreEvent, PrevState},
     ids::{CpuId, Tid},
+    interrupt::Context,
 };
 
 pub(super) fn switch(f: &Fields<'_>) -> Option<Decode> {
@@ -24,23 +25,54 @@ pub(super) fn switch(f: &Fields<'_>) -> Option<Decode> {
     })
 }
 
-/// The three wakeup events share one layout.
-fn woken(f: &Fields<'_>, event: fn(Tid, Comm, i32, CpuId) -> CoreEvent) -> Option<Decode> {
+/// Who is woken: the three wakeup events share one layout.
+struct Woken {
+    tid: Tid,
+    comm: Comm,
+    prio: i32,
+    target_cpu: CpuId,
+    context: Option<Context>,
+}
+
+fn woken(f: &Fields<'_>, event: fn(Woken) -> CoreEvent) -> Option<Decode> {
     let (tid, comm) = (f.int(&["pid"])?, f.comm(&["comm"])?);
     let (prio, cpu) = (f.int(&["prio"])?, f.int(&["target_cpu"])?);
-    decoder(move |p| Some(event(Tid(tid.i32(p)?), comm.get(p)?, prio.i32(p)?, CpuId(cpu.u32(p)?))))
+    // A converted text may have none.
+    let flags = f.common("common_flags");
+    decoder(move |p| {
+        let flags = flags.and_then(|flags| flags.u32(p));
+        Some(event(Woken {
+            tid: Tid(tid.i32(p)?),
+            comm: comm.get(p)?,
+            prio: prio.i32(p)?,
+            target_cpu: CpuId(cpu.u32(p)?),
+            context: flags.map(|flags| Context::from_common_flags(flags.to_le_bytes()[0])),
+        }))
+    })
 }
 
 pub(super) fn waking(f: &Fields<'_>) -> Option<Decode> {
-    woken(f, |tid, comm, prio, target_cpu| CoreEvent::SchedWaking { tid, comm, prio, target_cpu })
+    woken(f, |Woken { tid, comm, prio, target_cpu, context }| CoreEvent::SchedWaking {
+        tid,
+        comm,
+        prio,
+        target_cpu,
+        context,
+    })
 }
 
 pub(super) fn wakeup(f: &Fields<'_>) -> Option<Decode> {
-    woken(f, |tid, comm, prio, target_cpu| CoreEvent::SchedWakeup { tid, comm, prio, target_cpu })
+    woken(f, |Woken { tid, comm, prio, target_cpu, context }| CoreEvent::SchedWakeup {
+        tid,
+        comm,
+        prio,
+        target_cpu,
+        context,
+    })
 }
 
 pub(super) fn wakeup_new(f: &Fields<'_>) -> Option<Decode> {
-    woken(f, |tid, comm, prio, target_cpu| CoreEvent::SchedWakeupNew {
+    woken(f, |Woken { tid, comm, prio, target_cpu, .. }| CoreEvent::SchedWakeupNew {
         tid,
         comm,
         prio,

@@ -132,6 +132,7 @@ impl Labels<'_> {
             notes.push(("reason", Note::Str(reason)));
         }
         maybe(&mut notes, "waker_tid", row.waker_tid, tid);
+        maybe(&mut notes, "waker_context", row.waker_context, |c| Note::Str(c.as_str()));
         let flow_in = self.layout.flow_ends.get(&(row.machine_id, row.tid, row.ts)).copied();
         let runs = row.state == transect_model::state::ThreadState::Running;
         write(&Sample {
@@ -145,11 +146,11 @@ impl Labels<'_> {
 
     fn wakeup<R>(&self, at: u32, row: &Wakeup, write: impl FnOnce(&Sample<'_>) -> R) -> R {
         let name = format!("wakes {}", self.names.host_thread(row.machine_id, row.tid));
-        let mut notes = vec![
-            ("tid", tid(row.tid)),
-            ("waker_tid", tid(row.waker_tid)),
-            ("waker_cpu", id(row.waker_cpu.0)),
-        ];
+        let mut notes = vec![("tid", tid(row.tid)), ("waker_cpu", id(row.waker_cpu.0))];
+        maybe(&mut notes, "waker_tid", row.waker_tid, tid);
+        maybe(&mut notes, "context", row.context, |context| Note::Str(context.as_str()));
+        maybe(&mut notes, "source", row.source, |source| Note::Str(source.as_str()));
+        maybe(&mut notes, "vector", row.vector, |vector| Note::Int(vector.into()));
         maybe(&mut notes, "dur", row.dur, Note::Int);
         maybe(&mut notes, "cpu", row.cpu, |cpu| id(cpu.0));
         let flow = u64::from(at) + 1;
@@ -176,10 +177,12 @@ fn plain<'s>(
 }
 
 fn irq<R>(row: &Irq, write: impl FnOnce(&Sample<'_>) -> R) -> R {
-    let kind = if row.softirq { "softirq" } else { "irq" };
-    let name = format!("{kind} {}", row.vector);
-    let notes =
-        [("softirq", Note::Bool(row.softirq)), ("vector", Note::Int(i64::from(row.vector)))];
+    let name = row.source.name(row.vector);
+    let notes = [
+        ("softirq", Note::Bool(row.softirq)),
+        ("source", Note::Str(row.source.as_str())),
+        ("vector", Note::Int(i64::from(row.vector))),
+    ];
     write(&plain(&name, "irqs", &notes))
 }
 

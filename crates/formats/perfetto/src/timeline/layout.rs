@@ -344,7 +344,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Thread states, and wakeups on the track of who woke.
+    /// Thread states, and wakeups on the track of who woke: a thread, or the interrupts of a CPU.
     fn threads(&mut self, tables: &Tables) -> Result<(), WriteError> {
         for (at, r) in numbered("thread_states", &tables.thread_states)? {
             let subject = Subject::Thread(r.tid);
@@ -352,10 +352,13 @@ impl Collector {
             self.slice(r.machine_id, subject, "thread_states", span, Row::ThreadState(at))?;
         }
         for (at, r) in numbered("wakeups", &tables.wakeups)? {
-            let thread = Subject::Thread(r.waker_tid);
+            let waker = match r.waker_tid {
+                Some(tid) => Subject::Thread(tid),
+                None => Subject::Interrupts(r.waker_cpu),
+            };
             let has_track =
-                self.tracks.get(&r.machine_id).is_some_and(|tracks| tracks.contains_key(&thread));
-            let subject = if has_track { thread } else { Subject::Cpu(r.waker_cpu) };
+                self.tracks.get(&r.machine_id).is_some_and(|tracks| tracks.contains_key(&waker));
+            let subject = if has_track { waker } else { Subject::Cpu(r.waker_cpu) };
             self.instant(r.machine_id, subject, r.ts, Row::Wakeup(at));
         }
         Ok(())

@@ -114,21 +114,31 @@ pub(super) struct Kinds {
     /// Number and form by name; a known event whose text is not as expected has a second,
     /// `NAME_text`.
     ids: BTreeMap<String, (u16, Form)>,
+    /// An event without flags was met.
+    lacks_flags: bool,
 }
 
 impl Kinds {
     /// A record.
-    pub(super) fn payload(&mut self, event: &str, tid: i32, text: &[u8]) -> Vec<u8> {
+    pub(super) fn payload(
+        &mut self,
+        event: &str,
+        flags: Option<u8>,
+        tid: i32,
+        text: &[u8],
+    ) -> Vec<u8> {
+        self.lacks_flags |= flags.is_none();
+        let flags = flags.unwrap_or(0);
         let known = KNOWN.iter().find(|known| known.name == event);
         if let Some(known) = known
             && let Some(fields) = fields(known, text)
         {
-            let mut record = common(self.id(event.to_owned(), Form::Fields(known)), tid);
+            let mut record = common(self.id(event.to_owned(), Form::Fields(known)), flags, tid);
             record.extend(fields);
             return record;
         }
         let name = if known.is_some() { format!("{event}_text") } else { event.to_owned() };
-        let mut record = common(self.id(name, Form::Text), tid);
+        let mut record = common(self.id(name, Form::Text), flags, tid);
         let text = text.get(..text.len().min(MAX_TEXT_BYTES)).unwrap_or_default();
         // `__data_loc`: where the text is, and how long with its zero.
         let place = u32::try_from(COMMON_BYTES + 4).unwrap_or(0);
@@ -151,13 +161,21 @@ impl Kinds {
         next
     }
 
+    /// Flags that not every line had tell nothing: they have no name then.
+    fn common_fields(&self) -> String {
+        let name = if self.lacks_flags { "common_untold" } else { "common_flags" };
+        COMMON.replace("common_flags", name)
+    }
+
     /// Each system's `format` files.
     pub(super) fn formats(&self) -> Vec<(String, Vec<Vec<u8>>)> {
         let mut systems: BTreeMap<&str, Vec<Vec<u8>>> = BTreeMap::new();
         for (name, (id, form)) in &self.ids {
             let (system, format) = match form {
-                Form::Fields(known) => (known.system, format_of(name, *id, known.fields)),
-                Form::Text => ("text", text_format(name, *id)),
+                Form::Fields(known) => {
+                    (known.system, format_of(name, *id, &self.common_fields(), known.fields))
+                }
+                Form::Text => ("text", text_format(name, *id, &self.common_fields())),
             };
             systems.entry(system).or_default().push(format.into_bytes());
         }
@@ -165,10 +183,10 @@ impl Kinds {
     }
 }
 
-fn common(id: u16, tid: i32) -> Vec<u8> {
+fn common(id: u16, flags: u8, tid: i32) -> Vec<u8> {
     let mut record = Vec::with_capacity(80);
     record.extend(id.to_ne_bytes());
-    record.extend([0, 0]);
+    record.extend([flags, 0]);
     record.extend(tid.to_ne_bytes());
     record
 }
@@ -244,8 +262,8 @@ const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\ts
     \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
     \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n";
 
-fn format_of(name: &str, id: u16, fields: &[Field]) -> String {
-    let mut text = format!("name: {name}\nID: {id}\nformat:\n{COMMON}");
+fn format_of(name: &str, id: u16, common: &str, fields: &[Field]) -> String {
+    let mut text = format!("name: {name}\nID: {id}\nformat:\n{common}");
     let mut offset = COMMON_BYTES;
     let (mut print, mut args) = (Vec::new(), String::new());
     for (name, key, kind) in fields {
@@ -262,9 +280,9 @@ fn format_of(name: &str, id: u16, fields: &[Field]) -> String {
     text + &format!("\nprint fmt: \"{}\"{args}\n", print.join(" "))
 }
 
-fn text_format(name: &str, id: u16) -> String {
+fn text_format(name: &str, id: u16, common: &str) -> String {
     format!(
-        "name: {name}\nID: {id}\nformat:\n{COMMON}\tfield:__data_loc char[] text;\toffset:{COMMON_BYTES};\tsize:4;\
+        "name: {name}\nID: {id}\nformat:\n{common}\tfield:__data_loc char[] text;\toffset:{COMMON_BYTES};\tsize:4;\
          \tsigned:1;\n\nprint fmt: \"%s\", __get_str(text)\n"
     )
 }

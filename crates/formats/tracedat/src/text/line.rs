@@ -13,7 +13,16 @@ pub(super) enum Stamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// An event.
-    Event { comm: &'a [u8], tid: i32, cpu: u32, stamp: Stamp, event: &'a str, text: &'a [u8] },
+    Event {
+        comm: &'a [u8],
+        tid: i32,
+        cpu: u32,
+        /// `common_flags` as far as the interrupts go; none if the text has no flags.
+        flags: Option<u8>,
+        stamp: Stamp,
+        event: &'a str,
+        text: &'a [u8],
+    },
     /// `CPU:1 [LOST 12 EVENTS]`, or without a number.
     Lost { cpu: u32, count: Option<u64> },
 }
@@ -41,7 +50,7 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
     let dash = who.iter().rposition(|b| *b == b'-')?;
     let tid = number(who.get(dash + 1..)?)?;
     let comm = who.get(..dash)?;
-    let (stamp, rest) = stamp(rest)?;
+    let (flags, stamp, rest) = stamp(rest)?;
     let end = rest.iter().position(|b| *b == b':')?;
     let event = std::str::from_utf8(rest.get(..end)?.trim_ascii()).ok()?;
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
@@ -49,7 +58,7 @@ fn event(line: &[u8]) -> Option<Line<'_>> {
         return None;
     }
     let text = rest.get(end + 1..)?.trim_ascii_start();
-    Some(Line::Event { comm, tid, cpu, stamp, event, text })
+    Some(Line::Event { comm, tid, cpu, flags, stamp, event, text })
 }
 
 /// Where `[000]` stands, its number, and what follows. A task's name may have brackets of its own,
@@ -71,9 +80,9 @@ fn cpu(line: &[u8]) -> Option<(usize, u32, &[u8])> {
     None
 }
 
-/// The first word that is a stamp and a colon; flags may come before it.
-fn stamp(rest: &[u8]) -> Option<(Stamp, &[u8])> {
-    let mut from = 0;
+/// The first word that is a stamp and a colon, with the flags before it if there are any.
+fn stamp(rest: &[u8]) -> Option<(Option<u8>, Stamp, &[u8])> {
+    let (mut from, mut flags) = (0, None);
     for _ in 0..3 {
         let begin = from + rest.get(from..)?.iter().position(|b| *b != b' ')?;
         let word = rest.get(begin..)?;
@@ -81,11 +90,26 @@ fn stamp(rest: &[u8]) -> Option<(Stamp, &[u8])> {
         if let Some(text) = word.get(..length)?.strip_suffix(b":")
             && let Some(stamp) = read_stamp(text)
         {
-            return Some((stamp, rest.get(begin + length..)?));
+            return Some((flags, stamp, rest.get(begin + length..)?));
         }
+        flags = flags.or_else(|| read_flags(word.get(..length)?));
         from = begin + length;
     }
     None
+}
+
+/// `d.h1.`: the third letter tells of interrupts (`trace_print_lat_fmt`, kernel/trace/trace_output.c).
+fn read_flags(word: &[u8]) -> Option<u8> {
+    let (hardirq, softirq, nmi) = (0x08, 0x10, 0x40);
+    Some(match word.get(2)? {
+        b'Z' => nmi | hardirq,
+        b'z' => nmi,
+        b'H' => hardirq | softirq,
+        b'h' => hardirq,
+        b's' => softirq,
+        b'.' => 0,
+        _ => return None,
+    })
 }
 
 fn read_stamp(text: &[u8]) -> Option<Stamp> {
@@ -113,11 +137,29 @@ mod tests {
     #[test]
     fn names_with_anything_in_them() {
         let line = b" odd [12] name-x-77 (     77) [003] .....     5.000123: print: [004] 7: x";
-        let Some(Line::Event { comm, tid, cpu, stamp, event, text }) = Line::parse(line) else {
+        let Some(Line::Event { comm, tid, cpu, flags, stamp, event, text }) = Line::parse(line)
+        else {
             panic!("no event")
         };
         assert_eq!((comm, tid, cpu), (&b"odd [12] name-x"[..], 77, 3));
+        assert_eq!(flags, Some(0));
         assert_eq!((stamp, event, text), (Stamp::Ns(5_000_123_000), "print", &b"[004] 7: x"[..]));
+    }
+
+    #[test]
+    fn flags_tell_of_interrupts() {
+        let flags =
+            |flags: &str| match Line::parse(format!("a-1 [000] {flags} 1.5: x: y").as_bytes()) {
+                Some(Line::Event { flags, .. }) => flags,
+                other => panic!("{other:?}"),
+            };
+        let cases = [("d.h1.", 0x08), ("dNs2.", 0x10), ("d.H2.", 0x18), ("d.Z3.", 0x48)];
+        for (text, told) in cases {
+            assert_eq!(flags(text), Some(told), "{text}");
+        }
+        assert_eq!(flags("....1"), Some(0));
+        // Without the option `irq-info` there are none.
+        assert_eq!(flags(""), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! - Stamps without a point are ticks of `x86-tsc` (the clocks `counter` and `uptime` look the
 //!   same; nobody traces with them); others are nanoseconds of a kernel clock, of which the text
 //!   keeps microseconds.
+//! - Flags of a line tell the context of its event; a text without flags gives records without.
 //! - A line that is none of an event is counted, never silently left out. No input panics; memory
 //!   is a small multiple of the text's.
 
@@ -118,7 +119,7 @@ impl Making {
             return Ok(());
         }
         match Line::parse(text) {
-            Some(Line::Event { comm, tid, cpu, stamp, event, text }) if cpu < MAX_CPUS => {
+            Some(Line::Event { comm, tid, cpu, flags, stamp, event, text }) if cpu < MAX_CPUS => {
                 let (in_ticks, ts) = match stamp {
                     Stamp::Ticks(ticks) => (true, ticks),
                     Stamp::Ns(ns) => (false, ns),
@@ -129,7 +130,7 @@ impl Making {
                 if tid > 0 && !matches!(comm, b"<...>") {
                     self.cmdlines.entry(tid).or_insert_with(|| comm.to_vec());
                 }
-                let payload = self.kinds.payload(event, tid, text);
+                let payload = self.kinds.payload(event, flags, tid, text);
                 self.out.backwards +=
                     u64::from(!self.cpus.entry(cpu).or_default().push(ts, &payload));
                 self.out.events += 1;
@@ -306,7 +307,8 @@ mod tests {
             "0 lost Some(12)",
             "0 78026829225 124 Some(IrqExit { irq: 4, handled: true })",
             "0 78026829225 124 None",
-            "1 78026820629 0 Some(SchedWakeup { tid: Tid(15), comm: \"rcu_preempt\", prio: 120, target_cpu: CpuId(1) })",
+            "1 78026820629 0 Some(SchedWakeup { tid: Tid(15), comm: \"rcu_preempt\", prio: 120, target_cpu: CpuId(1), \
+             context: Some(Softirq) })",
         ];
         assert_eq!(all, expected);
     }

@@ -137,6 +137,7 @@ impl Op {
                 comm: Comm::default(),
                 prio: transect_compact::PRIO_UNKNOWN,
                 target_cpu: CpuId(cpu),
+                context: None,
             },
             Op::Fork { child } => CoreEvent::SchedFork {
                 parent: current,

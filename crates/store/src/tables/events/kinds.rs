@@ -8,6 +8,7 @@ use transect_model::column::ColumnType::{self, Bool, I32, I64, Text, U32, U64};
 use transect_model::event::{Access, BlockOp, BlockRequest, Comm, CoreEvent};
 use transect_model::exit::Isa;
 use transect_model::ids::VcpuId;
+use transect_model::interrupt::{Context, VectorSource};
 
 /// One field of a kind.
 pub(super) struct KindField {
@@ -61,17 +62,19 @@ kinds! {
         "next_pid" I32 int(next.0);
         "next_prio" I32 prio(*next_prio);
     }
-    1 "sched_waking": CoreEvent::SchedWaking { tid, comm: name, prio: of, target_cpu } => {
+    1 "sched_waking": CoreEvent::SchedWaking { tid, comm: name, prio: of, target_cpu, context: within } => {
         "comm" Text comm(name);
         "pid" I32 int(tid.0);
         "prio" I32 prio(*of);
         "target_cpu" I32 int(target_cpu.0);
+        "context" Text context(*within);
     }
-    2 "sched_wakeup": CoreEvent::SchedWakeup { tid, comm: name, prio: of, target_cpu } => {
+    2 "sched_wakeup": CoreEvent::SchedWakeup { tid, comm: name, prio: of, target_cpu, context: within } => {
         "comm" Text comm(name);
         "pid" I32 int(tid.0);
         "prio" I32 prio(*of);
         "target_cpu" I32 int(target_cpu.0);
+        "context" Text context(*within);
     }
     3 "sched_wakeup_new": CoreEvent::SchedWakeupNew { tid, comm: name, prio: of, target_cpu } => {
         "comm" Text comm(name);
@@ -234,6 +237,78 @@ kinds! {
         "work" U64 Value::U64(*work);
         "function" U64 Value::U64(*function);
     }
+    37 "local_timer_entry": CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    38 "local_timer_exit": CoreEvent::VectorExit { source: VectorSource::LocalTimer, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    39 "reschedule_entry": CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    40 "reschedule_exit": CoreEvent::VectorExit { source: VectorSource::Reschedule, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    41 "call_function_entry": CoreEvent::VectorEntry { source: VectorSource::CallFunction, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    42 "call_function_exit": CoreEvent::VectorExit { source: VectorSource::CallFunction, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    43 "call_function_single_entry": CoreEvent::VectorEntry { source: VectorSource::CallFunctionSingle, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    44 "call_function_single_exit": CoreEvent::VectorExit { source: VectorSource::CallFunctionSingle, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    45 "irq_work_entry": CoreEvent::VectorEntry { source: VectorSource::IrqWork, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    46 "irq_work_exit": CoreEvent::VectorExit { source: VectorSource::IrqWork, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    47 "x86_platform_ipi_entry": CoreEvent::VectorEntry { source: VectorSource::PlatformIpi, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    48 "x86_platform_ipi_exit": CoreEvent::VectorExit { source: VectorSource::PlatformIpi, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    49 "thermal_apic_entry": CoreEvent::VectorEntry { source: VectorSource::Thermal, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    50 "thermal_apic_exit": CoreEvent::VectorExit { source: VectorSource::Thermal, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    51 "threshold_apic_entry": CoreEvent::VectorEntry { source: VectorSource::Threshold, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    52 "threshold_apic_exit": CoreEvent::VectorExit { source: VectorSource::Threshold, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    53 "deferred_error_apic_entry": CoreEvent::VectorEntry { source: VectorSource::DeferredError, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    54 "deferred_error_apic_exit": CoreEvent::VectorExit { source: VectorSource::DeferredError, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    55 "spurious_apic_entry": CoreEvent::VectorEntry { source: VectorSource::Spurious, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    56 "spurious_apic_exit": CoreEvent::VectorExit { source: VectorSource::Spurious, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    57 "error_apic_entry": CoreEvent::VectorEntry { source: VectorSource::Error, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    58 "error_apic_exit": CoreEvent::VectorExit { source: VectorSource::Error, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    59 "other_vector_entry": CoreEvent::VectorEntry { source: VectorSource::Other, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
+    60 "other_vector_exit": CoreEvent::VectorExit { source: VectorSource::Other, vector } => {
+        "vector" I32 int(vector.cast_signed());
+    }
 }
 
 fn int(value: impl Into<i64>) -> Value<'static> {
@@ -247,6 +322,11 @@ fn uint(value: u32) -> Value<'static> {
 /// A priority that nobody told is none.
 fn prio(prio: i32) -> Value<'static> {
     if prio == transect_compact::PRIO_UNKNOWN { Value::Null } else { int(prio) }
+}
+
+/// ftrace has it in the flags that every record begins with.
+fn context(context: Option<Context>) -> Value<'static> {
+    context.map_or(Value::Null, |context| Value::Text(context.as_str().into()))
 }
 
 /// A name that is not known is no name.

@@ -10,6 +10,7 @@ use transect_model::{
     event::{Access, BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
 };
 
 /// An event with its stamp and the thread it came in.
@@ -162,7 +163,17 @@ pub fn event() -> impl Strategy<Value = CoreEvent> {
             tid,
             comm,
             prio: 120,
-            target_cpu
+            target_cpu,
+            context: None,
+        }),
+        (tid(), comm(), 0..1_u32 << 10, context()).prop_map(|(tid, comm, cpu, context)| {
+            CoreEvent::SchedWaking {
+                tid,
+                comm,
+                prio: 120,
+                target_cpu: CpuId(cpu),
+                context: Some(context),
+            }
         }),
         (tid(), comm(), cpu()).prop_map(|(tid, comm, target_cpu)| CoreEvent::SchedWakeupNew {
             tid,
@@ -188,6 +199,14 @@ pub fn event() -> impl Strategy<Value = CoreEvent> {
         (tid(), comm()).prop_map(|(tid, new_comm)| CoreEvent::TaskRename { tid, new_comm }),
     ];
     prop_oneof![3 => sched, 4 => kvm(), 6 => interval_ends(), 2 => devices()]
+}
+
+fn context() -> impl Strategy<Value = Context> {
+    prop::sample::select(vec![Context::Task, Context::Softirq, Context::Irq, Context::Nmi])
+}
+
+fn source() -> impl Strategy<Value = VectorSource> {
+    prop::sample::select(VectorSource::ALL.to_vec())
 }
 
 fn kvm() -> impl Strategy<Value = CoreEvent> {
@@ -272,6 +291,12 @@ fn interval_ends() -> impl Strategy<Value = CoreEvent> {
         (0..16_u32).prop_map(|vector| CoreEvent::SoftirqRaise { vector }),
         (0..3_u32).prop_map(|vector| CoreEvent::SoftirqEntry { vector }),
         (0..3_u32).prop_map(|vector| CoreEvent::SoftirqExit { vector }),
+        (source(), 0..3_u32).prop_map(|(source, vector)| CoreEvent::VectorEntry { source, vector }),
+        (source(), 0..3_u32).prop_map(|(source, vector)| CoreEvent::VectorExit { source, vector }),
+        (253..256_u32)
+            .prop_map(|vector| CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector }),
+        (253..256_u32)
+            .prop_map(|vector| CoreEvent::VectorExit { source: VectorSource::Reschedule, vector }),
         nr().prop_map(|nr| CoreEvent::SyscallEnter { nr }),
         (nr(), ret).prop_map(|(nr, ret)| CoreEvent::SyscallExit { nr, ret }),
     ]
