@@ -34,7 +34,7 @@ FROM (
         sum(CASE WHEN state = 'blocked' AND reason = 'D' THEN dur ELSE 0 END) AS disk_ns,
         sum(CASE WHEN state = 'unknown' THEN dur ELSE 0 END) AS unknown_ns,
         count(*) FILTER (WHERE state = 'running') AS runs,
-        count(*) FILTER (WHERE state = 'runnable' AND waker_tid IS NULL) AS preemptions
+        count(*) FILTER (WHERE state = 'runnable' AND waker_tid IS NULL AND waker_context IS NULL) AS preemptions
     FROM thread_states
     GROUP BY machine_id, tid
 ) AS s
