@@ -61,10 +61,12 @@ static __always_inline u8 *log_chunk(const u32 *index)
 #include "log.bpf.h"
 #include "filter.bpf.h"
 #include "task.bpf.h"
+#include "context.bpf.h"
 
 #include "sched.bpf.c"
 #include "syscalls.bpf.c"
 #include "irq.bpf.c"
+#include "vectors.bpf.c"
 #include "kvm.bpf.c"
 #include "block.bpf.c"
 #include "net.bpf.c"

@@ -12,6 +12,7 @@
 
 #define NAMED_DEVICES 4
 #define EXIT_SLOTS 16
+#define BEGINS 4
 
 /* Constant once loaded: the verifier removes every branch that a constant decides. */
 struct config {
@@ -34,7 +35,8 @@ struct config {
 	u8 switch_has_state; /* sched_switch has prev_state as fourth argument (5.18) */
 	u8 fold_syscalls; /* the same for system calls */
 	u8 special; /* any of empty, overwrite, check_current, filter, trigger_kind: asked first */
-	u8 spare[5];
+	u8 count_is_known; /* where the CPUs have their preemption count: wakings tell the context */
+	u8 spare[4];
 };
 
 /* A VM exit that the chunk being filled tells: reason:12 vcpu:12 info1:32, and rip. */
@@ -77,7 +79,7 @@ struct log {
 	u64 events; /* written to a log that overwrites; minus those in a snapshot, the number overwritten */
 	u64 consumer_spare[6];
 	/* line 3 */
-	u64 begin_ns[4]; /* for triggers: when the pair last began, written or not */
+	u64 begin_ns[BEGINS]; /* for triggers: when the pair last began, written or not */
 	u64 lost_since_ns; /* stamp of the first event ever lost here */
 	u32 named[NAMED_DEVICES]; /* devices whose name stands in this chunk: ifindex, 0 = free */
 	u32 named_next;

@@ -64,8 +64,21 @@ struct cgroup___ids { /* until 6.0 */
 struct css_set {
 	struct cgroup *dfl_cgrp;
 };
+struct preempt_halves { /* little-endian: the count is the first half */
+	u32 count;
+};
 struct thread_info {
 	u32 cpu; /* x86: since 5.16 */
+	struct preempt_halves preempt; /* arm64 */
+};
+struct rq {
+	int cpu; /* with CONFIG_SMP */
+};
+struct cfs_rq {
+	struct rq *rq; /* with CONFIG_FAIR_GROUP_SCHED */
+};
+struct task_group {
+	struct cfs_rq **cfs_rq; /* the same; one for each CPU */
 };
 struct sched_entity {
 	unsigned char sched_delayed; /* since 6.12 */
@@ -80,6 +93,8 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int exit_state;
+	struct task_group *sched_task_group; /* with CONFIG_CGROUP_SCHED */
+	int softirq_disable_cnt; /* with CONFIG_PREEMPT_RT */
 	struct css_set *cgroups;
 	char comm[16];
 };

@@ -64,6 +64,10 @@ enum kind {
 	KVM_EXIT_R = 54,
 	KVM_EXIT_ENTRY_R = 55,
 	KVM_INJ_ENTRY = 56,
+	WAKING_IN = 57,
+	VECTOR_ENTRY = 58,
+	VECTOR_EXIT = 59,
+	VECTOR = 60,
 };
 
 #endif

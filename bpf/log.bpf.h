@@ -49,7 +49,8 @@
 /* SYNC 3, LOST 3, TIME 2 and the longest record 3: what may have to fit behind one another. */
 #define ROOM_WORDS 11
 
-enum pair { PAIR_KVM, PAIR_IRQ, PAIR_SOFTIRQ, PAIR_SYSCALL };
+/* The first BEGINS of them can pull a trigger by their length. */
+enum pair { PAIR_KVM, PAIR_IRQ, PAIR_SOFTIRQ, PAIR_SYSCALL, PAIR_VECTOR };
 
 static __always_inline void log_lose(struct log *log, u64 first_ns, u64 last_ns, u64 events)
 {
@@ -526,7 +527,7 @@ static __always_inline int log_begin(enum pair pair, u64 w0, u64 w1, u64 w2)
 	if (log->pending_w0)
 		log_flush(log);
 	log_check_current(log, ns);
-	if (cfg.trigger_kind)
+	if (cfg.trigger_kind && pair < BEGINS)
 		log->begin_ns[pair] = ns;
 	log_hold(log, ns, w0, w1, w2);
 	if (log->side || !(pair == PAIR_SYSCALL ? cfg.fold_syscalls : cfg.fold))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The pairs that fold: system calls, interrupts, softirqs, VM exits, injections. Each END chooses the
+ * The pairs that fold: system calls, interrupts, softirqs, vectors, VM exits, injections. Each END chooses the
  * shortest record that holds it and its BEGIN. Included by log.bpf.h, which holds BEGINs back.
  */
 #ifndef TRANSECT_PAIRS_H
@@ -73,6 +73,31 @@ static __always_inline int log_softirq_exit(u32 vector)
 		log_fold(&end, cfg.softirq_min_ns, 1, WORD0(SOFTIRQ, (vector & 15) | end.dur_ns << 4), 0, 0);
 	else
 		log_end_alone(&end, 1, WORD0(SOFTIRQ_EXIT, vector & 15), 0);
+	log_leave(end.log);
+	return 0;
+}
+
+static __always_inline u64 vector_field(u32 vector, u32 source)
+{
+	return (vector & 0xff) | (u64)source << 8;
+}
+
+static __always_inline int log_vector_entry(u32 vector, u32 source)
+{
+	return log_begin(PAIR_VECTOR, WORD0(VECTOR_ENTRY, vector_field(vector, source)), 0, 0);
+}
+
+static __always_inline int log_vector_exit(u32 vector, u32 source)
+{
+	u64 field = vector_field(vector, source);
+	struct end end = log_end(WORD0(VECTOR_ENTRY, field), ~0ull);
+
+	if (!end.log)
+		return 0;
+	if (end.folds && end.dur_ns < 1 << 22)
+		log_fold(&end, cfg.irq_min_ns, 1, WORD0(VECTOR, field | end.dur_ns << 12), 0, 0);
+	else
+		log_end_alone(&end, 1, WORD0(VECTOR_EXIT, field), 0);
 	log_leave(end.log);
 	return 0;
 }

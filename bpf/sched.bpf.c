@@ -20,9 +20,14 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
+	u32 context;
+
 	if (!wanted(task) || goes_on(task))
 		return 0;
-	return log_write(WAKING, task->pid | (u64)(task_cpu(task) & 0xfff) << 22);
+	context = context_here();
+	if (context == CONTEXT_UNKNOWN)
+		return log_write(WAKING, task->pid | (u64)(task_cpu(task) & 0xfff) << 22);
+	return log_write(WAKING_IN, task->pid | (u64)(task_cpu(task) & (MAX_CPUS - 1)) << 22 | (u64)context << 32);
 }
 
 SEC("tp_btf/sched_wakeup_new")

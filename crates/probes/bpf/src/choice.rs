@@ -56,8 +56,8 @@ pub fn exit_isa() -> Isa {
 
 /// Can this program be loaded here, as far as the kernel's names tell?
 pub(crate) fn is_possible(program: &Program, names: &Names) -> bool {
-    // Other architectures' KVM events have the same names and other arguments.
-    if program.family == Family::Kvm && !cfg!(target_arch = "x86_64") {
+    // Other architectures' KVM events have the same names and other arguments; vectors are x86's own.
+    if matches!(program.family, Family::Kvm | Family::Vectors) && !cfg!(target_arch = "x86_64") {
         return false;
     }
     match program.name {

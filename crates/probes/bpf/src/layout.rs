@@ -36,7 +36,8 @@ pub(crate) struct Config {
     pub(crate) switch_has_state: u8,
     pub(crate) fold_syscalls: u8,
     pub(crate) special: u8,
-    pub(crate) spare: [u8; 5],
+    pub(crate) count_is_known: u8,
+    pub(crate) spare: [u8; 4],
 }
 
 impl Config {
@@ -145,7 +146,7 @@ mod tests {
             in_object("config"),
             offsets!(Config: cgroup_id trigger_ns irq_min_ns softirq_min_ns syscall_min_ns exit_min_ns
                 cgroup_level trigger_kind empty overwrite check_current fold filter filter_tids
-                filter_tgids filter_cgroup switch_has_state fold_syscalls special spare)
+                filter_tgids filter_cgroup switch_has_state fold_syscalls special count_is_known spare)
         );
         assert_eq!(
             in_object("log"),

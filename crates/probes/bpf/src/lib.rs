@@ -49,6 +49,7 @@ mod load;
 mod memory;
 mod monotonic;
 mod plan;
+mod preempt;
 mod program;
 mod running;
 mod said;

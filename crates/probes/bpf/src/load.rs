@@ -2,7 +2,7 @@
 
 use std::{os::fd::AsFd, sync::Arc};
 
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramInput};
 
 use crate::{
     BpfError, Mode, Plan, SyscallMode, Trigger, TriggerEvent, can_run, choice, filter,
@@ -10,7 +10,8 @@ use crate::{
     layout::{CHUNK_BYTES, Config},
     memory::{Memory, Which},
     plan::SIDE_CHUNKS,
-    program::Program,
+    preempt,
+    program::{PROGRAMS, Program},
     said,
 };
 
@@ -22,6 +23,10 @@ pub(crate) const MAX_MOVED: usize = 8192;
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collector.bpf.o"));
 /// Writes out a pending BEGIN; not a recording program.
 pub(crate) const FLUSH: &str = "flush_pending";
+/// Looks up where a CPU has its preemption count; not a recording program.
+const FIND: &str = "find_count";
+/// The program that reads it.
+const READS_COUNT: &str = "sched_waking";
 /// Chunks of a CPU that is not online: enough until it has been noticed.
 const OFFLINE_CHUNKS: u32 = 4;
 /// `sched_switch` has prev_state as fourth argument since 5.18.
@@ -53,16 +58,25 @@ pub(crate) fn load(plan: &Plan) -> Result<Loaded, BpfError> {
         ));
     }
     let layout = Layout::of(plan)?;
-    let object = match load_these(plan, &layout, &programs, &extra) {
+    let reads_count = programs.iter().any(|program| program.name == READS_COUNT);
+    let mut distance = if reads_count { preempt::distance() } else { None };
+    let object = match load_these(plan, &layout, &programs, &extra, distance) {
         Ok(object) => object,
         Err(first) => {
-            absent.extend(drop_refused(plan, &mut programs));
+            // Without the context of a waking, before without the waking.
+            if load_alone(plan, READS_COUNT, distance).is_err() {
+                distance = None;
+            }
+            absent.extend(drop_refused(plan, &mut programs, distance));
             if programs.is_empty() && extra.is_empty() {
                 return Err(first);
             }
-            load_these(plan, &layout, &programs, &extra)?
+            load_these(plan, &layout, &programs, &extra, distance)?
         }
     };
+    if let Some(distance) = distance {
+        find_counts(&object, distance, layout.main.len())?;
+    }
     let memory = Arc::new(layout.map(&object)?);
     fill_filters(&object, plan)?;
     Ok(Loaded { object, memory, programs, extra, absent, names })
@@ -127,8 +141,10 @@ fn load_these(
     layout: &Layout,
     programs: &[&'static Program],
     extra: &[&'static str],
+    distance: Option<i64>,
 ) -> Result<Object, BpfError> {
-    let config = config_of(plan, programs)?;
+    let mut config = config_of(plan, programs)?;
+    config.count_is_known = distance.is_some().into();
     said::listen();
     let mut open = open()?;
     for mut map in open.maps_mut() {
@@ -143,8 +159,10 @@ fn load_these(
     }
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        let wanted =
-            name == FLUSH || programs.iter().any(|p| p.name == name) || extra.contains(&&*name);
+        let wanted = name == FLUSH
+            || (name == FIND && distance.is_some())
+            || programs.iter().any(|p| p.name == name)
+            || extra.contains(&&*name);
         program.set_autoload(wanted);
     }
     open.load().map_err(|error| BpfError::Load { error, log: said::lines() })
@@ -158,12 +176,38 @@ fn open() -> Result<OpenObject, BpfError> {
         .map_err(BpfError::bpf("cannot read the embedded BPF object"))
 }
 
-/// Finds the programs that the kernel refuses by loading each alone, and takes them out.
-fn drop_refused(plan: &Plan, programs: &mut Vec<&'static Program>) -> Vec<String> {
+/// Has every CPU's preemption count found. Where one is not, the CPU's wakings are without their context.
+fn find_counts(object: &Object, distance: i64, cpus: usize) -> Result<(), BpfError> {
+    let Some(program) = object.progs_mut().find(|program| program.name() == FIND) else {
+        return Ok(());
+    };
+    for cpu in 0..cpus {
+        let mut context = [0; 16];
+        context[..8].copy_from_slice(&distance.to_ne_bytes());
+        context[8..12].copy_from_slice(&u32::try_from(cpu).unwrap_or(u32::MAX).to_ne_bytes());
+        let input = ProgramInput { context_in: Some(&mut context), ..Default::default() };
+        program.test_run(input).map_err(BpfError::bpf("cannot find the preemption counts"))?;
+    }
+    Ok(())
+}
+
+/// Loads one program with the least memory, and lets go of it.
+fn load_alone(plan: &Plan, name: &str, distance: Option<i64>) -> Result<(), BpfError> {
     let tiny = Layout { main: vec![2] };
+    let distance = distance.filter(|_| name == READS_COUNT);
+    let programs: Vec<_> = PROGRAMS.iter().filter(|program| program.name == name).collect();
+    load_these(plan, &tiny, &programs, &[], distance).map(drop)
+}
+
+/// Finds the programs that the kernel refuses by loading each alone, and takes them out.
+fn drop_refused(
+    plan: &Plan,
+    programs: &mut Vec<&'static Program>,
+    distance: Option<i64>,
+) -> Vec<String> {
     let mut refused = Vec::new();
-    programs.retain(|program| match load_these(plan, &tiny, &[program], &[]) {
-        Ok(_) => true,
+    programs.retain(|program| match load_alone(plan, program.name, distance) {
+        Ok(()) => true,
         Err(error) => {
             let why = said::verdict().unwrap_or_else(|| error.to_string());
             refused.push(format!("{} (refused: {why})", program.event));

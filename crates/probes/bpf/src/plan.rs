@@ -202,6 +202,7 @@ impl Family {
             Self::Sched => "sched",
             Self::Syscalls => "syscalls",
             Self::Irq => "irq",
+            Self::Vectors => "vectors",
             Self::Kvm => "kvm",
             Self::Block => "block",
             Self::Net => "net",

@@ -9,6 +9,8 @@ pub enum Family {
     Syscalls,
     /// Interrupt handlers and softirqs.
     Irq,
+    /// Vectors of the CPU's own on x86: its timer, and what CPUs ask of one another.
+    Vectors,
     /// KVM on x86.
     Kvm,
     /// Block requests.
@@ -20,10 +22,11 @@ pub enum Family {
 }
 
 /// Every family, in the order in which they are described.
-pub const FAMILIES: [Family; 7] = [
+pub const FAMILIES: [Family; 8] = [
     Family::Sched,
     Family::Kvm,
     Family::Irq,
+    Family::Vectors,
     Family::Block,
     Family::Net,
     Family::Syscalls,
@@ -93,6 +96,28 @@ pub const PROGRAMS: &[Program] = &[
     row("softirq_entry", "irq:softirq_entry", Family::Irq),
     row("softirq_exit", "irq:softirq_exit", Family::Irq),
     seldom("softirq_raise", "irq:softirq_raise", Family::Irq),
+    row("local_timer_entry", "irq_vectors:local_timer_entry", Family::Vectors),
+    row("local_timer_exit", "irq_vectors:local_timer_exit", Family::Vectors),
+    row("reschedule_entry", "irq_vectors:reschedule_entry", Family::Vectors),
+    row("reschedule_exit", "irq_vectors:reschedule_exit", Family::Vectors),
+    row("call_function_entry", "irq_vectors:call_function_entry", Family::Vectors),
+    row("call_function_exit", "irq_vectors:call_function_exit", Family::Vectors),
+    row("call_function_single_entry", "irq_vectors:call_function_single_entry", Family::Vectors),
+    row("call_function_single_exit", "irq_vectors:call_function_single_exit", Family::Vectors),
+    row("irq_work_entry", "irq_vectors:irq_work_entry", Family::Vectors),
+    row("irq_work_exit", "irq_vectors:irq_work_exit", Family::Vectors),
+    row("x86_platform_ipi_entry", "irq_vectors:x86_platform_ipi_entry", Family::Vectors),
+    row("x86_platform_ipi_exit", "irq_vectors:x86_platform_ipi_exit", Family::Vectors),
+    row("thermal_apic_entry", "irq_vectors:thermal_apic_entry", Family::Vectors),
+    row("thermal_apic_exit", "irq_vectors:thermal_apic_exit", Family::Vectors),
+    row("threshold_apic_entry", "irq_vectors:threshold_apic_entry", Family::Vectors),
+    row("threshold_apic_exit", "irq_vectors:threshold_apic_exit", Family::Vectors),
+    row("deferred_error_apic_entry", "irq_vectors:deferred_error_apic_entry", Family::Vectors),
+    row("deferred_error_apic_exit", "irq_vectors:deferred_error_apic_exit", Family::Vectors),
+    row("spurious_apic_entry", "irq_vectors:spurious_apic_entry", Family::Vectors),
+    row("spurious_apic_exit", "irq_vectors:spurious_apic_exit", Family::Vectors),
+    row("error_apic_entry", "irq_vectors:error_apic_entry", Family::Vectors),
+    row("error_apic_exit", "irq_vectors:error_apic_exit", Family::Vectors),
     row("block_rq_insert", "block:block_rq_insert", Family::Block),
     row("block_rq_issue", "block:block_rq_issue", Family::Block),
     row("block_rq_complete", "block:block_rq_complete", Family::Block),

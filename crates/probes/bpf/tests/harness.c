@@ -49,7 +49,7 @@ static u8 *log_chunk(const u32 *index) { return memory + (u64)*index * CHUNK_BYT
 enum op {
 	OP_SWITCH, OP_WAKING, OP_FORK, OP_SYS_ENTER, OP_SYS_EXIT, OP_IRQ_ENTRY, OP_IRQ_EXIT, OP_SOFTIRQ_ENTRY,
 	OP_SOFTIRQ_EXIT, OP_KVM_EXIT, OP_KVM_ENTRY, OP_HYPERCALL, OP_BLOCK, OP_PACKET, OP_DRAIN, OP_SILENT_SWITCH,
-	OP_INJ_VIRQ,
+	OP_INJ_VIRQ, OP_WAKING_IN, OP_VECTOR_ENTRY, OP_VECTOR_EXIT,
 };
 struct line {
 	u32 op, step, point, count;
@@ -125,6 +125,9 @@ static void perform(struct line *line)
 	case OP_DRAIN: drain_all(); break;
 	case OP_SILENT_SWITCH: current = a[0]; break;
 	case OP_INJ_VIRQ: log_inj_virq(a[0]); break;
+	case OP_WAKING_IN: log_write(WAKING_IN, a[0] | a[1] << 22 | a[2] << 32); break;
+	case OP_VECTOR_ENTRY: log_vector_entry(a[0], a[1]); break;
+	case OP_VECTOR_EXIT: log_vector_exit(a[0], a[1]); break;
 	}
 }
 

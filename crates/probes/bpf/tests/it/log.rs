@@ -25,6 +25,7 @@ use transect_model::{
     event::{BlockOp, BlockRequest, Comm, CoreEvent, PrevState},
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
+    interrupt::{Context, VectorSource},
 };
 
 /// Compiles the harness once a process. Each test may be a process of its own, and the one must not run what the other is
@@ -55,6 +56,7 @@ fn harness() -> &'static PathBuf {
 enum Op {
     Switch { next: u32, state: u32, prio: u32 },
     Waking { tid: u32, cpu: u32 },
+    WakingIn { tid: u32, cpu: u32, context: u32 },
     Fork { child: u32 },
     SysEnter { nr: i32 },
     SysExit { nr: i32, ret: i64 },
@@ -62,6 +64,8 @@ enum Op {
     IrqExit { irq: u32, handled: bool },
     SoftirqEntry { vector: u32 },
     SoftirqExit { vector: u32 },
+    VectorEntry { vector: u32, source: u32 },
+    VectorExit { vector: u32, source: u32 },
     KvmExit { reason: u32, vcpu: u32, rip: u64, info1: u64 },
     KvmEntry { vcpu: u32 },
     InjVirq { vector: u32 },
@@ -90,6 +94,9 @@ struct Setting {
     overwrite: bool,
 }
 
+/// By the code in the record (`bpf/context.bpf.h`).
+const CONTEXTS: [Context; 4] = [Context::Task, Context::Softirq, Context::Irq, Context::Nmi];
+
 impl Op {
     /// Number of the operation in the harness, and its arguments.
     fn line(self) -> (u32, [u64; 5]) {
@@ -116,6 +123,11 @@ impl Op {
             Op::Drain => (14, [0; 5]),
             Op::SilentSwitch { next } => (15, [next.into(), 0, 0, 0, 0]),
             Op::InjVirq { vector } => (16, [vector.into(), 0, 0, 0, 0]),
+            Op::WakingIn { tid, cpu, context } => {
+                (17, [tid.into(), cpu.into(), context.into(), 0, 0])
+            }
+            Op::VectorEntry { vector, source } => (18, [vector.into(), source.into(), 0, 0, 0]),
+            Op::VectorExit { vector, source } => (19, [vector.into(), source.into(), 0, 0, 0]),
         }
     }
 
@@ -139,6 +151,13 @@ impl Op {
                 target_cpu: CpuId(cpu),
                 context: None,
             },
+            Op::WakingIn { tid: woken, cpu, context } => CoreEvent::SchedWaking {
+                tid: tid(woken),
+                comm: Comm::default(),
+                prio: transect_compact::PRIO_UNKNOWN,
+                target_cpu: CpuId(cpu),
+                context: Some(CONTEXTS[context as usize]),
+            },
             Op::Fork { child } => CoreEvent::SchedFork {
                 parent: current,
                 child: tid(child),
@@ -151,6 +170,12 @@ impl Op {
             Op::IrqExit { irq, handled } => CoreEvent::IrqExit { irq: irq.cast_signed(), handled },
             Op::SoftirqEntry { vector } => CoreEvent::SoftirqEntry { vector },
             Op::SoftirqExit { vector } => CoreEvent::SoftirqExit { vector },
+            Op::VectorEntry { vector, source } => {
+                CoreEvent::VectorEntry { source: VectorSource::ALL[source as usize], vector }
+            }
+            Op::VectorExit { vector, source } => {
+                CoreEvent::VectorExit { source: VectorSource::ALL[source as usize], vector }
+            }
             Op::KvmExit { reason, vcpu, rip, info1 } => CoreEvent::KvmExit {
                 vcpu: Some(VcpuId(vcpu)),
                 reason: ExitReason { isa: Isa::Svm, code: reason },
@@ -191,6 +216,9 @@ fn op(silent: bool) -> BoxedStrategy<Op> {
     let nr = || prop_oneof![0..12_i32, 0..400_i32, Just(-1), 1000..1100_i32];
     let ret = prop_oneof![Just(0_i64), -70..0_i64, 0..2000_i64, any::<i64>()];
     let irq = || prop_oneof![0..4_u32, 8000..9000_u32];
+    // Those of two sources may have one number: both must fit.
+    let (source, vector) =
+        (|| prop_oneof![0..2_u32, 0..11_u32], || prop_oneof![0xfd..0xff_u32, 0..256_u32]);
     let vcpu = || prop_oneof![0..3_u32, 4090..4100_u32];
     let reason = prop_oneof![0x40..0x90_u32, Just(0x400), Just(0x403), Just(u32::MAX)];
     let rip =
@@ -198,6 +226,8 @@ fn op(silent: bool) -> BoxedStrategy<Op> {
     let loud = prop_oneof![
         4 => (tid(), 0..9_u32, 0..140_u32).prop_map(|(next, state, prio)| Op::Switch { next, state, prio }),
         4 => (tid(), 0..4096_u32).prop_map(|(tid, cpu)| Op::Waking { tid, cpu }),
+        2 => (tid(), 0..1024_u32, 0..4_u32)
+            .prop_map(|(tid, cpu, context)| Op::WakingIn { tid, cpu, context }),
         1 => tid().prop_map(|child| Op::Fork { child }),
         4 => nr().prop_map(|nr| Op::SysEnter { nr }),
         4 => (nr(), ret).prop_map(|(nr, ret)| Op::SysExit { nr, ret }),
@@ -205,6 +235,8 @@ fn op(silent: bool) -> BoxedStrategy<Op> {
         3 => (irq(), any::<bool>()).prop_map(|(irq, handled)| Op::IrqExit { irq, handled }),
         2 => (0..10_u32).prop_map(|vector| Op::SoftirqEntry { vector }),
         2 => (0..10_u32).prop_map(|vector| Op::SoftirqExit { vector }),
+        2 => (source(), vector()).prop_map(|(source, vector)| Op::VectorEntry { vector, source }),
+        2 => (source(), vector()).prop_map(|(source, vector)| Op::VectorExit { vector, source }),
         5 => (reason, vcpu(), rip, number(40))
             .prop_map(|(reason, vcpu, rip, info1)| Op::KvmExit { reason, vcpu, rip, info1 }),
         5 => vcpu().prop_map(|vcpu| Op::KvmEntry { vcpu }),
@@ -230,6 +262,7 @@ fn pair(step: Step) -> Vec<Step> {
         Op::SysEnter { nr } => Op::SysExit { nr, ret: i64::from(nr) - 3 },
         Op::IrqEntry { irq } => Op::IrqExit { irq, handled: true },
         Op::SoftirqEntry { vector } => Op::SoftirqExit { vector },
+        Op::VectorEntry { vector, source } => Op::VectorExit { vector, source },
         Op::KvmExit { vcpu, .. } => Op::KvmEntry { vcpu },
         Op::InjVirq { vector } => Op::KvmEntry { vcpu: vector % 3 * 127 },
         _ => return vec![step],
