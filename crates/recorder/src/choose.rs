@@ -15,6 +15,20 @@ const COMPACT_CLOCK: &str = "mono";
 /// What one map of the kernel may hold, generously.
 const MAX_LOG_BYTES: usize = 16 << 30;
 
+/// The families of the profiles `io` and `explain`, and what `explain` has beyond the families' usual events.
+pub(super) const IO: &[Family] =
+    &[Family::Sched, Family::Kvm, Family::Irq, Family::Block, Family::Net, Family::Syscalls];
+pub(super) const EXPLAIN: &[Family] = &[
+    Family::Sched,
+    Family::Kvm,
+    Family::Irq,
+    Family::Block,
+    Family::Net,
+    Family::Syscalls,
+    Family::Vectors,
+];
+pub(super) const RAISED: &str = "irq:softirq_raise";
+
 /// How the host is recorded.
 pub(super) enum Choice {
     /// By BPF programs.
@@ -88,10 +102,8 @@ fn events(wanted: &Recorder) -> Result<Plan, String> {
         _ if only_named => &[],
         Profile::Sched => &[Family::Sched],
         Profile::Vm => &[Family::Sched, Family::Kvm, Family::Irq],
-        Profile::Io => {
-            let io = [Family::Block, Family::Net, Family::Syscalls];
-            &[Family::Sched, Family::Kvm, Family::Irq, io[0], io[1], io[2]]
-        }
+        Profile::Io => IO,
+        Profile::Explain => EXPLAIN,
         other => {
             return Err(format!(
                 "profile {} has events that the compact collector lacks",
@@ -100,6 +112,9 @@ fn events(wanted: &Recorder) -> Result<Plan, String> {
         }
     };
     let mut plan = Plan::of(families);
+    if wanted.profile == Some(Profile::Explain) {
+        plan.with.push(RAISED.to_owned());
+    }
     for EventRequest { system, event, filter, .. } in &wanted.events {
         if let Some(filter) = filter {
             return Err(in_kernel(filter));

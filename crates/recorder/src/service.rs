@@ -36,7 +36,7 @@ pub struct Taken {
 }
 
 impl FlightService {
-    /// Begins to keep events. `profile` is sched, vm or io; `bytes` is what it holds of each CPU; `command_line` is for
+    /// Begins to keep events. `profile` is sched, vm, io or explain; `bytes` is what it holds of each CPU; `command_line` is for
     /// the manifests of its recordings.
     ///
     /// # Errors
@@ -45,20 +45,17 @@ impl FlightService {
         let families: &[Family] = match profile {
             "sched" => &[Family::Sched],
             "vm" => &[Family::Sched, Family::Kvm, Family::Irq],
-            "io" => &[
-                Family::Sched,
-                Family::Kvm,
-                Family::Irq,
-                Family::Block,
-                Family::Net,
-                Family::Syscalls,
-            ],
-            other => bail!("unknown flight recorder profile {other}: use sched, vm or io"),
+            "io" => choose::IO,
+            "explain" => choose::EXPLAIN,
+            other => bail!("unknown flight recorder profile {other}: use sched, vm, io or explain"),
         };
         if let Err(why) = transect_bpf::can_run() {
             bail!("the flight recorder needs the compact collector: {why}");
         }
         let mut plan = Plan::of(families);
+        if profile == "explain" {
+            plan.with.push(choose::RAISED.to_owned());
+        }
         plan.mode = Mode::FlightRecorder;
         plan.log_bytes_per_cpu = choose::log_bytes(bytes.div_ceil(1024))?;
         let kernel = Box::new(CompactKernel::prepare(plan)?);

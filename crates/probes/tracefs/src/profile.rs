@@ -12,6 +12,8 @@ pub enum Profile {
     Vm,
     /// `vm` and what an I/O request passes: block, net, system calls.
     Io,
+    /// `io` and the interrupts that are no device's: what woke whom, and by which request.
+    Explain,
     /// `vm` and what a booting or dying guest does: CPUID, MSRs, control registers, initcalls.
     Boot,
     /// All of the above, every KVM event, timers, work queues, power.
@@ -23,6 +25,7 @@ pub const PROFILES: &[(&str, Profile)] = &[
     ("sched", Profile::Sched),
     ("vm", Profile::Vm),
     ("io", Profile::Io),
+    ("explain", Profile::Explain),
     ("boot", Profile::Boot),
     ("full", Profile::Full),
 ];
@@ -50,6 +53,7 @@ enum From {
     Sched,
     Vm,
     Io,
+    Explain,
     Boot,
     Full,
 }
@@ -65,7 +69,8 @@ impl Event {
         match self.from {
             From::Sched => true,
             From::Vm => profile != Profile::Sched,
-            From::Io => matches!(profile, Profile::Io | Profile::Full),
+            From::Io => matches!(profile, Profile::Io | Profile::Explain | Profile::Full),
+            From::Explain => matches!(profile, Profile::Explain | Profile::Full),
             From::Boot => matches!(profile, Profile::Boot | Profile::Full),
             From::Full => profile == Profile::Full,
         }
@@ -121,6 +126,9 @@ const EVENTS: &[Event] = &[
     row(From::Io, "napi", "napi_poll"),
     row(From::Io, "raw_syscalls", "sys_enter"),
     row(From::Io, "raw_syscalls", "sys_exit"),
+    // The CPU's own timer, and what CPUs ask of one another (x86). The rest of the system is the assignment of vectors.
+    row(From::Explain, "irq_vectors", "*_entry"),
+    row(From::Explain, "irq_vectors", "*_exit"),
     // What firmware and early kernels do.
     row(From::Boot, "kvm", "kvm_cpuid"),
     row(From::Boot, "kvm", "kvm_msr"),
@@ -151,6 +159,9 @@ mod tests {
             assert!(events(Profile::Sched).iter().all(|e| events(*profile).contains(e)), "{name}");
             assert!(events(*profile).iter().all(|e| events(Profile::Full).contains(e)), "{name}");
         }
+        assert!(events(Profile::Io).iter().all(|e| events(Profile::Explain).contains(e)));
+        assert!(events(Profile::Explain).contains(&("irq", "softirq_raise")));
+        assert!(!events(Profile::Io).iter().any(|(system, _)| *system == "irq_vectors"));
         assert!(events(Profile::Vm).contains(&("kvm", "kvm_exit")));
         assert!(!events(Profile::Vm).contains(&("raw_syscalls", "sys_enter")));
         assert_eq!(Profile::from_name("everything"), None);

@@ -48,7 +48,7 @@ const FLIGHT: &str = "Flight recorder";
     transect record --flight-recorder --trigger 'sched:sched_switch if prev_prio < 100'\n\n\
     Next: transect report DIR")]
 pub(crate) struct Args {
-    /// Set of events: sched, vm, io, boot or full [default: vm; none if -e is given]
+    /// Set of events: sched, vm, io, explain, boot or full [default: vm; none if -e is given]
     #[arg(long, value_name = "NAME", value_parser = parse_profile, help_heading = EVENTS)]
     profile: Option<Profile>,
     #[command(flatten)]
