@@ -31,24 +31,43 @@ static __always_inline u32 context_of_count(u32 count)
 	return count & SOFTIRQ_SERVED ? CONTEXT_SOFTIRQ : CONTEXT_TASK;
 }
 
+/* Since 6.2: memory at any address as a type of the kernel's. */
+extern void *bpf_rdonly_cast(const void *memory, u32 type) __ksym __weak;
+
+/* A plain load where the kernel lets us have one, which is much cheaper; for it, the count is the member of some
+ * structure that is an int. */
+static __always_inline bool count_at(u64 at, u32 *count)
+{
+	struct rq *rq = NULL;
+
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return !bpf_probe_read_kernel(count, sizeof(*count), (void *)at);
+	rq = bpf_rdonly_cast((void *)(at - bpf_core_field_offset(rq->cpu)), bpf_core_type_id_kernel(struct rq));
+	*count = rq->cpu;
+	return true;
+}
+
 static __always_inline u32 context_here(void)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = NULL;
 	u32 count = 0;
 	u64 at;
 
 	if (bpf_core_field_exists(task->thread_info.preempt.count)) {
+		task = bpf_get_current_task_btf();
 		count = task->thread_info.preempt.count;
 	} else {
 		if (!cfg.count_is_known)
 			return CONTEXT_UNKNOWN;
 		at = counts_at[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
-		if (!at || bpf_probe_read_kernel(&count, sizeof(count), (void *)at))
+		if (!at || !count_at(at, &count))
 			return CONTEXT_UNKNOWN;
 	}
 	/* PREEMPT_RT counts softirqs in the task. */
-	if (bpf_core_field_exists(task->softirq_disable_cnt))
+	if (bpf_core_field_exists(task->softirq_disable_cnt)) {
+		task = bpf_get_current_task_btf();
 		count |= task->softirq_disable_cnt & SOFTIRQ_SERVED;
+	}
 	return context_of_count(count);
 }
 

@@ -1,5 +1,8 @@
 //! What a program costs: ns per event on a getppid loop and on an eventfd ping-pong.
 //!
+//! `cost --programs [ROUNDS]`: the kernel's own time per run of each program (`kernel.bpf_stats_enabled`) during the
+//! ping-pong, with the contexts of wakings and without, round by round.
+//!
 //! `cost [ROUNDS [NAME]]` (default 5; only configurations whose name contains NAME). The workload runs on CPU 0 under SCHED_FIFO, the consumer on the
 //! others. Rounds are interleaved: every configuration once per round, next to a bare run, each the
 //! quickest of its batches; the table shows medians over rounds of the overhead per event.
@@ -12,8 +15,9 @@ use std::{
     time::Instant,
 };
 
+use libbpf_rs::query::ProgInfoIter;
 use transect_bpf::{
-    BpfError, Compact, LogSink, Plan, SyscallMode,
+    BpfError, Compact, Family, LogSink, PROGRAMS, Plan, SyscallMode,
     live::{Live, LivePlan},
 };
 use transect_model::ids::CpuId;
@@ -80,6 +84,12 @@ fn configurations() -> Vec<Configuration> {
         row("switch+waking: empty programs", "pingpong", 2.0, empty(wake())),
         row("switch+waking: empty, with a stamp", "pingpong", 2.0, stamp(wake())),
         row("switch+waking: compact", "pingpong", 2.0, wake()),
+        row(
+            "switch+waking: compact, without contexts",
+            "pingpong",
+            2.0,
+            Plan { contexts: false, ..wake() },
+        ),
         live("switch: empty live program", 1.0, Some(switches), true),
         live("switch: live windows", 1.0, Some(switches), false),
         live("switch+waking: all empty live programs", 2.0, None, true),
@@ -92,12 +102,14 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["--work", work] => work_here(work).map_err(Into::into),
+        ["--programs"] => measure_programs(5),
+        ["--programs", rounds] => rounds.parse().map_err(Into::into).and_then(measure_programs),
         [] => measure(5, ""),
         [rounds] => rounds.parse().map_err(Into::into).and_then(|rounds| measure(rounds, "")),
         [rounds, name] => {
             rounds.parse().map_err(Into::into).and_then(|rounds| measure(rounds, name))
         }
-        _ => Err("usage: cost [ROUNDS [NAME]]".into()),
+        _ => Err("usage: cost [--programs] [ROUNDS [NAME]]".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -133,6 +145,51 @@ fn measure(rounds: usize, name: &str) -> Result<()> {
         let (middle, base) = (median(values), median(&mut bare[at]));
         let range = format!("{:.0}..{:.0}", values[0], values[values.len() - 1]);
         println!("{:44} {base:9.1} {middle:9.1} {range:>18} {:6}", configuration.name, lost[at]);
+    }
+    Ok(())
+}
+
+const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// Counts the runs and the time of programs while it lives.
+struct KernelStats(String);
+
+impl KernelStats {
+    fn on() -> Result<Self> {
+        let before = std::fs::read_to_string(STATS)?;
+        std::fs::write(STATS, "1")?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for KernelStats {
+    fn drop(&mut self) {
+        let _ = std::fs::write(STATS, &self.0);
+    }
+}
+
+fn measure_programs(rounds: usize) -> Result<()> {
+    let plan =
+        |contexts| Plan { contexts, ..Plan::of(&[Family::Sched, Family::Irq, Family::Vectors]) };
+    let _stats = KernelStats::on()?;
+    for round in 0..rounds {
+        for contexts in [true, false] {
+            let mut compact = Compact::load(&plan(contexts))?;
+            let consumer = compact.consume(Nowhere)?;
+            compact.attach()?;
+            run("pingpong")?;
+            print!("{round} {}:", if contexts { "with contexts" } else { "without" });
+            for program in ProgInfoIter::default() {
+                let name = program.name.to_string_lossy();
+                let is_ours = PROGRAMS.iter().any(|ours| ours.name.starts_with(&*name));
+                if is_ours && program.run_cnt > 100 {
+                    let ns = program.run_time_ns as f64 / program.run_cnt as f64;
+                    print!(" {name} {ns:.1} ns ({})", program.run_cnt);
+                }
+            }
+            println!();
+            compact.stop(consumer)?;
+        }
     }
     Ok(())
 }

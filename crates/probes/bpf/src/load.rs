@@ -58,7 +58,7 @@ pub(crate) fn load(plan: &Plan) -> Result<Loaded, BpfError> {
         ));
     }
     let layout = Layout::of(plan)?;
-    let reads_count = programs.iter().any(|program| program.name == READS_COUNT);
+    let reads_count = plan.contexts && programs.iter().any(|program| program.name == READS_COUNT);
     let mut distance = if reads_count { preempt::distance() } else { None };
     let object = match load_these(plan, &layout, &programs, &extra, distance) {
         Ok(object) => object,

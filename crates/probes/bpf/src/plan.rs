@@ -101,6 +101,8 @@ pub struct Plan {
     pub mode: Mode,
     /// When a flight recorder is to stop by itself.
     pub trigger: Option<Trigger>,
+    /// Wakings tell their context, where the kernel lets programs read it. Off, to measure what that costs.
+    pub contexts: bool,
     /// Programs that do nothing, to measure what a program costs at least.
     pub empty_programs: bool,
     /// These take a stamp and do no more: how much of a program's cost is the clock.
@@ -130,6 +132,7 @@ impl Plan {
             log_bytes_per_cpu: 8 << 20,
             mode: Mode::default(),
             trigger: None,
+            contexts: true,
             empty_programs: false,
             empty_stamps: false,
         }

@@ -39,22 +39,39 @@ impl LogSink for Memory {
     }
 }
 
-/// The context of each waking of a thread on the first CPU, with the vectors that were open.
-fn wakings_of(file: &[u8], woken: Tid) -> Vec<(Context, Vec<VectorSource>)> {
+/// The context of a waking, and the vector that was being served.
+type Waking = (Context, Option<VectorSource>);
+
+/// The wakings of two threads on the first CPU. Programs are attached one after the other, and taken off: only from the
+/// first waking to the last are all of them there.
+fn wakings_of(file: &[u8], woken: [Tid; 2]) -> [Vec<Waking>; 2] {
     let compact = transect_compact::Compact::parse(file).unwrap();
     assert!(compact.problems().is_empty(), "{:?}", compact.problems());
-    let (mut open, mut wakings) = (Vec::new(), Vec::new());
-    for item in compact.stream(CpuId(0)).unwrap() {
+    let events = compact.stream(CpuId(0)).unwrap().map(|item| {
         let Item::Event { event, .. } = item else { panic!("nothing is lost: {item:?}") };
+        event
+    });
+    let events: Vec<CoreEvent> = events.collect();
+    let is_ours = |event: &CoreEvent| matches!(event, CoreEvent::SchedWaking { tid, .. } if woken.contains(tid));
+    let first = events.iter().position(is_ours).unwrap();
+    let last = events.iter().rposition(is_ours).unwrap();
+    // The first may be in a vector that began before.
+    let (mut open, mut is_known) = (None, false);
+    let mut wakings = [Vec::new(), Vec::new()];
+    for event in &events[first + 1..=last] {
         match event {
-            CoreEvent::VectorEntry { source, .. } => open.push(source),
-            CoreEvent::VectorExit { source, .. } => {
-                // The first may have begun before the programs were attached.
-                let begun = open.pop();
-                assert!(begun.is_none_or(|begun| begun == source), "{begun:?} and {source:?}");
+            CoreEvent::VectorEntry { source, .. } => {
+                assert!(open.is_none(), "{source:?} in {open:?}");
+                (open, is_known) = (Some(*source), true);
             }
-            CoreEvent::SchedWaking { tid, context, .. } if tid == woken => {
-                wakings.push((context.expect("the context is told"), open.clone()));
+            CoreEvent::VectorExit { source, .. } => {
+                assert!(!is_known || open == Some(*source), "end of {source:?} in {open:?}");
+                (open, is_known) = (None, true);
+            }
+            CoreEvent::SchedWaking { tid, context, .. } => {
+                if let Some(at) = woken.iter().position(|ours| ours == tid) {
+                    wakings[at].push((context.expect("the context is told"), open));
+                }
             }
             _ => {}
         }
@@ -78,7 +95,7 @@ fn a_timer_wakes_in_an_interrupt_and_a_thread_in_its_own_context() {
     let _busy = Busy::start();
     sleeper.run(|| {
         for _ in 0..TIMES {
-            std::thread::sleep(Duration::from_micros(300));
+            std::thread::sleep(Duration::from_millis(1));
         }
     });
     let (mut from, mut to) = io::pipe().unwrap();
@@ -101,24 +118,27 @@ fn a_timer_wakes_in_an_interrupt_and_a_thread_in_its_own_context() {
     assert_eq!((finished.stats.lost(), finished.failure.is_none()), (0, true));
     let file = finished.sink.0.finish(&Totals::default()).unwrap();
 
-    let count = |tid: Tid, wanted: &dyn Fn(&(Context, Vec<VectorSource>)) -> bool| {
-        wakings_of(&file, tid).iter().filter(|waking| wanted(waking)).count()
-    };
-    // Whoever ordered the threads to begin woke them too, once.
-    let by_timer = count(slept, &|(context, _)| *context == Context::Irq);
-    assert!(by_timer >= TIMES, "{:?}", wakings_of(&file, slept));
-    let by_writer = count(read, &|(context, _)| *context == Context::Task);
-    assert!(by_writer >= TIMES * 9 / 10, "{:?}", wakings_of(&file, read));
-    // By whatever vector the timer comes here, none is open while a thread itself wakes.
-    assert_eq!(count(read, &|(context, open)| *context == Context::Task && !open.is_empty()), 0);
-    if cfg!(target_arch = "x86_64") {
-        let in_timer = |(context, open): &(Context, Vec<VectorSource>)| {
-            *context == Context::Irq && open.last() == Some(&VectorSource::LocalTimer)
-        };
-        let in_timer = count(slept, &in_timer);
-        println!(
-            "{by_timer} wakings by timers, {in_timer} of them in the local timer's vector; {by_writer} by the writer"
-        );
-        assert!(in_timer >= TIMES, "{:?}", wakings_of(&file, slept));
+    // Where a timer wakes: PREEMPT_RT leaves most of them to a thread that serves softirqs.
+    let is_rt =
+        std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
+    let timers = if is_rt { Context::Softirq } else { Context::Irq };
+    let [slept, read] = wakings_of(&file, [slept, read]);
+    let by_timer: Vec<_> = slept.iter().filter(|(context, _)| *context == timers).collect();
+    let by_writer: Vec<_> = read.iter().filter(|(context, _)| *context == Context::Task).collect();
+    println!(
+        "sleeper: {} of {} by timers; reader: {} of {} by the writer",
+        by_timer.len(),
+        slept.len(),
+        by_writer.len(),
+        read.len()
+    );
+    // A slow machine may be late for some: the time is over before the thread sleeps. And whoever gave the order to
+    // begin woke the thread too, as did whoever had a lock that it waited for.
+    assert!(by_timer.len() > TIMES / 2 && slept.len() <= by_timer.len() + 5, "{slept:?}");
+    assert!(by_writer.len() > TIMES / 2 && read.len() <= by_writer.len() + 5, "{read:?}");
+    assert!(by_writer.iter().all(|(_, open)| open.is_none()), "{read:?}");
+    if cfg!(target_arch = "x86_64") && !is_rt {
+        let in_timer = by_timer.iter().all(|(_, open)| *open == Some(VectorSource::LocalTimer));
+        assert!(in_timer, "{slept:?}");
     }
 }
