@@ -268,7 +268,7 @@ impl Peer {
             return None;
         }
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Some(Peer(command.spawn().unwrap()))
+        Some(Peer(command.process_group(0).spawn().unwrap()))
     }
 
     fn interrupt(mut self) {
@@ -279,8 +279,11 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // trace-cmd has a process for each CPU. After the interrupt there is none any more.
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = rustix::process::kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+            let _ = self.0.wait();
+        }
     }
 }
 
