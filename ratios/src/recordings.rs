@@ -177,6 +177,10 @@ fn threads(topology: &Topology) -> Vec<ThreadEntry> {
         pid: thread.pid.unwrap_or(thread.tid),
         comm: thread.name.clone(),
         cgroup: None,
+        allowed_cpus: None,
+        policy: None,
+        nice: None,
+        rt_priority: None,
     };
     topology.threads.iter().map(entry).collect()
 }

@@ -3,7 +3,7 @@
 //! The session's own thread takes from the logs, without a consumer thread in between: after a
 //! round everything older than its start has been sent, which is what a gap is reckoned from.
 
-use crate::cpu_time::cpu_ns;
+use crate::{cpu_time::cpu_ns, settings};
 use rustix::system::sysinfo;
 use std::{collections::BTreeMap, fs, io, path::Path, thread, time::Duration};
 use transect_bpf::{BpfError, Compact, Family, Filters, LogSink, LogStats, Plan, SyscallMode};
@@ -14,7 +14,7 @@ use transect_guest::{
     stamp::StampClock,
 };
 use transect_model::{ids::CpuId, untrusted::Untrusted};
-use transect_tracefs::threads;
+use transect_tracefs::threads::{self, ThreadFacts};
 
 /// The smallest log of a CPU: two chunks, as the collector asks.
 const MIN_LOG_BYTES: u64 = 2 * CHUNK_BYTES as u64;
@@ -57,7 +57,7 @@ pub(crate) fn prepare(wanted: &CompactPlan) -> Result<Prepared<CompactRun>, BpfE
         why_full: Untrusted::default(),
     };
     // After the programs: a thread that comes now names itself in the records.
-    let meta = names().to_meta();
+    let meta = descriptions();
     Ok(Prepared { started, meta, run: CompactRun { compact, pause: MIN_PAUSE, cpu_ns_before } })
 }
 
@@ -119,15 +119,18 @@ fn isa() -> &'static str {
     }
 }
 
-/// Threads and network devices as they are now.
-fn names() -> Names {
-    let thread =
-        |facts: threads::ThreadFacts| Thread { tid: facts.tid, pid: facts.pid, name: facts.comm };
-    Names {
-        threads: threads::all().into_iter().map(thread).collect(),
-        devices: devices(),
-        left_out: 0,
-    }
+/// Names and settings as they are now.
+fn descriptions() -> Vec<MetaFile> {
+    let threads = threads::all();
+    let mut meta = settings::to_meta(&threads);
+    meta.extend(names(threads).to_meta());
+    meta
+}
+
+/// Threads and network devices.
+fn names(threads: Vec<ThreadFacts>) -> Names {
+    let thread = |facts: ThreadFacts| Thread { tid: facts.tid, pid: facts.pid, name: facts.comm };
+    Names { threads: threads.into_iter().map(thread).collect(), devices: devices(), left_out: 0 }
 }
 
 fn devices() -> Vec<(u32, String)> {
@@ -203,7 +206,7 @@ impl TraceRun for CompactRun {
         let stats = self.compact.finish(&mut ToFrames(out)).map_err(as_io)?;
         let totals: Vec<LogTotals> = stats.logs.iter().map(totals).collect();
         // Threads that came meanwhile and forked before anything was recorded of them.
-        let mut meta = names().to_meta();
+        let mut meta = descriptions();
         meta.push(logs_to_meta(&totals));
         Ok(meta)
     }

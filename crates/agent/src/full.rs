@@ -1,6 +1,6 @@
 //! Full recording: any tracepoint, through a tracefs instance of the session's own.
 
-use crate::{cpu_time::cpu_ns, drain::Drain};
+use crate::{cpu_time::cpu_ns, drain::Drain, settings};
 use std::{io, thread, time::Duration};
 use transect_guest::{
     proto::{CpuStats, EventRequest, Start, Started, Stats},
@@ -8,7 +8,7 @@ use transect_guest::{
 };
 use transect_tracefs::{
     Instance, OWN_PREFIX, Selection, Totals, Tracefs, TracefsError, clean_leftovers, meta,
-    meta::Cmdlines,
+    meta::Cmdlines, threads,
 };
 
 /// Instances are named `transect-agent-PID-START`.
@@ -48,9 +48,13 @@ pub(crate) fn prepare(start: &Start) -> Result<Prepared<FullRun>, TracefsError> 
     let run = FullRun { drain, instance, tracefs, cmdlines, cpu_ns_before };
     Ok(Prepared {
         started,
-        meta: meta.into_iter().map(|file| (file.name, file.bytes)).collect(),
+        meta: meta.into_iter().map(|file| (file.name, file.bytes)).chain(settings()).collect(),
         run,
     })
+}
+
+fn settings() -> Vec<MetaFile> {
+    settings::to_meta(&threads::all())
 }
 
 fn request(event: &EventRequest) -> transect_tracefs::EventRequest {
@@ -103,6 +107,6 @@ impl TraceRun for FullRun {
         self.drain.rest(out)?;
         self.cmdlines.gather(&self.tracefs);
         let cmdlines = self.cmdlines.to_meta();
-        Ok(vec![(cmdlines.name, cmdlines.bytes)])
+        Ok([(cmdlines.name, cmdlines.bytes)].into_iter().chain(settings()).collect())
     }
 }

@@ -24,6 +24,7 @@ mod doors;
 mod drain;
 mod facts;
 mod full;
+mod settings;
 mod source;
 mod terminal;
 

@@ -19,6 +19,7 @@ use transect_compact::{Compact, Lost, LostCause as LogLostCause, Problem, Sink, 
 use transect_model::{
     event::CoreEvent,
     ids::{MachineId, Tid},
+    setting::ThreadSettings,
     table::ImportLog,
     time::{Source, Timestamp},
 };
@@ -92,6 +93,7 @@ impl<'t, 'd> CompactSource<'t, 'd> {
             name: comm.to_str().into_owned(),
             cgroup: None,
             born: None,
+            settings: ThreadSettings::default(),
         })
     }
 

@@ -16,6 +16,7 @@ use transect_ftrace::{CoreDecoder, EventTable};
 use transect_model::{
     event::CoreEvent,
     ids::{CpuId, MachineId, Tid, VcpuId},
+    setting::ThreadSettings,
     table::ImportLog,
     time::{Source, Timestamp, Trace},
 };
@@ -467,6 +468,7 @@ impl Pairing {
             name: comm.to_str().into_owned(),
             cgroup: None,
             born: None,
+            settings: ThreadSettings::default(),
         }));
     }
 }

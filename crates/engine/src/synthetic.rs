@@ -38,6 +38,7 @@ use transect_model::{
     event::Comm,
     exit::Isa,
     ids::{CpuId, MachineId, Tid, VcpuId},
+    setting::ThreadSettings,
     time::{Source, Timestamp, Trace},
 };
 
@@ -110,6 +111,7 @@ impl Plan {
                 name: thread.name(),
                 cgroup: None,
                 born: None,
+                settings: ThreadSettings::default(),
             });
         }
         topology

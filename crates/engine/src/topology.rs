@@ -6,7 +6,8 @@
 use serde::{Deserialize, Serialize};
 use transect_model::{
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
-    table::Machine,
+    setting::{CgroupSettings, ThreadSettings},
+    table::{Cgroup, Machine},
 };
 
 /// One machine as the source of the recording knows it.
@@ -106,6 +107,56 @@ pub struct ThreadInfo {
     /// When it was created, at the latest, in trace time, if the source knows (procfs): it lived
     /// from then on.
     pub born: Option<i64>,
+    /// How it was scheduled when recording began.
+    pub settings: ThreadSettings,
+}
+
+/// An interrupt line as the machine's kernel listed it when recording began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IrqLineInfo {
+    /// The machine whose kernel serves it.
+    pub machine: MachineId,
+    /// The line's number, as in `irq_handler_entry`.
+    pub irq: i32,
+    /// The names of its handlers, as `/proc/interrupts` prints them: `virtio1-req.0`.
+    pub name: String,
+}
+
+/// A control group and its limits when recording began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupInfo {
+    /// The machine whose kernel has it.
+    pub machine: MachineId,
+    /// Its path, as in [`ThreadInfo::cgroup`].
+    pub name: String,
+    /// Its limits.
+    pub settings: CgroupSettings,
+}
+
+impl CgroupInfo {
+    /// Its row.
+    pub(crate) fn row(self) -> Cgroup {
+        let CgroupSettings {
+            cpu_weight,
+            cpu_quota_ns,
+            cpu_period_ns,
+            cpus,
+            memory_max_bytes,
+            memory_high_bytes,
+            io_weight,
+        } = self.settings;
+        Cgroup {
+            machine_id: self.machine,
+            cgroup: self.name,
+            cpu_weight,
+            cpu_quota_ns,
+            cpu_period_ns,
+            cpus,
+            memory_max_bytes,
+            memory_high_bytes,
+            io_weight,
+        }
+    }
 }
 
 /// Everything known about the actors before the first event is read.
@@ -117,6 +168,10 @@ pub struct Topology {
     pub vcpus: Vec<VcpuInfo>,
     /// The threads known.
     pub threads: Vec<ThreadInfo>,
+    /// The interrupt lines known.
+    pub irq_lines: Vec<IrqLineInfo>,
+    /// The control groups known.
+    pub cgroups: Vec<CgroupInfo>,
 }
 
 impl Topology {
@@ -145,6 +200,12 @@ impl Topology {
         }
         if let Some(thread) = self.threads.iter().find(|t| !known(t.machine)) {
             return Err(format!("thread {} is on unknown machine {}", thread.tid, thread.machine));
+        }
+        if let Some(line) = self.irq_lines.iter().find(|line| !known(line.machine)) {
+            return Err(format!("interrupt {} is on unknown machine {}", line.irq, line.machine));
+        }
+        if let Some(group) = self.cgroups.iter().find(|group| !known(group.machine)) {
+            return Err(format!("a control group is on unknown machine {}", group.machine));
         }
         Ok(())
     }

@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use transect_model::{
     event::Comm,
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
+    setting::ThreadSettings,
     table::{self, Row, TableSink},
     xen::XenVcpu,
 };
@@ -380,12 +381,19 @@ impl World {
         }
         for machine in &self.machines {
             for thread in machine.threads.iter() {
+                let known = machine.known.get(&thread.tid.0).map(|known| &known.settings);
+                let ThreadSettings { allowed_cpus, policy, nice, rt_priority } =
+                    known.cloned().unwrap_or_default();
                 sink.row(Row::Thread(table::Thread {
                     machine_id: machine.id,
                     tid: thread.tid,
                     pid: thread.pid,
                     name: thread.comm.to_str().into_owned(),
                     cgroup: thread.cgroup_name.clone(),
+                    allowed_cpus,
+                    policy,
+                    nice,
+                    rt_priority,
                 }));
             }
         }

@@ -8,6 +8,7 @@ use crate::{
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::{Context, IrqSource},
+    setting::SchedPolicy,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
     xen::Runstate,
 };
@@ -87,6 +88,7 @@ to_cell! {
     CounterName: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     Context: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     IrqSource: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    SchedPolicy: |v| Cell::Str(Cow::Borrowed(v.as_str()));
 }
 
 #[cfg(test)]

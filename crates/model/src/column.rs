@@ -11,6 +11,7 @@ use crate::{
     from_cell::FromCell,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::{Context, IrqSource},
+    setting::SchedPolicy,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
@@ -147,6 +148,7 @@ words! {
     NetDirection: |v| Some(*v as u64);
     CounterName: |v| Some(*v as u64);
     Context: |v| Some(*v as u64);
+    SchedPolicy: |v| Some(*v as u64);
     IrqSource: |v| Some(source_word(*v));
     ExitReason: |v| Some(u64::from(v.code) | isa_word(v.isa)? << 32);
     Comm: |v| short_word(v);

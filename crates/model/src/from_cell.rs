@@ -10,6 +10,7 @@ use crate::{
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::{Context, IrqSource},
+    setting::SchedPolicy,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
@@ -124,6 +125,7 @@ words! {
     NetDirection: Xmit Receive;
     CounterName: HaltPollNs BlockInFlight;
     Context: Task Softirq Irq Nmi;
+    SchedPolicy: Other Fifo Rr Batch Idle Deadline Ext;
 }
 
 impl FromCell for IrqSource {

@@ -164,6 +164,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::{MachineId, Tid},
+        setting::SchedPolicy,
         table::{ClockEdge, Thread},
     };
 
@@ -181,10 +182,14 @@ mod tests {
             pid: None,
             name: "a\"\n\u{1b}[2J".to_owned(),
             cgroup: Some("/a,b".to_owned()),
+            allowed_cpus: Some("0-3,8".to_owned()),
+            policy: Some(SchedPolicy::Batch),
+            nice: Some(-20),
+            rt_priority: None,
         };
         assert_eq!(
             text(|out| write_json(out, &row)),
-            r#"{"machine_id":0,"tid":-1,"pid":null,"name":"a\"\n\u001b[2J","cgroup":"/a,b"}"#
+            r#"{"machine_id":0,"tid":-1,"pid":null,"name":"a\"\n\u001b[2J","cgroup":"/a,b","allowed_cpus":"0-3,8","policy":"batch","nice":-20,"rt_priority":null}"#
         );
         let all = text(|out| write_json_str(out, "\\ é \u{7f}\u{0}\t\r\u{8}\u{c}/"));
         assert_eq!(all, "\"\\\\ é \\u007f\\u0000\\t\\r\\b\\f/\"");

@@ -41,6 +41,7 @@ pub mod json;
 pub mod people;
 mod row;
 mod selected;
+pub mod setting;
 pub mod state;
 pub mod table;
 pub mod time;

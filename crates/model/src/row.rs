@@ -5,9 +5,9 @@
 
 use crate::column::{ColumnSource, ColumnVisitor, TableDoc};
 use crate::table::{
-    BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit, ImportLog,
-    Irq, Lost, Machine, NetIo, Syscall, Thread, ThreadStateRow, Vcpu, VcpuStateRow, Wakeup,
-    WallClock, Window, WorkItem,
+    BlockIo, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
+    ImportLog, Irq, Lost, Machine, NetIo, Syscall, Thread, ThreadStateRow, Vcpu, VcpuStateRow,
+    Wakeup, WallClock, Window, WorkItem,
 };
 
 /// A row type that can be walked column by column.
@@ -107,6 +107,7 @@ tables! {
     cpus: CpuRow = Cpu;
     vcpus: Vcpu = Vcpu;
     threads: Thread = Thread;
+    cgroups: Cgroup = Cgroup;
     cpu_slices: CpuSlice = CpuSlice;
     vcpu_states: VcpuStateRow = VcpuState;
     thread_states: ThreadStateRow = ThreadState;

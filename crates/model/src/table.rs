@@ -15,6 +15,7 @@ use crate::{
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::{Context, IrqSource},
     row::Columnar,
+    setting::SchedPolicy,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
@@ -130,6 +131,47 @@ table! {
         name: String,
         /// Control group, if known.
         cgroup: Option<String>,
+        /// The online CPUs on which the thread was allowed to run, as a list (0-3,8): when the
+        /// recording began (of a snapshot: when it was taken), or for a thread that began later,
+        /// when it ended. Null if not recorded; so are policy, nice and rt_priority.
+        allowed_cpus: Option<String>,
+        /// Scheduling policy at that time: other, fifo, rr, batch, idle, deadline or ext.
+        policy: Option<SchedPolicy>,
+        /// Nice value at that time, -20 to 19; null for the policies fifo, rr and deadline, too.
+        nice: Option<i32>,
+        /// Real-time priority at that time, 1 to 99; null for all policies but fifo and rr, too.
+        rt_priority: Option<u32>,
+    }
+}
+
+table! {
+    /// One control group that had a thread when the recording began, or above one that had, with
+    /// its limits at that time (of a snapshot: when it was taken). A group that got its first
+    /// thread later has the limits at the end of the recording.
+    Cgroup in "cgroups" {
+        /// The machine.
+        machine_id: MachineId,
+        /// The control group, as in threads: its path below the mount.
+        cgroup: String,
+        /// cpu.weight, 1 to 10000; 0 for a group with cpu.idle. Null for the root, for groups
+        /// without the cpu controller and in version 1 of control groups.
+        cpu_weight: Option<u64>,
+        /// CPU time that the group gets per period, ns (cpu.max). Null without a limit; if
+        /// cpu_period_ns is null as well, it is not known whether there is one.
+        cpu_quota_ns: Option<i64>,
+        /// The period of the quota, ns; without a limit, the period that one would have. Null if
+        /// the group has no cpu controller.
+        cpu_period_ns: Option<i64>,
+        /// The CPUs of the group as a list (cpuset.cpus.effective); null if the group has no cpuset
+        /// controller.
+        cpus: Option<String>,
+        /// Limit of memory, bytes (memory.max); null without a limit or a memory controller.
+        memory_max_bytes: Option<u64>,
+        /// Memory from which on the group is throttled and reclaimed, bytes (memory.high); null
+        /// without one, without a memory controller and in version 1.
+        memory_high_bytes: Option<u64>,
+        /// Default of io.weight, 1 to 10000; null without one and in version 1.
+        io_weight: Option<u64>,
     }
 }
 

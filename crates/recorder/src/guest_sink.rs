@@ -18,9 +18,10 @@ use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, Totals};
 use transect_guest::{
     describe,
     exchange::Bracket,
-    proto::{CompactRun, CpuStats, MachineFacts, Words},
+    proto::{CompactRun, CpuStats, MachineFacts, Words, is_settings},
     serve::MetaFile,
     session::{Beginning, Gap, GuestSink, SinkError},
+    settings::{GuestSettings, Task},
     stamp::{StampClock, TscReading},
     transport::GuestSpec,
 };
@@ -28,11 +29,15 @@ use transect_model::{
     event::Comm,
     exit::Isa,
     ids::{CpuId, MachineId, MachineKind, Tid},
+    setting::{CgroupSettings, MAX_CGROUPS},
     untrusted::Untrusted,
 };
 use transect_store::{
     Manifest, RecordingWriter, SourceSpool, StoreError,
-    manifest::{self, LostCount, MachineEntry, NotKept, SourceEntry, SourceFormat, ThreadEntry},
+    manifest::{
+        self, CgroupEntry, IrqLineEntry, LostCount, MachineEntry, NotKept, SourceEntry,
+        SourceFormat, ThreadEntry,
+    },
     stem_from_name,
 };
 
@@ -177,6 +182,7 @@ impl GuestSpool {
     fn begin_source(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         let Beginning { facts, started, .. } = beginning;
         let machine = self.introduce(facts, started.clock.raw_for_storage())?;
+        self.learn_settings(machine, beginning.meta)?;
         if self.sources > 0 && !beginning.same_boot {
             let at_host = self.host_clock.now().unwrap_or(0);
             self.writer.evidence(&Evidence::ClockRestart { machine, at_host })?;
@@ -260,13 +266,8 @@ impl GuestSpool {
         machine_id: MachineId,
         names: &describe::Names,
     ) -> Result<(), SinkError> {
-        let entry = |thread: &describe::Thread| ThreadEntry {
-            born: None,
-            machine_id,
-            tid: Tid(thread.tid),
-            pid: Tid(thread.pid),
-            comm: thread.name.clone(),
-            cgroup: None,
+        let entry = |thread: &describe::Thread| {
+            thread_entry(machine_id, Tid(thread.tid), Tid(thread.pid), thread.name.clone())
         };
         if names.left_out > 0 {
             self.push_note(format!(
@@ -276,12 +277,32 @@ impl GuestSpool {
             ));
         }
         Ok(self.writer.update(|manifest| {
-            let of_guest = manifest.threads.iter().filter(|known| known.machine_id == machine_id);
-            let mut known: HashSet<Tid> = of_guest.map(|known| known.tid).collect();
-            let room = MAX_THREADS.saturating_sub(known.len());
-            let new = names.threads.iter().map(entry).filter(|thread| known.insert(thread.tid));
-            let new: Vec<ThreadEntry> = new.take(room).collect();
-            manifest.threads.extend(new);
+            add_threads(manifest, machine_id, names.threads.iter().map(entry));
+        })?)
+    }
+
+    /// Puts what a guest's scheduler and interrupts are set to into the manifest. What is there stays: it was seen first.
+    fn learn_settings(&self, machine_id: MachineId, meta: &[MetaFile]) -> Result<(), SinkError> {
+        let settings = GuestSettings::from_meta(meta);
+        if settings == GuestSettings::default() {
+            return Ok(());
+        }
+        let group_of = |task: &Task| settings.cgroups.get(task.cgroup?)?.as_ref();
+        let thread = |task: &Task| {
+            let name = task.name.raw_for_storage().to_owned();
+            let entry = thread_entry(machine_id, Tid(task.tid), Tid(task.pid), name);
+            let cgroup = group_of(task).map(|(path, _)| path.raw_for_storage().to_owned());
+            ThreadEntry { cgroup, ..entry }.with_settings(&task.settings)
+        };
+        Ok(self.writer.update(|manifest| {
+            if manifest.irq_lines.iter().all(|line| line.machine_id != machine_id) {
+                manifest.irq_lines.extend(settings.irq_lines.iter().map(|(irq, name)| {
+                    let name = name.raw_for_storage().to_owned();
+                    IrqLineEntry { machine_id, irq: *irq, name }
+                }));
+            }
+            add_cgroups(manifest, machine_id, settings.cgroups.iter().flatten());
+            add_threads(manifest, machine_id, settings.tasks.iter().map(thread));
         })?)
     }
 
@@ -312,13 +333,13 @@ impl GuestSink for GuestSpool {
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         if !beginning.continues || self.place.is_none() {
             self.begin_source(beginning)?;
+        } else {
+            self.learn_settings(self.machine()?, beginning.meta)?;
         }
-        if let Some(Place::Spool(spool)) = &self.place {
-            for (name, bytes) in beginning.meta {
-                spool.meta(name, bytes)?;
-            }
+        match &self.place {
+            Some(Place::Spool(spool)) => keep_meta(spool, beginning.meta),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn pages(&mut self, cpu: u32, pages: &[u8]) -> Result<(), SinkError> {
@@ -366,12 +387,11 @@ impl GuestSink for GuestSpool {
     }
 
     fn end(&mut self, meta: &[MetaFile], cpus: &[CpuStats]) -> Result<(), SinkError> {
+        if self.place.is_some() {
+            self.learn_settings(self.machine()?, meta)?;
+        }
         match &self.place {
-            Some(Place::Spool(spool)) => {
-                for (name, bytes) in meta {
-                    spool.meta(name, bytes)?;
-                }
-            }
+            Some(Place::Spool(spool)) => keep_meta(spool, meta)?,
             Some(Place::Compact(file)) => {
                 let described = describe::Names::from_meta(meta);
                 self.learn_threads(self.machine()?, &described)?;
@@ -404,6 +424,60 @@ impl GuestSink for GuestSpool {
 
     fn note(&mut self, text: &str) {
         self.push_note(text.to_owned());
+    }
+}
+
+/// Stores the descriptive files of a trace.
+fn keep_meta(spool: &SourceSpool, meta: &[MetaFile]) -> Result<(), SinkError> {
+    for (name, bytes) in meta.iter().filter(|(name, _)| !is_settings(name)) {
+        spool.meta(name, bytes)?;
+    }
+    Ok(())
+}
+
+/// Adds the threads of a guest that the manifest does not have, up to the bound.
+fn add_threads(
+    manifest: &mut Manifest,
+    machine_id: MachineId,
+    threads: impl Iterator<Item = ThreadEntry>,
+) {
+    let of_guest = manifest.threads.iter().filter(|known| known.machine_id == machine_id);
+    let mut known: HashSet<Tid> = of_guest.map(|known| known.tid).collect();
+    let room = MAX_THREADS.saturating_sub(known.len());
+    manifest.threads.extend(threads.filter(|thread| known.insert(thread.tid)).take(room));
+}
+
+/// Adds the control groups of a guest that the manifest does not have, up to the bound.
+fn add_cgroups<'g>(
+    manifest: &mut Manifest,
+    machine_id: MachineId,
+    groups: impl Iterator<Item = &'g (Untrusted<String>, CgroupSettings)>,
+) {
+    let of_guest = manifest.cgroups.iter().filter(|known| known.machine_id == machine_id);
+    let mut known: HashSet<String> = of_guest.map(|known| known.cgroup.clone()).collect();
+    let room = MAX_CGROUPS.saturating_sub(known.len());
+    let entry = |(path, settings): &(Untrusted<String>, CgroupSettings)| CgroupEntry {
+        machine_id,
+        cgroup: path.raw_for_storage().to_owned(),
+        settings: settings.clone(),
+    };
+    let new = groups.map(entry).filter(|group| known.insert(group.cgroup.clone()));
+    manifest.cgroups.extend(new.take(room));
+}
+
+/// A thread of which nothing else is known.
+fn thread_entry(machine_id: MachineId, tid: Tid, pid: Tid, comm: String) -> ThreadEntry {
+    ThreadEntry {
+        machine_id,
+        tid,
+        pid,
+        comm,
+        cgroup: None,
+        born: None,
+        allowed_cpus: None,
+        policy: None,
+        nice: None,
+        rt_priority: None,
     }
 }
 
@@ -477,4 +551,39 @@ fn uname_text(facts: &MachineFacts) -> String {
     let [name, release, arch] =
         [&facts.nodename, &facts.release, &facts.arch].map(Untrusted::raw_for_storage);
     format!("Linux {name} {release} {arch}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUEST: MachineId = MachineId(1);
+
+    fn thread(machine_id: MachineId, tid: i32, comm: &str) -> ThreadEntry {
+        thread_entry(machine_id, Tid(tid), Tid(tid), comm.to_owned())
+    }
+
+    /// What is seen first stays, and no number of connections makes a guest's part larger than its bound.
+    #[test]
+    fn threads_and_groups_of_a_guest_are_added_up_to_their_bounds() {
+        let mut manifest = Manifest::default();
+        manifest.threads.push(thread(MachineId(0), 2, "host's"));
+        let count = i32::try_from(MAX_THREADS).unwrap();
+        add_threads(&mut manifest, GUEST, (1..4).map(|tid| thread(GUEST, tid, "first")));
+        add_threads(&mut manifest, GUEST, (1..count + 9).map(|tid| thread(GUEST, tid, "later")));
+        assert_eq!(manifest.threads.len(), 1 + MAX_THREADS);
+        let named = |comm: &str| manifest.threads.iter().filter(|t| t.comm == comm).count();
+        assert_eq!((named("host's"), named("first")), (1, 3));
+
+        let group = |number: usize, cpu_weight| {
+            let settings = CgroupSettings { cpu_weight, ..CgroupSettings::default() };
+            (Untrusted::new(format!("/{number}")), settings)
+        };
+        add_cgroups(&mut manifest, GUEST, [group(0, Some(1))].iter());
+        let more: Vec<_> = (0..MAX_CGROUPS + 9).map(|number| group(number, Some(2))).collect();
+        add_cgroups(&mut manifest, GUEST, more.iter());
+        assert_eq!(manifest.cgroups.len(), MAX_CGROUPS);
+        assert_eq!(manifest.cgroups[0].settings.cpu_weight, Some(1));
+        assert!(manifest.cgroups[1..].iter().all(|group| group.settings.cpu_weight == Some(2)));
+    }
 }

@@ -5,6 +5,7 @@ use super::{
     ending::cause_of,
     facts::uname_text,
     kernel::{HostKernel, KernelTotals},
+    settings::HostSettings,
     vms::Vms,
     wall::WallWatch,
     window::SnapshotWindow,
@@ -39,6 +40,7 @@ pub(super) struct Host {
     threads: BTreeMap<i32, ThreadFacts>,
     /// Those of them that lived when they were gathered last.
     alive: BTreeSet<i32>,
+    settings: HostSettings,
     /// Which threads its kernel records, for the manifest.
     filter: Option<FilterEntry>,
     /// The hypervisor below, if it is to be recorded: once.
@@ -59,7 +61,9 @@ impl Host {
         let (threads, alive) = (BTreeMap::new(), BTreeSet::new());
         let wall = WallWatch::start(kernel.clock());
         let (filter, readers) = (None, Readers::Owner);
-        let mut host = Host { kernel, command_line, threads, alive, filter, xen, wall, readers };
+        let settings = HostSettings::new();
+        let mut host =
+            Host { kernel, command_line, threads, alive, settings, filter, xen, wall, readers };
         host.gather_threads();
         host
     }
@@ -86,7 +90,10 @@ impl Host {
         if let Some(filter) = &mut self.filter {
             note_moved(filter, self.kernel.moved());
         }
+        self.settings.add(&now);
         self.threads.extend(now.into_iter().map(|facts| (facts.tid, facts)));
+        let threads = &self.threads;
+        self.settings.retain_threads(|tid| threads.contains_key(&tid));
     }
 
     /// When a thread was created, at the latest, if it is alive.
@@ -154,12 +161,34 @@ impl Host {
             vcpus: Vec::new(),
         });
         // A killed recorder leaves these; at the end they are brought up to date.
-        manifest.threads = self.thread_entries(host);
+        self.describe_threads(&mut manifest, host);
+        manifest.notes.extend(self.settings.note());
         (manifest, host)
     }
 
     fn thread_entries(&self, host: MachineId) -> Vec<ThreadEntry> {
-        self.threads.values().map(|facts| thread_entry(host, facts)).collect()
+        let entry = |facts| {
+            let entry = thread_entry(host, facts);
+            match self.settings.of_thread(facts) {
+                Some(settings) => entry.with_settings(settings),
+                None => entry,
+            }
+        };
+        self.threads.values().map(entry).collect()
+    }
+
+    /// Replaces what a manifest has about the host's threads and about what its scheduler and interrupts are set to.
+    fn describe_threads(&self, manifest: &mut Manifest, host: MachineId) {
+        manifest.threads.retain(|thread| thread.machine_id != host);
+        manifest.threads.extend(self.thread_entries(host));
+        self.describe_settings(manifest, host);
+    }
+
+    fn describe_settings(&self, manifest: &mut Manifest, host: MachineId) {
+        manifest.irq_lines.retain(|line| line.machine_id != host);
+        manifest.irq_lines.extend(self.settings.irq_line_entries(host));
+        manifest.cgroups.retain(|group| group.machine_id != host);
+        manifest.cgroups.extend(self.settings.cgroup_entries(host));
     }
 
     /// Completes what the manifest of a snapshot says about it and about the threads at its start.
@@ -169,6 +198,7 @@ impl Host {
         reason: &str,
         window: SnapshotWindow,
     ) -> Result<SnapshotEntry, StoreError> {
+        self.settings.renew();
         self.gather_threads();
         let to = self.kernel.froze_at();
         let holds_from = self.kernel.holds_from();
@@ -199,6 +229,7 @@ impl Host {
             manifest.snapshot = Some(entry.clone());
             manifest.threads.retain(|thread| thread.machine_id != recording.host);
             manifest.threads.extend(threads);
+            self.describe_settings(manifest, recording.host);
         })?;
         Ok(entry)
     }
@@ -231,8 +262,7 @@ impl Host {
             manifest.lost.extend(lost_counts(host, &result.totals));
             manifest.filter.clone_from(&self.filter);
             if !is_snapshot {
-                manifest.threads.retain(|thread| thread.machine_id != host);
-                manifest.threads.extend(self.thread_entries(host));
+                self.describe_threads(manifest, host);
             }
             let own = CpuTime::of_this_process();
             manifest.cost = Some(Cost {
@@ -315,6 +345,10 @@ fn thread_entry(machine_id: MachineId, facts: &ThreadFacts) -> ThreadEntry {
         comm: facts.comm.clone(),
         cgroup: facts.cgroup.clone(),
         born: None,
+        allowed_cpus: None,
+        policy: None,
+        nice: None,
+        rt_priority: None,
     }
 }
 

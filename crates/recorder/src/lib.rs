@@ -65,6 +65,7 @@ mod plan;
 mod recorder;
 mod running;
 mod service;
+mod settings;
 mod spool_sink;
 mod trigger;
 pub mod units;

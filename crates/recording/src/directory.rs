@@ -12,7 +12,7 @@ use crate::{
     xen,
 };
 use std::path::Path;
-use transect_engine::topology::{MachineInfo, ThreadInfo, VcpuInfo};
+use transect_engine::topology::{CgroupInfo, IrqLineInfo, MachineInfo, ThreadInfo, VcpuInfo};
 use transect_engine::{LostCause, StreamKey, Topology};
 use transect_model::ids::CpuId;
 use transect_model::table::ImportLog;
@@ -100,11 +100,24 @@ fn topology(manifest: &Manifest) -> Topology {
         name: thread.comm.clone(),
         cgroup: thread.cgroup.clone(),
         born: None,
+        settings: thread.settings(),
+    });
+    let irq_lines = manifest.irq_lines.iter().map(|line| IrqLineInfo {
+        machine: line.machine_id,
+        irq: line.irq,
+        name: line.name.clone(),
+    });
+    let cgroups = manifest.cgroups.iter().map(|group| CgroupInfo {
+        machine: group.machine_id,
+        name: group.cgroup.clone(),
+        settings: group.settings.clone(),
     });
     Topology {
         machines: manifest.machines.iter().map(machine).collect(),
         vcpus: manifest.machines.iter().flat_map(vcpus).collect(),
         threads: threads.collect(),
+        irq_lines: irq_lines.collect(),
+        cgroups: cgroups.collect(),
     }
 }
 
@@ -145,4 +158,64 @@ fn gap(gap: &Gap) -> RawGap {
         _ => LostCause::GuestDisconnected,
     };
     RawGap { machine: gap.machine_id, from: gap.from, until: gap.to, cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transect_model::ids::MachineId;
+    use transect_model::setting::{CgroupSettings, SchedPolicy, ThreadSettings};
+
+    fn topology_of(manifest: &str) -> Topology {
+        topology(&Manifest::parse(manifest).unwrap())
+    }
+
+    #[test]
+    fn settings_of_every_machine_arrive() {
+        let topology = topology_of(
+            r#"{"format": 1, "transect": "0.1.0", "created_unix_ns": 1, "finished": true,
+                "machines": [{"id": 0, "kind": "host", "name": "h"}, {"id": 1, "parent": 0, "kind": "guest", "name": "g"}],
+                "threads": [
+                    {"machine_id": 0, "tid": 7, "pid": 7, "comm": "a", "allowed_cpus": "0-3,8", "policy": "fifo", "rt_priority": 9},
+                    {"machine_id": 1, "tid": 7, "pid": 7, "comm": "b", "policy": "of the future", "nice": -5}],
+                "irq_lines": [
+                    {"machine_id": 0, "irq": 36, "name": "virtio1-req.0"},
+                    {"machine_id": 1, "irq": 36, "name": "eth0, eth1"}],
+                "cgroups": [{"machine_id": 1, "cgroup": "/a", "cpu_weight": 300, "cpu_quota_ns": 1, "from_the_future": 2}]}"#,
+        );
+        let line = |machine, irq, name: &str| IrqLineInfo {
+            machine: MachineId(machine),
+            irq,
+            name: name.to_owned(),
+        };
+        assert_eq!(topology.irq_lines, [line(0, 36, "virtio1-req.0"), line(1, 36, "eth0, eth1")]);
+        let settings = topology.threads.into_iter().map(|thread| thread.settings);
+        let rt = ThreadSettings {
+            allowed_cpus: Some("0-3,8".to_owned()),
+            policy: Some(SchedPolicy::Fifo),
+            nice: None,
+            rt_priority: Some(9),
+        };
+        let nice = ThreadSettings { nice: Some(-5), ..ThreadSettings::default() };
+        assert_eq!(settings.collect::<Vec<_>>(), [rt, nice]);
+        let settings = CgroupSettings {
+            cpu_weight: Some(300),
+            cpu_quota_ns: Some(1),
+            ..CgroupSettings::default()
+        };
+        let group = CgroupInfo { machine: MachineId(1), name: "/a".to_owned(), settings };
+        assert_eq!(topology.cgroups, [group]);
+    }
+
+    /// A manifest as it was before settings were recorded.
+    #[test]
+    fn recordings_without_settings_have_none() {
+        let topology = topology_of(
+            r#"{"format": 1, "transect": "0.1.0", "created_unix_ns": 1, "finished": true,
+                "machines": [{"id": 0, "kind": "host", "name": "h"}],
+                "threads": [{"machine_id": 0, "tid": 7, "pid": 7, "comm": "a", "cgroup": "/"}]}"#,
+        );
+        assert_eq!(topology.threads[0].settings, ThreadSettings::default());
+        assert!(topology.irq_lines.is_empty() && topology.cgroups.is_empty());
+    }
 }

@@ -96,6 +96,10 @@ mod tests {
             pid: None,
             name: name.to_owned(),
             cgroup: Some("/a,b".to_owned()),
+            allowed_cpus: None,
+            policy: None,
+            nice: None,
+            rt_priority: None,
         }
     }
 
@@ -107,6 +111,6 @@ mod tests {
 
     #[test]
     fn csv_quotes_separators_and_leaves_null_empty() {
-        assert_eq!(text(|out| write_csv(out, &thread("q\"x"))), "0,-1,,\"q\"\"x\",\"/a,b\"\n");
+        assert_eq!(text(|out| write_csv(out, &thread("q\"x"))), "0,-1,,\"q\"\"x\",\"/a,b\",,,,\n");
     }
 }

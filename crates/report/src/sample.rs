@@ -71,7 +71,17 @@ fn exit(
 }
 
 fn thread(machine_id: MachineId, tid: Tid, name: &str) -> Thread {
-    Thread { machine_id, tid, pid: Some(tid), name: name.to_owned(), cgroup: None }
+    Thread {
+        machine_id,
+        tid,
+        pid: Some(tid),
+        name: name.to_owned(),
+        cgroup: None,
+        allowed_cpus: None,
+        policy: None,
+        nice: None,
+        rt_priority: None,
+    }
 }
 
 fn thread_state(

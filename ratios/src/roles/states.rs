@@ -175,6 +175,12 @@ fn topology(manifest: &Manifest) -> Topology {
         name: thread.comm.clone(),
         cgroup: thread.cgroup.clone(),
         born: None,
+        settings: thread.settings(),
     });
-    Topology { machines: machines.collect(), vcpus: vcpus.collect(), threads: threads.collect() }
+    Topology {
+        machines: machines.collect(),
+        vcpus: vcpus.collect(),
+        threads: threads.collect(),
+        ..Topology::default()
+    }
 }

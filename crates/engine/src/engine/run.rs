@@ -360,6 +360,7 @@ impl<'a> Run<'a> {
         let shift_tests = self.state.world.finish(end, self.sink);
         self.emit_unlocated(end);
         self.emit_machines();
+        self.emit_cgroups();
         self.emit_log(streams);
         let notes = &self.state.world.notes;
         Summary {
@@ -406,6 +407,12 @@ impl<'a> Run<'a> {
                 time_unit: Some(time_unit.to_owned()),
                 ..machine.info.row()
             }));
+        }
+    }
+
+    fn emit_cgroups(&mut self) {
+        for group in self.engine.topology.cgroups.drain(..) {
+            self.sink.row(Row::Cgroup(group.row()));
         }
     }
 

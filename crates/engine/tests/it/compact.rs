@@ -245,7 +245,7 @@ fn assert_same(ftrace: (Tables, Summary), compact: (Tables, Summary)) {
         )* };
     }
     same! {
-        machines cpus vcpus threads cpu_slices vcpu_states thread_states exits wakeups irqs
+        machines cpus vcpus threads cgroups cpu_slices vcpu_states thread_states exits wakeups irqs
         syscalls block_io net_io work_items counters windows lost import_log
     }
     // Fewer events are tested, with the same result.

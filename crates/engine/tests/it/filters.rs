@@ -6,6 +6,7 @@ use crate::dsl::{Story, slices, thread_states, vcpu_states};
 use transect_engine::{Filter, Options, ThreadFilter, topology::ThreadInfo};
 use transect_model::{
     ids::{MachineId, Tid},
+    setting::ThreadSettings,
     time::{Span, Timestamp},
 };
 
@@ -28,6 +29,7 @@ fn exec_by_another_thread_keeps_process_and_group() {
                 name: "sh".into(),
                 cgroup: Some("/job".into()),
                 born: None,
+                settings: ThreadSettings::default(),
             });
         }
         story
@@ -109,6 +111,7 @@ fn task_snapshot_has_the_name_where_renames_may_be_missing() {
         name: "api".into(),
         cgroup: None,
         born: Some(900),
+        settings: ThreadSettings::default(),
     });
     let window = Span { start: Timestamp::new(1050), end: Timestamp::new(1400) };
     let (tables, _) = story.run_by(|engine| engine.with_window(window), Options::default());

@@ -8,6 +8,7 @@ use transect_engine::{
 };
 use transect_model::{
     ids::{CpuId, MachineId, Tid, VcpuId},
+    setting::ThreadSettings,
     table::Tables,
     time::Timestamp,
 };
@@ -655,6 +656,7 @@ fn windows_split_states_exactly() {
         name: "CPU 0/KVM".into(),
         cgroup: Some("/machine/web".into()),
         born: None,
+        settings: ThreadSettings::default(),
     });
     let (tables, _) = story.run_with(Options { window_ns: 100 });
     let rows: Vec<_> = tables

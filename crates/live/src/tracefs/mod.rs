@@ -28,6 +28,7 @@ use transect_engine::{
 use transect_guest::discover::{Roster, Vm};
 use transect_model::{
     ids::{CpuId, MachineId, Tid, VcpuId},
+    setting::ThreadSettings,
     time::{Source as Stamped, Timestamp, Trace},
 };
 use transect_tracefs::{CpuTime, Namespaces, threads};
@@ -141,6 +142,7 @@ impl TracefsSource {
             name,
             cgroup,
             born: None,
+            settings: ThreadSettings::default(),
         });
     }
 

@@ -5,6 +5,7 @@
 
 use crate::serve::MetaFile;
 use std::borrow::Cow;
+use transect_model::setting::shortened;
 
 /// Name of the file of threads: lines `TID PID NAME`.
 const THREADS: &str = "threads";
@@ -67,12 +68,12 @@ impl Names {
             Some(Thread {
                 tid: parts.next()?.parse().ok()?,
                 pid: parts.next()?.parse().ok()?,
-                name: shortened(parts.next()?),
+                name: shortened(parts.next()?, MAX_NAME_BYTES).to_owned(),
             })
         });
         let devices = lines(meta, DEVICES).take(MAX_DEVICES).filter_map(|line| {
             let (index, name) = line.split_once(' ')?;
-            Some((index.parse().ok()?, shortened(name)))
+            Some((index.parse().ok()?, shortened(name, MAX_NAME_BYTES).to_owned()))
         });
         let left_out = lines(meta, THREADS).skip(MAX_THREADS).count()
             + lines(meta, DEVICES).skip(MAX_DEVICES).count();
@@ -81,7 +82,7 @@ impl Names {
 }
 
 /// A thread may be named with a line break in it.
-fn one_line(name: &str) -> String {
+pub(crate) fn one_line(name: &str) -> String {
     name.replace('\n', " ")
 }
 
@@ -137,20 +138,11 @@ pub fn logs_from_meta(meta: &[MetaFile]) -> Option<Vec<LogTotals>> {
 }
 
 /// The lines of a file.
-fn lines<'m>(meta: &'m [MetaFile], wanted: &str) -> impl Iterator<Item = Cow<'m, str>> {
+pub(crate) fn lines<'m>(meta: &'m [MetaFile], wanted: &str) -> impl Iterator<Item = Cow<'m, str>> {
     let file = meta.iter().find(|(name, _)| name == wanted);
     let bytes = file.map_or(&[][..], |(_, bytes)| bytes.as_slice());
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(String::from_utf8_lossy)
-}
-
-/// A name up to its bound.
-fn shortened(name: &str) -> String {
-    let mut end = name.len().min(MAX_NAME_BYTES);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name[..end].to_owned()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! the host. This crate is both ends of that stream and what the host can learn about VMs without
 //! any agent: [`proto`] (frames, no I/O), [`transport`] (AF_VSOCK, virtio-serial), [`serve`] (the
 //! agent's side of a session), [`session`] (the recorder's side), [`describe`] (names and totals of
-//! compact guests), [`exchange`], [`stamp`] and [`wall`] (clock brackets and readings), [`discover`] (VMM processes, vCPU threads, KVM's TSC offsets).
+//! compact guests), [`settings`] (scheduler, interrupts, control groups of guests), [`exchange`], [`stamp`] and [`wall`] (clock brackets and readings), [`discover`] (VMM processes, vCPU threads, KVM's TSC offsets).
 //!
 //! **Data flow.**
 //! ```text
@@ -33,6 +33,7 @@ pub mod exchange;
 pub mod proto;
 pub mod serve;
 pub mod session;
+pub mod settings;
 pub mod stamp;
 pub mod transport;
 pub mod wall;

@@ -33,6 +33,7 @@ mod decoder;
 mod error;
 mod frame;
 mod header;
+mod settings;
 mod start;
 mod wire;
 
@@ -41,11 +42,13 @@ pub use decoder::{Decoder, Role};
 pub use error::ProtoError;
 pub use frame::{CpuStats, Frame, Hello, MachineFacts, Pong, Stats, Welcome};
 pub use header::{HEADER_BYTES, MAGIC, MAX_PAYLOAD_BYTES};
+pub use settings::is_settings;
+pub(crate) use settings::{CGROUPS, IRQ_LINES, SETTINGS_VERSION, TASKS};
 pub use start::{EventRequest, Start, Started};
 
 /// The newest protocol version; [`Hello`] carries a range, and the agent answers with the newest
 /// that both speak.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// The oldest version spoken: tracefs pages only, and no readings of the guest's clock.
 pub const OLDEST_VERSION: u8 = 1;
 /// Default AF_VSOCK port of the agent (the first digits of e: easy to remember, unassigned).

@@ -13,8 +13,8 @@ pub use pages::PageOut;
 
 use crate::{
     proto::{
-        Decoder, Frame, Hello, MachineFacts, OLDEST_VERSION, ProtoError, Role, Start, Started,
-        Stats, VERSION, Welcome,
+        Decoder, Frame, Hello, MachineFacts, OLDEST_VERSION, ProtoError, Role, SETTINGS_VERSION,
+        Start, Started, Stats, VERSION, Welcome, is_settings,
     },
     stamp::{StampClock, TscReading},
     transport::{Channel, Read1},
@@ -253,7 +253,7 @@ impl Session<'_> {
         let clock = StampClock::from_name(prepared.started.clock.raw_for_storage())
             .filter(|_| version >= 2);
         let mut readings = Readings { clock, due_at: Instant::now() };
-        send_meta(gate, &prepared.meta)?;
+        send_meta(gate, &prepared.meta, version)?;
         gate.send(&Frame::Started(prepared.started))?;
         if let Some(early) = early.filter(|reading| clock == Some(reading.clock)) {
             gate.send(&Frame::Reading(early))?;
@@ -262,7 +262,7 @@ impl Session<'_> {
         run.begin().map_err(Break::Tell)?;
         let flow = Flow::default();
         thread::scope(|scope| {
-            scope.spawn(|| flow.done(gate, move_pages(run, gate, &flow, readings)));
+            scope.spawn(|| flow.done(gate, move_pages(run, gate, &flow, readings, version)));
             let end = self.follow_orders(gate, &flow);
             flow.is_stopping.store(true, Ordering::Relaxed);
             // Whatever the mover is writing has no reader any more.
@@ -440,6 +440,7 @@ fn move_pages<R: TraceRun>(
     gate: &Gate<'_>,
     flow: &Flow,
     mut readings: Readings,
+    version: u8,
 ) -> io::Result<()> {
     let mut out = PageOut::new(gate);
     send_stats(gate, run.stats(), None)?;
@@ -468,15 +469,17 @@ fn move_pages<R: TraceRun>(
     // After the last event: nothing lies beyond what is known of the clock.
     readings.send(gate)?;
     out.flush()?;
-    send_meta(gate, &meta)?;
+    send_meta(gate, &meta, version)?;
     send_stats(gate, run.stats(), drained)?;
     // Gone before the recorder is told so, and whatever happens to the channel.
     drop(run);
     gate.send(&Frame::Stopped)
 }
 
-fn send_meta(gate: &Gate<'_>, files: &[MetaFile]) -> io::Result<()> {
-    for (name, content) in files {
+/// A recorder of an older version takes a file that it does not know for a part of the trace.
+fn send_meta(gate: &Gate<'_>, files: &[MetaFile], version: u8) -> io::Result<()> {
+    let is_sent = |name: &str| version >= SETTINGS_VERSION || !is_settings(name);
+    for (name, content) in files.iter().filter(|(name, _)| is_sent(name)) {
         let mut rest = content.as_slice();
         loop {
             let (bytes, after) = rest.split_at(rest.len().min(META_PIECE_BYTES));

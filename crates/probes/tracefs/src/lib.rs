@@ -52,6 +52,7 @@
 //! # }
 //! ```
 
+pub mod cgroups;
 mod clock;
 mod collector;
 mod cost;
@@ -59,6 +60,7 @@ pub mod cpus;
 mod error;
 mod files;
 mod instance;
+pub mod irq_lines;
 mod leftovers;
 pub mod meta;
 mod mount;

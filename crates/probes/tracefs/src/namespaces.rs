@@ -164,6 +164,11 @@ impl Namespaces {
         self.procfs().filter(|_| self.is_initial_cgroup)
     }
 
+    /// Do system calls of this process take the ids that events carry?
+    pub fn is_initial_pid(&self) -> bool {
+        self.pid == PidNamespace::Initial
+    }
+
     /// The procfs of the initial pid namespace, if this process is in another one.
     pub fn procfs_in_child(&self) -> Option<&Path> {
         self.procfs().filter(|_| self.pid == PidNamespace::Child)

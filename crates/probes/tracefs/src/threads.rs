@@ -2,10 +2,12 @@
 //!
 //! Inside a pid namespace without a procfs of the initial one, nothing is known of any thread: an id there belongs to
 //! another thread than the same id in events ([`crate::namespaces`]).
+#![allow(unsafe_code, reason = "sched_getaffinity(2) of any number of CPUs, sched_getattr(2)")]
 
 use crate::namespaces::{Namespaces, numbered};
 use procfs::{ProcessCGroups, process::Process};
-use std::{fs, path::Path, time::Duration};
+use std::{fs, io, mem::MaybeUninit, path::Path, time::Duration};
+use transect_model::setting::{MAX_CPU_LIST_BYTES, SchedPolicy, ThreadSettings, cpu_list};
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,102 @@ pub fn age(thread: &ThreadFacts) -> Option<Duration> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
     Some(now.saturating_sub(born))
+}
+
+/// Reads how threads are scheduled: two system calls and no file for each.
+#[derive(Debug)]
+pub struct SettingsReader {
+    /// Do this process's system calls take the ids that events carry?
+    takes_initial_ids: bool,
+    /// As large as the kernel's masks of CPUs.
+    mask: Vec<u64>,
+}
+
+impl SettingsReader {
+    /// Words of a mask that no kernel fills: 8,192 CPUs (`NR_CPUS`) are 128 words.
+    const MAX_WORDS: usize = 1 << 10;
+
+    /// A reader for the threads of this machine.
+    pub fn new() -> Self {
+        let takes_initial_ids = Namespaces::current().is_initial_pid();
+        SettingsReader { takes_initial_ids, mask: vec![0; 16] }
+    }
+
+    /// How a thread is scheduled now. Nothing is known if the thread is gone or this process is in a pid namespace.
+    pub fn read(&mut self, tid: i32) -> ThreadSettings {
+        if !self.takes_initial_ids || tid <= 0 {
+            return ThreadSettings::default();
+        }
+        let allowed_cpus = self.allowed_cpus(tid).filter(|list| list.len() <= MAX_CPU_LIST_BYTES);
+        let Some(attributes) = scheduling_attributes(tid) else {
+            return ThreadSettings { allowed_cpus, ..ThreadSettings::default() };
+        };
+        let policy = SchedPolicy::from_number(attributes.policy);
+        // The kernel sets either of them, by policy (Linux 6.1 kernel/sched/core.c, get_params).
+        let has_rt_priority = matches!(policy, Some(SchedPolicy::Fifo | SchedPolicy::Rr));
+        let has_nice = policy.is_some_and(|policy| policy != SchedPolicy::Deadline);
+        ThreadSettings {
+            allowed_cpus,
+            policy,
+            nice: (has_nice && !has_rt_priority).then_some(attributes.nice),
+            rt_priority: has_rt_priority.then_some(attributes.priority),
+        }
+    }
+
+    /// The allowed CPUs that are online (Linux 6.1 kernel/sched/core.c, `sched_getaffinity`).
+    fn allowed_cpus(&mut self, tid: i32) -> Option<String> {
+        loop {
+            let bytes = size_of_val(self.mask.as_slice());
+            // SAFETY: the kernel writes at most `bytes` bytes of the mask, which outlives the call.
+            let written = unsafe {
+                libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, self.mask.as_mut_ptr())
+            };
+            if let Ok(written) = usize::try_from(written) {
+                let words = self.mask.iter().take(written.div_ceil(size_of::<u64>()));
+                return Some(cpu_list(words.zip(0..).flat_map(|(word, at)| {
+                    (0..u64::BITS)
+                        .filter(move |bit| word >> bit & 1 == 1)
+                        .map(move |bit| at * u64::BITS + bit)
+                })));
+            }
+            // EINVAL: the kernel has more CPUs than the mask.
+            let is_short = io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+            if !is_short || self.mask.len() >= Self::MAX_WORDS {
+                return None;
+            }
+            self.mask = vec![0; (self.mask.len() * 2).max(1)];
+        }
+    }
+}
+
+impl Default for SettingsReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The first version of `struct sched_attr` (include/uapi/linux/sched/types.h), which every kernel fills.
+#[repr(C)]
+struct SchedulingAttributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+fn scheduling_attributes(tid: i32) -> Option<SchedulingAttributes> {
+    let mut attributes = MaybeUninit::<SchedulingAttributes>::zeroed();
+    let bytes = u32::try_from(size_of::<SchedulingAttributes>()).ok()?;
+    // SAFETY: the kernel writes at most `bytes` bytes to the struct, which outlives the call, and fails otherwise.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, tid, attributes.as_mut_ptr(), bytes, 0_u32)
+    };
+    // SAFETY: all bytes were zeroed, and zero is a value of every field.
+    (result == 0).then(|| unsafe { attributes.assume_init() })
 }
 
 /// Lists the names of all threads, as the kernel has them.
@@ -138,6 +236,83 @@ mod tests {
         assert_eq!(list_as(pid, cgroup), [thread(Some("/a"))]);
         assert_eq!(list_as(pid, "cgroup:[4026532178]"), [thread(None)]);
         assert!(list_as("pid:[4026532178]", cgroup).is_empty());
+    }
+
+    /// This thread's, once it has been changed in every way.
+    #[test]
+    fn settings_are_the_threads_own() {
+        if !Namespaces::current().is_initial_pid() {
+            println!("skipped: system calls do not take the ids of the initial pid namespace");
+            return;
+        }
+        let mut reader = SettingsReader::new();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let listed =
+            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        let [listed, online] =
+            [listed, &fs::read_to_string("/sys/devices/system/cpu/online").unwrap()]
+                .map(|list| crate::cpus::parse_list(list).unwrap());
+        let own = reader.read(tid).allowed_cpus.unwrap();
+        let own = crate::cpus::parse_list(&own).unwrap();
+        assert!(listed.iter().filter(|cpu| online.contains(cpu)).eq(&own), "{listed:?} {own:?}");
+
+        let last = usize::try_from(own.last().unwrap().0).unwrap();
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(last);
+        rustix::thread::sched_setaffinity(None, &one).unwrap();
+        rustix::process::setpriority_process(None, 5).unwrap();
+        let allowed_cpus = Some(last.to_string());
+        let set_policy = |policy, sched_priority| {
+            let parameters = libc::sched_param { sched_priority };
+            // SAFETY: the parameters outlive the call.
+            unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+        };
+        assert!(set_policy(libc::SCHED_BATCH, 0));
+        let batch = ThreadSettings {
+            allowed_cpus: allowed_cpus.clone(),
+            policy: Some(SchedPolicy::Batch),
+            nice: Some(5),
+            rt_priority: None,
+        };
+        assert_eq!(reader.read(tid), batch);
+        if !set_policy(libc::SCHED_FIFO, 3) {
+            println!("skipped in part: this process may not have a real-time priority");
+            return;
+        }
+        let fifo = ThreadSettings {
+            allowed_cpus,
+            policy: Some(SchedPolicy::Fifo),
+            nice: None,
+            rt_priority: Some(3),
+        };
+        assert_eq!(reader.read(tid), fifo);
+        assert!(set_policy(libc::SCHED_OTHER, 0));
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_thread_that_is_gone() {
+        let tid = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
+        let tid = tid.join().unwrap();
+        // It has left its thread group by now, or will have soon.
+        let mut reader = SettingsReader::new();
+        while Path::new(&format!("/proc/self/task/{tid}")).exists() {
+            std::thread::yield_now();
+        }
+        assert_eq!(reader.read(tid), ThreadSettings::default());
+        assert_eq!(reader.read(0), ThreadSettings::default());
+        assert_eq!(reader.read(-1), ThreadSettings::default());
+    }
+
+    /// The kernel refuses a mask with fewer bits than it has CPUs.
+    #[test]
+    fn mask_grows_to_the_kernels() {
+        if !Namespaces::current().is_initial_pid() {
+            return;
+        }
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let mut small = SettingsReader { takes_initial_ids: true, mask: Vec::new() };
+        assert_eq!(small.read(tid), SettingsReader::new().read(tid));
     }
 
     #[test]

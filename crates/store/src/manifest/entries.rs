@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
+use transect_model::setting::{CgroupSettings, SchedPolicy, ThreadSettings};
 
 /// Version of the directory's layout. A reader refuses a higher one.
 pub const FORMAT: u32 = 1;
@@ -49,6 +50,12 @@ pub struct Manifest {
     /// Threads known from procfs rather than from events.
     #[serde(default)]
     pub threads: Vec<ThreadEntry>,
+    /// Interrupt lines when recording began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub irq_lines: Vec<IrqLineEntry>,
+    /// Control groups with threads, and those above them, when recording began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<CgroupEntry>,
     /// The CPUs of the recorded kernel that were online when recording began; empty where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub online: Vec<CpuId>,
@@ -343,6 +350,65 @@ pub struct ThreadEntry {
     /// raw, on the host's trace clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub born: Option<u64>,
+    /// The online CPUs on which it was allowed to run when it was seen first, as a list (`0-3,8`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_cpus: Option<String>,
+    /// Its scheduling policy then: a word of `transect_model::setting::SchedPolicy`. A reader ignores other words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Its nice value then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
+    /// Its real-time priority then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rt_priority: Option<u32>,
+}
+
+impl ThreadEntry {
+    /// How the thread was scheduled.
+    pub fn settings(&self) -> ThreadSettings {
+        ThreadSettings {
+            allowed_cpus: self.allowed_cpus.clone(),
+            policy: self.policy.as_deref().and_then(SchedPolicy::from_word),
+            nice: self.nice,
+            rt_priority: self.rt_priority,
+        }
+    }
+
+    /// The entry with how the thread is scheduled.
+    #[must_use]
+    pub fn with_settings(self, settings: &ThreadSettings) -> Self {
+        ThreadEntry {
+            allowed_cpus: settings.allowed_cpus.clone(),
+            policy: settings.policy.map(|policy| policy.as_str().to_owned()),
+            nice: settings.nice,
+            rt_priority: settings.rt_priority,
+            ..self
+        }
+    }
+}
+
+/// An interrupt line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IrqLineEntry {
+    /// Its machine.
+    pub machine_id: MachineId,
+    /// Its number.
+    pub irq: i32,
+    /// The names of its handlers, as `/proc/interrupts` prints them.
+    pub name: String,
+}
+
+/// A control group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupEntry {
+    /// Its machine.
+    pub machine_id: MachineId,
+    /// Its path, as in [`ThreadEntry::cgroup`].
+    pub cgroup: String,
+    /// Its limits.
+    #[serde(flatten)]
+    pub settings: CgroupSettings,
 }
 
 /// What recording cost the host.

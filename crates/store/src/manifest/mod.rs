@@ -9,8 +9,9 @@ mod entries;
 mod file;
 
 pub use entries::{
-    Cost, Excerpt, FORMAT, FileEntry, FilterEntry, Gap, LostCount, MachineEntry, Manifest, NotKept,
-    SnapshotEntry, SourceEntry, SourceFormat, ThreadEntry, TscToNs, VcpuEntry,
+    CgroupEntry, Cost, Excerpt, FORMAT, FileEntry, FilterEntry, Gap, IrqLineEntry, LostCount,
+    MachineEntry, Manifest, NotKept, SnapshotEntry, SourceEntry, SourceFormat, ThreadEntry,
+    TscToNs, VcpuEntry,
 };
 pub use file::{COPIES, FILE_NAME};
 pub use transect_model::ids::MachineKind;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use transect_model::column::Columnar;
 use transect_model::ids::MachineId;
 use transect_model::table::{
-    BlockIo, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit, ImportLog,
-    Irq, Lost, Machine, NetIo, Row, Syscall, TableSink, Thread, ThreadStateRow, Vcpu, VcpuStateRow,
-    Wakeup, WallClock, Window, WorkItem,
+    BlockIo, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
+    ImportLog, Irq, Lost, Machine, NetIo, Row, Syscall, TableSink, Thread, ThreadStateRow, Vcpu,
+    VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
 };
 
 /// Up to so many machines each has a folder of its own in the large tables.
@@ -145,6 +145,7 @@ tables! {
     cpus: CpuRow = Cpu, false, |_| 0, |_| MachineId(0);
     vcpus: Vcpu = Vcpu, false, |_| 0, |_| MachineId(0);
     threads: Thread = Thread, false, |_| 0, |_| MachineId(0);
+    cgroups: Cgroup = Cgroup, false, |_| 0, |_| MachineId(0);
     cpu_slices: CpuSlice = CpuSlice, true, |row| row.ts, |row| row.machine_id;
     vcpu_states: VcpuStateRow = VcpuState, true, |row| row.ts, |row| row.machine_id;
     thread_states: ThreadStateRow = ThreadState, true, |row| row.ts, |row| row.machine_id;

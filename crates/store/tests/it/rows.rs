@@ -13,6 +13,7 @@ use transect_model::event::{BlockOp, Comm};
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_model::interrupt::{Context, IrqSource};
+use transect_model::setting::SchedPolicy;
 use transect_model::state::{
     CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState,
 };
@@ -78,6 +79,7 @@ make! {
     Comm: |r| Comm::new(r.pick(&[&b"eth0"[..], b"a-longer-name", b"\xff\xfe", b""]));
     Context: |r| r.pick(&[Context::Task, Context::Softirq, Context::Irq, Context::Nmi]);
     IrqSource: |r| { let all: Vec<_> = IrqSource::all().collect(); r.pick(&all) };
+    SchedPolicy: |r| r.pick(&SchedPolicy::ALL);
     NetDirection: |r| r.pick(&[NetDirection::Xmit, NetDirection::Receive]);
     CounterName: |r| r.pick(&[CounterName::HaltPollNs, CounterName::BlockInFlight]);
 }
@@ -121,7 +123,13 @@ rows! {
     };
     Cpu = CpuRow { machine_id, cpu };
     Vcpu = Vcpu { machine_id, vcpu, vmm_tid };
-    Thread = Thread { machine_id, tid, pid, name, cgroup };
+    Thread = Thread {
+        machine_id, tid, pid, name, cgroup, allowed_cpus, policy, nice, rt_priority
+    };
+    Cgroup = Cgroup {
+        machine_id, cgroup, cpu_weight, cpu_quota_ns, cpu_period_ns, cpus, memory_max_bytes,
+        memory_high_bytes, io_weight
+    };
     CpuSlice = CpuSlice { ts, dur, machine_id, cpu, tid, vcpu_machine_id, vcpu };
     VcpuState = VcpuStateRow {
         ts, dur, machine_id, vcpu, cpu, state, reason, by_machine_id, by_tid

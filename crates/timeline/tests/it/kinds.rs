@@ -217,6 +217,10 @@ fn containers_are_groups_of_threads() {
             pid: None,
             name: format!("t{tid}"),
             cgroup: cgroup.map(str::to_owned),
+            allowed_cpus: None,
+            policy: None,
+            nice: None,
+            rt_priority: None,
         })
     };
     let state = |tid, ts| {

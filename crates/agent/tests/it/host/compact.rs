@@ -2,7 +2,10 @@
 //! exact counts, clocks whose truth is known. Needs root and BPF; says so and passes without.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)] // A failed expectation is the report.
 
-use crate::support::kept::{GUEST, HOST, Keeper, events, graph, reading};
+use crate::support::{
+    check_settings,
+    kept::{GUEST, HOST, Keeper, events, graph, reading},
+};
 use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -141,6 +144,7 @@ fn every_call_of_a_known_workload_arrives_on_this_machines_clock() {
         assert!(run.events.iter().any(|event| event == "raw_syscalls:sys_exit"), "{run:?}");
         assert!(source.started.why_full.is_empty());
         assert!(source.threads.iter().any(|t| t.tid == 1 && t.pid == 1), "names of threads");
+        check_settings(&source.settings);
         let me = Tid(rustix::thread::gettid().as_raw_nonzero().get());
         let all = events(&source.bytes);
         let mine = |nr: fn(&CoreEvent) -> Option<i64>| {

@@ -2,6 +2,7 @@
 //! guest's channel. Needs root and tracefs; says so and passes where there is none.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)] // A failed expectation is the report.
 
+use crate::support::check_settings;
 use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -15,6 +16,7 @@ use transect_guest::{
     proto::{CpuStats, EventRequest},
     serve::MetaFile,
     session::{Beginning, Gap, GuestSession, GuestSink, Limits, SessionConfig, SinkError},
+    settings::GuestSettings,
     stamp::StampClock,
 };
 use transect_model::untrusted::Untrusted;
@@ -79,6 +81,7 @@ struct Told {
     events: u64,
     gaps: Vec<Gap>,
     notes: Vec<String>,
+    settings: GuestSettings,
 }
 
 #[derive(Clone, Default)]
@@ -88,6 +91,7 @@ impl GuestSink for Notebook {
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         let mut told = self.0.lock().unwrap();
         let started = beginning.started;
+        told.settings = GuestSettings::from_meta(beginning.meta);
         told.meta = beginning.meta.iter().map(|(name, _)| name.clone()).collect();
         told.missing.clone_from(&started.missing);
         told.clock = started.clock.raw_for_storage().to_owned();
@@ -185,6 +189,7 @@ fn every_event_of_a_known_workload_arrives() {
     {
         assert!(told.meta.iter().any(|name| name == file), "{file} in {:?}", told.meta);
     }
+    check_settings(&told.settings);
     let cmdlines = told.end_meta.iter().find(|(name, _)| name == "saved_cmdlines").unwrap();
     assert!(String::from_utf8_lossy(&cmdlines.1).contains("transect-agent"));
     // One machine, one clock: the truth is known.

@@ -17,6 +17,7 @@ use transect_guest::{
     proto::{CpuStats, Started, Words},
     serve::MetaFile,
     session::{Beginning, Gap, GuestSink, SinkError},
+    settings::GuestSettings,
     stamp::TscReading,
 };
 use transect_model::{
@@ -35,6 +36,7 @@ pub(crate) struct Source {
     pub(crate) same_boot: bool,
     pub(crate) cpu_count: u32,
     pub(crate) threads: Vec<describe::Thread>,
+    pub(crate) settings: GuestSettings,
     pub(crate) file: Option<BlockWriter<Vec<u8>>>,
     /// The finished file; as a killed recorder leaves it, if the guest was lost.
     pub(crate) bytes: Vec<u8>,
@@ -89,6 +91,7 @@ impl GuestSink for Keeper {
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), SinkError> {
         let mut kept = self.kept.lock().unwrap();
         let threads = describe::Names::from_meta(beginning.meta).threads;
+        let settings = GuestSettings::from_meta(beginning.meta);
         let file = match &beginning.started.compact {
             Some(_) => {
                 let header = FileHeader::new(beginning.facts.cpu_count, Isa::Vmx, "");
@@ -104,6 +107,7 @@ impl GuestSink for Keeper {
             same_boot: beginning.same_boot,
             cpu_count: beginning.facts.cpu_count,
             threads,
+            settings,
             file,
             bytes: Vec::new(),
             logs: None,

@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use transect_guest::settings::GuestSettings;
+use transect_model::setting::{SchedPolicy, cpu_list};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -35,4 +37,28 @@ pub(crate) fn static_agent() -> Option<PathBuf> {
         .unwrap();
     assert!(status.success(), "the static agent does not build");
     Some(target_dir.join(TARGET).join("agent/transect-agent"))
+}
+
+/// Compares the settings that an agent on this machine sent with those of this process.
+pub(crate) fn check_settings(settings: &GuestSettings) {
+    let pid = std::process::id().cast_signed();
+    let own = settings.tasks.iter().find(|task| task.tid == pid && task.pid == pid).unwrap();
+    let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+    let allowed = (0..u32::from(u16::MAX)).filter(|cpu| {
+        usize::try_from(*cpu)
+            .is_ok_and(|cpu| cpu < rustix::thread::CpuSet::MAX_CPU && cpus.is_set(cpu))
+    });
+    assert_eq!(own.settings.allowed_cpus, Some(cpu_list(allowed)));
+    assert_eq!(own.settings.policy, Some(SchedPolicy::Other));
+    let nice = rustix::process::getpriority_process(None).unwrap();
+    assert_eq!(own.settings.nice, Some(nice));
+    let group = settings.cgroups[own.cgroup.unwrap()].as_ref().unwrap();
+    let path = transect_tracefs::threads::cgroup_of(pid).unwrap();
+    assert_eq!(group.0.raw_for_storage(), path);
+    for (irq, name) in &settings.irq_lines {
+        let Ok(actions) = std::fs::read_to_string(format!("/sys/kernel/irq/{irq}/actions")) else {
+            continue;
+        };
+        assert_eq!(name.raw_for_storage().replace(", ", ","), actions.trim());
+    }
 }

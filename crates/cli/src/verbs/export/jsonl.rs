@@ -54,6 +54,7 @@ fn named(row: &Row) -> (&'static str, &dyn Record) {
         Row::Cpu(r) => (table::CpuRow::TABLE, r),
         Row::Vcpu(r) => (table::Vcpu::TABLE, r),
         Row::Thread(r) => (table::Thread::TABLE, r),
+        Row::Cgroup(r) => (table::Cgroup::TABLE, r),
         Row::CpuSlice(r) => (table::CpuSlice::TABLE, r),
         Row::VcpuState(r) => (table::VcpuStateRow::TABLE, r),
         Row::ThreadState(r) => (table::ThreadStateRow::TABLE, r),

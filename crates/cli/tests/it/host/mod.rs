@@ -21,6 +21,7 @@ mod record_counts;
 mod record_endings;
 mod record_ends;
 mod record_flight;
+mod record_settings;
 mod record_truth;
 mod serve;
 mod serve_prometheus;

@@ -11,6 +11,7 @@ use transect_model::{
     exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, Tid, VcpuId},
     interrupt::{Context, VectorSource},
+    setting::ThreadSettings,
     time::Timestamp,
 };
 
@@ -43,6 +44,7 @@ pub fn topology(known: bool) -> Topology {
                 name: "qemu".into(),
                 cgroup: Some("/vm".into()),
                 born: None,
+                settings: ThreadSettings::default(),
             })
             .collect();
     }

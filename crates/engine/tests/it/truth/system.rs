@@ -9,6 +9,7 @@ use transect_model::{
     event::{BlockRequest, CoreEvent},
     exit::ExitReason,
     ids::{CpuId, MachineId, Tid, VcpuId},
+    setting::ThreadSettings,
     time::Timestamp,
 };
 
@@ -313,6 +314,7 @@ impl Plan {
                     name: format!("thread-{}", thread.tid),
                     cgroup: thread.cgroup.then(|| CGROUP.into()),
                     born: self.births.then_some(1),
+                    settings: ThreadSettings::default(),
                 });
                 if let Some((vm, vcpu)) = thread.vcpu {
                     topology.vcpus.push(VcpuInfo {

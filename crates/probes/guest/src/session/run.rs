@@ -12,7 +12,7 @@ use super::{
 use crate::{
     bounds::{self, Account},
     describe,
-    proto::{CpuStats, Frame, MachineFacts, Started, Welcome},
+    proto::{CpuStats, Frame, MachineFacts, Started, Welcome, is_settings},
     serve::MetaFile,
     stamp::StampClock,
 };
@@ -281,9 +281,10 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Settings are left out: they change while a kernel goes on.
     fn hash(&self, meta: &[MetaFile]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        for (name, bytes) in meta {
+        for (name, bytes) in meta.iter().filter(|(name, _)| !is_settings(name)) {
             hasher.write_usize(name.len());
             hasher.write(name.as_bytes());
             hasher.write_usize(bytes.len());

@@ -230,7 +230,9 @@ impl TraceSource for Machine {
         let is_compact = compact.is_some();
         let started =
             Started { clock: "mono".into(), page_bytes: PAGE_BYTES, compact, ..Started::default() };
-        Ok(Prepared { started, meta: Vec::new(), run: Run { is_compact, position: 0 } })
+        let meta = ["header_page", "irq_lines", "cgroups", "tasks"];
+        let meta = meta.map(|name| (name.to_owned(), b"x\n".to_vec())).to_vec();
+        Ok(Prepared { started, meta, run: Run { is_compact, position: 0 } })
     }
 }
 
@@ -277,20 +279,27 @@ fn new_agent(path: &Path) -> thread::JoinHandle<End> {
 
 #[test]
 fn an_old_recorder_hears_nothing_new() {
+    for (version, newest_kind) in [(1, 13), (2, 17)] {
+        record_by_old_recorder(version, newest_kind);
+    }
+}
+
+/// Records from a new agent as a recorder of this version, which knows frames up to this type.
+fn record_by_old_recorder(version: u8, newest_kind: u8) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("agent");
     let agent = new_agent(&path);
     let role = Role::Recorder { session: OUR_SESSION };
     let mut peer = Peer::new(UnixStream::connect(&path).unwrap(), role);
-    let hello = Hello { min_version: 1, max_version: 1, recorder: "0.0.1".into() };
+    let hello = Hello { min_version: 1, max_version: version, recorder: "0.0.1".into() };
     peer.say(OUR_SESSION, &Frame::Hello(hello));
     let (mut pages, mut is_stopping) = (0, false);
     loop {
         let (_, kind, payload) = peer.next();
-        assert!(kind <= 13, "an old recorder cannot read type {kind}");
+        assert!(kind <= newest_kind, "an old recorder cannot read type {kind}");
         match Frame::decode(kind, &payload).unwrap() {
             Frame::Welcome(welcome) => {
-                assert_eq!(welcome.version, 1);
+                assert_eq!(welcome.version, version);
                 let (clock, events) = ("mono".into(), Vec::new());
                 let start = Start { clock, buffer_bytes: 1, events, compact: None };
                 peer.say(OUR_SESSION, &Frame::Start(start));
@@ -304,6 +313,9 @@ fn an_old_recorder_hears_nothing_new() {
             }
             Frame::Stopped => break,
             Frame::Started(_) | Frame::Stats(_) => {}
+            // A file of another name would be a part of the trace to it.
+            Frame::Meta { name, .. } => assert_eq!(name, "header_page"),
+            Frame::Reading(_) => assert!(version >= 2),
             other => panic!("{other:?}"),
         }
     }

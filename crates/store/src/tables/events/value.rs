@@ -7,6 +7,7 @@ use transect_ftrace::field::{DynamicKind, Field, FieldKind};
 use transect_ftrace::value::{Array, Machine, Value as FieldValue};
 use transect_model::column::ColumnType;
 use transect_model::event::CoreEvent;
+use transect_model::setting::cpu_list;
 use transect_xentrace::records::Table;
 
 /// A value before it is put into its column's type.
@@ -177,31 +178,9 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// `0-3,8`, as the kernel writes lists of CPUs.
-fn cpu_list(cpus: impl Iterator<Item = u32>) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    let text = ranges.iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
-    text.collect::<Vec<_>>().join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_lists_are_the_kernels() {
-        assert_eq!(cpu_list([0, 1, 2, 3, 8, 10, 11].into_iter()), "0-3,8,10-11");
-        assert_eq!(cpu_list(std::iter::empty()), "");
-    }
 
     #[test]
     fn fields_that_differ_between_kernels_find_a_common_type() {

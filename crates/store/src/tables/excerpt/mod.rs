@@ -253,8 +253,16 @@ mod tests {
         );
         assert_eq!(of(Rule::Held).collect::<Vec<_>>(), ["counters"]);
         assert_eq!(of(Rule::Inside).collect::<Vec<_>>(), ["windows"]);
-        let timeless =
-            ["machines", "cpus", "vcpus", "threads", "clock_edges", "clock_check", "import_log"];
+        let timeless = [
+            "machines",
+            "cpus",
+            "vcpus",
+            "threads",
+            "cgroups",
+            "clock_edges",
+            "clock_check",
+            "import_log",
+        ];
         assert_eq!(of(Rule::All).collect::<Vec<_>>(), timeless);
         let meeting = [
             "exits",

@@ -34,7 +34,7 @@ fn a_quiet_session_brings_every_page_and_tight_brackets() {
     let (boot, continues, meta) = &told.begun[0];
     assert_eq!((boot.as_str(), *continues, told.begun.len()), ("boot-1", false, 1));
     let sizes: Vec<usize> = meta.iter().map(|(_, bytes)| *bytes).collect();
-    assert_eq!(sizes, [4, 200_000, 0], "files in pieces come together again");
+    assert_eq!(sizes, [4, 200_000, 0, 20], "files in pieces come together again");
     assert_eq!(told.ends.len(), 1);
     assert_eq!(told.ends[0].0[0].1, b"1 init\n");
 

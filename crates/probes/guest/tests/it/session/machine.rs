@@ -4,7 +4,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     thread,
     time::Duration,
@@ -26,6 +26,8 @@ pub(crate) struct FakeMachine {
     /// Number of the first page made after Stop.
     pub(crate) first_at_end: Arc<AtomicU64>,
     pub(crate) running: Arc<AtomicU32>,
+    /// How often it was prepared.
+    starts: Arc<AtomicUsize>,
     /// Rounds of moving pages that are over.
     pub(crate) pumps: Arc<AtomicU32>,
     /// Waits in each round for as long as it may.
@@ -43,6 +45,7 @@ impl FakeMachine {
             made: Arc::default(),
             first_at_end: Arc::new(AtomicU64::new(u64::MAX)),
             running: Arc::default(),
+            starts: Arc::default(),
             pumps: Arc::default(),
             is_quiet: false,
             refuse: None,
@@ -83,6 +86,7 @@ impl TraceSource for FakeMachine {
         if let Some(why) = &self.refuse {
             return Err(why.clone());
         }
+        let starts = self.starts.fetch_add(1, SeqCst) + 1;
         self.running.fetch_add(1, SeqCst);
         let format = vec![b'f'; 200_000];
         Ok(Prepared {
@@ -97,6 +101,8 @@ impl TraceSource for FakeMachine {
                 ("header_page".into(), b"page".to_vec()),
                 ("events/sched/sched_switch/format".into(), format),
                 ("printk_formats".into(), Vec::new()),
+                // A thread more each time: settings change while a kernel goes on.
+                ("tasks".into(), b"1 1 other 0 - 0 - a\n".repeat(starts)),
             ],
             run: FakeRun {
                 machine: self.clone(),
