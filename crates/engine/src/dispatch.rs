@@ -100,6 +100,9 @@ impl World {
     }
 
     fn core(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        if self.wants.follows_causes() {
+            self.follow(at, event, sink);
+        }
         match *event {
             CoreEvent::SchedSwitch { prev, prev_comm, prev_state, next, next_comm, .. } => {
                 let switch = Switch { prev, prev_comm, prev_state, next, next_comm };
@@ -143,7 +146,7 @@ impl World {
             }
         };
         match *event {
-            CoreEvent::IrqEntry { irq } => begins(self, Some(Handler::line(irq))),
+            CoreEvent::IrqEntry { irq, .. } => begins(self, Some(Handler::line(irq))),
             CoreEvent::VectorEntry { source, vector } => {
                 begins(self, Handler::vector(source, vector));
             }
@@ -244,6 +247,7 @@ impl World {
 
     fn switch(&mut self, at: At, switch: Switch, sink: &mut dyn TableSink) {
         let At { m, cpu, c, t, .. } = at;
+        self.machines[m].cpus[c].irqs.switches();
         if !std::mem::replace(&mut self.machines[m].has_switch, true) {
             self.begin_scheduling(m, t, sink);
         }
@@ -356,7 +360,9 @@ impl World {
         let machine = &mut self.machines[at.m];
         machine.has_sched_waking |= !done;
         let alone = !machine.has_sched_waking && machine.threads.hidden_until == i64::MIN;
-        let waker = Waker::of(at.tid, at.cpu, context, &machine.cpus[at.c].irqs);
+        let cpu = &machine.cpus[at.c];
+        let here = (&cpu.irqs, &cpu.on_its_way);
+        let waker = Waker::of((at.t, at.tid), at.cpu, context, here);
         let event = WakeEvent { target, waker, done, alone, in_doubt, last_idle };
         machine.has_waking = true;
         machine.has_wakeup |= done;
@@ -365,6 +371,13 @@ impl World {
             return;
         }
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
+        if self.wants.follows_causes()
+            && !done
+            && waker.tid.is_some()
+            && let Some(v) = self.current_vcpu(at)
+        {
+            self.kicked(at, v, Some(tid), sink);
+        }
         if let Woken::Moved { deduced } = woken {
             self.moved(at.m, slot, at.t, deduced, sink);
         }
@@ -384,10 +397,7 @@ impl World {
         } else {
             self.change(at.m, slot, at.t, None, new, sink);
         }
-        let irqs = &self.machines[at.m].cpus[at.c].irqs;
-        // A thread starts another one in its own context only (`wake_up_new_task`).
-        let waker = Waker::of(at.tid, at.cpu, Some(Context::Task), irqs);
-        let wake = Wake { ts: at.t, waker };
+        let wake = Wake { ts: at.t, waker: Waker::parent(at.t, at.tid, at.cpu) };
         let thread = self.machines[at.m].threads.get_mut(slot);
         thread.forked = false;
         thread.wake = Some(wake).filter(|_| matches!(thread.place, Place::Waiting { .. }));
@@ -519,7 +529,7 @@ impl World {
 
     /// The vCPU whose thread is current, if it is a vCPU's.
     #[inline]
-    fn current_vcpu(&self, at: At) -> Option<usize> {
+    pub(crate) fn current_vcpu(&self, at: At) -> Option<usize> {
         let threads = &self.machines[at.m].threads;
         let slot = match self.machines[at.m].cpus[at.c].occupant {
             Occupant::Thread { tid, slot: Some(slot) } if tid == at.tid => slot,
@@ -600,7 +610,7 @@ impl World {
         }
     }
 
-    fn vm_of_current(&self, at: At) -> Option<MachineId> {
+    pub(crate) fn vm_of_current(&self, at: At) -> Option<MachineId> {
         let threads = &self.machines[at.m].threads;
         threads.get(threads.find(at.tid)?).vm
     }

@@ -9,7 +9,12 @@ use transect_model::{event::CoreEvent, table::TableSink};
 impl World {
     /// Events of block devices, network devices and work queues.
     pub(crate) fn io(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
-        if matches!(event, CoreEvent::WorkStart { .. }) {
+        if matches!(
+            event,
+            CoreEvent::WorkStart { .. }
+                | CoreEvent::LockBegin { .. }
+                | CoreEvent::ReclaimBegin { .. }
+        ) {
             // Holes go by what is known of each thread; so the worker must be known at all.
             let _slot = self.slot(at.m, at.tid);
         }
@@ -43,6 +48,29 @@ impl World {
                 machine.works.start(at, work, function, env);
             }
             CoreEvent::WorkEnd { work, .. } => machine.works.end(at, work, env),
+            CoreEvent::LockBegin { lock, flags, owner } => {
+                machine.waits.lock(at, lock, (flags, owner), env);
+            }
+            CoreEvent::LockEnd { lock, ret } => {
+                let unlocked = machine.waits.locked(at, lock, env);
+                if let Some(owner) =
+                    unlocked.and_then(|unlocked| unlocked.owner).filter(|_| ret == 0)
+                {
+                    env.unlocked(at, lock, owner);
+                }
+            }
+            CoreEvent::Throttle { cgroup, cpu } => {
+                machine.waits.throttle(at.t, (cpu, cgroup), env);
+            }
+            CoreEvent::Unthrottle { cgroup, cpu } => {
+                machine.waits.unthrottle(at.t, (cpu, cgroup), env);
+            }
+            CoreEvent::ReclaimBegin { memcg, order } => {
+                machine.waits.reclaim(at, memcg, order, env);
+            }
+            CoreEvent::ReclaimEnd { memcg, pages } => {
+                machine.waits.reclaimed(at, memcg, pages, env);
+            }
             _ => {}
         }
     }

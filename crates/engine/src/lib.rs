@@ -66,6 +66,7 @@
 
 pub mod align;
 mod at;
+mod causes;
 pub mod compact;
 pub mod dat;
 mod dispatch;

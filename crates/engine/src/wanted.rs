@@ -1,8 +1,8 @@
 //! Which tables a sink wants: asked once, so that a row nobody wants costs nothing.
 
 use transect_model::table::{
-    BlockIo, Counter, CpuSlice, DomainStateRow, Exit, Irq, NetIo, Syscall, TableSink,
-    ThreadStateRow, VcpuStateRow, Wakeup, Window, WorkItem,
+    BlockIo, Cause, Counter, CpuSlice, DomainStateRow, Exit, Irq, IrqLine, LockWait, NetIo, Queue,
+    Reclaim, Syscall, TableSink, ThreadStateRow, Throttle, VcpuStateRow, Wakeup, Window, WorkItem,
 };
 
 /// One flag for every table whose rows come with the events. The others are small, and are always
@@ -23,6 +23,12 @@ pub(crate) struct Wanted {
     pub(crate) work_items: bool,
     pub(crate) counters: bool,
     pub(crate) domain_states: bool,
+    pub(crate) causes: bool,
+    pub(crate) irq_lines: bool,
+    pub(crate) queues: bool,
+    pub(crate) locks: bool,
+    pub(crate) throttles: bool,
+    pub(crate) reclaims: bool,
 }
 
 impl Wanted {
@@ -42,6 +48,17 @@ impl Wanted {
             work_items: sink.wants(&WorkItem::TABLE),
             counters: sink.wants(&Counter::TABLE),
             domain_states: sink.wants(&DomainStateRow::TABLE),
+            causes: sink.wants(&Cause::TABLE),
+            irq_lines: sink.wants(&IrqLine::TABLE),
+            queues: sink.wants(&Queue::TABLE),
+            locks: sink.wants(&LockWait::TABLE),
+            throttles: sink.wants(&Throttle::TABLE),
+            reclaims: sink.wants(&Reclaim::TABLE),
         }
+    }
+
+    /// Is anything wanted for which causes have to be followed on their way?
+    pub(crate) fn follows_causes(&self) -> bool {
+        self.causes || self.irq_lines || self.queues
     }
 }

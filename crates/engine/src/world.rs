@@ -16,6 +16,7 @@ use crate::{
     notes::Notes,
     states::{
         block::Blocks,
+        causes::Causes,
         check::{Check, ShiftTest},
         effective::Joins,
         lost::Hole,
@@ -24,6 +25,7 @@ use crate::{
         slots::Slot,
         thread::{Place, Threads},
         vcpu::{By, Vcpu},
+        waits::Waits,
         windows::Windows,
         work::Works,
         xen::Xen,
@@ -58,6 +60,7 @@ pub(crate) struct Machine {
     pub(crate) vcpu_of_cpu: Vec<Option<usize>>,
     pub(crate) blocks: Blocks,
     pub(crate) works: Works,
+    pub(crate) waits: Waits,
     pub(crate) has_switch: bool,
     /// Wakings and births have been seen, so that a thread's coming from nowhere tells something.
     pub(crate) has_waking: bool,
@@ -82,6 +85,9 @@ pub(crate) struct World {
     pub(crate) joins: Joins,
     pub(crate) windows: Windows,
     pub(crate) check: Check,
+    pub(crate) causes: Causes,
+    /// Bounds of the machines' clocks, ns; none where they are not known.
+    pub(crate) bounds: Vec<Option<u64>>,
     pub(crate) xen: Xen,
     pub(crate) seen_entry: bool,
     pub(crate) seen_exit: bool,
@@ -139,6 +145,8 @@ impl World {
             joins: Joins::default(),
             windows: Windows::new(start, window_ns),
             check: Check::default(),
+            causes: Causes::default(),
+            bounds: Vec::new(),
             xen: Xen::default(),
             seen_entry: false,
             seen_exit: false,
@@ -158,6 +166,9 @@ impl World {
                 machine.filter = filter.clone();
                 machine.threads.filtered = machine.is_filtered();
             }
+        }
+        for line in &topology.irq_lines {
+            world.causes.know_line(line.machine.0 as usize, line.irq, line.name.clone());
         }
         for thread in &topology.threads {
             let machine = &mut world.machines[thread.machine.0 as usize];
@@ -188,6 +199,7 @@ impl World {
             vcpu_of_cpu: Vec::new(),
             blocks: Blocks::default(),
             works: Works::default(),
+            waits: Waits::default(),
             has_switch: false,
             has_waking: false,
             has_sched_waking: false,
@@ -350,7 +362,10 @@ impl World {
             machine.threads.finish(end, env!(self, machine, sink));
             machine.blocks.finish(env!(self, machine, sink));
             machine.works.finish(env!(self, machine, sink));
-            self.notes.given_up += machine.blocks.given_up + machine.works.given_up;
+            machine.waits.finish(env!(self, machine, sink));
+            let given_up =
+                [&machine.blocks.given_up, &machine.works.given_up, &machine.waits.given_up];
+            self.notes.given_up += given_up.into_iter().sum::<u64>();
         }
         self.finish_xen(end, sink);
         for vcpu in self.vcpus.iter_mut().filter(|vcpu| !self.xen.owns(vcpu.index)) {
@@ -360,6 +375,7 @@ impl World {
             vcpu.finish(end, env!(self, machine, sink));
         }
         self.joins.finish(sink);
+        self.finish_causes(sink);
         self.windows.finish(end, sink);
         self.emit_actors(sink);
         self.check.finish(sink)

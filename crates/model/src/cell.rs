@@ -4,6 +4,7 @@
 //! other text faces are written once against [`Cell`], so two of them cannot disagree on a number.
 
 use crate::{
+    cause::{CauseKind, Evidence, LockKind},
     event::{BlockOp, Comm},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
@@ -86,6 +87,9 @@ to_cell! {
     BlockOp: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     NetDirection: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     CounterName: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    CauseKind: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    Evidence: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    LockKind: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     Context: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     IrqSource: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     SchedPolicy: |v| Cell::Str(Cow::Borrowed(v.as_str()));

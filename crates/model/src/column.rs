@@ -5,6 +5,7 @@
 //! through a table column by column without knowing which table it is.
 
 use crate::{
+    cause::{CauseKind, Evidence, LockKind},
     cell::ToCell,
     event::{BlockOp, Comm},
     exit::{ExitReason, Isa},
@@ -147,6 +148,9 @@ words! {
     BlockOp: |v| Some(*v as u64);
     NetDirection: |v| Some(*v as u64);
     CounterName: |v| Some(*v as u64);
+    CauseKind: |v| Some(*v as u64);
+    Evidence: |v| Some(*v as u64);
+    LockKind: |v| Some(*v as u64);
     Context: |v| Some(*v as u64);
     SchedPolicy: |v| Some(*v as u64);
     IrqSource: |v| Some(source_word(*v));

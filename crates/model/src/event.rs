@@ -160,9 +160,9 @@ pub enum CoreEvent {
     /// `kvm:kvm_halt_poll_ns`: the polling window of a vCPU changes.
     KvmHaltPollNs { vcpu: VcpuId, new_ns: u32, old_ns: u32 },
     /// `kvm:kvm_pio`.
-    KvmPio { access: Access, port: u32, size: u32, count: u32 },
+    KvmPio { access: Access, port: u32, size: u32, count: u32, value: Option<u64> },
     /// `kvm:kvm_mmio`.
-    KvmMmio { access: Access, gpa: u64, len: u32 },
+    KvmMmio { access: Access, gpa: u64, len: u32, value: Option<u64> },
     /// `kvm:kvm_fast_mmio`: a kick through ioeventfd, without a return to the VMM.
     KvmFastMmio { gpa: u64 },
     /// `kvm:kvm_page_fault`: an EPT/NPT violation is being handled.
@@ -171,13 +171,18 @@ pub enum CoreEvent {
     KvmSetIrq { gsi: u32, level: i32 },
     /// `kvm:kvm_msi_set_irq`: a message interrupt is sent to the VM.
     KvmMsi { address: u64, data: u64 },
-    /// `kvm:kvm_inj_virq`: an interrupt is injected at the next entry.
-    KvmInjVirq { vector: u32 },
+    /// `kvm:kvm_apic_accept_irq`: a vCPU's local APIC takes an interrupt, in the context of whoever
+    /// sends it. With `hardware` it is `kvm:kvm_apicv_accept_irq`: the CPU delivers it, without an
+    /// injection. `mode`: 0 fixed, 1 lowest priority, 2 SMI, 4 NMI, 5 INIT, 6 SIPI.
+    KvmAccept { vcpu: VcpuId, vector: u32, mode: u32, hardware: bool },
+    /// `kvm:kvm_inj_virq`: an interrupt is injected at the next entry. `reinjected`: it was before,
+    /// and the guest did not get it (told since 6.0).
+    KvmInjVirq { vector: u32, reinjected: bool },
     /// `kvm:kvm_write_tsc_offset`: the guest's TSC moves; a clock edge changes here.
     KvmWriteTscOffset { vcpu: VcpuId, previous: u64, next: u64 },
 
-    /// `irq:irq_handler_entry`.
-    IrqEntry { irq: i32 },
+    /// `irq:irq_handler_entry`; the handler's name where the source carries it, else empty.
+    IrqEntry { irq: i32, name: Comm },
     /// `irq:irq_handler_exit`.
     IrqExit { irq: i32, handled: bool },
     /// `irq:softirq_raise`.
@@ -209,10 +214,36 @@ pub enum CoreEvent {
     /// `net:netif_receive_skb`: a packet came up from a driver.
     NetReceive { skb: u64, bytes: u32, device: DeviceName },
 
+    /// Which packet it is that is given to a driver (`sent`, before the driver has it) or has just come from
+    /// one, behind its [`CoreEvent::NetReceive`]. `flow` is a hash of the addresses, ports and protocol in
+    /// the packet, equal wherever it passes unchanged. `seq` is the TCP sequence number; of other packets a
+    /// hash of what tells them apart: IP identification, length, begin of the payload.
+    NetPacket { skb: u64, flow: u32, seq: u32, sent: bool },
+
+    /// `workqueue:workqueue_queue_work`: the current thread or interrupt gives a kworker work.
+    WorkQueue { work: u64, function: u64 },
     /// `workqueue:workqueue_execute_start`: a kworker begins a work item.
     WorkStart { work: u64, function: u64 },
     /// `workqueue:workqueue_execute_end`.
     WorkEnd { work: u64, function: u64 },
+
+    /// `lock:contention_begin`: the current thread has to wait for a lock of the kernel. `flags` are
+    /// the tracepoint's (`LCB_F_*`); `owner` has the lock, where the lock tells and the source asks.
+    LockBegin { lock: u64, flags: u32, owner: Option<Tid> },
+    /// `lock:contention_end`: it has the lock (`ret` 0), or gave up.
+    LockEnd { lock: u64, ret: i32 },
+
+    /// The quota of a control group (by its id) has ended for a CPU: its threads wait (`throttle_cfs_rq`, no
+    /// tracepoint).
+    Throttle { cgroup: u64, cpu: CpuId },
+    /// They may run again (`unthrottle_cfs_rq`), which any CPU may find.
+    Unthrottle { cgroup: u64, cpu: CpuId },
+
+    /// `vmscan:mm_vmscan_direct_reclaim_begin`: the current thread frees memory before it gets some;
+    /// with `memcg`, `mm_vmscan_memcg_reclaim_begin`: for its control group's limit.
+    ReclaimBegin { memcg: bool, order: i32 },
+    /// `vmscan:mm_vmscan_direct_reclaim_end` or `mm_vmscan_memcg_reclaim_end`.
+    ReclaimEnd { memcg: bool, pages: u64 },
 
     /// A record of Xen's own tracer.
     Xen(XenEvent),
@@ -221,8 +252,9 @@ pub enum CoreEvent {
 /// Name of a network device: 16 bytes, zero-padded (`IFNAMSIZ`), like a [`Comm`].
 pub type DeviceName = Comm;
 
-/// A block request as its tracepoints tell it: they share no id, so device and first sector are
-/// what pairs insert, issue and completion (as blktrace and biosnoop do).
+/// A block request as its tracepoints tell it: they share no id (but the compact collector's records
+/// do), so device and first sector are what pairs insert, issue and completion (as blktrace and biosnoop
+/// do).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 pub struct BlockRequest {
     /// `dev_t` in the kernel's internal form: major << 20 | minor.
@@ -233,6 +265,9 @@ pub struct BlockRequest {
     pub sectors: u32,
     /// What it does.
     pub op: BlockOp,
+    /// The same in all events of a request, other than that of any request at the same time; none
+    /// if the source has none.
+    pub id: Option<u32>,
 }
 
 /// What a block request does (`enum req_op`, include/linux/blk_types.h; the letters of `rwbs`).

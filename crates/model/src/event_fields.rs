@@ -144,16 +144,18 @@ core_events! {
         "new": U32 = *new_ns,
         "old": U32 = *old_ns,
     }
-    "kvm" "kvm_pio" CoreEvent::KvmPio { access, port, size, count } => {
+    "kvm" "kvm_pio" CoreEvent::KvmPio { access, port, size, count, value } => {
         "access": Text = AccessWord(*access),
         "port": U32 = *port,
         "size": U32 = *size,
         "count": U32 = *count,
+        "val": U64 = *value,
     }
-    "kvm" "kvm_mmio" CoreEvent::KvmMmio { access, gpa, len } => {
+    "kvm" "kvm_mmio" CoreEvent::KvmMmio { access, gpa, len, value } => {
         "access": Text = AccessWord(*access),
         "gpa": U64 = *gpa,
         "len": U32 = *len,
+        "val": U64 = *value,
     }
     "kvm" "kvm_fast_mmio" CoreEvent::KvmFastMmio { gpa } => {
         "fast_gpa": U64 = *gpa,
@@ -170,16 +172,28 @@ core_events! {
         "address": U64 = *address,
         "data": U64 = *data,
     }
-    "kvm" "kvm_inj_virq" CoreEvent::KvmInjVirq { vector } => {
+    "kvm" "kvm_apic_accept_irq" CoreEvent::KvmAccept { vcpu, vector, mode, hardware: false } => {
+        "apicid": U32 = *vcpu,
+        "vec": U32 = *vector,
+        "dm": U32 = *mode,
+    }
+    "kvm" "kvm_apicv_accept_irq" CoreEvent::KvmAccept { vcpu, vector, mode, hardware: true } => {
+        "apicid": U32 = *vcpu,
+        "vec": U32 = *vector,
+        "dm": U32 = *mode,
+    }
+    "kvm" "kvm_inj_virq" CoreEvent::KvmInjVirq { vector, reinjected } => {
         "irq": U32 = *vector,
+        "reinjected": Bool = *reinjected,
     }
     "kvm" "kvm_write_tsc_offset" CoreEvent::KvmWriteTscOffset { vcpu, previous, next } => {
         "vcpu_id": U32 = *vcpu,
         "previous_tsc_offset": U64 = *previous,
         "next_tsc_offset": U64 = *next,
     }
-    "irq" "irq_handler_entry" CoreEvent::IrqEntry { irq } => {
+    "irq" "irq_handler_entry" CoreEvent::IrqEntry { irq, name } => {
         "irq": I32 = *irq,
+        "name": Text = Name(name.to_str()),
     }
     "irq" "irq_handler_exit" CoreEvent::IrqExit { irq, handled } => {
         "irq": I32 = *irq,
@@ -303,6 +317,16 @@ core_events! {
         "len": U32 = *bytes,
         "name": Text = Name(device.to_str()),
     }
+    "transect" "net_packet" CoreEvent::NetPacket { skb, flow, seq, sent } => {
+        "skbaddr": U64 = *skb,
+        "flow": U32 = *flow,
+        "seq": U32 = *seq,
+        "sent": Bool = *sent,
+    }
+    "workqueue" "workqueue_queue_work" CoreEvent::WorkQueue { work, function } => {
+        "work": U64 = *work,
+        "function": U64 = *function,
+    }
     "workqueue" "workqueue_execute_start" CoreEvent::WorkStart { work, function } => {
         "work": U64 = *work,
         "function": U64 = *function,
@@ -310,6 +334,35 @@ core_events! {
     "workqueue" "workqueue_execute_end" CoreEvent::WorkEnd { work, function } => {
         "work": U64 = *work,
         "function": U64 = *function,
+    }
+    "lock" "contention_begin" CoreEvent::LockBegin { lock, flags, owner } => {
+        "lock_addr": U64 = *lock,
+        "flags": U32 = *flags,
+        "owner": I32 = *owner,
+    }
+    "lock" "contention_end" CoreEvent::LockEnd { lock, ret } => {
+        "lock_addr": U64 = *lock,
+        "ret": I32 = *ret,
+    }
+    "transect" "throttle" CoreEvent::Throttle { cgroup, cpu } => {
+        "cgroup": U64 = *cgroup,
+        "throttled_cpu": U32 = *cpu,
+    }
+    "transect" "unthrottle" CoreEvent::Unthrottle { cgroup, cpu } => {
+        "cgroup": U64 = *cgroup,
+        "throttled_cpu": U32 = *cpu,
+    }
+    "vmscan" "mm_vmscan_direct_reclaim_begin" CoreEvent::ReclaimBegin { memcg: false, order } => {
+        "order": I32 = *order,
+    }
+    "vmscan" "mm_vmscan_direct_reclaim_end" CoreEvent::ReclaimEnd { memcg: false, pages } => {
+        "nr_reclaimed": U64 = *pages,
+    }
+    "vmscan" "mm_vmscan_memcg_reclaim_begin" CoreEvent::ReclaimBegin { memcg: true, order } => {
+        "order": I32 = *order,
+    }
+    "vmscan" "mm_vmscan_memcg_reclaim_end" CoreEvent::ReclaimEnd { memcg: true, pages } => {
+        "nr_reclaimed": U64 = *pages,
     }
     "xen" "sched_runstate_change" CoreEvent::Xen(XenEvent::Runstate { vcpu, old, new }) => {
         "domid": U32 = u32::from(vcpu.dom),

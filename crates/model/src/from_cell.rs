@@ -5,6 +5,7 @@
 //! its number in the first that does not know it, and names of devices end after 15 bytes.
 
 use crate::{
+    cause::{CauseKind, Evidence, LockKind},
     cell::Cell,
     event::{BlockOp, Comm},
     exit::ExitReason,
@@ -124,6 +125,9 @@ words! {
     BlockOp: Read Write Flush Discard Other;
     NetDirection: Xmit Receive;
     CounterName: HaltPollNs BlockInFlight;
+    CauseKind: Wakeup Fork Timer Ipi Completion Packet Softirq Kick Injection Line Work Lock;
+    Evidence: Id Context Order;
+    LockKind: Spinlock RwlockRead RwlockWrite RwsemRead RwsemWrite Mutex RtMutex PercpuRwsem;
     Context: Task Softirq Irq Nmi;
     SchedPolicy: Other Fifo Rr Batch Idle Deadline Ext;
 }

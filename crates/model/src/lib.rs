@@ -27,6 +27,7 @@
 //! }
 //! ```
 
+pub mod cause;
 pub mod cell;
 pub mod column;
 pub mod escape;

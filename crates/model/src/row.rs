@@ -3,11 +3,12 @@
 //! A new table is a struct in `table.rs` and one line here; who keeps rows learns of it from the
 //! compiler.
 
+use crate::cell::Record;
 use crate::column::{ColumnSource, ColumnVisitor, TableDoc};
 use crate::table::{
-    BlockIo, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
-    ImportLog, Irq, Lost, Machine, NetIo, Syscall, Thread, ThreadStateRow, Vcpu, VcpuStateRow,
-    Wakeup, WallClock, Window, WorkItem,
+    BlockIo, Cause, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
+    ImportLog, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Queue, Reclaim, Syscall, Thread,
+    ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
 };
 
 /// A row type that can be walked column by column.
@@ -81,6 +82,11 @@ macro_rules! tables {
             pub fn table(&self) -> &'static str {
                 match self { $( Row::$variant(_) => $row::TABLE.name, )* }
             }
+
+            /// Its columns, whatever table it is of.
+            pub fn record(&self) -> &dyn Record {
+                match self { $( Row::$variant(row) => row, )* }
+            }
         }
 
         $(impl From<$row> for Row {
@@ -118,6 +124,12 @@ tables! {
     block_io: BlockIo = BlockIo;
     net_io: NetIo = NetIo;
     work_items: WorkItem = WorkItem;
+    causes: Cause = Cause;
+    irq_lines: IrqLine = IrqLine;
+    queues: Queue = Queue;
+    locks: LockWait = LockWait;
+    throttles: Throttle = Throttle;
+    reclaims: Reclaim = Reclaim;
     counters: Counter = Counter;
     windows: Window = Window;
     domain_states: DomainStateRow = DomainState;

@@ -22,6 +22,7 @@ use crate::{
 pub use crate::column::{Column, ColumnType, TableDoc};
 pub use crate::row::{Row, TABLES, TableSink, TableVisitor, Tables, each_table};
 pub use crate::selected::Selected;
+pub use causes::{Cause, IrqLine, LockWait, Queue, Reclaim, Throttle};
 
 macro_rules! table {
     (
@@ -66,6 +67,8 @@ macro_rules! table {
         }
     };
 }
+
+mod causes;
 
 table! {
     /// One machine of the recording.

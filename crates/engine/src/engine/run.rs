@@ -134,6 +134,7 @@ impl<'a> Run<'a> {
         let begin = start.unwrap_or(0);
         let filters = &engine.filters;
         let mut world = World::new(&engine.topology, begin, window_ns, &first, filters, &mut *sink);
+        world.know_bounds(&engine.bounds);
         world.in_ns = !engine.in_ticks;
         if let Some(stretch) = engine.windows_in {
             world.windows.only_in(stretch.start.get(), stretch.end.get());

@@ -45,9 +45,11 @@ impl Handler {
 
 /// A handler that has begun.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Open {
-    ts: i64,
-    handler: Handler,
+pub(crate) struct Open {
+    pub(crate) ts: i64,
+    pub(crate) handler: Handler,
+    /// The CPU's thread has changed since: its end was not recorded, or (`PREEMPT_RT`) it waits.
+    left: bool,
 }
 
 /// The open handlers of one CPU.
@@ -60,7 +62,7 @@ pub(crate) struct Irqs {
 impl Irqs {
     pub(crate) fn hard_entry(&mut self, ts: i64, handler: Handler) {
         if self.hard.len() < MAX_DEPTH {
-            self.hard.push(Open { ts, handler });
+            self.hard.push(Open { ts, handler, left: false });
         }
     }
 
@@ -74,7 +76,7 @@ impl Irqs {
     }
 
     pub(crate) fn soft_entry(&mut self, ts: i64, handler: Handler) {
-        self.soft = Some(Open { ts, handler });
+        self.soft = Some(Open { ts, handler, left: false });
     }
 
     pub(crate) fn soft_exit(&mut self, t: i64, handler: Handler, cpu: CpuId, env: &mut Env<'_>) {
@@ -86,15 +88,23 @@ impl Irqs {
     /// In which context something happens on this CPU now, and in which handler if one is open.
     /// `told` is what the event says of its context. Without that, only an open handler tells
     /// something: in none, the interrupt may be one that was not recorded.
-    pub(crate) fn within(&self, told: Option<Context>) -> (Option<Context>, Option<Handler>) {
-        let hard = self.hard.last().map(|open| open.handler);
-        let soft = self.soft.map(|open| open.handler);
+    pub(crate) fn within(&self, told: Option<Context>) -> (Option<Context>, Option<Open>) {
+        let is_here = |open: &Open| !open.left;
+        let hard = self.hard.last().copied().filter(is_here);
+        let soft = self.soft.filter(is_here);
         match told {
             Some(Context::Task | Context::Nmi) => (told, None),
             Some(Context::Irq) => (told, hard),
             Some(Context::Softirq) => (told, soft),
             None if hard.is_some() => (Some(Context::Irq), hard),
             None => (soft.map(|_| Context::Softirq), soft),
+        }
+    }
+
+    /// Another thread gets the CPU: whatever happens from here on is in no handler that was open.
+    pub(crate) fn switches(&mut self) {
+        for open in self.hard.iter_mut().chain(&mut self.soft) {
+            open.left = true;
         }
     }
 

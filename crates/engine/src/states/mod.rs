@@ -5,6 +5,7 @@
 //! up over shards. None of them does I/O or looks at wall-clock time.
 
 pub(crate) mod block;
+pub(crate) mod causes;
 pub(crate) mod check;
 pub(crate) mod counters;
 pub(crate) mod effective;
@@ -19,6 +20,7 @@ pub(crate) mod slots;
 pub(crate) mod syscalls;
 pub(crate) mod thread;
 pub(crate) mod vcpu;
+pub(crate) mod waits;
 mod waker;
 pub(crate) mod wakeups;
 pub(crate) mod windows;

@@ -4,7 +4,7 @@
 //! since the stream is complete, or until any event shows the current thread while the machine is
 //! known to record `sched_switch`.
 
-use super::{Env, irqs::Irqs, occupant::Occupant};
+use super::{Env, causes::OnCpu, irqs::Irqs, occupant::Occupant};
 use serde::{Deserialize, Serialize};
 use transect_model::{
     ids::{CpuId, MachineId, VcpuId},
@@ -34,6 +34,8 @@ pub(crate) struct Cpu {
     /// vCPUs whose thread is on this CPU's run queue, waiting.
     pub(crate) waiters: Vec<usize>,
     pub(crate) irqs: Irqs,
+    /// Causes on their way here.
+    pub(crate) on_its_way: OnCpu,
 }
 
 /// A vCPU thread's vCPU, for the slice's row.
@@ -54,6 +56,7 @@ impl Cpu {
             in_windows: None,
             waiters: Vec::new(),
             irqs: Irqs::default(),
+            on_its_way: OnCpu::default(),
         }
     }
 
@@ -106,6 +109,7 @@ impl Cpu {
         };
         self.occupant = Occupant::Unknown { known_from: until };
         self.irqs.lose();
+        self.on_its_way = OnCpu::default();
     }
 
     /// Emits what is open.

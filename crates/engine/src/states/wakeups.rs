@@ -21,12 +21,15 @@
 
 use super::{
     Env,
+    causes::{Edge, Effect, Origin},
     slots::Slot,
     thread::{Deduced, Place, Threads, Wake},
     waker::Waker,
 };
 use transect_model::{
+    cause::{CauseKind, Evidence},
     ids::{CpuId, Tid},
+    interrupt::Context,
     table::{Row, Wakeup},
 };
 
@@ -115,8 +118,36 @@ impl Threads {
 }
 
 impl Env<'_> {
+    /// The cause that a wakeup is.
+    fn woke(&mut self, tid: Tid, wake: Wake, cpu: Option<CpuId>) {
+        let Waker { context, handler, about, .. } = wake.waker;
+        let evidence = match (context, handler) {
+            // The event names both threads.
+            (Some(Context::Task), _) => Evidence::Id,
+            (Some(_), _) => Evidence::Context,
+            (None, _) => Evidence::Order,
+        };
+        self.cause(Edge {
+            kind: about.map_or(CauseKind::Wakeup, |about| about.kind),
+            from: Origin {
+                ts: about.map_or(wake.ts, |about| about.ts),
+                machine: self.machine,
+                cpu: Some(wake.waker.cpu),
+                tid: wake.waker.tid,
+                context,
+                vector: handler.map(|handler| handler.vector),
+            },
+            to: Effect { ts: wake.ts, machine: self.machine, cpu, tid: Some(tid), vcpu: None },
+            id: about.and_then(|about| about.id),
+            evidence,
+            candidates: 1,
+            error_ns: Some(0),
+        });
+    }
+
     /// One row of the wakeups table; `ran` is when and where the thread got a CPU.
     pub(crate) fn wakeup(&mut self, tid: Tid, wake: Wake, ran: Option<(i64, CpuId)>) {
+        self.woke(tid, wake, ran.map(|(_, cpu)| cpu));
         if wake.ts < self.start || !self.wants.wakeups {
             return;
         }

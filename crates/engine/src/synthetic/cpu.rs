@@ -175,7 +175,13 @@ impl Story {
 
     /// A port access: every other one goes to user space.
     fn port(&mut self) {
-        let port = CoreEvent::KvmPio { access: Access::Write, port: 0x3f8, size: 1, count: 1 };
+        let port = CoreEvent::KvmPio {
+            access: Access::Write,
+            port: 0x3f8,
+            size: 1,
+            count: 1,
+            value: None,
+        };
         self.event(400, port);
         if self.random.chance(50) {
             self.event(600, CoreEvent::KvmUserspaceExit { reason: KVM_EXIT_IO, errno: 0 });
@@ -184,7 +190,7 @@ impl Story {
 
     fn interrupt(&mut self) {
         if self.random.chance(40) {
-            self.event(200, CoreEvent::IrqEntry { irq: DEVICE_IRQ });
+            self.event(200, CoreEvent::IrqEntry { irq: DEVICE_IRQ, name: Comm::default() });
             self.event(900, CoreEvent::IrqExit { irq: DEVICE_IRQ, handled: true });
         }
         self.event(200, CoreEvent::SoftirqEntry { vector: TIMER_SOFTIRQ });

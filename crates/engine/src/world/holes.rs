@@ -21,7 +21,9 @@ impl World {
     ) {
         let machine = &mut self.machines[m];
         machine.threads.lose(slot, t, until, env!(self, machine, sink));
-        machine.works.lose_thread(machine.threads.get(slot).tid, env!(self, machine, sink));
+        let tid = machine.threads.get(slot).tid;
+        machine.works.lose_thread(tid, env!(self, machine, sink));
+        machine.waits.lose_thread(tid, env!(self, machine, sink));
         if let Some(v) = machine.threads.get(slot).vcpu {
             self.lose_vcpu(m, v, t, sink);
         }
@@ -40,6 +42,7 @@ impl World {
     /// A hole in the stream of one CPU.
     pub(crate) fn lose_cpu(&mut self, m: usize, cpu: CpuId, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, Some(cpu), hole, sink);
+        self.causes.lose();
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, Some(cpu), hole, sink);
         }
@@ -51,6 +54,7 @@ impl World {
     /// A hole in everything a machine tells.
     pub(crate) fn lose_machine(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, None, hole, sink);
+        self.causes.lose();
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, None, hole, sink);
         }
@@ -108,7 +112,9 @@ impl World {
         let until = hole.until.unwrap_or(i64::MAX);
         let machine = &mut self.machines[m];
         machine.cpus[c].lose(hole.from, until, vcpu, env!(self, machine, sink));
-        machine.works.lose_idle(machine.cpus[c].id, env!(self, machine, sink));
+        let id = machine.cpus[c].id;
+        machine.works.lose_idle(id, env!(self, machine, sink));
+        machine.waits.lose_cpu(id, env!(self, machine, sink));
         if let Some(Some(v)) = machine.vcpu_of_cpu.get(c) {
             self.joins.lose(*v);
         }

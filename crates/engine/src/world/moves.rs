@@ -40,6 +40,7 @@ impl World {
         let (new, vcpu, tid) = (thread.place, thread.vcpu, thread.tid);
         if new == Place::Unknown {
             machine.works.lose_thread(tid, env!(self, machine, sink));
+            machine.waits.lose_thread(tid, env!(self, machine, sink));
         }
         let Some(v) = vcpu else { return };
         if new == Place::Unknown {

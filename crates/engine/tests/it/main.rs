@@ -1,5 +1,6 @@
 //! The integration tests of this crate in one program, so that its libraries are linked once.
 
+mod causes;
 mod compact;
 mod dsl;
 mod feed;

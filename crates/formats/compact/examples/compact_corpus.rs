@@ -70,7 +70,7 @@ fn waking(tid: Tid, target_cpu: CpuId, context: Option<Context>) -> CoreEvent {
 }
 
 fn request() -> BlockRequest {
-    BlockRequest { device: 254 << 20, sector: 123_456, sectors: 8, op: BlockOp::Write }
+    BlockRequest { device: 254 << 20, sector: 123_456, sectors: 8, op: BlockOp::Write, id: None }
 }
 
 /// Short and long form of everything, folded and not.
@@ -86,6 +86,7 @@ fn every_kind() -> Vec<u8> {
     let entry = CoreEvent::KvmEntry { vcpu: Some(VcpuId(1)), rip: None };
     let (tid, cpu) = (Tid(77), CpuId(1));
     let name = comm("eth0");
+    let with_id = BlockRequest { id: Some(0x00ab_cdef), ..request() };
     let events = [
         switch(0, 77, 0),
         waking(tid, cpu, None),
@@ -116,18 +117,23 @@ fn every_kind() -> Vec<u8> {
         CoreEvent::KvmUserspaceExit { reason: 2, errno: -4 },
         CoreEvent::KvmHaltPollNs { vcpu: VcpuId(1), new_ns: 10_000, old_ns: 0 },
         CoreEvent::KvmVcpuWakeup { ns: 4_000_000_000, waited: true, valid: false },
-        CoreEvent::KvmPio { access: Access::Write, port: 0x3f8, size: 1, count: 1 },
-        CoreEvent::KvmMmio { access: Access::UnsatisfiedRead, gpa: 0xfee0_0000, len: 4 },
+        CoreEvent::KvmPio { access: Access::Write, port: 0x3f8, size: 1, count: 1, value: None },
+        CoreEvent::KvmMmio {
+            access: Access::UnsatisfiedRead,
+            gpa: 0xfee0_0000,
+            len: 4,
+            value: None,
+        },
         CoreEvent::KvmFastMmio { gpa: 0xfe00_0000 },
         CoreEvent::KvmPageFault { gpa: 0x1000, error_code: 0x3_0000_0006 },
         CoreEvent::KvmPageFault { gpa: 0x2000, error_code: 0x1_0000_0000_0006 },
         CoreEvent::KvmSetIrq { gsi: 24, level: 1 },
         CoreEvent::KvmMsi { address: 0xfee0_0000, data: 0x4041 },
-        CoreEvent::KvmInjVirq { vector: 0x41 },
+        CoreEvent::KvmInjVirq { vector: 0x41, reinjected: false },
         CoreEvent::KvmWriteTscOffset { vcpu: VcpuId(1), previous: 0, next: u64::MAX - 5 },
-        CoreEvent::IrqEntry { irq: 11 },
+        CoreEvent::IrqEntry { irq: 11, name: Comm::default() },
         CoreEvent::IrqExit { irq: 11, handled: true },
-        CoreEvent::IrqEntry { irq: 9_000 },
+        CoreEvent::IrqEntry { irq: 9_000, name: Comm::default() },
         CoreEvent::IrqExit { irq: 9_000, handled: false },
         CoreEvent::SoftirqRaise { vector: 3 },
         CoreEvent::SoftirqEntry { vector: 3 },
@@ -153,7 +159,7 @@ fn every_kind() -> Vec<u8> {
         exit(0x60, 0xffff_ffff_8100_0000, 1),
         entry,
         exit(0x81, 0x7fff_0000_1235, 0),
-        CoreEvent::KvmInjVirq { vector: 0xec },
+        CoreEvent::KvmInjVirq { vector: 0xec, reinjected: false },
         entry,
         waking(tid, cpu, Some(Context::Softirq)),
         CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector: 0xec },
@@ -161,6 +167,27 @@ fn every_kind() -> Vec<u8> {
         CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector: 0xfd },
         waking(tid, cpu, Some(Context::Irq)),
         CoreEvent::VectorExit { source: VectorSource::Reschedule, vector: 0xfd },
+        CoreEvent::KvmAccept { vcpu: VcpuId(1), vector: 0x23, mode: 0, hardware: false },
+        CoreEvent::KvmInjVirq { vector: 0x23, reinjected: true },
+        CoreEvent::KvmPio {
+            access: Access::Write,
+            port: 0xc050,
+            size: 2,
+            count: 1,
+            value: Some(1),
+        },
+        CoreEvent::KvmMmio { access: Access::Write, gpa: 0xfebf_b004, len: 2, value: Some(1) },
+        CoreEvent::BlockInsert(with_id),
+        CoreEvent::BlockIssue(with_id),
+        CoreEvent::BlockComplete { request: with_id, error: -5 },
+        CoreEvent::NetPacket { skb: 0xffff_8880_0000_1000, flow: 0x1234_5678, seq: 7, sent: true },
+        CoreEvent::WorkQueue { work: 0xffff_8880_0000_3000, function: 0xffff_ffff_8100_2000 },
+        CoreEvent::LockBegin { lock: 0xffff_8880_0000_4000, flags: 2, owner: Some(Tid(78)) },
+        CoreEvent::LockEnd { lock: 0xffff_8880_0000_4000, ret: 0 },
+        CoreEvent::Throttle { cgroup: 4_711, cpu },
+        CoreEvent::Unthrottle { cgroup: 4_711, cpu },
+        CoreEvent::ReclaimBegin { memcg: true, order: 0 },
+        CoreEvent::ReclaimEnd { memcg: true, pages: 32 },
     ];
     let mut stamped = Vec::new();
     for (n, event) in events.into_iter().enumerate() {
@@ -192,7 +219,7 @@ fn side_and_lost() -> Vec<u8> {
     main.lost(2, 6_000, 6_500);
     main.finish(&mut file).unwrap();
     let interrupt = [
-        (1_500, 3, CoreEvent::IrqEntry { irq: 1 }),
+        (1_500, 3, CoreEvent::IrqEntry { irq: 1, name: Comm::default() }),
         (1_600, 3, CoreEvent::IrqExit { irq: 1, handled: true }),
     ];
     log(SIDE, &interrupt, &mut file);
@@ -219,13 +246,13 @@ fn chunks() -> Vec<u8> {
 fn later_kinds() -> Vec<u8> {
     let mut header = FileHeader::new(1, Isa::Svm, "corpus");
     header.kinds.push(transect_compact::KindRow {
-        kind: 62,
+        kind: 63,
         name: "LATER".into(),
         words: 2,
         fields: "what:34 | w1 more:64".into(),
     });
     let mut file = BlockWriter::new(Vec::new(), &header).unwrap();
-    let words = [1 | 3 << 30, 1_000, 0, 36 | 100 << 6 | 1 << 30, 62 | 100 << 6, 7, 36 | 100 << 6];
+    let words = [1 | 3 << 30, 1_000, 0, 36 | 100 << 6 | 1 << 30, 63 | 100 << 6, 7, 36 | 100 << 6];
     put_words(&words, &mut file);
     file.finish(&Totals::default()).unwrap()
 }
@@ -345,7 +372,7 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
         ("columns-garbage", with_block(&small, 0, set(5, [4 | 8 | 1]))),
         ("columns-of-less", with_block(&packed, 0, set(16, 8_u32.to_le_bytes()))),
         ("no-sync", of_words(&[RAISE; 4])),
-        ("kind-61", words(&[61, RAISE])),
+        ("kind-63", words(&[63, RAISE])),
         ("untold-exit", words(&[54, RAISE])),
         ("untold-exit-in-interval", words(&[55 | 100 << 6 | 5 << 34, RAISE])),
         ("pad-with-time", words(&[5 << 6, RAISE])),

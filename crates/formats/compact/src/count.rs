@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::{LogId, LogWriter, Slice};
     use transect_model::{
-        event::CoreEvent,
+        event::{Comm, CoreEvent},
         ids::{CpuId, Tid},
     };
 
@@ -62,7 +62,7 @@ mod tests {
             for event in [
                 CoreEvent::SyscallEnter { nr: 39 },
                 CoreEvent::SyscallExit { nr: 39, ret: round },
-                CoreEvent::IrqEntry { irq: 3 },
+                CoreEvent::IrqEntry { irq: 3, name: Comm::default() },
                 CoreEvent::SchedExec { tid: Tid(1), old_tid: Tid(1) },
                 CoreEvent::IrqExit { irq: 3, handled: true },
             ] {

@@ -11,6 +11,7 @@ use crate::{
     error::What,
     exits::{Exits, ToldExit},
     kind::*,
+    other::unpack,
     record::{
         ADDRESS_BITS, PRIO_UNKNOWN, REASON_INVALID, VCPU_UNKNOWN, VCPU_UNKNOWN_INJ, VCPU_UNKNOWN_S,
         access_of, bits, context_of, op_of, prio_of, signed, source_of, state_of,
@@ -350,7 +351,7 @@ impl State {
                     folded!(
                         1,
                         bits(a, 16, 18),
-                        CoreEvent::KvmInjVirq { vector: bits(a, 0, 8) as u32 },
+                        CoreEvent::KvmInjVirq { vector: bits(a, 0, 8) as u32, reinjected: false },
                         CoreEvent::KvmEntry {
                             vcpu: vcpu.map(|vcpu| VcpuId(vcpu as u32)),
                             rip: None
@@ -406,6 +407,7 @@ impl State {
                         port: bits(a, 4, 16) as u32,
                         size: 1 << bits(a, 2, 2),
                         count: bits(a, 20, 14) as u32,
+                        value: None,
                     }
                 ),
                 KVM_MMIO => event!(
@@ -414,6 +416,7 @@ impl State {
                         access: access_of(bits(a, 0, 2)),
                         gpa: word!(1),
                         len: bits(a, 2, 8) as u32,
+                        value: None,
                     }
                 ),
                 KVM_FAST_MMIO => event!(2, CoreEvent::KvmFastMmio { gpa: word!(1) }),
@@ -427,7 +430,18 @@ impl State {
                     event!(1, CoreEvent::KvmSetIrq { gsi: a as u32, level: bits(a, 32, 1) as i32 })
                 }
                 KVM_MSI => event!(3, CoreEvent::KvmMsi { address: word!(1), data: word!(2) }),
-                KVM_INJ_VIRQ => event!(1, CoreEvent::KvmInjVirq { vector: a as u32 }),
+                KVM_INJ_VIRQ => {
+                    event!(1, CoreEvent::KvmInjVirq { vector: a as u32, reinjected: false })
+                }
+                KVM_ACCEPT => event!(
+                    1,
+                    CoreEvent::KvmAccept {
+                        vcpu: VcpuId(bits(a, 8, 16) as u32),
+                        vector: bits(a, 0, 8) as u32,
+                        mode: bits(a, 24, 3) as u32,
+                        hardware: bits(a, 27, 1) != 0,
+                    }
+                ),
                 KVM_TSC_OFFSET => event!(
                     3,
                     CoreEvent::KvmWriteTscOffset {
@@ -436,7 +450,7 @@ impl State {
                         next: word!(2),
                     }
                 ),
-                IRQ_ENTRY => event!(1, CoreEvent::IrqEntry { irq: a as u32 as i32 }),
+                IRQ_ENTRY => event!(1, irq_entry(a as u32 as i32)),
                 IRQ_EXIT => event!(
                     1,
                     CoreEvent::IrqExit { irq: a as u32 as i32, handled: bits(a, 32, 1) != 0 }
@@ -447,7 +461,7 @@ impl State {
                     folded!(
                         1,
                         bits(a, 14, 20),
-                        CoreEvent::IrqEntry { irq },
+                        irq_entry(irq),
                         CoreEvent::IrqExit { irq, handled }
                     );
                 }
@@ -554,6 +568,17 @@ impl State {
                     event!(3, CoreEvent::WorkStart { work: word!(1), function: word!(2) })
                 }
                 WORK_END => event!(3, CoreEvent::WorkEnd { work: word!(1), function: word!(2) }),
+                OTHER => {
+                    let (w1, w2) = (word!(1), word!(2));
+                    match unpack(a, w1, w2) {
+                        Some(told) => event!(3, told),
+                        // Of a later version.
+                        None => {
+                            now_ns = stamp!();
+                            pos += 3;
+                        }
+                    }
+                }
                 CURRENT => {
                     now_ns = stamp!();
                     self.current = tid(a);
@@ -697,12 +722,18 @@ fn short_entry(a: u64) -> CoreEvent {
 }
 
 #[inline(always)]
+fn irq_entry(irq: i32) -> CoreEvent {
+    CoreEvent::IrqEntry { irq, name: Comm::default() }
+}
+
+#[inline(always)]
 fn request(a: u64, sector: u64, w2: u64) -> BlockRequest {
     BlockRequest {
         device: w2 as u32,
         sector,
         sectors: bits(a, 0, 24) as u32,
         op: op_of(bits(a, 24, 8)),
+        id: None,
     }
 }
 

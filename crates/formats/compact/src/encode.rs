@@ -11,6 +11,7 @@
 use crate::{
     exits::{Exits, ToldExit},
     kind::*,
+    other::{self, Packed},
     record::{
         ADDRESS_BITS, REASON_INVALID, Raw, VCPU_UNKNOWN, VCPU_UNKNOWN_INJ, VCPU_UNKNOWN_S,
         access_code, context_code, op_code, prio_code, source_code, state_code,
@@ -142,7 +143,7 @@ pub(crate) fn single(
             let a = p.fit(ns, 32) | u64::from(waited) << 32 | u64::from(valid) << 33;
             Raw::new(KVM_VCPU_WAKEUP, a, 0, 0)
         }
-        CoreEvent::KvmPio { access, port, size, count } => {
+        CoreEvent::KvmPio { access, port, size, count, value: None } => {
             let size = size_log2(&mut p, size);
             let a = access_code(access)
                 | size << 2
@@ -150,7 +151,7 @@ pub(crate) fn single(
                 | p.fit(u64::from(count), 14) << 20;
             Raw::new(KVM_PIO, a, 0, 0)
         }
-        CoreEvent::KvmMmio { access, gpa, len } => {
+        CoreEvent::KvmMmio { access, gpa, len, value: None } => {
             Raw::new(KVM_MMIO, access_code(access) | p.fit(u64::from(len), 8) << 2, gpa, 0)
         }
         CoreEvent::KvmFastMmio { gpa } => Raw::new(KVM_FAST_MMIO, 0, gpa, 0),
@@ -165,11 +166,20 @@ pub(crate) fn single(
             Raw::new(KVM_SET_IRQ, u64::from(gsi) | u64::from(level != 0) << 32, 0, 0)
         }
         CoreEvent::KvmMsi { address, data } => Raw::new(KVM_MSI, 0, address, data),
-        CoreEvent::KvmInjVirq { vector } => Raw::new(KVM_INJ_VIRQ, u64::from(vector), 0, 0),
+        CoreEvent::KvmAccept { vcpu, vector, mode, hardware } => {
+            let a = p.fit(u64::from(vector), 8)
+                | p.fit(u64::from(vcpu.0), 16) << 8
+                | p.fit(u64::from(mode), 3) << 24
+                | u64::from(hardware) << 27;
+            Raw::new(KVM_ACCEPT, a, 0, 0)
+        }
+        CoreEvent::KvmInjVirq { vector, reinjected: false } => {
+            Raw::new(KVM_INJ_VIRQ, u64::from(vector), 0, 0)
+        }
         CoreEvent::KvmWriteTscOffset { vcpu, previous, next } => {
             Raw::new(KVM_TSC_OFFSET, p.vcpu(Some(vcpu)), previous, next)
         }
-        CoreEvent::IrqEntry { irq } => Raw::new(IRQ_ENTRY, u64::from(irq as u32), 0, 0),
+        CoreEvent::IrqEntry { irq, .. } => Raw::new(IRQ_ENTRY, u64::from(irq as u32), 0, 0),
         CoreEvent::IrqExit { irq, handled } => {
             Raw::new(IRQ_EXIT, u64::from(irq as u32) | u64::from(handled) << 32, 0, 0)
         }
@@ -200,9 +210,13 @@ pub(crate) fn single(
                 _ => Raw::new(SYS_EXIT, u64::from(nr), ret as u64, 0),
             }
         }
-        CoreEvent::BlockInsert(request) => block(&mut p, BLOCK_INSERT, request, 0),
-        CoreEvent::BlockIssue(request) => block(&mut p, BLOCK_ISSUE, request, 0),
-        CoreEvent::BlockComplete { request, error } => {
+        CoreEvent::BlockInsert(request @ BlockRequest { id: None, .. }) => {
+            block(&mut p, BLOCK_INSERT, request, 0)
+        }
+        CoreEvent::BlockIssue(request @ BlockRequest { id: None, .. }) => {
+            block(&mut p, BLOCK_ISSUE, request, 0)
+        }
+        CoreEvent::BlockComplete { request: request @ BlockRequest { id: None, .. }, error } => {
             block(&mut p, BLOCK_COMPLETE, request, error)
         }
         CoreEvent::NetXmit { skb, bytes, device: name, code } => {
@@ -218,7 +232,11 @@ pub(crate) fn single(
         CoreEvent::WorkEnd { work, function } => Raw::new(WORK_END, 0, work, function),
         // sched_wakeup tells nothing that sched_waking and the switch do not; and what comes to
         // the model later has no kind yet.
-        _ => return None,
+        ref event => {
+            let Packed { a, words, saturated } = other::pack(event)?;
+            p.saturated |= saturated;
+            Raw::new(OTHER, a, words[0], words[1])
+        }
     };
     p.done(raw)
 }
@@ -354,7 +372,7 @@ pub(crate) fn folded(
             }
             Some(Raw::new(KVM_EXIT_ENTRY, a, rip, dur | info1 << 32))
         }
-        (CoreEvent::IrqEntry { irq }, CoreEvent::IrqExit { irq: left, handled }) => {
+        (CoreEvent::IrqEntry { irq, .. }, CoreEvent::IrqExit { irq: left, handled }) => {
             let fits = irq == left && (0..1 << 13).contains(&irq) && dur_ns < 1 << 20;
             let a = irq as u64 | u64::from(handled) << 13 | dur_ns << 14;
             fits.then(|| Raw::new(IRQ, a, 0, 0))
@@ -372,7 +390,7 @@ pub(crate) fn folded(
             let a = u64::from(vector) | source_code(source) << 8 | dur_ns << 12;
             fits.then(|| Raw::new(VECTOR, a, 0, 0))
         }
-        (CoreEvent::KvmInjVirq { vector }, CoreEvent::KvmEntry { vcpu, .. }) => {
+        (CoreEvent::KvmInjVirq { vector, reinjected: false }, CoreEvent::KvmEntry { vcpu, .. }) => {
             let vcpu = match vcpu {
                 None => VCPU_UNKNOWN_INJ,
                 Some(vcpu) => Some(u64::from(vcpu.0)).filter(|vcpu| *vcpu < VCPU_UNKNOWN_INJ)?,
@@ -424,7 +442,7 @@ pub(crate) fn is_begin(event: &CoreEvent) -> bool {
     matches!(
         event,
         CoreEvent::KvmExit { .. }
-            | CoreEvent::KvmInjVirq { .. }
+            | CoreEvent::KvmInjVirq { reinjected: false, .. }
             | CoreEvent::IrqEntry { .. }
             | CoreEvent::SoftirqEntry { .. }
             | CoreEvent::VectorEntry { .. }

@@ -59,6 +59,7 @@ pub mod kind;
 mod log;
 mod merge;
 mod names;
+pub mod other;
 mod read;
 mod record;
 mod repack;

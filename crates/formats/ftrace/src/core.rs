@@ -10,9 +10,11 @@ mod block;
 mod fields;
 mod irq;
 mod kvm;
+mod lock;
 mod net;
 mod sched;
 mod vectors;
+mod vmscan;
 mod work;
 
 use crate::event::EventTable;
@@ -47,6 +49,8 @@ const CORE: &[(&str, &str, Compile)] = &[
     ("kvm", "kvm_guest_fault", kvm::guest_fault),
     ("kvm", "kvm_set_irq", kvm::set_irq),
     ("kvm", "kvm_msi_set_irq", kvm::msi),
+    ("kvm", "kvm_apic_accept_irq", |f| kvm::accept(f, false)),
+    ("kvm", "kvm_apicv_accept_irq", |f| kvm::accept(f, true)),
     ("kvm", "kvm_inj_virq", kvm::inj_virq),
     ("kvm", "kvm_write_tsc_offset", kvm::write_tsc_offset),
     ("irq", "irq_handler_entry", irq::entry),
@@ -89,8 +93,15 @@ const CORE: &[(&str, &str, Compile)] = &[
     ("block", "block_rq_complete", block::complete),
     ("net", "net_dev_xmit", net::xmit),
     ("net", "netif_receive_skb", net::receive),
+    ("workqueue", "workqueue_queue_work", work::queue),
     ("workqueue", "workqueue_execute_start", work::start),
     ("workqueue", "workqueue_execute_end", work::end),
+    ("lock", "contention_begin", lock::begin),
+    ("lock", "contention_end", lock::end),
+    ("vmscan", "mm_vmscan_direct_reclaim_begin", |f| vmscan::begin(f, false)),
+    ("vmscan", "mm_vmscan_direct_reclaim_end", |f| vmscan::end(f, false)),
+    ("vmscan", "mm_vmscan_memcg_reclaim_begin", |f| vmscan::begin(f, true)),
+    ("vmscan", "mm_vmscan_memcg_reclaim_end", |f| vmscan::end(f, true)),
 ];
 
 /// `system:name` of every tracepoint that has a core event, for recorders and `doctor`.

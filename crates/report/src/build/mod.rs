@@ -23,8 +23,9 @@ pub(crate) use names::Names;
 use selection::Selection;
 use threads::ThreadSums;
 use transect_model::table::{
-    BlockIo, ClockCheck, ClockEdge, Counter, ImportLog, Irq, Lost, Machine, NetIo, Row, Syscall,
-    TableDoc, TableSink, Tables, WallClock, Window, WorkItem,
+    BlockIo, Cause, ClockCheck, ClockEdge, Counter, ImportLog, Irq, IrqLine, LockWait, Lost,
+    Machine, NetIo, Queue, Reclaim, Row, Syscall, TableDoc, TableSink, Tables, Throttle, WallClock,
+    Window, WorkItem,
 };
 use transect_model::time::Span;
 use transect_model::wall::WallMap;
@@ -93,13 +94,19 @@ impl TableSink for Gather {
 }
 
 /// Large tables of which nothing in the report is made.
-const UNREPORTED: [&str; 6] = [
+const UNREPORTED: [&str; 12] = [
     Irq::TABLE.name,
     Syscall::TABLE.name,
     BlockIo::TABLE.name,
     NetIo::TABLE.name,
     WorkItem::TABLE.name,
     Counter::TABLE.name,
+    Cause::TABLE.name,
+    IrqLine::TABLE.name,
+    Queue::TABLE.name,
+    LockWait::TABLE.name,
+    Throttle::TABLE.name,
+    Reclaim::TABLE.name,
 ];
 
 impl Gather {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use transect_model::column::Columnar;
 use transect_model::ids::MachineId;
 use transect_model::table::{
-    BlockIo, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
-    ImportLog, Irq, Lost, Machine, NetIo, Row, Syscall, TableSink, Thread, ThreadStateRow, Vcpu,
-    VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
+    BlockIo, Cause, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
+    ImportLog, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Queue, Reclaim, Row, Syscall,
+    TableSink, Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window,
+    WorkItem,
 };
 
 /// Up to so many machines each has a folder of its own in the large tables.
@@ -156,6 +157,12 @@ tables! {
     block_io: BlockIo = BlockIo, true, |row| row.ts, |row| row.machine_id;
     net_io: NetIo = NetIo, true, |row| row.ts, |row| row.machine_id;
     work_items: WorkItem = WorkItem, true, |row| row.ts, |row| row.machine_id;
+    causes: Cause = Cause, true, |row| row.ts, |row| row.machine_id;
+    irq_lines: IrqLine = IrqLine, false, |_| 0, |_| MachineId(0);
+    queues: Queue = Queue, false, |_| 0, |_| MachineId(0);
+    locks: LockWait = LockWait, true, |row| row.ts, |row| row.machine_id;
+    throttles: Throttle = Throttle, true, |row| row.ts, |row| row.machine_id;
+    reclaims: Reclaim = Reclaim, true, |row| row.ts, |row| row.machine_id;
     counters: Counter = Counter, true, |row| row.ts, |row| row.machine_id;
     windows: Window = Window, true, |row| row.ts, |row| row.machine_id;
     domain_states: DomainStateRow = DomainState, true, |row| row.ts, |row| row.machine_id;

@@ -204,7 +204,7 @@ fn compact_events_look_like_their_tracepoints() {
     let file = compact(&[
         (1_000, 7, exit(0xffff_8000_0000_1234)),
         (1_500, 7, CoreEvent::KvmEntry { vcpu: Some(VcpuId(1)), rip: None }),
-        (2_000, 7, CoreEvent::IrqEntry { irq: 30 }),
+        (2_000, 7, CoreEvent::IrqEntry { irq: 30, name: Comm::default() }),
         (2_100, 7, CoreEvent::IrqExit { irq: 30, handled: true }),
         (2_200, 7, CoreEvent::TaskRename { tid: Tid(7), new_comm: Comm::new(b"worker") }),
     ]);

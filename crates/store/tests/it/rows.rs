@@ -9,6 +9,7 @@
     reason = "helpers of tests: a failure is what they are for; numbers are small"
 )]
 
+use transect_model::cause::{CauseKind, Evidence, LockKind};
 use transect_model::event::{BlockOp, Comm};
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId};
@@ -77,6 +78,9 @@ make! {
     BlockDevice: |r| BlockDevice(r.below(1 << 32) as u32);
     BlockOp: |r| r.pick(&[BlockOp::Read, BlockOp::Write]);
     Comm: |r| Comm::new(r.pick(&[&b"eth0"[..], b"a-longer-name", b"\xff\xfe", b""]));
+    CauseKind: |r| r.pick(&CauseKind::ALL);
+    Evidence: |r| r.pick(&[Evidence::Id, Evidence::Context, Evidence::Order]);
+    LockKind: |r| LockKind::from_flags(r.next() as u32);
     Context: |r| r.pick(&[Context::Task, Context::Softirq, Context::Irq, Context::Nmi]);
     IrqSource: |r| { let all: Vec<_> = IrqSource::all().collect(); r.pick(&all) };
     SchedPolicy: |r| r.pick(&SchedPolicy::ALL);
@@ -148,6 +152,17 @@ rows! {
     };
     NetIo = NetIo { ts, machine_id, cpu, tid, device, direction, bytes, code };
     WorkItem = WorkItem { ts, dur, machine_id, cpu, tid, function };
+    Cause = Cause {
+        ts, dur, kind, machine_id, cpu, tid, vector, context, to_machine_id, to_cpu, to_tid, to_vcpu, id,
+        evidence, candidates, error_ns
+    };
+    IrqLine = IrqLine { machine_id, cpu, vector, irq, name, runs, agreement };
+    Queue = Queue {
+        machine_id, device, queue, doorbell, msi_address, msi_data, backend_tid, requests, agreement
+    };
+    LockWait = LockWait { ts, dur, machine_id, cpu, tid, lock, kind, owner_tid };
+    Throttle = Throttle { ts, dur, machine_id, cpu, cgroup_id };
+    Reclaim = Reclaim { ts, dur, machine_id, cpu, tid, cgroup, order, pages };
     Counter = Counter { ts, machine_id, vcpu, cpu, device, name, value };
     Window = Window {
         ts, dur, machine_id, vcpu, cpu, cgroup, executions, gotten_ns, waited_ns, blocked_ns,

@@ -39,7 +39,7 @@ fn peer_of(kind: &str) -> Option<Peer> {
         "thread" => peer("thread_states", "tid", "state, effective, reason", "dur"),
         "domain" => peer("domain_states", "", "state", "dur"),
         "exits" => peer("exits", "vcpu", "reason", OPEN),
-        "irq" => peer("irqs", "cpu", "softirq, vector", "dur"),
+        "irq" => peer("irqs", "cpu", "source, vector", "dur"),
         "syscall" => peer("syscalls", "tid", "nr", OPEN),
         "block" => peer("block_io", "device", "op, tid", OPEN),
         "net" => peer("net_io", "device", "direction", "0"),
@@ -96,10 +96,11 @@ fn name_of_row(kind: &str, row: &Value) -> Option<String> {
         "irq" => {
             let vector = int(row, "vector")?;
             let known = usize::try_from(vector).ok().and_then(|vector| SOFTIRQS.get(vector));
-            match (text(row, "softirq"), known) {
-                ("true", Some(known)) => plain("softirq", known),
-                ("true", None) => plain("softirq", &vector.to_string()),
-                _ => plain("irq", &vector.to_string()),
+            match (text(row, "source"), known) {
+                ("softirq", Some(known)) => plain("softirq", known),
+                ("softirq", None) => plain("softirq", &vector.to_string()),
+                ("line", _) => plain("irq", &vector.to_string()),
+                (own, _) => plain("irq", own),
             }
         }
         "block" => name(text(row, "op"), "", [int(row, "machine_id"), None, int(row, "tid")]),

@@ -219,14 +219,35 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
             old_ns: field(words, "old").unwrap_or(0) as u32,
         },
         "kvm_hypercall" => CoreEvent::KvmHypercall { nr: num(1) as u64, args: [0; 4] },
-        "kvm_pio" => {
-            CoreEvent::KvmPio { access: Access::Write, port: num(1) as u32, size: 1, count: 1 }
+        "kvm_pio" => CoreEvent::KvmPio {
+            access: Access::Write,
+            port: num(1) as u32,
+            size: 1,
+            count: 1,
+            value: None,
+        },
+        "kvm_fast_mmio" => CoreEvent::KvmFastMmio { gpa: field(words, "gpa").unwrap_or(0) as u64 },
+        "kvm_mmio" => {
+            CoreEvent::KvmMmio { access: Access::Write, gpa: num(1) as u64, len: 2, value: Some(0) }
         }
-        "kvm_fast_mmio" => CoreEvent::KvmFastMmio { gpa: 0 },
-        "irq_entry" => CoreEvent::IrqEntry { irq: num(1) as i32 },
+        "kvm_msi" => CoreEvent::KvmMsi { address: num(1) as u64, data: num(2) as u64 },
+        "kvm_accept" => CoreEvent::KvmAccept {
+            vcpu: VcpuId(field(words, "vcpu").unwrap() as u32),
+            vector: num(1) as u32,
+            mode: 0,
+            hardware: words.contains(&"hardware"),
+        },
+        "kvm_inj_virq" => {
+            CoreEvent::KvmInjVirq { vector: num(1) as u32, reinjected: words.contains(&"again") }
+        }
+        "irq_entry" => CoreEvent::IrqEntry { irq: num(1) as i32, name: Comm::default() },
         "irq_exit" => CoreEvent::IrqExit { irq: num(1) as i32, handled: true },
         "timer_entry" => CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector: 236 },
         "timer_exit" => CoreEvent::VectorExit { source: VectorSource::LocalTimer, vector: 236 },
+        "reschedule_entry" => {
+            CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector: 253 }
+        }
+        "softirq_raise" => CoreEvent::SoftirqRaise { vector: num(1) as u32 },
         "softirq_entry" => CoreEvent::SoftirqEntry { vector: num(1) as u32 },
         "softirq_exit" => CoreEvent::SoftirqExit { vector: num(1) as u32 },
         "sys_enter" => CoreEvent::SyscallEnter { nr: num(1) },
@@ -248,6 +269,26 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
             device: Comm::new(words[1].as_bytes()),
             bytes: num(2) as u32,
         },
+        "net_packet" => {
+            let sent = words.contains(&"sent");
+            CoreEvent::NetPacket { skb: 1, flow: num(1) as u32, seq: num(2) as u32, sent }
+        }
+        "lock_begin" => CoreEvent::LockBegin {
+            lock: num(1) as u64,
+            flags: field(words, "flags").unwrap_or(0) as u32,
+            owner: field(words, "owner").map(|tid| Tid(tid as i32)),
+        },
+        "lock_end" => {
+            let ret = field(words, "ret").unwrap_or(0) as i32;
+            CoreEvent::LockEnd { lock: num(1) as u64, ret }
+        }
+        "throttle" => CoreEvent::Throttle { cgroup: num(1) as u64, cpu },
+        "unthrottle" => CoreEvent::Unthrottle { cgroup: num(1) as u64, cpu },
+        "reclaim" => CoreEvent::ReclaimBegin { memcg: words.contains(&"memcg"), order: 0 },
+        "reclaimed" => {
+            CoreEvent::ReclaimEnd { memcg: words.contains(&"memcg"), pages: num(1) as u64 }
+        }
+        "work_queue" => CoreEvent::WorkQueue { work: num(1) as u64, function: num(2) as u64 },
         "work_start" => CoreEvent::WorkStart { work: num(1) as u64, function: num(2) as u64 },
         "work_end" => CoreEvent::WorkEnd { work: num(1) as u64, function: num(2) as u64 },
         "other" => return None,
@@ -269,6 +310,7 @@ fn request(words: &[&str]) -> BlockRequest {
         sector: sector.parse().unwrap(),
         sectors: sectors.parse().unwrap(),
         op,
+        id: None,
     }
 }
 
@@ -383,6 +425,29 @@ pub fn wakeups(tables: &Tables) -> Vec<String> {
         format!("{}+{dur} {} by {waker} on c{cpu}", r.ts, r.tid)
     };
     tables.wakeups.iter().map(row).collect()
+}
+
+/// `causes` but those of plain wakeups: `ts+dur kind from → to [id=] evidence`, where an end is
+/// `machine:thread`, or the context or vCPU if it is none.
+pub fn causes(tables: &Tables) -> Vec<String> {
+    let end = |machine: MachineId, tid: Option<Tid>, else_: String| {
+        format!("{machine}:{}", tid.map_or(else_, |tid| tid.to_string()))
+    };
+    let row = |r: &transect_model::table::Cause| {
+        let interrupt = || {
+            let context = r.context.map_or("?", Context::as_str);
+            r.vector.map_or(context.to_owned(), |vector| format!("{context} {vector}"))
+        };
+        let from = end(r.machine_id, r.tid, interrupt());
+        let vcpu = r.to_vcpu.map(|vcpu| format!("vcpu{vcpu}"));
+        let to = end(r.to_machine_id, r.to_tid, vcpu.unwrap_or_else(|| "-".to_owned()));
+        let id = r.id.map_or(String::new(), |id| format!(" id={id}"));
+        let evidence = r.evidence.as_str();
+        let kind = r.kind.as_str();
+        format!("{}+{} {kind} {from} → {to}{id} {evidence}/{}", r.ts, r.dur, r.candidates)
+    };
+    let told = tables.causes.iter();
+    told.filter(|r| r.kind != transect_model::cause::CauseKind::Wakeup).map(row).collect()
 }
 
 /// `block_io`: `ts+dur op device sector bytes by tid issue= [error=] [on cN]`.

@@ -112,13 +112,30 @@ fn event(lives: bool) -> BoxedStrategy<Option<CoreEvent>> {
     });
     let other = prop_oneof![
         Just(CoreEvent::KvmUserspaceExit { reason: 2, errno: 0 }),
-        Just(CoreEvent::KvmPio { access: Access::Write, port: 1016, size: 1, count: 1 }),
+        Just(CoreEvent::KvmPio {
+            access: Access::Write,
+            port: 1016,
+            size: 1,
+            count: 1,
+            value: None
+        }),
         Just(CoreEvent::KvmMsi { address: 0, data: 0 }),
         Just(CoreEvent::SyscallEnter { nr: 1 }),
         Just(CoreEvent::SyscallExit { nr: 1, ret: 0 }),
         Just(CoreEvent::VectorEntry { source: VectorSource::LocalTimer, vector: 236 }),
         Just(CoreEvent::VectorExit { source: VectorSource::LocalTimer, vector: 236 }),
-        Just(CoreEvent::IrqEntry { irq: 3 }),
+        Just(CoreEvent::IrqEntry { irq: 3, name: Comm::default() }),
+        Just(CoreEvent::SoftirqRaise { vector: 1 }),
+        Just(CoreEvent::WorkQueue { work: 7, function: 9 }),
+        Just(CoreEvent::KvmInjVirq { vector: 35, reinjected: false }),
+        Just(CoreEvent::KvmAccept { vcpu: VcpuId(0), vector: 35, mode: 0, hardware: false }),
+        Just(CoreEvent::NetPacket { skb: 1, flow: 2, seq: 3, sent: true }),
+        Just(CoreEvent::LockBegin { lock: 5, flags: 32, owner: Some(Tid(1)) }),
+        Just(CoreEvent::LockEnd { lock: 5, ret: 0 }),
+        Just(CoreEvent::Throttle { cgroup: 6, cpu: CpuId(0) }),
+        Just(CoreEvent::Unthrottle { cgroup: 6, cpu: CpuId(0) }),
+        Just(CoreEvent::ReclaimBegin { memcg: true, order: 0 }),
+        Just(CoreEvent::ReclaimEnd { memcg: true, pages: 3 }),
         Just(CoreEvent::IrqExit { irq: 3, handled: true }),
         Just(CoreEvent::SoftirqEntry { vector: 1 }),
         Just(CoreEvent::SoftirqExit { vector: 1 }),
@@ -153,7 +170,7 @@ fn block() -> impl Strategy<Value = CoreEvent> {
     let op = prop::sample::select(vec![BlockOp::Read, BlockOp::Write, BlockOp::Flush]);
     (0..3u8, 0..4u64, 0..3u32, op, 0..2i32).prop_map(|(kind, sector, sectors, op, error)| {
         let sector = if sectors == 0 && kind == 2 { u64::MAX } else { sector };
-        let request = BlockRequest { device: 254 << 20, sector, sectors, op };
+        let request = BlockRequest { device: 254 << 20, sector, sectors, op, id: None };
         match kind {
             0 => CoreEvent::BlockInsert(request),
             1 => CoreEvent::BlockIssue(request),

@@ -209,9 +209,13 @@ impl Simulator {
                 CoreEvent::KvmUserspaceExit { reason: 2, errno: 0 }
             }
             Activity::ReportDetail => match thread.kvm {
-                Kvm::Exit { reason, .. } if u64::from(reason.code) == IO => {
-                    CoreEvent::KvmPio { access: Access::Write, port: 0x3f8, size: 1, count: 1 }
-                }
+                Kvm::Exit { reason, .. } if u64::from(reason.code) == IO => CoreEvent::KvmPio {
+                    access: Access::Write,
+                    port: 0x3f8,
+                    size: 1,
+                    count: 1,
+                    value: None,
+                },
                 _ => CoreEvent::KvmHypercall { nr: 5, args: [0; 4] },
             },
             Activity::EndHalt => {
@@ -269,7 +273,8 @@ impl Simulator {
         let is_free = |sector: u64| requests.iter().all(|(open, _)| open.sector != sector);
         let free: Vec<u64> = (0..SECTORS).map(|at| at * 8).filter(|at| is_free(*at)).collect();
         let sector = *free.get(pick.detail(free.len()))?;
-        let request = BlockRequest { device: 254 << 20, sector, sectors: 8, op: BlockOp::Read };
+        let request =
+            BlockRequest { device: 254 << 20, sector, sectors: 8, op: BlockOp::Read, id: None };
         requests.push((request, issued));
         Some(request)
     }

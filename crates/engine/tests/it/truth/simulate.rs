@@ -264,7 +264,7 @@ impl Simulator {
                     m,
                     c,
                     match handler {
-                        Handler::Hard(irq) => CoreEvent::IrqEntry { irq },
+                        Handler::Hard(irq) => CoreEvent::IrqEntry { irq, name: Comm::default() },
                         Handler::Timer => {
                             CoreEvent::VectorEntry { source: TIMER.0, vector: TIMER.1 }
                         }

@@ -196,7 +196,7 @@ fn repeated_vm_exits() {
 
 #[test]
 fn injections() {
-    let inject = |vector| CoreEvent::KvmInjVirq { vector };
+    let inject = |vector| CoreEvent::KvmInjVirq { vector, reinjected: false };
     pair(inject(255), entry(254), (1 << 18) - 1, &[KVM_INJ_ENTRY]);
     pair(inject(0), CoreEvent::KvmEntry { vcpu: None, rip: None }, 0, &[KVM_INJ_ENTRY]);
     pair(inject(1), entry(1), 1 << 18, &[KVM_INJ_VIRQ, KVM_ENTRY]);
@@ -222,11 +222,17 @@ fn other_vm_events() {
     let wakeup = |ns| CoreEvent::KvmVcpuWakeup { ns, waited: true, valid: true };
     whole(wakeup(u64::from(u32::MAX)), KVM_VCPU_WAKEUP);
     cut(wakeup(1 << 32), wakeup(u64::from(u32::MAX)), KVM_VCPU_WAKEUP);
-    let pio = |port, size, count| CoreEvent::KvmPio { access: Access::Read, port, size, count };
+    let pio = |port, size, count| CoreEvent::KvmPio {
+        access: Access::Read,
+        port,
+        size,
+        count,
+        value: None,
+    };
     whole(pio(0xffff, 8, 0x3fff), KVM_PIO);
     cut(pio(0x1_0000, 16, 0x4000), pio(0xffff, 8, 0x3fff), KVM_PIO);
     cut(pio(0, 3, 0), pio(0, 2, 0), KVM_PIO);
-    let mmio = |len| CoreEvent::KvmMmio { access: Access::Write, gpa: all, len };
+    let mmio = |len| CoreEvent::KvmMmio { access: Access::Write, gpa: all, len, value: None };
     whole(mmio(255), KVM_MMIO);
     cut(mmio(256), mmio(255), KVM_MMIO);
     let fault = |error_code| CoreEvent::KvmPageFault { gpa: all, error_code };
@@ -239,7 +245,7 @@ fn other_vm_events() {
 
 #[test]
 fn interrupts() {
-    let enter = |irq| CoreEvent::IrqEntry { irq };
+    let enter = |irq| CoreEvent::IrqEntry { irq, name: Comm::default() };
     let leave = |irq| CoreEvent::IrqExit { irq, handled: true };
     pair(enter(8191), leave(8191), (1 << 20) - 1, &[IRQ]);
     pair(enter(8192), leave(8192), 1, &[IRQ_ENTRY, IRQ_EXIT]);
@@ -268,6 +274,43 @@ fn interrupts() {
 }
 
 #[test]
+fn interrupts_on_their_way() {
+    let accept = |vcpu, vector, mode| CoreEvent::KvmAccept {
+        vcpu: VcpuId(vcpu),
+        vector,
+        mode,
+        hardware: true,
+    };
+    whole(accept(0xffff, 255, 7), KVM_ACCEPT);
+    cut(accept(0x1_0000, 1, 1), accept(0xffff, 1, 1), KVM_ACCEPT);
+    cut(accept(1, 256, 1), accept(1, 255, 1), KVM_ACCEPT);
+    cut(accept(1, 1, 8), accept(1, 1, 7), KVM_ACCEPT);
+    // What was injected before is no interval, also with an entry behind it.
+    let inject = CoreEvent::KvmInjVirq { vector: 1, reinjected: true };
+    pair(inject, CoreEvent::KvmEntry { vcpu: Some(VcpuId(1)), rip: None }, 1, &[OTHER, KVM_ENTRY]);
+}
+
+#[test]
+fn requests_with_ids() {
+    let request = |sectors, id| BlockRequest {
+        device: u32::MAX,
+        sector: u64::MAX,
+        sectors,
+        op: BlockOp::Other,
+        id,
+    };
+    let most = (1 << 24) - 1;
+    whole(CoreEvent::BlockIssue(request(most, Some(most))), OTHER);
+    let most_id = CoreEvent::BlockIssue(request(1, Some(most)));
+    cut(CoreEvent::BlockIssue(request(1, Some(1 << 24))), most_id, OTHER);
+    let complete = |error, id| CoreEvent::BlockComplete { request: request(1, id), error };
+    whole(complete(-128, Some(0)), OTHER);
+    cut(complete(-129, Some(1)), complete(-128, Some(1)), OTHER);
+    // Those without have room for every error.
+    whole(complete(i32::MIN, None), BLOCK_COMPLETE);
+}
+
+#[test]
 fn system_calls() {
     let enter = |nr| CoreEvent::SyscallEnter { nr };
     let leave = |nr, ret| CoreEvent::SyscallExit { nr, ret };
@@ -291,8 +334,13 @@ fn system_calls() {
 
 #[test]
 fn devices() {
-    let request =
-        |sectors| BlockRequest { device: u32::MAX, sector: u64::MAX, sectors, op: BlockOp::Other };
+    let request = |sectors| BlockRequest {
+        device: u32::MAX,
+        sector: u64::MAX,
+        sectors,
+        op: BlockOp::Other,
+        id: None,
+    };
     let insert = |sectors| CoreEvent::BlockInsert(request(sectors));
     whole(insert((1 << 24) - 1), BLOCK_INSERT);
     cut(insert(1 << 24), insert((1 << 24) - 1), BLOCK_INSERT);

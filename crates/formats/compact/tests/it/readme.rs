@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::{fmt::Write, fs, path::Path};
-use transect_compact::{LogId, LogWriter, Slice, kind::TABLE};
+use transect_compact::{LogId, LogWriter, Slice, kind::TABLE, other::WHATS};
 use transect_model::{
     event::CoreEvent,
     ids::{CpuId, Tid},
@@ -25,6 +25,14 @@ fn kinds() -> String {
     for row in TABLE {
         let fields = row.fields.replace(" | ", " · ");
         writeln!(text, "| {} | {} | {} | {fields} |", row.kind, row.name, row.words).unwrap();
+    }
+    text
+}
+
+fn whats() -> String {
+    let mut text = String::from("| what | name | x, then the words |\n|---|---|---|\n");
+    for (what, (name, fields)) in WHATS.iter().enumerate() {
+        writeln!(text, "| {what} | {name} | {} |", fields.replace(" | ", " · ")).unwrap();
     }
     text
 }
@@ -61,6 +69,7 @@ fn readme_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let is = fs::read_to_string(&path).unwrap();
     let should = with_section(&is, "kinds", &kinds());
+    let should = with_section(&should, "whats", &whats());
     let should = with_section(&should, "example", &example());
     if std::env::var_os("TRANSECT_UPDATE").is_some() {
         fs::write(&path, &should).unwrap();

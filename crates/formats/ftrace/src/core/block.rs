@@ -28,6 +28,7 @@ impl Request {
             sector: self.sector.u64(p)?,
             sectors: self.sectors.u32(p)?,
             op: op(self.rwbs.get(p)?.as_bytes()),
+            id: None,
         })
     }
 }

@@ -4,8 +4,11 @@ use super::fields::{Decode, Fields, decoder};
 use transect_model::event::CoreEvent;
 
 pub(super) fn entry(f: &Fields<'_>) -> Option<Decode> {
-    let irq = f.int(&["irq"])?;
-    decoder(move |p| Some(CoreEvent::IrqEntry { irq: irq.i32(p)? }))
+    let (irq, name) = (f.int(&["irq"])?, f.comm(&["name"]));
+    decoder(move |p| {
+        let name = name.as_ref().and_then(|name| name.get(p)).unwrap_or_default();
+        Some(CoreEvent::IrqEntry { irq: irq.i32(p)?, name })
+    })
 }
 
 pub(super) fn exit(f: &Fields<'_>) -> Option<Decode> {

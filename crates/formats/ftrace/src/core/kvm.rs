@@ -115,10 +115,13 @@ pub(super) fn halt_poll_ns(f: &Fields<'_>) -> Option<Decode> {
 
 pub(super) fn pio(f: &Fields<'_>) -> Option<Decode> {
     let (rw, port) = (f.int(&["rw"])?, f.int(&["port"])?);
-    let (size, count) = (f.int(&["size"])?, f.int(&["count"])?);
+    let (size, count, value) = (f.int(&["size"])?, f.int(&["count"])?, f.int(&["val"]));
     decoder(move |p| {
+        let is_write = rw.bool(p)?;
         Some(CoreEvent::KvmPio {
-            access: if rw.bool(p)? { Access::Write } else { Access::Read },
+            access: if is_write { Access::Write } else { Access::Read },
+            // What is read comes later.
+            value: value.filter(|_| is_write).and_then(|value| value.u64(p)),
             port: port.u32(p)?,
             size: size.u32(p)?,
             count: count.u32(p)?,
@@ -128,13 +131,15 @@ pub(super) fn pio(f: &Fields<'_>) -> Option<Decode> {
 
 pub(super) fn mmio(f: &Fields<'_>) -> Option<Decode> {
     let (kind, gpa, len) = (f.int(&["type"])?, f.int(&["gpa"])?, f.int(&["len"])?);
+    let value = f.int(&["val"]);
     decoder(move |p| {
         let access = match kind.u32(p)? {
             0 => Access::UnsatisfiedRead,
             2 => Access::Write,
             _ => Access::Read,
         };
-        Some(CoreEvent::KvmMmio { access, gpa: gpa.u64(p)?, len: len.u32(p)? })
+        let value = value.filter(|_| access == Access::Write).and_then(|value| value.u64(p));
+        Some(CoreEvent::KvmMmio { access, gpa: gpa.u64(p)?, len: len.u32(p)?, value })
     })
 }
 
@@ -168,10 +173,27 @@ pub(super) fn msi(f: &Fields<'_>) -> Option<Decode> {
     decoder(move |p| Some(CoreEvent::KvmMsi { address: address.u64(p)?, data: data.u64(p)? }))
 }
 
+/// `apicid` is the vCPU's number (arch/x86/kvm/lapic.c); `dm` is as in the register, from bit 8 on.
+pub(super) fn accept(f: &Fields<'_>, hardware: bool) -> Option<Decode> {
+    let (vcpu, vector, mode) = (f.int(&["apicid"])?, f.int(&["vec"])?, f.int(&["dm"])?);
+    decoder(move |p| {
+        Some(CoreEvent::KvmAccept {
+            vcpu: VcpuId(vcpu.u32(p)?),
+            vector: vector.u32(p)?,
+            mode: mode.u32(p)? >> 8 & 7,
+            hardware,
+        })
+    })
+}
+
 /// `vector` was called `irq` before Linux 6.0.
 pub(super) fn inj_virq(f: &Fields<'_>) -> Option<Decode> {
     let vector = f.int(&["vector", "irq"])?;
-    decoder(move |p| Some(CoreEvent::KvmInjVirq { vector: vector.u32(p)? }))
+    let reinjected = f.int(&["reinjected"]);
+    decoder(move |p| {
+        let reinjected = reinjected.and_then(|reinjected| reinjected.bool(p)).unwrap_or(false);
+        Some(CoreEvent::KvmInjVirq { vector: vector.u32(p)?, reinjected })
+    })
 }
 
 pub(super) fn write_tsc_offset(f: &Fields<'_>) -> Option<Decode> {

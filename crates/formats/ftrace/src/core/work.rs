@@ -8,6 +8,11 @@ pub(super) fn start(f: &Fields<'_>) -> Option<Decode> {
     decoder(move |p| Some(CoreEvent::WorkStart { work: work.u64(p)?, function: function.u64(p)? }))
 }
 
+pub(super) fn queue(f: &Fields<'_>) -> Option<Decode> {
+    let (work, function) = (f.int(&["work"])?, f.int(&["function"])?);
+    decoder(move |p| Some(CoreEvent::WorkQueue { work: work.u64(p)?, function: function.u64(p)? }))
+}
+
 /// `function` came with Linux 5.6; before, the start alone told it.
 pub(super) fn end(f: &Fields<'_>) -> Option<Decode> {
     let (work, function) = (f.int(&["work"])?, f.int(&["function"]));

@@ -222,18 +222,41 @@ fn cases() -> Vec<Case> {
         ),
         (
             "kvm:kvm_pio",
-            vec![("rw", Int(1)), ("port", Int(0x3f8)), ("size", Int(1)), ("count", Int(2))],
-            CoreEvent::KvmPio { access: Access::Write, port: 0x3f8, size: 1, count: 2 },
+            vec![
+                ("rw", Int(1)),
+                ("port", Int(0x3f8)),
+                ("size", Int(1)),
+                ("count", Int(2)),
+                ("val", Int(65)),
+            ],
+            CoreEvent::KvmPio {
+                access: Access::Write,
+                port: 0x3f8,
+                size: 1,
+                count: 2,
+                value: Some(65),
+            },
         ),
         (
             "kvm:kvm_mmio",
-            vec![("type", Int(0)), ("len", Int(4)), ("gpa", Int(0xfee0_0000))],
-            CoreEvent::KvmMmio { access: Access::UnsatisfiedRead, gpa: 0xfee0_0000, len: 4 },
+            // What is read comes later: a value is none.
+            vec![("type", Int(0)), ("len", Int(4)), ("gpa", Int(0xfee0_0000)), ("val", Int(5))],
+            CoreEvent::KvmMmio {
+                access: Access::UnsatisfiedRead,
+                gpa: 0xfee0_0000,
+                len: 4,
+                value: None,
+            },
         ),
         (
             "kvm:kvm_fast_mmio",
             vec![("gpa", Int(0xfebf_0000))],
             CoreEvent::KvmFastMmio { gpa: 0xfebf_0000 },
+        ),
+        (
+            "kvm:kvm_mmio",
+            vec![("type", Int(2)), ("len", Int(2)), ("gpa", Int(0xfebf_b004)), ("val", Int(1))],
+            CoreEvent::KvmMmio { access: Access::Write, gpa: 0xfebf_b004, len: 2, value: Some(1) },
         ),
         (
             "kvm:kvm_page_fault",
@@ -250,7 +273,11 @@ fn cases() -> Vec<Case> {
             vec![("address", Int(0xfee0_1000)), ("data", Int(0x41))],
             CoreEvent::KvmMsi { address: 0xfee0_1000, data: 0x41 },
         ),
-        ("kvm:kvm_inj_virq", vec![("vector", Int(0xec))], CoreEvent::KvmInjVirq { vector: 0xec }),
+        (
+            "kvm:kvm_inj_virq",
+            vec![("vector", Int(0xec)), ("reinjected", Int(1))],
+            CoreEvent::KvmInjVirq { vector: 0xec, reinjected: true },
+        ),
         (
             "kvm:kvm_write_tsc_offset",
             vec![
@@ -264,7 +291,11 @@ fn cases() -> Vec<Case> {
                 next: (-5i64).cast_unsigned(),
             },
         ),
-        ("irq:irq_handler_entry", vec![("irq", Int(25))], CoreEvent::IrqEntry { irq: 25 }),
+        (
+            "irq:irq_handler_entry",
+            vec![("irq", Int(25)), ("name", Text("virtio1-req.0"))],
+            CoreEvent::IrqEntry { irq: 25, name: comm("virtio1-req.0") },
+        ),
         (
             "irq:irq_handler_exit",
             vec![("irq", Int(25)), ("ret", Int(1))],
@@ -282,6 +313,7 @@ fn cases() -> Vec<Case> {
     ];
     cases.extend(io_cases());
     cases.extend(vector_cases());
+    cases.extend(cause_cases());
     cases
 }
 
@@ -295,7 +327,8 @@ fn io_cases() -> Vec<Case> {
             ("rwbs", Text(rwbs)),
         ]
     };
-    let read = |op| BlockRequest { device: 254 << 20 | 3, sector: 1 << 33, sectors: 8, op };
+    let read =
+        |op| BlockRequest { device: 254 << 20 | 3, sector: 1 << 33, sectors: 8, op, id: None };
     let mut complete = request("FF");
     complete.push(("error", Int((-5i64).cast_unsigned())));
     let (skb, device) = (0xffff_8880_1234_5678, comm("enp0s3"));
@@ -316,6 +349,48 @@ fn io_cases() -> Vec<Case> {
         ("net:netif_receive_skb", packet(), CoreEvent::NetReceive { skb, bytes: 1514, device }),
         ("workqueue:workqueue_execute_start", item(), CoreEvent::WorkStart { work, function }),
         ("workqueue:workqueue_execute_end", item(), CoreEvent::WorkEnd { work, function }),
+    ]
+}
+
+fn cause_cases() -> Vec<Case> {
+    let accepted =
+        || vec![("apicid", Int(3)), ("dm", Int(0x100)), ("tm", Int(1)), ("vec", Int(0x23))];
+    let accept =
+        |hardware| CoreEvent::KvmAccept { vcpu: VcpuId(3), vector: 0x23, mode: 1, hardware };
+    let (lock, work, function) =
+        (0xffff_8880_0000_0020, 0xffff_8880_0000_0010, 0xffff_ffff_8100_0000);
+    let reclaim = |memcg| CoreEvent::ReclaimBegin { memcg, order: 3 };
+    let reclaimed = |memcg| CoreEvent::ReclaimEnd { memcg, pages: 1 << 33 };
+    vec![
+        ("kvm:kvm_apic_accept_irq", accepted(), accept(false)),
+        ("kvm:kvm_apicv_accept_irq", accepted(), accept(true)),
+        (
+            "workqueue:workqueue_queue_work",
+            vec![("work", Int(work)), ("function", Int(function))],
+            CoreEvent::WorkQueue { work, function },
+        ),
+        (
+            "lock:contention_begin",
+            vec![("lock_addr", Int(lock)), ("flags", Int(2))],
+            CoreEvent::LockBegin { lock, flags: 2, owner: None },
+        ),
+        (
+            "lock:contention_end",
+            vec![("lock_addr", Int(lock)), ("ret", Int((-4i64).cast_unsigned()))],
+            CoreEvent::LockEnd { lock, ret: -4 },
+        ),
+        ("vmscan:mm_vmscan_direct_reclaim_begin", vec![("order", Int(3))], reclaim(false)),
+        (
+            "vmscan:mm_vmscan_direct_reclaim_end",
+            vec![("nr_reclaimed", Int(1 << 33))],
+            reclaimed(false),
+        ),
+        ("vmscan:mm_vmscan_memcg_reclaim_begin", vec![("order", Int(3))], reclaim(true)),
+        (
+            "vmscan:mm_vmscan_memcg_reclaim_end",
+            vec![("nr_reclaimed", Int(1 << 33))],
+            reclaimed(true),
+        ),
     ]
 }
 
@@ -397,7 +472,15 @@ fn linux_6_18() {
 
 #[test]
 fn linux_6_1() {
-    let absent = ["kvm:kvm_fast_mmio", "kvm:kvm_write_tsc_offset", "irq_vectors:"];
+    let absent = [
+        "kvm:kvm_fast_mmio",
+        "kvm:kvm_write_tsc_offset",
+        "kvm:kvm_apic",
+        "irq_vectors:",
+        "workqueue:workqueue_queue_work",
+        "lock:",
+        "vmscan:",
+    ];
     core_events_are_read(&kernel("linux-6.1"), &absent);
 }
 
@@ -546,7 +629,7 @@ fn renamed_and_dropped_fields() {
     assert_eq!(wakeup, Some(expected));
     let fields = [("unsigned int irq", 8, 4, 0)];
     let inject = decode_written("kvm", "kvm_inj_virq", &fields, &[("irq", Int(0x20))]);
-    assert_eq!(inject, Some(CoreEvent::KvmInjVirq { vector: 0x20 }));
+    assert_eq!(inject, Some(CoreEvent::KvmInjVirq { vector: 0x20, reinjected: false }));
     let rename = decode_written(
         "task",
         "task_rename",
@@ -571,7 +654,8 @@ fn block_and_work_of_linux_4_4() {
         ],
         &[("dev", Int(8 << 20)), ("errors", Int(5)), ("rwbs", Text("R"))],
     );
-    let request = BlockRequest { device: 8 << 20, sector: 0, sectors: 0, op: BlockOp::Read };
+    let request =
+        BlockRequest { device: 8 << 20, sector: 0, sectors: 0, op: BlockOp::Read, id: None };
     assert_eq!(complete, Some(CoreEvent::BlockComplete { request, error: 5 }));
     let fields = [("void * work", 8, 8, 0)];
     let end = decode_written("workqueue", "workqueue_execute_end", &fields, &[("work", Int(7))]);

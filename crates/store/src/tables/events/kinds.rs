@@ -138,13 +138,14 @@ kinds! {
         "new" U32 uint(*new_ns);
         "old" U32 uint(*old_ns);
     }
-    15 "kvm_pio": CoreEvent::KvmPio { access, port, size, count } => {
+    15 "kvm_pio": CoreEvent::KvmPio { access, port, size, count, value } => {
         "rw" U32 uint(u32::from(*access == Access::Write));
         "port" U32 uint(*port);
         "size" U32 uint(*size);
         "count" U32 uint(*count);
+        "val" U64 value.map_or(Value::Null, Value::U64);
     }
-    16 "kvm_mmio": CoreEvent::KvmMmio { access, gpa, len } => {
+    16 "kvm_mmio": CoreEvent::KvmMmio { access, gpa, len, value } => {
         "type" U32 uint(match access {
             Access::UnsatisfiedRead => 0,
             Access::Read => 1,
@@ -152,6 +153,7 @@ kinds! {
         });
         "len" U32 uint(*len);
         "gpa" U64 Value::U64(*gpa);
+        "val" U64 value.map_or(Value::Null, Value::U64);
     }
     17 "kvm_fast_mmio": CoreEvent::KvmFastMmio { gpa } => {
         "gpa" U64 Value::U64(*gpa);
@@ -168,16 +170,18 @@ kinds! {
         "address" U64 Value::U64(*address);
         "data" U64 Value::U64(*data);
     }
-    21 "kvm_inj_virq": CoreEvent::KvmInjVirq { vector } => {
+    21 "kvm_inj_virq": CoreEvent::KvmInjVirq { vector, reinjected } => {
         "vector" U32 uint(*vector);
+        "reinjected" Bool Value::Bool(*reinjected);
     }
     22 "kvm_write_tsc_offset": CoreEvent::KvmWriteTscOffset { vcpu, previous, next } => {
         "vcpu_id" U32 uint(vcpu.0);
         "previous_tsc_offset" U64 Value::U64(*previous);
         "next_tsc_offset" U64 Value::U64(*next);
     }
-    23 "irq_handler_entry": CoreEvent::IrqEntry { irq } => {
+    23 "irq_handler_entry": CoreEvent::IrqEntry { irq, name } => {
         "irq" I32 int(*irq);
+        "name" Text comm(name);
     }
     24 "irq_handler_exit": CoreEvent::IrqExit { irq, handled } => {
         "irq" I32 int(*irq);
@@ -309,6 +313,55 @@ kinds! {
     60 "other_vector_exit": CoreEvent::VectorExit { source: VectorSource::Other, vector } => {
         "vector" I32 int(vector.cast_signed());
     }
+    61 "kvm_apic_accept_irq": CoreEvent::KvmAccept { vcpu, vector, mode, hardware: false } => {
+        "apicid" U32 uint(vcpu.0);
+        "vec" U32 uint(*vector);
+        "dm" U32 uint(*mode);
+    }
+    62 "kvm_apicv_accept_irq": CoreEvent::KvmAccept { vcpu, vector, mode, hardware: true } => {
+        "apicid" U32 uint(vcpu.0);
+        "vec" U32 uint(*vector);
+        "dm" U32 uint(*mode);
+    }
+    63 "net_packet": CoreEvent::NetPacket { skb, flow, seq, sent } => {
+        "skbaddr" U64 Value::U64(*skb);
+        "flow" U32 uint(*flow);
+        "seq" U32 uint(*seq);
+        "sent" Bool Value::Bool(*sent);
+    }
+    64 "workqueue_queue_work": CoreEvent::WorkQueue { work, function } => {
+        "work" U64 Value::U64(*work);
+        "function" U64 Value::U64(*function);
+    }
+    65 "contention_begin": CoreEvent::LockBegin { lock, flags, owner } => {
+        "lock_addr" U64 Value::U64(*lock);
+        "flags" U32 uint(*flags);
+        "owner" I32 owner.map_or(Value::Null, |owner| int(owner.0));
+    }
+    66 "contention_end": CoreEvent::LockEnd { lock, ret } => {
+        "lock_addr" U64 Value::U64(*lock);
+        "ret" I32 int(*ret);
+    }
+    67 "throttle": CoreEvent::Throttle { cgroup, cpu } => {
+        "cgroup" U64 Value::U64(*cgroup);
+        "throttled_cpu" U32 uint(cpu.0);
+    }
+    68 "unthrottle": CoreEvent::Unthrottle { cgroup, cpu } => {
+        "cgroup" U64 Value::U64(*cgroup);
+        "throttled_cpu" U32 uint(cpu.0);
+    }
+    69 "mm_vmscan_direct_reclaim_begin": CoreEvent::ReclaimBegin { memcg: false, order } => {
+        "order" I32 int(*order);
+    }
+    70 "mm_vmscan_direct_reclaim_end": CoreEvent::ReclaimEnd { memcg: false, pages } => {
+        "nr_reclaimed" U64 Value::U64(*pages);
+    }
+    71 "mm_vmscan_memcg_reclaim_begin": CoreEvent::ReclaimBegin { memcg: true, order } => {
+        "order" I32 int(*order);
+    }
+    72 "mm_vmscan_memcg_reclaim_end": CoreEvent::ReclaimEnd { memcg: true, pages } => {
+        "nr_reclaimed" U64 Value::U64(*pages);
+    }
 }
 
 fn int(value: impl Into<i64>) -> Value<'static> {
@@ -373,7 +426,7 @@ mod tests {
     fn numbers_are_places_in_the_table() {
         let events = [
             ("sched_process_exec", CoreEvent::SchedExec { tid: Tid(1), old_tid: Tid(2) }),
-            ("kvm_inj_virq", CoreEvent::KvmInjVirq { vector: 3 }),
+            ("kvm_inj_virq", CoreEvent::KvmInjVirq { vector: 3, reinjected: false }),
             ("workqueue_execute_end", CoreEvent::WorkEnd { work: 1, function: 2 }),
         ];
         for (name, event) in events {
@@ -389,6 +442,9 @@ mod tests {
         let kind = &KINDS[number(&event).unwrap()];
         let values: Vec<_> = kind.fields.iter().map(|field| (field.get)(&event)).collect();
         assert_eq!(values, [Value::I64(-1), Value::I64(1)]);
-        assert_eq!((kind.fields[0].get)(&CoreEvent::KvmInjVirq { vector: 3 }), Value::Null);
+        assert_eq!(
+            (kind.fields[0].get)(&CoreEvent::KvmInjVirq { vector: 3, reinjected: false }),
+            Value::Null
+        );
     }
 }

@@ -74,6 +74,7 @@ pub fn carried(event: &CoreEvent) -> CoreEvent {
         CoreEvent::SchedFork { child_comm: comm, .. } | CoreEvent::SchedExit { comm, .. } => {
             *comm = Comm::default();
         }
+        CoreEvent::IrqEntry { name, .. } => *name = Comm::default(),
         CoreEvent::KvmEntry { rip, .. } => *rip = None,
         CoreEvent::KvmExit { info2, .. } => *info2 = 0,
         _ => {}
@@ -130,8 +131,10 @@ fn request() -> impl Strategy<Value = BlockRequest> {
         BlockOp::Discard,
         BlockOp::Other,
     ]);
-    (any::<u32>(), word(), 0..1_u32 << 24, op)
-        .prop_map(|(device, sector, sectors, op)| BlockRequest { device, sector, sectors, op })
+    let id = prop::option::of(0..1_u32 << 24);
+    (any::<u32>(), word(), 0..1_u32 << 24, op, id).prop_map(|(device, sector, sectors, op, id)| {
+        BlockRequest { device, sector, sectors, op, id }
+    })
 }
 
 fn kernel_address() -> impl Strategy<Value = u64> {
@@ -198,7 +201,7 @@ pub fn event() -> impl Strategy<Value = CoreEvent> {
         (tid(), comm()).prop_map(|(tid, comm)| CoreEvent::SchedExit { tid, comm }),
         (tid(), comm()).prop_map(|(tid, new_comm)| CoreEvent::TaskRename { tid, new_comm }),
     ];
-    prop_oneof![3 => sched, 4 => kvm(), 6 => interval_ends(), 2 => devices()]
+    prop_oneof![3 => sched, 4 => kvm(), 6 => interval_ends(), 2 => devices(), 2 => causes()]
 }
 
 fn context() -> impl Strategy<Value = Context> {
@@ -225,19 +228,21 @@ fn kvm() -> impl Strategy<Value = CoreEvent> {
                 access,
                 port,
                 size: 1 << log2,
-                count
+                count,
+                value: None
             }
         ),
         (access(), word(), 0..256_u32).prop_map(|(access, gpa, len)| CoreEvent::KvmMmio {
             access,
             gpa,
-            len
+            len,
+            value: None
         }),
         word().prop_map(|gpa| CoreEvent::KvmFastMmio { gpa }),
         (word(), word()).prop_map(|(gpa, error_code)| CoreEvent::KvmPageFault { gpa, error_code }),
         (any::<u32>(), 0..2_i32).prop_map(|(gsi, level)| CoreEvent::KvmSetIrq { gsi, level }),
         (word(), word()).prop_map(|(address, data)| CoreEvent::KvmMsi { address, data }),
-        any::<u32>().prop_map(|vector| CoreEvent::KvmInjVirq { vector }),
+        any::<u32>().prop_map(|vector| CoreEvent::KvmInjVirq { vector, reinjected: false }),
         (vcpu(), word(), word()).prop_map(|(vcpu, previous, next)| {
             CoreEvent::KvmWriteTscOffset { vcpu, previous, next }
         }),
@@ -285,8 +290,8 @@ fn interval_ends() -> impl Strategy<Value = CoreEvent> {
             }
         ),
         (0..2_u32).prop_map(|vcpu| CoreEvent::KvmEntry { vcpu: Some(VcpuId(vcpu)), rip: None }),
-        (250..260_u32).prop_map(|vector| CoreEvent::KvmInjVirq { vector }),
-        irq().prop_map(|irq| CoreEvent::IrqEntry { irq }),
+        (250..260_u32).prop_map(|vector| CoreEvent::KvmInjVirq { vector, reinjected: false }),
+        irq().prop_map(|irq| CoreEvent::IrqEntry { irq, name: Comm::default() }),
         (irq(), any::<bool>()).prop_map(|(irq, handled)| CoreEvent::IrqExit { irq, handled }),
         (0..16_u32).prop_map(|vector| CoreEvent::SoftirqRaise { vector }),
         (0..3_u32).prop_map(|vector| CoreEvent::SoftirqEntry { vector }),
@@ -302,12 +307,51 @@ fn interval_ends() -> impl Strategy<Value = CoreEvent> {
     ]
 }
 
+/// What waits for whom: locks, quotas, memory, work, packets, and interrupts on their way.
+fn causes() -> impl Strategy<Value = CoreEvent> {
+    let owner = prop::option::of((1..1_i32 << 22).prop_map(Tid));
+    prop_oneof![
+        (0..1_u32 << 16, 0..256_u32, 0..8_u32, any::<bool>()).prop_map(
+            |(vcpu, vector, mode, hardware)| {
+                CoreEvent::KvmAccept { vcpu: VcpuId(vcpu), vector, mode, hardware }
+            }
+        ),
+        any::<u32>().prop_map(|vector| CoreEvent::KvmInjVirq { vector, reinjected: true }),
+        (access(), 0..1_u32 << 16, 0..4_u32, any::<u32>(), word()).prop_map(
+            |(access, port, log2, count, value)| {
+                let size = 1 << log2;
+                CoreEvent::KvmPio { access, port, size, count, value: Some(value) }
+            }
+        ),
+        (access(), word(), 0..256_u32, word()).prop_map(|(access, gpa, len, value)| {
+            CoreEvent::KvmMmio { access, gpa, len, value: Some(value) }
+        }),
+        (word(), any::<u32>(), any::<u32>(), any::<bool>())
+            .prop_map(|(skb, flow, seq, sent)| CoreEvent::NetPacket { skb, flow, seq, sent }),
+        (word(), word()).prop_map(|(work, function)| CoreEvent::WorkQueue { work, function }),
+        (word(), 0..1_u32 << 29, owner).prop_map(|(lock, flags, owner)| CoreEvent::LockBegin {
+            lock,
+            flags,
+            owner
+        }),
+        (word(), any::<i32>()).prop_map(|(lock, ret)| CoreEvent::LockEnd { lock, ret }),
+        (word(), cpu()).prop_map(|(cgroup, cpu)| CoreEvent::Throttle { cgroup, cpu }),
+        (word(), cpu()).prop_map(|(cgroup, cpu)| CoreEvent::Unthrottle { cgroup, cpu }),
+        (any::<bool>(), any::<i32>())
+            .prop_map(|(memcg, order)| CoreEvent::ReclaimBegin { memcg, order }),
+        (any::<bool>(), word()).prop_map(|(memcg, pages)| CoreEvent::ReclaimEnd { memcg, pages }),
+    ]
+}
+
 fn devices() -> impl Strategy<Value = CoreEvent> {
     prop_oneof![
         request().prop_map(CoreEvent::BlockInsert),
         request().prop_map(CoreEvent::BlockIssue),
-        (request(), any::<i32>())
-            .prop_map(|(request, error)| CoreEvent::BlockComplete { request, error }),
+        (request(), any::<i32>()).prop_map(|(request, error)| {
+            // With an id there is less room.
+            let error = if request.id.is_some() { error % 128 } else { error };
+            CoreEvent::BlockComplete { request, error }
+        }),
         (kernel_address(), 0..1_u32 << 20, comm(), -128..128_i32)
             .prop_map(|(skb, bytes, device, code)| CoreEvent::NetXmit { skb, bytes, device, code }),
         (kernel_address(), 0..1_u32 << 20, comm())

@@ -1,0 +1,374 @@
+//! What each event tells of causes: their part of the routing.
+
+use crate::{
+    at::At,
+    states::{
+        causes::{
+            Edge, Effect, Origin,
+            delivery::{Accepted, Kick, PORT, into_vcpu, kind_of},
+            on_cpu::Message,
+            packet_id,
+        },
+        occupant::Occupant,
+    },
+    world::{World, env},
+};
+use transect_model::{
+    cause::{CauseKind, Evidence},
+    event::{Access, BlockRequest, Comm, CoreEvent},
+    ids::{MachineId, Tid, VcpuId},
+    table::{IrqLine, Row, TableSink},
+};
+
+impl World {
+    /// A core event, before it does anything else.
+    #[inline]
+    pub(crate) fn follow(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        match *event {
+            CoreEvent::SchedSwitch { .. } => {
+                if let Some(v) = self.vcpu_of_guest(at) {
+                    self.causes.of_vcpu(v).switches();
+                }
+            }
+            CoreEvent::SoftirqRaise { .. }
+            | CoreEvent::SoftirqEntry { .. }
+            | CoreEvent::WorkQueue { .. }
+            | CoreEvent::WorkStart { .. } => self.follow_within(at, event, sink),
+            CoreEvent::IrqEntry { irq, name } => self.line_runs(at, irq, name, sink),
+            CoreEvent::VectorEntry { vector, .. } => self.vector_runs(at, vector, sink),
+            CoreEvent::BlockIssue(request) => self.request_issued(at, request),
+            CoreEvent::BlockComplete { request, .. } => self.request_done(at, request),
+            CoreEvent::NetReceive { .. } => {
+                self.machines[at.m].cpus[at.c].on_its_way.receives(at.t);
+            }
+            CoreEvent::NetPacket { flow, seq, sent, .. } => {
+                self.packet(at, (flow, seq), sent, sink);
+            }
+            CoreEvent::KvmMsi { address, data } => {
+                let message = Message { address, data };
+                self.machines[at.m].cpus[at.c].on_its_way.sends(at, message);
+            }
+            CoreEvent::KvmAccept { vcpu, vector, hardware, .. } => {
+                self.accepted(at, vcpu, vector, hardware, sink);
+            }
+            CoreEvent::KvmInjVirq { vector, reinjected: false } => self.injected(at, vector, sink),
+            CoreEvent::KvmMmio { access: Access::Write, gpa, .. }
+            | CoreEvent::KvmFastMmio { gpa } => self.kick(at, gpa),
+            CoreEvent::KvmPio { access: Access::Write, port, .. } => {
+                self.kick(at, PORT | u64::from(port));
+            }
+            CoreEvent::KvmUserspaceExit { .. } => {
+                if let Some(v) = self.current_vcpu(at) {
+                    self.kicked(at, v, Some(at.tid), sink);
+                }
+            }
+            CoreEvent::KvmEntry { .. } => {
+                if let Some(v) = self.current_vcpu(at)
+                    && let Some(kick) = self.causes.of_vcpu(v).leave()
+                {
+                    self.emit_kick(at, kick, None, sink);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Causes within one machine.
+    fn follow_within(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        let machine = &mut self.machines[at.m];
+        // Between what the filter leaves, another cause may be missing.
+        if machine.is_filtered() {
+            return;
+        }
+        let from = Origin::of(at, machine.id, &machine.cpus[at.c].irqs);
+        let env = env!(self, machine, sink);
+        match *event {
+            CoreEvent::SoftirqRaise { vector } => {
+                machine.cpus[at.c].on_its_way.raise(vector, from);
+            }
+            CoreEvent::SoftirqEntry { vector } => {
+                machine.cpus[at.c].on_its_way.softirq(at, vector, env);
+            }
+            CoreEvent::WorkQueue { work, .. } => self.causes.numbered.queue(work, from),
+            CoreEvent::WorkStart { work, .. } => self.causes.numbered.begins(at, work, env),
+            _ => {}
+        }
+    }
+
+    /// The vCPU that a guest's CPU is.
+    fn vcpu_of_guest(&self, at: At) -> Option<usize> {
+        self.machines[at.m].vcpu_of_cpu.get(at.c).copied().flatten()
+    }
+
+    /// Takes the bounds of the machines' clocks, ns.
+    pub(crate) fn know_bounds(&mut self, bounds: &[(MachineId, u64)]) {
+        for (machine, bound) in bounds {
+            let at = machine.0 as usize;
+            if self.bounds.len() <= at {
+                self.bounds.resize(at + 1, None);
+            }
+            self.bounds[at] = Some(*bound);
+        }
+    }
+
+    /// How far off the length of a cause between two machines can be.
+    fn error_between(&self, from: MachineId, to: MachineId) -> Option<u64> {
+        if from == to {
+            return Some(0);
+        }
+        let bound = |machine: MachineId| self.bounds.get(machine.0 as usize).copied().flatten();
+        bound(from)?.checked_add(bound(to)?)
+    }
+
+    fn emit_edge(&mut self, at: At, edge: Edge, sink: &mut dyn TableSink) {
+        let error_ns = self.error_between(edge.from.machine, edge.to.machine);
+        let machine = &mut self.machines[at.m];
+        env!(self, machine, sink).cause(Edge { error_ns, ..edge });
+    }
+
+    fn line_runs(&mut self, at: At, irq: i32, name: Comm, sink: &mut dyn TableSink) {
+        self.causes.see_line(at.m, irq, name);
+        if let Some(v) = self.vcpu_of_guest(at)
+            && let Some(line) = self.causes.of_vcpu(v).line(irq)
+        {
+            let edge = Edge {
+                kind: CauseKind::Line,
+                from: line.from,
+                to: Effect::handler(at, self.machines[at.m].id),
+                id: u64::try_from(irq).ok(),
+                evidence: line.evidence,
+                candidates: line.candidates,
+                error_ns: None,
+            };
+            self.emit_edge(at, edge, sink);
+        }
+    }
+
+    fn vector_runs(&mut self, at: At, vector: u32, sink: &mut dyn TableSink) {
+        if let Some(v) = self.vcpu_of_guest(at)
+            && let Some(line) = self.causes.of_vcpu(v).vector(vector)
+        {
+            let edge = Edge {
+                kind: CauseKind::Line,
+                from: line.from,
+                to: Effect::handler(at, self.machines[at.m].id),
+                id: None,
+                evidence: line.evidence,
+                candidates: line.candidates,
+                error_ns: None,
+            };
+            self.emit_edge(at, edge, sink);
+        }
+    }
+
+    fn request_issued(&mut self, at: At, request: BlockRequest) {
+        if let Some(v) = self.vcpu_of_guest(at) {
+            let key = (request.device, request.sector);
+            self.causes.of_vcpu(v).issue(key);
+            self.causes.queues.entry(at.m).or_default().issue(key);
+        }
+    }
+
+    fn request_done(&mut self, at: At, request: BlockRequest) {
+        let id = request.id.map_or(request.sector, u64::from);
+        self.machines[at.m].cpus[at.c].on_its_way.completes(at.t, id);
+        if let Some(v) = self.vcpu_of_guest(at) {
+            let by = self.causes.of_vcpu(v).answered_by();
+            let queues = self.causes.queues.entry(at.m).or_default();
+            queues.complete((request.device, request.sector), by);
+        }
+    }
+
+    fn packet(&mut self, at: At, (flow, seq): (u32, u32), sent: bool, sink: &mut dyn TableSink) {
+        let machine = &mut self.machines[at.m];
+        let id = machine.id;
+        let from = Origin::of(at, id, &machine.cpus[at.c].irqs);
+        if sent {
+            self.causes.numbered.send(flow, seq, from);
+            return;
+        }
+        machine.cpus[at.c].on_its_way.names_packet(packet_id(flow, seq));
+        if let Some(from) = self.causes.numbered.receive(flow, seq, id) {
+            let edge = Edge {
+                kind: CauseKind::Packet,
+                from,
+                to: Effect::handler(at, id),
+                id: Some(packet_id(flow, seq)),
+                evidence: Evidence::Id,
+                candidates: 1,
+                error_ns: None,
+            };
+            self.emit_edge(at, edge, sink);
+        }
+    }
+
+    /// The vCPU of a VM of this host that takes an interrupt from whom this event is of.
+    fn vcpu_addressed(&self, at: At, id: VcpuId) -> Option<usize> {
+        let vm = self.vm_of_current(at);
+        let host = self.machines[at.m].id;
+        let is_it = |v: &&crate::states::vcpu::Vcpu| match vm {
+            Some(vm) => v.machine == vm && v.id == id,
+            None => {
+                let parent = self.machines[v.machine.0 as usize].info.parent;
+                v.id == id && parent == Some(host)
+            }
+        };
+        let mut found = self.vcpus.iter().filter(is_it);
+        let only = found.next()?.index;
+        found.next().is_none().then_some(only)
+    }
+
+    fn accepted(
+        &mut self,
+        at: At,
+        id: VcpuId,
+        vector: u32,
+        hardware: bool,
+        sink: &mut dyn TableSink,
+    ) {
+        let cpu = &mut self.machines[at.m].cpus[at.c];
+        let before = cpu.seen_before;
+        let message = cpu.on_its_way.accepts(at, before);
+        let Some(v) = self.vcpu_addressed(at, id) else { return };
+        let sender = self.current_vcpu(at);
+        let machine = &self.machines[at.m];
+        let from = Origin::of(at, machine.id, &machine.cpus[at.c].irqs);
+        let kind = kind_of(message, vector, sender == Some(v), sender.is_some());
+        let from = Origin { vector: i32::try_from(vector).ok(), ..from };
+        let new = Accepted { from, message, kind, count: 1 };
+        if hardware {
+            // Delivered without an injection: there is nothing to wait for.
+            let to = Effect::here(at, machine.id);
+            let _handed_over = self.causes.of_vcpu(v).inject(vector, from);
+            self.emit_injection(at, v, new, to, sink);
+        } else {
+            self.causes.of_vcpu(v).accept(vector, new);
+        }
+    }
+
+    fn injected(&mut self, at: At, vector: u32, sink: &mut dyn TableSink) {
+        let Some(v) = self.current_vcpu(at) else { return };
+        let machine = &self.machines[at.m];
+        let from = Origin::of(at, machine.id, &machine.cpus[at.c].irqs);
+        let to = Effect::here(at, machine.id);
+        if let Some(accepted) = self.causes.of_vcpu(v).inject(vector, from) {
+            self.emit_injection(at, v, accepted, to, sink);
+        }
+    }
+
+    fn emit_injection(
+        &mut self,
+        at: At,
+        v: usize,
+        accepted: Accepted,
+        to: Effect,
+        sink: &mut dyn TableSink,
+    ) {
+        let (vm, vcpu) = (self.vcpus[v].machine, self.vcpus[v].id);
+        let edge = Edge {
+            kind: accepted.kind,
+            from: accepted.from,
+            to: into_vcpu(to, vm, vcpu),
+            id: accepted.message.map(Message::id),
+            evidence: if accepted.count == 1 { Evidence::Id } else { Evidence::Order },
+            candidates: accepted.count,
+            // The injection is an event of the host's.
+            error_ns: Some(0),
+        };
+        let machine = &mut self.machines[at.m];
+        env!(self, machine, sink).cause(edge);
+    }
+
+    /// A guest rings a doorbell: what its vCPU's thread does from here to the next entry is for it.
+    fn kick(&mut self, at: At, doorbell: u64) {
+        let Some(v) = self.current_vcpu(at) else { return };
+        let vm = self.vcpus[v].machine;
+        let guest = &self.machines[vm.0 as usize];
+        let cpu = guest.vcpu_of_cpu.iter().position(|of| *of == Some(v));
+        let running = cpu.and_then(|c| guest.cpus.get(c)).map(|cpu| (cpu.id, cpu.occupant));
+        let tid = match running {
+            Some((_, Occupant::Thread { tid, .. })) => Some(tid),
+            _ => None,
+        };
+        let from = Origin {
+            ts: at.t,
+            machine: vm,
+            cpu: running.map(|(cpu, _)| cpu),
+            tid,
+            context: None,
+            vector: None,
+        };
+        let rung = self.causes.of_vcpu(v).ring(Kick { from, doorbell, answered: false });
+        self.causes.queues.entry(vm.0 as usize).or_default().ring(&rung, doorbell);
+    }
+
+    /// A vCPU's thread wakes `tid`, or goes on itself outside of the kernel.
+    pub(crate) fn kicked(&mut self, at: At, v: usize, tid: Option<Tid>, sink: &mut dyn TableSink) {
+        if let Some(kick) = self.causes.of_vcpu(v).answer() {
+            self.emit_kick(at, kick, tid, sink);
+        }
+    }
+
+    fn emit_kick(&mut self, at: At, kick: Kick, tid: Option<Tid>, sink: &mut dyn TableSink) {
+        let host = self.machines[at.m].id;
+        let edge = Edge {
+            kind: CauseKind::Kick,
+            from: kick.from,
+            to: Effect { ts: at.t, machine: host, cpu: Some(at.cpu), tid, vcpu: None },
+            id: Some(kick.doorbell),
+            evidence: Evidence::Context,
+            candidates: u32::from(tid.is_some()),
+            // The doorbell is an event of the host's.
+            error_ns: Some(0),
+        };
+        let machine = &mut self.machines[at.m];
+        env!(self, machine, sink).cause(edge);
+    }
+
+    /// The rows of what was learned about lines and queues.
+    pub(crate) fn finish_causes(&self, sink: &mut dyn TableSink) {
+        if self.wants.irq_lines {
+            for m in 0..self.machines.len() {
+                self.emit_lines(m, sink);
+            }
+        }
+        if self.wants.queues {
+            for (m, queues) in &self.causes.queues {
+                queues.emit(self.machines[*m].id, |irq| self.causes.name(*m, irq), sink);
+            }
+        }
+    }
+
+    fn emit_lines(&self, m: usize, sink: &mut dyn TableSink) {
+        let machine = &self.machines[m];
+        let mut told = std::collections::BTreeSet::new();
+        let line = |irq: i32| IrqLine {
+            machine_id: machine.id,
+            cpu: None,
+            vector: None,
+            irq,
+            name: self.causes.name(m, irq),
+            runs: None,
+            agreement: None,
+        };
+        for (c, v) in machine.vcpu_of_cpu.iter().enumerate() {
+            let delivery = v.and_then(|v| self.causes.vcpu(v));
+            let Some((cpu, delivery)) = machine.cpus.get(c).zip(delivery) else { continue };
+            for (vector, (irq, runs, all)) in delivery.votes() {
+                told.insert(irq);
+                #[expect(clippy::cast_precision_loss, reason = "a share of counts")]
+                let agreement = runs as f64 / all as f64;
+                sink.row(Row::IrqLine(IrqLine {
+                    cpu: Some(cpu.id),
+                    vector: i32::try_from(vector).ok(),
+                    runs: Some(runs),
+                    agreement: Some(agreement),
+                    ..line(irq)
+                }));
+            }
+        }
+        for (irq, _) in self.causes.lines(m).filter(|(irq, _)| !told.contains(irq)) {
+            sink.row(Row::IrqLine(line(irq)));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Interrupts on their way into a vCPU, and kicks on their way out: between a guest and its host.
+//!
+//! Learned on the way, by vote: which line a vector of a vCPU runs, and which message interrupt
+//! answers which doorbell of which device ([`Queues`]).
+
+use super::{Effect, Origin, on_cpu::Message};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use transect_model::{
+    cause::{CauseKind, Evidence},
+    ids::{BlockDevice, MachineId, Tid},
+    table::{Queue, Row, TableSink},
+};
+
+/// Vectors from here on are the kernel's own (`FIRST_SYSTEM_VECTOR`, arch/x86/include/asm/irq_vectors.h):
+/// they run no line.
+const FIRST_SYSTEM_VECTOR: u32 = 0xec;
+/// `LOCAL_TIMER_VECTOR` of Linux.
+const LOCAL_TIMER_VECTOR: u32 = 0xec;
+/// A line is known when so many handlers have followed a vector, and nearly all were this line's.
+const SURE_RUNS: u64 = 3;
+/// Share of them, percent.
+const SURE_PERCENT: u64 = 99;
+/// Requests that wait for a doorbell, at most.
+const MAX_AWAITING: usize = 1024;
+/// Requests under way, at most.
+const MAX_REQUESTS: usize = 1 << 16;
+/// Pairs of a doorbell and a message, at most.
+const MAX_PAIRS: usize = 1 << 12;
+/// Vectors that are pending at once, at most: as many as there are.
+const MAX_VECTORS: usize = 256;
+
+/// A doorbell as one number: a guest-physical address, or a port above them all.
+pub(crate) const PORT: u64 = 1 << 63;
+
+/// An interrupt that a vCPU has accepted and not got yet.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Accepted {
+    pub(crate) from: Origin,
+    pub(crate) message: Option<Message>,
+    /// timer, ipi or injection.
+    pub(crate) kind: CauseKind,
+    /// How many came before it was injected.
+    pub(crate) count: u32,
+}
+
+/// An interrupt that was injected and whose handler has not been seen yet.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Injected {
+    from: Origin,
+    message: Option<Message>,
+    backend: Option<Tid>,
+}
+
+/// A doorbell that was rung in the exit that is open.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Kick {
+    pub(crate) from: Origin,
+    pub(crate) doorbell: u64,
+    /// Somebody went on for it.
+    pub(crate) answered: bool,
+}
+
+/// What a line's handler was run for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Delivered {
+    irq: i32,
+    message: Option<Message>,
+    backend: Option<Tid>,
+}
+
+/// What follows from an injection: the row's parts.
+pub(crate) struct Line {
+    pub(crate) from: Origin,
+    pub(crate) evidence: Evidence,
+    pub(crate) candidates: u32,
+}
+
+/// Device and first sector of a request.
+type Request = (u32, u64);
+
+/// One vCPU.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Delivery {
+    accepted: BTreeMap<u32, Accepted>,
+    injected: BTreeMap<u32, Injected>,
+    kick: Option<Kick>,
+    /// Requests that were issued since the last doorbell.
+    awaiting: Vec<Request>,
+    delivered: Option<Delivered>,
+    /// By vector: how often which line's handler followed.
+    lines: BTreeMap<u32, BTreeMap<i32, u64>>,
+}
+
+impl Delivery {
+    /// `kvm_apic_accept_irq`: what its sender does.
+    pub(crate) fn accept(&mut self, vector: u32, new: Accepted) {
+        if self.accepted.len() < MAX_VECTORS {
+            let open = self.accepted.entry(vector).or_insert(Accepted { count: 0, ..new });
+            open.count = open.count.saturating_add(1);
+        }
+    }
+
+    /// `kvm_inj_virq`, in the vCPU's thread: what it is the effect of, if that was seen.
+    pub(crate) fn inject(&mut self, vector: u32, from: Origin) -> Option<Accepted> {
+        let accepted = self.accepted.remove(&vector);
+        if self.injected.len() < MAX_VECTORS {
+            let from = Origin { vector: i32::try_from(vector).ok(), ..from };
+            let message = accepted.and_then(|accepted| accepted.message);
+            let backend = accepted.and_then(|accepted| accepted.from.tid);
+            self.injected.insert(vector, Injected { from, message, backend });
+        }
+        accepted
+    }
+
+    /// The guest runs a line's handler on this vCPU: the injection that led to it.
+    pub(crate) fn line(&mut self, irq: i32) -> Option<Line> {
+        self.delivered = None;
+        let known = |delivery: &Self, vector: u32| delivery.known_line(vector);
+        let fits: Vec<u32> = self
+            .injected
+            .keys()
+            .copied()
+            .filter(|vector| *vector < FIRST_SYSTEM_VECTOR)
+            .filter(|vector| known(self, *vector).is_none_or(|line| line == irq))
+            .collect();
+        let is_known = |vector: &u32| known(self, *vector) == Some(irq);
+        let sure: Vec<u32> = fits.iter().copied().filter(is_known).collect();
+        let of = if sure.is_empty() { &fits } else { &sure };
+        let vector = *of.iter().max_by_key(|vector| self.injected[vector].from.ts)?;
+        let evidence = match (sure.is_empty(), of.len()) {
+            (false, 1) => Evidence::Id,
+            (true, 1) => Evidence::Context,
+            _ => Evidence::Order,
+        };
+        let candidates = u32::try_from(of.len()).unwrap_or(u32::MAX);
+        let injected = self.injected.remove(&vector)?;
+        *self.lines.entry(vector).or_default().entry(irq).or_default() += 1;
+        let Injected { from, message, backend } = injected;
+        self.delivered = Some(Delivered { irq, message, backend });
+        Some(Line { from, evidence, candidates })
+    }
+
+    /// The guest runs the handler of a vector of its own on this vCPU.
+    pub(crate) fn vector(&mut self, vector: u32) -> Option<Line> {
+        let injected = self.injected.remove(&vector)?;
+        Some(Line { from: injected.from, evidence: Evidence::Id, candidates: 1 })
+    }
+
+    /// The line that a vector runs, if that is sure.
+    fn known_line(&self, vector: u32) -> Option<i32> {
+        let (irq, runs, all) = self.vote(vector)?;
+        (all >= SURE_RUNS && runs * 100 >= all * SURE_PERCENT).then_some(irq)
+    }
+
+    /// The line most often run, how often, and how many runs there were.
+    fn vote(&self, vector: u32) -> Option<(i32, u64, u64)> {
+        let runs = self.lines.get(&vector)?;
+        let (irq, most) = runs.iter().max_by_key(|(irq, runs)| (**runs, -**irq))?;
+        Some((*irq, *most, runs.values().sum()))
+    }
+
+    /// Each vector with its line, how often it ran, and how often any did.
+    pub(crate) fn votes(&self) -> impl Iterator<Item = (u32, (i32, u64, u64))> {
+        self.lines.keys().filter_map(|vector| Some((*vector, self.vote(*vector)?)))
+    }
+
+    /// The guest issued a request on this vCPU.
+    pub(crate) fn issue(&mut self, request: Request) {
+        if self.awaiting.len() < MAX_AWAITING {
+            self.awaiting.push(request);
+        }
+    }
+
+    /// A doorbell in the exit that is open: the requests that were waiting for one.
+    pub(crate) fn ring(&mut self, kick: Kick) -> Vec<Request> {
+        self.kick = Some(kick);
+        std::mem::take(&mut self.awaiting)
+    }
+
+    /// Somebody goes on in the exit that is open: the kick, if it is the first.
+    pub(crate) fn answer(&mut self) -> Option<Kick> {
+        let kick = self.kick.as_mut().filter(|kick| !kick.answered)?;
+        kick.answered = true;
+        Some(*kick)
+    }
+
+    /// The exit is over: its kick, if nobody went on for it.
+    pub(crate) fn leave(&mut self) -> Option<Kick> {
+        self.kick.take().filter(|kick| !kick.answered)
+    }
+
+    /// Another thread runs: what the last handler was run for concerns it no more.
+    pub(crate) fn switches(&mut self) {
+        self.delivered = None;
+    }
+
+    /// Events are missing. What was learned stays.
+    pub(crate) fn lose(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        *self = Delivery { lines, ..Delivery::default() };
+    }
+
+    /// The line and message of the handler in which something is done.
+    pub(crate) fn answered_by(&self) -> Option<(i32, Message, Option<Tid>)> {
+        let Delivered { irq, message, backend } = self.delivered?;
+        Some((irq, message?, backend))
+    }
+}
+
+/// timer, ipi or injection: what an accepted interrupt is, by who sent it.
+pub(crate) fn kind_of(
+    message: Option<Message>,
+    vector: u32,
+    by_itself: bool,
+    by_vcpu: bool,
+) -> CauseKind {
+    match message {
+        Some(_) => CauseKind::Injection,
+        None if by_itself && vector == LOCAL_TIMER_VECTOR => CauseKind::Timer,
+        None if by_vcpu => CauseKind::Ipi,
+        None => CauseKind::Injection,
+    }
+}
+
+/// Requests that show one pair.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Shown {
+    requests: u64,
+    irq: i32,
+    backend: Option<Tid>,
+}
+
+/// The queues of one VM's block devices.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Queues {
+    /// Requests under way, with the doorbell that was rung for them.
+    requests: BTreeMap<Request, Option<u64>>,
+    /// By device and doorbell, then by message.
+    pairs: BTreeMap<(u32, u64), BTreeMap<(u64, u64), Shown>>,
+}
+
+impl Queues {
+    /// A request is issued.
+    pub(crate) fn issue(&mut self, request: Request) {
+        if self.requests.len() >= MAX_REQUESTS {
+            self.requests.clear();
+        }
+        self.requests.insert(request, None);
+    }
+
+    /// A doorbell is rung for these.
+    pub(crate) fn ring(&mut self, requests: &[Request], doorbell: u64) {
+        for request in requests {
+            if let Some(known) = self.requests.get_mut(request) {
+                known.get_or_insert(doorbell);
+            }
+        }
+    }
+
+    /// A request is done, in the handler of an interrupt if that is known.
+    pub(crate) fn complete(&mut self, request: Request, by: Option<(i32, Message, Option<Tid>)>) {
+        let Some(Some(doorbell)) = self.requests.remove(&request) else { return };
+        let Some((irq, message, backend)) = by else { return };
+        if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&(request.0, doorbell)) {
+            return;
+        }
+        let messages = self.pairs.entry((request.0, doorbell)).or_default();
+        if messages.len() >= MAX_PAIRS {
+            return;
+        }
+        let shown = messages.entry((message.address, message.data)).or_default();
+        *shown = Shown { requests: shown.requests + 1, irq, backend: backend.or(shown.backend) };
+    }
+
+    /// Events are missing. What was learned stays.
+    pub(crate) fn lose(&mut self) {
+        self.requests.clear();
+    }
+
+    /// The rows of the queues table; `name` is that of an interrupt line.
+    pub(crate) fn emit(
+        &self,
+        vm: MachineId,
+        name: impl Fn(i32) -> String,
+        sink: &mut dyn TableSink,
+    ) {
+        for ((device, doorbell), messages) in &self.pairs {
+            let all: u64 = messages.values().map(|shown| shown.requests).sum();
+            for ((address, data), shown) in messages {
+                #[expect(clippy::cast_precision_loss, reason = "a share of counts")]
+                let agreement = shown.requests as f64 / all as f64;
+                sink.row(Row::Queue(Queue {
+                    machine_id: vm,
+                    device: BlockDevice(*device),
+                    queue: name(shown.irq),
+                    doorbell: *doorbell,
+                    msi_address: *address,
+                    msi_data: *data,
+                    backend_tid: shown.backend,
+                    requests: shown.requests,
+                    agreement,
+                }));
+            }
+        }
+    }
+}
+
+/// The vCPU's thread as the effect of an injection.
+pub(crate) fn into_vcpu(to: Effect, vm: MachineId, vcpu: transect_model::ids::VcpuId) -> Effect {
+    Effect { machine: vm, cpu: None, tid: None, vcpu: Some(vcpu), ..to }
+}
