@@ -43,7 +43,17 @@ static __always_inline u32 block_device(struct request *rq)
 	return (u32)BPF_CORE_READ(disk, major) << MINOR_BITS | (u32)BPF_CORE_READ(disk, first_minor);
 }
 
-static __always_inline int block_record(u32 kind, struct request *rq, u32 bytes, u32 error)
+/* A request's number: 24 bits of its place, the same for all of its events. */
+static __always_inline u64 block_id(unsigned long long *ctx)
+{
+	u64 rq = 0;
+
+	/* As a number: the verifier allows no arithmetic with the pointer itself. */
+	bpf_probe_read_kernel(&rq, sizeof(rq), &ctx[0]);
+	return rq * 0x9e3779b97f4a7c15ull >> 40;
+}
+
+static __always_inline int block_record(u32 kind, unsigned long long *ctx, struct request *rq, u32 bytes, u32 error)
 {
 	u32 op = rq->cmd_flags & REQ_OP_MASK;
 	bool passthrough = op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT;
@@ -57,6 +67,9 @@ static __always_inline int block_record(u32 kind, struct request *rq, u32 bytes,
 		sectors = 0xffffff;
 		log_saturated();
 	}
+	if (cfg.causes)
+		return log_other(kind - BLOCK_INSERT + OTHER_BLOCK_INSERT, sectors | (u64)(op < 4 ? op : 7) << 24, sector,
+				 block_device(rq) | (u64)(u8)error << 32 | block_id(ctx) << 40);
 	return log_write3(kind, sectors | (u64)op << 24, sector, block_device(rq) | (u64)error << 32);
 }
 
@@ -65,7 +78,7 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 {
 	if (!wanted_here())
 		return 0;
-	return block_record(BLOCK_INSERT, rq, rq->__data_len, 0);
+	return block_record(BLOCK_INSERT, ctx, rq, rq->__data_len, 0);
 }
 
 SEC("tp_btf/block_rq_issue")
@@ -73,7 +86,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 {
 	if (!wanted_here())
 		return 0;
-	return block_record(BLOCK_ISSUE, rq, rq->__data_len, 0);
+	return block_record(BLOCK_ISSUE, ctx, rq, rq->__data_len, 0);
 }
 
 /* (rq, status, bytes); until 5.16 the second is an errno already. */
@@ -83,5 +96,5 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int byte
 	if (!wanted_here())
 		return 0;
 	error = error < 0 ? error : block_errno((u8)error);
-	return block_record(BLOCK_COMPLETE, rq, bytes, error);
+	return block_record(BLOCK_COMPLETE, ctx, rq, bytes, error);
 }

@@ -69,8 +69,12 @@ static __always_inline u8 *log_chunk(const u32 *index)
 #include "vectors.bpf.c"
 #include "kvm.bpf.c"
 #include "block.bpf.c"
+#include "packet.bpf.h"
 #include "net.bpf.c"
 #include "work.bpf.c"
+#include "locks.bpf.c"
+#include "quota.bpf.c"
+#include "memory.bpf.c"
 
 /* Writes out what is pending in the log of a CPU. Called by the loader when nobody writes: the
  * programs are detached, or paused. */

@@ -36,7 +36,8 @@ struct config {
 	u8 fold_syscalls; /* the same for system calls */
 	u8 special; /* any of empty, overwrite, check_current, filter, trigger_kind: asked first */
 	u8 count_is_known; /* where the CPUs have their preemption count: wakings tell the context */
-	u8 spare[4];
+	u8 causes; /* fields of events that only tell what caused what: values, numbers, owners */
+	u8 spare[3];
 };
 
 /* A VM exit that the chunk being filled tells: reason:12 vcpu:12 info1:32, and rip. */

@@ -138,14 +138,40 @@ struct trace_event_raw_kvm_exit {
 	u64 info1;
 	unsigned int vcpu_id;
 };
+struct trace_event_raw_kvm_inj_virq {
+	bool reinjected; /* since 6.0 */
+};
 struct trace_event_raw_kvm_page_fault {
 	unsigned int vcpu_id; /* since 6.2: the tracepoint then starts with the vCPU */
 };
 
 /* --- interrupts, work ----------------------------------------------------------------------- */
 struct irqaction;
+struct pool_workqueue;
 struct work_struct {
 	void (*func)(struct work_struct *work);
+};
+
+/* --- locks, quotas -------------------------------------------------------------------------- */
+typedef struct {
+	long counter;
+} atomic_long_t;
+struct mutex {
+	atomic_long_t owner; /* a task, and three bits */
+};
+struct rw_semaphore {
+	atomic_long_t owner; /* the same; the lowest bit: readers have it */
+};
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+struct task_group___quota {
+	struct cgroup_subsys_state css;
+};
+struct cfs_rq___quota { /* with CONFIG_CFS_BANDWIDTH */
+	struct rq *rq;
+	struct task_group *tg;
+	int throttled;
 };
 
 /* --- block ---------------------------------------------------------------------------------- */
@@ -178,6 +204,9 @@ struct net_device {
 struct sk_buff {
 	unsigned int len;
 	struct net_device *dev;
+	__be16 protocol;
+	__u16 network_header; /* from head */
+	unsigned char *head;
 };
 
 #pragma clang attribute pop

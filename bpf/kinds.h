@@ -68,6 +68,25 @@ enum kind {
 	VECTOR_ENTRY = 58,
 	VECTOR_EXIT = 59,
 	VECTOR = 60,
+	KVM_ACCEPT = 61,
+	OTHER = 62,
 };
+
+/* OTHER's events by `what`, the low five bits of its payload (crates/formats/compact/src/other.rs). */
+#define OTHER_BLOCK_INSERT 0
+#define OTHER_BLOCK_ISSUE 1
+#define OTHER_BLOCK_COMPLETE 2
+#define OTHER_KVM_MMIO 3
+#define OTHER_KVM_PIO 4
+#define OTHER_KVM_INJ_VIRQ 5
+#define OTHER_NET_PACKET 6
+#define OTHER_WORK_QUEUE 7
+#define OTHER_LOCK_BEGIN 8
+#define OTHER_LOCK_END 9
+#define OTHER_THROTTLE 10
+#define OTHER_UNTHROTTLE 11
+#define OTHER_RECLAIM_BEGIN 12
+#define OTHER_RECLAIM_END 13
+#define WHAT_BITS 5
 
 #endif

@@ -80,13 +80,34 @@ int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited, bool valid)
 	return log_write(KVM_VCPU_WAKEUP, ns | (u64)waited << 32 | (u64)valid << 33);
 }
 
+/* What a guest writes to a port or an address, at most 8 bytes of it. */
+static __always_inline u64 kvm_value(const void *data, u32 bytes)
+{
+	u64 value = 0;
+
+	if (bytes >= 8)
+		bpf_probe_read_kernel(&value, 8, data);
+	else if (bytes >= 4)
+		bpf_probe_read_kernel(&value, 4, data);
+	else if (bytes >= 2)
+		bpf_probe_read_kernel(&value, 2, data);
+	else
+		bpf_probe_read_kernel(&value, 1, data);
+	return value;
+}
+
+#define PIO_OUT 1
+
 SEC("tp_btf/kvm_pio")
-int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size, unsigned int count)
+int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size, unsigned int count, const void *data)
 {
 	u64 log2 = size >= 8 ? 3 : size >= 4 ? 2 : size >= 2 ? 1 : 0;
 
 	if (!wanted_here())
 		return 0;
+	if (cfg.causes && access == PIO_OUT)
+		return log_other(OTHER_KVM_PIO, 1 | log2 << 2 | (u64)(port & 0xffff) << 4, count,
+				 kvm_value(data, size));
 	if (count > 0x3fff) {
 		count = 0x3fff;
 		log_saturated();
@@ -96,12 +117,14 @@ int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size,
 
 /* The kernel's types are 0 unsatisfied read, 1 read, 2 write. */
 SEC("tp_btf/kvm_mmio")
-int BPF_PROG(kvm_mmio, int type, int len, u64 gpa)
+int BPF_PROG(kvm_mmio, int type, int len, u64 gpa, void *val)
 {
 	u64 access = type == 1 ? 0 : type == 2 ? 1 : 2;
 
 	if (!wanted_here())
 		return 0;
+	if (cfg.causes && access == 1)
+		return log_other(OTHER_KVM_MMIO, access | (u64)(len & 0xff) << 2, gpa, kvm_value(val, len));
 	return log_write2(KVM_MMIO, access | (u64)(len & 0xff) << 2, gpa);
 }
 
@@ -147,12 +170,43 @@ int BPF_PROG(kvm_msi_set_irq, u64 address, u64 data)
 	return log_write3(KVM_MSI, 0, address, data);
 }
 
+/* (vector) until 5.19, (vector, soft, reinjected) since 6.0. */
 SEC("tp_btf/kvm_inj_virq")
-int BPF_PROG(kvm_inj_virq, unsigned int vector)
+int kvm_inj_virq(u64 *ctx)
+{
+	bool told = bpf_core_field_exists(struct trace_event_raw_kvm_inj_virq, reinjected);
+	u64 arguments[3] = {};
+
+	if (!wanted_here())
+		return 0;
+	/* Read as memory: an argument that a kernel lacks is refused. */
+	bpf_probe_read_kernel(arguments, sizeof(arguments), ctx);
+	if (cfg.causes && told && (u8)arguments[2])
+		return log_other(OTHER_KVM_INJ_VIRQ, 0, (u32)arguments[0], 0);
+	return log_inj_virq((u32)arguments[0]);
+}
+
+/* A vCPU's local APIC takes an interrupt, in the context of its sender. The first argument is the vCPU's number
+ * (arch/x86/kvm/lapic.c). */
+static __always_inline int kvm_accept(u32 vcpu, u32 mode, u32 vector, u32 hardware)
+{
+	return log_write(KVM_ACCEPT, (vector & 0xff) | (vcpu & 0xffff) << 8 | (u64)(mode & 7) << 24 | (u64)hardware << 27);
+}
+
+SEC("tp_btf/kvm_apic_accept_irq")
+int BPF_PROG(kvm_apic_accept_irq, u32 vcpu, u16 mode, u16 trigger, u8 vector)
 {
 	if (!wanted_here())
 		return 0;
-	return log_inj_virq(vector);
+	return kvm_accept(vcpu, mode >> 8, vector, 0);
+}
+
+SEC("tp_btf/kvm_apicv_accept_irq")
+int BPF_PROG(kvm_apicv_accept_irq, u32 vcpu, u16 mode, u16 trigger, u8 vector)
+{
+	if (!wanted_here())
+		return 0;
+	return kvm_accept(vcpu, mode >> 8, vector, 1);
 }
 
 SEC("tp_btf/kvm_write_tsc_offset")

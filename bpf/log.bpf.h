@@ -416,6 +416,12 @@ static __always_inline int log_write3(u32 kind, u64 a, u64 w1, u64 w2)
 	return 0;
 }
 
+/* A record of the kind OTHER: `what` it is and its 29 bits `x`, then two words. */
+static __always_inline int log_other(u32 what, u64 x, u64 w1, u64 w2)
+{
+	return log_write3(OTHER, what | x << WHAT_BITS, w1, w2);
+}
+
 /* What every record but END does before it is written. */
 static __always_inline u64 log_prepare(struct log *log)
 {

@@ -7,13 +7,29 @@
 #define IFINDEX_MAX 0x3fff /* 14 bits in a record: at least that */
 #define SKB_MASK ((1ull << 56) - 1)
 
-static __always_inline int net_record(u32 kind, unsigned long long *ctx, u32 bytes, struct net_device *dev, u32 code)
+static __always_inline u64 net_number(unsigned long long *ctx)
 {
-	u32 ifindex = BPF_CORE_READ(dev, ifindex);
-	u64 skb = 0, name[2] = {};
+	u64 skb = 0;
 
 	/* As a number: the verifier allows no arithmetic with the pointer itself. */
 	bpf_probe_read_kernel(&skb, sizeof(skb), &ctx[0]);
+	return skb;
+}
+
+static __always_inline int net_packet(unsigned long long *ctx, struct sk_buff *skb, u32 sent)
+{
+	struct packet packet = {};
+
+	if (!packet_of(&packet, skb))
+		return 0;
+	return log_other(OTHER_NET_PACKET, sent, net_number(ctx), packet.flow | (u64)packet.seq << 32);
+}
+
+static __always_inline int net_record(u32 kind, unsigned long long *ctx, u32 bytes, struct net_device *dev, u32 code)
+{
+	u32 ifindex = BPF_CORE_READ(dev, ifindex);
+	u64 skb = net_number(ctx), name[2] = {};
+
 	bpf_core_read(name, sizeof(name), &dev->name);
 	if (ifindex > IFINDEX_MAX) {
 		ifindex = IFINDEX_MAX;
@@ -39,5 +55,15 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 {
 	if (!wanted_here())
 		return 0;
-	return net_record(NET_RECEIVE, ctx, skb->len, skb->dev, 0);
+	net_record(NET_RECEIVE, ctx, skb->len, skb->dev, 0);
+	return cfg.causes ? net_packet(ctx, skb, 0) : 0;
+}
+
+/* Before the driver has it: after net_dev_xmit it may be gone. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
+{
+	if (!wanted_here())
+		return 0;
+	return net_packet(ctx, skb, 1);
 }

@@ -22,3 +22,11 @@ int BPF_PROG(workqueue_execute_end, struct work_struct *work)
 	bpf_probe_read_kernel(&function, sizeof(function), &ctx[1]);
 	return log_write3(WORK_END, 0, (u64)work, function);
 }
+
+SEC("tp_btf/workqueue_queue_work")
+int BPF_PROG(workqueue_queue_work, int cpu, struct pool_workqueue *queue, struct work_struct *work)
+{
+	if (!wanted_here())
+		return 0;
+	return log_other(OTHER_WORK_QUEUE, 0, (u64)work, (u64)work->func);
+}

@@ -26,6 +26,11 @@ pub(super) const EXPLAIN: &[Family] = &[
     Family::Net,
     Family::Syscalls,
     Family::Vectors,
+    Family::Work,
+    Family::Causes,
+    Family::Locks,
+    Family::Quota,
+    Family::Memory,
 ];
 pub(super) const RAISED: &str = "irq:softirq_raise";
 

@@ -6,7 +6,7 @@ use transect_model::exit::Isa;
 
 use crate::{
     kernel::{Names, Version},
-    program::{Family, KVM_EXIT_CLASSIC, KVM_EXIT_SVM, PROGRAMS, Program},
+    program::{Family, KVM_EXIT_CLASSIC, KVM_EXIT_SVM, PROGRAMS, Program, THROTTLE, UNTHROTTLE},
 };
 
 /// `kvm_exit` hands over (vcpu, isa) since 5.18; before, the reason was an argument.
@@ -63,8 +63,14 @@ pub(crate) fn is_possible(program: &Program, names: &Names) -> bool {
     match program.name {
         KVM_EXIT_SVM => kvm_exit_method(names) == KvmExitMethod::Svm,
         KVM_EXIT_CLASSIC => kvm_exit_method(names) == KvmExitMethod::Classic,
+        THROTTLE | UNTHROTTLE => names.has(program.name),
         _ => names.has_tracepoint(program.tracepoint()),
     }
+}
+
+/// Interrupts that only the kernels of some machines have: nothing is missing where they are not.
+fn is_of_some_machines(program: &Program) -> bool {
+    program.family == Family::Vectors && !program.name.starts_with("local_timer")
 }
 
 /// Events that no program can record here.
@@ -78,7 +84,10 @@ pub(crate) fn absent_of(programs: &[&'static Program], names: &Names) -> Vec<Str
     for program in programs {
         let has_one =
             programs.iter().any(|other| other.event == program.event && is_possible(other, names));
-        if !has_one && absent.iter().all(|event| event != program.event) {
+        if !has_one
+            && !is_of_some_machines(program)
+            && absent.iter().all(|event| event != program.event)
+        {
             absent.push(program.event.to_owned());
         }
     }

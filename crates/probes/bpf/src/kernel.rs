@@ -60,7 +60,9 @@ pub(crate) struct Names(HashSet<String>);
 
 /// Prefix of the typedef that every tracepoint with BTF has.
 const TRACEPOINT: &str = "btf_trace_";
-const WANTED: [&str; 3] = ["vcpu_svm", "vcpu_vmx", "trace_event_raw_kvm_exit"];
+/// Types, and functions that programs are put behind.
+const WANTED: [&str; 5] =
+    ["vcpu_svm", "vcpu_vmx", "trace_event_raw_kvm_exit", "throttle_cfs_rq", "unthrottle_cfs_rq"];
 
 impl Names {
     pub(crate) fn read() -> Result<Self, WhyNot> {

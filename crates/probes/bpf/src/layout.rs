@@ -37,7 +37,8 @@ pub(crate) struct Config {
     pub(crate) fold_syscalls: u8,
     pub(crate) special: u8,
     pub(crate) count_is_known: u8,
-    pub(crate) spare: [u8; 4],
+    pub(crate) causes: u8,
+    pub(crate) spare: [u8; 3],
 }
 
 impl Config {
@@ -146,7 +147,8 @@ mod tests {
             in_object("config"),
             offsets!(Config: cgroup_id trigger_ns irq_min_ns softirq_min_ns syscall_min_ns exit_min_ns
                 cgroup_level trigger_kind empty overwrite check_current fold filter filter_tids
-                filter_tgids filter_cgroup switch_has_state fold_syscalls special count_is_known spare)
+                filter_tgids filter_cgroup switch_has_state fold_syscalls special count_is_known causes
+                spare)
         );
         assert_eq!(
             in_object("log"),

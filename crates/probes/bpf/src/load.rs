@@ -11,7 +11,7 @@ use crate::{
     memory::{Memory, Which},
     plan::SIDE_CHUNKS,
     preempt,
-    program::{PROGRAMS, Program},
+    program::{Family, PROGRAMS, Program},
     said,
 };
 
@@ -226,6 +226,7 @@ fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfEr
         overwrite: (plan.mode == Mode::FlightRecorder).into(),
         check_current: (!has_switch || plan.filters.by_thread()).into(),
         fold: plan.fold.into(),
+        causes: plan.families.contains(&Family::Causes).into(),
         // Without entries an exit is a record of its own: nothing to look up for it.
         fold_syscalls: (plan.syscalls == SyscallMode::Folded && has("sys_enter")).into(),
         filter: plan.filters.by_thread().into(),

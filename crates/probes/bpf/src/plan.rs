@@ -210,6 +210,10 @@ impl Family {
             Self::Block => "block",
             Self::Net => "net",
             Self::Work => "work",
+            Self::Causes => "causes",
+            Self::Locks => "locks",
+            Self::Quota => "quota",
+            Self::Memory => "memory",
         }
     }
 }

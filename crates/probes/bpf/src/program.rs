@@ -19,10 +19,19 @@ pub enum Family {
     Net,
     /// Work items of kernel threads.
     Work,
+    /// What only tells causes: interrupts that vCPUs accept, work that is queued, and in the records of
+    /// other families values of doorbells, numbers of requests and packets, repeated injections.
+    Causes,
+    /// Waits for locks of the kernel.
+    Locks,
+    /// Control groups whose quota of CPU time has ended.
+    Quota,
+    /// Threads that free memory before they get some.
+    Memory,
 }
 
 /// Every family, in the order in which they are described.
-pub const FAMILIES: [Family; 8] = [
+pub const FAMILIES: [Family; 12] = [
     Family::Sched,
     Family::Kvm,
     Family::Irq,
@@ -31,6 +40,10 @@ pub const FAMILIES: [Family; 8] = [
     Family::Net,
     Family::Syscalls,
     Family::Work,
+    Family::Causes,
+    Family::Locks,
+    Family::Quota,
+    Family::Memory,
 ];
 
 /// One program of the object.
@@ -63,6 +76,9 @@ const fn seldom(name: &'static str, event: &'static str, family: Family) -> Prog
 
 /// The program that reads the exit from the VMCB.
 pub(crate) const KVM_EXIT_SVM: &str = "kvm_exit_svm";
+/// The programs on functions of the kernel: where it has no tracepoint.
+pub(crate) const THROTTLE: &str = "throttle_cfs_rq";
+pub(crate) const UNTHROTTLE: &str = "unthrottle_cfs_rq";
 /// The program on the classic tracepoint.
 pub(crate) const KVM_EXIT_CLASSIC: &str = "kvm_exit_classic";
 
@@ -127,6 +143,18 @@ pub const PROGRAMS: &[Program] = &[
     row("sys_exit", "raw_syscalls:sys_exit", Family::Syscalls),
     row("workqueue_execute_start", "workqueue:workqueue_execute_start", Family::Work),
     row("workqueue_execute_end", "workqueue:workqueue_execute_end", Family::Work),
+    row("kvm_apic_accept_irq", "kvm:kvm_apic_accept_irq", Family::Causes),
+    row("kvm_apicv_accept_irq", "kvm:kvm_apicv_accept_irq", Family::Causes),
+    row("net_dev_start_xmit", "net:net_dev_start_xmit", Family::Causes),
+    row("workqueue_queue_work", "workqueue:workqueue_queue_work", Family::Causes),
+    row("contention_begin", "lock:contention_begin", Family::Locks),
+    row("contention_end", "lock:contention_end", Family::Locks),
+    row(THROTTLE, "transect:throttle", Family::Quota),
+    row(UNTHROTTLE, "transect:unthrottle", Family::Quota),
+    row("mm_vmscan_direct_reclaim_begin", "vmscan:mm_vmscan_direct_reclaim_begin", Family::Memory),
+    row("mm_vmscan_direct_reclaim_end", "vmscan:mm_vmscan_direct_reclaim_end", Family::Memory),
+    row("mm_vmscan_memcg_reclaim_begin", "vmscan:mm_vmscan_memcg_reclaim_begin", Family::Memory),
+    row("mm_vmscan_memcg_reclaim_end", "vmscan:mm_vmscan_memcg_reclaim_end", Family::Memory),
 ];
 
 #[cfg(test)]

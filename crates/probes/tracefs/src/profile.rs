@@ -129,6 +129,17 @@ const EVENTS: &[Event] = &[
     // The CPU's own timer, and what CPUs ask of one another (x86). The rest of the system is the assignment of vectors.
     row(From::Explain, "irq_vectors", "*_entry"),
     row(From::Explain, "irq_vectors", "*_exit"),
+    // What an interrupt does on its way into a vCPU.
+    row(From::Explain, "kvm", "kvm_apic_accept_irq"),
+    row(From::Explain, "kvm", "kvm_apicv_accept_irq"),
+    // What threads wait for besides each other.
+    row(From::Explain, "workqueue", "workqueue_queue_work"),
+    row(From::Explain, "workqueue", "workqueue_execute_start"),
+    row(From::Explain, "workqueue", "workqueue_execute_end"),
+    row(From::Explain, "lock", "contention_begin"),
+    row(From::Explain, "lock", "contention_end"),
+    row(From::Explain, "vmscan", "mm_vmscan_direct_reclaim_*"),
+    row(From::Explain, "vmscan", "mm_vmscan_memcg_reclaim_*"),
     // What firmware and early kernels do.
     row(From::Boot, "kvm", "kvm_cpuid"),
     row(From::Boot, "kvm", "kvm_msr"),

@@ -166,7 +166,9 @@ impl Op {
             },
             Op::SysEnter { nr } => CoreEvent::SyscallEnter { nr: nr.into() },
             Op::SysExit { nr, ret } => CoreEvent::SyscallExit { nr: nr.into(), ret },
-            Op::IrqEntry { irq } => CoreEvent::IrqEntry { irq: irq.cast_signed() },
+            Op::IrqEntry { irq } => {
+                CoreEvent::IrqEntry { irq: irq.cast_signed(), name: Comm::default() }
+            }
             Op::IrqExit { irq, handled } => CoreEvent::IrqExit { irq: irq.cast_signed(), handled },
             Op::SoftirqEntry { vector } => CoreEvent::SoftirqEntry { vector },
             Op::SoftirqExit { vector } => CoreEvent::SoftirqExit { vector },
@@ -184,11 +186,15 @@ impl Op {
                 info2: 0,
             },
             Op::KvmEntry { vcpu } => CoreEvent::KvmEntry { vcpu: Some(VcpuId(vcpu)), rip: None },
-            Op::InjVirq { vector } => CoreEvent::KvmInjVirq { vector },
+            Op::InjVirq { vector } => CoreEvent::KvmInjVirq { vector, reinjected: false },
             Op::Hypercall { nr, args } => CoreEvent::KvmHypercall { nr, args },
-            Op::Block { sectors, sector, device } => {
-                CoreEvent::BlockIssue(BlockRequest { device, sector, sectors, op: BlockOp::Write })
-            }
+            Op::Block { sectors, sector, device } => CoreEvent::BlockIssue(BlockRequest {
+                device,
+                sector,
+                sectors,
+                op: BlockOp::Write,
+                id: None,
+            }),
             Op::Packet { ifindex, bytes, skb } => CoreEvent::NetXmit {
                 skb: (skb << 8).cast_signed().wrapping_shr(8).cast_unsigned(),
                 bytes,

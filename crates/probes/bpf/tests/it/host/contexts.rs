@@ -8,36 +8,19 @@
 )]
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
-use crate::host::support::{Busy, Load, is_skipped};
+use crate::host::support::{Busy, Load, Memory, is_skipped};
 use std::{
     io::{self, Read as _, Write as _},
     time::Duration,
 };
-use transect_bpf::{Compact, Family, LogSink, Plan};
-use transect_compact::{BlockWriter, FileHeader, Item, LogId, Slice, SliceSink, Totals};
+use transect_bpf::{Compact, Family, Plan};
+use transect_compact::{BlockWriter, FileHeader, Item, Totals};
 use transect_model::{
     event::CoreEvent,
     exit::Isa,
     ids::{CpuId, Tid},
     interrupt::{Context, VectorSource},
 };
-
-/// Slices as a file in memory.
-struct Memory(BlockWriter<Vec<u8>>);
-
-impl LogSink for Memory {
-    fn slice(
-        &mut self,
-        cpu: CpuId,
-        side: u8,
-        position: u64,
-        sync_ns: u64,
-        lost: u64,
-        words: &[u8],
-    ) -> io::Result<()> {
-        self.0.slice(Slice { log: LogId { cpu, side }, position, sync_ns, lost, words })
-    }
-}
 
 /// The context of a waking, and the vector that was being served.
 type Waking = (Context, Option<VectorSource>);

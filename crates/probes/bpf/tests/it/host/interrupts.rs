@@ -127,7 +127,7 @@ fn ours(file: &[u8]) -> (Begins, BTreeSet<i32>) {
         for item in compact.stream(cpu).unwrap() {
             let Item::Event { ts, event, .. } = item else { unreachable!("{item:?}") };
             let begin = match event {
-                CoreEvent::IrqEntry { irq } => Begin::Irq(irq),
+                CoreEvent::IrqEntry { irq, .. } => Begin::Irq(irq),
                 CoreEvent::SoftirqEntry { vector } => Begin::Softirq(vector),
                 CoreEvent::SchedSwitch { prev, .. } => {
                     if prev != Tid::IDLE {

@@ -1,5 +1,6 @@
 //! Tier `make test`: the BPF programs on this host's own kernel.
 
+mod causes;
 mod contexts;
 mod interrupts;
 mod live;

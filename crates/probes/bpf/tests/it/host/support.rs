@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -17,8 +18,9 @@ use std::{
     },
     thread::JoinHandle,
 };
-use transect_bpf::{Filters, can_run};
-use transect_model::ids::Tid;
+use transect_bpf::{Filters, LogSink, can_run};
+use transect_compact::{BlockWriter, LogId, Slice, SliceSink as _};
+use transect_model::ids::{CpuId, Tid};
 
 /// A thread that does as it is told, one thing after the other.
 pub(crate) struct Load {
@@ -111,4 +113,21 @@ pub(crate) fn is_skipped() -> bool {
         println!("skipped: {why}");
     }
     why.is_some()
+}
+
+/// Slices as a file in memory.
+pub(super) struct Memory(pub(super) BlockWriter<Vec<u8>>);
+
+impl LogSink for Memory {
+    fn slice(
+        &mut self,
+        cpu: CpuId,
+        side: u8,
+        position: u64,
+        sync_ns: u64,
+        lost: u64,
+        words: &[u8],
+    ) -> io::Result<()> {
+        self.0.slice(Slice { log: LogId { cpu, side }, position, sync_ns, lost, words })
+    }
 }
