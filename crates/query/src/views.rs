@@ -43,6 +43,7 @@ views![
     "antagonists",
     "runqueue_latency",
     "wake_chains",
+    "cause_shares",
     "exit_latency",
     "top_exits",
     "thread_time",
