@@ -8,7 +8,7 @@
 )]
 
 use crate::view_support;
-use crate::view_support::{Served, column, compact, made_up, pair, testdata};
+use crate::view_support::{Served, column, compact, made_up, nested, pair, testdata};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -273,6 +273,78 @@ fn facts_and_arrows_of_an_interval() {
         &json!({ "from": about["from"], "to": about["to"], "format": "perfetto" }),
     );
     assert!(perfetto.len() > 10_000);
+}
+
+/// Arrows are the causes that SQL has, of each kind and evidence; those of few are not crowded out.
+#[test]
+fn arrows_are_of_the_causes_kinds() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::start(dir.path(), &[&nested(dir.path())]);
+    served.ready();
+    let about = served.json("/api/recording");
+    let range = json!({ "from": about["from"], "to": about["to"], "limit": 20000 });
+    let stream = served.post("/api/flows", &range);
+    let [kinds, evidence] = ["kind", "evidence"].map(|name| column(&stream, name));
+    let mut drawn: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for both in kinds.into_iter().zip(evidence) {
+        *drawn.entry(both).or_default() += 1;
+    }
+    // What a vCPU's thread does to itself has no arrow, and softirqs have none.
+    let known = served.sql(
+        "SELECT kind, evidence, count(*) AS n FROM causes WHERE kind IN ('fork', 'completion', \
+         'injection', 'line') OR (kind = 'kick' AND to_tid IS NOT NULL \
+         AND to_tid NOT IN (SELECT vmm_tid FROM vcpus)) GROUP BY kind, evidence",
+    );
+    assert_eq!(known.len(), 7, "{known:?}");
+    for row in known {
+        let [kind, evidence] = ["kind", "evidence"].map(|name| row[name].as_str().unwrap());
+        let count = drawn.get(&(kind.to_owned(), evidence.to_owned()));
+        assert_eq!(count.copied(), row["n"].as_u64(), "{kind} {evidence}: {drawn:?}");
+    }
+    let kinds = |drawn: &BTreeMap<(String, String), u64>| -> BTreeSet<String> {
+        drawn.keys().map(|(kind, _)| kind.clone()).collect()
+    };
+    let all = kinds(&drawn);
+    assert!(!all.contains("softirq") && all.contains("preempt") && all.contains("ipi"), "{all:?}");
+    let few = json!({ "from": about["from"], "to": about["to"], "limit": 300 });
+    let few = column(&served.post("/api/flows", &few), "kind");
+    assert_eq!(few.len(), 300);
+    assert_eq!(few.iter().cloned().collect::<BTreeSet<_>>(), all);
+    assert_eq!(few.iter().filter(|kind| *kind == "fork").count(), 26, "fewer than their share");
+
+    // A handler names the injection before it, and the thread that it woke names the handler.
+    let done = &served.sql(
+        "SELECT i.ts AS handler, c.ts AS done, c.ts + c.dur AS woken, c.to_tid AS tid, c.cpu, \
+         c.machine_id, l.name FROM causes c JOIN irqs i ON i.machine_id = c.machine_id \
+         AND i.cpu = c.cpu AND i.vector = c.vector AND i.source = 'line' AND i.ts <= c.ts \
+         AND i.ts + i.dur >= c.ts JOIN irq_lines l ON l.machine_id = c.machine_id \
+         AND l.irq = c.vector WHERE c.kind = 'completion' ORDER BY c.ts LIMIT 1 OFFSET 20",
+    )[0];
+    let tracks = served.tracks();
+    let of = |kind: &str, column: &str, value: &Value| {
+        let is = |t: &&Value| {
+            let same = t["machine_id"] == done["machine_id"] && t[column] == *value;
+            t["kind"] == kind && same
+        };
+        tracks.iter().find(is).unwrap()["track"].clone()
+    };
+    let (irq, thread) = (of("irq", "cpu", &done["cpu"]), of("thread", "tid", &done["tid"]));
+    let facts = served.json(&format!("/api/at?track={irq}&ts={}", done["handler"]));
+    let arrow = |kind: &str| {
+        let arrows = facts["arrows"].as_array().unwrap();
+        arrows.iter().find(|arrow| arrow["kind"] == kind).unwrap_or_else(|| panic!("{facts}"))
+    };
+    let name = done["name"].as_str().unwrap();
+    assert_eq!(arrow("line")["to"], json!({ "track": irq, "ts": done["handler"].to_string() }));
+    assert!(arrow("line")["what"].as_str().unwrap().contains(name), "{facts}");
+    assert_eq!(arrow("completion")["to"]["track"], thread);
+    let facts = served.json(&format!("/api/at?track={thread}&ts={}", done["woken"]));
+    let waker = &facts["waker"];
+    let label = waker["label"].as_str().unwrap();
+    let cpu = &done["cpu"];
+    assert!(label.starts_with(&format!("request done on CPU {cpu} (irq 2")), "{label}");
+    let said = json!([waker["kind"], waker["evidence"], waker["interrupt"], waker["track"]]);
+    assert_eq!(said, json!(["completion", "context", true, irq]));
 }
 
 /// Without the token, for another host, from another site, for another path: nothing.

@@ -1,14 +1,15 @@
 //! `/api/at`: everything about what is at a moment of a track.
 
-use super::flows::{Ends, Flow, Places, between};
+use super::arrows::{Ends, Flow, Places};
+use super::causes::{evidence_of, interrupt, is_waking};
+use super::flows::between;
 use super::{Answered, columns_of, exact, failed, lookup, table_rows, view};
 use crate::row::{Row, id, int, rows_of, text, tid};
 use crate::state::State;
 use serde_json::{Value, json};
 use transect_http::{Request, Response};
-use transect_model::cell::Cell;
-use transect_model::from_cell::FromCell as _;
-use transect_model::interrupt::IrqSource;
+use transect_model::cause::CauseKind;
+use transect_model::interrupt::{IrqSource, VectorSource};
 use transect_timeline::{Actor, Class, Condition, Kind, Lookup, Shown, Track, View, Wanted};
 
 /// Arrows listed.
@@ -17,6 +18,8 @@ const MAX_ARROWS: usize = 50;
 const MAX_ROWS: usize = 8;
 /// No wait for a CPU is believed to be longer: the wakeup is looked for so far back.
 const LONGEST_WAIT_NS: i64 = 60_000_000_000;
+/// What an interrupt is about is told within it: no handler is believed to be longer before the waking.
+const LONGEST_HANDLER_NS: i64 = 1_000_000_000;
 
 pub(crate) fn answer(state: &State, request: &Request) -> Answered {
     let wanted = |name: &str| {
@@ -163,27 +166,57 @@ impl About<'_> {
             None => last(&before)?,
         };
         let found = rows_of(found.as_slice())?;
-        let waker = found.first().and_then(|row| {
-            let ts = int(row, "ts")?;
-            let (track, label) = match tid(row, "waker_tid") {
-                Some(waker) => {
-                    let track = self.places.thread(machine, waker);
-                    let name = track.and_then(|track| self.view.track(track));
-                    let plain = || match waker {
-                        0 => "an interrupt on an idle CPU".to_owned(),
-                        waker => format!("thread {waker}"),
-                    };
-                    (track, name.map_or_else(plain, |track| track.name.clone()))
-                }
-                None => {
-                    let cpu = id(row, "waker_cpu")?;
-                    let track = self.places.interrupt(machine, cpu, ts);
-                    (track, interrupt_label(row, cpu))
-                }
-            };
-            Some(json!({ "track": track, "ts": ts.to_string(), "label": label }))
-        });
-        Ok(waker)
+        let Some(row) = found.first() else { return Ok(None) };
+        let Some(ts) = int(row, "ts") else { return Ok(None) };
+        let cause = self.cause((machine, woken, ts))?;
+        let word = |column| cause.as_ref().map_or("", |cause| text(cause, column));
+        let kind = CauseKind::ALL.into_iter().find(|kind| kind.as_str() == word("kind"));
+        let (track, label) = match tid(row, "waker_tid") {
+            Some(waker) => {
+                let track = self.places.thread(machine, waker);
+                let name = track.and_then(|track| self.view.track(track));
+                let plain = || match waker {
+                    0 => "an interrupt on an idle CPU".to_owned(),
+                    waker => format!("thread {waker}"),
+                };
+                (track, name.map_or_else(plain, |track| track.name.clone()))
+            }
+            None => {
+                let Some(cpu) = id(row, "waker_cpu") else { return Ok(None) };
+                (self.places.interrupt(machine, cpu, ts), interrupt_label(row, cpu, kind))
+            }
+        };
+        Ok(Some(json!({
+            "track": track,
+            "ts": ts.to_string(),
+            "label": label,
+            "kind": kind.map(CauseKind::as_str),
+            "evidence": evidence_of(word("evidence")),
+            "interrupt": row.get("waker_tid").is_none_or(Value::is_null),
+        })))
+    }
+
+    /// The cause that a waking of a thread is.
+    fn cause(&self, (machine, woken, ts): (u32, i32, i64)) -> Result<Option<Row>, Response> {
+        let only = vec![
+            Condition::number("to_machine_id", machine),
+            Condition::number("to_tid", woken),
+            Condition::number("machine_id", machine),
+            Condition::EndsAt(ts),
+        ];
+        let wanted = Wanted {
+            columns: vec!["kind", "evidence"],
+            ts: Some(ts.saturating_sub(LONGEST_HANDLER_NS)..ts.saturating_add(1)),
+            only: Condition::All(only),
+            ..Wanted::default()
+        };
+        let found = table_rows(self.lookup, "causes", &wanted)?;
+        let wakes = |row: &Row| {
+            CauseKind::ALL
+                .into_iter()
+                .any(|kind| is_waking(kind) && kind.as_str() == text(row, "kind"))
+        };
+        Ok(found.into_iter().find(wakes))
     }
 
     fn vcpu_thread(&self, machine: u32, vcpu: u32) -> Result<(u32, Option<i32>), Response> {
@@ -215,19 +248,36 @@ impl About<'_> {
     }
 }
 
-/// The condition that rows are the actor's.
-/// The interrupt that woke a thread: what its handler served if that was recorded.
-fn interrupt_label(row: &Row, cpu: u32) -> String {
-    let source = IrqSource::from_cell(&Cell::Str(text(row, "source").into()));
-    let vector = int(row, "vector").and_then(|vector| i32::try_from(vector).ok());
-    match (source.zip(vector), text(row, "context")) {
-        (Some((source, vector)), _) => format!("{} on CPU {cpu}", source.name(vector)),
-        (None, "softirq") => format!("a softirq on CPU {cpu}"),
-        (None, "nmi") => format!("an NMI on CPU {cpu}"),
-        (None, _) => format!("an interrupt on CPU {cpu}"),
+/// The interrupt that woke a thread: what it was about if that is known, and what its handler served if
+/// that was recorded.
+fn interrupt_label(row: &Row, cpu: u32, kind: Option<CauseKind>) -> String {
+    let about = match kind {
+        Some(CauseKind::Timer) => "timer",
+        Some(CauseKind::Ipi) => "another CPU's interrupt",
+        Some(CauseKind::Completion) => "request done",
+        Some(CauseKind::Packet) => "packet came",
+        _ => "",
+    };
+    let handler = interrupt(row);
+    let name = handler.map(|(source, vector)| source.name(vector));
+    // A timer's interrupt says nothing that `timer` does not.
+    let says_more = !matches!(
+        (kind, handler),
+        (Some(CauseKind::Timer), Some((IrqSource::Vector(VectorSource::LocalTimer), _)))
+    );
+    match (about, name) {
+        ("", Some(name)) => format!("{name} on CPU {cpu}"),
+        ("", None) => match text(row, "context") {
+            "softirq" => format!("a softirq on CPU {cpu}"),
+            "nmi" => format!("an NMI on CPU {cpu}"),
+            _ => format!("an interrupt on CPU {cpu}"),
+        },
+        (about, Some(name)) if says_more => format!("{about} on CPU {cpu} ({name})"),
+        (about, _) => format!("{about} on CPU {cpu}"),
     }
 }
 
+/// The condition that rows are the actor's.
 fn of_actor(actor: &Actor) -> Condition {
     let mut parts = vec![Condition::number("machine_id", actor.machine)];
     let numbers = [

@@ -1,7 +1,9 @@
 //! What the page asks, one file a question; docs/reference/timeline-format.md has their shapes.
 
+mod arrows;
 pub(crate) mod at;
 pub(crate) mod busy;
+mod causes;
 pub(crate) mod export;
 pub(crate) mod flows;
 mod handover;

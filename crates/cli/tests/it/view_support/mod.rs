@@ -45,8 +45,17 @@ pub(crate) fn transect(cache: &Path, words: &[&str]) -> Output {
 
 /// The host and guest recorded together, as one recording.
 pub(crate) fn pair(dir: &Path) -> String {
-    let recording = dir.join("pair.transect").to_str().unwrap().to_owned();
-    let (host, guest) = (testdata("tracedat/pair-host.dat"), testdata("tracedat/pair-guest.dat"));
+    imported(dir, "pair", ["tracedat/pair-host.dat", "tracedat/pair-guest.dat"])
+}
+
+/// A nested host and its guest, which makes 150 requests to a disk.
+pub(crate) fn nested(dir: &Path) -> String {
+    imported(dir, "nested", ["nested/host.dat", "nested/guest.dat"])
+}
+
+fn imported(dir: &Path, name: &str, files: [&str; 2]) -> String {
+    let recording = dir.join(format!("{name}.transect")).to_str().unwrap().to_owned();
+    let [host, guest] = files.map(testdata);
     let output = transect(dir, &["import", &host, &guest, "-o", &recording]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     recording
@@ -312,7 +321,7 @@ fn cell(text: &str, is_number: bool) -> Value {
     number().unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// A column of words.
+/// A column of words; empty ones for nulls.
 pub(crate) fn column(stream: &[u8], name: &str) -> Vec<String> {
-    rows(stream).iter().map(|row| row[name].as_str().unwrap().to_owned()).collect()
+    rows(stream).iter().map(|row| row[name].as_str().unwrap_or_default().to_owned()).collect()
 }
