@@ -39,9 +39,17 @@ export class Folder {
 
   /** A host and its guest, recorded together, as one recording. */
   pair(): string {
-    const recording = join(this.path, "pair.transect");
-    const files = ["tracedat/pair-host.dat", "tracedat/pair-guest.dat"].map(testdata);
-    execFileSync(program(), ["import", ...files, "-o", recording], { stdio: ["ignore", "ignore", "inherit"], env: { ...process.env, XDG_CACHE_HOME: this.path } });
+    return this.imported("pair", ["tracedat/pair-host.dat", "tracedat/pair-guest.dat"]);
+  }
+
+  /** A nested host and its guest, which makes 150 requests to a disk. */
+  nested(): string {
+    return this.imported("nested", ["nested/host.dat", "nested/guest.dat"]);
+  }
+
+  private imported(name: string, files: readonly string[]): string {
+    const recording = join(this.path, `${name}.transect`);
+    execFileSync(program(), ["import", ...files.map(testdata), "-o", recording], { stdio: ["ignore", "ignore", "inherit"], env: { ...process.env, XDG_CACHE_HOME: this.path } });
     return recording;
   }
 

@@ -138,6 +138,8 @@ export class Answers {
       to_track: [uint32(), rows.map((r) => r.to_track)],
       to_ts: [int64(), rows.map((r) => absolute(r.to_ts))],
       kind: [utf8(), rows.map((r) => r.kind)],
+      evidence: [utf8(), rows.map((r) => r.evidence)],
+      what: [utf8(), rows.map(() => null)],
     });
   }
 
@@ -152,7 +154,7 @@ export class Answers {
     const from = own.ts[i]!;
     const end = from + own.dur[i]!;
     const arrows = this.recording.flows.filter((f) => (f.from_track === track && f.from_ts >= from && f.from_ts <= end) || (f.to_track === track && f.to_ts >= from && f.to_ts <= end)).slice(0, 20);
-    const flow = (f: Recording["flows"][number]): unknown => ({ from: { track: f.from_track, ts: String(absolute(f.from_ts)) }, to: { track: f.to_track, ts: String(absolute(f.to_ts)) }, kind: f.kind });
+    const flow = (f: Recording["flows"][number]): unknown => ({ from: { track: f.from_track, ts: String(absolute(f.from_ts)) }, to: { track: f.to_track, ts: String(absolute(f.to_ts)) }, kind: f.kind, evidence: f.evidence });
     const waker = arrows.find((f) => f.kind === "wakeup" && f.to_track === track);
     const culprit = key.class === "preempted" || key.class === "waking" ? this.recording.tracks.find((t) => t.kind === "vcpu" && t.machine_id === key.machine_id && t.vcpu === key.vcpu) : undefined;
     return {

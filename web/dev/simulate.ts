@@ -40,7 +40,8 @@ export interface Arrow {
   from_ts: number;
   to_track: number;
   to_ts: number;
-  kind: "wakeup" | "block" | "preempt";
+  kind: "wakeup" | "completion" | "block" | "preempt";
+  evidence: "id" | null;
 }
 
 export interface Machine {
@@ -309,7 +310,7 @@ class Simulation {
       } else {
         vcpu.waits = "preempted";
         vcpu.since = end;
-        if (queue.length > 0) this.flows.push({ from_track: queue[0]!.track, from_ts: end, to_track: vcpu.track, to_ts: end, kind: "preempt" });
+        if (queue.length > 0) this.flows.push({ from_track: queue[0]!.track, from_ts: end, to_track: vcpu.track, to_ts: end, kind: "preempt", evidence: null });
         queue.push(vcpu);
       }
     }
@@ -344,7 +345,7 @@ class Simulation {
     this.of(this.cpuTracks[cpu]!.guest).push(from, to, this.key("vcpu", "running", `${vcpu.thread.name} ${vcpu.thread.tid}`, { machine_id: machine, tid: vcpu.thread.tid }));
     if (vcpu.waits === "waking") {
       const waker = this.vcpus.find((v) => v.machine === 1)!;
-      if (waker !== vcpu) this.flows.push({ from_track: waker.threads[0]!.track, from_ts: vcpu.since, to_track: vcpu.track, to_ts: from, kind: "wakeup" });
+      if (waker !== vcpu) this.flows.push({ from_track: waker.threads[0]!.track, from_ts: vcpu.since, to_track: vcpu.track, to_ts: from, kind: "wakeup", evidence: "id" });
     }
     vcpu.waits = "no";
     const guest = this.key("guest", "guest", "in guest", { machine_id: machine, vcpu: number });
@@ -378,8 +379,8 @@ class Simulation {
       const end = at + Math.round((0.3 + this.random() * 6) * MS);
       const op = this.random() < 0.7 ? "read" : "write";
       this.of(lane).push(at, end, this.key("block", op, `${op} 4 KiB`, { reason: op }));
-      this.flows.push({ from_track: from.threads[0]!.track, from_ts: at, to_track: lane, to_ts: at, kind: "block" });
-      this.flows.push({ from_track: lane, from_ts: end, to_track: from.threads[0]!.track, to_ts: end, kind: "block" });
+      this.flows.push({ from_track: from.threads[0]!.track, from_ts: at, to_track: lane, to_ts: at, kind: "block", evidence: null });
+      this.flows.push({ from_track: lane, from_ts: end, to_track: from.threads[0]!.track, to_ts: end, kind: "completion", evidence: "id" });
     }
   }
 

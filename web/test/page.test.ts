@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { axisOf, errorBetween, measured, niceStep } from "../src/core/axis.ts";
 import { Columns } from "../src/core/columns.ts";
 import { parseFilter } from "../src/core/filter.ts";
-import { arrowsOf, pathOf, type Flow } from "../src/core/flows.ts";
+import { arrowsOf, evidenceWords, FLOW_KINDS, flowColour, flowWords, pathOf, touches, type Flow } from "../src/core/flows.ts";
 import { count, duration, exactDuration, moment, percent } from "../src/core/format.ts";
 import { BINDINGS, commandOf } from "../src/core/keymap.ts";
 import { viewBox } from "../src/core/minimap.ts";
@@ -200,7 +200,7 @@ test("durations and moments as people read them", () => {
 });
 
 test("arrows: only between rows, and no more than one can read", () => {
-  const flow = (i: number): Flow => ({ from_track: 1, from_ts: i, to_track: 2, to_ts: i + 1, kind: "wakeup" });
+  const flow = (i: number): Flow => ({ from_track: 1, from_ts: i, to_track: 2, to_ts: i + 1, kind: "wakeup", evidence: "id", what: null });
   const place = (track: number): number | undefined => (track === 1 ? 10 : track === 2 ? 50 : undefined);
   const few = arrowsOf([flow(5), { ...flow(6), to_track: 3 }, flow(5000)], place, (t) => t, 1000);
   assert.equal(few.arrows.length, 1);
@@ -210,6 +210,22 @@ test("arrows: only between rows, and no more than one can read", () => {
   assert.deepEqual([dense.arrows.length, dense.left_out], [0, 1000]);
   const chosen = arrowsOf(many, place, (t) => t, 1000, { track: 1, from: 10, to: 20 });
   assert.equal(chosen.arrows.length, 11);
+});
+
+test("arrows: every kind has a colour and words of its own", () => {
+  const kinds = Object.values(FLOW_KINDS);
+  for (const get of [({ colour }: (typeof kinds)[0]) => colour, ({ words }: (typeof kinds)[0]) => words]) assert.equal(new Set(kinds.map(get)).size, kinds.length);
+  assert.equal(flowColour("kick", "grey"), FLOW_KINDS["kick"]!.colour);
+  assert.equal(flowColour("of a later version", "grey"), "grey");
+  assert.equal(flowWords({ kind: "line", what: "irq 35 (virtio1-req.0), vector 35" }), "handler of an injected interrupt: irq 35 (virtio1-req.0), vector 35");
+  assert.equal(flowWords({ kind: "of a later version", what: null }), "of a later version");
+  assert.deepEqual(["id", "context", "order", "guess", null].map((evidence) => evidenceWords({ evidence })), ["joined by the same number", "joined by the same place", "joined by order in time only", "joined by guess", ""]);
+});
+
+test("arrows: which touch a part of a track", () => {
+  const flow: Flow = { from_track: 1, from_ts: 10, to_track: 2, to_ts: 20, kind: "kick", evidence: "context", what: null };
+  const parts: [number, number, number, boolean][] = [[1, 10, 12, true], [1, 11, 30, false], [2, 5, 20, true], [2, 5, 19, false], [3, 0, 99, false]];
+  for (const [track, from, to, wanted] of parts) assert.equal(touches(flow, { track, from, to }), wanted, `${track} ${from} ${to}`);
 });
 
 test("colours: a wait wears the hue of who is waited for; states differ without hue", () => {

@@ -87,7 +87,7 @@ test("plans ask once, for missing tiles only, many tracks in one request", () =>
   const cache = new TileCache(1e6);
   const pending = new Pending();
   const whole = { from: 0, to: 512 * 100 };
-  const wish = { tracks: [1, 2, 3], range: { from: 0, to: 512 * 10 }, level: 0 };
+  const wish = { tracks: [1, 2, 3, 2], range: { from: 0, to: 512 * 10 }, level: 0 };
   cache.put(3, 0, 0, EMPTY);
   const plan = planFor(wish, whole, cache, pending);
   assert.deepEqual(plan, [{ level: 0, first: 0, count: 10, tracks: [1, 2] }, { level: 0, first: 1, count: 9, tracks: [3] }]);

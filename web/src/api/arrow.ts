@@ -136,6 +136,7 @@ function rowsOf(table: Table): Record<string, unknown>[] {
 
 const number = (value: unknown): number => Number(value ?? 0);
 const numberOrNull = (value: unknown): number | null => (value === null || value === undefined ? null : Number(value));
+const textOrNull = (value: unknown): string | null => (value === null || value === undefined ? null : String(value));
 const text = (value: unknown): string => (value === null || value === undefined ? "" : String(value));
 
 /** `/api/tracks`. */
@@ -186,6 +187,8 @@ export function decodeFlows(bytes: Uint8Array, origin: bigint): Flow[] {
     to_track: number(row["to_track"]),
     to_ts: to[i]!,
     kind: text(row["kind"]),
+    evidence: textOrNull(row["evidence"]),
+    what: textOrNull(row["what"]),
   }));
 }
 

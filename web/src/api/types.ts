@@ -61,6 +61,23 @@ export interface Place {
   readonly reason?: string | null;
 }
 
+/** Who woke somebody, and what kind of cause that was. */
+export interface Waker extends Place {
+  readonly kind?: string | null;
+  readonly evidence?: string | null;
+  /** It was an interrupt, which the label names. */
+  readonly interrupt?: boolean | null;
+}
+
+/** An arrow in `/api/at`. */
+export interface FactsArrow {
+  readonly from: Place;
+  readonly to: Place;
+  readonly kind: string;
+  readonly evidence?: string | null;
+  readonly what?: string | null;
+}
+
 /** `/api/at`: everything about one interval. */
 export interface Facts {
   readonly track: number;
@@ -72,9 +89,9 @@ export interface Facts {
   readonly previous?: Place | null;
   readonly next?: Place | null;
   readonly exit?: Place | null;
-  readonly waker?: Place | null;
+  readonly waker?: Waker | null;
   readonly preemptor?: Place | null;
-  readonly arrows?: readonly { readonly from: Place; readonly to: Place; readonly kind: string }[];
+  readonly arrows?: readonly FactsArrow[];
 }
 
 export interface SearchAnswer {

@@ -1,4 +1,4 @@
-// Arrows: who woke whom, which request went where. Geometry only.
+// Arrows: who let whom go on, which request went where. What they say, and their geometry.
 import type { Rel } from "./time.ts";
 
 export interface Flow {
@@ -7,6 +7,67 @@ export interface Flow {
   readonly to_track: number;
   readonly to_ts: Rel;
   readonly kind: string;
+  /** What joins the ends: id, context or order; null where the kind says it. */
+  readonly evidence: string | null;
+  /** What it is about: an interrupt line, a doorbell. */
+  readonly what: string | null;
+}
+
+/** A kind of arrow, as it is drawn and named. */
+interface FlowKind {
+  readonly colour: string;
+  readonly words: string;
+}
+
+/** Every kind of `/api/flows`, in the order of the legend. Drawn with a dark rim, so that they show on bars of every colour. */
+export const FLOW_KINDS: Readonly<Record<string, FlowKind>> = {
+  wakeup: { colour: "#fff3a0", words: "wakeup" },
+  fork: { colour: "#d8b93c", words: "start of a thread" },
+  timer: { colour: "#c3cad6", words: "timer" },
+  ipi: { colour: "#f7a8c8", words: "interrupt from another CPU" },
+  completion: { colour: "#57d68d", words: "request done" },
+  packet: { colour: "#63d8cc", words: "packet" },
+  kick: { colour: "#ff9a3d", words: "kick of a device's back end" },
+  injection: { colour: "#c98cf5", words: "interrupt into a vCPU" },
+  line: { colour: "#8f9bff", words: "handler of an injected interrupt" },
+  work: { colour: "#c69c6d", words: "work item" },
+  lock: { colour: "#ff6f61", words: "lock released" },
+  preempt: { colour: "#ffffff", words: "preemption" },
+  block: { colour: "#56b4e9", words: "request to a device" },
+};
+
+const EVIDENCE: Readonly<Record<string, string>> = {
+  id: "by the same number",
+  context: "by the same place",
+  order: "by order in time only",
+};
+
+/** The colour of a kind; `otherwise` for one that this page does not know. */
+export function flowColour(kind: string, otherwise: string): string {
+  return FLOW_KINDS[kind]?.colour ?? otherwise;
+}
+
+/** `handler of an injected interrupt: irq 35 (virtio1-req.0), vector 35`. */
+export function flowWords({ kind, what }: Pick<Flow, "kind" | "what">): string {
+  const words = FLOW_KINDS[kind]?.words ?? kind;
+  return what ? `${words}: ${what}` : words;
+}
+
+/** `joined by the same number`; empty where there is nothing to say. */
+export function evidenceWords({ evidence }: Pick<Flow, "evidence">): string {
+  return evidence ? `joined ${EVIDENCE[evidence] ?? `by ${evidence}`}` : "";
+}
+
+/** Part of a track, both ends with it. */
+export interface Part {
+  readonly track: number;
+  readonly from: Rel;
+  readonly to: Rel;
+}
+
+/** Does an arrow begin or end there? */
+export function touches(flow: Flow, { track, from, to }: Part): boolean {
+  return (flow.from_track === track && flow.from_ts >= from && flow.from_ts <= to) || (flow.to_track === track && flow.to_ts >= from && flow.to_ts <= to);
 }
 
 export interface Point {
@@ -34,12 +95,8 @@ export function arrowsOf(
   place: (track: number) => number | undefined,
   x: (rel: Rel) => number,
   width: number,
-  chosen?: { track: number; from: Rel; to: Rel },
+  chosen?: Part,
 ): { arrows: Arrow[]; left_out: number } {
-  const touches = (flow: Flow): boolean =>
-    chosen !== undefined &&
-    ((flow.from_track === chosen.track && flow.from_ts >= chosen.from && flow.from_ts <= chosen.to) ||
-      (flow.to_track === chosen.track && flow.to_ts >= chosen.from && flow.to_ts <= chosen.to));
   const all = flows.flatMap((flow) => {
     const y0 = place(flow.from_track);
     const y1 = place(flow.to_track);
@@ -51,7 +108,7 @@ export function arrowsOf(
   });
   const most = (DENSEST * width) / 1000;
   if (all.length <= most) return { arrows: all, left_out: 0 };
-  const kept = all.filter((arrow) => touches(arrow.flow));
+  const kept = all.filter((arrow) => chosen !== undefined && touches(arrow.flow, chosen));
   return { arrows: kept, left_out: all.length - kept.length };
 }
 

@@ -56,7 +56,8 @@ export function planFor(wish: Wish, whole: Range, cache: TileCache, pending: Pen
   const span = tilesOf(wish.range, whole, wish.level);
   if (!span) return [];
   const groups = new Map<string, { first: number; count: number; tracks: number[] }>();
-  for (const track of wish.tracks) {
+  // A pinned track may have two rows.
+  for (const track of new Set(wish.tracks)) {
     let first = -1;
     let last = -1;
     for (let index = span.first; index <= span.last; index++) {

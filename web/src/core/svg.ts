@@ -3,7 +3,7 @@ import type { Columns } from "./columns.ts";
 import { hex, maskOf, type Paint, type Paints, type Rgb } from "./palette.ts";
 import { stacked } from "./raster.ts";
 import type { Arrow } from "./flows.ts";
-import { headOf, pathOf } from "./flows.ts";
+import { flowColour, flowWords, headOf, pathOf } from "./flows.ts";
 import type { Tick } from "./axis.ts";
 import type { WallAxis } from "./wallaxis.ts";
 
@@ -48,7 +48,7 @@ export function toSvg(picture: SvgPicture, paints: Paints): string {
   const ticks = picture.ticks
     .map(({ x, label, major }) => `<path d="M${f(picture.names + x)} ${major ? 0 : TRACE_ROW - 5}V${major ? picture.height + ruler : TRACE_ROW}" stroke="${hex(picture.ink)}" stroke-opacity="${major ? 0.12 : 0.3}"/>` + (label ? `<text x="${f(picture.names + x + 4)}" y="14">${escapeXml(label)}</text>` : ""))
     .join("");
-  const arrows = picture.arrows.map((arrow) => `<path d="${pathOf(arrow)}" fill="none" stroke="${hex(picture.ink)}"/><path d="${headOf(arrow)}" fill="${hex(picture.ink)}"/>`).join("");
+  const arrows = picture.arrows.map((arrow) => arrowSvg(arrow, hex(picture.ink))).join("");
   const total = picture.height + ruler;
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" width="${picture.width + picture.names}" height="${total}" viewBox="0 0 ${picture.width + picture.names} ${total}" font-family="system-ui, sans-serif" font-size="11" fill="${hex(picture.ink)}">` +
@@ -56,6 +56,12 @@ export function toSvg(picture: SvgPicture, paints: Paints): string {
     `<rect width="100%" height="100%" fill="${hex(picture.background)}"/>${ticks}${picture.wall ? wallSvg(picture.wall, picture) : ""}` +
     `<g transform="translate(0 ${ruler})">${body}<g transform="translate(${picture.names} 0)">${arrows}</g></g></svg>\n`
   );
+}
+
+/** A dark rim keeps an arrow visible on bars of its own colour. */
+function arrowSvg(arrow: Arrow, ink: string): string {
+  const [path, colour] = [pathOf(arrow), flowColour(arrow.flow.kind, ink)];
+  return `<g><title>${escapeXml(flowWords(arrow.flow))}</title><path d="${path}" fill="none" stroke="#000" stroke-opacity=".75" stroke-width="4"/><path d="${path}" fill="none" stroke="${colour}"/><path d="${headOf(arrow)}" fill="${colour}"/></g>`;
 }
 
 /** Labels of the wall clock, the times at which it was set, and at the left the date and the offset to UTC. */

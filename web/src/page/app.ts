@@ -447,10 +447,11 @@ export class App {
     this.schedule();
   }
 
-  /** Tracks of the rows between two heights of the stage. */
+  /** Tracks of the rows between two heights of the stage, each once: a pinned one may have two rows. */
   tracksBetween(a: number, b: number): number[] {
     const [low, high] = [Math.min(a, b), Math.max(a, b)];
-    return this.rows.visible(this.scrollTop, this.height).flatMap(({ row, y }) => (row.type === "track" && y < high && y + row.height > low ? [row.node.track.track] : []));
+    const tracks = this.rows.visible(this.scrollTop, this.height).flatMap(({ row, y }) => (row.type === "track" && y < high && y + row.height > low ? [row.node.track.track] : []));
+    return [...new Set(tracks)];
   }
 
   tracksOnScreen(): number[] {

@@ -1,11 +1,13 @@
 // The help overlay and the export dialog.
 import { FILTER_WORDS } from "../core/filter.ts";
+import { FLOW_KINDS } from "../core/flows.ts";
 import { duration } from "../core/format.ts";
 import { BINDINGS, keyName } from "../core/keymap.ts";
 import { hex, machineHues, maskOf, paintOf, type Key } from "../core/palette.ts";
 import type { App } from "./app.ts";
 import { make, need } from "./dom.ts";
 import { exportRange, type RangeFormat } from "./exports.ts";
+import { arrowChip } from "./panel-facts.ts";
 import { patternImage } from "./patterns.ts";
 
 /** Opens the help: legend, keys, pointer, filter words. Built from the tables that do the work. */
@@ -36,6 +38,8 @@ export function openHelp(app: App): void {
   close.addEventListener("click", () => dialog.close());
   dialog.replaceChildren(make("h2", {}, "Reading the timeline"), legend(app), make("div", { class: "help" }, ...groups.values(), pointer, filter), make("p", {}, close));
   if (!dialog.open) dialog.showModal();
+  // The focus is at the end, the legend at the start.
+  dialog.scrollTop = 0;
 }
 
 function legend(app: App): HTMLElement {
@@ -59,7 +63,9 @@ function legend(app: App): HTMLElement {
     square.style.background = maskOf(paint.pattern) === null ? hex(paint.front) : `url(${patternImage(paint)})`;
     return make("span", {}, square, text);
   });
-  return make("div", {}, make("div", { class: "legend" }, ...items), make("p", { class: "dim" }, "Each pixel column is divided by share of time: half the height is half the time of that column. Nothing is sampled."));
+  const arrows = Object.values(FLOW_KINDS).map(({ colour, words }) => make("span", {}, arrowChip(colour), words));
+  const arrowLegend = make("div", { class: "legend" }, make("b", {}, "Arrows"), ...arrows);
+  return make("div", {}, make("div", { class: "legend" }, ...items), arrowLegend, make("p", { class: "dim" }, "Each pixel column is divided by share of time: half the height is half the time of that column. Nothing is sampled."));
 }
 
 /** Opens the export dialog. */

@@ -1,7 +1,8 @@
 // The recording as the page holds it: its description, tracks and keys, and the paints made of them.
 import { api } from "../api/client.ts";
-import type { LostInfo, RecordingInfo } from "../api/types.ts";
+import type { FactsArrow, LostInfo, RecordingInfo } from "../api/types.ts";
 import { coveredRange, type Coverage } from "../core/coverage.ts";
+import type { Flow } from "../core/flows.ts";
 import { machineHues, Paints, type Key, type Look, type Rgb, type Theme } from "../core/palette.ts";
 import { absOf, numberOf, relOf, type Rel } from "../core/time.ts";
 import { TrackTree, type Track } from "../core/tracks.ts";
@@ -91,6 +92,12 @@ export class Model {
   /** Relative time of the API's decimal string. */
   rel(ts: string | bigint): Rel {
     return relOf(BigInt(ts), this.origin);
+  }
+
+  /** An arrow of `/api/at` as one of `/api/flows`; undefined if one end has no track. */
+  flowOf({ from, to, kind, evidence = null, what = null }: FactsArrow): Flow | undefined {
+    if (typeof from.track !== "number" || typeof to.track !== "number" || !from.ts || !to.ts) return undefined;
+    return { from_track: from.track, from_ts: this.rel(from.ts), to_track: to.track, to_ts: this.rel(to.ts), kind, evidence, what };
   }
 
   key(key: number): Key | undefined {

@@ -1,7 +1,7 @@
 // What lies over the rows: grid, selection, chosen interval, arrows, marks, pointer line, measure. A
 // canvas of its own, so that moving the pointer draws no row again.
 import { axisOf, errorBetween, measured, type Axis } from "../core/axis.ts";
-import { arrowsOf, headOf, pathOf, type Arrow } from "../core/flows.ts";
+import { arrowsOf, flowColour, headOf, pathOf, type Arrow } from "../core/flows.ts";
 import { duration } from "../core/format.ts";
 import { viewBox } from "../core/minimap.ts";
 import { spanOf } from "../core/view.ts";
@@ -9,8 +9,6 @@ import type { Model } from "./model.ts";
 import type { Placed, Rows } from "./rows.ts";
 import { Ruler, type Inks } from "./ruler.ts";
 import type { Spot, State } from "./state.ts";
-
-const FLOW_COLOURS: Readonly<Record<string, string>> = { wakeup: "#fff3a0", block: "#56b4e9", preempt: "#ffffff" };
 
 export class Overlay {
   private readonly context: CanvasRenderingContext2D;
@@ -113,11 +111,7 @@ export class Overlay {
   private flows(model: Model, state: State, rows: Rows, visible: readonly Placed[], x: (rel: number) => number, top: number): void {
     const place = (track: number): number | undefined => rows.middleOf(track, model.tree, top);
     const chosen = state.chosen ? { track: state.chosen.track, from: state.chosen.ts, to: state.chosen.ts + state.chosen.dur } : undefined;
-    const own = (state.facts?.arrows ?? []).flatMap((arrow) => {
-      const [from, to] = [arrow.from, arrow.to];
-      if (typeof from.track !== "number" || typeof to.track !== "number" || !from.ts || !to.ts) return [];
-      return [{ from_track: from.track, from_ts: model.rel(from.ts), to_track: to.track, to_ts: model.rel(to.ts), kind: arrow.kind }];
-    });
+    const own = (state.facts?.arrows ?? []).flatMap((arrow) => model.flowOf(arrow) ?? []);
     const shown = new Set(visible.map((placed) => placed.row.node.track.track));
     const near = state.flowsOn ? state.flows.filter((flow) => shown.has(flow.from_track) || shown.has(flow.to_track)) : [];
     const all = arrowsOf(near, place, x, this.width, chosen);
@@ -129,7 +123,7 @@ export class Overlay {
   }
 
   private arrow(arrow: Arrow, alpha: number, width: number): void {
-    const colour = FLOW_COLOURS[arrow.flow.kind] ?? this.inks.ink;
+    const colour = flowColour(arrow.flow.kind, this.inks.ink);
     this.context.globalAlpha = alpha;
     // A dark rim keeps an arrow visible on bars of its own colour.
     this.context.strokeStyle = "rgb(0 0 0 / .75)";

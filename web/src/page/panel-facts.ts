@@ -1,6 +1,7 @@
 // The facts of the chosen interval, and links along its arrows.
-import type { Place } from "../api/types.ts";
+import type { FactsArrow, Place, Waker } from "../api/types.ts";
 import { filterText } from "../core/coverage.ts";
+import { evidenceWords, flowColour, flowWords } from "../core/flows.ts";
 import { exactDuration, moment } from "../core/format.ts";
 import { numberOf } from "../core/time.ts";
 import type { App } from "./app.ts";
@@ -58,7 +59,9 @@ export function chip(app: App, key: number, track: number): HTMLElement {
 }
 
 /** Somebody, by the name of their track where they have one. */
-function who(app: App, place: Place): Place {
+function who(app: App, place: Waker): Place {
+  // What an interrupt was about, its label says; the track is but that of its CPU.
+  if (place.interrupt) return place;
   if (typeof place.track === "number") return { ...place, label: app.model.trackName(place.track) };
   // The line says already what was done.
   return place.label ? { ...place, label: place.label.replace(/^(preempted|waking) by /, "") } : place;
@@ -76,11 +79,18 @@ function placeLink(app: App, place: Place, otherwise: number): Node {
   return link;
 }
 
-function arrowsTable(app: App, arrows: NonNullable<NonNullable<App["state"]["facts"]>["arrows"]>): HTMLElement {
+/** A short line in the colour of a kind of arrows. */
+export function arrowChip(colour: string): HTMLElement {
+  const element = make("span", { class: "arrow" });
+  element.style.background = colour;
+  return element;
+}
+
+function arrowsTable(app: App, arrows: readonly FactsArrow[]): HTMLElement {
   const table = make("table");
-  for (const { from, to, kind } of arrows) {
+  for (const { from, to, kind, evidence = null, what = null } of arrows) {
     const name = (place: Place): Place => ({ label: "?", ...who(app, place) });
-    table.append(make("tr", {}, make("th", {}, kind), make("td", {}, placeLink(app, name(from), -1)), make("td", { class: "dim" }, "→"), make("td", {}, placeLink(app, name(to), -1))));
+    table.append(make("tr", { title: evidenceWords({ evidence }) }, make("th", {}, arrowChip(flowColour(kind, "currentColor")), flowWords({ kind, what })), make("td", {}, placeLink(app, name(from), -1)), make("td", { class: "dim" }, "→"), make("td", {}, placeLink(app, name(to), -1))));
   }
   return make("div", {}, make("h3", {}, "Arrows"), table);
 }

@@ -1,13 +1,17 @@
 // The tip at the pointer: one interval's name and length, or what a pixel is made of.
+import { evidenceWords, flowColour, flowWords, touches, type Part } from "../core/flows.ts";
 import { duration, moment, percent, thousands } from "../core/format.ts";
 import type { Hit } from "../core/hit.ts";
 import { spanOf } from "../core/view.ts";
 import type { App } from "./app.ts";
 import { make } from "./dom.ts";
 import type { LostZone } from "./model.ts";
-import { chip } from "./panel-facts.ts";
+import { arrowChip, chip } from "./panel-facts.ts";
 import type { Placed } from "./rows.ts";
 import { concerns } from "./stage.ts";
+
+/** Arrows named at most. */
+const MOST_ARROWS = 5;
 
 export class Tip {
   constructor(private readonly root: HTMLElement) {}
@@ -61,7 +65,21 @@ export class Tip {
     const { interval } = hit;
     const name = interval.value === undefined ? make("b", {}, chip(app, interval.key, track), app.model.label(interval.key)) : make("b", {}, String(Number(interval.value.toPrecision(6))));
     const line = make("div", { class: "line" }, name, make("b", {}, duration(interval.dur, app.model.unit)));
-    return [line, make("div", { class: "dim" }, `from ${moment(interval.ts, app.model.unit)}`)];
+    return [line, make("div", { class: "dim" }, `from ${moment(interval.ts, app.model.unit)}`), ...this.arrows(app, { track, from: interval.ts, to: interval.ts + interval.dur })];
+  }
+
+  /** The drawn arrows that begin or end in the interval, in words. */
+  private arrows(app: App, part: Part): HTMLElement[] {
+    const drawn = app.overlay.arrows.map(({ flow }) => flow).filter((flow) => touches(flow, part));
+    const texts = new Map(drawn.map((flow) => [[flow.to_track === part.track ? "from" : "to", flowWords(flow), evidenceWords(flow)].join(), flow]));
+    const lines = [...texts.values()].slice(0, MOST_ARROWS).flatMap((flow) => {
+      const [way, other] = flow.to_track === part.track ? ["from", flow.from_track] : ["to", flow.to_track];
+      const how = evidenceWords(flow);
+      const words = make("div", { class: "about" }, arrowChip(flowColour(flow.kind, "currentColor")), flowWords(flow));
+      return [words, make("div", { class: "dim" }, `${way} ${app.model.trackName(other)}${how ? `, ${how}` : ""}`)];
+    });
+    const more = texts.size - MOST_ARROWS;
+    return more > 0 ? [...lines, make("div", { class: "dim" }, `and ${more} more arrows here`)] : lines;
   }
 
   private shares(app: App, track: number, hit: Extract<Hit, { kind: "shares" }>): HTMLElement[] {
