@@ -310,8 +310,8 @@ table! {
         /// Context of the wakeup on that CPU: task (waker_tid woke it), softirq, irq or nmi; null
         /// if the recording does not tell.
         context: Option<Context>,
-        /// For a wakeup by an interrupt: what its handler served, as in irqs; null if the handler
-        /// was not recorded.
+        /// For a wakeup by an interrupt: source of the interrupt, as in irqs; null if its handler was
+        /// not recorded.
         source: Option<IrqSource>,
         /// For a wakeup by an interrupt: the interrupt line, softirq or vector of the handler.
         vector: Option<i32>,
@@ -333,7 +333,7 @@ table! {
         cpu: CpuId,
         /// True for a softirq, false for a hard interrupt.
         softirq: bool,
-        /// What the handler served: line (a device's interrupt line), softirq, or an interrupt of
+        /// Source of the interrupt: line (a device's interrupt line), softirq, or an interrupt of
         /// the CPU's own: local_timer, reschedule, call_function, call_function_single, irq_work,
         /// x86_platform_ipi, thermal_apic, threshold_apic, deferred_error_apic, spurious_apic,
         /// error_apic, other_vector.

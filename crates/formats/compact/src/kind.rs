@@ -96,7 +96,7 @@ kinds! {
     59 VECTOR_EXIT 1 "vector:8 source:4";
     60 VECTOR 1 "vector:8 source:4 dur:22";
     61 KVM_ACCEPT 1 "vector:8 vcpu:16 mode:3 hardware:1";
-    62 OTHER 3 "what:5 x:29 | w1 first:64 | w2 second:64";
+    62 OTHER 3 "event:5 x:29 | w1 first:64 | w2 second:64";
 }
 
 /// Words per record of each kind; 0 for numbers that have no meaning yet.

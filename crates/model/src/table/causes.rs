@@ -10,7 +10,7 @@ use crate::{
 };
 
 table! {
-    /// What let an actor go on: one row per cause that the recording tells. Several rows make a
+    /// One cause that the recording tells: the reason why an actor went on. Several rows make a
     /// chain, such as that of a guest's disk request: kick, injection, line, completion.
     Cause in "causes" {
         /// Time of the cause, ns of trace time.
@@ -40,12 +40,12 @@ table! {
         to_tid: Option<Tid>,
         /// For injection: the vCPU that got the interrupt.
         to_vcpu: Option<VcpuId>,
-        /// What the cause is known by. kick: guest-physical address, or port plus 2^63. injection:
+        /// Identifier of the cause. kick: guest-physical address, or port plus 2^63. injection:
         /// address of the message interrupt times 2^32 plus its data; null for others. line: the
         /// guest's interrupt line. completion: first sector, or the request's id if recorded.
         /// packet: flow times 2^32 plus sequence number. work, lock: address.
         id: Option<u64>,
-        /// What joins cause and effect: id (both carry the same number), context (both happened in
+        /// Connection of cause and effect: id (both carry the same number), context (both happened in
         /// one thread, handler or VM exit) or order (time alone).
         evidence: Evidence,
         /// Number of causes that it could have been.
@@ -157,7 +157,7 @@ table! {
         tid: Tid,
         /// True if it is for the limit of the thread's control group, false for the whole machine.
         cgroup: bool,
-        /// Size of what it needs: 2^order pages.
+        /// Size of its allocation: 2^order pages.
         order: i32,
         /// Pages that were freed; null if dur is.
         pages: Option<u64>,

@@ -29,8 +29,8 @@ fn kinds() -> String {
     text
 }
 
-fn whats() -> String {
-    let mut text = String::from("| what | name | x, then the words |\n|---|---|---|\n");
+fn others() -> String {
+    let mut text = String::from("| event | name | x, then the words |\n|---|---|---|\n");
     for (what, (name, fields)) in WHATS.iter().enumerate() {
         writeln!(text, "| {what} | {name} | {} |", fields.replace(" | ", " · ")).unwrap();
     }
@@ -69,7 +69,7 @@ fn readme_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let is = fs::read_to_string(&path).unwrap();
     let should = with_section(&is, "kinds", &kinds());
-    let should = with_section(&should, "whats", &whats());
+    let should = with_section(&should, "others", &others());
     let should = with_section(&should, "example", &example());
     if std::env::var_os("TRANSECT_UPDATE").is_some() {
         fs::write(&path, &should).unwrap();
