@@ -255,8 +255,20 @@ def expected_thread_state(row, _rows):
     return row | {"drawn_name": name}
 
 
+# Linux' softirqs by number (include/linux/interrupt.h, 6.1).
+SOFTIRQS = ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"]
+
+
 def expected_irq(row, _rows):
-    return row | {"drawn_name": f"{'softirq' if row['softirq'] else 'irq'} {row['vector']}"}
+    vector = row["vector"]
+    match row["source"]:
+        case "line":
+            name = f"irq {vector}"
+        case "softirq":
+            name = f"softirq {SOFTIRQS[vector] if vector < len(SOFTIRQS) else vector}"
+        case source:
+            name = source
+    return row | {"drawn_name": name}
 
 
 def expected_syscall(row, _rows):
@@ -307,7 +319,8 @@ def check_rows(reader, rows, failures):
 
 
 def check_wakeups(items, rows, failures):
-    """Wakeups stand on the track of the waker, or of its CPU if the waker has no track."""
+    """Wakeups stand on the track of the waker (an interrupt's is that of its CPU's interrupts), or of its CPU if the
+    waker has no track."""
     has_track = {(row["machine_id"], row["tid"]) for row in rows["thread_states"]}
     found = []
     for item in items:
@@ -315,6 +328,7 @@ def check_wakeups(items, rows, failures):
         on = item["track"].actor
         row["tid"] = item["notes"]["tid"]
         row["on_thread"] = item["track"].table == "thread_states"
+        row.setdefault("waker_tid", None)
         waker = (on["machine_id"], row["waker_tid"])
         if row["on_thread"] and on["tid"] != row["waker_tid"]:
             failures.say(f"a wakeup by {waker} stands on the track of tid {on['tid']}")
