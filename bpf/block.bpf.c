@@ -68,8 +68,9 @@ static __always_inline int block_record(u32 kind, unsigned long long *ctx, struc
 		log_saturated();
 	}
 	if (cfg.causes)
-		return log_other(kind - BLOCK_INSERT + OTHER_BLOCK_INSERT, sectors | (u64)(op < 4 ? op : 7) << 24, sector,
-				 block_device(rq) | (u64)(u8)error << 32 | block_id(ctx) << 40);
+		return log_other_as(kind, kind - BLOCK_INSERT + OTHER_BLOCK_INSERT,
+				    sectors | (u64)(op < 4 ? op : 7) << 24, sector,
+				    block_device(rq) | (u64)(u8)error << 32 | block_id(ctx) << 40);
 	return log_write3(kind, sectors | (u64)op << 24, sector, block_device(rq) | (u64)error << 32);
 }
 

@@ -206,7 +206,7 @@ struct sk_buff {
 	struct net_device *dev;
 	__be16 protocol;
 	__u16 network_header; /* from head */
-	unsigned char *head;
+	unsigned char *head, *data;
 };
 
 #pragma clang attribute pop

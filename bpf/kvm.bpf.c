@@ -106,8 +106,8 @@ int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size,
 	if (!wanted_here())
 		return 0;
 	if (cfg.causes && access == PIO_OUT)
-		return log_other(OTHER_KVM_PIO, 1 | log2 << 2 | (u64)(port & 0xffff) << 4, count,
-				 kvm_value(data, size));
+		return log_other_as(KVM_PIO, OTHER_KVM_PIO, 1 | log2 << 2 | (u64)(port & 0xffff) << 4, count,
+				    kvm_value(data, size));
 	if (count > 0x3fff) {
 		count = 0x3fff;
 		log_saturated();
@@ -124,7 +124,8 @@ int BPF_PROG(kvm_mmio, int type, int len, u64 gpa, void *val)
 	if (!wanted_here())
 		return 0;
 	if (cfg.causes && access == 1)
-		return log_other(OTHER_KVM_MMIO, access | (u64)(len & 0xff) << 2, gpa, kvm_value(val, len));
+		return log_other_as(KVM_MMIO, OTHER_KVM_MMIO, access | (u64)(len & 0xff) << 2, gpa,
+				    kvm_value(val, len));
 	return log_write2(KVM_MMIO, access | (u64)(len & 0xff) << 2, gpa);
 }
 
@@ -182,7 +183,7 @@ int kvm_inj_virq(u64 *ctx)
 	/* Read as memory: an argument that a kernel lacks is refused. */
 	bpf_probe_read_kernel(arguments, sizeof(arguments), ctx);
 	if (cfg.causes && told && (u8)arguments[2])
-		return log_other(OTHER_KVM_INJ_VIRQ, 0, (u32)arguments[0], 0);
+		return log_other_as(KVM_INJ_VIRQ, OTHER_KVM_INJ_VIRQ, 0, (u32)arguments[0], 0);
 	return log_inj_virq((u32)arguments[0]);
 }
 

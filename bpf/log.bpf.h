@@ -381,8 +381,8 @@ static __always_inline void log_trigger(u32 kind, u64 ns, u64 dur_ns)
 		log_pull_trigger(ns);
 }
 
-/* Any record but BEGIN and END. */
-static __always_inline void log_write_words(u32 kind, u32 words, u64 a, u64 w1, u64 w2)
+/* Any record but BEGIN and END; `event` is the kind whose trigger it pulls. */
+static __always_inline void log_write_event(u32 event, u32 kind, u32 words, u64 a, u64 w1, u64 w2)
 {
 	struct log *log = log_enter();
 	u64 ns;
@@ -394,8 +394,13 @@ static __always_inline void log_write_words(u32 kind, u32 words, u64 a, u64 w1, 
 		log_flush(log);
 	log_check_current(log, ns);
 	log_emit(log, ns, 0, 1, words, WORD0(kind, a), w1, w2);
-	log_trigger(kind, ns, 0);
+	log_trigger(event, ns, 0);
 	log_leave(log);
+}
+
+static __always_inline void log_write_words(u32 kind, u32 words, u64 a, u64 w1, u64 w2)
+{
+	log_write_event(kind, kind, words, a, w1, w2);
 }
 
 static __always_inline int log_write(u32 kind, u64 a)
@@ -420,6 +425,13 @@ static __always_inline int log_write3(u32 kind, u64 a, u64 w1, u64 w2)
 static __always_inline int log_other(u32 what, u64 x, u64 w1, u64 w2)
 {
 	return log_write3(OTHER, what | x << WHAT_BITS, w1, w2);
+}
+
+/* The same in place of a record of that kind. */
+static __always_inline int log_other_as(u32 kind, u32 what, u64 x, u64 w1, u64 w2)
+{
+	log_write_event(kind, OTHER, 3, what | x << WHAT_BITS, w1, w2);
+	return 0;
 }
 
 /* What every record but END does before it is written. */

@@ -16,11 +16,11 @@ static __always_inline u64 net_number(unsigned long long *ctx)
 	return skb;
 }
 
-static __always_inline int net_packet(unsigned long long *ctx, struct sk_buff *skb, u32 sent)
+static __always_inline int net_packet(unsigned long long *ctx, struct sk_buff *skb, const u8 *header, u32 sent)
 {
 	struct packet packet = {};
 
-	if (!packet_of(&packet, skb))
+	if (!packet_of(&packet, skb, header))
 		return 0;
 	return log_other(OTHER_NET_PACKET, sent, net_number(ctx), packet.flow | (u64)packet.seq << 32);
 }
@@ -56,7 +56,8 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	if (!wanted_here())
 		return 0;
 	net_record(NET_RECEIVE, ctx, skb->len, skb->dev, 0);
-	return cfg.causes ? net_packet(ctx, skb, 0) : 0;
+	/* The kernel notes where the header is only after this (__netif_receive_skb_core). */
+	return cfg.causes ? net_packet(ctx, skb, BPF_CORE_READ(skb, data), 0) : 0;
 }
 
 /* Before the driver has it: after net_dev_xmit it may be gone. */
@@ -65,5 +66,5 @@ int BPF_PROG(net_dev_start_xmit, struct sk_buff *skb)
 {
 	if (!wanted_here())
 		return 0;
-	return net_packet(ctx, skb, 1);
+	return net_packet(ctx, skb, BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header), 1);
 }

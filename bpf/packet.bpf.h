@@ -35,10 +35,9 @@ static __always_inline void packet_ports(struct packet *packet, const u8 *at, u6
 		packet->seq = packet_mix(packet_mix(number, *(u16 *)(head + 4)), *(u64 *)(head + 8)) >> 32;
 }
 
-/* False for what is neither IPv4 nor IPv6. */
-static __always_inline bool packet_of(struct packet *packet, struct sk_buff *skb)
+/* `at` is the header behind that of the link. False for what is neither IPv4 nor IPv6. */
+static __always_inline bool packet_of(struct packet *packet, struct sk_buff *skb, const u8 *at)
 {
-	const u8 *at = BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header);
 	u32 protocol = BPF_CORE_READ(skb, protocol);
 	u64 header[5] = {}, hash;
 

@@ -4,6 +4,14 @@
  * behind the functions themselves. throttle_cfs_rq may find new quota and do nothing, so the run queue is asked.
  */
 
+/* A field of its own until 6.17, one bit since. */
+static __always_inline bool is_throttled(struct cfs_rq *queue)
+{
+	struct cfs_rq___quota *quota = (void *)queue;
+
+	return BPF_CORE_READ_BITFIELD_PROBED(quota, throttled);
+}
+
 static __always_inline int quota_record(u32 what, struct cfs_rq *queue)
 {
 	struct cfs_rq___quota *quota = (void *)queue;
@@ -17,7 +25,7 @@ static __always_inline int quota_record(u32 what, struct cfs_rq *queue)
 SEC("fexit/throttle_cfs_rq")
 int BPF_PROG(throttle_cfs_rq, struct cfs_rq *queue)
 {
-	if (is_empty() || !BPF_CORE_READ((struct cfs_rq___quota *)queue, throttled))
+	if (is_empty() || !is_throttled(queue))
 		return 0;
 	return quota_record(OTHER_THROTTLE, queue);
 }
@@ -25,7 +33,7 @@ int BPF_PROG(throttle_cfs_rq, struct cfs_rq *queue)
 SEC("fexit/unthrottle_cfs_rq")
 int BPF_PROG(unthrottle_cfs_rq, struct cfs_rq *queue)
 {
-	if (is_empty() || BPF_CORE_READ((struct cfs_rq___quota *)queue, throttled))
+	if (is_empty() || is_throttled(queue))
 		return 0;
 	return quota_record(OTHER_UNTHROTTLE, queue);
 }

@@ -13,43 +13,71 @@ use crate::{
     },
     world::{World, env},
 };
+use std::ops::Range;
 use transect_model::{
     cause::{CauseKind, Evidence},
     event::{Access, BlockRequest, Comm, CoreEvent},
     ids::{MachineId, Tid, VcpuId},
+    interrupt::Context,
     table::{IrqLine, Row, TableSink},
 };
+
+/// Where the registers of a CPU's interrupt controller are, if the guest has not moved them.
+const LOCAL_APIC: Range<u64> = 0xfee0_0000..0xfee0_1000;
 
 impl World {
     /// A core event, before it does anything else.
     #[inline]
     pub(crate) fn follow(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        let cpu = &mut self.machines[at.m].cpus[at.c];
+        match *event {
+            CoreEvent::VectorEntry { .. } => self.machines[at.m].has_vectors = true,
+            CoreEvent::NetReceive { .. } => cpu.on_its_way.receives(at.t, cpu.irqs.within(None).1),
+            CoreEvent::BlockComplete { request, .. } => {
+                let id = request.id.map_or(request.sector, u64::from);
+                cpu.on_its_way.completes(at.t, id, cpu.irqs.within(None).1);
+            }
+            CoreEvent::NetPacket { flow, seq, sent: false, .. } => {
+                let id = packet_id(flow, seq);
+                cpu.on_its_way.names_packet(id, cpu.irqs.within(None).1);
+            }
+            CoreEvent::KvmMsi { address, data } => {
+                cpu.on_its_way.sends(at, Message { address, data });
+            }
+            CoreEvent::SoftirqRaise { vector, context } => self.raised(at, vector, context),
+            CoreEvent::SoftirqEntry { vector } => self.softirq_runs(at, vector, sink),
+            _ => {}
+        }
+        if !self.causes.is_hidden(at.m, at.t) {
+            self.follow_between(at, event, sink);
+        }
+    }
+
+    /// What concerns more than one CPU.
+    fn follow_between(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
         match *event {
             CoreEvent::SchedSwitch { .. } => {
                 if let Some(v) = self.vcpu_of_guest(at) {
                     self.causes.of_vcpu(v).switches();
                 }
             }
-            CoreEvent::SoftirqRaise { .. }
-            | CoreEvent::SoftirqEntry { .. }
-            | CoreEvent::WorkQueue { .. }
-            | CoreEvent::WorkStart { .. } => self.follow_within(at, event, sink),
+            CoreEvent::WorkQueue { .. } | CoreEvent::WorkStart { .. } => {
+                self.follow_work(at, event, sink);
+            }
             CoreEvent::IrqEntry { irq, name } => self.line_runs(at, irq, name, sink),
             CoreEvent::VectorEntry { vector, .. } => self.vector_runs(at, vector, sink),
             CoreEvent::BlockIssue(request) => self.request_issued(at, request),
             CoreEvent::BlockComplete { request, .. } => self.request_done(at, request),
-            CoreEvent::NetReceive { .. } => {
-                self.machines[at.m].cpus[at.c].on_its_way.receives(at.t);
+            CoreEvent::NetPacket { skb, flow, seq, sent: true } => {
+                let from = self.origin(at, None);
+                self.causes.numbered.send((flow, seq), skb, from);
             }
-            CoreEvent::NetPacket { flow, seq, sent, .. } => {
-                self.packet(at, (flow, seq), sent, sink);
+            CoreEvent::NetPacket { flow, seq, sent: false, .. } => {
+                self.packet_comes(at, (flow, seq), sink);
             }
-            CoreEvent::KvmMsi { address, data } => {
-                let message = Message { address, data };
-                self.machines[at.m].cpus[at.c].on_its_way.sends(at, message);
-            }
-            CoreEvent::KvmAccept { vcpu, vector, hardware, .. } => {
-                self.accepted(at, vcpu, vector, hardware, sink);
+            // The others run no line, and are not injected by their vector.
+            CoreEvent::KvmAccept { vcpu, vector, mode: 0 | 1, hardware, context } => {
+                self.accepted(at, (vcpu, vector, hardware), context, sink);
             }
             CoreEvent::KvmInjVirq { vector, reinjected: false } => self.injected(at, vector, sink),
             CoreEvent::KvmMmio { access: Access::Write, gpa, .. }
@@ -73,24 +101,41 @@ impl World {
         }
     }
 
-    /// Causes within one machine.
-    fn follow_within(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+    /// Where an event happens whose context is `told`.
+    fn origin(&self, at: At, told: Option<Context>) -> Origin {
+        let machine = &self.machines[at.m];
+        Origin::of(at, machine.id, told, (&machine.cpus[at.c].irqs, machine.has_vectors))
+    }
+
+    fn raised(&mut self, at: At, vector: u32, told: Option<Context>) {
+        let from = self.origin(at, told);
         let machine = &mut self.machines[at.m];
         // Between what the filter leaves, another cause may be missing.
+        if !machine.is_filtered() {
+            machine.cpus[at.c].on_its_way.raise(vector, from);
+        }
+    }
+
+    fn softirq_runs(&mut self, at: At, vector: u32, sink: &mut dyn TableSink) {
+        let machine = &mut self.machines[at.m];
+        let env = env!(self, machine, sink);
+        machine.cpus[at.c].on_its_way.softirq(at, vector, env);
+    }
+
+    fn follow_work(&mut self, at: At, event: &CoreEvent, sink: &mut dyn TableSink) {
+        let machine = &mut self.machines[at.m];
         if machine.is_filtered() {
             return;
         }
-        let from = Origin::of(at, machine.id, &machine.cpus[at.c].irqs);
-        let env = env!(self, machine, sink);
         match *event {
-            CoreEvent::SoftirqRaise { vector } => {
-                machine.cpus[at.c].on_its_way.raise(vector, from);
+            CoreEvent::WorkQueue { work, context, .. } => {
+                let from = self.origin(at, context);
+                self.causes.numbered.queue(work, from);
             }
-            CoreEvent::SoftirqEntry { vector } => {
-                machine.cpus[at.c].on_its_way.softirq(at, vector, env);
+            CoreEvent::WorkStart { work, .. } => {
+                let env = env!(self, machine, sink);
+                self.causes.numbered.begins(at, work, env);
             }
-            CoreEvent::WorkQueue { work, .. } => self.causes.numbered.queue(work, from),
-            CoreEvent::WorkStart { work, .. } => self.causes.numbered.begins(at, work, env),
             _ => {}
         }
     }
@@ -170,8 +215,6 @@ impl World {
     }
 
     fn request_done(&mut self, at: At, request: BlockRequest) {
-        let id = request.id.map_or(request.sector, u64::from);
-        self.machines[at.m].cpus[at.c].on_its_way.completes(at.t, id);
         if let Some(v) = self.vcpu_of_guest(at) {
             let by = self.causes.of_vcpu(v).answered_by();
             let queues = self.causes.queues.entry(at.m).or_default();
@@ -179,32 +222,26 @@ impl World {
         }
     }
 
-    fn packet(&mut self, at: At, (flow, seq): (u32, u32), sent: bool, sink: &mut dyn TableSink) {
-        let machine = &mut self.machines[at.m];
-        let id = machine.id;
-        let from = Origin::of(at, id, &machine.cpus[at.c].irqs);
-        if sent {
-            self.causes.numbered.send(flow, seq, from);
-            return;
-        }
-        machine.cpus[at.c].on_its_way.names_packet(packet_id(flow, seq));
-        if let Some(from) = self.causes.numbered.receive(flow, seq, id) {
+    fn packet_comes(&mut self, at: At, packet: (u32, u32), sink: &mut dyn TableSink) {
+        let machine = self.machines[at.m].id;
+        if let Some((from, candidates)) = self.causes.numbered.receive(packet, machine) {
             let edge = Edge {
                 kind: CauseKind::Packet,
                 from,
-                to: Effect::handler(at, id),
-                id: Some(packet_id(flow, seq)),
-                evidence: Evidence::Id,
-                candidates: 1,
+                to: Effect::handler(at, machine),
+                id: Some(packet_id(packet.0, packet.1)),
+                evidence: Evidence::of_number(candidates),
+                candidates,
                 error_ns: None,
             };
             self.emit_edge(at, edge, sink);
         }
     }
 
-    /// The vCPU of a VM of this host that takes an interrupt from whom this event is of.
-    fn vcpu_addressed(&self, at: At, id: VcpuId) -> Option<usize> {
-        let vm = self.vm_of_current(at);
+    /// The vCPU of a VM of this host that takes an interrupt from whom this event is of: of the current
+    /// thread's VM, if the thread is the sender.
+    fn vcpu_addressed(&self, at: At, id: VcpuId, by_thread: bool) -> Option<usize> {
+        let vm = if by_thread { self.vm_of_current(at) } else { None };
         let host = self.machines[at.m].id;
         let is_it = |v: &&crate::states::vcpu::Vcpu| match vm {
             Some(vm) => v.machine == vm && v.id == id,
@@ -221,25 +258,25 @@ impl World {
     fn accepted(
         &mut self,
         at: At,
-        id: VcpuId,
-        vector: u32,
-        hardware: bool,
+        (id, vector, hardware): (VcpuId, u32, bool),
+        told: Option<Context>,
         sink: &mut dyn TableSink,
     ) {
         let cpu = &mut self.machines[at.m].cpus[at.c];
         let before = cpu.seen_before;
         let message = cpu.on_its_way.accepts(at, before);
-        let Some(v) = self.vcpu_addressed(at, id) else { return };
-        let sender = self.current_vcpu(at);
-        let machine = &self.machines[at.m];
-        let from = Origin::of(at, machine.id, &machine.cpus[at.c].irqs);
+        let from = self.origin(at, told);
+        let by_thread = !from.is_interrupt();
+        let Some(v) = self.vcpu_addressed(at, id, by_thread) else { return };
+        let sender = self.current_vcpu(at).filter(|_| by_thread);
         let kind = kind_of(message, vector, sender == Some(v), sender.is_some());
+        let is_partial = self.machines[at.m].is_filtered();
         let from = Origin { vector: i32::try_from(vector).ok(), ..from };
-        let new = Accepted { from, message, kind, count: 1 };
+        let new = Accepted { from, message, kind, count: 1, is_partial };
         if hardware {
             // Delivered without an injection: there is nothing to wait for.
-            let to = Effect::here(at, machine.id);
-            let _handed_over = self.causes.of_vcpu(v).inject(vector, from);
+            let to = Effect::here(at, from.machine);
+            self.causes.of_vcpu(v).deliver(vector, new);
             self.emit_injection(at, v, new, to, sink);
         } else {
             self.causes.of_vcpu(v).accept(vector, new);
@@ -248,9 +285,9 @@ impl World {
 
     fn injected(&mut self, at: At, vector: u32, sink: &mut dyn TableSink) {
         let Some(v) = self.current_vcpu(at) else { return };
-        let machine = &self.machines[at.m];
-        let from = Origin::of(at, machine.id, &machine.cpus[at.c].irqs);
-        let to = Effect::here(at, machine.id);
+        // The vCPU's thread does this, in its own context.
+        let from = self.origin(at, Some(Context::Task));
+        let to = Effect::here(at, from.machine);
         if let Some(accepted) = self.causes.of_vcpu(v).inject(vector, from) {
             self.emit_injection(at, v, accepted, to, sink);
         }
@@ -265,12 +302,16 @@ impl World {
         sink: &mut dyn TableSink,
     ) {
         let (vm, vcpu) = (self.vcpus[v].machine, self.vcpus[v].id);
+        let evidence = match accepted {
+            Accepted { is_partial: true, .. } => Evidence::Order,
+            Accepted { count, .. } => Evidence::of_number(count),
+        };
         let edge = Edge {
             kind: accepted.kind,
             from: accepted.from,
             to: into_vcpu(to, vm, vcpu),
             id: accepted.message.map(Message::id),
-            evidence: if accepted.count == 1 { Evidence::Id } else { Evidence::Order },
+            evidence,
             candidates: accepted.count,
             // The injection is an event of the host's.
             error_ns: Some(0),
@@ -281,6 +322,13 @@ impl World {
 
     /// A guest rings a doorbell: what its vCPU's thread does from here to the next entry is for it.
     fn kick(&mut self, at: At, doorbell: u64) {
+        let host = &self.machines[at.m];
+        // Whom it lets go on, and when that is over.
+        let is_end_told = host.has_contexts && self.seen_entry && !host.filter.has_partial_exits();
+        // The vCPU's own interrupt controller is no device.
+        if !is_end_told || LOCAL_APIC.contains(&doorbell) {
+            return;
+        }
         let Some(v) = self.current_vcpu(at) else { return };
         let vm = self.vcpus[v].machine;
         let guest = &self.machines[vm.0 as usize];

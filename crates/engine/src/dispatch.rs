@@ -359,6 +359,7 @@ impl World {
         let last_idle = cpu.map_or(i64::MIN, |cpu| cpu.last_idle(at.t));
         let machine = &mut self.machines[at.m];
         machine.has_sched_waking |= !done;
+        machine.has_contexts |= !done && context.is_some();
         let alone = !machine.has_sched_waking && machine.threads.hidden_until == i64::MIN;
         let cpu = &machine.cpus[at.c];
         let here = (&cpu.irqs, &cpu.on_its_way);
@@ -373,7 +374,7 @@ impl World {
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
         if self.wants.follows_causes()
             && !done
-            && waker.tid.is_some()
+            && waker.context == Some(Context::Task)
             && let Some(v) = self.current_vcpu(at)
         {
             self.kicked(at, v, Some(tid), sink);

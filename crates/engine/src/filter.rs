@@ -25,6 +25,13 @@ pub struct Filter {
     pub partial_wakings: bool,
 }
 
+impl Filter {
+    /// Are some VM exits and entries not recorded?
+    pub(crate) fn has_partial_exits(&self) -> bool {
+        self.min_exit_ns > 0 || self.partial_kvm
+    }
+}
+
 /// Which threads pass. A thread passes if it matches any of the conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadFilter {

@@ -52,7 +52,7 @@ impl World {
                 machine.waits.lock(at, lock, (flags, owner), env);
             }
             CoreEvent::LockEnd { lock, ret } => {
-                let unlocked = machine.waits.locked(at, lock, env);
+                let unlocked = machine.waits.locked(at, lock, ret == 0, env);
                 if let Some(owner) =
                     unlocked.and_then(|unlocked| unlocked.owner).filter(|_| ret == 0)
                 {

@@ -66,6 +66,10 @@ pub(crate) struct Machine {
     pub(crate) has_waking: bool,
     /// `sched_waking` has been seen: the waker is in it, and not in a `sched_wakeup`.
     pub(crate) has_sched_waking: bool,
+    /// Are wakings recorded with their contexts, so that without one in a thread's nobody was woken by it?
+    pub(crate) has_contexts: bool,
+    /// Are the CPU's own vectors recorded, so that what happens in no handler happens in no interrupt?
+    pub(crate) has_vectors: bool,
     /// `sched_wakeup` has been seen: the end of a waking is told.
     pub(crate) has_wakeup: bool,
     pub(crate) has_births: bool,
@@ -112,7 +116,7 @@ macro_rules! env {
             machine: $machine.id,
             deduce: $machine.has_switch,
             partial_kvm: $machine.filter.partial_kvm,
-            partial_exits: $machine.filter.min_exit_ns > 0 || $machine.filter.partial_kvm,
+            partial_exits: $machine.filter.has_partial_exits(),
             wakings: $machine.has_waking && !$machine.filter.partial_wakings,
             hidden_until: $machine.threads.hidden_until,
             seen_entry: $world.seen_entry,
@@ -203,6 +207,8 @@ impl World {
             has_switch: false,
             has_waking: false,
             has_sched_waking: false,
+            has_contexts: false,
+            has_vectors: false,
             has_wakeup: false,
             has_births: false,
             filter: Filter::default(),

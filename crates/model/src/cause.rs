@@ -79,6 +79,11 @@ pub enum Evidence {
 }
 
 impl Evidence {
+    /// Of a number that so many causes carry.
+    pub fn of_number(candidates: u32) -> Self {
+        if candidates == 1 { Evidence::Id } else { Evidence::Order }
+    }
+
     /// The word in tables.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -126,6 +131,11 @@ impl LockKind {
             () if has(write) => LockKind::RwsemWrite,
             () => LockKind::Spinlock,
         }
+    }
+
+    /// Can several have it at once? Of a per-CPU read-write semaphore the flags do not tell.
+    pub fn is_shared(self) -> bool {
+        matches!(self, LockKind::RwlockRead | LockKind::RwsemRead | LockKind::PercpuRwsem)
     }
 
     /// The word in tables.

@@ -174,7 +174,7 @@ pub enum CoreEvent {
     /// `kvm:kvm_apic_accept_irq`: a vCPU's local APIC takes an interrupt, in the context of whoever
     /// sends it. With `hardware` it is `kvm:kvm_apicv_accept_irq`: the CPU delivers it, without an
     /// injection. `mode`: 0 fixed, 1 lowest priority, 2 SMI, 4 NMI, 5 INIT, 6 SIPI.
-    KvmAccept { vcpu: VcpuId, vector: u32, mode: u32, hardware: bool },
+    KvmAccept { vcpu: VcpuId, vector: u32, mode: u32, hardware: bool, context: Option<Context> },
     /// `kvm:kvm_inj_virq`: an interrupt is injected at the next entry. `reinjected`: it was before,
     /// and the guest did not get it (told since 6.0).
     KvmInjVirq { vector: u32, reinjected: bool },
@@ -186,7 +186,7 @@ pub enum CoreEvent {
     /// `irq:irq_handler_exit`.
     IrqExit { irq: i32, handled: bool },
     /// `irq:softirq_raise`.
-    SoftirqRaise { vector: u32 },
+    SoftirqRaise { vector: u32, context: Option<Context> },
     /// `irq:softirq_entry`.
     SoftirqEntry { vector: u32 },
     /// `irq:softirq_exit`.
@@ -221,7 +221,7 @@ pub enum CoreEvent {
     NetPacket { skb: u64, flow: u32, seq: u32, sent: bool },
 
     /// `workqueue:workqueue_queue_work`: the current thread or interrupt gives a kworker work.
-    WorkQueue { work: u64, function: u64 },
+    WorkQueue { work: u64, function: u64, context: Option<Context> },
     /// `workqueue:workqueue_execute_start`: a kworker begins a work item.
     WorkStart { work: u64, function: u64 },
     /// `workqueue:workqueue_execute_end`.

@@ -172,12 +172,12 @@ core_events! {
         "address": U64 = *address,
         "data": U64 = *data,
     }
-    "kvm" "kvm_apic_accept_irq" CoreEvent::KvmAccept { vcpu, vector, mode, hardware: false } => {
+    "kvm" "kvm_apic_accept_irq" CoreEvent::KvmAccept { vcpu, vector, mode, hardware: false, .. } => {
         "apicid": U32 = *vcpu,
         "vec": U32 = *vector,
         "dm": U32 = *mode,
     }
-    "kvm" "kvm_apicv_accept_irq" CoreEvent::KvmAccept { vcpu, vector, mode, hardware: true } => {
+    "kvm" "kvm_apicv_accept_irq" CoreEvent::KvmAccept { vcpu, vector, mode, hardware: true, .. } => {
         "apicid": U32 = *vcpu,
         "vec": U32 = *vector,
         "dm": U32 = *mode,
@@ -199,7 +199,7 @@ core_events! {
         "irq": I32 = *irq,
         "handled": Bool = *handled,
     }
-    "irq" "softirq_raise" CoreEvent::SoftirqRaise { vector } => {
+    "irq" "softirq_raise" CoreEvent::SoftirqRaise { vector, .. } => {
         "vec": U32 = *vector,
     }
     "irq" "softirq_entry" CoreEvent::SoftirqEntry { vector } => {
@@ -323,7 +323,7 @@ core_events! {
         "seq": U32 = *seq,
         "sent": Bool = *sent,
     }
-    "workqueue" "workqueue_queue_work" CoreEvent::WorkQueue { work, function } => {
+    "workqueue" "workqueue_queue_work" CoreEvent::WorkQueue { work, function, .. } => {
         "work": U64 = *work,
         "function": U64 = *function,
     }

@@ -109,7 +109,7 @@ impl Cpu {
         };
         self.occupant = Occupant::Unknown { known_from: until };
         self.irqs.lose();
-        self.on_its_way = OnCpu::default();
+        self.on_its_way.lose();
     }
 
     /// Emits what is open.

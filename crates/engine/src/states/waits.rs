@@ -19,6 +19,9 @@ const MAX_OPEN: usize = 1 << 16;
 /// A thread, and the CPU for the idle threads, which share a number.
 type Who = (Tid, Option<CpuId>);
 
+const FIRST: Who = (Tid(i32::MIN), None);
+const LAST: Who = (Tid(i32::MAX), Some(CpuId(u32::MAX)));
+
 fn who(at: At) -> Who {
     (at.tid, at.tid.is_idle().then_some(at.cpu))
 }
@@ -40,13 +43,23 @@ impl Begun {
 struct OpenLock {
     begun: Begun,
     flags: u32,
-    owner: Option<Tid>,
+    /// Who was said to have it last, and when.
+    owner: Option<(i64, Tid)>,
+}
+
+/// Who has got a lock for which others wait, and when; nobody who can be named, if others may have it too.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Acquired {
+    ts: i64,
+    by: Option<Tid>,
 }
 
 /// The open waits of one machine.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Waits {
-    locks: BTreeMap<(Who, u64), OpenLock>,
+    locks: BTreeMap<(u64, Who), OpenLock>,
+    /// Of the locks for which somebody waits.
+    acquired: BTreeMap<u64, Acquired>,
     throttles: BTreeMap<(CpuId, u64), i64>,
     reclaims: BTreeMap<(Who, bool), (Begun, i32)>,
     /// How often too many were open.
@@ -71,17 +84,36 @@ impl Waits {
             self.given_up += 1;
             self.finish(env);
         }
+        let owner = owner.map(|owner| (at.t, owner));
         let new = OpenLock { begun: Begun::at(at), flags, owner };
-        let open = self.locks.entry((who(at), lock)).or_insert(new);
+        let open = self.locks.entry((lock, who(at))).or_insert(new);
         open.flags |= flags;
-        open.owner = open.owner.or(owner);
+        open.owner = owner.or(open.owner);
     }
 
-    /// `contention_end`; none for a wait without a beginning.
-    pub(crate) fn locked(&mut self, at: At, lock: u64, env: &mut Env<'_>) -> Option<Unlocked> {
-        let open = self.locks.remove(&(who(at), lock))?;
+    /// `contention_end`, with the lock or without; none for a wait without a beginning.
+    pub(crate) fn locked(
+        &mut self,
+        at: At,
+        lock: u64,
+        has_it: bool,
+        env: &mut Env<'_>,
+    ) -> Option<Unlocked> {
+        let open = self.locks.remove(&(lock, who(at)))?;
+        let mut open = open.with_owner(self.acquired.get(&lock));
+        if open.begun.ts < env.hidden_until {
+            // Another may have got it meanwhile, unseen.
+            open.owner = None;
+        }
         open.emit(at.tid, lock, Some(at.t), env);
-        Some(Unlocked { owner: open.owner })
+        if self.locks.range((lock, FIRST)..=(lock, LAST)).next().is_none() {
+            self.acquired.remove(&lock);
+        } else if has_it {
+            // Readers share it: who of them lets it go last is not known.
+            let by = (!LockKind::from_flags(open.flags).is_shared()).then_some(at.tid);
+            self.acquired.insert(lock, Acquired { ts: at.t, by });
+        }
+        Some(Unlocked { owner: open.owner.map(|(_, owner)| owner) })
     }
 
     /// The quota of a group has ended on the CPU.
@@ -140,13 +172,15 @@ impl Waits {
         of_cpu: impl Fn(CpuId) -> bool,
         env: &mut Env<'_>,
     ) {
-        self.locks.retain(|(who, lock), open| {
+        self.locks.retain(|(lock, who), open| {
             let lost = of_thread(*who);
             if lost {
-                open.emit(who.0, *lock, None, env);
+                open.with_owner(self.acquired.get(lock)).emit(who.0, *lock, None, env);
             }
             !lost
         });
+        // Whose it was may have changed unseen.
+        self.acquired.clear();
         self.reclaims.retain(|(who, memcg), open| {
             let lost = of_thread(*who);
             if lost {
@@ -165,6 +199,16 @@ impl Waits {
 }
 
 impl OpenLock {
+    /// With who had the lock last, of what was seen.
+    fn with_owner(self, acquired: Option<&Acquired>) -> Self {
+        let told = self.owner.map_or(self.begun.ts, |(ts, _)| ts);
+        let owner = match acquired.filter(|acquired| acquired.ts >= told) {
+            Some(acquired) => acquired.by.map(|by| (acquired.ts, by)),
+            None => self.owner,
+        };
+        OpenLock { owner, ..self }
+    }
+
     fn emit(self, tid: Tid, lock: u64, end: Option<i64>, env: &mut Env<'_>) {
         if self.begun.ts < env.start || !env.wants.locks {
             return;
@@ -177,7 +221,7 @@ impl OpenLock {
             tid,
             lock,
             kind: LockKind::from_flags(self.flags),
-            owner_tid: self.owner,
+            owner_tid: self.owner.map(|(_, owner)| owner),
         }));
     }
 }

@@ -42,7 +42,7 @@ impl World {
     /// A hole in the stream of one CPU.
     pub(crate) fn lose_cpu(&mut self, m: usize, cpu: CpuId, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, Some(cpu), hole, sink);
-        self.causes.lose();
+        self.causes.lose(m, hole.until.unwrap_or(i64::MAX));
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, Some(cpu), hole, sink);
         }
@@ -54,7 +54,7 @@ impl World {
     /// A hole in everything a machine tells.
     pub(crate) fn lose_machine(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, None, hole, sink);
-        self.causes.lose();
+        self.causes.lose(m, hole.until.unwrap_or(i64::MAX));
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, None, hole, sink);
         }

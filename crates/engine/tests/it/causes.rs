@@ -162,7 +162,7 @@ fn told(story: &str) -> Vec<String> {
 fn softirqs_follow_their_first_raise() {
     let story = "
         host 0 1000 5 sched_switch 5 R 7
-        host 0 1100 7 softirq_raise 4
+        host 0 1100 7 softirq_raise 4 in=task
         host 0 1150 7 irq_entry 35
         host 0 1160 7 softirq_raise 4
         host 0 1170 7 softirq_raise 3
@@ -172,10 +172,62 @@ fn softirqs_follow_their_first_raise() {
         host 0 1300 7 softirq_entry 3
         host 0 1350 7 softirq_exit 3
         host 0 1400 7 softirq_entry 4
-        host 0 1450 7 softirq_exit 4";
+        host 0 1450 7 softirq_exit 4
+        # An interrupt whose handler is not recorded, if the event tells and if it does not.
+        host 0 1500 7 softirq_raise 1 in=irq
+        host 0 1510 7 softirq_raise 9
+        host 0 1520 7 softirq_entry 1
+        host 0 1530 7 softirq_exit 1
+        host 0 1540 7 softirq_entry 9
+        host 0 1550 7 softirq_exit 9
+        # From here on all handlers are known to be.
+        host 0 1600 7 timer_entry
+        host 0 1610 7 softirq_raise 1
+        host 0 1620 7 timer_exit
+        host 0 1630 7 softirq_entry 1
+        host 0 1640 7 softirq_exit 1
+        host 0 1700 7 softirq_raise 3
+        host 0 1720 7 softirq_entry 3";
     assert_eq!(
         told(story),
-        ["1100+100 softirq 0:7 → 0:- id=4 id/2", "1170+130 softirq 0:irq 35 → 0:- id=3 id/1",]
+        [
+            "1100+100 softirq 0:7 → 0:- id=4 id/2",
+            "1170+130 softirq 0:irq 35 → 0:- id=3 id/1",
+            "1500+20 softirq 0:irq → 0:- id=1 id/1",
+            "1510+30 softirq 0:? → 0:- id=9 id/1",
+            "1610+20 softirq 0:irq 236 → 0:- id=1 id/1",
+            "1700+20 softirq 0:7 → 0:- id=3 id/1",
+        ]
+    );
+}
+
+/// A hard interrupt on top of a softirq is about something else.
+#[test]
+fn what_is_done_belongs_to_its_handler() {
+    let story = "
+        host 0 1000 5 sched_switch 5 S 7
+        host 0 1010 7 softirq_entry 3
+        host 0 1020 7 net_receive eth0 60
+        host 0 1030 7 irq_entry 35
+        host 0 1040 7 block_complete R 16+8
+        host 0 1050 7 irq_exit 35
+        host 0 1055 7 net_packet 2 9
+        host 0 1060 7 sched_waking 5 in=softirq
+        host 0 1100 7 sched_switch 7 R 5
+        host 0 1200 5 sched_switch 5 S 7
+        host 0 1210 7 softirq_entry 1
+        host 0 1220 7 irq_entry 35
+        host 0 1230 7 block_complete R 24+8
+        host 0 1240 7 irq_exit 35
+        host 0 1250 7 sched_waking 5 in=softirq
+        host 0 1260 7 softirq_exit 1
+        host 0 1300 7 sched_switch 7 R 5";
+    assert_eq!(
+        told(story),
+        [
+            "1020+40 packet 0:softirq 3 → 0:5 id=8589934601 context/1",
+            "1250+0 timer 0:softirq 1 → 0:5 context/1",
+        ]
     );
 }
 
@@ -225,8 +277,8 @@ fn wakes_in_interrupts_say_what_they_are_about() {
 #[test]
 fn work_goes_by_its_number() {
     let story = "
-        host 0 1000 7 work_queue 77 9
-        host 0 1100 7 work_queue 78 9
+        host 0 1000 7 work_queue 77 9 in=task
+        host 0 1100 7 work_queue 78 9 in=softirq
         host 1 1200 30 work_start 78 9
         host 1 1300 30 work_end 78 9
         host 1 1400 31 work_start 77 9
@@ -234,7 +286,7 @@ fn work_goes_by_its_number() {
         host 1 1600 31 work_start 77 9";
     assert_eq!(
         told(story),
-        ["1100+100 work 0:7 → 0:30 id=78 id/1", "1000+400 work 0:7 → 0:31 id=77 id/1"]
+        ["1100+100 work 0:softirq → 0:30 id=78 id/1", "1000+400 work 0:7 → 0:31 id=77 id/1"]
     );
 }
 
@@ -244,6 +296,7 @@ fn kicks_end_with_their_exit() {
     let story = "
         vm web vcpu=0 tid=162
         host 0 800 162 other
+        host 1 850 7 sched_waking 300 in=task
         web 0 900 42 sched_switch 41 R 42
         host 0 1000 162 kvm_entry vcpu=0
         host 0 1100 162 kvm_exit npf vcpu=0
@@ -282,7 +335,7 @@ fn interrupts_go_into_a_guest() {
         web 0 900 42 sched_switch 41 R 42
         host 0 1000 162 kvm_entry vcpu=0
         host 1 1100 200 kvm_msi 4276092928 35
-        host 1 1101 200 kvm_accept 35 vcpu=0
+        host 1 1101 200 kvm_accept 35 vcpu=0 in=task
         host 0 1200 162 kvm_exit intr vcpu=0
         host 0 1210 162 kvm_inj_virq 35
         host 0 1220 162 kvm_entry vcpu=0
@@ -290,10 +343,10 @@ fn interrupts_go_into_a_guest() {
         web 0 1310 42 irq_exit 24
         # Two come before one is injected; the second is no message, but another event is between.
         host 1 1400 200 kvm_msi 4276092928 35
-        host 1 1401 200 kvm_accept 35 vcpu=0
+        host 1 1401 200 kvm_accept 35 vcpu=0 in=task
         host 1 1410 200 kvm_msi 4276092928 36
         host 1 1411 200 other
-        host 1 1412 200 kvm_accept 35 vcpu=0
+        host 1 1412 200 kvm_accept 35 vcpu=0 in=task
         host 0 1500 162 kvm_exit intr vcpu=0
         host 0 1510 162 kvm_inj_virq 35
         host 0 1515 162 kvm_inj_virq 35 again
@@ -302,15 +355,20 @@ fn interrupts_go_into_a_guest() {
         web 0 1610 42 irq_exit 24
         # A timer of its own, which runs no line; and one that the CPU delivers.
         host 0 1700 162 kvm_exit intr vcpu=0
-        host 0 1705 162 kvm_accept 236 vcpu=0
+        host 0 1705 162 kvm_accept 236 vcpu=0 in=task
         host 0 1710 162 kvm_inj_virq 236
         host 0 1720 162 kvm_entry vcpu=0
         web 0 1750 42 timer_entry
         web 0 1760 42 timer_exit
         host 1 1800 200 kvm_msi 4276092928 35
-        host 1 1801 200 kvm_accept 35 vcpu=0 hardware
+        host 1 1801 200 kvm_accept 35 vcpu=0 hardware in=task
         web 0 1850 42 irq_entry 24
         web 0 1860 42 irq_exit 24
+        # Two that the CPU delivers as one.
+        host 1 1870 201 kvm_accept 35 vcpu=0 hardware in=task
+        host 1 1875 201 kvm_accept 35 vcpu=0 hardware in=irq
+        web 0 1880 42 irq_entry 24
+        web 0 1890 42 irq_exit 24
         # Nothing was injected for this one.
         web 0 1900 42 irq_entry 25
         host 0 2000 162 other";
@@ -326,17 +384,41 @@ fn interrupts_go_into_a_guest() {
             "1710+40 line 0:162 → 1:- id/1".to_owned(),
             format!("1801+0 injection 0:200 → 1:vcpu0 id={message} id/1"),
             "1801+49 line 0:200 → 1:- id=24 context/1".to_owned(),
+            "1870+0 injection 0:201 → 1:vcpu0 id/1".to_owned(),
+            "1875+0 injection 0:irq 35 → 1:vcpu0 id/1".to_owned(),
+            "1870+10 line 0:201 → 1:- id=24 order/2".to_owned(),
         ]
     );
     let (tables, _) = Story::parse(story).run();
     let lines: Vec<_> = tables.irq_lines.iter().map(|l| (l.vector, l.irq, l.runs)).collect();
-    assert_eq!(lines, [(Some(35), 24, Some(3))]);
+    assert_eq!(lines, [(Some(35), 24, Some(4))]);
+}
+
+/// An interrupt that hits a vCPU's thread of one VM and is for another.
+#[test]
+fn interrupts_send_in_nobodys_name() {
+    let story = "
+        vm web vcpu=0 tid=162
+        vm db vcpu=1 tid=172
+        host 0 800 162 other
+        host 1 810 172 other
+        host 0 1000 162 kvm_exit intr vcpu=0
+        host 0 1100 162 kvm_accept 35 vcpu=1 in=irq
+        host 1 1200 172 kvm_exit intr vcpu=1
+        host 1 1210 172 kvm_inj_virq 35
+        # The thread's own is for its VM, which has no such vCPU; and a mode without a vector.
+        host 0 1300 162 kvm_accept 36 vcpu=1 in=task
+        host 0 1310 162 kvm_accept 37 vcpu=1 mode=4 in=irq
+        host 1 1400 172 kvm_inj_virq 36
+        host 1 1410 172 kvm_inj_virq 37";
+    assert_eq!(told(story), ["1100+110 injection 0:irq 35 → 2:vcpu1 id/1"]);
 }
 
 #[test]
 fn packets_go_from_machine_to_machine() {
     let story = "
         vm web vcpu=0 tid=162
+        vm db vcpu=0 tid=172
         host 0 800 162 other
         web 0 1001 42 net_packet 2 9 sent
         web 0 1002 42 net_xmit eth0 60
@@ -345,8 +427,44 @@ fn packets_go_from_machine_to_machine() {
         host 0 1201 7 net_packet 2 9 sent
         host 0 1202 7 net_xmit eth0 60
         host 0 1300 7 net_receive eth1 60
-        host 0 1301 7 net_packet 3 9";
-    assert_eq!(told(story), ["1001+100 packet 1:42 → 0:- id=8589934601 id/1"]);
+        host 0 1301 7 net_packet 3 9
+        # It goes on to another guest: from who sent it on.
+        db 0 1400 52 net_packet 2 9
+        host 0 1500 7 other";
+    assert_eq!(
+        told(story),
+        [
+            "1001+100 packet 1:? → 0:- id=8589934601 id/1",
+            "1201+199 packet 0:? → 2:- id=8589934601 id/1",
+        ]
+    );
+}
+
+/// Acknowledgements of one state are alike: they come in the order in which they were sent.
+#[test]
+fn packets_that_are_alike_keep_their_order() {
+    let story = "
+        vm web vcpu=0 tid=162
+        host 0 800 162 other
+        web 0 900 42 timer_entry
+        web 0 910 42 timer_exit
+        web 0 1001 42 net_packet 2 9 sent skb=1
+        # The same on its way through a device stacked on another.
+        web 0 1002 42 net_packet 2 9 sent skb=1
+        web 0 1010 42 net_packet 2 9 sent skb=2
+        web 0 1020 43 net_packet 2 9 sent skb=3
+        host 0 1101 7 net_packet 2 9
+        host 0 1102 7 net_packet 2 9
+        host 0 1103 7 net_packet 2 9
+        host 0 1104 7 net_packet 2 9";
+    assert_eq!(
+        told(story),
+        [
+            "1002+99 packet 1:42 → 0:- id=8589934601 order/3",
+            "1010+92 packet 1:42 → 0:- id=8589934601 order/2",
+            "1020+83 packet 1:43 → 0:- id=8589934601 id/1",
+        ]
+    );
 }
 
 #[test]
@@ -381,6 +499,40 @@ fn waits_for_locks_quotas_and_memory() {
     assert_eq!(reclaims, [(1300, Some(100), true, Some(32)), (2000, None, false, None)]);
 }
 
+/// Who has got the lock since a wait began is whom it is for; of readers, nobody.
+#[test]
+fn a_locks_last_owner_is_whom_a_wait_is_for() {
+    let story = "
+        host 0 1000 7 lock_begin 50 flags=32 owner=9
+        host 1 1010 8 lock_begin 50 flags=32 owner=9
+        host 2 1020 10 lock_begin 51 flags=32 owner=9
+        host 0 1100 7 lock_end 50
+        host 1 1200 8 lock_end 50
+        host 2 1300 10 lock_end 51
+        host 0 2000 7 lock_begin 60 flags=2 owner=9
+        host 1 2010 8 lock_begin 60 flags=4 owner=9
+        host 0 2100 7 lock_end 60
+        host 1 2200 8 lock_end 60
+        # One that says it again.
+        host 0 3000 7 lock_begin 50 flags=33 owner=9
+        host 0 3010 7 lock_begin 50 flags=32 owner=8
+        host 0 3100 7 lock_end 50";
+    let (tables, _) = Story::parse(story).run();
+    let owners: Vec<_> =
+        tables.locks.iter().map(|l| (l.ts, l.tid.0, l.owner_tid.map(|tid| tid.0))).collect();
+    assert_eq!(
+        owners,
+        [
+            (1000, 7, Some(9)),
+            (1010, 8, Some(7)),
+            (1020, 10, Some(9)),
+            (2000, 7, Some(9)),
+            (2010, 8, None),
+            (3000, 7, Some(8)),
+        ]
+    );
+}
+
 /// Behind a hole no effect is joined with what was before it; and a wait that may have ended in it has
 /// no end.
 #[test]
@@ -402,4 +554,26 @@ fn holes_are_not_bridged() {
     assert_eq!(causes(&tables), Vec::<String>::new());
     assert_eq!(tables.locks.iter().map(|l| l.dur).collect::<Vec<_>>(), [None]);
     assert_eq!(tables.throttles.iter().map(|t| t.dur).collect::<Vec<_>>(), [None]);
+}
+
+/// While events of one CPU are missing, what others do is known within themselves only: the item that is
+/// queued here may have begun unseen, and been queued by another.
+#[test]
+fn nothing_is_remembered_while_a_hole_lasts() {
+    let story = "
+        host 0 1000 7 other
+        host 1 1010 8 other
+        host 0 lost count=3
+        host 1 1500 8 work_queue 77 9 in=task
+        host 1 1600 8 softirq_raise 4 in=task
+        host 1 1700 8 softirq_entry 4
+        host 1 1710 8 softirq_exit 4
+        host 0 2000 7 other
+        host 1 2100 9 work_start 77 9
+        host 1 2200 8 work_queue 78 9 in=task
+        host 0 2300 7 work_start 78 9";
+    assert_eq!(
+        told(story),
+        ["1600+100 softirq 0:8 → 0:- id=4 id/1", "2200+100 work 0:8 → 0:7 id=78 id/1"]
+    );
 }

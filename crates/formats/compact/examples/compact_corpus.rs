@@ -135,11 +135,11 @@ fn every_kind() -> Vec<u8> {
         CoreEvent::IrqExit { irq: 11, handled: true },
         CoreEvent::IrqEntry { irq: 9_000, name: Comm::default() },
         CoreEvent::IrqExit { irq: 9_000, handled: false },
-        CoreEvent::SoftirqRaise { vector: 3 },
+        CoreEvent::SoftirqRaise { vector: 3, context: None },
         CoreEvent::SoftirqEntry { vector: 3 },
         CoreEvent::SoftirqExit { vector: 3 },
         CoreEvent::SoftirqEntry { vector: 1 },
-        CoreEvent::SoftirqRaise { vector: 1 },
+        CoreEvent::SoftirqRaise { vector: 1, context: None },
         CoreEvent::SoftirqExit { vector: 1 },
         CoreEvent::SyscallEnter { nr: 39 },
         CoreEvent::SyscallExit { nr: 39, ret: 77 },
@@ -167,7 +167,13 @@ fn every_kind() -> Vec<u8> {
         CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector: 0xfd },
         waking(tid, cpu, Some(Context::Irq)),
         CoreEvent::VectorExit { source: VectorSource::Reschedule, vector: 0xfd },
-        CoreEvent::KvmAccept { vcpu: VcpuId(1), vector: 0x23, mode: 0, hardware: false },
+        CoreEvent::KvmAccept {
+            vcpu: VcpuId(1),
+            vector: 0x23,
+            mode: 0,
+            hardware: false,
+            context: None,
+        },
         CoreEvent::KvmInjVirq { vector: 0x23, reinjected: true },
         CoreEvent::KvmPio {
             access: Access::Write,
@@ -181,7 +187,11 @@ fn every_kind() -> Vec<u8> {
         CoreEvent::BlockIssue(with_id),
         CoreEvent::BlockComplete { request: with_id, error: -5 },
         CoreEvent::NetPacket { skb: 0xffff_8880_0000_1000, flow: 0x1234_5678, seq: 7, sent: true },
-        CoreEvent::WorkQueue { work: 0xffff_8880_0000_3000, function: 0xffff_ffff_8100_2000 },
+        CoreEvent::WorkQueue {
+            work: 0xffff_8880_0000_3000,
+            function: 0xffff_ffff_8100_2000,
+            context: None,
+        },
         CoreEvent::LockBegin { lock: 0xffff_8880_0000_4000, flags: 2, owner: Some(Tid(78)) },
         CoreEvent::LockEnd { lock: 0xffff_8880_0000_4000, ret: 0 },
         CoreEvent::Throttle { cgroup: 4_711, cpu },
@@ -215,7 +225,7 @@ fn side_and_lost() -> Vec<u8> {
     event(1_000, CoreEvent::SyscallEnter { nr: 1 }, &mut main);
     event(2_000, CoreEvent::SyscallExit { nr: 1, ret: 1 }, &mut main);
     main.lost(12, 3_000, 4_000);
-    event(5_000, CoreEvent::SoftirqRaise { vector: 1 }, &mut main);
+    event(5_000, CoreEvent::SoftirqRaise { vector: 1, context: None }, &mut main);
     main.lost(2, 6_000, 6_500);
     main.finish(&mut file).unwrap();
     let interrupt = [
@@ -237,8 +247,9 @@ fn side_and_lost() -> Vec<u8> {
 
 /// Two chunks.
 fn chunks() -> Vec<u8> {
-    let events: Vec<_> =
-        (0..4_500).map(|n| (1_000 + n * 100, 4, CoreEvent::SoftirqRaise { vector: 1 })).collect();
+    let events: Vec<_> = (0..4_500)
+        .map(|n| (1_000 + n * 100, 4, CoreEvent::SoftirqRaise { vector: 1, context: None }))
+        .collect();
     file(|file| log(MAIN, &events, file))
 }
 
@@ -316,7 +327,7 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
     let slices = file(|file| {
         let mut log = LogWriter::new(MAIN);
         for n in 0..8 {
-            let raise = CoreEvent::SoftirqRaise { vector: 1 };
+            let raise = CoreEvent::SoftirqRaise { vector: 1, context: None };
             log.event(1_000 + n * 100, Tid(4), &raise, file).unwrap();
             log.flush(file).unwrap();
         }

@@ -440,6 +440,7 @@ impl State {
                         vector: bits(a, 0, 8) as u32,
                         mode: bits(a, 24, 3) as u32,
                         hardware: bits(a, 27, 1) != 0,
+                        context: None,
                     }
                 ),
                 KVM_TSC_OFFSET => event!(
@@ -465,7 +466,9 @@ impl State {
                         CoreEvent::IrqExit { irq, handled }
                     );
                 }
-                SOFTIRQ_RAISE => event!(1, CoreEvent::SoftirqRaise { vector: vector(a) }),
+                SOFTIRQ_RAISE => {
+                    event!(1, CoreEvent::SoftirqRaise { vector: vector(a), context: None })
+                }
                 SOFTIRQ_ENTRY => event!(1, CoreEvent::SoftirqEntry { vector: vector(a) }),
                 SOFTIRQ_EXIT => event!(1, CoreEvent::SoftirqExit { vector: vector(a) }),
                 SOFTIRQ => {

@@ -166,7 +166,7 @@ pub(crate) fn single(
             Raw::new(KVM_SET_IRQ, u64::from(gsi) | u64::from(level != 0) << 32, 0, 0)
         }
         CoreEvent::KvmMsi { address, data } => Raw::new(KVM_MSI, 0, address, data),
-        CoreEvent::KvmAccept { vcpu, vector, mode, hardware } => {
+        CoreEvent::KvmAccept { vcpu, vector, mode, hardware, .. } => {
             let a = p.fit(u64::from(vector), 8)
                 | p.fit(u64::from(vcpu.0), 16) << 8
                 | p.fit(u64::from(mode), 3) << 24
@@ -183,7 +183,7 @@ pub(crate) fn single(
         CoreEvent::IrqExit { irq, handled } => {
             Raw::new(IRQ_EXIT, u64::from(irq as u32) | u64::from(handled) << 32, 0, 0)
         }
-        CoreEvent::SoftirqRaise { vector } => {
+        CoreEvent::SoftirqRaise { vector, .. } => {
             Raw::new(SOFTIRQ_RAISE, p.fit(u64::from(vector), 4), 0, 0)
         }
         CoreEvent::SoftirqEntry { vector } => {

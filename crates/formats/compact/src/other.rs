@@ -84,7 +84,7 @@ pub(crate) fn pack(event: &CoreEvent) -> Option<Packed> {
         CoreEvent::NetPacket { skb, flow, seq, sent } => {
             (NET_PACKET, sent.into(), skb, u64::from(flow) | u64::from(seq) << 32)
         }
-        CoreEvent::WorkQueue { work, function } => (WORK_QUEUE, 0, work, function),
+        CoreEvent::WorkQueue { work, function, .. } => (WORK_QUEUE, 0, work, function),
         CoreEvent::LockBegin { lock, flags, owner } => {
             let flags = fit(u64::from(flags), 29, &mut saturated);
             (LOCK_BEGIN, flags, lock, owner.map_or(0, |owner| u64::from(owner.0 as u32)))
@@ -135,7 +135,7 @@ pub(crate) fn unpack(a: u64, w1: u64, w2: u64) -> Option<CoreEvent> {
             seq: (w2 >> 32) as u32,
             sent: bits(x, 0, 1) != 0,
         },
-        WORK_QUEUE => CoreEvent::WorkQueue { work: w1, function: w2 },
+        WORK_QUEUE => CoreEvent::WorkQueue { work: w1, function: w2, context: None },
         LOCK_BEGIN => CoreEvent::LockBegin {
             lock: w1,
             flags: bits(x, 0, 29) as u32,

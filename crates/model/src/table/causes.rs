@@ -120,7 +120,7 @@ table! {
         /// spinlock, rwlock_read, rwlock_write, rwsem_read, rwsem_write, mutex, rt_mutex,
         /// percpu_rwsem.
         kind: LockKind,
-        /// The thread that had the lock when the wait began; null if not recorded.
+        /// The thread that had the lock last: when the wait began, or because it got it during the wait; null if not recorded, or if readers share it.
         owner_tid: Option<Tid>,
     }
 }

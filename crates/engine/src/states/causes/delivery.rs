@@ -5,7 +5,10 @@
 
 use super::{Effect, Origin, on_cpu::Message};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 use transect_model::{
     cause::{CauseKind, Evidence},
     ids::{BlockDevice, MachineId, Tid},
@@ -27,6 +30,8 @@ const MAX_AWAITING: usize = 1024;
 const MAX_REQUESTS: usize = 1 << 16;
 /// Pairs of a doorbell and a message, at most.
 const MAX_PAIRS: usize = 1 << 12;
+/// Lines that were seen to follow one vector, at most.
+const MAX_LINES: usize = 64;
 /// Vectors that are pending at once, at most: as many as there are.
 const MAX_VECTORS: usize = 256;
 
@@ -42,6 +47,8 @@ pub(crate) struct Accepted {
     pub(crate) kind: CauseKind,
     /// How many came before it was injected.
     pub(crate) count: u32,
+    /// Others may have come that were not recorded.
+    pub(crate) is_partial: bool,
 }
 
 /// An interrupt that was injected and whose handler has not been seen yet.
@@ -50,6 +57,8 @@ struct Injected {
     from: Origin,
     message: Option<Message>,
     backend: Option<Tid>,
+    /// How many came before its handler.
+    count: u32,
 }
 
 /// A doorbell that was rung in the exit that is open.
@@ -83,6 +92,8 @@ type Request = (u32, u64);
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Delivery {
     accepted: BTreeMap<u32, Accepted>,
+    /// After a hole: vectors that were injected since. Others may have been accepted in it, and not yet injected.
+    settled: Option<BTreeSet<u32>>,
     injected: BTreeMap<u32, Injected>,
     kick: Option<Kick>,
     /// Requests that were issued since the last doorbell.
@@ -95,7 +106,8 @@ pub(crate) struct Delivery {
 impl Delivery {
     /// `kvm_apic_accept_irq`: what its sender does.
     pub(crate) fn accept(&mut self, vector: u32, new: Accepted) {
-        if self.accepted.len() < MAX_VECTORS {
+        let is_settled = self.settled.as_ref().is_none_or(|settled| settled.contains(&vector));
+        if is_settled && self.accepted.len() < MAX_VECTORS {
             let open = self.accepted.entry(vector).or_insert(Accepted { count: 0, ..new });
             open.count = open.count.saturating_add(1);
         }
@@ -104,13 +116,26 @@ impl Delivery {
     /// `kvm_inj_virq`, in the vCPU's thread: what it is the effect of, if that was seen.
     pub(crate) fn inject(&mut self, vector: u32, from: Origin) -> Option<Accepted> {
         let accepted = self.accepted.remove(&vector);
+        if let Some(settled) = self.settled.as_mut().filter(|settled| settled.len() < MAX_VECTORS) {
+            settled.insert(vector);
+        }
         if self.injected.len() < MAX_VECTORS {
             let from = Origin { vector: i32::try_from(vector).ok(), ..from };
             let message = accepted.and_then(|accepted| accepted.message);
             let backend = accepted.and_then(|accepted| accepted.from.tid);
-            self.injected.insert(vector, Injected { from, message, backend });
+            self.injected.insert(vector, Injected { from, message, backend, count: 1 });
         }
         accepted
+    }
+
+    /// The CPU itself brings an interrupt to the guest: those of one vector that wait for it are one.
+    pub(crate) fn deliver(&mut self, vector: u32, new: Accepted) {
+        if self.injected.len() < MAX_VECTORS {
+            let Accepted { from, message, .. } = new;
+            let first = Injected { from, message, backend: from.tid, count: 0 };
+            let open = self.injected.entry(vector).or_insert(first);
+            open.count = open.count.saturating_add(1);
+        }
     }
 
     /// The guest runs a line's handler on this vCPU: the injection that led to it.
@@ -135,16 +160,22 @@ impl Delivery {
         };
         let candidates = u32::try_from(of.len()).unwrap_or(u32::MAX);
         let injected = self.injected.remove(&vector)?;
-        *self.lines.entry(vector).or_default().entry(irq).or_default() += 1;
-        let Injected { from, message, backend } = injected;
+        // One of several candidates votes for nothing.
+        let runs = self.lines.entry(vector).or_default();
+        if candidates == 1 && (runs.len() < MAX_LINES || runs.contains_key(&irq)) {
+            *runs.entry(irq).or_default() += 1;
+        }
+        let Injected { from, message, backend, count } = injected;
+        let evidence = if count == 1 { evidence } else { Evidence::Order };
+        let candidates = candidates.max(count);
         self.delivered = Some(Delivered { irq, message, backend });
         Some(Line { from, evidence, candidates })
     }
 
     /// The guest runs the handler of a vector of its own on this vCPU.
     pub(crate) fn vector(&mut self, vector: u32) -> Option<Line> {
-        let injected = self.injected.remove(&vector)?;
-        Some(Line { from: injected.from, evidence: Evidence::Id, candidates: 1 })
+        let Injected { from, count, .. } = self.injected.remove(&vector)?;
+        Some(Line { from, evidence: Evidence::of_number(count), candidates: count })
     }
 
     /// The line that a vector runs, if that is sure.
@@ -156,7 +187,7 @@ impl Delivery {
     /// The line most often run, how often, and how many runs there were.
     fn vote(&self, vector: u32) -> Option<(i32, u64, u64)> {
         let runs = self.lines.get(&vector)?;
-        let (irq, most) = runs.iter().max_by_key(|(irq, runs)| (**runs, -**irq))?;
+        let (irq, most) = runs.iter().max_by_key(|(irq, runs)| (**runs, Reverse(**irq)))?;
         Some((*irq, *most, runs.values().sum()))
     }
 
@@ -198,7 +229,7 @@ impl Delivery {
     /// Events are missing. What was learned stays.
     pub(crate) fn lose(&mut self) {
         let lines = std::mem::take(&mut self.lines);
-        *self = Delivery { lines, ..Delivery::default() };
+        *self = Delivery { lines, settled: Some(BTreeSet::new()), ..Delivery::default() };
     }
 
     /// The line and message of the handler in which something is done.

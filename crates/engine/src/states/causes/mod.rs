@@ -21,7 +21,8 @@
 //!
 //! **Boundary state.** What has been seen as a cause and not yet had its effect, per CPU
 //! ([`OnCpu`]), per vCPU ([`delivery::Delivery`]) and by number. A hole anywhere makes all of it forgotten:
-//! an effect behind the hole may have a cause inside it.
+//! an effect behind the hole may have a cause inside it. While it lasts, nothing new is remembered of its
+//! machine either, but within a CPU: what seems to be the cause may have had its effect unseen.
 
 pub(crate) mod delivery;
 mod numbered;
@@ -37,8 +38,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use transect_model::event::Comm;
 
-/// Names of interrupt lines kept at most.
-const MAX_NAMES: usize = 1 << 16;
+/// Names of interrupt lines kept at most, of one machine.
+const MAX_NAMES: usize = 1 << 13;
 
 /// What causes of a recording are on their way, besides those within a CPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -48,8 +49,10 @@ pub(crate) struct Causes {
     delivery: Vec<Delivery>,
     /// By the index of the VM.
     pub(crate) queues: BTreeMap<usize, Queues>,
-    /// Interrupt lines by machine.
-    names: BTreeMap<(usize, i32), String>,
+    /// By machine, the names of its interrupt lines.
+    names: BTreeMap<usize, BTreeMap<i32, String>>,
+    /// By machine, until when events of it are missing.
+    hidden_until: BTreeMap<usize, i64>,
 }
 
 impl Causes {
@@ -66,34 +69,42 @@ impl Causes {
         self.delivery.get(v)
     }
 
+    /// Do what other CPUs of the machine did at that time, or take part in, events tell?
+    pub(crate) fn is_hidden(&self, m: usize, t: i64) -> bool {
+        self.hidden_until.get(&m).is_some_and(|until| t < *until)
+    }
+
     /// A line's name, of what is known from outside of the events.
     pub(crate) fn know_line(&mut self, m: usize, irq: i32, name: String) {
-        if self.names.len() < MAX_NAMES {
-            self.names.insert((m, irq), name);
+        let names = self.names.entry(m).or_default();
+        if names.len() < MAX_NAMES {
+            names.insert(irq, name);
         }
     }
 
     /// A line's name, as an event has it: at most 15 bytes of it.
     pub(crate) fn see_line(&mut self, m: usize, irq: i32, name: Comm) {
-        let is_room = self.names.len() < MAX_NAMES;
-        if !name.as_bytes().is_empty() && is_room && !self.names.contains_key(&(m, irq)) {
-            self.names.insert((m, irq), name.to_str().into_owned());
+        let names = self.names.entry(m).or_default();
+        if !name.as_bytes().is_empty() && names.len() < MAX_NAMES && !names.contains_key(&irq) {
+            names.insert(irq, name.to_str().into_owned());
         }
     }
 
     /// A line's name; empty if it is not known.
     pub(crate) fn name(&self, m: usize, irq: i32) -> String {
-        self.names.get(&(m, irq)).cloned().unwrap_or_default()
+        self.names.get(&m).and_then(|names| names.get(&irq)).cloned().unwrap_or_default()
     }
 
     /// The lines of a machine whose names are known.
     pub(crate) fn lines(&self, m: usize) -> impl Iterator<Item = (i32, &str)> {
-        let all = self.names.range((m, i32::MIN)..=(m, i32::MAX));
-        all.map(|((_, irq), name)| (*irq, name.as_str()))
+        self.names.get(&m).into_iter().flatten().map(|(irq, name)| (*irq, name.as_str()))
     }
 
-    /// Events are missing somewhere: what follows may have its cause among them. What was learned stays.
-    pub(crate) fn lose(&mut self) {
+    /// Events of a machine are missing, until then: what follows may have its cause among them. What was
+    /// learned stays.
+    pub(crate) fn lose(&mut self, m: usize, until: i64) {
+        let hidden = self.hidden_until.entry(m).or_insert(until);
+        *hidden = until.max(*hidden);
         self.numbered.lose();
         self.delivery.iter_mut().for_each(Delivery::lose);
         self.queues.values_mut().for_each(Queues::lose);

@@ -14,14 +14,32 @@ const MAX_QUEUED: usize = 1 << 16;
 /// Packets that may still arrive somewhere: the last so many sent.
 const MAX_SENT: usize = 1 << 14;
 
+/// Flow and sequence number.
+type Packet = (u32, u32);
+
+/// Sent packets that share flow and number (bare acknowledgements of one state), at most.
+const MAX_ALIKE: usize = 64;
+
+/// A packet that was handed to a driver.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Sent {
+    from: Origin,
+    /// The machine's buffer of it: the same on its way through devices stacked on another.
+    skb: u64,
+    /// Machines that have received it.
+    by: Vec<MachineId>,
+    /// One of them has sent it on.
+    is_forwarded: bool,
+}
+
 /// What was sent or queued.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Numbered {
     /// By machine and item: who queued it last.
     queued: BTreeMap<(MachineId, u64), Origin>,
-    /// By flow and sequence number, with the order in which they were sent.
-    sent: BTreeMap<(u32, u32), Origin>,
-    order: VecDeque<(u32, u32)>,
+    /// By flow and sequence number, in the order in which they were sent.
+    sent: BTreeMap<Packet, VecDeque<Sent>>,
+    order: VecDeque<Packet>,
 }
 
 impl Numbered {
@@ -50,21 +68,46 @@ impl Numbered {
     }
 
     /// A packet that was handed to a driver.
-    pub(crate) fn send(&mut self, flow: u32, seq: u32, from: Origin) {
-        if self.sent.insert((flow, seq), from).is_none() {
-            self.order.push_back((flow, seq));
+    pub(crate) fn send(&mut self, packet: Packet, skb: u64, from: Origin) {
+        let alike = self.sent.entry(packet).or_default();
+        for sent in alike.iter_mut() {
+            sent.is_forwarded |= sent.by.contains(&from.machine);
         }
+        let is_same = |last: &&mut Sent| {
+            last.skb == skb && last.from.machine == from.machine && last.by.is_empty()
+        };
+        if let Some(last) = alike.back_mut().filter(is_same) {
+            last.from = from;
+            return;
+        }
+        alike.push_back(Sent { from, skb, by: Vec::new(), is_forwarded: false });
+        if alike.len() > MAX_ALIKE {
+            alike.pop_front();
+            return;
+        }
+        self.order.push_back(packet);
         if self.order.len() > MAX_SENT
             && let Some(oldest) = self.order.pop_front()
+            && let Some(alike) = self.sent.get_mut(&oldest)
         {
-            self.sent.remove(&oldest);
+            alike.pop_front();
+            if alike.is_empty() {
+                self.sent.remove(&oldest);
+            }
         }
     }
 
-    /// A packet that came from a driver: who sent it, if that was another machine. (Within one, it
-    /// passes many devices.)
-    pub(crate) fn receive(&mut self, flow: u32, seq: u32, machine: MachineId) -> Option<Origin> {
-        self.sent.get(&(flow, seq)).copied().filter(|from| from.machine != machine)
+    /// A packet that came from a driver: who sent it, if that was another machine (within one, it
+    /// passes many devices), and of how many that one is the first: what is alike keeps its order.
+    pub(crate) fn receive(&mut self, packet: Packet, machine: MachineId) -> Option<(Origin, u32)> {
+        let is_new = |sent: &&mut Sent| {
+            sent.from.machine != machine && !sent.is_forwarded && !sent.by.contains(&machine)
+        };
+        let mut fit = self.sent.get_mut(&packet)?.iter_mut().filter(is_new);
+        let first = fit.next()?;
+        first.by.push(machine);
+        let from = first.from;
+        Some((from, 1 + u32::try_from(fit.count()).unwrap_or(0)))
     }
 
     /// Events are missing: causes of what comes may be among them.

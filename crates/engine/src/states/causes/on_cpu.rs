@@ -48,12 +48,31 @@ struct Sent {
     last: i64,
 }
 
+/// What was done in a handler.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Done {
+    about: About,
+    /// When the handler began; none outside of any.
+    within: Option<i64>,
+}
+
+/// What is known of the raises of a softirq since it ran.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+enum Raised {
+    #[default]
+    Not,
+    First(Origin, u32),
+    /// It may have been before: by whom first, is not known until it has run.
+    Unknown,
+}
+
 /// What is on its way on one CPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OnCpu {
     /// By softirq: who raised it first since it ran, and how often it was.
-    raised: [Option<(Origin, u32)>; SOFTIRQS],
-    done: Option<About>,
+    raised: [Raised; SOFTIRQS],
+    /// The last thing done, in a softirq and in a hard interrupt, which may interrupt that.
+    done: [Option<Done>; 2],
     sent: Option<Sent>,
 }
 
@@ -61,15 +80,18 @@ impl OnCpu {
     /// `softirq_raise`.
     pub(crate) fn raise(&mut self, vector: u32, from: Origin) {
         if let Some(raised) = self.raised.get_mut(vector as usize) {
-            let (first, count) = raised.unwrap_or((from, 0));
-            *raised = Some((first, count.saturating_add(1)));
+            *raised = match *raised {
+                Raised::Not => Raised::First(from, 1),
+                Raised::First(first, count) => Raised::First(first, count.saturating_add(1)),
+                Raised::Unknown => Raised::Unknown,
+            };
         }
     }
 
     /// `softirq_entry`.
     pub(crate) fn softirq(&mut self, at: At, vector: u32, env: &mut Env<'_>) {
-        let raised = self.raised.get_mut(vector as usize).and_then(Option::take);
-        if let Some((from, candidates)) = raised {
+        let Some(raised) = self.raised.get_mut(vector as usize) else { return };
+        if let Raised::First(from, candidates) = std::mem::take(raised) {
             env.cause(Edge {
                 kind: CauseKind::Softirq,
                 from,
@@ -82,29 +104,37 @@ impl OnCpu {
         }
     }
 
-    /// A block request is done.
-    pub(crate) fn completes(&mut self, ts: i64, id: u64) {
-        self.done = Some(About { kind: CauseKind::Completion, ts, id: Some(id) });
+    /// A block request is done, in that handler.
+    pub(crate) fn completes(&mut self, ts: i64, id: u64, open: Option<Open>) {
+        self.does(About { kind: CauseKind::Completion, ts, id: Some(id) }, open);
     }
 
     /// A packet has come.
-    pub(crate) fn receives(&mut self, ts: i64) {
-        self.done = Some(About { kind: CauseKind::Packet, ts, id: None });
+    pub(crate) fn receives(&mut self, ts: i64, open: Option<Open>) {
+        self.does(About { kind: CauseKind::Packet, ts, id: None }, open);
     }
 
-    /// Which packet it is that has come last.
-    pub(crate) fn names_packet(&mut self, id: u64) {
-        if let Some(done) = self.done.as_mut().filter(|done| done.kind == CauseKind::Packet) {
-            done.id = Some(id);
+    /// Which packet it is that has come last in that handler.
+    pub(crate) fn names_packet(&mut self, id: u64, open: Option<Open>) {
+        let of = |done: &&mut Done| {
+            done.about.kind == CauseKind::Packet && done.within == open.map(|open| open.ts)
+        };
+        if let Some(done) = self.done[level(open)].as_mut().filter(of) {
+            done.about.id = Some(id);
         }
+    }
+
+    fn does(&mut self, about: About, open: Option<Open>) {
+        self.done[level(open)] = Some(Done { about, within: open.map(|open| open.ts) });
     }
 
     /// What a waking in this handler is about: what it saw to be done last, else what its source
     /// tells. None in a handler that was not recorded.
     pub(crate) fn about(&self, t: i64, open: Option<Open>) -> Option<About> {
         let open = open?;
-        if let Some(done) = self.done.filter(|done| done.ts >= open.ts) {
-            return Some(done);
+        if let Some(done) = self.done[level(Some(open))].filter(|done| done.within == Some(open.ts))
+        {
+            return Some(done.about);
         }
         let kind = match open.handler.source {
             IrqSource::Vector(VectorSource::LocalTimer) => CauseKind::Timer,
@@ -125,6 +155,11 @@ impl OnCpu {
         self.sent = Some(Sent { message, tid: at.tid, last: at.t });
     }
 
+    /// Events of the CPU are missing.
+    pub(crate) fn lose(&mut self) {
+        *self = OnCpu { raised: [Raised::Unknown; SOFTIRQS], ..OnCpu::default() };
+    }
+
     /// The message that `kvm_apic_accept_irq` answers: sent by the same thread, with nothing between
     /// but its other receivers. `before` is the CPU's event before this one.
     pub(crate) fn accepts(&mut self, at: At, before: i64) -> Option<Message> {
@@ -132,4 +167,9 @@ impl OnCpu {
         sent.last = at.t;
         Some(sent.message)
     }
+}
+
+/// Where in [`OnCpu::done`] a handler's is.
+fn level(open: Option<Open>) -> usize {
+    usize::from(open.is_some_and(|open| open.handler.source != IrqSource::Softirq))
 }

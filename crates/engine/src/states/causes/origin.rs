@@ -18,7 +18,7 @@ pub(crate) struct Origin {
     pub(crate) ts: i64,
     pub(crate) machine: MachineId,
     pub(crate) cpu: Option<CpuId>,
-    /// None for an interrupt.
+    /// None for an interrupt, and where it may be one.
     pub(crate) tid: Option<Tid>,
     pub(crate) context: Option<Context>,
     /// Of the interrupt.
@@ -26,18 +26,29 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Of an event that does not tell its context: an open handler does.
-    pub(crate) fn of(at: At, machine: MachineId, irqs: &Irqs) -> Self {
-        let (context, open) = irqs.within(None);
-        let by_interrupt = context.is_some_and(Context::is_interrupt);
+    /// Of an event whose context is `told`; an open handler tells it otherwise. In none, the thread
+    /// is the cause only if the handlers of all interrupts are recorded (`sees_all`).
+    pub(crate) fn of(
+        at: At,
+        machine: MachineId,
+        told: Option<Context>,
+        (irqs, sees_all): (&Irqs, bool),
+    ) -> Self {
+        let (context, open) = irqs.within(told);
+        let by_thread = context.map_or(sees_all, |context| !context.is_interrupt());
         Origin {
             ts: at.t,
             machine,
             cpu: Some(at.cpu),
-            tid: (!by_interrupt).then_some(at.tid),
+            tid: by_thread.then_some(at.tid),
             context,
             vector: open.map(|open| open.handler.vector),
         }
+    }
+
+    /// Nobody's that is current: an interrupt's.
+    pub(crate) fn is_interrupt(&self) -> bool {
+        self.context.is_some_and(Context::is_interrupt)
     }
 }
 

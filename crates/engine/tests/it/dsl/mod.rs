@@ -234,8 +234,9 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         "kvm_accept" => CoreEvent::KvmAccept {
             vcpu: VcpuId(field(words, "vcpu").unwrap() as u32),
             vector: num(1) as u32,
-            mode: 0,
+            mode: field(words, "mode").unwrap_or(0) as u32,
             hardware: words.contains(&"hardware"),
+            context: context(words),
         },
         "kvm_inj_virq" => {
             CoreEvent::KvmInjVirq { vector: num(1) as u32, reinjected: words.contains(&"again") }
@@ -247,7 +248,9 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         "reschedule_entry" => {
             CoreEvent::VectorEntry { source: VectorSource::Reschedule, vector: 253 }
         }
-        "softirq_raise" => CoreEvent::SoftirqRaise { vector: num(1) as u32 },
+        "softirq_raise" => {
+            CoreEvent::SoftirqRaise { vector: num(1) as u32, context: context(words) }
+        }
         "softirq_entry" => CoreEvent::SoftirqEntry { vector: num(1) as u32 },
         "softirq_exit" => CoreEvent::SoftirqExit { vector: num(1) as u32 },
         "sys_enter" => CoreEvent::SyscallEnter { nr: num(1) },
@@ -271,7 +274,8 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         },
         "net_packet" => {
             let sent = words.contains(&"sent");
-            CoreEvent::NetPacket { skb: 1, flow: num(1) as u32, seq: num(2) as u32, sent }
+            let skb = field(words, "skb").unwrap_or(1) as u64;
+            CoreEvent::NetPacket { skb, flow: num(1) as u32, seq: num(2) as u32, sent }
         }
         "lock_begin" => CoreEvent::LockBegin {
             lock: num(1) as u64,
@@ -288,7 +292,11 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
         "reclaimed" => {
             CoreEvent::ReclaimEnd { memcg: words.contains(&"memcg"), pages: num(1) as u64 }
         }
-        "work_queue" => CoreEvent::WorkQueue { work: num(1) as u64, function: num(2) as u64 },
+        "work_queue" => CoreEvent::WorkQueue {
+            work: num(1) as u64,
+            function: num(2) as u64,
+            context: context(words),
+        },
         "work_start" => CoreEvent::WorkStart { work: num(1) as u64, function: num(2) as u64 },
         "work_end" => CoreEvent::WorkEnd { work: num(1) as u64, function: num(2) as u64 },
         "other" => return None,

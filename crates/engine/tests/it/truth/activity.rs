@@ -19,11 +19,16 @@ const REASONS: [u64; 5] = [0x60, IO, HYPERCALL, 0x7c, 0x400];
 /// Sectors that requests are made for; a sector has one open request at most.
 const SECTORS: u64 = 4;
 
+/// Work items; one is queued once until it begins.
+const WORKS: std::ops::Range<u64> = 0x1000..0x1002;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     OtherKind,
     EnterSyscall,
     LeaveSyscall,
+    RaiseSoftirq,
+    QueueWork(u64),
     StartWork,
     EndWork,
     InsertRequest,
@@ -60,6 +65,12 @@ impl Simulator {
         let cpu = &kernel.cpus[c];
         if self.plan.full {
             add(Activity::OtherKind, 1);
+        }
+        if !cpu.handlers.is_empty() || cpu.current.is_some() {
+            add(Activity::RaiseSoftirq, 1);
+            for work in WORKS.filter(|work| !kernel.queued.contains(work)) {
+                add(Activity::QueueWork(work), 1);
+            }
         }
         if !cpu.handlers.is_empty() {
             let issued = kernel.requests.iter().enumerate().filter(|(_, (_, issued))| *issued);
@@ -150,6 +161,15 @@ impl Simulator {
                 let device = Comm::new(b"eth0");
                 return self.emit(m, c, CoreEvent::NetReceive { skb: 1, bytes: 64, device });
             }
+            Activity::RaiseSoftirq => {
+                let context = self.context(m, c);
+                return self.emit(m, c, CoreEvent::SoftirqRaise { vector: 1, context });
+            }
+            Activity::QueueWork(work) => {
+                self.kernels[m].queued.insert(work);
+                let context = self.context(m, c);
+                return self.emit(m, c, CoreEvent::WorkQueue { work, function: work, context });
+            }
             Activity::CompleteRequest(at) => {
                 let (request, _) = self.kernels[m].requests.remove(at);
                 return self.emit(m, c, CoreEvent::BlockComplete { request, error: 0 });
@@ -187,8 +207,9 @@ impl Simulator {
                 CoreEvent::SyscallExit { nr, ret: pick.detail(5) as i64 }
             }
             Activity::StartWork => {
-                let work = 0x1000 + pick.detail(2) as u64;
+                let work = WORKS.start + pick.detail(2) as u64;
                 thread.work = Some(work);
+                self.kernels[m].queued.remove(&work);
                 CoreEvent::WorkStart { work, function: work }
             }
             Activity::EndWork => {
@@ -239,9 +260,11 @@ impl Simulator {
             }
             Activity::InsertRequest => CoreEvent::BlockInsert(self.new_request(m, false, pick)?),
             Activity::IssueNewRequest => CoreEvent::BlockIssue(self.new_request(m, true, pick)?),
-            Activity::OtherKind | Activity::ReceivePacket | Activity::CompleteRequest(_) => {
-                return None;
-            }
+            Activity::OtherKind
+            | Activity::RaiseSoftirq
+            | Activity::QueueWork(_)
+            | Activity::ReceivePacket
+            | Activity::CompleteRequest(_) => return None,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The comparison: intervals of a damaged recording are those of the whole one, or unknown.
 
-use super::points::compare_points;
+use super::{causes::compare_causes, points::compare_points};
 use std::{collections::BTreeMap, fmt::Debug};
 use transect_engine::{StreamKey, Summary, Topology};
 use transect_model::{
@@ -50,6 +50,7 @@ pub fn compare(whole: &Outcome, damaged: &Outcome) -> Vec<Contradiction> {
     let mut found = Vec::new();
     compare_intervals(&intervals(whole), &intervals(damaged), &mut found);
     compare_points(&whole.tables, &damaged.tables, span(&damaged.summary), &mut found);
+    compare_causes(&whole.tables, &damaged.tables, &mut found);
     compare_windows(whole, damaged, &mut found);
     found
 }

@@ -27,6 +27,7 @@
 )]
 
 mod activity;
+mod causes;
 mod compare;
 mod damage;
 mod filtered;

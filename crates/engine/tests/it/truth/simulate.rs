@@ -352,7 +352,7 @@ impl Simulator {
     }
 
     /// The context that ftrace's flags tell of an event on the CPU.
-    fn context(&self, m: usize, c: usize) -> Option<Context> {
+    pub fn context(&self, m: usize, c: usize) -> Option<Context> {
         Some(match self.kernels[m].cpus[c].handlers.last() {
             None => Context::Task,
             Some(Handler::Soft(_)) => Context::Softirq,

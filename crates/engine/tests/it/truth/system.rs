@@ -1,6 +1,6 @@
 //! The parts of a simulated system: kernels, CPUs, threads, VMs, and their true states.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use transect_engine::{
     StreamItem, StreamKey, Topology,
     topology::{MachineInfo, ThreadInfo, VcpuInfo},
@@ -159,6 +159,8 @@ pub struct Kernel {
     pub threads: Vec<Thread>,
     /// Open block requests, and whether the driver has them.
     pub requests: Vec<(BlockRequest, bool)>,
+    /// Work items that are queued and have not begun.
+    pub queued: BTreeSet<u64>,
     pub next_tid: i32,
 }
 

@@ -29,7 +29,7 @@ fn read_all(file: &[u8]) -> Result<(Vec<Stamped>, Vec<Item>, Compact<'_>), Error
 }
 
 fn raise(n: u64) -> Stamped {
-    (1_000 + n * 100, Tid(5), CoreEvent::SoftirqRaise { vector: (n % 10) as u32 })
+    (1_000 + n * 100, Tid(5), CoreEvent::SoftirqRaise { vector: (n % 10) as u32, context: None })
 }
 
 /// Names, words in several blocks, a note and the end.

@@ -84,7 +84,7 @@ fn entry(vcpu: u32) -> CoreEvent {
 
 #[test]
 fn deltas() {
-    let raise = CoreEvent::SoftirqRaise { vector: 0 };
+    let raise = CoreEvent::SoftirqRaise { vector: 0, context: None };
     for (step, words) in [((1 << 24) - 1, 5), (1 << 24, 7)] {
         let mut log = LogWriter::new(MAIN);
         let mut out = |_: Slice<'_>| Ok::<(), Infallible>(());
@@ -173,7 +173,7 @@ fn repeated_vm_exits() {
     let again = |event, end_ns: u64, kinds: &[u8]| {
         let at = |n: u64, event| (BEGIN_NS + n, TID, event);
         // The first is folded with its entry, the second stands alone, the third is folded.
-        let raise = CoreEvent::SoftirqRaise { vector: 1 };
+        let raise = CoreEvent::SoftirqRaise { vector: 1, context: None };
         let mut events = vec![at(0, event), at(1, entry(1)), at(2, event), at(3, raise)];
         events.extend([at(4, event), at(4 + end_ns, entry(1))]);
         assert_eq!(kinds_of(&events).0, kinds, "{event:?}");
@@ -202,7 +202,12 @@ fn injections() {
     pair(inject(1), entry(1), 1 << 18, &[KVM_INJ_VIRQ, KVM_ENTRY]);
     pair(inject(256), entry(1), 1, &[KVM_INJ_VIRQ, KVM_ENTRY]);
     pair(inject(1), entry(255), 1, &[KVM_INJ_VIRQ, KVM_ENTRY]);
-    pair(inject(1), CoreEvent::SoftirqRaise { vector: 1 }, 1, &[KVM_INJ_VIRQ, SOFTIRQ_RAISE]);
+    pair(
+        inject(1),
+        CoreEvent::SoftirqRaise { vector: 1, context: None },
+        1,
+        &[KVM_INJ_VIRQ, SOFTIRQ_RAISE],
+    );
     whole(inject(u32::MAX), KVM_INJ_VIRQ);
 }
 
@@ -268,7 +273,7 @@ fn interrupts() {
     pair(enter(15), leave(15), (1 << 30) - 1, &[SOFTIRQ]);
     pair(enter(15), leave(15), 1 << 30, &[SOFTIRQ_ENTRY, SOFTIRQ_EXIT]);
     pair(enter(1), leave(2), 1, &[SOFTIRQ_ENTRY, SOFTIRQ_EXIT]);
-    let raise = |vector| CoreEvent::SoftirqRaise { vector };
+    let raise = |vector| CoreEvent::SoftirqRaise { vector, context: None };
     whole(raise(15), SOFTIRQ_RAISE);
     cut(raise(16), raise(15), SOFTIRQ_RAISE);
 }
@@ -280,6 +285,7 @@ fn interrupts_on_their_way() {
         vector,
         mode,
         hardware: true,
+        context: None,
     };
     whole(accept(0xffff, 255, 7), KVM_ACCEPT);
     cut(accept(0x1_0000, 1, 1), accept(0xffff, 1, 1), KVM_ACCEPT);

@@ -206,7 +206,7 @@ fn a_switch_leaves_in_the_name_and_priority_of_who_ran() {
 fn lost_events_are_told_with_their_time() {
     let mut file = BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "test")).unwrap();
     let mut log = LogWriter::new(MAIN);
-    let raise = CoreEvent::SoftirqRaise { vector: 1 };
+    let raise = CoreEvent::SoftirqRaise { vector: 1, context: None };
     log.event(100, Tid(1), &raise, &mut file).unwrap();
     log.lost(3, 200, 250);
     log.lost(4, 260, 300);
@@ -240,6 +240,6 @@ fn what_has_no_record_is_said_to_have_none() {
     };
     let mut out = |_: Slice<'_>| Ok::<(), ()>(());
     assert_eq!(log.event(1, Tid(0), &event, &mut out), Ok(Carried::No));
-    let event = CoreEvent::SoftirqRaise { vector: 16 };
+    let event = CoreEvent::SoftirqRaise { vector: 16, context: None };
     assert_eq!(log.event(2, Tid(0), &event, &mut out), Ok(Carried::Saturated));
 }

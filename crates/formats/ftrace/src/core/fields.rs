@@ -6,7 +6,7 @@ use crate::{
     value::Machine,
 };
 use std::sync::Arc;
-use transect_model::event::CoreEvent;
+use transect_model::{event::CoreEvent, interrupt::Context};
 
 /// Decodes records of one event.
 pub(super) type Decode = Arc<dyn Fn(&[u8]) -> Option<CoreEvent> + Send + Sync>;
@@ -25,6 +25,15 @@ impl Fields<'_> {
     /// A field that every event has.
     pub(super) fn common(&self, name: &str) -> Option<IntAccess> {
         IntAccess::common(self.event, name, self.machine)
+    }
+
+    /// The context that a record's flags tell; a converted text may have none.
+    pub(super) fn context(&self) -> impl Fn(&[u8]) -> Option<Context> + Send + Sync + use<> {
+        let flags = self.common("common_flags");
+        move |p| {
+            let flags = flags.and_then(|flags| flags.u32(p))?;
+            Some(Context::from_common_flags(flags.to_le_bytes()[0]))
+        }
     }
 
     pub(super) fn comm(&self, names: &[&str]) -> Option<CommAccess> {

@@ -22,7 +22,8 @@ fn softirq(f: &Fields<'_>, event: fn(u32) -> CoreEvent) -> Option<Decode> {
 }
 
 pub(super) fn softirq_raise(f: &Fields<'_>) -> Option<Decode> {
-    softirq(f, |vector| CoreEvent::SoftirqRaise { vector })
+    let (vector, context) = (f.int(&["vec"])?, f.context());
+    decoder(move |p| Some(CoreEvent::SoftirqRaise { vector: vector.u32(p)?, context: context(p) }))
 }
 
 pub(super) fn softirq_entry(f: &Fields<'_>) -> Option<Decode> {

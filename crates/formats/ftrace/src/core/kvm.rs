@@ -176,12 +176,14 @@ pub(super) fn msi(f: &Fields<'_>) -> Option<Decode> {
 /// `apicid` is the vCPU's number (arch/x86/kvm/lapic.c); `dm` is as in the register, from bit 8 on.
 pub(super) fn accept(f: &Fields<'_>, hardware: bool) -> Option<Decode> {
     let (vcpu, vector, mode) = (f.int(&["apicid"])?, f.int(&["vec"])?, f.int(&["dm"])?);
+    let context = f.context();
     decoder(move |p| {
         Some(CoreEvent::KvmAccept {
             vcpu: VcpuId(vcpu.u32(p)?),
             vector: vector.u32(p)?,
             mode: mode.u32(p)? >> 8 & 7,
             hardware,
+            context: context(p),
         })
     })
 }

@@ -37,16 +37,14 @@ struct Woken {
 fn woken(f: &Fields<'_>, event: fn(Woken) -> CoreEvent) -> Option<Decode> {
     let (tid, comm) = (f.int(&["pid"])?, f.comm(&["comm"])?);
     let (prio, cpu) = (f.int(&["prio"])?, f.int(&["target_cpu"])?);
-    // A converted text may have none.
-    let flags = f.common("common_flags");
+    let context = f.context();
     decoder(move |p| {
-        let flags = flags.and_then(|flags| flags.u32(p));
         Some(event(Woken {
             tid: Tid(tid.i32(p)?),
             comm: comm.get(p)?,
             prio: prio.i32(p)?,
             target_cpu: CpuId(cpu.u32(p)?),
-            context: flags.map(|flags| Context::from_common_flags(flags.to_le_bytes()[0])),
+            context: context(p),
         }))
     })
 }

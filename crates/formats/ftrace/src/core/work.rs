@@ -10,7 +10,11 @@ pub(super) fn start(f: &Fields<'_>) -> Option<Decode> {
 
 pub(super) fn queue(f: &Fields<'_>) -> Option<Decode> {
     let (work, function) = (f.int(&["work"])?, f.int(&["function"])?);
-    decoder(move |p| Some(CoreEvent::WorkQueue { work: work.u64(p)?, function: function.u64(p)? }))
+    let context = f.context();
+    decoder(move |p| {
+        let (work, function) = (work.u64(p)?, function.u64(p)?);
+        Some(CoreEvent::WorkQueue { work, function, context: context(p) })
+    })
 }
 
 /// `function` came with Linux 5.6; before, the start alone told it.

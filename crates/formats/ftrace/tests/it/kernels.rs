@@ -301,7 +301,11 @@ fn cases() -> Vec<Case> {
             vec![("irq", Int(25)), ("ret", Int(1))],
             CoreEvent::IrqExit { irq: 25, handled: true },
         ),
-        ("irq:softirq_raise", vec![("vec", Int(9))], CoreEvent::SoftirqRaise { vector: 9 }),
+        (
+            "irq:softirq_raise",
+            vec![("common_flags", Int(0x10)), ("vec", Int(9))],
+            CoreEvent::SoftirqRaise { vector: 9, context: Some(Context::Softirq) },
+        ),
         ("irq:softirq_entry", vec![("vec", Int(9))], CoreEvent::SoftirqEntry { vector: 9 }),
         ("irq:softirq_exit", vec![("vec", Int(9))], CoreEvent::SoftirqExit { vector: 9 }),
         ("raw_syscalls:sys_enter", vec![("id", Int(59))], CoreEvent::SyscallEnter { nr: 59 }),
@@ -355,8 +359,13 @@ fn io_cases() -> Vec<Case> {
 fn cause_cases() -> Vec<Case> {
     let accepted =
         || vec![("apicid", Int(3)), ("dm", Int(0x100)), ("tm", Int(1)), ("vec", Int(0x23))];
-    let accept =
-        |hardware| CoreEvent::KvmAccept { vcpu: VcpuId(3), vector: 0x23, mode: 1, hardware };
+    let accept = |hardware| CoreEvent::KvmAccept {
+        vcpu: VcpuId(3),
+        vector: 0x23,
+        mode: 1,
+        hardware,
+        context: Some(Context::Task),
+    };
     let (lock, work, function) =
         (0xffff_8880_0000_0020, 0xffff_8880_0000_0010, 0xffff_ffff_8100_0000);
     let reclaim = |memcg| CoreEvent::ReclaimBegin { memcg, order: 3 };
@@ -366,8 +375,8 @@ fn cause_cases() -> Vec<Case> {
         ("kvm:kvm_apicv_accept_irq", accepted(), accept(true)),
         (
             "workqueue:workqueue_queue_work",
-            vec![("work", Int(work)), ("function", Int(function))],
-            CoreEvent::WorkQueue { work, function },
+            vec![("common_flags", Int(0x48)), ("work", Int(work)), ("function", Int(function))],
+            CoreEvent::WorkQueue { work, function, context: Some(Context::Nmi) },
         ),
         (
             "lock:contention_begin",

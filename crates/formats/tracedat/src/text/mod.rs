@@ -303,7 +303,7 @@ mod tests {
         let expected = [
             "0 78018605669 15 Some(SchedSwitch { prev: Tid(15), prev_comm: \"rcu_preempt\", prev_prio: 120, \
              prev_state: PrevState(128), next: Tid(124), next_comm: \"a b-c\", next_prio: 119 })",
-            "0 78026429225 124 Some(SoftirqRaise { vector: 1 })",
+            "0 78026429225 124 Some(SoftirqRaise { vector: 1, context: Some(Irq) })",
             "0 lost Some(12)",
             "0 78026829225 124 Some(IrqExit { irq: 4, handled: true })",
             "0 78026829225 124 None",

@@ -187,7 +187,7 @@ kinds! {
         "irq" I32 int(*irq);
         "ret" I32 int(i32::from(*handled));
     }
-    25 "softirq_raise": CoreEvent::SoftirqRaise { vector } => {
+    25 "softirq_raise": CoreEvent::SoftirqRaise { vector, .. } => {
         "vec" U32 uint(*vector);
     }
     26 "softirq_entry": CoreEvent::SoftirqEntry { vector } => {
@@ -313,12 +313,12 @@ kinds! {
     60 "other_vector_exit": CoreEvent::VectorExit { source: VectorSource::Other, vector } => {
         "vector" I32 int(vector.cast_signed());
     }
-    61 "kvm_apic_accept_irq": CoreEvent::KvmAccept { vcpu, vector, mode, hardware: false } => {
+    61 "kvm_apic_accept_irq": CoreEvent::KvmAccept { vcpu, vector, mode, hardware: false, .. } => {
         "apicid" U32 uint(vcpu.0);
         "vec" U32 uint(*vector);
         "dm" U32 uint(*mode);
     }
-    62 "kvm_apicv_accept_irq": CoreEvent::KvmAccept { vcpu, vector, mode, hardware: true } => {
+    62 "kvm_apicv_accept_irq": CoreEvent::KvmAccept { vcpu, vector, mode, hardware: true, .. } => {
         "apicid" U32 uint(vcpu.0);
         "vec" U32 uint(*vector);
         "dm" U32 uint(*mode);
@@ -329,7 +329,7 @@ kinds! {
         "seq" U32 uint(*seq);
         "sent" Bool Value::Bool(*sent);
     }
-    64 "workqueue_queue_work": CoreEvent::WorkQueue { work, function } => {
+    64 "workqueue_queue_work": CoreEvent::WorkQueue { work, function, .. } => {
         "work" U64 Value::U64(*work);
         "function" U64 Value::U64(*function);
     }

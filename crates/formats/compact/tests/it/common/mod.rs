@@ -293,7 +293,7 @@ fn interval_ends() -> impl Strategy<Value = CoreEvent> {
         (250..260_u32).prop_map(|vector| CoreEvent::KvmInjVirq { vector, reinjected: false }),
         irq().prop_map(|irq| CoreEvent::IrqEntry { irq, name: Comm::default() }),
         (irq(), any::<bool>()).prop_map(|(irq, handled)| CoreEvent::IrqExit { irq, handled }),
-        (0..16_u32).prop_map(|vector| CoreEvent::SoftirqRaise { vector }),
+        (0..16_u32).prop_map(|vector| CoreEvent::SoftirqRaise { vector, context: None }),
         (0..3_u32).prop_map(|vector| CoreEvent::SoftirqEntry { vector }),
         (0..3_u32).prop_map(|vector| CoreEvent::SoftirqExit { vector }),
         (source(), 0..3_u32).prop_map(|(source, vector)| CoreEvent::VectorEntry { source, vector }),
@@ -313,7 +313,7 @@ fn causes() -> impl Strategy<Value = CoreEvent> {
     prop_oneof![
         (0..1_u32 << 16, 0..256_u32, 0..8_u32, any::<bool>()).prop_map(
             |(vcpu, vector, mode, hardware)| {
-                CoreEvent::KvmAccept { vcpu: VcpuId(vcpu), vector, mode, hardware }
+                CoreEvent::KvmAccept { vcpu: VcpuId(vcpu), vector, mode, hardware, context: None }
             }
         ),
         any::<u32>().prop_map(|vector| CoreEvent::KvmInjVirq { vector, reinjected: true }),
@@ -328,7 +328,11 @@ fn causes() -> impl Strategy<Value = CoreEvent> {
         }),
         (word(), any::<u32>(), any::<u32>(), any::<bool>())
             .prop_map(|(skb, flow, seq, sent)| CoreEvent::NetPacket { skb, flow, seq, sent }),
-        (word(), word()).prop_map(|(work, function)| CoreEvent::WorkQueue { work, function }),
+        (word(), word()).prop_map(|(work, function)| CoreEvent::WorkQueue {
+            work,
+            function,
+            context: None
+        }),
         (word(), 0..1_u32 << 29, owner).prop_map(|(lock, flags, owner)| CoreEvent::LockBegin {
             lock,
             flags,

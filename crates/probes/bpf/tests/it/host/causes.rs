@@ -18,8 +18,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
-use transect_bpf::{Compact, Family, Plan};
-use transect_compact::{BlockWriter, FileHeader, Item, Totals};
+use transect_bpf::{Compact, Family, Mode, Plan, Trigger, TriggerEvent};
+use transect_compact::{BlockWriter, FileHeader, Item, Totals, kind};
 use transect_model::{event::CoreEvent, exit::Isa, ids::CpuId};
 
 /// All events of a recording that `work` ran in, and the families' events that this kernel lacks.
@@ -145,7 +145,7 @@ fn requests_work_and_locks_go_by_their_numbers() {
     let (mut issued, mut waiting) = (BTreeMap::new(), BTreeSet::new());
     for (_, ts, event) in &events {
         match *event {
-            CoreEvent::WorkQueue { work, function } => {
+            CoreEvent::WorkQueue { work, function, .. } => {
                 queued.insert(work, (*ts, function));
             }
             CoreEvent::WorkStart { work, function } => {
@@ -173,6 +173,40 @@ fn requests_work_and_locks_go_by_their_numbers() {
     }
     println!("{works} work items, {requests} requests, {locks} waits for locks");
     assert!(works > 0);
+}
+
+/// Requests that devices have completed since boot.
+fn completed() -> u64 {
+    let stats = fs::read_to_string("/proc/diskstats").unwrap();
+    let of = |line: &str, field: usize| -> u64 {
+        line.split_whitespace().nth(field).and_then(|count| count.parse().ok()).unwrap_or(0)
+    };
+    // Reads and writes.
+    stats.lines().map(|line| of(line, 3) + of(line, 7)).sum()
+}
+
+/// A trigger finds its event in the form that has a number, too.
+#[test]
+fn a_trigger_finds_requests_with_numbers() {
+    if is_skipped() {
+        return;
+    }
+    let on = TriggerEvent::Kind(kind::BLOCK_COMPLETE);
+    let plan = Plan {
+        mode: Mode::FlightRecorder,
+        trigger: Some(Trigger { on, min_ns: 0 }),
+        ..Plan::of(&[Family::Block, Family::Causes])
+    };
+    let mut compact = Compact::load(&plan).unwrap();
+    compact.attach().unwrap();
+    let before = completed();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&vec![1; 1 << 20]).unwrap();
+    file.sync_all().unwrap();
+    if completed() == before {
+        return println!("skipped: no request reached a device that counts them");
+    }
+    assert!(compact.trigger().is_some());
 }
 
 /// A control group for processor time and memory, of either version; taken away when dropped.
