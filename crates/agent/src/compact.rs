@@ -9,7 +9,10 @@ use std::{collections::BTreeMap, fs, io, path::Path, thread, time::Duration};
 use transect_bpf::{BpfError, Compact, Family, Filters, LogSink, LogStats, Plan, SyscallMode};
 use transect_guest::{
     describe::{LogTotals, Names, Thread, logs_to_meta},
-    proto::{self, CHUNK_BYTES, CompactPlan, CpuStats, Started, Stats, SyscallForm, Words},
+    proto::{
+        self, CAUSES_VERSION, CHUNK_BYTES, CompactPlan, CpuStats, Started, Stats, SyscallForm,
+        Words,
+    },
     serve::{MetaFile, PageOut, Prepared, TraceRun},
     stamp::StampClock,
 };
@@ -38,8 +41,10 @@ const URGENT_PERCENT: u64 = 50;
 ///
 /// # Errors
 /// Why this kernel cannot, or what is wrong with the plan.
-pub(crate) fn prepare(wanted: &CompactPlan) -> Result<Prepared<CompactRun>, BpfError> {
-    let plan = plan(wanted)?;
+pub(crate) fn prepare(wanted: &CompactPlan, version: u8) -> Result<Prepared<CompactRun>, BpfError> {
+    // The recorder writes the file's header, which lists the kinds of records that it knows.
+    let contexts = version >= CAUSES_VERSION;
+    let plan = Plan { contexts, ..plan(wanted)? };
     let cpu_ns_before = cpu_ns();
     let mut compact = Compact::load(&plan)?;
     compact.attach()?;

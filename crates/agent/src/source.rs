@@ -22,11 +22,11 @@ impl TraceSource for Kernel {
         facts()
     }
 
-    fn prepare(&mut self, start: &Start) -> Result<Prepared<Run>, String> {
+    fn prepare(&mut self, start: &Start, version: u8) -> Result<Prepared<Run>, String> {
         let Some(plan) = &start.compact else {
             return prepare_full(start, String::new());
         };
-        match compact::prepare(plan) {
+        match compact::prepare(plan, version) {
             Ok(prepared) => Ok(as_run(prepared, Run::Compact)),
             // What was asked for is wrong; another collector would not make it right.
             Err(BpfError::Plan(mistake)) => Err(mistake),

@@ -43,6 +43,8 @@ use transect_store::{
 
 /// Threads of one guest that the manifest names, over all of its boots.
 const MAX_THREADS: usize = 1 << 16;
+/// Bytes of the control groups' paths that the manifest repeats with one guest's threads.
+const MAX_THREAD_PATHS_BYTES: usize = 8 << 20;
 
 /// The sink of one session.
 pub(super) struct GuestSpool {
@@ -287,23 +289,7 @@ impl GuestSpool {
         if settings == GuestSettings::default() {
             return Ok(());
         }
-        let group_of = |task: &Task| settings.cgroups.get(task.cgroup?)?.as_ref();
-        let thread = |task: &Task| {
-            let name = task.name.raw_for_storage().to_owned();
-            let entry = thread_entry(machine_id, Tid(task.tid), Tid(task.pid), name);
-            let cgroup = group_of(task).map(|(path, _)| path.raw_for_storage().to_owned());
-            ThreadEntry { cgroup, ..entry }.with_settings(&task.settings)
-        };
-        Ok(self.writer.update(|manifest| {
-            if manifest.irq_lines.iter().all(|line| line.machine_id != machine_id) {
-                manifest.irq_lines.extend(settings.irq_lines.iter().map(|(irq, name)| {
-                    let name = name.raw_for_storage().to_owned();
-                    IrqLineEntry { machine_id, irq: *irq, name }
-                }));
-            }
-            add_cgroups(manifest, machine_id, settings.cgroups.iter().flatten());
-            add_threads(manifest, machine_id, settings.tasks.iter().map(thread));
-        })?)
+        Ok(self.writer.update(|manifest| add_settings(manifest, machine_id, &settings))?)
     }
 
     /// `guest-web1.dat`, and `guest-web1.2.dat` for its second boot.
@@ -447,6 +433,33 @@ fn add_threads(
     manifest.threads.extend(threads.filter(|thread| known.insert(thread.tid)).take(room));
 }
 
+/// Adds what a guest's scheduler and interrupts are set to.
+fn add_settings(manifest: &mut Manifest, machine_id: MachineId, settings: &GuestSettings) {
+    if manifest.irq_lines.iter().all(|line| line.machine_id != machine_id) {
+        manifest.irq_lines.extend(settings.irq_lines.iter().map(|(irq, name)| {
+            let name = name.raw_for_storage().to_owned();
+            IrqLineEntry { machine_id, irq: *irq, name }
+        }));
+    }
+    add_cgroups(manifest, machine_id, settings.cgroups.iter().flatten());
+    // A guest sends a group's path once, and its number with each thread.
+    let of_guest = manifest.threads.iter().filter(|known| known.machine_id == machine_id);
+    let known = of_guest.filter_map(|known| known.cgroup.as_ref()).map(String::len).sum();
+    let mut room = MAX_THREAD_PATHS_BYTES.saturating_sub(known);
+    let mut path_of = |task: &Task| {
+        let (path, _) = settings.cgroups.get(task.cgroup?)?.as_ref()?;
+        let path = path.raw_for_storage();
+        room = room.checked_sub(path.len())?;
+        Some(path.to_owned())
+    };
+    let thread = |task: &Task| {
+        let name = task.name.raw_for_storage().to_owned();
+        let entry = thread_entry(machine_id, Tid(task.tid), Tid(task.pid), name);
+        ThreadEntry { cgroup: path_of(task), ..entry }.with_settings(&task.settings)
+    };
+    add_threads(manifest, machine_id, settings.tasks.iter().map(thread));
+}
+
 /// Adds the control groups of a guest that the manifest does not have, up to the bound.
 fn add_cgroups<'g>(
     manifest: &mut Manifest,
@@ -556,6 +569,7 @@ fn uname_text(facts: &MachineFacts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transect_model::setting::ThreadSettings;
 
     const GUEST: MachineId = MachineId(1);
 
@@ -585,5 +599,34 @@ mod tests {
         assert_eq!(manifest.cgroups.len(), MAX_CGROUPS);
         assert_eq!(manifest.cgroups[0].settings.cpu_weight, Some(1));
         assert!(manifest.cgroups[1..].iter().all(|group| group.settings.cpu_weight == Some(2)));
+    }
+
+    /// A long path is sent once, and would be stored with each of many threads.
+    #[test]
+    fn paths_of_a_guests_threads_have_a_bound() {
+        let path = format!("/{}", "x".repeat(4000));
+        let mut settings = GuestSettings {
+            cgroups: vec![Some((Untrusted::new(path), CgroupSettings::default()))],
+            ..GuestSettings::default()
+        };
+        let task = |tid| Task {
+            tid,
+            pid: tid,
+            name: Untrusted::new("x".to_owned()),
+            settings: ThreadSettings::default(),
+            cgroup: Some(0),
+        };
+        let mut manifest = Manifest::default();
+        for from in [1, 10_001] {
+            settings.tasks = (from..from + 10_000).map(task).collect();
+            add_settings(&mut manifest, GUEST, &settings);
+        }
+        assert_eq!(manifest.threads.len(), 20_000);
+        let bytes: usize =
+            manifest.threads.iter().filter_map(|t| t.cgroup.as_ref()).map(String::len).sum();
+        assert!(
+            (MAX_THREAD_PATHS_BYTES - 4001..=MAX_THREAD_PATHS_BYTES).contains(&bytes),
+            "{bytes}"
+        );
     }
 }

@@ -37,7 +37,7 @@ mod settings;
 mod start;
 mod wire;
 
-pub use compact::{CHUNK_BYTES, CompactPlan, CompactRun, SyscallForm, Words};
+pub use compact::{CAUSES_VERSION, CHUNK_BYTES, CompactPlan, CompactRun, SyscallForm, Words};
 pub use decoder::{Decoder, Role};
 pub use error::ProtoError;
 pub use frame::{CpuStats, Frame, Hello, MachineFacts, Pong, Stats, Welcome};

@@ -53,11 +53,12 @@ pub trait TraceSource {
     /// What the recorder is told about the machine.
     fn facts(&mut self) -> MachineFacts;
 
-    /// Sets everything up. It may record already; nothing is taken before [`TraceRun::begin`].
+    /// Sets everything up, for a recorder that speaks that version of the protocol. It may record already;
+    /// nothing is taken before [`TraceRun::begin`].
     ///
     /// # Errors
     /// One sentence for the user: what, where, what to do.
-    fn prepare(&mut self, start: &Start) -> Result<Prepared<Self::Run>, String>;
+    fn prepare(&mut self, start: &Start, version: u8) -> Result<Prepared<Self::Run>, String>;
 }
 
 /// A recording that is ready to begin.
@@ -248,7 +249,7 @@ impl Session<'_> {
     ) -> Result<End, Break> {
         // Before the first event: nothing lies beyond what is known of the clock.
         let early = TscReading::take(StampClock::Mono);
-        let prepared = source.prepare(start).map_err(Break::Tell)?;
+        let prepared = source.prepare(start, version).map_err(Break::Tell)?;
         let mut run = prepared.run;
         let clock = StampClock::from_name(prepared.started.clock.raw_for_storage())
             .filter(|_| version >= 2);

@@ -67,6 +67,40 @@ pub struct CompactPlan {
     pub log_bytes: u64,
 }
 
+/// The first protocol version whose agents know [`NEW_FAMILIES`] and contexts of wakings.
+pub const CAUSES_VERSION: u8 = 3;
+/// Families that older agents refuse.
+const NEW_FAMILIES: [&str; 5] = ["vectors", "causes", "locks", "quota", "memory"];
+/// Events that they refuse, or (with an empty name) all of a system.
+const NEW_EVENTS: [(&str, &str); 7] = [
+    ("irq_vectors", ""),
+    ("lock", ""),
+    ("vmscan", ""),
+    ("kvm", "kvm_apic_accept_irq"),
+    ("kvm", "kvm_apicv_accept_irq"),
+    ("net", "net_dev_start_xmit"),
+    ("workqueue", "workqueue_queue_work"),
+];
+
+impl CompactPlan {
+    /// As an agent of this protocol version understands it, and what it does not.
+    pub(crate) fn for_version(&self, version: u8) -> (Self, Vec<String>) {
+        let mut plan = self.clone();
+        if version >= CAUSES_VERSION {
+            return (plan, Vec::new());
+        }
+        let is_new_event = |event: &str| {
+            let (system, name) = event.split_once(':').unwrap_or((event, ""));
+            let is_it = |new: &(&str, &str)| new.0 == system && (new.1.is_empty() || new.1 == name);
+            NEW_EVENTS.iter().any(is_it)
+        };
+        let left = plan.families.extract_if(.., |name| NEW_FAMILIES.contains(&name.as_str()));
+        let left = left.chain(plan.with.extract_if(.., |event| is_new_event(event))).collect();
+        plan.without.retain(|event| !is_new_event(event));
+        (plan, left)
+    }
+}
+
 /// What the compact collector of a guest really does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactRun {

@@ -9,7 +9,8 @@ use crate::{
     bounds::{Account, Excess},
     exchange::{Bracket, Exchanger},
     proto::{
-        Decoder, Frame, Hello, OLDEST_VERSION, Role, Start, Started, Stats, VERSION, Welcome, Words,
+        CompactPlan, Decoder, Frame, Hello, OLDEST_VERSION, Role, Start, Started, Stats, VERSION,
+        Welcome, Words,
     },
     serve::MetaFile,
     stamp::{StampClock, TscReading},
@@ -156,6 +157,17 @@ impl<'c> Link<'c> {
         self.version >= 2
     }
 
+    /// What the agent is to record compactly, and what it cannot because it is older.
+    fn plan(&self) -> Option<(CompactPlan, Vec<String>)> {
+        let plan = self.config.compact.as_ref().filter(|_| self.can_ask_for_compact())?;
+        Some(plan.for_version(self.version))
+    }
+
+    /// Events and families that the agent does not know, because it is older.
+    pub(super) fn unknown_to_agent(&self) -> Vec<String> {
+        self.plan().map(|(_, left)| left).unwrap_or_default()
+    }
+
     /// Asks for stamps of this clock from now on.
     pub(super) fn ask_for(&mut self, clock: StampClock) {
         if self.exchanger.clock() != clock {
@@ -193,7 +205,7 @@ impl<'c> Link<'c> {
             clock: clock.name().to_owned(),
             buffer_bytes: self.config.buffer_bytes,
             events: self.config.events.clone(),
-            compact: self.config.compact.clone().filter(|_| self.can_ask_for_compact()),
+            compact: self.plan().map(|(plan, _)| plan),
         }))?;
         let deadline = Instant::now() + limit;
         let mut meta = MetaFiles::default();

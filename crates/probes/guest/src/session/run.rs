@@ -217,6 +217,15 @@ impl Session<'_> {
             );
             started.why_full = why.into();
         }
+        let unknown = link.unknown_to_agent();
+        if self.last.is_none() && !unknown.is_empty() {
+            self.books.sink.note(&format!(
+                "guest {}: its transect-agent {} is older and does not know {}; update it to record these",
+                name(self.config),
+                welcome.agent.terminal(),
+                unknown.join(", ")
+            ));
+        }
         self.begin(&mut link, welcome, started, meta)?;
         let is_running = !early.stats.is_empty();
         early.hand_on(&mut self.books).map_err(|source| self.sink_error(source))?;

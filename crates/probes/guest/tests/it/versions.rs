@@ -1,4 +1,4 @@
-//! Old peers: agents and recorders that speak version 1 only are served as they always were.
+//! Old peers: agents and recorders that speak an older version are served as they always were.
 #![allow(clippy::unwrap_used, clippy::panic)] // A failed expectation is the report.
 
 use std::{
@@ -78,25 +78,28 @@ fn facts() -> MachineFacts {
 
 const PAGE_BYTES: u32 = 4096;
 
-/// An agent as it was before version 2: anything newer than Error would be an error to it.
-fn old_agent(listener: &UnixListener) {
+/// An agent of an older version, which knows frames up to this type: anything newer would be an error to it.
+fn old_agent(listener: &UnixListener, version: u8, newest_kind: u8) {
     let (socket, _) = listener.accept().unwrap();
     let mut peer = Peer::new(socket, Role::Agent);
     let page = vec![7; 4096];
     loop {
         let (session, kind, payload) = peer.next();
-        assert!(kind <= 13, "an old agent cannot read type {kind}");
+        assert!(kind <= newest_kind, "an old agent cannot read type {kind}");
         match Frame::decode(kind, &payload).unwrap() {
             Frame::Hello(hello) => {
-                assert!((hello.min_version..=hello.max_version).contains(&1), "{hello:?}");
-                let welcome = Welcome { version: 1, agent: "0.0.1".into(), facts: facts() };
+                assert!((hello.min_version..=hello.max_version).contains(&version), "{hello:?}");
+                let welcome = Welcome { version, agent: "0.0.1".into(), facts: facts() };
                 peer.say(session, &Frame::Welcome(welcome));
             }
             Frame::Ping { seq, clock } => {
                 let stamp = clock.now().unwrap();
                 peer.say(session, &Frame::Pong(Pong { seq, cpu: 0, stamp }));
             }
-            Frame::Start(Start { clock, .. }) => {
+            Frame::Start(Start { clock, compact, .. }) => {
+                let families = compact.map(|plan| (plan.families, plan.with));
+                let known = (vec!["sched".into()], vec!["task:task_rename".into()]);
+                assert_eq!(families, (version >= 2).then_some(known));
                 let started =
                     Started { clock: clock.into(), page_bytes: PAGE_BYTES, ..Started::default() };
                 peer.say(session, &Frame::Started(started));
@@ -116,6 +119,7 @@ struct Told {
     pages: usize,
     words: Vec<(u64, usize)>,
     readings: Vec<TscReading>,
+    notes: Vec<String>,
     brackets: Vec<Bracket>,
 }
 
@@ -160,7 +164,9 @@ impl GuestSink for Notebook {
         Ok(())
     }
 
-    fn note(&mut self, _: &str) {}
+    fn note(&mut self, note: &str) {
+        self.0.lock().unwrap().notes.push(note.to_owned());
+    }
 }
 
 fn session(socket: &Path, notebook: &Notebook) -> GuestSession {
@@ -171,7 +177,11 @@ fn session(socket: &Path, notebook: &Notebook) -> GuestSession {
         clocks: vec![StampClock::Mono],
         buffer_bytes: 1 << 20,
         events: Vec::new(),
-        compact: Some(CompactPlan { families: vec!["sched".into()], ..CompactPlan::default() }),
+        compact: Some(CompactPlan {
+            families: ["sched", "causes", "vectors"].map(str::to_owned).to_vec(),
+            with: ["task:task_rename", "lock:contention_begin"].map(str::to_owned).to_vec(),
+            ..CompactPlan::default()
+        }),
         limits: Limits::default(),
         bounds: Bounds::default(),
     };
@@ -191,7 +201,7 @@ fn an_old_agent_records_fully_and_that_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("agent");
     let listener = UnixListener::bind(&path).unwrap();
-    let agent = thread::spawn(move || old_agent(&listener));
+    let agent = thread::spawn(move || old_agent(&listener, 1, 13));
     let notebook = Notebook::default();
     let session = session(&path, &notebook);
     assert!(session.wait_started(), "{:?}", session.stop());
@@ -206,7 +216,26 @@ fn an_old_agent_records_fully_and_that_is_told() {
     assert!(told.words.is_empty() && told.readings.is_empty() && told.brackets.len() > 40);
 }
 
-/// A machine that can do both.
+#[test]
+fn an_agent_before_causes_is_asked_for_what_it_knows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent");
+    let listener = UnixListener::bind(&path).unwrap();
+    let agent = thread::spawn(move || old_agent(&listener, 2, 17));
+    let notebook = Notebook::default();
+    let session = session(&path, &notebook);
+    assert!(session.wait_started(), "{:?}", session.stop());
+    until("a page", || notebook.0.lock().unwrap().pages > 0);
+    assert!(session.stop().unwrap().complete);
+    agent.join().unwrap();
+    let told = notebook.0.lock().unwrap();
+    let [note] = told.notes.as_slice() else { panic!("{:?}", told.notes) };
+    let unknown =
+        "transect-agent 0.0.1 is older and does not know causes, vectors, lock:contention_begin";
+    assert!(note.contains(unknown), "{note}");
+}
+
+/// A machine that can do both; the version of its recorder is its buffers' size.
 struct Machine;
 
 struct Run {
@@ -221,15 +250,20 @@ impl TraceSource for Machine {
         facts()
     }
 
-    fn prepare(&mut self, start: &Start) -> Result<Prepared<Run>, String> {
+    fn prepare(&mut self, start: &Start, version: u8) -> Result<Prepared<Run>, String> {
         let compact = start.compact.as_ref().map(|plan| CompactRun {
             log_bytes: plan.log_bytes,
             isa: "svm".into(),
             events: plan.families.clone(),
         });
         let is_compact = compact.is_some();
-        let started =
-            Started { clock: "mono".into(), page_bytes: PAGE_BYTES, compact, ..Started::default() };
+        let started = Started {
+            clock: "mono".into(),
+            page_bytes: PAGE_BYTES,
+            buffer_bytes: version.into(),
+            compact,
+            ..Started::default()
+        };
         let meta = ["header_page", "irq_lines", "cgroups", "tasks"];
         let meta = meta.map(|name| (name.to_owned(), b"x\n".to_vec())).to_vec();
         Ok(Prepared { started, meta, run: Run { is_compact, position: 0 } })
@@ -312,7 +346,8 @@ fn record_by_old_recorder(version: u8, newest_kind: u8) {
                 }
             }
             Frame::Stopped => break,
-            Frame::Started(_) | Frame::Stats(_) => {}
+            Frame::Started(started) => assert_eq!(started.buffer_bytes, u64::from(version)),
+            Frame::Stats(_) => {}
             // A file of another name would be a part of the trace to it.
             Frame::Meta { name, .. } => assert_eq!(name, "header_page"),
             Frame::Reading(_) => assert!(version >= 2),
@@ -338,7 +373,7 @@ fn slices_and_readings_come_in_order() {
     assert!(outcome.complete, "{outcome:?}");
     assert_eq!(agent.join().unwrap(), End::Bye);
     let told = notebook.0.lock().unwrap();
-    assert_eq!(told.started[0].compact.as_ref().unwrap().events, ["sched"]);
+    assert_eq!(told.started[0].compact.as_ref().unwrap().events, ["sched", "causes", "vectors"]);
     assert_eq!(told.pages, 0);
     let mut end = 0;
     for (position, bytes) in &told.words {

@@ -82,7 +82,7 @@ impl TraceSource for FakeMachine {
         }
     }
 
-    fn prepare(&mut self, start: &Start) -> Result<Prepared<FakeRun>, String> {
+    fn prepare(&mut self, start: &Start, _: u8) -> Result<Prepared<FakeRun>, String> {
         if let Some(why) = &self.refuse {
             return Err(why.clone());
         }
