@@ -157,15 +157,16 @@ fn all(wakings: &Wakings) -> impl Iterator<Item = &Waking> {
     wakings.values().flatten()
 }
 
-/// When all of them record, without the edges.
-fn common_window<'w>(recorders: impl Iterator<Item = &'w Wakings>) -> (u64, u64) {
+/// When all of them record on the CPU, without the edges: a recorder begins and ends CPU by CPU.
+fn common_window<'w>(recorders: impl Iterator<Item = &'w Wakings>, cpu: u32) -> (u64, u64) {
     let edges = recorders.map(|wakings| {
-        let stamps = || all(wakings).map(|waking| waking.ns);
-        (stamps().min().unwrap(), stamps().max().unwrap())
+        let here = || wakings.iter().filter(|((on, _), _)| *on == cpu).flat_map(|(_, list)| list);
+        let stamps = || here().map(|waking| waking.ns);
+        (stamps().min().unwrap_or(u64::MAX), stamps().max().unwrap_or(0))
     });
     let (first, last) =
         edges.fold((0, u64::MAX), |(from, to), (first, last)| (from.max(first), to.min(last)));
-    (first + MARGIN_NS, last - MARGIN_NS)
+    (first.saturating_add(MARGIN_NS), last.saturating_sub(MARGIN_NS))
 }
 
 /// The wakings of one thread on one CPU by two recorders.
@@ -389,8 +390,12 @@ fn both_collectors_trace_cmd_and_perf_agree_on_every_context() {
 /// What the compact file lacks must be what it leaves out: a thread that still runs just goes on. And in what perf and
 /// it lack, a thread is current of which the kernel tells neither.
 fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
-    let (from, to) = common_window(recorders.values());
-    let within = |list: Option<&Vec<Waking>>| -> Vec<Waking> {
+    let mut windows: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for (cpu, _) in recorders.values().flat_map(|wakings| wakings.keys()) {
+        windows.entry(*cpu).or_insert_with(|| common_window(recorders.values(), *cpu));
+    }
+    let within = |cpu: u32, list: Option<&Vec<Waking>>| -> Vec<Waking> {
+        let (from, to) = windows.get(&cpu).copied().unwrap_or((u64::MAX, 0));
         let list = list.into_iter().flatten();
         list.filter(|waking| (from..=to).contains(&waking.ns)).copied().collect()
     };
@@ -403,7 +408,8 @@ fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
     for (name, wakings) in recorders.iter().filter(|(name, _)| **name != "full") {
         let told: BTreeSet<i32> = all(wakings).map(|waking| waking.current).collect();
         let keys: BTreeSet<_> = wakings.keys().chain(full.keys()).copied().collect();
-        let lists = keys.iter().map(|key| (*key, within(wakings.get(key)), within(full.get(key))));
+        let within = |key: &(u32, i32), of: &Wakings| within(key.0, of.get(key));
+        let lists = keys.iter().map(|key| (*key, within(key, wakings), within(key, full)));
         let lists: Vec<_> = lists.collect();
         // Who came to the tracepoint first stamps first.
         let joined = |is_first: bool| -> Vec<_> {
