@@ -15,7 +15,7 @@ const INTERVALS: [(&str, &[&str], &[&str]); 4] = [
     (
         "thread_states",
         &["machine_id", "tid"],
-        &["state", "cpu", "reason", "waker_tid", "effective"],
+        &["state", "cpu", "reason", "waker_tid", "waker_context", "effective"],
     ),
     (
         "vcpu_states",
@@ -25,8 +25,25 @@ const INTERVALS: [(&str, &[&str], &[&str]); 4] = [
     ("domain_states", &["machine_id"], &["state"]),
 ];
 /// Tables of which each row belongs to one event.
-const POINTS: [&str; 7] =
-    ["exits", "wakeups", "irqs", "syscalls", "block_io", "net_io", "work_items"];
+const POINTS: [&str; 10] = [
+    "exits",
+    "wakeups",
+    "irqs",
+    "syscalls",
+    "block_io",
+    "net_io",
+    "work_items",
+    "locks",
+    "throttles",
+    "reclaims",
+];
+/// Tables of what was learned from many events, and the columns that say from how many.
+const LEARNED: [(&str, &[&str]); 2] =
+    [("irq_lines", &["runs", "agreement"]), ("queues", &["requests", "agreement", "backend_tid"])];
+/// Kinds of a waking in an interrupt of which more is known than that it is one.
+const WAKINGS: [&str; 4] = ["timer", "ipi", "completion", "packet"];
+/// Evidence, the best first.
+const EVIDENCE: [&str; 3] = ["id", "context", "order"];
 /// Columns that hold a sum of known time or a count.
 pub(crate) const SUMS: [&str; 19] = [
     "executions",
@@ -292,6 +309,12 @@ impl Whole {
                     found.add(|| format!("{table}: the whole has no such row: {row}"));
                 }
             }
+            "causes" => {
+                let mut all = self.others.get(table).into_iter().flatten();
+                if row["evidence"] != "order" && !all.any(|other| is_cause_of_same(row, other)) {
+                    found.add(|| format!("causes: the whole has no such row: {row}"));
+                }
+            }
             "counters" => {
                 if !row["value"].is_null() && !self.is_value_in_force(row) {
                     found.add(|| format!("counters: the whole has no such value: {row}"));
@@ -301,6 +324,9 @@ impl Whole {
                 let mut row = row.clone();
                 if table == "threads" && names == Names::MayBeEarlier {
                     row["name"] = Value::Null;
+                }
+                for (_, columns) in LEARNED.iter().filter(|(name, _)| *name == table) {
+                    columns.iter().for_each(|column| row[*column] = Value::Null);
                 }
                 let row = &row;
                 let all = self.others.get(table).into_iter().flatten();
@@ -374,6 +400,21 @@ fn is_part_of(row: &Value, whole: &Value) -> bool {
     })
 }
 
+/// Have both the same effect, and the first no other cause, but one of which perhaps less is known?
+fn is_cause_of_same(row: &Value, whole: &Value) -> bool {
+    let ends = |row: &Value| interval_of(row).map(|(_, to)| to);
+    let word = |row: &Value, column: &str| row[column].as_str().unwrap_or_default().to_owned();
+    let rank = |row: &Value| EVIDENCE.iter().position(|known| row["evidence"] == *known);
+    let is_coarser = row["kind"] == "wakeup" && WAKINGS.contains(&word(whole, "kind").as_str());
+    let rest = row.as_object().into_iter().flatten().all(|(column, value)| match column.as_str() {
+        "evidence" => rank(row) >= rank(whole),
+        "candidates" | "error_ns" => true,
+        "kind" | "ts" | "dur" if is_coarser => true,
+        _ => value.is_null() || *value == whole[column],
+    });
+    rest && ends(row) == ends(whole)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,6 +422,8 @@ mod tests {
     const WHOLE: &str = r#"{"table":"cpu_slices","ts":0,"dur":50,"machine_id":0,"cpu":0,"tid":7,"vcpu_machine_id":null,"vcpu":null}
 {"table":"cpu_slices","ts":50,"dur":50,"machine_id":0,"cpu":0,"tid":8,"vcpu_machine_id":null,"vcpu":null}
 {"table":"wakeups","ts":10,"dur":5,"machine_id":0,"tid":8,"waker_tid":7,"waker_cpu":0,"cpu":0}
+{"table":"causes","ts":8,"dur":2,"kind":"timer","machine_id":0,"tid":null,"to_machine_id":0,"to_tid":8,"evidence":"id","candidates":1}
+{"table":"irq_lines","machine_id":0,"irq":4,"runs":9}
 {"table":"threads","machine_id":0,"tid":7,"pid":7,"name":"a"}
 {"table":"windows","ts":0,"dur":100,"machine_id":0,"vcpu":null,"cpu":null,"cgroup":"/","gotten_ns":100}"#;
 
@@ -401,6 +444,15 @@ mod tests {
         assert_eq!(contradictions(r#""ts":50,"dur":50"#, r#""ts":60,"dur":30"#), 0);
         assert_eq!(contradictions(r#""ts":10,"dur":5"#, r#""ts":10,"dur":null"#), 0);
         assert_eq!(contradictions(r#""gotten_ns":100"#, r#""gotten_ns":90"#), 0);
+        assert_eq!(contradictions(r#""evidence":"id""#, r#""evidence":"context""#), 0);
+        assert_eq!(
+            contradictions(
+                r#""ts":8,"dur":2,"kind":"timer""#,
+                r#""ts":10,"dur":0,"kind":"wakeup""#
+            ),
+            0
+        );
+        assert_eq!(contradictions(r#""runs":9"#, r#""runs":8"#), 0);
         let first = WHOLE.lines().next().unwrap();
         assert_eq!(contradictions(&format!("{first}\n"), ""), 0);
     }
@@ -414,6 +466,10 @@ mod tests {
             (r#""ts":10,"dur":5"#, r#""ts":10,"dur":6"#),
             (r#""ts":10,"dur":5"#, r#""ts":11,"dur":5"#),
             (r#""name":"a""#, r#""name":"b""#),
+            (r#""ts":8,"dur":2"#, r#""ts":7,"dur":3"#),
+            (r#""kind":"timer""#, r#""kind":"ipi""#),
+            (r#""to_tid":8"#, r#""to_tid":9"#),
+            (r#""irq":4"#, r#""irq":5"#),
             (r#""gotten_ns":100"#, r#""gotten_ns":101"#),
         ] {
             assert!(contradictions(from, to) > 0, "{from} {to}");
