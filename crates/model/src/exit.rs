@@ -107,6 +107,11 @@ impl ExitReason {
         )
     }
 
+    /// Is this the guest pausing in a loop (PAUSE, or a yielding instruction of that kind)?
+    pub fn is_pause(self) -> bool {
+        matches!((self.isa, self.code), (Isa::Vmx, 40) | (Isa::Svm, 0x77))
+    }
+
     /// Is this a hypercall (VMCALL, VMMCALL, HVC)?
     pub fn is_hypercall(self) -> bool {
         matches!(
