@@ -1,0 +1,81 @@
+//! Why a thread waits while another has the CPU: the first reason that holds.
+
+use crate::{
+    piece::{By, ThreadId, Why},
+    rows::Rows,
+};
+use transect_model::{
+    ids::{CpuId, MachineId},
+    setting::SchedPolicy,
+    table::Thread,
+};
+
+/// Why `who` waits for the CPU from `from` to `to` while `by` has it.
+pub(crate) fn why(
+    rows: &Rows<'_>,
+    who: ThreadId,
+    by: By,
+    cpu: (MachineId, CpuId),
+    (from, to): (i64, i64),
+) -> Why {
+    let (waiting, having) = (rows.thread(who), thread_of(rows, by));
+    let is_throttled = rows.is_throttled(cpu, from, to);
+    match by {
+        _ if is_throttled && class(waiting) == 0 => Why::Throttled,
+        By::Idle => Why::LeavingIdle,
+        _ if class(having) > class(waiting) => Why::Class,
+        _ if could_run_elsewhere(rows, cpu, (from, to)) => Why::Affinity,
+        _ if weight(rows, waiting, having) => Why::Weight,
+        _ => Why::Share,
+    }
+}
+
+fn thread_of<'t>(rows: &Rows<'t>, by: By) -> Option<&'t Thread> {
+    match by {
+        By::Thread(id) => rows.thread(id),
+        By::Vcpu(..) | By::Idle => None,
+    }
+}
+
+/// Classes and real-time priorities in the order in which the scheduler takes them.
+fn class(thread: Option<&Thread>) -> u32 {
+    match thread.and_then(|thread| thread.policy.map(|policy| (policy, thread.rt_priority))) {
+        Some((SchedPolicy::Deadline, _)) => 1000,
+        Some((SchedPolicy::Fifo | SchedPolicy::Rr, priority)) => 100 + priority.unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// Was another CPU idle for at least half of the time? The thread may not run there, or was not moved.
+fn could_run_elsewhere(
+    rows: &Rows<'_>,
+    (machine, cpu): (MachineId, CpuId),
+    (from, to): (i64, i64),
+) -> bool {
+    let mut others = rows.cpus(machine).iter().filter(|other| **other != cpu);
+    others.any(|other| rows.idle((machine, *other), from, to).saturating_mul(2) >= to - from)
+}
+
+/// Is the right of the waiting thread smaller, by its nice value or that of a group above it?
+fn weight(rows: &Rows<'_>, waiting: Option<&Thread>, having: Option<&Thread>) -> bool {
+    let Some((waiting, having)) = waiting.zip(having) else { return false };
+    let (ours, theirs) = (groups(waiting), groups(having));
+    let common = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
+    // Where the two part, their groups compete; a thread without a group there, by its nice value.
+    let weight_of = |groups: &[&str], of: &Thread| {
+        groups.get(common).and_then(|path| rows.group(of.machine_id, path)?.cpu_weight)
+    };
+    match (weight_of(&ours, waiting), weight_of(&theirs, having)) {
+        (Some(ours), Some(theirs)) => ours < theirs,
+        _ => waiting.nice.zip(having.nice).is_some_and(|(ours, theirs)| ours > theirs),
+    }
+}
+
+/// The control groups above a thread, from the top: `/a`, `/a/b`.
+fn groups(thread: &Thread) -> Vec<&str> {
+    let Some(path) = thread.cgroup.as_deref().filter(|path| path.len() > 1) else {
+        return Vec::new();
+    };
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+    ends.map(|end| &path[..end]).collect()
+}

@@ -1,0 +1,247 @@
+//! Who waits for a CPU: starved, throttled, or kept from an idle one.
+
+use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
+use crate::{
+    blame::{Level, Party, party},
+    piece::{By, Doing, Piece, ThreadId, Why},
+    rows::Rows,
+    walk::{waits, walk_vcpu},
+};
+use std::collections::BTreeMap;
+use transect_model::{
+    cause::Evidence,
+    ids::{CpuId, MachineId},
+    state::{ThreadState, VcpuState},
+    table::Cgroup,
+};
+
+/// Waits of this share of the time that a CPU was wanted, and of this many thousandths of a second, are starvation.
+const STARVED_PERCENT: i64 = 10;
+const STARVED_MS: i64 = 20;
+/// Waits of this share of the range for a quota, or beside an idle CPU, are worth a word.
+const THROTTLED_PERCENT: i64 = 5;
+const AFFINITY_PERCENT: i64 = 5;
+/// A CPU that leaves its idle state needs less than this many thousandths of a second: a longer wait is for a quota.
+const LEAVING_IDLE_MS: i64 = 1;
+
+#[derive(Default)]
+struct Wanted {
+    /// Threads, or vCPUs, of it that wanted a CPU.
+    ran: i64,
+    waited: i64,
+    starved: i64,
+    behind: BTreeMap<(Party, Option<Why>), i64>,
+    throttled: i64,
+    throttles: u64,
+    /// Most likely for a quota: behind idle alone for too long, or parked by Xen.
+    likely: i64,
+    likelies: u64,
+    affinity: i64,
+    affinities: u64,
+    idle: BTreeMap<CpuId, i64>,
+    is_allowed: BTreeMap<CpuId, bool>,
+    starvations: u64,
+    /// Has a group above it a quota? None if that was not recorded.
+    has_quota: Option<bool>,
+}
+
+/// Starvation of vCPUs, control groups, and threads outside of groups.
+pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
+    let window = (range.from, range.until);
+    let mut all: BTreeMap<Party, Wanted> = BTreeMap::new();
+    for thread in rows.threads() {
+        let subject = subject(rows, thread);
+        let wanted = all.entry(subject.clone()).or_default();
+        wanted.ran += ran(rows, thread, range);
+        if let Some(has) = has_quota(rows, thread) {
+            wanted.has_quota = Some(wanted.has_quota.unwrap_or(false) || has);
+        }
+        for piece in waits(rows, thread, window) {
+            if piece.doing == Doing::Runnable {
+                wanted.add(rows, range, &subject, &piece, thread);
+            }
+        }
+    }
+    for vcpu in rows.vcpus_without_threads() {
+        let subject = Party::Vcpu(vcpu.0, vcpu.1);
+        let wanted = all.entry(subject.clone()).or_default();
+        let on = rows.vcpu_states_in(vcpu, range.from, range.until).filter(|row| {
+            matches!(
+                row.state,
+                VcpuState::Guest
+                    | VcpuState::Running
+                    | VcpuState::Exit
+                    | VcpuState::Hypercall
+                    | VcpuState::Trap
+            )
+        });
+        wanted.ran += on.map(|row| range.of((row.ts, row.ts.saturating_add(row.dur)))).sum::<i64>();
+        for piece in
+            walk_vcpu(rows, vcpu, window).pieces.iter().filter(|piece| piece.doing.is_wait())
+        {
+            let nobody = ThreadId { machine: vcpu.0, tid: transect_model::ids::Tid(-1) };
+            wanted.add(rows, range, &subject, piece, nobody);
+        }
+    }
+    all.into_iter().flat_map(|(subject, wanted)| wanted.findings(&subject, range)).collect()
+}
+
+/// A vCPU, a control group below the root, else the thread.
+fn subject(rows: &Rows<'_>, thread: ThreadId) -> Party {
+    if rows.vcpu_of_thread(thread).is_some() {
+        return party(rows, thread, Level::Thread);
+    }
+    match party(rows, thread, Level::Group) {
+        Party::Group(machine, path) if path.len() > 1 => Party::Group(machine, path),
+        _ => Party::Thread(thread),
+    }
+}
+
+fn ran(rows: &Rows<'_>, thread: ThreadId, range: Range) -> i64 {
+    let on = rows.states_in(thread, range.from, range.until);
+    on.filter(|row| row.state == ThreadState::Running)
+        .map(|row| range.of((row.ts, row.ts.saturating_add(row.dur))))
+        .sum()
+}
+
+/// Has one of the groups above the thread a quota?
+fn has_quota(rows: &Rows<'_>, thread: ThreadId) -> Option<bool> {
+    let path = rows.thread(thread)?.cgroup.as_deref()?;
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+    let groups: Vec<&Cgroup> =
+        ends.filter_map(|end| rows.group(thread.machine, &path[..end])).collect();
+    if groups.iter().any(|group| group.cpu_quota_ns.is_some()) {
+        return Some(true);
+    }
+    // A group without the controller has no quota, but tells nothing of it either.
+    groups.iter().any(|group| group.cpu_period_ns.is_some()).then_some(false)
+}
+
+impl Wanted {
+    fn add(
+        &mut self,
+        rows: &Rows<'_>,
+        range: Range,
+        subject: &Party,
+        piece: &Piece,
+        thread: ThreadId,
+    ) {
+        self.waited += piece.dur;
+        match (piece.by, piece.why) {
+            (_, Some(Why::Throttled)) if piece.evidence == Evidence::Order => {
+                self.likely += piece.dur;
+                self.likelies += 1;
+            }
+            (_, Some(Why::Throttled)) => {
+                self.throttled += piece.dur;
+                self.throttles += 1;
+            }
+            (Some(By::Idle), _) => {
+                let is_long =
+                    range.second.is_some_and(|second| piece.dur > second / 1000 * LEAVING_IDLE_MS);
+                if is_long {
+                    self.likely += piece.dur;
+                    self.likelies += 1;
+                }
+            }
+            (by, why) => {
+                let who = match (by, subject) {
+                    (Some(By::Thread(by)), _) => self::subject(rows, by),
+                    (Some(By::Vcpu(machine, vcpu)), _) => Party::Vcpu(machine, vcpu),
+                    _ => Party::Unknown,
+                };
+                // Its own threads are not what starves it.
+                if who == *subject || who == Party::Unknown {
+                    return;
+                }
+                self.starved += piece.dur;
+                self.starvations += 1;
+                *self.behind.entry((who, why)).or_default() += piece.dur;
+                if why == Some(Why::Affinity) {
+                    self.affinity += piece.dur;
+                    self.affinities += 1;
+                    self.note_idle(rows, piece, thread);
+                }
+            }
+        }
+    }
+
+    /// Which CPU was idle meanwhile?
+    fn note_idle(&mut self, rows: &Rows<'_>, piece: &Piece, thread: ThreadId) {
+        let machine = cpus_of(rows, piece);
+        let idle = rows
+            .cpus(machine)
+            .iter()
+            .map(|cpu| (rows.idle((machine, *cpu), piece.ts, piece.end()), *cpu));
+        let Some((ns, cpu)) = idle.max() else { return };
+        *self.idle.entry(cpu).or_default() += ns;
+        let allowed = rows.thread(thread).and_then(|row| row.allowed_cpus.as_deref());
+        if let Some(allowed) = allowed {
+            *self.is_allowed.entry(cpu).or_default() |= is_in_list(allowed, cpu);
+        }
+    }
+
+    fn findings(self, subject: &Party, range: Range) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let finding = |detector, held_ns, of_ns, count, detail| Finding {
+            detector,
+            subject: subject.clone(),
+            held_ns,
+            of_ns,
+            count,
+            confidence: Confidence::Certain,
+            detail,
+        };
+        let wanted = self.ran + self.waited;
+        // Without seconds, as long as that is in a range of a second.
+        let least = range.second.map_or(range.length() / 50, |second| second / 1000 * STARVED_MS);
+        let most = self.behind.into_iter().max_by_key(|(_, ns)| *ns);
+        let behind = most.map_or(Detail::None, |((who, why), ns)| Detail::Behind { who, why, ns });
+        if reaches(self.starved, STARVED_PERCENT, wanted) && self.starved >= least {
+            found.push(finding(Detector::Starved, self.starved, wanted, self.starvations, behind));
+        }
+        if reaches(self.throttled, THROTTLED_PERCENT, range.length()) {
+            let (held, count) = (self.throttled, self.throttles);
+            found.push(finding(Detector::Throttled, held, range.length(), count, Detail::None));
+        } else if reaches(self.likely, THROTTLED_PERCENT, range.length())
+            && self.has_quota != Some(false)
+        {
+            let (held, count) = (self.likely, self.likelies);
+            let likely = finding(Detector::Throttled, held, range.length(), count, Detail::None);
+            found.push(Finding { confidence: Confidence::Likely, ..likely });
+        }
+        if reaches(self.affinity, AFFINITY_PERCENT, range.length()) {
+            let most = self.idle.into_iter().max_by_key(|(_, ns)| *ns);
+            let detail = most.map_or(Detail::None, |(cpu, _)| Detail::Idle {
+                cpu,
+                is_allowed: self.is_allowed.get(&cpu).copied(),
+            });
+            found.push(finding(
+                Detector::Affinity,
+                self.affinity,
+                range.length(),
+                self.affinities,
+                detail,
+            ));
+        }
+        found
+    }
+}
+
+/// The machine for whose CPU a piece waits.
+fn cpus_of(rows: &Rows<'_>, piece: &Piece) -> MachineId {
+    let parent = rows.machine(piece.machine).and_then(|machine| machine.parent_id);
+    match (piece.doing, parent) {
+        (Doing::VcpuWait, Some(parent)) => parent,
+        _ => piece.machine,
+    }
+}
+
+/// Is the CPU in a list such as `0-3,8`?
+fn is_in_list(list: &str, cpu: CpuId) -> bool {
+    list.split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let bounds = first.trim().parse().ok().zip(last.trim().parse().ok());
+        bounds.is_some_and(|(first, last): (u32, u32)| (first..=last).contains(&cpu.0))
+    })
+}

@@ -1,0 +1,50 @@
+//! Findings: what holds threads, vCPUs and machines in a range, by rules whose conditions docs/reference/explain.md states.
+//!
+//! ```text
+//! rows ─┬─▶ waits charged ─▶ starved, throttled, affinity
+//!       ├─▶ lock waits, walks of their owners, exits that pause ─▶ lock_holder
+//!       ├─▶ exits, states of vCPUs ─▶ exit_storm, halt_poll
+//!       ├─▶ interrupts ─▶ timer_storm, ipi_storm
+//!       ├─▶ windows ─▶ ping_pong
+//!       └─▶ lost, clock_check ─▶ lost, clock
+//! path ────▶ holder, host_innocent (of one root)
+//! ```
+//! A detector gives facts; faces make sentences of them. Its thresholds are judgement, in one place each.
+
+mod clock;
+mod cpu;
+mod exits;
+mod finding;
+mod interrupts;
+mod locks;
+mod path;
+mod ping_pong;
+
+pub use finding::{Confidence, Detail, Detector, Finding, Range, sort};
+pub use path::of_path;
+
+use crate::rows::{NEEDS, Rows};
+use transect_model::table::{ClockCheck, Exit, Lost, TableDoc, Tables, Window};
+
+/// The tables that findings need besides those of the paths.
+pub const ALSO_NEEDED: [TableDoc; 4] = [Exit::TABLE, Window::TABLE, Lost::TABLE, ClockCheck::TABLE];
+
+/// Every table that findings need.
+pub fn needed() -> Vec<TableDoc> {
+    NEEDS.into_iter().chain(ALSO_NEEDED).collect()
+}
+
+/// What holds whom in the range; what takes most comes first. Of a range that is not long enough, nothing.
+pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
+    if !range.is_long_enough() {
+        return Vec::new();
+    }
+    let mut all = cpu::find(rows, range);
+    all.extend(locks::find(rows, tables, range));
+    all.extend(exits::find(rows, tables, range));
+    all.extend(interrupts::find(rows, tables, range));
+    all.extend(ping_pong::find(rows, tables, range));
+    all.extend(clock::find(tables, range));
+    sort(&mut all);
+    all
+}

@@ -1,0 +1,43 @@
+//! Why a thread or vCPU was slow: who and what kept it, through all machines.
+//!
+//! # Data flow
+//! ```text
+//! rows of the tables ─▶ Rows (by actor) ─▶ walk (a path for each root) ─┬─▶ parts, sums, layers
+//!                                          waits charged, with a reason └─▶ blame
+//! rows, paths ─▶ detect: findings
+//! ```
+//! No I/O, and no text: faces name and print.
+//!
+//! # Example
+//! ```
+//! use transect_explain::{Doing, Rows, ThreadId, walk};
+//! use transect_model::{ids::{CpuId, MachineId, Tid}, state::ThreadState};
+//! use transect_model::table::{Tables, ThreadStateRow};
+//!
+//! let row = |ts, dur, state| ThreadStateRow {
+//!     ts, dur, machine_id: MachineId(0), tid: Tid(7), cpu: Some(CpuId(0)), state,
+//!     effective: None, reason: None, waker_tid: None, waker_context: None,
+//! };
+//! let thread_states = vec![row(0, 10, ThreadState::Running), row(10, 5, ThreadState::Runnable)];
+//! let tables = Tables { thread_states, ..Tables::default() };
+//! let root = ThreadId { machine: MachineId(0), tid: Tid(7) };
+//! let path = walk(&Rows::new(&tables), root, (2, 15));
+//! let pieces: Vec<_> = path.pieces.iter().map(|piece| (piece.ts, piece.dur, piece.doing)).collect();
+//! assert_eq!(pieces, [(2, 8, Doing::Running), (10, 5, Doing::Runnable)]);
+//! ```
+
+mod blame;
+mod charge;
+pub mod detect;
+mod parts;
+mod piece;
+mod rows;
+mod sums;
+mod walk;
+
+pub use blame::{Blame, Level, Party, blame, parties};
+pub use parts::{Most, Part, parts};
+pub use piece::{Actor, By, Doing, Piece, ThreadId, Why};
+pub use rows::{NEEDS, Rows};
+pub use sums::{Layer, Sum, layers, sums};
+pub use walk::{Path, waits, walk, walk_vcpu};

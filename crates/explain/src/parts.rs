@@ -1,0 +1,110 @@
+//! A path in a few parts: what the thread did itself, and who or what kept it.
+
+use crate::piece::{By, Doing, Piece, ThreadId, Why};
+use std::collections::BTreeMap;
+use transect_model::{cause::Evidence, exit::ExitReason, ids::VcpuId};
+
+/// What took most of something, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most<T> {
+    /// What.
+    pub what: T,
+    /// How long.
+    pub ns: i64,
+}
+
+/// One part of a path: all that the thread did in one way, or all that it waited for one other thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The other thread; none for what is not another's.
+    pub other: Option<ThreadId>,
+    /// What happened; for another thread, [`Doing::Running`] whatever it did.
+    pub doing: Doing,
+    /// The vCPU, for waits of one.
+    pub vcpu: Option<VcpuId>,
+    /// How long.
+    pub ns: i64,
+    /// In how many pieces.
+    pub count: u64,
+    /// Of another thread: how long it ran.
+    pub ran_ns: i64,
+    /// How long something waited for a CPU.
+    pub waited_ns: i64,
+    /// Of another thread: how long that slept until a timer.
+    pub timer_ns: i64,
+    /// Behind whom most of that time.
+    pub behind: Option<Most<(Option<By>, Option<Why>)>>,
+    /// The reason of most exits.
+    pub reason: Option<Most<ExitReason>>,
+    /// The weakest of the pieces.
+    pub evidence: Evidence,
+}
+
+#[derive(Default)]
+struct Longest {
+    by: BTreeMap<(Option<By>, Option<Why>), i64>,
+    reasons: BTreeMap<ExitReason, i64>,
+}
+
+/// The parts of a path, the longest first.
+pub fn parts(pieces: &[Piece]) -> Vec<Part> {
+    let mut all: BTreeMap<(Option<ThreadId>, Doing), (Part, Longest)> = BTreeMap::new();
+    for piece in pieces {
+        let tid = piece.tid.filter(|_| piece.depth > 0);
+        let other = tid.map(|tid| ThreadId { machine: piece.machine, tid });
+        let doing = if other.is_some() { Doing::Running } else { kind(piece.doing) };
+        let part = Part {
+            other,
+            doing,
+            vcpu: piece.vcpu,
+            ns: 0,
+            count: 0,
+            ran_ns: 0,
+            waited_ns: 0,
+            timer_ns: 0,
+            behind: None,
+            reason: None,
+            evidence: Evidence::Id,
+        };
+        let (part, longest) =
+            all.entry((other, doing)).or_insert_with(|| (part, Longest::default()));
+        part.ns += piece.dur;
+        part.count += 1;
+        part.evidence = part.evidence.max(piece.evidence);
+        match piece.doing {
+            Doing::Running | Doing::Exit | Doing::User => part.ran_ns += piece.dur,
+            Doing::Runnable | Doing::VcpuWait => part.waited_ns += piece.dur,
+            Doing::Timer => part.timer_ns += piece.dur,
+            _ => {}
+        }
+        if piece.by.is_some() || piece.why.is_some() {
+            *longest.by.entry((piece.by, piece.why)).or_default() += piece.dur;
+        }
+        if let Some(reason) = piece.reason {
+            *longest.reasons.entry(reason).or_default() += piece.dur;
+        }
+    }
+    let mut parts: Vec<Part> = all
+        .into_values()
+        .map(|(part, longest)| Part {
+            behind: most(longest.by),
+            reason: most(longest.reasons),
+            ..part
+        })
+        .collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+    parts
+}
+
+/// What is one thing to say.
+fn kind(doing: Doing) -> Doing {
+    match doing {
+        Doing::Handler => Doing::Delivery,
+        doing => doing,
+    }
+}
+
+fn most<T: Copy + Ord>(all: BTreeMap<T, i64>) -> Option<Most<T>> {
+    let most = all.into_iter().max_by_key(|(_, ns)| *ns);
+    most.map(|(what, ns)| Most { what, ns })
+}

@@ -1,0 +1,435 @@
+//! The rows that a walk needs, by actor and in order of time.
+
+use crate::piece::{Actor, ThreadId};
+use rustc_hash::FxHashMap;
+use transect_model::{
+    cause::CauseKind,
+    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
+    interrupt::Context,
+    state::VcpuState,
+    table::{
+        BlockIo, Cause, Cgroup, CpuSlice, Irq, LockWait, Machine, TableDoc, Tables, Thread,
+        ThreadStateRow, Throttle, Vcpu, VcpuStateRow,
+    },
+};
+
+/// The tables from which paths are made.
+pub const NEEDS: [TableDoc; 12] = [
+    Machine::TABLE,
+    Vcpu::TABLE,
+    Thread::TABLE,
+    Cgroup::TABLE,
+    CpuSlice::TABLE,
+    ThreadStateRow::TABLE,
+    VcpuStateRow::TABLE,
+    Irq::TABLE,
+    BlockIo::TABLE,
+    Cause::TABLE,
+    LockWait::TABLE,
+    Throttle::TABLE,
+];
+
+/// A row that lasts.
+pub(crate) trait Lasts {
+    fn ts(&self) -> i64;
+    fn end(&self) -> i64;
+}
+
+macro_rules! lasts {
+    ($($row:ty),*) => { $(
+        impl Lasts for $row {
+            fn ts(&self) -> i64 {
+                self.ts
+            }
+            fn end(&self) -> i64 {
+                self.ts.saturating_add(self.dur)
+            }
+        }
+    )* };
+}
+lasts!(CpuSlice, ThreadStateRow, VcpuStateRow, Irq, Cause);
+
+/// What is known before a moment.
+pub(crate) enum Before<'t, T> {
+    /// The row that ends then, or lasts.
+    Row(&'t T),
+    /// Nothing since then.
+    Gap(i64),
+}
+
+/// Rows of one actor, by their start.
+#[derive(Debug)]
+pub(crate) struct Line<'t, T>(Vec<&'t T>);
+
+impl<T> Default for Line<'_, T> {
+    fn default() -> Self {
+        Line(Vec::new())
+    }
+}
+
+impl<'t, T: Lasts> Line<'t, T> {
+    /// What is known of the time right before `t`.
+    pub(crate) fn before(&self, t: i64) -> Before<'t, T> {
+        let at = self.0.partition_point(|row| row.ts() < t);
+        match at.checked_sub(1).map(|at| self.0[at]) {
+            Some(row) if row.end() >= t => Before::Row(row),
+            Some(row) => Before::Gap(row.end()),
+            None => Before::Gap(i64::MIN),
+        }
+    }
+
+    fn span(&self) -> Option<(i64, i64)> {
+        Some((self.0.first()?.ts(), self.0.last()?.end()))
+    }
+
+    /// The rows that lie in the time from `from` to `to`, or partly.
+    fn within(&self, from: i64, to: i64) -> impl Iterator<Item = &'t T> {
+        let first = self.0.partition_point(|row| row.end() <= from);
+        self.0[first..].iter().take_while(move |row| row.ts() < to).copied()
+    }
+
+    /// How much of the time from `from` to `to` the rows take of which `counts` is true.
+    pub(crate) fn sum(&self, from: i64, to: i64, counts: impl Fn(&T) -> bool) -> i64 {
+        let rows = self.within(from, to).filter(|row| counts(row));
+        rows.map(|row| row.end().min(to) - row.ts().max(from)).sum()
+    }
+}
+
+/// Events by their time.
+#[derive(Debug)]
+struct Moments<'t, T>(Vec<(i64, &'t T)>);
+
+impl<T> Default for Moments<'_, T> {
+    fn default() -> Self {
+        Moments(Vec::new())
+    }
+}
+
+impl<'t, T> Moments<'t, T> {
+    fn at(&self, t: i64) -> impl Iterator<Item = &'t T> {
+        let first = self.0.partition_point(|(ts, _)| *ts < t);
+        self.0[first..].iter().take_while(move |(ts, _)| *ts == t).map(|(_, row)| *row)
+    }
+
+    /// The last one after `from`, up to `to`.
+    fn last_in(&self, from: i64, to: i64) -> Option<(i64, &'t T)> {
+        let after = self.0.partition_point(|(ts, _)| *ts <= to);
+        self.0[..after].last().filter(|(ts, _)| *ts > from).copied()
+    }
+}
+
+type Map<K, V> = FxHashMap<K, V>;
+type Cpu = (MachineId, CpuId);
+type VcpuOf = (MachineId, VcpuId);
+
+/// The rows of a recording, or of a part of it, as paths are made from them.
+#[derive(Debug, Default)]
+pub struct Rows<'t> {
+    machines: Map<MachineId, &'t Machine>,
+    /// By the process of their VMM.
+    vms: Map<ThreadId, MachineId>,
+    names: Map<ThreadId, &'t Thread>,
+    groups: Map<(MachineId, &'t str), &'t Cgroup>,
+    states: Map<ThreadId, Line<'t, ThreadStateRow>>,
+    slices: Map<Cpu, Line<'t, CpuSlice>>,
+    cpus: Map<MachineId, Vec<CpuId>>,
+    vcpus: Map<VcpuOf, Line<'t, VcpuStateRow>>,
+    threads_of_vcpus: Map<VcpuOf, ThreadId>,
+    vcpus_of_threads: Map<ThreadId, VcpuOf>,
+    irqs: Map<(Cpu, bool), Line<'t, Irq>>,
+    /// Wakings and kicks, by the thread that goes on.
+    wakes: Map<ThreadId, Moments<'t, Cause>>,
+    /// Softirqs and lines, by the CPU of the handler.
+    handlers: Map<Cpu, Moments<'t, Cause>>,
+    injections: Map<VcpuOf, Moments<'t, Cause>>,
+    /// Packets of other machines, by their receiver.
+    packets: Map<MachineId, Moments<'t, Cause>>,
+    requests: Map<MachineId, Moments<'t, BlockIo>>,
+    locks: Map<ThreadId, Moments<'t, LockWait>>,
+    throttles: Map<Cpu, Vec<&'t Throttle>>,
+}
+
+impl<'t> Rows<'t> {
+    /// Of these tables, of which only [`NEEDS`] are read.
+    pub fn new(tables: &'t Tables) -> Self {
+        let mut rows = Rows::default();
+        rows.machines.extend(tables.machines.iter().map(|row| (row.machine_id, row)));
+        for row in &tables.machines {
+            if let Some((machine, tid)) = row.parent_id.zip(row.vmm_pid) {
+                rows.vms.insert(ThreadId { machine, tid }, row.machine_id);
+            }
+        }
+        for row in &tables.threads {
+            rows.names.insert(ThreadId { machine: row.machine_id, tid: row.tid }, row);
+        }
+        for row in &tables.cgroups {
+            rows.groups.insert((row.machine_id, row.cgroup.as_str()), row);
+        }
+        for row in &tables.vcpus {
+            let parent = rows.machines.get(&row.machine_id).and_then(|machine| machine.parent_id);
+            if let Some((machine, tid)) = parent.zip(row.vmm_tid) {
+                let thread = ThreadId { machine, tid };
+                rows.threads_of_vcpus.insert((row.machine_id, row.vcpu), thread);
+                rows.vcpus_of_threads.insert(thread, (row.machine_id, row.vcpu));
+            }
+        }
+        rows.take_states(tables);
+        rows.take_events(tables);
+        rows
+    }
+
+    fn take_states(&mut self, tables: &'t Tables) {
+        for row in &tables.thread_states {
+            let of = ThreadId { machine: row.machine_id, tid: row.tid };
+            self.states.entry(of).or_default().0.push(row);
+        }
+        for row in &tables.cpu_slices {
+            let line = self.slices.entry((row.machine_id, row.cpu)).or_default();
+            if line.0.is_empty() {
+                self.cpus.entry(row.machine_id).or_default().push(row.cpu);
+            }
+            line.0.push(row);
+        }
+        for row in &tables.vcpu_states {
+            self.vcpus.entry((row.machine_id, row.vcpu)).or_default().0.push(row);
+        }
+        for row in &tables.irqs {
+            let of = ((row.machine_id, row.cpu), row.softirq);
+            self.irqs.entry(of).or_default().0.push(row);
+        }
+        self.states.values_mut().for_each(sort);
+        self.slices.values_mut().for_each(sort);
+        self.vcpus.values_mut().for_each(sort);
+        self.irqs.values_mut().for_each(sort);
+        self.cpus.values_mut().for_each(|cpus| cpus.sort_unstable());
+    }
+
+    fn take_events(&mut self, tables: &'t Tables) {
+        for row in &tables.causes {
+            let (machine, end) = (row.to_machine_id, row.end());
+            let moments = match (row.kind, row.to_tid, row.to_cpu, row.to_vcpu) {
+                (CauseKind::Softirq | CauseKind::Line, _, Some(cpu), _) => {
+                    self.handlers.entry((machine, cpu)).or_default()
+                }
+                (_, _, _, Some(vcpu)) => self.injections.entry((machine, vcpu)).or_default(),
+                (CauseKind::Packet, None, ..) => self.packets.entry(machine).or_default(),
+                (CauseKind::Work | CauseKind::Lock, ..) => continue,
+                (_, Some(tid), ..) => self.wakes.entry(ThreadId { machine, tid }).or_default(),
+                _ => continue,
+            };
+            moments.0.push((end, row));
+        }
+        for row in tables.block_io.iter().filter(|row| row.dur.is_some()) {
+            let end = row.ts.saturating_add(row.dur.unwrap_or(0));
+            self.requests.entry(row.machine_id).or_default().0.push((end, row));
+        }
+        for row in tables.locks.iter().filter(|row| row.dur.is_some_and(|dur| dur > 0)) {
+            let end = row.ts.saturating_add(row.dur.unwrap_or(0));
+            let of = ThreadId { machine: row.machine_id, tid: row.tid };
+            self.locks.entry(of).or_default().0.push((end, row));
+        }
+        for row in &tables.throttles {
+            self.throttles.entry((row.machine_id, row.cpu)).or_default().push(row);
+        }
+        self.wakes.values_mut().for_each(sort_moments);
+        self.handlers.values_mut().for_each(sort_moments);
+        self.injections.values_mut().for_each(sort_moments);
+        self.packets.values_mut().for_each(sort_moments);
+        self.requests.values_mut().for_each(sort_moments);
+        self.locks.values_mut().for_each(sort_moments);
+    }
+
+    /// The machine.
+    pub fn machine(&self, id: MachineId) -> Option<&'t Machine> {
+        self.machines.get(&id).copied()
+    }
+
+    /// Is it one whose vCPUs another one schedules?
+    pub fn is_guest(&self, id: MachineId) -> bool {
+        self.machine(id).is_some_and(|machine| machine.kind == MachineKind::Guest)
+    }
+
+    /// What is known of a thread besides its states.
+    pub fn thread(&self, id: ThreadId) -> Option<&'t Thread> {
+        self.names.get(&id).copied()
+    }
+
+    /// The threads that have states.
+    pub fn threads(&self) -> Vec<ThreadId> {
+        let mut all: Vec<ThreadId> = self.states.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The vCPUs, and the host's threads that run them.
+    pub fn vcpu_threads(&self) -> Vec<((MachineId, VcpuId), ThreadId)> {
+        let mut all: Vec<_> = self.threads_of_vcpus.iter().map(|(v, t)| (*v, *t)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The vCPUs whose threads are not known (Xen).
+    pub fn vcpus_without_threads(&self) -> Vec<VcpuOf> {
+        let without = self.vcpus.keys().filter(|vcpu| !self.threads_of_vcpus.contains_key(*vcpu));
+        let mut all: Vec<VcpuOf> = without.copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The vCPU that the thread runs.
+    pub fn vcpu_of_thread(&self, id: ThreadId) -> Option<(MachineId, VcpuId)> {
+        self.vcpus_of_threads.get(&id).copied()
+    }
+
+    /// The host's thread that runs the vCPU.
+    pub fn vcpu_thread(&self, machine: MachineId, vcpu: VcpuId) -> Option<ThreadId> {
+        self.thread_of_vcpu((machine, vcpu))
+    }
+
+    /// When the states of the thread or vCPU begin and end.
+    pub fn span(&self, actor: Actor) -> Option<(i64, i64)> {
+        match actor {
+            Actor::Thread(id) => self.states.get(&id)?.span(),
+            Actor::Vcpu(machine, vcpu) => self.vcpus.get(&(machine, vcpu))?.span(),
+        }
+    }
+
+    /// The VM of whose VMM's process the thread is, else its own machine.
+    pub(crate) fn works_for(&self, id: ThreadId) -> MachineId {
+        let pid = self.thread(id).and_then(|thread| thread.pid);
+        let vm = pid.and_then(|pid| self.vms.get(&ThreadId { tid: pid, ..id }).copied());
+        vm.unwrap_or(id.machine)
+    }
+
+    pub(crate) fn group(&self, machine: MachineId, path: &str) -> Option<&'t Cgroup> {
+        self.groups.get(&(machine, path)).copied()
+    }
+
+    pub(crate) fn state(&self, id: ThreadId, t: i64) -> Before<'t, ThreadStateRow> {
+        self.states.get(&id).map_or(Before::Gap(i64::MIN), |line| line.before(t))
+    }
+
+    pub(crate) fn states_in(
+        &self,
+        id: ThreadId,
+        from: i64,
+        to: i64,
+    ) -> impl Iterator<Item = &'t ThreadStateRow> {
+        self.states.get(&id).into_iter().flat_map(move |line| line.within(from, to))
+    }
+
+    pub(crate) fn vcpu_states_in(
+        &self,
+        vcpu: VcpuOf,
+        from: i64,
+        to: i64,
+    ) -> impl Iterator<Item = &'t VcpuStateRow> {
+        self.vcpus.get(&vcpu).into_iter().flat_map(move |line| line.within(from, to))
+    }
+
+    pub(crate) fn slice(&self, cpu: Cpu, t: i64) -> Before<'t, CpuSlice> {
+        self.slices.get(&cpu).map_or(Before::Gap(i64::MIN), |line| line.before(t))
+    }
+
+    /// How long the CPU was idle.
+    pub(crate) fn idle(&self, cpu: Cpu, from: i64, to: i64) -> i64 {
+        let is_idle = |row: &CpuSlice| row.tid.is_some_and(Tid::is_idle);
+        self.slices.get(&cpu).map_or(0, |line| line.sum(from, to, is_idle))
+    }
+
+    pub(crate) fn cpus(&self, machine: MachineId) -> &[CpuId] {
+        self.cpus.get(&machine).map_or(&[], Vec::as_slice)
+    }
+
+    /// The vCPU that a guest's CPU is, if its states are known: CPUs of a guest are numbered as its vCPUs.
+    pub(crate) fn vcpu_of_cpu(&self, (machine, cpu): Cpu) -> Option<VcpuOf> {
+        let vcpu = (machine, VcpuId(cpu.0));
+        self.vcpus.contains_key(&vcpu).then_some(vcpu)
+    }
+
+    pub(crate) fn vcpu(&self, vcpu: VcpuOf, t: i64) -> Before<'t, VcpuStateRow> {
+        self.vcpus.get(&vcpu).map_or(Before::Gap(i64::MIN), |line| line.before(t))
+    }
+
+    pub(crate) fn thread_of_vcpu(&self, vcpu: VcpuOf) -> Option<ThreadId> {
+        self.threads_of_vcpus.get(&vcpu).copied()
+    }
+
+    /// The handler that runs at `t`: the one that began last, if several do.
+    pub(crate) fn handler(&self, cpu: Cpu, context: Context, t: i64) -> Option<&'t Irq> {
+        let line = self.irqs.get(&(cpu, context == Context::Softirq))?;
+        let at = line.0.partition_point(|row| row.ts <= t);
+        // Handlers nest at most as deep as this.
+        let candidates = line.0[..at].iter().rev().take(16);
+        candidates.copied().find(|row| row.end() >= t)
+    }
+
+    /// What woke the thread at `t`.
+    pub(crate) fn wake(&self, id: ThreadId, t: i64) -> Option<&'t Cause> {
+        let mut all = self.wakes.get(&id)?.at(t);
+        all.find(|cause| cause.kind != CauseKind::Kick)
+    }
+
+    /// The kick of a guest for which it was woken.
+    pub(crate) fn kick(&self, id: ThreadId, t: i64) -> Option<&'t Cause> {
+        let mut all = self.wakes.get(&id)?.at(t);
+        all.find(|cause| cause.kind == CauseKind::Kick && cause.tid.is_some())
+    }
+
+    /// What made the handler run that began on the CPU at `t`.
+    pub(crate) fn to_handler(&self, cpu: Cpu, kind: CauseKind, t: i64) -> Option<&'t Cause> {
+        self.handlers.get(&cpu)?.at(t).find(|cause| cause.kind == kind)
+    }
+
+    /// What was injected into the vCPU at `t`.
+    pub(crate) fn injection(&self, vcpu: VcpuOf, t: i64) -> Option<&'t Cause> {
+        self.injections.get(&vcpu)?.at(t).next()
+    }
+
+    /// What was injected into the vCPU right before the stretch in guest mode that it is in at `t`, and when.
+    pub(crate) fn injected_for(&self, vcpu: VcpuOf, t: i64) -> Option<(i64, &'t Cause)> {
+        let line = self.vcpus.get(&vcpu)?;
+        let Before::Row(guest) = line.before(t) else { return None };
+        let Before::Row(before) = line.before(guest.ts) else { return None };
+        let began = before.ts.min(guest.ts);
+        (guest.state == VcpuState::Guest).then_some(())?;
+        self.injections.get(&vcpu)?.last_in(began.saturating_sub(1), t)
+    }
+
+    /// Is it the last that is known of the thread?
+    pub(crate) fn is_last(&self, id: ThreadId, row: &ThreadStateRow) -> bool {
+        self.states.get(&id).and_then(|line| line.0.last()).is_some_and(|last| last.ts == row.ts)
+    }
+
+    /// The packet of another machine that came at `t`.
+    pub(crate) fn packet(&self, machine: MachineId, t: i64) -> Option<&'t Cause> {
+        self.packets.get(&machine)?.at(t).next()
+    }
+
+    /// The request that was done at `t`.
+    pub(crate) fn request(&self, machine: MachineId, t: i64) -> Option<&'t BlockIo> {
+        self.requests.get(&machine)?.at(t).next()
+    }
+
+    /// The wait for a lock that ended last after `from`, up to `to`.
+    pub(crate) fn lock(&self, id: ThreadId, from: i64, to: i64) -> Option<&'t LockWait> {
+        Some(self.locks.get(&id)?.last_in(from, to)?.1)
+    }
+
+    /// Of a group of the machine, was the quota of the CPU used up for at least half of the time?
+    pub(crate) fn is_throttled(&self, cpu: Cpu, from: i64, to: i64) -> bool {
+        let covers = |row: &&Throttle| {
+            let end = row.dur.map_or(i64::MAX, |dur| row.ts.saturating_add(dur));
+            end.min(to).saturating_sub(row.ts.max(from)).saturating_mul(2) >= to - from
+        };
+        self.throttles.get(&cpu).is_some_and(|rows| rows.iter().copied().any(|row| covers(&row)))
+    }
+}
+
+fn sort<T: Lasts>(line: &mut Line<'_, T>) {
+    line.0.sort_by_key(|row| row.ts());
+}
+
+fn sort_moments<T>(moments: &mut Moments<'_, T>) {
+    moments.0.sort_by_key(|(ts, _)| *ts);
+}

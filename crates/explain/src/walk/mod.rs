@@ -1,0 +1,229 @@
+//! The walk: from the end of a window back to its start, always at what kept the thread from going on.
+//!
+//! ```text
+//! thread runs ───────── it is the piece, cut by the states of the vCPU that it runs on
+//! thread waits ──────── for who has the CPU, cut by the CPU's slices
+//! thread sleeps ─────── whoever woke it: a frame for the time that it slept
+//!                         another thread: goes on there
+//!                         an interrupt:   its handler, and what that was about: a timer, a request, a packet;
+//!                                         in a guest, its way through the hypervisor to who sent it
+//! nothing known ─────── unknown
+//! ```
+//! The pieces tile the window: each step emits what lies between a row's start (or the frame's) and the moment that the
+//! walk has reached, and goes on there; a frame that has reached its start ends. Time never rises: a cause later than its
+//! effect is taken to be at its effect if both clocks' errors allow that, and refused otherwise. At one moment an actor
+//! is asked once; a cause that leads back to it is refused, and the time unknown.
+
+mod interrupt;
+mod place;
+mod state;
+mod vcpu;
+mod waits;
+
+pub use state::Path;
+pub use vcpu::walk_vcpu;
+pub use waits::waits;
+
+use crate::{
+    piece::{Doing, Piece, ThreadId},
+    rows::{Before, Lasts as _, Rows},
+};
+use interrupt::Interrupt;
+use place::{Place, work_of};
+use state::{Frame, Walk};
+use transect_model::{
+    cause::{CauseKind, Evidence},
+    exit::ExitReason,
+    ids::{CpuId, MachineId, VcpuId},
+    state::{ThreadState, VcpuState},
+    table::{Cause, ThreadStateRow},
+};
+
+/// How the thread spent the window, and what kept it. An empty window has no pieces.
+pub fn walk(rows: &Rows<'_>, root: ThreadId, (from, until): (i64, i64)) -> Path {
+    let mut walk = Walk::new(rows, root, (from, until));
+    while let Some(frame) = walk.frames.last().copied() {
+        if walk.t <= frame.lo {
+            walk.frames.pop();
+            continue;
+        }
+        walk.path.steps += 1;
+        walk.step(frame);
+    }
+    walk.path.pieces.reverse();
+    walk.path
+}
+
+impl<'t> Walk<'_, 't> {
+    fn step(&mut self, frame: Frame) {
+        let row = match self.rows.state(frame.thread, self.t) {
+            Before::Row(row) => row,
+            Before::Gap(since) => return self.unknown(since.max(frame.lo)),
+        };
+        let low = row.ts.max(frame.lo);
+        match row.state {
+            ThreadState::Running => self.runs(frame, row, low),
+            ThreadState::Runnable => self.waits(frame, row, low),
+            ThreadState::Blocked => self.slept(frame, row, low),
+            ThreadState::Unknown => self.unknown(low),
+        }
+    }
+
+    fn runs(&mut self, frame: Frame, row: &ThreadStateRow, low: i64) {
+        let mut low = low;
+        if let Some(lock) = self.rows.lock(frame.thread, low, self.t) {
+            let end = lock.ts.saturating_add(lock.dur.unwrap_or(0));
+            if end < self.t {
+                // What comes behind the lock first.
+                low = end;
+            } else {
+                let low = lock.ts.max(low);
+                let owner = lock.owner_tid.map(|tid| ThreadId { tid, ..frame.thread });
+                match owner.filter(|owner| *owner != frame.thread) {
+                    Some(owner) => {
+                        self.push(owner, low, CauseKind::Lock, Evidence::Context, Some(0))
+                    }
+                    None => self.emit(low, self.of_thread(frame.thread, row.cpu, Doing::Lock)),
+                }
+                return;
+            }
+        }
+        if let Some(vcpu) = self.rows.vcpu_of_thread(frame.thread) {
+            return self.runs_vcpu(frame, row, vcpu, low);
+        }
+        let (low, place) = self.place(frame.thread.machine, row.cpu, low);
+        let piece = self.of_thread(frame.thread, row.cpu, Doing::Running);
+        self.put(low, place, piece);
+    }
+
+    /// A vCPU's thread has the CPU: for its guest's thread, or the hypervisor's and VMM's work for it.
+    fn runs_vcpu(
+        &mut self,
+        frame: Frame,
+        row: &ThreadStateRow,
+        vcpu: (MachineId, VcpuId),
+        low: i64,
+    ) {
+        let piece =
+            Piece { vcpu: Some(vcpu.1), ..self.of_thread(frame.thread, row.cpu, Doing::Running) };
+        let (low, state) = match self.rows.vcpu(vcpu, self.t) {
+            Before::Row(state) => (state.ts.max(low), Some(state)),
+            Before::Gap(since) => (since.max(low), None),
+        };
+        let Some(state) = state else { return self.emit(low, piece) };
+        if let Some(doing) = work_of(state.state) {
+            return self.emit(low, Piece { doing, reason: state.reason, ..piece });
+        }
+        // Who is asked for by a cause is the guest's thread; a vCPU as a root is asked for itself.
+        let guest = self.guest_thread(vcpu).filter(|_| self.frames.len() > 1);
+        match guest {
+            Some(thread) if state.state == VcpuState::Guest && !self.asked.contains(&thread) => {
+                if let Some(top) = self.frames.last_mut() {
+                    top.thread = thread;
+                }
+                self.asked.push(thread);
+            }
+            _ => self.emit(low, piece),
+        }
+    }
+
+    /// The guest's thread that the vCPU runs right before the moment.
+    fn guest_thread(&self, (machine, vcpu): (MachineId, VcpuId)) -> Option<ThreadId> {
+        let Before::Row(slice) = self.rows.slice((machine, CpuId(vcpu.0)), self.t) else {
+            return None;
+        };
+        let tid = slice.tid.filter(|tid| !tid.is_idle())?;
+        Some(ThreadId { machine, tid })
+    }
+
+    pub(super) fn waits(&mut self, frame: Frame, row: &ThreadStateRow, low: i64) {
+        let piece = self.of_thread(frame.thread, row.cpu, Doing::Runnable);
+        let Some(cpu) = row.cpu else { return self.emit(low, piece) };
+        let (low, place) = self.place(frame.thread.machine, Some(cpu), low);
+        match place {
+            Place::Waits(_) => self.put(low, place, piece),
+            _ => self.emit_wait(low, (frame.thread.machine, cpu), frame.thread, piece),
+        }
+    }
+
+    fn slept(&mut self, frame: Frame, row: &ThreadStateRow, low: i64) {
+        let woken = (row.end() == self.t).then(|| self.rows.wake(frame.thread, self.t)).flatten();
+        let Some(cause) = woken else {
+            // Lost events would have ended the row. Who is a cause was awake.
+            let is_asleep = row.end() > self.t || self.rows.is_last(frame.thread, row);
+            let is_asleep = is_asleep && self.frames.len() == 1;
+            let doing = if is_asleep { Doing::Asleep } else { Doing::Unknown };
+            return self.emit(low, self.of_thread(frame.thread, None, doing));
+        };
+        self.follow(frame.thread, cause, low);
+    }
+
+    /// Goes on at what woke the thread at the moment; it slept since `lo`.
+    fn follow(&mut self, thread: ThreadId, cause: &Cause, lo: i64) {
+        if let Some(kick) = self.rows.kick(thread, self.t)
+            && let Some(tid) = kick.tid
+            && kick.ts <= self.t
+        {
+            // What the vCPU's thread does for it lies between.
+            let waker = cause.tid.map(|tid| ThreadId { machine: cause.machine_id, tid });
+            let vcpu = waker.and_then(|waker| self.rows.vcpu_of_thread(waker));
+            let guest = ThreadId { machine: kick.machine_id, tid };
+            let exit = Piece {
+                machine: kick.machine_id,
+                tid: kick.tid,
+                vcpu: vcpu.map(|(_, vcpu)| vcpu),
+                cpu: kick.cpu,
+                reason: vcpu.and_then(|vcpu| self.exit_reason(vcpu)),
+                cause: Some(CauseKind::Kick),
+                evidence: self.weaker(kick.evidence),
+                ..self.of_thread(guest, kick.cpu, Doing::Exit)
+            };
+            self.emit(kick.ts.max(lo), exit);
+            return self.push(guest, lo, CauseKind::Kick, kick.evidence, kick.error_ns);
+        }
+        let Some(at) = self.time_of(cause) else { return self.unknown(lo) };
+        match (cause.tid, cause.cpu) {
+            (Some(tid), _) => {
+                let waker = ThreadId { machine: cause.machine_id, tid };
+                if at < self.t {
+                    let piece = self.of_thread(thread, cause.to_cpu, Doing::Delivery);
+                    self.emit(at.max(lo), Piece { cause: Some(cause.kind), ..piece });
+                }
+                self.push(waker, lo, cause.kind, cause.evidence, cause.error_ns);
+            }
+            (None, Some(cpu)) => {
+                let interrupt = Interrupt {
+                    machine: cause.machine_id,
+                    cpu,
+                    context: cause.context,
+                    vector: cause.vector,
+                    kind: cause.kind,
+                    since: at,
+                };
+                self.interrupted(thread, interrupt, cause, lo);
+            }
+            (None, None) => self.unknown(lo),
+        }
+    }
+
+    /// The time of a cause, not behind the moment; none if it is too far behind it.
+    fn time_of(&mut self, cause: &Cause) -> Option<i64> {
+        if cause.ts <= self.t {
+            return Some(cause.ts);
+        }
+        let error = cause.error_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(0);
+        if cause.ts.saturating_sub(self.t) <= error {
+            return Some(self.t);
+        }
+        self.path.refused += 1;
+        None
+    }
+
+    /// The reason of the exit that the vCPU is in right before the moment.
+    fn exit_reason(&self, vcpu: (MachineId, VcpuId)) -> Option<ExitReason> {
+        match self.rows.vcpu(vcpu, self.t) {
+            Before::Row(row) => row.reason,
+            Before::Gap(_) => None,
+        }
+    }
+}

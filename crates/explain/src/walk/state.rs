@@ -1,0 +1,129 @@
+//! Where a walk is: the actors that are asked, the moment that it has reached, and the pieces behind that.
+
+use crate::{
+    piece::{Doing, Piece, ThreadId},
+    rows::Rows,
+};
+use transect_model::{
+    cause::{CauseKind, Evidence},
+    ids::CpuId,
+};
+
+/// Causes that lead to one another, at most.
+const MAX_FRAMES: usize = 4096;
+
+/// How a thread spent a window, and what kept it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// In order of time; they tile the window.
+    pub pieces: Vec<Piece>,
+    /// Steps that were made.
+    pub steps: u64,
+    /// Causes that could not be: later than their effect, or in a circle.
+    pub refused: u64,
+}
+
+/// An actor that is asked for the time down to `lo`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) thread: ThreadId,
+    pub(super) lo: i64,
+    pub(super) cause: Option<CauseKind>,
+    pub(super) evidence: Evidence,
+    pub(super) error_ns: Option<u64>,
+}
+
+pub(super) struct Walk<'r, 't> {
+    pub(super) rows: &'r Rows<'t>,
+    pub(super) path: Path,
+    pub(super) frames: Vec<Frame>,
+    pub(super) t: i64,
+    /// Who was asked at `t`.
+    pub(super) asked: Vec<ThreadId>,
+}
+
+impl<'r, 't> Walk<'r, 't> {
+    pub(super) fn new(rows: &'r Rows<'t>, root: ThreadId, (from, until): (i64, i64)) -> Self {
+        let frame = Frame {
+            thread: root,
+            lo: from,
+            cause: None,
+            evidence: Evidence::Id,
+            error_ns: Some(0),
+        };
+        Walk { rows, path: Path::default(), frames: vec![frame], t: until, asked: vec![root] }
+    }
+
+    pub(super) fn unknown(&mut self, lo: i64) {
+        if let Some(frame) = self.frames.last() {
+            self.emit(lo.max(frame.lo), self.of_thread(frame.thread, None, Doing::Unknown));
+        }
+    }
+
+    /// Asks another thread for the time down to `lo`.
+    pub(super) fn push(
+        &mut self,
+        thread: ThreadId,
+        lo: i64,
+        cause: CauseKind,
+        evidence: Evidence,
+        error_ns: Option<u64>,
+    ) {
+        if self.t <= lo {
+            return;
+        }
+        if self.frames.len() >= MAX_FRAMES || self.asked.contains(&thread) {
+            self.path.refused += 1;
+            return self.unknown(lo);
+        }
+        let below = self.frames.last();
+        let error_ns =
+            below.and_then(|below| below.error_ns).zip(error_ns).map(|(a, b)| a.saturating_add(b));
+        let evidence = self.weaker(evidence);
+        self.asked.push(thread);
+        self.frames.push(Frame { thread, lo, cause: Some(cause), evidence, error_ns });
+    }
+
+    pub(super) fn weaker(&self, evidence: Evidence) -> Evidence {
+        self.frames.last().map_or(evidence, |frame| frame.evidence.max(evidence))
+    }
+
+    /// A piece of the thread; where in time, [`Self::emit`] tells.
+    pub(super) fn of_thread(&self, thread: ThreadId, cpu: Option<CpuId>, doing: Doing) -> Piece {
+        let frame = self.frames.last();
+        Piece {
+            ts: 0,
+            dur: 0,
+            depth: u32::try_from(self.frames.len().saturating_sub(1)).unwrap_or(u32::MAX),
+            machine: thread.machine,
+            tid: Some(thread.tid),
+            vcpu: None,
+            cpu,
+            doing,
+            reason: None,
+            by: None,
+            why: None,
+            cause: frame.and_then(|frame| frame.cause),
+            evidence: frame.map_or(Evidence::Order, |frame| frame.evidence),
+            error_ns: frame.and_then(|frame| frame.error_ns),
+        }
+    }
+
+    /// The piece from `low` to the moment, which is then at `low`.
+    pub(super) fn emit(&mut self, low: i64, piece: Piece) {
+        if low >= self.t {
+            return;
+        }
+        let piece = Piece { ts: low, dur: self.t - low, ..piece };
+        self.t = low;
+        self.asked.clear();
+        self.asked.extend(self.frames.last().map(|frame| frame.thread));
+        match self.path.pieces.last_mut() {
+            Some(later) if later.goes_on_from(&piece) => {
+                later.ts = piece.ts;
+                later.dur += piece.dur;
+            }
+            _ => self.path.pieces.push(piece),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A vCPU without a thread that is known (Xen): its own states are its path.
+
+use super::{
+    place::{is_parked, work_of},
+    state::{Path, Walk},
+};
+use crate::{
+    piece::{Doing, Piece, ThreadId},
+    rows::{Before, Rows},
+};
+use transect_model::{
+    ids::{MachineId, Tid, VcpuId},
+    state::VcpuState,
+};
+
+/// How the vCPU spent the window. Whoever ended its sleep is not known: event channels are not recorded.
+pub fn walk_vcpu(rows: &Rows<'_>, vcpu: (MachineId, VcpuId), (from, until): (i64, i64)) -> Path {
+    let nobody = ThreadId { machine: vcpu.0, tid: Tid(-1) };
+    let mut walk = Walk::new(rows, nobody, (from, until));
+    while walk.t > from {
+        walk.path.steps += 1;
+        let piece = |walk: &Walk<'_, '_>, cpu, doing| Piece {
+            tid: None,
+            vcpu: Some(vcpu.1),
+            ..walk.of_thread(nobody, cpu, doing)
+        };
+        let row = match rows.vcpu(vcpu, walk.t) {
+            Before::Row(row) => row,
+            Before::Gap(since) => {
+                walk.emit(since.max(from), piece(&walk, None, Doing::Unknown));
+                continue;
+            }
+        };
+        let low = row.ts.max(from);
+        let doing = match row.state {
+            VcpuState::Guest | VcpuState::Running => Doing::Running,
+            VcpuState::Preempted | VcpuState::Waking => Doing::VcpuWait,
+            VcpuState::Halted | VcpuState::Blocked => Doing::Unrecorded,
+            VcpuState::Offline if is_parked(rows, row) => Doing::VcpuWait,
+            VcpuState::Offline => Doing::Offline,
+            state => work_of(state).unwrap_or(Doing::Unknown),
+        };
+        let piece = Piece { reason: row.reason, ..piece(&walk, row.cpu, doing) };
+        match doing {
+            Doing::VcpuWait => walk.emit_vcpu_wait(low, row, vcpu, Piece { reason: None, ..piece }),
+            _ => walk.emit(low, piece),
+        }
+    }
+    walk.path.pieces.reverse();
+    walk.path
+}
