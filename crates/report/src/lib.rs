@@ -5,11 +5,13 @@
 //! rows ─▶ Gather ─▶ lines (`build`, a file per view) ─▶ text for people (`text`)
 //!                                                    └▶ JSON and CSV for programs (`machine`)
 //! streams ─▶ `events`: every event, one line each
+//! rows ─▶ paths ─▶ `explain`: why a thread was slow
 //! ```
 //! Only `text` knows that there is a terminal.
 
 mod build;
 pub mod events;
+pub mod explain;
 mod facts;
 mod lines;
 mod machine;
@@ -20,7 +22,7 @@ mod stats;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 mod view;
 mod zone;
 

@@ -1,7 +1,7 @@
 //! The report for people: one section per view, aligned tables, units that fit.
 
 mod domains;
-mod grid;
+pub(crate) mod grid;
 mod lost;
 mod machines;
 mod names;

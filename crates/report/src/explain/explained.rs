@@ -1,0 +1,32 @@
+//! Roots together with what was found in the range.
+
+use super::{findings::concerning, root::Root};
+use transect_explain::{
+    Rows,
+    detect::{self, Finding, Range},
+};
+use transect_model::table::Tables;
+
+/// Roots that were explained, and what was found in the range.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The roots.
+    pub roots: Vec<Root>,
+    /// What concerns them; none if the range is too short for that.
+    pub findings: Option<Vec<Finding>>,
+}
+
+impl Explained {
+    /// Of roots that were explained in the range.
+    pub fn new(rows: &Rows<'_>, tables: &Tables, roots: Vec<Root>, range: Range) -> Self {
+        let all = range.is_long_enough().then(|| detect::findings(rows, tables, range));
+        let findings = all.map(|mut all| {
+            for root in &roots {
+                all.extend(detect::of_path(rows, root.actor, &root.path.pieces));
+            }
+            detect::sort(&mut all);
+            concerning(rows, &all, &roots).into_iter().cloned().collect()
+        });
+        Explained { roots, findings }
+    }
+}

@@ -1,0 +1,140 @@
+//! The sentences of findings, and what one can try.
+
+use super::{names, root::Root, sentences::reason};
+use transect_explain::{
+    Party, Rows,
+    detect::{Confidence, Detail, Detector, Finding},
+};
+use transect_recording::{
+    TimeUnit,
+    number::{count, duration, share},
+};
+
+/// What was found, in one sentence.
+pub(super) fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
+    let who = names::party(rows, &finding.subject);
+    let held = duration(finding.held_ns, unit);
+    let part = share(finding.held_ns, finding.of_ns);
+    let times = count(finding.count);
+    match (finding.detector, &finding.detail) {
+        (Detector::Starved, detail) => {
+            let behind = match detail {
+                Detail::Behind { who, why, ns } => {
+                    let why = why.map(|why| format!(" ({})", reason(why))).unwrap_or_default();
+                    let most = if *ns == finding.held_ns {
+                        String::new()
+                    } else {
+                        format!(", {} of it", duration(*ns, unit))
+                    };
+                    format!("{most} behind {}{why}", names::party(rows, who))
+                }
+                _ => String::new(),
+            };
+            format!("{who} waited {held} ({part} of the time that it wanted a CPU){behind}.")
+        }
+        (Detector::Throttled, _) => {
+            let because = match finding.confidence {
+                Confidence::Certain => "because",
+                Confidence::Likely => "most likely because",
+            };
+            format!(
+                "{who} waited {held} ({part} of the range) {times} times, {because} its quota or cap had ended."
+            )
+        }
+        (Detector::Affinity, Detail::Idle { cpu, is_allowed }) => {
+            let allowed = match is_allowed {
+                Some(true) => ", on which it may run",
+                Some(false) => ", on which it may not run",
+                None => "",
+            };
+            format!("{who} waited {held} ({part} of the range) while CPU {cpu} was idle{allowed}.")
+        }
+        (Detector::Affinity, _) => {
+            format!("{who} waited {held} ({part} of the range) while another CPU was idle.")
+        }
+        (Detector::LockHolder, Detail::Holder { holder: Some(holder), behind }) => {
+            let behind = behind
+                .as_ref()
+                .map(|by| format!(", displaced by {}", names::party(rows, by)))
+                .unwrap_or_default();
+            let holder = names::thread(rows, *holder);
+            match finding.subject {
+                Party::Machine(_) => format!(
+                    "Threads of {who} waited for locks while {holder} had one and no CPU{behind}: {held} ({part} of all waits for locks)."
+                ),
+                _ => format!("{who} waited {held} ({part} of the range) for {holder}{behind}."),
+            }
+        }
+        (Detector::LockHolder, _) => format!(
+            "{who} paused {times} times in a loop while another of its vCPUs had no CPU: most likely that had a lock."
+        ),
+        (Detector::PingPong, Detail::PerRun(hundredths)) => format!(
+            "{who} ran {times} times with {}.{:02} requests each, and waited {held} ({part}) for it.",
+            hundredths / 100,
+            hundredths % 100
+        ),
+        (Detector::ExitStorm, Detail::Exit { reason, detail, rip }) => {
+            let about = detail.map(|detail| format!(" 0x{detail:x}")).unwrap_or_default();
+            let at = rip.map(|rip| format!(" at 0x{rip:x}")).unwrap_or_default();
+            format!(
+                "{who} left the guest {times} times for {reason}, most often{about}{at}: {held} ({part} of its CPU time)."
+            )
+        }
+        (Detector::HaltPoll, _) => format!(
+            "The host polled for {who} in vain for {held} ({part} of its CPU time) while others waited for that CPU."
+        ),
+        (Detector::TimerStorm, Detail::Thread(thread)) => {
+            let woke = thread
+                .map(|thread| format!(", most often for {}", names::thread(rows, thread)))
+                .unwrap_or_default();
+            format!("Timers interrupted {who} {times} times{woke}: {held} ({part} of the range).")
+        }
+        (Detector::IpiStorm, Detail::Thread(thread)) => {
+            let by = thread
+                .map(|thread| format!(", most often {}", names::thread(rows, thread)))
+                .unwrap_or_default();
+            format!("Other CPUs interrupted {who} {times} times{by}: {held} ({part} of the range).")
+        }
+        (Detector::Lost, _) => {
+            format!(
+                "Events of {who} are lost for {held} ({part} of the range): that time is unknown."
+            )
+        }
+        (Detector::Clock, Detail::Distance(ns)) => format!(
+            "{times} events of {who} lie outside of the time in which its vCPUs ran, by up to {}: its clock does not fit.",
+            duration(*ns, unit)
+        ),
+        (Detector::HostInnocent, _) => {
+            format!("Nothing on the host kept {who}: {part} of the time was the host's.")
+        }
+        (detector, _) => format!("{who}: {}, {held} ({part}).", detector.as_str()),
+    }
+}
+
+/// What one can try.
+pub(super) fn hint(finding: &Finding) -> &'static str {
+    match finding.detector {
+        Detector::Starved => "pin it elsewhere, or give it more weight (cpu.weight, Xen: weight)",
+        Detector::Throttled => "raise the quota (cpu.max, Xen: cap)",
+        Detector::Affinity => "widen its cpuset, or pin it to the idle CPU",
+        Detector::LockHolder => "fewer vCPUs, or pin them, so that those of one VM run together",
+        Detector::PingPong => "an I/O thread, larger batches, or a smaller weight for its peer",
+        Detector::ExitStorm => "virtio in place of emulated devices; a paravirtual clock and timer",
+        Detector::HaltPoll => "a smaller halt_poll_ns (module kvm)",
+        Detector::TimerStorm => "a larger timer slack, fewer short timers, nohz",
+        Detector::IpiStorm => "fewer vCPUs for its threads, or pin its threads",
+        Detector::Lost => "record again with larger buffers (--buffer), or fewer events",
+        Detector::Clock => "record again; see docs/reference/clocks.md",
+        Detector::HostInnocent => "look inside the guest: the path shows where",
+    }
+}
+
+/// Those that concern the roots: about one that is on their paths, or a machine of them.
+pub(super) fn concerning<'f>(
+    rows: &Rows<'_>,
+    findings: &'f [Finding],
+    roots: &[Root],
+) -> Vec<&'f Finding> {
+    let on_paths = transect_explain::parties(rows, roots.iter().flat_map(|root| &root.path.pieces));
+    findings.iter().filter(|finding| on_paths.contains(&finding.subject)).collect()
+}

@@ -1,0 +1,81 @@
+//! What is explained: roots, and whose waits are charged.
+
+use std::collections::BTreeSet;
+use transect_explain::{
+    Actor, Doing, Layer, Part, Path, Piece, Rows, Sum, layers, parts, sums, walk, walk_vcpu,
+};
+use transect_model::time::Span;
+use transect_recording::TimeUnit;
+
+/// The unit of all times, and how a recording is called.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The recording.
+    pub recording: String,
+    /// Unit of its times.
+    pub unit: TimeUnit,
+    /// Where its time begins: moments are shown from here on.
+    pub start: i64,
+}
+
+/// A root that was explained.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// Who it is.
+    pub actor: Actor,
+    /// Its window.
+    pub window: Span,
+    /// Its path through that.
+    pub path: Path,
+    /// Its parts, the longest first.
+    pub parts: Vec<Part>,
+    /// What took the time in detail, the most first.
+    pub sums: Vec<Sum>,
+    /// The time in each layer.
+    pub layers: [(Layer, i64); Layer::ALL.len()],
+}
+
+impl Root {
+    /// Explains the window of a thread or vCPU.
+    pub fn explain(rows: &Rows<'_>, actor: Actor, window: Span) -> Self {
+        let span = (window.start.get(), window.end.get());
+        let path = match actor {
+            Actor::Thread(thread) => walk(rows, thread, span),
+            Actor::Vcpu(machine, vcpu) => walk_vcpu(rows, (machine, vcpu), span),
+        };
+        let (parts, sums) = (parts(&path.pieces), sums(&path.pieces));
+        let layers = layers(rows, &path.pieces);
+        Root { actor, window, path, parts, sums, layers }
+    }
+
+    /// How long it is.
+    pub fn length(&self) -> i64 {
+        self.window.end.get() - self.window.start.get()
+    }
+
+    /// How long something kept it, other than its own sleep.
+    pub fn kept(&self) -> i64 {
+        self.path.pieces.iter().filter(|piece| piece.is_kept()).map(|piece| piece.dur).sum()
+    }
+
+    /// The time in one layer.
+    pub fn in_layer(&self, layer: Layer) -> i64 {
+        self.layers.iter().find(|(of, _)| *of == layer).map_or(0, |(_, ns)| *ns)
+    }
+}
+
+/// The waits that are charged: of one root, all of its path; of several, those of each thread itself, each once.
+pub(super) fn charged<'r>(rows: &Rows<'_>, roots: &'r [Root]) -> Vec<&'r Piece> {
+    if let [root] = roots {
+        return root.path.pieces.iter().collect();
+    }
+    let actors: BTreeSet<Actor> = roots.iter().map(|root| root.actor).collect();
+    // A wait of a vCPU is its own thread's, too.
+    let is_told = |piece: &Piece| {
+        let of = piece.vcpu.and_then(|vcpu| rows.vcpu_thread(piece.machine, vcpu));
+        piece.doing == Doing::VcpuWait
+            && of.is_some_and(|thread| actors.contains(&Actor::Thread(thread)))
+    };
+    let own = roots.iter().flat_map(|root| &root.path.pieces).filter(|piece| piece.depth == 0);
+    own.filter(|piece| !is_told(piece)).collect()
+}

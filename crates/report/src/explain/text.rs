@@ -1,0 +1,272 @@
+//! An explanation for people: sentences first, then where the time went, and the path.
+
+use super::{
+    explained::Explained,
+    findings, names,
+    root::{About, Root, charged},
+    sentences,
+};
+use crate::text::grid::{Column, Grid, left, right};
+use std::io::{self, Write};
+use transect_explain::{Layer, Level, Piece, Rows, Sum, ThreadId, blame, detect::Finding};
+use transect_model::{
+    escape::terminal,
+    guard::{Guard, Syntax},
+};
+use transect_recording::{
+    TimeUnit,
+    number::{count, dash, duration, share},
+};
+
+/// What is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Characters per line; none where nothing limits them.
+    pub width: Option<usize>,
+    /// Lines of each list.
+    pub top: usize,
+}
+
+const TIME: [Column; 5] = [
+    right("share"),
+    right("time"),
+    right("pieces").expendable(1),
+    left("where"),
+    left("evidence").expendable(2),
+];
+const PATH: [Column; 6] = [
+    right("start"),
+    right("length"),
+    left("where"),
+    left("state"),
+    left("because of").expendable(1),
+    left("evidence").expendable(2),
+];
+const BLAME: [Column; 6] = [
+    right("time"),
+    right("waits").expendable(1),
+    left("victim"),
+    left("antagonist"),
+    left("why"),
+    left("evidence").expendable(2),
+];
+const OVERVIEW: [Column; 8] = [
+    left("thread"),
+    right("ran").expendable(1),
+    right("kept"),
+    right("host").expendable(3),
+    right("timer").expendable(4),
+    right("unknown").expendable(2),
+    right("most"),
+    left("largest part"),
+];
+
+/// Roots whose sentences are shown before the list of all.
+const MOST_SENTENCES: usize = 4;
+
+/// A moment after the start of the recording: `+1.234567 s`.
+fn moment(after: i64, unit: TimeUnit) -> String {
+    match unit {
+        TimeUnit::Ns => {
+            let us = after.div_euclid(1_000);
+            format!("+{}.{:06} s", us / 1_000_000, us % 1_000_000)
+        }
+        TimeUnit::Ticks => format!("+{after}"),
+    }
+}
+
+/// The longest pieces, in order of time.
+fn longest(pieces: &[Piece], top: usize) -> Vec<&Piece> {
+    let mut longest: Vec<&Piece> = pieces.iter().collect();
+    longest.sort_by_key(|piece| std::cmp::Reverse(piece.dur));
+    longest.truncate(top);
+    longest.sort_by_key(|piece| piece.ts);
+    longest
+}
+
+struct Page<'a, 't> {
+    rows: &'a Rows<'t>,
+    about: &'a About,
+    shown: Shown,
+    out: Guard<&'a mut dyn Write>,
+}
+
+/// Writes the roots for people.
+///
+/// # Errors
+/// Of the output.
+pub fn write(
+    rows: &Rows<'_>,
+    about: &About,
+    explained: &Explained,
+    shown: Shown,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut page = Page { rows, about, shown, out: Guard::new(out, Some(Syntax::Lines)) };
+    let roots = &explained.roots;
+    page.sentences(roots)?;
+    page.findings(explained.findings.as_deref())?;
+    match &roots[..] {
+        [root] => page.root(root)?,
+        roots => page.overview(roots)?,
+    }
+    page.blame(roots)
+}
+
+impl Page<'_, '_> {
+    /// Of the roots that were kept most.
+    fn sentences(&mut self, roots: &[Root]) -> io::Result<()> {
+        let mut most: Vec<&Root> = roots.iter().collect();
+        most.sort_by_key(|root| std::cmp::Reverse(root.kept()));
+        for root in most.into_iter().take(MOST_SENTENCES) {
+            let all = sentences::sentences(self.rows, root, self.about.unit);
+            for (at, text) in all.iter().enumerate() {
+                writeln!(self.out, "{}{}", if at == 0 { "" } else { "  " }, terminal(text))?;
+            }
+            writeln!(self.out, "  {}", sentences::layers(root))?;
+        }
+        Ok(())
+    }
+
+    fn findings(&mut self, found: Option<&[Finding]>) -> io::Result<()> {
+        writeln!(self.out, "\nFINDINGS")?;
+        let Some(found) = found else {
+            return writeln!(self.out, "  none: the range is shorter than a second");
+        };
+        if found.is_empty() {
+            return writeln!(self.out, "  none");
+        }
+        for finding in found.iter().take(self.shown.top) {
+            let text = findings::sentence(self.rows, finding, self.about.unit);
+            let (name, sure) = (finding.detector.as_str(), finding.confidence.as_str());
+            writeln!(self.out, "  {}  [{name}, {sure}]", terminal(&text))?;
+            writeln!(self.out, "    try: {}", findings::hint(finding))?;
+        }
+        self.rest(found.len().saturating_sub(self.shown.top))
+    }
+
+    fn rest(&mut self, rest: usize) -> io::Result<()> {
+        if rest > 0 {
+            writeln!(self.out, "  and {} more (--top)", count(u64::try_from(rest).unwrap_or(0)))?;
+        }
+        Ok(())
+    }
+
+    fn root(&mut self, root: &Root) -> io::Result<()> {
+        let mut grid = Grid::new(&TIME);
+        for sum in &root.sums {
+            grid.row(self.sum_cells(root, sum));
+        }
+        self.list("WHERE THE TIME WENT", grid)?;
+        let pieces = &root.path.pieces;
+        let longest = longest(pieces, self.shown.top);
+        let mut grid = Grid::new(&PATH);
+        for piece in &longest {
+            grid.row(self.piece_cells(piece));
+        }
+        let number = |number: usize| count(u64::try_from(number).unwrap_or(u64::MAX));
+        match longest.len() == pieces.len() {
+            true => self.list("PATH", grid),
+            false => self.list(
+                &format!("PATH: the {} longest of {} pieces", longest.len(), number(pieces.len())),
+                grid,
+            ),
+        }
+    }
+
+    fn list(&mut self, title: &str, mut grid: Grid) -> io::Result<()> {
+        let rest = grid.cut(self.shown.top);
+        writeln!(self.out, "\n{title}")?;
+        grid.write(&mut self.out, 2, self.shown.width)?;
+        self.rest(rest)
+    }
+
+    fn sum_cells(&self, root: &Root, sum: &Sum) -> Vec<String> {
+        vec![
+            share(sum.ns, root.length()),
+            duration(sum.ns, self.about.unit),
+            count(sum.count),
+            sentences::phrase(self.rows, sum),
+            sum.evidence.as_str().to_owned(),
+        ]
+    }
+
+    fn piece_cells(&self, piece: &Piece) -> Vec<String> {
+        let thread = piece.tid.map(|tid| ThreadId { machine: piece.machine, tid });
+        let place = match (thread, piece.cpu) {
+            (Some(thread), _) => names::thread(self.rows, thread),
+            (None, Some(cpu)) => format!("{} CPU {cpu}", names::machine(self.rows, piece.machine)),
+            (None, None) => names::machine(self.rows, piece.machine),
+        };
+        let state = match piece.reason {
+            Some(reason) => format!("{} {reason}", piece.doing.as_str()),
+            None => piece.doing.as_str().to_owned(),
+        };
+        let because = match (piece.by, piece.why, piece.cause) {
+            (Some(by), Some(why), _) => {
+                format!("{} ({})", names::by(self.rows, by), sentences::reason(why))
+            }
+            (Some(by), None, _) => names::by(self.rows, by),
+            (None, _, Some(cause)) => cause.as_str().to_owned(),
+            (None, _, None) => dash(),
+        };
+        vec![
+            moment(piece.ts - self.about.start, self.about.unit),
+            duration(piece.dur, self.about.unit),
+            format!("{}{place}", "  ".repeat(usize::try_from(piece.depth.min(8)).unwrap_or(0))),
+            state,
+            because,
+            if piece.depth == 0 && piece.cause.is_none() {
+                dash()
+            } else {
+                piece.evidence.as_str().to_owned()
+            },
+        ]
+    }
+
+    fn overview(&mut self, roots: &[Root]) -> io::Result<()> {
+        let mut grid = Grid::new(&OVERVIEW);
+        for root in roots {
+            let own = root.parts.iter().find(|part| {
+                part.other.is_none() && part.doing == transect_explain::Doing::Running
+            });
+            let part = |ns| share(ns, root.length());
+            let most = root.sums.first();
+            grid.row(vec![
+                names::actor(self.rows, root.actor),
+                part(own.map_or(0, |own| own.ns)),
+                part(root.kept()),
+                part(root.in_layer(Layer::Host)),
+                part(root.in_layer(Layer::Timer)),
+                part(root.in_layer(Layer::Unknown)),
+                most.map_or_else(dash, |sum| part(sum.ns)),
+                most.map_or_else(dash, |sum| sentences::phrase(self.rows, sum)),
+            ]);
+        }
+        self.list("THREADS", grid)
+    }
+
+    fn blame(&mut self, roots: &[Root]) -> io::Result<()> {
+        for (level, title) in
+            [(Level::Thread, "WAITS FOR A CPU"), (Level::Machine, "WAITS FOR A CPU BY MACHINE")]
+        {
+            let lines = blame(self.rows, charged(self.rows, roots), level);
+            if lines.is_empty() {
+                continue;
+            }
+            let mut grid = Grid::new(&BLAME);
+            for line in &lines {
+                grid.row(vec![
+                    duration(line.ns, self.about.unit),
+                    count(line.count),
+                    names::party(self.rows, &line.victim),
+                    names::party(self.rows, &line.culprit),
+                    line.why.map_or_else(dash, |why| sentences::reason(why).to_owned()),
+                    line.evidence.as_str().to_owned(),
+                ]);
+            }
+            self.list(title, grid)?;
+        }
+        Ok(())
+    }
+}
