@@ -4,6 +4,7 @@
 mod bench;
 mod doctor;
 mod excerpt;
+mod explain;
 mod export;
 mod import;
 mod load;
@@ -33,6 +34,8 @@ pub(crate) enum Verb {
     Record(Box<record::Args>),
     /// Report CPU time, waits and antagonists of VMs and threads, and VM exits by reason
     Report(report::Args),
+    /// Explain why a thread or vCPU was slow: its critical path through all machines, and whom it waited for
+    Explain(explain::Args),
     /// Show the timeline of a recording in the browser, all layers in one window
     View(Box<view::Args>),
     /// Query a recording in SQL: tables, documented views, as-of and interval joins
@@ -71,6 +74,7 @@ impl Verb {
             Verb::Doctor(args) => doctor::run(args),
             Verb::Record(args) => record::run(&args),
             Verb::Report(args) => report::run(args),
+            Verb::Explain(args) => explain::run(&args),
             Verb::View(args) => view::run(*args),
             Verb::Sql(args) => sql::run(*args),
             Verb::Top(args) => top::run(&args),

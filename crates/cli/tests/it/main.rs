@@ -4,6 +4,7 @@ mod access;
 mod bench_support;
 mod damage;
 mod excerpt;
+mod explain;
 mod faces;
 mod guests;
 mod host;
