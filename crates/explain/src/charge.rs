@@ -2,31 +2,47 @@
 
 use crate::{
     piece::{By, ThreadId, Why},
-    rows::Rows,
+    rows::{Before, Rows},
 };
 use transect_model::{
+    cause::Evidence,
     ids::{CpuId, MachineId},
     setting::SchedPolicy,
+    state::ThreadState,
     table::Thread,
 };
 
-/// Why `who` waits for the CPU from `from` to `to` while `by` has it.
+/// Why `who` waits for the CPU from `from` to `to` while `by` has it, and how that is known.
 pub(crate) fn why(
     rows: &Rows<'_>,
     who: ThreadId,
     by: By,
     cpu: (MachineId, CpuId),
     (from, to): (i64, i64),
-) -> Why {
+) -> (Why, Evidence) {
     let (waiting, having) = (rows.thread(who), thread_of(rows, by));
-    let is_throttled = rows.is_throttled(cpu, from, to);
-    match by {
-        _ if is_throttled && class(waiting) == 0 => Why::Throttled,
+    let has_quota = class(waiting) == 0;
+    if has_quota && rows.is_throttled(cpu, from, to) {
+        return (Why::Throttled, Evidence::Id);
+    }
+    if has_quota && rows.has_used_its_quota(who, wait_began(rows, who, (from, to)), from) {
+        return (Why::Throttled, Evidence::Order);
+    }
+    let why = match by {
         By::Idle => Why::LeavingIdle,
         _ if class(having) > class(waiting) => Why::Class,
         _ if could_run_elsewhere(rows, cpu, (from, to)) => Why::Affinity,
         _ if weight(rows, waiting, having) => Why::Weight,
         _ => Why::Share,
+    };
+    (why, Evidence::Id)
+}
+
+/// When the wait began of which this is a part.
+fn wait_began(rows: &Rows<'_>, who: ThreadId, (from, to): (i64, i64)) -> i64 {
+    match rows.state(who, to) {
+        Before::Row(row) if row.state == ThreadState::Runnable => row.ts,
+        _ => from,
     }
 }
 

@@ -31,6 +31,7 @@ mod charge;
 pub mod detect;
 mod parts;
 mod piece;
+mod quota;
 mod rows;
 mod sums;
 mod walk;

@@ -78,7 +78,9 @@ pub fn parts(pieces: &[Piece]) -> Vec<Part> {
             _ => {}
         }
         if piece.by.is_some() || piece.why.is_some() {
-            *longest.by.entry((piece.by, piece.why)).or_default() += piece.dur;
+            // A quota that has ended is nobody's doing.
+            let by = piece.by.filter(|_| piece.why != Some(Why::Throttled));
+            *longest.by.entry((by, piece.why)).or_default() += piece.dur;
         }
         if let Some(reason) = piece.reason {
             *longest.reasons.entry(reason).or_default() += piece.dur;

@@ -1,6 +1,9 @@
 //! The rows that a walk needs, by actor and in order of time.
 
-use crate::piece::{Actor, ThreadId};
+use crate::{
+    piece::{Actor, ThreadId},
+    quota::Quotas,
+};
 use rustc_hash::FxHashMap;
 use transect_model::{
     cause::CauseKind,
@@ -147,6 +150,7 @@ pub struct Rows<'t> {
     requests: Map<MachineId, Moments<'t, BlockIo>>,
     locks: Map<ThreadId, Moments<'t, LockWait>>,
     throttles: Map<Cpu, Vec<&'t Throttle>>,
+    quotas: Quotas,
 }
 
 impl<'t> Rows<'t> {
@@ -173,6 +177,7 @@ impl<'t> Rows<'t> {
                 rows.vcpus_of_threads.insert(thread, (row.machine_id, row.vcpu));
             }
         }
+        rows.quotas = Quotas::new(tables);
         rows.take_states(tables);
         rows.take_events(tables);
         rows
@@ -414,6 +419,12 @@ impl<'t> Rows<'t> {
     /// The wait for a lock that ended last after `from`, up to `to`.
     pub(crate) fn lock(&self, id: ThreadId, from: i64, to: i64) -> Option<&'t LockWait> {
         Some(self.locks.get(&id)?.last_in(from, to)?.1)
+    }
+
+    /// Had a group above the thread used its quota when the wait began of which something lasts from `from`? Only where ends of
+    /// quotas are not recorded.
+    pub(crate) fn has_used_its_quota(&self, id: ThreadId, began: i64, from: i64) -> bool {
+        self.quotas.is_used(id, began, from)
     }
 
     /// Of a group of the machine, was the quota of the CPU used up for at least half of the time?

@@ -46,6 +46,8 @@ pub fn sums(pieces: &[Piece]) -> Vec<Sum> {
     let mut all: BTreeMap<Key, Sum> = BTreeMap::new();
     for piece in pieces {
         let is_own = piece.depth == 0;
+        // A quota that has ended is nobody's doing.
+        let by = piece.by.filter(|_| piece.why != Some(Why::Throttled));
         let key = (
             is_own,
             piece.machine,
@@ -53,7 +55,7 @@ pub fn sums(pieces: &[Piece]) -> Vec<Sum> {
             piece.vcpu,
             piece.doing,
             piece.reason.map(|reason| reason.code),
-            piece.by,
+            by,
             piece.why,
         );
         let sum = all.entry(key).or_insert(Sum {
@@ -63,7 +65,7 @@ pub fn sums(pieces: &[Piece]) -> Vec<Sum> {
             vcpu: piece.vcpu,
             doing: piece.doing,
             reason: piece.reason,
-            by: piece.by,
+            by,
             why: piece.why,
             ns: 0,
             count: 0,

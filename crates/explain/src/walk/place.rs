@@ -118,7 +118,7 @@ impl<'t> Walk<'_, 't> {
             false => By::Thread(ThreadId { machine: cpu.0, tid }),
         };
         let why = who.map(|who| why(self.rows, who, by, cpu, (low, self.t)));
-        self.emit(low, Piece { by: Some(by), why, ..piece });
+        self.emit(low, charged(Piece { by: Some(by), ..piece }, why));
     }
 
     /// A wait up to the moment for the CPU, down to when another has it.
@@ -136,8 +136,13 @@ impl<'t> Walk<'_, 't> {
         let own = piece.vcpu.map(|vcpu| By::Vcpu(piece.machine, vcpu));
         let by = by.filter(|by| *by != By::Thread(who) && Some(*by) != own);
         let why = by.map(|by| why(self.rows, who, by, cpu, (low, self.t)));
-        self.emit(low, Piece { by, why, ..piece });
+        self.emit(low, charged(Piece { by, ..piece }, why));
     }
+}
+
+fn charged(piece: Piece, why: Option<(Why, Evidence)>) -> Piece {
+    let evidence = why.map_or(piece.evidence, |(_, evidence)| piece.evidence.max(evidence));
+    Piece { why: why.map(|(why, _)| why), evidence, ..piece }
 }
 
 /// What is done for a vCPU, where that is not guest code.

@@ -112,6 +112,38 @@ fn waits_while_nobody_has_the_cpu_are_likely_a_quota() {
     assert_eq!(detectors(&without), [Detector::Throttled]);
 }
 
+/// Without recorded ends of quotas: a group that has used its quota of 30 ms when it begins to wait, for the next period.
+#[test]
+fn a_used_quota_is_inferred_from_the_periods() {
+    let story = |ran: i64| {
+        let (mut states, mut slices) = (Vec::new(), Vec::new());
+        for n in 0..10 {
+            let at = n * 100 * MS + 7 * MS;
+            // It waits 5 ms for 9 on the way, and then to the end of the period.
+            states.extend([('R', at + 10 * MS), ('W', at + 15 * MS), ('R', at + ran + 5 * MS)]);
+            states.push(('W', at + 100 * MS));
+            slices.extend([(7, at + 10 * MS), (9, at + 15 * MS), (7, at + ran + 5 * MS)]);
+            slices.push((9, at + 100 * MS));
+        }
+        let mut story = Story::new().states(HOST, 7, &states).slices(HOST, 0, &slices).policy(
+            7,
+            SchedPolicy::Other,
+            None,
+        );
+        story.0.threads[0].cgroup = Some("/a/b".into());
+        story.0.cgroups.push(quota("/a", Some(30 * MS)));
+        found(&story)
+    };
+    let all = story(30 * MS);
+    let finding = all.iter().find(|f| f.detector == Detector::Throttled).unwrap();
+    assert_eq!(finding.confidence, Confidence::Likely);
+    assert_eq!(finding.subject, Party::Group(HOST, "/a/b".into()));
+    // 65 ms of each period; the waits on the way are not for the quota. The last period is cut.
+    assert_eq!((finding.held_ns, finding.count), (9 * 65 * MS + 58 * MS, 10));
+    // A group that uses half of its quota waits for something else.
+    assert!(story(15 * MS).iter().all(|f| f.detector == Detector::Starved));
+}
+
 #[test]
 fn an_idle_cpu_beside_a_wait_is_named() {
     let mut story = waiting(9).slices(HOST, 1, &[(8, 500 * MS), (0, SECOND)]).policy(

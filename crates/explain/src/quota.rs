@@ -1,0 +1,201 @@
+//! Quotas of control groups whose ends were not recorded: a group that has used its quota waits for the next period.
+//!
+//! Periods of a group follow each other without gaps while it runs, so that waits for a quota end at one phase of the period:
+//! that phase is looked for. Without one nothing is inferred.
+
+use crate::piece::ThreadId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use transect_model::{
+    ids::MachineId,
+    state::ThreadState,
+    table::{Cgroup, Tables},
+};
+
+/// A group that has used this share of its quota, in percent, has none left on some CPU: CPUs take it in slices.
+const USED_PERCENT: i64 = 95;
+/// What a group ran beyond its quota until the tick that ended it, it lacks in the next period: so much may be less, if so many
+/// periods together reach [`USED_PERCENT`].
+const SHORT_PERCENT: i64 = 75;
+const PERIODS: i64 = 3;
+/// Waits for a quota end within this part of the period, and at least so many do.
+const PHASE_PART: i64 = 100;
+const LEAST_ENDS: usize = 3;
+/// Shorter waits, as a part of the period, are not for the quota.
+const SHORTEST_PART: i64 = 20;
+
+/// How long the threads of a group ran, up to any moment.
+#[derive(Debug, Default)]
+struct Used {
+    /// Starts and ends of what they ran, each with the sum of all before it.
+    starts: Vec<(i64, i64)>,
+    ends: Vec<(i64, i64)>,
+}
+
+impl Used {
+    fn new(spans: &[(i64, i64)]) -> Self {
+        let summed = |mut all: Vec<i64>| -> Vec<(i64, i64)> {
+            all.sort_unstable();
+            let mut sum = 0_i64;
+            let add = |t: i64| {
+                sum = sum.wrapping_add(t);
+                (t, sum)
+            };
+            all.into_iter().map(add).collect()
+        };
+        Used {
+            starts: summed(spans.iter().map(|span| span.0).collect()),
+            ends: summed(spans.iter().map(|span| span.1).collect()),
+        }
+    }
+
+    /// The sum of what lies before the moment.
+    fn until(&self, t: i64) -> i64 {
+        let before = |all: &[(i64, i64)]| {
+            let count = all.partition_point(|(at, _)| *at < t);
+            let sum = count.checked_sub(1).map_or(0, |last| all[last].1);
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            t.wrapping_mul(count).wrapping_sub(sum)
+        };
+        before(&self.starts).wrapping_sub(before(&self.ends))
+    }
+}
+
+#[derive(Debug)]
+struct Quota {
+    quota: i64,
+    period: i64,
+    /// A moment at which a period begins.
+    phase: i64,
+    used: Used,
+}
+
+impl Quota {
+    /// Had the group used its quota when a wait began of which something lasts from `from`?
+    fn is_used(&self, began: i64, from: i64) -> bool {
+        let into = began.saturating_sub(self.phase).rem_euclid(self.period);
+        let start = began.saturating_sub(into);
+        // What is waited for behind the end of the period is something else.
+        if from >= start.saturating_add(self.period) {
+            return false;
+        }
+        let reaches = |periods: i64, percent: i64| {
+            let since = start.saturating_sub(self.period.saturating_mul(periods - 1));
+            let used = self.used.until(began).wrapping_sub(self.used.until(since));
+            let quota = self.quota.saturating_mul(periods);
+            used.saturating_mul(100) >= quota.saturating_mul(percent)
+        };
+        reaches(1, USED_PERCENT) || reaches(1, SHORT_PERCENT) && reaches(PERIODS, USED_PERCENT)
+    }
+}
+
+/// The phase of the period at which waits end that are for the quota; none if they end anywhere.
+fn phase(ends: &[i64], period: i64) -> Option<i64> {
+    if period < PHASE_PART {
+        return None;
+    }
+    let mut phases: Vec<i64> = ends.iter().map(|end| end.rem_euclid(period)).collect();
+    phases.sort_unstable();
+    let width = period / PHASE_PART;
+    // Around the end of the period as well.
+    let around: Vec<i64> =
+        phases.iter().copied().chain(phases.iter().map(|at| at + period)).collect();
+    let count_from = |at: usize| around[at..].partition_point(|phase| *phase < around[at] + width);
+    let (at, count) = (0..phases.len()).map(|at| (at, count_from(at))).max_by_key(|(_, n)| *n)?;
+    let by_chance = phases.len() * 3 / usize::try_from(PHASE_PART).unwrap_or(1);
+    let is_clear = count >= LEAST_ENDS && count * 5 >= phases.len() && count > by_chance;
+    is_clear.then(|| around[at])
+}
+
+/// The quotas of groups, on machines whose recording has no ends of quotas.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    /// None for a group whose waits show no phase.
+    all: Vec<Option<Quota>>,
+    /// Those above each thread that has some.
+    of: FxHashMap<ThreadId, Vec<usize>>,
+}
+
+impl Quotas {
+    pub(crate) fn new(tables: &Tables) -> Self {
+        let is_recorded = |machine| tables.throttles.iter().any(|row| row.machine_id == machine);
+        let with_quota = tables.cgroups.iter().filter(|group| group.cpu_quota_ns.is_some());
+        let groups: Vec<&Cgroup> =
+            with_quota.filter(|group| !is_recorded(group.machine_id)).collect();
+        let mut quotas = Quotas::default();
+        if groups.is_empty() {
+            return quotas;
+        }
+        let numbers: BTreeMap<(MachineId, &str), usize> = groups
+            .iter()
+            .enumerate()
+            .map(|(at, group)| ((group.machine_id, group.cgroup.as_str()), at))
+            .collect();
+        for row in &tables.threads {
+            let Some(path) = row.cgroup.as_deref() else { continue };
+            let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+            let above = ends.filter_map(|end| numbers.get(&(row.machine_id, &path[..end])));
+            let above: Vec<usize> = above.copied().collect();
+            if !above.is_empty() {
+                quotas.of.insert(ThreadId { machine: row.machine_id, tid: row.tid }, above);
+            }
+        }
+        let mut spans: Vec<Vec<(i64, i64)>> = vec![Vec::new(); groups.len()];
+        let mut ends: Vec<Vec<i64>> = vec![Vec::new(); groups.len()];
+        for row in &tables.thread_states {
+            let thread = ThreadId { machine: row.machine_id, tid: row.tid };
+            let end = row.ts.saturating_add(row.dur);
+            for group in quotas.of.get(&thread).into_iter().flatten() {
+                let period = groups[*group].cpu_period_ns.unwrap_or(i64::MAX);
+                match row.state {
+                    ThreadState::Running => spans[*group].push((row.ts, end)),
+                    ThreadState::Runnable if row.dur > period / SHORTEST_PART => {
+                        ends[*group].push(end);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let quota = |(group, (spans, ends)): (&&Cgroup, (&Vec<_>, &Vec<i64>))| {
+            let (quota, period) = group.cpu_quota_ns.zip(group.cpu_period_ns)?;
+            let phase = phase(ends, period).filter(|_| quota > 0)?;
+            Some(Quota { quota, period, phase, used: Used::new(spans) })
+        };
+        quotas.all = groups.iter().zip(spans.iter().zip(&ends)).map(quota).collect();
+        quotas
+    }
+
+    /// Had a group above the thread used its quota when the wait began of which something lasts from `from`?
+    pub(crate) fn is_used(&self, thread: ThreadId, began: i64, from: i64) -> bool {
+        let above = self.of.get(&thread).into_iter().flatten();
+        above.filter_map(|at| self.all[*at].as_ref()).any(|quota| quota.is_used(began, from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Used, phase};
+
+    #[test]
+    fn used_time_is_that_of_all_threads_together() {
+        let used = Used::new(&[(10, 20), (15, 30), (40, 50)]);
+        for (t, sum) in [(0, 0), (10, 0), (12, 2), (15, 5), (20, 15), (25, 20), (45, 30), (99, 35)]
+        {
+            assert_eq!(used.until(t), sum, "{t}");
+        }
+    }
+
+    #[test]
+    fn a_phase_is_where_waits_end() {
+        // At 7 of every 1000, also across its end; others end anywhere.
+        let ends: Vec<i64> = (0..10).map(|n| n * 1000 + 7).chain([3100, 4500, 6600]).collect();
+        assert_eq!(phase(&ends, 1000), Some(7));
+        let around: Vec<i64> =
+            (0..10).map(|n| n * 1000 + if n % 2 == 0 { 998 } else { 1002 }).collect();
+        assert_eq!(phase(&around, 1000), Some(998));
+        let anywhere: Vec<i64> = (0..40).map(|n| n * 1025).collect();
+        assert_eq!(phase(&anywhere, 1000), None);
+        assert_eq!(phase(&[], 1000), None);
+        assert_eq!(phase(&[1, 2, 3], 5), None);
+    }
+}
