@@ -74,27 +74,58 @@ fn a_guests_disk_requests_lead_to_the_vmm() {
     assert!(sentence.contains("wl-disk") && sentence.contains("qemu-system-x86"), "{sentence}");
 }
 
-/// The page shows what the command prints.
+/// Pages show what the commands print: each block that begins with a command on a recording of the source.
 #[test]
-fn the_page_of_the_reference_is_true() {
+fn pages_show_what_is_printed() {
     let dir = tempfile::tempdir().unwrap();
-    let recording = dir.path().join("nested.transect").to_str().unwrap().to_owned();
+    let nested = dir.path().join("nested.transect").to_str().unwrap().to_owned();
     let [host, guest] = ["nested/host.dat", "nested/guest.dat"].map(testdata);
-    let words = ["import", &host, &guest, "--tsc-hz", "2596100000", "-o", &recording];
+    let words = ["import", &host, &guest, "--tsc-hz", "2596100000", "-o", &nested];
     assert!(transect(dir.path(), &words).status.success());
-    let words = ["--vm", "guest", "--thread", "wl-disk", "--top", "4"];
-    let output = transect(dir.path(), &[&["explain", &recording][..], &words].concat());
-    let text = String::from_utf8(output.stdout).unwrap();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/explain.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let begin = page.find("<!-- output: transect explain").unwrap();
-    let begin = begin + page[begin..].find("```\n").unwrap() + 4;
-    let end = begin + page[begin..].find("```").unwrap();
-    if std::env::var_os("TRANSECT_BLESS").is_some() {
-        std::fs::write(path, [&page[..begin], &text, &page[end..]].concat()).unwrap();
-    } else {
-        assert_eq!(page[begin..end], text, "TRANSECT_BLESS=1 writes it anew");
+    let is_blessed = std::env::var_os("TRANSECT_BLESS").is_some();
+    let mut blocks = 0;
+    for name in ["reference/explain.md", "guides/why-slow.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+        let page = std::fs::read_to_string(&path).unwrap();
+        let mut made = String::new();
+        for (at, part) in page.split("```\n").enumerate() {
+            let command = last_command(part);
+            made += if at == 0 { "" } else { "```\n" };
+            let Some((commands, command)) = command.filter(|_| at % 2 == 1) else {
+                made += part;
+                continue;
+            };
+            let words: Vec<String> = command
+                .split_whitespace()
+                .map(|word| match word.strip_prefix("testdata/succeed/") {
+                    Some(file) => testdata(file),
+                    None => word.replace("nested.transect", &nested),
+                })
+                .collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let output = transect(dir.path(), &[&["explain"][..], &words].concat());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            made += &commands;
+            made += std::str::from_utf8(&output.stdout).unwrap();
+            blocks += 1;
+        }
+        if is_blessed {
+            std::fs::write(&path, made).unwrap();
+        } else {
+            assert_eq!(page, made, "{name}: TRANSECT_BLESS=1 writes it anew");
+        }
     }
+    assert_eq!(blocks, 3);
+}
+
+/// The lines of a block up to its last command, and that command, if it is about a recording of the source.
+fn last_command(block: &str) -> Option<(String, String)> {
+    const PROMPT: &str = "$ transect explain ";
+    let lines: Vec<&str> = block.lines().collect();
+    let at = lines.iter().rposition(|line| line.starts_with(PROMPT))?;
+    let command = lines[at].strip_prefix(PROMPT)?.to_owned();
+    let is_ours = command.contains("testdata/") || command.contains("nested.transect");
+    is_ours.then(|| (lines[..=at].join("\n") + "\n", command))
 }
 
 fn finding<'f>(explained: &'f Value, detector: &str, subject: &str) -> Option<&'f Value> {

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::text::grid::{Column, Grid, left, right};
 use std::io::{self, Write};
-use transect_explain::{Layer, Level, Piece, Rows, Sum, ThreadId, blame, detect::Finding};
+use transect_explain::{Layer, Level, Piece, Rows, Sum, ThreadId, Why, blame, detect::Finding};
 use transect_model::{
+    cause::Evidence,
     escape::terminal,
     guard::{Guard, Syntax},
 };
@@ -193,22 +194,28 @@ impl Page<'_, '_> {
 
     fn piece_cells(&self, piece: &Piece) -> Vec<String> {
         let thread = piece.tid.map(|tid| ThreadId { machine: piece.machine, tid });
-        let place = match (thread, piece.cpu) {
-            (Some(thread), _) => names::thread(self.rows, thread),
-            (None, Some(cpu)) => format!("{} CPU {cpu}", names::machine(self.rows, piece.machine)),
-            (None, None) => names::machine(self.rows, piece.machine),
+        let place = match (thread, piece.vcpu, piece.cpu) {
+            (Some(thread), ..) => names::thread(self.rows, thread),
+            (None, Some(vcpu), _) => names::vcpu(self.rows, piece.machine, vcpu),
+            (None, None, Some(cpu)) => {
+                format!("{} CPU {cpu}", names::machine(self.rows, piece.machine))
+            }
+            (None, None, None) => names::machine(self.rows, piece.machine),
         };
         let state = match piece.reason {
             Some(reason) => format!("{} {reason}", piece.doing.as_str()),
             None => piece.doing.as_str().to_owned(),
         };
         let because = match (piece.by, piece.why, piece.cause) {
+            (_, Some(why @ Why::Throttled), _) | (None, Some(why), _) => {
+                sentences::reason(why).to_owned()
+            }
             (Some(by), Some(why), _) => {
                 format!("{} ({})", names::by(self.rows, by), sentences::reason(why))
             }
             (Some(by), None, _) => names::by(self.rows, by),
-            (None, _, Some(cause)) => cause.as_str().to_owned(),
-            (None, _, None) => dash(),
+            (None, None, Some(cause)) => cause.as_str().to_owned(),
+            (None, None, None) => dash(),
         };
         vec![
             moment(piece.ts - self.about.start, self.about.unit),
@@ -216,7 +223,7 @@ impl Page<'_, '_> {
             format!("{}{place}", "  ".repeat(usize::try_from(piece.depth.min(8)).unwrap_or(0))),
             state,
             because,
-            if piece.depth == 0 && piece.cause.is_none() {
+            if piece.depth == 0 && piece.cause.is_none() && piece.evidence == Evidence::Id {
                 dash()
             } else {
                 piece.evidence.as_str().to_owned()
