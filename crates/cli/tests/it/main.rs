@@ -10,6 +10,7 @@ mod guests;
 mod host;
 mod processes;
 mod record_support;
+mod slow;
 mod sql;
 mod tables;
 mod terminal;

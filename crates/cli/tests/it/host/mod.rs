@@ -16,7 +16,7 @@ mod hostile_texts;
 mod namespaces;
 mod record_access;
 mod record_compact;
-mod record_contexts;
+pub(crate) mod record_contexts;
 mod record_counts;
 mod record_endings;
 mod record_ends;

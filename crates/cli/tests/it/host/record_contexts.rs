@@ -1,13 +1,13 @@
-//! In which context each waking came: both collectors, trace-cmd and perf record the same seconds, and say
-//! the same of every one.
+//! In which context each waking came: both collectors and trace-cmd record the same seconds, and say the same of every
+//! one. With perf beside them it is a test of the tier for machines (`slow::perf_contexts`): on a 6.18 of a hosting service perf
+//! lacks the wakings of some milliseconds in which a CPU was idle, without a record of it.
 //!
 //! Where trace-cmd or perf is not installed the rest is compared; without BPF or tracefs the test says why
 //! and passes.
 //!
 //! Some kernels (seen on a 6.18 of a hosting service) tell neither BPF programs nor perf what happens while
 //! certain threads are current: those of the service's own agent, and idleness. Such wakings need not be in the
-//! compact file and perf's, as long as none of that thread is. Of idleness it varies by CPU and moment, so that they may
-//! have some and lack others; the load keeps the CPUs from it for all but the first and last moments.
+//! compact file and perf's, as long as none of that thread is.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests report by failing")]
 
 use crate::record_support::{Scratch, can_record, can_record_compact, wait_for};
@@ -331,7 +331,12 @@ mount --bind $0 $file; done; shift 2; exec trace-cmd \"$@\"";
 }
 
 #[test]
-fn both_collectors_trace_cmd_and_perf_agree_on_every_context() {
+fn both_collectors_and_trace_cmd_agree_on_every_context() {
+    agree(false);
+}
+
+/// Records with both collectors, trace-cmd, and perf if it is wanted, and compares what they say.
+pub(crate) fn agree(with_perf: bool) {
     if !can_record() || !can_record_compact() {
         return;
     }
@@ -349,12 +354,25 @@ fn both_collectors_trace_cmd_and_perf_agree_on_every_context() {
             .args(["-C", "mono", "-b", "32768", "-e", "sched:sched_waking", "-o"])
             .arg(&dat),
     );
-    let perf = Peer::start(
-        "perf",
-        Command::new("perf")
-            .args(["record", "-a", "-k", "mono", "-m", "4096", "-e", "sched:sched_waking", "-o"])
-            .arg(&data),
-    );
+    let perf = with_perf.then(|| {
+        Peer::start(
+            "perf",
+            Command::new("perf")
+                .args([
+                    "record",
+                    "-a",
+                    "-k",
+                    "mono",
+                    "-m",
+                    "4096",
+                    "-e",
+                    "sched:sched_waking",
+                    "-o",
+                ])
+                .arg(&data),
+        )
+    });
+    let perf = perf.flatten();
     if trace_cmd.is_some() {
         let enabled = instance.0.join("events/sched/sched_waking/enable");
         wait_for("trace-cmd to record", || {
@@ -428,8 +446,7 @@ fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
             all.iter().map(|(_, joined)| joined.only_first.len() + joined.only_second.len()).sum()
         };
         let joined = [joined(true), joined(false)].into_iter().min_by_key(|all| left(all)).unwrap();
-        let (mut compared, mut goes_on) = (BTreeMap::<Context, u32>::new(), 0);
-        let (mut untold, mut idle) = (0, 0);
+        let (mut compared, mut goes_on, mut untold) = (BTreeMap::<Context, u32>::new(), 0, 0);
         for (key, Joined { same, only_first: invented, only_second: missing }) in joined {
             for (ours, theirs) in same {
                 assert_eq!(ours.context, theirs.context, "{name}, {key:?}: {ours:?}, {theirs:?}");
@@ -440,8 +457,6 @@ fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
             for waking in missing {
                 if *name == "compact" && is_running(key.1, waking.ns) {
                     goes_on += 1;
-                } else if *name != "trace-cmd" && waking.current == 0 {
-                    idle += 1;
                 } else if *name != "trace-cmd" && !told.contains(&waking.current) {
                     untold += 1;
                 } else {
@@ -450,10 +465,8 @@ fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
             }
         }
         println!(
-            "full and {name}: equal {compared:?}; left out: {goes_on} go on, {untold} of threads that the kernel tells no program of, {idle} in idleness"
+            "full and {name}: equal {compared:?}; left out: {goes_on} go on, {untold} of threads that the kernel tells no program of"
         );
-        let all_compared: u32 = compared.values().sum();
-        assert!(idle * 100 <= all_compared, "{name} lacks {idle} beside {all_compared}");
         for context in [Context::Task, Context::Softirq, Context::Irq] {
             assert!(
                 compared.get(&context).is_some_and(|count| *count > 50),

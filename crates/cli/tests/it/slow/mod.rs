@@ -1,0 +1,3 @@
+//! Tier `make test-guests`: what depends on more than this project.
+
+mod perf_contexts;
