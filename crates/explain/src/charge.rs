@@ -1,6 +1,7 @@
 //! Why a thread waits while another has the CPU: the first reason that holds.
 
 use crate::{
+    group::groups_of,
     piece::{By, ThreadId, Why},
     rows::{Before, Rows},
 };
@@ -21,11 +22,13 @@ pub(crate) fn why(
     (from, to): (i64, i64),
 ) -> (Why, Evidence) {
     let (waiting, having) = (rows.thread(who), thread_of(rows, by));
-    let has_quota = class(waiting) == 0;
-    if has_quota && rows.is_throttled(cpu, from, to) {
+    // Real-time classes have none. On which groups' quotas a CPU's stretches are is not recorded: a thread whose groups have no
+    // quota does not wait for one.
+    let can_be_throttled = class(waiting) == 0;
+    if can_be_throttled && rows.is_throttled(cpu, from, to) && rows.has_quota(who) != Some(false) {
         return (Why::Throttled, Evidence::Id);
     }
-    if has_quota && rows.has_used_its_quota(who, wait_began(rows, who, (from, to)), from) {
+    if can_be_throttled && rows.has_used_its_quota(who, wait_began(rows, who, (from, to)), from) {
         return (Why::Throttled, Evidence::Order);
     }
     let why = match by {
@@ -87,11 +90,7 @@ fn weight(rows: &Rows<'_>, waiting: Option<&Thread>, having: Option<&Thread>) ->
     }
 }
 
-/// The control groups above a thread, from the top: `/a`, `/a/b`.
+/// The control groups above a thread, from the top.
 fn groups(thread: &Thread) -> Vec<&str> {
-    let Some(path) = thread.cgroup.as_deref().filter(|path| path.len() > 1) else {
-        return Vec::new();
-    };
-    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
-    ends.map(|end| &path[..end]).collect()
+    thread.cgroup.as_deref().into_iter().flat_map(groups_of).collect()
 }

@@ -29,6 +29,7 @@
 mod blame;
 mod charge;
 pub mod detect;
+mod group;
 mod parts;
 mod piece;
 mod quota;

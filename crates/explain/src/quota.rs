@@ -3,7 +3,7 @@
 //! Periods of a group follow each other without gaps while it runs, so that waits for a quota end at one phase of the period:
 //! that phase is looked for. Without one nothing is inferred.
 
-use crate::piece::ThreadId;
+use crate::{group::groups_of, piece::ThreadId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use transect_model::{
@@ -133,8 +133,7 @@ impl Quotas {
             .collect();
         for row in &tables.threads {
             let Some(path) = row.cgroup.as_deref() else { continue };
-            let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
-            let above = ends.filter_map(|end| numbers.get(&(row.machine_id, &path[..end])));
+            let above = groups_of(path).filter_map(|group| numbers.get(&(row.machine_id, group)));
             let above: Vec<usize> = above.copied().collect();
             if !above.is_empty() {
                 quotas.of.insert(ThreadId { machine: row.machine_id, tid: row.tid }, above);

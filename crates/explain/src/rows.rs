@@ -1,6 +1,7 @@
 //! The rows that a walk needs, by actor and in order of time.
 
 use crate::{
+    group::groups_of,
     piece::{Actor, ThreadId},
     quota::Quotas,
 };
@@ -304,6 +305,21 @@ impl<'t> Rows<'t> {
         let pid = self.thread(id).and_then(|thread| thread.pid);
         let vm = pid.and_then(|pid| self.vms.get(&ThreadId { tid: pid, ..id }).copied());
         vm.unwrap_or(id.machine)
+    }
+
+    /// Has one of the groups above the thread a quota? None if that was not recorded.
+    pub(crate) fn has_quota(&self, id: ThreadId) -> Option<bool> {
+        let path = self.thread(id)?.cgroup.as_deref()?;
+        if path == "/" {
+            return Some(false);
+        }
+        let groups: Vec<&Cgroup> =
+            groups_of(path).filter_map(|group| self.group(id.machine, group)).collect();
+        if groups.iter().any(|group| group.cpu_quota_ns.is_some()) {
+            return Some(true);
+        }
+        // A group without the controller has no quota, but tells nothing of it either.
+        groups.iter().any(|group| group.cpu_period_ns.is_some()).then_some(false)
     }
 
     pub(crate) fn group(&self, machine: MachineId, path: &str) -> Option<&'t Cgroup> {

@@ -12,7 +12,6 @@ use transect_model::{
     cause::Evidence,
     ids::{CpuId, MachineId},
     state::{ThreadState, VcpuState},
-    table::Cgroup,
 };
 
 /// Waits of this share of the time that a CPU was wanted, and of this many thousandths of a second, are starvation.
@@ -53,7 +52,7 @@ pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         let subject = subject(rows, thread);
         let wanted = all.entry(subject.clone()).or_default();
         wanted.ran += ran(rows, thread, range);
-        if let Some(has) = has_quota(rows, thread) {
+        if let Some(has) = rows.has_quota(thread) {
             wanted.has_quota = Some(wanted.has_quota.unwrap_or(false) || has);
         }
         for piece in waits(rows, thread, window) {
@@ -102,19 +101,6 @@ fn ran(rows: &Rows<'_>, thread: ThreadId, range: Range) -> i64 {
     on.filter(|row| row.state == ThreadState::Running)
         .map(|row| range.of((row.ts, row.ts.saturating_add(row.dur))))
         .sum()
-}
-
-/// Has one of the groups above the thread a quota?
-fn has_quota(rows: &Rows<'_>, thread: ThreadId) -> Option<bool> {
-    let path = rows.thread(thread)?.cgroup.as_deref()?;
-    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
-    let groups: Vec<&Cgroup> =
-        ends.filter_map(|end| rows.group(thread.machine, &path[..end])).collect();
-    if groups.iter().any(|group| group.cpu_quota_ns.is_some()) {
-        return Some(true);
-    }
-    // A group without the controller has no quota, but tells nothing of it either.
-    groups.iter().any(|group| group.cpu_period_ns.is_some()).then_some(false)
 }
 
 impl Wanted {

@@ -125,8 +125,13 @@ pub enum Detail {
         /// Its instruction.
         rip: Option<u64>,
     },
-    /// Which thread most of it is about.
-    Thread(Option<ThreadId>),
+    /// The CPU of the machine, and the thread that most of it is about.
+    Interrupts {
+        /// The CPU.
+        cpu: CpuId,
+        /// The thread; none if that is not known.
+        thread: Option<ThreadId>,
+    },
     /// How many requests there are in each run, times 100.
     PerRun(u64),
     /// The largest distance.

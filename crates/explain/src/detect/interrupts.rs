@@ -78,7 +78,7 @@ pub(super) fn find(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Findin
             of_ns: range.length(),
             count,
             confidence: Confidence::Certain,
-            detail: Detail::Thread(most.map(|(thread, _)| thread)),
+            detail: Detail::Interrupts { cpu, thread: most.map(|(thread, _)| thread) },
         });
     }
     found

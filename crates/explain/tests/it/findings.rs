@@ -97,6 +97,16 @@ fn a_quota_is_told_from_starvation() {
     assert_eq!(all.len(), 1, "{all:?}");
     assert_eq!((all[0].detector, all[0].confidence), (Detector::Throttled, Confidence::Certain));
     assert_eq!((all[0].held_ns, all[0].of_ns), (300 * MS, SECOND));
+    // The quota on that CPU is another group's: this one has none.
+    story = story.policy(7, SchedPolicy::Other, None);
+    story.0.threads[0].cgroup = Some("/a".into());
+    story.0.cgroups.push(quota("/a", None));
+    assert_eq!(detectors(&story), [Detector::Starved]);
+    story.0.cgroups[0].cpu_quota_ns = Some(MS);
+    assert_eq!(detectors(&story), [Detector::Throttled]);
+    // Nor has the root.
+    story.0.threads[0].cgroup = Some("/".into());
+    assert_eq!(detectors(&story), [Detector::Starved]);
 }
 
 #[test]
@@ -319,7 +329,8 @@ fn timers_and_interrupts_of_other_cpus_are_counted() {
         (Detector::TimerStorm, 2_000, 2 * MS)
     );
     assert_eq!(all[0].subject, Party::Vcpu(GUEST, VcpuId(0)));
-    assert_eq!(all[0].detail, Detail::Thread(Some(thread(GUEST, 42))));
+    let woken = Some(thread(GUEST, 42));
+    assert_eq!(all[0].detail, Detail::Interrupts { cpu: CpuId(0), thread: woken });
     story.0.irqs.pop();
     assert!(detectors(&story).is_empty());
     assert_eq!(detectors(&storm(VectorSource::Reschedule, 5_000)), [Detector::IpiStorm]);

@@ -12,7 +12,11 @@ use transect_recording::{
 
 /// What was found, in one sentence.
 pub(super) fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
-    let who = names::party(rows, &finding.subject);
+    let who = match (&finding.subject, &finding.detail) {
+        // The CPU of a guest is its vCPU.
+        (Party::Vcpu(machine, _), Detail::Interrupts { .. }) => names::machine(rows, *machine),
+        (subject, _) => names::party(rows, subject),
+    };
     let held = duration(finding.held_ns, unit);
     let part = share(finding.held_ns, finding.of_ns);
     let times = count(finding.count);
@@ -83,17 +87,21 @@ pub(super) fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> St
         (Detector::HaltPoll, _) => format!(
             "The host polled for {who} in vain for {held} ({part} of its CPU time) while others waited for that CPU."
         ),
-        (Detector::TimerStorm, Detail::Thread(thread)) => {
+        (Detector::TimerStorm, Detail::Interrupts { cpu, thread }) => {
             let woke = thread
                 .map(|thread| format!(", most often for {}", names::thread(rows, thread)))
                 .unwrap_or_default();
-            format!("Timers interrupted {who} {times} times{woke}: {held} ({part} of the range).")
+            format!(
+                "Timers interrupted CPU {cpu} of {who} {times} times{woke}: {held} ({part} of the range)."
+            )
         }
-        (Detector::IpiStorm, Detail::Thread(thread)) => {
+        (Detector::IpiStorm, Detail::Interrupts { cpu, thread }) => {
             let by = thread
                 .map(|thread| format!(", most often {}", names::thread(rows, thread)))
                 .unwrap_or_default();
-            format!("Other CPUs interrupted {who} {times} times{by}: {held} ({part} of the range).")
+            format!(
+                "Other CPUs interrupted CPU {cpu} of {who} {times} times{by}: {held} ({part} of the range)."
+            )
         }
         (Detector::Lost, _) => {
             format!(
