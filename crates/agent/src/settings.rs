@@ -2,8 +2,8 @@
 //!
 //! Read: `/proc/interrupts`, `/proc/self/mountinfo`, and of the control groups that have threads and of those above them
 //! `cpu.weight`, `cpu.max`, `cpuset.cpus.effective`, `memory.max`, `memory.high` and `io.weight` (in version 1
-//! `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpuset.effective_cpus` and `memory.limit_in_bytes`). How a thread is
-//! scheduled takes two system calls and no file.
+//! `cpu.shares`, `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpuset.effective_cpus` and `memory.limit_in_bytes`). How a
+//! thread is scheduled takes two system calls and no file.
 
 use std::collections::HashMap;
 use transect_guest::{

@@ -156,8 +156,9 @@ table! {
         machine_id: MachineId,
         /// The control group, as in threads: its path below the mount.
         cgroup: String,
-        /// cpu.weight, 1 to 10000; 0 for a group with cpu.idle. Null for the root, for groups
-        /// without the cpu controller and in version 1 of control groups.
+        /// cpu.weight, 1 to 10000; 0 for a group with cpu.idle. In version 1 of control groups
+        /// cpu.shares on the same scale (1024 shares are 100), up to 25600. Null for the root and
+        /// for groups without the cpu controller.
         cpu_weight: Option<u64>,
         /// CPU time that the group gets per period, ns (cpu.max). Null without a limit; if
         /// cpu_period_ns is null as well, it is not known whether there is one.

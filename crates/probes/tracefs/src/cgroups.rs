@@ -122,6 +122,11 @@ impl Mounts {
             settings.cpu_quota_ns = folder.number("cpu.cfs_quota_us").and_then(ns_from_us);
             settings.cpu_period_ns = folder.number("cpu.cfs_period_us").and_then(ns_from_us);
         }
+        if let Some(folder) = group(&self.cpu).filter(|_| settings.cpu_weight.is_none()) {
+            // The root's is the same for all, and means nothing.
+            let shares = folder.number("cpu.shares").filter(|_| path != "/");
+            settings.cpu_weight = shares.map(weight_from_shares);
+        }
         if let Some(folder) = group(&self.cpuset).filter(|_| settings.cpus.is_none()) {
             settings.cpus = folder.cpus("cpuset.effective_cpus");
         }
@@ -163,6 +168,11 @@ impl Folder {
         let text = self.text("io.weight")?;
         text.lines().find_map(|line| line.strip_prefix("default "))?.trim().parse().ok()
     }
+}
+
+/// What `cpu.weight` would be (`cpu_weight_read_u64`, kernel/sched/core.c).
+fn weight_from_shares(shares: u64) -> u64 {
+    shares.saturating_mul(100).saturating_add(512) / 1024
 }
 
 fn ns_from_us(us: u64) -> Option<i64> {
@@ -268,7 +278,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let [cpu, cpuset, memory, unified] =
             ["cpu", "cpuset", "memory", "unified"].map(|name| root.path().join(name));
-        make(&cpu, "a", &[("cpu.cfs_quota_us", "-1\n"), ("cpu.cfs_period_us", "100000\n")]);
+        make(&cpu, "", &[("cpu.shares", "1024\n")]);
+        make(
+            &cpu,
+            "a",
+            &[
+                ("cpu.cfs_quota_us", "-1\n"),
+                ("cpu.cfs_period_us", "100000\n"),
+                ("cpu.shares", "3072\n"),
+            ],
+        );
         make(&cpu, "b", &[("cpu.cfs_quota_us", "5000\n"), ("cpu.cfs_period_us", "10000\n")]);
         make(&cpuset, "b", &[("cpuset.effective_cpus", "1\n")]);
         make(&memory, "a", &[("memory.limit_in_bytes", "9223372036854771712\n")]);
@@ -282,7 +301,11 @@ mod tests {
         };
         let read = read_below(&mounts, ["/a", "/b"]).groups;
         let settings: Vec<_> = read.into_iter().map(|group| (group.path, group.settings)).collect();
-        let a = CgroupSettings { cpu_period_ns: Some(100_000_000), ..CgroupSettings::default() };
+        let a = CgroupSettings {
+            cpu_weight: Some(300),
+            cpu_period_ns: Some(100_000_000),
+            ..CgroupSettings::default()
+        };
         let b = CgroupSettings {
             cpu_quota_ns: Some(5_000_000),
             cpu_period_ns: Some(10_000_000),

@@ -1,6 +1,6 @@
 //! What the scheduler, the interrupts and the control groups were set to when recording began, on this host.
 
-use crate::record_support::{Scratch, can_record, can_record_compact, pinned};
+use crate::record_support::{Scratch, can_record, can_record_compact, groups::CpuGroup, pinned};
 use serde_json::Value;
 use std::{
     fs,
@@ -29,54 +29,6 @@ impl Drop for Sleeper {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A control group with a quota, removed when the test ends.
-struct Group {
-    folder: PathBuf,
-    /// Its path in tables.
-    path: String,
-    /// The file that has the quota, and its period if that is another file.
-    quota_files: Vec<PathBuf>,
-}
-
-impl Group {
-    /// In whichever hierarchy has the cpu controller; none if no group can be made there.
-    fn new(quota_us: u32, period_us: u32) -> Option<Self> {
-        let mounts = procfs::mounts().unwrap();
-        let options = |mount: &procfs::MountEntry| mount.fs_mntops.contains_key("cpu");
-        let v1 = mounts.iter().find(|mount| mount.fs_vfstype == "cgroup" && options(mount));
-        let v2 = mounts.iter().find(|mount| mount.fs_vfstype == "cgroup2");
-        let root = PathBuf::from(&v1.or(v2)?.fs_file);
-        let path = format!("/transect-settings-{}", std::process::id());
-        let folder = root.join(&path[1..]);
-        if v1.is_none() {
-            fs::write(root.join("cgroup.subtree_control"), "+cpu").ok()?;
-        }
-        fs::create_dir(&folder).ok()?;
-        let group = |quota_files| Group { folder: folder.clone(), path: path.clone(), quota_files };
-        if v1.is_none() {
-            let group = group(vec![folder.join("cpu.max")]);
-            fs::write(&group.quota_files[0], format!("{quota_us} {period_us}")).ok()?;
-            return Some(group);
-        }
-        let group =
-            group(["cpu.cfs_quota_us", "cpu.cfs_period_us"].map(|name| folder.join(name)).to_vec());
-        // The quota last: one longer than the period needs more CPUs.
-        fs::write(&group.quota_files[1], period_us.to_string()).ok()?;
-        fs::write(&group.quota_files[0], quota_us.to_string()).ok()?;
-        Some(group)
-    }
-
-    fn add(&self, process: &Sleeper) {
-        fs::write(self.folder.join("cgroup.procs"), process.id().to_string()).unwrap();
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.folder);
     }
 }
 
@@ -114,9 +66,9 @@ fn settings_are_those_of_the_start_with_both_collectors() {
         let kind = if is_full { "full" } else { "compact" };
         let scratch = Scratch::new();
         let pinned = Sleeper::start(0, 7);
-        let group = Group::new(30_000, 50_000);
+        let group = CpuGroup::with_quota("settings", 30_000, 50_000);
         if let Some(group) = &group {
-            group.add(&pinned);
+            group.add(pinned.id());
         }
         let recorder = match is_full {
             true => scratch.start(&["record", "--full", "--profile", "sched", "-o", "r"]),

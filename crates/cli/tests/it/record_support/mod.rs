@@ -5,6 +5,8 @@
     reason = "tests report by failing, and say what they skip"
 )]
 
+pub(crate) mod groups;
+
 use procfs::process::{Process, Syscall};
 use std::{
     ffi::OsStr,
