@@ -11,6 +11,7 @@
 
 mod bench;
 mod bench_reboots;
+mod explain_waits;
 mod hostile;
 mod hostile_texts;
 mod namespaces;

@@ -1,0 +1,208 @@
+//! `transect explain` of waits that were made on purpose: it names the cause, and its share is what the kernel's own accounts of
+//! the same seconds say, within 5 points.
+//!
+//! Other tests may run beside: what they take is in both. All CPUs are kept busy, as an idle one would be a cause of its own.
+
+use crate::record_support::{Scratch, can_record_compact, groups::CpuGroup, pinned};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+const RECORDED: Duration = Duration::from_secs(2);
+/// Shares of `explain` and of the kernel differ by less than this.
+const POINTS: f64 = 0.05;
+
+/// A process that is killed when the test ends.
+struct Load(Child);
+
+impl Load {
+    fn start(cpu: u32, command: &[&str]) -> Self {
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        let command = pinned(cpu, &command);
+        let mut start = Command::new(&command[0]);
+        Load(start.args(&command[1..]).stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    fn spinning(cpu: u32) -> Self {
+        Self::start(cpu, &["sh", "-c", "while :; do :; done"])
+    }
+
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Time on a CPU and waited for one, ns, by the kernel.
+    fn accounts(&self) -> (u64, u64) {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.id())).unwrap();
+        let mut words = text.split_whitespace().map(|word| word.parse().unwrap());
+        (words.next().unwrap(), words.next().unwrap())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Keeps every CPU but the first busy.
+fn others() -> Vec<Load> {
+    let cpus = thread::available_parallelism().unwrap().get();
+    (1..u32::try_from(cpus).unwrap()).map(Load::spinning).collect()
+}
+
+/// What the kernel says of a process in the recorded time.
+struct Truth {
+    ran: f64,
+    waited: f64,
+    passed: f64,
+    /// Of the account that the test asked for.
+    more: f64,
+}
+
+impl Truth {
+    /// The share of waits in the time that it wanted a CPU.
+    fn waited_share(&self) -> f64 {
+        self.waited / (self.ran + self.waited)
+    }
+}
+
+/// Records while the load runs, and explains its first process. `more` is one more account.
+fn explained(scratch: &Scratch, load: &[&Load], more: impl Fn() -> u64) -> (Value, Vec<Truth>) {
+    let recorder = scratch.start_compact(&["record", "--profile", "explain", "-o", "r"]);
+    let begin = std::time::Instant::now();
+    let accounts = || (load.iter().map(|load| load.accounts()).collect::<Vec<_>>(), more());
+    let (before, more_before) = accounts();
+    thread::sleep(RECORDED);
+    let (after, more_after) = accounts();
+    let passed = begin.elapsed().as_nanos() as f64;
+    recorder.signal(Signal::INT);
+    let (code, errors) = recorder.wait();
+    assert_eq!(code, Some(0), "{errors}");
+    let tid = load[0].id().to_string();
+    let output = scratch.run(&["explain", "r", "--thread", &tid, "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let truth = before.iter().zip(&after).map(|(before, after)| Truth {
+        ran: (after.0 - before.0) as f64,
+        waited: (after.1 - before.1) as f64,
+        passed,
+        more: (more_after - more_before) as f64,
+    });
+    (serde_json::from_slice(&output.stdout).unwrap(), truth.collect())
+}
+
+fn finding<'f>(explained: &'f Value, detector: &str) -> Option<&'f Value> {
+    let mut all = explained["findings"].as_array().unwrap().iter();
+    all.find(|finding| finding["detector"] == detector)
+}
+
+/// The share of the window that waits for this reason took.
+fn charged(explained: &Value, why: &str) -> f64 {
+    let window = &explained["roots"][0]["window"];
+    let length = window["until"].as_f64().unwrap() - window["from"].as_f64().unwrap();
+    let lines = explained["blame"].as_array().unwrap().iter();
+    let lines = lines.filter(|line| line["level"] == "thread" && line["why"] == why);
+    lines.map(|line| line["total_ns"].as_f64().unwrap()).sum::<f64>() / length
+}
+
+#[track_caller]
+fn agree(what: &str, explained: f64, truth: f64) {
+    println!("{what}: explained {:.1} %, by the kernel {:.1} %", explained * 100.0, truth * 100.0);
+    assert!((explained - truth).abs() < POINTS, "{what}: {explained} {truth}");
+}
+
+#[test]
+fn a_smaller_weight_is_named() {
+    if !can_record_compact() {
+        return;
+    }
+    let groups = [("light", 100), ("heavy", 300)].map(|(name, w)| CpuGroup::with_weight(name, w));
+    let [Some(light), Some(heavy)] = &groups else {
+        println!("skipped: no control group with a weight can be made here");
+        return;
+    };
+    let _busy = others();
+    let (a, b) = (Load::spinning(0), Load::spinning(0));
+    light.add(a.id());
+    heavy.add(b.id());
+    let scratch = Scratch::new();
+    let (all, truth) = explained(&scratch, &[&a, &b], || 0);
+    let starved = finding(&all, "starved").unwrap();
+    assert_eq!(starved["subject"], light.path.as_str());
+    agree("waited", starved["share"].as_f64().unwrap(), truth[0].waited_share());
+    let sentence = starved["sentence"].as_str().unwrap();
+    let wanted = format!("behind {} (larger weight)", heavy.path);
+    assert!(sentence.contains(&wanted), "{sentence}");
+}
+
+#[test]
+fn an_ended_quota_is_named() {
+    if !can_record_compact() {
+        return;
+    }
+    let Some(group) = CpuGroup::with_quota("quota", 30_000, 100_000) else {
+        println!("skipped: no control group with a quota can be made here");
+        return;
+    };
+    let a = Load::spinning(0);
+    group.add(a.id());
+    let scratch = Scratch::new();
+    // What it has used before is not recorded: it begins in a period that it knows.
+    thread::sleep(Duration::from_millis(500));
+    let (all, truth) = explained(&scratch, &[&a], || group.throttled_ns());
+    let throttled = finding(&all, "throttled").unwrap();
+    assert_eq!(throttled["subject"], group.path.as_str());
+    agree("throttled", throttled["share"].as_f64().unwrap(), truth[0].more / truth[0].passed);
+}
+
+#[test]
+fn a_higher_class_is_named() {
+    if !can_record_compact() {
+        return;
+    }
+    let _busy = others();
+    let a = Load::spinning(0);
+    let duty = "use Time::HiRes qw(time sleep); while (1) { my $e = time + 0.04; \
+                while (time < $e) {} sleep 0.06 }";
+    let b = Load::start(0, &["chrt", "-f", "50", "perl", "-e", duty]);
+    thread::sleep(Duration::from_millis(300));
+    if fs::read_to_string(format!("/proc/{}/comm", b.id())).is_ok_and(|name| name.trim() != "perl")
+    {
+        println!("skipped: no real-time class, or no perl");
+        return;
+    }
+    let scratch = Scratch::new();
+    let (all, truth) = explained(&scratch, &[&a, &b], || 0);
+    agree("behind it", charged(&all, "class"), truth[1].ran / truth[1].passed);
+    let sentence = finding(&all, "starved").unwrap()["sentence"].as_str().unwrap();
+    assert!(sentence.contains("behind perl") && sentence.contains("higher class"), "{sentence}");
+}
+
+/// A thread that only sleeps: nothing kept it, its timer did.
+#[test]
+fn a_thread_that_sleeps_was_kept_by_nobody() {
+    if !can_record_compact() {
+        return;
+    }
+    let a = Load::start(0, &["perl", "-e", "while (1) { select(undef, undef, undef, 0.01) }"]);
+    thread::sleep(Duration::from_millis(300));
+    let scratch = Scratch::new();
+    let (all, truth) = explained(&scratch, &[&a], || 0);
+    let root = &all["roots"][0];
+    let layers = &root["layers"];
+    let length: i64 = layers.as_object().unwrap().values().map(|ns| ns.as_i64().unwrap()).sum();
+    let share = |layer: &str| layers[layer].as_f64().unwrap() / length as f64;
+    if share("unknown") > 0.5 {
+        println!("skipped: this kernel does not tell its timer's interrupts");
+        return;
+    }
+    let busy = (truth[0].ran + truth[0].waited) / truth[0].passed;
+    agree("until a timer", share("timer") + share("asleep"), 1.0 - busy);
+    assert!(finding(&all, "throttled").is_none());
+}
