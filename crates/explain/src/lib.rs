@@ -5,8 +5,11 @@
 //! rows of the tables ─▶ Rows (by actor) ─▶ walk (a path for each root) ─┬─▶ parts, sums, layers
 //!                                          waits charged, with a reason └─▶ blame
 //! rows, paths ─▶ detect: findings
+//!
+//! roots, findings ─┬─▶ words: names, sentences
+//!                  └─▶ lines: rows of results, for programs
 //! ```
-//! No I/O, and no text: faces name and print.
+//! No I/O. Faces print.
 //!
 //! # Example
 //! ```
@@ -29,17 +32,23 @@
 mod blame;
 mod charge;
 pub mod detect;
+mod explained;
 mod group;
+pub mod lines;
 mod parts;
 mod piece;
 mod quota;
+mod root;
 mod rows;
 mod sums;
 mod walk;
+pub mod words;
 
 pub use blame::{Blame, Level, Party, blame, parties};
+pub use explained::Explained;
 pub use parts::{Most, Part, parts};
 pub use piece::{Actor, By, Doing, Piece, ThreadId, Why};
+pub use root::{Root, charged};
 pub use rows::{NEEDS, Rows};
 pub use sums::{Layer, Sum, layers, sums};
 pub use walk::{Path, waits, walk, walk_vcpu};

@@ -282,6 +282,13 @@ impl<'t> Rows<'t> {
         all
     }
 
+    /// All that can be explained: the threads, and the vCPUs whose threads are not known.
+    pub fn actors(&self) -> Vec<Actor> {
+        let threads = self.threads().into_iter().map(Actor::Thread);
+        let vcpus = self.vcpus_without_threads().into_iter();
+        threads.chain(vcpus.map(|(vm, vcpu)| Actor::Vcpu(vm, vcpu))).collect()
+    }
+
     /// The vCPU that the thread runs.
     pub fn vcpu_of_thread(&self, id: ThreadId) -> Option<(MachineId, VcpuId)> {
         self.vcpus_of_threads.get(&id).copied()

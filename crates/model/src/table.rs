@@ -1,6 +1,6 @@
 //! The rows of every table, each described in one place.
 //!
-//! A table is a struct; [`table!`] also records each column's name, unit and meaning, and those
+//! A table is a struct; [`record_type!`](crate::record_type) also records each column's name, unit and meaning, and those
 //! descriptions are what `docs/reference/tables.md`, SQL schemas and report headers are made from. Columns
 //! follow Perfetto's habit: `ts` and `dur` are int64 nanoseconds of trace time.
 //!
@@ -8,8 +8,7 @@
 //! whether they are kept, aggregated, exported or written out.
 
 use crate::{
-    cell::{Cell, Record, ToCell},
-    column::{ColumnSource, ColumnValue, ColumnVisitor},
+    column::{ColumnSource, ColumnVisitor},
     event::{BlockOp, DeviceName},
     exit::ExitReason,
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
@@ -29,22 +28,9 @@ macro_rules! table {
         $(#[doc = $doc:literal])*
         $row:ident in $table:literal { $( $(#[doc = $cdoc:literal])+ $col:ident: $ty:ty, )* }
     ) => {
-        $(#[doc = $doc])*
-        #[derive(Clone, Debug, PartialEq)]
-        pub struct $row { $( $(#[doc = $cdoc])+ pub $col: $ty, )* }
-
-        impl $row {
-            /// The table this row belongs to, as SQL and the docs describe it.
-            pub const TABLE: TableDoc = TableDoc {
-                name: $table,
-                doc: concat!($($doc),*),
-                columns: &[ $( Column {
-                    name: stringify!($col),
-                    doc: concat!($($cdoc),+),
-                    ty: <$ty as ColumnValue>::TYPE,
-                    nullable: <$ty as ColumnValue>::NULLABLE,
-                } ),* ],
-            };
+        $crate::record_type! {
+            $(#[doc = $doc])*
+            $row in $table { $( $(#[doc = $cdoc])+ $col: $ty, )* }
         }
 
         impl Columnar for $row {
@@ -57,12 +43,6 @@ macro_rules! table {
 
             fn read<S: ColumnSource>(source: &mut S) -> Result<Self, S::Error> {
                 Ok($row { $( $col: source.value(stringify!($col))?, )* })
-            }
-        }
-
-        impl Record for $row {
-            fn each_cell<'a>(&'a self, visit: &mut dyn FnMut(&'static str, Cell<'a>)) {
-                $( visit(stringify!($col), self.$col.to_cell()); )*
             }
         }
     };

@@ -46,6 +46,25 @@ impl Domain for Trace {
     type Repr = i64;
 }
 
+/// What one unit of trace time is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    Ns,
+    /// Ticks of a counter whose rate the recording does not say.
+    Ticks,
+}
+
+impl TimeUnit {
+    /// The word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TimeUnit::Ns => "ns",
+            TimeUnit::Ticks => "ticks",
+        }
+    }
+}
+
 /// A stamp in the clock domain `D`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp<D: Domain>(D::Repr, PhantomData<D>);

@@ -2,7 +2,6 @@
 
 use crate::ending::ending;
 use crate::facts::{Facts, Stored, TimeUnit};
-use crate::number::duration;
 use crate::{
     SourceBytes,
     endings::Endings,
@@ -15,6 +14,7 @@ use std::path::Path;
 use transect_engine::topology::{CgroupInfo, IrqLineInfo, MachineInfo, ThreadInfo, VcpuInfo};
 use transect_engine::{LostCause, StreamKey, Topology};
 use transect_model::ids::CpuId;
+use transect_model::number::duration;
 use transect_model::table::ImportLog;
 use transect_model::time::{Span, Timestamp};
 use transect_store::manifest::{Gap, LostCount, MachineEntry, SnapshotEntry};

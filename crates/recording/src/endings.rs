@@ -1,13 +1,13 @@
 //! Streams whose recorder ended before it had written everything: a full disk, a failure, a kill.
 
 use crate::facts::Facts;
-use crate::number::bytes;
 use crate::{AnyStream, SourceBytes, kernel::recorded_cpus};
 use std::collections::{BTreeMap, BTreeSet};
 use transect_clock::{ClockGraph, Converter};
 use transect_engine::unfinished::{Unfinished, unwritten};
 use transect_engine::{Input, LostCause, LostEvents, StreamKey};
 use transect_model::ids::{CpuId, MachineId};
+use transect_model::number::bytes;
 use transect_model::people::one_line;
 use transect_model::table::ImportLog;
 use transect_store::Manifest;

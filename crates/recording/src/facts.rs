@@ -3,6 +3,7 @@
 
 use crate::ending::Ending;
 use transect_model::time::Span;
+pub use transect_model::time::TimeUnit;
 use transect_store::manifest::Cost;
 
 /// The recording a report is about.
@@ -38,25 +39,6 @@ pub struct Facts {
     pub snapshot: Option<String>,
     /// Other things the reader should know (recovered, inferred, approximated).
     pub notes: Vec<String>,
-}
-
-/// What one unit of trace time is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// Nanoseconds.
-    Ns,
-    /// Ticks of a counter whose rate the recording does not say.
-    Ticks,
-}
-
-impl TimeUnit {
-    /// The word in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TimeUnit::Ns => "ns",
-            TimeUnit::Ticks => "ticks",
-        }
-    }
 }
 
 /// What a recording takes on disk.

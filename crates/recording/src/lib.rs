@@ -41,7 +41,6 @@ pub mod folder;
 pub mod import;
 mod kernel;
 pub mod losses;
-pub mod number;
 mod opened;
 mod options;
 mod place;

@@ -2,8 +2,7 @@
 
 use crate::{
     cause::{CauseKind, Evidence, LockKind},
-    cell::{Cell, Record, ToCell},
-    column::{Column, ColumnSource, ColumnValue, ColumnVisitor, TableDoc},
+    column::{ColumnSource, ColumnVisitor, TableDoc},
     ids::{BlockDevice, CpuId, MachineId, Tid, VcpuId},
     interrupt::Context,
     row::Columnar,

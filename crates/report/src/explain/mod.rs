@@ -1,42 +1,46 @@
 //! What `transect explain` says: why threads and vCPUs were slow, for people and for programs.
 //!
 //! ```text
-//! rows ─▶ transect_explain (a path for each root) ─▶ Explained ─┬─▶ sentences ─▶ text
-//!                                                               └─▶ lines     ─▶ JSON
+//! rows ─▶ transect_explain (a path for each root) ─▶ Explained ─┬─▶ its words ─▶ text
+//!                                                               └─▶ its lines ─▶ JSON
 //! ```
 
-mod explained;
-mod findings;
 mod json;
-mod lines;
-mod names;
-mod root;
-mod sentences;
 mod text;
 
-pub use explained::Explained;
 pub use json::write as write_json;
-pub use lines::columns;
-pub use root::{About, Root};
 pub use text::{Shown, write as write_text};
+
+use transect_model::time::TimeUnit;
+
+/// The unit of all times, and how a recording is called.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The recording.
+    pub recording: String,
+    /// Unit of its times.
+    pub unit: TimeUnit,
+    /// Where its time begins: moments are shown from here on.
+    pub start: i64,
+}
 
 #[cfg(test)]
 mod tests {
-    use super::{About, Explained, Root, Shown, write_json, write_text};
-    use transect_explain::{Actor, Rows, ThreadId, detect::Range};
+    use super::{About, Shown, write_json, write_text};
+    use transect_explain::{Actor, Explained, Root, Rows, ThreadId, detect::Range};
     use transect_model::{
         ids::{CpuId, MachineId, Tid},
         state::ThreadState,
         table::{Tables, Thread, ThreadStateRow},
-        time::{Span, Timestamp},
+        time::{Span, TimeUnit, Timestamp},
     };
-    use transect_recording::TimeUnit;
 
     #[test]
     fn docs_describe_every_column() {
         let docs = include_str!("../../../../docs/reference/explain.md");
-        for (list, columns) in super::columns() {
-            for column in columns {
+        for list in transect_explain::lines::LISTS {
+            for column in list.columns {
+                let (list, column) = (list.name, column.name);
                 assert!(
                     docs.contains(&format!("`{column}`")),
                     "explain.md lacks {column} of {list}"

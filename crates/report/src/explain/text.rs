@@ -1,22 +1,20 @@
 //! An explanation for people: sentences first, then where the time went, and the path.
 
-use super::{
-    explained::Explained,
-    findings, names,
-    root::{About, Root, charged},
-    sentences,
-};
+use super::About;
 use crate::text::grid::{Column, Grid, left, right};
 use std::io::{self, Write};
-use transect_explain::{Layer, Level, Piece, Rows, Sum, ThreadId, Why, blame, detect::Finding};
+use transect_explain::{
+    Explained, Layer, Level, Piece, Root, Rows, Sum, ThreadId, Why, blame, charged,
+    detect::Finding,
+    lines::FindingLine,
+    words::{names, sentences},
+};
 use transect_model::{
     cause::Evidence,
     escape::terminal,
     guard::{Guard, Syntax},
-};
-use transect_recording::{
-    TimeUnit,
     number::{count, dash, duration, share},
+    time::TimeUnit,
 };
 
 /// What is shown.
@@ -92,6 +90,30 @@ struct Page<'a, 't> {
     out: Guard<&'a mut dyn Write>,
 }
 
+/// Writes findings, each with what one can try.
+fn write_findings(
+    out: &mut dyn Write,
+    found: &[FindingLine],
+    top: usize,
+) -> io::Result<()> {
+    if found.is_empty() {
+        return writeln!(out, "  none");
+    }
+    for line in found.iter().take(top) {
+        let (name, sure) = (line.detector, line.confidence);
+        writeln!(out, "  {}  [{name}, {sure}]", terminal(&line.sentence))?;
+        writeln!(out, "    try: {}", line.hint)?;
+    }
+    write_rest(out, found.len().saturating_sub(top))
+}
+
+fn write_rest(out: &mut dyn Write, rest: usize) -> io::Result<()> {
+    if rest > 0 {
+        writeln!(out, "  and {} more (--top)", count(u64::try_from(rest).unwrap_or(0)))?;
+    }
+    Ok(())
+}
+
 /// Writes the roots for people.
 ///
 /// # Errors
@@ -134,23 +156,13 @@ impl Page<'_, '_> {
         let Some(found) = found else {
             return writeln!(self.out, "  none: the range is shorter than a second");
         };
-        if found.is_empty() {
-            return writeln!(self.out, "  none");
-        }
-        for finding in found.iter().take(self.shown.top) {
-            let text = findings::sentence(self.rows, finding, self.about.unit);
-            let (name, sure) = (finding.detector.as_str(), finding.confidence.as_str());
-            writeln!(self.out, "  {}  [{name}, {sure}]", terminal(&text))?;
-            writeln!(self.out, "    try: {}", findings::hint(finding))?;
-        }
-        self.rest(found.len().saturating_sub(self.shown.top))
+        let line = |finding| FindingLine::new(self.rows, finding, self.about.unit);
+        let lines: Vec<FindingLine> = found.iter().map(line).collect();
+        write_findings(&mut self.out, &lines, self.shown.top)
     }
 
     fn rest(&mut self, rest: usize) -> io::Result<()> {
-        if rest > 0 {
-            writeln!(self.out, "  and {} more (--top)", count(u64::try_from(rest).unwrap_or(0)))?;
-        }
-        Ok(())
+        write_rest(&mut self.out, rest)
     }
 
     fn root(&mut self, root: &Root) -> io::Result<()> {

@@ -22,7 +22,7 @@ pub(crate) use names::{antagonist, machine_name};
 use std::io::{self, Write};
 use transect_model::escape::terminal;
 use transect_model::guard::{Guard, Syntax, Weight};
-pub(crate) use transect_recording::number::{
+pub(crate) use transect_model::number::{
     bytes, count, counted, dash, duration, duration_or_dash, share,
 };
 

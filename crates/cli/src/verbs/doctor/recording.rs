@@ -3,7 +3,8 @@
 use super::check::Check;
 use anyhow::Context as _;
 use std::path::Path;
-use transect_recording::{ending::ending, number::bytes};
+use transect_model::number::bytes;
+use transect_recording::ending::ending;
 use transect_store::{Manifest, Recording, StoreError};
 
 /// The checks, for a recording directory.

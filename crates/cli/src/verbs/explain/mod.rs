@@ -7,13 +7,12 @@ use anyhow::{bail, ensure};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use transect_explain::{Actor, Rows, ThreadId, detect};
+use transect_explain::{Actor, Explained, Root, Rows, ThreadId, detect};
 use transect_model::guard::Syntax;
 use transect_model::ids::{MachineId, Tid};
 use transect_model::table::{Selected, Tables};
-use transect_model::time::{Span, Timestamp};
-use transect_recording::TimeUnit;
-use transect_report::explain::{About, Explained, Root, Shown, write_json, write_text};
+use transect_model::time::TimeUnit;
+use transect_report::explain::{About, Shown, write_json, write_text};
 
 /// Lines per list in the text without `--top`.
 const DEFAULT_TOP: usize = 10;
@@ -81,10 +80,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let of = args.vm.as_deref().map(|vm| format!(" of {vm}")).unwrap_or_default();
         bail!("{name}: no vCPU{of} in this range: select threads with --thread, or --all");
     }
-    let mut roots: Vec<Root> = actors
-        .into_iter()
-        .filter_map(|actor| Some(Root::explain(&rows, actor, lived(&rows, actor, facts.window)?)))
-        .collect();
+    let mut roots: Vec<Root> =
+        actors.into_iter().filter_map(|actor| Root::in_life(&rows, actor, facts.window)).collect();
     ensure!(!roots.is_empty(), "{name}: none of these exists in this range");
     if args.all {
         roots.sort_by_key(|root| std::cmp::Reverse(root.kept()));
@@ -118,13 +115,6 @@ fn write(args: &Args, rows: &Rows<'_>, about: &About, explained: &Explained) -> 
     Ok(())
 }
 
-/// The part of the range in which it exists.
-fn lived(rows: &Rows<'_>, actor: Actor, window: Span) -> Option<Span> {
-    let (from, until) = rows.span(actor)?;
-    let (from, until) = (from.max(window.start.get()), until.min(window.end.get()));
-    (from < until).then(|| Span { start: Timestamp::new(from), end: Timestamp::new(until) })
-}
-
 fn machine_named(tables: &Tables, name: &str) -> anyhow::Result<MachineId> {
     let number = name.parse::<u32>().ok().map(MachineId);
     let named = tables.machines.iter().find(|machine| machine.name == name);
@@ -145,8 +135,9 @@ fn all_threads(rows: &Rows<'_>, machine: Option<MachineId>) -> Vec<ThreadId> {
 
 /// Every thread, and every vCPU without one.
 fn all(rows: &Rows<'_>, machine: Option<MachineId>) -> Vec<Actor> {
-    let threads = all_threads(rows, machine).into_iter().map(Actor::Thread);
-    threads.chain(vcpus_alone(rows, machine)).collect()
+    let mut all = rows.actors();
+    all.retain(|actor| machine.is_none_or(|machine| machine == actor.machine()));
+    all
 }
 
 fn vcpus(rows: &Rows<'_>, machine: Option<MachineId>) -> Vec<Actor> {

@@ -1,22 +1,14 @@
 //! What is explained: roots, and whose waits are charged.
 
-use std::collections::BTreeSet;
-use transect_explain::{
-    Actor, Doing, Layer, Part, Path, Piece, Rows, Sum, layers, parts, sums, walk, walk_vcpu,
+use crate::{
+    parts::{Part, parts},
+    piece::{Actor, Doing, Piece},
+    rows::Rows,
+    sums::{Layer, Sum, layers, sums},
+    walk::{Path, walk, walk_vcpu},
 };
-use transect_model::time::Span;
-use transect_recording::TimeUnit;
-
-/// The unit of all times, and how a recording is called.
-#[derive(Clone, Debug)]
-pub struct About {
-    /// The recording.
-    pub recording: String,
-    /// Unit of its times.
-    pub unit: TimeUnit,
-    /// Where its time begins: moments are shown from here on.
-    pub start: i64,
-}
+use std::collections::BTreeSet;
+use transect_model::time::{Span, Timestamp};
 
 /// A root that was explained.
 #[derive(Clone, Debug)]
@@ -48,6 +40,14 @@ impl Root {
         Root { actor, window, path, parts, sums, layers }
     }
 
+    /// Explains the part of the window in which it exists; none if that is nothing.
+    pub fn in_life(rows: &Rows<'_>, actor: Actor, window: Span) -> Option<Self> {
+        let (from, until) = rows.span(actor)?;
+        let (from, until) = (from.max(window.start.get()), until.min(window.end.get()));
+        let lived = Span { start: Timestamp::new(from), end: Timestamp::new(until) };
+        (from < until).then(|| Root::explain(rows, actor, lived))
+    }
+
     /// How long it is.
     pub fn length(&self) -> i64 {
         self.window.end.get() - self.window.start.get()
@@ -65,7 +65,7 @@ impl Root {
 }
 
 /// The waits that are charged: of one root, all of its path; of several, those of each thread itself, each once.
-pub(super) fn charged<'r>(rows: &Rows<'_>, roots: &'r [Root]) -> Vec<&'r Piece> {
+pub fn charged<'r>(rows: &Rows<'_>, roots: &'r [Root]) -> Vec<&'r Piece> {
     if let [root] = roots {
         return root.path.pieces.iter().collect();
     }

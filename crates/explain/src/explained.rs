@@ -1,9 +1,10 @@
 //! Roots together with what was found in the range.
 
-use super::{findings::concerning, root::Root};
-use transect_explain::{
-    Rows,
+use crate::{
+    blame::parties,
     detect::{self, Finding, Range},
+    root::Root,
+    rows::Rows,
 };
 use transect_model::table::Tables;
 
@@ -29,4 +30,10 @@ impl Explained {
         });
         Explained { roots, findings }
     }
+}
+
+/// Those that concern the roots: about one that is on their paths, or a machine of them.
+fn concerning<'f>(rows: &Rows<'_>, findings: &'f [Finding], roots: &[Root]) -> Vec<&'f Finding> {
+    let on_paths = parties(rows, roots.iter().flat_map(|root| &root.path.pieces));
+    findings.iter().filter(|finding| on_paths.contains(&finding.subject)).collect()
 }

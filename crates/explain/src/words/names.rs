@@ -1,16 +1,20 @@
 //! Who is who, in words.
 
-use transect_explain::{Actor, By, Party, Rows, ThreadId};
+use crate::{
+    blame::Party,
+    piece::{Actor, By, ThreadId},
+    rows::Rows,
+};
 use transect_model::ids::{MachineId, VcpuId};
 
 /// A machine's name, or its number if it has none.
-pub(super) fn machine(rows: &Rows<'_>, id: MachineId) -> String {
+pub fn machine(rows: &Rows<'_>, id: MachineId) -> String {
     let name = rows.machine(id).map(|machine| machine.name.clone());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("machine {id}"))
 }
 
 /// `web vcpu0` for a vCPU's thread, `nginx (42) in web` for a guest's, `kworker/0:1 (7)` for the host's.
-pub(super) fn thread(rows: &Rows<'_>, id: ThreadId) -> String {
+pub fn thread(rows: &Rows<'_>, id: ThreadId) -> String {
     if let Some((machine, vcpu)) = rows.vcpu_of_thread(id) {
         return self::vcpu(rows, machine, vcpu);
     }
@@ -26,12 +30,12 @@ pub(super) fn thread(rows: &Rows<'_>, id: ThreadId) -> String {
 }
 
 /// `web vcpu0`.
-pub(super) fn vcpu(rows: &Rows<'_>, of: MachineId, vcpu: VcpuId) -> String {
+pub fn vcpu(rows: &Rows<'_>, of: MachineId, vcpu: VcpuId) -> String {
     format!("{} vcpu{vcpu}", machine(rows, of))
 }
 
 /// Who is explained.
-pub(super) fn actor(rows: &Rows<'_>, actor: Actor) -> String {
+pub fn actor(rows: &Rows<'_>, actor: Actor) -> String {
     match actor {
         Actor::Thread(id) => thread(rows, id),
         Actor::Vcpu(machine, vcpu) => self::vcpu(rows, machine, vcpu),
@@ -39,7 +43,7 @@ pub(super) fn actor(rows: &Rows<'_>, actor: Actor) -> String {
 }
 
 /// Who has a CPU.
-pub(super) fn by(rows: &Rows<'_>, by: By) -> String {
+pub fn by(rows: &Rows<'_>, by: By) -> String {
     match by {
         By::Thread(id) => thread(rows, id),
         By::Vcpu(machine, vcpu) => self::vcpu(rows, machine, vcpu),
@@ -48,7 +52,7 @@ pub(super) fn by(rows: &Rows<'_>, by: By) -> String {
 }
 
 /// Who waits, or has a CPU.
-pub(super) fn party(rows: &Rows<'_>, party: &Party) -> String {
+pub fn party(rows: &Rows<'_>, party: &Party) -> String {
     match party {
         Party::Thread(id) => thread(rows, *id),
         Party::Vcpu(machine, vcpu) => self::vcpu(rows, *machine, *vcpu),

@@ -1,17 +1,18 @@
 //! The sentences of findings, and what one can try.
 
-use super::{names, root::Root, sentences::reason};
-use transect_explain::{
-    Party, Rows,
+use super::{names, sentences::reason};
+use crate::{
+    blame::Party,
     detect::{Confidence, Detail, Detector, Finding},
+    rows::Rows,
 };
-use transect_recording::{
-    TimeUnit,
+use transect_model::{
     number::{count, duration, share},
+    time::TimeUnit,
 };
 
 /// What was found, in one sentence.
-pub(super) fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
+pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
     let who = match (&finding.subject, &finding.detail) {
         // The CPU of a guest is its vCPU.
         (Party::Vcpu(machine, _), Detail::Interrupts { .. }) => names::machine(rows, *machine),
@@ -120,7 +121,7 @@ pub(super) fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> St
 }
 
 /// What one can try.
-pub(super) fn hint(finding: &Finding) -> &'static str {
+pub fn hint(finding: &Finding) -> &'static str {
     match finding.detector {
         Detector::Starved => "pin it elsewhere, or give it more weight (cpu.weight, Xen: weight)",
         Detector::Throttled => "raise the quota (cpu.max, Xen: cap)",
@@ -135,14 +136,4 @@ pub(super) fn hint(finding: &Finding) -> &'static str {
         Detector::Clock => "record again; see docs/reference/clocks.md",
         Detector::HostInnocent => "look inside the guest: the path shows where",
     }
-}
-
-/// Those that concern the roots: about one that is on their paths, or a machine of them.
-pub(super) fn concerning<'f>(
-    rows: &Rows<'_>,
-    findings: &'f [Finding],
-    roots: &[Root],
-) -> Vec<&'f Finding> {
-    let on_paths = transect_explain::parties(rows, roots.iter().flat_map(|root| &root.path.pieces));
-    findings.iter().filter(|finding| on_paths.contains(&finding.subject)).collect()
 }

@@ -1,11 +1,17 @@
 //! The sentences of an explanation.
 
-use super::{names, root::Root};
-use transect_explain::{Actor, By, Doing, Layer, Part, Rows, Sum, ThreadId, Why};
-use transect_model::ids::{MachineKind, Tid};
-use transect_recording::{
-    TimeUnit,
+use super::names;
+use crate::{
+    parts::Part,
+    piece::{Actor, By, Doing, ThreadId, Why},
+    root::Root,
+    rows::Rows,
+    sums::{Layer, Sum},
+};
+use transect_model::{
+    ids::{MachineKind, Tid},
     number::{duration, share},
+    time::TimeUnit,
 };
 
 /// From this share of the window on, in percent, it is said what is not known.
@@ -16,7 +22,7 @@ const PART_PERCENT: i64 = 5;
 const MOST_PARTS: usize = 4;
 
 /// What took most of the time.
-pub(super) fn sentences(rows: &Rows<'_>, root: &Root, unit: TimeUnit) -> Vec<String> {
+pub fn sentences(rows: &Rows<'_>, root: &Root, unit: TimeUnit) -> Vec<String> {
     let who = names::actor(rows, root.actor);
     let words = Words { rows, root, unit };
     let mut all = Vec::new();
@@ -141,7 +147,7 @@ impl Words<'_, '_> {
 }
 
 /// Shares of the layers: `host 85 % · guest 15 %`.
-pub(super) fn layers(root: &Root) -> String {
+pub fn layers(root: &Root) -> String {
     let shown = root.layers.iter().filter(|(layer, ns)| {
         *ns > 0 || matches!(layer, Layer::Guest | Layer::Host | Layer::Unknown)
     });
@@ -151,7 +157,7 @@ pub(super) fn layers(root: &Root) -> String {
 }
 
 /// What happened, as the end of a sentence.
-pub(super) fn phrase(rows: &Rows<'_>, sum: &Sum) -> String {
+pub fn phrase(rows: &Rows<'_>, sum: &Sum) -> String {
     let what = own_phrase(rows, sum);
     if sum.is_own {
         return what;
@@ -205,7 +211,7 @@ fn behind(rows: &Rows<'_>, sum: &Sum) -> String {
 }
 
 /// The scheduler's reason, in words.
-pub(super) fn reason(why: Why) -> &'static str {
+pub fn reason(why: Why) -> &'static str {
     match why {
         Why::Throttled => "quota or cap had ended",
         Why::Class => "higher class or priority",

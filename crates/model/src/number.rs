@@ -1,7 +1,6 @@
 //! Numbers for people: three significant digits and a unit that fits.
 
-use crate::facts::TimeUnit;
-use transect_model::people::human_bytes;
+use crate::{people::human_bytes, time::TimeUnit};
 
 /// A length of time: `0`, `999 ns`, `1.23 µs`, `41.0 ms`, `5.00 s`, `1,234 s`; in a recording
 /// whose ticks have no known length `1.23 Mticks`.
