@@ -5,7 +5,7 @@ use crate::catalog::Tables;
 use crate::error::QueryError;
 use crate::stopping::{Abandoned, stoppable};
 use crate::views::Views;
-use crate::{catalog, functions, operators};
+use crate::{catalog, explain, functions, operators};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
@@ -141,6 +141,7 @@ impl Database {
         let folder = tables.folder().clone();
         functions::register(&context);
         operators::register(&context);
+        explain::register(&context);
         catalog::register(&context, tables)?;
         let views = Arc::new(Views::new());
         let (memory_bytes, has_unit) = (options.memory_bytes, Mutex::new(false));

@@ -4,7 +4,7 @@
 //! to, and answers SQL over it: every table of [`transect_model::table::TABLES`] (those a
 //! recording has no rows of are empty, not missing), one table `ev_NAME` per kind of event,
 //! `events` over all of them, the documented [`views`], and what time-sorted intervals need and SQL lacks:
-//! `asof`, `interval_join` and `cut` ([`operators`]).
+//! `asof`, `interval_join` and `cut` ([`operators`]); and what `transect explain` finds ([`explain`]).
 //!
 //! **Data flow.** files → [`catalog`] (schema from the model, files picked by machine, order by
 //! `ts` declared where the files prove it) → DataFusion → record batches → [`output`].
@@ -35,10 +35,12 @@
 //! ```
 
 mod allowed;
+mod arguments;
 mod catalog;
 mod database;
 pub mod docs;
 mod error;
+mod explain;
 mod functions;
 mod operators;
 pub mod output;

@@ -74,6 +74,70 @@ fn a_guests_disk_requests_lead_to_the_vmm() {
     assert!(sentence.contains("wl-disk") && sentence.contains("qemu-system-x86"), "{sentence}");
 }
 
+fn selected(cache: &Path, recording: &str, sql: &str) -> Vec<Value> {
+    let output = transect(cache, &["sql", "--json", recording, sql]);
+    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    rows.as_array().unwrap().clone()
+}
+
+/// The same numbers, whether JSON wrote them with a point or not.
+#[track_caller]
+fn same(what: &str, sql: &[Value], explained: &Value) {
+    let explained = explained.as_array().unwrap();
+    assert_eq!(sql.len(), explained.len(), "{what}");
+    for (ours, theirs) in sql.iter().zip(explained) {
+        let (ours, theirs) = (ours.as_object().unwrap(), theirs.as_object().unwrap());
+        assert!(ours.keys().eq(theirs.keys()), "{what}: {ours:?} {theirs:?}");
+        for (column, value) in ours {
+            let theirs = &theirs[column];
+            let is_same =
+                value == theirs || value.as_f64().is_some_and(|v| Some(v) == theirs.as_f64());
+            assert!(is_same, "{what}, {column}: {ours:?} {theirs:?}");
+        }
+    }
+}
+
+/// SQL's functions and the command give the same, of the whole recording and of a range, to the nanosecond.
+#[test]
+fn sql_says_what_the_command_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = nested(dir.path());
+    let sql = |sql: &str| selected(dir.path(), &recording, sql);
+    let all = explained(dir.path(), &[&recording, "--all"]);
+    same("findings()", &sql("SELECT * FROM findings()"), &all["findings"]);
+    same("blame()", &sql("SELECT * FROM blame()"), &all["blame"]);
+    let disk = all["roots"].as_array().unwrap().iter();
+    let disk =
+        disk.clone().find(|root| root["name"].as_str().unwrap().contains("wl-disk")).unwrap();
+    let tid = disk["tid"].to_string();
+    let start = number(&disk["window"], "from");
+    let (from, until) = (start + 100_000_000, start + 400_000_000);
+    let [from_text, until_text] = [from, until].map(|ns| ns.to_string());
+    let range = ["--from", &from_text, "--until", &until_text];
+    for (words, call) in
+        [(&[][..], format!("1, {tid}")), (&range[..], format!("1, {tid}, {from}, {until}"))]
+    {
+        let words = [&[&recording[..], "--vm", "1", "--thread", &tid][..], words].concat();
+        let one = explained(dir.path(), &words);
+        let root = &one["roots"][0];
+        let of = |function: &str| sql(&format!("SELECT * FROM {function}({call})"));
+        same("critical_path", &of("critical_path"), &root["path"]);
+        same("blame", &of("blame"), &one["blame"]);
+        let sentences: Vec<Value> =
+            of("explanation").into_iter().map(|row| row["sentence"].clone()).collect();
+        assert_eq!(Value::from(sentences), root["sentences"]);
+    }
+    // A vCPU is its host's thread.
+    let vcpu = explained(dir.path(), &[&recording, "--vm", "1"]);
+    let root = &vcpu["roots"][0];
+    let path = sql("SELECT * FROM critical_path(1, 'vcpu0')");
+    same("vcpu0", &path, &root["path"]);
+    let sums = sql("SELECT state, sum(dur) AS ns FROM critical_path(1, 'vcpu0') GROUP BY state");
+    let length = number(&root["window"], "until") - number(&root["window"], "from");
+    assert_eq!(sums.iter().map(|row| number(row, "ns")).sum::<i64>(), length);
+}
+
 /// Pages show what the commands print: each block that begins with a command on a recording of the source.
 #[test]
 fn pages_show_what_is_printed() {

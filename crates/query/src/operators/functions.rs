@@ -4,15 +4,12 @@
 use super::cutting::CutTable;
 use super::merge_exec::Kind;
 use super::merged::MergedTable;
-use crate::allowed::check_is_query;
-use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::{ScalarValue, plan_err};
+use crate::arguments::{number, plan, source, text};
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::plan_err;
 use datafusion::datasource::ViewTable;
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
-use futures::FutureExt;
 use std::sync::Arc;
 
 /// Makes the table functions known to SQL.
@@ -102,58 +99,4 @@ fn tiles_sql(source: &str, keys: &str, from: i64, to: i64, width: i64) -> String
          GROUP BY {from} + bucket(ts - {from}, {width}), {keys}",
         cut_input.replace('\'', "''")
     )
-}
-
-fn number(value: &Expr, what: &str, usage: &str) -> Result<i64> {
-    match value {
-        Expr::Literal(value, _) => integer(value),
-        // A negative number is one that is negated.
-        Expr::Negative(value) => match value.as_ref() {
-            Expr::Literal(value, _) => integer(value).and_then(i64::checked_neg),
-            _ => None,
-        },
-        _ => None,
-    }
-    .map_or_else(|| plan_err!("{what} must be a whole number of ns: {usage}"), Ok)
-}
-
-fn integer(value: &ScalarValue) -> Option<i64> {
-    match value.cast_to(&arrow::datatypes::DataType::Int64) {
-        Ok(ScalarValue::Int64(value)) => value,
-        _ => None,
-    }
-}
-
-fn text(argument: &Expr, usage: &str) -> Result<String> {
-    match argument {
-        Expr::Literal(value, _) => match value.try_as_str() {
-            Some(Some(text)) => Ok(text.to_owned()),
-            _ => plan_err!("{value} is not a text in quotes: {usage}"),
-        },
-        other => plan_err!("{other} must be in single quotes: {usage}"),
-    }
-}
-
-/// The query that an argument stands for: a table's or view's name, a call of a table function,
-/// or a query.
-fn source(text: &str) -> String {
-    let text = text.trim();
-    let first = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
-    let is_query = ["select", "with", "values"].iter().any(|word| word.eq_ignore_ascii_case(first))
-        || text.starts_with('(');
-    if is_query { text.to_owned() } else { format!("SELECT * FROM {text}") }
-}
-
-/// The plan of an argument, see [`source`].
-fn plan(session: &dyn Session, text: &str) -> Result<LogicalPlan> {
-    let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
-        return Err(DataFusionError::Internal("a session without SQL".to_owned()));
-    };
-    // Tables are registered in memory: planning never waits. If one ever did, this says so.
-    let Some(planned) = state.create_logical_plan(&source(text)).now_or_never() else {
-        return Err(DataFusionError::Internal(format!("planning of '{text}' blocked")));
-    };
-    let plan = planned?;
-    check_is_query(&plan).map_err(|error| DataFusionError::Plan(error.to_string()))?;
-    Ok(plan)
 }

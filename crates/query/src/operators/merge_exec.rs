@@ -114,7 +114,8 @@ fn ordering(kind: Kind, columns: &[Columns; 2], recipe: &Recipe) -> EquivalenceP
     EquivalenceProperties::new_with_orderings(schema, order.into_iter().map(|expr| [expr]))
 }
 
-fn by_ts(name: &str, at: usize) -> PhysicalSortExpr {
+/// The order of a column, as tables have it.
+pub(crate) fn by_ts(name: &str, at: usize) -> PhysicalSortExpr {
     let options = SortOptions { descending: false, nulls_first: false };
     PhysicalSortExpr::new(Arc::new(Column::new(name, at)), options)
 }

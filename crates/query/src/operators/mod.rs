@@ -27,3 +27,4 @@ mod output;
 mod tests;
 
 pub(crate) use functions::register;
+pub(crate) use merge_exec::{by_ts, counted};
