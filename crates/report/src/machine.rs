@@ -9,6 +9,7 @@ use super::summary;
 use crate::facts::{CostLine, RecordingLine, TimeUnit};
 use crate::records::{write_csv, write_csv_header, write_json, write_json_str};
 use std::io::{self, Write};
+use transect_explain::lines::FindingLine;
 use transect_model::cell::{Cell, Record};
 use transect_model::ids::MachineId;
 use transect_model::table::{
@@ -33,6 +34,9 @@ pub fn write_json_report(
     for view in views {
         match view {
             View::Summary => write_summary(report, out)?,
+            View::Findings if report.findings.reason().is_some() => {
+                out.write_all(b",\n\"findings\":null")?;
+            }
             View::Recording => write_recording(report, out)?,
             View::Cost => write_cost(report, out)?,
             _ => write_lists(report, *view, top, out)?,
@@ -210,6 +214,10 @@ impl<'a> List<'a> {
 fn lists(report: &Report, view: View) -> Vec<List<'_>> {
     match view {
         View::Summary | View::Recording | View::Cost | View::Events => Vec::new(),
+        View::Findings => {
+            let columns = names(&FindingLine::TABLE);
+            vec![List::whole("findings", &columns, report.findings.lines())]
+        }
         View::Machines => vec![
             List::whole("machines", &names(&Machine::TABLE), &report.machines),
             List::whole("clock_edges", &names(&ClockEdge::TABLE), &report.clock_edges),

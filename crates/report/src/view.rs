@@ -3,8 +3,10 @@
 /// One section of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Findings in a few sentences: most delayed vCPUs and their antagonists, exit cost, lost events
+    /// The main results in a few sentences: most delayed vCPUs and their antagonists, exit cost, lost events
     Summary,
+    /// Findings: rules that hold in the range, each with advice (as of `transect explain`)
+    Findings,
     /// Date, command and length of the recording
     Recording,
     /// Machines, their clocks with error bounds, and the causality check of the merged time
@@ -37,8 +39,9 @@ pub enum View {
 
 impl View {
     /// Views shown when none is asked for. Windows are many lines, so they come with `--window`.
-    pub const DEFAULT: [View; 13] = [
+    pub const DEFAULT: [View; 14] = [
         View::Summary,
+        View::Findings,
         View::Recording,
         View::Machines,
         View::Vcpus,

@@ -4,6 +4,7 @@ mod antagonists;
 mod cpus;
 mod domains;
 mod exits;
+mod findings;
 mod names;
 mod selection;
 mod threads;
@@ -19,6 +20,8 @@ use anyhow::{Context, bail};
 use cpus::CpuSums;
 use domains::DomainSums;
 use exits::ExitSums;
+use findings::FindingRows;
+pub(crate) use findings::Findings;
 pub(crate) use names::Names;
 use selection::Selection;
 use threads::ThreadSums;
@@ -35,6 +38,7 @@ use wakeups::WakeupSums;
 /// Everything a report says, before it is cut to `--top` and written in one of the forms.
 pub struct Report {
     pub(crate) facts: Facts,
+    pub(crate) findings: Findings,
     pub(crate) machines: Vec<Machine>,
     pub(crate) clock_edges: Vec<ClockEdge>,
     pub(crate) clock_check: Vec<ClockCheck>,
@@ -54,11 +58,13 @@ pub struct Report {
 }
 
 /// Reduces rows to sums as they come, so that memory grows with the actors of a recording and not
-/// with its events (but for 8 to 16 bytes per exit and wakeup).
+/// with its events (but for 8 to 16 bytes per exit and wakeup, and for a bounded number of rows in which findings are looked
+/// for).
 #[derive(Default)]
 pub struct Gather {
     /// The tables that are small: who is who, windows, clocks, losses.
     small: Tables,
+    finding_rows: FindingRows,
     vcpus: VcpuSums,
     domains: DomainSums,
     cpus: CpuSums,
@@ -70,6 +76,7 @@ pub struct Gather {
 
 impl TableSink for Gather {
     fn row(&mut self, row: Row) {
+        self.finding_rows.row(&row);
         match row {
             Row::VcpuState(row) => {
                 self.vcpus.state(&row);
@@ -89,7 +96,7 @@ impl TableSink for Gather {
     }
 
     fn wants(&self, table: &TableDoc) -> bool {
-        !UNREPORTED.contains(&table.name)
+        !UNREPORTED.contains(&table.name) || self.finding_rows.wants(table.name)
     }
 }
 
@@ -110,6 +117,11 @@ const UNREPORTED: [&str; 12] = [
 ];
 
 impl Gather {
+    /// Of a report that also looks for findings.
+    pub fn with_findings() -> Self {
+        Gather { finding_rows: FindingRows::wanted(), ..Gather::default() }
+    }
+
     /// The lines of the report about the VMs of these names; about all without names.
     ///
     /// # Errors
@@ -118,6 +130,7 @@ impl Gather {
         let mut tables = self.small;
         check_sums_fit(&facts, &tables)?;
         let selection = &Selection::by_name(&tables, vms)?;
+        let findings = self.finding_rows.findings(&facts, selection);
         let names = Names::new(&tables);
         let (vcpus, vms) = self.vcpus.lines(&tables, &names, selection);
         let domains = self.domains.lines(&tables, &vms, &names, selection);
@@ -141,6 +154,7 @@ impl Gather {
         let wall = WallMap::new(wall_clock);
         Ok(Report {
             facts,
+            findings,
             machines: tables.machines,
             clock_edges: tables.clock_edges,
             clock_check: tables.clock_check,

@@ -9,6 +9,7 @@ mod json;
 mod text;
 
 pub use json::write as write_json;
+pub(crate) use text::write_findings;
 pub use text::{Shown, write as write_text};
 
 use transect_model::time::TimeUnit;

@@ -91,7 +91,7 @@ struct Page<'a, 't> {
 }
 
 /// Writes findings, each with what one can try.
-fn write_findings(
+pub(crate) fn write_findings(
     out: &mut dyn Write,
     found: &[FindingLine],
     top: usize,

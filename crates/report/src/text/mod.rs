@@ -1,6 +1,7 @@
 //! The report for people: one section per view, aligned tables, units that fit.
 
 mod domains;
+mod findings;
 pub(crate) mod grid;
 mod lost;
 mod machines;
@@ -70,6 +71,7 @@ impl Page<'_> {
     fn view(&mut self, view: View) -> io::Result<()> {
         match view {
             View::Summary => self.summary(),
+            View::Findings => self.findings(),
             View::Recording => self.recording(),
             View::Machines => self.machines(),
             View::Vcpus => self.vcpus(),

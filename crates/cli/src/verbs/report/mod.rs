@@ -72,7 +72,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.view.contains(&View::Events) {
         return write_events(&args);
     }
-    let mut gather = Gather::default();
+    let mut gather = match views(&args, true).contains(&View::Findings) {
+        true => Gather::with_findings(),
+        false => Gather::default(),
+    };
     let facts = if args.range.is_given() {
         Part::write(&args.stretch())?.rows(&args.recording, &mut gather)?
     } else {

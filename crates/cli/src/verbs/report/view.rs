@@ -9,8 +9,10 @@ use transect_report::View;
 /// A value of `--view`.
 #[derive(Clone, Copy, ValueEnum)]
 enum ViewFlag {
-    /// Findings in a few sentences: most delayed vCPUs and their antagonists, exit cost, lost events
+    /// The main results in a few sentences: most delayed vCPUs and their antagonists, exit cost, lost events
     Summary,
+    /// Findings: rules that hold in the range, each with advice (as of `transect explain`)
+    Findings,
     /// Date, command and length of the recording
     Recording,
     /// Machines, their clocks with error bounds, and the causality check of the merged time
@@ -45,6 +47,7 @@ impl From<ViewFlag> for View {
     fn from(flag: ViewFlag) -> Self {
         match flag {
             ViewFlag::Summary => View::Summary,
+            ViewFlag::Findings => View::Findings,
             ViewFlag::Recording => View::Recording,
             ViewFlag::Machines => View::Machines,
             ViewFlag::Vcpus => View::Vcpus,
