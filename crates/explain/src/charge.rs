@@ -31,12 +31,19 @@ pub(crate) fn why(
     if can_be_throttled && rows.has_used_its_quota(who, wait_began(rows, who, (from, to)), from) {
         return (Why::Throttled, Evidence::Order);
     }
-    let why = match by {
-        By::Idle => Why::LeavingIdle,
-        _ if class(having) > class(waiting) => Why::Class,
-        _ if could_run_elsewhere(rows, cpu, (from, to)) => Why::Affinity,
+    if by == By::Idle {
+        return (Why::LeavingIdle, Evidence::Id);
+    }
+    if class(having) > class(waiting) {
+        return (Why::Class, Evidence::Id);
+    }
+    let elsewhere = idle_elsewhere(rows, who, cpu, (from, to));
+    let why = match elsewhere {
+        Some(Elsewhere::Open) => Why::Affinity,
+        // Of those that are tied to one CPU, the weight decides first.
         _ if weight(rows, waiting, having) => Why::Weight,
-        _ => Why::Share,
+        Some(Elsewhere::Closed) => Why::Affinity,
+        None => Why::Share,
     };
     (why, Evidence::Id)
 }
@@ -65,14 +72,33 @@ fn class(thread: Option<&Thread>) -> u32 {
     }
 }
 
-/// Was another CPU idle for at least half of the time? The thread may not run there, or was not moved.
-fn could_run_elsewhere(
+/// A CPU that was idle for at least half of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// The waiting thread may run there, as far as that is known.
+    Open,
+    /// It may not.
+    Closed,
+}
+
+/// Was a CPU other than this one idle for at least half of the time?
+pub(crate) fn idle_elsewhere(
     rows: &Rows<'_>,
+    who: ThreadId,
     (machine, cpu): (MachineId, CpuId),
     (from, to): (i64, i64),
-) -> bool {
-    let mut others = rows.cpus(machine).iter().filter(|other| **other != cpu);
-    others.any(|other| rows.idle((machine, *other), from, to).saturating_mul(2) >= to - from)
+) -> Option<Elsewhere> {
+    let others = rows.cpus(machine).iter().filter(|other| **other != cpu);
+    let idle =
+        |other: &&CpuId| rows.idle((machine, **other), from, to).saturating_mul(2) >= to - from;
+    let mut closed = None;
+    for other in others.filter(idle) {
+        match rows.may_run_on(who, *other) {
+            Some(false) => closed = Some(Elsewhere::Closed),
+            Some(true) | None => return Some(Elsewhere::Open),
+        }
+    }
+    closed
 }
 
 /// Is the right of the waiting thread smaller, by its nice value or that of a group above it?

@@ -329,6 +329,11 @@ impl<'t> Rows<'t> {
         groups.iter().any(|group| group.cpu_period_ns.is_some()).then_some(false)
     }
 
+    /// May the thread run on the CPU? None if that was not recorded.
+    pub(crate) fn may_run_on(&self, id: ThreadId, cpu: CpuId) -> Option<bool> {
+        Some(is_in_list(self.thread(id)?.allowed_cpus.as_deref()?, cpu))
+    }
+
     pub(crate) fn group(&self, machine: MachineId, path: &str) -> Option<&'t Cgroup> {
         self.groups.get(&(machine, path)).copied()
     }
@@ -466,4 +471,13 @@ fn sort<T: Lasts>(line: &mut Line<'_, T>) {
 
 fn sort_moments<T>(moments: &mut Moments<'_, T>) {
     moments.0.sort_by_key(|(ts, _)| *ts);
+}
+
+/// Is the CPU in a list such as `0-3,8`?
+fn is_in_list(list: &str, cpu: CpuId) -> bool {
+    list.split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let bounds = first.trim().parse().ok().zip(last.trim().parse().ok());
+        bounds.is_some_and(|(first, last): (u32, u32)| (first..=last).contains(&cpu.0))
+    })
 }

@@ -3,6 +3,7 @@
 use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
 use crate::{
     blame::{Level, Party, party},
+    charge::idle_elsewhere,
     piece::{By, Doing, Piece, ThreadId, Why},
     rows::Rows,
     walk::{waits, walk_vcpu},
@@ -143,7 +144,7 @@ impl Wanted {
                 self.starved += piece.dur;
                 self.starvations += 1;
                 *self.behind.entry((who, why)).or_default() += piece.dur;
-                if why == Some(Why::Affinity) {
+                if is_beside_idle(rows, piece, thread) {
                     self.affinity += piece.dur;
                     self.affinities += 1;
                     self.note_idle(rows, piece, thread);
@@ -161,9 +162,8 @@ impl Wanted {
             .map(|cpu| (rows.idle((machine, *cpu), piece.ts, piece.end()), *cpu));
         let Some((ns, cpu)) = idle.max() else { return };
         *self.idle.entry(cpu).or_default() += ns;
-        let allowed = rows.thread(thread).and_then(|row| row.allowed_cpus.as_deref());
-        if let Some(allowed) = allowed {
-            *self.is_allowed.entry(cpu).or_default() |= is_in_list(allowed, cpu);
+        if let Some(allowed) = rows.may_run_on(thread, cpu) {
+            *self.is_allowed.entry(cpu).or_default() |= allowed;
         }
     }
 
@@ -214,6 +214,17 @@ impl Wanted {
     }
 }
 
+/// Was another CPU idle meanwhile, whether that or a weight is what the wait is charged to?
+fn is_beside_idle(rows: &Rows<'_>, piece: &Piece, thread: ThreadId) -> bool {
+    let on = |cpu| (cpus_of(rows, piece), cpu);
+    let elsewhere = |cpu| idle_elsewhere(rows, thread, on(cpu), (piece.ts, piece.end())).is_some();
+    match piece.why {
+        Some(Why::Affinity) => true,
+        Some(Why::Weight) => piece.cpu.is_some_and(elsewhere),
+        _ => false,
+    }
+}
+
 /// The machine for whose CPU a piece waits.
 fn cpus_of(rows: &Rows<'_>, piece: &Piece) -> MachineId {
     let parent = rows.machine(piece.machine).and_then(|machine| machine.parent_id);
@@ -221,13 +232,4 @@ fn cpus_of(rows: &Rows<'_>, piece: &Piece) -> MachineId {
         (Doing::VcpuWait, Some(parent)) => parent,
         _ => piece.machine,
     }
-}
-
-/// Is the CPU in a list such as `0-3,8`?
-fn is_in_list(list: &str, cpu: CpuId) -> bool {
-    list.split(',').any(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let bounds = first.trim().parse().ok().zip(last.trim().parse().ok());
-        bounds.is_some_and(|(first, last): (u32, u32)| (first..=last).contains(&cpu.0))
-    })
 }

@@ -206,10 +206,10 @@ impl Range {
     }
 }
 
-/// What takes the largest share comes first, what is certain before what is likely.
+/// What takes the most time comes first; of the same, what is certain.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
-        b.share().total_cmp(&a.share()).then_with(|| {
+        b.held_ns.cmp(&a.held_ns).then_with(|| {
             (a.confidence, a.detector, &a.subject).cmp(&(b.confidence, b.detector, &b.subject))
         })
     });

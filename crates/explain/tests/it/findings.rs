@@ -171,6 +171,30 @@ fn an_idle_cpu_beside_a_wait_is_named() {
     assert_eq!(found(&story)[1].detail, Detail::Idle { cpu: CpuId(1), is_allowed: Some(true) });
 }
 
+/// A thread that may not run on the idle CPU waits for its weight where it is; both are said.
+#[test]
+fn a_weight_comes_before_an_idle_cpu_that_is_closed() {
+    let waiting = |allowed: Option<&str>, nice: i32| {
+        let mut story = waiting(9)
+            .slices(HOST, 1, &[(8, 100 * MS), (0, SECOND)])
+            .policy(7, SchedPolicy::Other, None)
+            .policy(9, SchedPolicy::Other, None);
+        story.0.threads[0].allowed_cpus = allowed.map(str::to_owned);
+        story.0.threads[0].nice = Some(nice);
+        story.0.threads[1].nice = Some(0);
+        let all = found(&story);
+        let Detail::Behind { why, .. } = all[0].detail else { panic!("{all:?}") };
+        let names: Vec<_> = all.iter().map(|finding| finding.detector).collect();
+        assert_eq!(names, [Detector::Starved, Detector::Affinity]);
+        assert_eq!(all[1].held_ns, 300 * MS);
+        why.unwrap()
+    };
+    assert_eq!(waiting(Some("0"), 5), Why::Weight);
+    assert_eq!(waiting(Some("0-1"), 5), Why::Affinity);
+    assert_eq!(waiting(None, 5), Why::Affinity);
+    assert_eq!(waiting(Some("0"), 0), Why::Affinity);
+}
+
 #[test]
 fn a_short_range_has_no_findings() {
     let story = waiting(9);
