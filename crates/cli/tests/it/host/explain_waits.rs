@@ -146,7 +146,7 @@ fn an_ended_quota_is_named() {
     if !can_record_compact() {
         return;
     }
-    let Some(group) = CpuGroup::with_quota("quota", 30_000, 100_000) else {
+    let Some(group) = CpuGroup::with_quota("quota", 10_000, 100_000) else {
         println!("skipped: no control group with a quota can be made here");
         return;
     };

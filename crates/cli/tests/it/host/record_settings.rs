@@ -4,7 +4,7 @@ use crate::record_support::{Scratch, can_record, can_record_compact, groups::Cpu
 use serde_json::Value;
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command},
 };
 use transect_store::Recording;
