@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Browser, Page } from "playwright-core";
+import { start } from "../dev/server.ts";
 import { launch } from "./kit.ts";
 
 const TESTDATA = resolve("../testdata/succeed");
@@ -69,20 +70,26 @@ export class Served {
   private constructor(
     private readonly child: ChildProcess,
     readonly url: string,
+    private readonly page?: { close(): Promise<void> },
   ) {}
 
   static async start(folder: Folder, recording: string): Promise<Served> {
-    const child = spawn(program(), ["view", "--no-browser", recording], { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, XDG_CACHE_HOME: folder.path } });
+    // The page of this folder in place of the program's own, which may have none: changes need no build of the program.
+    const dist = process.env["TRANSECT_PAGE"];
+    const child = spawn(program(), ["view", "--no-browser", ...(dist ? ["--api-only"] : []), recording], { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, XDG_CACHE_HOME: folder.path } });
     const lines = createInterface({ input: child.stdout });
     const url = await new Promise<string>((done, failed) => {
       lines.once("line", done);
       child.once("error", failed);
       child.once("exit", (code) => failed(new Error(`transect view ended with ${code}`)));
     });
-    return new Served(child, url);
+    if (!dist) return new Served(child, url);
+    const page = await start({ api: url, dist, seconds: 1 });
+    return new Served(child, page.url, page);
   }
 
   async stop(): Promise<void> {
+    await this.page?.close();
     const over = new Promise((done) => this.child.once("exit", done));
     if (this.child.exitCode === null && this.child.kill("SIGKILL")) await over;
   }

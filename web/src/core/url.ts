@@ -13,6 +13,8 @@ export interface Linked {
   /** The chosen interval: a track and a moment in it. */
   chosen?: { track: number; ts: Rel };
   selection?: Range;
+  /** The explained track and range. */
+  why?: Range & { track: number };
   filter?: string;
   pinned?: readonly number[];
   folded?: readonly number[];
@@ -36,6 +38,7 @@ export function encode(view: Linked, origin: bigint): string {
   }
   if (view.chosen) parts.set("at", `${view.chosen.track}@${time(view.chosen.ts)}`);
   if (view.selection) parts.set("sel", `${time(view.selection.from)}-${time(view.selection.to)}`);
+  if (view.why) parts.set("why", `${view.why.track}@${time(view.why.from)}-${time(view.why.to)}`);
   if (view.filter) parts.set("q", view.filter);
   if (view.pinned?.length) parts.set("pin", view.pinned.join("."));
   if (view.folded?.length) parts.set("fold", view.folded.join("."));
@@ -60,6 +63,9 @@ export function decode(fragment: string, origin: bigint): Linked {
   const chosen = /^(\d+)@(-?\d+)$/.exec(parts.get("at") ?? "");
   const ts = chosen && timeOf(chosen[2]!, origin);
   if (chosen && ts !== undefined && ts !== null) out.chosen = { track: Number(chosen[1]), ts };
+  const why = /^(\d+)@(.+)$/.exec(parts.get("why") ?? "");
+  const explained = why && rangeOf(why[2]!, origin);
+  if (why && explained) out.why = { track: Number(why[1]), ...explained };
   const filter = parts.get("q");
   if (filter) out.filter = filter;
   const pinned = idsOf(parts.get("pin"));

@@ -9,30 +9,33 @@ import { hitAt, type Hit } from "../core/hit.ts";
 import { tileNs, overviewLevel } from "../core/levels.ts";
 import { minimapLevel } from "../core/minimap.ts";
 import { ahead, type TileRequest, type Wish } from "../core/plan.ts";
-import { greys, hex, maskOf, stackingOrder, type Paints } from "../core/palette.ts";
+import { hex, maskOf, stackingOrder, type Paints } from "../core/palette.ts";
 import type { Target } from "../core/rows.ts";
 import { numberOf, type Rel } from "../core/time.ts";
 import { between, clamp, fit, History, isSame, reveal, spanOf, type Range } from "../core/view.ts";
 import type { Command } from "../core/keymap.ts";
 import { runCommand } from "./commands.ts";
-import { debounced, make, memory, need } from "./dom.ts";
+import { debounced, memory, need } from "./dom.ts";
 import { Busy } from "./busy.ts";
 import { Dock } from "./dock.ts";
 import { pictureOf, exportPng, exportSvg } from "./exports.ts";
 import { Flows } from "./flows.ts";
 import { Links } from "./links.ts";
 import { Loader } from "./loader.ts";
+import { showMachines } from "./machines.ts";
 import { Meter } from "./meter.ts";
 import { MinimapView } from "./minimapview.ts";
 import { Model } from "./model.ts";
 import { Names } from "./names.ts";
 import { Overlay } from "./overlay.ts";
+import { fail, notice, say } from "./notices.ts";
 import { patternImage } from "./patterns.ts";
 import { showProgress } from "./progress.ts";
 import { Rows, type Placed } from "./rows.ts";
 import { ROUGH_MS, Stage } from "./stage.ts";
 import { State, type DockTab } from "./state.ts";
 import { Tip } from "./tip.ts";
+import { Why } from "./why.ts";
 
 /** What tiles may keep alive: half of the 200 MiB the whole page is allowed. */
 const CACHE_BYTES = 96 << 20;
@@ -49,6 +52,7 @@ export class App {
   readonly stage = new Stage(need<HTMLCanvasElement>("#raster"));
   readonly overlay = new Overlay(need("#overlay"), need("#ruler"), need("#viewbox"), need("#base"));
   readonly meter = new Meter();
+  readonly why = new Why(this);
   readonly dock: Dock;
   readonly loader: Loader;
   paints!: Paints;
@@ -117,6 +121,7 @@ export class App {
     this.retheme();
     this.refilter();
     this.loader.retry();
+    this.why.retry();
     this.renewed();
   }
 
@@ -461,7 +466,8 @@ export class App {
   // ---- tracks
 
   relayout(): void {
-    this.rows.update(this.model.tree, this.state);
+    this.rows.update(this.model.tree, this.state, this.why.kept);
+    this.why.place();
     need("#spacer").style.height = `${Math.max(this.rows.height - this.scroller.clientHeight, 0)}px`;
     this.minimap.stale = true;
     this.redraw();
@@ -534,7 +540,7 @@ export class App {
     document.documentElement.dataset["theme"] = this.state.theme;
     this.overlay.retheme();
     this.repaint();
-    this.showMachines();
+    showMachines(this);
   }
 
   repaint(): void {
@@ -552,20 +558,6 @@ export class App {
     return maskOf(paint.pattern) === null ? hex(paint.front) : `url(${patternImage(paint)})`;
   }
 
-  private showMachines(): void {
-    const hues = this.model.hues(this.state.theme);
-    need("#title").textContent = this.model.info.name;
-    document.title = `${this.model.info.name} – transect`;
-    const items = this.model.info.machines.slice(0, 24).map((machine) => {
-      const square = make("span", { class: "chip" });
-      square.style.background = hex(hues.get(machine.machine_id) ?? greys(this.state.theme).host);
-      const item = make("span", { title: `${machine.kind}; click to show only its tracks` }, square, machine.name);
-      item.addEventListener("click", () => this.setFilter(this.state.filterText === `vm:${machine.name}` ? "" : `vm:${machine.name}`));
-      return item;
-    });
-    need("#machines").replaceChildren(...items);
-  }
-
   // ---- panel, messages, URL
 
   openDock(tab: DockTab | undefined): void {
@@ -577,25 +569,9 @@ export class App {
     runCommand(this, command);
   }
 
-  /** A line that goes away by itself. */
-  say(text: string): void {
-    const line = this.notice(text, "");
-    setTimeout(() => line.remove(), 4000);
-  }
-
-  /** A failure: stays until it is put away; the same line is shown once. */
-  fail(text: string): void {
-    const known = [...need("#notices").querySelectorAll("span")].some((span) => span.textContent === text);
-    if (!known) this.notice(text, "bad");
-  }
-
-  notice(text: string, kind: string): HTMLElement {
-    const close = make("button", { "aria-label": "Dismiss" }, "✕");
-    const line = make("p", { class: kind }, make("span", {}, text), close);
-    close.addEventListener("click", () => line.remove());
-    need("#notices").append(line);
-    return line;
-  }
+  readonly say = say;
+  readonly fail = fail;
+  readonly notice = notice;
 
   progress(building: BuildState): void {
     showProgress(building);

@@ -47,6 +47,7 @@ export function runCommand(app: App, command: Command): void {
       input.select();
     },
     filterClear: () => app.setFilter(""),
+    why: () => app.why.start(),
     range: () => selectHere(app),
     rangeLeft: () => stretch(app, -1),
     rangeRight: () => stretch(app, 1),
@@ -210,6 +211,7 @@ function listEvents(app: App): void {
 function close(app: App): void {
   const { state } = app;
   if (state.measureFrom) state.measureFrom = state.measureTo = undefined;
+  else if (app.why.clear()) app.openDock(undefined);
   else if (state.selection) app.clearSelection();
   else if (state.chosen || app.asking) app.choose(undefined);
   else if (state.dock) app.openDock(undefined);

@@ -5,11 +5,13 @@ import { factsPanel } from "./panel-facts.ts";
 import { marksPanel } from "./panel-marks.ts";
 import { RangePanel } from "./panel-range.ts";
 import { SqlPanel } from "./panel-sql.ts";
+import { WhyPanel } from "./panel-why.ts";
 import type { DockTab } from "./state.ts";
 
 const TABS: readonly (readonly [DockTab, string])[] = [
   ["facts", "Interval"],
   ["range", "Range"],
+  ["why", "Why"],
   ["sql", "SQL"],
   ["marks", "Marks"],
 ];
@@ -20,10 +22,12 @@ export class Dock {
   private readonly panel = need("#panel");
   private readonly sql: SqlPanel;
   readonly range: RangePanel;
+  readonly why: WhyPanel;
   private shown: DockTab | undefined;
 
   constructor(private readonly app: App) {
     this.sql = new SqlPanel(app);
+    this.why = new WhyPanel(app);
     this.range = new RangePanel(app, () => this.refresh("range"));
     for (const [tab, name] of TABS) {
       const button = make("button", { role: "tab", "data-tab": tab }, name);
@@ -31,7 +35,10 @@ export class Dock {
       this.tabs.append(button);
     }
     const close = make("button", { class: "close", title: "Close (B)", "aria-label": "Close the panel" }, "✕");
-    close.addEventListener("click", () => app.openDock(undefined));
+    close.addEventListener("click", () => {
+      if (this.shown === "why") app.why.clear();
+      app.openDock(undefined);
+    });
     this.tabs.append(close);
     this.dragEdge();
   }
@@ -52,6 +59,9 @@ export class Dock {
     if (this.shown !== tab) return;
     if (tab === "sql") {
       if (!this.sql.root.isConnected) this.panel.replaceChildren(this.sql.root);
+    } else if (tab === "why") {
+      if (!this.why.root.isConnected) this.panel.replaceChildren(this.why.root);
+      this.why.update();
     } else if (tab === "facts") this.panel.replaceChildren(factsPanel(this.app));
     else if (tab === "range") this.panel.replaceChildren(this.range.content());
     else this.panel.replaceChildren(marksPanel(this.app));

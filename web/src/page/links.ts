@@ -39,6 +39,8 @@ export class Links {
     app.setFilter(linked.filter ?? "");
     if (linked.chosen && app.model.tree.nodes.has(linked.chosen.track)) app.chooseAt(linked.chosen.track, linked.chosen.ts);
     if (state.selection) app.selected();
+    if (!linked.why) app.why.clear();
+    else if (app.model.tree.nodes.has(linked.why.track)) app.why.explain(linked.why);
     requestAnimationFrame(() => app.scrollTo(linked.top ?? 0));
   }
 
@@ -59,6 +61,7 @@ export class Links {
     if (state.filterText) out.filter = state.filterText;
     if (state.chosen) out.chosen = { track: state.chosen.track, ts: state.chosen.ts };
     if (state.selection) out.selection = state.selection;
+    if (state.why) out.why = { track: state.why.track, from: state.why.from, to: state.why.to };
     return out;
   }
 }

@@ -98,10 +98,13 @@ export class Names {
   }
 }
 
-/** A pinned row stands alone: its machine is named with it. */
+/** A pinned row stands alone: its own machine is named with it. */
 function pathOf(node: Placed["row"]["node"]): string {
   const names = [node.track.name];
-  for (let up = node.parent; up; up = up.parent) if (!up.group || up.track.kind === "machine") names.unshift(up.track.name);
+  for (let up = node.parent; up; up = up.parent) {
+    if (!up.group || up.track.kind === "machine") names.unshift(up.track.name);
+    if (up.track.kind === "machine") break;
+  }
   return names.join(" › ");
 }
 

@@ -5,6 +5,7 @@ import { arrowsOf, flowColour, headOf, pathOf, type Arrow } from "../core/flows.
 import { duration } from "../core/format.ts";
 import { viewBox } from "../core/minimap.ts";
 import { spanOf } from "../core/view.ts";
+import { drawPath, type DrawnPath } from "./pathlayer.ts";
 import type { Model } from "./model.ts";
 import type { Placed, Rows } from "./rows.ts";
 import { Ruler, type Inks } from "./ruler.ts";
@@ -13,11 +14,14 @@ import type { Spot, State } from "./state.ts";
 export class Overlay {
   private readonly context: CanvasRenderingContext2D;
   readonly ruler: Ruler;
+  private paths = { row: "", path: "", mark: "" };
   private inks: Inks = { ink: "", dim: "", accent: "", warn: "", line: "" };
   private width = 0;
   private height = 0;
   /** Arrows of the last frame, for the export. */
   arrows: readonly Arrow[] = [];
+  /** The critical path of the last frame. */
+  path: DrawnPath | undefined;
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
@@ -43,6 +47,7 @@ export class Overlay {
     const style = getComputedStyle(document.documentElement);
     const of = (name: string): string => style.getPropertyValue(`--${name}`).trim();
     this.inks = { ink: of("ink"), dim: of("dim"), accent: of("accent"), warn: of("warn"), line: of("line") };
+    this.paths = { row: of("row"), path: of("path"), mark: of("warn") };
   }
 
   draw(model: Model, state: State, rows: Rows, visible: readonly Placed[], top: number): void {
@@ -50,6 +55,9 @@ export class Overlay {
     context.clearRect(0, 0, this.width, this.height);
     const axis = axisOf(state.view, this.width, model.unit);
     const x = (rel: number): number => ((rel - state.view.from) / spanOf(state.view)) * this.width;
+    const why = state.why;
+    const surface = { context, width: this.width, height: this.height, inks: this.paths, x };
+    this.path = why?.path && drawPath(surface, state, why, why.path, rows, visible, top);
     this.grid(axis);
     this.edges(model, x);
     this.selection(model, state, x);

@@ -35,7 +35,7 @@ export function factsPanel(app: App): HTMLElement {
     ["next", facts?.next],
   ];
   for (const [name, place] of places) if (place) line(name, placeLink(app, name.endsWith(" by") ? who(app, place) : place, chosen.track));
-  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label), table, filterLine(app));
+  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label, app.why.explainable(chosen.track) !== undefined && make("span", { class: "beside" }, whyButton(app))), table, filterLine(app));
   if (state.factsError) left.append(make("p", { class: "bad" }, state.factsError));
   else if (!facts) left.append(make("p", { class: "dim" }, "…"));
   const root = make("div", { class: "columns" }, left);
@@ -56,6 +56,13 @@ export function chip(app: App, key: number, track: number): HTMLElement {
   const element = make("span", { class: "chip" });
   element.style.background = app.chipOf(key, track);
   return element;
+}
+
+/** Explains the selected range or interval by its critical path. */
+export function whyButton(app: App): HTMLElement {
+  const button = make("button", { title: "Critical path of this time through all layers (Shift+W)" }, "Why slow?");
+  button.addEventListener("click", () => app.run("why"));
+  return button;
 }
 
 /** Somebody, by the name of their track where they have one. */

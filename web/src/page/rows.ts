@@ -15,9 +15,9 @@ export class Rows {
   pinnedHeight = 0;
   private readonly placeOf = new Map<number, number>();
 
-  /** Makes the rows anew: the tree, the filter or folding changed. */
-  update(tree: TrackTree, state: State): void {
-    const kept = new Set([state.current, state.chosen?.track].filter((track) => track !== undefined));
+  /** Makes the rows anew: the tree, the filter or folding changed. Tracks of `also` stay shown, however idle. */
+  update(tree: TrackTree, state: State, also: readonly number[]): void {
+    const kept = new Set([state.current, state.chosen?.track, ...also].filter((track) => track !== undefined));
     const treeState = { folded: state.folded, opened: state.opened, pinned: state.pinned, filter: state.trackFilter, kept, busy: state.busy };
     this.pinned = tree.pinnedRows(treeState);
     this.rows = tree.rows(treeState);
@@ -52,6 +52,19 @@ export class Rows {
   /** Index of a track's row among the scrolled ones. */
   indexOf(track: number): number | undefined {
     return this.placeOf.get(track);
+  }
+
+  /** Has a track a row of its own, on the screen or off it? */
+  has(track: number): boolean {
+    return this.placeOf.has(track) || this.pinned.some((row) => row.node.track.track === track);
+  }
+
+  /** A track's own row, pinned or scrolled. */
+  placedOf(track: number, top: number): Placed | undefined {
+    const pinned = this.pinned.find((row) => row.node.track.track === track);
+    if (pinned) return { row: pinned, y: pinned.y, pinned: true };
+    const row = this.rows[this.placeOf.get(track) ?? -1];
+    return row && { row, y: row.y - top + this.pinnedHeight, pinned: false };
   }
 
   /** The middle of a track on the stage: its pinned row, its row, or that of what it is folded into. */

@@ -3,6 +3,8 @@ import type { Facts } from "../api/types.ts";
 import { EVERYTHING, type KeyFilter, type TrackFilter } from "../core/filter.ts";
 import type { Flow } from "../core/flows.ts";
 import type { Theme } from "../core/palette.ts";
+import type { CriticalPath, Places } from "../core/path.ts";
+import type { Blame, Finding } from "../core/pathwords.ts";
 import type { Rel } from "../core/time.ts";
 import type { ColourMode } from "../core/url.ts";
 import type { Range } from "../core/view.ts";
@@ -32,7 +34,23 @@ export interface Mark {
   readonly note: string;
 }
 
-export type DockTab = "facts" | "range" | "sql" | "marks";
+/** An explanation of a range of a thread or vCPU: `transect explain` by SQL. What is undefined has not been answered yet. */
+export interface Explained extends Range {
+  readonly track: number;
+  path?: CriticalPath;
+  places?: Places;
+  /** The path has more pieces: those after this moment are missing. */
+  cut?: Rel;
+  sentences?: readonly string[];
+  blame?: readonly Blame[];
+  findings?: readonly Finding[];
+  /** Failed queries, one line each. */
+  readonly errors: string[];
+  /** The piece that was clicked. */
+  picked?: number;
+}
+
+export type DockTab = "facts" | "range" | "why" | "sql" | "marks";
 
 /** The ruler's row of the wall clock: in the browser's zone, in UTC, or hidden. */
 export type ClockRow = "local" | "utc" | "off";
@@ -52,6 +70,8 @@ export class State {
   facts: Facts | undefined;
   factsError: string | undefined;
   selection: Selection | undefined;
+  /** The explained thread or vCPU and its critical path. */
+  why: Explained | undefined;
   marks: Mark[] = [];
   measureFrom: Spot | undefined;
   measureTo: Spot | undefined;

@@ -2,6 +2,7 @@
 import { evidenceWords, flowColour, flowWords, touches, type Part } from "../core/flows.ts";
 import { duration, moment, percent, thousands } from "../core/format.ts";
 import type { Hit } from "../core/hit.ts";
+import { becauseWords, evidenceOf, stateWords } from "../core/pathwords.ts";
 import { spanOf } from "../core/view.ts";
 import type { App } from "./app.ts";
 import { make } from "./dom.ts";
@@ -27,7 +28,8 @@ export class Tip {
     }
     const { hit, placed } = found;
     const track = placed.row.node.track.track;
-    const content = [...this.lost(app, placed, app.timeAt(point.x)), ...this.hit(app, track, hit)];
+    const at = app.timeAt(point.x);
+    const content = [...this.lost(app, placed, at), ...this.hit(app, track, hit), ...this.piece(app, track, at)];
     if (content.length === 0) {
       this.hide();
       return;
@@ -50,6 +52,17 @@ export class Tip {
   private hit(app: App, track: number, hit: Hit): HTMLElement[] {
     if (hit.kind === "interval") return this.interval(app, track, hit);
     return hit.kind === "shares" ? this.shares(app, track, hit) : [];
+  }
+
+  /** The piece of the critical path on this row. */
+  private piece(app: App, track: number, at: number): HTMLElement[] {
+    const { path, places } = app.state.why ?? {};
+    const found = path?.at(at);
+    if (!path || !places || found === undefined || path.trackOf(found) !== track) return [];
+    const piece = path.pieces[found]!;
+    const because = [becauseWords(piece, places), evidenceOf(piece) && `evidence: ${evidenceOf(piece)}`].filter(Boolean).join(", ");
+    const line = make("div", { class: "line about" }, make("span", {}, "critical path: ", make("b", {}, stateWords(piece))), make("b", {}, duration(piece.to - piece.from, app.model.unit)));
+    return because === "" ? [line] : [line, make("div", { class: "dim" }, because)];
   }
 
   /** What was lost here: how many events, and why. */
