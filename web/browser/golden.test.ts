@@ -56,6 +56,23 @@ test("statistics of a range in the light theme", async () => {
   }
 });
 
+test("the critical path of a vCPU in the dark theme", async () => {
+  const { page, close } = await open({ seconds: 4 }, "", { width: 1240, height: 760 });
+  try {
+    await story(page, "dark");
+    await withApp(page, (app) => {
+      const { track } = app.model.tracks.find((t) => t.kind === "vcpu" && app.model.machineName(t.machine_id) === "periodic")!;
+      app.setView({ from: 525_000_000, to: 605_000_000 });
+      app.why.explain({ track, from: 530_000_000, to: 600_000_000 });
+    }, null);
+    await page.waitForFunction(() => window.transect!.state.why?.findings !== undefined);
+    await idle(page);
+    await compare(page, "view-why");
+  } finally {
+    await close();
+  }
+});
+
 test("the whole of a snapshot: unknown until each CPU's first record", async () => {
   const { page, close } = await open({ seconds: 4, known_ms: 500 });
   try {

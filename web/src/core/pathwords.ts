@@ -32,7 +32,7 @@ const STATES: Readonly<Record<string, string>> = {
   user: "exit in the VMM",
   halt_poll: "halt poll",
   runnable: "waits for a CPU",
-  vcpu_wait: "vCPU waits for a CPU",
+  vcpu_wait: "vCPU waits",
   handler: "interrupt handler",
   delivery: "delivery",
   device: "in its device",

@@ -121,7 +121,7 @@ export class App {
     this.retheme();
     this.refilter();
     this.loader.retry();
-    this.why.retry();
+    this.why.renew();
     this.renewed();
   }
 

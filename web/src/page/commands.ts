@@ -211,7 +211,9 @@ function listEvents(app: App): void {
 function close(app: App): void {
   const { state } = app;
   if (state.measureFrom) state.measureFrom = state.measureTo = undefined;
-  else if (app.why.clear()) app.openDock(undefined);
+  else if (app.why.clear()) {
+    if (state.dock === "why") app.openDock(undefined);
+  }
   else if (state.selection) app.clearSelection();
   else if (state.chosen || app.asking) app.choose(undefined);
   else if (state.dock) app.openDock(undefined);

@@ -38,6 +38,7 @@ export class WhyPanel {
       return button;
     });
     this.grid.addEventListener("scroll", () => this.lines());
+    new ResizeObserver(() => this.lines()).observe(this.grid);
     this.grid.addEventListener("keydown", (event) => this.key(event));
     this.right = make("div", { class: "right" }, make("div", { class: "row" }, ...this.orders, this.status), this.grid);
     this.root = make("div", { class: "why" }, this.left, this.right);
@@ -48,8 +49,11 @@ export class WhyPanel {
     if (!this.root.isConnected) return;
     const { app } = this;
     const { why } = app.state;
+    this.root.classList.toggle("ticks", app.model.unit === "ticks");
     const top = this.left.scrollTop;
+    const opened = new Set([...this.left.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
     this.left.replaceChildren(...(why ? this.explained(why) : this.choices()));
+    for (const summary of this.left.querySelectorAll("details > summary")) if (opened.has(summary.textContent)) summary.parentElement!.setAttribute("open", "");
     this.left.scrollTop = top;
     const path = why?.path;
     this.right.hidden = !path;
@@ -58,7 +62,13 @@ export class WhyPanel {
       this.picked = undefined;
       this.sort(false);
     }
-    if (why?.picked !== this.picked) this.reveal((this.picked = why?.picked));
+    this.mark();
+  }
+
+  /** Shows which piece is marked. */
+  mark(): void {
+    const picked = this.app.state.why?.picked;
+    if (picked !== this.picked) this.reveal((this.picked = picked));
     this.lines();
   }
 
@@ -83,7 +93,7 @@ export class WhyPanel {
   private explained(why: Explained): Node[] {
     const { app } = this;
     const { unit } = app.model;
-    const { from, to } = why.path?.range ?? why;
+    const { from, to } = why.path?.pieces.length ? why.path.range : why;
     const out: Node[] = [this.head(why), make("p", { class: "dim times" }, `${duration(to - from, unit)}   ${moment(from, unit)} – ${moment(to, unit)}`)];
     for (const line of why.errors) out.push(make("p", { class: "bad" }, line));
     if (!why.path && why.errors.length === 0) out.push(make("p", { class: "dim" }, "…"));

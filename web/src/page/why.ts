@@ -1,5 +1,5 @@
 // "Why slow here": asks SQL for the critical path of a thread or vCPU, keeps it with the rows, and moves along it.
-import { CriticalPath, piecesOf, Places } from "../core/path.ts";
+import { CriticalPath, piecesOf, Places, type Piece } from "../core/path.ts";
 import { blameOf, explainSql, findingsOf, sentencesOf, subjectOf, type Subject } from "../core/pathwords.ts";
 import type { Track } from "../core/tracks.ts";
 import { fit, reveal, spanOf, type Range } from "../core/view.ts";
@@ -75,7 +75,8 @@ export class Why {
     app.state.current = track;
     app.openDock("why");
     app.dock.refresh("why");
-    // The panel takes room.
+    // The panel takes room, and an idle thread gets a row.
+    app.relayout();
     if (!this.isPinned(track)) app.showTrack(track);
     app.redraw();
     void this.fetch(why, node.track.machine_id, subject);
@@ -110,7 +111,7 @@ export class Why {
     await ask(sql.findings, MOST_LINES, ({ table }) => (why.findings = findingsOf(table)));
   }
 
-  private take(why: Explained, pieces: ReturnType<typeof piecesOf>, truncated: boolean): void {
+  private take(why: Explained, pieces: readonly Piece[], truncated: boolean): void {
     const { model } = this.app;
     why.places = new Places(model.tracks, model.info.machines);
     why.path = new CriticalPath(pieces, why.places, why.track);
@@ -144,9 +145,10 @@ export class Why {
     const track = why.path!.bestTrackOf(piece);
     if (track !== undefined) {
       app.state.current = track;
+      app.relayout();
       if (!this.isPinned(track)) app.showTrack(track);
     }
-    app.dock.why.update();
+    app.dock.why.mark();
     app.redraw();
   }
 
@@ -187,10 +189,11 @@ export class Why {
     this.pinned = [];
   }
 
-  /** Asks again after a failure: more of the recording has been built. */
-  retry(): void {
+  /** More of the recording has been built: there are more tracks, and queries that failed may succeed. */
+  renew(): void {
     const { why } = this.app.state;
     if (why && why.errors.length > 0) this.explain(why);
+    else if (why?.path) this.take(why, why.path.pieces, why.cut !== undefined);
   }
 
   /** Removes the path. Returns whether there was one. */
