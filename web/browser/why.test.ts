@@ -115,6 +115,16 @@ test("a range of several threads asks which; without one the panel explains itse
   await answered(page);
   assert.equal(await withApp(page, (app) => app.state.why!.track, null), tracks[1]);
 
+  // A path that is longer than what the page takes is cut, and the panel states it.
+  await withApp(page, (app, track: number) => {
+    const ask = app.api.sql;
+    app.api.sql = async (sql, limit, signal) => ({ ...(await ask(sql, limit, signal)), truncated: sql.includes("critical_path") });
+    app.why.explain({ track, from: 520_000_000, to: 660_000_000 });
+    app.api.sql = ask;
+  }, tracks[0]!);
+  await answered(page);
+  assert.match(await page.locator("#panel .bad").innerText(), /^Only the first 100.000 pieces are shown, up to 0.660 000 000 s: select a shorter range\.$/);
+
   await withApp(page, (app, track: number) => {
     const ask = app.api.sql;
     app.api.sql = () => Promise.reject(new Error("table function 'critical_path' not found"));

@@ -39,7 +39,9 @@ export class Links {
     app.setFilter(linked.filter ?? "");
     if (linked.chosen && app.model.tree.nodes.has(linked.chosen.track)) app.chooseAt(linked.chosen.track, linked.chosen.ts);
     if (state.selection) app.selected();
+    const { why } = state;
     if (!linked.why) app.why.clear();
+    else if (why && why.track === linked.why.track && why.from === linked.why.from && why.to === linked.why.to) app.openDock("why");
     else if (app.model.tree.nodes.has(linked.why.track)) app.why.explain(linked.why);
     requestAnimationFrame(() => app.scrollTo(linked.top ?? 0));
   }

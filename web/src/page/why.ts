@@ -163,26 +163,35 @@ export class Why {
     if (why) app.glideTo(fit(why.path?.range ?? why, app.model.whole));
   }
 
-  /** Did "Show its rows" pin rows? */
-  get pins(): boolean {
-    return this.pinned.length > 0;
+  /** The rows that "Show its rows" pins: those with the most time, in the order of the tree, as the rows below. */
+  private get shownRows(): number[] {
+    const most = new Set((this.app.state.why?.path?.tracks ?? []).slice(0, MOST_PINNED).map(({ track }) => track));
+    return [...this.app.model.tree.nodes.keys()].filter((track) => most.has(track));
   }
 
-  /** Pins the rows of the path to the top, those with the most time; or unpins them. */
+  /** Are the rows of the path pinned? */
+  get pins(): boolean {
+    const rows = this.shownRows;
+    return rows.length > 0 && rows.every((track) => this.isPinned(track));
+  }
+
+  /** Pins the rows of the path to the top, or unpins them. */
   togglePins(): void {
     const { app } = this;
     const { state } = app;
-    if (this.pins) this.unpin();
-    else {
-      const most = new Set((state.why?.path?.tracks ?? []).slice(0, MOST_PINNED).map(({ track }) => track));
-      // In the order of the tree: from the hardware up, as the rows below.
-      this.pinned = [...app.model.tree.nodes.keys()].filter((track) => most.has(track) && !this.isPinned(track));
+    const rows = this.shownRows;
+    if (this.pins) {
+      state.pinned = state.pinned.filter((track) => !rows.includes(track));
+      this.pinned = [];
+    } else {
+      this.pinned = rows.filter((track) => !this.isPinned(track));
       state.pinned = [...state.pinned, ...this.pinned];
     }
     app.relayout();
     app.dock.why.update();
   }
 
+  /** Unpins what the path pinned, and leaves what the user did. */
   private unpin(): void {
     const { state } = this.app;
     state.pinned = state.pinned.filter((track) => !this.pinned.includes(track));
