@@ -6,7 +6,7 @@ import { ORIGIN, type Recording } from "./simulate.ts";
 type Value = string | number | null;
 
 /** A table of an answer: names with SQLite's types, and rows. */
-export interface Answer {
+export interface AnswerTable {
   readonly columns: string;
   readonly rows: readonly (readonly Value[])[];
 }
@@ -43,7 +43,7 @@ export class Explainer {
   constructor(private readonly recording: Recording) {}
 
   /** Answers a call. Throws one line, as the server does. */
-  answer(name: string, text: string): Answer {
+  answer(name: string, text: string): AnswerTable {
     const words = text.split(",").map((word) => word.trim());
     if (name === "findings") return this.findings(words);
     const [machine, subject] = [Number(words[0]), (words[1] ?? "").replaceAll("'", "")];
@@ -91,12 +91,12 @@ export class Explainer {
     if (at < to) yield { ...own, layer: "unknown", state: "unknown", from: at, to };
   }
 
-  private sentences(pieces: readonly Piece[], waits: readonly Piece[], who: string): Value[][] {
+  private sentences(pieces: readonly Piece[], waits: readonly Piece[], name: string): Value[][] {
     const [first, last] = [pieces[0], pieces.at(-1)];
     if (!first || !last) return [];
     const length = last.to - first.from;
     const sum = (own: readonly Piece[]): string => duration(own.reduce((ns, piece) => ns + piece.to - piece.from, 0));
-    return [[`${who}, ${duration(length)}: waited ${sum(waits)} for a CPU.`], [`ran ${sum(pieces.filter((piece) => piece.state === "running" && piece.depth === 0))}.`]];
+    return [[`${name}, ${duration(length)}: waited ${sum(waits)} for a CPU.`], [`ran ${sum(pieces.filter((piece) => piece.state === "running" && piece.depth === 0))}.`]];
   }
 
   private blame(waits: readonly Piece[]): Value[][] {
@@ -114,7 +114,7 @@ export class Explainer {
     return [...sums.values()].sort((a, b) => b.ns - a.ns).map(({ line, ns, count }) => [...line, "share", Math.round(ns), count, "id"]);
   }
 
-  private findings(words: readonly string[]): Answer {
+  private findings(words: readonly string[]): AnswerTable {
     const { from, to } = this.range(words[0], words[1]);
     const columns = "detector TEXT, subject TEXT, held_ns INTEGER, share REAL, count INTEGER, confidence TEXT, sentence TEXT, hint TEXT";
     if (to - from < SECOND) return { columns, rows: [] };

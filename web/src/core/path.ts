@@ -1,5 +1,5 @@
-// A critical path: the pieces that explain why a thread or vCPU was slow, on which track each lies, and what of them
-// a view shows. The pieces tile the explained range; the work per frame is columns times rows, for any number of pieces.
+// A critical path: the pieces that explain why a thread or vCPU was slow, the track of each, and the part
+// that a view shows. The pieces tile the explained range; the work per frame is columns times rows, for any number of pieces.
 import type { Cell } from "./rows.ts";
 import { numberOf, type Rel } from "./time.ts";
 import type { Track } from "./tracks.ts";
@@ -166,16 +166,16 @@ export interface Lane {
   readonly piece: Uint32Array;
 }
 
-/** Pieces of the same thread, vCPU or CPU. */
-interface Spot {
+/** Pieces of the same thread, vCPU or CPU, and their time. */
+interface Site {
   readonly tracks: readonly number[];
   ns: number;
 }
 
 export class CriticalPath {
   private readonly ends: Float64Array;
-  private readonly spots: Spot[] = [];
-  private readonly spotOf: Uint32Array;
+  private readonly sites: Site[] = [];
+  private readonly siteOf: Uint32Array;
   private placed: (number | undefined)[] | undefined;
   private lanes: ReadonlyMap<number, Lane> = new Map();
   /** The place of the longest piece. */
@@ -188,17 +188,17 @@ export class CriticalPath {
     own?: number,
   ) {
     this.ends = Float64Array.from(pieces, (piece) => piece.to);
-    this.spotOf = new Uint32Array(pieces.length);
+    this.siteOf = new Uint32Array(pieces.length);
     const known = new Map<string, number>();
     let longest = 0;
     pieces.forEach((piece, i) => {
       const tracks = places.tracksOf(piece);
       if (own !== undefined && piece.depth === 0 && piece.tid !== null) tracks.unshift(own);
       const name = tracks.join();
-      if (!known.has(name)) known.set(name, this.spots.push({ tracks, ns: 0 }) - 1);
-      const spot = known.get(name)!;
-      this.spotOf[i] = spot;
-      this.spots[spot]!.ns += piece.to - piece.from;
+      if (!known.has(name)) known.set(name, this.sites.push({ tracks, ns: 0 }) - 1);
+      const site = known.get(name)!;
+      this.siteOf[i] = site;
+      this.sites[site]!.ns += piece.to - piece.from;
       if (piece.to - piece.from > pieces[longest]!.to - pieces[longest]!.from) longest = i;
     });
     this.longest = longest;
@@ -206,12 +206,12 @@ export class CriticalPath {
 
   /** Puts each piece on the first of its tracks that has a row. Returns whether anything moved. */
   place(hasRow: (track: number) => boolean): boolean {
-    const placed = this.spots.map(({ tracks }) => tracks.find(hasRow));
+    const placed = this.sites.map(({ tracks }) => tracks.find(hasRow));
     if (this.placed && placed.every((track, i) => track === this.placed![i])) return false;
     this.placed = placed;
     const lists = new Map<number, number[]>();
-    this.spotOf.forEach((spot, i) => {
-      const track = placed[spot];
+    this.siteOf.forEach((site, i) => {
+      const track = placed[site];
       if (track === undefined) return;
       const list = lists.get(track);
       if (list) list.push(i);
@@ -227,18 +227,18 @@ export class CriticalPath {
 
   /** The track on whose row a piece lies; undefined if none of its tracks has a row. */
   trackOf(piece: number): number | undefined {
-    return this.placed?.[this.spotOf[piece]!];
+    return this.placed?.[this.siteOf[piece]!];
   }
 
   /** The best track of a piece, whether it has a row or not. */
   bestTrackOf(piece: number): number | undefined {
-    return this.trackOf(piece) ?? this.spots[this.spotOf[piece]!]?.tracks[0];
+    return this.trackOf(piece) ?? this.sites[this.siteOf[piece]!]?.tracks[0];
   }
 
   /** The tracks of the path, those with the most time first, and that time. */
   get tracks(): { track: number; ns: number }[] {
     const sums = new Map<number, number>();
-    this.spots.forEach(({ tracks, ns }, i) => {
+    this.sites.forEach(({ tracks, ns }, i) => {
       const track = this.placed?.[i] ?? tracks[0];
       if (track !== undefined) sums.set(track, (sums.get(track) ?? 0) + ns);
     });
@@ -248,7 +248,7 @@ export class CriticalPath {
   /** Time of the pieces without a row, the tracks that would show them, and the time that no track shows. */
   get hidden(): { ns: number; tracks: number[]; trackless_ns: number } {
     const out = { ns: 0, tracks: new Set<number>(), trackless_ns: 0 };
-    this.spots.forEach(({ tracks, ns }, i) => {
+    this.sites.forEach(({ tracks, ns }, i) => {
       if (this.placed?.[i] !== undefined) return;
       out.ns += ns;
       if (tracks[0] === undefined) out.trackless_ns += ns;
@@ -316,7 +316,7 @@ export interface Box {
   readonly x1: number;
 }
 
-/** What a row shows of the path. `columns` are the pixels of narrower pieces, with the share of their time that is the path's. */
+/** The part of the path on one row. `columns` are the pixels of narrower pieces, with the share of their time that is the path's. */
 export interface Strip {
   readonly boxes: readonly Box[];
   readonly columns: readonly { readonly x: number; readonly share: number }[];
@@ -325,7 +325,7 @@ export interface Strip {
 /** Pieces from this many pixels on have an outline. */
 const WIDE_PX = 3;
 
-/** What of a lane a view of `width` pixels shows. Pieces that fall into one pixel are added up; each step moves on by a pixel or by a wide piece. */
+/** The part of a lane that a view of `width` pixels shows. Pieces that fall into one pixel are added up; each step moves on by a pixel or by a wide piece. */
 export function stripOf(lane: Lane, view: Range, width: number): Strip {
   const boxes: Box[] = [];
   const columns: { x: number; share: number }[] = [];

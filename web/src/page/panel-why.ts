@@ -44,7 +44,7 @@ export class WhyPanel {
     this.root = make("div", { class: "why" }, this.left, this.right);
   }
 
-  /** Builds what has changed, if the panel is shown. */
+  /** Builds the left side anew, and the list if the path is another one. Does nothing while the panel is not shown. */
   update(): void {
     if (!this.root.isConnected) return;
     const { app } = this;

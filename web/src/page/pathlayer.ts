@@ -11,7 +11,7 @@ export interface PathInks {
 }
 
 /** Where the path is drawn. */
-interface Surface {
+interface PathSurface {
   readonly context: CanvasRenderingContext2D;
   readonly width: number;
   readonly height: number;
@@ -35,7 +35,7 @@ export interface DrawnPath {
   readonly joins: number;
 }
 
-export function drawPath(surface: Surface, state: State, why: Explained, path: CriticalPath, rows: Rows, visible: readonly Placed[], top: number): DrawnPath {
+export function drawPath(surface: PathSurface, state: State, why: Explained, path: CriticalPath, rows: Rows, visible: readonly Placed[], top: number): DrawnPath {
   const { context, width, height, inks } = surface;
   context.save();
   context.globalAlpha = DIMMED;
@@ -94,7 +94,7 @@ function bandAt(track: number, rows: Rows, top: number): Band | undefined {
   return { y: y + 1, height: placed.row.height - 2 };
 }
 
-function drawOutline({ context, inks }: Surface, { x0, x1 }: Box, { y, height }: Band, picked: boolean): void {
+function drawOutline({ context, inks }: PathSurface, { x0, x1 }: Box, { y, height }: Band, picked: boolean): void {
   const wide = picked ? 3 : 1.5;
   const narrow = x1 - x0 < 6;
   context.lineWidth = wide;
@@ -111,7 +111,7 @@ function drawOutline({ context, inks }: Surface, { x0, x1 }: Box, { y, height }:
 }
 
 /** A line with a head from a piece to the next; dashed across pieces without a row. */
-function drawJoin({ context, width, height, inks }: Surface, x0: number, x1: number, a: Band, b: Band): void {
+function drawJoin({ context, width, height, inks }: PathSurface, x0: number, x1: number, a: Band, b: Band): void {
   if (Math.max(x0, x1) < -8 || Math.min(x0, x1) > width + 8) return;
   const down = b.y > a.y;
   const from = down ? a.y + a.height : a.y;
@@ -140,7 +140,7 @@ function drawJoin({ context, width, height, inks }: Surface, x0: number, x1: num
 }
 
 /** The ends of the explained range. */
-function drawEnds({ context, width, height, inks, x }: Surface, { from, to }: Explained): void {
+function drawEnds({ context, width, height, inks, x }: PathSurface, { from, to }: Explained): void {
   context.strokeStyle = inks.path;
   context.lineWidth = 1;
   context.setLineDash([2, 4]);

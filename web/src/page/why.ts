@@ -191,7 +191,7 @@ export class Why {
     app.dock.why.update();
   }
 
-  /** Unpins what the path pinned, and leaves what the user did. */
+  /** Unpins the rows that the path pinned, and keeps the other pins. */
   private unpin(): void {
     const { state } = this.app;
     state.pinned = state.pinned.filter((track) => !this.pinned.includes(track));
