@@ -45,13 +45,13 @@ export class Explainer {
   /** Answers a call. Throws one line, as the server does. */
   answer(name: string, text: string): AnswerTable {
     const words = text.split(",").map((word) => word.trim());
-    if (name === "findings") return this.findings(words);
     const [machine, subject] = [Number(words[0]), (words[1] ?? "").replaceAll("'", "")];
     const { from, to } = this.range(words[2], words[3]);
+    if (name === "findings") return this.findings(machine, from, to);
     const pieces = this.path(machine, subject, from, to);
     if (name === "critical_path") return { columns: PATH, rows: pieces.map(rowOf) };
     const waits = pieces.filter((piece) => piece.why);
-    if (name === "explanation") return { columns: "sentence TEXT", rows: this.sentences(pieces, waits, `${this.name(machine)} ${subject}`) };
+    if (name === "explanation") return { columns: "line INTEGER, sentence TEXT", rows: this.sentences(pieces, waits, `${this.name(machine)} ${subject}`).map((sentence, line) => [line, sentence]) };
     return { columns: "level TEXT, victim TEXT, culprit TEXT, why TEXT, total_ns INTEGER, count INTEGER, evidence TEXT", rows: this.blame(waits) };
   }
 
@@ -91,12 +91,12 @@ export class Explainer {
     if (at < to) yield { ...own, layer: "unknown", state: "unknown", from: at, to };
   }
 
-  private sentences(pieces: readonly Piece[], waits: readonly Piece[], name: string): Value[][] {
+  private sentences(pieces: readonly Piece[], waits: readonly Piece[], name: string): string[] {
     const [first, last] = [pieces[0], pieces.at(-1)];
     if (!first || !last) return [];
     const length = last.to - first.from;
     const sum = (own: readonly Piece[]): string => duration(own.reduce((ns, piece) => ns + piece.to - piece.from, 0));
-    return [[`${name}, ${duration(length)}: waited ${sum(waits)} for a CPU.`], [`ran ${sum(pieces.filter((piece) => piece.state === "running" && piece.depth === 0))}.`]];
+    return [`${name}, ${duration(length)}: waited ${sum(waits)} for a CPU.`, `ran ${sum(pieces.filter((piece) => piece.state === "running" && piece.depth === 0))}.`];
   }
 
   private blame(waits: readonly Piece[]): Value[][] {
@@ -114,11 +114,11 @@ export class Explainer {
     return [...sums.values()].sort((a, b) => b.ns - a.ns).map(({ line, ns, count }) => [...line, "share", Math.round(ns), count, "id"]);
   }
 
-  private findings(words: readonly string[]): AnswerTable {
-    const { from, to } = this.range(words[0], words[1]);
+  /** Those of a machine's vCPUs. */
+  private findings(machine: number, from: number, to: number): AnswerTable {
     const columns = "detector TEXT, subject TEXT, held_ns INTEGER, share REAL, count INTEGER, confidence TEXT, sentence TEXT, hint TEXT";
     if (to - from < SECOND) return { columns, rows: [] };
-    const rows = this.recording.tracks.filter((own) => own.kind === "vcpu").flatMap((own): Value[][] => {
+    const rows = this.recording.tracks.filter((own) => own.kind === "vcpu" && own.machine_id === machine).flatMap((own): Value[][] => {
       const waits = [...this.pieces(own.track, from, to, 0, undefined)].filter((piece) => piece.why);
       const ns = Math.round(waits.reduce((sum, piece) => sum + piece.to - piece.from, 0));
       const name = `${this.name(own.machine_id)} vcpu${own.vcpu}`;

@@ -131,7 +131,7 @@ test("threads and vCPUs are explained; their queries", () => {
   const sql = explainSql(1, "vcpu0", 5n, 9n);
   assert.equal(sql.path, "SELECT * FROM critical_path(1, 'vcpu0', 5, 9) ORDER BY ts");
   assert.match(explainSql(1, 42, 5n, 9n).blame, /FROM blame\(1, 42, 5, 9\)$/);
-  assert.match(sql.findings, /FROM findings\(5, 9\)$/);
+  assert.match(sql.findings, /FROM findings\(1, 'vcpu0', 5, 9\)$/);
 });
 
 test("the address holds the explained track and range", () => {

@@ -5,7 +5,7 @@ import { numberOf, type Rel } from "./time.ts";
 import type { Track } from "./tracks.ts";
 import { spanOf, type Range } from "./view.ts";
 
-/** A row of the SQL function `critical_path` (docs/reference/explain.md#the-path). */
+/** A row of the SQL function `critical_path` (docs/reference/explain.md#sql). */
 export interface Piece {
   readonly from: Rel;
   readonly to: Rel;

@@ -5,7 +5,7 @@ import type { Cell } from "./rows.ts";
 import { numberOf } from "./time.ts";
 import type { Track } from "./tracks.ts";
 
-/** What `critical_path` and its companions explain: a thread's number, or `vcpu0`. */
+/** The subject of `critical_path` and its companions: a thread's number, or `vcpu0`. */
 export type Subject = number | string;
 
 /** The thread or vCPU of a track that can be explained. */
@@ -20,9 +20,9 @@ export function explainSql(machine: number, subject: Subject, from: bigint, to: 
   const arguments_ = `${machine}, ${one}, ${from}, ${to}`;
   return {
     path: `SELECT * FROM critical_path(${arguments_}) ORDER BY ts`,
-    sentences: `SELECT sentence FROM explanation(${arguments_})`,
+    sentences: `SELECT line, sentence FROM explanation(${arguments_}) ORDER BY line`,
     blame: `SELECT level, victim, culprit, why, total_ns, "count", evidence FROM blame(${arguments_})`,
-    findings: `SELECT detector, subject, held_ns, share, "count", confidence, sentence, hint FROM findings(${from}, ${to})`,
+    findings: `SELECT detector, subject, held_ns, share, "count", confidence, sentence, hint FROM findings(${arguments_})`,
   };
 }
 

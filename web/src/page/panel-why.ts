@@ -237,5 +237,5 @@ function cell(text: string, column: number, title: string, role: string): HTMLEl
 
 function findingsList(findings: readonly Finding[]): HTMLElement {
   const items = findings.map(({ sentence, detector, confidence, hint }) => make("li", {}, sentence, " ", make("span", { class: "dim" }, `${detector.replaceAll("_", " ")}, ${confidence}`), hint !== "" && make("div", { class: "dim" }, `try: ${hint}`)));
-  return make("details", { class: "findings" }, make("summary", {}, `${thousands(findings.length)} ${findings.length === 1 ? "finding" : "findings"} in this range`), make("ul", {}, ...items));
+  return make("details", { class: "findings" }, make("summary", {}, `${thousands(findings.length)} ${findings.length === 1 ? "finding" : "findings"} on this path`), make("ul", {}, ...items));
 }

@@ -34,7 +34,7 @@ export interface Mark {
   readonly note: string;
 }
 
-/** An explanation of a range of a thread or vCPU: `transect explain` by SQL. What is undefined has not been answered yet. */
+/** An explanation of a range of a thread or vCPU: `transect explain` by SQL. A field is undefined until its query is answered. */
 export interface Explained extends Range {
   readonly track: number;
   path?: CriticalPath;
