@@ -66,11 +66,12 @@ test("a disk request's arrows: kick, injection, line and completion, by colour, 
     // Pointing at the handler says what it was run for, and whom it woke.
     const spot = await withApp(
       page,
-      (app, { to_track, to_ts, until }: { to_track: number; to_ts: number; until: number }) => {
-        app.setView({ from: to_ts - (until - to_ts) * 2, to: until + (until - to_ts) });
+      (app, { to_track, from_ts, until }: { to_track: number; from_ts: number; until: number }) => {
+        // A view has the arrows that begin in it.
+        app.setView({ from: from_ts - (until - from_ts) / 4, to: until + (until - from_ts) / 4 });
         return to_track;
       },
-      { to_track: line!.to_track, to_ts: line!.to_ts, until: done!.from_ts },
+      { to_track: line!.to_track, from_ts: line!.from_ts, until: done!.from_ts },
     );
     await idle(page);
     await page.waitForFunction((track) => window.transect!.overlay.arrows.some(({ flow }) => flow.kind === "line" && flow.to_track === track), spot);
