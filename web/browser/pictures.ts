@@ -1,6 +1,6 @@
-// The pictures of the docs, of real recordings: `npm run pictures -- DEMO XEN LOG OUT`, where DEMO is what `make demo`
+// The pictures of the docs, of real recordings: `npm run pictures -- DEMO XEN LOG OUT NESTED`, where DEMO is what `make demo`
 // leaves, XEN a recording of a Xen host with domUs named hog and duty, and LOG what `transect top --log` wrote meanwhile on
-// the demo's host. Nothing is drawn that the pages do not draw. Of `-` there is no picture.
+// the demo's host. NESTED is a recording of `testdata/succeed/nested`. Nothing is drawn that the pages do not draw. Of `-` there is no picture.
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { openDashboard } from "./dashboard-kit.ts";
@@ -8,8 +8,8 @@ import { readLog } from "../dev/serve.ts";
 import { idle, launch, withApp } from "./kit.ts";
 import { Folder, Served } from "./real.ts";
 
-const [demo, xen, log, out] = process.argv.slice(2);
-if (!demo || !xen || !log || !out) throw new Error("npm run pictures -- DEMO XEN LOG OUT");
+const [demo, xen, log, out, nested] = process.argv.slice(2);
+if (!demo || !xen || !log || !out || !nested) throw new Error("npm run pictures -- DEMO XEN LOG OUT NESTED");
 
 if (demo !== "-") await picture(demo, join(out, "timeline-demo.png"), 940, async () => undefined);
 if (log !== "-") for (const scheme of ["dark", "light"] as const) await dashboard(log, join(out, `dashboard-${scheme}.png`), scheme);
@@ -34,6 +34,29 @@ if (xen !== "-") await picture(xen, join(out, "timeline-xen.png"), 800, async (p
     },
     null,
   );
+});
+
+if (nested !== "-") for (const name of ["why-path", "why-piece"]) await picture(nested, join(out, `${name}.png`), 900, async (page) => {
+  await withApp(
+    page,
+    (app) => {
+      const { track } = app.model.tracks.find(({ kind, name }) => kind === "thread" && name.startsWith("wl-disk"))!;
+      const { from, to } = app.model.home;
+      app.showTrack(track);
+      app.select(from, to, [track]);
+      app.selected();
+    },
+    null,
+  );
+  await page.locator("#scroll").focus();
+  await page.keyboard.press("Shift+W");
+  await page.waitForFunction(() => window.transect!.state.why?.findings !== undefined, null, { timeout: 60_000 });
+  await page.getByRole("button", { name: "Zoom" }).click();
+  if (name === "why-path") return;
+  await page.getByRole("button", { name: /^Show its/ }).click();
+  await page.getByRole("button", { name: "By length" }).click();
+  await page.locator(".why .line").first().click();
+  await page.getByRole("button", { name: "By time" }).click();
 });
 
 /** The log's windows as if the last one had just ended. */
