@@ -15,7 +15,9 @@ use anyhow::{Context as _, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use transect_model::table::{Machine, Row, Selected, TableDoc, TableSink, Vcpu, WallClock, Window};
+use transect_model::table::{
+    Machine, Row, Selected, TableDoc, TableSink, Tables, Vcpu, WallClock, Window,
+};
 use transect_model::time::{Span, Timestamp};
 use transect_model::wall::WallMap;
 use transect_recording::{Facts, TimeUnit};
@@ -78,6 +80,17 @@ impl Stretch<'_> {
         let tables = load::ensure(self.path, self.source, None)?.path;
         read_rows(&tables, found.range, sink)?;
         Ok(Facts { window: found.window, ..found.facts })
+    }
+
+    /// The rows of some tables that meet the stretch, whole, and what is known about the recording. They are read once: what was
+    /// kept before damage was found is dropped.
+    pub(crate) fn tables(&self, wanted: &[TableDoc]) -> anyhow::Result<(Facts, Tables)> {
+        self.with_tables(None, |tables| {
+            let Found { facts, range, window } = self.find(tables)?;
+            let mut kept = Selected::new(wanted);
+            read_rows(tables, range, &mut kept)?;
+            Ok((Facts { window, ..facts }, kept.into_tables()))
+        })
     }
 
     /// Writes the stretch as a recording of its own, the directory `to`.

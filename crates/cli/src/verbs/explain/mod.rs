@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use transect_explain::{Actor, Explained, Root, Rows, ThreadId, detect};
 use transect_model::guard::Syntax;
 use transect_model::ids::{MachineId, Tid};
-use transect_model::table::{Selected, Tables};
+use transect_model::table::Tables;
 use transect_model::time::TimeUnit;
 use transect_report::explain::{About, Shown, write_json, write_text};
 
@@ -57,9 +57,7 @@ pub(crate) struct Args {
 /// Runs `transect explain`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stretch = Stretch { path: &args.recording, source: &args.source, range: args.range };
-    let mut kept = Selected::new(&detect::needed());
-    let facts = stretch.rows(&mut kept)?;
-    let tables = kept.into_tables();
+    let (facts, tables) = stretch.tables(&detect::needed())?;
     let name = args.recording.display();
     ensure!(
         !tables.thread_states.is_empty() || !tables.vcpu_states.is_empty(),
