@@ -41,7 +41,7 @@ record_type! {
         vcpu: Option<VcpuId>,
         /// The CPU of the machine.
         cpu: Option<CpuId>,
-        /// running, exit, user, halt_poll, runnable, vcpu_wait, handler, delivery, device, timer, lock, outside, unrecorded, offline, asleep or unknown.
+        /// running, exit, user, halt_poll, runnable, vcpu_wait, handler, delivery, device, timer, reclaim, lock, outside, unrecorded, offline, asleep or unknown.
         state: &'static str,
         /// For exit, user and halt_poll: reason of the exit.
         reason: Option<ExitReason>,

@@ -72,7 +72,7 @@ pub fn parts(pieces: &[Piece]) -> Vec<Part> {
         part.count += 1;
         part.evidence = part.evidence.max(piece.evidence);
         match piece.doing {
-            Doing::Running | Doing::Exit | Doing::User => part.ran_ns += piece.dur,
+            Doing::Running | Doing::Exit | Doing::User | Doing::Reclaim => part.ran_ns += piece.dur,
             Doing::Runnable | Doing::VcpuWait => part.waited_ns += piece.dur,
             Doing::Timer => part.timer_ns += piece.dur,
             _ => {}

@@ -29,6 +29,8 @@ pub enum Doing {
     Device,
     /// A timer runs that was asked for.
     Timer,
+    /// The kernel reclaims memory for the thread, which runs.
+    Reclaim,
     /// A lock is waited for whose owner is not known.
     Lock,
     /// An interrupt ended it that came from outside of what is recorded.
@@ -45,7 +47,7 @@ pub enum Doing {
 
 impl Doing {
     /// Every variant.
-    pub const ALL: [Doing; 16] = [
+    pub const ALL: [Doing; 17] = [
         Doing::Running,
         Doing::Exit,
         Doing::User,
@@ -56,6 +58,7 @@ impl Doing {
         Doing::Delivery,
         Doing::Device,
         Doing::Timer,
+        Doing::Reclaim,
         Doing::Lock,
         Doing::Outside,
         Doing::Unrecorded,
@@ -77,6 +80,7 @@ impl Doing {
             Doing::Delivery => "delivery",
             Doing::Device => "device",
             Doing::Timer => "timer",
+            Doing::Reclaim => "reclaim",
             Doing::Lock => "lock",
             Doing::Outside => "outside",
             Doing::Unrecorded => "unrecorded",
@@ -216,6 +220,7 @@ impl Piece {
             | Doing::Handler
             | Doing::Delivery
             | Doing::Device
+            | Doing::Reclaim
             | Doing::Lock => true,
         }
     }

@@ -12,13 +12,13 @@ use transect_model::{
     interrupt::Context,
     state::VcpuState,
     table::{
-        BlockIo, Cause, Cgroup, CpuSlice, Irq, LockWait, Machine, TableDoc, Tables, Thread,
-        ThreadStateRow, Throttle, Vcpu, VcpuStateRow,
+        BlockIo, Cause, Cgroup, CpuSlice, Irq, LockWait, Machine, Reclaim, TableDoc, Tables,
+        Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow,
     },
 };
 
 /// The tables from which paths are made.
-pub const NEEDS: [TableDoc; 12] = [
+pub const NEEDS: [TableDoc; 13] = [
     Machine::TABLE,
     Vcpu::TABLE,
     Thread::TABLE,
@@ -31,6 +31,7 @@ pub const NEEDS: [TableDoc; 12] = [
     Cause::TABLE,
     LockWait::TABLE,
     Throttle::TABLE,
+    Reclaim::TABLE,
 ];
 
 /// A row that lasts.
@@ -50,6 +51,14 @@ macro_rules! lasts {
             }
         }
     )* };
+}
+impl Lasts for Reclaim {
+    fn ts(&self) -> i64 {
+        self.ts
+    }
+    fn end(&self) -> i64 {
+        self.ts.saturating_add(self.dur.unwrap_or(0))
+    }
 }
 lasts!(CpuSlice, ThreadStateRow, VcpuStateRow, Irq, Cause);
 
@@ -150,6 +159,7 @@ pub struct Rows<'t> {
     packets: Map<MachineId, Moments<'t, Cause>>,
     requests: Map<MachineId, Moments<'t, BlockIo>>,
     locks: Map<ThreadId, Moments<'t, LockWait>>,
+    reclaims: Map<ThreadId, Line<'t, Reclaim>>,
     throttles: Map<Cpu, Vec<&'t Throttle>>,
     quotas: Quotas,
 }
@@ -234,6 +244,11 @@ impl<'t> Rows<'t> {
             let of = ThreadId { machine: row.machine_id, tid: row.tid };
             self.locks.entry(of).or_default().0.push((end, row));
         }
+        for row in tables.reclaims.iter().filter(|row| row.dur.is_some_and(|dur| dur > 0)) {
+            let of = ThreadId { machine: row.machine_id, tid: row.tid };
+            self.reclaims.entry(of).or_default().0.push(row);
+        }
+        self.reclaims.values_mut().for_each(sort);
         for row in &tables.throttles {
             self.throttles.entry((row.machine_id, row.cpu)).or_default().push(row);
         }
@@ -447,6 +462,28 @@ impl<'t> Rows<'t> {
     /// The wait for a lock that ended last after `from`, up to `to`.
     pub(crate) fn lock(&self, id: ThreadId, from: i64, to: i64) -> Option<&'t LockWait> {
         Some(self.locks.get(&id)?.last_in(from, to)?.1)
+    }
+
+    /// Whether memory was reclaimed for the thread right before the moment, and since when that is so, down to `lo`.
+    pub(crate) fn reclaims(&self, id: ThreadId, t: i64, lo: i64) -> (bool, i64) {
+        match self.reclaims.get(&id).map(|line| line.before(t)) {
+            Some(Before::Row(row)) => (true, row.ts.max(lo)),
+            Some(Before::Gap(since)) => (false, since.max(lo)),
+            None => (false, lo),
+        }
+    }
+
+    /// The threads for which memory was reclaimed, each with how often and for how long in the time from `from` to `to`.
+    pub(crate) fn reclaimers(
+        &self,
+        from: i64,
+        to: i64,
+    ) -> impl Iterator<Item = (ThreadId, u64, i64)> {
+        let sums = self.reclaims.iter().map(move |(thread, line)| {
+            let count = line.within(from, to).count();
+            (*thread, u64::try_from(count).unwrap_or(u64::MAX), line.sum(from, to, |_| true))
+        });
+        sums.filter(|(_, count, _)| *count > 0)
     }
 
     /// Had a group above the thread used its quota when the wait began of which something lasts from `from`? Only where ends of

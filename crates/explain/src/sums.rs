@@ -136,12 +136,15 @@ impl Layer {
             // An interrupt for a guest is late because its vCPU does not run.
             Doing::Delivery if rows.is_guest(piece.machine) => Layer::Host,
             Doing::Running if piece.vcpu.is_some() => Layer::Guest,
-            Doing::Running | Doing::Runnable | Doing::Handler | Doing::Delivery | Doing::Lock => {
-                match rows.is_guest(piece.machine) {
-                    true => Layer::Guest,
-                    false => Layer::Host,
-                }
-            }
+            Doing::Running
+            | Doing::Runnable
+            | Doing::Handler
+            | Doing::Delivery
+            | Doing::Reclaim
+            | Doing::Lock => match rows.is_guest(piece.machine) {
+                true => Layer::Guest,
+                false => Layer::Host,
+            },
         }
     }
 }

@@ -31,6 +31,7 @@ const STATES: Readonly<Record<string, string>> = {
   exit: "exit",
   user: "exit in the VMM",
   halt_poll: "halt poll",
+  reclaim: "reclaims memory",
   runnable: "waits for a CPU",
   vcpu_wait: "vCPU waits",
   handler: "interrupt handler",

@@ -87,7 +87,7 @@ pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
 }
 
 /// A vCPU, a control group below the root, else the thread.
-fn subject(rows: &Rows<'_>, thread: ThreadId) -> Party {
+pub(super) fn subject(rows: &Rows<'_>, thread: ThreadId) -> Party {
     if rows.vcpu_of_thread(thread).is_some() {
         return party(rows, thread, Level::Thread);
     }

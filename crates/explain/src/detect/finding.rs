@@ -27,6 +27,8 @@ pub enum Detector {
     TimerStorm,
     /// Other CPUs interrupt it all the time.
     IpiStorm,
+    /// The kernel reclaims memory for it.
+    Reclaim,
     /// Events are lost.
     Lost,
     /// Clocks do not fit.
@@ -37,7 +39,7 @@ pub enum Detector {
 
 impl Detector {
     /// Every detector.
-    pub const ALL: [Detector; 12] = [
+    pub const ALL: [Detector; 13] = [
         Detector::Starved,
         Detector::Throttled,
         Detector::Affinity,
@@ -47,6 +49,7 @@ impl Detector {
         Detector::HaltPoll,
         Detector::TimerStorm,
         Detector::IpiStorm,
+        Detector::Reclaim,
         Detector::Lost,
         Detector::Clock,
         Detector::HostInnocent,
@@ -64,6 +67,7 @@ impl Detector {
             Detector::HaltPoll => "halt_poll",
             Detector::TimerStorm => "timer_storm",
             Detector::IpiStorm => "ipi_storm",
+            Detector::Reclaim => "reclaim",
             Detector::Lost => "lost",
             Detector::Clock => "clock",
             Detector::HostInnocent => "host_innocent",

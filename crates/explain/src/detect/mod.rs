@@ -6,6 +6,7 @@
 //!       ├─▶ exits, states of vCPUs ─▶ exit_storm, halt_poll
 //!       ├─▶ interrupts ─▶ timer_storm, ipi_storm
 //!       ├─▶ windows ─▶ ping_pong
+//!       ├─▶ reclaims ─▶ reclaim
 //!       └─▶ lost, clock_check ─▶ lost, clock
 //! path ────▶ holder, host_innocent (of one root)
 //! ```
@@ -19,6 +20,7 @@ mod interrupts;
 mod locks;
 mod path;
 mod ping_pong;
+mod reclaim;
 
 pub use finding::{Confidence, Detail, Detector, Finding, Range, sort};
 pub use path::of_path;
@@ -44,6 +46,7 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
     all.extend(exits::find(rows, tables, range));
     all.extend(interrupts::find(rows, tables, range));
     all.extend(ping_pong::find(rows, tables, range));
+    all.extend(reclaim::find(rows, range));
     all.extend(clock::find(tables, range));
     sort(&mut all);
     all

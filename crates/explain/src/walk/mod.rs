@@ -91,9 +91,10 @@ impl<'t> Walk<'_, 't> {
         if let Some(vcpu) = self.rows.vcpu_of_thread(frame.thread) {
             return self.runs_vcpu(frame, row, vcpu, low);
         }
+        let (is_reclaiming, low) = self.rows.reclaims(frame.thread, self.t, low);
+        let doing = if is_reclaiming { Doing::Reclaim } else { Doing::Running };
         let (low, place) = self.place(frame.thread.machine, row.cpu, low);
-        let piece = self.of_thread(frame.thread, row.cpu, Doing::Running);
-        self.put(low, place, piece);
+        self.put(low, place, self.of_thread(frame.thread, row.cpu, doing));
     }
 
     /// A vCPU's thread has the CPU: for its guest's thread, or the hypervisor's and VMM's work for it.

@@ -104,6 +104,9 @@ pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
                 "Other CPUs interrupted CPU {cpu} of {who} {times} times{by}: {held} ({part} of the range)."
             )
         }
+        (Detector::Reclaim, _) => format!(
+            "The kernel reclaimed memory for {who} {times} times before it could go on: {held} ({part} of the time of these threads)."
+        ),
         (Detector::Lost, _) => {
             format!(
                 "Events of {who} are lost for {held} ({part} of the range): that time is unknown."
@@ -132,6 +135,9 @@ pub fn hint(finding: &Finding) -> &'static str {
         Detector::HaltPoll => "a smaller halt_poll_ns (module kvm)",
         Detector::TimerStorm => "a larger timer slack, fewer short timers, nohz",
         Detector::IpiStorm => "fewer vCPUs for its threads, or pin its threads",
+        Detector::Reclaim => {
+            "a larger memory limit (memory.max, memory.high), or more memory for the machine"
+        }
         Detector::Lost => "record again with larger buffers (--buffer), or fewer events",
         Detector::Clock => "record again; see docs/reference/clocks.md",
         Detector::HostInnocent => "look inside the guest: the path shows where",

@@ -87,6 +87,7 @@ impl Words<'_, '_> {
             }
             Doing::Device => format!("waited {time} for a device"),
             Doing::Timer => format!("slept {time} until a timer"),
+            Doing::Reclaim => format!("reclaimed memory for {time}"),
             Doing::Lock => format!("waited {time} for locks whose owner is not recorded"),
             Doing::Outside => format!("waited {time} for something outside of the recording"),
             Doing::Unrecorded => {
@@ -191,6 +192,7 @@ fn own_phrase(rows: &Rows<'_>, sum: &Sum) -> String {
         Doing::Delivery => "an interrupt or message on its way".to_owned(),
         Doing::Device => "a request in its device".to_owned(),
         Doing::Timer => "sleeping until a timer".to_owned(),
+        Doing::Reclaim => "reclaiming memory".to_owned(),
         Doing::Lock => "waiting for a lock".to_owned(),
         Doing::Outside => "waiting for something outside of the recording".to_owned(),
         Doing::Unrecorded => "waiting for an interrupt whose source is not recorded".to_owned(),

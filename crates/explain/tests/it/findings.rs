@@ -2,7 +2,7 @@
 
 use crate::story::{GUEST, HOST, Story, thread};
 use transect_explain::{
-    Actor, Party, Rows, Why,
+    Actor, Doing, Party, Rows, Why,
     detect::{Confidence, Detail, Detector, Finding, Range, findings, of_path},
     walk,
 };
@@ -13,7 +13,7 @@ use transect_model::{
     interrupt::{Context, IrqSource, VectorSource},
     setting::SchedPolicy,
     state::VcpuState,
-    table::{Cgroup, ClockCheck, Exit, LockWait, Lost, Throttle, Window},
+    table::{Cgroup, ClockCheck, Exit, LockWait, Lost, Reclaim, Throttle, Window},
 };
 
 const MS: i64 = 1_000_000;
@@ -193,6 +193,42 @@ fn a_weight_comes_before_an_idle_cpu_that_is_closed() {
     assert_eq!(waiting(Some("0-1"), 5), Why::Affinity);
     assert_eq!(waiting(None, 5), Why::Affinity);
     assert_eq!(waiting(Some("0"), 0), Why::Affinity);
+}
+
+/// A limit of memory: what the kernel does for it is a piece of its own, and a finding of the group.
+#[test]
+fn reclaim_is_told_from_a_threads_own_work() {
+    let story = |held: i64| {
+        let mut story = Story::new()
+            .states(HOST, 7, &[('R', 300 * MS), ('W', 400 * MS), ('R', SECOND)])
+            .slices(HOST, 0, &[(7, 300 * MS), (9, 400 * MS), (7, SECOND)])
+            .policy(7, SchedPolicy::Other, None);
+        story.0.threads[0].cgroup = Some("/a".into());
+        let reclaim = |ts, dur| Reclaim {
+            ts,
+            dur,
+            machine_id: HOST,
+            cpu: CpuId(0),
+            tid: Tid(7),
+            cgroup: true,
+            order: 0,
+            pages: dur.map(|_| 32),
+        };
+        // One that it is displaced in, one whose end was not recorded.
+        story.0.reclaims.push(reclaim(250 * MS, Some(held)));
+        story.0.reclaims.push(reclaim(900 * MS, None));
+        story
+    };
+    let with = story(200 * MS);
+    let path = walk(&Rows::new(&with.0), thread(HOST, 7), (0, SECOND));
+    let of = |doing| path.pieces.iter().filter(|p| p.doing == doing).map(|p| p.dur).sum::<i64>();
+    assert_eq!((of(Doing::Reclaim), of(Doing::Running)), (100 * MS, 800 * MS));
+    assert_eq!(of(Doing::Runnable), 100 * MS);
+    let all = found(&with);
+    let finding = all.iter().find(|f| f.detector == Detector::Reclaim).unwrap();
+    assert_eq!(finding.subject, Party::Group(HOST, "/a".into()));
+    assert_eq!((finding.held_ns, finding.of_ns, finding.count), (200 * MS, SECOND, 1));
+    assert!(found(&story(49 * MS)).iter().all(|f| f.detector != Detector::Reclaim));
 }
 
 #[test]
