@@ -6,19 +6,25 @@
 //                                        reports how late it woke and when it was done
 //   idle                                 sleeps for ever
 //   mix       rounds=1                   pingpong, sleep, disk (where there is one), getppid, cpu
-//   pingpong | sleep | getppid | cpu     one of these alone: n=100
+//   pingpong | sleep | getppid | cpu     one of these alone: n=100 (sleep: us=2000 each)
 //   disk      n=100 read=0               writes blocks of 4 KiB to the first disk; then reads so many
 //   serve     port=7777 report_ms=1000 reply=0 work_us=0
 //                                        UDP: works for each datagram, sends it back (cut or filled up to
-//                                        "reply" bytes), reports how many
-//   ask       to=A.B.C.D port=7777 bytes=256 seconds=10 think_us=0
-//                                        UDP: asks, waits for the answer (200 ms at most), asks again
+//                                        "reply" bytes), reports how many, and how long it worked
+//   ask       to=A.B.C.D port=7777 bytes=256 seconds=10 think_us=0 wait_ms=200
+//                                        UDP: asks, waits for the answer (wait_ms at most), asks again
 //   load      to=A.B.C.D port=7777 bytes=256 rate=100 seconds=5 warm_ms=1000
 //                                        UDP: asks at a fixed rate, whatever comes back; reports the rate of
 //                                        answers and how long they took, from when it is warm
 //   trace     events=sched,irq seconds=5 to=/dev/xvda clock=x86-tsc kb=8192 port=0
 //                                        traces this kernel, then writes tracefs' text to a file or disk;
 //                                        with a port, once a UDP datagram has come there
+//   fifo      period_ms=50 duty=40 priority=10
+//                                        a real-time thread that runs "duty" percent of each period by its own clock
+//   lock      hold_us=20000 kind=futex   two threads, on CPUs 0 and 1: "holder" holds a lock and works, "waiter" waits
+//                                        for it, in turn; kind=pipe: the lock is a byte in a pipe
+//   reclaim   limit_mib=32               uses more memory than the "memory.max" of a control group of its own, of pages
+//                                        that the kernel can drop; reports the group's "memory.pressure"
 //   sh        run=COMMAND                busybox sh -c COMMAND (spaces written as '_')
 // Every mode takes after_ms=N: sleep first; and after_port=N: wait until somebody connects to this vsock port.
 #define _GNU_SOURCE
@@ -29,6 +35,8 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +44,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -208,10 +217,12 @@ static int pingpong(long n)
 
 static int sleeps(long n)
 {
+	long us = number("us", 2000);
+	int64_t from = now_ns();
 	for (long i = 0; i < n; i++)
-		usleep(2000);
-	char line[64];
-	snprintf(line, sizeof line, "sleep n=%ld us=2000", n);
+		usleep(us);
+	char line[96];
+	snprintf(line, sizeof line, "sleep n=%ld us=%ld took_us=%ld", n, us, (long)((now_ns() - from) / 1000));
 	say(line);
 	return 0;
 }
@@ -269,7 +280,8 @@ static int mix(void)
 static int udp(struct sockaddr_in *address, long port)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-	struct timeval wait = { 0, 200000 };
+	long wait_ms = number("wait_ms", 200);
+	struct timeval wait = { wait_ms / 1000, wait_ms % 1000 * 1000 };
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
 	*address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port) };
 	return fd;
@@ -288,13 +300,15 @@ static int serve(void)
 	if (reply < 0 || reply > (long)sizeof datagram - 1000)
 		return 1;
 	say("serve ready");
-	int64_t report = number("report_ms", 1000) * 1000000, from = now_ns();
+	int64_t report = number("report_ms", 1000) * 1000000, from = now_ns(), worked = 0;
 	for (long n = 0;;) {
 		socklen_t size = sizeof address;
 		ssize_t got = recvfrom(fd, datagram, sizeof datagram, 0, (struct sockaddr *)&address, &size);
 		if (got >= 0) {
+			int64_t since = now_ns();
 			if (iterations)
 				spin(iterations);
+			worked += now_ns() - since;
 			if (reply)
 				got = reply;
 			n += sendto(fd, datagram, got, 0, (struct sockaddr *)&address, size) == got;
@@ -303,11 +317,11 @@ static int serve(void)
 		if (took < report)
 			continue;
 		char line[128];
-		snprintf(line, sizeof line, "served n=%ld us=%ld", n, (long)(took / 1000));
+		snprintf(line, sizeof line, "served n=%ld us=%ld worked_us=%ld", n, (long)(took / 1000), (long)(worked / 1000));
 		if (n)
 			say(line);
 		from += took;
-		n = 0;
+		n = worked = 0;
 	}
 }
 
@@ -397,17 +411,22 @@ static int load(void)
 	return answers == 0;
 }
 
-static int put_text(const char *file, const char *value)
+static int write_text(const char *file, const char *value)
 {
-	char path[256];
-	snprintf(path, sizeof path, "/sys/kernel/tracing/%s", file);
-	int fd = open(path, O_WRONLY);
+	int fd = open(file, O_WRONLY);
 	int good = fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value);
 	if (fd >= 0)
 		close(fd);
 	if (!good)
-		fprintf(stderr, "workload: cannot write %s to %s: %s\n", value, path, strerror(errno));
+		fprintf(stderr, "workload: cannot write %s to %s: %s\n", value, file, strerror(errno));
 	return !good;
+}
+
+static int put_text(const char *file, const char *value)
+{
+	char path[512];
+	snprintf(path, sizeof path, "/sys/kernel/tracing/%s", file);
+	return write_text(path, value);
 }
 
 // Whole blocks, because a disk may take nothing else; the rest of the last one is zeros.
@@ -459,6 +478,162 @@ static int trace(void)
 	snprintf(line, sizeof line, "trace done bytes=%ld", bytes);
 	say(line);
 	return bad | (bytes < 0);
+}
+
+static int64_t own_cpu_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int fifo(void)
+{
+	struct sched_param priority = { .sched_priority = number("priority", 10) };
+	int64_t period = number("period_ms", 50) * 1000000, report = number("report_ms", 1000) * 1000000;
+	int64_t part = period * number("duty", 40) / 100, due = now_ns(), from = due, had = own_cpu_ns();
+	if (sched_setscheduler(0, SCHED_FIFO, &priority))
+		return 1;
+	prctl(PR_SET_NAME, "fifo");
+	say("fifo ready");
+	for (;;) {
+		due += period;
+		for (int64_t until = own_cpu_ns() + part; own_cpu_ns() < until;)
+			spin(20000);
+		sleep_until(due);
+		int64_t now = now_ns();
+		if (now - from < report)
+			continue;
+		char line[96];
+		snprintf(line, sizeof line, "fifo us=%ld ran_us=%ld", (long)((now - from) / 1000), (long)((own_cpu_ns() - had) / 1000));
+		say(line);
+		from = now;
+		had = own_cpu_ns();
+	}
+}
+
+// The lock of "lock": a mutex, or a byte in a pipe that its owner takes out.
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int token[2] = { -1, -1 };
+// Turns that the holder has begun and the waiter has had. Each spins for the other's, so that the holder never sleeps.
+static atomic_long begun, done;
+
+static void take_lock(void)
+{
+	char byte;
+	if (token[0] < 0)
+		pthread_mutex_lock(&mutex);
+	else if (read(token[0], &byte, 1) != 1)
+		_exit(4);
+}
+
+static void give_lock(void)
+{
+	if (token[0] < 0)
+		pthread_mutex_unlock(&mutex);
+	else if (write(token[1], "x", 1) != 1)
+		_exit(4);
+}
+
+static void stay_on(int cpu, const char *name)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	prctl(PR_SET_NAME, name);
+	if (sched_setaffinity(0, sizeof set, &set))
+		_exit(5);
+}
+
+static void *hold(void *iterations)
+{
+	stay_on(1, "holder");
+	int64_t report = number("report_ms", 1000) * 1000000, from = now_ns(), held = 0;
+	for (long turn = 1, n = 0;; turn++) {
+		take_lock();
+		int64_t since = now_ns();
+		begun = turn;
+		spin(*(uint64_t *)iterations);
+		held += now_ns() - since;
+		give_lock();
+		while (done < turn)
+			;
+		n++;
+		int64_t took = now_ns() - from;
+		if (took < report)
+			continue;
+		char line[96];
+		snprintf(line, sizeof line, "lock n=%ld us=%ld held_us=%ld", n, (long)(took / 1000), (long)(held / 1000));
+		say(line);
+		from += took;
+		n = held = 0;
+	}
+	return NULL;
+}
+
+static int lock(void)
+{
+	static uint64_t iterations;
+	iterations = number("hold_us", 20000) * spins_per_us_x1000() / 1000;
+	if (!strcmp(text("kind", "futex"), "pipe") && (pipe(token) || write(token[1], "x", 1) != 1))
+		return 1;
+	pthread_t id;
+	if (pthread_create(&id, NULL, hold, &iterations))
+		return 1;
+	stay_on(0, "waiter");
+	for (long turn = 1;; turn++) {
+		while (begun < turn)
+			;
+		take_lock();
+		done = turn;
+		give_lock();
+	}
+}
+
+// Microseconds in which some thread of the group waited for memory: Documentation/accounting/psi.rst.
+static long stalled_us(void)
+{
+	char pressure[256] = "";
+	int fd = open("/sys/fs/cgroup/squeezed/memory.pressure", O_RDONLY);
+	if (fd < 0 || read(fd, pressure, sizeof pressure - 1) <= 0)
+		return -1;
+	close(fd);
+	const char *total = strstr(pressure, "total=");
+	return total ? atol(total + 6) : -1;
+}
+
+// Pages that MADV_FREE has marked are dropped by reclaim without any I/O.
+static int reclaim(void)
+{
+	enum { CHUNK = 1 << 20 };
+	long limit = number("limit_mib", 32) << 20, all = 4 * limit, report = number("report_ms", 1000) * 1000;
+	char value[32], line[96];
+	snprintf(value, sizeof value, "%ld", limit);
+	if (write_text("/sys/fs/cgroup/cgroup.subtree_control", "+memory") || mkdir("/sys/fs/cgroup/squeezed", 0755) ||
+	    write_text("/sys/fs/cgroup/squeezed/memory.max", value) || write_text("/sys/fs/cgroup/squeezed/cgroup.procs", "0"))
+		return 1;
+	prctl(PR_SET_NAME, "squeezed");
+	char *memory = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return 1;
+	say("reclaim ready");
+	int64_t from = now_ns();
+	long stalled = stalled_us(), pages = 0;
+	for (long at = 0;; at = (at + CHUNK) % all) {
+		for (long page = 0; page < CHUNK; page += 4096, pages++)
+			memory[at + page] = 1;
+		if (madvise(memory + at, CHUNK, MADV_FREE))
+			return 1;
+		long took = (now_ns() - from) / 1000;
+		if (took < report)
+			continue;
+		long now = stalled_us();
+		snprintf(line, sizeof line, "reclaim pages=%ld us=%ld stalled_us=%ld", pages, took, now - stalled);
+		say(line);
+		from += (int64_t)took * 1000;
+		stalled = now;
+		pages = 0;
+	}
 }
 
 static int shell(void)
@@ -515,6 +690,12 @@ int main(int argc, char **argv)
 		return load();
 	if (!strcmp(mode, "trace"))
 		return trace();
+	if (!strcmp(mode, "fifo"))
+		return fifo();
+	if (!strcmp(mode, "lock"))
+		return lock();
+	if (!strcmp(mode, "reclaim"))
+		return reclaim();
 	if (!strcmp(mode, "sh"))
 		return shell();
 	if (!strcmp(mode, "idle"))

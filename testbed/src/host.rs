@@ -7,12 +7,14 @@ use anyhow::{Result, anyhow};
 
 use crate::again::{MACHINE_FAILED, boot_twice, report_to_runner};
 use crate::carry;
+use crate::compile::WORKLOAD;
 use crate::direct::Direct;
 use crate::guest::GuestPlan;
 use crate::host_options::HostOptions;
 use crate::job::{JobPlan, Place};
 use crate::nested;
 use crate::probe;
+use crate::xen::in_cache;
 
 /// A host that takes longer for doing nothing hangs.
 const ANSWER_SECONDS: u64 = 30;
@@ -101,6 +103,12 @@ impl KvmHost {
     /// A Linux guest under the host's KVM.
     pub fn guest(&self, name: &str) -> GuestPlan {
         GuestPlan::under_kvm(Arc::clone(&self.place), self.nested, name)
+    }
+
+    /// The program of the workloads, as commands on the host see it.
+    pub fn workload(&self) -> Result<PathBuf> {
+        let program = WORKLOAD.binary()?;
+        if self.nested { in_cache(&program) } else { Ok(program) }
     }
 
     /// The folder in which commands start, as they see it: writable, in memory where nested.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::again::BootFailure;
+use crate::compile::WORKLOAD;
 use crate::emulated::{Emulated, Kind};
 use crate::host_options::HostOptions;
 use crate::initramfs;
@@ -19,6 +20,8 @@ const KIND: Kind = Kind { title: "the nested host", boot: Duration::from_secs(12
 pub(crate) fn boot(options: &HostOptions) -> Result<Result<Emulated, BootFailure>> {
     let kernel = Kernel::get(Flavour::Full)?;
     let initrd = initramfs::of_host(&kernel)?;
+    // Commands on the host may run it: the host sees the cache as it is when it boots.
+    WORKLOAD.binary()?;
     let run = RunDir::new(options.lifetime)?;
     let mut line = Line(vec!["qemu-system-x86_64".into()]);
     line.words(&["-accel", "tcg,thread=multi", "-cpu", "EPYC,+svm"]);
