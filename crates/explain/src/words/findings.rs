@@ -138,7 +138,7 @@ pub fn hint(finding: &Finding) -> &'static str {
         Detector::Reclaim => {
             "a larger memory limit (memory.max, memory.high), or more memory for the machine"
         }
-        Detector::Lost => "record again with larger buffers (--buffer), or fewer events",
+        Detector::Lost => "record again with larger buffers (--buffer-size), or fewer events",
         Detector::Clock => "record again; see docs/reference/clocks.md",
         Detector::HostInnocent => "look inside the guest: the path shows where",
     }
