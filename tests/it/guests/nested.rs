@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout, reason = "what was measured belongs in the log of a test run")]
 
+mod explain;
 mod io;
 #[path = "../../live_equals.rs"]
 mod live_equals;
