@@ -13,7 +13,7 @@ use super::{Bed, spec};
 use answer::{Answer, WITHIN, expect_share};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::{ops::Range, path::PathBuf};
+use std::{ops::Range, path::PathBuf, slice};
 use transect_e2e::{number, on_shared_host, table_rows};
 use transect_testbed::{Guest, Job};
 use truth::{SAMPLER, Samples};
@@ -41,6 +41,7 @@ impl Recorded {
 }
 
 /// Runs a test on a host whose CPUs and control groups are free.
+#[expect(clippy::unwrap_used, reason = "a failed expectation is the report of a test")]
 fn on_nested_host(test: impl FnOnce(&Bed) -> Result<()>) {
     on_shared_host(|host| {
         let bed = Bed::take(host).unwrap();
@@ -173,7 +174,7 @@ fn move_into(bed: &Bed, guest: &Guest, group: &str) -> Result<()> {
 fn smaller_weight(bed: &Bed, light: &Guest, heavy: &Guest) -> Result<()> {
     let filler = bed.busy(OTHER, "nice -n 19", "hog")?;
     let of_light = bed.schedstat(light, 0)?;
-    let recorded = bed.record_with("weights", &[], &[of_light.clone()], 8, || Ok(()))?;
+    let recorded = bed.record_with("weights", &[], slice::from_ref(&of_light), 8, || Ok(()))?;
     drop(filler);
     let [_, waited] = recorded.ran_and_waited(&of_light)?;
     let answer = recorded.explain(&["--vm", light.name()])?;
@@ -188,7 +189,7 @@ fn smaller_weight(bed: &Bed, light: &Guest, heavy: &Guest) -> Result<()> {
 /// idle CPU.
 fn idle_cpu_beside(bed: &Bed, light: &Guest, heavy: &Guest) -> Result<()> {
     let of_light = bed.schedstat(light, 0)?;
-    let recorded = bed.record_with("pinned", &[], &[of_light.clone()], 8, || Ok(()))?;
+    let recorded = bed.record_with("pinned", &[], slice::from_ref(&of_light), 8, || Ok(()))?;
     let [_, waited] = recorded.ran_and_waited(&of_light)?;
     let truth = waited * recorded.samples.idle(OTHER, &recorded.range)?;
     let answer = recorded.explain(&["--vm", light.name()])?;
@@ -203,7 +204,7 @@ fn idle_cpu_beside(bed: &Bed, light: &Guest, heavy: &Guest) -> Result<()> {
 
 fn ended_quota(bed: &Bed, light: &Guest) -> Result<()> {
     let stat = "/sys/fs/cgroup/light/cpu.stat".to_owned();
-    let recorded = bed.record_with("quota", &[], &[stat.clone()], 8, || Ok(()))?;
+    let recorded = bed.record_with("quota", &[], slice::from_ref(&stat), 8, || Ok(()))?;
     let used = recorded.samples.microseconds(&stat, "usage_usec", &recorded.range)?;
     let answer = recorded.explain(&["--vm", light.name()])?;
     let said = answer.share(waits_for("throttled"))?;
@@ -219,7 +220,7 @@ fn higher_class(bed: &Bed, light: &Guest) -> Result<()> {
     let spinner = bed.busy(MEASURED, "", "fifo duty=40")?;
     let pid = "until pgrep -x fifo; do sleep 0.2; done";
     let clock = format!("/proc/{}/schedstat", bed.sh(pid)?.trim());
-    let recorded = bed.record_with("class", &[], &[clock.clone()], 8, || Ok(()))?;
+    let recorded = bed.record_with("class", &[], slice::from_ref(&clock), 8, || Ok(()))?;
     drop(spinner);
     let [ran, _] = recorded.ran_and_waited(&clock)?;
     let answer = recorded.explain(&["--vm", light.name()])?;

@@ -1,8 +1,13 @@
 //! A guest that waits for another one's answers.
 
-use super::{MEASURED, OTHER, answer::expect_share, on_nested_host, threads::numbers_of};
+use super::{
+    MEASURED, OTHER,
+    answer::{WITHIN, expect_share},
+    on_nested_host,
+    threads::numbers_of,
+};
 use crate::guests::nested::{Bed, machine_id};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use transect_e2e::report;
 use transect_testbed::Guest;
 
@@ -81,7 +86,13 @@ fn server_waits(bed: &Bed, pair: &Pair) -> Result<()> {
             && piece["state"] == "vcpu_wait"
             && piece["machine_id"] == server
     })?;
-    expect_share("server's vCPU beside a busy process", waited, &answer, said)?;
+    // The vCPU also waits when nothing is asked, for the agent in its guest: what the kernel counts is an upper bound.
+    let [said_percent, most] = [said, waited].map(|share| share * 100.0);
+    let first = answer.first_sentence()?;
+    println!(
+        "| server's vCPU beside a busy process | <= {most:.1} % | {first} | {said_percent:.1} % |"
+    );
+    ensure!(said <= waited + WITHIN && said > WITHIN, "{said_percent:.1} % of at most {most:.1} %");
     answer.expect_first_sentence(&["in server", "for a CPU", "behind hog ("])
 }
 

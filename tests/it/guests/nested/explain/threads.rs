@@ -78,16 +78,29 @@ fn preempted_holder(bed: &Bed, kind: &str) -> Result<()> {
     let guest = plan.agent(transect_e2e::agent()?, &["--vsock"]).boot()?;
     bed.pin_vcpu(&guest, 1)?;
     let of_holder = bed.schedstat(&guest, 1)?;
-    let mut hog = None;
+    let (mut hog, mut before) = (None, 0);
     let files = [of_holder.clone()];
+    let reports = || -> Result<Vec<String>> {
+        let marks = guest.marks()?;
+        Ok(marks.lines().filter(|line| line.contains("lock n=")).map(str::to_owned).collect())
+    };
     let recorded = bed.record_with(kind, &[&guest], &files, 8, || {
         guest.order(BEGIN)?;
         guest.wait_for("lock n=").within(120)?;
         hog = Some(bed.busy(MEASURED, "", "hog")?);
+        before = reports()?.len();
         Ok(())
     })?;
+    let (mut held, mut all) = (0.0, 0.0);
+    for line in reports()?.iter().skip(before + 1) {
+        let numbers = numbers_of(line);
+        held += numbers("held_us")?;
+        all += numbers("us")?;
+    }
     drop(hog);
+    // While the lock is free, nobody waits for the vCPU's wait.
     let [_, waited] = recorded.ran_and_waited(&of_holder)?;
+    let waited = waited * held / all;
     let answer = recorded.explain(&["--vm", kind, "--thread", "waiter"])?;
     let said = answer.share(|piece| {
         piece["depth"].as_i64() > Some(0) && piece["state"] == "vcpu_wait" && piece["vcpu"] == 1
