@@ -4,6 +4,7 @@ use super::{names, sentences::reason};
 use crate::{
     blame::Party,
     detect::{Confidence, Detail, Detector, Finding},
+    piece::Why,
     rows::Rows,
 };
 use transect_model::{
@@ -126,7 +127,15 @@ pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
 /// What one can try.
 pub fn hint(finding: &Finding) -> &'static str {
     match finding.detector {
-        Detector::Starved => "pin it elsewhere, or give it more weight (cpu.weight, Xen: weight)",
+        Detector::Starved => match finding.detail {
+            Detail::Behind { why: Some(Why::Class), .. } => {
+                "limit the thread of the higher class (its duty, or its CPUs), or pin this one elsewhere"
+            }
+            Detail::Behind { why: Some(Why::Affinity), .. } => {
+                "widen its cpuset, or pin it to the idle CPU"
+            }
+            _ => "pin it elsewhere, or give it more weight (cpu.weight, Xen: weight)",
+        },
         Detector::Throttled => "raise the quota (cpu.max, Xen: cap)",
         Detector::Affinity => "widen its cpuset, or pin it to the idle CPU",
         Detector::LockHolder => "fewer vCPUs, or pin them, so that those of one VM run together",

@@ -2,13 +2,12 @@
 
 use super::{
     MEASURED, Recorded,
-    answer::{Answer, WITHIN, expect_share, ratio},
+    answer::{Answer, WITHIN, expect_share},
     on_nested_host,
 };
 use crate::guests::nested::Bed;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use transect_e2e::{number, table_rows};
 use transect_testbed::Guest;
 
 /// The order that begins a workload, and those that read what the guest's kernel counts.
@@ -184,15 +183,12 @@ fn reclaim(bed: &Bed) -> Result<()> {
         all += numbers("us")?;
     }
     let truth = stalled / all;
-    let mut reclaimed = 0;
-    for row in table_rows(&recorded.dir)?.iter().filter(|row| row["table"] == "reclaims") {
-        // The last one may not have ended.
-        let (ts, dur) = (number(row, "ts")?, row["dur"].as_i64().unwrap_or(0));
-        let (from, until) = (ts.max(recorded.range.start), (ts + dur).min(recorded.range.end));
-        reclaimed += (until - from).max(0);
-    }
-    let said = ratio(reclaimed, recorded.range.end - recorded.range.start);
     let answer = recorded.explain(&["--vm", "tight", "--thread", "squeezed"])?;
+    // Of its thread's own running alone; PSI counts the displaced time within reclaim as well, and so does the finding.
+    let ran = answer.share(|piece| piece["depth"] == 0 && piece["state"] == "reclaim")?;
+    let found = answer.found("reclaim", "squeezed (")?;
+    let said = found["share"].as_f64().context("a share")?;
+    ensure!(ran > 0.0 && ran <= said + 0.01, "{ran} of {said}");
     expect_share("innocent: `memory.max` of a group in a guest", truth, &answer, said)?;
     expect_no_wait_for_the_host(&recorded, &answer)?;
     ensure!(answer.layer("guest")? > 0.5, "{:?}", answer.layer("guest"));
