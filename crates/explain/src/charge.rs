@@ -3,7 +3,7 @@
 use crate::{
     group::groups_of,
     piece::{By, ThreadId, Why},
-    rows::{Before, Rows},
+    rows::{Before, Lasts as _, Rows},
 };
 use transect_model::{
     cause::Evidence,
@@ -28,7 +28,7 @@ pub(crate) fn why(
     if can_be_throttled && rows.is_throttled(cpu, from, to) && rows.has_quota(who) != Some(false) {
         return (Why::Throttled, Evidence::Id);
     }
-    if can_be_throttled && rows.has_used_its_quota(who, wait_began(rows, who, (from, to)), from) {
+    if can_be_throttled && rows.has_used_its_quota(who, whole_wait(rows, who, (from, to)), from) {
         return (Why::Throttled, Evidence::Order);
     }
     if by == By::Idle {
@@ -48,11 +48,11 @@ pub(crate) fn why(
     (why, Evidence::Id)
 }
 
-/// When the wait began of which this is a part.
-fn wait_began(rows: &Rows<'_>, who: ThreadId, (from, to): (i64, i64)) -> i64 {
+/// The wait of which this is a part.
+fn whole_wait(rows: &Rows<'_>, who: ThreadId, (from, to): (i64, i64)) -> (i64, i64) {
     match rows.state(who, to) {
-        Before::Row(row) if row.state == ThreadState::Runnable => row.ts,
-        _ => from,
+        Before::Row(row) if row.state == ThreadState::Runnable => (row.ts, row.end()),
+        _ => (from, to),
     }
 }
 

@@ -15,7 +15,7 @@ use transect_model::{
 /// A group that has used this share of its quota, in percent, has none left on some CPU: CPUs take it in slices.
 const USED_PERCENT: i64 = 95;
 /// What a group ran beyond its quota until the tick that ended it, it lacks in the next period: so much may be less, if so many
-/// periods together reach [`USED_PERCENT`].
+/// periods together reach [`USED_PERCENT`], or if the wait lasts to the end of the period.
 const SHORT_PERCENT: i64 = 75;
 const PERIODS: i64 = 3;
 /// Waits for a quota end within this part of the period, and at least so many do.
@@ -71,21 +71,24 @@ struct Quota {
 }
 
 impl Quota {
-    /// Had the group used its quota when a wait began of which something lasts from `from`?
-    fn is_used(&self, began: i64, from: i64) -> bool {
+    /// Had the group used its quota when a wait began and until it ended, of which something lasts from `from`?
+    fn is_used(&self, (began, ended): (i64, i64), from: i64) -> bool {
         let into = began.saturating_sub(self.phase).rem_euclid(self.period);
         let start = began.saturating_sub(into);
         // What is waited for behind the end of the period is something else.
-        if from >= start.saturating_add(self.period) {
+        let end = start.saturating_add(self.period);
+        if from >= end {
             return false;
         }
+        let is_refilled = ended.abs_diff(end) <= (self.period / PHASE_PART).unsigned_abs();
         let reaches = |periods: i64, percent: i64| {
             let since = start.saturating_sub(self.period.saturating_mul(periods - 1));
             let used = self.used.until(began).wrapping_sub(self.used.until(since));
             let quota = self.quota.saturating_mul(periods);
             used.saturating_mul(100) >= quota.saturating_mul(percent)
         };
-        reaches(1, USED_PERCENT) || reaches(1, SHORT_PERCENT) && reaches(PERIODS, USED_PERCENT)
+        reaches(1, USED_PERCENT)
+            || reaches(1, SHORT_PERCENT) && (is_refilled || reaches(PERIODS, USED_PERCENT))
     }
 }
 
@@ -164,10 +167,10 @@ impl Quotas {
         quotas
     }
 
-    /// Had a group above the thread used its quota when the wait began of which something lasts from `from`?
-    pub(crate) fn is_used(&self, thread: ThreadId, began: i64, from: i64) -> bool {
+    /// Had a group above the thread used its quota in the wait, from its begin to its end, of which something lasts from `from`?
+    pub(crate) fn is_used(&self, thread: ThreadId, wait: (i64, i64), from: i64) -> bool {
         let above = self.of.get(&thread).into_iter().flatten();
-        above.filter_map(|at| self.all[*at].as_ref()).any(|quota| quota.is_used(began, from))
+        above.filter_map(|at| self.all[*at].as_ref()).any(|quota| quota.is_used(wait, from))
     }
 }
 

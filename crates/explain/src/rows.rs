@@ -486,10 +486,10 @@ impl<'t> Rows<'t> {
         sums.filter(|(_, count, _)| *count > 0)
     }
 
-    /// Had a group above the thread used its quota when the wait began of which something lasts from `from`? Only where ends of
-    /// quotas are not recorded.
-    pub(crate) fn has_used_its_quota(&self, id: ThreadId, began: i64, from: i64) -> bool {
-        self.quotas.is_used(id, began, from)
+    /// Had a group above the thread used its quota in the wait, from its begin to its end, of which something lasts from `from`? Only
+    /// where ends of quotas are not recorded.
+    pub(crate) fn has_used_its_quota(&self, id: ThreadId, wait: (i64, i64), from: i64) -> bool {
+        self.quotas.is_used(id, wait, from)
     }
 
     /// Of a group of the machine, was the quota of the CPU used up for at least half of the time?

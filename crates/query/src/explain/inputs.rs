@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
-use datafusion::physical_expr::{PhysicalExpr, expressions::Column};
+use datafusion::physical_expr::{PhysicalExpr, expressions};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
-use transect_model::table::TableDoc;
+use transect_model::table::{Column, TableDoc};
 
 /// What a call gives.
 #[derive(Debug)]
@@ -34,7 +34,9 @@ impl ExplainedTable {
 /// The rows of a table that meet the range, whole, in order of time.
 fn scan_of(table: &TableDoc, call: &Call) -> String {
     let has = |name: &str| table.columns.iter().any(|column| column.name == name);
-    let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+    // Names may be words of SQL.
+    let quoted = |column: &Column| format!("\"{}\"", column.name);
+    let columns: Vec<String> = table.columns.iter().map(quoted).collect();
     let (columns, name) = (columns.join(", "), table.name);
     if !has("ts") {
         return format!("SELECT {columns} FROM {name}");
@@ -79,7 +81,7 @@ impl TableProvider for ExplainedTable {
         let Some(projection) = projection else { return Ok(all) };
         let wanted = projection.iter().map(|at| {
             let name = self.schema.field(*at).name().clone();
-            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&name, *at));
+            let column: Arc<dyn PhysicalExpr> = Arc::new(expressions::Column::new(&name, *at));
             (column, name)
         });
         Ok(Arc::new(ProjectionExec::try_new(wanted.collect::<Vec<_>>(), all)?))
