@@ -6,7 +6,10 @@ use std::io::{self, Write};
 
 impl Page<'_> {
     pub(super) fn findings(&mut self) -> io::Result<()> {
-        self.heading("FINDINGS", "rules that hold in the range; transect explain shows the paths")?;
+        self.heading_of_times(
+            "FINDINGS",
+            "rules that hold in the range; transect explain shows the paths",
+        )?;
         let found = &self.report.findings;
         if let Some(reason) = found.reason() {
             return writeln!(self.out, "  none: {reason}");
