@@ -88,6 +88,10 @@ pub(crate) fn idle_elsewhere(
     (machine, cpu): (MachineId, CpuId),
     (from, to): (i64, i64),
 ) -> Option<Elsewhere> {
+    // On a busy machine no CPU has to be asked.
+    if rows.idle_of_all(machine, from, to).saturating_mul(2) < to - from {
+        return None;
+    }
     let others = rows.cpus(machine).iter().filter(|other| **other != cpu);
     let idle =
         |other: &&CpuId| rows.idle((machine, **other), from, to).saturating_mul(2) >= to - from;

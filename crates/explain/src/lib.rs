@@ -40,6 +40,7 @@ mod piece;
 mod quota;
 mod root;
 mod rows;
+mod spans;
 mod sums;
 mod walk;
 pub mod words;

@@ -3,7 +3,7 @@
 //! Periods of a group follow each other without gaps while it runs, so that waits for a quota end at one phase of the period:
 //! that phase is looked for. Without one nothing is inferred.
 
-use crate::{group::groups_of, piece::ThreadId};
+use crate::{group::groups_of, piece::ThreadId, spans::Spans};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use transect_model::{
@@ -24,50 +24,13 @@ const LEAST_ENDS: usize = 3;
 /// Shorter waits, as a part of the period, are not for the quota.
 const SHORTEST_PART: i64 = 20;
 
-/// How long the threads of a group ran, up to any moment.
-#[derive(Debug, Default)]
-struct Used {
-    /// Starts and ends of what they ran, each with the sum of all before it.
-    starts: Vec<(i64, i64)>,
-    ends: Vec<(i64, i64)>,
-}
-
-impl Used {
-    fn new(spans: &[(i64, i64)]) -> Self {
-        let summed = |mut all: Vec<i64>| -> Vec<(i64, i64)> {
-            all.sort_unstable();
-            let mut sum = 0_i64;
-            let add = |t: i64| {
-                sum = sum.wrapping_add(t);
-                (t, sum)
-            };
-            all.into_iter().map(add).collect()
-        };
-        Used {
-            starts: summed(spans.iter().map(|span| span.0).collect()),
-            ends: summed(spans.iter().map(|span| span.1).collect()),
-        }
-    }
-
-    /// The sum of what lies before the moment.
-    fn until(&self, t: i64) -> i64 {
-        let before = |all: &[(i64, i64)]| {
-            let count = all.partition_point(|(at, _)| *at < t);
-            let sum = count.checked_sub(1).map_or(0, |last| all[last].1);
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            t.wrapping_mul(count).wrapping_sub(sum)
-        };
-        before(&self.starts).wrapping_sub(before(&self.ends))
-    }
-}
-
 #[derive(Debug)]
 struct Quota {
     quota: i64,
     period: i64,
     /// A moment at which a period begins.
     phase: i64,
-    used: Used,
+    used: Spans,
 }
 
 impl Quota {
@@ -161,7 +124,7 @@ impl Quotas {
         let quota = |(group, (spans, ends)): (&&Cgroup, (&Vec<_>, &Vec<i64>))| {
             let (quota, period) = group.cpu_quota_ns.zip(group.cpu_period_ns)?;
             let phase = phase(ends, period).filter(|_| quota > 0)?;
-            Some(Quota { quota, period, phase, used: Used::new(spans) })
+            Some(Quota { quota, period, phase, used: Spans::new(spans) })
         };
         quotas.all = groups.iter().zip(spans.iter().zip(&ends)).map(quota).collect();
         quotas
@@ -176,16 +139,7 @@ impl Quotas {
 
 #[cfg(test)]
 mod tests {
-    use super::{Used, phase};
-
-    #[test]
-    fn used_time_is_that_of_all_threads_together() {
-        let used = Used::new(&[(10, 20), (15, 30), (40, 50)]);
-        for (t, sum) in [(0, 0), (10, 0), (12, 2), (15, 5), (20, 15), (25, 20), (45, 30), (99, 35)]
-        {
-            assert_eq!(used.until(t), sum, "{t}");
-        }
-    }
+    use super::phase;
 
     #[test]
     fn a_phase_is_where_waits_end() {

@@ -17,6 +17,8 @@ pub struct Root {
     pub actor: Actor,
     /// Its window.
     pub window: Span,
+    /// How much of the range lies before its machine was recorded; that is not in the window.
+    pub not_recorded_ns: i64,
     /// Its path through that.
     pub path: Path,
     /// Its parts, the longest first.
@@ -37,7 +39,7 @@ impl Root {
         };
         let (parts, sums) = (parts(&path.pieces), sums(&path.pieces));
         let layers = layers(rows, &path.pieces);
-        Root { actor, window, path, parts, sums, layers }
+        Root { actor, window, not_recorded_ns: 0, path, parts, sums, layers }
     }
 
     /// Explains the part of the window in which it exists; none if that is nothing.
@@ -45,7 +47,9 @@ impl Root {
         let (from, until) = rows.span(actor)?;
         let (from, until) = (from.max(window.start.get()), until.min(window.end.get()));
         let lived = Span { start: Timestamp::new(from), end: Timestamp::new(until) };
-        (from < until).then(|| Root::explain(rows, actor, lived))
+        let late = rows.recorded_from(actor).map_or(0, |from| from - window.start.get());
+        (from < until)
+            .then(|| Root { not_recorded_ns: late.max(0), ..Root::explain(rows, actor, lived) })
     }
 
     /// How long it is.

@@ -4,6 +4,7 @@ use crate::{
     group::groups_of,
     piece::{Actor, ThreadId},
     quota::Quotas,
+    spans::Spans,
 };
 use rustc_hash::FxHashMap;
 use transect_model::{
@@ -12,13 +13,13 @@ use transect_model::{
     interrupt::Context,
     state::VcpuState,
     table::{
-        BlockIo, Cause, Cgroup, CpuSlice, Irq, LockWait, Machine, Reclaim, TableDoc, Tables,
+        BlockIo, Cause, Cgroup, CpuSlice, Irq, LockWait, Lost, Machine, Reclaim, TableDoc, Tables,
         Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow,
     },
 };
 
 /// The tables from which paths are made.
-pub const NEEDS: [TableDoc; 13] = [
+pub const NEEDS: [TableDoc; 14] = [
     Machine::TABLE,
     Vcpu::TABLE,
     Thread::TABLE,
@@ -32,6 +33,7 @@ pub const NEEDS: [TableDoc; 13] = [
     LockWait::TABLE,
     Throttle::TABLE,
     Reclaim::TABLE,
+    Lost::TABLE,
 ];
 
 /// A row that lasts.
@@ -104,7 +106,7 @@ impl<'t, T: Lasts> Line<'t, T> {
     /// How much of the time from `from` to `to` the rows take of which `counts` is true.
     pub(crate) fn sum(&self, from: i64, to: i64, counts: impl Fn(&T) -> bool) -> i64 {
         let rows = self.within(from, to).filter(|row| counts(row));
-        rows.map(|row| row.end().min(to) - row.ts().max(from)).sum()
+        rows.map(|row| (row.end().min(to) - row.ts().max(from)).max(0)).sum()
     }
 }
 
@@ -139,6 +141,8 @@ type VcpuOf = (MachineId, VcpuId);
 #[derive(Debug, Default)]
 pub struct Rows<'t> {
     machines: Map<MachineId, &'t Machine>,
+    /// Since when the guests are recorded that began later than their host.
+    recorded_from: Map<MachineId, i64>,
     /// By the process of their VMM.
     vms: Map<ThreadId, MachineId>,
     names: Map<ThreadId, &'t Thread>,
@@ -146,6 +150,9 @@ pub struct Rows<'t> {
     states: Map<ThreadId, Line<'t, ThreadStateRow>>,
     slices: Map<Cpu, Line<'t, CpuSlice>>,
     cpus: Map<MachineId, Vec<CpuId>>,
+    /// Idle time of each CPU, and of all of a machine.
+    idle: Map<Cpu, Spans>,
+    idle_of_all: Map<MachineId, Spans>,
     vcpus: Map<VcpuOf, Line<'t, VcpuStateRow>>,
     threads_of_vcpus: Map<VcpuOf, ThreadId>,
     vcpus_of_threads: Map<ThreadId, VcpuOf>,
@@ -173,6 +180,10 @@ impl<'t> Rows<'t> {
             if let Some((machine, tid)) = row.parent_id.zip(row.vmm_pid) {
                 rows.vms.insert(ThreadId { machine, tid }, row.machine_id);
             }
+        }
+        for row in tables.lost.iter().filter(|row| is_late(&row.cause)) {
+            let from = rows.recorded_from.entry(row.machine_id).or_insert(i64::MIN);
+            *from = row.ts.saturating_add(row.dur).max(*from);
         }
         for row in &tables.threads {
             rows.names.insert(ThreadId { machine: row.machine_id, tid: row.tid }, row);
@@ -218,6 +229,18 @@ impl<'t> Rows<'t> {
         self.vcpus.values_mut().for_each(sort);
         self.irqs.values_mut().for_each(sort);
         self.cpus.values_mut().for_each(|cpus| cpus.sort_unstable());
+        self.take_idle();
+    }
+
+    fn take_idle(&mut self) {
+        let mut of_all: Map<MachineId, Vec<(i64, i64)>> = Map::default();
+        for (cpu, line) in &self.slices {
+            let idle = line.0.iter().filter(|row| row.tid.is_some_and(Tid::is_idle));
+            let spans: Vec<(i64, i64)> = idle.map(|row| (row.ts, row.end())).collect();
+            of_all.entry(cpu.0).or_default().extend(&spans);
+            self.idle.insert(*cpu, Spans::new(&spans));
+        }
+        self.idle_of_all = of_all.iter().map(|(id, spans)| (*id, Spans::new(spans))).collect();
     }
 
     fn take_events(&mut self, tables: &'t Tables) {
@@ -314,8 +337,23 @@ impl<'t> Rows<'t> {
         self.thread_of_vcpu((machine, vcpu))
     }
 
-    /// When the states of the thread or vCPU begin and end.
+    /// When the states of the thread or vCPU begin, as far as its machine is recorded, and end.
     pub fn span(&self, actor: Actor) -> Option<(i64, i64)> {
+        let (from, until) = self.whole_span(actor)?;
+        let from = self.recorded_from(actor).map_or(from, |recorded| from.max(recorded));
+        (from < until).then_some((from, until))
+    }
+
+    /// Since when its machine is recorded, if that began later than its host.
+    pub(crate) fn recorded_from(&self, actor: Actor) -> Option<i64> {
+        match actor {
+            Actor::Thread(id) => self.recorded_from.get(&id.machine).copied(),
+            // A vCPU is recorded by its host.
+            Actor::Vcpu(..) => None,
+        }
+    }
+
+    fn whole_span(&self, actor: Actor) -> Option<(i64, i64)> {
         match actor {
             Actor::Thread(id) => self.states.get(&id)?.span(),
             Actor::Vcpu(machine, vcpu) => self.vcpus.get(&(machine, vcpu))?.span(),
@@ -381,8 +419,12 @@ impl<'t> Rows<'t> {
 
     /// How long the CPU was idle.
     pub(crate) fn idle(&self, cpu: Cpu, from: i64, to: i64) -> i64 {
-        let is_idle = |row: &CpuSlice| row.tid.is_some_and(Tid::is_idle);
-        self.slices.get(&cpu).map_or(0, |line| line.sum(from, to, is_idle))
+        self.idle.get(&cpu).map_or(0, |spans| spans.within(from, to))
+    }
+
+    /// How long the CPUs of the machine were idle, all together.
+    pub(crate) fn idle_of_all(&self, machine: MachineId, from: i64, to: i64) -> i64 {
+        self.idle_of_all.get(&machine).map_or(0, |spans| spans.within(from, to))
     }
 
     pub(crate) fn cpus(&self, machine: MachineId) -> &[CpuId] {
@@ -508,6 +550,11 @@ fn sort<T: Lasts>(line: &mut Line<'_, T>) {
 
 fn sort_moments<T>(moments: &mut Moments<'_, T>) {
     moments.0.sort_by_key(|(ts, _)| *ts);
+}
+
+/// Is it no loss, but the time before a guest was recorded?
+pub(crate) fn is_late(cause: &str) -> bool {
+    cause == "guest_not_started"
 }
 
 /// Is the CPU in a list such as `0-3,8`?

@@ -1,7 +1,7 @@
 //! What the recording cannot tell: lost events, and clocks that do not fit.
 
 use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
-use crate::blame::Party;
+use crate::{blame::Party, rows::is_late};
 use std::collections::BTreeMap;
 use transect_model::{
     ids::{CpuId, MachineId},
@@ -16,7 +16,8 @@ type Holes = (Vec<(i64, i64)>, u64);
 
 pub(super) fn find(tables: &Tables, range: Range) -> Vec<Finding> {
     let mut holes: BTreeMap<MachineId, BTreeMap<Option<CpuId>, Holes>> = BTreeMap::new();
-    for row in &tables.lost {
+    // What was not recorded yet is not lost.
+    for row in tables.lost.iter().filter(|row| !is_late(&row.cause)) {
         let (from, until) =
             (row.ts.max(range.from), row.ts.saturating_add(row.dur).min(range.until));
         if from < until {

@@ -26,10 +26,10 @@ pub use finding::{Confidence, Detail, Detector, Finding, Range, sort};
 pub use path::of_path;
 
 use crate::rows::{NEEDS, Rows};
-use transect_model::table::{ClockCheck, Exit, Lost, TableDoc, Tables, Window};
+use transect_model::table::{ClockCheck, Exit, TableDoc, Tables, Window};
 
 /// The tables that findings need besides those of the paths.
-pub const ALSO_NEEDED: [TableDoc; 4] = [Exit::TABLE, Window::TABLE, Lost::TABLE, ClockCheck::TABLE];
+pub const ALSO_NEEDED: [TableDoc; 3] = [Exit::TABLE, Window::TABLE, ClockCheck::TABLE];
 
 /// Every table that findings need.
 pub fn needed() -> Vec<TableDoc> {

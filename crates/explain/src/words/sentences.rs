@@ -33,6 +33,13 @@ pub fn sentences(rows: &Rows<'_>, root: &Root, unit: TimeUnit) -> Vec<String> {
             all.push(format!("{}.", words.part(part)));
         }
     }
+    if root.not_recorded_ns * 100 >= root.length() * UNKNOWN_PERCENT {
+        all.push(format!(
+            "{} was not recorded in the first {} of the range: that is not part of it.",
+            names::machine(rows, root.actor.machine()),
+            duration(root.not_recorded_ns, unit)
+        ));
+    }
     if root.in_layer(Layer::Unknown) * 100 >= root.length() * UNKNOWN_PERCENT {
         let unknown = share(root.in_layer(Layer::Unknown), root.length());
         let because = match is_under_xen(rows, root) {

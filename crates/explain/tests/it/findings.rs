@@ -451,6 +451,15 @@ fn what_cannot_be_told_is_said() {
         count: Some(5),
         cause: "buffer_overrun".into(),
     };
+    // A guest that is recorded later has lost nothing, and its threads are explained from then on.
+    let mut late = story.0.clone();
+    late.lost.push(Lost {
+        machine_id: GUEST,
+        cpu: None,
+        cause: "guest_not_started".into(),
+        ..lost(0, 500 * MS, None)
+    });
+    assert!(detectors(&Story(late)).is_empty());
     // Two overlap: each moment counts once.
     story.0.lost.extend([
         lost(0, 6 * MS, Some(0)),

@@ -87,7 +87,11 @@ fn write_root(
     for (at, (layer, ns)) in root.layers.iter().enumerate() {
         write!(out, "{}\"{}\":{ns}", if at == 0 { "" } else { "," }, layer.as_str())?;
     }
-    write!(out, "}},\"steps\":{},\"refused\":{},\"sums\":", root.path.steps, root.path.refused)?;
+    write!(
+        out,
+        "}},\"not_recorded_ns\":{},\"steps\":{},\"refused\":{},\"sums\":",
+        root.not_recorded_ns, root.path.steps, root.path.refused
+    )?;
     let sums: Vec<SumLine> = root.sums.iter().map(|sum| SumLine::new(rows, root, sum)).collect();
     write_list(out, &sums)?;
     if paths {
