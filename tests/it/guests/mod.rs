@@ -4,6 +4,7 @@ mod channels;
 mod nested;
 mod reboots;
 mod xen {
+    mod explain;
     mod metrics;
     mod record;
 }
