@@ -15,8 +15,10 @@ use transect_model::{
 /// A group that has used this share of its quota, in percent, has none left on some CPU: CPUs take it in slices.
 const USED_PERCENT: i64 = 95;
 /// What a group ran beyond its quota until the tick that ended it, it lacks in the next period: so much may be less, if so many
-/// periods together reach [`USED_PERCENT`], or if the wait lasts to the end of the period.
+/// periods together reach [`USED_PERCENT`].
 const SHORT_PERCENT: i64 = 75;
+/// The same if the wait lasts to the end of the period: of a quota of a few ticks, a tick is a large part.
+const SHORT_TO_THE_END_PERCENT: i64 = 60;
 const PERIODS: i64 = 3;
 /// Waits for a quota end within this part of the period, and at least so many do.
 const PHASE_PART: i64 = 100;
@@ -43,7 +45,10 @@ impl Quota {
         if from >= end {
             return false;
         }
-        let is_refilled = ended.abs_diff(end) <= (self.period / PHASE_PART).unsigned_abs();
+        // It may go on behind the end, for a CPU that another has meanwhile.
+        let near = self.period / PHASE_PART;
+        let is_to_the_end = ended >= end.saturating_sub(near)
+            && end.saturating_sub(began) >= self.period / SHORTEST_PART;
         let reaches = |periods: i64, percent: i64| {
             let since = start.saturating_sub(self.period.saturating_mul(periods - 1));
             let used = self.used.until(began).wrapping_sub(self.used.until(since));
@@ -51,7 +56,8 @@ impl Quota {
             used.saturating_mul(100) >= quota.saturating_mul(percent)
         };
         reaches(1, USED_PERCENT)
-            || reaches(1, SHORT_PERCENT) && (is_refilled || reaches(PERIODS, USED_PERCENT))
+            || reaches(1, SHORT_PERCENT) && reaches(PERIODS, USED_PERCENT)
+            || is_to_the_end && reaches(1, SHORT_TO_THE_END_PERCENT)
     }
 }
 

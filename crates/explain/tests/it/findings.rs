@@ -154,6 +154,35 @@ fn a_used_quota_is_inferred_from_the_periods() {
     assert!(story(15 * MS).iter().all(|f| f.detector == Detector::Starved));
 }
 
+/// A quota of 10 ms that ends at ticks: 12 ms in one period and 6 ms in the next, whose wait goes on behind its end.
+#[test]
+fn a_quota_of_a_few_ticks_is_inferred() {
+    let (mut states, mut slices) = (Vec::new(), Vec::new());
+    for n in 0..10 {
+        let at = n * 100 * MS + 7 * MS;
+        // It begins when the wait before has ended.
+        let (began, ran, ended) = match n {
+            0 => (0, 12, 100),
+            n if n % 2 == 0 => (1 + n / 2, 12, 100),
+            n => (0, 6, 102 + n / 2),
+        };
+        states.extend([('R', at + (began + ran) * MS), ('W', at + ended * MS)]);
+        slices.extend([(7, at + (began + ran) * MS), (9, at + 100 * MS)]);
+        if ended > 100 {
+            slices.push((9, at + ended * MS));
+        }
+    }
+    let mut story = Story::new().states(HOST, 7, &states).slices(HOST, 0, &slices);
+    story = story.policy(7, SchedPolicy::Other, None);
+    story.0.threads[0].cgroup = Some("/a".into());
+    story.0.cgroups.push(quota("/a", Some(10 * MS)));
+    let all = found(&story);
+    let finding = all.iter().find(|f| f.detector == Detector::Throttled).unwrap();
+    // What it waits for behind the end of a period is the CPU.
+    let waits = states.chunks(2).map(|pair| pair[1].1.min(SECOND) - pair[0].1).sum::<i64>();
+    assert_eq!(finding.held_ns, waits - (2 + 3 + 4 + 5) * MS);
+}
+
 #[test]
 fn an_idle_cpu_beside_a_wait_is_named() {
     let mut story = waiting(9).slices(HOST, 1, &[(8, 500 * MS), (0, SECOND)]).policy(
