@@ -2,7 +2,11 @@
 
 use crate::piece::{By, Doing, Piece, ThreadId, Why};
 use std::collections::BTreeMap;
-use transect_model::{cause::Evidence, exit::ExitReason, ids::VcpuId};
+use transect_model::{
+    cause::Evidence,
+    exit::ExitReason,
+    ids::{MachineId, VcpuId},
+};
 
 /// What took most of something, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +24,8 @@ pub struct Part {
     pub other: Option<ThreadId>,
     /// What happened; for another thread, [`Doing::Running`] whatever it did.
     pub doing: Doing,
-    /// The vCPU, for waits of one.
-    pub vcpu: Option<VcpuId>,
+    /// The vCPU, for waits of one: the root's, or one that was to handle an interrupt for it.
+    pub vcpu: Option<(MachineId, VcpuId)>,
     /// How long.
     pub ns: i64,
     /// In how many pieces.
@@ -48,15 +52,18 @@ struct Longest {
 
 /// The parts of a path, the longest first.
 pub fn parts(pieces: &[Piece]) -> Vec<Part> {
-    let mut all: BTreeMap<(Option<ThreadId>, Doing), (Part, Longest)> = BTreeMap::new();
+    type Key = (Option<ThreadId>, Doing, Option<(MachineId, VcpuId)>);
+    let mut all: BTreeMap<Key, (Part, Longest)> = BTreeMap::new();
     for piece in pieces {
         let tid = piece.tid.filter(|_| piece.depth > 0);
         let other = tid.map(|tid| ThreadId { machine: piece.machine, tid });
-        let doing = if other.is_some() { Doing::Running } else { kind(piece.doing) };
+        let doing = if other.is_some() { Doing::Running } else { kind(piece) };
+        let of_vcpu = doing == Doing::VcpuWait;
+        let vcpu = piece.vcpu.filter(|_| of_vcpu).map(|vcpu| (piece.machine, vcpu));
         let part = Part {
             other,
             doing,
-            vcpu: piece.vcpu,
+            vcpu,
             ns: 0,
             count: 0,
             ran_ns: 0,
@@ -67,7 +74,7 @@ pub fn parts(pieces: &[Piece]) -> Vec<Part> {
             evidence: Evidence::Id,
         };
         let (part, longest) =
-            all.entry((other, doing)).or_insert_with(|| (part, Longest::default()));
+            all.entry((other, doing, vcpu)).or_insert_with(|| (part, Longest::default()));
         part.ns += piece.dur;
         part.count += 1;
         part.evidence = part.evidence.max(piece.evidence);
@@ -99,9 +106,11 @@ pub fn parts(pieces: &[Piece]) -> Vec<Part> {
 }
 
 /// What is one thing to say.
-fn kind(doing: Doing) -> Doing {
-    match doing {
+fn kind(piece: &Piece) -> Doing {
+    match piece.doing {
         Doing::Handler => Doing::Delivery,
+        // Of the CPU that was to handle an interrupt for it.
+        Doing::Exit | Doing::User | Doing::HaltPoll if piece.depth > 0 => Doing::Delivery,
         doing => doing,
     }
 }
@@ -109,4 +118,53 @@ fn kind(doing: Doing) -> Doing {
 fn most<T: Copy + Ord>(all: BTreeMap<T, i64>) -> Option<Most<T>> {
     let most = all.into_iter().max_by_key(|(_, ns)| *ns);
     most.map(|(what, ns)| Most { what, ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, parts};
+    use crate::piece::Doing;
+    use transect_model::{
+        cause::Evidence,
+        ids::{MachineId, Tid, VcpuId},
+    };
+
+    /// An interrupt for the root that waits with another machine's vCPU is no wait of the root's own.
+    #[test]
+    fn waits_of_vcpus_are_told_apart() {
+        let piece = |machine: u32, vcpu: u32, tid: Option<i32>, doing, dur| Piece {
+            ts: 0,
+            dur,
+            depth: u32::from(tid.is_none()),
+            machine: MachineId(machine),
+            tid: tid.map(Tid),
+            vcpu: Some(VcpuId(vcpu)),
+            cpu: None,
+            doing,
+            reason: None,
+            by: None,
+            why: None,
+            cause: None,
+            evidence: Evidence::Id,
+            error_ns: Some(0),
+        };
+        let all = parts(&[
+            piece(1, 0, Some(7), Doing::VcpuWait, 5),
+            piece(1, 1, Some(7), Doing::VcpuWait, 4),
+            piece(2, 0, None, Doing::VcpuWait, 3),
+            piece(1, 0, Some(7), Doing::Exit, 2),
+            piece(2, 0, None, Doing::Exit, 1),
+            piece(1, 0, Some(7), Doing::VcpuWait, 5),
+        ]);
+        let told: Vec<_> = all.iter().map(|part| (part.doing, part.vcpu, part.ns)).collect();
+        let of = |machine, vcpu| Some((MachineId(machine), VcpuId(vcpu)));
+        let wanted = [
+            (Doing::VcpuWait, of(1, 0), 10),
+            (Doing::VcpuWait, of(1, 1), 4),
+            (Doing::VcpuWait, of(2, 0), 3),
+            (Doing::Exit, None, 2),
+            (Doing::Delivery, None, 1),
+        ];
+        assert_eq!(told, wanted);
+    }
 }

@@ -103,10 +103,9 @@ impl<'t, T: Lasts> Line<'t, T> {
         self.0[first..].iter().take_while(move |row| row.ts() < to).copied()
     }
 
-    /// How much of the time from `from` to `to` the rows take of which `counts` is true.
-    pub(crate) fn sum(&self, from: i64, to: i64, counts: impl Fn(&T) -> bool) -> i64 {
-        let rows = self.within(from, to).filter(|row| counts(row));
-        rows.map(|row| (row.end().min(to) - row.ts().max(from)).max(0)).sum()
+    /// How much of the time from `from` to `to` the rows take.
+    fn covered(&self, from: i64, to: i64) -> i64 {
+        self.within(from, to).map(|row| (row.end().min(to) - row.ts().max(from)).max(0)).sum()
     }
 }
 
@@ -523,7 +522,7 @@ impl<'t> Rows<'t> {
     ) -> impl Iterator<Item = (ThreadId, u64, i64)> {
         let sums = self.reclaims.iter().map(move |(thread, line)| {
             let count = line.within(from, to).count();
-            (*thread, u64::try_from(count).unwrap_or(u64::MAX), line.sum(from, to, |_| true))
+            (*thread, u64::try_from(count).unwrap_or(u64::MAX), line.covered(from, to))
         });
         sums.filter(|(_, count, _)| *count > 0)
     }

@@ -124,6 +124,10 @@ fn sql_says_what_the_command_says() {
         let of = |function: &str| sql(&format!("SELECT * FROM {function}({call})"));
         same("critical_path", &of("critical_path"), &root["path"]);
         same("blame", &of("blame"), &one["blame"]);
+        if words.len() == 5 {
+            let of_path = sql(&format!("SELECT * FROM findings({call}, NULL, NULL)"));
+            same("findings of a path", &of_path, &one["findings"]);
+        }
         let sentences: Vec<Value> =
             of("explanation").into_iter().map(|row| row["sentence"].clone()).collect();
         assert_eq!(Value::from(sentences), root["sentences"]);

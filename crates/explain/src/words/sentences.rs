@@ -76,7 +76,7 @@ impl Words<'_, '_> {
         }
         let (behind, reason) = (self.behind(part), self.reason(part));
         let vcpu = match part.vcpu {
-            Some(vcpu) => names::vcpu(self.rows, self.root.actor.machine(), vcpu),
+            Some((machine, vcpu)) => names::vcpu(self.rows, machine, vcpu),
             None => "its vCPU".to_owned(),
         };
         match part.doing {

@@ -57,7 +57,7 @@ fn others() -> Vec<Load> {
     (1..u32::try_from(cpus).unwrap()).map(Load::spinning).collect()
 }
 
-/// What the kernel says of a process in the recorded time.
+/// The kernel's account of a process in the recorded time.
 struct Truth {
     ran: f64,
     waited: f64,
