@@ -45,7 +45,7 @@ fn report(vms: &[&str]) -> Report {
 
 fn try_report(facts: Facts, vms: &[&str]) -> anyhow::Result<Report> {
     let vms: Vec<String> = vms.iter().map(|vm| (*vm).to_owned()).collect();
-    let mut gather = Gather::with_findings();
+    let mut gather = Gather::with_findings(0);
     rows(tables()).into_iter().for_each(|row| gather.row(row));
     gather.report(facts, &vms)
 }

@@ -11,6 +11,8 @@ use transect_model::table::{Row, TableSink as _, Tables};
 
 /// Rows that are kept for findings, at most; of a larger recording they are made for a range of it.
 const MOST_ROWS: usize = 1_000_000;
+/// Files of more bytes have more rows: rows that are only needed for findings are not made of them.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,30 +53,33 @@ impl Findings {
 #[derive(Default)]
 pub(super) struct FindingRows {
     wanted: Option<Vec<&'static str>>,
+    is_too_large: bool,
     tables: Tables,
     count: usize,
 }
 
 impl FindingRows {
-    /// Of a report that shows findings.
-    pub(super) fn wanted() -> Self {
+    /// Of a report that shows findings, of files of so many bytes.
+    pub(super) fn wanted(source_bytes: u64) -> Self {
+        let is_too_large = source_bytes > MOST_BYTES;
         let names = detect::needed().into_iter().map(|table| table.name).collect();
-        FindingRows { wanted: Some(names), ..FindingRows::default() }
+        FindingRows { wanted: Some(names), is_too_large, ..FindingRows::default() }
     }
 
     /// Are rows of this table needed?
     pub(super) fn wants(&self, table: &str) -> bool {
-        self.wanted.as_ref().is_some_and(|names| names.contains(&table))
+        let wanted = self.wanted.as_ref().filter(|_| !self.is_too_large);
+        wanted.is_some_and(|names| names.contains(&table))
     }
 
     /// Keeps a copy of the row if it is needed.
     pub(super) fn row(&mut self, row: &Row) {
-        if self.count > MOST_ROWS || !self.wants(row.table()) {
+        if !self.wants(row.table()) {
             return;
         }
         self.count += 1;
         if self.count > MOST_ROWS {
-            self.tables = Tables::default();
+            (self.is_too_large, self.tables) = (true, Tables::default());
             return;
         }
         self.tables.row(row.clone());
@@ -85,7 +90,7 @@ impl FindingRows {
         if self.wanted.is_none() {
             return Findings::NotAsked;
         }
-        if self.count > MOST_ROWS {
+        if self.is_too_large {
             return Findings::TooLarge;
         }
         let range = Range {

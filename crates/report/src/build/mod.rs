@@ -117,9 +117,9 @@ const UNREPORTED: [&str; 12] = [
 ];
 
 impl Gather {
-    /// Of a report that also looks for findings.
-    pub fn with_findings() -> Self {
-        Gather { finding_rows: FindingRows::wanted(), ..Gather::default() }
+    /// Of a report that also looks for findings, in a recording whose files have so many bytes.
+    pub fn with_findings(source_bytes: u64) -> Self {
+        Gather { finding_rows: FindingRows::wanted(source_bytes), ..Gather::default() }
     }
 
     /// The lines of the report about the VMs of these names; about all without names.

@@ -7,7 +7,7 @@ use crate::moment::RangeArgs;
 use crate::terminal;
 use anyhow::bail;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use transect_model::guard::Syntax;
 use transect_report::{
@@ -73,7 +73,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return write_events(&args);
     }
     let mut gather = match views(&args, true).contains(&View::Findings) {
-        true => Gather::with_findings(),
+        // A range of a large recording can be small.
+        true if args.range.is_given() => Gather::with_findings(0),
+        true => Gather::with_findings(source_bytes(&args.recording)),
         false => Gather::default(),
     };
     let facts = if args.range.is_given() {
@@ -90,6 +92,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write(&report, &args, &mut out)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Bytes of the recording's own files, as far as they can be read; what makes it unreadable is found later.
+fn source_bytes(recording: &Path) -> u64 {
+    let bytes = |path: &Path| {
+        path.metadata().map_or(0, |about| if about.is_file() { about.len() } else { 0 })
+    };
+    match recording.read_dir() {
+        Ok(files) => files.flatten().map(|file| bytes(&file.path())).sum(),
+        Err(_) => bytes(recording),
+    }
 }
 
 /// Events are not a section of the report but the recording itself: they are streamed.
