@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 use transect_explain::lines::{BlameLine, FindingLine, PathLine, SentenceLine};
-use transect_explain::{Actor, Explained, Root, Rows, ThreadId, detect};
+use transect_explain::{Actor, Explained, Piece, Root, Rows, ThreadId, detect};
 use transect_model::cell::Record;
 use transect_model::ids::MachineId;
 use transect_model::table::{TableDoc, Tables};
@@ -43,7 +43,7 @@ pub(crate) fn answer(
                 break;
             }
             if let Some(root) = Root::in_life(&rows, actor, window) {
-                memory.try_grow(root.path.pieces.len() * size_of::<transect_explain::Piece>())?;
+                memory.try_grow(root.path.pieces.len() * size_of::<Piece>())?;
                 roots.push(root);
             }
         }
@@ -61,8 +61,15 @@ pub(crate) fn answer(
     match call.asked {
         Asked::Path => {
             let pieces = roots.iter().flat_map(|root| &root.path.pieces);
-            let lines: Vec<PathLine> = pieces.map(|piece| PathLine::new(&rows, piece)).collect();
-            batches(&table, &lines)
+            let pieces: Vec<&Piece> = pieces.collect();
+            let mut made = Vec::new();
+            for pieces in pieces.chunks(BATCH_ROWS) {
+                let lines = pieces.iter().map(|piece| PathLine::new(&rows, piece));
+                let batch = batch_of(&table, &lines.collect::<Vec<_>>())?;
+                memory.try_grow(batch.get_array_memory_size())?;
+                made.push(batch);
+            }
+            Ok(made)
         }
         Asked::Explanation => {
             let of = |root| SentenceLine::of_root(&rows, root, unit);

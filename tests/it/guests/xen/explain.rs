@@ -23,7 +23,7 @@ const CAP: u32 = 30;
 /// Shares may differ from the truth by this much.
 const WITHIN: f64 = 0.05;
 
-/// Records while dom0 runs what it runs, and says what dom0's kernel counts meanwhile.
+/// Records while dom0 runs its load, and prints the counters of dom0's kernel at the begin and end.
 const RECORD: &str = r#"no() { echo "$*" >&2; exit 1; }
     ./transect record -q --xen only --xen-events sched -o NAME --duration 300s >said.txt 2>&1 &
     recorder=$!
