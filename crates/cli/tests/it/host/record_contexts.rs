@@ -177,6 +177,17 @@ struct Joined {
     only_second: Vec<Waking>,
 }
 
+impl Joined {
+    /// Those of a window. One of two stamps of a waking may lie beyond its edge: wakings are joined before, and both are
+    /// in it if one is.
+    fn within(mut self, is_in: impl Fn(&Waking) -> bool) -> Self {
+        self.same.retain(|(one, other)| is_in(one) || is_in(other));
+        self.only_first.retain(&is_in);
+        self.only_second.retain(&is_in);
+        self
+    }
+}
+
 /// Wakings of one thread on one CPU come one after the other, and at each the same recorder stamps first: so its
 /// waking is the one that the second stamps next, unless it stamps another before that.
 fn join(first: &[Waking], second: &[Waking]) -> Joined {
@@ -212,6 +223,13 @@ fn a_waking_is_the_one_that_is_stamped_next() {
     assert_eq!(counts(&[100, 200], &[201]), (1, 1, 0));
     assert_eq!(counts(&[100, 200], &[]), (0, 2, 0));
     assert_eq!(counts(&[100], &[101 + APART_NS]), (0, 1, 1));
+    // The second stamp of 200 lies beyond the window; 300 does with both, 50 with the only one.
+    let list = |stamps: &[u64]| stamps.iter().map(at).collect::<Vec<_>>();
+    let all = join(&list(&[50, 100, 200, 300]), &list(&[101, 201, 301]));
+    let windowed = all.within(|waking| (60..=200).contains(&waking.ns));
+    let stamps: Vec<_> = windowed.same.iter().map(|(one, other)| (one.ns, other.ns)).collect();
+    assert_eq!(stamps, [(100, 101), (200, 201)]);
+    assert!(windowed.only_first.is_empty() && windowed.only_second.is_empty());
 }
 
 /// Threads that sleep, that wake each other by pipes and sockets, and that write to the disk: wakings in interrupts,
@@ -413,10 +431,9 @@ fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
     for (cpu, _) in recorders.values().flat_map(|wakings| wakings.keys()) {
         windows.entry(*cpu).or_insert_with(|| common_window(recorders.values(), *cpu));
     }
-    let within = |cpu: u32, list: Option<&Vec<Waking>>| -> Vec<Waking> {
+    let is_within = |cpu: u32, waking: &Waking| {
         let (from, to) = windows.get(&cpu).copied().unwrap_or((u64::MAX, 0));
-        let list = list.into_iter().flatten();
-        list.filter(|waking| (from..=to).contains(&waking.ns)).copied().collect()
+        (from..=to).contains(&waking.ns)
     };
     let is_running = |tid: i32, ns: u64| {
         let edges = running.get(&tid).map_or(&[][..], Vec::as_slice);
@@ -433,18 +450,20 @@ fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
     for (name, wakings) in recorders.iter().filter(|(name, _)| **name != "full") {
         let told: BTreeSet<i32> = all(wakings).map(|waking| waking.current).collect();
         let keys: BTreeSet<_> = wakings.keys().chain(full.keys()).copied().collect();
-        let within = |key: &(u32, i32), of: &Wakings| within(key.0, of.get(key));
-        let lists = keys.iter().map(|key| (*key, within(key, wakings), within(key, full)));
-        let lists: Vec<_> = lists.collect();
+        let list = |key: &(u32, i32), of: &Wakings| of.get(key).cloned().unwrap_or_default();
+        let lists: Vec<_> =
+            keys.iter().map(|key| (*key, list(key, wakings), list(key, full))).collect();
         // Who came to the tracepoint first stamps first.
         let joined = |is_first: bool| -> Vec<_> {
             let each = lists.iter().map(|(key, ours, theirs)| {
-                if is_first {
-                    return (*key, join(ours, theirs));
-                }
-                let Joined { same, only_first, only_second } = join(theirs, ours);
-                let same = same.into_iter().map(|(theirs, ours)| (ours, theirs)).collect();
-                (*key, Joined { same, only_first: only_second, only_second: only_first })
+                let joined = if is_first {
+                    join(ours, theirs)
+                } else {
+                    let Joined { same, only_first, only_second } = join(theirs, ours);
+                    let same = same.into_iter().map(|(theirs, ours)| (ours, theirs)).collect();
+                    Joined { same, only_first: only_second, only_second: only_first }
+                };
+                (*key, joined.within(|waking| is_within(key.0, waking)))
             });
             each.collect()
         };
