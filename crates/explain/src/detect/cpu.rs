@@ -1,6 +1,9 @@
 //! Who waits for a CPU: starved, throttled, or kept from an idle one.
 
-use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
+use super::{
+    finding::{Confidence, Detail, Detector, Finding, Range, reaches},
+    rules,
+};
 use crate::{
     blame::{Level, Party, party},
     charge::idle_elsewhere,
@@ -15,14 +18,8 @@ use transect_model::{
     state::{ThreadState, VcpuState},
 };
 
-/// Waits of this share of the time that a CPU was wanted, and of this many thousandths of a second, are starvation.
-const STARVED_PERCENT: i64 = 10;
-const STARVED_MS: i64 = 20;
-/// Waits of this share of the range for a quota, or beside an idle CPU, are worth a word.
-const THROTTLED_PERCENT: i64 = 5;
+/// Waits of this share of the range beside an idle CPU are worth a word.
 const AFFINITY_PERCENT: i64 = 5;
-/// A CPU that leaves its idle state needs less than this many thousandths of a second: a longer wait is for a quota.
-const LEAVING_IDLE_MS: i64 = 1;
 
 #[derive(Default)]
 struct Wanted {
@@ -124,9 +121,7 @@ impl Wanted {
                 self.throttles += 1;
             }
             (Some(By::Idle), _) => {
-                let is_long =
-                    range.second.is_some_and(|second| piece.dur > second / 1000 * LEAVING_IDLE_MS);
-                if is_long {
+                if rules::is_too_long_for_idle(piece.dur, range) {
                     self.likely += piece.dur;
                     self.likelies += 1;
                 }
@@ -179,19 +174,15 @@ impl Wanted {
             detail,
         };
         let wanted = self.ran + self.waited;
-        // Without seconds, as long as that is in a range of a second.
-        let least = range.second.map_or(range.length() / 50, |second| second / 1000 * STARVED_MS);
         let most = self.behind.into_iter().max_by_key(|(_, ns)| *ns);
         let behind = most.map_or(Detail::None, |((who, why), ns)| Detail::Behind { who, why, ns });
-        if reaches(self.starved, STARVED_PERCENT, wanted) && self.starved >= least {
+        if rules::is_starved(self.starved, wanted, range) {
             found.push(finding(Detector::Starved, self.starved, wanted, self.starvations, behind));
         }
-        if reaches(self.throttled, THROTTLED_PERCENT, range.length()) {
+        if rules::is_throttled(self.throttled, range) {
             let (held, count) = (self.throttled, self.throttles);
             found.push(finding(Detector::Throttled, held, range.length(), count, Detail::None));
-        } else if reaches(self.likely, THROTTLED_PERCENT, range.length())
-            && self.has_quota != Some(false)
-        {
+        } else if rules::is_throttled(self.likely, range) && self.has_quota != Some(false) {
             let (held, count) = (self.likely, self.likelies);
             let likely = finding(Detector::Throttled, held, range.length(), count, Detail::None);
             found.push(Finding { confidence: Confidence::Likely, ..likely });

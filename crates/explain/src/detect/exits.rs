@@ -1,6 +1,9 @@
 //! Exits that take a vCPU's time, and polls for it while it is halted.
 
-use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
+use super::{
+    finding::{Confidence, Detail, Detector, Finding, Range},
+    rules,
+};
 use crate::{
     blame::{Level, Party, blame},
     rows::Rows,
@@ -14,16 +17,8 @@ use transect_model::{
     table::Tables,
 };
 
-/// Exits of one reason whose handling takes this share of a vCPU's time on a CPU, or that are so many per second.
-const STORM_PERCENT: i64 = 20;
-const STORM_PER_SECOND: u64 = 10_000;
 /// Exits of a vCPU's first seconds are those of a boot.
 const BOOT_SECONDS: i64 = 10;
-/// Polls of this share of a vCPU's time on a CPU, of which this share ends with a sleep.
-const POLL_PERCENT: i64 = 10;
-const POLL_FAILED_PERCENT: i64 = 50;
-/// Others waited for the polled CPU for at least this share of the polls.
-const POLL_HARM_PERCENT: i64 = 5;
 
 type VcpuOf = (MachineId, VcpuId);
 
@@ -58,9 +53,7 @@ fn storms(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
     let mut found = Vec::new();
     for ((vcpu, reason), storm) in all {
         let on = on_cpu(rows, vcpu, range);
-        if !reaches(storm.handling, STORM_PERCENT, on)
-            && !range.is_often(storm.count, STORM_PER_SECOND)
-        {
+        if !rules::is_exit_storm(storm.handling, on, storm.count, range) {
             continue;
         }
         let most = storm.kinds.into_iter().max_by_key(|(_, count)| *count);
@@ -127,12 +120,12 @@ fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
             }
         }
         let on = on_cpu(rows, vcpu, range);
-        if !reaches(polled, POLL_PERCENT, on) || !reaches(failed, POLL_FAILED_PERCENT, polled) {
+        if !rules::is_in_vain(polled, failed, on) {
             continue;
         }
         let subject = Party::Vcpu(vcpu.0, vcpu.1);
         let harm = harm.get_or_insert_with(|| harmed(rows, range));
-        if !reaches(harm.get(&subject).copied().unwrap_or(0), POLL_HARM_PERCENT, polled) {
+        if !rules::is_harmful(harm.get(&subject).copied().unwrap_or(0), polled) {
             continue;
         }
         found.push(Finding {

@@ -136,6 +136,15 @@ pub enum Detail {
         /// The thread; none if that is not known.
         thread: Option<ThreadId>,
     },
+    /// In how many periods its quota had ended, and of how many.
+    Periods {
+        /// Periods in which it had.
+        ended: u64,
+        /// All periods in which something wanted to run.
+        all: u64,
+    },
+    /// Stalls that the kernel counts, whatever they were for.
+    Pressure,
     /// How many requests there are in each run, times 100.
     PerRun(u64),
     /// The largest distance.
@@ -193,6 +202,7 @@ impl Range {
         self.second.is_none_or(|second| self.length() >= second)
     }
 
+    /// How much of a stretch of time lies in it.
     pub(super) fn of(self, row: (i64, i64)) -> i64 {
         row.1.min(self.until).saturating_sub(row.0.max(self.from)).max(0)
     }

@@ -10,7 +10,8 @@
 //!       └─▶ lost, clock_check ─▶ lost, clock
 //! path ────▶ holder, host_innocent (of one root)
 //! ```
-//! A detector gives facts; faces make sentences of them. Its thresholds are judgement, in one place each.
+//! A detector gives facts; faces make sentences of them. Its thresholds are judgement, in one place each: in `rules` where live
+//! windows have the sums, too.
 
 mod clock;
 mod cpu;
@@ -21,6 +22,7 @@ mod locks;
 mod path;
 mod ping_pong;
 mod reclaim;
+pub mod rules;
 
 pub use finding::{Confidence, Detail, Detector, Finding, Range, sort};
 pub use path::of_path;

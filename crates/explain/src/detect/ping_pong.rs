@@ -1,17 +1,12 @@
 //! VMs that are scheduled for each request.
 
-use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
+use super::{
+    finding::{Confidence, Detail, Detector, Finding, Range},
+    rules,
+};
 use crate::{blame::Party, rows::Rows};
 use std::collections::BTreeMap;
 use transect_model::{ids::MachineId, table::Tables};
-
-/// Fewer requests than this in each run, times 100 (XenMon, Gupta and others 2005), and at least these: without requests there
-/// is nothing to be scheduled for.
-const MOST_PER_RUN: u64 = 140;
-const LEAST_PER_RUN: u64 = 50;
-const RUNS_PER_SECOND: u64 = 500;
-/// Who waits for less than this share of the wanted time loses nothing.
-const WAITED_PERCENT: i64 = 1;
 
 #[derive(Default)]
 struct Sums {
@@ -38,16 +33,14 @@ pub(super) fn find(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Findin
     }
     let mut found = Vec::new();
     for (machine, sums) in all {
-        let per_run = sums.requests.saturating_mul(100) / sums.runs.max(1);
-        if (LEAST_PER_RUN..MOST_PER_RUN).contains(&per_run)
-            && range.is_often(sums.runs, RUNS_PER_SECOND)
-            && reaches(sums.waited, WAITED_PERCENT, sums.gotten + sums.waited)
-        {
+        let wanted = sums.gotten + sums.waited;
+        let per_run = rules::requests_per_run(sums.runs, sums.requests, sums.waited, wanted, range);
+        if let Some(per_run) = per_run {
             found.push(Finding {
                 detector: Detector::PingPong,
                 subject: Party::Machine(machine),
                 held_ns: sums.waited,
-                of_ns: sums.gotten + sums.waited,
+                of_ns: wanted,
                 count: sums.runs,
                 confidence: Confidence::Likely,
                 detail: Detail::PerRun(per_run),

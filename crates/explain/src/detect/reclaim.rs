@@ -2,13 +2,11 @@
 
 use super::{
     cpu::subject,
-    finding::{Confidence, Detail, Detector, Finding, Range, reaches},
+    finding::{Confidence, Detail, Detector, Finding, Range},
+    rules,
 };
 use crate::{blame::Party, piece::Actor, rows::Rows};
 use std::collections::BTreeMap;
-
-/// Reclaim of this share of the life of the threads that do it is worth a word.
-const RECLAIM_PERCENT: i64 = 5;
 
 #[derive(Default)]
 struct Sums {
@@ -26,7 +24,7 @@ pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         let span = rows.span(Actor::Thread(thread));
         sums.lived += span.map_or(held, |span| range.of(span)).max(held);
     }
-    let worth = all.into_iter().filter(|(_, s)| reaches(s.held, RECLAIM_PERCENT, s.lived));
+    let worth = all.into_iter().filter(|(_, s)| rules::is_reclaiming(s.held, s.lived));
     let finding = |(subject, sums): (Party, Sums)| Finding {
         detector: Detector::Reclaim,
         subject,

@@ -1,11 +1,13 @@
 //! The sentences of findings, and what one can try.
 
-use super::{names, sentences::reason};
+use super::{
+    names::{self, Names},
+    sentences::reason,
+};
 use crate::{
     blame::Party,
     detect::{Confidence, Detail, Detector, Finding},
     piece::Why,
-    rows::Rows,
 };
 use transect_model::{
     number::{count, duration, share},
@@ -13,11 +15,11 @@ use transect_model::{
 };
 
 /// What was found, in one sentence.
-pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
+pub fn sentence(of: &dyn Names, finding: &Finding, unit: TimeUnit) -> String {
     let who = match (&finding.subject, &finding.detail) {
         // The CPU of a guest is its vCPU.
-        (Party::Vcpu(machine, _), Detail::Interrupts { .. }) => names::machine(rows, *machine),
-        (subject, _) => names::party(rows, subject),
+        (Party::Vcpu(machine, _), Detail::Interrupts { .. }) => names::machine(of, *machine),
+        (subject, _) => names::party(of, subject),
     };
     let held = duration(finding.held_ns, unit);
     let part = share(finding.held_ns, finding.of_ns);
@@ -32,12 +34,17 @@ pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
                     } else {
                         format!(", {} of it", duration(*ns, unit))
                     };
-                    format!("{most} behind {}{why}", names::party(rows, who))
+                    format!("{most} behind {}{why}", names::party(of, who))
                 }
                 _ => String::new(),
             };
             format!("{who} waited {held} ({part} of the time that it wanted a CPU){behind}.")
         }
+        (Detector::Throttled, Detail::Periods { ended, all }) => format!(
+            "{who} waited {held} ({part} of the range, added up over CPUs), because its quota had ended in {} of {} periods.",
+            count(*ended),
+            count(*all)
+        ),
         (Detector::Throttled, _) => {
             let because = match finding.confidence {
                 Confidence::Certain => "because",
@@ -61,9 +68,9 @@ pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
         (Detector::LockHolder, Detail::Holder { holder: Some(holder), behind }) => {
             let behind = behind
                 .as_ref()
-                .map(|by| format!(", displaced by {}", names::party(rows, by)))
+                .map(|by| format!(", displaced by {}", names::party(of, by)))
                 .unwrap_or_default();
-            let holder = names::thread(rows, *holder);
+            let holder = names::thread(of, *holder);
             match finding.subject {
                 Party::Machine(_) => format!(
                     "Threads of {who} waited for locks while {holder} had one and no CPU{behind}: {held} ({part} of all waits for locks)."
@@ -82,8 +89,12 @@ pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
         (Detector::ExitStorm, Detail::Exit { reason, detail, rip }) => {
             let about = detail.map(|detail| format!(" 0x{detail:x}")).unwrap_or_default();
             let at = rip.map(|rip| format!(" at 0x{rip:x}")).unwrap_or_default();
+            let most = match about.is_empty() && at.is_empty() {
+                true => String::new(),
+                false => format!(", most often{about}{at}"),
+            };
             format!(
-                "{who} left the guest {times} times for {reason}, most often{about}{at}: {held} ({part} of its CPU time)."
+                "{who} left the guest {times} times for {reason}{most}: {held} ({part} of its CPU time)."
             )
         }
         (Detector::HaltPoll, _) => format!(
@@ -91,7 +102,7 @@ pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
         ),
         (Detector::TimerStorm, Detail::Interrupts { cpu, thread }) => {
             let woke = thread
-                .map(|thread| format!(", most often for {}", names::thread(rows, thread)))
+                .map(|thread| format!(", most often for {}", names::thread(of, thread)))
                 .unwrap_or_default();
             format!(
                 "Timers interrupted CPU {cpu} of {who} {times} times{woke}: {held} ({part} of the range)."
@@ -99,12 +110,15 @@ pub fn sentence(rows: &Rows<'_>, finding: &Finding, unit: TimeUnit) -> String {
         }
         (Detector::IpiStorm, Detail::Interrupts { cpu, thread }) => {
             let by = thread
-                .map(|thread| format!(", most often {}", names::thread(rows, thread)))
+                .map(|thread| format!(", most often {}", names::thread(of, thread)))
                 .unwrap_or_default();
             format!(
                 "Other CPUs interrupted CPU {cpu} of {who} {times} times{by}: {held} ({part} of the range)."
             )
         }
+        (Detector::Reclaim, Detail::Pressure) => format!(
+            "Threads of {who} waited for memory for {held} ({part} of the range): most likely the kernel reclaimed memory for them, or read it again."
+        ),
         (Detector::Reclaim, _) => format!(
             "The kernel reclaimed memory for {who} {times} times before it could go on: {held} ({part} of the time of these threads)."
         ),
