@@ -61,6 +61,24 @@ record! {
     }
 }
 
+impl ContainerWindow {
+    /// What people call it: `namespace/pod/name`, as far as it has them.
+    pub fn full_name(&self) -> String {
+        let own = (self.kind != "pod").then_some(&self.name);
+        let parts: Vec<&str> = [self.namespace.as_ref(), self.pod.as_ref(), own]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        if parts.is_empty() { self.name.clone() } else { parts.join("/") }
+    }
+
+    /// Has it a name besides its control group's?
+    pub(crate) fn is_named(&self) -> bool {
+        !["service", "scope", "slice", "group"].contains(&self.kind.as_str())
+    }
+}
+
 record! {
     /// What a control group, or the host, was short of: from one look at the kernel's counters to the next.
     #[derive(Eq)]

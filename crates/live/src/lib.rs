@@ -10,6 +10,8 @@
 //! [`TracefsSource`] and [`XenSource`] read a stream of events and put it through the engine of recordings,
 //! window by window. [`open`] takes the best there is.
 //!
+//! [`Snapshot::findings`] judges a window by the rules of [`transect_explain::detect::rules`].
+//!
 //! **Design constraints.** Faces look at snapshots and nothing else. A live row equals the row of a
 //! recording of the same time: counts exactly, times but for the stamps' differences (both take
 //! their own). Memory is bounded: a source keeps no history. What is missing is named, never zero:
@@ -35,6 +37,7 @@ mod choose;
 mod containers;
 mod error;
 mod extend;
+mod findings;
 mod groups;
 mod histogram;
 mod host;
@@ -52,6 +55,7 @@ mod xen;
 
 pub use choose::{SOURCES, SourceKind, open};
 pub use error::LiveError;
+pub use findings::FindingWindow;
 pub use groups::{ContainerWindow, PressureWindow};
 pub use histogram::Histogram;
 pub use host::HostSource;

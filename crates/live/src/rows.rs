@@ -8,7 +8,7 @@ use transect_model::{
 };
 
 /// The tables of a snapshot, in the order in which [`Snapshot::each_row`] gives them.
-pub const TABLES: [&str; 12] = [
+pub const TABLES: [&str; 13] = [
     "machines",
     "windows",
     "window_details",
@@ -19,6 +19,7 @@ pub const TABLES: [&str; 12] = [
     "io_windows",
     "container_windows",
     "pressure_windows",
+    "findings",
     "missing",
     "health",
 ];
@@ -143,6 +144,8 @@ impl Snapshot {
             "pressure_windows" => {
                 self.pressure.iter().try_for_each(|row| known(row, row.machine_id, None))
             }
+            // Made of what can be had.
+            "findings" => self.findings().iter().try_for_each(|row| visit(row, None)),
             "missing" => self.missing.iter().try_for_each(|row| visit(row, None)),
             "health" => visit(&self.health, None),
             _ => Ok(()),
@@ -160,6 +163,7 @@ impl Snapshot {
             + self.io.len()
             + self.containers.len()
             + self.pressure.len()
+            + self.findings().len()
             + self.missing.len()
             + 1
     }

@@ -128,6 +128,7 @@ impl Building {
                 return Err("a second row of table \"health\"".to_owned());
             }
             "health" => self.health = Some(Health::read(row)?),
+            // "findings" among them: they are made of the other rows.
             _ => {}
         }
         // Of live windows null in any case: a log without it lacks nothing.

@@ -1,8 +1,8 @@
 //! The tables of a window by name, and their columns.
 
 use transect_live::{
-    Antagonist, ContainerWindow, CpuWindow, ExitWindow, Health, IoWindow, Missing, PressureWindow,
-    TABLES, ThreadWindow, WindowDetail,
+    Antagonist, ContainerWindow, CpuWindow, ExitWindow, FindingWindow, Health, IoWindow, Missing,
+    PressureWindow, TABLES, ThreadWindow, WindowDetail,
 };
 use transect_model::column::Column;
 use transect_model::table::{Machine, Window};
@@ -25,6 +25,7 @@ pub(crate) fn columns(table: usize) -> &'static [Column] {
         "io_windows" => IoWindow::DOC,
         "container_windows" => ContainerWindow::DOC,
         "pressure_windows" => PressureWindow::DOC,
+        "findings" => FindingWindow::DOC,
         "missing" => Missing::DOC,
         "health" => Health::DOC,
         _ => &[],
