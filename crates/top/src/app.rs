@@ -205,6 +205,7 @@ impl App {
             Key::Char('c') => self.next_cpu(1),
             Key::Char('C') => self.next_cpu(-1),
             Key::Char('t') => self.open(View::Threads),
+            Key::Char('f') => self.open(View::Findings),
             Key::Char('<') => self.sort_by(-1),
             Key::Char('>') => self.sort_by(1),
             Key::Char('r') => self.reverse(),

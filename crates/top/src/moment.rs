@@ -1,6 +1,6 @@
 //! One window, as the screen keeps it.
 
-use transect_live::{ActorWindow, Antagonist, Snapshot, ThreadWindow};
+use transect_live::{ActorWindow, Antagonist, FindingWindow, Snapshot, ThreadWindow};
 
 /// A window without the threads that slept through it: they are most of a host's, and there is
 /// nothing to see of them.
@@ -10,15 +10,18 @@ pub struct Moment {
     pub snapshot: Snapshot,
     /// Threads that there were.
     pub threads: usize,
+    /// What holds whom in it.
+    pub findings: Vec<FindingWindow>,
 }
 
 impl Moment {
     /// Keeps of a window what is shown.
     pub fn new(mut snapshot: Snapshot) -> Self {
         let threads = snapshot.threads.len();
+        let findings = snapshot.findings();
         snapshot.threads.retain(is_worth_keeping);
         snapshot.threads.shrink_to_fit();
-        Moment { snapshot, threads }
+        Moment { snapshot, threads, findings }
     }
 
     /// About what it takes of memory.
@@ -35,6 +38,7 @@ impl Moment {
             + antagonists.len() * (size_of::<Antagonist>() + TEXT)
             + io.len() * (200 + HISTOGRAM)
             + groups * (400 + HISTOGRAM)
+            + self.findings.len() * (size_of::<FindingWindow>() + 4 * TEXT)
             + machines.len() * 300
             + cpus.len() * 64
             + 1024

@@ -1,6 +1,6 @@
 //! Whom rows are about.
 
-use transect_live::{ActorWindow, ContainerWindow, Snapshot, ThreadWindow};
+use transect_live::{ActorWindow, ContainerWindow, FindingWindow, Snapshot, ThreadWindow};
 use transect_model::ids::{CpuId, MachineId, Tid, VcpuId};
 
 /// The actor of a row: the same one in every window.
@@ -20,6 +20,8 @@ pub enum Who {
     Metric(String, Option<MachineId>),
     /// A CPU.
     Cpu(CpuId),
+    /// What a rule found of somebody; the rule's name.
+    Finding(Box<Who>, &'static str),
 }
 
 impl Who {
@@ -29,6 +31,16 @@ impl Who {
             (Some(group), _) => Who::Group(group.clone()),
             (None, Some(vcpu)) => Who::Vcpu(row.window.machine_id, vcpu),
             (None, None) => Who::Vm(row.window.machine_id),
+        }
+    }
+
+    /// Whom a finding is about.
+    pub(crate) fn of_finding(row: &FindingWindow) -> Self {
+        match (&row.cgroup, row.vcpu, row.tid) {
+            (Some(group), ..) => Who::Group(group.clone()),
+            (_, Some(vcpu), _) => Who::Vcpu(row.machine_id, vcpu),
+            (.., Some(tid)) => Who::Thread(tid),
+            _ => Who::Vm(row.machine_id),
         }
     }
 
@@ -54,18 +66,7 @@ pub(crate) fn container<'a>(snapshot: &'a Snapshot, group: &str) -> Option<&'a C
 
 /// What a container is called, with its pod; else the control group.
 pub(crate) fn group_name(snapshot: &Snapshot, group: &str) -> String {
-    container(snapshot, group).map_or_else(|| group.to_owned(), container_name)
-}
-
-/// `namespace/pod/name`, as far as it has them.
-pub(crate) fn container_name(row: &ContainerWindow) -> String {
-    let own = (row.kind != "pod").then_some(&row.name);
-    let parts: Vec<&str> = [row.namespace.as_ref(), row.pod.as_ref(), own]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    if parts.is_empty() { row.name.clone() } else { parts.join("/") }
+    container(snapshot, group).map_or_else(|| group.to_owned(), ContainerWindow::full_name)
 }
 
 /// Is a control group this one, or one in the container that it is?
@@ -101,6 +102,7 @@ pub(crate) fn full_name(snapshot: &Snapshot, who: &Who) -> String {
         Who::Exit(reason) => reason.clone(),
         Who::Metric(metric, _) => metric.clone(),
         Who::Cpu(cpu) => format!("CPU {cpu}"),
+        Who::Finding(who, _) => full_name(snapshot, who),
     }
 }
 

@@ -80,7 +80,7 @@ fn view(app: &App, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// A list needs four lines before the text about it may have more than one.
+/// A list needs four lines before there is text about it.
 fn summary_lines(page: &Page, height: usize) -> usize {
-    page.summary.len().min(height.saturating_sub(4).max(1))
+    page.summary.len().min(height.saturating_sub(4))
 }

@@ -2,14 +2,14 @@
 
 use super::{
     behind::Heaviest,
-    pressure,
+    findings, pressure,
     scene::{Page, Scene, WAIT, lacks, lacks_vcpus},
 };
 use crate::{
     part::part,
     sums::Sums,
     table::{Cell, Column, Row, Sort, Table, Tone},
-    who::{Who, container_name, machine_name},
+    who::{Who, machine_name},
 };
 use std::collections::{HashMap, HashSet};
 use transect_live::{ActorWindow, ContainerWindow, Snapshot};
@@ -30,6 +30,7 @@ pub(super) fn page(scene: &Scene<'_>) -> Page {
     {
         summary.push(vec![no_vm(&now.snapshot)]);
     }
+    summary.extend(findings::line(scene));
     Page { summary, tables: vec![table.sorted(BEFORE).filtered(&scene.level.filter)] }
 }
 
@@ -153,7 +154,7 @@ impl<'a> Entry<'a> {
     fn of_container(row: &'a ContainerWindow) -> Self {
         Entry {
             who: Who::Group(row.cgroup.clone()),
-            name: container_name(row),
+            name: row.full_name(),
             kind: row.kind.clone(),
             threads: row.threads,
             of: 1.0,

@@ -3,6 +3,7 @@
 mod all;
 mod behind;
 mod cpu;
+mod findings;
 mod lines;
 mod one;
 mod page;

@@ -2,6 +2,7 @@
 
 use super::{
     behind::{culprit, culprit_name, victim, victim_name},
+    findings,
     lines::{io_line, state_word, time_line},
     scene::{Page, Scene, lacks, per_cent},
     threads::time_or,
@@ -39,6 +40,7 @@ fn summary(scene: &Scene<'_>, who: &Who) -> Vec<Parts> {
     lines.extend(time_line(scene, &Sums::of_thread(thread), machine));
     lines.push(wait_line(scene, &now.snapshot, thread, machine));
     lines.extend(io_line(scene, |row| row.pid == Some(thread.pid) && thread.pid == thread.tid));
+    lines.extend(findings::line_of(scene, |of| of == who));
     lines
 }
 

@@ -1,7 +1,7 @@
 //! The page of a view.
 
 use super::{
-    all, cpu, one,
+    all, cpu, findings, one,
     scene::{Page, Scene},
     threads,
     view::View,
@@ -14,6 +14,7 @@ pub(crate) fn page(view: &View, scene: &Scene<'_>) -> Page {
         View::Vm(id) => threads::of_vm(scene, *id),
         View::Group(group) => threads::of_group(scene, group),
         View::Threads => threads::all(scene),
+        View::Findings => findings::page(scene),
         View::Cpu(cpu) => cpu::page(scene, *cpu),
         View::One(who) => one::page(scene, who),
     }

@@ -2,6 +2,7 @@
 
 use super::{
     behind::{Heaviest, victim},
+    findings,
     lines::{io_line, state_word, time_line},
     pressure,
     scene::{Page, Scene, WAIT, lacks, lacks_vcpus},
@@ -49,6 +50,10 @@ pub(super) fn of_vm(scene: &Scene<'_>, id: MachineId) -> Page {
         }
         summary.extend(io_line(scene, |row| row.machine_id == id));
         summary.extend(missing_of(&now.snapshot, id));
+        summary.extend(findings::line_of(scene, |who| match who {
+            Who::Vm(vm) | Who::Vcpu(vm, _) => *vm == id,
+            _ => false,
+        }));
     }
     Page { summary, tables: vec![table] }
 }
@@ -81,6 +86,10 @@ pub(super) fn of_group(scene: &Scene<'_>, group: &str) -> Page {
         summary.push(vec![part(1, awake).tone(Tone::Dim)]);
     }
     summary.extend(pressure::line(scene, group));
+    summary.extend(findings::line_of(scene, |who| match (who, scene.now()) {
+        (Who::Group(of), Some(now)) => is_in(&now.snapshot, group, Some(of.as_str())),
+        _ => false,
+    }));
     Page { summary, tables: vec![table] }
 }
 

@@ -15,6 +15,8 @@ pub enum View {
     Group(String),
     /// Every thread.
     Threads,
+    /// What rules found in the window.
+    Findings,
     /// A CPU and who was on it.
     Cpu(CpuId),
     /// A vCPU or thread.
@@ -28,6 +30,7 @@ pub(crate) fn into(who: &Who) -> Option<View> {
         Who::Group(group) => Some(View::Group(group.clone())),
         Who::Vcpu(..) | Who::Thread(_) => Some(View::One(who.clone())),
         Who::Cpu(cpu) => Some(View::Cpu(*cpu)),
+        Who::Finding(who, _) => into(who),
         Who::Exit(_) | Who::Metric(..) => None,
     }
 }
@@ -43,6 +46,7 @@ pub(crate) fn title(view: &View, snapshot: Option<&Snapshot>) -> String {
         View::Vm(id) => name(Who::Vm(*id)),
         View::Group(group) => name(Who::Group(group.clone())),
         View::Threads => "threads".to_owned(),
+        View::Findings => "findings".to_owned(),
         View::Cpu(cpu) => format!("CPU {cpu}"),
         View::One(who) => name(who.clone()),
     }

@@ -111,6 +111,31 @@ fn what_is_missing() {
     golden_at_all_sizes("missing", "m");
 }
 
+#[test]
+fn what_rules_found() {
+    golden_at_all_sizes("findings", "f");
+}
+
+/// A finding is told on the first screen and on those of its actor; from the list one comes to the actor.
+#[test]
+fn a_finding_leads_to_its_actor() {
+    let mut app = live(Looks::default());
+    let all = lines_of(&mut app, 120, 40);
+    let told = "starved vcpu0 waited ";
+    assert!(all[2].contains("finding") && all[2].contains(told), "{}", all[2]);
+    keys(&mut app, "f");
+    let list = lines_of(&mut app, 120, 40);
+    assert!(list[2].starts_with(told) && list[3].starts_with("try: pin it"), "{list:#?}");
+    keys(&mut app, "\n");
+    let one = lines_of(&mut app, 120, 40);
+    assert!(one[1].ends_with("starved vCPU 0"), "{}", one[1]);
+    assert!(one.iter().any(|line| line.contains("(f):") && line.contains(told)), "{one:#?}");
+    // Of who has none, nothing is told.
+    keys(&mut app, "\u{1b}\u{1b}t/qemu\n\n");
+    let other = lines_of(&mut app, 120, 40);
+    assert!(!other.iter().any(|line| line.contains("(f):")), "{other:#?}");
+}
+
 /// The heaviest antagonist is named on the first screen and on the vCPU's own.
 #[test]
 fn the_hog_is_named() {
@@ -145,14 +170,14 @@ fn colours_mark_waiting_and_nothing_else() {
     };
     // The cursor's row is reversed instead; the second one is `starved`, the third waits 3.5 %.
     let first = screen(&mut app, 80, 24);
-    assert_eq!(coloured(&first), [(4, Color::Red)]);
-    let at = (0..80).find(|x| first.buffer()[(*x, 4)].fg == Color::Red).unwrap();
-    assert!(first.buffer()[(at, 4)].modifier.contains(Modifier::BOLD));
-    assert!(first.buffer()[(0, 3)].modifier.contains(Modifier::REVERSED));
+    assert_eq!(coloured(&first), [(5, Color::Red)]);
+    let at = (0..80).find(|x| first.buffer()[(*x, 5)].fg == Color::Red).unwrap();
+    assert!(first.buffer()[(at, 5)].modifier.contains(Modifier::BOLD));
+    assert!(first.buffer()[(0, 4)].modifier.contains(Modifier::REVERSED));
     let mut plain = live(Looks { is_plain: true, ..Looks::default() });
     let plain = screen(&mut plain, 80, 24);
     assert_eq!(coloured(&plain), []);
-    assert!(plain.buffer()[(at, 4)].modifier.contains(Modifier::BOLD), "told without colour, too");
+    assert!(plain.buffer()[(at, 5)].modifier.contains(Modifier::BOLD), "told without colour, too");
 }
 
 #[test]
@@ -199,14 +224,14 @@ fn a_filter_that_nothing_matches_says_so() {
     keys(&mut app, "/nobody");
     let typing = lines_of(&mut app, 80, 24);
     assert!(typing[23].starts_with("/nobody_"), "{typing:#?}");
-    assert!(typing[3].starts_with("none of 3 rows matches the filter"), "{typing:#?}");
+    assert!(typing[4].starts_with("none of 3 rows matches the filter"), "{typing:#?}");
     keys(&mut app, "\n");
     let kept = lines_of(&mut app, 80, 24);
     assert!(kept[1].contains("filter \"nobody\" (Esc: clear)"), "{kept:#?}");
     keys(&mut app, "\u{1b}");
-    assert!(lines_of(&mut app, 80, 24)[4].starts_with("starved"));
+    assert!(lines_of(&mut app, 80, 24)[5].starts_with("starved"));
     keys(&mut app, "/x\u{1b}");
-    assert!(lines_of(&mut app, 80, 24)[4].starts_with("starved"), "Esc takes it back");
+    assert!(lines_of(&mut app, 80, 24)[5].starts_with("starved"), "Esc takes it back");
 }
 
 #[test]
@@ -214,7 +239,7 @@ fn sorting_goes_from_column_to_column() {
     let mut app = replay();
     let names = |app: &mut App| -> Vec<String> {
         let lines = lines_of(app, 80, 24);
-        lines[3..6].iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+        lines[4..7].iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&mut app), ["/", "starved", "greedy"]);
     keys(&mut app, "<<");
@@ -259,7 +284,7 @@ fn a_cut_log_is_shown_to_its_last_whole_window() {
         "{shown:#?}"
     );
     keys(&mut app, "l");
-    assert!(lines_of(&mut app, 80, 24)[4].starts_with("starved"), "the next one is whole");
+    assert!(lines_of(&mut app, 80, 24)[5].starts_with("starved"), "the next one is whole");
 
     let error = |name: &str, text: &[u8]| open(name, text).map(|_| ()).unwrap_err().to_string();
     assert!(error("empty.jsonl", b"").ends_with("contains no complete window"));
