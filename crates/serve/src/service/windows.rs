@@ -66,8 +66,11 @@ impl Windows {
     }
 
     fn look_for_triggers(&self, window: &transect_live::Snapshot) {
-        for watch in self.service.watches().iter_mut() {
-            let Some(reason) = watch.look(window) else { continue };
+        let mut watches = self.service.watches();
+        let is_asked = watches.iter().any(|watch| watch.trigger.when.is_finding());
+        let findings = if is_asked { window.findings() } else { Vec::new() };
+        for watch in watches.iter_mut() {
+            let Some(reason) = watch.look(window, &findings) else { continue };
             let trigger = Some(watch.trigger.name.clone());
             let wish = Wish { seconds: watch.trigger.seconds, reason, trigger };
             // Nobody waits here for the snapshot.

@@ -288,7 +288,7 @@ fn print(config: &Config) -> String {
             "\n# A trigger takes a snapshot when its condition holds. Any number of triggers is allowed.\n\
              # [[trigger]]\n# name = \"starved\"\n# of = \"vcpu\"              # vcpu, vm or cgroup\n\
              # match = \"*\"              # the VM's name, or the control group's path\n\
-             # when = \"waited_ns > 20%\" # a column of windows or window_details\n\
+             # when = \"waited_ns > 20%\" # a column of windows or window_details, or a finding: starved\n\
              # for = \"3s\"\n# cooldown = \"5m\"\n# seconds = 10            # length of the snapshot\n",
         );
     }

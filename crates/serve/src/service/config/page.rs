@@ -19,7 +19,7 @@ const TRIGGERS: &str = "\nOn SIGHUP, a daemon that serves TLS also rereads the f
     | `name` | required | 1 to 64 letters, digits, `-`, `_`, `.` | Name in the log and in the snapshot's reason. |\n\
     | `of` | `\"vcpu\"` | `\"vcpu\"`, `\"vm\"` or `\"cgroup\"` | Kind of actor. |\n\
     | `match` | `\"*\"` | a pattern; `*` and `?` are wildcards | Name of the VM, or path of the control group. |\n\
-    | `when` | required | a column of `windows` or `window_details`, `>`, `>=`, `<` or `<=`, a number, a share (`20%`) or a duration | Condition on one window. |\n\
+    | `when` | required | a column of `windows` or `window_details`, `>`, `>=`, `<` or `<=`, a number, a share (`20%`) or a duration; or the name of a finding, alone or compared with a share | Condition on one window. |\n\
     | `for` | `\"0ns\"` | a duration up to 1 day | Time for which the condition must hold. |\n\
     | `cooldown` | `\"5m\"` | a duration up to 1 day | Time after a snapshot in which this trigger takes none. |\n\
     | `seconds` | `10` | a whole number from 1 to 600 | Seconds of the past in the snapshot. |\n\n```toml\n";

@@ -1,199 +1,132 @@
-//! A comparison of one column of a row: `waited_ns > 20%`.
+//! What a trigger waits for: a column compared with a limit, or a finding.
 
-use crate::service::config::values::duration;
-use transect_live::{ActorWindow, Snapshot, WindowDetail};
-use transect_model::cell::{Cell, Record};
-use transect_model::column::{Column, ColumnType};
-use transect_model::table::Window;
+use super::{
+    comparison::Comparison,
+    found::{self, Found},
+    of::Of,
+};
+use transect_live::{FindingWindow, Snapshot};
+use transect_model::ids::{MachineId, VcpuId};
 
-/// What a column's numbers are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Part of the row's time.
-    Share,
-    /// How long a single wait or slice took.
-    Length,
-    /// Events: compared per second.
-    Rate,
-    /// How many there are.
-    Level,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Than {
-    More,
-    MoreOrEqual,
-    Less,
-    LessOrEqual,
-}
-
-/// A column, a comparison, a number.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Condition {
-    text: String,
-    column: &'static str,
-    kind: Kind,
-    than: Than,
-    /// A share of 1; ns; per second; or as it is.
-    limit: f64,
+pub(crate) enum Condition {
+    Column(Comparison),
+    Finding(Found),
 }
 
-const OPERATORS: [(&str, Than); 4] =
-    [(">=", Than::MoreOrEqual), ("<=", Than::LessOrEqual), (">", Than::More), ("<", Than::Less)];
-
-fn columns() -> impl Iterator<Item = &'static Column> {
-    let keys = ["ts", "dur", "machine_id", "vcpu", "cpu", "cgroup"];
-    let all = Window::TABLE.columns.iter().chain(WindowDetail::DOC);
-    all.filter(move |c| {
-        !keys.contains(&c.name) && matches!(c.ty, ColumnType::I64 | ColumnType::U64)
-    })
-}
-
-fn kind(column: &str) -> Kind {
-    match column {
-        "threads" => Kind::Level,
-        c if c.starts_with("wait_") || c.starts_with("allocated_") => Kind::Length,
-        c if c.ends_with("_ns") => Kind::Share,
-        _ => Kind::Rate,
-    }
+/// Somebody of whom it holds in a window.
+pub(super) struct Holds {
+    pub(super) machine: MachineId,
+    pub(super) vcpu: Option<VcpuId>,
+    pub(super) cgroup: Option<String>,
+    /// For how long.
+    pub(super) dur: i64,
+    /// In words, with whom.
+    pub(super) said: String,
 }
 
 impl Condition {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let found = OPERATORS.iter().find_map(|(sign, than)| {
-            text.split_once(sign).map(|(column, limit)| (column.trim(), *than, limit.trim()))
-        });
-        let Some((name, than, limit)) = found else {
-            return Err(format!("{text:?}; it must be a comparison, as \"waited_ns > 20%\""));
-        };
-        let Some(column) = columns().find(|column| column.name == name) else {
-            let names: Vec<_> = columns().map(|column| column.name).collect();
-            return Err(format!("unknown column {name:?}; the columns are {}", names.join(", ")));
-        };
-        let kind = kind(column.name);
-        let wanted = match kind {
-            Kind::Share => "a share of the time (20%) or a length per second (200ms)",
-            Kind::Length => "a length (5ms)",
-            Kind::Rate => "a number per second (5000)",
-            Kind::Level => "a number (10)",
-        };
-        let limit = number(kind, limit)
-            .ok_or_else(|| format!("{limit:?}; {name} must be compared with {wanted}"))?;
-        Ok(Condition { text: text.to_owned(), column: column.name, kind, than, limit })
-    }
-
-    pub(super) fn column(&self) -> &'static str {
-        self.column
+    pub(super) fn parse(text: &str, of: Of) -> Result<Self, String> {
+        match Found::parse(text, of) {
+            Some(found) => found.map(Condition::Finding),
+            None => Comparison::parse(text)
+                .map(Condition::Column)
+                .map_err(|what| format!("{what}; the findings are {}", found::names().join(", "))),
+        }
     }
 
     pub(crate) fn text(&self) -> &str {
-        &self.text
+        match self {
+            Condition::Column(comparison) => comparison.text(),
+            Condition::Finding(found) => found.text(),
+        }
     }
 
-    /// Does it hold for a row? Then what the row has, in words. Never where the column cannot be had.
-    pub(super) fn holds(&self, window: &Snapshot, row: &ActorWindow) -> Option<String> {
-        if window.lacks(self.column, row.window.machine_id) || row.window.dur <= 0 {
-            return None;
-        }
-        let mut found = None;
-        let mut look = |name: &'static str, cell: Cell<'_>| {
-            if name == self.column && found.is_none() {
-                found = as_f64(&cell);
+    /// Does it need the findings of windows?
+    pub(crate) fn is_finding(&self) -> bool {
+        matches!(self, Condition::Finding(_))
+    }
+
+    /// Of whom it holds, of those whose name fits.
+    pub(super) fn holding(
+        &self,
+        of: Of,
+        (window, findings): (&Snapshot, &[FindingWindow]),
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Vec<Holds> {
+        match self {
+            Condition::Column(comparison) => columns(comparison, of, window, fits),
+            Condition::Finding(found) => {
+                let holds = findings.iter().filter(|row| found.holds(row));
+                holds
+                    .filter(|row| {
+                        of.is(row.vcpu.is_some(), row.cgroup.is_some(), row.tid.is_some())
+                    })
+                    .filter(|row| fits(&name(window, row.machine_id, row.cgroup.as_deref())))
+                    .map(|row| Holds {
+                        machine: row.machine_id,
+                        vcpu: row.vcpu,
+                        cgroup: row.cgroup.clone(),
+                        dur: row.dur,
+                        said: row.sentence.trim_end_matches('.').to_owned(),
+                    })
+                    .collect()
             }
+        }
+    }
+
+    /// Why it can hold of nobody here.
+    pub(super) fn cannot(&self, window: &Snapshot) -> Option<String> {
+        let column = match self {
+            Condition::Column(comparison) => comparison.column(),
+            Condition::Finding(_) if window.dur < 1_000_000_000 => {
+                return Some("findings need windows of 1 s or more (interval)".to_owned());
+            }
+            Condition::Finding(found) => found.column,
         };
-        row.window.each_cell(&mut look);
-        row.detail.each_cell(&mut look);
-        #[expect(clippy::cast_precision_loss, reason = "compared to some digits")]
-        let dur_ns = row.window.dur as f64;
-        let value = match self.kind {
-            Kind::Share => found? / dur_ns,
-            Kind::Rate => found? * 1e9 / dur_ns,
-            Kind::Length | Kind::Level => found?,
-        };
-        let holds = match self.than {
-            Than::More => value > self.limit,
-            Than::MoreOrEqual => value >= self.limit,
-            Than::Less => value < self.limit,
-            Than::LessOrEqual => value <= self.limit,
-        };
-        let said = match self.kind {
-            Kind::Share => format!("{:.1}% of the time", value * 100.0),
-            Kind::Length => format!("{:.3} ms", value / 1e6),
-            Kind::Rate => format!("{value:.0} per second"),
-            Kind::Level => format!("{value}"),
-        };
-        holds.then(|| format!("{} is {said}", self.column))
+        let lack =
+            window.missing.iter().find(|m| m.machine_id.is_none() && m.columns().contains(&column));
+        // Under Xen the limit of a domain is inferred.
+        let is_inferred = self.is_finding() && column == "throttled_ns";
+        let lack = lack.filter(|_| !is_inferred);
+        lack.map(|missing| format!("{column} is not available here: {}", missing.why))
     }
 }
 
-fn as_f64(cell: &Cell<'_>) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "compared to some digits")]
-    match cell {
-        Cell::I64(v) => Some(*v as f64),
-        Cell::U64(v) => Some(*v as f64),
-        Cell::F64(v) => Some(*v),
-        _ => None,
+fn columns(
+    comparison: &Comparison,
+    of: Of,
+    window: &Snapshot,
+    fits: &dyn Fn(&str) -> bool,
+) -> Vec<Holds> {
+    let mut holding = Vec::new();
+    for row in &window.actors {
+        let w = &row.window;
+        if !of.is(w.vcpu.is_some(), w.cgroup.is_some(), false) {
+            continue;
+        }
+        let name = name(window, w.machine_id, w.cgroup.as_deref());
+        if !fits(&name) {
+            continue;
+        }
+        let Some(value) = comparison.holds(window, row) else { continue };
+        let vcpu = w.vcpu.map_or(String::new(), |vcpu| format!(" vCPU {}", vcpu.0));
+        holding.push(Holds {
+            machine: w.machine_id,
+            vcpu: w.vcpu,
+            cgroup: w.cgroup.clone(),
+            dur: w.dur,
+            said: format!("{name}{vcpu}: {value}"),
+        });
     }
+    holding
 }
 
-fn number(kind: Kind, text: &str) -> Option<f64> {
-    let plain = |text: &str| {
-        let number: f64 = text.trim().parse().ok()?;
-        (number.is_finite() && number >= 0.0).then_some(number)
-    };
-    match (kind, text.strip_suffix('%')) {
-        (Kind::Share, Some(percent)) => plain(percent).map(|percent| percent / 100.0),
-        (Kind::Share, None) => duration(text).map(|length| length.as_secs_f64()),
-        #[expect(clippy::cast_precision_loss, reason = "compared to some digits")]
-        (Kind::Length, None) => duration(text).map(|length| length.as_nanos() as f64),
-        (Kind::Rate | Kind::Level, None) => plain(text),
-        _ => None,
+/// The VM's name, or the control group's path.
+fn name(window: &Snapshot, machine: MachineId, cgroup: Option<&str>) -> String {
+    if let Some(path) = cgroup {
+        return path.to_owned();
     }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests report by failing")]
-    use super::*;
-    use transect_history::synthetic::Made;
-
-    #[test]
-    fn columns_are_compared_with_what_their_numbers_are() {
-        let window = Made::new(1, 0).next_window();
-        let row = &window.actors[0];
-        for holds in [
-            "waited_ns >= 0.1%",
-            "waited_ns >= 1ms",
-            "waited_ns < 1%",
-            "exits > 6.5",
-            "exits <= 7",
-            "wait_p99_ns > 300us",
-            "wait_max_ns < 1ms",
-            "threads >= 1",
-            "gotten_ns>=10%",
-            "poll_ns > 0%",
-        ] {
-            assert!(Condition::parse(holds).unwrap().holds(&window, row).is_some(), "{holds}");
-        }
-        for not in ["waited_ns > 0.1%", "exits > 7", "wait_p99_ns > 1s", "threads > 1"] {
-            assert!(Condition::parse(not).unwrap().holds(&window, row).is_none(), "{not}");
-        }
-        for bad in [
-            "",
-            "waited_ns",
-            "waited_ns > ",
-            "waited_ns > 5",
-            "waited_ns > -1%",
-            "exits > 5%",
-            "exits > 1s",
-            "wait_p99_ns > 5%",
-            "cgroup > 1",
-            "ts > 1s",
-            "nothing > 1",
-            "exits > NaN",
-            "exits > inf",
-        ] {
-            assert!(Condition::parse(bad).is_err(), "{bad}");
-        }
-    }
+    let found = window.machines.iter().find(|row| row.machine_id == machine);
+    found.map_or_else(String::new, |machine| machine.name.clone())
 }

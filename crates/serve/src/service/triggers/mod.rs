@@ -1,41 +1,19 @@
 //! When snapshots are taken without anybody asking.
 
+mod comparison;
 mod condition;
+mod found;
+mod of;
 
 use super::config::values::{duration, duration_text};
 use condition::Condition;
+use of::Of;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use transect_live::{ActorWindow, Snapshot};
+use transect_live::{FindingWindow, Snapshot};
 use transect_model::ids::{MachineId, VcpuId};
 
-/// Whose rows are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
-    Vcpu,
-    Vm,
-    Cgroup,
-}
-
-impl Of {
-    const ALL: [(&'static str, Of); 3] =
-        [("vcpu", Of::Vcpu), ("vm", Of::Vm), ("cgroup", Of::Cgroup)];
-
-    pub(crate) fn word(self) -> &'static str {
-        Of::ALL.iter().find(|(_, of)| *of == self).map_or("", |(word, _)| word)
-    }
-
-    fn has(self, row: &ActorWindow) -> bool {
-        let window = &row.window;
-        match self {
-            Of::Vcpu => window.vcpu.is_some(),
-            Of::Cgroup => window.cgroup.is_some(),
-            Of::Vm => window.vcpu.is_none() && window.cgroup.is_none(),
-        }
-    }
-}
-
-/// A rule: whose column, compared with what, for how long.
+/// A rule: whose column, compared with what, or which finding; for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
     pub(crate) name: String,
@@ -69,7 +47,7 @@ impl Trigger {
             })?;
         let when =
             get("when").ok_or(("when", "it is required, as in \"waited_ns > 20%\"".to_owned()))?;
-        let when = Condition::parse(when).map_err(|what| ("when", what))?;
+        let when = Condition::parse(when, of).map_err(|what| ("when", what))?;
         let time = |field: &'static str, default: u64| match get(field) {
             None => Ok(Duration::from_secs(default)),
             Some(text) => {
@@ -131,35 +109,26 @@ impl Watch {
         Watch { trigger, held_ns, fired_unix_ns: None, fired: 0, last: None, cannot, holding: 0 }
     }
 
-    /// Looks at a window; if it fires, for whom and why.
-    pub(crate) fn look(&mut self, window: &Snapshot) -> Option<String> {
+    /// Looks at a window and its findings; if it fires, for whom and why.
+    pub(crate) fn look(&mut self, window: &Snapshot, findings: &[FindingWindow]) -> Option<String> {
         if window.missed_windows > 0 {
             self.held_ns.clear();
         }
         let mut now = BTreeMap::new();
         let mut said = Vec::new();
-        for row in window.actors.iter().filter(|row| self.trigger.of.has(row)) {
-            let name = name(window, row);
-            if !matches(&self.trigger.matches, &name) {
-                continue;
-            }
-            let Some(value) = self.trigger.when.holds(window, row) else { continue };
-            let w = &row.window;
-            let who = (w.machine_id, w.vcpu, w.cgroup.clone());
-            let held_ns = self.held_ns.get(&who).copied().unwrap_or(0).checked_add(w.dur)?;
-            let vcpu = w.vcpu.map_or(String::new(), |vcpu| format!(" vCPU {}", vcpu.0));
-            if u128::try_from(held_ns).is_ok_and(|ns| ns >= self.trigger.lasting.as_nanos()) {
-                said.push(format!("{name}{vcpu}: {value}"));
+        let Trigger { of, matches: pattern, when, lasting, .. } = &self.trigger;
+        let fits = |name: &str| matches(pattern, name);
+        for holds in when.holding(*of, (window, findings), &fits) {
+            let who = (holds.machine, holds.vcpu, holds.cgroup);
+            let held_ns = self.held_ns.get(&who).copied().unwrap_or(0).checked_add(holds.dur)?;
+            if u128::try_from(held_ns).is_ok_and(|ns| ns >= lasting.as_nanos()) {
+                said.push(holds.said);
             }
             now.insert(who, held_ns);
         }
         self.held_ns = now;
         self.holding = self.held_ns.len();
-        let column = self.trigger.when.column();
-        let lack =
-            window.missing.iter().find(|m| m.machine_id.is_none() && m.columns().contains(&column));
-        self.cannot =
-            lack.map(|missing| format!("{column} is not available here: {}", missing.why));
+        self.cannot = self.trigger.when.cannot(window);
         let cool = |last: u64| {
             let since = window.ended_unix_ns.saturating_sub(last);
             u128::from(since) >= self.trigger.cooldown.as_nanos()
@@ -178,15 +147,6 @@ impl Watch {
         self.last = Some(why.clone());
         Some(why)
     }
-}
-
-/// The VM's name, or the control group's path.
-fn name(window: &Snapshot, row: &ActorWindow) -> String {
-    if let Some(path) = &row.window.cgroup {
-        return path.clone();
-    }
-    let of = |id| window.machines.iter().find(|machine| machine.machine_id == id);
-    of(row.window.machine_id).map_or_else(String::new, |machine| machine.name.clone())
 }
 
 /// Does a text match a pattern, in which `*` stands for anything and `?` for one character?
@@ -239,8 +199,9 @@ mod tests {
         ];
         let mut watch = Watch::new(trigger(&settings));
         // vm1 waits 30 % in windows 6 to 11 of every 12.
-        let fired: Vec<(usize, String)> =
-            (0..48).filter_map(|number| Some((number, watch.look(&made.next_window())?))).collect();
+        let fired: Vec<(usize, String)> = (0..48)
+            .filter_map(|number| Some((number, watch.look(&made.next_window(), &[])?)))
+            .collect();
         assert_eq!(fired.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [8, 32]);
         assert_eq!(fired[0].1, "starved: vm1 vCPU 0: waited_ns is 30.0% of the time");
         assert_eq!((watch.fired, watch.holding), (2, 1));
@@ -251,8 +212,34 @@ mod tests {
         for _ in 0..6 {
             let mut window = made.next_window();
             window.missed_windows = 1;
-            assert_eq!(watch.look(&window), None);
+            assert_eq!(watch.look(&window, &[]), None);
         }
+    }
+
+    #[test]
+    fn a_finding_fires_it_with_its_sentence() {
+        let made = &mut Made::new(2, 0);
+        let settings =
+            [("name", "slow"), ("match", "vm1"), ("when", "starved >= 20%"), ("for", "2s")];
+        let mut watch = Watch::new(trigger(&settings));
+        // The antagonist of vm1 has its CPU for most of the waits of windows 6 to 11.
+        let mut look = |number: usize| {
+            let mut window = made.next_window();
+            if number >= 6 {
+                window.antagonists[0].ns = 290_000_000;
+            }
+            let findings = window.findings();
+            watch.look(&window, &findings)
+        };
+        let fired: Vec<_> = (0..12).filter_map(|n| Some((n, look(n)?))).collect();
+        let why = "slow: vm1 vcpu0 waited 290 ms (72.5 % of the time that it wanted a CPU) behind vm2 vcpu0";
+        assert_eq!(fired, [(7, why.to_owned())]);
+        // Shorter windows have none, and that is told.
+        let mut window = made.next_window();
+        window.dur = 500_000_000;
+        assert_eq!(watch.look(&window, &window.findings()), None);
+        let told = watch.cannot.as_deref();
+        assert_eq!(told, Some("findings need windows of 1 s or more (interval)"));
     }
 
     #[test]
@@ -265,7 +252,10 @@ mod tests {
                 ("when", "waited_ns > 20%"),
             ]));
             let mut made = Made::new(2, 2);
-            assert!((0..24).all(|_| watch.look(&made.next_window()).is_none()), "{of} {pattern}");
+            assert!(
+                (0..24).all(|_| watch.look(&made.next_window(), &[]).is_none()),
+                "{of} {pattern}"
+            );
         }
     }
 
@@ -273,9 +263,9 @@ mod tests {
     fn what_cannot_be_had_is_told_and_does_not_fire() {
         let mut watch = Watch::new(trigger(&[("name", "a"), ("when", "exits < 1000000")]));
         let mut window = Made::new(1, 0).next_window();
-        assert!(watch.look(&window).is_some() && watch.cannot.is_none());
+        assert!(watch.look(&window, &[]).is_some() && watch.cannot.is_none());
         window.missing.push(Missing::everywhere(Metric::Exits, "no such event"));
-        assert_eq!(watch.look(&window), None);
+        assert_eq!(watch.look(&window, &[]), None);
         assert_eq!(watch.cannot.as_deref(), Some("exits is not available here: no such event"));
     }
 
