@@ -49,7 +49,7 @@ pub use blame::{Blame, Level, Party, blame, parties};
 pub use explained::Explained;
 pub use parts::{Most, Part, parts};
 pub use piece::{Actor, By, Doing, Piece, ThreadId, Why};
-pub use root::{Root, charged};
+pub use root::{Call, Root, charged};
 pub use rows::{NEEDS, Rows};
 pub use sums::{Layer, Sum, layers, sums};
 pub use walk::{Path, waits, walk, walk_vcpu};

@@ -2,13 +2,33 @@
 
 use crate::{
     parts::{Part, parts},
-    piece::{Actor, Doing, Piece},
+    piece::{Actor, Doing, Piece, ThreadId},
     rows::Rows,
     sums::{Layer, Sum, layers, sums},
     walk::{Path, walk, walk_vcpu},
 };
 use std::collections::BTreeSet;
-use transect_model::time::{Span, Timestamp};
+use transect_model::{
+    syscall,
+    table::Syscall,
+    time::{Span, Timestamp},
+};
+
+/// The system call that a root is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its number.
+    pub nr: i64,
+    /// What it returned.
+    pub ret: Option<i64>,
+}
+
+impl Call {
+    /// Its name.
+    pub fn name(self) -> String {
+        syscall::name(self.nr)
+    }
+}
 
 /// A root that was explained.
 #[derive(Clone, Debug)]
@@ -17,6 +37,8 @@ pub struct Root {
     pub actor: Actor,
     /// Its window.
     pub window: Span,
+    /// The system call whose time the window is.
+    pub call: Option<Call>,
     /// How much of the range lies before its machine was recorded; that is not in the window.
     pub not_recorded_ns: i64,
     /// Its path through that.
@@ -39,7 +61,7 @@ impl Root {
         };
         let (parts, sums) = (parts(&path.pieces), sums(&path.pieces));
         let layers = layers(rows, &path.pieces);
-        Root { actor, window, not_recorded_ns: 0, path, parts, sums, layers }
+        Root { actor, window, call: None, not_recorded_ns: 0, path, parts, sums, layers }
     }
 
     /// Explains the part of the window in which it exists; none if that is nothing.
@@ -50,6 +72,15 @@ impl Root {
         let late = rows.recorded_from(actor).map_or(0, |from| from - window.start.get());
         (from < until)
             .then(|| Root { not_recorded_ns: late.max(0), ..Root::explain(rows, actor, lived) })
+    }
+
+    /// Explains a system call, from its entry to its return; none of one that has not returned.
+    pub fn of_call(rows: &Rows<'_>, row: &Syscall) -> Option<Self> {
+        let end = row.ts.checked_add(row.dur.filter(|dur| *dur > 0)?)?;
+        let window = Span { start: Timestamp::new(row.ts), end: Timestamp::new(end) };
+        let actor = Actor::Thread(ThreadId { machine: row.machine_id, tid: row.tid });
+        let call = Some(Call { nr: row.nr, ret: row.ret });
+        Some(Root { call, ..Root::explain(rows, actor, window) })
     }
 
     /// How long it is.

@@ -46,6 +46,7 @@ mod row;
 mod selected;
 pub mod setting;
 pub mod state;
+pub mod syscall;
 pub mod table;
 pub mod time;
 pub mod untrusted;

@@ -23,7 +23,10 @@ const MOST_PARTS: usize = 4;
 
 /// What took most of the time.
 pub fn sentences(rows: &Rows<'_>, root: &Root, unit: TimeUnit) -> Vec<String> {
-    let who = names::actor(rows, root.actor);
+    let who = match root.call {
+        Some(call) => format!("{}, {}", names::actor(rows, root.actor), call.name()),
+        None => names::actor(rows, root.actor),
+    };
     let words = Words { rows, root, unit };
     let mut all = Vec::new();
     for part in root.parts.iter().take(MOST_PARTS) {

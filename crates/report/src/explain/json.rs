@@ -75,10 +75,19 @@ fn write_root(
     write_json_str(out, &names::actor(rows, root.actor))?;
     write!(
         out,
-        ",\"window\":{{\"from\":{},\"until\":{}}},\"sentences\":[",
+        ",\"window\":{{\"from\":{},\"until\":{}}},\"syscall\":",
         window.start.get(),
         window.end.get()
     )?;
+    match root.call {
+        Some(call) => {
+            write!(out, "{{\"nr\":{},\"name\":", call.nr)?;
+            write_json_str(out, &call.name())?;
+            write!(out, ",\"ret\":{}}}", number(call.ret.map(|ret| ret.to_string())))?;
+        }
+        None => out.write_all(b"null")?,
+    }
+    out.write_all(b",\"sentences\":[")?;
     for (at, text) in sentences::sentences(rows, root, about.unit).iter().enumerate() {
         out.write_all(if at == 0 { b"" } else { b"," })?;
         write_json_str(out, text)?;

@@ -251,8 +251,18 @@ impl Page<'_, '_> {
             });
             let part = |ns| share(ns, root.length());
             let most = root.sums.first();
+            let name = names::actor(self.rows, root.actor);
+            let name = match root.call {
+                Some(call) => {
+                    let start = root.window.start.get() - self.about.start;
+                    let (at, long) = (moment(start, self.about.unit), root.length());
+                    let long = duration(long, self.about.unit);
+                    format!("{} of {name}, {at}, {long}", call.name())
+                }
+                None => name,
+            };
             grid.row(vec![
-                names::actor(self.rows, root.actor),
+                name,
                 part(own.map_or(0, |own| own.ns)),
                 part(root.kept()),
                 part(root.in_layer(Layer::Host)),
@@ -262,7 +272,8 @@ impl Page<'_, '_> {
                 most.map_or_else(dash, |sum| sentences::phrase(self.rows, sum)),
             ]);
         }
-        self.list("THREADS", grid)
+        let are_calls = roots.iter().any(|root| root.call.is_some());
+        self.list(if are_calls { "SYSTEM CALLS" } else { "THREADS" }, grid)
     }
 
     fn blame(&mut self, roots: &[Root]) -> io::Result<()> {

@@ -1,16 +1,18 @@
 //! `transect explain`: the arguments, and which threads they mean ([`transect_report::explain`] makes the rest).
 
+mod calls;
+
 use super::excerpt::Stretch;
 use crate::moment::RangeArgs;
 use crate::terminal;
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use transect_explain::{Actor, Explained, Root, Rows, ThreadId, detect};
 use transect_model::guard::Syntax;
 use transect_model::ids::{MachineId, Tid};
-use transect_model::table::Tables;
+use transect_model::table::{Syscall, Tables};
 use transect_model::time::TimeUnit;
 use transect_report::explain::{About, Shown, write_json, write_text};
 
@@ -28,6 +30,7 @@ const MOST_LISTED: usize = 8;
     transect explain demo.transect --thread 4711 --from +1s --until +1.2s\n                                                            \
     a thread of the host, 200 ms of it\n  \
     transect explain demo.transect --all --vm web             a line for each thread of the VM\n  \
+    transect explain demo.transect --thread 4711 --syscall fsync    its longest calls of fsync\n  \
     transect explain demo.transect --vm web --json | jq '.roots[0].sentences'\n\n\
     Every column is described in docs/reference/explain.md.")]
 pub(crate) struct Args {
@@ -42,6 +45,10 @@ pub(crate) struct Args {
     /// Explain every thread, with a line for each
     #[arg(long)]
     all: bool,
+    /// Explain the longest calls of this system call (name, number, or any), as many as --top, by the threads of --thread or of
+    /// all
+    #[arg(long, value_name = "NAME")]
+    syscall: Option<String>,
     #[command(flatten)]
     range: RangeArgs,
     /// Maximum lines per list [default: 10]
@@ -57,7 +64,9 @@ pub(crate) struct Args {
 /// Runs `transect explain`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stretch = Stretch { path: &args.recording, source: &args.source, range: args.range };
-    let (facts, tables) = stretch.tables(&detect::needed())?;
+    let mut needed = detect::needed();
+    needed.extend(args.syscall.is_some().then_some(Syscall::TABLE));
+    let (facts, tables) = stretch.tables(&needed)?;
     let name = args.recording.display();
     ensure!(
         !tables.thread_states.is_empty() || !tables.vcpu_states.is_empty(),
@@ -65,9 +74,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
     let rows = Rows::new(&tables);
     let machine = args.vm.as_deref().map(|vm| machine_named(&tables, vm)).transpose()?;
-    let actors = match (args.all, args.thread.is_empty()) {
-        (true, _) => all(&rows, machine),
-        (false, false) => {
+    let actors = match (args.all || args.syscall.is_some(), args.thread.is_empty()) {
+        (true, true) => all(&rows, machine),
+        (_, false) => {
             let named =
                 args.thread.iter().map(|thread| thread_named(&rows, &tables, machine, thread));
             named.collect::<anyhow::Result<_>>()?
@@ -78,10 +87,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let of = args.vm.as_deref().map(|vm| format!(" of {vm}")).unwrap_or_default();
         bail!("{name}: no vCPU{of} in this range: select threads with --thread, or --all");
     }
-    let mut roots: Vec<Root> =
-        actors.into_iter().filter_map(|actor| Root::in_life(&rows, actor, facts.window)).collect();
+    let mut roots: Vec<Root> = match &args.syscall {
+        Some(wanted) => {
+            let calls = calls::longest(&tables, wanted, &actors, facts.window)
+                .map_err(|what| anyhow!("{name}: {what}"))?;
+            let most = args.top.unwrap_or(DEFAULT_TOP);
+            calls.iter().take(most).filter_map(|call| Root::of_call(&rows, call)).collect()
+        }
+        None => {
+            let lives = actors.into_iter();
+            lives.filter_map(|actor| Root::in_life(&rows, actor, facts.window)).collect()
+        }
+    };
     ensure!(!roots.is_empty(), "{name}: none of these exists in this range");
-    if args.all {
+    if args.all && args.syscall.is_none() {
         roots.sort_by_key(|root| std::cmp::Reverse(root.kept()));
     }
     let about =
