@@ -3,59 +3,17 @@
 //!
 //! Other tests may run beside: what they take is in both. All CPUs are kept busy, as an idle one would be a cause of its own.
 
-use crate::record_support::{Scratch, can_record_compact, groups::CpuGroup, pinned};
+use crate::{
+    host::loads::{Load, others},
+    record_support::{Scratch, can_record_compact, groups::CpuGroup},
+};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::{
-    fs,
-    process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
-};
+use std::{fs, thread, time::Duration};
 
 const RECORDED: Duration = Duration::from_secs(2);
 /// Shares of `explain` and of the kernel differ by less than this.
 const POINTS: f64 = 0.05;
-
-/// A process that is killed when the test ends.
-struct Load(Child);
-
-impl Load {
-    fn start(cpu: u32, command: &[&str]) -> Self {
-        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
-        let command = pinned(cpu, &command);
-        let mut start = Command::new(&command[0]);
-        Load(start.args(&command[1..]).stdin(Stdio::null()).spawn().unwrap())
-    }
-
-    fn spinning(cpu: u32) -> Self {
-        Self::start(cpu, &["sh", "-c", "while :; do :; done"])
-    }
-
-    fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Time on a CPU and waited for one, ns, by the kernel.
-    fn accounts(&self) -> (u64, u64) {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.id())).unwrap();
-        let mut words = text.split_whitespace().map(|word| word.parse().unwrap());
-        (words.next().unwrap(), words.next().unwrap())
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Keeps every CPU but the first busy.
-fn others() -> Vec<Load> {
-    let cpus = thread::available_parallelism().unwrap().get();
-    (1..u32::try_from(cpus).unwrap()).map(Load::spinning).collect()
-}
 
 /// The kernel's account of a process in the recorded time.
 struct Truth {
@@ -205,4 +163,65 @@ fn a_thread_that_sleeps_was_kept_by_nobody() {
     let busy = (truth[0].ran + truth[0].waited) / truth[0].passed;
     agree("until a timer", share("timer") + share("asleep"), 1.0 - busy);
     assert!(finding(&all, "throttled").is_none());
+}
+
+/// A read that waits for what another process computes: the call is the window, to the nanosecond, and that process is on its path.
+#[test]
+fn a_system_call_is_explained_from_its_entry_to_its_return() {
+    if !can_record_compact() {
+        return;
+    }
+    let script = "use Time::HiRes qw(time); pipe(R, W); if (fork) { while (sysread(R, $x, 1)) {} } \
+                  else { close R; while (1) { my $e = time + 0.02; while (time < $e) {} \
+                  syswrite(W, 'x') } }";
+    let reader = Load::start(0, &["perl", "-e", script]);
+    thread::sleep(Duration::from_millis(300));
+    let scratch = Scratch::new();
+    let events = ["-e", "raw_syscalls:sys_enter", "-e", "raw_syscalls:sys_exit"];
+    let words = [&["record", "--profile", "explain", "-o", "r"][..], &events].concat();
+    let recorder = scratch.start_compact(&words);
+    thread::sleep(RECORDED);
+    recorder.signal(Signal::INT);
+    let (code, errors) = recorder.wait();
+    assert_eq!(code, Some(0), "{errors}");
+    let tid = reader.id().to_string();
+    let explain = |more: &[&str]| {
+        scratch.run(&[&["explain", "r", "--thread", &tid, "--top", "3"][..], more].concat())
+    };
+    let output = explain(&["--syscall", "read", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let question = format!(
+        "SELECT ts AS \"from\", ts + dur AS \"until\" FROM syscalls WHERE tid = {tid} AND nr = 0 \
+         AND dur IS NOT NULL ORDER BY dur DESC, ts LIMIT 3"
+    );
+    let rows = scratch.run(&["sql", "r", &question, "--json"]);
+    let rows: Value = serde_json::from_slice(&rows.stdout).unwrap();
+    let roots = all["roots"].as_array().unwrap();
+    assert_eq!(roots.len(), 3);
+    for (root, row) in roots.iter().zip(rows.as_array().unwrap()) {
+        assert_eq!(root["window"], *row);
+        assert_eq!(
+            (&root["syscall"]["name"], &root["syscall"]["ret"]),
+            (&"read".into(), &1.into())
+        );
+        let path = root["path"].as_array().unwrap();
+        let ns = |piece: &Value| piece["dur"].as_i64().unwrap();
+        let length: i64 = path.iter().map(ns).sum();
+        assert_eq!(length, row["until"].as_i64().unwrap() - row["from"].as_i64().unwrap());
+        let others = path.iter().filter(|piece| piece["depth"].as_i64() > Some(0));
+        let others: i64 = others.filter(|piece| !piece["tid"].is_null()).map(ns).sum();
+        assert!(others * 10 > length * 7, "{others} of {length}: {path:?}");
+        let sentence = root["sentences"][0].as_str().unwrap();
+        assert!(sentence.contains(", read, ") && sentence.contains(" for perl ("), "{sentence}");
+    }
+    let text = String::from_utf8(explain(&["--syscall", "any"]).stdout).unwrap();
+    assert!(text.contains("\nSYSTEM CALLS\n") && text.contains("read of perl ("), "{text}");
+    let refused = explain(&["--syscall", "fsync"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("no call of fsync") && errors.contains("read ("), "{errors}");
+    let refused = explain(&["--syscall", "frobnicate"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("no system call of x86-64 is called \"frobnicate\""), "{errors}");
+    assert_eq!(refused.status.code(), Some(1));
 }

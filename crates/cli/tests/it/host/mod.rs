@@ -14,6 +14,8 @@ mod bench_reboots;
 mod explain_waits;
 mod hostile;
 mod hostile_texts;
+mod live_findings;
+mod loads;
 mod namespaces;
 mod record_access;
 mod record_compact;

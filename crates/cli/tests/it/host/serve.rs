@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "tests report by failing")]
 #![allow(clippy::print_stderr, reason = "what was measured belongs in the log of a test run")]
 
+use crate::host::loads::Load;
 use crate::host::serve_support::Serving;
 use crate::processes::{children, status, user_ids};
-use crate::record_support::{Scratch, can_record_compact, wait_for};
+use crate::record_support::{Scratch, can_record_compact, groups::CpuGroup, wait_for};
 use serde_json::Value;
 use std::{
     fs,
@@ -149,6 +150,38 @@ fn a_trigger_takes_one_when_a_group_waits() {
     let snapshots = serving.read("/api/v1/snapshots").json();
     assert_eq!(snapshots["snapshots"][0]["trigger"], "busy", "{snapshots}");
     assert_eq!(serving.read("/api/v1/triggers").json()["triggers"][0]["fired"], 1);
+}
+
+/// A finding fires one, with its sentence as the reason.
+#[test]
+fn a_trigger_takes_one_when_a_quota_ends() {
+    if !can_record_compact() {
+        return;
+    }
+    let Some(group) = CpuGroup::with_quota("fires", 20_000, 100_000) else {
+        eprintln!("skipped: no control group with a quota can be made here");
+        return;
+    };
+    let load = Load::spinning(0);
+    group.add(load.id());
+    let scratch = Scratch::new();
+    let settings = format!(
+        "[flight_recorder]\nbuffer = \"2MiB\"\n[[trigger]]\nname = \"quota\"\nof = \"cgroup\"\n\
+         match = \"{}\"\nwhen = \"throttled >= 10%\"\nfor = \"2s\"\ncooldown = \"1h\"\nseconds = 2\n",
+        group.path
+    );
+    let mut serving = Serving::start(&scratch.path(""), &settings);
+    serving.line_with("snapshot 2");
+    let snapshots = serving.read("/api/v1/snapshots").json();
+    let reason = snapshots["snapshots"][0]["reason"].as_str().unwrap();
+    let begin = format!("quota: {} waited ", group.path);
+    assert!(reason.starts_with(&begin) && reason.contains("its quota had ended in"), "{reason}");
+    // The window of the API has it, too, and only the findings if they are asked for.
+    let now = serving.get("/api/v1/now?tables=findings").json();
+    let found = now["findings"].as_array().unwrap();
+    let own = found.iter().find(|row| row["cgroup"] == group.path.as_str()).unwrap();
+    assert_eq!(own["detector"], "throttled", "{own}");
+    assert!(now["windows"].is_null(), "{now}");
 }
 
 /// Clients that ask all the time beside a recording: it loses nothing, nor does the daemon.
