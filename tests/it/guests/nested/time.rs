@@ -156,7 +156,7 @@ fn follow_an_alert(bed: &Bed) -> Result<()> {
     let fired = format!("until {wget}/api/v1/snapshots | grep -q starved; do sleep 1; done");
     bed.host.run(&fired).within(240)?.ok()?;
     let snapshots = ask("/api/v1/snapshots")?;
-    let history = ask("/api/v1/history?from=-60s&step=1s&tables=windows")?;
+    let history = ask("/api/v1/history?from=-60s&step=1s&tables=windows,findings")?;
     let snapshot = &snapshots["snapshots"][0];
     let id = snapshot["id"].as_str().context("no id")?;
     let triggers = ask("/api/v1/triggers")?;
@@ -181,6 +181,8 @@ fn follow_an_alert(bed: &Bed) -> Result<()> {
     });
     ensure!(waited, "no window of the history at that time has the wait");
 
+    ensure!(hog_is_found(windows, until), "no window of the history names the hog: {history}");
+
     let tar = bed.fetch("alert.tar")?;
     // The pictures of docs/guides/from-alert-to-cause.md are made from such a folder, by a local `transect serve`.
     if let Some(keep) = std::env::var_os("TRANSECT_KEEP_ALERT") {
@@ -196,6 +198,21 @@ fn follow_an_alert(bed: &Bed) -> Result<()> {
     let data = here.path().join("alert-data");
     let page = timeline_facts(&data, id)?;
     same_time_in_every_view(&data.join(format!("snapshots/{id}.transect")), &page, from, until)
+}
+
+/// Is there a window before that time, of those in which the VM was starved, whose findings say so, and name the other one?
+fn hog_is_found(windows: &[Value], until: i64) -> bool {
+    let found = windows.iter().filter(|window| window["ended_unix_ns"].as_i64() <= Some(until));
+    let found = found.flat_map(|window| window["findings"].as_array().into_iter().flatten());
+    let mut starved = found.filter(|row| {
+        row["detector"] == "starved"
+            && row["subject"] == "web vcpu0"
+            && row["share"].as_f64() > Some(0.2)
+    });
+    starved.any(|row| {
+        println!("{}", row["sentence"]);
+        row["sentence"].as_str().is_some_and(|text| text.contains("behind batch vcpu0"))
+    })
 }
 
 /// Report, SQL and the page's facts have this window, to the millisecond.
