@@ -1,6 +1,7 @@
 // A made-up host for the dashboard: VMs that hog, serve, wake periodically or sleep, and the control groups beside them.
 // Every window is made of its number and a seed alone, so a window is the same whenever it is asked for.
 import type { AntagonistRow, ContainerRow, CpuRow, DetailRow, ExitRow, IoRow, PressureRow, ThreadRow, WindowJson, WindowRow } from "../dashboard/core/wire.ts";
+import { findingsOf } from "./findings.ts";
 
 export interface FleetOptions {
   readonly vms: number;
@@ -12,9 +13,11 @@ export interface FleetOptions {
   readonly missing: readonly string[];
   /** Are containers told apart? */
   readonly containers: boolean;
+  /** From this window on windows have findings: those before it are of an older version. */
+  readonly findings_since: number;
 }
 
-export const FLEET: FleetOptions = { vms: 8, groups: 6, cpus: 4, vcpus: 2, window_ns: 1e9, missing: [], containers: true };
+export const FLEET: FleetOptions = { vms: 8, groups: 6, cpus: 4, vcpus: 2, window_ns: 1e9, missing: [], containers: true, findings_since: 0 };
 
 const REASONS = ["hlt", "npf", "io", "msr", "interrupt", "vintr", "pause", "cpuid", "vmmcall"] as const;
 const CONTAINERS = [["docker", "shop"], ["libvirt", "qemu"], ["scope", "session-2"], ["service", "nginx"], ["service", "postgresql"], ["containerd", "web"], ["service", "cron"], ["group", "/"]] as const;
@@ -64,6 +67,8 @@ export class Fleet {
       this.addVm(vm, number, { windows, window_details, exit_windows, antagonists, io_windows, thread_windows }, no);
     }
     for (let group = 0; group < this.options.groups; group++) this.addGroup(group, number, windows, window_details);
+    const groups = this.options.containers ? this.containers(windows, window_details) : {};
+    const findings = number < this.options.findings_since ? {} : { findings: findingsOf(number, window_ns, { machines, windows, antagonists, ...groups }) };
     return {
       ts: number * window_ns,
       dur: window_ns,
@@ -73,7 +78,8 @@ export class Fleet {
       windows,
       window_details,
       thread_windows,
-      ...(this.options.containers ? this.containers(windows, window_details) : {}),
+      ...groups,
+      ...findings,
       cpu_windows: this.cpus(number),
       exit_windows: no("exits") ? [] : exit_windows,
       antagonists,

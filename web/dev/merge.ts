@@ -1,5 +1,6 @@
 // Windows that follow each other as one: what `Snapshot::extend` of crates/live does, for the test double.
 import type { WindowJson } from "../dashboard/core/wire.ts";
+import { mergedFindings } from "./findings.ts";
 
 type Row = Record<string, unknown>;
 
@@ -24,6 +25,7 @@ export function merged(windows: readonly WindowJson[], tables: readonly string[]
   const out: Row = { ts: first.ts, dur: sum(windows, "dur"), ended_unix_ns: last.ended_unix_ns, missed_windows: sum(windows, "missed_windows") };
   for (const table of tables) {
     if (table === "machines" || table === "missing") out[table] = last[table as "machines"];
+    else if (table === "findings") Object.assign(out, mergedFindings(windows));
     else if (table === "health") out[table] = add({ ...(first.health as Row) }, windows.slice(1).map((window) => window.health as Row));
     else out[table] = mergedRows(windows.map((window) => (window as unknown as Record<string, readonly Row[]>)[table] ?? []), KEYS[table]!);
   }

@@ -26,7 +26,7 @@ export interface ServeOptions extends FleetOptions {
   readonly frozen_ms: number;
 }
 
-const TABLES = ["machines", "windows", "window_details", "thread_windows", "cpu_windows", "exit_windows", "antagonists", "io_windows", "container_windows", "pressure_windows", "missing", "health"];
+const TABLES = ["machines", "windows", "window_details", "thread_windows", "cpu_windows", "exit_windows", "antagonists", "io_windows", "container_windows", "pressure_windows", "findings", "missing", "health"];
 const TYPES: Readonly<Record<string, string>> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 
 /** Windows that are kept; the others are made again. */
@@ -267,6 +267,8 @@ export function readLog(path: string): WindowJson[] {
     else if (table === "health") windows[windows.length - 1]![table] = row;
     else (windows[windows.length - 1]![table] as unknown[]).push(row);
   }
+  // A log of an older version has no findings: they are not known.
+  if (!windows.some((window) => (window["findings"] as unknown[]).length > 0)) for (const window of windows) delete window["findings"];
   return windows as unknown as WindowJson[];
 }
 

@@ -18,6 +18,7 @@ export interface Actor {
 /** The machines of a window by number. VMs are known by name: numbers are given anew when the server starts. */
 export class Machines {
   private readonly names = new Map<number, string>();
+  private readonly groups = new Map<number, string>();
   private host = "host";
 
   constructor(rows: readonly MachineRow[] = []) {
@@ -28,6 +29,7 @@ export class Machines {
       const name = seen.has(row.name) ? `${row.name}#${row.machine_id}` : row.name;
       seen.add(name);
       this.names.set(row.machine_id, name);
+      if (row.cgroup !== null && row.cgroup !== undefined) this.groups.set(row.machine_id, row.cgroup);
     }
   }
 
@@ -37,6 +39,11 @@ export class Machines {
 
   name(machine_id: number): string {
     return this.names.get(machine_id) ?? `machine ${machine_id}`;
+  }
+
+  /** The control group that a VM's VMM is in, if that is known. */
+  groupOf(machine_id: number): string | undefined {
+    return this.groups.get(machine_id);
   }
 
   idOf(name: string): number | undefined {

@@ -1,6 +1,7 @@
 // Takes windows in: what each table adds to which lane. The only place that knows both the tables and the panels' numbers.
 import { labelOf, Machines, partyOf, type ActorId, type Label } from "./actors.ts";
 import { Damage } from "./damage.ts";
+import { FindingLanes } from "./findings.ts";
 import { GROUPS, groupOf } from "./lengths.ts";
 import { Lanes, type Rel, type Span } from "./lanes.ts";
 import { ownerOfIo } from "./merge.ts";
@@ -44,6 +45,7 @@ export class Range {
   readonly exitsOf: Lanes;
   /** `who waited \n behind whom`. */
   readonly rivals: Lanes;
+  readonly findings: FindingLanes;
   /** What is damaged in the history. */
   readonly damage: Damage;
   /** Names of containers. */
@@ -65,6 +67,7 @@ export class Range {
     this.io = new Lanes(2, step_ns);
     this.own = new Lanes(3, step_ns);
     this.waits = new Lanes(GROUPS, step_ns);
+    this.findings = new FindingLanes(step_ns, focus);
     this.exits = new Lanes(2, coarse_ns);
     this.exitsOf = new Lanes(2, coarse_ns);
     this.rivals = new Lanes(2, coarse_ns);
@@ -83,6 +86,7 @@ export class Range {
       this.cpus.add(String(row.cpu), CPU.unknown, orNone(row.unknown_ns));
     }
     this.addIo(window, machines);
+    this.findings.add(window, span, machines);
     this.own.add("own", OWN.cpu, orNone(window.health?.own_cpu_ns));
     this.own.add("own", OWN.late, orNone(window.health?.late_threads));
     this.own.add("own", OWN.missed, orNone(window.missed_windows));
@@ -107,6 +111,7 @@ export class Range {
 
   trim(from: Rel): void {
     for (const lanes of [this.actors, this.cpus, this.io, this.own, this.waits, this.exits, this.exitsOf, this.rivals]) lanes.trim(from);
+    this.findings.trim(from);
     this.damage.trim(from);
     for (const id of this.labels.keys()) if (this.actors.lane(id) === undefined) this.labels.delete(id);
   }

@@ -143,6 +143,21 @@ export interface ContainerRow {
   readonly lengths?: Lengths;
 }
 
+/** A finding: a rule that held for a vCPU, a VM, a control group or a thread of the host in a window. */
+export interface FindingRow extends ActorKey {
+  /** How much of a merged window the windows with this finding are. */
+  readonly dur?: Num;
+  readonly tid?: Num;
+  readonly detector: string;
+  readonly subject: string;
+  readonly held_ns: number;
+  readonly of_ns: number;
+  readonly count?: Num;
+  readonly confidence?: string | null;
+  readonly sentence: string;
+  readonly hint?: string | null;
+}
+
 /** What a control group (null: the host) was short of. `dur` is its own: a group that did nothing is looked at seldom. */
 export interface PressureRow {
   readonly dur: number;
@@ -190,6 +205,8 @@ export interface WindowJson {
   readonly io_windows?: readonly IoRow[];
   readonly container_windows?: readonly ContainerRow[];
   readonly pressure_windows?: readonly PressureRow[];
+  /** Absent or null: not known. */
+  readonly findings?: readonly FindingRow[] | null;
   readonly missing?: readonly MissingRow[];
   readonly health?: HealthRow;
 }
@@ -210,7 +227,7 @@ export interface HistoryJson {
 
 /** Tables that a view asks for. */
 export type Table =
-  | "machines" | "windows" | "window_details" | "thread_windows" | "cpu_windows" | "exit_windows" | "antagonists" | "io_windows" | "container_windows" | "pressure_windows" | "missing" | "health";
+  | "machines" | "windows" | "window_details" | "thread_windows" | "cpu_windows" | "exit_windows" | "antagonists" | "io_windows" | "container_windows" | "pressure_windows" | "findings" | "missing" | "health";
 
 /** A number, or NaN for what is null or absent: it must not become 0. */
 export function known(value: Num): number {

@@ -7,7 +7,7 @@ import type { HistoryJson, Table, WindowJson } from "../core/wire.ts";
 import type { ActorId } from "../core/actors.ts";
 import { api } from "./api.ts";
 
-export const FINE: readonly Table[] = ["machines", "windows", "window_details", "cpu_windows", "io_windows", "container_windows", "health"];
+export const FINE: readonly Table[] = ["machines", "windows", "window_details", "cpu_windows", "io_windows", "container_windows", "findings", "health"];
 export const COARSE: readonly Table[] = ["machines", "exit_windows", "antagonists"];
 const LIVE: readonly Table[] = [...FINE, "exit_windows", "antagonists", "pressure_windows", "missing"];
 const DETAIL: readonly Table[] = [...LIVE, "thread_windows"];
