@@ -66,7 +66,7 @@ const result = await inPage(page, async (app, seconds: number) => {
     );
   app.meter.reset();
   const end_ms = app.unixMs(app.knownTo);
-  const scroller = document.querySelector(".scroller")!;
+  const scroller = document.querySelector("#p-fleet .scroller")!;
   const length = (ns: number, back_ms: number): void => void (app.seen = { ...app.seen, length_ns: ns, until_ms: end_ms - back_ms });
   for (let i = 0; i < 90; i++) {
     length(3600e9 * 0.97 ** i + 60e9, i * 2000);

@@ -64,7 +64,7 @@ export class Fleet extends TimePlot {
     this.scroller.addEventListener("scroll", () => app.repaint());
   }
 
-  get focusable(): HTMLElement {
+  override get focusable(): HTMLElement {
     return this.scroller;
   }
 

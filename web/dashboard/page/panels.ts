@@ -5,6 +5,7 @@ import { clock, offsetsText } from "../core/clock.ts";
 import { lengthText, RANGES } from "../core/steps.ts";
 import { api } from "./api.ts";
 import type { App } from "./app.ts";
+import { Findings } from "./findings.ts";
 import { Fleet } from "./fleet.ts";
 import { ExitGrid, RivalGrid } from "./grid.ts";
 import { CpuHeat, ExitHeat, WaitHeat } from "./heats.ts";
@@ -43,7 +44,7 @@ export class Panels {
     this.fleet = new Fleet(app, panelOf("fleet"));
     this.exits = { time: new ExitHeat(app, panelOf("exits"), "VM exits by reason over time"), who: new ExitGrid(app, panelOf("exits"), "VM exits by VM and reason") };
     const alone = [new CpuHeat(app, panelOf("cpus"), "Busy share of each CPU over time"), new WaitHeat(app, panelOf("waits"), "Waits for a CPU: length over time"), new RivalGrid(app, panelOf("rivals"), "CPU contention: waiting time by waiter and antagonist"), new IoPlot(app, panelOf("io"), "I/O over time")];
-    this.plots = [this.fleet, ...alone, this.exits.time, this.exits.who];
+    this.plots = [new Findings(app, panelOf("findings")), this.fleet, ...alone, this.exits.time, this.exits.who];
     this.texts = [new Reasons(app, panelOf("reasons")), new Threads(app, panelOf("threads")), new Server(app, panelOf("server"))];
     for (const plot of [...alone, this.exits.time, this.exits.who]) plot.body.append(this.holder(plot));
     for (const plot of this.plots) this.listen(plot);
@@ -72,7 +73,8 @@ export class Panels {
     return Math.max(...this.plots.map((plot) => plot.width), 300) * Math.min(2, window.devicePixelRatio || 1);
   }
 
-  private resized(): void {
+  /** Measures the panels anew before the next frame. */
+  resized(): void {
     this.stale = true;
     this.app.repaint();
   }
@@ -171,7 +173,7 @@ export class Panels {
       const { x, y } = point(event);
       this.act(plot.hit(x, y));
     });
-    canvas.addEventListener("blur", () => this.tip.hide());
+    plot.focusable.addEventListener("blur", () => this.tip.hide());
   }
 
   private act(hit: Hit | undefined): void {
@@ -182,7 +184,7 @@ export class Panels {
   /** The plot that has the focus; without one, the rows. */
   get focused(): Plot {
     const here = document.activeElement;
-    return this.plots.find((plot) => plot !== this.fleet && plot.canvas === here) ?? this.fleet;
+    return this.plots.find((plot) => plot.focusable === here) ?? this.fleet;
   }
 
   /** Moves inside the focused plot; false: there is nothing to move to there. */

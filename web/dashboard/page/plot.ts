@@ -68,6 +68,11 @@ export abstract class Plot {
   /** Is it on the page? As of the last measuring: to ask the browser costs a layout. */
   shown = false;
 
+  /** What has the focus while keys go to this plot. */
+  get focusable(): HTMLElement {
+    return this.canvas;
+  }
+
   setTitle(...parts: (string | Node)[]): void {
     this.panel.querySelector("h2")!.replaceChildren(...parts);
   }
