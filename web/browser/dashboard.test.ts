@@ -187,7 +187,7 @@ test("a VM's tables are sums of the range that is seen, whichever it comes to be
   await home();
   await opened.page.locator('#p-fleet .row:has(b:text-is("batch1"))').click();
   await settled(opened.page);
-  const counts = async (): Promise<string[][]> => (await opened.page.locator("#p-reasons tbody tr").allInnerTexts()).map((line) => line.split("\t").slice(0, 2));
+  const counts = (): Promise<string[][]> => opened.page.evaluate(() => [...document.querySelectorAll("#p-reasons tbody tr")].map((row) => [...row.querySelectorAll("td")].slice(0, 2).map((cell) => cell.textContent!)));
   const wanted = (from_ms: number, until_ms: number): string[][] => {
     const [whole] = opened.double.history(from_ms * 1e6, until_ms * 1e6, 1e15, ["machines", "exit_windows"]).windows;
     const id = whole!.machines!.find(({ name }) => name === "batch1")!.machine_id;
