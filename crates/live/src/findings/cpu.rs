@@ -125,7 +125,7 @@ impl Wanted<'_> {
         // While its quota had ended others had the CPU: that is not what kept it.
         let held = all.saturating_sub(throttled);
         let is_certain = rules::is_starved(self.starved.saturating_sub(throttled), wanted, range)
-            && knows_limits(scene, &self.groups);
+            && knows_quotas(scene, &self.groups);
         if rules::is_starved(held, wanted, range) {
             let confidence = if is_certain { Confidence::Certain } else { Confidence::Likely };
             let detail = most.map_or(Detail::None, |(who, ns)| Detail::Behind {
@@ -135,9 +135,9 @@ impl Wanted<'_> {
             });
             found.push(finding(Detector::Starved, held, wanted, self.times, confidence, detail));
         }
-        // Where limits of groups are not known, long waits for a CPU that nobody has are for one.
+        // Of whom no group is known (under Xen, in a cgroup namespace), a long wait for a CPU that nobody has is for a limit.
         let on_average = self.idle / i64::try_from(self.idle_times.max(1)).unwrap_or(i64::MAX);
-        if !knows_quotas(scene)
+        if self.groups.is_empty()
             && rules::is_throttled(self.idle, range)
             && rules::is_too_long_for_idle(on_average, range)
         {
@@ -154,15 +154,11 @@ impl Wanted<'_> {
     }
 }
 
-/// Is it known whether these groups have a quota, and for how long it kept them? Not before they were looked at twice.
-fn knows_limits(scene: &Scene<'_>, groups: &BTreeSet<&str>) -> bool {
-    let is_known = |group: &&str| group.len() < 2 || scene.pressure(group).is_some();
-    scene.window.lacks_everywhere("throttled_ns") || groups.iter().all(is_known)
-}
-
-fn knows_quotas(scene: &Scene<'_>) -> bool {
-    !scene.window.lacks_everywhere("throttled_ns")
-        && scene.window.pressure.iter().any(|row| row.cgroup.is_some())
+/// Is it known for how long the quotas of these groups, and of those above them, kept threads? Not before they were looked at
+/// twice.
+fn knows_quotas(scene: &Scene<'_>, groups: &BTreeSet<&str>) -> bool {
+    let mut rows = groups.iter().flat_map(|group| scene.pressures_above(group));
+    rows.all(|row| row.quota_ns.is_none() || row.throttled_ns.is_some())
 }
 
 /// For how long of the window a quota of one of the groups, or of those above them, kept threads.

@@ -68,17 +68,12 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What the group was short of.
-    pub(super) fn pressure(&self, group: &str) -> Option<&'a PressureWindow> {
-        self.pressure.get(group).copied()
-    }
-
     /// What the group and those above it were short of, from the group up.
     pub(super) fn pressures_above<'s>(
         &'s self,
         group: &'s str,
     ) -> impl Iterator<Item = &'a PressureWindow> + 's {
-        above(group).filter_map(move |group| self.pressure(group))
+        above(group).filter_map(move |group| self.pressure.get(group).copied())
     }
 }
 

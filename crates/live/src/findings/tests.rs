@@ -4,7 +4,6 @@ use crate::{
     groups::{ContainerWindow, PressureWindow},
     histogram::Histogram,
     lines,
-    missing::{Metric, Missing},
     snapshot::{ActorWindow, Antagonist, ExitWindow, Snapshot, ThreadWindow, WindowDetail},
 };
 use proptest::prelude::*;
@@ -209,12 +208,6 @@ fn exits(reason: &str, count: u64, handling: i64) -> (ExitWindow, Histogram) {
     (row, Histogram::default())
 }
 
-/// Its groups have no quota.
-fn without_quotas(window: &mut Snapshot) {
-    let groups: Vec<String> = window.threads.iter().filter_map(|row| row.cgroup.clone()).collect();
-    window.pressure.extend(groups.iter().map(|group| pressure(Some(group))));
-}
-
 /// Rule, confidence and words of each.
 fn found(window: &Snapshot) -> Vec<String> {
     let all = window.findings();
@@ -231,9 +224,6 @@ fn groups_and_vcpus_wait_behind_others_and_not_behind_their_own_threads() {
         vcpu_thread(4, 0, 100, 300),
     ];
     now.antagonists = vec![antagonist(1, 2, 100), antagonist(1, 3, 400), antagonist(4, 3, 300)];
-    // Before the groups were looked at, their quotas may be what they wait for.
-    assert!(now.findings().iter().all(|found| found.confidence == "likely"));
-    without_quotas(&mut now);
     assert_eq!(
         found(&now),
         [
@@ -256,7 +246,6 @@ fn threads_outside_of_groups_and_containers_have_their_names() {
     let mut now = window();
     now.threads = vec![thread(7, "/", 100, 400), thread(8, "/kubepods/podX/ctr/work", 500, 100)];
     now.antagonists = vec![antagonist(7, 8, 400), antagonist(8, 9, 90)];
-    without_quotas(&mut now);
     let container = |cgroup: &str, kind: &str, name: &str, pod: Option<&str>| ContainerWindow {
         ts: 0,
         dur: S,
@@ -304,7 +293,7 @@ fn an_ended_quota_is_told_and_is_no_starvation() {
     let mut now = window();
     now.threads = vec![thread(1, "/a/inner", 300, 680), thread(2, "/b", 500, 0)];
     now.antagonists = vec![antagonist(1, 2, 680)];
-    now.pressure = vec![quota("/a", 650, 9), pressure(Some("/a/inner")), pressure(Some("/b"))];
+    now.pressure = vec![quota("/a", 650, 9), pressure(Some("/b"))];
     assert_eq!(
         found(&now),
         [
@@ -321,12 +310,15 @@ fn an_ended_quota_is_told_and_is_no_starvation() {
     now.pressure[0] = PressureWindow { ts: -S, dur: 2 * S, ..quota("/a", 1300, 9) };
     assert!(found(&now)[0].starts_with("throttled certain: /a waited 1.30 s (65.0 %"));
     assert_eq!(found(&now).len(), 1);
+    // Before it was looked at twice, the quota may be what it waits for.
+    now.pressure[0] = PressureWindow { dur: 0, throttled_ns: None, ..quota("/a", 0, 0) };
+    assert!(found(&now)[0].starts_with("starved likely: /a/inner waited 680 ms"));
 }
 
 #[test]
-fn where_limits_are_not_known_long_waits_for_nobody_are_likely_for_one() {
+fn where_groups_are_not_known_long_waits_for_nobody_are_likely_for_a_limit() {
     let mut now = window();
-    now.threads = vec![vcpu_thread(1, 0, 300, 600)];
+    now.threads = vec![ThreadWindow { cgroup: None, ..vcpu_thread(1, 0, 300, 600) }];
     now.antagonists = vec![antagonist(1, 0, 600)];
     assert_eq!(
         found(&now),
@@ -334,15 +326,12 @@ fn where_limits_are_not_known_long_waits_for_nobody_are_likely_for_one() {
             "throttled likely: web vcpu0 waited 600 ms (60.0 % of the range) 2 times, most likely because its quota or cap had ended."
         ]
     );
-    now.missing = vec![Missing::everywhere(Metric::Throttling, "no cpu controller")];
-    assert_eq!(found(&now).len(), 1);
     // Many short ones are a CPU that leaves its idle state.
     now.antagonists[0].times = 700;
     assert_eq!(found(&now), [""; 0]);
     now.antagonists[0].times = 2;
-    now.missing.clear();
-    now.pressure = vec![pressure(Some("/machine/web"))];
-    assert_eq!(found(&now), [""; 0], "no group has a quota");
+    now.threads[0].cgroup = Some("/machine/web".to_owned());
+    assert_eq!(found(&now), [""; 0], "its group has no quota");
 }
 
 #[test]
@@ -436,7 +425,6 @@ fn windows_below_a_second_have_none_and_several_as_one_have_those_of_their_sums(
     let mut now = window();
     now.threads = vec![thread(1, "/a", 300, 500), thread(2, "/b", 500, 0)];
     now.antagonists = vec![antagonist(1, 2, 400)];
-    without_quotas(&mut now);
     let mut short = now.clone();
     short.dur = S - 1;
     assert_eq!(found(&short), [""; 0]);

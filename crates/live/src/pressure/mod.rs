@@ -251,7 +251,7 @@ impl Group {
         };
     }
 
-    /// The row since the look before, if there was one and there is anything to tell.
+    /// The row since the look before, if there is anything to tell. Of the first look: a row of no length, if there is a limit.
     fn look(
         &mut self,
         name: Option<&str>,
@@ -268,7 +268,8 @@ impl Group {
             *stalls = text.map(|text| parse::pressure(&text)).unwrap_or_default();
         }
         let look = Look { at_ns: now_ns, throttled, stalls };
-        let row = self.last.and_then(|last| row(name, &last, &look, self.limit));
+        let never = Look { at_ns: now_ns, throttled: None, stalls: Default::default() };
+        let row = row(name, self.last.as_ref().unwrap_or(&never), &look, self.limit);
         self.last = Some(look);
         row
     }
