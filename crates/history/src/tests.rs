@@ -1,5 +1,5 @@
 //! The history as a whole, with windows of a made-up host.
-#![allow(clippy::unwrap_used, reason = "tests report by failing")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests report by failing")]
 
 use super::read::plan;
 use super::{Fold, Index, Opened, Piece, Plan, State};
@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
-use transect_live::Snapshot;
+use transect_live::{Antagonist, Snapshot, TABLES, lines};
+use transect_model::ids::{MachineId, Tid};
 
 const S: u64 = 1_000_000_000;
 
@@ -372,5 +373,50 @@ mod host {
         let opened = plan_of(&dir.path().join("history"), 2).open().unwrap();
         assert_eq!(opened.told, Vec::<String>::new());
         drop((opened, mounted));
+    }
+}
+
+/// Of a host with a thousand VMs, each of which waits behind another: beside the text that the history has of the window.
+#[test]
+fn findings_of_a_large_window_cost_little_beside_its_text() {
+    let mut made = Made::new(1000, 1000);
+    made.skip(6);
+    let mut window = made.next_window();
+    let one = window.antagonists[0].clone();
+    let vms = 1..=1000_u32;
+    window.antagonists = vms.clone().map(|vm| of_vm(&one, vm, vm % 1000 + 1)).collect();
+    for thread in &mut window.threads {
+        thread.waited_ns = 300_000_000;
+    }
+    let fastest = |run: &dyn Fn() -> usize| {
+        let times = (0..5).map(|_| {
+            let begun = std::time::Instant::now();
+            assert!(run() > 0);
+            begun.elapsed()
+        });
+        times.min().unwrap()
+    };
+    let findings = fastest(&|| window.findings().len());
+    let others = || TABLES.into_iter().filter(|table| *table != "findings");
+    let text = fastest(&|| {
+        others().map(|table| lines::Rendered::table(&window, table).json().len()).sum()
+    });
+    println!(
+        "findings {findings:?}, text {text:?}: {:.3}",
+        findings.as_secs_f64() / text.as_secs_f64()
+    );
+    assert_eq!(window.findings().len(), 256, "of 1000");
+    assert!(findings < text);
+}
+
+fn of_vm(one: &Antagonist, vm: u32, by: u32) -> Antagonist {
+    let tid = |vm: u32| Tid(i32::try_from(2000 + vm).unwrap());
+    Antagonist {
+        machine_id: MachineId(vm),
+        tid: tid(vm),
+        by_machine_id: MachineId(by),
+        by_tid: tid(by),
+        ns: 290_000_000,
+        ..one.clone()
     }
 }
