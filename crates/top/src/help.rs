@@ -10,7 +10,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Tab", "next list of a vCPU or thread"),
     ("c C", "CPU 0, then the next or the previous CPU"),
     ("t", "all threads"),
-    ("f", "findings: what holds whom in this window, and what to try"),
+    ("f", "findings: the rules that hold in this window, with remedies"),
     ("/", "show only rows whose name contains a text"),
     ("< >  r", "sort by the column to the left or right; reverse"),
     ("space", "pause or resume; in a log: play or stop"),
