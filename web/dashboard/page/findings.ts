@@ -37,6 +37,8 @@ export class Findings extends TimePlot {
   rows: readonly FoundRow[] = [];
   /** The key of the line that the keyboard is on. */
   private current: string | undefined;
+  /** The pointer is down on a line: until it is up, the lines stay as they are, or another one would be clicked. */
+  private pressed = false;
   /** All lines, not only the first ones. */
   private all = false;
   private made: { range: Range | undefined; of: string; at: number } = { range: undefined, of: "", at: -Infinity };
@@ -59,6 +61,13 @@ export class Findings extends TimePlot {
     this.body.append(this.list, this.foot);
     this.body.hidden = true;
     this.list.addEventListener("scroll", () => app.repaint());
+    this.list.addEventListener("pointerdown", () => (this.pressed = true));
+    for (const end of ["pointerup", "pointercancel"]) {
+      window.addEventListener(end, () => {
+        if (this.pressed) app.repaint();
+        this.pressed = false;
+      });
+    }
     this.more.addEventListener("click", () => {
       this.all = !this.all;
       this.list.scrollTop = 0;
@@ -133,6 +142,7 @@ export class Findings extends TimePlot {
     const { range, moment } = app;
     const of = [app.changes, moment, app.following, app.seen.focus, app.pickedWindows[0]?.ts].join("\n");
     const now = performance.now();
+    if (this.pressed && this.made.range === range) return this.rows;
     if (this.made.range === range && this.made.of === of && now - this.made.at < REORDER_MS) {
       app.repaintLater(REORDER_MS);
       return this.rows;
