@@ -31,7 +31,7 @@ export async function visit(browser: Browser, url: string, look: Look = {}): Pro
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => {
     // What a test provokes is in the browser's log too; the page says it in its own words.
-    if (message.type() === "error" && !/status of (4\d\d|503)|ERR_(CONNECTION|EMPTY)/.test(message.text())) errors.push(message.text());
+    if (message.type() === "error" && !/status of (4\d\d|503)|ERR_(CONNECTION|EMPTY|SOCKET_NOT_CONNECTED)/.test(message.text())) errors.push(message.text());
   });
   await page.goto(url + (look.hash ?? ""));
   await settled(page);
