@@ -1,7 +1,7 @@
 //! A window with its tables as JSON, made once for all who send or write them.
 
 use std::sync::{Arc, OnceLock};
-use transect_live::{Snapshot, TABLES, lines};
+use transect_live::{Snapshot, TABLES, is_derived, lines};
 
 /// How many tables a window has.
 pub const COUNT: usize = TABLES.len();
@@ -38,9 +38,11 @@ impl Rendered {
         Some(self.tables.get(table)?.get_or_init(|| lines::Rendered::table(&self.snapshot, name)))
     }
 
-    /// Appends it as lines, as the history has them.
+    /// Appends it as lines, as the history has them: without what its readers make of the other rows.
     pub fn push_lines(&self, out: &mut Vec<u8>) {
-        let tables = (0..COUNT).filter_map(|table| self.table(table));
-        lines::push_rendered(&self.snapshot, tables, out);
+        let kept = TABLES.iter().enumerate().filter(|(_, name)| !is_derived(name));
+        let tables: Vec<_> =
+            kept.filter_map(|(table, name)| Some((*name, self.table(table)?))).collect();
+        lines::push_rendered(&self.snapshot, &tables, out);
     }
 }

@@ -5,6 +5,7 @@ use transect_model::ids::MachineId;
 
 record! {
     /// A container, pod, machine, service or slice: the sum of all control groups in it.
+    #[derive(Default)]
     ContainerWindow {
         /// Start of the window, ns of trace time.
         ts: i64,
@@ -81,7 +82,7 @@ impl ContainerWindow {
 
 record! {
     /// What a control group, or the host, was short of: from one look at the kernel's counters to the next.
-    #[derive(Eq)]
+    #[derive(Default, Eq)]
     PressureWindow {
         /// Time of the previous reading of the counters.
         ts: i64,

@@ -60,7 +60,7 @@ pub use groups::{ContainerWindow, PressureWindow};
 pub use histogram::Histogram;
 pub use host::HostSource;
 pub use missing::{Metric, Missing, everything};
-pub use rows::TABLES;
+pub use rows::{TABLES, is_derived};
 pub use snapshot::{
     ActorWindow, Antagonist, CpuWindow, ExitWindow, Health, IoWindow, Snapshot, ThreadWindow,
     WindowDetail,

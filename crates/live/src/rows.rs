@@ -24,6 +24,11 @@ pub const TABLES: [&str; 13] = [
     "health",
 ];
 
+/// Is this table made of the others, so that whoever keeps windows need not keep it?
+pub fn is_derived(table: &str) -> bool {
+    table == "findings"
+}
+
 /// A row in which what cannot be had is null.
 struct Known<'a> {
     row: &'a dyn Record,
@@ -180,27 +185,8 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_null_and_not_zero() {
         let mut snapshot = Snapshot::default();
-        let row = crate::snapshot::WindowDetail {
-            ts: 0,
-            dur: 1,
-            machine_id: MachineId(3),
-            vcpu: None,
-            cgroup: None,
-            threads: 1,
-            preempted_ns: 0,
-            waking_ns: 0,
-            migrations: 0,
-            waits: 0,
-            wait_p50_ns: None,
-            wait_p90_ns: None,
-            wait_p99_ns: None,
-            wait_max_ns: 0,
-            unattributed_ns: 0,
-            injections: 0,
-            halts: 0,
-            halts_polled: 0,
-            poll_ns: 0,
-        };
+        let machine_id = MachineId(3);
+        let row = crate::snapshot::WindowDetail { machine_id, ..Default::default() };
         let cell = |snapshot: &Snapshot, wanted: &str| {
             let mut lacking = Lacking::of_a_table(snapshot);
             let lacks = lacking.of(MachineId(3), &row);

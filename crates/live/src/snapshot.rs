@@ -60,6 +60,7 @@ pub struct ActorWindow {
 
 record! {
     /// What the `windows` table has no columns for; keys as there.
+    #[derive(Default)]
     WindowDetail {
         /// Start of the window, ns of trace time.
         ts: i64,
@@ -104,6 +105,7 @@ record! {
 
 record! {
     /// One thread. running is gotten, preempted and waking are waited, and so on: they fill the window.
+    #[derive(Default)]
     ThreadWindow {
         /// Start of the window, ns of trace time.
         ts: i64,

@@ -97,21 +97,7 @@ impl Containers {
             cgroup: level.path.clone(),
             parent: parent.map(str::to_owned),
             vm_machine_id: vm,
-            threads: 0,
-            executions: 0,
-            gotten_ns: 0,
-            waited_ns: 0,
-            preempted_ns: 0,
-            waking_ns: 0,
-            blocked_ns: 0,
-            unknown_ns: 0,
-            guest_ns: 0,
-            exits: 0,
-            migrations: 0,
-            waits: 0,
-            wait_p50_ns: None,
-            wait_p99_ns: None,
-            wait_max_ns: 0,
+            ..ContainerWindow::default()
         }
     }
 }

@@ -51,33 +51,14 @@ fn thread(tid: i32, cgroup: &str, ran: i64, waited: i64) -> ThreadWindow {
         pid: Tid(tid),
         name: format!("thread{tid}"),
         role: "thread",
-        vm_machine_id: None,
-        vcpu: None,
         cgroup: Some(cgroup.to_owned()),
-        cpu: CpuId(0),
         state: "running",
         executions: 10,
         gotten_ns: ran * MS,
         waited_ns: waited * MS,
         preempted_ns: waited * MS,
-        waking_ns: 0,
         blocked_ns: S - (ran + waited) * MS,
-        offline_ns: 0,
-        unknown_ns: 0,
-        guest_ns: 0,
-        halted_ns: 0,
-        allocations: 0,
-        allocated_avg_ns: None,
-        allocated_min_ns: None,
-        allocated_max_ns: None,
-        migrations: 0,
-        wait_p50_ns: None,
-        wait_p99_ns: None,
-        wait_max_ns: 0,
-        unattributed_ns: 0,
-        exits: 0,
-        io_count: 0,
-        injections: 0,
+        ..ThreadWindow::default()
     }
 }
 
@@ -110,23 +91,7 @@ fn antagonist(tid: i32, by: i32, ms: i64) -> Antagonist {
 }
 
 fn pressure(cgroup: Option<&str>) -> PressureWindow {
-    PressureWindow {
-        ts: 0,
-        dur: S,
-        machine_id: MachineId(0),
-        cgroup: cgroup.map(str::to_owned),
-        quota_ns: None,
-        period_ns: None,
-        periods: None,
-        periods_throttled: None,
-        throttled_ns: None,
-        cpu_some_ns: None,
-        cpu_full_ns: None,
-        io_some_ns: None,
-        io_full_ns: None,
-        memory_some_ns: None,
-        memory_full_ns: None,
-    }
+    PressureWindow { dur: S, cgroup: cgroup.map(str::to_owned), ..PressureWindow::default() }
 }
 
 fn quota(cgroup: &str, throttled: i64, ended: u64) -> PressureWindow {
@@ -166,27 +131,8 @@ fn actor(vcpu: Option<u32>, ran: i64, waited: i64) -> ActorWindow {
         exits: 0,
         steal_ns: waited * MS,
     };
-    let detail = WindowDetail {
-        ts: 0,
-        dur: S,
-        machine_id: WEB,
-        vcpu,
-        cgroup: None,
-        threads: 1,
-        preempted_ns: 0,
-        waking_ns: 0,
-        migrations: 0,
-        waits: 0,
-        wait_p50_ns: None,
-        wait_p90_ns: None,
-        wait_p99_ns: None,
-        wait_max_ns: 0,
-        unattributed_ns: 0,
-        injections: 0,
-        halts: 0,
-        halts_polled: 0,
-        poll_ns: 0,
-    };
+    let detail =
+        WindowDetail { dur: S, machine_id: WEB, vcpu, threads: 1, ..WindowDetail::default() };
     ActorWindow { window, detail, waits: Histogram::default() }
 }
 
@@ -247,32 +193,12 @@ fn threads_outside_of_groups_and_containers_have_their_names() {
     now.threads = vec![thread(7, "/", 100, 400), thread(8, "/kubepods/podX/ctr/work", 500, 100)];
     now.antagonists = vec![antagonist(7, 8, 400), antagonist(8, 9, 90)];
     let container = |cgroup: &str, kind: &str, name: &str, pod: Option<&str>| ContainerWindow {
-        ts: 0,
         dur: S,
-        machine_id: MachineId(0),
         kind: kind.to_owned(),
         name: name.to_owned(),
-        id: None,
         pod: pod.map(str::to_owned),
-        namespace: None,
         cgroup: cgroup.to_owned(),
-        parent: None,
-        vm_machine_id: None,
-        threads: 1,
-        executions: 0,
-        gotten_ns: 0,
-        waited_ns: 0,
-        preempted_ns: 0,
-        waking_ns: 0,
-        blocked_ns: 0,
-        unknown_ns: 0,
-        guest_ns: 0,
-        exits: 0,
-        migrations: 0,
-        waits: 0,
-        wait_p50_ns: None,
-        wait_p99_ns: None,
-        wait_max_ns: 0,
+        ..ContainerWindow::default()
     };
     now.containers = vec![
         (container("/kubepods/podX/ctr", "kubernetes", "nginx", Some("web")), Histogram::default()),

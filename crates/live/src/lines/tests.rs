@@ -204,7 +204,8 @@ proptest! {
     fn rendered_tables_are_the_lines_that_are_written(snapshot in snapshot()) {
         let tables = TABLES.map(|table| Rendered::table(&snapshot, table));
         let mut lines = Vec::new();
-        push_rendered(&snapshot, tables.iter(), &mut lines);
+        let named: Vec<_> = TABLES.into_iter().zip(&tables).collect();
+        push_rendered(&snapshot, &named, &mut lines);
         let lines = String::from_utf8(lines).unwrap();
         prop_assert_eq!(lines, String::from_utf8(text(std::slice::from_ref(&snapshot))).unwrap());
         let mut object = Vec::new();

@@ -22,7 +22,7 @@ const TIMELESS: [&str; 3] = ["machines", "missing", "health"];
 /// The output's.
 pub fn write(snapshot: &Snapshot, to: &mut impl Write) -> io::Result<()> {
     let mut out = Vec::new();
-    push_head(snapshot, &mut out);
+    push_head(snapshot, snapshot.rows(), &mut out);
     to.write_all(&out)?;
     for table in TABLES {
         let begin = line_begin(snapshot, table);
@@ -37,15 +37,10 @@ pub fn write(snapshot: &Snapshot, to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// As [`write`], to memory, of tables that were rendered already: those of this snapshot, in the order of
-/// [`TABLES`].
-pub fn push_rendered<'t>(
-    snapshot: &Snapshot,
-    tables: impl Iterator<Item = &'t Rendered>,
-    out: &mut Vec<u8>,
-) {
-    push_head(snapshot, out);
-    for (table, rendered) in TABLES.into_iter().zip(tables) {
+/// As [`write`], to memory, of tables of this snapshot that were rendered already, each with its name.
+pub fn push_rendered(snapshot: &Snapshot, tables: &[(&str, &Rendered)], out: &mut Vec<u8>) {
+    push_head(snapshot, tables.iter().map(|(_, rendered)| rendered.rows.len()).sum(), out);
+    for (table, rendered) in tables {
         let begin = line_begin(snapshot, table);
         for row in rendered.rows() {
             out.extend_from_slice(begin.as_bytes());
@@ -56,10 +51,10 @@ pub fn push_rendered<'t>(
     }
 }
 
-fn push_head(snapshot: &Snapshot, out: &mut Vec<u8>) {
+fn push_head(snapshot: &Snapshot, rows: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"table\":\"snapshot\",");
     out.extend_from_slice(header(snapshot).as_bytes());
-    out.extend_from_slice(format!(",\"rows\":{}}}\n", snapshot.rows()).as_bytes());
+    out.extend_from_slice(format!(",\"rows\":{rows}}}\n").as_bytes());
 }
 
 /// What the lines of a table begin with. Rows that are about no time of their own have the window's.

@@ -315,20 +315,8 @@ fn row(
         memory_some_ns: memory.0,
         memory_full_ns: memory.1,
     };
-    let empty = PressureWindow {
-        quota_ns: None,
-        period_ns: None,
-        periods: None,
-        periods_throttled: None,
-        throttled_ns: None,
-        cpu_some_ns: None,
-        cpu_full_ns: None,
-        io_some_ns: None,
-        io_full_ns: None,
-        memory_some_ns: None,
-        memory_full_ns: None,
-        ..row.clone()
-    };
+    let (ts, dur, cgroup) = (row.ts, row.dur, row.cgroup.clone());
+    let empty = PressureWindow { ts, dur, cgroup, ..PressureWindow::default() };
     (row != empty).then_some(row)
 }
 
