@@ -116,7 +116,7 @@ fn what_rules_found() {
     golden_at_all_sizes("findings", "f");
 }
 
-/// A finding is told on the first screen and on those of its actor; from the list one comes to the actor.
+/// A finding is on the first screen and on those of its actor; from the list Enter leads to the actor.
 #[test]
 fn a_finding_leads_to_its_actor() {
     let mut app = live(Looks::default());
@@ -130,7 +130,7 @@ fn a_finding_leads_to_its_actor() {
     let one = lines_of(&mut app, 120, 40);
     assert!(one[1].ends_with("starved vCPU 0"), "{}", one[1]);
     assert!(one.iter().any(|line| line.contains("(f):") && line.contains(told)), "{one:#?}");
-    // Of who has none, nothing is told.
+    // A page without findings has no such line.
     keys(&mut app, "\u{1b}\u{1b}t/qemu\n\n");
     let other = lines_of(&mut app, 120, 40);
     assert!(!other.iter().any(|line| line.contains("(f):")), "{other:#?}");
