@@ -48,7 +48,7 @@ impl Record for Known<'_> {
 
 /// Which columns of a table cannot be had: asked once for all machines that lack nothing of their own, and not
 /// for every cell.
-struct Lacking<'a> {
+pub(crate) struct Lacking<'a> {
     snapshot: &'a Snapshot,
     special: BTreeSet<MachineId>,
     common: Option<Vec<bool>>,
@@ -56,12 +56,12 @@ struct Lacking<'a> {
 }
 
 impl<'a> Lacking<'a> {
-    fn of_a_table(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn of_a_table(snapshot: &'a Snapshot) -> Self {
         let special = snapshot.missing.iter().filter_map(|missing| missing.machine_id).collect();
         Lacking { snapshot, special, common: None, own: BTreeMap::new() }
     }
 
-    fn of(&mut self, machine: MachineId, row: &dyn Record) -> &[bool] {
+    pub(crate) fn of(&mut self, machine: MachineId, row: &dyn Record) -> &[bool] {
         let lacks = || {
             let mut lacks = Vec::new();
             row.each_cell(&mut |name, _| lacks.push(self.snapshot.lacks(name, machine)));

@@ -6,7 +6,10 @@ use transect_explain::{
     Party,
     detect::{Confidence, Detail, Detector, Finding, Range, rules},
 };
-use transect_model::ids::{MachineId, VcpuId};
+use transect_model::{
+    ids::{MachineId, VcpuId},
+    table::Window,
+};
 
 type VcpuOf = (MachineId, VcpuId);
 
@@ -81,8 +84,11 @@ fn polls(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn ping_pong(scene: &Scene<'_>, range: Range) -> Vec<Finding> {
     let rows = scene.window.actors.iter().map(|actor| &actor.window);
-    let vms =
-        rows.filter(|row| row.machine_id != HOST && row.vcpu.is_none() && row.cgroup.is_none());
+    // Of some requests only, nothing is known of their number.
+    let is_known = |row: &&Window| !scene.window.lacks("io_count", row.machine_id);
+    let vms = rows
+        .filter(|row| row.machine_id != HOST && row.vcpu.is_none() && row.cgroup.is_none())
+        .filter(is_known);
     let mut found = Vec::new();
     for row in vms {
         let wanted = row.gotten_ns.saturating_add(row.waited_ns);

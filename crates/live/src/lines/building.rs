@@ -1,6 +1,6 @@
 //! A window whose rows are being read.
 
-use super::cells::Cells;
+use super::{blank::blank, cells::Cells};
 use crate::{
     groups::{ContainerWindow, PressureWindow},
     histogram::Histogram,
@@ -165,7 +165,7 @@ impl Building {
                 Some(*line),
                 format!("\"{column}\" is null, and no row of table \"missing\" gives the reason"),
             )),
-            None => Ok(snapshot),
+            None => blank(snapshot).map_err(|why| wrong(&why)),
         }
     }
 }

@@ -68,7 +68,7 @@ fn cell(value: &Value, ty: ColumnType) -> Option<Cell<'_>> {
 }
 
 /// What stands in a column of numbers that cannot be had.
-fn nothing_of(ty: ColumnType) -> Option<Cell<'static>> {
+pub(super) fn nothing_of(ty: ColumnType) -> Option<Cell<'static>> {
     match ty {
         ColumnType::I32 | ColumnType::I64 => Some(Cell::I64(0)),
         ColumnType::U32 | ColumnType::U64 => Some(Cell::U64(0)),

@@ -33,6 +33,7 @@
 //!
 //! [`Snapshot::each_row`]: crate::Snapshot::each_row
 
+mod blank;
 mod building;
 mod cells;
 mod read;

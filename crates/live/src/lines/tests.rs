@@ -358,6 +358,26 @@ fn a_column_that_a_log_does_not_have_is_missing_in_it() {
     assert!(window.missing[0].why.contains("another version"));
 }
 
+/// One row without a column makes it missing in all: what the others have there is nowhere shown, and nothing is made of it.
+#[test]
+fn values_of_a_missing_column_are_dropped() {
+    let row = |seed| {
+        let detail = WindowDetail::read(&mut random(&[seed], WindowDetail::DOC)).unwrap();
+        let window = Window::read(&mut random(&[seed], Window::TABLE.columns)).unwrap();
+        ActorWindow { window, detail, waits: Histogram::default() }
+    };
+    let mut rows = vec![row(8), row(9)];
+    (rows[0].window.waited_ns, rows[1].window.waited_ns) = (0, 4711);
+    let good = String::from_utf8(text(&[Snapshot { actors: rows, ..of(5) }])).unwrap();
+    assert!(good.contains("\"waited_ns\":4711"));
+    let older = good.replacen("\"waited_ns\":0,", "", 1);
+    let window = Reader::new(older.as_bytes()).next().unwrap().unwrap();
+    assert!(window.lacks("waited_ns", transect_model::ids::MachineId(0)));
+    assert_eq!(window.actors[1].window.waited_ns, 0);
+    let told = text(std::slice::from_ref(&window));
+    assert_eq!(Reader::new(told.as_slice()).next().unwrap().unwrap(), window);
+}
+
 #[test]
 fn null_is_read_where_it_is_missing_and_nowhere_else() {
     let detail = WindowDetail::read(&mut random(&[8], WindowDetail::DOC)).unwrap();
