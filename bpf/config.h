@@ -98,7 +98,7 @@ struct cpu_logs {
 
 /* Shared with the consumer, both write. */
 struct control {
-	u64 paused; /* nobody writes while this is not 0: a snapshot, or a pulled trigger */
+	u64 paused; /* nobody writes while this is not 0: a snapshot, a pulled trigger, or the end */
 	u64 trigger_ns; /* stamp at which the trigger was pulled */
 	u64 trigger_cpu;
 	u64 trigger_tid;

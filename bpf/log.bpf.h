@@ -329,7 +329,7 @@ static __always_inline struct log *log_enter(void)
 	struct cpu_logs *cpu = &logs[log_cpu() & (MAX_CPUS - 1)];
 	struct log *log = &cpu->main;
 
-	if (cfg.overwrite && *(volatile u64 *)&control.paused)
+	if (unlikely_(*(volatile u64 *)&control.paused))
 		return NULL;
 	if (unlikely_(*(volatile u16 *)&log->busy)) {
 		log = &cpu->side[0];

@@ -131,9 +131,12 @@ impl Compact {
 
     /// Stops recording; what is in the logs stays there. Returns when no program runs any more.
     pub fn detach(&mut self) {
-        // The last one to go is sched_switch: until then the logs know who runs.
+        // All at once: detaching takes some ms a program, in which the others would go on alone.
+        let before = self.memory.control().paused.swap(1, SeqCst);
         while self.links.pop().is_some() {}
         quiesce();
+        // Nobody writes any more but who writes out what is pending.
+        self.memory.control().paused.store(before, SeqCst);
     }
 
     /// Starts the thread that takes records. Start it before [`Self::attach`]: nothing is lost then.
