@@ -9,6 +9,7 @@ use crate::{
 use rustc_hash::FxHashMap;
 use transect_model::{
     cause::CauseKind,
+    event::BlockOp,
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::Context,
     state::VcpuState,
@@ -123,6 +124,19 @@ impl<'t, T> Moments<'t, T> {
     fn at(&self, t: i64) -> impl Iterator<Item = &'t T> {
         let first = self.0.partition_point(|(ts, _)| *ts < t);
         self.0[first..].iter().take_while(move |(ts, _)| *ts == t).map(|(_, row)| *row)
+    }
+
+    /// Those from `t` on.
+    fn after(&self, t: i64) -> impl Iterator<Item = &'t T> {
+        let first = self.0.partition_point(|(ts, _)| *ts < t);
+        self.0[first..].iter().map(|(_, row)| *row)
+    }
+
+    /// Those from `from` to `to`, the latest first.
+    fn latest(&self, from: i64, to: i64) -> impl Iterator<Item = &'t T> {
+        let first = self.0.partition_point(|(ts, _)| *ts < from);
+        let end = self.0.partition_point(|(ts, _)| *ts <= to).max(first);
+        self.0[first..end].iter().rev().map(|(_, row)| *row)
     }
 
     /// The last one after `from`, up to `to`.
@@ -498,6 +512,23 @@ impl<'t> Rows<'t> {
     /// The request that was done at `t`.
     pub(crate) fn request(&self, machine: MachineId, t: i64) -> Option<&'t BlockIo> {
         self.requests.get(&machine)?.at(t).next()
+    }
+
+    /// The flush that was done in the handler on the CPU that did at `t` what waited for it: a write without sectors that was
+    /// never issued, and has no row (block/blk-flush.c).
+    pub(crate) fn flush(&self, cpu: Cpu, t: i64) -> Option<&'t BlockIo> {
+        let mut handlers =
+            [Context::Softirq, Context::Irq].into_iter().filter_map(|of| self.handler(cpu, of, t));
+        let from = handlers.next()?.ts;
+        let is_it = |row: &&BlockIo| row.op == BlockOp::Flush && row.complete_cpu == Some(cpu.1);
+        self.requests.get(&cpu.0)?.latest(from, t).find(is_it)
+    }
+
+    /// The fork in which a thread began at `t`.
+    pub(crate) fn fork(&self, id: ThreadId, t: i64) -> Option<&'t Cause> {
+        // It is woken for the first time a moment later.
+        let mut after = self.wakes.get(&id)?.after(t);
+        after.next().filter(|cause| cause.kind == CauseKind::Fork && cause.ts <= t)
     }
 
     /// The wait for a lock that ended last after `from`, up to `to`.

@@ -148,12 +148,18 @@ impl Walk<'_, '_> {
         match interrupt.kind {
             CauseKind::Timer => self.timer(thread, lo),
             CauseKind::Completion => {
+                let cpu = (interrupt.machine, interrupt.cpu);
                 let request = self.rows.request(interrupt.machine, interrupt.since);
+                let request = request.or_else(|| self.rows.flush(cpu, interrupt.since));
                 let Some(request) = request else { return self.outside(interrupt, lo) };
-                let issued = request.ts.saturating_add(request.issue_ns.unwrap_or(0));
-                let piece = Piece { tid: None, ..self.of_cpu(interrupt, Doing::Device) };
-                self.emit(issued.min(self.t).max(lo), piece);
                 let submitter = ThreadId { machine: interrupt.machine, tid: request.tid };
+                // Who submitted it and sleeps does nothing about it until it is issued: it is in the queue.
+                let from = match self.asked.contains(&submitter) || submitter == thread {
+                    true => request.ts,
+                    false => request.ts.saturating_add(request.issue_ns.unwrap_or(0)),
+                };
+                let piece = Piece { tid: None, ..self.of_cpu(interrupt, Doing::Device) };
+                self.emit(from.min(self.t).max(lo), piece);
                 self.push(submitter, lo, CauseKind::Completion, Evidence::Context, Some(0));
             }
             _ if interrupt.context == Some(Context::Softirq)

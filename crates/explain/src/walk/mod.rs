@@ -3,6 +3,7 @@
 //! ```text
 //! thread runs ───────── it is the piece, cut by the states of the vCPU that it runs on
 //! thread waits ──────── for who has the CPU, cut by the CPU's slices
+//! thread began ──────── its parent, if another one waits for it
 //! thread sleeps ─────── whoever woke it: a frame for the time that it slept
 //!                         another thread: goes on there
 //!                         an interrupt:   its handler, and what that was about: a timer, a request, a packet;
@@ -58,7 +59,7 @@ impl<'t> Walk<'_, 't> {
     fn step(&mut self, frame: Frame) {
         let row = match self.rows.state(frame.thread, self.t) {
             Before::Row(row) => row,
-            Before::Gap(since) => return self.unknown(since.max(frame.lo)),
+            Before::Gap(since) => return self.before_birth(frame, since),
         };
         let low = row.ts.max(frame.lo);
         match row.state {
@@ -67,6 +68,15 @@ impl<'t> Walk<'_, 't> {
             ThreadState::Blocked => self.slept(frame, row, low),
             ThreadState::Unknown => self.unknown(low),
         }
+    }
+
+    /// Nothing is known of the thread before the moment: if it began then, it is its parent that others waited for.
+    fn before_birth(&mut self, frame: Frame, since: i64) {
+        let fork = self.rows.fork(frame.thread, self.t).filter(|_| self.frames.len() > 1);
+        let parent = fork.and_then(|fork| Some((fork, fork.tid?)));
+        let Some((fork, tid)) = parent else { return self.unknown(since.max(frame.lo)) };
+        let parent = ThreadId { machine: fork.machine_id, tid };
+        self.push(parent, frame.lo, CauseKind::Fork, fork.evidence, fork.error_ns);
     }
 
     fn runs(&mut self, frame: Frame, row: &ThreadStateRow, low: i64) {

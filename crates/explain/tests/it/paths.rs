@@ -75,14 +75,87 @@ fn a_request_is_in_its_device_from_its_issue_on() {
         story.path(thread(HOST, 7), 0, 60),
         [
             "0+10 0:7 running",
-            // Who issued it is the thread itself, which slept by then.
-            "10+5 0:7 unknown",
-            "15+25 0:- device",
+            // Its row says that it was submitted after its thread slept.
+            "10+2 0:7 unknown",
+            // In the queue until 15: its submitter is the thread itself, which slept by then.
+            "12+28 0:- device",
             "40+2 0:- handler",
             "42+4 0:- delivery",
             "46+4 0:- handler",
             "50+10 0:7 running",
         ]
+    );
+}
+
+/// The flush completes, and in the same handler the write that waited for it, which has no row of its own.
+#[test]
+fn what_waited_for_a_flush_waited_for_its_request() {
+    let mut story = Story::new()
+        .states(HOST, 7, &[('R', 10), ('S', 90), ('R', 120)])
+        .states(HOST, 8, &[('S', 10), ('W', 40), ('R', 60)])
+        .slices(HOST, 0, &[(7, 10), (9, 40), (8, 60), (0, 90), (7, 120)])
+        .cause(CauseKind::Wakeup, (10, thread(HOST, 7)), (10, thread(HOST, 8)))
+        .cause(CauseKind::Completion, (89, thread(HOST, 9)), (90, thread(HOST, 7)))
+        .by_interrupt(Context::Irq)
+        .irq(HOST, IrqSource::Line, 24, 80, 95);
+    story.0.block_io.push(BlockIo {
+        ts: 50,
+        dur: Some(35),
+        machine_id: HOST,
+        tid: Tid(8),
+        device: BlockDevice(0),
+        sector: 0,
+        bytes: 0,
+        op: BlockOp::Flush,
+        issue_ns: Some(0),
+        complete_cpu: Some(CpuId(0)),
+        error: Some(0),
+    });
+    assert_eq!(
+        story.path(thread(HOST, 7), 0, 100),
+        [
+            "0+10 0:7 running",
+            "10+30 0:8 runnable by(9) share",
+            "40+10 0:8 running",
+            "50+30 0:- device",
+            "80+10 0:- handler",
+            "90+10 0:7 running",
+        ]
+    );
+}
+
+/// A thread waits for another one that began meanwhile: before that it waited for the parent.
+#[test]
+fn before_a_thread_began_its_parent_was_waited_for() {
+    let mut story = Story::new()
+        .states(HOST, 7, &[('R', 10), ('S', 80), ('R', 100)])
+        .states(HOST, 8, &[('S', 10), ('R', 50)])
+        .slices(HOST, 0, &[(7, 10), (8, 50), (9, 80), (7, 100)])
+        .cause(CauseKind::Wakeup, (10, thread(HOST, 7)), (10, thread(HOST, 8)))
+        .cause(CauseKind::Fork, (40, thread(HOST, 8)), (42, thread(HOST, 9)))
+        .cause(CauseKind::Wakeup, (80, thread(HOST, 9)), (80, thread(HOST, 7)));
+    let born = Story::new().states(HOST, 9, &[('W', 50), ('R', 80)]).0.thread_states;
+    story.0.thread_states.extend(born.into_iter().map(|mut row| {
+        // It is there from 40 on.
+        let end = row.ts + row.dur;
+        row.ts = row.ts.max(40);
+        row.dur = end - row.ts;
+        row
+    }));
+    assert_eq!(
+        story.path(thread(HOST, 7), 0, 90),
+        [
+            "0+10 0:7 running",
+            "10+30 0:8 running",
+            "40+10 0:9 runnable by(8) share",
+            "50+30 0:9 running",
+            "80+10 0:7 running",
+        ]
+    );
+    // Of itself it is asked for its life only.
+    assert_eq!(
+        story.path(thread(HOST, 9), 20, 60),
+        ["20+20 0:9 unknown", "40+10 0:9 runnable by(8) share", "50+10 0:9 running"]
     );
 }
 
