@@ -1,7 +1,8 @@
 //! Whom waits are charged to: who waited, for whom, and why.
 
 use crate::{
-    piece::{By, Piece, ThreadId, Why},
+    alike::{Alike, Kind},
+    piece::{By, ThreadId, Why},
     rows::Rows,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,17 +75,18 @@ pub struct Blame {
 /// The waits of these pieces by who waited, for whom, and why; the longest first.
 pub fn blame<'p>(
     rows: &Rows<'_>,
-    pieces: impl IntoIterator<Item = &'p Piece>,
+    pieces: impl IntoIterator<Item = &'p Alike>,
     level: Level,
 ) -> Vec<Blame> {
     type Key = (Party, Party, Option<Why>);
     let mut all: BTreeMap<Key, (i64, u64, Evidence)> = BTreeMap::new();
-    for piece in pieces.into_iter().filter(|piece| piece.doing.is_wait()) {
-        let key = (victim(rows, piece, level), culprit(rows, piece, level), piece.why);
+    for alike in pieces.into_iter().filter(|alike| alike.kind.doing.is_wait()) {
+        let kind = &alike.kind;
+        let key = (victim(rows, kind, level), culprit(rows, kind, level), kind.why);
         let (ns, count, evidence) = all.entry(key).or_insert((0, 0, Evidence::Id));
-        *ns += piece.dur;
-        *count += 1;
-        *evidence = piece.evidence.max(*evidence);
+        *ns += alike.ns;
+        *count += alike.count;
+        *evidence = alike.evidence.max(*evidence);
     }
     let mut lines: Vec<Blame> = all
         .into_iter()
@@ -106,11 +108,11 @@ pub fn blame<'p>(
 /// All whom pieces concern, at every level.
 pub fn parties<'p>(
     rows: &Rows<'_>,
-    pieces: impl IntoIterator<Item = &'p Piece>,
+    pieces: impl IntoIterator<Item = &'p Alike>,
 ) -> BTreeSet<Party> {
     let mut all = BTreeSet::new();
     let mut threads = BTreeSet::new();
-    for piece in pieces {
+    for Alike { kind: piece, .. } in pieces {
         all.insert(Party::Machine(piece.machine));
         all.extend(piece.vcpu.map(|vcpu| Party::Vcpu(piece.machine, vcpu)));
         threads.extend(piece.tid.map(|tid| ThreadId { machine: piece.machine, tid }));
@@ -124,7 +126,7 @@ pub fn parties<'p>(
     all
 }
 
-fn victim(rows: &Rows<'_>, piece: &Piece, level: Level) -> Party {
+fn victim(rows: &Rows<'_>, piece: &Kind, level: Level) -> Party {
     if let Some(vcpu) = piece.vcpu {
         let of = (piece.machine, vcpu);
         return match (level, rows.thread_of_vcpu(of)) {
@@ -137,7 +139,7 @@ fn victim(rows: &Rows<'_>, piece: &Piece, level: Level) -> Party {
     thread.map_or(Party::Unknown, |thread| party(rows, thread, level))
 }
 
-fn culprit(rows: &Rows<'_>, piece: &Piece, level: Level) -> Party {
+fn culprit(rows: &Rows<'_>, piece: &Kind, level: Level) -> Party {
     if piece.why == Some(Why::Throttled) {
         return Party::Quota;
     }

@@ -23,7 +23,7 @@ impl Explained {
         let all = range.is_long_enough().then(|| detect::findings(rows, tables, range));
         let findings = all.map(|mut all| {
             for root in &roots {
-                all.extend(detect::of_path(rows, root.actor, &root.path.pieces));
+                all.extend(detect::of_path(rows, root.actor, &root.pieces));
             }
             detect::sort(&mut all);
             concerning(rows, &all, &roots).into_iter().cloned().collect()
@@ -34,6 +34,6 @@ impl Explained {
 
 /// Those that concern the roots: about one that is on their paths, or a machine of them.
 fn concerning<'f>(rows: &Rows<'_>, findings: &'f [Finding], roots: &[Root]) -> Vec<&'f Finding> {
-    let on_paths = parties(rows, roots.iter().flat_map(|root| &root.path.pieces));
+    let on_paths = parties(rows, roots.iter().flat_map(|root| &root.pieces));
     findings.iter().filter(|finding| on_paths.contains(&finding.subject)).collect()
 }

@@ -1,6 +1,7 @@
 //! An explanation as rows, for programs: what its columns are, and how rows are made.
 
 use crate::{
+    alike::Kind,
     blame::{Blame, Level, blame},
     detect::Finding,
     piece::{By, Piece},
@@ -154,7 +155,7 @@ impl PathLine {
             ts: piece.ts,
             dur: piece.dur,
             depth: piece.depth,
-            layer: Layer::of(rows, piece).as_str(),
+            layer: Layer::of(rows, &Kind::from(piece)).as_str(),
             machine_id: piece.machine,
             tid: piece.tid,
             vcpu: piece.vcpu,

@@ -1,6 +1,9 @@
 //! A path in a few parts: what the thread did itself, and who or what kept it.
 
-use crate::piece::{By, Doing, Piece, ThreadId, Why};
+use crate::{
+    alike::{Alike, Kind},
+    piece::{By, Doing, ThreadId, Why},
+};
 use std::collections::BTreeMap;
 use transect_model::{
     cause::Evidence,
@@ -51,11 +54,12 @@ struct Longest {
 }
 
 /// The parts of a path, the longest first.
-pub fn parts(pieces: &[Piece]) -> Vec<Part> {
+pub fn parts(pieces: &[Alike]) -> Vec<Part> {
     type Key = (Option<ThreadId>, Doing, Option<(MachineId, VcpuId)>);
     let mut all: BTreeMap<Key, (Part, Longest)> = BTreeMap::new();
-    for piece in pieces {
-        let tid = piece.tid.filter(|_| piece.depth > 0);
+    for alike in pieces {
+        let piece = &alike.kind;
+        let tid = piece.tid.filter(|_| !piece.is_own);
         let other = tid.map(|tid| ThreadId { machine: piece.machine, tid });
         let doing = if other.is_some() { Doing::Running } else { kind(piece) };
         let of_vcpu = doing == Doing::VcpuWait;
@@ -75,22 +79,22 @@ pub fn parts(pieces: &[Piece]) -> Vec<Part> {
         };
         let (part, longest) =
             all.entry((other, doing, vcpu)).or_insert_with(|| (part, Longest::default()));
-        part.ns += piece.dur;
-        part.count += 1;
-        part.evidence = part.evidence.max(piece.evidence);
+        part.ns += alike.ns;
+        part.count += alike.count;
+        part.evidence = part.evidence.max(alike.evidence);
         match piece.doing {
-            Doing::Running | Doing::Exit | Doing::User | Doing::Reclaim => part.ran_ns += piece.dur,
-            Doing::Runnable | Doing::VcpuWait => part.waited_ns += piece.dur,
-            Doing::Timer => part.timer_ns += piece.dur,
+            Doing::Running | Doing::Exit | Doing::User | Doing::Reclaim => part.ran_ns += alike.ns,
+            Doing::Runnable | Doing::VcpuWait => part.waited_ns += alike.ns,
+            Doing::Timer => part.timer_ns += alike.ns,
             _ => {}
         }
         if piece.by.is_some() || piece.why.is_some() {
             // A quota that has ended is nobody's doing.
             let by = piece.by.filter(|_| piece.why != Some(Why::Throttled));
-            *longest.by.entry((by, piece.why)).or_default() += piece.dur;
+            *longest.by.entry((by, piece.why)).or_default() += alike.ns;
         }
         if let Some(reason) = piece.reason {
-            *longest.reasons.entry(reason).or_default() += piece.dur;
+            *longest.reasons.entry(reason).or_default() += alike.ns;
         }
     }
     let mut parts: Vec<Part> = all
@@ -106,11 +110,11 @@ pub fn parts(pieces: &[Piece]) -> Vec<Part> {
 }
 
 /// What is one thing to say.
-fn kind(piece: &Piece) -> Doing {
+fn kind(piece: &Kind) -> Doing {
     match piece.doing {
         Doing::Handler => Doing::Delivery,
         // Of the CPU that was to handle an interrupt for it.
-        Doing::Exit | Doing::User | Doing::HaltPoll if piece.depth > 0 => Doing::Delivery,
+        Doing::Exit | Doing::User | Doing::HaltPoll if !piece.is_own => Doing::Delivery,
         doing => doing,
     }
 }
@@ -122,8 +126,11 @@ fn most<T: Copy + Ord>(all: BTreeMap<T, i64>) -> Option<Most<T>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Piece, parts};
-    use crate::piece::Doing;
+    use super::parts;
+    use crate::{
+        alike::alike,
+        piece::{Doing, Piece},
+    };
     use transect_model::{
         cause::Evidence,
         ids::{MachineId, Tid, VcpuId},
@@ -148,14 +155,14 @@ mod tests {
             evidence: Evidence::Id,
             error_ns: Some(0),
         };
-        let all = parts(&[
+        let all = parts(&alike(&[
             piece(1, 0, Some(7), Doing::VcpuWait, 5),
             piece(1, 1, Some(7), Doing::VcpuWait, 4),
             piece(2, 0, None, Doing::VcpuWait, 3),
             piece(1, 0, Some(7), Doing::Exit, 2),
             piece(2, 0, None, Doing::Exit, 1),
             piece(1, 0, Some(7), Doing::VcpuWait, 5),
-        ]);
+        ]));
         let told: Vec<_> = all.iter().map(|part| (part.doing, part.vcpu, part.ns)).collect();
         let of = |machine, vcpu| Some((MachineId(machine), VcpuId(vcpu)));
         let wanted = [

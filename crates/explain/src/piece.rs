@@ -205,26 +205,6 @@ impl Piece {
         self.ts + self.dur
     }
 
-    /// Is the thread kept by something, rather than at work itself, asleep until a timer, or nobody knows?
-    pub fn is_kept(&self) -> bool {
-        match self.doing {
-            Doing::Running | Doing::Exit | Doing::User | Doing::HaltPoll => self.depth > 0,
-            Doing::Timer
-            | Doing::Outside
-            | Doing::Unrecorded
-            | Doing::Offline
-            | Doing::Asleep
-            | Doing::Unknown => false,
-            Doing::Runnable
-            | Doing::VcpuWait
-            | Doing::Handler
-            | Doing::Delivery
-            | Doing::Device
-            | Doing::Reclaim
-            | Doing::Lock => true,
-        }
-    }
-
     /// Would it be one piece with an earlier one that ends where this begins?
     pub(crate) fn goes_on_from(&self, earlier: &Piece) -> bool {
         let unplaced = |piece: &Piece| Piece { ts: 0, dur: 0, ..piece.clone() };

@@ -89,7 +89,11 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    pub(crate) fn new(tables: &Tables) -> Self {
+    /// `each_state` gives the states of a thread, each with its begin and end.
+    pub(crate) fn new(
+        tables: &Tables,
+        each_state: impl Fn(ThreadId, &mut dyn FnMut(ThreadState, i64, i64)),
+    ) -> Self {
         let is_recorded = |machine| tables.throttles.iter().any(|row| row.machine_id == machine);
         let with_quota = tables.cgroups.iter().filter(|group| group.cpu_quota_ns.is_some());
         let groups: Vec<&Cgroup> =
@@ -113,19 +117,21 @@ impl Quotas {
         }
         let mut spans: Vec<Vec<(i64, i64)>> = vec![Vec::new(); groups.len()];
         let mut ends: Vec<Vec<i64>> = vec![Vec::new(); groups.len()];
-        for row in &tables.thread_states {
-            let thread = ThreadId { machine: row.machine_id, tid: row.tid };
-            let end = row.ts.saturating_add(row.dur);
-            for group in quotas.of.get(&thread).into_iter().flatten() {
-                let period = groups[*group].cpu_period_ns.unwrap_or(i64::MAX);
-                match row.state {
-                    ThreadState::Running => spans[*group].push((row.ts, end)),
-                    ThreadState::Runnable if row.dur > period / SHORTEST_PART => {
-                        ends[*group].push(end);
+        for (thread, above) in &quotas.of {
+            each_state(*thread, &mut |state, from, to| {
+                for group in above {
+                    let period = groups[*group].cpu_period_ns.unwrap_or(i64::MAX);
+                    match state {
+                        ThreadState::Running => spans[*group].push((from, to)),
+                        ThreadState::Runnable
+                            if to.saturating_sub(from) > period / SHORTEST_PART =>
+                        {
+                            ends[*group].push(to);
+                        }
+                        _ => {}
                     }
-                    _ => {}
                 }
-            }
+            });
         }
         let quota = |(group, (spans, ends)): (&&Cgroup, (&Vec<_>, &Vec<i64>))| {
             let (quota, period) = group.cpu_quota_ns.zip(group.cpu_period_ns)?;

@@ -1,11 +1,12 @@
 //! What is explained: roots, and whose waits are charged.
 
 use crate::{
+    alike::{Alike, Tally},
     parts::{Part, parts},
     piece::{Actor, Doing, Piece, ThreadId},
     rows::Rows,
     sums::{Layer, Sum, layers, sums},
-    walk::{Path, walk, walk_vcpu},
+    walk::{Walked, each_piece},
 };
 use std::collections::BTreeSet;
 use transect_model::{
@@ -41,8 +42,10 @@ pub struct Root {
     pub call: Option<Call>,
     /// How much of the range lies before its machine was recorded; that is not in the window.
     pub not_recorded_ns: i64,
-    /// Its path through that.
-    pub path: Path,
+    /// How its path was found; [`Self::each_piece`] finds it again.
+    pub walked: Walked,
+    /// The pieces of its path, without their moments.
+    pub pieces: Vec<Alike>,
     /// Its parts, the longest first.
     pub parts: Vec<Part>,
     /// What took the time in detail, the most first.
@@ -54,14 +57,25 @@ pub struct Root {
 impl Root {
     /// Explains the window of a thread or vCPU.
     pub fn explain(rows: &Rows<'_>, actor: Actor, window: Span) -> Self {
+        let mut tally = Tally::default();
         let span = (window.start.get(), window.end.get());
-        let path = match actor {
-            Actor::Thread(thread) => walk(rows, thread, span),
-            Actor::Vcpu(machine, vcpu) => walk_vcpu(rows, (machine, vcpu), span),
-        };
-        let (parts, sums) = (parts(&path.pieces), sums(&path.pieces));
-        let layers = layers(rows, &path.pieces);
-        Root { actor, window, call: None, not_recorded_ns: 0, path, parts, sums, layers }
+        let walked = each_piece(rows, actor, span, &mut |piece| tally.add(piece));
+        let pieces = tally.finish();
+        let (parts, sums, layers) = (parts(&pieces), sums(&pieces), layers(rows, &pieces));
+        Root { actor, window, call: None, not_recorded_ns: 0, walked, pieces, parts, sums, layers }
+    }
+
+    /// Walks its path again: its pieces from the last one back.
+    pub fn each_piece(&self, rows: &Rows<'_>, see: &mut dyn FnMut(&Piece)) {
+        each_piece(rows, self.actor, (self.window.start.get(), self.window.end.get()), see);
+    }
+
+    /// Its path, in order of time. Of a long window that is much more than the root.
+    pub fn path(&self, rows: &Rows<'_>) -> Vec<Piece> {
+        let mut path = Vec::new();
+        self.each_piece(rows, &mut |piece| path.push(piece.clone()));
+        path.reverse();
+        path
     }
 
     /// Explains the part of the window in which it exists; none if that is nothing.
@@ -90,7 +104,7 @@ impl Root {
 
     /// How long something kept it, other than its own sleep.
     pub fn kept(&self) -> i64 {
-        self.path.pieces.iter().filter(|piece| piece.is_kept()).map(|piece| piece.dur).sum()
+        self.pieces.iter().filter(|alike| alike.kind.is_kept()).map(|alike| alike.ns).sum()
     }
 
     /// The time in one layer.
@@ -100,17 +114,18 @@ impl Root {
 }
 
 /// The waits that are charged: of one root, all of its path; of several, those of each thread itself, each once.
-pub fn charged<'r>(rows: &Rows<'_>, roots: &'r [Root]) -> Vec<&'r Piece> {
+pub fn charged<'r>(rows: &Rows<'_>, roots: &'r [Root]) -> Vec<&'r Alike> {
     if let [root] = roots {
-        return root.path.pieces.iter().collect();
+        return root.pieces.iter().collect();
     }
     let actors: BTreeSet<Actor> = roots.iter().map(|root| root.actor).collect();
     // A wait of a vCPU is its own thread's, too.
-    let is_told = |piece: &Piece| {
-        let of = piece.vcpu.and_then(|vcpu| rows.vcpu_thread(piece.machine, vcpu));
-        piece.doing == Doing::VcpuWait
+    let is_told = |alike: &Alike| {
+        let kind = &alike.kind;
+        let of = kind.vcpu.and_then(|vcpu| rows.vcpu_thread(kind.machine, vcpu));
+        kind.doing == Doing::VcpuWait
             && of.is_some_and(|thread| actors.contains(&Actor::Thread(thread)))
     };
-    let own = roots.iter().flat_map(|root| &root.path.pieces).filter(|piece| piece.depth == 0);
-    own.filter(|piece| !is_told(piece)).collect()
+    let own = roots.iter().flat_map(|root| &root.pieces).filter(|alike| alike.kind.is_own);
+    own.filter(|alike| !is_told(alike)).collect()
 }

@@ -1,7 +1,8 @@
 //! The pieces of a path, added up: what took the time, and in which layer.
 
 use crate::{
-    piece::{By, Doing, Piece, Why},
+    alike::{Alike, Kind},
+    piece::{By, Doing, Why},
     rows::Rows,
 };
 use std::collections::BTreeMap;
@@ -42,38 +43,29 @@ type Key =
     (bool, MachineId, Option<Tid>, Option<VcpuId>, Doing, Option<u32>, Option<By>, Option<Why>);
 
 /// What took the time of a path, the most first.
-pub fn sums(pieces: &[Piece]) -> Vec<Sum> {
+pub fn sums(pieces: &[Alike]) -> Vec<Sum> {
     let mut all: BTreeMap<Key, Sum> = BTreeMap::new();
-    for piece in pieces {
-        let is_own = piece.depth == 0;
+    for alike in pieces {
+        let Kind { is_own, machine, tid, vcpu, doing, reason, by, why, cause: _ } = alike.kind;
         // A quota that has ended is nobody's doing.
-        let by = piece.by.filter(|_| piece.why != Some(Why::Throttled));
-        let key = (
-            is_own,
-            piece.machine,
-            piece.tid,
-            piece.vcpu,
-            piece.doing,
-            piece.reason.map(|reason| reason.code),
-            by,
-            piece.why,
-        );
+        let by = by.filter(|_| why != Some(Why::Throttled));
+        let key = (is_own, machine, tid, vcpu, doing, reason.map(|reason| reason.code), by, why);
         let sum = all.entry(key).or_insert(Sum {
             is_own,
-            machine: piece.machine,
-            tid: piece.tid,
-            vcpu: piece.vcpu,
-            doing: piece.doing,
-            reason: piece.reason,
+            machine,
+            tid,
+            vcpu,
+            doing,
+            reason,
             by,
-            why: piece.why,
+            why,
             ns: 0,
             count: 0,
             evidence: Evidence::Id,
         });
-        sum.ns += piece.dur;
-        sum.count += 1;
-        sum.evidence = sum.evidence.max(piece.evidence);
+        sum.ns += alike.ns;
+        sum.count += alike.count;
+        sum.evidence = sum.evidence.max(alike.evidence);
     }
     let mut lines: Vec<Sum> = all.into_values().collect();
     lines.sort_by_key(|sum| std::cmp::Reverse(sum.ns));
@@ -125,7 +117,7 @@ impl Layer {
     }
 
     /// That of a piece.
-    pub fn of(rows: &Rows<'_>, piece: &Piece) -> Self {
+    pub fn of(rows: &Rows<'_>, piece: &Kind) -> Self {
         match piece.doing {
             Doing::Exit | Doing::User | Doing::HaltPoll | Doing::VcpuWait => Layer::Host,
             Doing::Device => Layer::Device,
@@ -150,9 +142,9 @@ impl Layer {
 }
 
 /// The time in each layer, in the order of [`Layer::ALL`].
-pub fn layers(rows: &Rows<'_>, pieces: &[Piece]) -> [(Layer, i64); Layer::ALL.len()] {
+pub fn layers(rows: &Rows<'_>, pieces: &[Alike]) -> [(Layer, i64); Layer::ALL.len()] {
     Layer::ALL.map(|layer| {
-        let here = pieces.iter().filter(|piece| Layer::of(rows, piece) == layer);
-        (layer, here.map(|piece| piece.dur).sum())
+        let here = pieces.iter().filter(|alike| Layer::of(rows, &alike.kind) == layer);
+        (layer, here.map(|alike| alike.ns).sum())
     })
 }

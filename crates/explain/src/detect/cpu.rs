@@ -7,9 +7,9 @@ use super::{
 use crate::{
     blame::{Level, Party, party},
     charge::idle_elsewhere,
-    piece::{By, Doing, Piece, ThreadId, Why},
-    rows::Rows,
-    walk::{waits, walk_vcpu},
+    piece::{Actor, By, Doing, Piece, ThreadId, Why},
+    rows::{Lasts as _, Rows},
+    walk::{each_piece, each_wait},
 };
 use std::collections::BTreeMap;
 use transect_model::{
@@ -44,7 +44,6 @@ struct Wanted {
 
 /// Starvation of vCPUs, control groups, and threads outside of groups.
 pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
-    let window = (range.from, range.until);
     let mut all: BTreeMap<Party, Wanted> = BTreeMap::new();
     for thread in rows.threads() {
         let subject = subject(rows, thread);
@@ -53,11 +52,11 @@ pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         if let Some(has) = rows.has_quota(thread) {
             wanted.has_quota = Some(wanted.has_quota.unwrap_or(false) || has);
         }
-        for piece in waits(rows, thread, window) {
+        each_wait(rows, thread, range.span(), &mut |piece| {
             if piece.doing == Doing::Runnable {
-                wanted.add(rows, range, &subject, &piece, thread);
+                wanted.add(rows, range, &subject, piece, thread);
             }
-        }
+        });
     }
     for vcpu in rows.vcpus_without_threads() {
         let subject = Party::Vcpu(vcpu.0, vcpu.1);
@@ -72,13 +71,13 @@ pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
                     | VcpuState::Trap
             )
         });
-        wanted.ran += on.map(|row| range.of((row.ts, row.ts.saturating_add(row.dur)))).sum::<i64>();
-        for piece in
-            walk_vcpu(rows, vcpu, window).pieces.iter().filter(|piece| piece.doing.is_wait())
-        {
-            let nobody = ThreadId { machine: vcpu.0, tid: transect_model::ids::Tid(-1) };
-            wanted.add(rows, range, &subject, piece, nobody);
-        }
+        wanted.ran += on.map(|row| range.of((row.ts, row.end()))).sum::<i64>();
+        let nobody = ThreadId { machine: vcpu.0, tid: transect_model::ids::Tid(-1) };
+        each_piece(rows, Actor::Vcpu(vcpu.0, vcpu.1), range.span(), &mut |piece| {
+            if piece.doing.is_wait() {
+                wanted.add(rows, range, &subject, piece, nobody);
+            }
+        });
     }
     all.into_iter().flat_map(|(subject, wanted)| wanted.findings(&subject, range)).collect()
 }
@@ -97,7 +96,7 @@ pub(super) fn subject(rows: &Rows<'_>, thread: ThreadId) -> Party {
 fn ran(rows: &Rows<'_>, thread: ThreadId, range: Range) -> i64 {
     let on = rows.states_in(thread, range.from, range.until);
     on.filter(|row| row.state == ThreadState::Running)
-        .map(|row| range.of((row.ts, row.ts.saturating_add(row.dur))))
+        .map(|row| range.of((row.ts, row.end())))
         .sum()
 }
 

@@ -5,9 +5,10 @@ use super::{
     rules,
 };
 use crate::{
+    alike::Tally,
     blame::{Level, Party, blame},
-    rows::Rows,
-    walk::waits,
+    rows::{Lasts as _, Rows},
+    walk::each_wait,
 };
 use std::collections::BTreeMap;
 use transect_model::{
@@ -78,7 +79,7 @@ fn booted(rows: &Rows<'_>, vcpu: VcpuOf, range: Range) -> i64 {
         return i64::MIN;
     };
     let boot = range.second.unwrap_or(0).saturating_mul(BOOT_SECONDS);
-    first.ts.saturating_add(first.dur).saturating_add(boot)
+    first.end().saturating_add(boot)
 }
 
 /// How long the vCPU had a CPU.
@@ -95,10 +96,7 @@ fn on_cpu(rows: &Rows<'_>, vcpu: VcpuOf, range: Range) -> i64 {
         )
     };
     let states = rows.vcpu_states_in(vcpu, range.from, range.until);
-    states
-        .filter(|row| is_on(row.state))
-        .map(|row| range.of((row.ts, row.ts.saturating_add(row.dur))))
-        .sum()
+    states.filter(|row| is_on(row.state)).map(|row| range.of((row.ts, row.end()))).sum()
 }
 
 fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
@@ -110,7 +108,7 @@ fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         let mut states = rows.vcpu_states_in(vcpu, range.from, range.until).peekable();
         while let Some(row) = states.next() {
             if row.state == VcpuState::HaltPoll {
-                let ns = range.of((row.ts, row.ts.saturating_add(row.dur)));
+                let ns = range.of((row.ts, row.end()));
                 polled += ns;
                 count += 1;
                 let next = states.peek().map(|next| next.state);
@@ -144,10 +142,12 @@ fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
 /// How long others waited for each vCPU's CPU.
 fn harmed(rows: &Rows<'_>, range: Range) -> BTreeMap<Party, i64> {
     let all = rows.threads().into_iter().filter(|thread| !rows.is_guest(thread.machine));
-    let pieces: Vec<_> =
-        all.flat_map(|thread| waits(rows, thread, (range.from, range.until))).collect();
+    let mut waits = Tally::default();
+    for thread in all {
+        each_wait(rows, thread, range.span(), &mut |piece| waits.add(piece));
+    }
     let mut harm = BTreeMap::new();
-    for line in blame(rows, &pieces, Level::Thread) {
+    for line in blame(rows, &waits.finish(), Level::Thread) {
         *harm.entry(line.culprit).or_default() += line.ns;
     }
     harm

@@ -197,6 +197,11 @@ impl Range {
         self.until - self.from
     }
 
+    /// From when to when.
+    pub(super) fn span(self) -> (i64, i64) {
+        (self.from, self.until)
+    }
+
     /// Is it long enough to judge by? A second; a length in ticks is taken to be.
     pub fn is_long_enough(self) -> bool {
         self.second.is_none_or(|second| self.length() >= second)

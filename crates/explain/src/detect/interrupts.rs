@@ -1,13 +1,16 @@
 //! Interrupts that come all the time: timers, and those that other CPUs send.
 
 use super::finding::{Confidence, Detail, Detector, Finding, Range};
-use crate::{blame::Party, piece::ThreadId, rows::Rows};
+use crate::{
+    blame::Party,
+    piece::ThreadId,
+    rows::{Lasts as _, Origin, Rows},
+};
 use std::collections::BTreeMap;
 use transect_model::{
     cause::CauseKind,
     ids::{CpuId, MachineId, VcpuId},
     interrupt::{IrqSource, VectorSource},
-    table::Tables,
 };
 
 /// Eight times the ticks of a kernel with 250 of them per second.
@@ -25,37 +28,28 @@ struct Storm {
     threads: BTreeMap<ThreadId, u64>,
 }
 
-pub(super) fn find(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
+pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
     let mut all: BTreeMap<(MachineId, CpuId, Detector), Storm> = BTreeMap::new();
-    for row in tables.irqs.iter().filter(|row| range.has(row.ts)) {
+    for ((machine, cpu), row) in rows.interrupts().filter(|(_, row)| range.has(row.ts)) {
         let Some(detector) = detector(row.source) else { continue };
-        let storm = all.entry((row.machine_id, row.cpu, detector)).or_default();
+        let storm = all.entry((machine, cpu, detector)).or_default();
         storm.handlers += 1;
-        storm.handling += range.of((row.ts, row.ts.saturating_add(row.dur)));
+        storm.handling += range.of((row.ts, row.end()));
     }
-    for cause in tables.causes.iter().filter(|cause| range.has(cause.ts)) {
-        let detector = match cause.kind {
-            CauseKind::Timer => Detector::TimerStorm,
-            CauseKind::Ipi => Detector::IpiStorm,
-            _ => continue,
+    for (of, cause) in rows.wakings().filter(|(_, cause)| range.has(cause.ts)) {
+        let Some((detector, cpu)) = of_cause(&cause).zip(cause.cpu()) else { continue };
+        let storm = all.entry((of.machine, cpu, detector)).or_default();
+        let thread = match detector {
+            Detector::TimerStorm => Some(of),
+            _ => cause.thread(),
         };
-        let (cpu, thread) = match (cause.to_vcpu, detector) {
-            (Some(vcpu), _) => {
-                (Some(CpuId(vcpu.0)), cause.tid.filter(|_| detector == Detector::IpiStorm))
-            }
-            (None, Detector::TimerStorm) => (cause.cpu, cause.to_tid),
-            (None, _) => (cause.cpu, cause.tid),
-        };
-        let Some(cpu) = cpu else { continue };
-        let storm = all.entry((cause.to_machine_id, cpu, detector)).or_default();
-        storm.injected += u64::from(cause.to_vcpu.is_some());
-        let machine = match detector {
-            Detector::TimerStorm => cause.to_machine_id,
-            _ => cause.machine_id,
-        };
-        if let Some(tid) = thread {
-            *storm.threads.entry(ThreadId { machine, tid }).or_default() += 1;
-        }
+        storm.note(thread);
+    }
+    for ((machine, vcpu), cause) in rows.injections().filter(|(_, cause)| range.has(cause.ts)) {
+        let Some(detector) = of_cause(&cause) else { continue };
+        let storm = all.entry((machine, CpuId(vcpu.0), detector)).or_default();
+        storm.injected += 1;
+        storm.note(cause.thread().filter(|_| detector == Detector::IpiStorm));
     }
     let mut found = Vec::new();
     for ((machine, cpu, detector), storm) in all {
@@ -82,6 +76,22 @@ pub(super) fn find(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Findin
         });
     }
     found
+}
+
+impl Storm {
+    fn note(&mut self, thread: Option<ThreadId>) {
+        if let Some(thread) = thread {
+            *self.threads.entry(thread).or_default() += 1;
+        }
+    }
+}
+
+fn of_cause(cause: &Origin) -> Option<Detector> {
+    match cause.kind {
+        CauseKind::Timer => Some(Detector::TimerStorm),
+        CauseKind::Ipi => Some(Detector::IpiStorm),
+        _ => None,
+    }
 }
 
 fn detector(source: IrqSource) -> Option<Detector> {

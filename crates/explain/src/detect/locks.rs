@@ -3,9 +3,9 @@
 use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
 use crate::{
     blame::{Level, Party, party},
-    piece::{By, ThreadId},
+    piece::{Actor, By, ThreadId},
     rows::Rows,
-    walk::walk,
+    walk::each_piece,
 };
 use std::collections::BTreeMap;
 use transect_model::{
@@ -52,14 +52,14 @@ fn owners(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
         let Some(tid) = lock.owner_tid.filter(|owner| *owner != lock.tid) else { continue };
         let owner = ThreadId { machine: lock.machine_id, tid };
         let mut displaced = 0;
-        for piece in walk(rows, owner, (from, until)).pieces {
+        each_piece(rows, Actor::Thread(owner), (from, until), &mut |piece| {
             if piece.doing.is_wait() && piece.depth == 0 {
                 displaced += piece.dur;
                 if let Some(By::Thread(by)) = piece.by {
                     *waits.behind.entry(party(rows, by, Level::Thread)).or_default() += piece.dur;
                 }
             }
-        }
+        });
         if displaced > 0 {
             waits.displaced += displaced;
             waits.count += 1;

@@ -46,7 +46,7 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
     let mut all = cpu::find(rows, range);
     all.extend(locks::find(rows, tables, range));
     all.extend(exits::find(rows, tables, range));
-    all.extend(interrupts::find(rows, tables, range));
+    all.extend(interrupts::find(rows, range));
     all.extend(ping_pong::find(rows, tables, range));
     all.extend(reclaim::find(rows, range));
     all.extend(clock::find(tables, range));

@@ -2,8 +2,9 @@
 
 use super::finding::{Confidence, Detail, Detector, Finding, reaches};
 use crate::{
+    alike::Alike,
     blame::{Level, Party, party},
-    piece::{Actor, By, Piece, ThreadId},
+    piece::{Actor, By, ThreadId},
     rows::Rows,
     sums::{Layer, layers},
 };
@@ -21,8 +22,8 @@ const HOLDER_PERCENT: i64 = 30;
 const HOLDER_WINDOW_PERCENT: i64 = 5;
 
 /// What the path of a thread through a window shows.
-pub fn of_path(rows: &Rows<'_>, root: Actor, pieces: &[Piece]) -> Vec<Finding> {
-    let length: i64 = pieces.iter().map(|piece| piece.dur).sum();
+pub fn of_path(rows: &Rows<'_>, root: Actor, pieces: &[Alike]) -> Vec<Finding> {
+    let length: i64 = pieces.iter().map(|alike| alike.ns).sum();
     let (subject, thread) = match root {
         Actor::Thread(thread) => (party(rows, thread, Level::Thread), Some(thread)),
         Actor::Vcpu(machine, vcpu) => (Party::Vcpu(machine, vcpu), None),
@@ -34,7 +35,7 @@ pub fn of_path(rows: &Rows<'_>, root: Actor, pieces: &[Piece]) -> Vec<Finding> {
 fn holder(
     rows: &Rows<'_>,
     root: ThreadId,
-    pieces: &[Piece],
+    pieces: &[Alike],
     subject: &Party,
     length: i64,
 ) -> Option<Finding> {
@@ -46,18 +47,22 @@ fn holder(
     let (mut all, mut displaced, mut count) = (0, 0, 0);
     let mut holders: BTreeMap<ThreadId, i64> = BTreeMap::new();
     let mut behind: BTreeMap<Party, i64> = BTreeMap::new();
-    for piece in pieces.iter().filter(|piece| piece.depth > 0 && piece.machine == root.machine) {
-        let Some(tid) = piece.tid.filter(|tid| is_sibling(*tid)) else { continue };
-        if !matches!(piece.cause, Some(CauseKind::Wakeup | CauseKind::Lock)) {
+    for alike in pieces {
+        let kind = &alike.kind;
+        let of_sibling = kind.tid.filter(|tid| is_sibling(*tid));
+        let Some(tid) = of_sibling.filter(|_| !kind.is_own && kind.machine == root.machine) else {
+            continue;
+        };
+        if !matches!(kind.cause, Some(CauseKind::Wakeup | CauseKind::Lock)) {
             continue;
         }
-        all += piece.dur;
-        if piece.doing.is_wait() {
-            displaced += piece.dur;
-            count += 1;
-            *holders.entry(ThreadId { machine: root.machine, tid }).or_default() += piece.dur;
-            if let Some(By::Thread(by)) = piece.by {
-                *behind.entry(party(rows, by, Level::Thread)).or_default() += piece.dur;
+        all += alike.ns;
+        if kind.doing.is_wait() {
+            displaced += alike.ns;
+            count += alike.count;
+            *holders.entry(ThreadId { machine: root.machine, tid }).or_default() += alike.ns;
+            if let Some(By::Thread(by)) = kind.by {
+                *behind.entry(party(rows, by, Level::Thread)).or_default() += alike.ns;
             }
         }
     }
@@ -80,7 +85,7 @@ fn holder(
 fn innocent(
     rows: &Rows<'_>,
     machine: MachineId,
-    pieces: &[Piece],
+    pieces: &[Alike],
     subject: &Party,
     length: i64,
 ) -> Option<Finding> {
@@ -96,7 +101,7 @@ fn innocent(
     {
         return None;
     }
-    let weakest = pieces.iter().map(|piece| piece.evidence).max().unwrap_or(Evidence::Id);
+    let weakest = pieces.iter().map(|alike| alike.evidence).max().unwrap_or(Evidence::Id);
     Some(Finding {
         detector: Detector::HostInnocent,
         subject: subject.clone(),

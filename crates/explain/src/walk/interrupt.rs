@@ -3,14 +3,13 @@
 use super::{place::Place, state::Walk};
 use crate::{
     piece::{Doing, Piece, ThreadId},
-    rows::Before,
+    rows::{Before, Origin},
 };
 use transect_model::{
     cause::{CauseKind, Evidence},
     ids::{CpuId, MachineId, Tid, VcpuId},
     interrupt::Context,
     state::VcpuState,
-    table::Cause,
 };
 
 /// Interrupts that lead to one another without a thread between, at most.
@@ -37,10 +36,10 @@ impl Walk<'_, '_> {
         &mut self,
         thread: ThreadId,
         first: Interrupt,
-        cause: &Cause,
+        cause: &Origin,
         lo: i64,
     ) {
-        let (evidence, error_ns) = (cause.evidence, cause.error_ns);
+        let (evidence, error_ns) = (cause.evidence, cause.error_ns());
         let mut interrupt = first;
         for _ in 0..MAX_INTERRUPTS {
             if self.t <= lo {
@@ -59,11 +58,11 @@ impl Walk<'_, '_> {
             if interrupt.kind == CauseKind::Packet
                 && let Some(packet) = self.rows.packet(interrupt.machine, interrupt.since)
                 && packet.ts <= self.t
-                && let Some(tid) = packet.tid
+                && let Some(sender) = packet.thread()
             {
                 self.on_cpu(packet.ts.max(lo), interrupt, Doing::Delivery, packet.evidence);
-                let sender = ThreadId { machine: packet.machine_id, tid };
-                return self.push(sender, lo, CauseKind::Packet, packet.evidence, packet.error_ns);
+                let (evidence, error_ns) = (packet.evidence, packet.error_ns());
+                return self.push(sender, lo, CauseKind::Packet, evidence, error_ns);
             }
             if context == Context::Softirq {
                 let raise = self.rows.to_handler(cpu, CauseKind::Softirq, begun);
@@ -73,9 +72,8 @@ impl Walk<'_, '_> {
                 self.on_cpu(raise.ts.max(lo), interrupt, Doing::Delivery, raise.evidence);
                 let is_timer = TIMER_SOFTIRQS.contains(&vector);
                 let kind = if is_timer { CauseKind::Timer } else { interrupt.kind };
-                match raise.tid {
-                    Some(tid) if !is_timer && interrupt.kind != CauseKind::Completion => {
-                        let raiser = ThreadId { machine: raise.machine_id, tid };
+                match raise.thread() {
+                    Some(raiser) if !is_timer && interrupt.kind != CauseKind::Completion => {
                         return self.push(raiser, lo, CauseKind::Softirq, raise.evidence, Some(0));
                     }
                     Some(_) => return self.ends(thread, Interrupt { kind, ..interrupt }, None, lo),
@@ -83,7 +81,7 @@ impl Walk<'_, '_> {
                         // What the softirq was about is what the interrupt was about that raised it.
                         interrupt = Interrupt {
                             context: raise.context.filter(|context| *context != Context::Softirq),
-                            vector: raise.vector,
+                            vector: raise.vector(),
                             kind,
                             ..interrupt
                         };
@@ -98,11 +96,11 @@ impl Walk<'_, '_> {
             let vcpu = (interrupt.machine, VcpuId(interrupt.cpu.0));
             let line = self.rows.to_handler(cpu, CauseKind::Line, begun);
             let injected = match line.filter(|line| line.ts <= self.t) {
-                Some(line) => Some((line.ts, line.evidence, line.error_ns)),
+                Some(line) => Some((line.ts, line.evidence, line.error_ns())),
                 // Without its handler, the last interrupt that the vCPU got.
                 None if handler.is_none() => {
                     let last = self.rows.injected_for(vcpu, self.t);
-                    last.map(|(at, _)| (at, Evidence::Order, error_ns))
+                    last.map(|last| (last.at(), Evidence::Order, error_ns))
                 }
                 None => None,
             };
@@ -119,16 +117,15 @@ impl Walk<'_, '_> {
                 self.late_timer(interrupt, lo, evidence);
                 return self.timer(thread, lo);
             }
-            match (sent.tid, sent.cpu) {
-                (Some(tid), _) => {
-                    let sender = ThreadId { machine: sent.machine_id, tid };
+            match (sent.thread(), sent.cpu()) {
+                (Some(sender), _) => {
                     let (kind, evidence) = (sent.kind, sent.evidence.max(evidence));
                     let error_ns = error_ns.zip(line_error).map(|(a, b)| a.saturating_add(b));
                     return self.push(sender, lo, kind, evidence, error_ns);
                 }
                 (None, Some(cpu)) => {
                     interrupt = Interrupt {
-                        machine: sent.machine_id,
+                        machine: sent.machine,
                         cpu,
                         context: sent.context,
                         vector: None,
@@ -139,7 +136,7 @@ impl Walk<'_, '_> {
                 (None, None) => return self.unknown(lo),
             }
         }
-        self.path.refused += 1;
+        self.walked.refused += 1;
         self.unknown(lo);
     }
 
@@ -156,7 +153,7 @@ impl Walk<'_, '_> {
                 // Who submitted it and sleeps does nothing about it until it is issued: it is in the queue.
                 let from = match self.asked.contains(&submitter) || submitter == thread {
                     true => request.ts,
-                    false => request.ts.saturating_add(request.issue_ns.unwrap_or(0)),
+                    false => request.ts.saturating_add(request.issue_ns),
                 };
                 let piece = Piece { tid: None, ..self.of_cpu(interrupt, Doing::Device) };
                 self.emit(from.min(self.t).max(lo), piece);

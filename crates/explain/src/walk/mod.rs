@@ -21,13 +21,12 @@ mod state;
 mod vcpu;
 mod waits;
 
-pub use state::Path;
-pub use vcpu::walk_vcpu;
-pub use waits::waits;
+pub use state::Walked;
+pub use waits::{each_wait, waits};
 
 use crate::{
-    piece::{Doing, Piece, ThreadId},
-    rows::{Before, Lasts as _, Rows},
+    piece::{Actor, Doing, Piece, ThreadId},
+    rows::{Before, Lasts as _, Origin, Rows, State},
 };
 use interrupt::Interrupt;
 use place::{Place, work_of};
@@ -37,25 +36,59 @@ use transect_model::{
     exit::ExitReason,
     ids::{CpuId, MachineId, VcpuId},
     state::{ThreadState, VcpuState},
-    table::{Cause, ThreadStateRow},
 };
+use vcpu::walk_vcpu;
 
-/// How the thread spent the window, and what kept it. An empty window has no pieces.
-pub fn walk(rows: &Rows<'_>, root: ThreadId, (from, until): (i64, i64)) -> Path {
-    let mut walk = Walk::new(rows, root, (from, until));
+/// How a thread spent a window, and what kept it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// In order of time; they tile the window.
+    pub pieces: Vec<Piece>,
+    /// How they were found.
+    pub walked: Walked,
+}
+
+/// How the thread or vCPU spent the window, and what kept it. An empty window has no pieces. A path of a long window takes more
+/// memory than its rows: [`each_piece`] keeps none of it.
+pub fn walk(rows: &Rows<'_>, who: Actor, window: (i64, i64)) -> Path {
+    let mut pieces = Vec::new();
+    let walked = each_piece(rows, who, window, &mut |piece| pieces.push(piece.clone()));
+    pieces.reverse();
+    Path { pieces, walked }
+}
+
+/// Gives the pieces of the path of the thread or vCPU through the window, from the last one back.
+pub fn each_piece(
+    rows: &Rows<'_>,
+    who: Actor,
+    window: (i64, i64),
+    see: &mut dyn FnMut(&Piece),
+) -> Walked {
+    match who {
+        Actor::Thread(thread) => walk_thread(rows, thread, window, see),
+        Actor::Vcpu(machine, vcpu) => walk_vcpu(rows, (machine, vcpu), window, see),
+    }
+}
+
+fn walk_thread(
+    rows: &Rows<'_>,
+    root: ThreadId,
+    window: (i64, i64),
+    see: &mut dyn FnMut(&Piece),
+) -> Walked {
+    let mut walk = Walk::new(rows, root, window, see);
     while let Some(frame) = walk.frames.last().copied() {
         if walk.t <= frame.lo {
             walk.frames.pop();
             continue;
         }
-        walk.path.steps += 1;
+        walk.walked.steps += 1;
         walk.step(frame);
     }
-    walk.path.pieces.reverse();
-    walk.path
+    walk.finish()
 }
 
-impl<'t> Walk<'_, 't> {
+impl Walk<'_, '_> {
     fn step(&mut self, frame: Frame) {
         let row = match self.rows.state(frame.thread, self.t) {
             Before::Row(row) => row,
@@ -63,9 +96,9 @@ impl<'t> Walk<'_, 't> {
         };
         let low = row.ts.max(frame.lo);
         match row.state {
-            ThreadState::Running => self.runs(frame, row, low),
-            ThreadState::Runnable => self.waits(frame, row, low),
-            ThreadState::Blocked => self.slept(frame, row, low),
+            ThreadState::Running => self.runs(frame, &row, low),
+            ThreadState::Runnable => self.waits(frame, &row, low),
+            ThreadState::Blocked => self.slept(frame, &row, low),
             ThreadState::Unknown => self.unknown(low),
         }
     }
@@ -73,13 +106,12 @@ impl<'t> Walk<'_, 't> {
     /// Nothing is known of the thread before the moment: if it began then, it is its parent that others waited for.
     fn before_birth(&mut self, frame: Frame, since: i64) {
         let fork = self.rows.fork(frame.thread, self.t).filter(|_| self.frames.len() > 1);
-        let parent = fork.and_then(|fork| Some((fork, fork.tid?)));
-        let Some((fork, tid)) = parent else { return self.unknown(since.max(frame.lo)) };
-        let parent = ThreadId { machine: fork.machine_id, tid };
-        self.push(parent, frame.lo, CauseKind::Fork, fork.evidence, fork.error_ns);
+        let parent = fork.and_then(|fork| Some((fork, fork.thread()?)));
+        let Some((fork, parent)) = parent else { return self.unknown(since.max(frame.lo)) };
+        self.push(parent, frame.lo, CauseKind::Fork, fork.evidence, fork.error_ns());
     }
 
-    fn runs(&mut self, frame: Frame, row: &ThreadStateRow, low: i64) {
+    fn runs(&mut self, frame: Frame, row: &State, low: i64) {
         let mut low = low;
         if let Some(lock) = self.rows.lock(frame.thread, low, self.t) {
             let end = lock.ts.saturating_add(lock.dur.unwrap_or(0));
@@ -93,7 +125,7 @@ impl<'t> Walk<'_, 't> {
                     Some(owner) => {
                         self.push(owner, low, CauseKind::Lock, Evidence::Context, Some(0))
                     }
-                    None => self.emit(low, self.of_thread(frame.thread, row.cpu, Doing::Lock)),
+                    None => self.emit(low, self.of_thread(frame.thread, row.cpu(), Doing::Lock)),
                 }
                 return;
             }
@@ -103,20 +135,14 @@ impl<'t> Walk<'_, 't> {
         }
         let (is_reclaiming, low) = self.rows.reclaims(frame.thread, self.t, low);
         let doing = if is_reclaiming { Doing::Reclaim } else { Doing::Running };
-        let (low, place) = self.place(frame.thread.machine, row.cpu, low);
-        self.put(low, place, self.of_thread(frame.thread, row.cpu, doing));
+        let (low, place) = self.place(frame.thread.machine, row.cpu(), low);
+        self.put(low, place, self.of_thread(frame.thread, row.cpu(), doing));
     }
 
     /// A vCPU's thread has the CPU: for its guest's thread, or the hypervisor's and VMM's work for it.
-    fn runs_vcpu(
-        &mut self,
-        frame: Frame,
-        row: &ThreadStateRow,
-        vcpu: (MachineId, VcpuId),
-        low: i64,
-    ) {
+    fn runs_vcpu(&mut self, frame: Frame, row: &State, vcpu: (MachineId, VcpuId), low: i64) {
         let piece =
-            Piece { vcpu: Some(vcpu.1), ..self.of_thread(frame.thread, row.cpu, Doing::Running) };
+            Piece { vcpu: Some(vcpu.1), ..self.of_thread(frame.thread, row.cpu(), Doing::Running) };
         let (low, state) = match self.rows.vcpu(vcpu, self.t) {
             Before::Row(state) => (state.ts.max(low), Some(state)),
             Before::Gap(since) => (since.max(low), None),
@@ -143,21 +169,21 @@ impl<'t> Walk<'_, 't> {
         let Before::Row(slice) = self.rows.slice((machine, CpuId(vcpu.0)), self.t) else {
             return None;
         };
-        let tid = slice.tid.filter(|tid| !tid.is_idle())?;
+        let tid = slice.tid().filter(|tid| !tid.is_idle())?;
         Some(ThreadId { machine, tid })
     }
 
-    pub(super) fn waits(&mut self, frame: Frame, row: &ThreadStateRow, low: i64) {
-        let piece = self.of_thread(frame.thread, row.cpu, Doing::Runnable);
-        let Some(cpu) = row.cpu else { return self.emit(low, piece) };
+    pub(super) fn waits(&mut self, frame: Frame, row: &State, low: i64) {
+        let piece = self.of_thread(frame.thread, row.cpu(), Doing::Runnable);
+        let Some(cpu) = row.cpu() else { return self.emit(low, piece) };
         let (low, place) = self.place(frame.thread.machine, Some(cpu), low);
         match place {
-            Place::Waits(_) => self.put(low, place, piece),
+            Place::Waits(..) => self.put(low, place, piece),
             _ => self.emit_wait(low, (frame.thread.machine, cpu), frame.thread, piece),
         }
     }
 
-    fn slept(&mut self, frame: Frame, row: &ThreadStateRow, low: i64) {
+    fn slept(&mut self, frame: Frame, row: &State, low: i64) {
         let woken = (row.end() == self.t).then(|| self.rows.wake(frame.thread, self.t)).flatten();
         let Some(cause) = woken else {
             // Lost events would have ended the row. Who is a cause was awake.
@@ -166,48 +192,45 @@ impl<'t> Walk<'_, 't> {
             let doing = if is_asleep { Doing::Asleep } else { Doing::Unknown };
             return self.emit(low, self.of_thread(frame.thread, None, doing));
         };
-        self.follow(frame.thread, cause, low);
+        self.follow(frame.thread, &cause, low);
     }
 
     /// Goes on at what woke the thread at the moment; it slept since `lo`.
-    fn follow(&mut self, thread: ThreadId, cause: &Cause, lo: i64) {
+    fn follow(&mut self, thread: ThreadId, cause: &Origin, lo: i64) {
         if let Some(kick) = self.rows.kick(thread, self.t)
-            && let Some(tid) = kick.tid
+            && let Some(guest) = kick.thread()
             && kick.ts <= self.t
         {
             // What the vCPU's thread does for it lies between.
-            let waker = cause.tid.map(|tid| ThreadId { machine: cause.machine_id, tid });
-            let vcpu = waker.and_then(|waker| self.rows.vcpu_of_thread(waker));
-            let guest = ThreadId { machine: kick.machine_id, tid };
+            let vcpu = cause.thread().and_then(|waker| self.rows.vcpu_of_thread(waker));
             let exit = Piece {
-                machine: kick.machine_id,
-                tid: kick.tid,
+                machine: guest.machine,
+                tid: Some(guest.tid),
                 vcpu: vcpu.map(|(_, vcpu)| vcpu),
-                cpu: kick.cpu,
+                cpu: kick.cpu(),
                 reason: vcpu.and_then(|vcpu| self.exit_reason(vcpu)),
                 cause: Some(CauseKind::Kick),
                 evidence: self.weaker(kick.evidence),
-                ..self.of_thread(guest, kick.cpu, Doing::Exit)
+                ..self.of_thread(guest, kick.cpu(), Doing::Exit)
             };
             self.emit(kick.ts.max(lo), exit);
-            return self.push(guest, lo, CauseKind::Kick, kick.evidence, kick.error_ns);
+            return self.push(guest, lo, CauseKind::Kick, kick.evidence, kick.error_ns());
         }
         let Some(at) = self.time_of(cause) else { return self.unknown(lo) };
-        match (cause.tid, cause.cpu) {
-            (Some(tid), _) => {
-                let waker = ThreadId { machine: cause.machine_id, tid };
+        match (cause.thread(), cause.cpu()) {
+            (Some(waker), _) => {
                 if at < self.t {
-                    let piece = self.of_thread(thread, cause.to_cpu, Doing::Delivery);
+                    let piece = self.of_thread(thread, cause.effect_cpu(), Doing::Delivery);
                     self.emit(at.max(lo), Piece { cause: Some(cause.kind), ..piece });
                 }
-                self.push(waker, lo, cause.kind, cause.evidence, cause.error_ns);
+                self.push(waker, lo, cause.kind, cause.evidence, cause.error_ns());
             }
             (None, Some(cpu)) => {
                 let interrupt = Interrupt {
-                    machine: cause.machine_id,
+                    machine: cause.machine,
                     cpu,
                     context: cause.context,
-                    vector: cause.vector,
+                    vector: cause.vector(),
                     kind: cause.kind,
                     since: at,
                 };
@@ -218,15 +241,15 @@ impl<'t> Walk<'_, 't> {
     }
 
     /// The time of a cause, not behind the moment; none if it is too far behind it.
-    fn time_of(&mut self, cause: &Cause) -> Option<i64> {
+    fn time_of(&mut self, cause: &Origin) -> Option<i64> {
         if cause.ts <= self.t {
             return Some(cause.ts);
         }
-        let error = cause.error_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(0);
+        let error = cause.error_ns().and_then(|ns| i64::try_from(ns).ok()).unwrap_or(0);
         if cause.ts.saturating_sub(self.t) <= error {
             return Some(self.t);
         }
-        self.path.refused += 1;
+        self.walked.refused += 1;
         None
     }
 

@@ -4,40 +4,36 @@ use super::state::Walk;
 use crate::{
     charge::why,
     piece::{By, Doing, Piece, ThreadId, Why},
-    rows::{Before, Lasts as _, Rows},
+    rows::{Before, Lasts as _, Occupant, OfVcpu, Rows},
 };
 use transect_model::{
     cause::{CauseKind, Evidence},
     ids::{CpuId, MachineId, Tid, VcpuId},
     state::VcpuState,
-    table::{CpuSlice, VcpuStateRow},
 };
 
 /// Xen takes a vCPU off for the rest of an accounting period when the budget of its cap has ended: 10 ms in credit2 (boot
 /// option `credit2_cap_period_ms`), 30 ms in credit. A toolstack pauses one for longer. The recording does not say which.
 const LONGEST_PARKED_NS: i64 = 35_000_000;
 
+type VcpuOf = (MachineId, VcpuId);
+
 /// Where something on a CPU really is.
-pub(super) enum Place<'t> {
+pub(super) enum Place {
     /// It runs, on a CPU that runs.
     Runs,
     /// The vCPU does that for it.
-    Does(Doing, &'t VcpuStateRow),
+    Does(Doing, VcpuOf, OfVcpu),
     /// The vCPU waits.
-    Waits(&'t VcpuStateRow),
+    Waits(VcpuOf, OfVcpu),
     /// The vCPU's thread sleeps.
-    Sleeps(&'t VcpuStateRow),
+    Sleeps(VcpuOf),
     Unknown,
 }
 
-impl<'t> Walk<'_, 't> {
+impl Walk<'_, '_> {
     /// Where something on the CPU is right before the moment, and since when, down to `lo`.
-    pub(super) fn place(
-        &self,
-        machine: MachineId,
-        cpu: Option<CpuId>,
-        lo: i64,
-    ) -> (i64, Place<'t>) {
+    pub(super) fn place(&self, machine: MachineId, cpu: Option<CpuId>, lo: i64) -> (i64, Place) {
         let mut low = lo;
         let mut at = cpu.map(|cpu| (machine, cpu));
         while let Some(vcpu) = at.and_then(|at| self.rows.vcpu_of_cpu(at)) {
@@ -50,15 +46,17 @@ impl<'t> Walk<'_, 't> {
             match row.state {
                 // On a CPU of the parent, which may itself be a guest's.
                 VcpuState::Guest | VcpuState::Running => {
-                    at = parent.filter(|parent| *parent != vcpu.0).zip(row.cpu);
+                    at = parent.filter(|parent| *parent != vcpu.0).zip(row.cpu());
                 }
-                VcpuState::Preempted | VcpuState::Waking => return (low, Place::Waits(row)),
-                VcpuState::Halted | VcpuState::Blocked => return (low, Place::Sleeps(row)),
-                VcpuState::Offline if is_parked(self.rows, row) => return (low, Place::Waits(row)),
+                VcpuState::Preempted | VcpuState::Waking => return (low, Place::Waits(vcpu, row)),
+                VcpuState::Halted | VcpuState::Blocked => return (low, Place::Sleeps(vcpu)),
+                VcpuState::Offline if is_parked(self.rows, vcpu, &row) => {
+                    return (low, Place::Waits(vcpu, row));
+                }
                 VcpuState::Offline | VcpuState::Unknown => return (low, Place::Unknown),
                 state => {
                     let doing = work_of(state).unwrap_or(Doing::Running);
-                    return (low, Place::Does(doing, row));
+                    return (low, Place::Does(doing, vcpu, row));
                 }
             }
         }
@@ -66,20 +64,18 @@ impl<'t> Walk<'_, 't> {
     }
 
     /// Emits what would be `piece` if the CPU ran.
-    pub(super) fn put(&mut self, low: i64, place: Place<'t>, piece: Piece) {
+    pub(super) fn put(&mut self, low: i64, place: Place, piece: Piece) {
         match place {
             Place::Runs => self.emit(low, piece),
-            Place::Does(doing, row) => {
-                let (vcpu, reason) = (Some(row.vcpu), row.reason);
+            Place::Does(doing, vcpu, row) => {
+                let (vcpu, reason) = (Some(vcpu.1), row.reason);
                 self.emit(low, Piece { doing, vcpu, reason, ..piece });
             }
-            Place::Waits(row) => {
-                let vcpu = (row.machine_id, row.vcpu);
-                let piece = Piece { doing: Doing::VcpuWait, vcpu: Some(row.vcpu), ..piece };
-                self.emit_vcpu_wait(low, row, vcpu, piece);
+            Place::Waits(vcpu, row) => {
+                let piece = Piece { doing: Doing::VcpuWait, vcpu: Some(vcpu.1), ..piece };
+                self.emit_vcpu_wait(low, &row, vcpu, piece);
             }
-            Place::Sleeps(row) => {
-                let vcpu = (row.machine_id, row.vcpu);
+            Place::Sleeps(vcpu) => {
                 let thread = self.rows.thread_of_vcpu(vcpu);
                 match thread.filter(|thread| !self.asked.contains(thread)) {
                     // Its thread sleeps: what that waits for is what this waits for.
@@ -93,22 +89,15 @@ impl<'t> Walk<'_, 't> {
         }
     }
 
-    pub(super) fn emit_vcpu_wait(
-        &mut self,
-        low: i64,
-        row: &VcpuStateRow,
-        vcpu: (MachineId, VcpuId),
-        piece: Piece,
-    ) {
+    pub(super) fn emit_vcpu_wait(&mut self, low: i64, row: &OfVcpu, vcpu: VcpuOf, piece: Piece) {
         if row.state == VcpuState::Offline {
             let (why, evidence) = (Some(Why::Throttled), Evidence::Order);
             return self.emit(low, Piece { why, evidence, ..piece });
         }
         let parent = self.rows.machine(vcpu.0).and_then(|machine| machine.parent_id);
         let who = self.rows.thread_of_vcpu(vcpu);
-        let Some(cpu) = parent.zip(row.cpu) else { return self.emit(low, piece) };
-        let told = row.by_machine_id.zip(row.by_tid);
-        let Some((_, tid)) = told else {
+        let Some(cpu) = parent.zip(row.cpu()) else { return self.emit(low, piece) };
+        let Some((_, tid)) = row.by() else {
             let nobody = ThreadId { machine: cpu.0, tid: Tid(-1) };
             return self.emit_wait(low, cpu, who.unwrap_or(nobody), piece);
         };
@@ -130,7 +119,7 @@ impl<'t> Walk<'_, 't> {
         piece: Piece,
     ) {
         let (low, by) = match self.rows.slice(cpu, self.t) {
-            Before::Row(slice) => (slice.ts.max(low), occupant(slice)),
+            Before::Row(slice) => (slice.ts.max(low), occupant(cpu.0, slice.who)),
             Before::Gap(since) => (since.max(low), None),
         };
         let own = piece.vcpu.map(|vcpu| By::Vcpu(piece.machine, vcpu));
@@ -155,18 +144,17 @@ pub(super) fn work_of(state: VcpuState) -> Option<Doing> {
     }
 }
 
-fn occupant(slice: &CpuSlice) -> Option<By> {
-    match (slice.tid, slice.vcpu_machine_id.zip(slice.vcpu)) {
-        (Some(tid), _) if tid.is_idle() => Some(By::Idle),
-        (Some(tid), _) => Some(By::Thread(ThreadId { machine: slice.machine_id, tid })),
-        (None, Some((machine, vcpu))) => Some(By::Vcpu(machine, vcpu)),
-        (None, None) => None,
+fn occupant(machine: MachineId, who: Occupant) -> Option<By> {
+    match who {
+        Occupant::Thread(tid) if tid.is_idle() => Some(By::Idle),
+        Occupant::Thread(tid) => Some(By::Thread(ThreadId { machine, tid })),
+        Occupant::Vcpu(machine, vcpu) => Some(By::Vcpu(machine, vcpu)),
+        Occupant::Unknown => None,
     }
 }
 
 /// Is the vCPU off for its cap? It is there before and after, and not for long.
-pub(super) fn is_parked(rows: &Rows<'_>, row: &VcpuStateRow) -> bool {
-    let vcpu = (row.machine_id, row.vcpu);
+pub(super) fn is_parked(rows: &Rows<'_>, vcpu: VcpuOf, row: &OfVcpu) -> bool {
     let is_there = |t| matches!(rows.vcpu(vcpu, t), Before::Row(row) if !matches!(row.state, VcpuState::Offline | VcpuState::Unknown));
     row.dur <= LONGEST_PARKED_NS && is_there(row.ts) && is_there(row.end().saturating_add(1))
 }

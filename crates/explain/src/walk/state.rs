@@ -12,11 +12,11 @@ use transect_model::{
 /// Causes that lead to one another, at most.
 const MAX_FRAMES: usize = 4096;
 
-/// How a thread spent a window, and what kept it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Path {
-    /// In order of time; they tile the window.
-    pub pieces: Vec<Piece>,
+/// How a path was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// Its pieces.
+    pub pieces: u64,
     /// Steps that were made.
     pub steps: u64,
     /// Causes that could not be: later than their effect, or in a circle.
@@ -35,7 +35,11 @@ pub(super) struct Frame {
 
 pub(super) struct Walk<'r, 't> {
     pub(super) rows: &'r Rows<'t>,
-    pub(super) path: Path,
+    /// Gets each piece.
+    see: &'r mut dyn FnMut(&Piece),
+    /// The last one, which may go on further back.
+    open: Option<Piece>,
+    pub(super) walked: Walked,
     pub(super) frames: Vec<Frame>,
     pub(super) t: i64,
     /// Who was asked at `t`.
@@ -43,7 +47,12 @@ pub(super) struct Walk<'r, 't> {
 }
 
 impl<'r, 't> Walk<'r, 't> {
-    pub(super) fn new(rows: &'r Rows<'t>, root: ThreadId, (from, until): (i64, i64)) -> Self {
+    pub(super) fn new(
+        rows: &'r Rows<'t>,
+        root: ThreadId,
+        (from, until): (i64, i64),
+        see: &'r mut dyn FnMut(&Piece),
+    ) -> Self {
         let frame = Frame {
             thread: root,
             lo: from,
@@ -51,7 +60,21 @@ impl<'r, 't> Walk<'r, 't> {
             evidence: Evidence::Id,
             error_ns: Some(0),
         };
-        Walk { rows, path: Path::default(), frames: vec![frame], t: until, asked: vec![root] }
+        let (frames, asked) = (vec![frame], vec![root]);
+        Walk { rows, see, open: None, walked: Walked::default(), frames, t: until, asked }
+    }
+
+    /// Gives the last piece away.
+    pub(super) fn finish(mut self) -> Walked {
+        self.close();
+        self.walked
+    }
+
+    fn close(&mut self) {
+        if let Some(piece) = self.open.take() {
+            self.walked.pieces += 1;
+            (self.see)(&piece);
+        }
     }
 
     pub(super) fn unknown(&mut self, lo: i64) {
@@ -73,7 +96,7 @@ impl<'r, 't> Walk<'r, 't> {
             return;
         }
         if self.frames.len() >= MAX_FRAMES || self.asked.contains(&thread) {
-            self.path.refused += 1;
+            self.walked.refused += 1;
             return self.unknown(lo);
         }
         let below = self.frames.last();
@@ -118,12 +141,15 @@ impl<'r, 't> Walk<'r, 't> {
         self.t = low;
         self.asked.clear();
         self.asked.extend(self.frames.last().map(|frame| frame.thread));
-        match self.path.pieces.last_mut() {
+        match &mut self.open {
             Some(later) if later.goes_on_from(&piece) => {
                 later.ts = piece.ts;
                 later.dur += piece.dur;
             }
-            _ => self.path.pieces.push(piece),
+            _ => {
+                self.close();
+                self.open = Some(piece);
+            }
         }
     }
 }

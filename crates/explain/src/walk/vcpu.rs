@@ -2,7 +2,7 @@
 
 use super::{
     place::{is_parked, work_of},
-    state::{Path, Walk},
+    state::{Walk, Walked},
 };
 use crate::{
     piece::{Doing, Piece, ThreadId},
@@ -14,11 +14,16 @@ use transect_model::{
 };
 
 /// How the vCPU spent the window. Whoever ended its sleep is not known: event channels are not recorded.
-pub fn walk_vcpu(rows: &Rows<'_>, vcpu: (MachineId, VcpuId), (from, until): (i64, i64)) -> Path {
+pub(super) fn walk_vcpu(
+    rows: &Rows<'_>,
+    vcpu: (MachineId, VcpuId),
+    (from, until): (i64, i64),
+    see: &mut dyn FnMut(&Piece),
+) -> Walked {
     let nobody = ThreadId { machine: vcpu.0, tid: Tid(-1) };
-    let mut walk = Walk::new(rows, nobody, (from, until));
+    let mut walk = Walk::new(rows, nobody, (from, until), see);
     while walk.t > from {
-        walk.path.steps += 1;
+        walk.walked.steps += 1;
         let piece = |walk: &Walk<'_, '_>, cpu, doing| Piece {
             tid: None,
             vcpu: Some(vcpu.1),
@@ -36,16 +41,17 @@ pub fn walk_vcpu(rows: &Rows<'_>, vcpu: (MachineId, VcpuId), (from, until): (i64
             VcpuState::Guest | VcpuState::Running => Doing::Running,
             VcpuState::Preempted | VcpuState::Waking => Doing::VcpuWait,
             VcpuState::Halted | VcpuState::Blocked => Doing::Unrecorded,
-            VcpuState::Offline if is_parked(rows, row) => Doing::VcpuWait,
+            VcpuState::Offline if is_parked(rows, vcpu, &row) => Doing::VcpuWait,
             VcpuState::Offline => Doing::Offline,
             state => work_of(state).unwrap_or(Doing::Unknown),
         };
-        let piece = Piece { reason: row.reason, ..piece(&walk, row.cpu, doing) };
+        let piece = Piece { reason: row.reason, ..piece(&walk, row.cpu(), doing) };
         match doing {
-            Doing::VcpuWait => walk.emit_vcpu_wait(low, row, vcpu, Piece { reason: None, ..piece }),
+            Doing::VcpuWait => {
+                walk.emit_vcpu_wait(low, &row, vcpu, Piece { reason: None, ..piece })
+            }
             _ => walk.emit(low, piece),
         }
     }
-    walk.path.pieces.reverse();
-    walk.path
+    walk.finish()
 }

@@ -7,19 +7,31 @@ use crate::{
 };
 use transect_model::state::ThreadState;
 
-/// The thread's waits for a CPU in the window, each cut by who had the CPU, in order of time. Waits of the vCPU on which the
-/// thread waits or would run are [`Doing::VcpuWait`](crate::Doing::VcpuWait); those of a running thread are not among them.
-pub fn waits(rows: &Rows<'_>, who: ThreadId, (from, until): (i64, i64)) -> Vec<Piece> {
-    let mut all = Vec::new();
+/// Gives the thread's waits for a CPU in the window, each cut by who had the CPU and these pieces from the last one back. Waits of
+/// the vCPU on which the thread waits or would run are [`Doing::VcpuWait`](crate::Doing::VcpuWait); those of a running thread are
+/// not among them.
+pub fn each_wait(
+    rows: &Rows<'_>,
+    who: ThreadId,
+    (from, until): (i64, i64),
+    see: &mut dyn FnMut(&Piece),
+) {
     for row in rows.states_in(who, from, until).filter(|row| row.state == ThreadState::Runnable) {
         let (lo, end) = (row.ts.max(from), row.end().min(until));
-        let mut walk = Walk::new(rows, who, (lo, end));
+        let mut walk = Walk::new(rows, who, (lo, end), see);
         while walk.t > lo
             && let Some(frame) = walk.frames.last().copied()
         {
-            walk.waits(frame, row, lo);
+            walk.waits(frame, &row, lo);
         }
-        all.extend(walk.path.pieces.into_iter().rev());
+        walk.finish();
     }
+}
+
+/// The same, in order of time.
+pub fn waits(rows: &Rows<'_>, who: ThreadId, window: (i64, i64)) -> Vec<Piece> {
+    let mut all = Vec::new();
+    each_wait(rows, who, window, &mut |piece| all.push(piece.clone()));
+    all.sort_by_key(|piece| piece.ts);
     all
 }

@@ -2,7 +2,7 @@
 
 use crate::story::{GUEST, HOST, Story, thread};
 use transect_explain::{
-    Actor, Doing, Party, Rows, Why,
+    Actor, Doing, Party, Rows, Why, alike,
     detect::{Confidence, Detail, Detector, Finding, Range, findings, of_path},
     walk,
 };
@@ -249,7 +249,7 @@ fn reclaim_is_told_from_a_threads_own_work() {
         story
     };
     let with = story(200 * MS);
-    let path = walk(&Rows::new(&with.0), thread(HOST, 7), (0, SECOND));
+    let path = walk(&Rows::new(&with.0), Actor::Thread(thread(HOST, 7)), (0, SECOND));
     let of = |doing| path.pieces.iter().filter(|p| p.doing == doing).map(|p| p.dur).sum::<i64>();
     assert_eq!((of(Doing::Reclaim), of(Doing::Running)), (100 * MS, 800 * MS));
     assert_eq!(of(Doing::Runnable), 100 * MS);
@@ -529,8 +529,10 @@ fn a_sibling_without_a_cpu_is_the_holder() {
         (row.machine_id, row.pid) = (GUEST, Some(Tid(42)));
     }
     let rows = Rows::new(&story.0);
-    let path = walk(&rows, thread(GUEST, 42), (0, 100));
-    let all = of_path(&rows, Actor::Thread(thread(GUEST, 42)), &path.pieces);
+    let root = Actor::Thread(thread(GUEST, 42));
+    let path = walk(&rows, root, (0, 100));
+    let pieces = alike(&path.pieces);
+    let all = of_path(&rows, root, &pieces);
     assert_eq!(all[0].detector, Detector::LockHolder, "{:?}", path.pieces);
     let Detail::Holder { holder, behind } = &all[0].detail else { panic!("{all:?}") };
     assert_eq!(*holder, Some(thread(GUEST, 43)));
@@ -538,7 +540,7 @@ fn a_sibling_without_a_cpu_is_the_holder() {
     // Threads of other processes are peers.
     story.0.threads[1].pid = Some(Tid(43));
     let rows = Rows::new(&story.0);
-    assert!(of_path(&rows, Actor::Thread(thread(GUEST, 42)), &path.pieces).is_empty());
+    assert!(of_path(&rows, root, &pieces).is_empty());
 }
 
 #[test]
@@ -549,8 +551,9 @@ fn the_host_is_innocent_of_a_guests_own_waits() {
             .slices(GUEST, 0, &[(42, 400), (43, 1_000)])
             .vcpu(&[(VcpuState::Guest, 1_000 - off), (VcpuState::Preempted, 1_000)], 9);
         let rows = Rows::new(&story.0);
-        let path = walk(&rows, thread(GUEST, 42), (0, 1_000));
-        let all = of_path(&rows, Actor::Thread(thread(GUEST, 42)), &path.pieces);
+        let root = Actor::Thread(thread(GUEST, 42));
+        let path = walk(&rows, root, (0, 1_000));
+        let all = of_path(&rows, root, &alike(&path.pieces));
         all.iter().any(|finding| finding.detector == Detector::HostInnocent)
     };
     assert!(innocent(19));

@@ -1,7 +1,7 @@
 //! Paths over rows made by hand.
 
 use crate::story::{GUEST, HOST, Story, thread};
-use transect_explain::{Doing, Level, Rows, blame, walk};
+use transect_explain::{Actor, Doing, Level, Rows, alike, blame, walk};
 use transect_model::{
     cause::CauseKind,
     event::BlockOp,
@@ -132,7 +132,7 @@ fn before_a_thread_began_its_parent_was_waited_for() {
         .states(HOST, 8, &[('S', 10), ('R', 50)])
         .slices(HOST, 0, &[(7, 10), (8, 50), (9, 80), (7, 100)])
         .cause(CauseKind::Wakeup, (10, thread(HOST, 7)), (10, thread(HOST, 8)))
-        .cause(CauseKind::Fork, (40, thread(HOST, 8)), (42, thread(HOST, 9)))
+        .cause(CauseKind::Fork, (43, thread(HOST, 8)), (43, thread(HOST, 9)))
         .cause(CauseKind::Wakeup, (80, thread(HOST, 9)), (80, thread(HOST, 7)));
     let born = Story::new().states(HOST, 9, &[('W', 50), ('R', 80)]).0.thread_states;
     story.0.thread_states.extend(born.into_iter().map(|mut row| {
@@ -221,7 +221,7 @@ fn a_guests_thread_does_not_run_while_its_vcpu_waits() {
     assert!(story.path(thread(GUEST, 42), 0, 100)[2].ends_with("by(9) class"));
     // Whom it costs, at each level.
     let rows = Rows::new(&story.0);
-    let pieces = walk(&rows, thread(GUEST, 42), (0, 100)).pieces;
+    let pieces = alike(&walk(&rows, Actor::Thread(thread(GUEST, 42)), (0, 100)).pieces);
     let told = |level| {
         let lines = blame(&rows, &pieces, level);
         lines.iter().map(|b| format!("{:?} {:?} {}", b.victim, b.culprit, b.ns)).collect::<Vec<_>>()
@@ -296,8 +296,8 @@ fn a_circle_is_refused() {
         .cause(CauseKind::Wakeup, (30, thread(HOST, 8)), (30, thread(HOST, 7)))
         .cause(CauseKind::Wakeup, (30, thread(HOST, 7)), (30, thread(HOST, 8)));
     let rows = Rows::new(&story.0);
-    let path = walk(&rows, thread(HOST, 7), (0, 40));
-    assert_eq!(path.refused, 1);
+    let path = walk(&rows, Actor::Thread(thread(HOST, 7)), (0, 40));
+    assert_eq!(path.walked.refused, 1);
     assert_eq!(
         path.pieces.iter().map(|piece| piece.doing).collect::<Vec<_>>(),
         [Doing::Unknown, Doing::Running]

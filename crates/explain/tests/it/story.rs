@@ -1,6 +1,6 @@
 //! Rows made by hand: a host, and a guest whose vCPU 0 the host's thread 162 runs.
 
-use transect_explain::{Rows, ThreadId, walk};
+use transect_explain::{Actor, Rows, ThreadId, walk};
 use transect_model::{
     cause::{CauseKind, Evidence},
     exit::{ExitReason, Isa},
@@ -196,6 +196,6 @@ impl Story {
             text.replace("Thread(ThreadId { machine: MachineId(0), tid: Tid(", "by(")
                 .replace(") })", ")")
         };
-        walk(&rows, root, (from, until)).pieces.iter().map(piece).collect()
+        walk(&rows, Actor::Thread(root), (from, until)).pieces.iter().map(piece).collect()
     }
 }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use transect_explain::{
-    Rows, ThreadId,
-    detect::{Range, findings},
-    layers, waits, walk, walk_vcpu,
+    Actor, Gathered, Rows, ThreadId, alike,
+    detect::{Range, findings, needed},
+    layers, waits, walk,
 };
 use transect_model::{
     cause::{CauseKind, Evidence},
@@ -13,8 +13,8 @@ use transect_model::{
     interrupt::{Context, IrqSource},
     state::{ThreadState, VcpuState},
     table::{
-        BlockIo, Cause, CpuSlice, Irq, LockWait, Machine, Tables, ThreadStateRow, Vcpu,
-        VcpuStateRow,
+        BlockIo, Cause, CpuSlice, Irq, LockWait, Machine, Row, TableSink as _, Tables,
+        ThreadStateRow, Vcpu, VcpuStateRow,
     },
 };
 
@@ -217,6 +217,17 @@ fn tables() -> impl Strategy<Value = Tables> {
     )
 }
 
+fn each_row(tables: &Tables) -> Vec<Row> {
+    fn of<R: Clone + Into<Row>>(rows: &[R]) -> impl Iterator<Item = Row> {
+        rows.iter().cloned().map(Into::into)
+    }
+    let actors = of(&tables.machines).chain(of(&tables.vcpus));
+    let states =
+        of(&tables.thread_states).chain(of(&tables.cpu_slices)).chain(of(&tables.vcpu_states));
+    let events = of(&tables.irqs).chain(of(&tables.causes)).chain(of(&tables.block_io));
+    actors.chain(states).chain(events).chain(of(&tables.locks)).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
@@ -226,7 +237,7 @@ proptest! {
         for machine in [0, 1] {
             for tid in 0..4 {
                 let root = ThreadId { machine: MachineId(machine), tid: Tid(tid) };
-                let path = walk(&rows, root, (from, from + length));
+                let path = walk(&rows, Actor::Thread(root), (from, from + length));
                 let mut at = from;
                 for piece in &path.pieces {
                     prop_assert_eq!(piece.ts, at);
@@ -236,11 +247,32 @@ proptest! {
                 }
                 prop_assert_eq!(at, from + length);
                 // Each step reaches an earlier moment, or asks somebody new at this one.
-                prop_assert!(path.steps <= 200 * u64::try_from(length + 1).unwrap(), "{}", path.steps);
-                let sum: i64 = layers(&rows, &path.pieces).iter().map(|(_, ns)| ns).sum();
+                prop_assert!(path.walked.steps <= 200 * u64::try_from(length + 1).unwrap(), "{}", path.walked.steps);
+                let pieces = alike(&path.pieces);
+                let sum: i64 = layers(&rows, &pieces).iter().map(|(_, ns)| ns).sum();
                 prop_assert_eq!(sum, length);
             }
         }
+    }
+
+    /// Rows that a sink took one by one are those of the tables.
+    #[test]
+    fn gathered_rows_are_those_of_the_tables(tables in tables(), from in -5..END, length in 1..END) {
+        let mut gathered = Gathered::new(&needed());
+        for row in each_row(&tables) {
+            gathered.row(row);
+        }
+        let (small, packed) = gathered.into_parts();
+        prop_assert!(small.thread_states.is_empty() && small.causes.is_empty());
+        let (whole, packed) = (Rows::new(&tables), Rows::of(&small, packed));
+        let until = from + length;
+        prop_assert_eq!(whole.actors(), packed.actors());
+        prop_assert_eq!(whole.extent(), packed.extent());
+        for actor in whole.actors() {
+            prop_assert_eq!(walk(&whole, actor, (from, until)), walk(&packed, actor, (from, until)));
+        }
+        let range = Range { from, until, second: Some(1) };
+        prop_assert_eq!(findings(&whole, &tables, range), findings(&packed, &small, range));
     }
 
     #[test]
@@ -261,7 +293,7 @@ proptest! {
             prop_assert_eq!(pieces.iter().map(|piece| piece.dur).sum::<i64>(), runnable);
         }
         for vcpu in [0, 1] {
-            let path = walk_vcpu(&rows, (MachineId(1), VcpuId(vcpu)), (from, until));
+            let path = walk(&rows, Actor::Vcpu(MachineId(1), VcpuId(vcpu)), (from, until));
             prop_assert_eq!(path.pieces.iter().map(|piece| piece.dur).sum::<i64>(), length);
             prop_assert!(path.pieces.windows(2).all(|two| two[0].end() == two[1].ts));
         }

@@ -2,7 +2,7 @@
 
 use super::batch::batch_of;
 use super::call::{Asked, Call, Who};
-use super::gather::Gathered;
+use super::gather::Accounted;
 use arrow::array::RecordBatch;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
@@ -19,12 +19,13 @@ const BATCH_ROWS: usize = 8192;
 /// Makes the answer. Ends early, with what there is, once `wanted` says no.
 pub(crate) fn answer(
     call: Call,
-    gathered: &Gathered,
+    Accounted { rows, memory }: &mut Accounted,
     wanted: &dyn Fn() -> bool,
 ) -> Result<Vec<RecordBatch>> {
-    let Gathered { tables, memory } = gathered;
-    let unit = unit(tables);
-    let Some(window) = window(tables, &call) else {
+    let (tables, packed) = std::mem::take(rows).into_parts();
+    let unit = unit(&tables);
+    let rows = Rows::of(&tables, packed);
+    let Some(window) = window(&rows, &call) else {
         return exec_err!(
             "no scheduler events (sched:sched_switch, or Xen's) in this range, from which states of threads and vCPUs are made"
         );
@@ -34,25 +35,15 @@ pub(crate) fn answer(
         until: window.end.get(),
         second: (unit == TimeUnit::Ns).then_some(1_000_000_000),
     };
-    let rows = Rows::new(tables);
     let table = call.asked.table();
-    let explain = |actors: Vec<Actor>| -> Result<Vec<Root>> {
-        let mut roots = Vec::new();
-        for actor in actors {
-            if !wanted() {
-                break;
-            }
-            if let Some(root) = Root::in_life(&rows, actor, window) {
-                memory.try_grow(root.path.pieces.len() * size_of::<Piece>())?;
-                roots.push(root);
-            }
-        }
-        Ok(roots)
+    let explain = |actors: Vec<Actor>| -> Vec<Root> {
+        let wanted = actors.into_iter().take_while(|_| wanted());
+        wanted.filter_map(|actor| Root::in_life(&rows, actor, window)).collect()
     };
     let one = call.who.map(|(machine, who)| actor(&rows, machine, who)).transpose()?;
     let roots = match (one, call.asked) {
-        (Some(actor), _) => explain(vec![actor])?,
-        (None, Asked::Blame) => explain(rows.actors())?,
+        (Some(actor), _) => explain(vec![actor]),
+        (None, Asked::Blame) => explain(rows.actors()),
         (None, _) => Vec::new(),
     };
     if let (Some((machine, who)), true) = (call.who, roots.is_empty()) {
@@ -60,8 +51,10 @@ pub(crate) fn answer(
     }
     match call.asked {
         Asked::Path => {
-            let pieces = roots.iter().flat_map(|root| &root.path.pieces);
-            let pieces: Vec<&Piece> = pieces.collect();
+            let count = roots.iter().map(|root| root.walked.pieces).sum::<u64>();
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            memory.try_grow(count.saturating_mul(size_of::<Piece>()))?;
+            let pieces: Vec<Piece> = roots.iter().flat_map(|root| root.path(&rows)).collect();
             let mut made = Vec::new();
             for pieces in pieces.chunks(BATCH_ROWS) {
                 let lines = pieces.iter().map(|piece| PathLine::new(&rows, piece));
@@ -78,8 +71,8 @@ pub(crate) fn answer(
         Asked::Blame => batches(&table, &BlameLine::of_roots(&rows, &roots)),
         Asked::Findings => {
             let found = match roots.is_empty() {
-                true => detect::findings(&rows, tables, range),
-                false => Explained::new(&rows, tables, roots, range).findings.unwrap_or_default(),
+                true => detect::findings(&rows, &tables, range),
+                false => Explained::new(&rows, &tables, roots, range).findings.unwrap_or_default(),
             };
             let lines = found.iter().map(|finding| FindingLine::new(&rows, finding, unit));
             batches(&table, &lines.collect::<Vec<_>>())
@@ -98,15 +91,8 @@ fn unit(tables: &Tables) -> TimeUnit {
 }
 
 /// The part of the range of which something is known; none if nothing is.
-fn window(tables: &Tables, call: &Call) -> Option<Span> {
-    let threads = tables.thread_states.iter().map(|row| (row.ts, row.dur));
-    let vcpus = tables.vcpu_states.iter().map(|row| (row.ts, row.dur));
-    let mut span: Option<(i64, i64)> = None;
-    for (ts, dur) in threads.chain(vcpus) {
-        let (from, until) = span.unwrap_or((i64::MAX, i64::MIN));
-        span = Some((from.min(ts), until.max(ts.saturating_add(dur))));
-    }
-    let (from, until) = span?;
+fn window(rows: &Rows<'_>, call: &Call) -> Option<Span> {
+    let (from, until) = rows.extent()?;
     let from = call.from.map_or(from, |start| from.max(start));
     let until = call.until.map_or(until, |end| until.min(end));
     (from < until).then(|| Span { start: Timestamp::new(from), end: Timestamp::new(until) })

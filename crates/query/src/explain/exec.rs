@@ -2,7 +2,7 @@
 
 use super::answer::answer;
 use super::call::Call;
-use super::gather::Gathered;
+use super::gather::Accounted;
 use crate::catalog::arrow_schema;
 use crate::operators::{by_ts, counted};
 use arrow::datatypes::SchemaRef;
@@ -126,14 +126,14 @@ impl ExecutionPlan for ExplainExec {
         let mut stream = RecordBatchReceiverStream::builder(schema, AHEAD);
         let (to, call) = (stream.tx(), self.call);
         stream.spawn(async move {
-            let mut gathered = Gathered::new(memory);
+            let mut gathered = Accounted::new(memory);
             for (table, mut input) in inputs {
                 while let Some(batch) = input.next().await {
                     gathered.take(&table, &batch?)?;
                 }
             }
             let wanted = || !to.is_closed();
-            for batch in answer(call, &gathered, &wanted)? {
+            for batch in answer(call, &mut gathered, &wanted)? {
                 if to.send(Ok(batch)).await.is_err() {
                     break;
                 }

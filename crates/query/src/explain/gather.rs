@@ -10,34 +10,35 @@ use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use std::borrow::Cow;
+use transect_explain::Gathered;
 use transect_model::cell::Cell;
 use transect_model::column::{ColumnSource, ColumnValue, Columnar};
-use transect_model::table::{TableDoc, TableSink, TableVisitor, Tables, each_table};
+use transect_model::table::{TableDoc, TableVisitor, each_table};
 
 /// What a row takes in the indices of its actors, at most.
 const INDEX_BYTES: usize = 32;
 
 /// The rows that were read, and the account of their memory.
-pub(crate) struct Gathered {
-    pub(crate) tables: Tables,
+pub(crate) struct Accounted {
+    pub(crate) rows: Gathered,
     pub(crate) memory: MemoryReservation,
 }
 
-impl Gathered {
+impl Accounted {
     pub(crate) fn new(memory: MemoryReservation) -> Self {
-        Self { tables: Tables::default(), memory }
+        Self { rows: Gathered::default(), memory }
     }
 
     /// Takes rows of a table; the batch has its columns in order.
     pub(crate) fn take(&mut self, table: &TableDoc, batch: &RecordBatch) -> Result<()> {
-        each_table(&mut Taking { table, batch, gathered: self })
+        each_table(&mut Taking { table, batch, to: self })
     }
 }
 
 struct Taking<'a> {
     table: &'a TableDoc,
     batch: &'a RecordBatch,
-    gathered: &'a mut Gathered,
+    to: &'a mut Accounted,
 }
 
 impl TableVisitor for Taking<'_> {
@@ -49,12 +50,12 @@ impl TableVisitor for Taking<'_> {
         }
         let rows = self.batch.num_rows();
         let texts = self.batch.columns().iter().map(text_bytes).sum::<usize>();
-        self.gathered.memory.try_grow(rows * (size_of::<R>() + INDEX_BYTES) + texts)?;
+        self.to.memory.try_grow(rows * (size_of::<R>() + INDEX_BYTES) + texts)?;
         let columns = self.batch.columns().iter().map(Values::of).collect::<Result<Vec<_>>>()?;
         let mut source = RowOf { columns: &columns, row: 0, column: 0 };
         for row in 0..rows {
             (source.row, source.column) = (row, 0);
-            self.gathered.tables.row(R::read(&mut source)?.into());
+            self.to.rows.take(R::read(&mut source)?.into());
         }
         Ok(())
     }

@@ -3,11 +3,11 @@
 use super::selection::Selection;
 use crate::facts::{Facts, TimeUnit};
 use transect_explain::{
-    Party, Rows,
+    Gathered, Party, Rows,
     detect::{self, Range},
     lines::FindingLine,
 };
-use transect_model::table::{Row, TableSink as _, Tables};
+use transect_model::table::Row;
 
 /// Rows that are kept for findings, at most; of a larger recording they are made for a range of it.
 const MOST_ROWS: usize = 1_000_000;
@@ -54,7 +54,7 @@ impl Findings {
 pub(super) struct FindingRows {
     wanted: Option<Vec<&'static str>>,
     is_too_large: bool,
-    tables: Tables,
+    rows: Gathered,
     count: usize,
 }
 
@@ -79,10 +79,10 @@ impl FindingRows {
         }
         self.count += 1;
         if self.count > MOST_ROWS {
-            (self.is_too_large, self.tables) = (true, Tables::default());
+            (self.is_too_large, self.rows) = (true, Gathered::default());
             return;
         }
-        self.tables.row(row.clone());
+        self.rows.take(row.clone());
     }
 
     /// What is found about the selected machines.
@@ -101,8 +101,9 @@ impl FindingRows {
         if !range.is_long_enough() {
             return Findings::TooShort;
         }
-        let rows = Rows::new(&self.tables);
-        let mut found = detect::findings(&rows, &self.tables, range);
+        let (tables, packed) = self.rows.into_parts();
+        let rows = Rows::of(&tables, packed);
+        let mut found = detect::findings(&rows, &tables, range);
         found.retain(|finding| is_selected(&finding.subject, selection));
         let line = |finding| FindingLine::new(&rows, finding, facts.unit);
         Findings::Found(found.iter().map(line).collect())

@@ -40,13 +40,12 @@ pub fn write(
     match &explained.findings {
         Some(found) => {
             let line = |finding| FindingLine::new(rows, finding, about.unit);
-            let lines: Vec<FindingLine> = found.iter().map(line).collect();
-            write_list(out, &lines)?;
+            write_list(out, found.iter().map(line))?;
         }
         None => out.write_all(b"null")?,
     }
     out.write_all(b",\n\"blame\":")?;
-    write_list(out, &BlameLine::of_roots(rows, roots))?;
+    write_list(out, BlameLine::of_roots(rows, roots))?;
     out.write_all(b"}\n")
 }
 
@@ -99,24 +98,25 @@ fn write_root(
     write!(
         out,
         "}},\"not_recorded_ns\":{},\"steps\":{},\"refused\":{},\"sums\":",
-        root.not_recorded_ns, root.path.steps, root.path.refused
+        root.not_recorded_ns, root.walked.steps, root.walked.refused
     )?;
-    let sums: Vec<SumLine> = root.sums.iter().map(|sum| SumLine::new(rows, root, sum)).collect();
-    write_list(out, &sums)?;
+    write_list(out, root.sums.iter().map(|sum| SumLine::new(rows, root, sum)))?;
     if paths {
         out.write_all(b",\"path\":")?;
-        let path: Vec<PathLine> =
-            root.path.pieces.iter().map(|piece| PathLine::new(rows, piece)).collect();
-        write_list(out, &path)?;
+        let path = root.path(rows);
+        write_list(out, path.iter().map(|piece| PathLine::new(rows, piece)))?;
     }
     out.write_all(b"}")
 }
 
-fn write_list<R: Record>(out: &mut dyn Write, lines: &[R]) -> io::Result<()> {
+fn write_list<R: Record>(
+    out: &mut dyn Write,
+    lines: impl IntoIterator<Item = R>,
+) -> io::Result<()> {
     out.write_all(b"[")?;
-    for (at, line) in lines.iter().enumerate() {
+    for (at, line) in lines.into_iter().enumerate() {
         out.write_all(if at == 0 { b"\n" } else { b",\n" })?;
-        write_json(out, line)?;
+        write_json(out, &line)?;
     }
     out.write_all(b"]")
 }

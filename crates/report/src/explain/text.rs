@@ -2,6 +2,8 @@
 
 use super::About;
 use crate::text::grid::{Column, Grid, left, right};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use transect_explain::{
     Explained, Layer, Level, Piece, Root, Rows, Sum, ThreadId, Why, blame, charged,
@@ -74,11 +76,21 @@ fn moment(after: i64, unit: TimeUnit) -> String {
     }
 }
 
-/// The longest pieces, in order of time.
-fn longest(pieces: &[Piece], top: usize) -> Vec<&Piece> {
-    let mut longest: Vec<&Piece> = pieces.iter().collect();
-    longest.sort_by_key(|piece| std::cmp::Reverse(piece.dur));
-    longest.truncate(top);
+/// The longest pieces of the root's path, in order of time.
+fn longest(rows: &Rows<'_>, root: &Root, top: usize) -> Vec<Piece> {
+    // By length; of the same, those that come first.
+    let mut longest: BTreeMap<(i64, Reverse<i64>), Piece> = BTreeMap::new();
+    root.each_piece(rows, &mut |piece| {
+        let of = (piece.dur, Reverse(piece.ts));
+        let is_in = longest.len() < top || longest.first_key_value().is_some_and(|(k, _)| *k < of);
+        if is_in {
+            longest.insert(of, piece.clone());
+        }
+        if longest.len() > top {
+            longest.pop_first();
+        }
+    });
+    let mut longest: Vec<Piece> = longest.into_values().collect();
     longest.sort_by_key(|piece| piece.ts);
     longest
 }
@@ -171,19 +183,18 @@ impl Page<'_, '_> {
             grid.row(self.sum_cells(root, sum));
         }
         self.list("WHERE THE TIME WENT", grid)?;
-        let pieces = &root.path.pieces;
-        let longest = longest(pieces, self.shown.top);
+        let longest = longest(self.rows, root, self.shown.top);
         let mut grid = Grid::new(&PATH);
         for piece in &longest {
             grid.row(self.piece_cells(piece));
         }
-        let number = |number: usize| count(u64::try_from(number).unwrap_or(u64::MAX));
-        match longest.len() == pieces.len() {
+        let shown = longest.len();
+        match u64::try_from(shown) == Ok(root.walked.pieces) {
             true => self.list("PATH", grid),
-            false => self.list(
-                &format!("PATH: the {} longest of {} pieces", longest.len(), number(pieces.len())),
-                grid,
-            ),
+            false => {
+                let all = count(root.walked.pieces);
+                self.list(&format!("PATH: the {shown} longest of {all} pieces"), grid)
+            }
         }
     }
 

@@ -15,9 +15,7 @@ use anyhow::{Context as _, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use transect_model::table::{
-    Machine, Row, Selected, TableDoc, TableSink, Tables, Vcpu, WallClock, Window,
-};
+use transect_model::table::{Machine, Row, Selected, TableDoc, TableSink, Vcpu, WallClock, Window};
 use transect_model::time::{Span, Timestamp};
 use transect_model::wall::WallMap;
 use transect_recording::{Facts, TimeUnit};
@@ -82,14 +80,14 @@ impl Stretch<'_> {
         Ok(Facts { window: found.window, ..found.facts })
     }
 
-    /// The rows of some tables that meet the stretch, whole, and what is known about the recording. They are read once: what was
-    /// kept before damage was found is dropped.
-    pub(crate) fn tables(&self, wanted: &[TableDoc]) -> anyhow::Result<(Facts, Tables)> {
+    /// The rows that meet the stretch, whole, as a sink keeps them, and what is known about the recording. They are read once: a
+    /// sink that got some before damage was found is dropped.
+    pub(crate) fn kept<S: TableSink>(&self, sink: impl Fn() -> S) -> anyhow::Result<(Facts, S)> {
         self.with_tables(None, |tables| {
             let Found { facts, range, window } = self.find(tables)?;
-            let mut kept = Selected::new(wanted);
+            let mut kept = sink();
             read_rows(tables, range, &mut kept)?;
-            Ok((Facts { window, ..facts }, kept.into_tables()))
+            Ok((Facts { window, ..facts }, kept))
         })
     }
 

@@ -9,7 +9,7 @@ use anyhow::{anyhow, bail, ensure};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use transect_explain::{Actor, Explained, Root, Rows, ThreadId, detect};
+use transect_explain::{Actor, Explained, Gathered, Root, Rows, ThreadId, detect};
 use transect_model::guard::Syntax;
 use transect_model::ids::{MachineId, Tid};
 use transect_model::table::{Syscall, Tables};
@@ -66,13 +66,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stretch = Stretch { path: &args.recording, source: &args.source, range: args.range };
     let mut needed = detect::needed();
     needed.extend(args.syscall.is_some().then_some(Syscall::TABLE));
-    let (facts, tables) = stretch.tables(&needed)?;
+    let (facts, gathered) = stretch.kept(|| Gathered::new(&needed))?;
+    let (tables, packed) = gathered.into_parts();
+    let rows = Rows::of(&tables, packed);
     let name = args.recording.display();
     ensure!(
-        !tables.thread_states.is_empty() || !tables.vcpu_states.is_empty(),
+        rows.extent().is_some(),
         "{name}: no scheduler events (sched:sched_switch, or Xen's) in this range, from which states of threads and vCPUs are made"
     );
-    let rows = Rows::new(&tables);
     let machine = args.vm.as_deref().map(|vm| machine_named(&tables, vm)).transpose()?;
     let actors = match (args.all || args.syscall.is_some(), args.thread.is_empty()) {
         (true, true) => all(&rows, machine),

@@ -1,16 +1,26 @@
 //! The rows that a walk needs, by actor and in order of time.
 
+mod gathered;
+mod line;
+mod packed;
+
+pub use gathered::Gathered;
+pub(crate) use line::{Before, Lasts};
+pub use packed::Packed;
+pub(crate) use packed::{Occupant, OfVcpu, Origin, State};
+
 use crate::{
     group::groups_of,
     piece::{Actor, ThreadId},
     quota::Quotas,
     spans::Spans,
 };
-use rustc_hash::FxHashMap;
+use line::{Happens, Line, Moments};
+use packed::{Cpu, Handler, Map, Request, Slice, VcpuOf};
 use transect_model::{
     cause::CauseKind,
     event::BlockOp,
-    ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
+    ids::{CpuId, MachineId, MachineKind, VcpuId},
     interrupt::Context,
     state::VcpuState,
     table::{
@@ -37,25 +47,7 @@ pub const NEEDS: [TableDoc; 14] = [
     Lost::TABLE,
 ];
 
-/// A row that lasts.
-pub(crate) trait Lasts {
-    fn ts(&self) -> i64;
-    fn end(&self) -> i64;
-}
-
-macro_rules! lasts {
-    ($($row:ty),*) => { $(
-        impl Lasts for $row {
-            fn ts(&self) -> i64 {
-                self.ts
-            }
-            fn end(&self) -> i64 {
-                self.ts.saturating_add(self.dur)
-            }
-        }
-    )* };
-}
-impl Lasts for Reclaim {
+impl Lasts for &Reclaim {
     fn ts(&self) -> i64 {
         self.ts
     }
@@ -63,92 +55,12 @@ impl Lasts for Reclaim {
         self.ts.saturating_add(self.dur.unwrap_or(0))
     }
 }
-lasts!(CpuSlice, ThreadStateRow, VcpuStateRow, Irq, Cause);
 
-/// What is known before a moment.
-pub(crate) enum Before<'t, T> {
-    /// The row that ends then, or lasts.
-    Row(&'t T),
-    /// Nothing since then.
-    Gap(i64),
-}
-
-/// Rows of one actor, by their start.
-#[derive(Debug)]
-pub(crate) struct Line<'t, T>(Vec<&'t T>);
-
-impl<T> Default for Line<'_, T> {
-    fn default() -> Self {
-        Line(Vec::new())
+impl Happens for &LockWait {
+    fn at(&self) -> i64 {
+        self.ts.saturating_add(self.dur.unwrap_or(0))
     }
 }
-
-impl<'t, T: Lasts> Line<'t, T> {
-    /// What is known of the time right before `t`.
-    pub(crate) fn before(&self, t: i64) -> Before<'t, T> {
-        let at = self.0.partition_point(|row| row.ts() < t);
-        match at.checked_sub(1).map(|at| self.0[at]) {
-            Some(row) if row.end() >= t => Before::Row(row),
-            Some(row) => Before::Gap(row.end()),
-            None => Before::Gap(i64::MIN),
-        }
-    }
-
-    fn span(&self) -> Option<(i64, i64)> {
-        Some((self.0.first()?.ts(), self.0.last()?.end()))
-    }
-
-    /// The rows that lie in the time from `from` to `to`, or partly.
-    fn within(&self, from: i64, to: i64) -> impl Iterator<Item = &'t T> {
-        let first = self.0.partition_point(|row| row.end() <= from);
-        self.0[first..].iter().take_while(move |row| row.ts() < to).copied()
-    }
-
-    /// How much of the time from `from` to `to` the rows take.
-    fn covered(&self, from: i64, to: i64) -> i64 {
-        self.within(from, to).map(|row| (row.end().min(to) - row.ts().max(from)).max(0)).sum()
-    }
-}
-
-/// Events by their time.
-#[derive(Debug)]
-struct Moments<'t, T>(Vec<(i64, &'t T)>);
-
-impl<T> Default for Moments<'_, T> {
-    fn default() -> Self {
-        Moments(Vec::new())
-    }
-}
-
-impl<'t, T> Moments<'t, T> {
-    fn at(&self, t: i64) -> impl Iterator<Item = &'t T> {
-        let first = self.0.partition_point(|(ts, _)| *ts < t);
-        self.0[first..].iter().take_while(move |(ts, _)| *ts == t).map(|(_, row)| *row)
-    }
-
-    /// Those from `t` on.
-    fn after(&self, t: i64) -> impl Iterator<Item = &'t T> {
-        let first = self.0.partition_point(|(ts, _)| *ts < t);
-        self.0[first..].iter().map(|(_, row)| *row)
-    }
-
-    /// Those from `from` to `to`, the latest first.
-    fn latest(&self, from: i64, to: i64) -> impl Iterator<Item = &'t T> {
-        let first = self.0.partition_point(|(ts, _)| *ts < from);
-        let end = self.0.partition_point(|(ts, _)| *ts <= to).max(first);
-        self.0[first..end].iter().rev().map(|(_, row)| *row)
-    }
-
-    /// The last one after `from`, up to `to`.
-    fn last_in(&self, from: i64, to: i64) -> Option<(i64, &'t T)> {
-        let after = self.0.partition_point(|(ts, _)| *ts <= to);
-        self.0[..after].last().filter(|(ts, _)| *ts > from).copied()
-    }
-}
-
-type Map<K, V> = FxHashMap<K, V>;
-type Cpu = (MachineId, CpuId);
-type VcpuOf = (MachineId, VcpuId);
 
 /// The rows of a recording, or of a part of it, as paths are made from them.
 #[derive(Debug, Default)]
@@ -160,26 +72,15 @@ pub struct Rows<'t> {
     vms: Map<ThreadId, MachineId>,
     names: Map<ThreadId, &'t Thread>,
     groups: Map<(MachineId, &'t str), &'t Cgroup>,
-    states: Map<ThreadId, Line<'t, ThreadStateRow>>,
-    slices: Map<Cpu, Line<'t, CpuSlice>>,
+    packed: Packed,
     cpus: Map<MachineId, Vec<CpuId>>,
     /// Idle time of each CPU, and of all of a machine.
     idle: Map<Cpu, Spans>,
     idle_of_all: Map<MachineId, Spans>,
-    vcpus: Map<VcpuOf, Line<'t, VcpuStateRow>>,
     threads_of_vcpus: Map<VcpuOf, ThreadId>,
     vcpus_of_threads: Map<ThreadId, VcpuOf>,
-    irqs: Map<(Cpu, bool), Line<'t, Irq>>,
-    /// Wakings and kicks, by the thread that goes on.
-    wakes: Map<ThreadId, Moments<'t, Cause>>,
-    /// Softirqs and lines, by the CPU of the handler.
-    handlers: Map<Cpu, Moments<'t, Cause>>,
-    injections: Map<VcpuOf, Moments<'t, Cause>>,
-    /// Packets of other machines, by their receiver.
-    packets: Map<MachineId, Moments<'t, Cause>>,
-    requests: Map<MachineId, Moments<'t, BlockIo>>,
-    locks: Map<ThreadId, Moments<'t, LockWait>>,
-    reclaims: Map<ThreadId, Line<'t, Reclaim>>,
+    locks: Map<ThreadId, Moments<&'t LockWait>>,
+    reclaims: Map<ThreadId, Line<&'t Reclaim>>,
     throttles: Map<Cpu, Vec<&'t Throttle>>,
     quotas: Quotas,
 }
@@ -187,7 +88,13 @@ pub struct Rows<'t> {
 impl<'t> Rows<'t> {
     /// Of these tables, of which only [`NEEDS`] are read.
     pub fn new(tables: &'t Tables) -> Self {
-        let mut rows = Rows::default();
+        Rows::of(tables, Packed::of(tables))
+    }
+
+    /// Of rows that were [`Gathered`].
+    pub fn of(tables: &'t Tables, mut packed: Packed) -> Self {
+        packed.sort();
+        let mut rows = Rows { packed, ..Rows::default() };
         rows.machines.extend(tables.machines.iter().map(|row| (row.machine_id, row)));
         for row in &tables.machines {
             if let Some((machine, tid)) = row.parent_id.zip(row.vmm_pid) {
@@ -212,88 +119,42 @@ impl<'t> Rows<'t> {
                 rows.vcpus_of_threads.insert(thread, (row.machine_id, row.vcpu));
             }
         }
-        rows.quotas = Quotas::new(tables);
-        rows.take_states(tables);
         rows.take_events(tables);
+        rows.take_cpus();
+        rows.quotas = Quotas::new(tables, |thread, see| {
+            let states = rows.states_in(thread, i64::MIN, i64::MAX);
+            states.for_each(|row| see(row.state, row.ts, row.end()));
+        });
         rows
     }
 
-    fn take_states(&mut self, tables: &'t Tables) {
-        for row in &tables.thread_states {
-            let of = ThreadId { machine: row.machine_id, tid: row.tid };
-            self.states.entry(of).or_default().0.push(row);
-        }
-        for row in &tables.cpu_slices {
-            let line = self.slices.entry((row.machine_id, row.cpu)).or_default();
-            if line.0.is_empty() {
-                self.cpus.entry(row.machine_id).or_default().push(row.cpu);
-            }
-            line.0.push(row);
-        }
-        for row in &tables.vcpu_states {
-            self.vcpus.entry((row.machine_id, row.vcpu)).or_default().0.push(row);
-        }
-        for row in &tables.irqs {
-            let of = ((row.machine_id, row.cpu), row.softirq);
-            self.irqs.entry(of).or_default().0.push(row);
-        }
-        self.states.values_mut().for_each(sort);
-        self.slices.values_mut().for_each(sort);
-        self.vcpus.values_mut().for_each(sort);
-        self.irqs.values_mut().for_each(sort);
-        self.cpus.values_mut().for_each(|cpus| cpus.sort_unstable());
-        self.take_idle();
-    }
-
-    fn take_idle(&mut self) {
+    fn take_cpus(&mut self) {
         let mut of_all: Map<MachineId, Vec<(i64, i64)>> = Map::default();
-        for (cpu, line) in &self.slices {
-            let idle = line.0.iter().filter(|row| row.tid.is_some_and(Tid::is_idle));
+        for (cpu, line) in &self.packed.slices {
+            let idle = line.all().filter(Slice::is_idle);
             let spans: Vec<(i64, i64)> = idle.map(|row| (row.ts, row.end())).collect();
             of_all.entry(cpu.0).or_default().extend(&spans);
             self.idle.insert(*cpu, Spans::new(&spans));
+            self.cpus.entry(cpu.0).or_default().push(cpu.1);
         }
         self.idle_of_all = of_all.iter().map(|(id, spans)| (*id, Spans::new(spans))).collect();
+        self.cpus.values_mut().for_each(|cpus| cpus.sort_unstable());
     }
 
     fn take_events(&mut self, tables: &'t Tables) {
-        for row in &tables.causes {
-            let (machine, end) = (row.to_machine_id, row.end());
-            let moments = match (row.kind, row.to_tid, row.to_cpu, row.to_vcpu) {
-                (CauseKind::Softirq | CauseKind::Line, _, Some(cpu), _) => {
-                    self.handlers.entry((machine, cpu)).or_default()
-                }
-                (_, _, _, Some(vcpu)) => self.injections.entry((machine, vcpu)).or_default(),
-                (CauseKind::Packet, None, ..) => self.packets.entry(machine).or_default(),
-                (CauseKind::Work | CauseKind::Lock, ..) => continue,
-                (_, Some(tid), ..) => self.wakes.entry(ThreadId { machine, tid }).or_default(),
-                _ => continue,
-            };
-            moments.0.push((end, row));
-        }
-        for row in tables.block_io.iter().filter(|row| row.dur.is_some()) {
-            let end = row.ts.saturating_add(row.dur.unwrap_or(0));
-            self.requests.entry(row.machine_id).or_default().0.push((end, row));
-        }
         for row in tables.locks.iter().filter(|row| row.dur.is_some_and(|dur| dur > 0)) {
-            let end = row.ts.saturating_add(row.dur.unwrap_or(0));
             let of = ThreadId { machine: row.machine_id, tid: row.tid };
-            self.locks.entry(of).or_default().0.push((end, row));
+            self.locks.entry(of).or_default().push(row);
         }
         for row in tables.reclaims.iter().filter(|row| row.dur.is_some_and(|dur| dur > 0)) {
             let of = ThreadId { machine: row.machine_id, tid: row.tid };
-            self.reclaims.entry(of).or_default().0.push(row);
+            self.reclaims.entry(of).or_default().push(row);
         }
-        self.reclaims.values_mut().for_each(sort);
         for row in &tables.throttles {
             self.throttles.entry((row.machine_id, row.cpu)).or_default().push(row);
         }
-        self.wakes.values_mut().for_each(sort_moments);
-        self.handlers.values_mut().for_each(sort_moments);
-        self.injections.values_mut().for_each(sort_moments);
-        self.packets.values_mut().for_each(sort_moments);
-        self.requests.values_mut().for_each(sort_moments);
-        self.locks.values_mut().for_each(sort_moments);
+        self.locks.values_mut().for_each(Moments::sort);
+        self.reclaims.values_mut().for_each(Line::sort);
     }
 
     /// The machine.
@@ -311,9 +172,32 @@ impl<'t> Rows<'t> {
         self.names.get(&id).copied()
     }
 
+    /// From when to when something is known of threads or vCPUs; none if nothing is.
+    pub fn extent(&self) -> Option<(i64, i64)> {
+        let threads = self.packed.states.values().filter_map(Line::span);
+        let vcpus = self.packed.vcpus.values().filter_map(Line::span);
+        threads.chain(vcpus).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// The runs of handlers of interrupts, each with its CPU.
+    pub(crate) fn interrupts(&self) -> impl Iterator<Item = (Cpu, Handler)> {
+        let lines = self.packed.handlers.iter().filter(|((_, softirq), _)| !softirq);
+        lines.flat_map(|((cpu, _), line)| line.all().map(|row| (*cpu, row)))
+    }
+
+    /// What wakes threads.
+    pub(crate) fn wakings(&self) -> impl Iterator<Item = (ThreadId, Origin)> {
+        self.packed.wakes.iter().flat_map(|(of, all)| all.all().map(|row| (*of, row)))
+    }
+
+    /// What is injected into vCPUs.
+    pub(crate) fn injections(&self) -> impl Iterator<Item = (VcpuOf, Origin)> {
+        self.packed.injections.iter().flat_map(|(of, all)| all.all().map(|row| (*of, row)))
+    }
+
     /// The threads that have states.
     pub fn threads(&self) -> Vec<ThreadId> {
-        let mut all: Vec<ThreadId> = self.states.keys().copied().collect();
+        let mut all: Vec<ThreadId> = self.packed.states.keys().copied().collect();
         all.sort_unstable();
         all
     }
@@ -327,7 +211,8 @@ impl<'t> Rows<'t> {
 
     /// The vCPUs whose threads are not known (Xen).
     pub fn vcpus_without_threads(&self) -> Vec<VcpuOf> {
-        let without = self.vcpus.keys().filter(|vcpu| !self.threads_of_vcpus.contains_key(*vcpu));
+        let without =
+            self.packed.vcpus.keys().filter(|vcpu| !self.threads_of_vcpus.contains_key(*vcpu));
         let mut all: Vec<VcpuOf> = without.copied().collect();
         all.sort_unstable();
         all
@@ -368,8 +253,8 @@ impl<'t> Rows<'t> {
 
     fn whole_span(&self, actor: Actor) -> Option<(i64, i64)> {
         match actor {
-            Actor::Thread(id) => self.states.get(&id)?.span(),
-            Actor::Vcpu(machine, vcpu) => self.vcpus.get(&(machine, vcpu))?.span(),
+            Actor::Thread(id) => self.packed.states.get(&id)?.span(),
+            Actor::Vcpu(machine, vcpu) => self.packed.vcpus.get(&(machine, vcpu))?.span(),
         }
     }
 
@@ -404,8 +289,8 @@ impl<'t> Rows<'t> {
         self.groups.get(&(machine, path)).copied()
     }
 
-    pub(crate) fn state(&self, id: ThreadId, t: i64) -> Before<'t, ThreadStateRow> {
-        self.states.get(&id).map_or(Before::Gap(i64::MIN), |line| line.before(t))
+    pub(crate) fn state(&self, id: ThreadId, t: i64) -> Before<State> {
+        self.packed.states.get(&id).map_or(Before::Gap(i64::MIN), |line| line.before(t))
     }
 
     pub(crate) fn states_in(
@@ -413,8 +298,8 @@ impl<'t> Rows<'t> {
         id: ThreadId,
         from: i64,
         to: i64,
-    ) -> impl Iterator<Item = &'t ThreadStateRow> {
-        self.states.get(&id).into_iter().flat_map(move |line| line.within(from, to))
+    ) -> impl Iterator<Item = State> {
+        self.packed.states.get(&id).into_iter().flat_map(move |line| line.within(from, to))
     }
 
     pub(crate) fn vcpu_states_in(
@@ -422,12 +307,12 @@ impl<'t> Rows<'t> {
         vcpu: VcpuOf,
         from: i64,
         to: i64,
-    ) -> impl Iterator<Item = &'t VcpuStateRow> {
-        self.vcpus.get(&vcpu).into_iter().flat_map(move |line| line.within(from, to))
+    ) -> impl Iterator<Item = OfVcpu> {
+        self.packed.vcpus.get(&vcpu).into_iter().flat_map(move |line| line.within(from, to))
     }
 
-    pub(crate) fn slice(&self, cpu: Cpu, t: i64) -> Before<'t, CpuSlice> {
-        self.slices.get(&cpu).map_or(Before::Gap(i64::MIN), |line| line.before(t))
+    pub(crate) fn slice(&self, cpu: Cpu, t: i64) -> Before<Slice> {
+        self.packed.slices.get(&cpu).map_or(Before::Gap(i64::MIN), |line| line.before(t))
     }
 
     /// How long the CPU was idle.
@@ -447,11 +332,11 @@ impl<'t> Rows<'t> {
     /// The vCPU that a guest's CPU is, if its states are known: CPUs of a guest are numbered as its vCPUs.
     pub(crate) fn vcpu_of_cpu(&self, (machine, cpu): Cpu) -> Option<VcpuOf> {
         let vcpu = (machine, VcpuId(cpu.0));
-        self.vcpus.contains_key(&vcpu).then_some(vcpu)
+        self.packed.vcpus.contains_key(&vcpu).then_some(vcpu)
     }
 
-    pub(crate) fn vcpu(&self, vcpu: VcpuOf, t: i64) -> Before<'t, VcpuStateRow> {
-        self.vcpus.get(&vcpu).map_or(Before::Gap(i64::MIN), |line| line.before(t))
+    pub(crate) fn vcpu(&self, vcpu: VcpuOf, t: i64) -> Before<OfVcpu> {
+        self.packed.vcpus.get(&vcpu).map_or(Before::Gap(i64::MIN), |line| line.before(t))
     }
 
     pub(crate) fn thread_of_vcpu(&self, vcpu: VcpuOf) -> Option<ThreadId> {
@@ -459,81 +344,81 @@ impl<'t> Rows<'t> {
     }
 
     /// The handler that runs at `t`: the one that began last, if several do.
-    pub(crate) fn handler(&self, cpu: Cpu, context: Context, t: i64) -> Option<&'t Irq> {
-        let line = self.irqs.get(&(cpu, context == Context::Softirq))?;
-        let at = line.0.partition_point(|row| row.ts <= t);
+    pub(crate) fn handler(&self, cpu: Cpu, context: Context, t: i64) -> Option<Handler> {
+        let line = self.packed.handlers.get(&(cpu, context == Context::Softirq))?;
         // Handlers nest at most as deep as this.
-        let candidates = line.0[..at].iter().rev().take(16);
-        candidates.copied().find(|row| row.end() >= t)
+        line.begun(t).take(16).find(|row| row.end() >= t)
     }
 
     /// What woke the thread at `t`.
-    pub(crate) fn wake(&self, id: ThreadId, t: i64) -> Option<&'t Cause> {
-        let mut all = self.wakes.get(&id)?.at(t);
+    pub(crate) fn wake(&self, id: ThreadId, t: i64) -> Option<Origin> {
+        let mut all = self.packed.wakes.get(&id)?.at(t);
         all.find(|cause| cause.kind != CauseKind::Kick)
     }
 
     /// The kick of a guest for which it was woken.
-    pub(crate) fn kick(&self, id: ThreadId, t: i64) -> Option<&'t Cause> {
-        let mut all = self.wakes.get(&id)?.at(t);
-        all.find(|cause| cause.kind == CauseKind::Kick && cause.tid.is_some())
+    pub(crate) fn kick(&self, id: ThreadId, t: i64) -> Option<Origin> {
+        let mut all = self.packed.wakes.get(&id)?.at(t);
+        all.find(|cause| cause.kind == CauseKind::Kick && cause.thread().is_some())
     }
 
     /// What made the handler run that began on the CPU at `t`.
-    pub(crate) fn to_handler(&self, cpu: Cpu, kind: CauseKind, t: i64) -> Option<&'t Cause> {
-        self.handlers.get(&cpu)?.at(t).find(|cause| cause.kind == kind)
+    pub(crate) fn to_handler(&self, cpu: Cpu, kind: CauseKind, t: i64) -> Option<Origin> {
+        self.packed.to_handlers.get(&cpu)?.at(t).find(|cause| cause.kind == kind)
     }
 
     /// What was injected into the vCPU at `t`.
-    pub(crate) fn injection(&self, vcpu: VcpuOf, t: i64) -> Option<&'t Cause> {
-        self.injections.get(&vcpu)?.at(t).next()
+    pub(crate) fn injection(&self, vcpu: VcpuOf, t: i64) -> Option<Origin> {
+        self.packed.injections.get(&vcpu)?.at(t).next()
     }
 
     /// What was injected into the vCPU right before the stretch in guest mode that it is in at `t`, and when.
-    pub(crate) fn injected_for(&self, vcpu: VcpuOf, t: i64) -> Option<(i64, &'t Cause)> {
-        let line = self.vcpus.get(&vcpu)?;
+    pub(crate) fn injected_for(&self, vcpu: VcpuOf, t: i64) -> Option<Origin> {
+        let line = self.packed.vcpus.get(&vcpu)?;
         let Before::Row(guest) = line.before(t) else { return None };
         let Before::Row(before) = line.before(guest.ts) else { return None };
         let began = before.ts.min(guest.ts);
         (guest.state == VcpuState::Guest).then_some(())?;
-        self.injections.get(&vcpu)?.last_in(began.saturating_sub(1), t)
+        self.packed.injections.get(&vcpu)?.last_in(began.saturating_sub(1), t)
     }
 
     /// Is it the last that is known of the thread?
-    pub(crate) fn is_last(&self, id: ThreadId, row: &ThreadStateRow) -> bool {
-        self.states.get(&id).and_then(|line| line.0.last()).is_some_and(|last| last.ts == row.ts)
+    pub(crate) fn is_last(&self, id: ThreadId, row: &State) -> bool {
+        self.packed.states.get(&id).and_then(Line::last).is_some_and(|last| last.ts == row.ts)
     }
 
     /// The packet of another machine that came at `t`.
-    pub(crate) fn packet(&self, machine: MachineId, t: i64) -> Option<&'t Cause> {
-        self.packets.get(&machine)?.at(t).next()
+    pub(crate) fn packet(&self, machine: MachineId, t: i64) -> Option<Origin> {
+        self.packed.packets.get(&machine)?.at(t).next()
     }
 
     /// The request that was done at `t`.
-    pub(crate) fn request(&self, machine: MachineId, t: i64) -> Option<&'t BlockIo> {
-        self.requests.get(&machine)?.at(t).next()
+    pub(crate) fn request(&self, machine: MachineId, t: i64) -> Option<Request> {
+        self.packed.requests.get(&machine)?.at(t).next()
     }
 
     /// The flush that was done in the handler on the CPU that did at `t` what waited for it: a write without sectors that was
     /// never issued, and has no row (block/blk-flush.c).
-    pub(crate) fn flush(&self, cpu: Cpu, t: i64) -> Option<&'t BlockIo> {
+    pub(crate) fn flush(&self, cpu: Cpu, t: i64) -> Option<Request> {
         let mut handlers =
             [Context::Softirq, Context::Irq].into_iter().filter_map(|of| self.handler(cpu, of, t));
         let from = handlers.next()?.ts;
-        let is_it = |row: &&BlockIo| row.op == BlockOp::Flush && row.complete_cpu == Some(cpu.1);
-        self.requests.get(&cpu.0)?.latest(from, t).find(is_it)
+        let is_it = |row: &Request| row.op == BlockOp::Flush && row.complete_cpu == Some(cpu.1);
+        self.packed.requests.get(&cpu.0)?.latest(from, t).find(is_it)
     }
 
     /// The fork in which a thread began at `t`.
-    pub(crate) fn fork(&self, id: ThreadId, t: i64) -> Option<&'t Cause> {
-        // It is woken for the first time a moment later.
-        let mut after = self.wakes.get(&id)?.after(t);
-        after.next().filter(|cause| cause.kind == CauseKind::Fork && cause.ts <= t)
+    pub(crate) fn fork(&self, id: ThreadId, t: i64) -> Option<Origin> {
+        let Before::Row(first) = self.state(id, t.saturating_add(1)) else { return None };
+        // It is made first, and woken for the first time a moment later.
+        let cause = self.packed.wakes.get(&id)?.from(t).next()?;
+        let is_birth = cause.kind == CauseKind::Fork && first.ts == t && cause.ts <= first.end();
+        is_birth.then_some(cause)
     }
 
     /// The wait for a lock that ended last after `from`, up to `to`.
     pub(crate) fn lock(&self, id: ThreadId, from: i64, to: i64) -> Option<&'t LockWait> {
-        Some(self.locks.get(&id)?.last_in(from, to)?.1)
+        self.locks.get(&id)?.last_in(from, to)
     }
 
     /// Whether memory was reclaimed for the thread right before the moment, and since when that is so, down to `lo`.
@@ -572,14 +457,6 @@ impl<'t> Rows<'t> {
         };
         self.throttles.get(&cpu).is_some_and(|rows| rows.iter().copied().any(|row| covers(&row)))
     }
-}
-
-fn sort<T: Lasts>(line: &mut Line<'_, T>) {
-    line.0.sort_by_key(|row| row.ts());
-}
-
-fn sort_moments<T>(moments: &mut Moments<'_, T>) {
-    moments.0.sort_by_key(|(ts, _)| *ts);
 }
 
 /// Is it no loss, but the time before a guest was recorded?
