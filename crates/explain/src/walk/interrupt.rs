@@ -8,7 +8,7 @@ use crate::{
 use transect_model::{
     cause::{CauseKind, Evidence},
     ids::{CpuId, MachineId, Tid, VcpuId},
-    interrupt::Context,
+    interrupt::{Context, IrqSource, VectorSource},
     state::VcpuState,
 };
 
@@ -16,6 +16,7 @@ use transect_model::{
 const MAX_INTERRUPTS: usize = 64;
 /// `TIMER_SOFTIRQ` and `HRTIMER_SOFTIRQ`.
 const TIMER_SOFTIRQS: [Option<i32>; 2] = [Some(1), Some(8)];
+const OWN_TIMER: IrqSource = IrqSource::Vector(VectorSource::LocalTimer);
 
 /// An interrupt that did something at a moment.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,11 @@ impl Walk<'_, '_> {
             let handler = self.rows.handler(cpu, context, self.t);
             let begun = handler.map_or(interrupt.since.min(self.t), |row| row.ts);
             let vector = interrupt.vector.or(handler.map(|row| row.vector));
+            let is_own_timer = handler.is_some_and(|row| row.source == OWN_TIMER);
+            if is_own_timer && interrupt.kind == CauseKind::Wakeup {
+                // Such as the softirq of RCU, which it raised.
+                interrupt.kind = CauseKind::Timer;
+            }
             self.on_cpu(begun.max(lo), interrupt, Doing::Handler, evidence);
             if self.t <= lo {
                 return;
@@ -165,6 +171,10 @@ impl Walk<'_, '_> {
                 self.timer(thread, lo);
             }
             _ if interrupt.context.is_none() => self.unknown(lo),
+            // Who raised it was not recorded.
+            _ if interrupt.context == Some(Context::Softirq) => {
+                self.of_interrupt(interrupt, lo, Doing::Unrecorded);
+            }
             _ if interrupt.context == Some(Context::Irq) && vector.is_none() => {
                 self.of_interrupt(interrupt, lo, Doing::Unrecorded);
             }

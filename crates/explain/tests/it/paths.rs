@@ -47,6 +47,39 @@ fn a_timer_ends_a_sleep() {
     );
 }
 
+/// The CPU's own timer raises other softirqs than those of timers, too: RCU's.
+#[test]
+fn a_softirq_is_what_raised_it() {
+    let woken = |story: Story| {
+        story
+            .states(HOST, 7, &[('R', 10), ('S', 50), ('R', 80)])
+            .cause(CauseKind::Wakeup, (50, thread(HOST, 9)), (50, thread(HOST, 7)))
+            .by_interrupt(Context::Softirq)
+            .irq(HOST, IrqSource::Softirq, 9, 46, 51)
+    };
+    let raised = woken(Story::new())
+        .irq(HOST, IrqSource::Vector(VectorSource::LocalTimer), 236, 40, 44)
+        .cause(CauseKind::Softirq, (42, thread(HOST, 9)), (46, thread(HOST, 9)))
+        .by_interrupt(Context::Irq)
+        .in_handler();
+    assert_eq!(
+        raised.path(thread(HOST, 7), 0, 60),
+        [
+            "0+10 0:7 running",
+            "10+30 0:7 timer",
+            "40+2 0:- handler",
+            "42+4 0:- delivery",
+            "46+4 0:- handler",
+            "50+10 0:7 running",
+        ]
+    );
+    // Its raise is not recorded: nobody knows that it came from outside.
+    assert_eq!(
+        woken(Story::new()).path(thread(HOST, 7), 0, 60),
+        ["0+10 0:7 running", "10+36 0:- unrecorded", "46+4 0:- handler", "50+10 0:7 running"]
+    );
+}
+
 #[test]
 fn a_request_is_in_its_device_from_its_issue_on() {
     let mut story = Story::new()
