@@ -15,6 +15,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("import", &["import/"]),
     ("xen", &["xen/"]),
     ("sql", &["sql/"]),
+    ("explain", &["explain/"]),
     ("timeline", &["timeline/", "page/"]),
     ("scale", &["scale/"]),
 ];

@@ -3,6 +3,7 @@
 
 mod bytes;
 mod cost;
+mod explain;
 mod import;
 mod lost;
 mod nested;
@@ -43,6 +44,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { rows: import::ROWS, run: import::run },
     Scenario { rows: xen::ROWS, run: xen::run },
     Scenario { rows: sql::ROWS, run: sql::run },
+    Scenario { rows: explain::ROWS, run: explain::run },
     Scenario { rows: timeline::ROWS, run: timeline::run },
     Scenario { rows: page::ROWS, run: page::run },
     Scenario { rows: scale::ROWS, run: scale::run },
