@@ -2,7 +2,7 @@
 
 mod calls;
 
-use super::excerpt::Stretch;
+use super::{excerpt::Stretch, load};
 use crate::moment::RangeArgs;
 use crate::terminal;
 use anyhow::{anyhow, bail, ensure};
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    source: super::load::SourceArgs,
+    source: load::SourceArgs,
 }
 
 /// Runs `transect explain`.
@@ -66,7 +66,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stretch = Stretch { path: &args.recording, source: &args.source, range: args.range };
     let mut needed = detect::needed();
     needed.extend(args.syscall.is_some().then_some(Syscall::TABLE));
-    let (facts, gathered) = stretch.kept(|| Gathered::new(&needed))?;
+    let (facts, gathered) = match args.range.is_given() {
+        true => stretch.kept(|| Gathered::new(&needed))?,
+        // All of it is sooner made of the events than read from tables.
+        false => {
+            let mut gathered = Gathered::new(&needed);
+            let rows = load::rows(&args.recording, &args.source, None, &mut gathered);
+            (rows?, gathered)
+        }
+    };
     let (tables, packed) = gathered.into_parts();
     let rows = Rows::of(&tables, packed);
     let name = args.recording.display();
