@@ -106,7 +106,7 @@ fn busiest(bed: &Bed, dir: &Path) -> Result<Vec<String>> {
     let sql = format!(
         "SELECT tid FROM thread_states WHERE machine_id = 0 AND tid > 0 GROUP BY tid ORDER BY count(*) DESC, tid LIMIT {ROOTS}"
     );
-    let words = transect(bed, &["sql", &dir.display().to_string(), &sql, "--format", "csv"]);
+    let words = transect(bed, &["sql", &dir.display().to_string(), &sql, "--csv"]);
     let answer = output(&words)?;
     let tids =
         answer.lines().skip(1).flat_map(|tid| ["--thread".to_owned(), tid.trim().to_owned()]);
