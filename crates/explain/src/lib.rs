@@ -38,6 +38,7 @@ mod group;
 pub mod lines;
 mod parts;
 mod piece;
+mod places;
 mod quota;
 mod root;
 mod rows;

@@ -1,7 +1,9 @@
 //! Sums of spans of time.
 
+use crate::places::{Places, count};
+
 /// Moments of which one sum is kept: a sum up to any other adds less than so many to one of these.
-const MOMENTS_PER_SUM: usize = 64;
+const MOMENTS_PER_SUM: usize = 16;
 
 /// How long spans last, all together, up to any moment.
 #[derive(Debug, Default)]
@@ -16,6 +18,7 @@ struct Moments {
     all: Vec<i64>,
     /// The sum of all before each first of so many.
     sums: Vec<i64>,
+    places: Places,
 }
 
 impl Moments {
@@ -28,12 +31,13 @@ impl Moments {
             before
         });
         let sums = sums.collect();
-        Moments { all, sums }
+        let places = Places::new(&all, |at| *at);
+        Moments { all, sums, places }
     }
 
     /// How long it is from each of them that lies before the moment, all together.
     fn until(&self, t: i64) -> i64 {
-        let count = self.all.partition_point(|at| *at < t);
+        let count = count(&self.all, self.places.around(t), |at| *at < t);
         // The sum before the last of them, and what is behind that.
         let chunk = count.saturating_sub(1) / MOMENTS_PER_SUM;
         let before = self.sums.get(chunk).copied().unwrap_or(0);

@@ -1,5 +1,7 @@
 //! Rows of one actor in order of time.
 
+use crate::places::{Places, count};
+
 /// A row that lasts.
 pub(crate) trait Lasts: Copy {
     fn ts(&self) -> i64;
@@ -16,28 +18,36 @@ pub(crate) enum Before<T> {
 
 /// Rows of one actor, by their start.
 #[derive(Debug)]
-pub(crate) struct Line<T>(Vec<T>);
+pub(crate) struct Line<T> {
+    rows: Vec<T>,
+    /// Of their starts.
+    places: Places,
+}
 
 impl<T> Default for Line<T> {
     fn default() -> Self {
-        Line(Vec::new())
+        Line { rows: Vec::new(), places: Places::default() }
     }
 }
 
 impl<T: Lasts> Line<T> {
     pub(super) fn push(&mut self, row: T) {
-        self.0.push(row);
+        self.rows.push(row);
     }
 
     /// Has to be called once all are there.
     pub(super) fn sort(&mut self) {
-        sort(&mut self.0, |row| row.ts());
+        self.places = sort(&mut self.rows, |row| row.ts());
+    }
+
+    /// How many begin before `t`.
+    fn begun_before(&self, t: i64) -> usize {
+        count(&self.rows, self.places.around(t), |row| row.ts() < t)
     }
 
     /// What is known of the time right before `t`.
     pub(crate) fn before(&self, t: i64) -> Before<T> {
-        let at = self.0.partition_point(|row| row.ts() < t);
-        match at.checked_sub(1).map(|at| self.0[at]) {
+        match self.begun_before(t).checked_sub(1).map(|at| self.rows[at]) {
             Some(row) if row.end() >= t => Before::Row(row),
             Some(row) => Before::Gap(row.end()),
             None => Before::Gap(i64::MIN),
@@ -46,27 +56,27 @@ impl<T: Lasts> Line<T> {
 
     /// Those that begin up to `t`, the latest first.
     pub(super) fn begun(&self, t: i64) -> impl Iterator<Item = T> {
-        let end = self.0.partition_point(|row| row.ts() <= t);
-        self.0[..end].iter().rev().copied()
+        let end = count(&self.rows, self.places.around(t), |row| row.ts() <= t);
+        self.rows[..end].iter().rev().copied()
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = T> {
-        self.0.iter().copied()
+        self.rows.iter().copied()
     }
 
     pub(super) fn last(&self) -> Option<T> {
-        self.0.last().copied()
+        self.rows.last().copied()
     }
 
     /// From the first start to the last end.
     pub(super) fn span(&self) -> Option<(i64, i64)> {
-        Some((self.0.first()?.ts(), self.0.last()?.end()))
+        Some((self.rows.first()?.ts(), self.rows.last()?.end()))
     }
 
     /// The rows that lie in the time from `from` to `to`, or partly.
     pub(super) fn within(&self, from: i64, to: i64) -> impl Iterator<Item = T> {
-        let first = self.0.partition_point(|row| row.end() <= from);
-        self.0[first..].iter().take_while(move |row| row.ts() < to).copied()
+        let first = self.rows.partition_point(|row| row.end() <= from);
+        self.rows[first..].iter().take_while(move |row| row.ts() < to).copied()
     }
 
     /// How much of the time from `from` to `to` the rows take.
@@ -83,26 +93,37 @@ pub(super) trait Happens: Copy {
 
 /// What happens to one actor, by the moment.
 #[derive(Debug)]
-pub(super) struct Moments<T>(Vec<T>);
+pub(super) struct Moments<T> {
+    rows: Vec<T>,
+    places: Places,
+}
 
 impl<T> Default for Moments<T> {
     fn default() -> Self {
-        Moments(Vec::new())
+        Moments { rows: Vec::new(), places: Places::default() }
     }
 }
 
 impl<T: Happens> Moments<T> {
     pub(super) fn push(&mut self, row: T) {
-        self.0.push(row);
+        self.rows.push(row);
     }
 
     /// Has to be called once all are there.
     pub(super) fn sort(&mut self) {
-        sort(&mut self.0, |row| row.at());
+        self.places = sort(&mut self.rows, |row| row.at());
+    }
+
+    fn before(&self, t: i64) -> usize {
+        count(&self.rows, self.places.around(t), |row| row.at() < t)
+    }
+
+    fn up_to(&self, t: i64) -> usize {
+        count(&self.rows, self.places.around(t), |row| row.at() <= t)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = T> {
-        self.0.iter().copied()
+        self.rows.iter().copied()
     }
 
     pub(super) fn at(&self, t: i64) -> impl Iterator<Item = T> {
@@ -111,28 +132,29 @@ impl<T: Happens> Moments<T> {
 
     /// Those from `t` on.
     pub(super) fn from(&self, t: i64) -> impl Iterator<Item = T> {
-        let first = self.0.partition_point(|row| row.at() < t);
-        self.0[first..].iter().copied()
+        let first = self.before(t);
+        self.rows[first..].iter().copied()
     }
 
     /// Those from `from` to `to`, the latest first.
     pub(super) fn latest(&self, from: i64, to: i64) -> impl Iterator<Item = T> {
-        let first = self.0.partition_point(|row| row.at() < from);
-        let end = self.0.partition_point(|row| row.at() <= to).max(first);
-        self.0[first..end].iter().rev().copied()
+        let first = self.before(from);
+        let end = self.up_to(to).max(first);
+        self.rows[first..end].iter().rev().copied()
     }
 
     /// The last one after `from`, up to `to`.
     pub(super) fn last_in(&self, from: i64, to: i64) -> Option<T> {
-        let end = self.0.partition_point(|row| row.at() <= to);
-        self.0[..end].last().filter(|row| row.at() > from).copied()
+        let end = self.up_to(to);
+        self.rows[..end].last().filter(|row| row.at() > from).copied()
     }
 }
 
-/// Rows most often come in order.
-fn sort<T>(rows: &mut Vec<T>, key: impl Fn(&T) -> i64) {
+/// Rows most often come in order. Where they lie then.
+fn sort<T>(rows: &mut Vec<T>, key: impl Fn(&T) -> i64) -> Places {
     if !rows.is_sorted_by_key(&key) {
         rows.sort_by_key(&key);
     }
     rows.shrink_to_fit();
+    Places::new(rows, key)
 }
