@@ -28,7 +28,8 @@ pub(crate) fn why(
     if can_be_throttled && rows.is_throttled(cpu, from, to) && rows.has_quota(who) != Some(false) {
         return (Why::Throttled, Evidence::Id);
     }
-    if can_be_throttled && rows.has_used_its_quota(who, whole_wait(rows, who, (from, to)), from) {
+    if can_be_throttled && rows.has_used_its_quota(who, || whole_wait(rows, who, (from, to)), from)
+    {
         return (Why::Throttled, Evidence::Order);
     }
     if by == By::Idle {
@@ -108,19 +109,24 @@ pub(crate) fn idle_elsewhere(
 /// Is the right of the waiting thread smaller, by its nice value or that of a group above it?
 fn weight(rows: &Rows<'_>, waiting: Option<&Thread>, having: Option<&Thread>) -> bool {
     let Some((waiting, having)) = waiting.zip(having) else { return false };
-    let (ours, theirs) = (groups(waiting), groups(having));
-    let common = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
+    let (mut ours, mut theirs) = (groups(waiting), groups(having));
     // Where the two part, their groups compete; a thread without a group there, by its nice value.
-    let weight_of = |groups: &[&str], of: &Thread| {
-        groups.get(common).and_then(|path| rows.group(of.machine_id, path)?.cpu_weight)
+    let parted = loop {
+        match (ours.next(), theirs.next()) {
+            (Some(ours), Some(theirs)) if ours == theirs => {}
+            (ours, theirs) => break ours.zip(theirs),
+        }
     };
-    match (weight_of(&ours, waiting), weight_of(&theirs, having)) {
-        (Some(ours), Some(theirs)) => ours < theirs,
-        _ => waiting.nice.zip(having.nice).is_some_and(|(ours, theirs)| ours > theirs),
+    let weight_of = |path, of: &Thread| rows.group(of.machine_id, path)?.cpu_weight;
+    let weights =
+        parted.and_then(|(ours, theirs)| weight_of(ours, waiting).zip(weight_of(theirs, having)));
+    match weights {
+        Some((ours, theirs)) => ours < theirs,
+        None => waiting.nice.zip(having.nice).is_some_and(|(ours, theirs)| ours > theirs),
     }
 }
 
 /// The control groups above a thread, from the top.
-fn groups(thread: &Thread) -> Vec<&str> {
-    thread.cgroup.as_deref().into_iter().flat_map(groups_of).collect()
+fn groups(thread: &Thread) -> impl Iterator<Item = &str> {
+    thread.cgroup.as_deref().into_iter().flat_map(groups_of)
 }

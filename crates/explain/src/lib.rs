@@ -36,6 +36,7 @@ pub mod detect;
 mod explained;
 mod group;
 pub mod lines;
+mod parallel;
 mod parts;
 mod piece;
 mod places;

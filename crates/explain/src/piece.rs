@@ -208,6 +208,9 @@ impl Piece {
     /// Would it be one piece with an earlier one that ends where this begins?
     pub(crate) fn goes_on_from(&self, earlier: &Piece) -> bool {
         let unplaced = |piece: &Piece| Piece { ts: 0, dur: 0, ..piece.clone() };
-        earlier.end() == self.ts && unplaced(self) == unplaced(earlier)
+        // Most differ in what happens.
+        self.doing == earlier.doing
+            && earlier.end() == self.ts
+            && unplaced(self) == unplaced(earlier)
     }
 }

@@ -143,9 +143,16 @@ impl Quotas {
     }
 
     /// Had a group above the thread used its quota in the wait, from its begin to its end, of which something lasts from `from`?
-    pub(crate) fn is_used(&self, thread: ThreadId, wait: (i64, i64), from: i64) -> bool {
-        let above = self.of.get(&thread).into_iter().flatten();
-        above.filter_map(|at| self.all[*at].as_ref()).any(|quota| quota.is_used(wait, from))
+    pub(crate) fn is_used(
+        &self,
+        thread: ThreadId,
+        wait: impl FnOnce() -> (i64, i64),
+        from: i64,
+    ) -> bool {
+        let Some(above) = self.of.get(&thread) else { return false };
+        let wait = wait();
+        let mut quotas = above.iter().filter_map(|at| self.all[*at].as_ref());
+        quotas.any(|quota| quota.is_used(wait, from))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     alike::{Alike, Tally},
+    parallel,
     parts::{Part, parts},
     piece::{Actor, Doing, Piece, ThreadId},
     rows::Rows,
@@ -86,6 +87,17 @@ impl Root {
         let late = rows.recorded_from(actor).map_or(0, |from| from - window.start.get());
         (from < until)
             .then(|| Root { not_recorded_ns: late.max(0), ..Root::explain(rows, actor, lived) })
+    }
+
+    /// Explains each of them in the part of the window in which it exists, in order, on all CPUs.
+    pub fn in_lives(rows: &Rows<'_>, actors: &[Actor], window: Span) -> Vec<Self> {
+        let lives = parallel::map(actors, |actor| Root::in_life(rows, *actor, window));
+        lives.into_iter().flatten().collect()
+    }
+
+    /// Explains each of these system calls that has returned, in order, on all CPUs.
+    pub fn of_calls(rows: &Rows<'_>, calls: &[&Syscall]) -> Vec<Self> {
+        parallel::map(calls, |call| Root::of_call(rows, call)).into_iter().flatten().collect()
     }
 
     /// Explains a system call, from its entry to its return; none of one that has not returned.

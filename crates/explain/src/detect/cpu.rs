@@ -3,20 +3,15 @@
 use super::{
     finding::{Confidence, Detail, Detector, Finding, Range, reaches},
     rules,
+    waits::{Alike, BesideIdle, Total, Waits},
 };
 use crate::{
     blame::{Level, Party, party},
-    charge::idle_elsewhere,
-    piece::{Actor, By, Doing, Piece, ThreadId, Why},
-    rows::{Lasts as _, Rows},
-    walk::{each_piece, each_wait},
+    piece::{Actor, By, ThreadId, Why},
+    rows::Rows,
 };
 use std::collections::BTreeMap;
-use transect_model::{
-    cause::Evidence,
-    ids::{CpuId, MachineId},
-    state::{ThreadState, VcpuState},
-};
+use transect_model::cause::Evidence;
 
 /// Waits of this share of the range beside an idle CPU are worth a word.
 const AFFINITY_PERCENT: i64 = 5;
@@ -26,58 +21,33 @@ struct Wanted {
     /// Threads, or vCPUs, of it that wanted a CPU.
     ran: i64,
     waited: i64,
-    starved: i64,
+    starved: Total,
     behind: BTreeMap<(Party, Option<Why>), i64>,
-    throttled: i64,
-    throttles: u64,
+    throttled: Total,
     /// Most likely for a quota: behind idle alone for too long, or parked by Xen.
-    likely: i64,
-    likelies: u64,
-    affinity: i64,
-    affinities: u64,
-    idle: BTreeMap<CpuId, i64>,
-    is_allowed: BTreeMap<CpuId, bool>,
-    starvations: u64,
+    likely: Total,
+    beside_idle: BesideIdle,
     /// Has a group above it a quota? None if that was not recorded.
     has_quota: Option<bool>,
 }
 
 /// Starvation of vCPUs, control groups, and threads outside of groups.
-pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
+pub(super) fn find(rows: &Rows<'_>, waits: Vec<Waits>, range: Range) -> Vec<Finding> {
     let mut all: BTreeMap<Party, Wanted> = BTreeMap::new();
-    for thread in rows.threads() {
-        let subject = subject(rows, thread);
+    for waits in waits {
+        let subject = match waits.of {
+            Actor::Thread(thread) => subject(rows, thread),
+            Actor::Vcpu(machine, vcpu) => Party::Vcpu(machine, vcpu),
+        };
+        let quota = match waits.of {
+            Actor::Thread(thread) => rows.has_quota(thread),
+            Actor::Vcpu(..) => None,
+        };
         let wanted = all.entry(subject.clone()).or_default();
-        wanted.ran += ran(rows, thread, range);
-        if let Some(has) = rows.has_quota(thread) {
+        if let Some(has) = quota {
             wanted.has_quota = Some(wanted.has_quota.unwrap_or(false) || has);
         }
-        each_wait(rows, thread, range.span(), &mut |piece| {
-            if piece.doing == Doing::Runnable {
-                wanted.add(rows, range, &subject, piece, thread);
-            }
-        });
-    }
-    for vcpu in rows.vcpus_without_threads() {
-        let subject = Party::Vcpu(vcpu.0, vcpu.1);
-        let wanted = all.entry(subject.clone()).or_default();
-        let on = rows.vcpu_states_in(vcpu, range.from, range.until).filter(|row| {
-            matches!(
-                row.state,
-                VcpuState::Guest
-                    | VcpuState::Running
-                    | VcpuState::Exit
-                    | VcpuState::Hypercall
-                    | VcpuState::Trap
-            )
-        });
-        wanted.ran += on.map(|row| range.of((row.ts, row.end()))).sum::<i64>();
-        let nobody = ThreadId { machine: vcpu.0, tid: transect_model::ids::Tid(-1) };
-        each_piece(rows, Actor::Vcpu(vcpu.0, vcpu.1), range.span(), &mut |piece| {
-            if piece.doing.is_wait() {
-                wanted.add(rows, range, &subject, piece, nobody);
-            }
-        });
+        wanted.add(rows, &subject, waits);
     }
     all.into_iter().flat_map(|(subject, wanted)| wanted.findings(&subject, range)).collect()
 }
@@ -93,133 +63,72 @@ pub(super) fn subject(rows: &Rows<'_>, thread: ThreadId) -> Party {
     }
 }
 
-fn ran(rows: &Rows<'_>, thread: ThreadId, range: Range) -> i64 {
-    let on = rows.states_in(thread, range.from, range.until);
-    on.filter(|row| row.state == ThreadState::Running)
-        .map(|row| range.of((row.ts, row.end())))
-        .sum()
+/// Who had the CPU, if that was another: its own threads are not what starves it.
+fn other(rows: &Rows<'_>, by: Option<By>, subject: &Party) -> Option<Party> {
+    let who = match by? {
+        By::Thread(by) => self::subject(rows, by),
+        By::Vcpu(machine, vcpu) => Party::Vcpu(machine, vcpu),
+        By::Idle => return None,
+    };
+    (who != *subject).then_some(who)
 }
 
 impl Wanted {
-    fn add(
-        &mut self,
-        rows: &Rows<'_>,
-        range: Range,
-        subject: &Party,
-        piece: &Piece,
-        thread: ThreadId,
-    ) {
-        self.waited += piece.dur;
-        match (piece.by, piece.why) {
-            (_, Some(Why::Throttled)) if piece.evidence == Evidence::Order => {
-                self.likely += piece.dur;
-                self.likelies += 1;
-            }
-            (_, Some(Why::Throttled)) => {
-                self.throttled += piece.dur;
-                self.throttles += 1;
-            }
-            (Some(By::Idle), _) => {
-                if rules::is_too_long_for_idle(piece.dur, range) {
-                    self.likely += piece.dur;
-                    self.likelies += 1;
-                }
-            }
-            (by, why) => {
-                let who = match (by, subject) {
-                    (Some(By::Thread(by)), _) => self::subject(rows, by),
-                    (Some(By::Vcpu(machine, vcpu)), _) => Party::Vcpu(machine, vcpu),
-                    _ => Party::Unknown,
-                };
-                // Its own threads are not what starves it.
-                if who == *subject || who == Party::Unknown {
-                    return;
-                }
-                self.starved += piece.dur;
-                self.starvations += 1;
-                *self.behind.entry((who, why)).or_default() += piece.dur;
-                if is_beside_idle(rows, piece, thread) {
-                    self.affinity += piece.dur;
-                    self.affinities += 1;
-                    self.note_idle(rows, piece, thread);
+    fn add(&mut self, rows: &Rows<'_>, subject: &Party, waits: Waits) {
+        self.ran += waits.ran;
+        self.likely.merge(waits.too_long);
+        let own = waits.all.iter().filter(|(alike, _)| waits.is_own(alike.doing));
+        for (Alike { by, why, evidence, .. }, total) in own {
+            self.waited += total.ns;
+            match why {
+                Some(Why::Throttled) if *evidence == Evidence::Order => self.likely.merge(*total),
+                Some(Why::Throttled) => self.throttled.merge(*total),
+                why => {
+                    let Some(who) = other(rows, *by, subject) else { continue };
+                    self.starved.merge(*total);
+                    *self.behind.entry((who, *why)).or_default() += total.ns;
                 }
             }
         }
-    }
-
-    /// Which CPU was idle meanwhile?
-    fn note_idle(&mut self, rows: &Rows<'_>, piece: &Piece, thread: ThreadId) {
-        let machine = cpus_of(rows, piece);
-        let idle = rows
-            .cpus(machine)
-            .iter()
-            .map(|cpu| (rows.idle((machine, *cpu), piece.ts, piece.end()), *cpu));
-        let Some((ns, cpu)) = idle.max() else { return };
-        *self.idle.entry(cpu).or_default() += ns;
-        if let Some(allowed) = rows.may_run_on(thread, cpu) {
-            *self.is_allowed.entry(cpu).or_default() |= allowed;
+        for (by, beside) in waits.beside_idle {
+            if other(rows, Some(by), subject).is_some() {
+                self.beside_idle.merge(beside);
+            }
         }
     }
 
     fn findings(self, subject: &Party, range: Range) -> Vec<Finding> {
         let mut found = Vec::new();
-        let finding = |detector, held_ns, of_ns, count, detail| Finding {
+        let finding = |detector, held: Total, of_ns, detail| Finding {
             detector,
             subject: subject.clone(),
-            held_ns,
+            held_ns: held.ns,
             of_ns,
-            count,
+            count: held.count,
             confidence: Confidence::Certain,
             detail,
         };
         let wanted = self.ran + self.waited;
         let most = self.behind.into_iter().max_by_key(|(_, ns)| *ns);
         let behind = most.map_or(Detail::None, |((who, why), ns)| Detail::Behind { who, why, ns });
-        if rules::is_starved(self.starved, wanted, range) {
-            found.push(finding(Detector::Starved, self.starved, wanted, self.starvations, behind));
+        if rules::is_starved(self.starved.ns, wanted, range) {
+            found.push(finding(Detector::Starved, self.starved, wanted, behind));
         }
-        if rules::is_throttled(self.throttled, range) {
-            let (held, count) = (self.throttled, self.throttles);
-            found.push(finding(Detector::Throttled, held, range.length(), count, Detail::None));
-        } else if rules::is_throttled(self.likely, range) && self.has_quota != Some(false) {
-            let (held, count) = (self.likely, self.likelies);
-            let likely = finding(Detector::Throttled, held, range.length(), count, Detail::None);
-            found.push(Finding { confidence: Confidence::Likely, ..likely });
+        let throttled = |held| finding(Detector::Throttled, held, range.length(), Detail::None);
+        if rules::is_throttled(self.throttled.ns, range) {
+            found.push(throttled(self.throttled));
+        } else if rules::is_throttled(self.likely.ns, range) && self.has_quota != Some(false) {
+            found.push(Finding { confidence: Confidence::Likely, ..throttled(self.likely) });
         }
-        if reaches(self.affinity, AFFINITY_PERCENT, range.length()) {
-            let most = self.idle.into_iter().max_by_key(|(_, ns)| *ns);
+        let beside = self.beside_idle;
+        if reaches(beside.sum.ns, AFFINITY_PERCENT, range.length()) {
+            let most = beside.idle.into_iter().max_by_key(|(_, ns)| *ns);
             let detail = most.map_or(Detail::None, |(cpu, _)| Detail::Idle {
                 cpu,
-                is_allowed: self.is_allowed.get(&cpu).copied(),
+                is_allowed: beside.is_allowed.get(&cpu).copied(),
             });
-            found.push(finding(
-                Detector::Affinity,
-                self.affinity,
-                range.length(),
-                self.affinities,
-                detail,
-            ));
+            found.push(finding(Detector::Affinity, beside.sum, range.length(), detail));
         }
         found
-    }
-}
-
-/// Was another CPU idle meanwhile, whether that or a weight is what the wait is charged to?
-fn is_beside_idle(rows: &Rows<'_>, piece: &Piece, thread: ThreadId) -> bool {
-    let on = |cpu| (cpus_of(rows, piece), cpu);
-    let elsewhere = |cpu| idle_elsewhere(rows, thread, on(cpu), (piece.ts, piece.end())).is_some();
-    match piece.why {
-        Some(Why::Affinity) => true,
-        Some(Why::Weight) => piece.cpu.is_some_and(elsewhere),
-        _ => false,
-    }
-}
-
-/// The machine for whose CPU a piece waits.
-fn cpus_of(rows: &Rows<'_>, piece: &Piece) -> MachineId {
-    let parent = rows.machine(piece.machine).and_then(|machine| machine.parent_id);
-    match (piece.doing, parent) {
-        (Doing::VcpuWait, Some(parent)) => parent,
-        _ => piece.machine,
     }
 }

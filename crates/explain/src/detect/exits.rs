@@ -3,19 +3,18 @@
 use super::{
     finding::{Confidence, Detail, Detector, Finding, Range},
     rules,
+    waits::Behind,
 };
 use crate::{
-    alike::Tally,
-    blame::{Level, Party, blame},
-    rows::{Lasts as _, Rows},
-    walk::each_wait,
+    blame::Party,
+    rows::{ExitKind, Exited, Exits, Lasts as _, Rows},
 };
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use transect_model::{
     exit::ExitReason,
     ids::{MachineId, VcpuId},
     state::VcpuState,
-    table::Tables,
 };
 
 /// Exits of a vCPU's first seconds are those of a boot.
@@ -23,43 +22,48 @@ const BOOT_SECONDS: i64 = 10;
 
 type VcpuOf = (MachineId, VcpuId);
 
-pub(super) fn find(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
-    let mut found = storms(rows, tables, range);
-    found.extend(polls(rows, range));
-    found
-}
-
 #[derive(Default)]
 struct Storm {
     count: u64,
     handling: i64,
-    /// By what the exit is about, and where it comes from.
-    kinds: BTreeMap<(Option<u64>, u64), u64>,
+    /// What most of them are, and how many those are.
+    most: Option<(u64, ExitKind)>,
 }
 
-fn storms(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
-    let mut all: BTreeMap<(VcpuOf, ExitReason), Storm> = BTreeMap::new();
-    let mut boots: BTreeMap<VcpuOf, i64> = BTreeMap::new();
-    for exit in tables.exits.iter().filter(|exit| range.has(exit.ts)) {
-        let vcpu = (exit.machine_id, exit.vcpu);
-        let booted = *boots.entry(vcpu).or_insert_with(|| booted(rows, vcpu, range));
-        if exit.reason.is_halt() || exit.ts < booted {
-            continue;
-        }
-        let storm = all.entry((vcpu, exit.reason)).or_default();
-        storm.count += 1;
-        storm.handling += exit.handling_ns.unwrap_or(0);
-        *storm.kinds.entry((exit.detail, exit.rip)).or_default() += 1;
+pub(super) fn storms(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
+    let exits = rows.exits();
+    let of_vcpus = exits.by_vcpu().into_iter();
+    of_vcpus.flat_map(|(vcpu, of_vcpu)| storms_of(rows, range, vcpu, exits, of_vcpu)).collect()
+}
+
+fn storms_of(
+    rows: &Rows<'_>,
+    range: Range,
+    vcpu: VcpuOf,
+    exits: &Exits,
+    of_vcpu: &[Exited],
+) -> Vec<Finding> {
+    let booted = booted(rows, vcpu, range);
+    let mut kinds: FxHashMap<u32, (u64, i64)> = FxHashMap::default();
+    for exit in of_vcpu.iter().filter(|exit| range.has(exit.ts) && exit.ts >= booted) {
+        let (count, handling) = kinds.entry(exit.kind).or_default();
+        *count += 1;
+        *handling += exit.handling_ns;
     }
-    let mut found = Vec::new();
-    for ((vcpu, reason), storm) in all {
-        let on = on_cpu(rows, vcpu, range);
-        if !rules::is_exit_storm(storm.handling, on, storm.count, range) {
-            continue;
-        }
-        let most = storm.kinds.into_iter().max_by_key(|(_, count)| *count);
-        let ((detail, rip), _) = most.unwrap_or(((None, 0), 0));
-        found.push(Finding {
+    let mut all: BTreeMap<ExitReason, Storm> = BTreeMap::new();
+    for (kind, (count, handling)) in kinds {
+        let kind = exits.kind(kind);
+        let storm = all.entry(kind.reason).or_default();
+        storm.count += count;
+        storm.handling += handling;
+        storm.most = storm.most.max(Some((count, kind)));
+    }
+    all.retain(|reason, _| !reason.is_halt());
+    let on = on_cpu(rows, vcpu, range);
+    all.retain(|_, storm| rules::is_exit_storm(storm.handling, on, storm.count, range));
+    let found = all.into_iter().map(|(reason, storm)| {
+        let (detail, rip) = storm.most.map_or((None, 0), |(_, kind)| (kind.detail, kind.rip));
+        Finding {
             detector: Detector::ExitStorm,
             subject: Party::Vcpu(vcpu.0, vcpu.1),
             held_ns: storm.handling,
@@ -67,9 +71,9 @@ fn storms(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
             count: storm.count,
             confidence: Confidence::Certain,
             detail: Detail::Exit { reason, detail, rip: Some(rip).filter(|rip| *rip != 0) },
-        });
-    }
-    found
+        }
+    });
+    found.collect()
 }
 
 /// When the vCPU has booted, as far as the rows tell: it was there from the start, or began in the range.
@@ -99,11 +103,10 @@ fn on_cpu(rows: &Rows<'_>, vcpu: VcpuOf, range: Range) -> i64 {
     states.filter(|row| is_on(row.state)).map(|row| range.of((row.ts, row.end()))).sum()
 }
 
-fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
+/// Polls for halted vCPUs that are in vain while others wait for those CPUs.
+pub(super) fn polls(rows: &Rows<'_>, behind: &Behind, range: Range) -> Vec<Finding> {
     let mut found = Vec::new();
-    // Who waits for CPUs on which vCPUs poll; made when the first one polls too much.
-    let mut harm: Option<BTreeMap<Party, i64>> = None;
-    for (vcpu, _) in rows.vcpu_threads() {
+    for (vcpu, thread) in rows.vcpu_threads() {
         let (mut polled, mut failed, mut count) = (0, 0, 0);
         let mut states = rows.vcpu_states_in(vcpu, range.from, range.until).peekable();
         while let Some(row) = states.next() {
@@ -121,14 +124,13 @@ fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         if !rules::is_in_vain(polled, failed, on) {
             continue;
         }
-        let subject = Party::Vcpu(vcpu.0, vcpu.1);
-        let harm = harm.get_or_insert_with(|| harmed(rows, range));
-        if !rules::is_harmful(harm.get(&subject).copied().unwrap_or(0), polled) {
+        // It polls on the CPU of its thread.
+        if !rules::is_harmful(behind.get(&thread).copied().unwrap_or(0), polled) {
             continue;
         }
         found.push(Finding {
             detector: Detector::HaltPoll,
-            subject,
+            subject: Party::Vcpu(vcpu.0, vcpu.1),
             held_ns: failed,
             of_ns: on,
             count,
@@ -137,18 +139,4 @@ fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         });
     }
     found
-}
-
-/// How long others waited for each vCPU's CPU.
-fn harmed(rows: &Rows<'_>, range: Range) -> BTreeMap<Party, i64> {
-    let all = rows.threads().into_iter().filter(|thread| !rows.is_guest(thread.machine));
-    let mut waits = Tally::default();
-    for thread in all {
-        each_wait(rows, thread, range.span(), &mut |piece| waits.add(piece));
-    }
-    let mut harm = BTreeMap::new();
-    for line in blame(rows, &waits.finish(), Level::Thread) {
-        *harm.entry(line.culprit).or_default() += line.ns;
-    }
-    harm
 }

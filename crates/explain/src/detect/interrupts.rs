@@ -6,7 +6,7 @@ use crate::{
     piece::ThreadId,
     rows::{Lasts as _, Origin, Rows},
 };
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 use transect_model::{
     cause::CauseKind,
     ids::{CpuId, MachineId, VcpuId},
@@ -25,11 +25,11 @@ struct Storm {
     /// Interrupts that the host injected: for guests whose handlers were not recorded.
     injected: u64,
     /// The threads that timers woke, or that interrupted.
-    threads: BTreeMap<ThreadId, u64>,
+    threads: FxHashMap<ThreadId, u64>,
 }
 
 pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
-    let mut all: BTreeMap<(MachineId, CpuId, Detector), Storm> = BTreeMap::new();
+    let mut all: FxHashMap<(MachineId, CpuId, Detector), Storm> = FxHashMap::default();
     for ((machine, cpu), row) in rows.interrupts().filter(|(_, row)| range.has(row.ts)) {
         let Some(detector) = detector(row.source) else { continue };
         let storm = all.entry((machine, cpu, detector)).or_default();
@@ -61,7 +61,7 @@ pub(super) fn find(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         if !range.is_often(count, limit) {
             continue;
         }
-        let most = storm.threads.into_iter().max_by_key(|(_, count)| *count);
+        let most = storm.threads.into_iter().max_by_key(|(thread, count)| (*count, *thread));
         found.push(Finding {
             detector,
             subject: match rows.is_guest(machine) {

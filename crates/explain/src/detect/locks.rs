@@ -4,7 +4,7 @@ use super::finding::{Confidence, Detail, Detector, Finding, Range, reaches};
 use crate::{
     blame::{Level, Party, party},
     piece::{Actor, By, ThreadId},
-    rows::Rows,
+    rows::{Before, Rows},
     walk::each_piece,
 };
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) fn find(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Findin
     let mut found = owners(rows, tables, range);
     // What is certain need not be guessed.
     let known: Vec<Party> = found.iter().map(|finding| finding.subject.clone()).collect();
-    found.extend(pauses(rows, tables, range).into_iter().filter(|f| !known.contains(&f.subject)));
+    found.extend(pauses(rows, range).into_iter().filter(|f| !known.contains(&f.subject)));
     found
 }
 
@@ -87,7 +87,7 @@ fn owners(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
 }
 
 /// Guests that spin or ask the hypervisor to run another vCPU, while one of their vCPUs has no CPU.
-fn pauses(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
+fn pauses(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
     /// `KVM_HC_KICK_CPU` (include/uapi/linux/kvm_para.h).
     const KICK_CPU: Option<u64> = Some(5);
     let mut vcpus: BTreeMap<MachineId, Vec<VcpuId>> = BTreeMap::new();
@@ -95,17 +95,20 @@ fn pauses(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
         vcpus.entry(machine).or_default().push(vcpu);
     }
     let mut all: BTreeMap<MachineId, (u64, u64, i64)> = BTreeMap::new();
-    for exit in tables.exits.iter().filter(|exit| range.has(exit.ts)) {
-        let is_kick = exit.reason.is_hypercall() && exit.detail == KICK_CPU;
-        if !exit.reason.is_pause() && !is_kick {
-            continue;
+    let exits = rows.exits();
+    for (of, of_vcpu) in exits.by_vcpu() {
+        let siblings = vcpus.get(&of.0).map_or(&[][..], Vec::as_slice);
+        for exit in of_vcpu.iter().filter(|exit| range.has(exit.ts)) {
+            let kind = exits.kind(exit.kind);
+            let is_kick = kind.reason.is_hypercall() && kind.detail == KICK_CPU;
+            if !kind.reason.is_pause() && !is_kick {
+                continue;
+            }
+            let (count, displaced, ns) = all.entry(of.0).or_default();
+            *count += 1;
+            *ns += exit.handling_ns;
+            *displaced += u64::from(sibling_waits(rows, siblings, of, exit.ts));
         }
-        let (count, displaced, ns) = all.entry(exit.machine_id).or_default();
-        *count += 1;
-        *ns += exit.handling_ns.unwrap_or(0);
-        let siblings = vcpus.get(&exit.machine_id).map_or(&[][..], Vec::as_slice);
-        let of = (exit.machine_id, exit.vcpu);
-        *displaced += u64::from(sibling_waits(rows, siblings, of, exit.ts));
     }
     let is_it = |count: u64, displaced: u64| {
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -128,7 +131,9 @@ fn pauses(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> {
 /// Does another vCPU of the VM wait for a CPU at the moment?
 fn sibling_waits(rows: &Rows<'_>, vcpus: &[VcpuId], of: (MachineId, VcpuId), t: i64) -> bool {
     vcpus.iter().filter(|vcpu| **vcpu != of.1).any(|sibling| {
-        let mut states = rows.vcpu_states_in((of.0, *sibling), t, t.saturating_add(1));
-        states.any(|row| matches!(row.state, VcpuState::Preempted | VcpuState::Waking))
+        let Before::Row(row) = rows.vcpu((of.0, *sibling), t.saturating_add(1)) else {
+            return false;
+        };
+        matches!(row.state, VcpuState::Preempted | VcpuState::Waking)
     })
 }

@@ -1,9 +1,10 @@
 //! Findings: what holds threads, vCPUs and machines in a range, by rules whose conditions docs/reference/explain.md states.
 //!
 //! ```text
-//! rows ─┬─▶ waits charged ─▶ starved, throttled, affinity
+//! rows ─┬─▶ waits charged ─┬─▶ starved, throttled, affinity
+//!       │                  └─▶ halt_poll (with states of vCPUs)
 //!       ├─▶ lock waits, walks of their owners, exits that pause ─▶ lock_holder
-//!       ├─▶ exits, states of vCPUs ─▶ exit_storm, halt_poll
+//!       ├─▶ exits ─▶ exit_storm
 //!       ├─▶ interrupts ─▶ timer_storm, ipi_storm
 //!       ├─▶ windows ─▶ ping_pong
 //!       ├─▶ reclaims ─▶ reclaim
@@ -23,11 +24,15 @@ mod path;
 mod ping_pong;
 mod reclaim;
 pub mod rules;
+mod waits;
 
 pub use finding::{Confidence, Detail, Detector, Finding, Range, sort};
 pub use path::of_path;
 
-use crate::rows::{NEEDS, Rows};
+use crate::{
+    parallel,
+    rows::{NEEDS, Rows},
+};
 use transect_model::table::{ClockCheck, Exit, TableDoc, Tables, Window};
 
 /// The tables that findings need besides those of the paths.
@@ -43,13 +48,20 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
     if !range.is_long_enough() {
         return Vec::new();
     }
-    let mut all = cpu::find(rows, range);
-    all.extend(locks::find(rows, tables, range));
-    all.extend(exits::find(rows, tables, range));
-    all.extend(interrupts::find(rows, range));
-    all.extend(ping_pong::find(rows, tables, range));
-    all.extend(reclaim::find(rows, range));
-    all.extend(clock::find(tables, range));
+    let waits = waits::all(rows, range);
+    let behind = waits::behind(rows, &waits);
+    let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 7] = [
+        &|| exits::storms(rows, range),
+        &|| interrupts::find(rows, range),
+        &|| locks::find(rows, tables, range),
+        &|| exits::polls(rows, &behind, range),
+        &|| ping_pong::find(rows, tables, range),
+        &|| reclaim::find(rows, range),
+        &|| clock::find(tables, range),
+    ];
+    let found = parallel::map(&rules, |find| find());
+    let mut all: Vec<Finding> = found.into_iter().flatten().collect();
+    all.extend(cpu::find(rows, waits, range));
     sort(&mut all);
     all
 }

@@ -1,9 +1,11 @@
 //! The rows that a walk needs, by actor and in order of time.
 
+mod exits;
 mod gathered;
 mod line;
 mod packed;
 
+pub(crate) use exits::{ExitKind, Exited, Exits};
 pub use gathered::Gathered;
 pub(crate) use line::{Before, Lasts};
 pub use packed::Packed;
@@ -86,7 +88,7 @@ pub struct Rows<'t> {
 }
 
 impl<'t> Rows<'t> {
-    /// Of these tables, of which only [`NEEDS`] are read.
+    /// Of these tables, of which only [`NEEDS`] and exits are read.
     pub fn new(tables: &'t Tables) -> Self {
         Rows::of(tables, Packed::of(tables))
     }
@@ -177,6 +179,11 @@ impl<'t> Rows<'t> {
         let threads = self.packed.states.values().filter_map(Line::span);
         let vcpus = self.packed.vcpus.values().filter_map(Line::span);
         threads.chain(vcpus).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// The exits of vCPUs.
+    pub(crate) fn exits(&self) -> &Exits {
+        &self.packed.exits
     }
 
     /// The runs of handlers of interrupts, each with its CPU.
@@ -445,7 +452,12 @@ impl<'t> Rows<'t> {
 
     /// Had a group above the thread used its quota in the wait, from its begin to its end, of which something lasts from `from`? Only
     /// where ends of quotas are not recorded.
-    pub(crate) fn has_used_its_quota(&self, id: ThreadId, wait: (i64, i64), from: i64) -> bool {
+    pub(crate) fn has_used_its_quota(
+        &self,
+        id: ThreadId,
+        wait: impl FnOnce() -> (i64, i64),
+        from: i64,
+    ) -> bool {
         self.quotas.is_used(id, wait, from)
     }
 

@@ -2,7 +2,10 @@
 //!
 //! A recording of ten million events has as many of these; the sizes are checked at compile time.
 
-use super::line::{Happens, Lasts, Line, Moments};
+use super::{
+    exits::Exits,
+    line::{Happens, Lasts, Line, Moments},
+};
 use crate::piece::ThreadId;
 use rustc_hash::FxHashMap;
 use transect_model::{
@@ -285,6 +288,7 @@ pub struct Packed {
     /// Packets of other machines, by their receiver.
     pub(super) packets: Map<MachineId, Moments<Origin>>,
     pub(super) requests: Map<MachineId, Moments<Request>>,
+    pub(super) exits: Exits,
 }
 
 impl Packed {
@@ -296,6 +300,7 @@ impl Packed {
         tables.irqs.iter().for_each(|row| packed.handler(row));
         tables.causes.iter().for_each(|row| packed.cause(row));
         tables.block_io.iter().for_each(|row| packed.request(row));
+        tables.exits.iter().for_each(|row| packed.exits.push(row));
         packed
     }
 
@@ -308,6 +313,7 @@ impl Packed {
             Row::Irq(row) => self.handler(row),
             Row::Cause(row) => self.cause(row),
             Row::BlockIo(row) => self.request(row),
+            Row::Exit(row) => self.exits.push(row),
             _ => return Some(row),
         }
         None

@@ -64,6 +64,18 @@ impl<'r, 't> Walk<'r, 't> {
         Walk { rows, see, open: None, walked: Walked::default(), frames, t: until, asked }
     }
 
+    /// Goes on with another window of the root.
+    pub(super) fn restart(&mut self, (from, until): (i64, i64)) {
+        self.close();
+        self.frames.truncate(1);
+        self.asked.clear();
+        if let Some(root) = self.frames.first_mut() {
+            root.lo = from;
+            self.asked.push(root.thread);
+        }
+        self.t = until;
+    }
+
     /// Gives the last piece away.
     pub(super) fn finish(mut self) -> Walked {
         self.close();

@@ -16,16 +16,17 @@ pub fn each_wait(
     (from, until): (i64, i64),
     see: &mut dyn FnMut(&Piece),
 ) {
+    let mut walk = Walk::new(rows, who, (from, from), see);
     for row in rows.states_in(who, from, until).filter(|row| row.state == ThreadState::Runnable) {
         let (lo, end) = (row.ts.max(from), row.end().min(until));
-        let mut walk = Walk::new(rows, who, (lo, end), see);
+        walk.restart((lo, end));
         while walk.t > lo
             && let Some(frame) = walk.frames.last().copied()
         {
             walk.waits(frame, &row, lo);
         }
-        walk.finish();
     }
+    walk.finish();
 }
 
 /// The same, in order of time.

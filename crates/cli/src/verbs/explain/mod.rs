@@ -100,13 +100,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(wanted) => {
             let calls = calls::longest(&tables, wanted, &actors, facts.window)
                 .map_err(|what| anyhow!("{name}: {what}"))?;
-            let most = args.top.unwrap_or(DEFAULT_TOP);
-            calls.iter().take(most).filter_map(|call| Root::of_call(&rows, call)).collect()
+            let most = calls.len().min(args.top.unwrap_or(DEFAULT_TOP));
+            Root::of_calls(&rows, &calls[..most])
         }
-        None => {
-            let lives = actors.into_iter();
-            lives.filter_map(|actor| Root::in_life(&rows, actor, facts.window)).collect()
-        }
+        None => Root::in_lives(&rows, &actors, facts.window),
     };
     ensure!(!roots.is_empty(), "{name}: none of these exists in this range");
     if args.all && args.syscall.is_none() {
