@@ -2,62 +2,52 @@
 
 use crate::places::{Places, count};
 
-/// Moments of which one sum is kept: a sum up to any other adds less than so many to one of these.
-const MOMENTS_PER_SUM: usize = 16;
-
-/// How long spans last, all together, up to any moment.
+/// How long spans last, all together, up to any moment: a sum that grows evenly from each moment at which one begins or ends to
+/// the next.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    starts: Moments,
-    ends: Moments,
-}
-
-#[derive(Debug, Default)]
-struct Moments {
-    /// In order.
-    all: Vec<i64>,
-    /// The sum of all before each first of so many.
-    sums: Vec<i64>,
+    bends: Vec<Bend>,
     places: Places,
 }
 
-impl Moments {
-    fn new(mut all: Vec<i64>) -> Self {
-        all.sort_unstable();
-        let mut sum = 0_i64;
-        let sums = all.chunks(MOMENTS_PER_SUM).map(|chunk| {
-            let before = sum;
-            sum = chunk.iter().fold(sum, |sum, t| sum.wrapping_add(*t));
-            before
-        });
-        let sums = sums.collect();
-        let places = Places::new(&all, |at| *at);
-        Moments { all, sums, places }
-    }
-
-    /// How long it is from each of them that lies before the moment, all together.
-    fn until(&self, t: i64) -> i64 {
-        let count = count(&self.all, self.places.around(t), |at| *at < t);
-        // The sum before the last of them, and what is behind that.
-        let chunk = count.saturating_sub(1) / MOMENTS_PER_SUM;
-        let before = self.sums.get(chunk).copied().unwrap_or(0);
-        let rest = &self.all[chunk * MOMENTS_PER_SUM..count];
-        let sum = rest.iter().fold(before, |sum, at| sum.wrapping_add(*at));
-        t.wrapping_mul(i64::try_from(count).unwrap_or(i64::MAX)).wrapping_sub(sum)
-    }
+/// The sum of what lies before a moment.
+#[derive(Clone, Copy, Debug)]
+struct Bend {
+    t: i64,
+    sum: i64,
 }
 
 impl Spans {
     pub(crate) fn new(spans: &[(i64, i64)]) -> Self {
-        Spans {
-            starts: Moments::new(spans.iter().map(|span| span.0).collect()),
-            ends: Moments::new(spans.iter().map(|span| span.1).collect()),
+        let mut edges: Vec<(i64, i64)> =
+            spans.iter().flat_map(|(from, to)| [(*from, 1), (*to, -1)]).collect();
+        edges.sort_unstable();
+        let mut bends: Vec<Bend> = Vec::new();
+        let mut open = 0_i64;
+        for (t, by) in edges {
+            match bends.last() {
+                Some(last) if last.t == t => {}
+                last => {
+                    let since = last.copied().unwrap_or(Bend { t, sum: 0 });
+                    let grown = open.wrapping_mul(t.wrapping_sub(since.t));
+                    bends.push(Bend { t, sum: since.sum.wrapping_add(grown) });
+                }
+            }
+            open += by;
         }
+        bends.shrink_to_fit();
+        let places = Places::new(&bends, |bend| bend.t);
+        Spans { bends, places }
     }
 
     /// The sum of what lies before the moment.
     pub(crate) fn until(&self, t: i64) -> i64 {
-        self.starts.until(t).wrapping_sub(self.ends.until(t))
+        let before = count(&self.bends, self.places.around(t), |bend| bend.t < t);
+        let (last, next) = (before.checked_sub(1), self.bends.get(before));
+        let Some(last) = last.map(|at| self.bends[at]) else { return 0 };
+        let Some(next) = next else { return last.sum };
+        let open = next.sum.wrapping_sub(last.sum).wrapping_div(next.t.wrapping_sub(last.t));
+        last.sum.wrapping_add(open.wrapping_mul(t.wrapping_sub(last.t)))
     }
 
     /// How much of the time from `from` to `to` they take together.
@@ -76,6 +66,15 @@ mod tests {
         for (t, sum) in [(0, 0), (10, 0), (12, 2), (15, 5), (20, 15), (25, 20), (45, 30), (99, 35)]
         {
             assert_eq!(used.until(t), sum, "{t}");
+        }
+    }
+
+    #[test]
+    fn spans_at_the_ends_of_time_are_no_failure() {
+        let ends = [(i64::MIN, i64::MAX), (i64::MAX, i64::MIN), (-1, i64::MAX), (0, 0)];
+        let used = Spans::new(&ends);
+        for t in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX] {
+            let _ = used.until(t);
         }
     }
 

@@ -95,10 +95,39 @@ macro_rules! tables {
             }
         })*
 
+        /// Some of the tables.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[expect(clippy::struct_excessive_bools, reason = "one for each table")]
+        pub struct Chosen { $( $field: bool, )* }
+
+        impl Chosen {
+            /// Those for which it holds.
+            pub fn of(is_chosen: impl Fn(&TableDoc) -> bool) -> Self {
+                Chosen { $( $field: is_chosen(&$row::TABLE), )* }
+            }
+
+            /// Is the row of one of them?
+            pub fn has(&self, row: &Row) -> bool {
+                match row { $( Row::$variant(_) => self.$field, )* }
+            }
+
+            /// Is the table one of them?
+            pub fn names(&self, table: &TableDoc) -> bool {
+                $( (table.name == $row::TABLE.name && self.$field) || )* false
+            }
+        }
+
         /// Keeps every row of every table: for reports and tests over recordings that fit in memory.
         #[derive(Clone, Debug, Default, PartialEq)]
         #[expect(missing_docs, reason = "each field is the table of the same name")]
         pub struct Tables { $( pub $field: Vec<$row>, )* }
+
+        impl Tables {
+            /// Adds the rows of others.
+            pub fn append(&mut self, mut other: Tables) {
+                $( self.$field.append(&mut other.$field); )*
+            }
+        }
 
         impl TableSink for Tables {
             fn row(&mut self, row: Row) {

@@ -2,21 +2,21 @@
 
 use crate::{
     column::TableDoc,
-    row::{Row, TableSink, Tables},
+    row::{Chosen, Row, TableSink, Tables},
 };
 
 /// Keeps the rows of chosen tables, for views that need no others: of a hundred million events
 /// the windows fit in memory, the thread states do not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selected {
-    wanted: Vec<&'static str>,
+    wanted: Chosen,
     tables: Tables,
 }
 
 impl Selected {
     /// Keeps these tables; the others stay empty.
     pub fn new(wanted: &[TableDoc]) -> Self {
-        let wanted = wanted.iter().map(|table| table.name).collect();
+        let wanted = Chosen::of(|table| wanted.iter().any(|wanted| wanted.name == table.name));
         Selected { wanted, tables: Tables::default() }
     }
 
@@ -28,12 +28,12 @@ impl Selected {
 
 impl TableSink for Selected {
     fn row(&mut self, row: Row) {
-        if self.wanted.contains(&row.table()) {
+        if self.wanted.has(&row) {
             self.tables.row(row);
         }
     }
 
     fn wants(&self, table: &TableDoc) -> bool {
-        self.wanted.contains(&table.name)
+        self.wanted.names(table)
     }
 }

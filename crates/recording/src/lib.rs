@@ -29,6 +29,7 @@
 //! # exits_by_reason(file).unwrap();
 //! ```
 
+mod aside;
 mod clocks;
 mod directory;
 pub mod ending;
@@ -62,7 +63,7 @@ pub use facts::{Facts, TimeUnit};
 pub use opened::display_name;
 pub use options::{Options, XenOptions};
 pub use recording::Recording;
-pub use run::{Loaded, about, events, rows, rows_in_aligned_windows, tables, windows_in};
+pub use run::{Loaded, about, events, kept, rows, rows_in_aligned_windows, tables, windows_in};
 pub use source::SourceFile;
 pub use streams::{AnyStream, Streams};
 pub use watcher::Watcher;

@@ -7,6 +7,7 @@
 
 use crate::{
     Options, Plan, SourceFile, Streams,
+    aside::aside,
     clocks::unit,
     excerpt,
     facts::Facts,
@@ -53,6 +54,20 @@ pub fn rows(
         return rows.with_context(|| path.display().to_string());
     }
     run_at(path, options, &Plan { window_ns, ..Plan::default() }, sink)
+}
+
+/// The same for a sink that keeps rows: it does so in a thread of its own, while others are made.
+///
+/// # Errors
+/// Nothing of it can be read.
+pub fn kept<S: TableSink + Send>(
+    path: &Path,
+    options: &Options,
+    window_ns: Option<i64>,
+    mut sink: S,
+) -> anyhow::Result<(Facts, S)> {
+    let facts = aside(&mut sink, |sink| rows(path, options, window_ns, sink))?;
+    Ok((facts, sink))
 }
 
 /// The same with windows that begin at multiples of their length, as live ones do.

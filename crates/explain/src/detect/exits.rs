@@ -7,10 +7,10 @@ use super::{
 };
 use crate::{
     blame::Party,
-    rows::{ExitKind, Exited, Exits, Lasts as _, Rows},
+    parallel,
+    rows::{Exited, Lasts as _, Rows},
 };
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use transect_model::{
     exit::ExitReason,
     ids::{MachineId, VcpuId},
@@ -22,58 +22,45 @@ const BOOT_SECONDS: i64 = 10;
 
 type VcpuOf = (MachineId, VcpuId);
 
-#[derive(Default)]
-struct Storm {
-    count: u64,
-    handling: i64,
-    /// What most of them are, and how many those are.
-    most: Option<(u64, ExitKind)>,
-}
-
 pub(super) fn storms(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
-    let exits = rows.exits();
-    let of_vcpus = exits.by_vcpu().into_iter();
-    of_vcpus.flat_map(|(vcpu, of_vcpu)| storms_of(rows, range, vcpu, exits, of_vcpu)).collect()
+    let found = parallel::map(&rows.exits(), |(vcpu, exits)| storms_of(rows, range, *vcpu, exits));
+    found.into_iter().flatten().collect()
 }
 
-fn storms_of(
-    rows: &Rows<'_>,
-    range: Range,
-    vcpu: VcpuOf,
-    exits: &Exits,
-    of_vcpu: &[Exited],
-) -> Vec<Finding> {
+fn storms_of(rows: &Rows<'_>, range: Range, vcpu: VcpuOf, exits: &[Exited]) -> Vec<Finding> {
     let booted = booted(rows, vcpu, range);
-    let mut kinds: FxHashMap<u32, (u64, i64)> = FxHashMap::default();
-    for exit in of_vcpu.iter().filter(|exit| range.has(exit.ts) && exit.ts >= booted) {
-        let (count, handling) = kinds.entry(exit.kind).or_default();
+    let is_meant =
+        |exit: &&Exited| range.has(exit.ts) && exit.ts >= booted && !exit.reason.is_halt();
+    let mut all: FxHashMap<ExitReason, (u64, i64)> = FxHashMap::default();
+    for exit in exits.iter().filter(is_meant) {
+        let (count, handling) = all.entry(exit.reason).or_default();
         *count += 1;
         *handling += exit.handling_ns;
     }
-    let mut all: BTreeMap<ExitReason, Storm> = BTreeMap::new();
-    for (kind, (count, handling)) in kinds {
-        let kind = exits.kind(kind);
-        let storm = all.entry(kind.reason).or_default();
-        storm.count += count;
-        storm.handling += handling;
-        storm.most = storm.most.max(Some((count, kind)));
-    }
-    all.retain(|reason, _| !reason.is_halt());
     let on = on_cpu(rows, vcpu, range);
-    all.retain(|_, storm| rules::is_exit_storm(storm.handling, on, storm.count, range));
-    let found = all.into_iter().map(|(reason, storm)| {
-        let (detail, rip) = storm.most.map_or((None, 0), |(_, kind)| (kind.detail, kind.rip));
+    all.retain(|_, (count, handling)| rules::is_exit_storm(*handling, on, *count, range));
+    let found = all.into_iter().map(|(reason, (count, handling_ns))| {
+        let alike = exits.iter().filter(is_meant).filter(|exit| exit.reason == reason);
+        let most = most_common(alike.map(|exit| (exit.detail(), exit.rip)).collect());
+        let (detail, rip) = most.unwrap_or_default();
         Finding {
             detector: Detector::ExitStorm,
             subject: Party::Vcpu(vcpu.0, vcpu.1),
-            held_ns: storm.handling,
+            held_ns: handling_ns,
             of_ns: on,
-            count: storm.count,
+            count,
             confidence: Confidence::Certain,
             detail: Detail::Exit { reason, detail, rip: Some(rip).filter(|rip| *rip != 0) },
         }
     });
     found.collect()
+}
+
+/// What comes most often; of several, the largest.
+fn most_common<T: Ord + Copy>(mut all: Vec<T>) -> Option<T> {
+    all.sort_unstable();
+    let runs = all.chunk_by(|a, b| a == b);
+    runs.max_by_key(|run| run.len())?.first().copied()
 }
 
 /// When the vCPU has booted, as far as the rows tell: it was there from the start, or began in the range.

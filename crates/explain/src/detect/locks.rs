@@ -95,13 +95,11 @@ fn pauses(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
         vcpus.entry(machine).or_default().push(vcpu);
     }
     let mut all: BTreeMap<MachineId, (u64, u64, i64)> = BTreeMap::new();
-    let exits = rows.exits();
-    for (of, of_vcpu) in exits.by_vcpu() {
+    for (of, of_vcpu) in rows.exits() {
         let siblings = vcpus.get(&of.0).map_or(&[][..], Vec::as_slice);
         for exit in of_vcpu.iter().filter(|exit| range.has(exit.ts)) {
-            let kind = exits.kind(exit.kind);
-            let is_kick = kind.reason.is_hypercall() && kind.detail == KICK_CPU;
-            if !kind.reason.is_pause() && !is_kick {
+            let is_kick = exit.reason.is_hypercall() && exit.detail() == KICK_CPU;
+            if !exit.reason.is_pause() && !is_kick {
                 continue;
             }
             let (count, displaced, ns) = all.entry(of.0).or_default();

@@ -50,8 +50,8 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
     }
     let waits = waits::all(rows, range);
     let behind = waits::behind(rows, &waits);
-    let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 7] = [
-        &|| exits::storms(rows, range),
+    let mut all = exits::storms(rows, range);
+    let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 6] = [
         &|| interrupts::find(rows, range),
         &|| locks::find(rows, tables, range),
         &|| exits::polls(rows, &behind, range),
@@ -59,8 +59,7 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
         &|| reclaim::find(rows, range),
         &|| clock::find(tables, range),
     ];
-    let found = parallel::map(&rules, |find| find());
-    let mut all: Vec<Finding> = found.into_iter().flatten().collect();
+    all.extend(parallel::map(&rules, |find| find()).into_iter().flatten());
     all.extend(cpu::find(rows, waits, range));
     sort(&mut all);
     all

@@ -5,7 +5,7 @@ mod gathered;
 mod line;
 mod packed;
 
-pub(crate) use exits::{ExitKind, Exited, Exits};
+pub(crate) use exits::Exited;
 pub use gathered::Gathered;
 pub(crate) use line::{Before, Lasts};
 pub use packed::Packed;
@@ -181,9 +181,9 @@ impl<'t> Rows<'t> {
         threads.chain(vcpus).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// The exits of vCPUs.
-    pub(crate) fn exits(&self) -> &Exits {
-        &self.packed.exits
+    /// The exits of one vCPU after another.
+    pub(crate) fn exits(&self) -> Vec<(VcpuOf, &[Exited])> {
+        self.packed.exits.by_vcpu()
     }
 
     /// The runs of handlers of interrupts, each with its CPU.

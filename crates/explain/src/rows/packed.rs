@@ -304,6 +304,22 @@ impl Packed {
         packed
     }
 
+    /// Adds the rows of other tables.
+    pub(super) fn append(&mut self, other: Packed) {
+        let Packed { states, slices, vcpus, handlers, wakes, .. } = other;
+        let Packed { to_handlers, injections, packets, requests, exits, .. } = other;
+        self.states.extend(states);
+        self.slices.extend(slices);
+        self.vcpus.extend(vcpus);
+        self.handlers.extend(handlers);
+        self.wakes.extend(wakes);
+        self.to_handlers.extend(to_handlers);
+        self.injections.extend(injections);
+        self.packets.extend(packets);
+        self.requests.extend(requests);
+        self.exits.append(exits);
+    }
+
     /// Takes the row, or gives it back.
     pub(super) fn take(&mut self, row: Row) -> Option<Row> {
         match &row {

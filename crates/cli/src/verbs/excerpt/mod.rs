@@ -15,6 +15,7 @@ use anyhow::{Context as _, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use transect_explain::Gathered;
 use transect_model::table::{Machine, Row, Selected, TableDoc, TableSink, Vcpu, WallClock, Window};
 use transect_model::time::{Span, Timestamp};
 use transect_model::wall::WallMap;
@@ -80,14 +81,13 @@ impl Stretch<'_> {
         Ok(Facts { window: found.window, ..found.facts })
     }
 
-    /// The rows that meet the stretch, whole, as a sink keeps them, and what is known about the recording. They are read once: a
-    /// sink that got some before damage was found is dropped.
-    pub(crate) fn kept<S: TableSink>(&self, sink: impl Fn() -> S) -> anyhow::Result<(Facts, S)> {
+    /// The rows of these tables that meet the stretch, whole, and what is known about the recording. They are read once: what was
+    /// read before damage was found is dropped.
+    pub(crate) fn gathered(&self, wanted: &[TableDoc]) -> anyhow::Result<(Facts, Gathered)> {
         self.with_tables(None, |tables| {
             let Found { facts, range, window } = self.find(tables)?;
-            let mut kept = sink();
-            read_rows(tables, range, &mut kept)?;
-            Ok((Facts { window, ..facts }, kept))
+            let read = |part: &mut Gathered| read_rows(tables, range, part).map(drop);
+            Ok((Facts { window, ..facts }, Gathered::by_table(wanted, read)?))
         })
     }
 

@@ -67,13 +67,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut needed = detect::needed();
     needed.extend(args.syscall.is_some().then_some(Syscall::TABLE));
     let (facts, gathered) = match args.range.is_given() {
-        true => stretch.kept(|| Gathered::new(&needed))?,
+        true => stretch.gathered(&needed)?,
         // All of it is sooner made of the events than read from tables.
-        false => {
-            let mut gathered = Gathered::new(&needed);
-            let rows = load::rows(&args.recording, &args.source, None, &mut gathered);
-            (rows?, gathered)
-        }
+        false => load::kept(&args.recording, &args.source, None, Gathered::new(&needed))?,
     };
     let (tables, packed) = gathered.into_parts();
     let rows = Rows::of(&tables, packed);

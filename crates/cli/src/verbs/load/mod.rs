@@ -70,6 +70,16 @@ pub(crate) fn rows(
     transect_recording::rows(path, &args.options(), window_ns, sink)
 }
 
+/// The same for a sink that keeps rows, in a thread of its own.
+pub(crate) fn kept<S: TableSink + Send>(
+    path: &Path,
+    args: &SourceArgs,
+    window_ns: Option<i64>,
+    sink: S,
+) -> anyhow::Result<(Facts, S)> {
+    transect_recording::kept(path, &args.options(), window_ns, sink)
+}
+
 /// The same with windows that begin at multiples of their length, as live ones do.
 pub(crate) fn rows_in_aligned_windows(
     path: &Path,
