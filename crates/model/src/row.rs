@@ -57,8 +57,36 @@ pub trait TableSink {
     }
 }
 
+/// What a variant of [`Row`] holds: the large ones are boxed, since all variants take the room of the largest.
+macro_rules! held {
+    ($row:ident) => { $row };
+    ($row:ident boxed) => { Box<$row> };
+}
+
+/// What a variant of [`Row`] holds.
+pub trait Held {
+    /// The row.
+    type Row;
+
+    /// The row itself.
+    fn released(self) -> Self::Row;
+}
+
+impl<R> Held for Box<R> {
+    type Row = R;
+
+    fn released(self) -> R {
+        *self
+    }
+}
+
+/// The row, held in whatever way.
+fn unboxed<R>(row: &R) -> &R {
+    row
+}
+
 macro_rules! tables {
-    ($($field:ident: $row:ident = $variant:ident;)*) => {
+    ($($field:ident: $row:ident = $variant:ident $($boxed:ident)?;)*) => {
         /// Every table, in the order the docs list them.
         pub const TABLES: &[TableDoc] = &[ $( $row::TABLE, )* ];
 
@@ -75,7 +103,7 @@ macro_rules! tables {
         /// known to all who keep rows: none of them may drop it silently.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each variant is the row type of the same name")]
-        pub enum Row { $( $variant($row), )* }
+        pub enum Row { $( $variant(held!($row $($boxed)?)), )* }
 
         impl Row {
             /// Name of the table it belongs to.
@@ -85,13 +113,21 @@ macro_rules! tables {
 
             /// Its columns, whatever table it is of.
             pub fn record(&self) -> &dyn Record {
-                match self { $( Row::$variant(row) => row, )* }
+                match self { $( Row::$variant(row) => unboxed::<$row>(row), )* }
             }
         }
 
-        $(impl From<$row> for Row {
+        $(impl Held for $row {
+            type Row = $row;
+
+            fn released(self) -> $row {
+                self
+            }
+        }
+
+        impl From<$row> for Row {
             fn from(row: $row) -> Row {
-                Row::$variant(row)
+                Row::$variant(row.into())
             }
         })*
 
@@ -131,18 +167,21 @@ macro_rules! tables {
 
         impl TableSink for Tables {
             fn row(&mut self, row: Row) {
-                match row { $( Row::$variant(row) => self.$field.push(row), )* }
+                match row { $( Row::$variant(row) => self.$field.push(row.released()), )* }
             }
         }
     };
 }
 
+// Millions of rows are moved; those of the boxed tables are few.
+const _: () = assert!(size_of::<Row>() <= 120);
+
 tables! {
-    machines: Machine = Machine;
+    machines: Machine = Machine boxed;
     cpus: CpuRow = Cpu;
     vcpus: Vcpu = Vcpu;
     threads: Thread = Thread;
-    cgroups: Cgroup = Cgroup;
+    cgroups: Cgroup = Cgroup boxed;
     cpu_slices: CpuSlice = CpuSlice;
     vcpu_states: VcpuStateRow = VcpuState;
     thread_states: ThreadStateRow = ThreadState;
@@ -160,7 +199,7 @@ tables! {
     throttles: Throttle = Throttle;
     reclaims: Reclaim = Reclaim;
     counters: Counter = Counter;
-    windows: Window = Window;
+    windows: Window = Window boxed;
     domain_states: DomainStateRow = DomainState;
     clock_edges: ClockEdge = ClockEdge;
     clock_check: ClockCheck = ClockCheck;

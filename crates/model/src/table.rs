@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub use crate::column::{Column, ColumnType, TableDoc};
-pub use crate::row::{Chosen, Row, TABLES, TableSink, TableVisitor, Tables, each_table};
+pub use crate::row::{Chosen, Held, Row, TABLES, TableSink, TableVisitor, Tables, each_table};
 pub use crate::selected::Selected;
 pub use causes::{Cause, IrqLine, LockWait, Queue, Reclaim, Throttle};
 

@@ -285,7 +285,7 @@ fn window(machine_id: MachineId, vcpu: Option<VcpuId>, cgroup: Option<&str>) -> 
 /// Every row of the tables, as the engine would hand them over.
 pub fn rows(tables: Tables) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    rows.extend(tables.machines.into_iter().map(Row::Machine));
+    rows.extend(tables.machines.into_iter().map(Row::from));
     rows.extend(tables.vcpus.into_iter().map(Row::Vcpu));
     rows.extend(tables.threads.into_iter().map(Row::Thread));
     rows.extend(tables.cpu_slices.into_iter().map(Row::CpuSlice));
@@ -295,7 +295,7 @@ pub fn rows(tables: Tables) -> Vec<Row> {
     rows.extend(tables.wakeups.into_iter().map(Row::Wakeup));
     rows.extend(tables.irqs.into_iter().map(Row::Irq));
     rows.extend(tables.syscalls.into_iter().map(Row::Syscall));
-    rows.extend(tables.windows.into_iter().map(Row::Window));
+    rows.extend(tables.windows.into_iter().map(Row::from));
     rows.extend(tables.clock_check.into_iter().map(Row::ClockCheck));
     rows.extend(tables.wall_clock.into_iter().map(Row::WallClock));
     rows.extend(tables.lost.into_iter().map(Row::Lost));

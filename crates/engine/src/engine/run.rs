@@ -403,7 +403,7 @@ impl<'a> Run<'a> {
         for machine in &self.state.world.machines {
             let bound = self.engine.bounds.iter().find(|(id, _)| *id == machine.info.id);
             let error_bound_ns = bound.map(|(_, bound_ns)| *bound_ns);
-            self.sink.row(Row::Machine(Machine {
+            self.sink.row(Row::from(Machine {
                 error_bound_ns,
                 time_unit: Some(time_unit.to_owned()),
                 ..machine.info.row()
@@ -413,7 +413,7 @@ impl<'a> Run<'a> {
 
     fn emit_cgroups(&mut self) {
         for group in self.engine.topology.cgroups.drain(..) {
-            self.sink.row(Row::Cgroup(group.row()));
+            self.sink.row(group.row().into());
         }
     }
 

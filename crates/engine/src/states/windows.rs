@@ -561,7 +561,7 @@ fn emit(
         Part::Pcpu(cpu) => (None, Some(cpu), None),
         Part::Cgroup(cgroup) => (None, None, Some(cgroup)),
     };
-    sink.row(Row::Window(Window {
+    sink.row(Row::from(Window {
         ts,
         dur,
         machine_id,

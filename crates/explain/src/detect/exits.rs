@@ -8,6 +8,7 @@ use super::{
 use crate::{
     blame::Party,
     parallel,
+    piece::ThreadId,
     rows::{Exited, Lasts as _, Rows},
 };
 use rustc_hash::FxHashMap;
@@ -75,55 +76,55 @@ fn booted(rows: &Rows<'_>, vcpu: VcpuOf, range: Range) -> i64 {
 
 /// How long the vCPU had a CPU.
 fn on_cpu(rows: &Rows<'_>, vcpu: VcpuOf, range: Range) -> i64 {
-    let is_on = |state| {
-        !matches!(
-            state,
-            VcpuState::Halted
-                | VcpuState::Blocked
-                | VcpuState::Preempted
-                | VcpuState::Waking
-                | VcpuState::Offline
-                | VcpuState::Unknown
-        )
-    };
     let states = rows.vcpu_states_in(vcpu, range.from, range.until);
     states.filter(|row| is_on(row.state)).map(|row| range.of((row.ts, row.end()))).sum()
 }
 
+fn is_on(state: VcpuState) -> bool {
+    !matches!(
+        state,
+        VcpuState::Halted
+            | VcpuState::Blocked
+            | VcpuState::Preempted
+            | VcpuState::Waking
+            | VcpuState::Offline
+            | VcpuState::Unknown
+    )
+}
+
 /// Polls for halted vCPUs that are in vain while others wait for those CPUs.
 pub(super) fn polls(rows: &Rows<'_>, behind: &Behind, range: Range) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (vcpu, thread) in rows.vcpu_threads() {
-        let (mut polled, mut failed, mut count) = (0, 0, 0);
-        let mut states = rows.vcpu_states_in(vcpu, range.from, range.until).peekable();
-        while let Some(row) = states.next() {
-            if row.state == VcpuState::HaltPoll {
-                let ns = range.of((row.ts, row.end()));
-                polled += ns;
-                count += 1;
-                let next = states.peek().map(|next| next.state);
-                if matches!(next, Some(VcpuState::Halted | VcpuState::Blocked)) {
-                    failed += ns;
-                }
+    let of_vcpu = |(vcpu, thread): &(VcpuOf, ThreadId)| {
+        // It polls on the CPU of its thread.
+        let others = behind.get(thread).copied().unwrap_or(0);
+        polls_of(rows, *vcpu, others, range)
+    };
+    parallel::map(&rows.vcpu_threads(), of_vcpu).into_iter().flatten().collect()
+}
+
+fn polls_of(rows: &Rows<'_>, vcpu: VcpuOf, others: i64, range: Range) -> Option<Finding> {
+    let (mut polled, mut failed, mut count, mut on) = (0, 0, 0, 0);
+    let mut states = rows.vcpu_states_in(vcpu, range.from, range.until).peekable();
+    while let Some(row) = states.next() {
+        let ns = range.of((row.ts, row.end()));
+        on += if is_on(row.state) { ns } else { 0 };
+        if row.state == VcpuState::HaltPoll {
+            polled += ns;
+            count += 1;
+            let next = states.peek().map(|next| next.state);
+            if matches!(next, Some(VcpuState::Halted | VcpuState::Blocked)) {
+                failed += ns;
             }
         }
-        let on = on_cpu(rows, vcpu, range);
-        if !rules::is_in_vain(polled, failed, on) {
-            continue;
-        }
-        // It polls on the CPU of its thread.
-        if !rules::is_harmful(behind.get(&thread).copied().unwrap_or(0), polled) {
-            continue;
-        }
-        found.push(Finding {
-            detector: Detector::HaltPoll,
-            subject: Party::Vcpu(vcpu.0, vcpu.1),
-            held_ns: failed,
-            of_ns: on,
-            count,
-            confidence: Confidence::Certain,
-            detail: Detail::None,
-        });
     }
-    found
+    let is_it = rules::is_in_vain(polled, failed, on) && rules::is_harmful(others, polled);
+    is_it.then(|| Finding {
+        detector: Detector::HaltPoll,
+        subject: Party::Vcpu(vcpu.0, vcpu.1),
+        held_ns: failed,
+        of_ns: on,
+        count,
+        confidence: Confidence::Certain,
+        detail: Detail::None,
+    })
 }

@@ -51,10 +51,10 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
     let waits = waits::all(rows, range);
     let behind = waits::behind(rows, &waits);
     let mut all = exits::storms(rows, range);
-    let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 6] = [
+    all.extend(exits::polls(rows, &behind, range));
+    let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 5] = [
         &|| interrupts::find(rows, range),
         &|| locks::find(rows, tables, range),
-        &|| exits::polls(rows, &behind, range),
         &|| ping_pong::find(rows, tables, range),
         &|| reclaim::find(rows, range),
         &|| clock::find(tables, range),

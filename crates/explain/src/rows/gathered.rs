@@ -43,7 +43,7 @@ impl Gathered {
 
     /// Takes a row, whether it is wanted or not.
     pub fn take(&mut self, row: Row) {
-        if let Some(row) = self.packed.take(row) {
+        if !self.packed.take(&row) {
             self.tables.row(row);
         }
     }

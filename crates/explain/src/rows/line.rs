@@ -2,6 +2,9 @@
 
 use crate::places::{Places, count};
 
+/// So far away from the last answer the next one is looked for, before all rows are searched.
+const STEPS: usize = 4;
+
 /// A row that lasts.
 pub(crate) trait Lasts: Copy {
     fn ts(&self) -> i64;
@@ -47,7 +50,31 @@ impl<T: Lasts> Line<T> {
 
     /// What is known of the time right before `t`.
     pub(crate) fn before(&self, t: i64) -> Before<T> {
-        match self.begun_before(t).checked_sub(1).map(|at| self.rows[at]) {
+        self.at(self.begun_before(t), t)
+    }
+
+    /// The same for who asks again and again: `near` is where the last answer was.
+    pub(crate) fn before_near(&self, t: i64, near: &mut usize) -> Before<T> {
+        *near = self.begun_near(t, *near).unwrap_or_else(|| self.begun_before(t));
+        self.at(*near, t)
+    }
+
+    /// How many begin before `t`, if that is about as many as `near`.
+    fn begun_near(&self, t: i64, near: usize) -> Option<usize> {
+        let mut begun = near.min(self.rows.len());
+        for _ in 0..STEPS {
+            match (self.rows[..begun].last(), self.rows.get(begun)) {
+                (Some(last), _) if last.ts() >= t => begun -= 1,
+                (_, Some(next)) if next.ts() < t => begun += 1,
+                _ => return Some(begun),
+            }
+        }
+        None
+    }
+
+    /// What is known of the time right before `t`, before which so many begin.
+    fn at(&self, begun: usize, t: i64) -> Before<T> {
+        match begun.checked_sub(1).map(|at| self.rows[at]) {
             Some(row) if row.end() >= t => Before::Row(row),
             Some(row) => Before::Gap(row.end()),
             None => Before::Gap(i64::MIN),

@@ -7,9 +7,9 @@ mod packed;
 
 pub(crate) use exits::Exited;
 pub use gathered::Gathered;
-pub(crate) use line::{Before, Lasts};
+pub(crate) use line::{Before, Lasts, Line};
 pub use packed::Packed;
-pub(crate) use packed::{Occupant, OfVcpu, Origin, State};
+pub(crate) use packed::{Occupant, OfVcpu, Origin, Slice, State};
 
 use crate::{
     group::groups_of,
@@ -17,8 +17,8 @@ use crate::{
     quota::Quotas,
     spans::Spans,
 };
-use line::{Happens, Line, Moments};
-use packed::{Cpu, Handler, Map, Request, Slice, VcpuOf};
+use line::{Happens, Moments};
+use packed::{Cpu, Handler, Map, Request, VcpuOf};
 use transect_model::{
     cause::CauseKind,
     event::BlockOp,
@@ -296,6 +296,18 @@ impl<'t> Rows<'t> {
         self.groups.get(&(machine, path)).copied()
     }
 
+    pub(crate) fn states(&self, id: ThreadId) -> Option<&Line<State>> {
+        self.packed.states.get(&id)
+    }
+
+    pub(crate) fn vcpu_states(&self, vcpu: VcpuOf) -> Option<&Line<OfVcpu>> {
+        self.packed.vcpus.get(&vcpu)
+    }
+
+    pub(crate) fn slices(&self, cpu: Cpu) -> Option<&Line<Slice>> {
+        self.packed.slices.get(&cpu)
+    }
+
     pub(crate) fn state(&self, id: ThreadId, t: i64) -> Before<State> {
         self.packed.states.get(&id).map_or(Before::Gap(i64::MIN), |line| line.before(t))
     }
@@ -316,10 +328,6 @@ impl<'t> Rows<'t> {
         to: i64,
     ) -> impl Iterator<Item = OfVcpu> {
         self.packed.vcpus.get(&vcpu).into_iter().flat_map(move |line| line.within(from, to))
-    }
-
-    pub(crate) fn slice(&self, cpu: Cpu, t: i64) -> Before<Slice> {
-        self.packed.slices.get(&cpu).map_or(Before::Gap(i64::MIN), |line| line.before(t))
     }
 
     /// How long the CPU was idle.

@@ -320,9 +320,9 @@ impl Packed {
         self.exits.append(exits);
     }
 
-    /// Takes the row, or gives it back.
-    pub(super) fn take(&mut self, row: Row) -> Option<Row> {
-        match &row {
+    /// Packs the row, if it is one of those that are many.
+    pub(super) fn take(&mut self, row: &Row) -> bool {
+        match row {
             Row::ThreadState(row) => self.state(row),
             Row::CpuSlice(row) => self.slice(row),
             Row::VcpuState(row) => self.of_vcpu(row),
@@ -330,9 +330,9 @@ impl Packed {
             Row::Cause(row) => self.cause(row),
             Row::BlockIo(row) => self.request(row),
             Row::Exit(row) => self.exits.push(row),
-            _ => return Some(row),
+            _ => return false,
         }
-        None
+        true
     }
 
     fn state(&mut self, row: &ThreadStateRow) {

@@ -186,7 +186,7 @@ impl Walk<'_, '_> {
     fn late_timer(&mut self, interrupt: Interrupt, lo: i64, evidence: Evidence) {
         let vcpu = (interrupt.machine, VcpuId(interrupt.cpu.0));
         while self.t > lo {
-            let Before::Row(row) = self.rows.vcpu(vcpu, self.t) else { return };
+            let Before::Row(row) = self.vcpu(vcpu) else { return };
             let is_late = match row.state {
                 VcpuState::Waking | VcpuState::Preempted => true,
                 VcpuState::Exit | VcpuState::HaltPoll | VcpuState::User => row.ts > lo,

@@ -16,6 +16,7 @@
 //! is asked once; a cause that leads back to it is refused, and the time unknown.
 
 mod interrupt;
+mod near;
 mod place;
 mod state;
 mod vcpu;
@@ -90,7 +91,7 @@ fn walk_thread(
 
 impl Walk<'_, '_> {
     fn step(&mut self, frame: Frame) {
-        let row = match self.rows.state(frame.thread, self.t) {
+        let row = match self.state(frame.thread) {
             Before::Row(row) => row,
             Before::Gap(since) => return self.before_birth(frame, since),
         };
@@ -143,7 +144,7 @@ impl Walk<'_, '_> {
     fn runs_vcpu(&mut self, frame: Frame, row: &State, vcpu: (MachineId, VcpuId), low: i64) {
         let piece =
             Piece { vcpu: Some(vcpu.1), ..self.of_thread(frame.thread, row.cpu(), Doing::Running) };
-        let (low, state) = match self.rows.vcpu(vcpu, self.t) {
+        let (low, state) = match self.vcpu(vcpu) {
             Before::Row(state) => (state.ts.max(low), Some(state)),
             Before::Gap(since) => (since.max(low), None),
         };
@@ -165,8 +166,8 @@ impl Walk<'_, '_> {
     }
 
     /// The guest's thread that the vCPU runs right before the moment.
-    fn guest_thread(&self, (machine, vcpu): (MachineId, VcpuId)) -> Option<ThreadId> {
-        let Before::Row(slice) = self.rows.slice((machine, CpuId(vcpu.0)), self.t) else {
+    fn guest_thread(&mut self, (machine, vcpu): (MachineId, VcpuId)) -> Option<ThreadId> {
+        let Before::Row(slice) = self.slice((machine, CpuId(vcpu.0))) else {
             return None;
         };
         let tid = slice.tid().filter(|tid| !tid.is_idle())?;
@@ -254,8 +255,8 @@ impl Walk<'_, '_> {
     }
 
     /// The reason of the exit that the vCPU is in right before the moment.
-    fn exit_reason(&self, vcpu: (MachineId, VcpuId)) -> Option<ExitReason> {
-        match self.rows.vcpu(vcpu, self.t) {
+    fn exit_reason(&mut self, vcpu: (MachineId, VcpuId)) -> Option<ExitReason> {
+        match self.vcpu(vcpu) {
             Before::Row(row) => row.reason,
             Before::Gap(_) => None,
         }

@@ -33,11 +33,16 @@ pub(super) enum Place {
 
 impl Walk<'_, '_> {
     /// Where something on the CPU is right before the moment, and since when, down to `lo`.
-    pub(super) fn place(&self, machine: MachineId, cpu: Option<CpuId>, lo: i64) -> (i64, Place) {
+    pub(super) fn place(
+        &mut self,
+        machine: MachineId,
+        cpu: Option<CpuId>,
+        lo: i64,
+    ) -> (i64, Place) {
         let mut low = lo;
         let mut at = cpu.map(|cpu| (machine, cpu));
         while let Some(vcpu) = at.and_then(|at| self.rows.vcpu_of_cpu(at)) {
-            let row = match self.rows.vcpu(vcpu, self.t) {
+            let row = match self.vcpu(vcpu) {
                 Before::Row(row) => row,
                 Before::Gap(since) => return (since.max(low), Place::Unknown),
             };
@@ -118,7 +123,7 @@ impl Walk<'_, '_> {
         who: ThreadId,
         piece: Piece,
     ) {
-        let (low, by) = match self.rows.slice(cpu, self.t) {
+        let (low, by) = match self.slice(cpu) {
             Before::Row(slice) => (slice.ts.max(low), occupant(cpu.0, slice.who)),
             Before::Gap(since) => (since.max(low), None),
         };

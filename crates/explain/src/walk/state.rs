@@ -1,13 +1,16 @@
 //! Where a walk is: the actors that are asked, the moment that it has reached, and the pieces behind that.
 
+use super::near::Near;
 use crate::{
     piece::{Doing, Piece, ThreadId},
-    rows::Rows,
+    rows::{Before, OfVcpu, Rows, Slice, State},
 };
 use transect_model::{
     cause::{CauseKind, Evidence},
-    ids::CpuId,
+    ids::{CpuId, MachineId, VcpuId},
 };
+
+type VcpuOf = (MachineId, VcpuId);
 
 /// Causes that lead to one another, at most.
 const MAX_FRAMES: usize = 4096;
@@ -44,6 +47,9 @@ pub(super) struct Walk<'r, 't> {
     pub(super) t: i64,
     /// Who was asked at `t`.
     pub(super) asked: Vec<ThreadId>,
+    states: Near<'r, ThreadId, State>,
+    vcpus: Near<'r, VcpuOf, OfVcpu>,
+    slices: Near<'r, (MachineId, CpuId), Slice>,
 }
 
 impl<'r, 't> Walk<'r, 't> {
@@ -61,7 +67,30 @@ impl<'r, 't> Walk<'r, 't> {
             error_ns: Some(0),
         };
         let (frames, asked) = (vec![frame], vec![root]);
-        Walk { rows, see, open: None, walked: Walked::default(), frames, t: until, asked }
+        let (states, vcpus, slices) = (Near::default(), Near::default(), Near::default());
+        let walked = Walked::default();
+        Walk { rows, see, open: None, walked, frames, t: until, asked, states, vcpus, slices }
+    }
+
+    /// The thread's state right before the moment.
+    pub(super) fn state(&mut self, thread: ThreadId) -> Before<State> {
+        let rows = self.rows;
+        let number = thread.machine.0.wrapping_add(thread.tid.0.cast_unsigned());
+        self.states.before(thread, number, self.t, || rows.states(thread))
+    }
+
+    /// The vCPU's state right before the moment.
+    pub(super) fn vcpu(&mut self, vcpu: VcpuOf) -> Before<OfVcpu> {
+        let rows = self.rows;
+        let number = vcpu.0.0.wrapping_add(vcpu.1.0);
+        self.vcpus.before(vcpu, number, self.t, || rows.vcpu_states(vcpu))
+    }
+
+    /// Who has the CPU right before the moment.
+    pub(super) fn slice(&mut self, cpu: (MachineId, CpuId)) -> Before<Slice> {
+        let rows = self.rows;
+        let number = cpu.0.0.wrapping_add(cpu.1.0);
+        self.slices.before(cpu, number, self.t, || rows.slices(cpu))
     }
 
     /// Goes on with another window of the root.

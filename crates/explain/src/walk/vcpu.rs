@@ -29,7 +29,7 @@ pub(super) fn walk_vcpu(
             vcpu: Some(vcpu.1),
             ..walk.of_thread(nobody, cpu, doing)
         };
-        let row = match rows.vcpu(vcpu, walk.t) {
+        let row = match walk.vcpu(vcpu) {
             Before::Row(row) => row,
             Before::Gap(since) => {
                 walk.emit(since.max(from), piece(&walk, None, Doing::Unknown));

@@ -430,7 +430,7 @@ impl TableSink for Tally {
             Row::VcpuState(row) => self.vcpu_state(&row),
             Row::ThreadState(row) => self.thread_state(&row),
             Row::CpuSlice(row) => self.slice(&row),
-            Row::Window(row) => self.windows.extend((row.ts >= self.from).then_some(row)),
+            Row::Window(row) => self.windows.extend((row.ts >= self.from).then_some(*row)),
             Row::Thread(row) => self.named.push(row),
             Row::Vcpu(row) => {
                 self.vcpu_threads.extend(row.vmm_tid.map(|tid| (tid, (row.machine_id, row.vcpu))));

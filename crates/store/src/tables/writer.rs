@@ -12,7 +12,7 @@ use transect_model::column::Columnar;
 use transect_model::ids::MachineId;
 use transect_model::table::{
     BlockIo, Cause, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
-    ImportLog, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Queue, Reclaim, Row, Syscall,
+    Held, ImportLog, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Queue, Reclaim, Row, Syscall,
     TableSink, Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window,
     WorkItem,
 };
@@ -133,7 +133,7 @@ macro_rules! tables {
                     $( Row::$variant(row) => {
                         let ts: fn(&$row) -> i64 = $ts;
                         let machine: fn(&$row) -> MachineId = $machine;
-                        self.$field.push(machine(&row), ts(&row), row, pool)
+                        self.$field.push(machine(&row), ts(&row), row.released(), pool)
                     } )*
                 }
             }

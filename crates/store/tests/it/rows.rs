@@ -104,7 +104,7 @@ macro_rules! rows {
             let mut at = 0;
             $(
                 if at == kind {
-                    return Row::$variant($row { $($field: Make::make(rng)),* });
+                    return Row::from($row { $($field: Make::make(rng)),* });
                 }
                 at += 1;
             )*
@@ -114,7 +114,7 @@ macro_rules! rows {
         /// Its table, its stamp (if the table has one) and the row itself.
         pub(crate) fn parts(row: &Row) -> (TableDoc, &dyn transect_model::cell::Record) {
             match row {
-                $(Row::$variant(row) => ($row::TABLE, row),)*
+                $(Row::$variant(_) => ($row::TABLE, row.record()),)*
             }
         }
     };

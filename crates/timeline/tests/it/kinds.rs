@@ -238,7 +238,7 @@ fn containers_are_groups_of_threads() {
         })
     };
     let window = |cgroup: &str| {
-        Row::Window(Window {
+        Row::from(Window {
             gotten_ns: 30,
             waited_ns: 10,
             cgroup: Some(cgroup.to_owned()),
@@ -272,11 +272,11 @@ fn recording_in_ticks_has_no_rates_per_second() {
     let tracks = |time_unit: &str| {
         let machines = machines().into_iter().map(|row| match row {
             Row::Machine(machine) => {
-                Row::Machine(Machine { time_unit: Some(time_unit.to_owned()), ..machine })
+                Row::from(Machine { time_unit: Some(time_unit.to_owned()), ..*machine })
             }
             other => other,
         });
-        let window = Row::Window(Window { exits: 7, ..common::window(HOST, 0, 100) });
+        let window = Row::from(Window { exits: 7, ..common::window(HOST, 0, 100) });
         let view = Place::new(machines.chain([window])).ensure(1).unwrap();
         let counters = view.tracks().iter().filter(|track| track.actor.kind == Kind::Counter);
         counters.map(|track| track.name.clone()).collect::<Vec<_>>()

@@ -113,7 +113,7 @@ pub(crate) const VM: MachineId = MachineId(1);
 
 pub(crate) fn machines() -> Vec<Row> {
     let machine = |machine_id, parent_id, kind, name: &str| {
-        Row::Machine(Machine {
+        Row::from(Machine {
             machine_id,
             parent_id,
             kind,
