@@ -1,7 +1,8 @@
 //! Pieces without their moments: what took the time, however often it changed.
 
-use crate::piece::{By, Doing, Piece, Why};
+use crate::piece::{By, Doing, Piece, Why, pair};
 use rustc_hash::FxHashMap;
+use std::hash::{Hash, Hasher};
 use transect_model::{
     cause::{CauseKind, Evidence},
     exit::ExitReason,
@@ -9,7 +10,7 @@ use transect_model::{
 };
 
 /// In what pieces are alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
     /// Is it the thread itself that is explained?
     pub is_own: bool,
@@ -57,6 +58,18 @@ impl From<&Piece> for Kind {
             why: piece.why,
             cause: piece.cause,
         }
+    }
+}
+
+/// Of what differs most often: a path has millions of pieces.
+impl Hash for Kind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let tid = self.tid.map_or(0, |tid| tid.0.cast_unsigned());
+        state.write_u64(pair(self.machine.0, tid));
+        state.write_u64(self.by.map_or(0, By::number));
+        let reason = self.reason.map_or(0, |reason| reason.code);
+        let vcpu = self.vcpu.map_or(0, |vcpu| vcpu.0);
+        state.write_u64(pair(reason, vcpu << 8 | self.doing as u32));
     }
 }
 

@@ -135,6 +135,22 @@ pub enum By {
     Idle,
 }
 
+impl By {
+    /// A number that differs for most.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            By::Thread(id) => pair(id.machine.0, id.tid.0.cast_unsigned()),
+            By::Vcpu(machine, vcpu) => !pair(machine.0, vcpu.0),
+            By::Idle => 1,
+        }
+    }
+}
+
+/// Two numbers in one.
+pub(crate) fn pair(a: u32, b: u32) -> u64 {
+    u64::from(a) << 32 | u64::from(b)
+}
+
 /// The scheduler's reason why who has the CPU has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Why {

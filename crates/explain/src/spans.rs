@@ -2,6 +2,9 @@
 
 use crate::places::{Places, count};
 
+/// So many bends before the end of a time its start is looked for, before all are searched.
+const STEPS: usize = 8;
+
 /// How long spans last, all together, up to any moment: a sum that grows evenly from each moment at which one begins or ends to
 /// the next.
 #[derive(Debug, Default)]
@@ -42,7 +45,16 @@ impl Spans {
 
     /// The sum of what lies before the moment.
     pub(crate) fn until(&self, t: i64) -> i64 {
-        let before = count(&self.bends, self.places.around(t), |bend| bend.t < t);
+        self.sum(self.before(t), t)
+    }
+
+    /// How many bends lie before the moment.
+    fn before(&self, t: i64) -> usize {
+        count(&self.bends, self.places.around(t), |bend| bend.t < t)
+    }
+
+    /// The sum of what lies before the moment, before which so many bends lie.
+    fn sum(&self, before: usize, t: i64) -> i64 {
         let (last, next) = (before.checked_sub(1), self.bends.get(before));
         let Some(last) = last.map(|at| self.bends[at]) else { return 0 };
         let Some(next) = next else { return last.sum };
@@ -52,7 +64,15 @@ impl Spans {
 
     /// How much of the time from `from` to `to` they take together.
     pub(crate) fn within(&self, from: i64, to: i64) -> i64 {
-        self.until(to).wrapping_sub(self.until(from))
+        let before_to = self.before(to);
+        // Most often both are close to each other.
+        let near = before_to.saturating_sub(STEPS)..before_to;
+        let steps = self.bends[near.clone()].iter().rev().take_while(|bend| bend.t >= from).count();
+        let before_from = match steps == near.len() && near.start > 0 || from > to {
+            true => self.before(from),
+            false => before_to - steps,
+        };
+        self.sum(before_to, to).wrapping_sub(self.sum(before_from, from))
     }
 }
 
@@ -86,6 +106,10 @@ mod tests {
             for t in 0..many * 10 + 5 {
                 let sum: i64 = spans.iter().map(|(from, to)| (t.min(*to) - from).max(0)).sum();
                 assert_eq!(used.until(t), sum, "{many} spans up to {t}");
+                for from in [0, t - 1, t - 7, t - 38, t - 41, t - 45, t - 300, t + 20] {
+                    let within = sum - used.until(from);
+                    assert_eq!(used.within(from, t), within, "{many} spans from {from} to {t}");
+                }
             }
         }
     }

@@ -9,7 +9,10 @@ use crate::{
     walk::{each_piece, each_wait},
 };
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+};
 use transect_model::{
     cause::Evidence,
     ids::{CpuId, MachineId, Tid},
@@ -39,12 +42,20 @@ impl Total {
 }
 
 /// In what waits are alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alike {
     pub(super) doing: Doing,
     pub(super) by: Option<By>,
     pub(super) why: Option<Why>,
     pub(super) evidence: Evidence,
+}
+
+/// Of what differs most often: there are millions of waits.
+impl Hash for Alike {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.by.map_or(0, By::number));
+        state.write_u32(self.why.map_or(0, |why| 1 + why as u32) << 8 | self.doing as u32);
+    }
 }
 
 /// Waits beside an idle CPU.

@@ -365,16 +365,17 @@ impl<'t> Rows<'t> {
         line.begun(t).take(16).find(|row| row.end() >= t)
     }
 
-    /// What woke the thread at `t`.
-    pub(crate) fn wake(&self, id: ThreadId, t: i64) -> Option<Origin> {
-        let mut all = self.packed.wakes.get(&id)?.at(t);
-        all.find(|cause| cause.kind != CauseKind::Kick)
-    }
-
-    /// The kick of a guest for which it was woken.
-    pub(crate) fn kick(&self, id: ThreadId, t: i64) -> Option<Origin> {
-        let mut all = self.packed.wakes.get(&id)?.at(t);
-        all.find(|cause| cause.kind == CauseKind::Kick && cause.thread().is_some())
+    /// What woke the thread at `t`, and the kick of a guest for which it was woken.
+    pub(crate) fn wake(&self, id: ThreadId, t: i64) -> (Option<Origin>, Option<Origin>) {
+        let (mut wake, mut kick) = (None, None);
+        for cause in self.packed.wakes.get(&id).into_iter().flat_map(|all| all.at(t)) {
+            match cause.kind {
+                CauseKind::Kick if cause.thread().is_none() => {}
+                CauseKind::Kick => kick = kick.or(Some(cause)),
+                _ => wake = wake.or(Some(cause)),
+            }
+        }
+        (wake, kick)
     }
 
     /// What made the handler run that began on the CPU at `t`.

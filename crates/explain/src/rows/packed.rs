@@ -6,8 +6,9 @@ use super::{
     exits::Exits,
     line::{Happens, Lasts, Line, Moments},
 };
-use crate::piece::ThreadId;
+use crate::{parallel, piece::ThreadId};
 use rustc_hash::FxHashMap;
+use std::sync::{Mutex, PoisonError};
 use transect_model::{
     cause::{CauseKind, Evidence},
     event::BlockOp,
@@ -382,14 +383,40 @@ impl Packed {
 
     /// Has to be called once all are there.
     pub(super) fn sort(&mut self) {
-        self.states.values_mut().for_each(Line::sort);
-        self.slices.values_mut().for_each(Line::sort);
-        self.vcpus.values_mut().for_each(Line::sort);
-        self.handlers.values_mut().for_each(Line::sort);
-        self.wakes.values_mut().for_each(Moments::sort);
-        self.to_handlers.values_mut().for_each(Moments::sort);
-        self.injections.values_mut().for_each(Moments::sort);
-        self.packets.values_mut().for_each(Moments::sort);
-        self.requests.values_mut().for_each(Moments::sort);
+        let Packed { states, slices, vcpus, handlers, .. } = self;
+        let Packed { wakes, to_handlers, injections, packets, requests, .. } = self;
+        let mut all: Vec<Mutex<&mut dyn Sort>> = Vec::new();
+        each(&mut all, vcpus);
+        each(&mut all, states);
+        each(&mut all, slices);
+        each(&mut all, handlers);
+        each(&mut all, wakes);
+        each(&mut all, to_handlers);
+        each(&mut all, injections);
+        each(&mut all, packets);
+        each(&mut all, requests);
+        // Each is taken by one thread alone.
+        parallel::map(&all, |rows| rows.lock().unwrap_or_else(PoisonError::into_inner).sort());
     }
+}
+
+/// Rows of an actor that can be put in order.
+trait Sort: Send {
+    fn sort(&mut self);
+}
+
+impl<T: Lasts + Send> Sort for Line<T> {
+    fn sort(&mut self) {
+        Line::sort(self);
+    }
+}
+
+impl<T: Happens + Send> Sort for Moments<T> {
+    fn sort(&mut self) {
+        Moments::sort(self);
+    }
+}
+
+fn each<'p, K, T: Sort>(all: &mut Vec<Mutex<&'p mut dyn Sort>>, rows: &'p mut Map<K, T>) {
+    all.extend(rows.values_mut().map(|rows| Mutex::new(rows as &mut dyn Sort)));
 }

@@ -185,7 +185,10 @@ impl Walk<'_, '_> {
     }
 
     fn slept(&mut self, frame: Frame, row: &State, low: i64) {
-        let woken = (row.end() == self.t).then(|| self.rows.wake(frame.thread, self.t)).flatten();
+        let (woken, kick) = match row.end() == self.t {
+            true => self.rows.wake(frame.thread, self.t),
+            false => (None, None),
+        };
         let Some(cause) = woken else {
             // Lost events would have ended the row. Who is a cause was awake.
             let is_asleep = row.end() > self.t || self.rows.is_last(frame.thread, row);
@@ -193,12 +196,12 @@ impl Walk<'_, '_> {
             let doing = if is_asleep { Doing::Asleep } else { Doing::Unknown };
             return self.emit(low, self.of_thread(frame.thread, None, doing));
         };
-        self.follow(frame.thread, &cause, low);
+        self.follow(frame.thread, &cause, kick, low);
     }
 
     /// Goes on at what woke the thread at the moment; it slept since `lo`.
-    fn follow(&mut self, thread: ThreadId, cause: &Origin, lo: i64) {
-        if let Some(kick) = self.rows.kick(thread, self.t)
+    fn follow(&mut self, thread: ThreadId, cause: &Origin, kick: Option<Origin>, lo: i64) {
+        if let Some(kick) = kick
             && let Some(guest) = kick.thread()
             && kick.ts <= self.t
         {
