@@ -7,10 +7,13 @@ use std::{
     thread::{self, Builder},
 };
 
+/// Threads at most: they share one memory.
+const MOST: usize = 16;
+
 /// Does something with each item, on all CPUs; the results are in the order of the items. A thread that cannot be started leaves
 /// its work to the others.
 pub(crate) fn map<I: Sync, R: Send>(items: &[I], work: impl Fn(&I) -> R + Sync) -> Vec<R> {
-    let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST);
     map_with(cpus, items, work)
 }
 

@@ -105,6 +105,13 @@ pub struct ThreadId {
     pub tid: Tid,
 }
 
+impl ThreadId {
+    /// Stands for the thread of a vCPU that has none which is known.
+    pub(crate) fn nobody(machine: MachineId) -> Self {
+        ThreadId { machine, tid: Tid(-1) }
+    }
+}
+
 /// Who is explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Actor {

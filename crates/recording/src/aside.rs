@@ -10,8 +10,8 @@ use transect_model::table::{Chosen, Row, TableDoc, TableSink};
 
 /// Rows that change threads together: few enough to stay in a CPU's cache.
 const BATCH: usize = 1024;
-/// Batches on their way.
-const BATCHES: usize = 3;
+/// Batches on their way: who keeps rows waits for memory now and then.
+const BATCHES: usize = 16;
 
 /// Has `work` fill the sink, which runs in a thread of its own if there is a CPU for it.
 pub(crate) fn aside<S: TableSink + Send, T>(

@@ -15,7 +15,7 @@ use std::{
 };
 use transect_model::{
     cause::Evidence,
-    ids::{CpuId, MachineId, Tid},
+    ids::{CpuId, MachineId},
     state::{ThreadState, VcpuState},
 };
 
@@ -122,7 +122,7 @@ impl Waits {
                 let states = rows.vcpu_states_in((machine, vcpu), range.from, range.until);
                 let on = states.filter(|row| has_cpu(row.state));
                 waits.ran = on.map(|row| range.of((row.ts, row.end()))).sum();
-                let nobody = ThreadId { machine, tid: Tid(-1) };
+                let nobody = ThreadId::nobody(machine);
                 each_piece(rows, of, range.span(), &mut |piece| {
                     if piece.doing.is_wait() {
                         waits.add(rows, range, piece, nobody);

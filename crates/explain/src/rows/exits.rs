@@ -1,6 +1,6 @@
 //! Exits of vCPUs.
 
-use super::packed::{Map, VcpuOf};
+use super::keys::{Map, VcpuOf};
 use transect_model::{exit::ExitReason, table::Exit};
 
 const _: () = assert!(size_of::<Exited>() <= 48);

@@ -2,6 +2,7 @@
 
 mod exits;
 mod gathered;
+mod keys;
 mod line;
 mod packed;
 
@@ -17,8 +18,9 @@ use crate::{
     quota::Quotas,
     spans::Spans,
 };
+use keys::{Cpu, Map, VcpuOf};
 use line::{Happens, Moments};
-use packed::{Cpu, Handler, Map, Request, VcpuOf};
+use packed::{Handler, Request};
 use transect_model::{
     cause::CauseKind,
     event::BlockOp,

@@ -4,15 +4,15 @@
 
 use super::{
     exits::Exits,
+    keys::{Cpu, Map, VcpuOf},
     line::{Happens, Lasts, Line, Moments},
 };
 use crate::{parallel, piece::ThreadId};
-use rustc_hash::FxHashMap;
 use std::sync::{Mutex, PoisonError};
 use transect_model::{
     cause::{CauseKind, Evidence},
     event::BlockOp,
-    exit::ExitReason,
+    exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, Tid, VcpuId},
     interrupt::{Context, IrqSource},
     state::{ThreadState, VcpuState},
@@ -21,13 +21,9 @@ use transect_model::{
 
 const _: () = assert!(size_of::<State>() <= 24);
 const _: () = assert!(size_of::<Slice>() <= 32);
-const _: () = assert!(size_of::<OfVcpu>() <= 48);
+const _: () = assert!(size_of::<OfVcpu>() <= 32);
 const _: () = assert!(size_of::<Handler>() <= 24);
 const _: () = assert!(size_of::<Origin>() <= 48);
-
-pub(super) type Map<K, V> = FxHashMap<K, V>;
-pub(super) type Cpu = (MachineId, CpuId);
-pub(super) type VcpuOf = (MachineId, VcpuId);
 
 /// Which of the values that a row need not have are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,45 +103,88 @@ impl Slice {
     }
 }
 
-/// A state of a vCPU.
+/// A state of a vCPU. A wait has somebody for whom it waits, another state the reason of an exit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfVcpu {
     pub(crate) ts: i64,
     pub(crate) dur: i64,
     cpu: CpuId,
-    by_machine: MachineId,
-    by_tid: Tid,
-    pub(crate) reason: Option<ExitReason>,
+    about: About,
     there: There,
     pub(crate) state: VcpuState,
 }
 
+/// The machine and thread that have the CPU, or the exit's code and the number of an unknown instruction set.
+type About = [u32; 2];
+
+/// Bits of [`There`]; those of an instruction set are behind them.
+const HAS_CPU: u8 = 0;
+const IS_BY: u8 = 1;
+const IS_REASON: u8 = 2;
+const ISA: u8 = 3;
+
 impl OfVcpu {
     fn new(row: &VcpuStateRow) -> Self {
         let mut there = There::default();
-        there.note(0, row.cpu.is_some());
-        let by = row.by_machine_id.zip(row.by_tid);
-        there.note(1, by.is_some());
-        let (by_machine, by_tid) = by.unwrap_or_default();
-        OfVcpu {
-            ts: row.ts,
-            dur: row.dur,
-            cpu: row.cpu.unwrap_or_default(),
-            by_machine,
-            by_tid,
-            reason: row.reason,
-            there,
-            state: row.state,
-        }
+        there.note(HAS_CPU, row.cpu.is_some());
+        let is_wait = matches!(row.state, VcpuState::Preempted | VcpuState::Waking);
+        let by = row.by_machine_id.zip(row.by_tid).filter(|_| is_wait || row.reason.is_none());
+        let about = match (by, row.reason) {
+            (Some((machine, tid)), _) => {
+                there.note(IS_BY, true);
+                [machine.0, tid.0.cast_unsigned()]
+            }
+            (None, Some(ExitReason { isa, code })) => {
+                there.note(IS_REASON, true);
+                let (number, unknown) = numbered(isa);
+                there.0 |= number << ISA;
+                [code, unknown]
+            }
+            (None, None) => [0; 2],
+        };
+        let cpu = row.cpu.unwrap_or_default();
+        OfVcpu { ts: row.ts, dur: row.dur, cpu, about, there, state: row.state }
     }
 
     pub(crate) fn cpu(&self) -> Option<CpuId> {
-        self.there.get(0, self.cpu)
+        self.there.get(HAS_CPU, self.cpu)
     }
 
     /// Who has the CPU that it waits for, and for which machine that works.
     pub(crate) fn by(&self) -> Option<(MachineId, Tid)> {
-        self.there.get(1, (self.by_machine, self.by_tid))
+        let [machine, tid] = self.about;
+        self.there.get(IS_BY, (MachineId(machine), Tid(tid.cast_signed())))
+    }
+
+    /// Of which exit.
+    pub(crate) fn reason(&self) -> Option<ExitReason> {
+        let [code, unknown] = self.about;
+        self.there.get(IS_REASON, ExitReason { isa: isa(self.there.0 >> ISA, unknown), code })
+    }
+}
+
+/// A number for the instruction set, and that of one that is unknown.
+fn numbered(isa: Isa) -> (u8, u32) {
+    match isa {
+        Isa::Vmx => (0, 0),
+        Isa::Svm => (1, 0),
+        Isa::Arm64 => (2, 0),
+        Isa::Arm64Ret => (3, 0),
+        Isa::XenHypercall => (4, 0),
+        Isa::XenTrap => (5, 0),
+        Isa::Other(number) => (6, number),
+    }
+}
+
+fn isa(number: u8, unknown: u32) -> Isa {
+    match number {
+        0 => Isa::Vmx,
+        1 => Isa::Svm,
+        2 => Isa::Arm64,
+        3 => Isa::Arm64Ret,
+        4 => Isa::XenHypercall,
+        5 => Isa::XenTrap,
+        _ => Isa::Other(unknown),
     }
 }
 
@@ -419,4 +458,53 @@ impl<T: Happens + Send> Sort for Moments<T> {
 
 fn each<'p, K, T: Sort>(all: &mut Vec<Mutex<&'p mut dyn Sort>>, rows: &'p mut Map<K, T>) {
     all.extend(rows.values_mut().map(|rows| Mutex::new(rows as &mut dyn Sort)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OfVcpu;
+    use transect_model::{
+        exit::{ExitReason, Isa},
+        ids::{CpuId, MachineId, Tid, VcpuId},
+        state::VcpuState,
+        table::VcpuStateRow,
+    };
+
+    #[test]
+    fn states_of_vcpus_are_packed_without_loss() {
+        let row = VcpuStateRow {
+            ts: -5,
+            dur: 7,
+            machine_id: MachineId(1),
+            vcpu: VcpuId(2),
+            cpu: None,
+            state: VcpuState::Exit,
+            reason: None,
+            by_machine_id: None,
+            by_tid: None,
+        };
+        let all = [
+            Isa::Vmx,
+            Isa::Svm,
+            Isa::Arm64,
+            Isa::Arm64Ret,
+            Isa::XenHypercall,
+            Isa::XenTrap,
+            Isa::Other(0),
+            Isa::Other(u32::MAX),
+        ];
+        for (isa, code) in all.into_iter().flat_map(|isa| [(isa, 0), (isa, u32::MAX)]) {
+            let reason = Some(ExitReason { isa, code });
+            let packed = OfVcpu::new(&VcpuStateRow { reason, ..row.clone() });
+            assert_eq!((packed.reason(), packed.by(), packed.cpu()), (reason, None, None));
+        }
+        for (cpu, tid) in [(0, i32::MIN), (u32::MAX, -1), (3, 0), (3, i32::MAX)] {
+            let (by_machine_id, by_tid) = (Some(MachineId(u32::MAX)), Some(Tid(tid)));
+            let row = VcpuStateRow { cpu: Some(CpuId(cpu)), by_machine_id, by_tid, ..row.clone() };
+            let packed = OfVcpu::new(&row);
+            assert_eq!(packed.by(), by_machine_id.zip(by_tid));
+            assert_eq!((packed.reason(), packed.cpu()), (None, Some(CpuId(cpu))));
+            assert_eq!((packed.ts, packed.dur, packed.state), (-5, 7, VcpuState::Exit));
+        }
+    }
 }

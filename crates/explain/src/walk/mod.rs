@@ -150,7 +150,7 @@ impl Walk<'_, '_> {
         };
         let Some(state) = state else { return self.emit(low, piece) };
         if let Some(doing) = work_of(state.state) {
-            return self.emit(low, Piece { doing, reason: state.reason, ..piece });
+            return self.emit(low, Piece { doing, reason: state.reason(), ..piece });
         }
         // Who is asked for by a cause is the guest's thread; a vCPU as a root is asked for itself.
         let guest = self.guest_thread(vcpu).filter(|_| self.frames.len() > 1);
@@ -260,7 +260,7 @@ impl Walk<'_, '_> {
     /// The reason of the exit that the vCPU is in right before the moment.
     fn exit_reason(&mut self, vcpu: (MachineId, VcpuId)) -> Option<ExitReason> {
         match self.vcpu(vcpu) {
-            Before::Row(row) => row.reason,
+            Before::Row(row) => row.reason(),
             Before::Gap(_) => None,
         }
     }

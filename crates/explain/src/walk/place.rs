@@ -8,7 +8,7 @@ use crate::{
 };
 use transect_model::{
     cause::{CauseKind, Evidence},
-    ids::{CpuId, MachineId, Tid, VcpuId},
+    ids::{CpuId, MachineId, VcpuId},
     state::VcpuState,
 };
 
@@ -73,7 +73,7 @@ impl Walk<'_, '_> {
         match place {
             Place::Runs => self.emit(low, piece),
             Place::Does(doing, vcpu, row) => {
-                let (vcpu, reason) = (Some(vcpu.1), row.reason);
+                let (vcpu, reason) = (Some(vcpu.1), row.reason());
                 self.emit(low, Piece { doing, vcpu, reason, ..piece });
             }
             Place::Waits(vcpu, row) => {
@@ -103,7 +103,7 @@ impl Walk<'_, '_> {
         let who = self.rows.thread_of_vcpu(vcpu);
         let Some(cpu) = parent.zip(row.cpu()) else { return self.emit(low, piece) };
         let Some((_, tid)) = row.by() else {
-            let nobody = ThreadId { machine: cpu.0, tid: Tid(-1) };
+            let nobody = ThreadId::nobody(cpu.0);
             return self.emit_wait(low, cpu, who.unwrap_or(nobody), piece);
         };
         let by = match tid.is_idle() {

@@ -9,7 +9,7 @@ use crate::{
     rows::{Before, Rows},
 };
 use transect_model::{
-    ids::{MachineId, Tid, VcpuId},
+    ids::{MachineId, VcpuId},
     state::VcpuState,
 };
 
@@ -20,7 +20,7 @@ pub(super) fn walk_vcpu(
     (from, until): (i64, i64),
     see: &mut dyn FnMut(&Piece),
 ) -> Walked {
-    let nobody = ThreadId { machine: vcpu.0, tid: Tid(-1) };
+    let nobody = ThreadId::nobody(vcpu.0);
     let mut walk = Walk::new(rows, nobody, (from, until), see);
     while walk.t > from {
         walk.walked.steps += 1;
@@ -45,7 +45,7 @@ pub(super) fn walk_vcpu(
             VcpuState::Offline => Doing::Offline,
             state => work_of(state).unwrap_or(Doing::Unknown),
         };
-        let piece = Piece { reason: row.reason, ..piece(&walk, row.cpu(), doing) };
+        let piece = Piece { reason: row.reason(), ..piece(&walk, row.cpu(), doing) };
         match doing {
             Doing::VcpuWait => {
                 walk.emit_vcpu_wait(low, &row, vcpu, Piece { reason: None, ..piece })
