@@ -185,3 +185,46 @@ fn sort<T>(rows: &mut Vec<T>, key: impl Fn(&T) -> i64) -> Places {
     rows.shrink_to_fit();
     Places::new(rows, key)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Before, Lasts, Line};
+    use proptest::prelude::{prop, prop_assert_eq, proptest};
+
+    #[derive(Clone, Copy, Debug)]
+    struct Row(i64, i64);
+
+    impl Lasts for Row {
+        fn ts(&self) -> i64 {
+            self.0
+        }
+        fn end(&self) -> i64 {
+            self.1
+        }
+    }
+
+    fn text(before: &Before<Row>) -> String {
+        match before {
+            Before::Row(row) => format!("{row:?}"),
+            Before::Gap(since) => format!("since {since}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_near_the_last_answer_are_those_of_a_search(
+            rows in prop::collection::vec((0_i64..2_000, 0_i64..40), 0..300),
+            asked in prop::collection::vec(0_i64..2_100, 1..50),
+            mut near in 0_usize..400,
+        ) {
+            let mut line = Line::default();
+            rows.iter().for_each(|(ts, dur)| line.push(Row(*ts, ts + dur)));
+            line.sort();
+            // Also one step after the other, back and on.
+            let steps = asked.iter().flat_map(|t| [*t, t - 7, t - 60, t - 8, t + 1]);
+            for t in steps {
+                prop_assert_eq!(text(&line.before_near(t, &mut near)), text(&line.before(t)));
+            }
+        }
+    }
+}

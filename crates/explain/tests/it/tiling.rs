@@ -255,6 +255,28 @@ proptest! {
         }
     }
 
+    /// Rows that sinks took table by table are those that one sink takes.
+    #[test]
+    fn tables_are_gathered_apart(tables in tables(), from in -5..END, length in 1..END) {
+        let apart = Gathered::by_table(&needed(), |part| {
+            each_row(&tables).into_iter().for_each(|row| part.row(row));
+            Ok::<(), ()>(())
+        });
+        let (small, packed) = apart.unwrap().into_parts();
+        let (whole, apart) = (Rows::new(&tables), Rows::of(&small, packed));
+        let until = from + length;
+        prop_assert_eq!(whole.actors(), apart.actors());
+        for actor in whole.actors() {
+            prop_assert_eq!(walk(&whole, actor, (from, until)), walk(&apart, actor, (from, until)));
+        }
+        let range = Range { from, until, second: Some(1) };
+        prop_assert_eq!(findings(&whole, &tables, range), findings(&apart, &small, range));
+        let failed = Gathered::by_table(&needed(), |part| {
+            if part.wants(&CpuSlice::TABLE) { Err("damaged") } else { Ok(()) }
+        });
+        prop_assert_eq!(failed.err(), Some("damaged"));
+    }
+
     /// Rows that a sink took one by one are those of the tables.
     #[test]
     fn gathered_rows_are_those_of_the_tables(tables in tables(), from in -5..END, length in 1..END) {
