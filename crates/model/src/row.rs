@@ -133,7 +133,6 @@ macro_rules! tables {
 
         /// Some of the tables.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[expect(clippy::struct_excessive_bools, reason = "one for each table")]
         pub struct Chosen { $( $field: bool, )* }
 
         impl Chosen {

@@ -118,7 +118,7 @@ fn polls_of(rows: &Rows<'_>, vcpu: VcpuOf, others: i64, range: Range) -> Option<
         }
     }
     let is_it = rules::is_in_vain(polled, failed, on) && rules::is_harmful(others, polled);
-    is_it.then(|| Finding {
+    is_it.then_some(Finding {
         detector: Detector::HaltPoll,
         subject: Party::Vcpu(vcpu.0, vcpu.1),
         held_ns: failed,
