@@ -274,6 +274,13 @@ impl<'t> Rows<'t> {
         vm.unwrap_or(id.machine)
     }
 
+    /// Does the thread work in a VMM for whoever wants something, rather than run a vCPU?
+    pub(crate) fn is_of_vmm(&self, id: ThreadId) -> bool {
+        !self.vms.is_empty()
+            && !self.vcpus_of_threads.contains_key(&id)
+            && self.works_for(id) != id.machine
+    }
+
     /// Has one of the groups above the thread a quota? None if that was not recorded.
     pub(crate) fn has_quota(&self, id: ThreadId) -> Option<bool> {
         let path = self.thread(id)?.cgroup.as_deref()?;

@@ -4,7 +4,8 @@
 //! thread runs ───────── it is the piece, cut by the states of the vCPU that it runs on
 //! thread waits ──────── for who has the CPU, cut by the CPU's slices
 //! thread began ──────── its parent, if another one waits for it
-//! thread sleeps ─────── whoever woke it: a frame for the time that it slept
+//! thread sleeps ─────── whoever woke it: a frame for the time that it slept; for a thread of a VMM that does not run a vCPU,
+//!                       for all of its own frame: what it did before was for others
 //!                         another thread: goes on there
 //!                         an interrupt:   its handler, and what that was about: a timer, a request, a packet;
 //!                                         in a guest, its way through the hypervisor to who sent it
@@ -196,7 +197,11 @@ impl Walk<'_, '_> {
             let doing = if is_asleep { Doing::Asleep } else { Doing::Unknown };
             return self.emit(low, self.of_thread(frame.thread, None, doing));
         };
-        self.follow(frame.thread, &cause, kick, low);
+        let waker = kick.as_ref().unwrap_or(&cause).thread();
+        let is_passed_over = self.frames.len() > 1
+            && waker.is_some_and(|waker| !self.asked.contains(&waker))
+            && self.rows.is_of_vmm(frame.thread);
+        self.follow(frame.thread, &cause, kick, if is_passed_over { frame.lo } else { low });
     }
 
     /// Goes on at what woke the thread at the moment; it slept since `lo`.

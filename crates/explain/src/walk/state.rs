@@ -34,6 +34,8 @@ pub(super) struct Frame {
     pub(super) cause: Option<CauseKind>,
     pub(super) evidence: Evidence,
     pub(super) error_ns: Option<u64>,
+    /// How many causes lead to it.
+    pub(super) depth: u32,
 }
 
 pub(super) struct Walk<'r, 't> {
@@ -65,6 +67,7 @@ impl<'r, 't> Walk<'r, 't> {
             cause: None,
             evidence: Evidence::Id,
             error_ns: Some(0),
+            depth: 0,
         };
         let (frames, asked) = (vec![frame], vec![root]);
         let (states, vcpus, slices) = (Near::default(), Near::default(), Near::default());
@@ -136,16 +139,23 @@ impl<'r, 't> Walk<'r, 't> {
         if self.t <= lo {
             return;
         }
-        if self.frames.len() >= MAX_FRAMES || self.asked.contains(&thread) {
+        // A frame that ends where the new one does is not come back to.
+        let is_last = self.frames.last().is_some_and(|below| below.depth > 0 && below.lo == lo);
+        let is_full = self.frames.len() >= MAX_FRAMES && !is_last;
+        if is_full || self.asked.contains(&thread) {
             self.walked.refused += 1;
             return self.unknown(lo);
         }
         let below = self.frames.last();
+        let depth = below.map_or(0, |below| below.depth.saturating_add(1));
         let error_ns =
             below.and_then(|below| below.error_ns).zip(error_ns).map(|(a, b)| a.saturating_add(b));
         let evidence = self.weaker(evidence);
         self.asked.push(thread);
-        self.frames.push(Frame { thread, lo, cause: Some(cause), evidence, error_ns });
+        if is_last {
+            self.frames.pop();
+        }
+        self.frames.push(Frame { thread, lo, cause: Some(cause), evidence, error_ns, depth });
     }
 
     pub(super) fn weaker(&self, evidence: Evidence) -> Evidence {
@@ -158,7 +168,7 @@ impl<'r, 't> Walk<'r, 't> {
         Piece {
             ts: 0,
             dur: 0,
-            depth: u32::try_from(self.frames.len().saturating_sub(1)).unwrap_or(u32::MAX),
+            depth: frame.map_or(0, |frame| frame.depth),
             machine: thread.machine,
             tid: Some(thread.tid),
             vcpu: None,

@@ -34,6 +34,24 @@ fn a_thread_that_waits_for_another_shows_what_that_did() {
     );
 }
 
+/// What a VMM's main loop did before it slept was for others; what a thread did itself was not.
+#[test]
+fn a_vmm_is_passed_over_for_who_it_waited_for() {
+    let story = Story::new()
+        .states(HOST, 7, &[('S', 100), ('R', 110)])
+        .states(HOST, 160, &[('S', 50), ('R', 60), ('S', 95), ('R', 100)])
+        .states(HOST, 8, &[('S', 5), ('R', 95)])
+        .states(HOST, 9, &[('R', 50)])
+        .cause(CauseKind::Wakeup, (50, thread(HOST, 9)), (50, thread(HOST, 160)))
+        .cause(CauseKind::Wakeup, (95, thread(HOST, 8)), (95, thread(HOST, 160)))
+        .cause(CauseKind::Wakeup, (100, thread(HOST, 160)), (100, thread(HOST, 7)));
+    let path = |story: Story| story.path(thread(HOST, 7), 5, 110);
+    let around = ["95+5 0:160 running", "100+10 0:7 running"];
+    assert_eq!(path(story.clone().of_vmm(160)), [&["5+90 0:8 running"], &around[..]].concat());
+    let before = ["5+45 0:9 running", "50+10 0:160 running", "60+35 0:8 running"];
+    assert_eq!(path(story), [&before[..], &around].concat());
+}
+
 #[test]
 fn a_timer_ends_a_sleep() {
     let story = Story::new()

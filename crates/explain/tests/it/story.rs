@@ -15,7 +15,7 @@ pub(crate) const HOST: MachineId = MachineId(0);
 pub(crate) const GUEST: MachineId = MachineId(1);
 
 /// Rows under construction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Story(pub(crate) Tables);
 
 pub(crate) fn thread(machine: MachineId, tid: i32) -> ThreadId {
@@ -168,18 +168,37 @@ impl Story {
         self
     }
 
-    pub(crate) fn policy(mut self, tid: i32, policy: SchedPolicy, nice: Option<i32>) -> Self {
-        self.0.threads.push(Thread {
+    pub(crate) fn policy(self, tid: i32, policy: SchedPolicy, nice: Option<i32>) -> Self {
+        let row = Self::named(tid);
+        self.thread(Thread { policy: Some(policy), nice, ..row })
+    }
+
+    /// The thread is one of the guest's VMM, whose process is 160.
+    pub(crate) fn of_vmm(mut self, tid: i32) -> Self {
+        let pid = Some(Tid(160));
+        for machine in self.0.machines.iter_mut().filter(|row| row.machine_id == GUEST) {
+            machine.vmm_pid = pid;
+        }
+        let row = Self::named(tid);
+        self.thread(Thread { pid, ..row })
+    }
+
+    fn named(tid: i32) -> Thread {
+        Thread {
             machine_id: HOST,
             tid: Tid(tid),
             pid: None,
             name: format!("t{tid}"),
             cgroup: None,
             allowed_cpus: None,
-            policy: Some(policy),
-            nice,
+            policy: None,
+            nice: None,
             rt_priority: None,
-        });
+        }
+    }
+
+    fn thread(mut self, row: Thread) -> Self {
+        self.0.threads.push(row);
         self
     }
 
