@@ -51,6 +51,12 @@ impl Answer {
         Ok(ratio(sum, window.end - window.start))
     }
 
+    /// Since when the root sleeps to the end of the window, if it does.
+    pub(super) fn asleep_since(&self) -> Result<Option<i64>> {
+        let last = rows(self.root()?, "path")?.last().context("no pieces")?;
+        (last["state"] == "asleep").then(|| number(last, "ts")).transpose()
+    }
+
     /// The share of a layer.
     pub(super) fn layer(&self, name: &str) -> Result<f64> {
         let window = self.window()?;
