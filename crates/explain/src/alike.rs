@@ -1,8 +1,9 @@
 //! Pieces without their moments: what took the time, however often it changed.
 
 use crate::piece::{By, Doing, Piece, Why, pair};
-use rustc_hash::FxHashMap;
-use std::hash::{Hash, Hasher};
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+use std::hash::Hasher as _;
 use transect_model::{
     cause::{CauseKind, Evidence},
     exit::ExitReason,
@@ -61,19 +62,19 @@ impl From<&Piece> for Kind {
     }
 }
 
-/// Of what differs most often: a path has millions of pieces.
-impl Hash for Kind {
-    fn hash<H: Hasher>(&self, state: &mut H) {
+impl Kind {
+    /// Of what differs most often: a path has millions of pieces.
+    fn number(&self) -> u64 {
         let tid = self.tid.map_or(0, |tid| tid.0.cast_unsigned());
-        state.write_u64(pair(self.machine.0, tid));
-        state.write_u64(self.by.map_or(0, By::number));
         let reason = self.reason.map_or(0, |reason| reason.code);
         let vcpu = self.vcpu.map_or(0, |vcpu| vcpu.0);
-        state.write_u64(pair(reason, vcpu << 8 | self.doing as u32));
+        let mut hasher = FxHasher::default();
+        hasher.write_u64(pair(self.machine.0, tid));
+        hasher.write_u64(self.by.map_or(0, By::number));
+        hasher.write_u64(pair(reason, vcpu << 8 | self.doing as u32));
+        hasher.finish()
     }
-}
 
-impl Kind {
     /// Is the thread kept by something, rather than at work itself, asleep until a timer, or nobody knows?
     pub fn is_kept(&self) -> bool {
         match self.doing {
@@ -97,21 +98,26 @@ impl Kind {
 
 /// Adds up pieces, whatever their order.
 #[derive(Debug, Default)]
-pub struct Tally(FxHashMap<Kind, (i64, u64, Evidence)>);
+pub struct Tally(HashTable<Alike>);
 
 impl Tally {
     /// Adds one.
     pub fn add(&mut self, piece: &Piece) {
-        let (ns, count, evidence) = self.0.entry(Kind::from(piece)).or_insert((0, 0, Evidence::Id));
-        *ns += piece.dur;
-        *count += 1;
-        *evidence = piece.evidence.max(*evidence);
+        let kind = Kind::from(piece);
+        let number = kind.number();
+        if let Some(alike) = self.0.find_mut(number, |alike| alike.kind == kind) {
+            alike.ns += piece.dur;
+            alike.count += 1;
+            alike.evidence = piece.evidence.max(alike.evidence);
+            return;
+        }
+        let alike = Alike { kind, ns: piece.dur, count: 1, evidence: piece.evidence };
+        self.0.insert_unique(number, alike, |alike| alike.kind.number());
     }
 
     /// What was added, in the order of its kinds.
     pub fn finish(self) -> Vec<Alike> {
-        let alike = |(kind, (ns, count, evidence))| Alike { kind, ns, count, evidence };
-        let mut all: Vec<Alike> = self.0.into_iter().map(alike).collect();
+        let mut all: Vec<Alike> = self.0.into_iter().collect();
         all.sort_unstable_by_key(|alike| alike.kind);
         all
     }

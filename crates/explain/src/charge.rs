@@ -13,13 +13,15 @@ use transect_model::{
     table::Thread,
 };
 
-/// Why `who` waits for the CPU from `from` to `to` while `by` has it, and how that is known.
+/// Why `who` waits for the CPU from `from` to `to` while `by` has it, and how that is known. `idle` says how long the CPUs of the
+/// machine were idle meanwhile, all together.
 pub(crate) fn why(
     rows: &Rows<'_>,
     who: ThreadId,
     by: By,
     cpu: (MachineId, CpuId),
     (from, to): (i64, i64),
+    idle: impl FnOnce() -> i64,
 ) -> (Why, Evidence) {
     let (waiting, having) = (rows.thread(who), thread_of(rows, by));
     // Real-time classes have none. On which groups' quotas a CPU's stretches are is not recorded: a thread whose groups have no
@@ -38,7 +40,7 @@ pub(crate) fn why(
     if class(having) > class(waiting) {
         return (Why::Class, Evidence::Id);
     }
-    let elsewhere = idle_elsewhere(rows, who, cpu, (from, to));
+    let elsewhere = idle_elsewhere(rows, who, cpu, (from, to), idle());
     let why = match elsewhere {
         Some(Elsewhere::Open) => Why::Affinity,
         // Of those that are tied to one CPU, the weight decides first.
@@ -82,22 +84,23 @@ pub(crate) enum Elsewhere {
     Closed,
 }
 
-/// Was a CPU other than this one idle for at least half of the time?
+/// Was a CPU other than this one idle for at least half of the time? All CPUs of the machine were idle for so long.
 pub(crate) fn idle_elsewhere(
     rows: &Rows<'_>,
     who: ThreadId,
     (machine, cpu): (MachineId, CpuId),
     (from, to): (i64, i64),
+    idle: i64,
 ) -> Option<Elsewhere> {
     // On a busy machine no CPU has to be asked.
-    if rows.idle_of_all(machine, from, to).saturating_mul(2) < to - from {
+    if idle.saturating_mul(2) < to - from {
         return None;
     }
     let others = rows.cpus(machine).iter().filter(|other| **other != cpu);
-    let idle =
+    let is_idle =
         |other: &&CpuId| rows.idle((machine, **other), from, to).saturating_mul(2) >= to - from;
     let mut closed = None;
-    for other in others.filter(idle) {
+    for other in others.filter(is_idle) {
         match rows.may_run_on(who, *other) {
             Some(false) => closed = Some(Elsewhere::Closed),
             Some(true) | None => return Some(Elsewhere::Open),

@@ -190,7 +190,7 @@ impl Why {
 }
 
 /// A piece of a path. The pieces of a path tile its window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Start, in trace time.
     pub ts: i64,
@@ -230,10 +230,14 @@ impl Piece {
 
     /// Would it be one piece with an earlier one that ends where this begins?
     pub(crate) fn goes_on_from(&self, earlier: &Piece) -> bool {
-        let unplaced = |piece: &Piece| Piece { ts: 0, dur: 0, ..piece.clone() };
-        // Most differ in what happens.
-        self.doing == earlier.doing
+        let Piece { ts: _, dur: _, depth, machine, tid, vcpu, cpu, doing, .. } = *earlier;
+        let Piece { reason, by, why, cause, evidence, error_ns, .. } = *earlier;
+        // Most differ in the first of these.
+        self.doing == doing
+            && (self.by, self.tid, self.reason) == (by, tid, reason)
+            && (self.machine, self.vcpu, self.cpu) == (machine, vcpu, cpu)
+            && (self.depth, self.why, self.cause) == (depth, why, cause)
+            && (self.evidence, self.error_ns) == (evidence, error_ns)
             && earlier.end() == self.ts
-            && unplaced(self) == unplaced(earlier)
     }
 }

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 /// Shorter lists are searched as they are.
 const SHORTEST: usize = 64;
+/// So far away from the last answer the next one is looked for, before all are searched.
+const STEPS: usize = 6;
 /// Moments in each stretch of time, if they come evenly.
 const PER_STRETCH: usize = 8;
 
@@ -65,6 +67,23 @@ impl Places {
 /// How many items at the begin are such, if those before `range` are and those behind it are not.
 pub(crate) fn count<T>(items: &[T], range: Range<usize>, is_such: impl Fn(&T) -> bool) -> usize {
     range.start + items[range].partition_point(is_such)
+}
+
+/// How many items at the begin are such, as the others are not, if that is about as many as `near`.
+pub(crate) fn count_near<T>(
+    items: &[T],
+    near: usize,
+    is_such: impl Fn(&T) -> bool,
+) -> Option<usize> {
+    let mut count = near.min(items.len());
+    for _ in 0..STEPS {
+        match (items[..count].last(), items.get(count)) {
+            (Some(last), _) if !is_such(last) => count -= 1,
+            (_, Some(next)) if is_such(next) => count += 1,
+            _ => return Some(count),
+        }
+    }
+    None
 }
 
 #[cfg(test)]

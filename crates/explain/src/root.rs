@@ -74,7 +74,7 @@ impl Root {
     /// Its path, in order of time. Of a long window that is much more than the root.
     pub fn path(&self, rows: &Rows<'_>) -> Vec<Piece> {
         let mut path = Vec::new();
-        self.each_piece(rows, &mut |piece| path.push(piece.clone()));
+        self.each_piece(rows, &mut |piece| path.push(*piece));
         path.reverse();
         path
     }

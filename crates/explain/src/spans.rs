@@ -1,9 +1,6 @@
 //! Sums of spans of time.
 
-use crate::places::{Places, count};
-
-/// So many bends before the end of a time its start is looked for, before all are searched.
-const STEPS: usize = 8;
+use crate::places::{Places, count, count_near};
 
 /// How long spans last, all together, up to any moment: a sum that grows evenly from each moment at which one begins or ends to
 /// the next.
@@ -64,14 +61,18 @@ impl Spans {
 
     /// How much of the time from `from` to `to` they take together.
     pub(crate) fn within(&self, from: i64, to: i64) -> i64 {
-        let before_to = self.before(to);
+        let mut near = self.bends.len();
+        self.within_near(from, to, &mut near)
+    }
+
+    /// The same for who asks for one time after another, back: `near` is where the last one begins.
+    pub(crate) fn within_near(&self, from: i64, to: i64, near: &mut usize) -> i64 {
+        let before_to =
+            count_near(&self.bends, *near, |bend| bend.t < to).unwrap_or_else(|| self.before(to));
         // Most often both are close to each other.
-        let near = before_to.saturating_sub(STEPS)..before_to;
-        let steps = self.bends[near.clone()].iter().rev().take_while(|bend| bend.t >= from).count();
-        let before_from = match steps == near.len() && near.start > 0 || from > to {
-            true => self.before(from),
-            false => before_to - steps,
-        };
+        let before_from = count_near(&self.bends, before_to, |bend| bend.t < from)
+            .unwrap_or_else(|| self.before(from));
+        *near = before_from;
         self.sum(before_to, to).wrapping_sub(self.sum(before_from, from))
     }
 }
@@ -102,13 +103,15 @@ mod tests {
     fn many_spans_are_summed_up() {
         for many in [63, 64, 65, 128, 200] {
             let spans: Vec<(i64, i64)> = (0..many).map(|n| (n * 10, n * 10 + 4)).collect();
-            let used = Spans::new(&spans);
+            let (used, mut near) = (Spans::new(&spans), usize::MAX);
             for t in 0..many * 10 + 5 {
                 let sum: i64 = spans.iter().map(|(from, to)| (t.min(*to) - from).max(0)).sum();
                 assert_eq!(used.until(t), sum, "{many} spans up to {t}");
                 for from in [0, t - 1, t - 7, t - 38, t - 41, t - 45, t - 300, t + 20] {
                     let within = sum - used.until(from);
                     assert_eq!(used.within(from, t), within, "{many} spans from {from} to {t}");
+                    let near = used.within_near(from, t, &mut near);
+                    assert_eq!(near, within, "{many} spans from {from} to {t}");
                 }
             }
         }

@@ -201,8 +201,11 @@ impl BesideIdle {
 
 /// Was another CPU idle meanwhile, whether that or a weight is what the wait is charged to?
 fn is_beside_idle(rows: &Rows<'_>, piece: &Piece, thread: ThreadId) -> bool {
-    let on = |cpu| (cpus_of(rows, piece), cpu);
-    let elsewhere = |cpu| idle_elsewhere(rows, thread, on(cpu), (piece.ts, piece.end())).is_some();
+    let (machine, span) = (cpus_of(rows, piece), (piece.ts, piece.end()));
+    let elsewhere = |cpu| {
+        let idle = rows.idle_of_all(machine).map_or(0, |idle| idle.within(span.0, span.1));
+        idle_elsewhere(rows, thread, (machine, cpu), span, idle).is_some()
+    };
     match piece.why {
         Some(Why::Affinity) => true,
         Some(Why::Weight) => piece.cpu.is_some_and(elsewhere),

@@ -4,8 +4,8 @@ use super::packed::Packed;
 use crate::parallel;
 use transect_model::table::{Chosen, Row, TableDoc, TableSink, Tables};
 
-/// Keeps the rows of chosen tables for [`Rows`](super::Rows), packed where they are many: a thread's state takes half of what it
-/// takes in [`Tables`], a vCPU's three quarters. Packed rows are in no table.
+/// Keeps the rows of chosen tables for [`Rows`](super::Rows), packed where they are many: a state takes half of what it takes in
+/// [`Tables`]. Packed rows are in no table.
 #[derive(Debug, Default)]
 pub struct Gathered {
     wanted: Chosen,

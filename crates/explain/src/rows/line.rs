@@ -1,9 +1,6 @@
 //! Rows of one actor in order of time.
 
-use crate::places::{Places, count};
-
-/// So far away from the last answer the next one is looked for, before all rows are searched.
-const STEPS: usize = 4;
+use crate::places::{Places, count, count_near};
 
 /// A row that lasts.
 pub(crate) trait Lasts: Copy {
@@ -55,21 +52,9 @@ impl<T: Lasts> Line<T> {
 
     /// The same for who asks again and again: `near` is where the last answer was.
     pub(crate) fn before_near(&self, t: i64, near: &mut usize) -> Before<T> {
-        *near = self.begun_near(t, *near).unwrap_or_else(|| self.begun_before(t));
+        let begun = count_near(&self.rows, *near, |row| row.ts() < t);
+        *near = begun.unwrap_or_else(|| self.begun_before(t));
         self.at(*near, t)
-    }
-
-    /// How many begin before `t`, if that is about as many as `near`.
-    fn begun_near(&self, t: i64, near: usize) -> Option<usize> {
-        let mut begun = near.min(self.rows.len());
-        for _ in 0..STEPS {
-            match (self.rows[..begun].last(), self.rows.get(begun)) {
-                (Some(last), _) if last.ts() >= t => begun -= 1,
-                (_, Some(next)) if next.ts() < t => begun += 1,
-                _ => return Some(begun),
-            }
-        }
-        None
     }
 
     /// What is known of the time right before `t`, before which so many begin.
@@ -113,14 +98,14 @@ impl<T: Lasts> Line<T> {
 }
 
 /// Something that has an effect at a moment.
-pub(super) trait Happens: Copy {
+pub(crate) trait Happens: Copy {
     /// When the effect is.
     fn at(&self) -> i64;
 }
 
 /// What happens to one actor, by the moment.
 #[derive(Debug)]
-pub(super) struct Moments<T> {
+pub(crate) struct Moments<T> {
     rows: Vec<T>,
     places: Places,
 }
@@ -155,6 +140,13 @@ impl<T: Happens> Moments<T> {
 
     pub(super) fn at(&self, t: i64) -> impl Iterator<Item = T> {
         self.from(t).take_while(move |row| row.at() == t)
+    }
+
+    /// The same for who asks again and again: `near` is where the last answer was.
+    pub(crate) fn at_near(&self, t: i64, near: &mut usize) -> impl Iterator<Item = T> {
+        let before = count_near(&self.rows, *near, |row| row.at() < t);
+        *near = before.unwrap_or_else(|| self.before(t));
+        self.rows[*near..].iter().copied().take_while(move |row| row.at() == t)
     }
 
     /// Those from `t` on.

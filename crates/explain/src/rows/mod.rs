@@ -8,7 +8,7 @@ mod packed;
 
 pub(crate) use exits::Exited;
 pub use gathered::Gathered;
-pub(crate) use line::{Before, Lasts, Line};
+pub(crate) use line::{Before, Lasts, Line, Moments};
 pub use packed::Packed;
 pub(crate) use packed::{Occupant, OfVcpu, Origin, Slice, State};
 
@@ -19,7 +19,7 @@ use crate::{
     spans::Spans,
 };
 use keys::{Cpu, Map, VcpuOf};
-use line::{Happens, Moments};
+use line::Happens;
 use packed::{Handler, Request};
 use transect_model::{
     cause::CauseKind,
@@ -344,9 +344,9 @@ impl<'t> Rows<'t> {
         self.idle.get(&cpu).map_or(0, |spans| spans.within(from, to))
     }
 
-    /// How long the CPUs of the machine were idle, all together.
-    pub(crate) fn idle_of_all(&self, machine: MachineId, from: i64, to: i64) -> i64 {
-        self.idle_of_all.get(&machine).map_or(0, |spans| spans.within(from, to))
+    /// When the CPUs of the machine were idle, all together.
+    pub(crate) fn idle_of_all(&self, machine: MachineId) -> Option<&Spans> {
+        self.idle_of_all.get(&machine)
     }
 
     pub(crate) fn cpus(&self, machine: MachineId) -> &[CpuId] {
@@ -374,17 +374,9 @@ impl<'t> Rows<'t> {
         line.begun(t).take(16).find(|row| row.end() >= t)
     }
 
-    /// What woke the thread at `t`, and the kick of a guest for which it was woken.
-    pub(crate) fn wake(&self, id: ThreadId, t: i64) -> (Option<Origin>, Option<Origin>) {
-        let (mut wake, mut kick) = (None, None);
-        for cause in self.packed.wakes.get(&id).into_iter().flat_map(|all| all.at(t)) {
-            match cause.kind {
-                CauseKind::Kick if cause.thread().is_none() => {}
-                CauseKind::Kick => kick = kick.or(Some(cause)),
-                _ => wake = wake.or(Some(cause)),
-            }
-        }
-        (wake, kick)
+    /// What wakes the thread, and kicks of guests for which it is woken.
+    pub(crate) fn wakes(&self, id: ThreadId) -> Option<&Moments<Origin>> {
+        self.packed.wakes.get(&id)
     }
 
     /// What made the handler run that began on the CPU at `t`.

@@ -54,7 +54,7 @@ pub struct Path {
 /// memory than its rows: [`each_piece`] keeps none of it.
 pub fn walk(rows: &Rows<'_>, who: Actor, window: (i64, i64)) -> Path {
     let mut pieces = Vec::new();
-    let walked = each_piece(rows, who, window, &mut |piece| pieces.push(piece.clone()));
+    let walked = each_piece(rows, who, window, &mut |piece| pieces.push(*piece));
     pieces.reverse();
     Path { pieces, walked }
 }
@@ -141,28 +141,31 @@ impl Walk<'_, '_> {
         self.put(low, place, self.of_thread(frame.thread, row.cpu(), doing));
     }
 
-    /// A vCPU's thread has the CPU: for its guest's thread, or the hypervisor's and VMM's work for it.
+    /// A vCPU's thread has the CPU since `low`: for its guest's thread, or the hypervisor's and VMM's work for it.
     fn runs_vcpu(&mut self, frame: Frame, row: &State, vcpu: (MachineId, VcpuId), low: i64) {
         let piece =
             Piece { vcpu: Some(vcpu.1), ..self.of_thread(frame.thread, row.cpu(), Doing::Running) };
-        let (low, state) = match self.vcpu(vcpu) {
-            Before::Row(state) => (state.ts.max(low), Some(state)),
-            Before::Gap(since) => (since.max(low), None),
-        };
-        let Some(state) = state else { return self.emit(low, piece) };
-        if let Some(doing) = work_of(state.state) {
-            return self.emit(low, Piece { doing, reason: state.reason(), ..piece });
-        }
         // Who is asked for by a cause is the guest's thread; a vCPU as a root is asked for itself.
-        let guest = self.guest_thread(vcpu).filter(|_| self.frames.len() > 1);
-        match guest {
-            Some(thread) if state.state == VcpuState::Guest && !self.asked.contains(&thread) => {
+        let is_cause = self.frames.len() > 1;
+        loop {
+            let (since, state) = match self.vcpu(vcpu) {
+                Before::Row(state) => (state.ts, Some(state)),
+                Before::Gap(since) => (since, None),
+            };
+            let work = state.and_then(|state| Some((work_of(state.state)?, state.reason())));
+            let is_guest = state.is_some_and(|state| state.state == VcpuState::Guest);
+            let guest = if is_guest && is_cause { self.guest_thread(vcpu) } else { None };
+            if let Some(guest) = guest.filter(|guest| !self.asked.contains(guest)) {
                 if let Some(top) = self.frames.last_mut() {
-                    top.thread = thread;
+                    top.thread = guest;
                 }
-                self.asked.push(thread);
+                return self.asked.push(guest);
             }
-            _ => self.emit(low, piece),
+            let (doing, reason) = work.unwrap_or((Doing::Running, None));
+            self.emit(since.max(low), Piece { doing, reason, ..piece });
+            if !self.goes_on(low) {
+                return;
+            }
         }
     }
 
@@ -175,19 +178,25 @@ impl Walk<'_, '_> {
         Some(ThreadId { machine, tid })
     }
 
+    /// Waits for a CPU since `low`.
     pub(super) fn waits(&mut self, frame: Frame, row: &State, low: i64) {
         let piece = self.of_thread(frame.thread, row.cpu(), Doing::Runnable);
         let Some(cpu) = row.cpu() else { return self.emit(low, piece) };
-        let (low, place) = self.place(frame.thread.machine, Some(cpu), low);
-        match place {
-            Place::Waits(..) => self.put(low, place, piece),
-            _ => self.emit_wait(low, (frame.thread.machine, cpu), frame.thread, piece),
+        loop {
+            let (since, place) = self.place(frame.thread.machine, Some(cpu), low);
+            match place {
+                Place::Waits(..) => self.put(since, place, piece),
+                _ => self.emit_wait(since, (frame.thread.machine, cpu), frame.thread, piece),
+            }
+            if !self.goes_on(low) {
+                return;
+            }
         }
     }
 
     fn slept(&mut self, frame: Frame, row: &State, low: i64) {
         let (woken, kick) = match row.end() == self.t {
-            true => self.rows.wake(frame.thread, self.t),
+            true => self.wake(frame.thread),
             false => (None, None),
         };
         let Some(cause) = woken else {

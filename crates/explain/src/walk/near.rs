@@ -1,36 +1,29 @@
 //! Rows near those that were asked for last: a walk goes back row by row.
 
-use crate::rows::{Before, Lasts, Line};
-
 /// Actors whose rows are remembered.
-const ACTORS: usize = 8;
+const ACTORS: usize = 64;
 
-/// Of some actors, where the last answers were.
-pub(super) struct Near<'r, K, T>([Option<(K, &'r Line<T>, usize)>; ACTORS]);
+/// Of some actors, their rows and where the last answers were.
+pub(super) struct Near<'r, K, R>([Option<(K, &'r R, usize)>; ACTORS]);
 
-impl<K, T> Default for Near<'_, K, T> {
+impl<K, R> Default for Near<'_, K, R> {
     fn default() -> Self {
         Near([const { None }; ACTORS])
     }
 }
 
-impl<'r, K: Copy + PartialEq, T: Lasts> Near<'r, K, T> {
-    /// What is known of the actor right before `t`; `number` is any that differs for most actors.
-    pub(super) fn before(
+impl<'r, K: Copy + PartialEq, R> Near<'r, K, R> {
+    /// The rows of the actor, and where its last answer was; `number` is any that differs for most actors.
+    pub(super) fn rows(
         &mut self,
         actor: K,
         number: u32,
-        t: i64,
-        line: impl FnOnce() -> Option<&'r Line<T>>,
-    ) -> Before<T> {
+        rows: impl FnOnce() -> Option<&'r R>,
+    ) -> Option<(&'r R, &mut usize)> {
         let place = &mut self.0[number as usize % ACTORS];
-        if let Some((_, line, near)) = place.as_mut().filter(|(of, ..)| *of == actor) {
-            return line.before_near(t, near);
+        if place.as_ref().is_none_or(|(of, ..)| *of != actor) {
+            *place = Some((actor, rows()?, usize::MAX));
         }
-        let Some(line) = line() else { return Before::Gap(i64::MIN) };
-        let mut near = usize::MAX;
-        let before = line.before_near(t, &mut near);
-        *place = Some((actor, line, near));
-        before
+        place.as_mut().map(|(_, rows, near)| (*rows, near))
     }
 }

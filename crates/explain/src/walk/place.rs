@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
             // The column names the machine for which the thread runs; the thread is its parent's.
             false => By::Thread(ThreadId { machine: cpu.0, tid }),
         };
-        let why = who.map(|who| why(self.rows, who, by, cpu, (low, self.t)));
+        let why = who.map(|who| self.why(who, by, cpu, low));
         self.emit(low, charged(Piece { by: Some(by), ..piece }, why));
     }
 
@@ -129,8 +129,17 @@ impl Walk<'_, '_> {
         };
         let own = piece.vcpu.map(|vcpu| By::Vcpu(piece.machine, vcpu));
         let by = by.filter(|by| *by != By::Thread(who) && Some(*by) != own);
-        let why = by.map(|by| why(self.rows, who, by, cpu, (low, self.t)));
+        let why = by.map(|by| self.why(who, by, cpu, low));
         self.emit(low, charged(Piece { by, ..piece }, why));
+    }
+
+    /// Why the thread waits for the CPU from `low` up to the moment.
+    fn why(&mut self, who: ThreadId, by: By, cpu: (MachineId, CpuId), low: i64) -> (Why, Evidence) {
+        let (rows, t) = (self.rows, self.t);
+        why(rows, who, by, cpu, (low, t), || {
+            let spans = self.idle.rows(cpu.0, cpu.0.0, || rows.idle_of_all(cpu.0));
+            spans.map_or(0, |(spans, near)| spans.within_near(low, t, near))
+        })
     }
 }
 

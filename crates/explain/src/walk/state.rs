@@ -3,7 +3,8 @@
 use super::near::Near;
 use crate::{
     piece::{Doing, Piece, ThreadId},
-    rows::{Before, OfVcpu, Rows, Slice, State},
+    rows::{Before, Lasts, Line, Moments, OfVcpu, Origin, Rows, Slice, State},
+    spans::Spans,
 };
 use transect_model::{
     cause::{CauseKind, Evidence},
@@ -49,9 +50,11 @@ pub(super) struct Walk<'r, 't> {
     pub(super) t: i64,
     /// Who was asked at `t`.
     pub(super) asked: Vec<ThreadId>,
-    states: Near<'r, ThreadId, State>,
-    vcpus: Near<'r, VcpuOf, OfVcpu>,
-    slices: Near<'r, (MachineId, CpuId), Slice>,
+    states: Near<'r, ThreadId, Line<State>>,
+    vcpus: Near<'r, VcpuOf, Line<OfVcpu>>,
+    slices: Near<'r, (MachineId, CpuId), Line<Slice>>,
+    wakes: Near<'r, ThreadId, Moments<Origin>>,
+    pub(super) idle: Near<'r, MachineId, Spans>,
 }
 
 impl<'r, 't> Walk<'r, 't> {
@@ -70,30 +73,56 @@ impl<'r, 't> Walk<'r, 't> {
             depth: 0,
         };
         let (frames, asked) = (vec![frame], vec![root]);
-        let (states, vcpus, slices) = (Near::default(), Near::default(), Near::default());
-        let walked = Walked::default();
-        Walk { rows, see, open: None, walked, frames, t: until, asked, states, vcpus, slices }
+        Walk {
+            rows,
+            see,
+            open: None,
+            walked: Walked::default(),
+            frames,
+            t: until,
+            asked,
+            states: Near::default(),
+            vcpus: Near::default(),
+            slices: Near::default(),
+            wakes: Near::default(),
+            idle: Near::default(),
+        }
     }
 
     /// The thread's state right before the moment.
     pub(super) fn state(&mut self, thread: ThreadId) -> Before<State> {
         let rows = self.rows;
-        let number = thread.machine.0.wrapping_add(thread.tid.0.cast_unsigned());
-        self.states.before(thread, number, self.t, || rows.states(thread))
+        let line = self.states.rows(thread, number(thread), || rows.states(thread));
+        before(line, self.t)
     }
 
     /// The vCPU's state right before the moment.
     pub(super) fn vcpu(&mut self, vcpu: VcpuOf) -> Before<OfVcpu> {
         let rows = self.rows;
         let number = vcpu.0.0.wrapping_add(vcpu.1.0);
-        self.vcpus.before(vcpu, number, self.t, || rows.vcpu_states(vcpu))
+        before(self.vcpus.rows(vcpu, number, || rows.vcpu_states(vcpu)), self.t)
     }
 
     /// Who has the CPU right before the moment.
     pub(super) fn slice(&mut self, cpu: (MachineId, CpuId)) -> Before<Slice> {
         let rows = self.rows;
         let number = cpu.0.0.wrapping_add(cpu.1.0);
-        self.slices.before(cpu, number, self.t, || rows.slices(cpu))
+        before(self.slices.rows(cpu, number, || rows.slices(cpu)), self.t)
+    }
+
+    /// What woke the thread at the moment, and the kick of a guest for which it was woken.
+    pub(super) fn wake(&mut self, thread: ThreadId) -> (Option<Origin>, Option<Origin>) {
+        let (rows, t) = (self.rows, self.t);
+        let line = self.wakes.rows(thread, number(thread), || rows.wakes(thread));
+        let (mut wake, mut kick) = (None, None);
+        for cause in line.into_iter().flat_map(|(all, near)| all.at_near(t, near)) {
+            match cause.kind {
+                CauseKind::Kick if cause.thread().is_none() => {}
+                CauseKind::Kick => kick = kick.or(Some(cause)),
+                _ => wake = wake.or(Some(cause)),
+            }
+        }
+        (wake, kick)
     }
 
     /// Goes on with another window of the root.
@@ -108,6 +137,13 @@ impl<'r, 't> Walk<'r, 't> {
         self.t = until;
     }
 
+    /// Is there more of what has gone on since `low`? Then that is one more step.
+    pub(super) fn goes_on(&mut self, low: i64) -> bool {
+        let goes_on = self.t > low;
+        self.walked.steps += u64::from(goes_on);
+        goes_on
+    }
+
     /// Gives the last piece away.
     pub(super) fn finish(mut self) -> Walked {
         self.close();
@@ -115,10 +151,11 @@ impl<'r, 't> Walk<'r, 't> {
     }
 
     fn close(&mut self) {
-        if let Some(piece) = self.open.take() {
+        if let Some(piece) = &self.open {
             self.walked.pieces += 1;
-            (self.see)(&piece);
+            (self.see)(piece);
         }
+        self.open = None;
     }
 
     pub(super) fn unknown(&mut self, lo: i64) {
@@ -192,15 +229,22 @@ impl<'r, 't> Walk<'r, 't> {
         self.t = low;
         self.asked.clear();
         self.asked.extend(self.frames.last().map(|frame| frame.thread));
-        match &mut self.open {
-            Some(later) if later.goes_on_from(&piece) => {
-                later.ts = piece.ts;
-                later.dur += piece.dur;
-            }
-            _ => {
-                self.close();
-                self.open = Some(piece);
-            }
+        if let Some(later) = self.open.as_mut().filter(|later| later.goes_on_from(&piece)) {
+            later.ts = piece.ts;
+            later.dur += piece.dur;
+            return;
         }
+        self.close();
+        self.open = Some(piece);
     }
+}
+
+/// Differs for most threads.
+fn number(thread: ThreadId) -> u32 {
+    thread.machine.0.wrapping_add(thread.tid.0.cast_unsigned())
+}
+
+/// What is known right before `t` by these rows, near the last answer.
+fn before<T: Lasts>(line: Option<(&Line<T>, &mut usize)>, t: i64) -> Before<T> {
+    line.map_or(Before::Gap(i64::MIN), |(line, near)| line.before_near(t, near))
 }

@@ -20,9 +20,7 @@ pub fn each_wait(
     for row in rows.states_in(who, from, until).filter(|row| row.state == ThreadState::Runnable) {
         let (lo, end) = (row.ts.max(from), row.end().min(until));
         walk.restart((lo, end));
-        while walk.t > lo
-            && let Some(frame) = walk.frames.last().copied()
-        {
+        if let Some(frame) = walk.frames.last().copied() {
             walk.waits(frame, &row, lo);
         }
     }
@@ -32,7 +30,7 @@ pub fn each_wait(
 /// The same, in order of time.
 pub fn waits(rows: &Rows<'_>, who: ThreadId, window: (i64, i64)) -> Vec<Piece> {
     let mut all = Vec::new();
-    each_wait(rows, who, window, &mut |piece| all.push(piece.clone()));
+    each_wait(rows, who, window, &mut |piece| all.push(*piece));
     all.sort_by_key(|piece| piece.ts);
     all
 }

@@ -84,7 +84,7 @@ fn longest(rows: &Rows<'_>, root: &Root, top: usize) -> Vec<Piece> {
         let of = (piece.dur, Reverse(piece.ts));
         let is_in = longest.len() < top || longest.first_key_value().is_some_and(|(k, _)| *k < of);
         if is_in {
-            longest.insert(of, piece.clone());
+            longest.insert(of, *piece);
         }
         if longest.len() > top {
             longest.pop_first();
