@@ -49,7 +49,8 @@ struct Located {
 
 impl Notes {
     pub(crate) fn lost(&mut self, machine: MachineId, cpu: Option<CpuId>, count: Option<u64>) {
-        self.holes += 1;
+        // One without events goes on behind an event that was recorded in it.
+        self.holes += u64::from(count != Some(0));
         if let Some(cpu) = cpu {
             let located = self.located.entry(StreamKey { machine, cpu }).or_default();
             match count {

@@ -15,7 +15,8 @@ use transect_model::{
 /// The events of one CPU, those of its side logs merged in by time.
 ///
 /// Where one of the logs has a hole, the events of the others are left out up to the next event of that log: a
-/// [`Lost`] stands for the whole time in which anything is missing.
+/// [`Lost`] stands for the whole time in which anything is missing. Those of the side logs in a time in which the main log had no
+/// room are given, as they are counted as recorded; behind each of them a [`Lost`] without events tells that the hole goes on.
 #[derive(Clone, Debug)]
 pub struct Stream<'d> {
     main: Merged<'d>,
@@ -65,6 +66,8 @@ struct Merged<'d> {
     next: Vec<Item>,
     /// Events are missing before its next one.
     in_hole: bool,
+    /// There was no room for events before its next one.
+    was_full: bool,
     /// Of a side log, before its first event: none of it is earlier, ns. A hole that it begins with hides nothing before.
     begins_ns: Option<u64>,
 }
@@ -72,7 +75,7 @@ struct Merged<'d> {
 impl<'d> Merged<'d> {
     fn new(log: Option<LogStream<'d>>) -> Self {
         let in_hole = log.as_ref().is_some_and(LogStream::begins_within_chunk);
-        Merged { log, next: Vec::new(), in_hole, begins_ns: None }
+        Merged { log, next: Vec::new(), in_hole, was_full: false, begins_ns: None }
     }
 
     fn side(log: Option<LogStream<'d>>) -> Self {
@@ -106,12 +109,13 @@ impl<'d> Merged<'d> {
         match self.next.pop() {
             Some(Item::Event { ts, tid, event }) => {
                 self.begins_ns = None;
-                self.in_hole = false;
+                (self.in_hole, self.was_full) = (false, false);
                 sink.event(ts, tid, event);
             }
             Some(Item::Lost(lost)) => {
                 self.begins_ns = None;
                 self.in_hole = hides_others(&lost);
+                self.was_full = !self.in_hole;
                 sink.lost(lost);
             }
             Some(Item::Problem(problem)) => sink.problem(problem),
@@ -137,17 +141,19 @@ fn hides_others(lost: &Lost) -> bool {
 struct Watch<'s, S> {
     sink: &'s mut S,
     in_hole: bool,
+    was_full: bool,
 }
 
 impl<S: Sink> Sink for Watch<'_, S> {
     #[inline]
     fn event(&mut self, ts: Timestamp<Source>, tid: Tid, event: CoreEvent) {
-        self.in_hole = false;
+        (self.in_hole, self.was_full) = (false, false);
         self.sink.event(ts, tid, event);
     }
 
     fn lost(&mut self, lost: Lost) {
         self.in_hole = hides_others(&lost);
+        self.was_full = !self.in_hole;
         self.sink.lost(lost);
     }
 
@@ -260,8 +266,13 @@ impl<'d> Stream<'d> {
                 (Filled::Full, _) | (Filled::Until, None) => return true,
                 (Filled::Until, Some((_, number))) => {
                     if let Some(side) = self.sides.get_mut(number) {
+                        let is_event = matches!(side.next.last(), Some(Item::Event { .. }));
                         side.pass(sink);
                         made += 1;
+                        if is_event && self.main.was_full {
+                            let cause = LostCause::LogFull;
+                            sink.lost(Lost { count: Some(0), span: None, cause });
+                        }
                     }
                 }
                 (Filled::End, _) => {}
@@ -289,9 +300,9 @@ impl<'d> Stream<'d> {
             }
         }
         let Some(main) = &mut self.main.log else { return Filled::Until };
-        let mut watch = Watch { sink, in_hole: false };
+        let mut watch = Watch { sink, in_hole: false, was_full: self.main.was_full };
         let reached = main.fill_until(&mut watch, limit, made);
-        self.main.in_hole = watch.in_hole;
+        (self.main.in_hole, self.main.was_full) = (watch.in_hole, watch.was_full);
         if reached == Filled::End {
             self.main.log = None;
         }

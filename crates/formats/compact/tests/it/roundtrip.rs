@@ -243,3 +243,41 @@ fn what_has_no_record_is_said_to_have_none() {
     let event = CoreEvent::SoftirqRaise { vector: 16, context: None };
     assert_eq!(log.event(2, Tid(0), &event, &mut out), Ok(Carried::Saturated));
 }
+
+/// The main log had no room; an interrupt within its writer was recorded meanwhile. That does not end the hole.
+#[test]
+fn a_hole_goes_on_behind_an_event_of_a_side_log() {
+    let event = |ts| (ts, Tid(1), CoreEvent::SoftirqRaise { vector: 1, context: None });
+    let mut file = BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "test")).unwrap();
+    let mut log = LogWriter::new(MAIN);
+    let write = |log: &mut LogWriter, ts, file: &mut BlockWriter<Vec<u8>>| {
+        let (ts, tid, event) = event(ts);
+        log.event(ts, tid, &event, file).unwrap();
+    };
+    write(&mut log, 100, &mut file);
+    log.lost(7, 200, 300);
+    write(&mut log, 400, &mut file);
+    log.finish(&mut file).unwrap();
+    write_log(SIDE, &[event(50), event(250), event(270), event(450)], &mut file);
+    let mut totals = Totals::default();
+    totals.logs.push(transect_compact::LogTotals { lost: 7, ..Default::default() });
+    let items = read(&file.finish(&totals).unwrap());
+    let told = items.iter().map(|item| match item {
+        Item::Event { ts, .. } => format!("at {}", ts.get()),
+        Item::Lost(lost) => format!("lost {:?}", lost.count),
+        Item::Problem(problem) => problem.to_string(),
+    });
+    let all: Vec<String> = told.collect();
+    let wanted = [
+        "at 50",
+        "at 100",
+        "lost Some(7)",
+        "at 250",
+        "lost Some(0)",
+        "at 270",
+        "lost Some(0)",
+        "at 400",
+        "at 450",
+    ];
+    assert_eq!(all, wanted);
+}
