@@ -13,7 +13,7 @@ use transect_model::{
     interrupt::{Context, IrqSource},
     state::{ThreadState, VcpuState},
     table::{
-        BlockIo, Cause, CpuSlice, Irq, LockWait, Machine, Row, TableSink as _, Tables,
+        BlockIo, Cause, CpuSlice, Irq, LockWait, Machine, Row, TableSink as _, Tables, Thread,
         ThreadStateRow, Vcpu, VcpuStateRow,
     },
 };
@@ -217,6 +217,83 @@ fn tables() -> impl Strategy<Value = Tables> {
     )
 }
 
+/// Threads that wake each other and sleep, one step after the other: long chains of causes, some of them through threads of a VMM.
+fn chains() -> impl Strategy<Value = Tables> {
+    let step = (0..4_i64, 0..8_usize, 0..8_usize);
+    (prop::collection::vec(step, 0..200), prop::collection::vec(0..4_i32, 0..4)).prop_map(
+        |(steps, tids)| {
+            let pid = Some(Tid(3));
+            let of_vmm = |tid: i32| Thread {
+                machine_id: MachineId(0),
+                tid: Tid(tid),
+                pid,
+                name: format!("t{tid}"),
+                cgroup: None,
+                allowed_cpus: None,
+                policy: None,
+                nice: None,
+                rt_priority: None,
+            };
+            let mut tables = Tables {
+                machines: vec![machine(0), Machine { vmm_pid: pid, ..machine(1) }],
+                threads: tids.into_iter().map(of_vmm).collect(),
+                ..Tables::default()
+            };
+            let who = |n: usize| (MachineId(u32::from(n > 3)), Tid([0, 1, 2, 3][n % 4]));
+            let (mut t, mut since, mut sleeps) = (0, [0; 8], [false; 8]);
+            let end_row = |tables: &mut Tables, n: usize, from: i64, t: i64, sleeps: bool| {
+                let (machine_id, tid) = who(n);
+                tables.thread_states.push(ThreadStateRow {
+                    ts: from,
+                    dur: t - from,
+                    machine_id,
+                    tid,
+                    cpu: Some(CpuId(0)),
+                    state: if sleeps { ThreadState::Blocked } else { ThreadState::Running },
+                    effective: None,
+                    reason: None,
+                    waker_tid: None,
+                    waker_context: None,
+                });
+            };
+            for (passed, a, b) in steps {
+                t += passed;
+                if sleeps[a] {
+                    continue;
+                }
+                let changed = if sleeps[b] { b } else { a };
+                end_row(&mut tables, changed, since[changed], t, sleeps[changed]);
+                if changed == b && a != b {
+                    let ((machine_id, tid), (to_machine_id, to_tid)) = (who(a), who(b));
+                    tables.causes.push(Cause {
+                        ts: t,
+                        dur: 0,
+                        kind: CauseKind::Wakeup,
+                        machine_id,
+                        cpu: Some(CpuId(0)),
+                        tid: Some(tid),
+                        vector: None,
+                        context: Some(Context::Task),
+                        to_machine_id,
+                        to_cpu: Some(CpuId(0)),
+                        to_tid: Some(to_tid),
+                        to_vcpu: None,
+                        id: None,
+                        evidence: Evidence::Id,
+                        candidates: 1,
+                        error_ns: Some(0),
+                    });
+                }
+                (since[changed], sleeps[changed]) = (t, !sleeps[changed]);
+            }
+            for n in 0..8 {
+                end_row(&mut tables, n, since[n], t + 1, sleeps[n]);
+            }
+            tables
+        },
+    )
+}
+
 fn each_row(tables: &Tables) -> Vec<Row> {
     fn of<R: Clone + Into<Row>>(rows: &[R]) -> impl Iterator<Item = Row> {
         rows.iter().cloned().map(Into::into)
@@ -252,6 +329,22 @@ proptest! {
                 let sum: i64 = layers(&rows, &pieces).iter().map(|(_, ns)| ns).sum();
                 prop_assert_eq!(sum, length);
             }
+        }
+    }
+
+    #[test]
+    fn chains_of_causes_tile_every_window(tables in chains(), from in -5..200_i64, length in 0..300_i64) {
+        let rows = Rows::new(&tables);
+        for root in rows.threads() {
+            let path = walk(&rows, Actor::Thread(root), (from, from + length));
+            let mut at = from;
+            for piece in &path.pieces {
+                prop_assert_eq!(piece.ts, at);
+                prop_assert!(piece.dur > 0);
+                at = piece.end();
+            }
+            prop_assert_eq!(at, from + length);
+            prop_assert!(path.walked.steps <= 200 * u64::try_from(length + 1).unwrap(), "{}", path.walked.steps);
         }
     }
 
