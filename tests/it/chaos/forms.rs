@@ -48,7 +48,7 @@ pub(crate) fn check_stops() -> Result<()> {
     let scratch = tempfile::tempdir()?;
     for mode in MODES {
         let lost = stops::check_recorder(scratch.path(), mode)?;
-        println!("record {}: {lost} events of the load were lost and counted", mode.join(" "));
+        println!("record {}: {lost} events of the load were lost, within holes", mode.join(" "));
     }
     let missed = stops::check_daemon(scratch.path())?;
     println!("serve: {missed} windows were missed and stated");

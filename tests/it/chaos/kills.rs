@@ -172,7 +172,12 @@ fn check_recording(
 }
 
 /// The numbers of the load's system calls, in order of time.
-pub(crate) fn numbers_of(text: &str, tid: i64) -> Vec<i64> {
+fn numbers_of(text: &str, tid: i64) -> Vec<i64> {
+    numbered_of(text, tid).into_iter().map(|(_, number)| number).collect()
+}
+
+/// The load's system calls, in order of time: when, and which number.
+pub(crate) fn numbered_of(text: &str, tid: i64) -> Vec<(i64, i64)> {
     let rows = text.lines().filter(|line| line.starts_with("{\"table\":\"syscalls\""));
     let rows = rows.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let lseek = match std::env::consts::ARCH {
@@ -183,7 +188,7 @@ pub(crate) fn numbers_of(text: &str, tid: i64) -> Vec<i64> {
     let mut numbers: Vec<(i64, i64)> =
         own.filter_map(|row| Some((row["ts"].as_i64()?, row["ret"].as_i64()?))).collect();
     numbers.sort_unstable();
-    numbers.into_iter().map(|(_, number)| number).collect()
+    numbers
 }
 
 /// Kills daemons on one directory. Each next one starts, and has every window that had been written.
