@@ -157,7 +157,7 @@ impl World {
     }
 
     /// How far off the length of a cause between two machines can be.
-    fn error_between(&self, from: MachineId, to: MachineId) -> Option<u64> {
+    pub(crate) fn error_between(&self, from: MachineId, to: MachineId) -> Option<u64> {
         if from == to {
             return Some(0);
         }
@@ -174,8 +174,11 @@ impl World {
     fn line_runs(&mut self, at: At, irq: i32, name: Comm, sink: &mut dyn TableSink) {
         self.causes.see_line(at.m, irq, name);
         if let Some(v) = self.vcpu_of_guest(at)
-            && let Some(line) = self.causes.of_vcpu(v).line(irq)
+            && let Some(line) = self.causes.of_vcpu(v).line(irq, at.t)
         {
+            if let Some(delivered) = self.causes.of_vcpu(v).delivered() {
+                self.causes.queues.entry(at.m).or_default().handles(delivered);
+            }
             let edge = Edge {
                 kind: CauseKind::Line,
                 from: line.from,
@@ -209,6 +212,10 @@ impl World {
     fn request_issued(&mut self, at: At, request: BlockRequest) {
         if let Some(v) = self.vcpu_of_guest(at) {
             let key = (request.device, request.sector);
+            let parent = self.machines[at.m].info.parent;
+            if parent.is_some_and(|host| self.causes.is_hidden(host.0 as usize, at.t)) {
+                return;
+            }
             self.causes.of_vcpu(v).issue(key);
             self.causes.queues.entry(at.m).or_default().issue(key);
         }
@@ -216,7 +223,7 @@ impl World {
 
     fn request_done(&mut self, at: At, request: BlockRequest) {
         if let Some(v) = self.vcpu_of_guest(at) {
-            let by = self.causes.of_vcpu(v).answered_by();
+            let by = self.causes.of_vcpu(v).delivered();
             let queues = self.causes.queues.entry(at.m).or_default();
             queues.complete((request.device, request.sector), by);
         }
@@ -272,7 +279,7 @@ impl World {
         let kind = kind_of(message, vector, sender == Some(v), sender.is_some());
         let is_partial = self.machines[at.m].is_filtered();
         let from = Origin { vector: i32::try_from(vector).ok(), ..from };
-        let new = Accepted { from, message, kind, count: 1, is_partial };
+        let new = Accepted { from, message, kind, count: 1, last: at.t, is_partial };
         if hardware {
             // Delivered without an injection: there is nothing to wait for.
             let to = Effect::here(at, from.machine);
@@ -348,12 +355,16 @@ impl World {
         };
         let rung = self.causes.of_vcpu(v).ring(Kick { from, doorbell, answered: false });
         self.causes.queues.entry(vm.0 as usize).or_default().ring(&rung, doorbell);
+        self.requests_kicked(at, vm, &rung, doorbell);
     }
 
     /// A vCPU's thread wakes `tid`, or goes on itself outside of the kernel.
     pub(crate) fn kicked(&mut self, at: At, v: usize, tid: Option<Tid>, sink: &mut dyn TableSink) {
-        if let Some(kick) = self.causes.of_vcpu(v).answer() {
+        if let Some((kick, requests)) = self.causes.of_vcpu(v).answer() {
             self.emit_kick(at, kick, tid, sink);
+            if let Some(tid) = tid {
+                self.back_end_woken(at, v, (kick.doorbell, &requests), tid);
+            }
         }
     }
 

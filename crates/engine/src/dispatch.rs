@@ -276,7 +276,10 @@ impl World {
             let machine = &mut self.machines[m];
             let last_idle = machine.cpus[c].last_idle(t);
             machine.threads.was_not_running(slot, last_idle, env!(self, machine, sink));
+            let wake = machine.threads.get(slot).wake;
             machine.threads.complete_wake(slot, t, cpu, env!(self, machine, sink));
+            self.runs(m, slot, t, wake, sink);
+            let machine = &mut self.machines[m];
             let thread = machine.threads.get(slot);
             if thread.whole {
                 self.windows.thread_execution(thread.cgroup, t);
@@ -372,6 +375,9 @@ impl World {
             return;
         }
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
+        if let Some(about) = waker.about.filter(|_| !done) {
+            machine.blocks.waking.wakes(about, at.t, tid);
+        }
         if self.wants.follows_causes()
             && !done
             && waker.context == Some(Context::Task)

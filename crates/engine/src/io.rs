@@ -36,9 +36,18 @@ impl World {
             }
             CoreEvent::BlockComplete { .. } if is_partial => {}
             CoreEvent::BlockInsert(request) => machine.blocks.insert(at.t, at.tid, request, env),
-            CoreEvent::BlockIssue(request) => machine.blocks.issue(at.t, at.tid, request, env),
+            CoreEvent::BlockIssue(request) => {
+                machine.blocks.issue(at.t, at.tid, request, env);
+                let host = machine.info.parent.map(|host| host.0 as usize);
+                if host.is_some_and(|host| self.causes.is_hidden(host, at.t)) {
+                    machine.blocks.hide_stages_of((request.device, request.sector));
+                }
+            }
             CoreEvent::BlockComplete { request, error } => {
-                machine.blocks.complete(at.t, at.cpu, request, error, env);
+                let done = machine.blocks.complete(at.t, at.cpu, request, error, env);
+                if let Some(done) = done {
+                    self.request_ends(at, request, done, sink);
+                }
             }
             CoreEvent::NetXmit { device, bytes, code, .. } => {
                 env.packet(at, device, bytes, Some(code));

@@ -82,6 +82,7 @@ mod pipeline;
 mod problems;
 pub mod ran;
 mod reader;
+mod requests;
 mod shard;
 mod states;
 pub mod stream;

@@ -1,8 +1,9 @@
 //! Which tables a sink wants: asked once, so that a row nobody wants costs nothing.
 
 use transect_model::table::{
-    BlockIo, Cause, Counter, CpuSlice, DomainStateRow, Exit, Irq, IrqLine, LockWait, NetIo, Queue,
-    Reclaim, Syscall, TableSink, ThreadStateRow, Throttle, VcpuStateRow, Wakeup, Window, WorkItem,
+    BlockIo, Cause, Counter, CpuSlice, DomainStateRow, Exit, IoRequest, Irq, IrqLine, LockWait,
+    NetIo, Queue, Reclaim, Syscall, TableSink, ThreadStateRow, Throttle, VcpuStateRow, Wakeup,
+    Window, WorkItem,
 };
 
 /// One flag for every table whose rows come with the events. The others are small, and are always
@@ -19,6 +20,7 @@ pub(crate) struct Wanted {
     pub(crate) syscalls: bool,
     pub(crate) windows: bool,
     pub(crate) block_io: bool,
+    pub(crate) io_requests: bool,
     pub(crate) net_io: bool,
     pub(crate) work_items: bool,
     pub(crate) counters: bool,
@@ -44,6 +46,7 @@ impl Wanted {
             syscalls: sink.wants(&Syscall::TABLE),
             windows: sink.wants(&Window::TABLE),
             block_io: sink.wants(&BlockIo::TABLE),
+            io_requests: sink.wants(&IoRequest::TABLE),
             net_io: sink.wants(&NetIo::TABLE),
             work_items: sink.wants(&WorkItem::TABLE),
             counters: sink.wants(&Counter::TABLE),
@@ -59,6 +62,6 @@ impl Wanted {
 
     /// Is anything wanted for which causes have to be followed on their way?
     pub(crate) fn follows_causes(&self) -> bool {
-        self.causes || self.irq_lines || self.queues
+        self.causes || self.irq_lines || self.queues || self.io_requests
     }
 }

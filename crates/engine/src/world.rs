@@ -23,6 +23,7 @@ use crate::{
         occupant::Occupant,
         pcpu::{Cpu, VcpuName},
         slots::Slot,
+        stages::Ways,
         thread::{Place, Threads},
         vcpu::{By, Vcpu},
         waits::Waits,
@@ -90,6 +91,7 @@ pub(crate) struct World {
     pub(crate) windows: Windows,
     pub(crate) check: Check,
     pub(crate) causes: Causes,
+    pub(crate) ways: Ways,
     /// Bounds of the machines' clocks, ns; none where they are not known.
     pub(crate) bounds: Vec<Option<u64>>,
     pub(crate) xen: Xen,
@@ -150,6 +152,7 @@ impl World {
             windows: Windows::new(start, window_ns),
             check: Check::default(),
             causes: Causes::default(),
+            ways: Ways::default(),
             bounds: Vec::new(),
             xen: Xen::default(),
             seen_entry: false,

@@ -7,8 +7,8 @@ use crate::cell::Record;
 use crate::column::{ColumnSource, ColumnVisitor, TableDoc};
 use crate::table::{
     BlockIo, Cause, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
-    ImportLog, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Queue, Reclaim, Syscall, Thread,
-    ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
+    ImportLog, IoRequest, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Queue, Reclaim, Syscall,
+    Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
 };
 
 /// A row type that can be walked column by column.
@@ -189,6 +189,7 @@ tables! {
     irqs: Irq = Irq;
     syscalls: Syscall = Syscall;
     block_io: BlockIo = BlockIo;
+    io_requests: IoRequest = IoRequest boxed;
     net_io: NetIo = NetIo;
     work_items: WorkItem = WorkItem;
     causes: Cause = Cause;

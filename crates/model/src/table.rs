@@ -22,6 +22,7 @@ pub use crate::column::{Column, ColumnType, TableDoc};
 pub use crate::row::{Chosen, Held, Row, TABLES, TableSink, TableVisitor, Tables, each_table};
 pub use crate::selected::Selected;
 pub use causes::{Cause, IrqLine, LockWait, Queue, Reclaim, Throttle};
+pub use io::{CUTS, IoRequest, IoStage};
 
 macro_rules! table {
     (
@@ -49,6 +50,7 @@ macro_rules! table {
 }
 
 mod causes;
+mod io;
 
 table! {
     /// One machine of the recording.

@@ -25,12 +25,13 @@ const INTERVALS: [(&str, &[&str], &[&str]); 4] = [
     ("domain_states", &["machine_id"], &["state"]),
 ];
 /// Tables of which each row belongs to one event.
-const POINTS: [&str; 10] = [
+const POINTS: [&str; 11] = [
     "exits",
     "wakeups",
     "irqs",
     "syscalls",
     "block_io",
+    "io_requests",
     "net_io",
     "work_items",
     "locks",
@@ -42,6 +43,20 @@ const LEARNED: [(&str, &[&str]); 2] =
     [("irq_lines", &["runs", "agreement"]), ("queues", &["requests", "agreement", "backend_tid"])];
 /// Kinds of a waking in an interrupt of which more is known than that it is one.
 const WAKINGS: [&str; 4] = ["timer", "ipi", "completion", "packet"];
+/// Columns of a request that tell of another machine's events.
+const JOINED: [&str; 11] = [
+    "queue",
+    "kick_ts",
+    "pickup_ts",
+    "host_submit_ts",
+    "host_issue_ts",
+    "host_complete_ts",
+    "signal_ts",
+    "inject_ts",
+    "guest_irq_ts",
+    "backend_tid",
+    "host_device",
+];
 /// Evidence, the best first.
 const EVIDENCE: [&str; 3] = ["id", "context", "order"];
 /// Columns that hold a sum of known time or a count.
@@ -300,6 +315,16 @@ impl Whole {
             "lost" | "import_log" => found.statements.push(row.clone()),
             // The evidence for a clock can be less; its errors are in its rows.
             "clock_edges" | "clock_check" | "wall_clock" => {}
+            "io_requests" => {
+                let row = certain_stages(row);
+                let ts = number(&row, "ts").unwrap_or_default();
+                let all = self.points.get(&(table.to_owned(), ts));
+                let is_known = all.into_iter().flatten().any(|other| is_part_of(&row, other))
+                    || self.is_later_part(&row);
+                if !is_known {
+                    found.add(|| format!("{table}: the whole has no such row: {row}"));
+                }
+            }
             _ if POINTS.contains(&table) => {
                 let ts = number(row, "ts").unwrap_or_default();
                 let all = self.points.get(&(table.to_owned(), ts));
@@ -360,6 +385,18 @@ impl Whole {
         let last = before.max_by_key(|other| number(other, "ts"));
         last.is_some_and(|other| other["value"] == row["value"])
     }
+}
+
+/// A request without what follows from stages that are missing, or from the evidence at hand.
+fn certain_stages(row: &Value) -> Value {
+    let mut certain = row.clone();
+    let mut uncertain = vec!["dur", "missing", "evidence", "error_ns"];
+    // What nothing but time tells may be another's.
+    if row["evidence"] == "order" {
+        uncertain.extend(JOINED);
+    }
+    uncertain.iter().for_each(|column| certain[*column] = Value::Null);
+    certain
 }
 
 fn has_table(line: &str, name: &str) -> bool {

@@ -20,7 +20,11 @@
 //! and the next request for the same sectors), so all open ones end there with null `dur`. Requests that begin while the
 //! hole hides events make no row. One that was under way then begins with its first event behind the hole.
 
-use super::Env;
+use super::{
+    Env,
+    causes::on_cpu::About,
+    stages::{Named, Stages, Told, waking::Waking},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     cmp::Reverse,
@@ -52,6 +56,7 @@ struct Open {
     issue: Option<i64>,
     /// Perhaps the same request issued again.
     again: bool,
+    stages: Stages,
 }
 
 /// The open requests of one machine.
@@ -68,14 +73,15 @@ pub(crate) struct Blocks {
     seen_end: bool,
     /// How often too many were open.
     pub(crate) given_up: u64,
+    /// Those that are done and whose waiting thread has not run yet.
+    pub(crate) waking: Waking,
 }
 
 impl Blocks {
     /// `block_rq_insert`.
     pub(crate) fn insert(&mut self, t: i64, tid: Tid, request: BlockRequest, env: &mut Env<'_>) {
-        let left = request.sectors;
         self.queue(request);
-        self.add(Open { ts: t, tid, request, left, issue: None, again: false }, env);
+        self.add(Open::new(t, tid, request), env);
     }
 
     /// The device has a queue in which requests are inserted.
@@ -85,7 +91,6 @@ impl Blocks {
 
     /// `block_rq_issue`.
     pub(crate) fn issue(&mut self, t: i64, tid: Tid, request: BlockRequest, env: &mut Env<'_>) {
-        let left = request.sectors;
         if let Some(key) = self.queued(request) {
             if let Some(open) = self.open.get_mut(&key) {
                 open.issue = Some(t);
@@ -96,13 +101,13 @@ impl Blocks {
         let first = self.take_merged(request);
         let again = first.is_none() && self.is_issued(request);
         let (ts, tid) = first.map_or((t, tid), |first| (first.ts, first.tid));
-        self.add(Open { ts, tid, request, left, issue: Some(t), again }, env);
+        self.add(Open { issue: Some(t), again, ..Open::new(ts, tid, request) }, env);
         if !again {
             self.count(t, request.device, 1, env);
         }
     }
 
-    /// `block_rq_complete`.
+    /// `block_rq_complete`: the request, if that is all of it.
     pub(crate) fn complete(
         &mut self,
         t: i64,
@@ -110,23 +115,25 @@ impl Blocks {
         request: BlockRequest,
         error: i32,
         env: &mut Env<'_>,
-    ) {
+    ) -> Option<(Told, Stages)> {
         let sector = if request.sector == u64::MAX { 0 } else { request.sector };
         let request = BlockRequest { sector, ..request };
-        let Some(key) = self.completed(request) else { return };
-        let Some(open) = self.open.remove(&key) else { return };
+        let key = self.completed(request)?;
+        let open = self.open.remove(&key)?;
         if error == 0 && open.issue.is_some() && request.sectors < open.left {
             let left = open.left - request.sectors;
             let next = sector.wrapping_add(u64::from(request.sectors));
             self.open.insert((key.0, next, key.2), Open { left, ..open });
-            return;
+            return None;
         }
         let sectors = open.request.sectors.max(request.sectors);
         let whole = BlockRequest { sectors, ..open.request };
-        Open { request: whole, ..open }.emit(Some((t, cpu, error)), env);
+        let open = Open { request: whole, ..open };
+        open.emit(Some((t, cpu, error)), env);
         if open.issue.is_some() && !open.again {
             self.count(t, request.device, -1, env);
         }
+        Some((open.told(Some((t, error))), open.stages))
     }
 
     /// A request begins while its other events are not recorded: a row without an end. An issue
@@ -145,8 +152,7 @@ impl Blocks {
         if !issued {
             self.queue(request);
         }
-        let (left, issue) = (request.sectors, issued.then_some(t));
-        Open { ts: t, tid, request, left, issue, again: false }.emit(None, env);
+        Open { issue: issued.then_some(t), ..Open::new(t, tid, request) }.emit_unfinished(env);
     }
 
     /// Events are missing from `t` on: what was open is not known any more.
@@ -161,7 +167,34 @@ impl Blocks {
     /// Emits what is open.
     pub(crate) fn finish(&mut self, env: &mut Env<'_>) {
         for (_, open) in std::mem::take(&mut self.open) {
-            open.emit(None, env);
+            open.emit_unfinished(env);
+        }
+        self.waking.finish(env);
+    }
+
+    /// The stages of a request that is issued, unless they are hidden.
+    pub(crate) fn stages(&mut self, (device, sector): (u32, u64)) -> Option<&mut Stages> {
+        let range = (device, sector, 0)..=(device, sector, u64::MAX);
+        let mut issued = self.open.range_mut(range).filter(|(_, open)| open.issue.is_some());
+        issued.next_back().map(|(_, open)| &mut open.stages).filter(|stages| !stages.is_hidden)
+    }
+
+    /// Events of this request's further way are missing.
+    pub(crate) fn hide_stages_of(&mut self, request: (u32, u64)) {
+        if let Some(stages) = self.stages(request) {
+            stages.is_hidden = true;
+        }
+    }
+
+    /// Somebody who was woken by the end of a request gets a CPU.
+    pub(crate) fn runs(&mut self, about: About, when: (i64, i64), tid: Tid, env: &mut Env<'_>) {
+        self.waking.runs(about, when, tid, env);
+    }
+
+    /// Events of the requests' further way are missing.
+    pub(crate) fn hide_stages(&mut self) {
+        for open in self.open.values_mut() {
+            open.stages.is_hidden = true;
         }
     }
 
@@ -241,6 +274,24 @@ impl Blocks {
 }
 
 impl Open {
+    fn new(ts: i64, tid: Tid, request: BlockRequest) -> Self {
+        let (left, stages) = (request.sectors, Stages::default());
+        Open { ts, tid, request, left, issue: None, again: false, stages }
+    }
+
+    fn told(&self, done: Option<(i64, i32)>) -> Told {
+        let Open { ts, tid, request, issue, .. } = *self;
+        Told { ts, tid, request, issue, done, wake: None, run: None }
+    }
+
+    /// The rows of a request whose end is not known.
+    fn emit_unfinished(self, env: &mut Env<'_>) {
+        self.emit(None, env);
+        if !self.again {
+            env.io_request(&self.stages, &self.told(None), Named::default());
+        }
+    }
+
     /// One row of the table; `done` is when and where the device answered, and what.
     fn emit(self, done: Option<(i64, CpuId, i32)>, env: &mut Env<'_>) {
         if self.ts < env.start || !env.wants.block_io || (self.again && done.is_none()) {

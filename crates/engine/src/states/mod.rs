@@ -17,6 +17,7 @@ pub(crate) mod net;
 pub(crate) mod occupant;
 pub(crate) mod pcpu;
 pub(crate) mod slots;
+pub(crate) mod stages;
 pub(crate) mod syscalls;
 pub(crate) mod thread;
 pub(crate) mod vcpu;

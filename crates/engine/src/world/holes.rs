@@ -43,6 +43,7 @@ impl World {
     pub(crate) fn lose_cpu(&mut self, m: usize, cpu: CpuId, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, Some(cpu), hole, sink);
         self.causes.lose(m, hole.until.unwrap_or(i64::MAX));
+        self.lose_requests();
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, Some(cpu), hole, sink);
         }
@@ -55,6 +56,7 @@ impl World {
     pub(crate) fn lose_machine(&mut self, m: usize, hole: Hole, sink: &mut dyn TableSink) {
         self.record_hole(m, None, hole, sink);
         self.causes.lose(m, hole.until.unwrap_or(i64::MAX));
+        self.lose_requests();
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, None, hole, sink);
         }

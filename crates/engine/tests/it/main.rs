@@ -9,6 +9,7 @@ mod host;
 mod io;
 mod ran;
 mod recordings;
+mod requests;
 mod shards;
 mod slow;
 mod stories;

@@ -150,6 +150,12 @@ rows! {
     BlockIo = BlockIo {
         ts, dur, machine_id, tid, device, sector, bytes, op, issue_ns, complete_cpu, error
     };
+    IoRequest = IoRequest {
+        ts, dur, machine_id, tid, device, queue, op, sector, bytes, issue_ts, kick_ts, pickup_ts,
+        host_submit_ts, host_issue_ts, host_complete_ts, signal_ts, inject_ts, guest_irq_ts,
+        complete_ts, wake_ts, run_ts, wake_tid, backend_tid, host_device, error, evidence, missing,
+        error_ns
+    };
     NetIo = NetIo { ts, machine_id, cpu, tid, device, direction, bytes, code };
     WorkItem = WorkItem { ts, dur, machine_id, cpu, tid, function };
     Cause = Cause {

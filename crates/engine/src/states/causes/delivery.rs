@@ -22,6 +22,8 @@ const FIRST_SYSTEM_VECTOR: u32 = 0xec;
 const LOCAL_TIMER_VECTOR: u32 = 0xec;
 /// A line is known when so many handlers have followed a vector, and nearly all were this line's.
 const SURE_RUNS: u64 = 3;
+/// The queue of a request is known when so many others show it.
+const SURE_REQUESTS: u64 = 20;
 /// Share of them, percent.
 const SURE_PERCENT: u64 = 99;
 /// Requests that wait for a doorbell, at most.
@@ -47,6 +49,8 @@ pub(crate) struct Accepted {
     pub(crate) kind: CauseKind,
     /// How many came before it was injected.
     pub(crate) count: u32,
+    /// When the last of them did.
+    pub(crate) last: i64,
     /// Others may have come that were not recorded.
     pub(crate) is_partial: bool,
 }
@@ -57,6 +61,10 @@ struct Injected {
     from: Origin,
     message: Option<Message>,
     backend: Option<Tid>,
+    /// When it was accepted, first and last; none if that is not known.
+    signals: Option<(i64, i64)>,
+    /// When it was injected; none if the CPU delivers it.
+    inject: Option<i64>,
     /// How many came before its handler.
     count: u32,
 }
@@ -72,10 +80,14 @@ pub(crate) struct Kick {
 
 /// What a line's handler was run for.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Delivered {
-    irq: i32,
-    message: Option<Message>,
-    backend: Option<Tid>,
+pub(crate) struct Delivered {
+    pub(crate) irq: i32,
+    pub(crate) message: Option<Message>,
+    pub(crate) backend: Option<Tid>,
+    pub(crate) signals: Option<(i64, i64)>,
+    pub(crate) inject: Option<i64>,
+    /// When it began.
+    pub(crate) handler: i64,
 }
 
 /// What follows from an injection: the row's parts.
@@ -86,7 +98,7 @@ pub(crate) struct Line {
 }
 
 /// Device and first sector of a request.
-type Request = (u32, u64);
+pub(crate) type Request = (u32, u64);
 
 /// One vCPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -98,6 +110,10 @@ pub(crate) struct Delivery {
     kick: Option<Kick>,
     /// Requests that were issued since the last doorbell.
     awaiting: Vec<Request>,
+    /// Those for which the doorbell of the exit that is open was rung.
+    rung: Vec<Request>,
+    /// By device and doorbell: for how many requests it was the first that followed.
+    rings: BTreeMap<(u32, u64), u64>,
     delivered: Option<Delivered>,
     /// By vector: how often which line's handler followed.
     lines: BTreeMap<u32, BTreeMap<i32, u64>>,
@@ -110,6 +126,7 @@ impl Delivery {
         if is_settled && self.accepted.len() < MAX_VECTORS {
             let open = self.accepted.entry(vector).or_insert(Accepted { count: 0, ..new });
             open.count = open.count.saturating_add(1);
+            open.last = new.last;
         }
     }
 
@@ -121,9 +138,15 @@ impl Delivery {
         }
         if self.injected.len() < MAX_VECTORS {
             let from = Origin { vector: i32::try_from(vector).ok(), ..from };
-            let message = accepted.and_then(|accepted| accepted.message);
-            let backend = accepted.and_then(|accepted| accepted.from.tid);
-            self.injected.insert(vector, Injected { from, message, backend, count: 1 });
+            let new = Injected {
+                from,
+                message: accepted.and_then(|accepted| accepted.message),
+                backend: accepted.and_then(|accepted| accepted.from.tid),
+                signals: accepted.map(|accepted| (accepted.from.ts, accepted.last)),
+                inject: Some(from.ts),
+                count: 1,
+            };
+            self.injected.insert(vector, new);
         }
         accepted
     }
@@ -132,14 +155,16 @@ impl Delivery {
     pub(crate) fn deliver(&mut self, vector: u32, new: Accepted) {
         if self.injected.len() < MAX_VECTORS {
             let Accepted { from, message, .. } = new;
-            let first = Injected { from, message, backend: from.tid, count: 0 };
+            let (signals, inject) = (Some((from.ts, from.ts)), None);
+            let first = Injected { from, message, backend: from.tid, signals, inject, count: 0 };
             let open = self.injected.entry(vector).or_insert(first);
             open.count = open.count.saturating_add(1);
+            open.signals = open.signals.map(|(first, _)| (first, from.ts));
         }
     }
 
     /// The guest runs a line's handler on this vCPU: the injection that led to it.
-    pub(crate) fn line(&mut self, irq: i32) -> Option<Line> {
+    pub(crate) fn line(&mut self, irq: i32, t: i64) -> Option<Line> {
         self.delivered = None;
         let known = |delivery: &Self, vector: u32| delivery.known_line(vector);
         let fits: Vec<u32> = self
@@ -165,10 +190,10 @@ impl Delivery {
         if candidates == 1 && (runs.len() < MAX_LINES || runs.contains_key(&irq)) {
             *runs.entry(irq).or_default() += 1;
         }
-        let Injected { from, message, backend, count } = injected;
+        let Injected { from, message, backend, signals, inject, count } = injected;
         let evidence = if count == 1 { evidence } else { Evidence::Order };
         let candidates = candidates.max(count);
-        self.delivered = Some(Delivered { irq, message, backend });
+        self.delivered = Some(Delivered { irq, message, backend, signals, inject, handler: t });
         Some(Line { from, evidence, candidates })
     }
 
@@ -203,21 +228,50 @@ impl Delivery {
         }
     }
 
-    /// A doorbell in the exit that is open: the requests that were waiting for one.
-    pub(crate) fn ring(&mut self, kick: Kick) -> Vec<Request> {
+    /// A doorbell in the exit that is open: the requests that were waiting for one, with how well that is known. A
+    /// request stays waiting if its device has another doorbell here, by vote of those before it.
+    pub(crate) fn ring(&mut self, kick: Kick) -> Vec<(Request, Evidence)> {
+        let doorbell = kick.doorbell;
         self.kick = Some(kick);
-        std::mem::take(&mut self.awaiting)
+        let mut rung = Vec::new();
+        let awaiting = std::mem::take(&mut self.awaiting);
+        for request in awaiting {
+            match self.doorbell_of(request.0) {
+                Some(known) if known != doorbell => self.awaiting.push(request),
+                known => {
+                    let evidence = if known.is_some() { Evidence::Id } else { Evidence::Context };
+                    rung.push((request, evidence));
+                }
+            }
+        }
+        for ((device, _), _) in &rung {
+            let rings = self.rings.len();
+            if rings < MAX_PAIRS || self.rings.contains_key(&(*device, doorbell)) {
+                *self.rings.entry((*device, doorbell)).or_default() += 1;
+            }
+        }
+        self.rung = rung.iter().map(|(request, _)| *request).collect();
+        rung
     }
 
-    /// Somebody goes on in the exit that is open: the kick, if it is the first.
-    pub(crate) fn answer(&mut self) -> Option<Kick> {
+    /// The doorbell of a device's queue on this vCPU, if that is sure.
+    fn doorbell_of(&self, device: u32) -> Option<u64> {
+        let rings = || self.rings.range((device, 0)..=(device, u64::MAX));
+        let all: u64 = rings().map(|(_, count)| *count).sum();
+        let ((_, doorbell), most) = rings().max_by_key(|(_, count)| **count)?;
+        (all >= SURE_REQUESTS && most * 100 >= all * SURE_PERCENT).then_some(*doorbell)
+    }
+
+    /// Somebody goes on in the exit that is open: the kick, if it is the first, and for which requests.
+    pub(crate) fn answer(&mut self) -> Option<(Kick, Vec<Request>)> {
         let kick = self.kick.as_mut().filter(|kick| !kick.answered)?;
         kick.answered = true;
-        Some(*kick)
+        Some((*kick, std::mem::take(&mut self.rung)))
     }
 
     /// The exit is over: its kick, if nobody went on for it.
     pub(crate) fn leave(&mut self) -> Option<Kick> {
+        self.rung.clear();
         self.kick.take().filter(|kick| !kick.answered)
     }
 
@@ -229,13 +283,13 @@ impl Delivery {
     /// Events are missing. What was learned stays.
     pub(crate) fn lose(&mut self) {
         let lines = std::mem::take(&mut self.lines);
-        *self = Delivery { lines, settled: Some(BTreeSet::new()), ..Delivery::default() };
+        let rings = std::mem::take(&mut self.rings);
+        *self = Delivery { lines, rings, settled: Some(BTreeSet::new()), ..Delivery::default() };
     }
 
-    /// The line and message of the handler in which something is done.
-    pub(crate) fn answered_by(&self) -> Option<(i32, Message, Option<Tid>)> {
-        let Delivered { irq, message, backend } = self.delivered?;
-        Some((irq, message?, backend))
+    /// The handler in which something is done.
+    pub(crate) fn delivered(&self) -> Option<Delivered> {
+        self.delivered
     }
 }
 
@@ -269,6 +323,10 @@ pub(crate) struct Queues {
     requests: BTreeMap<Request, Option<u64>>,
     /// By device and doorbell, then by message.
     pairs: BTreeMap<(u32, u64), BTreeMap<(u64, u64), Shown>>,
+    /// By doorbell: the thread that it woke last.
+    back_ends: BTreeMap<u64, Tid>,
+    /// By message: the last handler that it led to, on any vCPU.
+    handlers: BTreeMap<(u64, u64), Delivered>,
 }
 
 impl Queues {
@@ -281,18 +339,66 @@ impl Queues {
     }
 
     /// A doorbell is rung for these.
-    pub(crate) fn ring(&mut self, requests: &[Request], doorbell: u64) {
-        for request in requests {
+    pub(crate) fn ring(&mut self, requests: &[(Request, Evidence)], doorbell: u64) {
+        for (request, _) in requests {
             if let Some(known) = self.requests.get_mut(request) {
                 known.get_or_insert(doorbell);
             }
         }
     }
 
+    /// The doorbell wakes a thread.
+    pub(crate) fn wakes(&mut self, doorbell: u64, tid: Tid) {
+        if self.back_ends.len() < MAX_PAIRS || self.back_ends.contains_key(&doorbell) {
+            self.back_ends.insert(doorbell, tid);
+        }
+    }
+
+    /// The thread that the doorbell woke last.
+    pub(crate) fn back_end(&self, doorbell: u64) -> Option<Tid> {
+        self.back_ends.get(&doorbell).copied()
+    }
+
+    /// A line's handler begins.
+    pub(crate) fn handles(&mut self, delivered: Delivered) {
+        if let Some(Message { address, data }) = delivered.message
+            && (self.handlers.len() < MAX_PAIRS || self.handlers.contains_key(&(address, data)))
+        {
+            self.handlers.insert((address, data), delivered);
+        }
+    }
+
+    /// The interrupt that tells of the end of a request for which this doorbell was rung: that in whose handler it
+    /// is completed, or the last one of its queue if the guest has another CPU complete it.
+    pub(crate) fn interrupt_of(
+        &self,
+        device: u32,
+        doorbell: Option<u64>,
+        by: Option<Delivered>,
+    ) -> Option<(Delivered, Evidence)> {
+        let message = |by: Delivered| by.message.map(|message| (message.address, message.data));
+        let known = doorbell.and_then(|doorbell| self.message_of(device, doorbell));
+        match (by, known) {
+            (Some(by), None) => Some((by, Evidence::Context)),
+            (Some(by), Some(known)) if message(by) == Some(known) => Some((by, Evidence::Id)),
+            (_, Some(known)) => Some((*self.handlers.get(&known)?, Evidence::Order)),
+            (None, None) => None,
+        }
+    }
+
+    /// The message that answers a doorbell, if that is sure.
+    fn message_of(&self, device: u32, doorbell: u64) -> Option<(u64, u64)> {
+        let messages = self.pairs.get(&(device, doorbell))?;
+        let all: u64 = messages.values().map(|shown| shown.requests).sum();
+        let (message, most) = messages.iter().max_by_key(|(_, shown)| shown.requests)?;
+        let is_sure = all >= SURE_REQUESTS && most.requests * 100 >= all * SURE_PERCENT;
+        is_sure.then_some(*message)
+    }
+
     /// A request is done, in the handler of an interrupt if that is known.
-    pub(crate) fn complete(&mut self, request: Request, by: Option<(i32, Message, Option<Tid>)>) {
+    pub(crate) fn complete(&mut self, request: Request, by: Option<Delivered>) {
         let Some(Some(doorbell)) = self.requests.remove(&request) else { return };
-        let Some((irq, message, backend)) = by else { return };
+        let Some(Delivered { irq, message: Some(message), backend, .. }) = by else { return };
         if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&(request.0, doorbell)) {
             return;
         }
@@ -307,6 +413,7 @@ impl Queues {
     /// Events are missing. What was learned stays.
     pub(crate) fn lose(&mut self) {
         self.requests.clear();
+        self.handlers.clear();
     }
 
     /// The rows of the queues table; `name` is that of an interrupt line.

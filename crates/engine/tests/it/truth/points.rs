@@ -3,6 +3,7 @@
 use super::compare::Contradiction;
 use std::{collections::BTreeMap, fmt::Debug};
 use transect_model::{
+    cause::Evidence,
     column::ColumnValue as _,
     table::{Row, Tables},
 };
@@ -109,6 +110,37 @@ fn points(tables: &Tables) -> Points {
         };
         add("block_io", r.machine_id.0, point);
     }
+    for r in &tables.io_requests {
+        // What nothing but time tells may be another's.
+        let sure = |ts: Option<i64>| ts.filter(|_| r.evidence != Some(Evidence::Order));
+        let point = Point {
+            ts: r.ts,
+            fixed: vec![
+                ("tid", r.tid.0.into()),
+                ("device", id(r.device.0)),
+                ("sector", r.sector as i64),
+                ("bytes", r.bytes as i64),
+            ],
+            optional: vec![
+                ("issue_ts", r.issue_ts),
+                ("kick_ts", sure(r.kick_ts)),
+                ("pickup_ts", sure(r.pickup_ts)),
+                ("host_submit_ts", sure(r.host_submit_ts)),
+                ("host_issue_ts", sure(r.host_issue_ts)),
+                ("host_complete_ts", sure(r.host_complete_ts)),
+                ("signal_ts", sure(r.signal_ts)),
+                ("inject_ts", sure(r.inject_ts)),
+                ("guest_irq_ts", sure(r.guest_irq_ts)),
+                ("complete_ts", r.complete_ts),
+                ("wake_ts", r.wake_ts),
+                ("run_ts", r.run_ts),
+                ("wake_tid", r.wake_tid.map(|tid| tid.0.into())),
+                ("error", r.error.map(i64::from)),
+            ],
+            row: Row::from(r.clone()),
+        };
+        add("io_requests", r.machine_id.0, point);
+    }
     for r in &tables.net_io {
         let point = Point {
             ts: r.ts,
@@ -155,7 +187,8 @@ pub fn compare_points(
             add(format!("{table}: row outside of the span"), &format_args!("span {start}..{end}"));
         }
         let Some(other) = whole.get(&key) else {
-            if table == "block_io" && is_later_part(&point, whole.values()) {
+            if ["block_io", "io_requests"].contains(&table) && is_later_part(&point, whole.values())
+            {
                 continue;
             }
             add(format!("{table}: row that the whole does not have"), &"has no such row");
@@ -176,6 +209,14 @@ pub fn compare_points(
 
 /// Does the row of a request whose queueing was not recorded begin where the whole row has its issue?
 fn is_later_part<'p>(part: &Point, mut whole: impl Iterator<Item = &'p Point>) -> bool {
+    if let Row::IoRequest(part) = &part.row {
+        return whole.any(|point| {
+            let Row::IoRequest(row) = &point.row else { return false };
+            (row.device, row.sector, row.bytes) == (part.device, part.sector, part.bytes)
+                && row.issue_ts == Some(part.ts)
+                && part.complete_ts.is_none_or(|ts| row.complete_ts == Some(ts))
+        });
+    }
     let Row::BlockIo(part) = &part.row else { return false };
     whole.any(|point| {
         let Row::BlockIo(row) = &point.row else { return false };

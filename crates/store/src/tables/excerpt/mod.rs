@@ -272,6 +272,7 @@ mod tests {
             "irqs",
             "syscalls",
             "block_io",
+            "io_requests",
             "net_io",
             "work_items",
             "causes",
