@@ -58,6 +58,25 @@ struct Head {
 /// Items the iterator and side logs are read ahead by.
 const AHEAD: usize = 64;
 
+/// A hole for want of room.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    /// Stamp of the last event that is missing, if the writer noted it.
+    last: Option<Timestamp<Source>>,
+}
+
+impl Full {
+    fn of(lost: &Lost) -> Option<Self> {
+        (!hides_others(lost)).then(|| Full { last: lost.span.map(|(_, last)| last) })
+    }
+
+    /// It goes on behind an event of another log.
+    fn behind(self, ts: Timestamp<Source>) -> Lost {
+        let span = self.last.map(|last| (ts, last.max(ts)));
+        Lost { count: Some(0), span, cause: LostCause::LogFull }
+    }
+}
+
 /// One of the logs, looked into.
 #[derive(Clone, Debug)]
 struct Merged<'d> {
@@ -67,7 +86,7 @@ struct Merged<'d> {
     /// Events are missing before its next one.
     in_hole: bool,
     /// There was no room for events before its next one.
-    was_full: bool,
+    full: Option<Full>,
     /// Of a side log, before its first event: none of it is earlier, ns. A hole that it begins with hides nothing before.
     begins_ns: Option<u64>,
 }
@@ -75,7 +94,7 @@ struct Merged<'d> {
 impl<'d> Merged<'d> {
     fn new(log: Option<LogStream<'d>>) -> Self {
         let in_hole = log.as_ref().is_some_and(LogStream::begins_within_chunk);
-        Merged { log, next: Vec::new(), in_hole, was_full: false, begins_ns: None }
+        Merged { log, next: Vec::new(), in_hole, full: None, begins_ns: None }
     }
 
     fn side(log: Option<LogStream<'d>>) -> Self {
@@ -109,13 +128,13 @@ impl<'d> Merged<'d> {
         match self.next.pop() {
             Some(Item::Event { ts, tid, event }) => {
                 self.begins_ns = None;
-                (self.in_hole, self.was_full) = (false, false);
+                (self.in_hole, self.full) = (false, None);
                 sink.event(ts, tid, event);
             }
             Some(Item::Lost(lost)) => {
                 self.begins_ns = None;
                 self.in_hole = hides_others(&lost);
-                self.was_full = !self.in_hole;
+                self.full = Full::of(&lost);
                 sink.lost(lost);
             }
             Some(Item::Problem(problem)) => sink.problem(problem),
@@ -141,19 +160,19 @@ fn hides_others(lost: &Lost) -> bool {
 struct Watch<'s, S> {
     sink: &'s mut S,
     in_hole: bool,
-    was_full: bool,
+    full: Option<Full>,
 }
 
 impl<S: Sink> Sink for Watch<'_, S> {
     #[inline]
     fn event(&mut self, ts: Timestamp<Source>, tid: Tid, event: CoreEvent) {
-        (self.in_hole, self.was_full) = (false, false);
+        (self.in_hole, self.full) = (false, None);
         self.sink.event(ts, tid, event);
     }
 
     fn lost(&mut self, lost: Lost) {
         self.in_hole = hides_others(&lost);
-        self.was_full = !self.in_hole;
+        self.full = Full::of(&lost);
         self.sink.lost(lost);
     }
 
@@ -266,12 +285,14 @@ impl<'d> Stream<'d> {
                 (Filled::Full, _) | (Filled::Until, None) => return true,
                 (Filled::Until, Some((_, number))) => {
                     if let Some(side) = self.sides.get_mut(number) {
-                        let is_event = matches!(side.next.last(), Some(Item::Event { .. }));
+                        let at = match side.next.last() {
+                            Some(Item::Event { ts, .. }) => Some(*ts),
+                            _ => None,
+                        };
                         side.pass(sink);
                         made += 1;
-                        if is_event && self.main.was_full {
-                            let cause = LostCause::LogFull;
-                            sink.lost(Lost { count: Some(0), span: None, cause });
+                        if let (Some(ts), Some(full)) = (at, self.main.full) {
+                            sink.lost(full.behind(ts));
                         }
                     }
                 }
@@ -300,9 +321,9 @@ impl<'d> Stream<'d> {
             }
         }
         let Some(main) = &mut self.main.log else { return Filled::Until };
-        let mut watch = Watch { sink, in_hole: false, was_full: self.main.was_full };
+        let mut watch = Watch { sink, in_hole: false, full: self.main.full };
         let reached = main.fill_until(&mut watch, limit, made);
-        (self.main.in_hole, self.main.was_full) = (watch.in_hole, watch.was_full);
+        (self.main.in_hole, self.main.full) = (watch.in_hole, watch.full);
         if reached == Filled::End {
             self.main.log = None;
         }

@@ -264,18 +264,21 @@ fn a_hole_goes_on_behind_an_event_of_a_side_log() {
     let items = read(&file.finish(&totals).unwrap());
     let told = items.iter().map(|item| match item {
         Item::Event { ts, .. } => format!("at {}", ts.get()),
-        Item::Lost(lost) => format!("lost {:?}", lost.count),
+        Item::Lost(lost) => {
+            let span = lost.span.map(|(first, last)| (first.get(), last.get()));
+            format!("lost {:?} {span:?}", lost.count)
+        }
         Item::Problem(problem) => problem.to_string(),
     });
     let all: Vec<String> = told.collect();
     let wanted = [
         "at 50",
         "at 100",
-        "lost Some(7)",
+        "lost Some(7) Some((200, 300))",
         "at 250",
-        "lost Some(0)",
+        "lost Some(0) Some((250, 300))",
         "at 270",
-        "lost Some(0)",
+        "lost Some(0) Some((270, 300))",
         "at 400",
         "at 450",
     ];
