@@ -52,6 +52,8 @@ views![
     "irq_time",
     "syscall_latency",
     "block_latency",
+    "io_stages",
+    "io_stages_latency",
     "net_rates",
     "lost_summary",
     "clock_quality",
