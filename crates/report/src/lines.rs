@@ -265,3 +265,83 @@ line! {
         max_ns: Option<i64>,
     }
 }
+
+line! {
+    /// The block requests of one machine to one device that do one thing. Order statistics are
+    /// nearest-rank over those that ended, from submission to the last stage that is known.
+    RequestLine {
+        /// The machine.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The device, as major:minor.
+        device: String,
+        /// read, write, flush, discard or other.
+        op: String,
+        /// How many.
+        count: u64,
+        /// How many have no completion in the recording; they are in nothing below.
+        unfinished: u64,
+        /// How many have every stage of their way.
+        with_all_stages: u64,
+        /// The stages that are missing, each with the number of requests without it.
+        missing: String,
+        /// Requests whose events of guest and host are joined by ids.
+        by_id: u64,
+        /// Those with a joint by context, and none weaker.
+        by_context: u64,
+        /// Those with a joint by order in time alone.
+        by_order: u64,
+        /// Their time, sum.
+        total_ns: i64,
+        /// The median.
+        p50_ns: Option<i64>,
+        /// Nine of ten are at most this long.
+        p90_ns: Option<i64>,
+        /// 99 of 100 are at most this long.
+        p99_ns: Option<i64>,
+        /// 999 of 1000 are at most this long.
+        p999_ns: Option<i64>,
+        /// The longest.
+        max_ns: Option<i64>,
+        /// The size of the slowest hundredth (at least one).
+        slowest: u64,
+        /// Their time, sum.
+        slowest_ns: i64,
+        /// The stage that has the most of that.
+        tail_stage: Option<String>,
+    }
+}
+
+line! {
+    /// One stage of such requests: from one event to the next that is known. Those of one request add
+    /// up to its time.
+    StageLine {
+        /// The machine.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The device, as major:minor.
+        device: String,
+        /// read, write, flush, discard or other.
+        op: String,
+        /// The two events, as the columns of io_requests without _ts: issue..kick.
+        stage: String,
+        /// The number of requests that have it.
+        count: u64,
+        /// Its time, sum.
+        total_ns: i64,
+        /// The median.
+        p50_ns: Option<i64>,
+        /// Nine of ten are at most this long.
+        p90_ns: Option<i64>,
+        /// 99 of 100 are at most this long.
+        p99_ns: Option<i64>,
+        /// 999 of 1000 are at most this long.
+        p999_ns: Option<i64>,
+        /// The longest.
+        max_ns: Option<i64>,
+        /// Its time in the slowest hundredth of the requests.
+        of_slowest_ns: i64,
+    }
+}

@@ -3,7 +3,8 @@
 use super::View;
 use super::build::Report;
 use super::lines::{
-    AntagonistLine, CpuLine, DomainLine, ExitLine, ThreadLine, VcpuLine, WakeupLine,
+    AntagonistLine, CpuLine, DomainLine, ExitLine, RequestLine, StageLine, ThreadLine, VcpuLine,
+    WakeupLine,
 };
 use super::summary;
 use crate::facts::{CostLine, RecordingLine, TimeUnit};
@@ -248,6 +249,10 @@ fn lists(report: &Report, view: View) -> Vec<List<'_>> {
                 Some((l.machine_id, 0))
             })]
         }
+        View::Requests => vec![
+            List::whole("requests", RequestLine::COLUMNS, &report.requests),
+            List::whole("request_stages", StageLine::COLUMNS, &report.request_stages),
+        ],
         View::Windows => vec![List::whole("windows", &names(&Window::TABLE), &report.windows)],
         View::Lost => vec![List::whole("lost", &names(&Lost::TABLE), &report.lost)],
         View::Log => vec![List::whole("import_log", &names(&ImportLog::TABLE), &report.import_log)],

@@ -3,8 +3,10 @@
 //! Every table has rows, and most of the odd cases are here: null columns, rows without an end, a
 //! stamp before trace time 0, interrupts that nest, a lost stretch of a whole machine.
 
+use transect_model::cause::Evidence;
+use transect_model::event::BlockOp;
 use transect_model::exit::{ExitReason, Isa};
-use transect_model::ids::{CpuId, MachineId, MachineKind, Tid, VcpuId};
+use transect_model::ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_model::interrupt::IrqSource;
 use transect_model::state::{EffectiveState, ThreadState, VcpuState};
 use transect_model::table::*;
@@ -221,6 +223,7 @@ pub fn tables() -> Tables {
         cpu_slice((2_000, 6_500), PERIODIC, Some(Tid(50)), None),
         cpu_slice((8_500, 1_500), PERIODIC, Some(Tid::IDLE), None),
     ];
+    t.io_requests = vec![request(2_600, true), request(4_000, false)];
     t.irqs = vec![irq(-50, 20, false, 33), irq(100, 50, true, 1), irq(110, 10, false, 33)];
     t.irqs.push(irq(155, 10, true, 7));
     t.syscalls = vec![syscall(2_500, Some(5_700), Some(-4)), syscall(8_300, None, None)];
@@ -235,6 +238,45 @@ pub fn tables() -> Tables {
         cause: "guest_disconnected".to_owned(),
     });
     t
+}
+
+/// A request of the periodic VM's, from the guest's queue to its thread, or with what a hole leaves.
+fn request(ts: i64, is_whole: bool) -> IoRequest {
+    let at = |after: i64| is_whole.then_some(ts + after);
+    IoRequest {
+        ts,
+        dur: is_whole.then_some(1_200),
+        machine_id: PERIODIC,
+        tid: Tid(50),
+        device: BlockDevice(254 << 20),
+        queue: is_whole.then(|| "virtio1-req.0".to_owned()),
+        op: BlockOp::Write,
+        sector: 2_048,
+        bytes: 4_096,
+        issue_ts: Some(ts + 50),
+        kick_ts: Some(ts + 90),
+        pickup_ts: at(240),
+        host_submit_ts: at(300),
+        host_issue_ts: at(310),
+        host_complete_ts: at(900),
+        signal_ts: at(960),
+        inject_ts: None,
+        guest_irq_ts: at(1_020),
+        complete_ts: at(1_050),
+        wake_ts: at(1_060),
+        run_ts: at(1_200),
+        wake_tid: is_whole.then_some(Tid(50)),
+        backend_tid: is_whole.then_some(Tid(100)),
+        host_device: is_whole.then_some(BlockDevice(8 << 20)),
+        error: is_whole.then_some(0),
+        evidence: Some(Evidence::Context),
+        missing: match is_whole {
+            true => "inject",
+            false => "pickup,host,signal,inject,guest_irq,complete,wake",
+        }
+        .to_owned(),
+        error_ns: Some(0),
+    }
 }
 
 fn cpu_slice(
@@ -295,6 +337,7 @@ pub fn rows(tables: Tables) -> Vec<Row> {
     rows.extend(tables.wakeups.into_iter().map(Row::Wakeup));
     rows.extend(tables.irqs.into_iter().map(Row::Irq));
     rows.extend(tables.syscalls.into_iter().map(Row::Syscall));
+    rows.extend(tables.io_requests.into_iter().map(Row::from));
     rows.extend(tables.windows.into_iter().map(Row::from));
     rows.extend(tables.clock_check.into_iter().map(Row::ClockCheck));
     rows.extend(tables.wall_clock.into_iter().map(Row::WallClock));

@@ -18,13 +18,23 @@ impl Durations {
 
     /// The nearest-rank quantile `per_cent`/100; `None` for an empty group.
     pub(crate) fn quantile(&self, per_cent: u8) -> Option<i64> {
-        let rank = (self.sorted_ns.len() * usize::from(per_cent)).div_ceil(100);
+        self.quantile_of_1000(u16::from(per_cent) * 10)
+    }
+
+    /// The same in thousandths.
+    pub(crate) fn quantile_of_1000(&self, per_mille: u16) -> Option<i64> {
+        let rank = (self.sorted_ns.len() * usize::from(per_mille)).div_ceil(1000);
         self.sorted_ns.get(rank.max(1) - 1).copied()
     }
 
     /// The longest; `None` for an empty group.
     pub(crate) fn max(&self) -> Option<i64> {
         self.sorted_ns.last().copied()
+    }
+
+    /// The sum of the longest `count`.
+    pub(crate) fn longest(&self, count: usize) -> i64 {
+        self.sorted_ns.iter().rev().take(count).sum()
     }
 
     /// Their sum. A sum of intervals within one recording fits: it is at most the window times
@@ -44,6 +54,8 @@ mod tests {
         assert_eq!(hundred.quantile(50), Some(50));
         assert_eq!(hundred.quantile(90), Some(90));
         assert_eq!(hundred.quantile(99), Some(99));
+        assert_eq!(hundred.quantile_of_1000(999), Some(100));
+        assert_eq!((hundred.longest(2), hundred.longest(0)), (199, 0));
         assert_eq!(hundred.max(), Some(100));
         assert_eq!(hundred.total(), 5050);
         let three = Durations::new(vec![7, 1, 3]);

@@ -227,6 +227,8 @@ fn docs_describe_every_column() {
         lines::AntagonistLine::COLUMNS,
         lines::ThreadLine::COLUMNS,
         lines::WakeupLine::COLUMNS,
+        lines::RequestLine::COLUMNS,
+        lines::StageLine::COLUMNS,
     ];
     for column in columns.concat() {
         assert!(docs.contains(&format!("`{column}`")), "docs/reference/report.md lacks {column}");

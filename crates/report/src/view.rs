@@ -25,6 +25,8 @@ pub enum View {
     Threads,
     /// Wakeup latency of each thread
     Wakeups,
+    /// Block requests by stage: from the guest's queue through the host and back
+    Requests,
     /// The vCPU metrics per window
     Windows,
     /// Lost events and the time they hide
@@ -39,7 +41,7 @@ pub enum View {
 
 impl View {
     /// Views shown when none is asked for. Windows are many lines, so they come with `--window`.
-    pub const DEFAULT: [View; 14] = [
+    pub const DEFAULT: [View; 15] = [
         View::Summary,
         View::Findings,
         View::Recording,
@@ -51,6 +53,7 @@ impl View {
         View::Cpus,
         View::Threads,
         View::Wakeups,
+        View::Requests,
         View::Lost,
         View::Log,
         View::Cost,

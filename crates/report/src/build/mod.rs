@@ -6,13 +6,15 @@ mod domains;
 mod exits;
 mod findings;
 mod names;
+mod requests;
 mod selection;
 mod threads;
 mod vcpus;
 mod wakeups;
 
 use super::lines::{
-    AntagonistLine, CpuLine, DomainLine, ExitLine, ThreadLine, VcpuLine, WakeupLine,
+    AntagonistLine, CpuLine, DomainLine, ExitLine, RequestLine, StageLine, ThreadLine, VcpuLine,
+    WakeupLine,
 };
 use crate::facts::{Facts, RecordingLine};
 use antagonists::AntagonistSums;
@@ -23,6 +25,7 @@ use exits::ExitSums;
 use findings::FindingRows;
 pub(crate) use findings::Findings;
 pub(crate) use names::Names;
+use requests::RequestSums;
 use selection::Selection;
 use threads::ThreadSums;
 use transect_model::table::{
@@ -50,6 +53,8 @@ pub struct Report {
     pub(crate) antagonists: Vec<AntagonistLine>,
     pub(crate) threads: Vec<ThreadLine>,
     pub(crate) wakeups: Vec<WakeupLine>,
+    pub(crate) requests: Vec<RequestLine>,
+    pub(crate) request_stages: Vec<StageLine>,
     pub(crate) windows: Vec<Window>,
     pub(crate) lost: Vec<Lost>,
     pub(crate) import_log: Vec<ImportLog>,
@@ -58,7 +63,7 @@ pub struct Report {
 }
 
 /// Reduces rows to sums as they come, so that memory grows with the actors of a recording and not
-/// with its events (but for 8 to 16 bytes per exit and wakeup, and for a bounded number of rows in which findings are looked
+/// with its events (but for 8 to 16 bytes per exit and wakeup, 300 per block request, and for a bounded number of rows in which findings are looked
 /// for).
 #[derive(Default)]
 pub struct Gather {
@@ -72,6 +77,7 @@ pub struct Gather {
     antagonists: AntagonistSums,
     threads: ThreadSums,
     wakeups: WakeupSums,
+    requests: RequestSums,
 }
 
 impl TableSink for Gather {
@@ -90,6 +96,7 @@ impl TableSink for Gather {
             Row::CpuSlice(row) => self.cpus.slice(&row),
             Row::ThreadState(row) => self.threads.state(&row),
             Row::Wakeup(row) => self.wakeups.wakeup(&row),
+            Row::IoRequest(row) => self.requests.request(&row),
             row if UNREPORTED.contains(&row.table()) => {}
             small => self.small.row(small),
         }
@@ -139,6 +146,7 @@ impl Gather {
         let antagonists = self.antagonists.lines(&names, selection);
         let threads = self.threads.lines(&names, selection);
         let wakeups = self.wakeups.lines(&names, selection);
+        let (requests, request_stages) = self.requests.lines(&names, selection);
         drop(names);
         tables.machines.retain(|m| selection.machine_or_host(m));
         tables.clock_check.retain(|r| selection.machine(r.machine_id));
@@ -166,6 +174,8 @@ impl Gather {
             antagonists,
             threads,
             wakeups,
+            requests,
+            request_stages,
             windows: tables.windows,
             lost: tables.lost,
             import_log: tables.import_log,

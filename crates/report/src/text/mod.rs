@@ -8,6 +8,7 @@ mod machines;
 mod names;
 mod rates;
 mod recording;
+mod requests;
 mod threads;
 mod vcpus;
 mod waits;
@@ -81,6 +82,7 @@ impl Page<'_> {
             View::Antagonists => self.antagonists(),
             View::Threads => self.threads(),
             View::Wakeups => self.wakeups(),
+            View::Requests => self.requests(),
             View::Windows => self.windows(),
             View::Lost => self.lost(),
             View::Log => self.log(),

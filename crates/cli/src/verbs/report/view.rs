@@ -31,6 +31,8 @@ enum ViewFlag {
     Threads,
     /// Wakeup latency of each thread
     Wakeups,
+    /// Block requests by stage: from the guest's queue through the host and back
+    Requests,
     /// The vCPU metrics per window
     Windows,
     /// Lost events and the time they hide
@@ -57,6 +59,7 @@ impl From<ViewFlag> for View {
             ViewFlag::Antagonists => View::Antagonists,
             ViewFlag::Threads => View::Threads,
             ViewFlag::Wakeups => View::Wakeups,
+            ViewFlag::Requests => View::Requests,
             ViewFlag::Windows => View::Windows,
             ViewFlag::Lost => View::Lost,
             ViewFlag::Log => View::Log,
