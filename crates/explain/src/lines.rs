@@ -15,13 +15,43 @@ use transect_model::{
     exit::ExitReason,
     ids::{CpuId, MachineId, Tid, VcpuId},
     record_type,
-    table::TableDoc,
+    table::{IoRequest, IoStage, TableDoc},
     time::TimeUnit,
 };
 
 /// The lists of an explanation.
-pub const LISTS: [TableDoc; 5] =
-    [PathLine::TABLE, SumLine::TABLE, FindingLine::TABLE, BlameLine::TABLE, SentenceLine::TABLE];
+pub const LISTS: [TableDoc; 6] = [
+    PathLine::TABLE,
+    SumLine::TABLE,
+    StageLine::TABLE,
+    FindingLine::TABLE,
+    BlameLine::TABLE,
+    SentenceLine::TABLE,
+];
+
+record_type! {
+    /// One stage of a block request.
+    StageLine in "stages" {
+        /// The events with which it begins and ends, as the columns of io_requests without _ts.
+        stage: String,
+        /// Start, ns of trace time.
+        ts: i64,
+        /// Length, ns.
+        dur: i64,
+    }
+}
+
+impl StageLine {
+    /// The stages of a request.
+    pub fn of_request(row: &IoRequest) -> impl Iterator<Item = Self> {
+        let line = |IoStage { from, to, ts, ns }| StageLine {
+            stage: IoStage::name(from, to),
+            ts,
+            dur: ns,
+        };
+        row.stages().map(line)
+    }
+}
 
 record_type! {
     /// One piece of a path.

@@ -12,7 +12,7 @@ use crate::{
 use std::collections::BTreeSet;
 use transect_model::{
     syscall,
-    table::Syscall,
+    table::{IoRequest, Syscall},
     time::{Span, Timestamp},
 };
 
@@ -41,6 +41,8 @@ pub struct Root {
     pub window: Span,
     /// The system call whose time the window is.
     pub call: Option<Call>,
+    /// The block request whose time the window is.
+    pub request: Option<IoRequest>,
     /// How much of the range lies before its machine was recorded; that is not in the window.
     pub not_recorded_ns: i64,
     /// How its path was found; [`Self::each_piece`] finds it again.
@@ -63,7 +65,18 @@ impl Root {
         let walked = each_piece(rows, actor, span, &mut |piece| tally.add(piece));
         let pieces = tally.finish();
         let (parts, sums, layers) = (parts(&pieces), sums(&pieces), layers(rows, &pieces));
-        Root { actor, window, call: None, not_recorded_ns: 0, walked, pieces, parts, sums, layers }
+        Root {
+            actor,
+            window,
+            call: None,
+            request: None,
+            not_recorded_ns: 0,
+            walked,
+            pieces,
+            parts,
+            sums,
+            layers,
+        }
     }
 
     /// Walks its path again: its pieces from the last one back.
@@ -107,6 +120,16 @@ impl Root {
         let actor = Actor::Thread(ThreadId { machine: row.machine_id, tid: row.tid });
         let call = Some(Call { nr: row.nr, ret: row.ret });
         Some(Root { call, ..Root::explain(rows, actor, window) })
+    }
+
+    /// Explains a block request, from its submission to its last known stage: the thread that its completion
+    /// woke, or if it woke none the submitter. None of a request without a completion.
+    pub fn of_request(rows: &Rows<'_>, row: &IoRequest) -> Option<Self> {
+        let end = row.ts.checked_add(row.dur.filter(|dur| *dur > 0)?)?;
+        let window = Span { start: Timestamp::new(row.ts), end: Timestamp::new(end) };
+        let tid = row.wake_tid.unwrap_or(row.tid);
+        let actor = Actor::Thread(ThreadId { machine: row.machine_id, tid });
+        Some(Root { request: Some(row.clone()), ..Root::explain(rows, actor, window) })
     }
 
     /// How long it is.

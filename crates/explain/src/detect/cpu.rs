@@ -64,7 +64,7 @@ pub(super) fn subject(rows: &Rows<'_>, thread: ThreadId) -> Party {
 }
 
 /// Who had the CPU, if that was another: its own threads are not what starves it.
-fn other(rows: &Rows<'_>, by: Option<By>, subject: &Party) -> Option<Party> {
+pub(super) fn other(rows: &Rows<'_>, by: Option<By>, subject: &Party) -> Option<Party> {
     let who = match by? {
         By::Thread(by) => self::subject(rows, by),
         By::Vcpu(machine, vcpu) => Party::Vcpu(machine, vcpu),

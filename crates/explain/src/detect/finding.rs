@@ -4,7 +4,10 @@ use crate::{
     blame::Party,
     piece::{ThreadId, Why},
 };
-use transect_model::{exit::ExitReason, ids::CpuId};
+use transect_model::{
+    exit::ExitReason,
+    ids::{BlockDevice, CpuId},
+};
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +32,12 @@ pub enum Detector {
     IpiStorm,
     /// The kernel reclaims memory for it.
     Reclaim,
+    /// A device takes most of the slowest requests' time.
+    SlowDevice,
+    /// The VMM takes long to pick requests up, or to tell of their end.
+    SlowVmm,
+    /// The host keeps in its cache what the guest keeps in its own.
+    DoubleCache,
     /// Events are lost.
     Lost,
     /// Clocks do not fit.
@@ -39,7 +48,7 @@ pub enum Detector {
 
 impl Detector {
     /// Every detector.
-    pub const ALL: [Detector; 13] = [
+    pub const ALL: [Detector; 16] = [
         Detector::Starved,
         Detector::Throttled,
         Detector::Affinity,
@@ -50,6 +59,9 @@ impl Detector {
         Detector::TimerStorm,
         Detector::IpiStorm,
         Detector::Reclaim,
+        Detector::SlowDevice,
+        Detector::SlowVmm,
+        Detector::DoubleCache,
         Detector::Lost,
         Detector::Clock,
         Detector::HostInnocent,
@@ -68,6 +80,9 @@ impl Detector {
             Detector::TimerStorm => "timer_storm",
             Detector::IpiStorm => "ipi_storm",
             Detector::Reclaim => "reclaim",
+            Detector::SlowDevice => "slow_device",
+            Detector::SlowVmm => "slow_vmm",
+            Detector::DoubleCache => "double_cache",
             Detector::Lost => "lost",
             Detector::Clock => "clock",
             Detector::HostInnocent => "host_innocent",
@@ -142,6 +157,13 @@ pub enum Detail {
         ended: u64,
         /// All periods in which something wanted to run.
         all: u64,
+    },
+    /// The device.
+    Device {
+        /// Which.
+        device: BlockDevice,
+        /// Is it the host's?
+        is_host: bool,
     },
     /// Stalls that the kernel counts, whatever they were for.
     Pressure,

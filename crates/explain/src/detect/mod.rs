@@ -8,6 +8,7 @@
 //!       ├─▶ interrupts ─▶ timer_storm, ipi_storm
 //!       ├─▶ windows ─▶ ping_pong
 //!       ├─▶ reclaims ─▶ reclaim
+//!       ├─▶ block requests by stage ─▶ slow_device, slow_vmm, double_cache
 //!       └─▶ lost, clock_check ─▶ lost, clock
 //! path ────▶ holder, host_innocent (of one root)
 //! ```
@@ -23,6 +24,7 @@ mod locks;
 mod path;
 mod ping_pong;
 mod reclaim;
+mod requests;
 pub mod rules;
 mod waits;
 
@@ -33,10 +35,11 @@ use crate::{
     parallel,
     rows::{NEEDS, Rows},
 };
-use transect_model::table::{ClockCheck, Exit, TableDoc, Tables, Window};
+use transect_model::table::{ClockCheck, Exit, IoRequest, TableDoc, Tables, Window};
 
 /// The tables that findings need besides those of the paths.
-pub const ALSO_NEEDED: [TableDoc; 3] = [Exit::TABLE, Window::TABLE, ClockCheck::TABLE];
+pub const ALSO_NEEDED: [TableDoc; 4] =
+    [Exit::TABLE, Window::TABLE, ClockCheck::TABLE, IoRequest::TABLE];
 
 /// Every table that findings need.
 pub fn needed() -> Vec<TableDoc> {
@@ -52,11 +55,12 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
     let behind = waits::behind(rows, &waits);
     let mut all = exits::storms(rows, range);
     all.extend(exits::polls(rows, &behind, range));
-    let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 5] = [
+    let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 6] = [
         &|| interrupts::find(rows, range),
         &|| locks::find(rows, tables, range),
         &|| ping_pong::find(rows, tables, range),
         &|| reclaim::find(rows, range),
+        &|| requests::find(rows, tables, &waits, range),
         &|| clock::find(tables, range),
     ];
     all.extend(parallel::map(&rules, |find| find()).into_iter().flatten());

@@ -122,6 +122,28 @@ pub fn sentence(of: &dyn Names, finding: &Finding, unit: TimeUnit) -> String {
         (Detector::Reclaim, _) => format!(
             "The kernel reclaimed memory for {who} {times} times before it could go on: {held} ({part} of the time of these threads)."
         ),
+        (Detector::SlowDevice, Detail::Device { device, is_host }) => {
+            let whose = if *is_host { "The host's device" } else { "Device" };
+            format!(
+                "{whose} {device} took {held} ({part} of the time) of {times} block requests of {who}."
+            )
+        }
+        (Detector::SlowVmm, Detail::Holder { holder: Some(holder), behind }) => {
+            let behind = behind
+                .as_ref()
+                .map(|by| format!(", and waited for a CPU behind {}", names::party(of, by)))
+                .unwrap_or_default();
+            format!(
+                "Block requests of {who} waited {held} ({part} of their time) for {} to pick them up or to tell of their end{behind}.",
+                names::thread(of, *holder)
+            )
+        }
+        (Detector::SlowVmm, _) => format!(
+            "Block requests of {who} waited {held} ({part} of their time) for the VMM to pick them up or to tell of their end."
+        ),
+        (Detector::DoubleCache, _) => format!(
+            "{times} reads of {who} needed no device of the host ({part} of the time of its reads): they are in the page cache of both."
+        ),
         (Detector::Lost, _) => {
             format!(
                 "Events of {who} are lost for {held} ({part} of the range): that time is unknown."
@@ -161,6 +183,13 @@ pub fn hint(finding: &Finding) -> &'static str {
         Detector::Reclaim => {
             "a larger memory limit (memory.max, memory.high), or more memory for the machine"
         }
+        Detector::SlowDevice => {
+            "a faster device, or fewer requests to it; see transect report --view requests"
+        }
+        Detector::SlowVmm => {
+            "an I/O thread (iothread) with a CPU of its own, or more weight for the VMM"
+        }
+        Detector::DoubleCache => "cache=none for the VM's disk",
         Detector::Lost => "record again with larger buffers (--buffer-size), or fewer events",
         Detector::Clock => "record again; see docs/reference/clocks.md",
         Detector::HostInnocent => "look inside the guest: the path shows where",

@@ -9,5 +9,6 @@
 
 mod findings;
 mod paths;
+mod requests;
 mod story;
 mod tiling;

@@ -5,7 +5,7 @@ use crate::records::{write_json, write_json_str};
 use std::io::{self, Write};
 use transect_explain::{
     Actor, Explained, Root, Rows,
-    lines::{BlameLine, FindingLine, PathLine, SumLine},
+    lines::{BlameLine, FindingLine, PathLine, StageLine, SumLine},
     words::{names, sentences},
 };
 use transect_model::cell::Record;
@@ -86,6 +86,13 @@ fn write_root(
         }
         None => out.write_all(b"null")?,
     }
+    out.write_all(b",\"request\":")?;
+    match &root.request {
+        Some(request) => write_json(out, request)?,
+        None => out.write_all(b"null")?,
+    }
+    out.write_all(b",\"stages\":")?;
+    write_list(out, root.request.iter().flat_map(StageLine::of_request))?;
     out.write_all(b",\"sentences\":[")?;
     for (at, text) in sentences::sentences(rows, root, about.unit).iter().enumerate() {
         out.write_all(if at == 0 { b"" } else { b"," })?;

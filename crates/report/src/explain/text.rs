@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use transect_explain::{
     Explained, Layer, Level, Piece, Root, Rows, Sum, ThreadId, Why, blame, charged,
     detect::Finding,
-    lines::FindingLine,
+    lines::{FindingLine, StageLine},
     words::{names, sentences},
 };
 use transect_model::{
@@ -16,6 +16,7 @@ use transect_model::{
     escape::terminal,
     guard::{Guard, Syntax},
     number::{count, dash, duration, share},
+    table::IoRequest,
     time::TimeUnit,
 };
 
@@ -35,6 +36,7 @@ const TIME: [Column; 5] = [
     left("where"),
     left("evidence").expendable(2),
 ];
+const STAGES: [Column; 4] = [left("stage"), right("start"), right("length"), right("share")];
 const PATH: [Column; 6] = [
     right("start"),
     right("length"),
@@ -183,6 +185,9 @@ impl Page<'_, '_> {
             grid.row(self.sum_cells(root, sum));
         }
         self.list("WHERE THE TIME WENT", grid)?;
+        if let Some(request) = &root.request {
+            self.stages(request)?;
+        }
         let longest = longest(self.rows, root, self.shown.top);
         let mut grid = Grid::new(&PATH);
         for piece in &longest {
@@ -196,6 +201,33 @@ impl Page<'_, '_> {
                 self.list(&format!("PATH: the {shown} longest of {all} pieces"), grid)
             }
         }
+    }
+
+    fn stages(&mut self, request: &IoRequest) -> io::Result<()> {
+        let mut grid = Grid::new(&STAGES);
+        for line in StageLine::of_request(request) {
+            grid.row(vec![
+                line.stage,
+                moment(line.ts - self.about.start, self.about.unit),
+                duration(line.dur, self.about.unit),
+                share(line.dur, request.dur.unwrap_or(0)),
+            ]);
+        }
+        let (device, op, bytes) = (request.device, request.op.as_str(), count(request.bytes));
+        let on = names::machine(self.rows, request.machine_id);
+        writeln!(
+            self.out,
+            "\nSTAGES  {op} of {bytes} bytes, device {device} of {}",
+            terminal(&on)
+        )?;
+        grid.write(&mut self.out, 2, self.shown.width)?;
+        if let Some(evidence) = request.evidence {
+            writeln!(self.out, "  guest and host joined by {}", evidence.as_str())?;
+        }
+        if !request.missing.is_empty() {
+            writeln!(self.out, "  not known: {}", request.missing.replace(',', ", "))?;
+        }
+        Ok(())
     }
 
     fn list(&mut self, title: &str, mut grid: Grid) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! `transect explain`: the arguments, and which threads they mean ([`transect_report::explain`] makes the rest).
 
 mod calls;
+mod requests;
 
 use super::{excerpt::Stretch, load};
 use crate::moment::RangeArgs;
@@ -14,6 +15,7 @@ use transect_model::guard::Syntax;
 use transect_model::ids::{MachineId, Tid};
 use transect_model::table::{Syscall, Tables};
 use transect_model::time::TimeUnit;
+use transect_recording::Facts;
 use transect_report::explain::{About, Shown, write_json, write_text};
 
 /// Lines per list in the text without `--top`.
@@ -31,6 +33,7 @@ const MOST_LISTED: usize = 8;
     a thread of the host, 200 ms of it\n  \
     transect explain demo.transect --all --vm web             a line for each thread of the VM\n  \
     transect explain demo.transect --thread 4711 --syscall fsync    its longest calls of fsync\n  \
+    transect explain demo.transect --vm web --request 1       the longest block request of the VM, by stage\n  \
     transect explain demo.transect --vm web --json | jq '.roots[0].sentences'\n\n\
     Every column is described in docs/reference/explain.md.")]
 pub(crate) struct Args {
@@ -49,6 +52,9 @@ pub(crate) struct Args {
     /// all
     #[arg(long, value_name = "NAME")]
     syscall: Option<String>,
+    /// Explain a block request with its stages: the N-th longest that begins and ends in the range, of --vm or of all machines
+    #[arg(long, value_name = "N", conflicts_with_all = ["thread", "all", "syscall"], value_parser = clap::value_parser!(u64).range(1..))]
+    request: Option<u64>,
     #[command(flatten)]
     range: RangeArgs,
     /// Maximum lines per list [default: 10]
@@ -79,6 +85,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "{name}: no scheduler events (sched:sched_switch, or Xen's) in this range, from which states of threads and vCPUs are made"
     );
     let machine = args.vm.as_deref().map(|vm| machine_named(&tables, vm)).transpose()?;
+    if let Some(number) = args.request {
+        let request = requests::longest(&tables, machine, number, facts.window)
+            .map_err(|what| anyhow!("{name}: {what}"))?;
+        let root = Root::of_request(&rows, request);
+        let root = root.ok_or_else(|| anyhow!("{name}: request {number} took no time"))?;
+        return explain(args, &facts, &rows, &tables, vec![root]);
+    }
     let actors = match (args.all || args.syscall.is_some(), args.thread.is_empty()) {
         (true, true) => all(&rows, machine),
         (_, false) => {
@@ -105,6 +118,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.all && args.syscall.is_none() {
         roots.sort_by_key(|root| std::cmp::Reverse(root.kept()));
     }
+    explain(args, &facts, &rows, &tables, roots)
+}
+
+fn explain(
+    args: &Args,
+    facts: &Facts,
+    rows: &Rows<'_>,
+    tables: &Tables,
+    roots: Vec<Root>,
+) -> anyhow::Result<ExitCode> {
     let about =
         About { recording: facts.path.clone(), unit: facts.unit, start: facts.window.start.get() };
     let range = detect::Range {
@@ -112,7 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         until: facts.window.end.get(),
         second: (facts.unit == TimeUnit::Ns).then_some(1_000_000_000),
     };
-    write(args, &rows, &about, &Explained::new(&rows, &tables, roots, range))?;
+    write(args, rows, &about, &Explained::new(rows, tables, roots, range))?;
     Ok(ExitCode::SUCCESS)
 }
 
