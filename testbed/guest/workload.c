@@ -7,7 +7,8 @@
 //   idle                                 sleeps for ever
 //   mix       rounds=1                   pingpong, sleep, disk (where there is one), getppid, cpu
 //   pingpong | sleep | getppid | cpu     one of these alone: n=100 (sleep: us=2000 each)
-//   disk      n=100 read=0               writes blocks of 4 KiB to the first disk; then reads so many
+//   disk      n=100 read=0 depth=1       writes blocks of 4 KiB to the first disk, "depth" at a time; then reads so many;
+//                                        reports how long the writes took
 //   serve     port=7777 report_ms=1000 reply=0 work_us=0
 //                                        UDP: works for each datagram, sends it back (cut or filled up to
 //                                        "reply" bytes), reports how many, and how long it worked
@@ -246,6 +247,47 @@ static int cpu(long n)
 	return 0;
 }
 
+// One of the threads that keep so many requests of a disk under way.
+struct asker {
+	int fd, writes;
+	long first, n, step, done;
+	int64_t *took_ns;
+};
+
+static void *ask_disk(void *what)
+{
+	struct asker *asker = what;
+	char *block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (long i = asker->first; i < asker->n; i += asker->step) {
+		off_t at = (i * 17 % 1024) * 4096;
+		int64_t begun = now_ns();
+		ssize_t got = asker->writes ? pwrite(asker->fd, block, 4096, at) : pread(asker->fd, block, 4096, at);
+		asker->took_ns[i] = now_ns() - begun;
+		asker->done += got == 4096;
+	}
+	return NULL;
+}
+
+static long ask_disk_by(int fd, int writes, long n, long depth, int64_t *took_ns)
+{
+	struct asker askers[64];
+	pthread_t ids[64];
+	long done = 0;
+	for (long i = 0; i < depth; i++) {
+		askers[i] = (struct asker){ fd, writes, i, n, depth, 0, took_ns };
+		if (depth > 1 && pthread_create(&ids[i], NULL, ask_disk, &askers[i]))
+			return -1;
+	}
+	if (depth == 1)
+		ask_disk(&askers[0]);
+	for (long i = 0; i < depth; i++) {
+		if (depth > 1)
+			pthread_join(ids[i], NULL);
+		done += askers[i].done;
+	}
+	return done;
+}
+
 static int disk(long n)
 {
 	int fd = open("/dev/vda", O_RDWR | O_DIRECT);
@@ -253,16 +295,22 @@ static int disk(long n)
 		fd = open("/dev/xvda", O_RDWR | O_DIRECT);
 	if (fd < 0)
 		return 0;
-	char *block = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	long done = 0;
-	for (long i = 0; i < n; i++)
-		done += pwrite(fd, block, 4096, (i * 17 % 1024) * 4096) == 4096;
-	long reads = number("read", 0), was_read = 0;
-	for (long i = 0; i < reads; i++)
-		was_read += pread(fd, block, 4096, (i * 17 % 1024) * 4096) == 4096;
+	long reads = number("read", 0), depth = number("depth", 1);
+	if (depth < 1 || depth > 64 || n > 1000000 || reads > 1000000)
+		return 2;
+	int64_t *took_ns = calloc(n > reads ? n : reads, sizeof *took_ns);
+	if ((n || reads) && !took_ns)
+		return 1;
+	char line[192];
+	long done = ask_disk_by(fd, 1, n, depth, took_ns), p50 = 0, p99 = 0;
+	if (done > 0) {
+		qsort(took_ns, n, sizeof *took_ns, by_value);
+		p50 = took_ns[(n + 1) / 2 - 1], p99 = took_ns[(n * 99 + 99) / 100 - 1];
+	}
+	long was_read = ask_disk_by(fd, 0, reads, depth, took_ns);
 	close(fd);
-	char line[96];
-	snprintf(line, sizeof line, "disk n=%ld done=%ld read=%ld", n, done, was_read);
+	snprintf(line, sizeof line, "disk n=%ld done=%ld read=%ld depth=%ld p50_ns=%ld p99_ns=%ld", n, done, was_read, depth, p50,
+		 p99);
 	say(line);
 	return done != n || was_read != reads;
 }

@@ -27,7 +27,7 @@ pub(super) fn numbers_of(line: &str) -> impl Fn(&str) -> Result<f64> + use<> {
 }
 
 /// The process of a guest's first workload.
-fn first_workload(guest: &Guest) -> Result<String> {
+pub(super) fn first_workload(guest: &Guest) -> Result<String> {
     let marks = guest.marks()?;
     let started = marks.lines().find_map(|line| line.split_once("workload started pid="));
     let pid = started.and_then(|(_, rest)| rest.split(' ').next());

@@ -1,0 +1,208 @@
+//! Block requests of a guest by stage, beside what the workload, the device and the scheduler count.
+
+use super::{
+    MEASURED, OTHER,
+    answer::{Answer, expect_share, ratio},
+    on_nested_host,
+    threads::{first_workload, numbers_of},
+};
+use crate::guests::nested::{Bed, machine_id};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::{collections::BTreeMap, path::Path};
+use transect_e2e::{number, report, table_rows};
+use transect_testbed::Guest;
+
+/// Orders to a guest: each begins a workload.
+const BEGIN: u32 = 5000;
+/// How many requests are under way at once, and how many there are.
+const LOADS: [(i64, i64); 3] = [(1, 200), (4, 400), (32, 960)];
+/// The device of the host that answers after this time.
+const SLOW_NS: i64 = 20_000_000;
+const SLOW_REQUESTS: i64 = 100;
+/// Columns of the stages, in order.
+const STAGES: [&str; 12] = [
+    "issue_ts",
+    "kick_ts",
+    "pickup_ts",
+    "host_submit_ts",
+    "host_issue_ts",
+    "host_complete_ts",
+    "signal_ts",
+    "inject_ts",
+    "guest_irq_ts",
+    "complete_ts",
+    "wake_ts",
+    "run_ts",
+];
+
+#[test]
+fn block_requests_are_told_by_stage() {
+    on_nested_host(|bed| {
+        depths(bed)?;
+        slow_device(bed)?;
+        slow_vmm(bed)
+    });
+}
+
+fn guest_with_disk(bed: &Bed, name: &str, device: &str, workload: &str) -> Result<Guest> {
+    let plan = bed.host.guest(name).vcpus(2).disk_at(device).workload(workload);
+    plan.agent(transect_e2e::agent()?, &["--vsock"]).boot()
+}
+
+/// The guest's requests that were written and completed.
+fn writes(dir: &Path, vm: &str) -> Result<Vec<Value>> {
+    let vm = machine_id(&report(dir)?, vm)?;
+    let mut rows = table_rows(dir)?;
+    rows.retain(|row| {
+        row["table"] == "io_requests"
+            && row["machine_id"] == vm
+            && row["op"] == "write"
+            && row["dur"].is_i64()
+    });
+    Ok(rows)
+}
+
+/// Is each stage known, or named as missing; and are those that are known in order, and all of the request?
+fn check_stages(row: &Value) -> Result<()> {
+    let missing = row["missing"].as_str().context("missing")?;
+    let named: Vec<&str> = missing.split(',').collect();
+    let mut last = number(row, "ts")?;
+    for column in STAGES {
+        let stage = column.trim_end_matches("_ts");
+        match row[column].as_i64() {
+            Some(ts) => {
+                ensure!(ts >= last, "{column} is not in order: {row}");
+                last = ts;
+            }
+            None => {
+                let whole = if stage.starts_with("host_") { "host" } else { "wake" };
+                ensure!(named.contains(&stage) || named.contains(&whole), "{column}: {row}");
+            }
+        }
+    }
+    ensure!(last == number(row, "ts")? + number(row, "dur")?, "stages are not the request: {row}");
+    Ok(())
+}
+
+/// How many rows have each value.
+fn counts(rows: &[Value], column: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for row in rows {
+        *counts.entry(row[column].as_str().unwrap_or("none").to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+/// The nearest rank, of so many hundredths.
+fn rank(sorted: &[i64], percent: usize) -> i64 {
+    sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
+}
+
+fn depths(bed: &Bed) -> Result<()> {
+    let load = |(at, (depth, n)): (u32, &(i64, i64))| {
+        format!("disk:after_port={}:n={n}:depth={depth}", BEGIN + at)
+    };
+    let loads: Vec<String> = (0..).zip(&LOADS).map(load).collect();
+    let guest = guest_with_disk(bed, "store", "/dev/nullb0", &loads.join("+"))?;
+    for (at, (depth, n)) in (0..).zip(LOADS) {
+        let name = format!("depth{depth}");
+        let mut line = String::new();
+        let recorded = bed.record_with(&name, &[&guest], &[], 4, || {
+            guest.order(BEGIN + at)?;
+            line = guest.wait_for(&format!("disk n={n} ")).within(240)?;
+            Ok(())
+        })?;
+        let rows = writes(&recorded.dir, "store")?;
+        ensure!(i64::try_from(rows.len())? == n, "{} of {n} requests", rows.len());
+        rows.iter().try_for_each(check_stages)?;
+        let whole = rows.iter().filter(|row| row["missing"] == "").count();
+        let lengths = rows.iter().map(|row| number(row, "dur"));
+        let mut lengths: Vec<i64> = lengths.collect::<Result<_>>()?;
+        lengths.sort_unstable();
+        let own = numbers_of(&line);
+        println!(
+            "depth {depth}: {whole} of {n} with all stages; joined by {:?}; missing {:?}; p50 {} (workload {}), p99 {} \
+             (workload {})",
+            counts(&rows, "evidence"),
+            counts(&rows, "missing"),
+            rank(&lengths, 50),
+            own("p50_ns")?,
+            rank(&lengths, 99),
+            own("p99_ns")?,
+        );
+        // The workload's clock runs from its system call to the return of that.
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of some seconds")]
+        let ours = rank(&lengths, 50) as f64;
+        ensure!(ours <= own("p50_ns")?, "requests take longer than the calls that make them");
+        let known = rows.iter().filter(|row| row["host_submit_ts"].is_i64()).count();
+        ensure!(known * 100 >= rows.len() * 99, "{known} of {n} have the host's request");
+    }
+    guest.kill()
+}
+
+/// The share of the requests' time between two stages.
+fn share_between(rows: &[Value], from: &str, to: &str) -> Result<f64> {
+    let (mut part, mut all) = (0, 0);
+    for row in rows {
+        all += number(row, "dur")?;
+        part += row[to].as_i64().zip(row[from].as_i64()).map_or(0, |(to, from)| to - from);
+    }
+    Ok(ratio(part, all))
+}
+
+fn slow_device(bed: &Bed) -> Result<()> {
+    bed.sh(&format!(
+        "mount -t configfs none /sys/kernel/config 2>/dev/null; mkdir /sys/kernel/config/nullb/slow && \
+         cd /sys/kernel/config/nullb/slow && echo 64 >size && echo 2 >irqmode && \
+         echo {SLOW_NS} >completion_nsec && echo 1 >power; ls -l /dev/nullb*"
+    ))?;
+    let workload = format!("disk:after_port={BEGIN}:n={SLOW_REQUESTS}");
+    let guest = guest_with_disk(bed, "slow", "/dev/nullb1", &workload)?;
+    let recorded = bed.record_with("slow-device", &[&guest], &[], 4, || {
+        guest.order(BEGIN)?;
+        guest.wait_for("disk n=").within(240).map(drop)
+    })?;
+    guest.kill()?;
+    let rows = writes(&recorded.dir, "slow")?;
+    ensure!(i64::try_from(rows.len())? == SLOW_REQUESTS, "{} requests", rows.len());
+    let all = rows.iter().map(|row| number(row, "dur")).sum::<Result<i64>>()?;
+    let truth = ratio(SLOW_REQUESTS * SLOW_NS, all);
+    let said = share_between(&rows, "host_issue_ts", "host_complete_ts")?;
+    let answer = Answer::of(&recorded.dir, None, &["--vm", "slow", "--request", "1"])?;
+    expect_share("a device that answers after 20 ms", truth, &answer, said)?;
+    let found = answer.found("slow_device", "slow")?["sentence"].to_string();
+    ensure!(found.contains("The host's device"), "{found}");
+    Ok(())
+}
+
+/// QEMU's threads but the vCPUs' beside a real-time thread.
+fn slow_vmm(bed: &Bed) -> Result<()> {
+    let guest =
+        guest_with_disk(bed, "late", "/dev/nullb0", &format!("disk:after_port={BEGIN}:n=4000"))?;
+    let pid = guest.pid()?;
+    guest.pin(&OTHER.to_string())?;
+    bed.sh(&format!("taskset -cp {MEASURED} {pid}"))?;
+    let of_main = format!("/proc/{pid}/task/{pid}/schedstat");
+    let spinner = bed.busy(MEASURED, "", "fifo duty=60 period_ms=100")?;
+    let recorded =
+        bed.record_with("slow-vmm", &[&guest], &[of_main.clone()], 8, || guest.order(BEGIN))?;
+    drop(spinner);
+    let asker = first_workload(&guest)?;
+    guest.kill()?;
+    let rows = writes(&recorded.dir, "late")?;
+    ensure!(rows.len() > 50, "{} requests", rows.len());
+    let [pickup, device] = [
+        share_between(&rows, "kick_ts", "pickup_ts")?,
+        share_between(&rows, "host_issue_ts", "host_complete_ts")?,
+    ];
+    println!("pickup {:.1} %, device {:.1} %", pickup * 100.0, device * 100.0);
+    ensure!(pickup > device, "the device took longer than the back end to go on");
+    let [_, truth] = recorded.ran_and_waited(&of_main)?;
+    let answer = recorded.explain(&["--vm", "late", "--thread", &asker])?;
+    let said = answer.share(|piece| piece["tid"] == pid && piece["state"] == "runnable")?;
+    expect_share("QEMU's main thread beside a SCHED_FIFO thread", truth, &answer, said)?;
+    let found = answer.found("slow_vmm", "late")?["sentence"].to_string();
+    ensure!(found.contains("qemu-system") && found.contains("behind fifo"), "{found}");
+    Ok(())
+}
