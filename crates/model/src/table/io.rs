@@ -9,7 +9,7 @@ use crate::{
 };
 
 table! {
-    /// One request to a block device, with the time of every stage that the recording tells: of a VM's
+    /// One request to a block device, with the time of every stage that was recorded: of a VM's
     /// request, from the guest's queue through the host and back. A stage that is not known is
     /// null and named in `missing`; none is guessed. The stages that are known are in the order of
     /// the columns, so that their lengths add up to `dur`.
@@ -72,10 +72,10 @@ table! {
         evidence: Option<Evidence>,
         /// The stages that the way of such a request has and that are null, with a comma between
         /// them: as the columns without _ts; `host` for the three of the host's device, `wake` if
-        /// nobody was woken.
+        /// no thread was woken.
         missing: String,
         /// Error bound of the lengths between guest and host, ns: that of both clocks. Null if unknown
-        /// or if none of them is told.
+        /// or if there are none.
         error_ns: Option<u64>,
     }
 }
