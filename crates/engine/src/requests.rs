@@ -179,12 +179,12 @@ impl World {
             });
         }
         if !stages.is_hidden {
-            let handler = stages.interrupt.map(|interrupt| interrupt.handler);
+            // A handler takes up what is done while it runs, too.
             let asked = Asked {
                 request: told.request,
                 issued: told.issue.unwrap_or(told.ts),
                 picked_up: stages.pickup.or(stages.kick.map(|kick| kick.ts)),
-                until: handler.unwrap_or(at.t),
+                until: at.t,
             };
             stages.part = self.ways.parts(at.m).find(&asked);
         }
