@@ -9,7 +9,7 @@ use super::{
 use crate::guests::nested::{Bed, machine_id};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 use transect_e2e::{number, report, table_rows};
 use transect_testbed::Guest;
 
@@ -18,8 +18,8 @@ const BEGIN: u32 = 5000;
 /// How many requests are under way at once, and how many there are.
 const LOADS: [(i64, i64); 3] = [(1, 200), (4, 400), (32, 960)];
 /// The device of the host that answers after this time.
-const SLOW_NS: i64 = 20_000_000;
-const SLOW_REQUESTS: i64 = 100;
+const SLOW_NS: i64 = 50_000_000;
+const SLOW_REQUESTS: i64 = 80;
 /// Columns of the stages, in order.
 const STAGES: [&str; 12] = [
     "issue_ts",
@@ -39,9 +39,9 @@ const STAGES: [&str; 12] = [
 #[test]
 fn block_requests_are_told_by_stage() {
     on_nested_host(|bed| {
-        depths(bed)?;
         slow_device(bed)?;
-        slow_vmm(bed)
+        slow_vmm(bed)?;
+        depths(bed)
     });
 }
 
@@ -151,11 +151,22 @@ fn share_between(rows: &[Value], from: &str, to: &str) -> Result<f64> {
     Ok(ratio(part, all))
 }
 
+/// From the first request's begin to the end of the last.
+fn time_of(rows: &[Value]) -> Result<Range<i64>> {
+    let begins = rows.iter().map(|row| number(row, "ts")).collect::<Result<Vec<i64>>>()?;
+    let ends = rows.iter().map(|row| Ok(number(row, "ts")? + number(row, "dur")?));
+    let ends = ends.collect::<Result<Vec<i64>>>()?;
+    let (from, until) = (begins.iter().min(), ends.iter().max());
+    Ok(*from.context("no request")?..*until.context("no request")?)
+}
+
 fn slow_device(bed: &Bed) -> Result<()> {
+    // Some kernels name it after its folder, others count.
     bed.sh(&format!(
-        "mount -t configfs none /sys/kernel/config 2>/dev/null; mkdir /sys/kernel/config/nullb/slow && \
-         cd /sys/kernel/config/nullb/slow && echo 64 >size && echo 2 >irqmode && \
-         echo {SLOW_NS} >completion_nsec && echo 1 >power; ls -l /dev/nullb*"
+        "mount -t configfs none /sys/kernel/config 2>/dev/null; cd /sys/kernel/config/nullb && \
+         mkdir nullb1 && cd nullb1 && echo 64 >size && echo 2 >irqmode && \
+         echo {SLOW_NS} >completion_nsec && echo 1 >power && [ -b /dev/nullb1 ] || \
+         {{ ls /sys/block >&2; dmesg | tail >&2; false; }}"
     ))?;
     let workload = format!("disk:after_port={BEGIN}:n={SLOW_REQUESTS}");
     let guest = guest_with_disk(bed, "slow", "/dev/nullb1", &workload)?;
@@ -169,8 +180,9 @@ fn slow_device(bed: &Bed) -> Result<()> {
     let all = rows.iter().map(|row| number(row, "dur")).sum::<Result<i64>>()?;
     let truth = ratio(SLOW_REQUESTS * SLOW_NS, all);
     let said = share_between(&rows, "host_issue_ts", "host_complete_ts")?;
-    let answer = Answer::of(&recorded.dir, None, &["--vm", "slow", "--request", "1"])?;
-    expect_share("a device that answers after 20 ms", truth, &answer, said)?;
+    let range = time_of(&rows)?;
+    let answer = Answer::of(&recorded.dir, Some(&range), &["--vm", "slow", "--request", "1"])?;
+    expect_share("a device that answers after 50 ms", truth, &answer, said)?;
     let found = answer.found("slow_device", "slow")?["sentence"].to_string();
     ensure!(found.contains("The host's device"), "{found}");
     Ok(())
@@ -186,7 +198,9 @@ fn slow_vmm(bed: &Bed) -> Result<()> {
     let of_main = format!("/proc/{pid}/task/{pid}/schedstat");
     let spinner = bed.busy(MEASURED, "", "fifo duty=60 period_ms=100")?;
     let recorded =
-        bed.record_with("slow-vmm", &[&guest], &[of_main.clone()], 8, || guest.order(BEGIN))?;
+        bed.record_with("slow-vmm", &[&guest], std::slice::from_ref(&of_main), 8, || {
+            guest.order(BEGIN)
+        })?;
     drop(spinner);
     let asker = first_workload(&guest)?;
     guest.kill()?;
