@@ -15,7 +15,8 @@ use transect_model::{
     exit::ExitReason,
     ids::{CpuId, MachineId, Tid, VcpuId},
     record_type,
-    table::{IoRequest, IoStage, TableDoc},
+    stage::{Stage, Staged as _},
+    table::{IoRequest, TableDoc},
     time::TimeUnit,
 };
 
@@ -44,8 +45,8 @@ record_type! {
 impl StageLine {
     /// The stages of a request.
     pub fn of_request(row: &IoRequest) -> impl Iterator<Item = Self> {
-        let line = |IoStage { from, to, ts, ns }| StageLine {
-            stage: IoStage::name(from, to),
+        let line = |Stage { from, to, ts, ns }| StageLine {
+            stage: IoRequest::stage_name(from, to),
             ts,
             dur: ns,
         };

@@ -7,8 +7,9 @@ use crate::cell::Record;
 use crate::column::{ColumnSource, ColumnVisitor, TableDoc};
 use crate::table::{
     BlockIo, Cause, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
-    ImportLog, IoRequest, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Queue, Reclaim, Syscall,
-    Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
+    ImportLog, IoRequest, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Packet, Queue, Reclaim,
+    Syscall, Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window,
+    WorkItem,
 };
 
 /// A row type that can be walked column by column.
@@ -191,6 +192,7 @@ tables! {
     block_io: BlockIo = BlockIo;
     io_requests: IoRequest = IoRequest boxed;
     net_io: NetIo = NetIo;
+    packets: Packet = Packet boxed;
     work_items: WorkItem = WorkItem;
     causes: Cause = Cause;
     irq_lines: IrqLine = IrqLine;

@@ -22,7 +22,8 @@ pub use crate::column::{Column, ColumnType, TableDoc};
 pub use crate::row::{Chosen, Held, Row, TABLES, TableSink, TableVisitor, Tables, each_table};
 pub use crate::selected::Selected;
 pub use causes::{Cause, IrqLine, LockWait, Queue, Reclaim, Throttle};
-pub use io::{CUTS, IoRequest, IoStage};
+pub use io::IoRequest;
+pub use packets::Packet;
 
 macro_rules! table {
     (
@@ -51,6 +52,7 @@ macro_rules! table {
 
 mod causes;
 mod io;
+mod packets;
 
 table! {
     /// One machine of the recording.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use transect_model::{
     cause::Evidence,
     ids::MachineId,
-    table::{CUTS, IoRequest, Tables},
+    stage::Staged as _,
+    table::{IoRequest, Tables},
 };
 
 const GUEST: MachineId = MachineId(1);
@@ -124,7 +125,7 @@ fn told(tables: &Tables) -> Vec<String> {
 }
 
 fn text(row: &IoRequest) -> String {
-    let known = CUTS.iter().zip(row.cuts()).skip(1);
+    let known = IoRequest::CUTS.iter().zip(row.cuts()).skip(1);
     let known = known.filter_map(|(cut, ts)| Some(format!("{cut}+{}", ts? - row.ts)));
     let known: Vec<String> = known.collect();
     let mut text = format!("{}: {}", row.sector, known.join(" "));

@@ -6,6 +6,7 @@ use crate::{
     event::BlockOp,
     ids::{BlockDevice, MachineId, Tid},
     row::Columnar,
+    stage::Staged,
 };
 
 table! {
@@ -80,46 +81,24 @@ table! {
     }
 }
 
-/// The stages in order, by the event with which each begins or ends.
-pub const CUTS: [&str; 13] = [
-    "submit",
-    "issue",
-    "kick",
-    "pickup",
-    "host_submit",
-    "host_issue",
-    "host_complete",
-    "signal",
-    "inject",
-    "guest_irq",
-    "complete",
-    "wake",
-    "run",
-];
+impl Staged for IoRequest {
+    const CUTS: &'static [&'static str] = &[
+        "submit",
+        "issue",
+        "kick",
+        "pickup",
+        "host_submit",
+        "host_issue",
+        "host_complete",
+        "signal",
+        "inject",
+        "guest_irq",
+        "complete",
+        "wake",
+        "run",
+    ];
 
-/// One stretch of a request's way: between two events of which all between are not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IoStage {
-    /// The event it begins with, as a place in [`CUTS`].
-    pub from: usize,
-    /// The event it ends with.
-    pub to: usize,
-    /// When it begins, ns of trace time.
-    pub ts: i64,
-    /// Its length, ns.
-    pub ns: i64,
-}
-
-impl IoStage {
-    /// The name of a stretch between two cuts: `issue..kick`.
-    pub fn name(from: usize, to: usize) -> String {
-        format!("{}..{}", CUTS[from], CUTS[to])
-    }
-}
-
-impl IoRequest {
-    /// The times of the events of [`CUTS`].
-    pub fn cuts(&self) -> [Option<i64>; CUTS.len()] {
+    fn cuts(&self) -> impl Iterator<Item = Option<i64>> {
         [
             Some(self.ts),
             self.issue_ts,
@@ -135,18 +114,6 @@ impl IoRequest {
             self.wake_ts,
             self.run_ts,
         ]
-    }
-
-    /// Its stages, which tile it.
-    pub fn stages(&self) -> impl Iterator<Item = IoStage> + use<> {
-        let known = self.cuts().into_iter().enumerate();
-        let mut known = known.filter_map(|(at, ts)| Some((at, ts?)));
-        let mut last = known.next();
-        std::iter::from_fn(move || {
-            let (from, ts) = last?;
-            last = known.next();
-            let (to, until) = last?;
-            Some(IoStage { from, to, ts, ns: until - ts })
-        })
+        .into_iter()
     }
 }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use transect_model::cause::Evidence;
 use transect_model::event::BlockOp;
 use transect_model::ids::{BlockDevice, MachineId};
-use transect_model::table::{IoRequest, IoStage};
+use transect_model::stage::{Stage as Stretch, Staged as _};
+use transect_model::table::IoRequest;
 
 /// Two cuts, as places in the table's list of them.
 type Stage = (usize, usize);
@@ -43,7 +44,7 @@ impl RequestSums {
             return;
         };
         group.ended.push((dur, group.parts.len()));
-        let parts = row.stages().map(|IoStage { from, to, ns, .. }| ((from, to), ns));
+        let parts = row.stages().map(|Stretch { from, to, ns, .. }| ((from, to), ns));
         group.parts.extend(parts);
         group.whole += u64::from(row.missing.is_empty());
         for name in row.missing.split(',').filter(|name| !name.is_empty()) {
@@ -70,7 +71,7 @@ impl RequestSums {
                 of.iter().max_by_key(|(stage, sums)| (sums.of_slowest_ns, Reverse(**stage)));
             let tail_stage = slowest
                 .filter(|(_, sums)| sums.of_slowest_ns > 0)
-                .map(|((from, to), _)| IoStage::name(*from, *to));
+                .map(|((from, to), _)| IoRequest::stage_name(*from, *to));
             for (stage, sums) in &of {
                 stages.push(stage_line(key, *stage, sums, names));
             }
@@ -165,7 +166,7 @@ fn stage_line(
         machine: names.machine(machine_id),
         device: device.to_string(),
         op: op.to_owned(),
-        stage: IoStage::name(from, to),
+        stage: IoRequest::stage_name(from, to),
         count: sums.ns.len() as u64,
         total_ns: ns.total(),
         p50_ns: ns.quantile(50),

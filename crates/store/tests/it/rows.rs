@@ -157,6 +157,12 @@ rows! {
         error_ns
     };
     NetIo = NetIo { ts, machine_id, cpu, tid, device, direction, bytes, code };
+    Packet = Packet {
+        ts, dur, machine_id, tid, device, to_machine_id, to_device, flow, seq, bytes, send_ts,
+        kick_ts, pickup_ts, host_receive_ts, host_send_ts, fetch_ts, signal_ts, inject_ts,
+        guest_irq_ts, receive_ts, wake_ts, run_ts, wake_tid, backend_tid, to_backend_tid, evidence,
+        missing, error_ns
+    };
     WorkItem = WorkItem { ts, dur, machine_id, cpu, tid, function };
     Cause = Cause {
         ts, dur, kind, machine_id, cpu, tid, vector, context, to_machine_id, to_cpu, to_tid, to_vcpu, id,

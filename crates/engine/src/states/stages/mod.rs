@@ -31,7 +31,8 @@ use transect_model::{
     cause::Evidence,
     event::BlockRequest,
     ids::{BlockDevice, MachineId, Tid},
-    table::{CUTS, IoRequest},
+    stage::Staged as _,
+    table::IoRequest,
 };
 
 /// A doorbell that was rung for a request.
@@ -226,9 +227,8 @@ impl Stages {
 
 /// Says which stages are missing, of those that its way has.
 fn name_missing(row: &mut IoRequest, is_virtual: bool) {
-    let cuts = row.cuts();
-    let is_missing =
-        |name: &str| CUTS.iter().position(|cut| *cut == name).is_some_and(|at| cuts[at].is_none());
+    let unknown = || IoRequest::CUTS.iter().zip(row.cuts()).filter(|(_, ts)| ts.is_none());
+    let is_missing = |name: &str| unknown().any(|(cut, _)| *cut == name);
     let mut missing = Vec::new();
     let mut look = |names: &[&'static str], together: Option<&'static str>| {
         let gone = names.iter().copied().filter(|name| is_missing(name));

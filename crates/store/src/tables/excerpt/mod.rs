@@ -274,6 +274,7 @@ mod tests {
             "block_io",
             "io_requests",
             "net_io",
+            "packets",
             "work_items",
             "causes",
             "locks",
