@@ -7,9 +7,9 @@ use crate::{
             Edge, Effect, Origin,
             delivery::{Accepted, Kick, PORT, into_vcpu, kind_of},
             on_cpu::Message,
-            packet_id,
         },
         occupant::Occupant,
+        packets::packet_id,
     },
     world::{World, env},
 };
@@ -32,13 +32,16 @@ impl World {
         let cpu = &mut self.machines[at.m].cpus[at.c];
         match *event {
             CoreEvent::VectorEntry { .. } => self.machines[at.m].has_vectors = true,
-            CoreEvent::NetReceive { .. } => cpu.on_its_way.receives(at.t, cpu.irqs.within(None).1),
+            CoreEvent::NetReceive { skb, bytes, device } => {
+                cpu.on_its_way.receives(at.t, cpu.irqs.within(None).1);
+                self.packet_given(at, skb, device, bytes);
+            }
             CoreEvent::BlockComplete { request, .. } => {
                 let id = request.id.map_or(request.sector, u64::from);
                 cpu.on_its_way.completes(at.t, id, cpu.irqs.within(None).1);
             }
             CoreEvent::NetPacket { flow, seq, sent: false, .. } => {
-                let id = packet_id(flow, seq);
+                let id = packet_id((flow, seq));
                 cpu.on_its_way.names_packet(id, cpu.irqs.within(None).1);
             }
             CoreEvent::KvmMsi { address, data } => {
@@ -70,10 +73,13 @@ impl World {
             CoreEvent::BlockComplete { request, .. } => self.request_done(at, request),
             CoreEvent::NetPacket { skb, flow, seq, sent: true } => {
                 let from = self.origin(at, None);
-                self.causes.numbered.send((flow, seq), skb, from);
+                self.packet_sent(at, skb, (flow, seq), from, sink);
             }
-            CoreEvent::NetPacket { flow, seq, sent: false, .. } => {
-                self.packet_comes(at, (flow, seq), sink);
+            CoreEvent::NetPacket { skb, flow, seq, sent: false } => {
+                self.packet_received(at, skb, (flow, seq), sink);
+            }
+            CoreEvent::NetXmit { skb, device, bytes, .. } => {
+                self.packet_left(at, skb, device, bytes);
             }
             // The others run no line, and are not injected by their vector.
             CoreEvent::KvmAccept { vcpu, vector, mode: 0 | 1, hardware, context } => {
@@ -91,10 +97,11 @@ impl World {
                 }
             }
             CoreEvent::KvmEntry { .. } => {
-                if let Some(v) = self.current_vcpu(at)
-                    && let Some(kick) = self.causes.of_vcpu(v).leave()
-                {
-                    self.emit_kick(at, kick, None, sink);
+                if let Some(v) = self.current_vcpu(at) {
+                    self.packets.card(v).leave();
+                    if let Some(kick) = self.causes.of_vcpu(v).leave() {
+                        self.emit_kick(at, kick, None, sink);
+                    }
                 }
             }
             _ => {}
@@ -130,18 +137,18 @@ impl World {
         match *event {
             CoreEvent::WorkQueue { work, context, .. } => {
                 let from = self.origin(at, context);
-                self.causes.numbered.queue(work, from);
+                self.causes.queued.queue(work, from);
             }
             CoreEvent::WorkStart { work, .. } => {
                 let env = env!(self, machine, sink);
-                self.causes.numbered.begins(at, work, env);
+                self.causes.queued.begins(at, work, env);
             }
             _ => {}
         }
     }
 
     /// The vCPU that a guest's CPU is.
-    fn vcpu_of_guest(&self, at: At) -> Option<usize> {
+    pub(crate) fn vcpu_of_guest(&self, at: At) -> Option<usize> {
         self.machines[at.m].vcpu_of_cpu.get(at.c).copied().flatten()
     }
 
@@ -161,11 +168,15 @@ impl World {
         if from == to {
             return Some(0);
         }
-        let bound = |machine: MachineId| self.bounds.get(machine.0 as usize).copied().flatten();
-        bound(from)?.checked_add(bound(to)?)
+        self.bound(from)?.checked_add(self.bound(to)?)
     }
 
-    fn emit_edge(&mut self, at: At, edge: Edge, sink: &mut dyn TableSink) {
+    /// The bound of a machine's clock, ns.
+    pub(crate) fn bound(&self, machine: MachineId) -> Option<u64> {
+        self.bounds.get(machine.0 as usize).copied().flatten()
+    }
+
+    pub(crate) fn emit_edge(&mut self, at: At, edge: Edge, sink: &mut dyn TableSink) {
         let error_ns = self.error_between(edge.from.machine, edge.to.machine);
         let machine = &mut self.machines[at.m];
         env!(self, machine, sink).cause(Edge { error_ns, ..edge });
@@ -226,22 +237,6 @@ impl World {
             let by = self.causes.of_vcpu(v).delivered();
             let queues = self.causes.queues.entry(at.m).or_default();
             queues.complete((request.device, request.sector), by);
-        }
-    }
-
-    fn packet_comes(&mut self, at: At, packet: (u32, u32), sink: &mut dyn TableSink) {
-        let machine = self.machines[at.m].id;
-        if let Some((from, candidates)) = self.causes.numbered.receive(packet, machine) {
-            let edge = Edge {
-                kind: CauseKind::Packet,
-                from,
-                to: Effect::handler(at, machine),
-                id: Some(packet_id(packet.0, packet.1)),
-                evidence: Evidence::of_number(candidates),
-                candidates,
-                error_ns: None,
-            };
-            self.emit_edge(at, edge, sink);
         }
     }
 
@@ -353,7 +348,14 @@ impl World {
             context: None,
             vector: None,
         };
-        let rung = self.causes.of_vcpu(v).ring(Kick { from, doorbell, answered: false });
+        let kick = Kick { from, doorbell, answered: false };
+        let is_sending = cpu.and_then(|c| guest.cpus.get(c)).is_some_and(|cpu| cpu.is_sending());
+        if is_sending {
+            self.causes.of_vcpu(v).ring_for_none(kick);
+            self.packets_kicked(at, v, doorbell);
+            return;
+        }
+        let rung = self.causes.of_vcpu(v).ring(kick);
         self.causes.queues.entry(vm.0 as usize).or_default().ring(&rung, doorbell);
         self.requests_kicked(at, vm, &rung, doorbell);
     }
@@ -364,6 +366,8 @@ impl World {
             self.emit_kick(at, kick, tid, sink);
             if let Some(tid) = tid {
                 self.back_end_woken(at, v, (kick.doorbell, &requests), tid);
+                let packets = self.packets.card(v).answer();
+                self.packets_picked_up(at, &packets, tid);
             }
         }
     }

@@ -377,6 +377,10 @@ impl World {
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
         if let Some(about) = waker.about.filter(|_| !done) {
             machine.blocks.waking.wakes(about, at.t, tid);
+            self.packets.wakes(machine.id, about, at.t, tid);
+        }
+        if !done {
+            self.packet_wakes(at, tid, waker.context);
         }
         if self.wants.follows_causes()
             && !done

@@ -78,6 +78,7 @@ mod infer;
 mod io;
 mod merge;
 mod notes;
+mod packets;
 mod pipeline;
 mod problems;
 pub mod ran;

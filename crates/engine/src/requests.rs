@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    fn is_waiting(&self, m: usize, tid: Tid) -> bool {
+    pub(crate) fn is_waiting(&self, m: usize, tid: Tid) -> bool {
         let threads = &self.machines[m].threads;
         let place = threads.find(tid).map(|slot| threads.get(slot).place);
         matches!(place, Some(Place::Waiting { .. }))
@@ -96,14 +96,16 @@ impl World {
         wake: Option<Wake>,
         sink: &mut dyn TableSink,
     ) {
-        if !self.wants.io_requests {
+        if !self.wants.io_requests && !self.wants.packets {
             return;
         }
         let machine = &mut self.machines[m];
         let tid = machine.threads.get(slot).tid;
+        self.packets.come(m, tid, t);
         if let Some(wake) = wake
             && let Some(about) = wake.waker.about
         {
+            self.packets.runs(machine.id, about, (wake.ts, t), tid);
             machine.blocks.runs(about, (wake.ts, t), tid, env!(self, machine, sink));
         }
         for (vm, request) in self.ways.come(m, tid) {
@@ -113,6 +115,7 @@ impl World {
                 stages.pickup.get_or_insert(t);
             }
         }
+        self.tell_packets(sink);
     }
 
     /// A request is done, as `event` tells of its last part.

@@ -21,6 +21,7 @@ use crate::{
         effective::Joins,
         lost::Hole,
         occupant::Occupant,
+        packets::Packets,
         pcpu::{Cpu, VcpuName},
         slots::Slot,
         stages::Ways,
@@ -92,6 +93,7 @@ pub(crate) struct World {
     pub(crate) check: Check,
     pub(crate) causes: Causes,
     pub(crate) ways: Ways,
+    pub(crate) packets: Packets,
     /// Bounds of the machines' clocks, ns; none where they are not known.
     pub(crate) bounds: Vec<Option<u64>>,
     pub(crate) xen: Xen,
@@ -153,6 +155,7 @@ impl World {
             check: Check::default(),
             causes: Causes::default(),
             ways: Ways::default(),
+            packets: Packets::default(),
             bounds: Vec::new(),
             xen: Xen::default(),
             seen_entry: false,
@@ -384,6 +387,8 @@ impl World {
             vcpu.finish(end, env!(self, machine, sink));
         }
         self.joins.finish(sink);
+        self.packets.finish();
+        self.tell_packets(sink);
         self.finish_causes(sink);
         self.windows.finish(end, sink);
         self.emit_actors(sink);

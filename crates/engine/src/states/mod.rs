@@ -15,6 +15,7 @@ pub(crate) mod irqs;
 pub(crate) mod lost;
 pub(crate) mod net;
 pub(crate) mod occupant;
+pub(crate) mod packets;
 pub(crate) mod pcpu;
 pub(crate) mod slots;
 pub(crate) mod stages;

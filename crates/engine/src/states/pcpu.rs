@@ -4,7 +4,7 @@
 //! since the stream is complete, or until any event shows the current thread while the machine is
 //! known to record `sched_switch`.
 
-use super::{Env, causes::OnCpu, irqs::Irqs, occupant::Occupant};
+use super::{Env, causes::OnCpu, irqs::Irqs, occupant::Occupant, packets::LastOnCpu};
 use serde::{Deserialize, Serialize};
 use transect_model::{
     ids::{CpuId, MachineId, VcpuId},
@@ -36,6 +36,8 @@ pub(crate) struct Cpu {
     pub(crate) irqs: Irqs,
     /// Causes on their way here.
     pub(crate) on_its_way: OnCpu,
+    /// Packets that pass here.
+    pub(crate) packets: LastOnCpu,
 }
 
 /// A vCPU thread's vCPU, for the slice's row.
@@ -57,7 +59,13 @@ impl Cpu {
             waiters: Vec::new(),
             irqs: Irqs::default(),
             on_its_way: OnCpu::default(),
+            packets: LastOnCpu::default(),
         }
+    }
+
+    /// Is a network driver getting a packet here?
+    pub(crate) fn is_sending(&self) -> bool {
+        self.packets.transmit.is_some()
     }
 
     /// The CPU goes to `new` at `t`; `told` had it until then, and was named `vcpu` if it is one.
@@ -110,6 +118,7 @@ impl Cpu {
         self.occupant = Occupant::Unknown { known_from: until };
         self.irqs.lose();
         self.on_its_way.lose();
+        self.packets = LastOnCpu::default();
     }
 
     /// Emits what is open.

@@ -44,6 +44,7 @@ impl World {
         self.record_hole(m, Some(cpu), hole, sink);
         self.causes.lose(m, hole.until.unwrap_or(i64::MAX));
         self.lose_requests();
+        self.lose_packets(hole.until.unwrap_or(i64::MAX));
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, Some(cpu), hole, sink);
         }
@@ -57,6 +58,7 @@ impl World {
         self.record_hole(m, None, hole, sink);
         self.causes.lose(m, hole.until.unwrap_or(i64::MAX));
         self.lose_requests();
+        self.lose_packets(hole.until.unwrap_or(i64::MAX));
         if self.machines[m].info.kind == MachineKind::Hypervisor {
             self.lose_records(m, None, hole, sink);
         }

@@ -7,6 +7,7 @@ mod feed;
 mod filters;
 mod host;
 mod io;
+mod packets;
 mod ran;
 mod recordings;
 mod requests;

@@ -37,6 +37,11 @@ const MAX_LINES: usize = 64;
 /// Vectors that are pending at once, at most: as many as there are.
 const MAX_VECTORS: usize = 256;
 
+/// Do so many of all votes make it sure?
+pub(crate) fn is_sure(most: u64, all: u64) -> bool {
+    all >= SURE_REQUESTS && most * 100 >= all * SURE_PERCENT
+}
+
 /// A doorbell as one number: a guest-physical address, or a port above them all.
 pub(crate) const PORT: u64 = 1 << 63;
 
@@ -254,12 +259,18 @@ impl Delivery {
         rung
     }
 
+    /// A doorbell in the exit that is open, for no request.
+    pub(crate) fn ring_for_none(&mut self, kick: Kick) {
+        self.kick = Some(kick);
+        self.rung.clear();
+    }
+
     /// The doorbell of a device's queue on this vCPU, if that is sure.
     fn doorbell_of(&self, device: u32) -> Option<u64> {
         let rings = || self.rings.range((device, 0)..=(device, u64::MAX));
         let all: u64 = rings().map(|(_, count)| *count).sum();
         let ((_, doorbell), most) = rings().max_by_key(|(_, count)| **count)?;
-        (all >= SURE_REQUESTS && most * 100 >= all * SURE_PERCENT).then_some(*doorbell)
+        is_sure(*most, all).then_some(*doorbell)
     }
 
     /// Somebody goes on in the exit that is open: the kick, if it is the first, and for which requests.
@@ -368,6 +379,11 @@ impl Queues {
         }
     }
 
+    /// The last handler to which a message led.
+    pub(crate) fn handled(&self, message: (u64, u64)) -> Option<Delivered> {
+        self.handlers.get(&message).copied()
+    }
+
     /// The interrupt that tells of the end of a request for which this doorbell was rung: that in whose handler it
     /// is completed, or the last one of its queue if the guest has another CPU complete it.
     pub(crate) fn interrupt_of(
@@ -391,8 +407,7 @@ impl Queues {
         let messages = self.pairs.get(&(device, doorbell))?;
         let all: u64 = messages.values().map(|shown| shown.requests).sum();
         let (message, most) = messages.iter().max_by_key(|(_, shown)| shown.requests)?;
-        let is_sure = all >= SURE_REQUESTS && most.requests * 100 >= all * SURE_PERCENT;
-        is_sure.then_some(*message)
+        is_sure(most.requests, all).then_some(*message)
     }
 
     /// A request is done, in the handler of an interrupt if that is known.

@@ -25,13 +25,13 @@
 //! machine either, but within a CPU: what seems to be the cause may have had its effect unseen.
 
 pub(crate) mod delivery;
-mod numbered;
 pub(crate) mod on_cpu;
 mod origin;
+pub(crate) mod queued;
 
-pub(crate) use numbered::{Numbered, packet_id};
 pub(crate) use on_cpu::OnCpu;
 pub(crate) use origin::{Edge, Effect, Origin};
+pub(crate) use queued::Queued;
 
 use delivery::{Delivery, Queues};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ const MAX_NAMES: usize = 1 << 13;
 /// What causes of a recording are on their way, besides those within a CPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Causes {
-    pub(crate) numbered: Numbered,
+    pub(crate) queued: Queued,
     /// By the index of the vCPU.
     delivery: Vec<Delivery>,
     /// By the index of the VM.
@@ -105,7 +105,7 @@ impl Causes {
     pub(crate) fn lose(&mut self, m: usize, until: i64) {
         let hidden = self.hidden_until.entry(m).or_insert(until);
         *hidden = until.max(*hidden);
-        self.numbered.lose();
+        self.queued.lose();
         self.delivery.iter_mut().for_each(Delivery::lose);
         self.queues.values_mut().for_each(Queues::lose);
     }

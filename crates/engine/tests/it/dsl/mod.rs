@@ -262,13 +262,13 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
             error: field(words, "error").unwrap_or(0) as i32,
         },
         "net_xmit" => CoreEvent::NetXmit {
-            skb: 1,
+            skb: field(words, "skb").unwrap_or(1) as u64,
             device: Comm::new(words[1].as_bytes()),
             bytes: num(2) as u32,
             code: field(words, "code").unwrap_or(0) as i32,
         },
         "net_receive" => CoreEvent::NetReceive {
-            skb: 1,
+            skb: field(words, "skb").unwrap_or(1) as u64,
             device: Comm::new(words[1].as_bytes()),
             bytes: num(2) as u32,
         },

@@ -141,6 +141,34 @@ fn points(tables: &Tables) -> Points {
         };
         add("io_requests", r.machine_id.0, point);
     }
+    for r in &tables.packets {
+        // What nothing but time tells may be another's.
+        let sure = |ts: Option<i64>| ts.filter(|_| r.evidence != Some(Evidence::Order));
+        let point = Point {
+            ts: r.ts,
+            fixed: vec![("flow", id(r.flow)), ("seq", id(r.seq))],
+            optional: vec![
+                ("tid", r.tid.map(|tid| tid.0.into())),
+                ("bytes", r.bytes.map(|bytes| bytes as i64)),
+                ("send_ts", r.send_ts),
+                ("kick_ts", sure(r.kick_ts)),
+                ("pickup_ts", sure(r.pickup_ts)),
+                ("host_receive_ts", sure(r.host_receive_ts)),
+                ("fetch_ts", sure(r.fetch_ts)),
+                ("signal_ts", sure(r.signal_ts)),
+                ("inject_ts", sure(r.inject_ts)),
+                ("guest_irq_ts", sure(r.guest_irq_ts)),
+                ("wake_ts", sure(r.wake_ts)),
+                ("run_ts", sure(r.run_ts)),
+                (
+                    "wake_tid",
+                    r.wake_tid.filter(|_| sure(r.wake_ts).is_some()).map(|tid| tid.0.into()),
+                ),
+            ],
+            row: Row::from(r.clone()),
+        };
+        add("packets", r.machine_id.0, point);
+    }
     for r in &tables.net_io {
         let point = Point {
             ts: r.ts,
@@ -187,8 +215,8 @@ pub fn compare_points(
             add(format!("{table}: row outside of the span"), &format_args!("span {start}..{end}"));
         }
         let Some(other) = whole.get(&key) else {
-            if ["block_io", "io_requests"].contains(&table) && is_later_part(&point, whole.values())
-            {
+            let has_parts = ["block_io", "io_requests", "packets"];
+            if has_parts.contains(&table) && is_later_part(&point, whole.values()) {
                 continue;
             }
             add(format!("{table}: row that the whole does not have"), &"has no such row");
@@ -215,6 +243,13 @@ fn is_later_part<'p>(part: &Point, mut whole: impl Iterator<Item = &'p Point>) -
             (row.device, row.sector, row.bytes) == (part.device, part.sector, part.bytes)
                 && row.issue_ts == Some(part.ts)
                 && part.complete_ts.is_none_or(|ts| row.complete_ts == Some(ts))
+        });
+    }
+    if let Row::Packet(part) = &part.row {
+        // It is told as a packet of its own, which begins with a later event.
+        return whole.any(|point| {
+            let Row::Packet(row) = &point.row else { return false };
+            (row.flow, row.seq) == (part.flow, part.seq) && row.ts < part.ts
         });
     }
     let Row::BlockIo(part) = &part.row else { return false };
