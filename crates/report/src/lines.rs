@@ -267,26 +267,14 @@ line! {
 }
 
 line! {
-    /// The block requests of one machine to one device that do one thing. Order statistics are
-    /// nearest-rank over those that ended, from submission to the last stage that is known.
-    RequestLine {
-        /// The machine.
-        machine_id: MachineId,
-        /// Its name.
-        machine: String,
-        /// The device, as major:minor.
-        device: String,
-        /// read, write, flush, discard or other.
-        op: String,
-        /// How many.
-        count: u64,
-        /// How many have no completion in the recording; they are in nothing below.
-        unfinished: u64,
+    /// The columns of rows with a way, of a group of them. Order statistics are nearest-rank over those
+    /// that ended.
+    WaySums {
         /// How many have every stage of their way.
         with_all_stages: u64,
-        /// The stages that are missing, each with the number of requests without it.
+        /// The stages that are missing, each with the number of rows without it.
         missing: String,
-        /// Requests whose events of guest and host are joined by ids.
+        /// Those whose events of several machines are joined by ids.
         by_id: u64,
         /// Those with a joint by context, and none weaker.
         by_context: u64,
@@ -314,20 +302,12 @@ line! {
 }
 
 line! {
-    /// One stage of such requests: from one event to the next that is known. Those of one request add
-    /// up to its time.
-    StageLine {
-        /// The machine.
-        machine_id: MachineId,
-        /// Its name.
-        machine: String,
-        /// The device, as major:minor.
-        device: String,
-        /// read, write, flush, discard or other.
-        op: String,
-        /// The two events, as the columns of io_requests without _ts: issue..kick.
+    /// The columns of one stage of such a group: from one event to the next that is known. Those of one
+    /// row add up to its time.
+    StageSums {
+        /// The two events, as the table's columns without _ts: issue..kick.
         stage: String,
-        /// The number of requests that have it.
+        /// The number of rows that have it.
         count: u64,
         /// Its time, sum.
         total_ns: i64,
@@ -341,7 +321,81 @@ line! {
         p999_ns: Option<i64>,
         /// The longest.
         max_ns: Option<i64>,
-        /// Its time in the slowest hundredth of the requests.
+        /// Its time in the slowest hundredth.
         of_slowest_ns: i64,
     }
+}
+
+line! {
+    /// The block requests of one machine to one device that do one thing.
+    RequestLine {
+        /// The machine.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The device, as major:minor.
+        device: String,
+        /// read, write, flush, discard or other.
+        op: String,
+        /// How many.
+        count: u64,
+        /// How many have no completion in the recording; they are in nothing below.
+        unfinished: u64,
+    }
+    /// From submission to the last stage that is known.
+    way: WaySums
+}
+
+line! {
+    /// One stage of such requests.
+    StageLine {
+        /// The machine.
+        machine_id: MachineId,
+        /// Its name.
+        machine: String,
+        /// The device, as major:minor.
+        device: String,
+        /// read, write, flush, discard or other.
+        op: String,
+    }
+    /// Its columns.
+    sums: StageSums
+}
+
+line! {
+    /// The packets from one machine to another.
+    PacketLine {
+        /// The sender; null if they came from outside of the recording.
+        machine_id: Option<MachineId>,
+        /// Its name.
+        machine: Option<String>,
+        /// The receiver; null if they left the recording or were dropped.
+        to_machine_id: Option<MachineId>,
+        /// Its name.
+        to_machine: Option<String>,
+        /// How many.
+        count: u64,
+        /// How many have one event only; they are in nothing below but the bytes.
+        unfinished: u64,
+        /// Their length, sum of those known.
+        bytes: u64,
+    }
+    /// From the first stage that is known to the last one.
+    way: WaySums
+}
+
+line! {
+    /// One stage of such packets.
+    PacketStageLine {
+        /// The sender; null if they came from outside of the recording.
+        machine_id: Option<MachineId>,
+        /// Its name.
+        machine: Option<String>,
+        /// The receiver; null if they left the recording or were dropped.
+        to_machine_id: Option<MachineId>,
+        /// Its name.
+        to_machine: Option<String>,
+    }
+    /// Its columns.
+    sums: StageSums
 }

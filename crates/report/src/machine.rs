@@ -3,8 +3,8 @@
 use super::View;
 use super::build::Report;
 use super::lines::{
-    AntagonistLine, CpuLine, DomainLine, ExitLine, RequestLine, StageLine, ThreadLine, VcpuLine,
-    WakeupLine,
+    AntagonistLine, CpuLine, DomainLine, ExitLine, PacketLine, PacketStageLine, RequestLine,
+    StageLine, ThreadLine, VcpuLine, WakeupLine,
 };
 use super::summary;
 use crate::facts::{CostLine, RecordingLine, TimeUnit};
@@ -252,6 +252,10 @@ fn lists(report: &Report, view: View) -> Vec<List<'_>> {
         View::Requests => vec![
             List::whole("requests", RequestLine::COLUMNS, &report.requests),
             List::whole("request_stages", StageLine::COLUMNS, &report.request_stages),
+        ],
+        View::Packets => vec![
+            List::whole("packets", PacketLine::COLUMNS, &report.packets),
+            List::whole("packet_stages", PacketStageLine::COLUMNS, &report.packet_stages),
         ],
         View::Windows => vec![List::whole("windows", &names(&Window::TABLE), &report.windows)],
         View::Lost => vec![List::whole("lost", &names(&Lost::TABLE), &report.lost)],

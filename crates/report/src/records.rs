@@ -6,19 +6,28 @@
 use std::io::{self, Write};
 use transect_model::cell::{Cell, Record};
 
-/// A record that only faces know: a struct that lists its columns, as table rows do.
+/// A record that only faces know: a struct that lists its columns, as table rows do. Behind its own
+/// columns can be those of another record, which several have in common.
 macro_rules! line {
     (
         $(#[doc = $doc:literal])*
         $line:ident { $( $(#[doc = $cdoc:literal])+ $col:ident: $ty:ty, )* }
+        $( $(#[doc = $rdoc:literal])+ $rest:ident: $rest_ty:ty )?
     ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq)]
-        pub(crate) struct $line { $( $(#[doc = $cdoc])+ pub $col: $ty, )* }
+        pub(crate) struct $line {
+            $( $(#[doc = $cdoc])+ pub $col: $ty, )*
+            $( $(#[doc = $rdoc])+ pub $rest: $rest_ty, )?
+        }
 
         impl $line {
             /// Names of the columns, in order.
-            pub(crate) const COLUMNS: &'static [&'static str] = &[ $( stringify!($col) ),* ];
+            pub(crate) const COLUMNS: &'static [&'static str] = {
+                const OWN: &[&str] = &[ $( stringify!($col) ),* ];
+                const REST: &[&str] = crate::records::line!(@rest $( $rest_ty )?);
+                &crate::records::joined::<{ OWN.len() + REST.len() }>(OWN, REST)
+            };
         }
 
         impl transect_model::cell::Record for $line {
@@ -28,9 +37,26 @@ macro_rules! line {
             ) {
                 use transect_model::cell::ToCell;
                 $( visit(stringify!($col), self.$col.to_cell()); )*
+                $( self.$rest.each_cell(visit); )?
             }
         }
     };
+    (@rest) => { &[] };
+    (@rest $rest_ty:ty) => { <$rest_ty>::COLUMNS };
+}
+
+/// The names of a record's own columns and of those behind them.
+pub(crate) const fn joined<const N: usize>(
+    own: &[&'static str],
+    rest: &[&'static str],
+) -> [&'static str; N] {
+    let mut all = [""; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < own.len() { own[at] } else { rest[at - own.len()] };
+        at += 1;
+    }
+    all
 }
 pub(crate) use line;
 pub(crate) use transect_model::json::{write_json, write_json_str};

@@ -4,7 +4,7 @@
 //! stamp before trace time 0, interrupts that nest, a lost stretch of a whole machine.
 
 use transect_model::cause::Evidence;
-use transect_model::event::BlockOp;
+use transect_model::event::{BlockOp, DeviceName};
 use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_model::interrupt::IrqSource;
@@ -224,6 +224,8 @@ pub fn tables() -> Tables {
         cpu_slice((8_500, 1_500), PERIODIC, Some(Tid::IDLE), None),
     ];
     t.io_requests = vec![request(2_600, true), request(4_000, false)];
+    t.packets = vec![packet(4_500, Seen::Whole), packet(5_000, Seen::FromOutside)];
+    t.packets.push(packet(9_000, Seen::Sent));
     t.irqs = vec![irq(-50, 20, false, 33), irq(100, 50, true, 1), irq(110, 10, false, 33)];
     t.irqs.push(irq(155, 10, true, 7));
     t.syscalls = vec![syscall(2_500, Some(5_700), Some(-4)), syscall(8_300, None, None)];
@@ -276,6 +278,64 @@ fn request(ts: i64, is_whole: bool) -> IoRequest {
         }
         .to_owned(),
         error_ns: Some(0),
+    }
+}
+
+/// How much of a packet's way is recorded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Whole,
+    FromOutside,
+    Sent,
+}
+
+/// A packet from the hog to the periodic VM, one to the latter from outside, or the first event of one.
+fn packet(ts: i64, seen: Seen) -> Packet {
+    let is_received = seen != Seen::Sent;
+    let sent = |after: i64| (seen == Seen::Whole).then_some(ts + after);
+    let received = |after: i64| match seen {
+        Seen::Whole => Some(ts + 400 + after),
+        Seen::FromOutside => Some(ts + after),
+        Seen::Sent => None,
+    };
+    Packet {
+        ts,
+        dur: match seen {
+            Seen::Whole => Some(1_000),
+            Seen::FromOutside => Some(600),
+            Seen::Sent => None,
+        },
+        machine_id: if seen == Seen::FromOutside { HOST } else { HOG },
+        tid: (seen != Seen::FromOutside).then_some(Tid(60)),
+        device: Some(DeviceName::new(b"eth0")),
+        to_machine_id: is_received.then_some(PERIODIC),
+        to_device: is_received.then(|| DeviceName::new(b"eth0")),
+        flow: 0x1234_5678,
+        seq: 1_000,
+        bytes: (seen != Seen::FromOutside).then_some(1_514),
+        send_ts: (seen != Seen::FromOutside).then_some(ts),
+        kick_ts: sent(50),
+        pickup_ts: sent(200),
+        host_receive_ts: received(0),
+        host_send_ts: received(30),
+        fetch_ts: received(110),
+        signal_ts: received(140),
+        inject_ts: None,
+        guest_irq_ts: received(260),
+        receive_ts: received(300),
+        wake_ts: received(310),
+        run_ts: received(600),
+        wake_tid: is_received.then_some(Tid(50)),
+        backend_tid: (seen == Seen::Whole).then_some(Tid(7)),
+        to_backend_tid: is_received.then_some(Tid(7)),
+        evidence: is_received.then_some(Evidence::Id),
+        missing: match seen {
+            Seen::Whole => "",
+            Seen::FromOutside => "inject",
+            Seen::Sent => "kick,pickup,host_receive,host_send,fetch,signal,guest_irq,receive,wake",
+        }
+        .to_owned(),
+        error_ns: is_received.then_some(0),
     }
 }
 
@@ -338,6 +398,7 @@ pub fn rows(tables: Tables) -> Vec<Row> {
     rows.extend(tables.irqs.into_iter().map(Row::Irq));
     rows.extend(tables.syscalls.into_iter().map(Row::Syscall));
     rows.extend(tables.io_requests.into_iter().map(Row::from));
+    rows.extend(tables.packets.into_iter().map(Row::from));
     rows.extend(tables.windows.into_iter().map(Row::from));
     rows.extend(tables.clock_check.into_iter().map(Row::ClockCheck));
     rows.extend(tables.wall_clock.into_iter().map(Row::WallClock));

@@ -2,7 +2,7 @@
 
 use super::build::{Gather, Report};
 use super::text::Style;
-use super::{View, machine, summary, text};
+use super::{View, lines, machine, summary, text};
 use crate::facts::{Facts, TimeUnit};
 use crate::sample::{rows, svm, tables};
 use crate::zone::Zone;
@@ -214,8 +214,43 @@ fn the_page_for_people() {
 }
 
 #[test]
+fn packets_are_those_from_or_to_a_selected_machine() {
+    let pairs = |vms: &[&str]| {
+        let report = report(vms);
+        let name = |name: &Option<String>| name.clone().unwrap_or_default();
+        let of = |line: &lines::PacketLine| (name(&line.machine), name(&line.to_machine));
+        report.packets.iter().map(of).collect::<Vec<_>>()
+    };
+    let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+    let [from_outside, sent, whole] =
+        [pair("", "periodic"), pair("hog", ""), pair("hog", "periodic")];
+    assert_eq!(pairs(&[]), [from_outside.clone(), sent.clone(), whole.clone()]);
+    assert_eq!(pairs(&["hog"]), [sent, whole.clone()]);
+    assert_eq!(pairs(&["periodic"]), [from_outside, whole]);
+    assert!(pairs(&["kvmhost"]).is_empty());
+}
+
+#[test]
+fn a_packet_from_outside_has_no_sender_in_json() {
+    let report = json_of(&report(&[]));
+    for list in ["packets", "packet_stages"] {
+        let first = &report[list][0];
+        assert!(first["machine_id"].is_null() && first["machine"].is_null(), "{first}");
+        assert_eq!(
+            (&first["to_machine_id"], &first["to_machine"]),
+            (&1.into(), &"periodic".into())
+        );
+    }
+    let sent = &report["packets"][1];
+    assert_eq!((&sent["unfinished"], &sent["bytes"]), (&1.into(), &1_514.into()));
+    assert!(
+        sent["to_machine"].is_null() && sent["p50_ns"].is_null() && sent["tail_stage"].is_null()
+    );
+    assert_eq!(report["packets"][2]["tail_stage"], "wake..run");
+}
+
+#[test]
 fn docs_describe_every_column() {
-    use super::lines;
     use crate::facts;
     let docs = include_str!("../../../docs/reference/report.md");
     let columns = [
@@ -229,6 +264,8 @@ fn docs_describe_every_column() {
         lines::WakeupLine::COLUMNS,
         lines::RequestLine::COLUMNS,
         lines::StageLine::COLUMNS,
+        lines::PacketLine::COLUMNS,
+        lines::PacketStageLine::COLUMNS,
     ];
     for column in columns.concat() {
         assert!(docs.contains(&format!("`{column}`")), "docs/reference/report.md lacks {column}");

@@ -27,6 +27,8 @@ pub enum View {
     Wakeups,
     /// Block requests by stage: from the guest's queue through the host and back
     Requests,
+    /// Packets by stage: from the sender through the host to the receiver
+    Packets,
     /// The vCPU metrics per window
     Windows,
     /// Lost events and the time they hide
@@ -41,7 +43,7 @@ pub enum View {
 
 impl View {
     /// Views shown when none is asked for. Windows are many lines, so they come with `--window`.
-    pub const DEFAULT: [View; 15] = [
+    pub const DEFAULT: [View; 16] = [
         View::Summary,
         View::Findings,
         View::Recording,
@@ -54,6 +56,7 @@ impl View {
         View::Threads,
         View::Wakeups,
         View::Requests,
+        View::Packets,
         View::Lost,
         View::Log,
         View::Cost,

@@ -6,15 +6,17 @@ mod domains;
 mod exits;
 mod findings;
 mod names;
+mod packets;
 mod requests;
 mod selection;
 mod threads;
 mod vcpus;
 mod wakeups;
+mod ways;
 
 use super::lines::{
-    AntagonistLine, CpuLine, DomainLine, ExitLine, RequestLine, StageLine, ThreadLine, VcpuLine,
-    WakeupLine,
+    AntagonistLine, CpuLine, DomainLine, ExitLine, PacketLine, PacketStageLine, RequestLine,
+    StageLine, ThreadLine, VcpuLine, WakeupLine,
 };
 use crate::facts::{Facts, RecordingLine};
 use antagonists::AntagonistSums;
@@ -25,6 +27,7 @@ use exits::ExitSums;
 use findings::FindingRows;
 pub(crate) use findings::Findings;
 pub(crate) use names::Names;
+use packets::PacketSums;
 use requests::RequestSums;
 use selection::Selection;
 use threads::ThreadSums;
@@ -55,6 +58,8 @@ pub struct Report {
     pub(crate) wakeups: Vec<WakeupLine>,
     pub(crate) requests: Vec<RequestLine>,
     pub(crate) request_stages: Vec<StageLine>,
+    pub(crate) packets: Vec<PacketLine>,
+    pub(crate) packet_stages: Vec<PacketStageLine>,
     pub(crate) windows: Vec<Window>,
     pub(crate) lost: Vec<Lost>,
     pub(crate) import_log: Vec<ImportLog>,
@@ -63,8 +68,8 @@ pub struct Report {
 }
 
 /// Reduces rows to sums as they come, so that memory grows with the actors of a recording and not
-/// with its events (but for 8 to 16 bytes per exit and wakeup, 300 per block request, and for a bounded number of rows in which findings are looked
-/// for).
+/// with its events (but for 8 to 16 bytes per exit and wakeup, 200 per block request and packet, and for a bounded number
+/// of rows in which findings are looked for).
 #[derive(Default)]
 pub struct Gather {
     /// The tables that are small: who is who, windows, clocks, losses.
@@ -78,6 +83,7 @@ pub struct Gather {
     threads: ThreadSums,
     wakeups: WakeupSums,
     requests: RequestSums,
+    packets: PacketSums,
 }
 
 impl TableSink for Gather {
@@ -97,6 +103,7 @@ impl TableSink for Gather {
             Row::ThreadState(row) => self.threads.state(&row),
             Row::Wakeup(row) => self.wakeups.wakeup(&row),
             Row::IoRequest(row) => self.requests.request(&row),
+            Row::Packet(row) => self.packets.packet(&row),
             row if UNREPORTED.contains(&row.table()) => {}
             small => self.small.row(small),
         }
@@ -147,6 +154,7 @@ impl Gather {
         let threads = self.threads.lines(&names, selection);
         let wakeups = self.wakeups.lines(&names, selection);
         let (requests, request_stages) = self.requests.lines(&names, selection);
+        let (packets, packet_stages) = self.packets.lines(&names, selection);
         drop(names);
         tables.machines.retain(|m| selection.machine_or_host(m));
         tables.clock_check.retain(|r| selection.machine(r.machine_id));
@@ -176,6 +184,8 @@ impl Gather {
             wakeups,
             requests,
             request_stages,
+            packets,
+            packet_stages,
             windows: tables.windows,
             lost: tables.lost,
             import_log: tables.import_log,

@@ -35,6 +35,11 @@ impl Selection {
         self.machines.as_ref().is_none_or(|machines| machines.contains(&id))
     }
 
+    /// Is one of these in it? Without names, also what is of no machine.
+    pub(super) fn any_of(&self, ids: [Option<MachineId>; 2]) -> bool {
+        self.machines.is_none() || ids.into_iter().flatten().any(|id| self.machine(id))
+    }
+
     /// Is it, or does a machine of the report run on it?
     pub(super) fn machine_or_host(&self, machine: &Machine) -> bool {
         let is_root = matches!(machine.kind, MachineKind::Host | MachineKind::Hypervisor);

@@ -6,6 +6,7 @@ pub(crate) mod grid;
 mod lost;
 mod machines;
 mod names;
+mod packets;
 mod rates;
 mod recording;
 mod requests;
@@ -13,6 +14,7 @@ mod threads;
 mod vcpus;
 mod waits;
 mod wall;
+mod ways;
 
 use super::View;
 use super::build::Report;
@@ -83,6 +85,7 @@ impl Page<'_> {
             View::Threads => self.threads(),
             View::Wakeups => self.wakeups(),
             View::Requests => self.requests(),
+            View::Packets => self.packets(),
             View::Windows => self.windows(),
             View::Lost => self.lost(),
             View::Log => self.log(),

@@ -33,6 +33,8 @@ enum ViewFlag {
     Wakeups,
     /// Block requests by stage: from the guest's queue through the host and back
     Requests,
+    /// Packets by stage: from the sender through the host to the receiver
+    Packets,
     /// The vCPU metrics per window
     Windows,
     /// Lost events and the time they hide
@@ -60,6 +62,7 @@ impl From<ViewFlag> for View {
             ViewFlag::Threads => View::Threads,
             ViewFlag::Wakeups => View::Wakeups,
             ViewFlag::Requests => View::Requests,
+            ViewFlag::Packets => View::Packets,
             ViewFlag::Windows => View::Windows,
             ViewFlag::Lost => View::Lost,
             ViewFlag::Log => View::Log,
