@@ -54,6 +54,8 @@ views![
     "block_latency",
     "io_stages",
     "io_stages_latency",
+    "packet_stages",
+    "packet_stages_latency",
     "net_rates",
     "lost_summary",
     "clock_quality",
