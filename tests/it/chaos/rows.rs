@@ -25,7 +25,7 @@ const INTERVALS: [(&str, &[&str], &[&str]); 4] = [
     ("domain_states", &["machine_id"], &["state"]),
 ];
 /// Tables of which each row belongs to one event.
-const POINTS: [&str; 11] = [
+const POINTS: [&str; 12] = [
     "exits",
     "wakeups",
     "irqs",
@@ -33,6 +33,7 @@ const POINTS: [&str; 11] = [
     "block_io",
     "io_requests",
     "net_io",
+    "packets",
     "work_items",
     "locks",
     "throttles",
@@ -57,6 +58,11 @@ const JOINED: [&str; 11] = [
     "backend_tid",
     "host_device",
 ];
+/// Columns of a packet that tell of events after its first one, beside the times.
+const JOINED_TO_PACKET: [&str; 5] =
+    ["to_machine_id", "to_device", "wake_tid", "backend_tid", "to_backend_tid"];
+/// Columns of both that follow from stages that are missing, or from the evidence at hand.
+const UNCERTAIN: [&str; 4] = ["dur", "missing", "evidence", "error_ns"];
 /// Evidence, the best first.
 const EVIDENCE: [&str; 3] = ["id", "context", "order"];
 /// Columns that hold a sum of known time or a count.
@@ -148,7 +154,9 @@ impl Numbers {
 
     /// Gives a row the numbers of the whole.
     pub(crate) fn apply(&self, row: &mut Value) {
-        for column in ["machine_id", "vcpu_machine_id", "by_machine_id", "parent_id", "m"] {
+        let columns =
+            ["machine_id", "vcpu_machine_id", "by_machine_id", "to_machine_id", "parent_id", "m"];
+        for column in columns {
             if let Some(number) = number(row, column).and_then(|number| self.0.get(&number)) {
                 row[column] = (*number).into();
             }
@@ -316,12 +324,20 @@ impl Whole {
             // The evidence for a clock can be less; its errors are in its rows.
             "clock_edges" | "clock_check" | "wall_clock" => {}
             "io_requests" => {
-                let row = certain_stages(row);
+                let row = certain_stages(table, row);
                 let ts = number(&row, "ts").unwrap_or_default();
                 let all = self.points.get(&(table.to_owned(), ts));
                 let is_known = all.into_iter().flatten().any(|other| is_part_of(&row, other))
                     || self.is_later_part(&row);
                 if !is_known {
+                    found.add(|| format!("{table}: the whole has no such row: {row}"));
+                }
+            }
+            "packets" => {
+                let certain = certain_stages(table, row);
+                let all = self.points.iter().filter(|((of, _), _)| of == table);
+                let mut all = all.flat_map(|(_, rows)| rows);
+                if !all.any(|other| is_part_of(&without_ends(&certain, row, other), other)) {
                     found.add(|| format!("{table}: the whole has no such row: {row}"));
                 }
             }
@@ -387,15 +403,37 @@ impl Whole {
     }
 }
 
-/// A request without what follows from stages that are missing, or from the evidence at hand.
-fn certain_stages(row: &Value) -> Value {
-    let mut certain = row.clone();
-    let mut uncertain = vec!["dur", "missing", "evidence", "error_ns"];
+/// A request or packet without its uncertain columns.
+fn certain_stages(table: &str, row: &Value) -> Value {
     // What nothing but time tells may be another's.
-    if row["evidence"] == "order" {
-        uncertain.extend(JOINED);
+    let is_by_order = row["evidence"] == "order";
+    let is_joined = |column: &str| match table {
+        "packets" => column.ends_with("_ts") || JOINED_TO_PACKET.contains(&column),
+        _ => JOINED.contains(&column),
+    };
+    let mut certain = row.clone();
+    for (column, value) in certain.as_object_mut().into_iter().flatten() {
+        if UNCERTAIN.contains(&column.as_str()) || (is_by_order && is_joined(column)) {
+            *value = Value::Null;
+        }
     }
-    uncertain.iter().for_each(|column| certain[*column] = Value::Null);
+    certain
+}
+
+/// The certain columns of a packet, without those of its first and last event where the whole has an earlier or a later
+/// one.
+fn without_ends(certain: &Value, row: &Value, whole: &Value) -> Value {
+    let mut certain = certain.clone();
+    let is_event = |(column, ts): (&String, &Value)| column.ends_with("_ts") && *ts == row["ts"];
+    if row["ts"] != whole["ts"] && whole.as_object().into_iter().flatten().any(is_event) {
+        for column in ["ts", "machine_id", "tid", "device", "bytes"] {
+            certain[column] = Value::Null;
+        }
+    }
+    let end = |row: &Value| interval_of(row).map(|(_, to)| to);
+    if end(row) != end(whole) {
+        certain["to_device"] = Value::Null;
+    }
     certain
 }
 
@@ -534,6 +572,25 @@ mod tests {
         assert!(Whole::new(WHOLE).compare(&earlier, Names::MayBeEarlier).contradictions.is_empty());
         let other = earlier.replace("\"tid\":7,\"pid\"", "\"tid\":9,\"pid\"");
         assert!(!Whole::new(WHOLE).compare(&other, Names::MayBeEarlier).contradictions.is_empty());
+    }
+
+    #[test]
+    fn a_packet_can_begin_later_and_end_earlier() {
+        let whole = r#"{"table":"packets","ts":10,"dur":40,"machine_id":1,"to_machine_id":2,"to_device":"b","flow":7,"seq":1,"send_ts":10,"host_receive_ts":20,"host_send_ts":30,"receive_ts":50,"evidence":"id","missing":""}"#;
+        let later = r#"{"table":"packets","ts":20,"dur":10,"machine_id":0,"to_machine_id":null,"to_device":"c","flow":7,"seq":1,"send_ts":null,"host_receive_ts":20,"host_send_ts":30,"receive_ts":null,"evidence":"id","missing":"receive"}"#;
+        let by_order =
+            later.replace("_send_ts\":30", "_send_ts\":31").replace("\"id\"", "\"order\"");
+        let contradictions =
+            |row: &str| Whole::new(whole).compare(row, Names::AreKept).contradictions.len();
+        assert_eq!((contradictions(later), contradictions(&by_order)), (0, 0));
+        for (from, to) in [
+            ("_send_ts\":30", "_send_ts\":31"),
+            ("\"ts\":20", "\"ts\":21"),
+            ("\"flow\":7", "\"flow\":8"),
+            ("\"to_machine_id\":null", "\"to_machine_id\":1"),
+        ] {
+            assert_eq!(contradictions(&later.replace(from, to)), 1, "{from} {to}");
+        }
     }
 
     #[test]
