@@ -559,7 +559,7 @@ mod tests {
             )
         };
         let whole = format!("{}\n{}\n{WHOLE}", machine(0, "a"), machine(1, "b"));
-        let damaged = WHOLE.replace("\"machine_id\":0", "\"machine_id\":1");
+        let damaged = WHOLE.replace("machine_id\":0", "machine_id\":1");
         let damaged = format!("{}\n{}\n{damaged}", machine(0, "b"), machine(1, "a"));
         assert!(Whole::new(&whole).compare(&damaged, Names::AreKept).contradictions.is_empty());
         let other = damaged.replace("\"name\":\"a\"", "\"name\":\"c\"");
