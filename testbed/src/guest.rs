@@ -35,6 +35,7 @@ pub struct GuestPlan {
     disk_mib: u32,
     disk_at: Option<PathBuf>,
     tap: Option<String>,
+    vhost_net: bool,
     cpus: String,
     nice: i32,
     append: String,
@@ -64,6 +65,7 @@ impl GuestPlan {
             disk_mib: 0,
             disk_at: None,
             tap: None,
+            vhost_net: false,
             cpus: String::new(),
             nice: 0,
             append: String::new(),
@@ -128,6 +130,12 @@ impl GuestPlan {
     /// Makes a block device of its host its virtio disk: what it reads and writes are requests of that device.
     pub fn disk_at(mut self, device: impl AsRef<Path>) -> Self {
         self.disk_at = Some(device.as_ref().to_owned());
+        self
+    }
+
+    /// The host's kernel carries the packets of its network card, and not QEMU.
+    pub fn vhost_net(mut self) -> Self {
+        self.vhost_net = true;
         self
     }
 
@@ -237,6 +245,7 @@ impl GuestPlan {
                 None => (self.disk_mib > 0).then(|| Disk::File(local.join("disk.img"))),
             },
             tap: self.tap.clone(),
+            vhost_net: self.vhost_net,
         };
         let words: Vec<_> =
             machine.command().iter().map(|word| quoted(&word.to_string_lossy())).collect();

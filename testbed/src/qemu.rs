@@ -40,6 +40,8 @@ pub(crate) struct Machine {
     pub(crate) disk: Option<Disk>,
     /// The tap device of its network card; QEMU makes it.
     pub(crate) tap: Option<String>,
+    /// Does a vhost worker of the host carry its packets, and not QEMU?
+    pub(crate) vhost_net: bool,
 }
 
 impl Machine {
@@ -77,7 +79,8 @@ impl Machine {
         }
         if let Some(tap) = &self.tap {
             let script = "script=no,downscript=no";
-            line.option("-netdev", format!("tap,id=net,ifname={tap},{script},vhost=off"));
+            let vhost = if self.vhost_net { "on" } else { "off" };
+            line.option("-netdev", format!("tap,id=net,ifname={tap},{script},vhost={vhost}"));
             line.option("-device", "virtio-net-pci,netdev=net,romfile=");
         }
         line.0

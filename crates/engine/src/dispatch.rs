@@ -247,7 +247,10 @@ impl World {
 
     fn switch(&mut self, at: At, switch: Switch, sink: &mut dyn TableSink) {
         let At { m, cpu, c, t, .. } = at;
-        self.machines[m].cpus[c].irqs.switches();
+        let here = &mut self.machines[m].cpus[c];
+        here.irqs.switches();
+        // A driver does not sleep: the end of that was not recorded.
+        here.packets.transmit = None;
         if !std::mem::replace(&mut self.machines[m].has_switch, true) {
             self.begin_scheduling(m, t, sink);
         }

@@ -40,8 +40,15 @@ impl World {
         sink: &mut dyn TableSink,
     ) {
         let machine = &self.machines[at.m];
-        let hop =
-            Hop { ts: at.t, machine: machine.id, is_sent: true, skb, device: None, bytes: None };
+        let hop = Hop {
+            ts: at.t,
+            machine: machine.id,
+            is_sent: true,
+            skb,
+            device: None,
+            bytes: None,
+            is_partial: machine.is_filtered(),
+        };
         let last = &machine.cpus[at.c].packets;
         let serial = self.packets.send(packet, hop, from, last, &Machines(&self.machines));
         if let Some(v) = machine.vcpu_of_cpu.get(at.c).copied().flatten() {
@@ -60,7 +67,7 @@ impl World {
         let Some(transmit) = last.transmit.take_if(|transmit| transmit.skb == skb) else { return };
         let id = machine.id;
         if let Some(way) = self.packets.way(transmit.serial) {
-            way.is_handed_to(id, device, bytes);
+            way.is_handed_to((id, skb), device, bytes);
             let woken = way.to_backend.filter(|_| transmit.woken);
             match woken {
                 Some(tid) => self.packets.device_wakes(at.m, device, tid),
@@ -78,10 +85,11 @@ impl World {
     /// A thread is woken while a driver gets a packet, by whoever gives it: the back end of the device.
     pub(crate) fn packet_wakes(&mut self, at: At, tid: Tid, context: Option<Context>) {
         let machine = &mut self.machines[at.m];
+        let is_partial = machine.is_filtered() || machine.filter.partial_wakings;
         let cpu = &mut machine.cpus[at.c];
         let Some(transmit) = cpu.packets.transmit.as_mut().filter(|by| !by.woken) else { return };
         // An interrupt may come in between.
-        if machine.filter.partial_wakings || context == Some(Context::Irq) {
+        if is_partial || context == Some(Context::Irq) {
             return;
         }
         transmit.woken = true;
@@ -114,7 +122,7 @@ impl World {
         sink: &mut dyn TableSink,
     ) {
         let machine = &mut self.machines[at.m];
-        let id = machine.id;
+        let (id, is_filtered) = (machine.id, machine.is_filtered());
         let given = machine.cpus[at.c].packets.given.take().filter(|(_, of, ..)| *of == skb);
         let hop = Hop {
             ts: given.map_or(at.t, |(ts, ..)| ts),
@@ -123,6 +131,8 @@ impl World {
             skb,
             device: given.map(|(.., device, _)| device),
             bytes: given.map(|(.., bytes)| bytes),
+            // Without the event before it, the time is not exact.
+            is_partial: is_filtered || (given.is_none() && self.packets.is_late(at.t)),
         };
         let is_partial = self.machines.iter().any(Machine::is_filtered);
         let machines = Machines(&self.machines);
@@ -230,7 +240,7 @@ impl World {
             return;
         }
         for way in self.packets.done() {
-            if way.first().ts >= self.start && self.wants.packets {
+            if way.first().ts >= self.start && !way.first().is_partial && self.wants.packets {
                 let row = way.row(&self.ends(&way));
                 sink.row(Row::from(row));
             }

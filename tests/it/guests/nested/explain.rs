@@ -6,6 +6,7 @@
 
 mod answer;
 mod network;
+mod packets;
 mod requests;
 mod threads;
 mod truth;

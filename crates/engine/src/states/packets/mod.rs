@@ -149,7 +149,8 @@ impl Packets {
             alike.iter().copied().find(|serial| self.ways.get(serial).is_some_and(fits))
         };
         let is_forwarded = |way: &Way| {
-            is_here(way) && way.place().skb == hop.skb && way.first().machine != hop.machine
+            let is_from_elsewhere = way.first().machine != hop.machine || !way.first().is_sent;
+            is_here(way) && is_from_elsewhere && way.place().skb == hop.skb
         };
         let is_of_guest = |way: &Way| {
             let at = way.place();
@@ -158,7 +159,7 @@ impl Packets {
         find(&is_forwarded).or_else(|| find(&is_of_guest))
     }
 
-    /// A driver gives a packet. `is_partial`: events of packets are missing all the time.
+    /// A driver gives a packet. `is_partial`: events of some machine are missing all the time.
     pub(crate) fn receive(
         &mut self,
         packet: Packet,
@@ -171,9 +172,7 @@ impl Packets {
             Some(found) => found,
             None => {
                 let mut way = Way::new(packet, &hop, None);
-                let is_late =
-                    |until: i64| hop.ts.checked_sub(until).is_none_or(|after| after < LATE_NS);
-                way.is_late = is_partial || self.lost_until.is_some_and(is_late);
+                way.is_late = is_partial || self.is_late(hop.ts);
                 (self.begin(way), 1)
             }
         };
@@ -316,7 +315,7 @@ impl Packets {
         }
     }
 
-    /// A thread that was woken at `woken`, about that, gets a CPU: that is the end of the way.
+    /// A thread that was woken at `woken`, about that, gets a CPU.
     pub(crate) fn runs(
         &mut self,
         machine: MachineId,
@@ -328,9 +327,7 @@ impl Packets {
             && let Some(way) = self.way(serial)
             && way.wake == Some((woken, tid))
         {
-            way.run = Some(t);
-            let way = self.take(serial);
-            self.done.extend(way);
+            way.run.get_or_insert(t);
         }
     }
 
@@ -359,6 +356,12 @@ impl Packets {
         self.cards.iter_mut().for_each(Card::lose);
         self.ways.values_mut().for_each(Way::hide);
         self.lost_until = self.lost_until.max(Some(until));
+    }
+
+    /// Were events missing right before?
+    pub(crate) fn is_late(&self, t: i64) -> bool {
+        let is_late = |until: i64| t.checked_sub(until).is_none_or(|after| after < LATE_NS);
+        self.lost_until.is_some_and(is_late)
     }
 
     /// Nothing more is known of any.

@@ -27,6 +27,8 @@ pub(crate) struct Hop {
     pub(crate) skb: u64,
     pub(crate) device: Option<DeviceName>,
     pub(crate) bytes: Option<u32>,
+    /// Others of this machine may not have been recorded.
+    pub(crate) is_partial: bool,
 }
 
 impl Hop {
@@ -167,6 +169,9 @@ impl Way {
         if hop == self.first {
             return;
         }
+        if hop.is_partial {
+            self.hide();
+        }
         if self.is_hidden {
             self.place = Some(hop);
             return;
@@ -174,6 +179,8 @@ impl Way {
         if hop.machine != self.place().machine {
             self.evidence = self.evidence.max(evidence);
         }
+        // Whoever listened on the way does not end it.
+        (self.wake, self.run, self.interrupt) = (None, None, None);
         if self.rest.len() >= MAX_HOPS {
             self.rest.pop();
         }
@@ -181,11 +188,18 @@ impl Way {
     }
 
     /// The driver has got it: which device's it is, and how long the packet is.
-    pub(crate) fn is_handed_to(&mut self, machine: MachineId, device: DeviceName, bytes: u32) {
-        let last = self.rest.last_mut().unwrap_or(&mut self.first);
-        if last.machine == machine && last.is_sent {
-            last.device.get_or_insert(device);
-            last.bytes.get_or_insert(bytes);
+    pub(crate) fn is_handed_to(
+        &mut self,
+        (machine, skb): (MachineId, u64),
+        device: DeviceName,
+        bytes: u32,
+    ) {
+        // It may have been received meanwhile.
+        let is_it = |hop: &&mut Hop| hop.machine == machine && hop.is_sent && hop.skb == skb;
+        let first = std::iter::once(&mut self.first);
+        if let Some(hop) = first.chain(&mut self.rest).rev().find(is_it) {
+            hop.device.get_or_insert(device);
+            hop.bytes.get_or_insert(bytes);
         }
     }
 
@@ -202,7 +216,9 @@ impl Way {
         let sender = first.is_sent.then_some(first.machine);
         // The host of one end may be the other end.
         let is_in = |hop: &&Hop| {
-            let is_of_host = Some(hop.machine) != to || ends.first_host == to;
+            // Of the last event it is not known whether it is the end, if the rest may be missing.
+            let is_end = Some(hop.machine) == to || (self.is_hidden && *hop == last);
+            let is_of_host = !is_end || ends.first_host == Some(hop.machine);
             !hop.is_sent && Some(hop.machine) != sender && is_of_host
         };
         let is_out = |hop: &&Hop| {

@@ -135,7 +135,12 @@ fn event(lives: bool) -> BoxedStrategy<Option<CoreEvent>> {
             hardware: false,
             context: None
         }),
-        Just(CoreEvent::NetPacket { skb: 1, flow: 2, seq: 3, sent: true }),
+        (1..3u64, 0..3u32, any::<bool>()).prop_map(|(skb, seq, sent)| CoreEvent::NetPacket {
+            skb,
+            flow: 2,
+            seq,
+            sent
+        }),
         Just(CoreEvent::LockBegin { lock: 5, flags: 32, owner: Some(Tid(1)) }),
         Just(CoreEvent::LockEnd { lock: 5, ret: 0 }),
         Just(CoreEvent::Throttle { cgroup: 6, cpu: CpuId(0) }),

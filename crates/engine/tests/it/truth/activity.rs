@@ -5,7 +5,7 @@ use super::{
     system::{HOST, Kvm, Phase, Thread, TrueVcpuState},
 };
 use transect_model::{
-    event::{Access, BlockOp, BlockRequest, Comm, CoreEvent},
+    event::{Access, BlockOp, BlockRequest, CoreEvent},
     exit::{ExitReason, Isa},
     ids::{MachineId, VcpuId},
 };
@@ -75,7 +75,7 @@ impl Simulator {
         if !cpu.handlers.is_empty() {
             let issued = kernel.requests.iter().enumerate().filter(|(_, (_, issued))| *issued);
             issued.for_each(|(at, _)| add(Activity::CompleteRequest(at), 3));
-            return add(Activity::ReceivePacket, 1);
+            return add(Activity::ReceivePacket, 2);
         }
         let Some(thread) = cpu.current.map(|at| &kernel.threads[at]) else { return };
         if thread.child.is_some() || thread.exiting {
@@ -98,7 +98,7 @@ impl Simulator {
         }
         let queued = kernel.requests.iter().enumerate().filter(|(_, (_, issued))| !*issued);
         queued.for_each(|(at, _)| add(Activity::IssueRequest(at), 2));
-        add(Activity::SendPacket, 1);
+        add(Activity::SendPacket, 2);
     }
 
     fn kvm_activities(&self, thread: &Thread, add: &mut dyn FnMut(Activity, usize)) {
@@ -157,10 +157,8 @@ impl Simulator {
     pub fn act(&mut self, m: usize, c: usize, activity: Activity, pick: &mut Pick) {
         match activity {
             Activity::OtherKind => return self.emit(m, c, None),
-            Activity::ReceivePacket => {
-                let device = Comm::new(b"eth0");
-                return self.emit(m, c, CoreEvent::NetReceive { skb: 1, bytes: 64, device });
-            }
+            Activity::ReceivePacket => return self.receive_packet(m, c, pick),
+            Activity::SendPacket => return self.send_packet(m, c),
             Activity::RaiseSoftirq => {
                 let context = self.context(m, c);
                 return self.emit(m, c, CoreEvent::SoftirqRaise { vector: 1, context });
@@ -249,10 +247,6 @@ impl Simulator {
                 let new_ns = 20 * pick.detail(4) as u32;
                 CoreEvent::KvmHaltPollNs { vcpu: vcpu?, new_ns, old_ns: 60 - new_ns }
             }
-            Activity::SendPacket => {
-                let device = Comm::new(b"eth0");
-                CoreEvent::NetXmit { skb: 1, bytes: 64, device, code: 0 }
-            }
             Activity::IssueRequest(at) => {
                 let (request, issued) = &mut self.kernels[m].requests[at];
                 *issued = true;
@@ -264,6 +258,7 @@ impl Simulator {
             | Activity::RaiseSoftirq
             | Activity::QueueWork(_)
             | Activity::ReceivePacket
+            | Activity::SendPacket
             | Activity::CompleteRequest(_) => return None,
         })
     }

@@ -9,9 +9,12 @@
 //! (`try_to_wake_up`); `sched_migrate_task` and `sched_wakeup` follow `sched_waking` on the
 //! waker's CPU with interrupts off, or the target's CPU records `sched_wakeup` (`ttwu_queue`).
 
-use super::system::{
-    HOST, Handler, Kernel, Kvm, Leaving, Life, Phase, Plan, Recorded, Recording, Rest, Step,
-    Thread, TrueState, key,
+use super::{
+    system::{
+        HOST, Handler, Kernel, Kvm, Leaving, Life, Phase, Plan, Recorded, Recording, Rest, Step,
+        Thread, TrueState, key,
+    },
+    wire::Wire,
 };
 use transect_model::{
     event::{Comm, CoreEvent, PrevState},
@@ -47,7 +50,8 @@ pub fn simulate(plan: &Plan, steps: &[Step]) -> Recording {
             });
         }
     }
-    let mut simulator = Simulator { plan: *plan, kernels, recording, now: 1000 };
+    let mut simulator =
+        Simulator { plan: *plan, kernels, recording, now: 1000, wire: Wire::default() };
     simulator.record_vcpu_truth();
     for step in steps {
         simulator.now += 1 + i64::from(step.after_ns);
@@ -89,6 +93,7 @@ pub struct Simulator {
     pub kernels: Vec<Kernel>,
     pub recording: Recording,
     pub now: i64,
+    pub wire: Wire,
 }
 
 /// What the scheduler of a CPU can do in a turn.
@@ -116,6 +121,11 @@ impl Simulator {
         }
         if self.kernels[m].cpus[c].leaving.is_some() {
             return self.switch_out(m, c);
+        }
+        // A driver does not sleep.
+        let cpu = &self.kernels[m].cpus[c];
+        if cpu.sending.is_some() || cpu.forwarding.is_some() {
+            return self.send_packet(m, c);
         }
         if self.pass_to_guest(m, c, &mut pick) {
             return;

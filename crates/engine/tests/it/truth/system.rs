@@ -151,6 +151,12 @@ pub struct Cpu {
     pub rest: VecDeque<Rest>,
     /// Threads that another CPU woke; this CPU records `sched_wakeup` for them.
     pub arrivals: VecDeque<usize>,
+    /// The buffer of the packet that its network driver is getting.
+    pub sending: Option<u64>,
+    /// The packet that its network driver has given, and whose number is not told yet.
+    pub receiving: Option<u32>,
+    /// The packet that it has received and sends on.
+    pub forwarding: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default)]

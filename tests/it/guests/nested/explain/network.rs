@@ -18,16 +18,18 @@ const ASK: u32 = 5001;
 const ASK_AGAIN: u32 = 5002;
 
 /// Two guests with a card each, in one network through the host.
-struct Pair {
-    client: Guest,
-    server: Guest,
+pub(super) struct Pair {
+    pub(super) client: Guest,
+    pub(super) server: Guest,
 }
 
-fn pair(bed: &Bed) -> Result<Pair> {
+/// The workloads of both; is their back end a vhost worker?
+pub(super) fn pair(bed: &Bed, [client, server]: [&str; 2], vhost: bool) -> Result<Pair> {
     let guest = |name: &str, number: u32, workload: &str| {
         let (tap, address) = (format!("tap-{name}"), format!("10.78.0.{number}"));
         let plan = bed.host.guest(name).tap(&tap, &address).workload(workload);
         let plan = plan.kernel_arguments("ipv6.disable=1");
+        let plan = if vhost { plan.vhost_net() } else { plan };
         let guest = plan.agent(transect_e2e::agent()?, &["--vsock"]).boot()?;
         // Neither card is in a bridge: the host answers for the other guest and forwards.
         bed.sh(&format!(
@@ -38,21 +40,23 @@ fn pair(bed: &Bed) -> Result<Pair> {
         ))?;
         Ok::<_, anyhow::Error>(guest)
     };
-    let serve = format!("serve:port=7777:work_us={WORK_US}");
-    let server = guest("server", 2, &serve)?;
-    let ask = |order: u32| {
-        format!("ask:after_port={order}:to=10.78.0.2:port=7777:seconds=25:wait_ms=5000")
-    };
-    let client = guest("client", 3, &format!("{}+{}", ask(ASK), ask(ASK_AGAIN)))?;
-    client.pin(&OTHER.to_string())?;
-    bed.pin_vcpu(&server, 0)?;
+    let server = guest("server", 2, server)?;
+    let client = guest("client", 3, client)?;
     Ok(Pair { client, server })
+}
+
+/// A workload that asks the server for so long, once it is ordered to.
+pub(super) fn ask(order: u32, seconds: u32) -> String {
+    format!("ask:after_port={order}:to=10.78.0.2:port=7777:seconds={seconds}:wait_ms=5000")
 }
 
 #[test]
 fn a_client_waits_for_what_its_server_waits_for() {
     on_nested_host(|bed| {
-        let pair = pair(bed)?;
+        let asks = format!("{}+{}", ask(ASK, 25), ask(ASK_AGAIN, 25));
+        let pair = pair(bed, [&asks, &format!("serve:port=7777:work_us={WORK_US}")], false)?;
+        pair.client.pin(&OTHER.to_string())?;
+        bed.pin_vcpu(&pair.server, 0)?;
         server_computes(bed, &pair)?;
         server_waits(bed, &pair)
     });

@@ -86,7 +86,7 @@ fn check_stages(row: &Value) -> Result<()> {
 }
 
 /// How many rows have each value.
-fn counts(rows: &[Value], column: &str) -> BTreeMap<String, usize> {
+pub(super) fn counts(rows: &[Value], column: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for row in rows {
         *counts.entry(row[column].as_str().unwrap_or("none").to_owned()).or_default() += 1;
@@ -95,7 +95,7 @@ fn counts(rows: &[Value], column: &str) -> BTreeMap<String, usize> {
 }
 
 /// The nearest rank, of so many hundredths.
-fn rank(sorted: &[i64], percent: usize) -> i64 {
+pub(super) fn rank(sorted: &[i64], percent: usize) -> i64 {
     sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
 }
 
