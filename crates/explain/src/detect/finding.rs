@@ -34,8 +34,10 @@ pub enum Detector {
     Reclaim,
     /// A device takes most of the slowest requests' time.
     SlowDevice,
-    /// The VMM takes long to pick requests up, or to tell of their end.
+    /// The back end (VMM or vhost worker) takes long to pick requests or packets up, or to tell of them.
     SlowVmm,
+    /// Interrupts wait long for their vCPU.
+    Delivery,
     /// The host keeps in its cache what the guest keeps in its own.
     DoubleCache,
     /// Events are lost.
@@ -48,7 +50,7 @@ pub enum Detector {
 
 impl Detector {
     /// Every detector.
-    pub const ALL: [Detector; 16] = [
+    pub const ALL: [Detector; 17] = [
         Detector::Starved,
         Detector::Throttled,
         Detector::Affinity,
@@ -61,6 +63,7 @@ impl Detector {
         Detector::Reclaim,
         Detector::SlowDevice,
         Detector::SlowVmm,
+        Detector::Delivery,
         Detector::DoubleCache,
         Detector::Lost,
         Detector::Clock,
@@ -82,6 +85,7 @@ impl Detector {
             Detector::Reclaim => "reclaim",
             Detector::SlowDevice => "slow_device",
             Detector::SlowVmm => "slow_vmm",
+            Detector::Delivery => "delivery",
             Detector::DoubleCache => "double_cache",
             Detector::Lost => "lost",
             Detector::Clock => "clock",
@@ -109,6 +113,15 @@ impl Confidence {
     }
 }
 
+/// What goes between a VM and its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// Requests to a block device.
+    Requests,
+    /// Packets of its network cards.
+    Packets,
+}
+
 /// What a sentence says besides who and how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Detail {
@@ -131,6 +144,15 @@ pub enum Detail {
     /// Who held the lock, and behind whom that waited.
     Holder {
         /// The thread that had it; none if only the vCPUs are known.
+        holder: Option<ThreadId>,
+        /// Who had the CPU meanwhile.
+        behind: Option<Party>,
+    },
+    /// What was carried between VM and host, by which thread, and behind whom that thread, or the vCPU, waited.
+    BackEnd {
+        /// Requests or packets.
+        what: Carries,
+        /// The thread; none if it is not known, or if a vCPU waited.
         holder: Option<ThreadId>,
         /// Who had the CPU meanwhile.
         behind: Option<Party>,

@@ -1,15 +1,12 @@
-//! Block requests by stage: a slow device, a slow VMM, and what host and guest both keep in their caches.
+//! Block requests by stage: a slow device, and what host and guest both keep in their caches; and what all that is
+//! carried between a VM and its host shows.
 
 use super::{
-    cpu::{other, subject},
-    finding::{Confidence, Detail, Detector, Finding, Range, reaches},
+    carried::{Carried, between},
+    finding::{Carries, Confidence, Detail, Detector, Finding, Range, reaches},
     waits::Waits,
 };
-use crate::{
-    blame::Party,
-    piece::{Actor, ThreadId},
-    rows::Rows,
-};
+use crate::{blame::Party, rows::Rows};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +14,15 @@ use std::{
 use transect_model::{
     cause::Evidence,
     event::BlockOp,
-    ids::{BlockDevice, MachineId, Tid},
+    ids::{BlockDevice, MachineId},
     table::{IoRequest, Tables},
 };
 
 /// Of fewer requests there is nothing to say.
-const LEAST_REQUESTS: usize = 50;
+pub(super) const LEAST_REQUESTS: usize = 50;
 /// A device that takes this share of the slowest hundredth, and this share of the range, is worth a word.
 const DEVICE_PERCENT: i64 = 50;
 const DEVICE_RANGE_PERCENT: i64 = 5;
-/// Steps of the VMM that take this share of the requests' time.
-const VMM_PERCENT: i64 = 30;
 /// Reads of which this share needs no device of the host.
 const CACHED_PERCENT: u64 = 80;
 
@@ -54,18 +49,13 @@ pub(super) fn find(
         let host = rows.machine(*machine).and_then(|machine| machine.parent_id);
         found.extend(slow_device((*machine, *device), group, host.is_some(), range));
         if let Some(host) = host {
-            found.extend(slow_vmm(rows, (*machine, host), group, waits));
+            found.extend(carried((*machine, host), group).findings(rows, waits));
             if recorded.contains(&host) {
                 found.extend(double_cache(*machine, group));
             }
         }
     }
     found
-}
-
-/// From one event to the other, if both are known.
-fn between(from: Option<i64>, to: Option<i64>) -> i64 {
-    to.zip(from).map_or(0, |(to, from)| to - from)
 }
 
 /// In the device, and before that in its queue: of the host, if it is a VM's.
@@ -120,53 +110,16 @@ fn slow_device(
     })
 }
 
-fn slow_vmm(
-    rows: &Rows<'_>,
-    (machine, host): (MachineId, MachineId),
-    group: &[&IoRequest],
-    waits: &[Waits],
-) -> Option<Finding> {
-    let held_ns: i64 = group
-        .iter()
-        .map(|row| {
-            between(row.kick_ts, row.pickup_ts) + between(row.host_complete_ts, row.signal_ts)
-        })
-        .sum();
-    let of_ns = total(group);
-    if !reaches(held_ns, VMM_PERCENT, of_ns) {
-        return None;
+fn carried((machine, host): (MachineId, MachineId), group: &[&IoRequest]) -> Carried {
+    let mut carried = Carried::new(machine, host, Carries::Requests);
+    for row in group {
+        let waits =
+            between(row.kick_ts, row.pickup_ts) + between(row.host_complete_ts, row.signal_ts);
+        carried.add(row.dur.unwrap_or(0), row.evidence);
+        carried.waits_for(waits, row.backend_tid);
+        carried.is_delivered(between(row.signal_ts, row.guest_irq_ts));
     }
-    let mut back_ends: BTreeMap<Tid, u64> = BTreeMap::new();
-    for tid in group.iter().filter_map(|row| row.backend_tid) {
-        *back_ends.entry(tid).or_default() += 1;
-    }
-    let most = back_ends.into_iter().max_by_key(|(tid, count)| (*count, Reverse(*tid)));
-    let holder = most.map(|(tid, _)| ThreadId { machine: host, tid });
-    Some(Finding {
-        detector: Detector::SlowVmm,
-        subject: Party::Machine(machine),
-        held_ns,
-        of_ns,
-        count: group.len() as u64,
-        confidence: confidence(group),
-        detail: Detail::Holder {
-            holder,
-            behind: holder.and_then(|holder| behind(rows, holder, waits)),
-        },
-    })
-}
-
-/// Who had the CPU for most of the time for which the thread waited for it.
-fn behind(rows: &Rows<'_>, thread: ThreadId, waits: &[Waits]) -> Option<Party> {
-    let of = waits.iter().find(|waits| waits.of == Actor::Thread(thread))?;
-    let own = subject(rows, thread);
-    let mut all: BTreeMap<Party, i64> = BTreeMap::new();
-    for (alike, sum) in of.all.iter().filter(|(alike, _)| of.is_own(alike.doing)) {
-        if let Some(who) = other(rows, alike.by, &own) {
-            *all.entry(who).or_default() += sum.ns;
-        }
-    }
-    all.into_iter().max_by_key(|(_, ns)| *ns).map(|(who, _)| who)
+    carried
 }
 
 fn double_cache(machine: MachineId, group: &[&IoRequest]) -> Option<Finding> {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     blame::Party,
-    detect::{Confidence, Detail, Detector, Finding},
+    detect::{Carries, Confidence, Detail, Detector, Finding},
     piece::Why,
 };
 use transect_model::{
@@ -128,19 +128,25 @@ pub fn sentence(of: &dyn Names, finding: &Finding, unit: TimeUnit) -> String {
                 "{whose} {device} took {held} ({part} of the time) of {times} block requests of {who}."
             )
         }
-        (Detector::SlowVmm, Detail::Holder { holder: Some(holder), behind }) => {
-            let behind = behind
-                .as_ref()
-                .map(|by| format!(", and waited for a CPU behind {}", names::party(of, by)))
-                .unwrap_or_default();
+        (Detector::SlowVmm, Detail::BackEnd { what, holder, behind }) => {
+            let whom = holder.map_or("the VMM".to_owned(), |holder| names::thread(of, holder));
+            let does = match what {
+                Carries::Requests => "to pick them up or to tell of their end",
+                Carries::Packets => "to carry them",
+            };
+            let behind = waited_behind(of, behind.as_ref(), ", and waited for a CPU behind ");
+            let what = plural(*what);
             format!(
-                "Block requests of {who} waited {held} ({part} of their time) for {} to pick them up or to tell of their end{behind}.",
-                names::thread(of, *holder)
+                "{what} of {who} waited {held} ({part} of their time) for {whom} {does}{behind}."
             )
         }
-        (Detector::SlowVmm, _) => format!(
-            "Block requests of {who} waited {held} ({part} of their time) for the VMM to pick them up or to tell of their end."
-        ),
+        (Detector::Delivery, Detail::BackEnd { what, behind, .. }) => {
+            let behind = waited_behind(of, behind.as_ref(), ", which waited for a CPU behind ");
+            let what = plural(*what);
+            format!(
+                "{what} of {who} waited {held} ({part} of their time) for its vCPU to take their interrupts{behind}."
+            )
+        }
         (Detector::DoubleCache, _) => format!(
             "{times} reads of {who} needed no device of the host ({part} of the time of its reads): they are in the page cache of both."
         ),
@@ -157,6 +163,17 @@ pub fn sentence(of: &dyn Names, finding: &Finding, unit: TimeUnit) -> String {
             format!("Nothing on the host kept {who}: {part} of the time was the host's.")
         }
         (detector, _) => format!("{who}: {}, {held} ({part}).", detector.as_str()),
+    }
+}
+
+fn waited_behind(of: &dyn Names, who: Option<&Party>, how: &str) -> String {
+    who.map(|who| format!("{how}{}", names::party(of, who))).unwrap_or_default()
+}
+
+fn plural(what: Carries) -> &'static str {
+    match what {
+        Carries::Requests => "Block requests",
+        Carries::Packets => "Packets",
     }
 }
 
@@ -187,7 +204,10 @@ pub fn hint(finding: &Finding) -> &'static str {
             "a faster device, or fewer requests to it; see transect report --view requests"
         }
         Detector::SlowVmm => {
-            "an I/O thread (iothread) with a CPU of its own, or more weight for the VMM"
+            "an I/O thread (iothread) with a CPU of its own, or more weight for the thread"
+        }
+        Detector::Delivery => {
+            "a CPU of its own for the vCPU that takes the interrupts, or another vCPU for them (smp_affinity)"
         }
         Detector::DoubleCache => "cache=none for the VM's disk",
         Detector::Lost => "record again with larger buffers (--buffer-size), or fewer events",

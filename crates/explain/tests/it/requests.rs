@@ -3,13 +3,13 @@
 use crate::story::{GUEST, HOST, Story, thread};
 use transect_explain::{
     Party, Rows,
-    detect::{Confidence, Detail, Detector, Finding, Range, findings},
+    detect::{Carries, Confidence, Detail, Detector, Finding, Range, findings},
 };
 use transect_model::{
     cause::Evidence,
     event::BlockOp,
     ids::{BlockDevice, CpuId, MachineId, Tid},
-    table::{BlockIo, IoRequest},
+    table::{BlockIo, IoRequest, Packet},
 };
 
 const MS: i64 = 1_000_000;
@@ -87,7 +87,8 @@ fn found(story: &Story) -> Vec<Finding> {
     let range = Range { from: 0, until: SECOND, second: Some(SECOND) };
     let mut all = findings(&Rows::new(&story.0), &story.0, range);
     all.retain(|finding| {
-        let of_requests = [Detector::SlowDevice, Detector::SlowVmm, Detector::DoubleCache];
+        let of_requests =
+            [Detector::SlowDevice, Detector::SlowVmm, Detector::Delivery, Detector::DoubleCache];
         of_requests.contains(&finding.detector)
     });
     all
@@ -154,10 +155,74 @@ fn a_vmm_that_takes_long_is_slow() {
     assert_eq!((finding.held_ns, finding.of_ns), (360 * MS, 600 * MS));
     let holder = Some(thread(HOST, BACK_END));
     let behind = Some(Party::Thread(thread(HOST, 9)));
-    assert_eq!(finding.detail, Detail::Holder { holder, behind });
+    let what = Carries::Requests;
+    assert_eq!(finding.detail, Detail::BackEnd { what, holder, behind });
     // A back end that was awake has no pickup, and takes no time.
     with.0.io_requests.iter_mut().for_each(|row| row.pickup_ts = None);
     assert!(found(&with).is_empty());
+}
+
+/// Each packet waits for the sender's back end, and the receiver's vCPU for a CPU.
+#[test]
+fn packets_show_a_slow_back_end_and_late_interrupts() {
+    let packet = |n: i64| {
+        let ts = n * 15 * MS;
+        Packet {
+            ts,
+            dur: Some(10 * MS),
+            machine_id: GUEST,
+            tid: None,
+            device: None,
+            to_machine_id: Some(HOST),
+            to_device: None,
+            flow: 2,
+            seq: 9,
+            bytes: None,
+            send_ts: Some(ts),
+            kick_ts: Some(ts + MS),
+            pickup_ts: Some(ts + 5 * MS),
+            host_receive_ts: None,
+            host_send_ts: None,
+            fetch_ts: None,
+            signal_ts: None,
+            inject_ts: None,
+            guest_irq_ts: None,
+            receive_ts: Some(ts + 10 * MS),
+            wake_ts: None,
+            run_ts: None,
+            wake_tid: None,
+            backend_tid: Some(Tid(BACK_END)),
+            to_backend_tid: None,
+            evidence: Some(Evidence::Id),
+            missing: String::new(),
+            error_ns: None,
+        }
+    };
+    let mut story = Story::new()
+        .states(HOST, BACK_END, &[('R', 500 * MS), ('W', 800 * MS), ('R', SECOND)])
+        .slices(HOST, 0, &[(BACK_END, 500 * MS), (9, 800 * MS), (BACK_END, SECOND)]);
+    story.0.packets.extend((0..60).map(packet));
+    let all = found(&story);
+    let [finding] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((finding.detector, finding.count), (Detector::SlowVmm, 60));
+    assert_eq!((finding.held_ns, finding.of_ns), (240 * MS, 600 * MS));
+    let holder = Some(thread(HOST, BACK_END));
+    let behind = Some(Party::Thread(thread(HOST, 9)));
+    let what = Carries::Packets;
+    assert_eq!(finding.detail, Detail::BackEnd { what, holder, behind });
+    // Into the guest: by its back end, and by interrupt.
+    for row in &mut story.0.packets {
+        (row.machine_id, row.to_machine_id) = (HOST, Some(GUEST));
+        (row.kick_ts, row.pickup_ts) = (None, None);
+        (row.host_send_ts, row.fetch_ts) = (Some(row.ts), Some(row.ts + MS));
+        (row.signal_ts, row.guest_irq_ts) = (Some(row.ts + MS), Some(row.ts + 4 * MS));
+    }
+    let all = found(&story);
+    let [finding] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((finding.detector, finding.held_ns), (Detector::Delivery, 180 * MS));
+    assert_eq!(finding.detail, Detail::BackEnd { what, holder: None, behind: None });
+    story.0.packets.truncate(49);
+    assert!(found(&story).is_empty());
 }
 
 #[test]
