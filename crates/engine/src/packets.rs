@@ -5,8 +5,8 @@ use crate::{
     states::{
         causes::{Edge, Effect, Origin},
         packets::{
-            Arrival, Kin, LastOnCpu, Packet, Step, Transmit, packet_id,
-            way::{Ends, Hop, Way},
+            Arrival, Kin, LastOnCpu, Step, Transmit, packet_id,
+            way::{Ends, Hop, Packet, Way},
         },
         stages::{Interrupt, Rung},
     },

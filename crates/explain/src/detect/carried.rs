@@ -3,7 +3,6 @@
 use super::{
     cpu::{other, subject},
     finding::{Carries, Confidence, Detail, Detector, Finding, Range, reaches},
-    requests::LEAST_REQUESTS,
     waits::Waits,
 };
 use crate::{
@@ -18,6 +17,8 @@ use transect_model::{
     table::Tables,
 };
 
+/// Of fewer requests or packets there is nothing to say.
+pub(super) const LEAST_REQUESTS: usize = 50;
 /// Steps of the back end that take this share of the time.
 const BACK_END_PERCENT: i64 = 30;
 /// Interrupts on their way into the guest that take this share of the time.

@@ -2,7 +2,7 @@
 //! carried between a VM and its host shows.
 
 use super::{
-    carried::{Carried, between},
+    carried::{Carried, LEAST_REQUESTS, between},
     finding::{Carries, Confidence, Detail, Detector, Finding, Range, reaches},
     waits::Waits,
 };
@@ -18,8 +18,6 @@ use transect_model::{
     table::{IoRequest, Tables},
 };
 
-/// Of fewer requests there is nothing to say.
-pub(super) const LEAST_REQUESTS: usize = 50;
 /// A device that takes this share of the slowest hundredth, and this share of the range, is worth a word.
 const DEVICE_PERCENT: i64 = 50;
 const DEVICE_RANGE_PERCENT: i64 = 5;

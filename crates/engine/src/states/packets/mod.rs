@@ -33,7 +33,7 @@ use transect_model::{
     event::DeviceName,
     ids::{MachineId, Tid},
 };
-use way::{Hop, Way};
+use way::{Hop, Packet, Way};
 
 /// Packets that may still arrive somewhere: the last so many.
 const MAX_WAYS: usize = 1 << 14;
@@ -45,9 +45,6 @@ const MAX_WOKEN: usize = 4096;
 const MAX_DEVICES: usize = 1 << 12;
 /// A packet that comes from nowhere so soon after a hole may have been sent in it, ns.
 const LATE_NS: i64 = 1_000_000_000;
-
-/// Flow and sequence number.
-pub(crate) type Packet = (u32, u32);
 
 /// As a cause's id.
 pub(crate) fn packet_id((flow, seq): Packet) -> u64 {

@@ -1,6 +1,5 @@
 //! One packet's way, and its row.
 
-use super::Packet;
 use crate::states::{
     causes::Origin,
     stages::{Interrupt, Rung},
@@ -13,6 +12,9 @@ use transect_model::{
     stage::Staged as _,
     table,
 };
+
+/// Flow and sequence number.
+pub(crate) type Packet = (u32, u32);
 
 /// Events of one way that are kept, at most: beyond, the last one is replaced.
 const MAX_HOPS: usize = 16;

@@ -63,7 +63,7 @@ fn a_client_waits_for_what_its_server_waits_for() {
 }
 
 /// The number of the thread that runs a workload.
-fn thread_of(guest: &Guest, workload: &str) -> Result<String> {
+pub(super) fn thread_of(guest: &Guest, workload: &str) -> Result<String> {
     let marks = guest.marks()?;
     let line = marks.lines().find(|line| line.contains(workload)).context("no such workload")?;
     let (_, rest) = line.split_once("pid=").context("no pid")?;

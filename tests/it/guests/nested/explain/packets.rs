@@ -1,7 +1,9 @@
 //! Packets between two guests by stage, beside what the asking workload counts.
 
 use super::{
-    network::{Pair, ask, pair},
+    MEASURED, OTHER,
+    answer::expect_share,
+    network::{Pair, ask, pair, thread_of},
     on_nested_host,
     requests::{counts, rank},
     threads::numbers_of,
@@ -39,8 +41,46 @@ fn packets_between_guests_are_told_by_stage() {
             pair.client.kill()?;
             pair.server.kill()?;
         }
-        Ok(())
+        slow_worker(bed)
     });
+}
+
+/// The vhost worker of the server beside a real-time thread.
+fn slow_worker(bed: &Bed) -> Result<()> {
+    let pair = pair(bed, [&ask(ASK, 25), "serve:port=7777"], true)?;
+    for guest in [&pair.client, &pair.server] {
+        guest.pin(&OTHER.to_string())?;
+    }
+    let name = format!("vhost-{}", pair.server.pid()?);
+    // There is one for each of its devices.
+    let find = format!(
+        "pgrep -x {name} | while read t; do taskset -cp {MEASURED} $t >/dev/null; echo $t; done"
+    );
+    let workers = bed.sh(&find)?;
+    let files: Vec<String> =
+        workers.split_whitespace().map(|tid| format!("/proc/{tid}/schedstat")).collect();
+    ensure!(!files.is_empty(), "no {name}");
+    let spinner = bed.busy(MEASURED, "", "fifo duty=60 period_ms=100")?;
+    let guests = [&pair.client, &pair.server];
+    let recorded = bed.record_with("slow-worker", &guests, &files, 8, || pair.client.order(ASK))?;
+    drop(spinner);
+    let asker = thread_of(&pair.client, &format!("ask:after_port={ASK}:"))?;
+    let mut truth = 0.0;
+    for file in &files {
+        truth += recorded.ran_and_waited(file)?[1];
+    }
+    let answer = recorded.explain(&["--vm", "client", "--thread", &asker])?;
+    let is_worker = |tid: &Value| {
+        workers.split_whitespace().any(|worker| *tid == worker.parse::<i64>().unwrap_or(-1))
+    };
+    let said = answer.share(|piece| {
+        piece["machine_id"] == 0 && is_worker(&piece["tid"]) && piece["state"] == "runnable"
+    })?;
+    expect_share("a server's vhost worker beside a SCHED_FIFO thread", truth, &answer, said)?;
+    let found = answer.found("slow_vmm", "server")?["sentence"].to_string();
+    ensure!(found.contains(&name) && found.contains("behind fifo"), "{found}");
+    pair.client.kill()?;
+    pair.server.kill()
 }
 
 /// Is each stage known, or named as missing; and are those that are known in order, and all of the packet?

@@ -17,6 +17,8 @@ use transect_testbed::Guest;
 const BEGIN: u32 = 5000;
 /// How many requests are under way at once, and how many there are.
 const LOADS: [(i64, i64); 3] = [(1, 200), (4, 400), (32, 960)];
+/// Length of a write of the workload `disk`.
+const WRITE_BYTES: i64 = 4096;
 /// The device of the host that answers after this time.
 const SLOW_NS: i64 = 50_000_000;
 const SLOW_REQUESTS: i64 = 80;
@@ -41,6 +43,7 @@ fn block_requests_are_told_by_stage() {
     on_nested_host(|bed| {
         slow_device(bed)?;
         slow_vmm(bed)?;
+        late_interrupts(bed)?;
         depths(bed)
     });
 }
@@ -114,7 +117,13 @@ fn depths(bed: &Bed) -> Result<()> {
             Ok(())
         })?;
         let rows = writes(&recorded.dir, "store")?;
-        ensure!(i64::try_from(rows.len())? == n, "{} of {n} requests", rows.len());
+        // Writes that lie side by side can become one request.
+        let bytes = rows.iter().map(|row| number(row, "bytes")).sum::<Result<i64>>()?;
+        ensure!(
+            bytes == n * WRITE_BYTES,
+            "{bytes} bytes in {} requests for {n} writes",
+            rows.len()
+        );
         rows.iter().try_for_each(check_stages)?;
         let whole = rows.iter().filter(|row| row["missing"] == "").count();
         let lengths = rows.iter().map(|row| number(row, "dur"));
@@ -122,8 +131,9 @@ fn depths(bed: &Bed) -> Result<()> {
         lengths.sort_unstable();
         let own = numbers_of(&line);
         println!(
-            "depth {depth}: {whole} of {n} with all stages; joined by {:?}; missing {:?}; p50 {} (workload {}), p99 {} \
+            "depth {depth}: {whole} of {} with all stages; joined by {:?}; missing {:?}; p50 {} (workload {}), p99 {} \
              (workload {})",
+            rows.len(),
             counts(&rows, "evidence"),
             counts(&rows, "missing"),
             rank(&lengths, 50),
@@ -136,7 +146,11 @@ fn depths(bed: &Bed) -> Result<()> {
         let ours = rank(&lengths, 50) as f64;
         ensure!(ours <= own("p50_ns")?, "requests take longer than the calls that make them");
         let known = rows.iter().filter(|row| row["host_submit_ts"].is_i64()).count();
-        ensure!(known * 100 >= rows.len() * 99, "{known} of {n} have the host's request");
+        ensure!(
+            known * 100 >= rows.len() * 99,
+            "{known} of {} have the host's request",
+            rows.len()
+        );
     }
     guest.kill()
 }
@@ -218,5 +232,33 @@ fn slow_vmm(bed: &Bed) -> Result<()> {
     expect_share("QEMU's main thread beside a SCHED_FIFO thread", truth, &answer, said)?;
     let found = answer.found("slow_vmm", "late")?["sentence"].to_string();
     ensure!(found.contains("qemu-system") && found.contains("behind fifo"), "{found}");
+    Ok(())
+}
+
+/// The guest's only vCPU, which takes the disk's interrupts, beside a real-time thread.
+fn late_interrupts(bed: &Bed) -> Result<()> {
+    let plan = bed.host.guest("tardy").disk_at("/dev/nullb0");
+    let plan = plan.workload(&format!("disk:after_port={BEGIN}:n=4000"));
+    let guest = plan.agent(transect_e2e::agent()?, &["--vsock"]).boot()?;
+    bed.pin_vcpu(&guest, 0)?;
+    let of_vcpu = bed.schedstat(&guest, 0)?;
+    let spinner = bed.busy(MEASURED, "", "fifo duty=60 period_ms=100")?;
+    let recorded =
+        bed.record_with("late-interrupts", &[&guest], std::slice::from_ref(&of_vcpu), 8, || {
+            guest.order(BEGIN)
+        })?;
+    drop(spinner);
+    let asker = first_workload(&guest)?;
+    guest.kill()?;
+    let rows = writes(&recorded.dir, "tardy")?;
+    ensure!(rows.len() > 50, "{} requests", rows.len());
+    let delivery = share_between(&rows, "signal_ts", "guest_irq_ts")?;
+    let [_, truth] = recorded.ran_and_waited(&of_vcpu)?;
+    println!("signal..guest_irq {:.1} %", delivery * 100.0);
+    let answer = recorded.explain(&["--vm", "tardy", "--thread", &asker])?;
+    let said = answer.share(|piece| piece["state"] == "vcpu_wait")?;
+    expect_share("a vCPU that takes interrupts beside a SCHED_FIFO thread", truth, &answer, said)?;
+    let found = answer.found("delivery", "tardy")?["sentence"].to_string();
+    ensure!(found.contains("behind fifo"), "{found}");
     Ok(())
 }
