@@ -53,7 +53,7 @@ pub use blame::{Blame, Level, Party, blame, parties};
 pub use explained::Explained;
 pub use parts::{Most, Part, parts};
 pub use piece::{Actor, By, Doing, Piece, ThreadId, Why};
-pub use root::{Call, Root, charged};
+pub use root::{Call, Carried, Root, charged};
 pub use rows::{Gathered, NEEDS, Packed, Rows};
 pub use sums::{Layer, Sum, layers, sums};
 pub use walk::{Path, Walked, each_piece, each_wait, waits, walk};

@@ -5,7 +5,7 @@ use crate::{
     blame::{Blame, Level, blame},
     detect::Finding,
     piece::{By, Piece},
-    root::{Root, charged},
+    root::{Carried, Root, charged},
     rows::Rows,
     sums::{Layer, Sum},
     words::{findings, names, sentences},
@@ -15,8 +15,8 @@ use transect_model::{
     exit::ExitReason,
     ids::{CpuId, MachineId, Tid, VcpuId},
     record_type,
-    stage::{Stage, Staged as _},
-    table::{IoRequest, TableDoc},
+    stage::{Stage, Staged},
+    table::TableDoc,
     time::TimeUnit,
 };
 
@@ -31,9 +31,9 @@ pub const LISTS: [TableDoc; 6] = [
 ];
 
 record_type! {
-    /// One stage of a block request.
+    /// One stage of a block request or packet.
     StageLine in "stages" {
-        /// The events with which it begins and ends, as the columns of io_requests without _ts.
+        /// The events with which it begins and ends, as the columns of io_requests or packets without _ts.
         stage: String,
         /// Start, ns of trace time.
         ts: i64,
@@ -43,13 +43,18 @@ record_type! {
 }
 
 impl StageLine {
-    /// The stages of a request.
-    pub fn of_request(row: &IoRequest) -> impl Iterator<Item = Self> {
-        let line = |Stage { from, to, ts, ns }| StageLine {
-            stage: IoRequest::stage_name(from, to),
-            ts,
-            dur: ns,
-        };
+    /// The stages of what a root is, in order.
+    pub fn of(carried: Option<&Carried>) -> Vec<Self> {
+        match carried {
+            Some(Carried::Request(row)) => Self::of_way(&**row).collect(),
+            Some(Carried::Packet(row)) => Self::of_way(&**row).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    fn of_way<R: Staged>(row: &R) -> impl Iterator<Item = Self> {
+        let line =
+            |Stage { from, to, ts, ns }| StageLine { stage: R::stage_name(from, to), ts, dur: ns };
         row.stages().map(line)
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 use std::collections::BTreeSet;
 use transect_model::{
     syscall,
-    table::{IoRequest, Syscall},
+    table::{IoRequest, Packet, Syscall},
     time::{Span, Timestamp},
 };
 
@@ -32,6 +32,15 @@ impl Call {
     }
 }
 
+/// The block request or packet that a root is.
+#[derive(Clone, Debug)]
+pub enum Carried {
+    /// A block request.
+    Request(Box<IoRequest>),
+    /// A packet.
+    Packet(Box<Packet>),
+}
+
 /// A root that was explained.
 #[derive(Clone, Debug)]
 pub struct Root {
@@ -41,8 +50,8 @@ pub struct Root {
     pub window: Span,
     /// The system call whose time the window is.
     pub call: Option<Call>,
-    /// The block request whose time the window is.
-    pub request: Option<IoRequest>,
+    /// The block request or packet whose time the window is.
+    pub carried: Option<Carried>,
     /// How much of the range lies before its machine was recorded; that is not in the window.
     pub not_recorded_ns: i64,
     /// How its path was found; [`Self::each_piece`] finds it again.
@@ -69,7 +78,7 @@ impl Root {
             actor,
             window,
             call: None,
-            request: None,
+            carried: None,
             not_recorded_ns: 0,
             walked,
             pieces,
@@ -129,7 +138,18 @@ impl Root {
         let window = Span { start: Timestamp::new(row.ts), end: Timestamp::new(end) };
         let tid = row.wake_tid.unwrap_or(row.tid);
         let actor = Actor::Thread(ThreadId { machine: row.machine_id, tid });
-        Some(Root { request: Some(row.clone()), ..Root::explain(rows, actor, window) })
+        let carried = Some(Carried::Request(Box::new(row.clone())));
+        Some(Root { carried, ..Root::explain(rows, actor, window) })
+    }
+
+    /// Explains a packet, from its first event to its last known stage: the thread that it woke. None of one that
+    /// woke none.
+    pub fn of_packet(rows: &Rows<'_>, row: &Packet) -> Option<Self> {
+        let end = row.ts.checked_add(row.dur.filter(|dur| *dur > 0)?)?;
+        let window = Span { start: Timestamp::new(row.ts), end: Timestamp::new(end) };
+        let actor = Actor::Thread(ThreadId { machine: row.to_machine_id?, tid: row.wake_tid? });
+        let carried = Some(Carried::Packet(Box::new(row.clone())));
+        Some(Root { carried, ..Root::explain(rows, actor, window) })
     }
 
     /// How long it is.

@@ -4,7 +4,7 @@ use super::About;
 use crate::records::{write_json, write_json_str};
 use std::io::{self, Write};
 use transect_explain::{
-    Actor, Explained, Root, Rows,
+    Actor, Carried, Explained, Root, Rows,
     lines::{BlameLine, FindingLine, PathLine, StageLine, SumLine},
     words::{names, sentences},
 };
@@ -87,12 +87,17 @@ fn write_root(
         None => out.write_all(b"null")?,
     }
     out.write_all(b",\"request\":")?;
-    match &root.request {
-        Some(request) => write_json(out, request)?,
-        None => out.write_all(b"null")?,
+    match &root.carried {
+        Some(Carried::Request(request)) => write_json(out, &**request)?,
+        _ => out.write_all(b"null")?,
+    }
+    out.write_all(b",\"packet\":")?;
+    match &root.carried {
+        Some(Carried::Packet(packet)) => write_json(out, &**packet)?,
+        _ => out.write_all(b"null")?,
     }
     out.write_all(b",\"stages\":")?;
-    write_list(out, root.request.iter().flat_map(StageLine::of_request))?;
+    write_list(out, StageLine::of(root.carried.as_ref()))?;
     out.write_all(b",\"sentences\":[")?;
     for (at, text) in sentences::sentences(rows, root, about.unit).iter().enumerate() {
         out.write_all(if at == 0 { b"" } else { b"," })?;

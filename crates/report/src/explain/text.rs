@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use transect_explain::{
-    Explained, Layer, Level, Piece, Root, Rows, Sum, ThreadId, Why, blame, charged,
+    Carried, Explained, Layer, Level, Piece, Root, Rows, Sum, ThreadId, Why, blame, charged,
     detect::Finding,
     lines::{FindingLine, StageLine},
     words::{names, sentences},
@@ -16,7 +16,6 @@ use transect_model::{
     escape::terminal,
     guard::{Guard, Syntax},
     number::{count, dash, duration, share},
-    table::IoRequest,
     time::TimeUnit,
 };
 
@@ -185,8 +184,8 @@ impl Page<'_, '_> {
             grid.row(self.sum_cells(root, sum));
         }
         self.list("WHERE THE TIME WENT", grid)?;
-        if let Some(request) = &root.request {
-            self.stages(request)?;
+        if let Some(carried) = &root.carried {
+            self.stages(root, carried)?;
         }
         let longest = longest(self.rows, root, self.shown.top);
         let mut grid = Grid::new(&PATH);
@@ -203,29 +202,39 @@ impl Page<'_, '_> {
         }
     }
 
-    fn stages(&mut self, request: &IoRequest) -> io::Result<()> {
+    fn stages(&mut self, root: &Root, carried: &Carried) -> io::Result<()> {
         let mut grid = Grid::new(&STAGES);
-        for line in StageLine::of_request(request) {
+        for line in StageLine::of(Some(carried)) {
             grid.row(vec![
                 line.stage,
                 moment(line.ts - self.about.start, self.about.unit),
                 duration(line.dur, self.about.unit),
-                share(line.dur, request.dur.unwrap_or(0)),
+                share(line.dur, root.length()),
             ]);
         }
-        let (device, op, bytes) = (request.device, request.op.as_str(), count(request.bytes));
-        let on = names::machine(self.rows, request.machine_id);
-        writeln!(
-            self.out,
-            "\nSTAGES  {op} of {bytes} bytes, device {device} of {}",
-            terminal(&on)
-        )?;
+        let name = |machine| names::machine(self.rows, machine);
+        let (title, evidence, missing) = match carried {
+            Carried::Request(row) => {
+                let (device, op, bytes) = (row.device, row.op.as_str(), count(row.bytes));
+                let title =
+                    format!("{op} of {bytes} bytes, device {device} of {}", name(row.machine_id));
+                (title, row.evidence, &row.missing)
+            }
+            Carried::Packet(row) => {
+                let from = row.send_ts.map_or("outside".to_owned(), |_| name(row.machine_id));
+                let to = row.to_machine_id.map_or("outside".to_owned(), name);
+                let bytes = row.bytes.map(|bytes| format!(" of {} bytes", count(bytes)));
+                let title = format!("packet{}, {from} to {to}", bytes.unwrap_or_default());
+                (title, row.evidence, &row.missing)
+            }
+        };
+        writeln!(self.out, "\nSTAGES  {}", terminal(&title))?;
         grid.write(&mut self.out, 2, self.shown.width)?;
-        if let Some(evidence) = request.evidence {
-            writeln!(self.out, "  guest and host joined by {}", evidence.as_str())?;
+        if let Some(evidence) = evidence {
+            writeln!(self.out, "  joined by {}", evidence.as_str())?;
         }
-        if !request.missing.is_empty() {
-            writeln!(self.out, "  not known: {}", request.missing.replace(',', ", "))?;
+        if !missing.is_empty() {
+            writeln!(self.out, "  not known: {}", missing.replace(',', ", "))?;
         }
         Ok(())
     }

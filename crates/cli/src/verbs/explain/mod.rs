@@ -1,6 +1,8 @@
 //! `transect explain`: the arguments, and which threads they mean ([`transect_report::explain`] makes the rest).
 
 mod calls;
+mod longest;
+mod packets;
 mod requests;
 
 use super::{excerpt::Stretch, load};
@@ -34,6 +36,7 @@ const MOST_LISTED: usize = 8;
     transect explain demo.transect --all --vm web             a line for each thread of the VM\n  \
     transect explain demo.transect --thread 4711 --syscall fsync    its longest calls of fsync\n  \
     transect explain demo.transect --vm web --request 1       the longest block request of the VM, by stage\n  \
+    transect explain demo.transect --vm web --packet 1        the packet that took longest to a thread of the VM\n  \
     transect explain demo.transect --vm web --json | jq '.roots[0].sentences'\n\n\
     Every column is described in docs/reference/explain.md.")]
 pub(crate) struct Args {
@@ -55,6 +58,10 @@ pub(crate) struct Args {
     /// Explain a block request with its stages: the N-th longest that begins and ends in the range, of --vm or of all machines
     #[arg(long, value_name = "N", conflicts_with_all = ["thread", "all", "syscall"], value_parser = clap::value_parser!(u64).range(1..))]
     request: Option<u64>,
+    /// Explain a packet with its stages: the N-th longest that begins and ends in the range and woke a thread, of those to the
+    /// machine of --vm or to all
+    #[arg(long, value_name = "N", conflicts_with_all = ["thread", "all", "syscall", "request"], value_parser = clap::value_parser!(u64).range(1..))]
+    packet: Option<u64>,
     #[command(flatten)]
     range: RangeArgs,
     /// Maximum lines per list [default: 10]
@@ -90,6 +97,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .map_err(|what| anyhow!("{name}: {what}"))?;
         let root = Root::of_request(&rows, request);
         let root = root.ok_or_else(|| anyhow!("{name}: request {number} took no time"))?;
+        return explain(args, &facts, &rows, &tables, vec![root]);
+    }
+    if let Some(number) = args.packet {
+        let packet = packets::longest(&tables, machine, number, facts.window)
+            .map_err(|what| anyhow!("{name}: {what}"))?;
+        let root = Root::of_packet(&rows, packet);
+        let root = root.ok_or_else(|| anyhow!("{name}: packet {number} took no time"))?;
         return explain(args, &facts, &rows, &tables, vec![root]);
     }
     let actors = match (args.all || args.syscall.is_some(), args.thread.is_empty()) {

@@ -1,10 +1,16 @@
 //! The block request that is explained.
 
-use anyhow::{bail, ensure};
+use super::longest::{Long, nth};
+use anyhow::ensure;
 use transect_model::ids::MachineId;
-use transect_model::number::counted;
 use transect_model::table::{IoRequest, Tables};
 use transect_model::time::Span;
+
+impl Long for IoRequest {
+    fn stretch(&self) -> (i64, Option<i64>) {
+        (self.ts, self.dur)
+    }
+}
 
 /// The request that is the `number`-th longest of those that begin and end in the range; of the same length,
 /// those that were submitted first come first.
@@ -18,22 +24,8 @@ pub(super) fn longest(
         !tables.io_requests.is_empty(),
         "no block requests in this range: record them with --profile io or explain"
     );
-    let is_whole = |row: &&IoRequest| {
-        let end = row.dur.and_then(|dur| row.ts.checked_add(dur));
-        row.ts >= range.start.get() && end.is_some_and(|end| end <= range.end.get())
-    };
     let is_of = |row: &&IoRequest| machine.is_none_or(|machine| machine == row.machine_id);
-    let mut all: Vec<&IoRequest> =
-        tables.io_requests.iter().filter(is_whole).filter(is_of).collect();
-    all.sort_by_key(|row| {
-        (std::cmp::Reverse(row.dur), row.ts, row.machine_id, row.device, row.sector)
-    });
-    let at = usize::try_from(number - 1).unwrap_or(usize::MAX);
-    match all.get(at) {
-        Some(row) => Ok(row),
-        None => bail!(
-            "there is no request {number}: {} begin and end in this range",
-            counted(all.len() as u64, "block request")
-        ),
-    }
+    let rows = tables.io_requests.iter().filter(is_of);
+    let key = |row: &IoRequest| (row.ts, row.machine_id, row.device, row.sector);
+    nth(rows, ("block request", "", number), range, key)
 }

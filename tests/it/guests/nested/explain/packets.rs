@@ -2,7 +2,7 @@
 
 use super::{
     MEASURED, OTHER,
-    answer::expect_share,
+    answer::{Answer, expect_share},
     network::{Pair, ask, pair, thread_of},
     on_nested_host,
     requests::{counts, rank},
@@ -65,18 +65,28 @@ fn slow_worker(bed: &Bed) -> Result<()> {
     let recorded = bed.record_with("slow-worker", &guests, &files, 8, || pair.client.order(ASK))?;
     drop(spinner);
     let asker = thread_of(&pair.client, &format!("ask:after_port={ASK}:"))?;
-    let mut truth = 0.0;
-    for file in &files {
-        truth += recorded.ran_and_waited(file)?[1];
+    // The one that carries its packets, and not its agent's stream.
+    let server = machine_id(&report(&recorded.dir)?, "server")?;
+    let tables = table_rows(&recorded.dir)?;
+    let mut carried: BTreeMap<i64, usize> = BTreeMap::new();
+    for row in
+        tables.iter().filter(|row| row["table"] == "packets" && row["to_machine_id"] == server)
+    {
+        if let Some(tid) = row["to_backend_tid"].as_i64() {
+            *carried.entry(tid).or_default() += 1;
+        }
     }
+    let (worker, _) =
+        carried.into_iter().max_by_key(|(_, count)| *count).context("no worker carries packets")?;
+    let [_, truth] = recorded.ran_and_waited(&format!("/proc/{worker}/schedstat"))?;
     let answer = recorded.explain(&["--vm", "client", "--thread", &asker])?;
-    let is_worker = |tid: &Value| {
-        workers.split_whitespace().any(|worker| *tid == worker.parse::<i64>().unwrap_or(-1))
-    };
     let said = answer.share(|piece| {
-        piece["machine_id"] == 0 && is_worker(&piece["tid"]) && piece["state"] == "runnable"
+        piece["machine_id"] == 0 && piece["tid"] == worker && piece["state"] == "runnable"
     })?;
     expect_share("a server's vhost worker beside a SCHED_FIFO thread", truth, &answer, said)?;
+    let longest = Answer::of(&recorded.dir, None, &["--vm", "server", "--packet", "1"])?;
+    let packet = &longest.root()?["packet"];
+    ensure!(packet["to_machine_id"] == server && packet["wake_tid"].is_i64(), "{packet}");
     let found = answer.found("slow_vmm", "server")?["sentence"].to_string();
     ensure!(found.contains(&name) && found.contains("behind fifo"), "{found}");
     pair.client.kill()?;
