@@ -20,6 +20,11 @@ use transect_model::{
     table::{Row, TableSink},
 };
 
+/// A buffer's number in all records: some have 56 bits of its address.
+fn buffer(skb: u64) -> u64 {
+    skb << 8
+}
+
 /// The machines of a recording, as they stand to each other.
 struct Machines<'m>(&'m [Machine]);
 
@@ -39,6 +44,7 @@ impl World {
         from: Origin,
         sink: &mut dyn TableSink,
     ) {
+        let skb = buffer(skb);
         let machine = &self.machines[at.m];
         let hop = Hop {
             ts: at.t,
@@ -62,6 +68,7 @@ impl World {
 
     /// It has got it (`net_dev_xmit`).
     pub(crate) fn packet_left(&mut self, at: At, skb: u64, device: DeviceName, bytes: u32) {
+        let skb = buffer(skb);
         let machine = &mut self.machines[at.m];
         let last = &mut machine.cpus[at.c].packets;
         let Some(transmit) = last.transmit.take_if(|transmit| transmit.skb == skb) else { return };
@@ -110,7 +117,7 @@ impl World {
 
     /// A driver gives a packet; its number follows.
     pub(crate) fn packet_given(&mut self, at: At, skb: u64, device: DeviceName, bytes: u32) {
-        self.machines[at.m].cpus[at.c].packets.given = Some((at.t, skb, device, bytes));
+        self.machines[at.m].cpus[at.c].packets.given = Some((at.t, buffer(skb), device, bytes));
     }
 
     /// Its number (`netif_receive_skb`).
@@ -121,6 +128,7 @@ impl World {
         packet: Packet,
         sink: &mut dyn TableSink,
     ) {
+        let skb = buffer(skb);
         let machine = &mut self.machines[at.m];
         let (id, is_filtered) = (machine.id, machine.is_filtered());
         let given = machine.cpus[at.c].packets.given.take().filter(|(_, of, ..)| *of == skb);

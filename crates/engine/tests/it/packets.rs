@@ -46,7 +46,8 @@ fn lines(t: i64, lines: &[(&str, i64, &str)]) -> String {
 
 /// From web's driver to the host, with a doorbell.
 fn out(t: i64, seq: i64) -> String {
-    let packet = format!("42 net_packet 2 {seq} sent skb=11");
+    // Its buffer is 11; only packets of which the number is told have the highest byte of an address.
+    let packet = format!("42 net_packet 2 {seq} sent skb=-72057594037927925");
     lines(
         t,
         &[
@@ -307,6 +308,24 @@ fn packets_that_are_alike_keep_their_order() {
              without kick,pickup,fetch,signal,inject,guest_irq,wake by id",
         ]
     );
+}
+
+/// What has not gone on for two seconds is told; what comes then is another packet.
+#[test]
+fn a_packet_that_stays_away_is_given_up() {
+    let later = |ts: i64, what: &str| format!("db 1 {ts} 0 {what}\n");
+    let story = [
+        out(1000, 9),
+        later(1_999_990_000, "net_packet 2 8 skb=30"),
+        later(2_000_002_000, "net_packet 2 10 skb=31"),
+        later(2_000_003_000, "net_packet 2 9 skb=31"),
+        "host 0 2000004000 162 other".to_owned(),
+    ];
+    let tables = Story::parse(&format!("{BED}{}", story.concat())).run().0;
+    let told = told(&tables);
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(told[0], "1→- 9: send+0 kick+11 pickup+40 without host_receive by context");
+    assert_eq!(told[3], "2→2 9: receive+0 without host_send,fetch,signal,inject,guest_irq,wake");
 }
 
 /// Behind a hole nothing more is told of what is under way, and what comes from nowhere may have been sent in it.

@@ -17,6 +17,7 @@ mod hostile_texts;
 mod live_findings;
 mod loads;
 mod namespaces;
+mod packets;
 mod record_access;
 mod record_compact;
 pub(crate) mod record_contexts;

@@ -43,6 +43,8 @@ const MAX_ALIKE: usize = 64;
 const MAX_WOKEN: usize = 4096;
 /// Devices whose back end is known, at most.
 const MAX_DEVICES: usize = 1 << 12;
+/// A packet that has not gone on for so long will not, ns.
+const STILL_NS: i64 = 2_000_000_000;
 /// A packet that comes from nowhere so soon after a hole may have been sent in it, ns.
 const LATE_NS: i64 = 1_000_000_000;
 
@@ -223,17 +225,27 @@ impl Packets {
 
     fn begin(&mut self, way: Way) -> u64 {
         self.serial += 1;
-        let packet = way.packet;
+        let (packet, now) = (way.packet, way.first().ts);
         self.ways.insert(self.serial, way);
         let alike = self.alike.entry(packet).or_default();
         alike.push_back(self.serial);
         let too_many = (alike.len() > MAX_ALIKE).then(|| alike.front().copied()).flatten();
         let oldest = self.ways.first_key_value().map(|(serial, _)| *serial);
         let gone = too_many.or(oldest.filter(|_| self.ways.len() > MAX_WAYS));
-        if let Some(way) = gone.and_then(|serial| self.take(serial)) {
-            self.done.push(way);
-        }
+        let gone = gone.and_then(|serial| self.take(serial));
+        self.done.extend(gone);
+        self.end_still(now);
         self.serial
+    }
+
+    /// Ends the oldest ways as long as they have not gone on for a while.
+    fn end_still(&mut self, now: i64) {
+        while let Some((serial, way)) = self.ways.first_key_value()
+            && now.checked_sub(way.last_change()).is_none_or(|still| still > STILL_NS)
+        {
+            let way = self.take(*serial);
+            self.done.extend(way);
+        }
     }
 
     fn take(&mut self, serial: u64) -> Option<Way> {

@@ -205,6 +205,12 @@ impl Way {
         }
     }
 
+    /// When it went on last, or somebody ran for it.
+    pub(crate) fn last_change(&self) -> i64 {
+        let woken = self.wake.map_or(i64::MIN, |(ts, _)| ts);
+        self.place().ts.max(woken).max(self.run.unwrap_or(i64::MIN))
+    }
+
     /// When it was sent last.
     pub(crate) fn sent_last(&self) -> Option<i64> {
         self.told().rev().find(|hop| hop.is_sent).map(|hop| hop.ts)
