@@ -33,7 +33,7 @@ pub struct GuestPlan {
     agent: Option<(PathBuf, Vec<String>)>,
     port: Option<String>,
     disk_mib: u32,
-    disk_at: Option<PathBuf>,
+    disk_at: Option<Disk>,
     tap: Option<String>,
     vhost_net: bool,
     cpus: String,
@@ -129,7 +129,13 @@ impl GuestPlan {
 
     /// Makes a block device of its host its virtio disk: what it reads and writes are requests of that device.
     pub fn disk_at(mut self, device: impl AsRef<Path>) -> Self {
-        self.disk_at = Some(device.as_ref().to_owned());
+        self.disk_at = Some(Disk::Device(device.as_ref().to_owned()));
+        self
+    }
+
+    /// The same through the page cache of the host.
+    pub fn disk_cached_at(mut self, device: impl AsRef<Path>) -> Self {
+        self.disk_at = Some(Disk::Cached(device.as_ref().to_owned()));
         self
     }
 
@@ -241,7 +247,7 @@ impl GuestPlan {
             cid: self.cid,
             port: self.port.clone().map(|name| (name, local.join("port.sock"))),
             disk: match &self.disk_at {
-                Some(device) => Some(Disk::Device(device.clone())),
+                Some(disk) => Some(disk.clone()),
                 None => (self.disk_mib > 0).then(|| Disk::File(local.join("disk.img"))),
             },
             tap: self.tap.clone(),

@@ -14,7 +14,6 @@ use crate::kernel::Kernel;
 const HOST_INIT: &str =
     concat!(include_str!("../guest/host-common.sh"), include_str!("../guest/host-init.sh"));
 
-// The kernel's folder has "tun" because "vhost_net" needs it.
 const HOST_MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_console",
@@ -24,6 +23,7 @@ const HOST_MODULES: &[&str] = &[
     "vhost_vsock",
     "null_blk",
     "tun",
+    "vhost_net",
 ];
 
 const GUEST_MODULES: &[&str] =

@@ -74,6 +74,7 @@ impl Machine {
                 Disk::File(file) => (file, "cache=writeback"),
                 // Each request of the guest is one of the host: past its page cache.
                 Disk::Device(device) => (device, "cache=none,aio=threads"),
+                Disk::Cached(device) => (device, "cache=writeback,aio=threads"),
             };
             line.option("-drive", format!("file={},format=raw,if=virtio,{how}", file.display()));
         }
@@ -88,9 +89,13 @@ impl Machine {
 }
 
 /// What a guest's disk is on its host.
+#[derive(Clone, Debug)]
 pub(crate) enum Disk {
     File(PathBuf),
+    /// A block device past the page cache.
     Device(PathBuf),
+    /// A block device through it.
+    Cached(PathBuf),
 }
 
 /// A command line being written.

@@ -77,7 +77,12 @@ impl World {
             way.is_handed_to((id, skb), device, bytes);
             let woken = way.to_backend.filter(|_| transmit.woken);
             match woken {
-                Some(tid) => self.packets.device_wakes(at.m, device, tid),
+                Some(tid) => {
+                    let evidence = self.packets.device_wakes(at.m, device, tid);
+                    if let Some(way) = self.packets.way(transmit.serial) {
+                        way.fetch_evidence = evidence;
+                    }
+                }
                 // It does not have to be woken if it waits for a CPU already.
                 None => {
                     let waiting = self.packets.back_end(at.m, device);

@@ -24,7 +24,7 @@
 mod card;
 pub(crate) mod way;
 
-use super::causes::{Origin, on_cpu::About};
+use super::causes::{Origin, delivery::is_sure, on_cpu::About};
 use card::Card;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -82,6 +82,14 @@ pub(crate) struct Arrival {
     pub(crate) candidates: u32,
 }
 
+/// Whom the packets to a device of a host wake: this thread so often, of all times.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct BackEnd {
+    tid: Tid,
+    wakes: u64,
+    all: u64,
+}
+
 /// The packets under way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Packets {
@@ -91,8 +99,8 @@ pub(crate) struct Packets {
     alike: BTreeMap<Packet, VecDeque<u64>>,
     /// By host and thread: the packets for which it was woken and has not run yet.
     woken: BTreeMap<(usize, Tid), Vec<(u64, Step)>>,
-    /// By host and device: the thread that a packet woke there last.
-    back_ends: BTreeMap<(usize, [u8; 16]), Tid>,
+    /// By host and device: whom its packets wake.
+    back_ends: BTreeMap<(usize, [u8; 16]), BackEnd>,
     /// By the index of the vCPU.
     cards: Vec<Card>,
     /// Until when events were missing.
@@ -302,17 +310,25 @@ impl Packets {
         }
     }
 
-    /// What a host's device got woke a thread.
-    pub(crate) fn device_wakes(&mut self, host: usize, device: DeviceName, tid: Tid) {
+    /// What a host's device got woke a thread: how well it is known that this is its back end.
+    pub(crate) fn device_wakes(&mut self, host: usize, device: DeviceName, tid: Tid) -> Evidence {
         let key = (host, device.0);
-        if self.back_ends.len() < MAX_DEVICES || self.back_ends.contains_key(&key) {
-            self.back_ends.insert(key, tid);
+        if self.back_ends.len() >= MAX_DEVICES && !self.back_ends.contains_key(&key) {
+            return Evidence::Context;
         }
+        let known = self.back_ends.entry(key).or_insert(BackEnd { tid, wakes: 0, all: 0 });
+        if known.tid != tid && known.wakes * 2 < known.all {
+            *known = BackEnd { tid, wakes: 0, all: 0 };
+        }
+        let is_sure = known.tid == tid && is_sure(known.wakes, known.all);
+        known.wakes += u64::from(known.tid == tid);
+        known.all += 1;
+        if is_sure { Evidence::Id } else { Evidence::Context }
     }
 
     /// The thread that takes what a host's device gets.
     pub(crate) fn back_end(&self, host: usize, device: DeviceName) -> Option<Tid> {
-        self.back_ends.get(&(host, device.0)).copied()
+        self.back_ends.get(&(host, device.0)).map(|known| known.tid)
     }
 
     /// A thread is woken at `t`, about that.

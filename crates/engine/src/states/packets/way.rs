@@ -58,6 +58,7 @@ pub(crate) struct Way {
     pub(crate) pickup: Option<i64>,
     pub(crate) backend: Option<Tid>,
     pub(crate) fetch: Option<i64>,
+    pub(crate) fetch_evidence: Evidence,
     pub(crate) to_backend: Option<Tid>,
     pub(crate) interrupt: Option<Interrupt>,
     pub(crate) wake: Option<(i64, Tid)>,
@@ -138,6 +139,7 @@ impl Way {
             pickup: None,
             backend: None,
             fetch: None,
+            fetch_evidence: Evidence::Context,
             to_backend: None,
             interrupt: None,
             wake: None,
@@ -295,7 +297,7 @@ impl Way {
         let evidence = [
             self.evidence,
             self.kick.filter(|_| has(KICK)).map(|kick| kick.evidence),
-            self.fetch.filter(|_| has(FETCH)).map(|_| Evidence::Context),
+            self.fetch.filter(|_| has(FETCH)).map(|_| self.fetch_evidence),
             interrupt.map(|interrupt| interrupt.evidence),
             is_merged.then_some(Evidence::Order),
         ];

@@ -119,7 +119,7 @@ fn check_stages(row: &Value) -> Result<()> {
 fn questions(bed: &Bed, pair: &Pair, back_end: &str) -> Result<()> {
     let mut line = String::new();
     let name = format!("packets-{}", back_end.trim_end_matches('-'));
-    let recorded = bed.record_with(&name, &[&pair.client, &pair.server], &[], 2, || {
+    let recorded = bed.record_with(&name, &[&pair.client, &pair.server], &[], 4, || {
         pair.client.order(ASK)?;
         line = pair.client.wait_for("asked n=").within(120)?;
         Ok(())

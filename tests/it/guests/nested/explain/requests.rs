@@ -5,11 +5,18 @@ use super::{
     answer::{Answer, expect_share, ratio},
     on_nested_host,
     threads::{first_workload, numbers_of},
+    waits_for,
 };
 use crate::guests::nested::{Bed, machine_id};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::{collections::BTreeMap, ops::Range, path::Path};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 use transect_e2e::{number, report, table_rows};
 use transect_testbed::Guest;
 
@@ -42,6 +49,7 @@ const STAGES: [&str; 12] = [
 fn block_requests_are_told_by_stage() {
     on_nested_host(|bed| {
         slow_device(bed)?;
+        cached_twice(bed)?;
         slow_vmm(bed)?;
         late_interrupts(bed)?;
         depths(bed)
@@ -53,14 +61,14 @@ fn guest_with_disk(bed: &Bed, name: &str, device: &str, workload: &str) -> Resul
     plan.agent(transect_e2e::agent()?, &["--vsock"]).boot()
 }
 
-/// The guest's requests that were written and completed.
-fn writes(dir: &Path, vm: &str) -> Result<Vec<Value>> {
+/// The guest's requests of this kind that were completed.
+fn requests(dir: &Path, vm: &str, op: &str) -> Result<Vec<Value>> {
     let vm = machine_id(&report(dir)?, vm)?;
     let mut rows = table_rows(dir)?;
     rows.retain(|row| {
         row["table"] == "io_requests"
             && row["machine_id"] == vm
-            && row["op"] == "write"
+            && row["op"] == op
             && row["dur"].is_i64()
     });
     Ok(rows)
@@ -116,7 +124,7 @@ fn depths(bed: &Bed) -> Result<()> {
             line = guest.wait_for(&format!("disk n={n} ")).within(240)?;
             Ok(())
         })?;
-        let rows = writes(&recorded.dir, "store")?;
+        let rows = requests(&recorded.dir, "store", "write")?;
         // Writes that lie side by side can become one request.
         let bytes = rows.iter().map(|row| number(row, "bytes")).sum::<Result<i64>>()?;
         ensure!(
@@ -189,7 +197,7 @@ fn slow_device(bed: &Bed) -> Result<()> {
         guest.wait_for("disk n=").within(240).map(drop)
     })?;
     guest.kill()?;
-    let rows = writes(&recorded.dir, "slow")?;
+    let rows = requests(&recorded.dir, "slow", "write")?;
     ensure!(i64::try_from(rows.len())? == SLOW_REQUESTS, "{} requests", rows.len());
     let all = rows.iter().map(|row| number(row, "dur")).sum::<Result<i64>>()?;
     let truth = ratio(SLOW_REQUESTS * SLOW_NS, all);
@@ -200,6 +208,63 @@ fn slow_device(bed: &Bed) -> Result<()> {
     let found = answer.found("slow_device", "slow")?["sentence"].to_string();
     ensure!(found.contains("The host's device"), "{found}");
     Ok(())
+}
+
+/// The same blocks are read twice through the host's page cache: the second time no device is needed.
+fn cached_twice(bed: &Bed) -> Result<()> {
+    bed.sh("echo 0 >/sys/block/nullb1/queue/read_ahead_kb; echo 3 >/proc/sys/vm/drop_caches")?;
+    let read = |order: u32| format!("disk:after_port={order}:n=0:read={SLOW_REQUESTS}");
+    let plan = bed.host.guest("cached").vcpus(2).disk_cached_at("/dev/nullb1");
+    let plan = plan.workload(&format!("{}+{}", read(BEGIN), read(BEGIN + 1)));
+    let guest = plan.agent(transect_e2e::agent()?, &["--vsock"]).boot()?;
+    for (order, name) in [(BEGIN, "cold"), (BEGIN + 1, "warm")] {
+        let before = device_reads(bed)?;
+        let recorded = bed.record_with(name, &[&guest], &[], 4, || {
+            // Another disk of the host shows that its requests are recorded.
+            bed.sh("dd if=/dev/nullb0 of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null")?;
+            guest.order(order)?;
+            let done = format!("read={SLOW_REQUESTS} ");
+            let of_this = guest.marks()?.matches(&done).count() + 1;
+            let deadline = Instant::now() + Duration::from_secs(240);
+            while guest.marks()?.matches(&done).count() < of_this {
+                ensure!(Instant::now() < deadline, "{name}: the workload did not end");
+                thread::sleep(Duration::from_millis(300));
+            }
+            Ok(())
+        })?;
+        let by_device = device_reads(bed)? - before;
+        let rows = requests(&recorded.dir, "cached", "read")?;
+        ensure!(i64::try_from(rows.len())? == SLOW_REQUESTS, "{} requests", rows.len());
+        let known = rows.iter().filter(|row| row["host_submit_ts"].is_i64()).count();
+        println!(
+            "{name}: {by_device} reads of the device, {known} of {SLOW_REQUESTS} requests have one"
+        );
+        ensure!(i64::try_from(known)?.abs_diff(by_device) <= 2, "{known} for {by_device}");
+        let answer = Answer::of(&recorded.dir, None, &["--vm", "cached", "--request", "1"])?;
+        if order == BEGIN {
+            let all = rows.iter().map(|row| number(row, "dur")).sum::<Result<i64>>()?;
+            let truth = ratio(by_device * SLOW_NS, all);
+            let said = share_between(&rows, "host_issue_ts", "host_complete_ts")?;
+            expect_share(
+                "`cache=writeback`, blocks that the host has not read",
+                truth,
+                &answer,
+                said,
+            )?;
+            ensure!(answer.finding("double_cache", "cached")?.is_none(), "nothing is cached yet");
+        } else {
+            ensure!(by_device == 0, "{by_device} reads of the device");
+            let found = answer.found("double_cache", "cached")?;
+            ensure!(found["count"] == SLOW_REQUESTS, "{found}");
+        }
+    }
+    guest.kill()
+}
+
+/// How many reads the device has done.
+fn device_reads(bed: &Bed) -> Result<i64> {
+    let stat = bed.sh("cat /sys/block/nullb1/stat")?;
+    stat.split_whitespace().next().context("no reads in stat")?.parse().context("a number")
 }
 
 /// QEMU's threads but the vCPUs' beside a real-time thread.
@@ -218,7 +283,7 @@ fn slow_vmm(bed: &Bed) -> Result<()> {
     drop(spinner);
     let asker = first_workload(&guest)?;
     guest.kill()?;
-    let rows = writes(&recorded.dir, "late")?;
+    let rows = requests(&recorded.dir, "late", "write")?;
     ensure!(rows.len() > 50, "{} requests", rows.len());
     let [pickup, device] = [
         share_between(&rows, "kick_ts", "pickup_ts")?,
@@ -248,15 +313,14 @@ fn late_interrupts(bed: &Bed) -> Result<()> {
             guest.order(BEGIN)
         })?;
     drop(spinner);
-    let asker = first_workload(&guest)?;
     guest.kill()?;
-    let rows = writes(&recorded.dir, "tardy")?;
+    let rows = requests(&recorded.dir, "tardy", "write")?;
     ensure!(rows.len() > 50, "{} requests", rows.len());
     let delivery = share_between(&rows, "signal_ts", "guest_irq_ts")?;
-    let [_, truth] = recorded.ran_and_waited(&of_vcpu)?;
     println!("signal..guest_irq {:.1} %", delivery * 100.0);
-    let answer = recorded.explain(&["--vm", "tardy", "--thread", &asker])?;
-    let said = answer.share(|piece| piece["state"] == "vcpu_wait")?;
+    let [_, truth] = recorded.ran_and_waited(&of_vcpu)?;
+    let answer = recorded.explain(&["--vm", "tardy"])?;
+    let said = answer.share(waits_for("class"))?;
     expect_share("a vCPU that takes interrupts beside a SCHED_FIFO thread", truth, &answer, said)?;
     let found = answer.found("delivery", "tardy")?["sentence"].to_string();
     ensure!(found.contains("behind fifo"), "{found}");
